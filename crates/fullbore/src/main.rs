@@ -1,0 +1,2 @@
+//! The fullbore command.
+fn main() {}
