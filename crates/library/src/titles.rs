@@ -1,0 +1,180 @@
+//! Finding the titles in a library folder.
+//!
+//! A folder with an HLS or a DASH manifest is one title, and all below it belongs to that title. Anywhere else each file that
+//! players play as it is (by its extension) is a title of its own. Names that begin with a dot are not looked at, nor are
+//! symbolic links, nor folders that cannot be read (the root must be readable).
+//!
+//! Bounded: at most [`TITLES_MAX`] titles, [`DEPTH_MAX`] folders deep, [`ENTRIES_MAX`] folder entries looked at.
+
+use std::fs::DirEntry;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::encode_path;
+
+/// No more titles than this are found: the list is for a person to read.
+pub const TITLES_MAX: usize = 1000;
+/// How many folders below the root are entered: deeper than anybody sorts films by hand.
+const DEPTH_MAX: usize = 8;
+/// How many folder entries are looked at, so that pointing at `/` comes back within a second or so.
+const ENTRIES_MAX: usize = 100_000;
+
+/// What players open as it is.
+const PLAYABLE: [&str; 6] = ["mp4", "m4v", "mkv", "webm", "mov", "ts"];
+
+/// How a stream is packaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// An HLS playlist (RFC 8216).
+    Hls,
+    /// A DASH manifest (ISO/IEC 23009-1).
+    Dash,
+    /// A file that is played as it is.
+    File,
+}
+
+/// One way to play a title.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stream {
+    /// How it is packaged.
+    pub form: Form,
+    /// Where it is: relative to the library, percent-encoded, without a leading slash.
+    pub url_path: String,
+}
+
+/// Something a viewer can play.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Title {
+    /// Its path below the library, as a person reads it (not for use as a path: what is not UTF-8 is replaced). A title that is
+    /// the library folder itself has that folder's name.
+    pub name: String,
+    /// The ways to play it, at least one: HLS before DASH.
+    pub streams: Vec<Stream>,
+}
+
+/// The titles in the folder `root`, sorted by name; see the module for what counts as one.
+///
+/// # Errors
+/// Those of listing `root` itself. What cannot be read below it is left out.
+pub fn titles(root: &Path) -> io::Result<Vec<Title>> {
+    let mut walk = Walk { root, titles: Vec::new(), entries_left: ENTRIES_MAX };
+    let mut folders = vec![(root.to_path_buf(), 0)];
+    while let Some((folder, depth)) = folders.pop() {
+        match walk.list(&folder) {
+            Ok(listing) => folders.extend(walk.take(&folder, listing, depth)),
+            Err(error) if depth == 0 => return Err(error),
+            Err(_) => {}
+        }
+    }
+    walk.titles.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(walk.titles)
+}
+
+/// What one folder holds, links and dot files left out.
+#[derive(Default)]
+struct Listing {
+    files: Vec<PathBuf>,
+    folders: Vec<PathBuf>,
+}
+
+struct Walk<'a> {
+    root: &'a Path,
+    titles: Vec<Title>,
+    entries_left: usize,
+}
+
+impl Walk<'_> {
+    fn list(&mut self, folder: &Path) -> io::Result<Listing> {
+        let mut listing = Listing::default();
+        for entry in std::fs::read_dir(folder)?.take(self.entries_left) {
+            self.entries_left -= 1;
+            listing.add(&entry?)?;
+        }
+        Ok(listing)
+    }
+
+    /// Takes the titles out of one folder's listing; returns the folders to look into next, with their depth.
+    fn take(&mut self, folder: &Path, listing: Listing, depth: usize) -> Vec<(PathBuf, usize)> {
+        let streams = self.manifests(&listing.files);
+        if !streams.is_empty() {
+            let name = self.name(folder);
+            self.add(Title { name, streams });
+            return Vec::new();
+        }
+        for file in listing.files.iter().filter(|file| is_playable(file)) {
+            self.add(Title { name: self.name(file), streams: vec![self.stream(Form::File, file)] });
+        }
+        if depth == DEPTH_MAX {
+            return Vec::new();
+        }
+        listing.folders.into_iter().map(|folder| (folder, depth + 1)).collect()
+    }
+
+    fn manifests(&self, files: &[PathBuf]) -> Vec<Stream> {
+        let hls = manifest(files, "master.m3u8", "m3u8").map(|file| self.stream(Form::Hls, file));
+        let dash = manifest(files, "manifest.mpd", "mpd").map(|file| self.stream(Form::Dash, file));
+        hls.into_iter().chain(dash).collect()
+    }
+
+    fn stream(&self, form: Form, file: &Path) -> Stream {
+        Stream { form, url_path: encode_path(self.below_root(file)) }
+    }
+
+    fn name(&self, path: &Path) -> String {
+        let below = self.below_root(path);
+        let shown = if below.as_os_str().is_empty() {
+            path.file_name().unwrap_or_default().as_ref()
+        } else {
+            below
+        };
+        shown.display().to_string()
+    }
+
+    fn below_root<'p>(&self, path: &'p Path) -> &'p Path {
+        // Every path here was made by listing folders from the root down, so it begins with it.
+        path.strip_prefix(self.root).unwrap_or(path)
+    }
+
+    fn add(&mut self, title: Title) {
+        if self.titles.len() < TITLES_MAX {
+            self.titles.push(title);
+        }
+    }
+}
+
+impl Listing {
+    fn add(&mut self, entry: &DirEntry) -> io::Result<()> {
+        // The entry's own type: a symbolic link is neither file nor folder here.
+        let file_type = entry.file_type()?;
+        if entry.file_name().as_encoded_bytes().starts_with(b".") {
+            return Ok(());
+        }
+        if file_type.is_file() {
+            self.files.push(entry.path());
+        } else if file_type.is_dir() {
+            self.folders.push(entry.path());
+        }
+        Ok(())
+    }
+}
+
+/// The manifest among `files`: the one with the usual name, or else the only one with the extension.
+fn manifest<'a>(files: &'a [PathBuf], usual_name: &str, extension: &str) -> Option<&'a Path> {
+    let usual = files.iter().find(|file| file.file_name().is_some_and(|name| name == usual_name));
+    if let Some(file) = usual {
+        return Some(file);
+    }
+    let mut all = files.iter().filter(|file| has_extension(file, extension));
+    match (all.next(), all.next()) {
+        (Some(only), None) => Some(only),
+        _ => None,
+    }
+}
+
+fn is_playable(file: &Path) -> bool {
+    PLAYABLE.iter().any(|extension| has_extension(file, extension))
+}
+
+fn has_extension(file: &Path, extension: &str) -> bool {
+    file.extension().is_some_and(|found| found.eq_ignore_ascii_case(extension))
+}
