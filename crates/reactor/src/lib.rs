@@ -1,1 +1,30 @@
-//! reactor
+//! One core, one io_uring, one executor.
+//!
+//! This crate is the only home of ring calls and of nearly all `unsafe` of the data plane. A [`Reactor`] belongs to the
+//! thread that made it; nothing in it is shared, locked or sent. Futures run on it with [`Reactor::run`] and [`spawn`].
+//!
+//! Invariants:
+//! - An operation owns its buffer and its descriptor until the kernel has completed it. Dropping the future asks the
+//!   kernel to cancel; the memory is freed when the completion arrives, never before.
+//! - A descriptor is closed only when no operation on it is queued or running ([`Fd`] is counted).
+//! - Wakers work on their own thread. The way in from other threads is [`Remote`].
+//!
+//! Read [`executor`] first, then [`op`].
+
+#[cfg(not(target_pointer_width = "64"))]
+compile_error!("a task's index and generation are packed into a 64-bit pointer");
+
+pub mod executor;
+pub mod fd;
+pub mod op;
+pub mod pool;
+pub mod remote;
+pub mod ring;
+pub mod timer;
+
+pub use executor::{Reactor, spawn, tasks_live, tasks_panicked, yield_now};
+pub use fd::Fd;
+pub use pool::{Buffer, Pool, PoolOptions};
+pub use remote::{Remote, Woken, remote};
+pub use ring::{RingFeatures, RingOptions};
+pub use timer::{now, sleep, sleep_until, timeout_at};

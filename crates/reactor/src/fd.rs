@@ -1,0 +1,31 @@
+//! A counted descriptor: open as long as somebody, or an operation in the kernel, still uses it.
+
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::rc::Rc;
+
+/// A descriptor that operations keep open while they run.
+///
+/// Without the count, closing a descriptor between queueing an operation and submitting it would let the kernel run
+/// the operation on whatever file got the same number next.
+#[derive(Clone, Debug)]
+pub struct Fd(Rc<OwnedFd>);
+
+impl Fd {
+    /// Borrows the descriptor, for calls that end before they return.
+    pub fn borrowed(&self) -> BorrowedFd<'_> {
+        use std::os::fd::AsFd;
+        self.0.as_fd()
+    }
+}
+
+impl From<OwnedFd> for Fd {
+    fn from(fd: OwnedFd) -> Self {
+        Self(Rc::new(fd))
+    }
+}
+
+impl AsRawFd for Fd {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}

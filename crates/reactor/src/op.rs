@@ -1,0 +1,337 @@
+//! Operations: what the kernel is asked to do, as futures.
+//!
+//! An operation is queued when it is made. It holds what the kernel may touch (buffer, path, descriptor); when it is
+//! dropped early, that moves into its slot and stays there until the completion arrives.
+
+use crate::executor::{Core, with_core_shared};
+use crate::fd::Fd;
+use crate::pool::Buffer;
+use io_uring::{cqueue, opcode, squeue, types};
+use slab::Slab;
+use std::any::Any;
+use std::collections::VecDeque;
+use std::ffi::CString;
+use std::future::Future;
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+/// Marks completions that nobody waits for.
+const NOBODY: u64 = u64::MAX;
+
+/// The operations that the kernel has, by their number.
+#[derive(Default)]
+pub(crate) struct Slots(Slab<Slot>);
+
+enum Slot {
+    Running(Option<Waker>),
+    Done(i32),
+    /// The future is gone; what the kernel may still touch waits here.
+    Abandoned(#[expect(dead_code, reason = "held for its memory, never read")] Box<dyn Any>),
+    /// A multishot operation: results that nobody has taken yet.
+    Many(Many),
+    /// A multishot accept whose future is gone: connections that still arrive are closed.
+    AbandonedAccept,
+}
+
+#[derive(Default)]
+struct Many {
+    results: VecDeque<i32>,
+    waker: Option<Waker>,
+    ended: bool,
+}
+
+impl Slots {
+    /// Whether the kernel has nothing of ours left.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.0.iter().all(|(_, slot)| match slot {
+            Slot::Done(_) => true,
+            Slot::Many(many) => many.ended,
+            _ => false,
+        })
+    }
+
+    pub(crate) fn running(&self) -> Vec<u64> {
+        self.0.iter().map(|(index, _)| index as u64).collect()
+    }
+
+    /// Gives up on the memory that the kernel may still write to.
+    pub(crate) fn leak(&mut self) {
+        std::mem::forget(std::mem::take(&mut self.0));
+    }
+}
+
+/// Files one completion under its operation and wakes who waits for it.
+pub(crate) fn complete(core: &Core, user_data: u64, result: i32, flags: u32) {
+    if user_data == NOBODY {
+        return;
+    }
+    let index = user_data as usize;
+    let mut slots = core.slots.borrow_mut();
+    let Some(slot) = slots.0.get_mut(index) else { return };
+    let more = cqueue::more(flags);
+    let mut to_drop = None;
+    let waker = match slot {
+        Slot::Running(waker) => {
+            let waker = waker.take();
+            *slot = Slot::Done(result);
+            waker
+        }
+        Slot::Many(many) => {
+            many.results.push_back(result);
+            many.ended = !more;
+            many.waker.take()
+        }
+        Slot::AbandonedAccept => {
+            close_accepted(result);
+            if !more {
+                slots.0.remove(index);
+            }
+            None
+        }
+        Slot::Abandoned(_) | Slot::Done(_) => {
+            to_drop = slots.0.try_remove(index);
+            None
+        }
+    };
+    // Dropped outside the borrow: a buffer's return may wake a task.
+    drop(slots);
+    drop(to_drop);
+    if let Some(waker) = waker {
+        waker.wake();
+    }
+}
+
+/// Queues the cancellation of an operation; its own completion still arrives.
+pub(crate) fn cancel(core: &Core, index: u64) {
+    core.push(&opcode::AsyncCancel::new(index).build().user_data(NOBODY));
+}
+
+/// One operation in the kernel. `R` is what it holds; it comes back with the result.
+#[must_use = "an operation is cancelled when it is dropped"]
+pub struct Op<R: 'static> {
+    core: Rc<Core>,
+    index: usize,
+    /// Present until the result has been handed out.
+    resource: Option<R>,
+}
+
+// Nothing in an operation is pinned in place: what the kernel points into lies behind `R`'s own pointers.
+impl<R> Unpin for Op<R> {}
+
+impl<R: 'static> Op<R> {
+    /// Queues `entry`.
+    ///
+    /// # Safety
+    /// All memory that `entry` points to is owned by `resource`, stays where it is when `resource` moves, and is not
+    /// touched through `resource` while the operation holds it. Its descriptor is held by `resource` too.
+    unsafe fn start(entry: squeue::Entry, resource: R) -> Self {
+        let core = with_core_shared();
+        let index = core.slots.borrow_mut().0.insert(Slot::Running(None));
+        core.push(&entry.user_data(index as u64));
+        Self { core, index, resource: Some(resource) }
+    }
+}
+
+impl<R: 'static> Future for Op<R> {
+    type Output = (io::Result<u32>, R);
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let result = {
+            let mut slots = self.core.slots.borrow_mut();
+            match slots.0.get_mut(self.index) {
+                Some(Slot::Done(result)) => {
+                    let result = *result;
+                    slots.0.remove(self.index);
+                    result
+                }
+                Some(Slot::Running(waker)) => {
+                    *waker = Some(cx.waker().clone());
+                    return Poll::Pending;
+                }
+                _ => unreachable!("a live operation's slot is running or done"),
+            }
+        };
+        let resource = self.resource.take().expect("an operation is not polled after it is done");
+        Poll::Ready((as_result(result), resource))
+    }
+}
+
+impl<R: 'static> Drop for Op<R> {
+    fn drop(&mut self) {
+        let Some(resource) = self.resource.take() else { return };
+        let mut slots = self.core.slots.borrow_mut();
+        match slots.0.get_mut(self.index) {
+            Some(slot @ Slot::Running(_)) => {
+                *slot = Slot::Abandoned(Box::new(resource));
+                drop(slots);
+                cancel(&self.core, self.index as u64);
+            }
+            _ => {
+                slots.0.try_remove(self.index);
+                drop(slots);
+                drop(resource);
+            }
+        }
+    }
+}
+
+fn as_result(result: i32) -> io::Result<u32> {
+    u32::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result))
+}
+
+/// Waits until `fd` has something to read, or its peer is gone. The result is the poll's events.
+pub fn readable(fd: &Fd) -> Op<Fd> {
+    poll_for(fd, libc::POLLIN | libc::POLLRDHUP)
+}
+
+/// Waits until `fd` takes bytes again, or its peer is gone. The result is the poll's events.
+pub fn writable(fd: &Fd) -> Op<Fd> {
+    poll_for(fd, libc::POLLOUT)
+}
+
+fn poll_for(fd: &Fd, events: libc::c_short) -> Op<Fd> {
+    let entry = opcode::PollAdd::new(types::Fd(fd.as_raw_fd()), events as u32).build();
+    // SAFETY: a poll points to no memory; the descriptor is held.
+    unsafe { Op::start(entry, fd.clone()) }
+}
+
+/// What a read in the kernel holds: its buffer, and the file kept open.
+pub struct Reading {
+    /// The buffer that was read into.
+    pub buffer: Buffer,
+    _file: Fd,
+}
+
+/// Reads up to `range.len()` bytes at `file_offset` into `range` of the buffer.
+///
+/// `rw_flags` are the kernel's `RWF_*`. Where the buffer is registered, the kernel is told its index.
+///
+/// # Panics
+/// If `range` does not lie in the buffer.
+pub fn read_at(file: &Fd, mut buffer: Buffer, range: Range<usize>, file_offset: u64, rw_flags: i32) -> Op<Reading> {
+    let bytes = u32::try_from(range.len()).expect("a buffer is smaller than 4 GiB");
+    let memory = buffer[range].as_mut_ptr();
+    let fd = types::Fd(file.as_raw_fd());
+    let entry = match buffer.registered_index() {
+        Some(index) => {
+            opcode::ReadFixed::new(fd, memory, bytes, index).offset(file_offset).rw_flags(rw_flags).build()
+        }
+        None => opcode::Read::new(fd, memory, bytes).offset(file_offset).rw_flags(rw_flags).build(),
+    };
+    // SAFETY: the pool's memory stays where it is while the buffer is held, and `Reading` holds it and the file.
+    unsafe { Op::start(entry, Reading { buffer, _file: file.clone() }) }
+}
+
+/// What an open in the kernel holds.
+pub struct Opening {
+    path: CString,
+    how: Box<types::OpenHow>,
+    directory: Fd,
+}
+
+/// Opens `path` below `directory` (`openat2`). The new descriptor comes from [`opened`].
+pub fn open_at(directory: &Fd, path: CString, flags: i32, resolve: u64) -> Op<Opening> {
+    let how = Box::new(types::OpenHow::new().flags(flags as u64).resolve(resolve));
+    let opening = Opening { path, how, directory: directory.clone() };
+    let fd = types::Fd(opening.directory.as_raw_fd());
+    let entry = opcode::OpenAt2::new(fd, opening.path.as_ptr(), &raw const *opening.how).build();
+    // SAFETY: path and how are heap memory owned by `opening`, which nobody touches meanwhile.
+    unsafe { Op::start(entry, opening) }
+}
+
+/// The descriptor that a finished [`open_at`] made.
+///
+/// # Errors
+/// The kernel's, passed on.
+pub fn opened(result: io::Result<u32>) -> io::Result<OwnedFd> {
+    let fd = result?;
+    // SAFETY: a successful openat2 returns a descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// The connections that arrive at a listener.
+pub struct Incoming {
+    core: Rc<Core>,
+    listener: Fd,
+    /// The multishot operation, while one is armed.
+    armed: Option<usize>,
+}
+
+impl Incoming {
+    /// Listens for connections on `listener`.
+    pub fn new(listener: Fd) -> Self {
+        Self { core: with_core_shared(), listener, armed: None }
+    }
+
+    /// The next connection, non-blocking and close-on-exec.
+    ///
+    /// # Errors
+    /// What accept says: `EMFILE` and its kind pass; the caller waits a little and asks again.
+    pub async fn next(&mut self) -> io::Result<OwnedFd> {
+        let result = std::future::poll_fn(|cx| self.poll_next(cx)).await;
+        let fd = as_result(result)?;
+        // SAFETY: a successful accept returns a descriptor that nobody else owns.
+        Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<i32> {
+        let index = match self.armed {
+            Some(index) => index,
+            None => self.arm(),
+        };
+        let mut slots = self.core.slots.borrow_mut();
+        let Some(Slot::Many(many)) = slots.0.get_mut(index) else {
+            unreachable!("an armed accept has its slot")
+        };
+        let Some(result) = many.results.pop_front() else {
+            many.waker = Some(cx.waker().clone());
+            return Poll::Pending;
+        };
+        if many.ended && many.results.is_empty() {
+            slots.0.remove(index);
+            self.armed = None;
+        }
+        Poll::Ready(result)
+    }
+
+    fn arm(&mut self) -> usize {
+        let index = self.core.slots.borrow_mut().0.insert(Slot::Many(Many::default()));
+        let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+        let fd = types::Fd(self.listener.as_raw_fd());
+        let entry = if self.core.features.borrow().multishot_accept {
+            opcode::AcceptMulti::new(fd).flags(flags).build()
+        } else {
+            opcode::Accept::new(fd, std::ptr::null_mut(), std::ptr::null_mut()).flags(flags).build()
+        };
+        self.core.push(&entry.user_data(index as u64));
+        self.armed = Some(index);
+        index
+    }
+}
+
+impl Drop for Incoming {
+    fn drop(&mut self) {
+        let Some(index) = self.armed else { return };
+        let mut slots = self.core.slots.borrow_mut();
+        let Some(Slot::Many(many)) = slots.0.get_mut(index) else { return };
+        many.results.drain(..).for_each(close_accepted);
+        if many.ended {
+            slots.0.remove(index);
+            return;
+        }
+        slots.0[index] = Slot::AbandonedAccept;
+        drop(slots);
+        cancel(&self.core, index as u64);
+    }
+}
+
+fn close_accepted(result: i32) {
+    if result >= 0 {
+        // SAFETY: an accepted descriptor that nobody has taken: ours to close.
+        drop(unsafe { OwnedFd::from_raw_fd(result) });
+    }
+}

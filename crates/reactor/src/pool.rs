@@ -1,0 +1,236 @@
+//! A bounded pool of equal buffers, last in, first out: the buffer taken next is the one used last, which is the one
+//! most likely still in the cache (Atlas's rule).
+
+use crate::executor::with_core;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::future::poll_fn;
+use std::io;
+use std::ops::{Deref, DerefMut};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+/// A pool of `count` buffers of `buffer_bytes` each, in one mapping. Memory is touched only when a buffer is first used.
+#[derive(Clone)]
+pub struct Pool(Rc<Shared>);
+
+struct Shared {
+    memory: Mapping,
+    buffer_bytes: usize,
+    count: usize,
+    /// Buffers below this index are registered with the ring.
+    registered: usize,
+    /// First in, first out instead, to measure what last-in-first-out is worth.
+    fifo: bool,
+    free: RefCell<VecDeque<u32>>,
+    /// By order of arrival.
+    waiting: RefCell<BTreeMap<u64, Waker>>,
+    waits: Cell<u64>,
+}
+
+struct Mapping {
+    base: *mut u8,
+    bytes: usize,
+}
+
+impl Mapping {
+    fn anonymous(bytes: usize) -> io::Result<Self> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: a new anonymous mapping touches nobody's memory.
+        let base = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0) };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Self { base: base.cast(), bytes })
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and every buffer into it held the pool.
+        unsafe { libc::munmap(self.base.cast(), self.bytes) };
+    }
+}
+
+/// How a pool is made.
+#[derive(Clone, Copy, Debug)]
+pub struct PoolOptions {
+    /// Bytes per buffer: a multiple of the page size, so that each is fit for direct reads.
+    pub buffer_bytes: usize,
+    /// Buffers at most.
+    pub count: usize,
+    /// Whether to register buffers with the ring, as many as the memlock limit allows.
+    pub register: bool,
+    /// Hand out the buffer that has rested longest instead of the one used last.
+    pub fifo: bool,
+}
+
+impl Pool {
+    /// Maps the memory and registers what may be registered; the ring's features then say how much.
+    ///
+    /// # Errors
+    /// When the address space cannot be had.
+    ///
+    /// # Panics
+    /// On sizes that are zero or not whole pages.
+    pub fn new(options: PoolOptions) -> io::Result<Self> {
+        assert!(options.count > 0 && options.buffer_bytes > 0 && options.buffer_bytes % 4096 == 0);
+        let memory = Mapping::anonymous(options.count * options.buffer_bytes)?;
+        let registered = if options.register { register(&memory, options) } else { 0 };
+        with_core(|core| core.features.borrow_mut().registered_bytes = registered * options.buffer_bytes);
+        // Low indices on top: they are the registered ones.
+        let free = (0..u32::try_from(options.count).expect("fewer than 2^32 buffers")).rev().collect();
+        Ok(Self(Rc::new(Shared {
+            memory,
+            buffer_bytes: options.buffer_bytes,
+            count: options.count,
+            registered,
+            fifo: options.fifo,
+            free: RefCell::new(free),
+            waiting: RefCell::default(),
+            waits: Cell::new(0),
+        })))
+    }
+
+    /// A buffer, when one is free. Its bytes are whatever was there before.
+    pub fn try_take(&self) -> Option<Buffer> {
+        let mut free = self.0.free.borrow_mut();
+        let index = if self.0.fifo { free.pop_front() } else { free.pop_back() }?;
+        drop(free);
+        Some(Buffer { pool: Rc::clone(&self.0), index })
+    }
+
+    /// Waits for a buffer; those who wait are served in the order in which they came.
+    pub async fn take(&self) -> Buffer {
+        if self.0.waiting.borrow().is_empty() {
+            if let Some(buffer) = self.try_take() {
+                return buffer;
+            }
+        }
+        self.0.waits.set(self.0.waits.get() + 1);
+        let mut place = Place { pool: &self.0, number: self.0.waits.get() };
+        poll_fn(|cx| place.poll(cx)).await
+    }
+
+    /// Buffers that nobody holds.
+    pub fn free(&self) -> usize {
+        self.0.free.borrow().len()
+    }
+
+    /// Buffers in all.
+    pub fn count(&self) -> usize {
+        self.0.count
+    }
+
+    /// Bytes per buffer.
+    pub fn buffer_bytes(&self) -> usize {
+        self.0.buffer_bytes
+    }
+
+    /// How often somebody had to wait for a buffer.
+    pub fn waits(&self) -> u64 {
+        self.0.waits.get()
+    }
+
+    /// Whether so few buffers are left that idle ones should be given back.
+    pub fn is_scarce(&self) -> bool {
+        self.free() * 4 < self.0.count
+    }
+}
+
+/// Registers as many buffers as the limits allow: all, or half, and so on.
+fn register(memory: &Mapping, options: PoolOptions) -> usize {
+    let mut count = options.count.min(usize::from(u16::MAX));
+    while count > 0 {
+        let buffers: Vec<_> = (0..count)
+            .map(|index| libc::iovec {
+                iov_base: memory.base.wrapping_add(index * options.buffer_bytes).cast(),
+                iov_len: options.buffer_bytes,
+            })
+            .collect();
+        // SAFETY: the kernel takes its own references to these pages, so they outlive even the mapping.
+        match with_core(|core| unsafe { core.register(&buffers) }) {
+            Ok(()) => return count,
+            Err(_) => count /= 2,
+        }
+    }
+    0
+}
+
+/// A place in the queue for a buffer. Leaving it, served or not, lets the next one look.
+struct Place<'a> {
+    pool: &'a Rc<Shared>,
+    number: u64,
+}
+
+impl Place<'_> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Buffer> {
+        let mut waiting = self.pool.waiting.borrow_mut();
+        waiting.insert(self.number, cx.waker().clone());
+        if waiting.keys().next() != Some(&self.number) {
+            return Poll::Pending;
+        }
+        drop(waiting);
+        Pool(Rc::clone(self.pool)).try_take().map_or(Poll::Pending, Poll::Ready)
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.pool.waiting.borrow_mut().remove(&self.number);
+        if !self.pool.free.borrow().is_empty() {
+            self.pool.wake_first();
+        }
+    }
+}
+
+impl Shared {
+    fn wake_first(&self) {
+        if let Some(waker) = self.waiting.borrow().values().next() {
+            waker.wake_by_ref();
+        }
+    }
+}
+
+/// One buffer out of a pool; it goes back when it is dropped.
+pub struct Buffer {
+    pool: Rc<Shared>,
+    index: u32,
+}
+
+impl Buffer {
+    /// The index under which the ring knows this buffer.
+    pub(crate) fn registered_index(&self) -> Option<u16> {
+        let index = u16::try_from(self.index).ok()?;
+        (usize::from(index) < self.pool.registered).then_some(index)
+    }
+
+    fn base(&self) -> *mut u8 {
+        self.pool.memory.base.wrapping_add(self.index as usize * self.pool.buffer_bytes)
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the index was taken out of the free list, so nobody else has this part of the mapping, which is as
+        // long as `count` buffers and lives as long as the pool that this buffer holds.
+        unsafe { std::slice::from_raw_parts(self.base(), self.pool.buffer_bytes) }
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as for `deref`, and `self` is borrowed mutably.
+        unsafe { std::slice::from_raw_parts_mut(self.base(), self.pool.buffer_bytes) }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        self.pool.free.borrow_mut().push_back(self.index);
+        self.pool.wake_first();
+    }
+}

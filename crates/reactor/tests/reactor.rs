@@ -1,0 +1,255 @@
+//! The reactor against a real kernel: operations, cancellation, timers, accept, the pool.
+
+use fullbore_reactor::{
+    Fd, Pool, PoolOptions, Reactor, RingOptions, now, op, remote, sleep, spawn, tasks_live, tasks_panicked, timeout_at,
+    yield_now,
+};
+use std::cell::{Cell, RefCell};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+fn reactor() -> Reactor {
+    Reactor::new(RingOptions { submission_entries: 8, completion_entries: 64 }).expect("this kernel has io_uring")
+}
+
+fn pool(count: usize) -> Pool {
+    Pool::new(PoolOptions { buffer_bytes: 8192, count, register: true, fifo: false }).unwrap()
+}
+
+fn file_of(bytes: &[u8]) -> Fd {
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(bytes).unwrap();
+    Fd::from(OwnedFd::from(file))
+}
+
+#[test]
+fn a_read_brings_the_bytes_at_the_offset() {
+    let reactor = reactor();
+    let content: Vec<u8> = (0..20_000u32).map(|n| (n % 251) as u8).collect();
+    let expected = content[5000..13_000].to_vec();
+    reactor
+        .run(async move {
+            let file = file_of(&content);
+            let (result, reading) = op::read_at(&file, pool(2).take().await, 100..8100, 5000, 0).await;
+            assert_eq!(result.unwrap(), 8000);
+            assert_eq!(reading.buffer[100..8100], expected);
+        })
+        .unwrap();
+}
+
+#[test]
+fn a_read_of_a_closed_pipe_end_is_an_error_and_gives_the_buffer_back() {
+    reactor()
+        .run(async {
+            let pool = pool(1);
+            let (_reader, writer) = rustix::pipe::pipe().unwrap();
+            let buffer = pool.take().await;
+            let (result, reading) = op::read_at(&Fd::from(writer), buffer, 0..100, 0, 0).await;
+            assert!(result.is_err());
+            drop(reading);
+            assert_eq!(pool.free(), 1);
+        })
+        .unwrap();
+}
+
+#[test]
+fn a_dropped_read_keeps_its_buffer_until_the_kernel_is_done() {
+    reactor()
+        .run(async {
+            let pool = pool(1);
+            let (reader, _writer) = rustix::pipe::pipe().unwrap();
+            let reader = Fd::from(reader);
+            let reading = op::read_at(&reader, pool.take().await, 0..100, u64::MAX, 0);
+            let early = Instant::now() + Duration::from_millis(5);
+            assert!(timeout_at(early, reading).await.is_err());
+            assert_eq!(pool.free(), 0, "the kernel may still write to it");
+            let buffer = pool.take().await;
+            assert_eq!(buffer.len(), 8192);
+        })
+        .unwrap();
+}
+
+#[test]
+fn dropping_the_reactor_waits_for_the_kernel() {
+    let reactor = reactor();
+    let (reader, _writer) = rustix::pipe::pipe().unwrap();
+    let dropped = Rc::new(Cell::new(false));
+    let seen = Rc::clone(&dropped);
+    reactor
+        .run(async move {
+            let pool = pool(1);
+            spawn(async move {
+                struct Note(Rc<Cell<bool>>);
+                impl Drop for Note {
+                    fn drop(&mut self) {
+                        self.0.set(true);
+                    }
+                }
+                let _note = Note(seen);
+                let _ = op::read_at(&Fd::from(reader), pool.take().await, 0..10, u64::MAX, 0).await;
+            });
+            yield_now().await;
+            yield_now().await;
+        })
+        .unwrap();
+    assert!(!dropped.get());
+    drop(reactor);
+    assert!(dropped.get());
+}
+
+#[test]
+fn one_accept_yields_many_connections() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let clients = std::thread::spawn(move || {
+        for number in 0..50u8 {
+            TcpStream::connect(address).unwrap().write_all(&[number]).unwrap();
+        }
+    });
+    let sum = reactor()
+        .run(async move {
+            let mut incoming = op::Incoming::new(Fd::from(OwnedFd::from(listener)));
+            let mut sum = 0u32;
+            for _ in 0..50 {
+                let connection = Fd::from(incoming.next().await.unwrap());
+                op::readable(&connection).await.0.unwrap();
+                let mut byte = [0];
+                rustix::io::read(connection.borrowed(), &mut byte).unwrap();
+                sum += u32::from(byte[0]);
+            }
+            sum
+        })
+        .unwrap();
+    assert_eq!(sum, (0..50).sum());
+    clients.join().unwrap();
+}
+
+#[test]
+fn a_dropped_listener_leaves_no_descriptor_open() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let reactor = reactor();
+    let mut client = reactor
+        .run(async move {
+            let mut incoming = op::Incoming::new(Fd::from(OwnedFd::from(listener)));
+            assert!(timeout_at(Instant::now() + Duration::from_millis(2), incoming.next()).await.is_err());
+            let client = TcpStream::connect(address).unwrap();
+            sleep(Duration::from_millis(5)).await;
+            drop(incoming);
+            client
+        })
+        .unwrap();
+    drop(reactor);
+    // The connection that arrived but was never taken has been closed.
+    client.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    assert!(matches!(client.read(&mut [0]), Ok(0) | Err(_)));
+}
+
+#[test]
+fn timers_fire_in_the_order_of_their_deadlines() {
+    let order = Rc::new(RefCell::new(Vec::new()));
+    let seen = Rc::clone(&order);
+    reactor()
+        .run(async move {
+            for milliseconds in [30u64, 10, 20] {
+                let order = Rc::clone(&order);
+                spawn(async move {
+                    sleep(Duration::from_millis(milliseconds)).await;
+                    order.borrow_mut().push(milliseconds);
+                });
+            }
+            sleep(Duration::from_millis(60)).await;
+        })
+        .unwrap();
+    assert_eq!(*seen.borrow(), [10, 20, 30]);
+}
+
+#[test]
+fn waiters_for_a_buffer_are_served_in_order_even_when_one_gives_up() {
+    let order = Rc::new(RefCell::new(Vec::new()));
+    let seen = Rc::clone(&order);
+    reactor()
+        .run(async move {
+            let pool = pool(1);
+            let held = pool.take().await;
+            for number in 0..4 {
+                let (pool, order) = (pool.clone(), Rc::clone(&order));
+                spawn(async move {
+                    let patience = if number == 1 { 1 } else { 10_000 };
+                    let deadline = now() + Duration::from_millis(patience);
+                    if let Ok(_buffer) = timeout_at(deadline, pool.take()).await {
+                        order.borrow_mut().push(number);
+                        yield_now().await;
+                    }
+                });
+            }
+            sleep(Duration::from_millis(10)).await;
+            drop(held);
+            while tasks_live() > 1 {
+                sleep(Duration::from_millis(1)).await;
+            }
+        })
+        .unwrap();
+    assert_eq!(*seen.borrow(), [0, 2, 3]);
+}
+
+#[test]
+fn the_buffer_used_last_is_taken_next() {
+    reactor()
+        .run(async {
+            let pool = pool(3);
+            let (first, second) = (pool.take().await, pool.take().await);
+            let address = second.as_ptr();
+            drop(first);
+            drop(second);
+            assert_eq!(pool.take().await.as_ptr(), address);
+        })
+        .unwrap();
+}
+
+#[test]
+fn a_panicking_task_ends_alone() {
+    reactor()
+        .run(async {
+            spawn(async { panic!("on purpose: the other tasks go on") });
+            yield_now().await;
+            yield_now().await;
+            assert_eq!(tasks_panicked(), 1);
+            assert_eq!(tasks_live(), 1);
+        })
+        .unwrap();
+}
+
+#[test]
+fn a_wake_from_another_thread_arrives() {
+    let (remote, woken) = remote().unwrap();
+    let waker = std::thread::spawn(move || remote.wake());
+    reactor().run(async move { woken.each(|| false).await.unwrap() }).unwrap();
+    waker.join().unwrap();
+}
+
+#[test]
+fn a_poll_sees_data_and_a_departed_peer() {
+    reactor()
+        .run(async {
+            let (ours, mut theirs) = UnixStream::pair().unwrap();
+            let ours = Fd::from(OwnedFd::from(ours));
+            theirs.write_all(b"x").unwrap();
+            assert!(op::readable(&ours).await.0.unwrap() & libc::POLLIN as u32 != 0);
+            drop(theirs);
+            assert!(op::readable(&ours).await.0.unwrap() & libc::POLLHUP as u32 != 0);
+        })
+        .unwrap();
+}
+
+#[test]
+fn a_thread_has_one_reactor() {
+    let first = reactor();
+    assert!(Reactor::new(RingOptions::default()).is_err());
+    drop(first);
+    drop(reactor());
+}
