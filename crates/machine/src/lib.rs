@@ -1,1 +1,94 @@
-//! machine
+//! What the box is, as far as serving needs to know: CPUs, caches, memory, kernel, limits.
+//!
+//! All of it is read from the text files of `/proc` and `/sys`, below a root that tests put elsewhere. Nothing is measured and
+//! nothing is changed, but by [`raise_nofile`]. A file that is missing or reads otherwise than expected makes that one answer
+//! `None` (or the modest value its field names), never an error: a server can start without knowing the size of its caches.
+//!
+//! Read first: [`Machine`].
+
+mod caches;
+mod cgroup;
+mod cpus;
+mod kernel;
+mod limits;
+mod root;
+
+pub use caches::Cache;
+pub use cpus::CpuFeatures;
+pub use kernel::KernelVersion;
+pub use limits::{Limit, raise_nofile};
+
+use std::path::Path;
+
+use root::Root;
+
+/// The machine as this process may use it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Machine {
+    /// The CPUs that this thread may run on, by the kernel's numbers, ascending. Just the first one if the kernel does not tell.
+    pub cpus: Vec<u32>,
+    /// How many CPUs' worth of time the control groups above this process grant it; `None` if they set no bound.
+    pub cpu_quota: Option<f64>,
+    /// What the first of [`Machine::cpus`] can do.
+    pub cpu_features: CpuFeatures,
+    /// The data and unified caches of the first of [`Machine::cpus`], nearest first.
+    pub caches: Vec<Cache>,
+    /// The size of a page of memory.
+    pub page_bytes: usize,
+    /// The memory of the machine.
+    pub memory_bytes: Option<u64>,
+    /// The memory that the control groups above this process grant it; `None` if they set no bound below the machine's.
+    pub memory_limit_bytes: Option<u64>,
+    /// The running kernel.
+    pub kernel: Option<KernelVersion>,
+    /// Whether the kernel has TLS in it at this moment. One that has it as a module may load it at first use.
+    pub kernel_tls: bool,
+    /// How many files this process may have open.
+    pub nofile: Option<Limit>,
+    /// How many bytes of memory this process may lock (io_uring's registered buffers count for those without CAP_IPC_LOCK).
+    pub memlock_bytes: Option<Limit>,
+}
+
+impl Machine {
+    /// Looks at this machine.
+    pub fn probe() -> Self {
+        Self::probe_from(Path::new("/"))
+    }
+
+    /// Looks at the `proc` and `sys` folders below `root`. Only the page size is this machine's in any case.
+    pub fn probe_from(root: &Path) -> Self {
+        let root = &Root::new(root);
+        let cpus = cpus::allowed(root).unwrap_or_else(|| vec![0]);
+        let memory_bytes = root.read("proc/meminfo").and_then(|text| memory_total(&text));
+        Self {
+            cpu_quota: cgroup::cpu_quota(root),
+            cpu_features: CpuFeatures::probe(root, cpus[0]),
+            caches: caches::of_cpu(root, cpus[0]),
+            page_bytes: rustix::param::page_size(),
+            memory_limit_bytes: cgroup::memory_limit(root)
+                .filter(|limit| memory_bytes.is_none_or(|all| *limit < all)),
+            memory_bytes,
+            kernel: KernelVersion::probe(root),
+            kernel_tls: kernel::has_tls(root),
+            nofile: limits::probe(root, "Max open files"),
+            memlock_bytes: limits::probe(root, "Max locked memory"),
+            cpus,
+        }
+    }
+
+    /// The size of the data or unified cache at `level` (1 is nearest the core).
+    pub fn cache_bytes(&self, level: u8) -> Option<u64> {
+        self.caches.iter().find(|cache| cache.level == level).map(|cache| cache.bytes)
+    }
+
+    /// One CPU's fair part of the last-level cache: its size over all CPUs that share it, ours or not.
+    pub fn last_level_bytes_per_cpu(&self) -> Option<u64> {
+        self.caches.last().map(|cache| cache.bytes / cache.shared_by.len().max(1) as u64)
+    }
+}
+
+/// `MemTotal:  24576000 kB` in /proc/meminfo, where kB means 1024 bytes (proc_meminfo(5)).
+fn memory_total(text: &str) -> Option<u64> {
+    let kibibytes = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    kibibytes.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}

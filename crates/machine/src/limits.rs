@@ -1,0 +1,39 @@
+//! What this process may use, from /proc/self/limits, and raising it as far as we may.
+
+use std::io;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::root::Root;
+
+/// A resource limit (getrlimit(2)); `u64::MAX` is no limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// What holds now.
+    pub soft: u64,
+    /// How far the process may raise the soft limit by itself.
+    pub hard: u64,
+}
+
+pub(crate) fn probe(root: &Root, name: &str) -> Option<Limit> {
+    let text = root.read("proc/self/limits")?;
+    let values = text.lines().find_map(|line| line.strip_prefix(name))?;
+    let mut values = values.split_whitespace().map(parse);
+    Some(Limit { soft: values.next()??, hard: values.next()?? })
+}
+
+fn parse(value: &str) -> Option<u64> {
+    if value == "unlimited" { Some(u64::MAX) } else { value.parse().ok() }
+}
+
+/// Raises the number of files this process may have open to the most it may allow itself; returns that number.
+///
+/// # Errors
+/// Those of setrlimit(2). The old limit then still holds.
+pub fn raise_nofile() -> io::Result<u64> {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current != maximum {
+        setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })?;
+    }
+    Ok(maximum.unwrap_or(u64::MAX))
+}

@@ -1,0 +1,27 @@
+//! The folder that `proc` and `sys` are in.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+pub(crate) struct Root(PathBuf);
+
+impl Root {
+    pub(crate) fn new(path: &Path) -> Self {
+        Self(path.to_path_buf())
+    }
+
+    /// What the file says, without white space around it; `None` if it cannot be read.
+    pub(crate) fn read(&self, path: impl AsRef<Path>) -> Option<String> {
+        let text = fs::read(self.0.join(path)).ok()?;
+        Some(String::from_utf8_lossy(&text).trim().to_owned())
+    }
+
+    /// What the file says, as a value; `None` also if it says something else.
+    pub(crate) fn read_value<T: std::str::FromStr>(&self, path: impl AsRef<Path>) -> Option<T> {
+        self.read(path)?.parse().ok()
+    }
+
+    pub(crate) fn has(&self, path: &str) -> bool {
+        self.0.join(path).exists()
+    }
+}
