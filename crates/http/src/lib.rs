@@ -1,1 +1,46 @@
-//! http
+//! HTTP/1.1 for a file server, without I/O and without a clock.
+//!
+//! A session gives [`parse`] the bytes it has read and gets a [`Request`]; it looks up the file that
+//! [`Request::resource`] names and gives [`respond`] an [`Entity`]; it gets a [`Response`]: a finished head and the
+//! parts of the body as byte ranges of that file, which this crate never reads. What is not a file is answered by
+//! [`refuse`] and [`options`]. A request body is read past with [`BodyDrain`].
+//!
+//! Refused, always with a typed reason that can label a counter ([`Reject`], [`PathEscape`]): folded header lines, bare
+//! CR or LF, NUL, space before a colon, ambiguous framing, missing or doubled Host, heads over their limits, and every
+//! path that could leave the library.
+//!
+//! Invariants:
+//! * Nothing a peer sends can panic this crate or make it allocate more than a small multiple of the head.
+//! * `Content-Length` always equals the sum of the body's parts; each byte of a file is sent at most once per response.
+//! * The outcome of [`parse`] depends on the bytes of one head only, not on how they were cut into reads nor on what
+//!   follows them.
+//! * After a [`Reject`] the connection closes: its byte stream can no longer be trusted to be in step.
+//!
+//! Read first: `request.rs`, then `plan.rs`. RFC 9110 is HTTP's semantics, RFC 9112 the HTTP/1.1 wire format.
+
+mod body;
+mod conditional;
+mod date;
+mod error;
+mod fields;
+mod limits;
+mod mime;
+mod plan;
+mod range;
+mod refuse;
+mod request;
+mod response;
+mod target;
+
+pub use body::{BodyDrain, BodyFraming, Drain};
+pub use conditional::file_etag;
+pub use date::HttpDate;
+pub use error::{Refusal, Reject};
+pub use fields::Field;
+pub use limits::Limits;
+pub use mime::content_type;
+pub use plan::{Entity, respond};
+pub use refuse::{looks_like_http, options, refuse};
+pub use request::{Method, Parse, Request, Version, parse};
+pub use response::{Context, Cors, Part, Response};
+pub use target::{LibraryPath, PathEscape, Resource};

@@ -1,0 +1,284 @@
+//! Request bodies: how long they are, and how to read past them.
+//!
+//! No request to a file server needs a body, but one may come (RFC 9110 section 9.3.1), and the next request starts after
+//! it. [`BodyDrain`] eats a small one; a larger one is refused. Framing that two readers could understand differently is
+//! refused: that is how requests are smuggled past a proxy (RFC 9112 section 11.2).
+
+use httparse::Header;
+
+use crate::fields::{elements, values};
+use crate::{Limits, Reject, Version};
+
+/// How the end of a request body is known (RFC 9112 section 6.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyFraming {
+    /// No body.
+    None,
+    /// This many bytes, at least 1.
+    Length(u64),
+    /// Chunks (RFC 9112 section 7.1).
+    Chunked,
+}
+
+impl BodyFraming {
+    /// Reads the framing from the header lines.
+    pub(crate) fn of(headers: &[Header<'_>], version: Version) -> Result<Self, Reject> {
+        let coded = values(headers, "transfer-encoding").next().is_some();
+        let mut lengths = values(headers, "content-length");
+        match (coded, lengths.next()) {
+            (false, None) => Ok(Self::None),
+            // RFC 9110 section 8.6: a doubled length, even with equal values, may be refused.
+            (false, Some(length)) if lengths.next().is_none() => Self::of_length(length),
+            // RFC 9112 section 6.1: HTTP/1.0 has no transfer codings; a length beside a coding is an attack or a bug.
+            (true, None) if version == Version::Http11 => Self::of_codings(headers),
+            _ => Err(Reject::BadFraming),
+        }
+    }
+
+    fn of_length(value: &[u8]) -> Result<Self, Reject> {
+        let digits = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+        let text = std::str::from_utf8(value).ok().filter(|_| digits).ok_or(Reject::BadFraming)?;
+        match text.parse().map_err(|_| Reject::BadFraming)? {
+            0 => Ok(Self::None),
+            length => Ok(Self::Length(length)),
+        }
+    }
+
+    /// Chunked must come last and once (RFC 9112 sections 6.1 and 6.3); with another coding before it we cannot help.
+    fn of_codings(headers: &[Header<'_>]) -> Result<Self, Reject> {
+        let is_chunked = |coding: &[u8]| coding.eq_ignore_ascii_case(b"chunked");
+        let codings = || elements(headers, "transfer-encoding");
+        let chunked_count = codings().filter(|coding| is_chunked(coding)).count();
+        if chunked_count != 1 || !codings().last().is_some_and(is_chunked) {
+            return Err(Reject::BadFraming);
+        }
+        if codings().count() == 1 { Ok(Self::Chunked) } else { Err(Reject::CodingNotImplemented) }
+    }
+}
+
+/// What [`BodyDrain::advance`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drain {
+    /// All bytes given belong to the body, and more must come.
+    Partial,
+    /// The body ended after `consumed` of the bytes given; the next request starts there.
+    Complete {
+        /// Bytes of this call's buffer that belonged to the body.
+        consumed: usize,
+    },
+}
+
+/// Reads past one request body, however it is cut into reads.
+#[derive(Clone, Debug)]
+pub struct BodyDrain {
+    state: State,
+    budget_bytes: u64,
+}
+
+/// What comes next. Line ends in chunk framing are CR LF only, strictly, as in heads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Length { remaining_bytes: u64 },
+    Size { value: u64, digits: u8 },
+    Extension { value: u64 },
+    SizeLineFeed { value: u64 },
+    Data { remaining_bytes: u64 },
+    DataReturn,
+    DataLineFeed,
+    TrailerStart,
+    TrailerLine,
+    TrailerLineFeed,
+    LastLineFeed,
+    Done,
+}
+
+/// Hex digits of a chunk size: 60 bits cannot overflow, and no honest chunk is larger.
+const SIZE_DIGITS_MAX: u8 = 15;
+
+impl BodyDrain {
+    /// For a body so framed. At most `limits.body_drain_bytes_max` bytes will be read, chunk framing and trailers
+    /// included.
+    pub fn new(framing: BodyFraming, limits: &Limits) -> Self {
+        let state = match framing {
+            BodyFraming::None => State::Done,
+            BodyFraming::Length(remaining_bytes) => State::Length { remaining_bytes },
+            BodyFraming::Chunked => State::Size { value: 0, digits: 0 },
+        };
+        Self { state, budget_bytes: limits.body_drain_bytes_max }
+    }
+
+    /// Takes the next bytes of the connection.
+    ///
+    /// # Errors
+    /// [`Reject::BodyTooLarge`] once the body is known to exceed the limit, [`Reject::BadFraming`] for a malformed chunk.
+    /// Either way the connection must close.
+    pub fn advance(&mut self, bytes: &[u8]) -> Result<Drain, Reject> {
+        let mut consumed = 0;
+        while self.state != State::Done {
+            let Some(rest) = bytes.get(consumed..).filter(|rest| !rest.is_empty()) else {
+                return Ok(Drain::Partial);
+            };
+            let step_bytes = self.step(rest)?;
+            self.spend(step_bytes as u64)?;
+            consumed += step_bytes;
+        }
+        Ok(Drain::Complete { consumed })
+    }
+
+    /// Consumes one byte of framing or a run of data; `rest` is not empty. Returns how many bytes.
+    fn step(&mut self, rest: &[u8]) -> Result<usize, Reject> {
+        match self.state {
+            State::Length { remaining_bytes } => {
+                let (taken, left) = self.skip(remaining_bytes, rest)?;
+                self.state =
+                    if left == 0 { State::Done } else { State::Length { remaining_bytes: left } };
+                Ok(taken)
+            }
+            State::Data { remaining_bytes } => {
+                let (taken, left) = self.skip(remaining_bytes, rest)?;
+                self.state = if left == 0 {
+                    State::DataReturn
+                } else {
+                    State::Data { remaining_bytes: left }
+                };
+                Ok(taken)
+            }
+            framing => {
+                self.state = framing.after(rest[0]).ok_or(Reject::BadFraming)?;
+                Ok(1)
+            }
+        }
+    }
+
+    /// How many of `rest` belong to a run of data, and how many of the run come later.
+    fn skip(&self, remaining_bytes: u64, rest: &[u8]) -> Result<(usize, u64), Reject> {
+        if remaining_bytes > self.budget_bytes {
+            return Err(Reject::BodyTooLarge);
+        }
+        let taken_bytes = remaining_bytes.min(rest.len() as u64);
+        Ok((taken_bytes as usize, remaining_bytes - taken_bytes))
+    }
+
+    fn spend(&mut self, bytes: u64) -> Result<(), Reject> {
+        self.budget_bytes = self.budget_bytes.checked_sub(bytes).ok_or(Reject::BodyTooLarge)?;
+        Ok(())
+    }
+}
+
+impl State {
+    /// The state after one byte of chunk framing; `None` if that byte cannot come here.
+    fn after(self, byte: u8) -> Option<Self> {
+        match (self, byte) {
+            (Self::Size { value, digits }, b'\r') if digits > 0 => {
+                Some(Self::SizeLineFeed { value })
+            }
+            (Self::Size { value, digits }, b';') if digits > 0 => Some(Self::Extension { value }),
+            (Self::Size { value, digits }, _) if digits < SIZE_DIGITS_MAX => {
+                let digit = char::from(byte).to_digit(16)?;
+                Some(Self::Size { value: value * 16 + u64::from(digit), digits: digits + 1 })
+            }
+            (Self::Extension { value }, b'\r') => Some(Self::SizeLineFeed { value }),
+            (Self::Extension { .. }, _) if is_field_byte(byte) => Some(self),
+            (Self::SizeLineFeed { value: 0 }, b'\n') => Some(Self::TrailerStart),
+            (Self::SizeLineFeed { value }, b'\n') => Some(Self::Data { remaining_bytes: value }),
+            (Self::DataReturn, b'\r') => Some(Self::DataLineFeed),
+            (Self::DataLineFeed, b'\n') => Some(Self::Size { value: 0, digits: 0 }),
+            (Self::TrailerStart, b'\r') => Some(Self::LastLineFeed),
+            (Self::TrailerLine, b'\r') => Some(Self::TrailerLineFeed),
+            (Self::TrailerStart | Self::TrailerLine, _) if is_field_byte(byte) => {
+                Some(Self::TrailerLine)
+            }
+            (Self::TrailerLineFeed, b'\n') => Some(Self::TrailerStart),
+            (Self::LastLineFeed, b'\n') => Some(Self::Done),
+            _ => None,
+        }
+    }
+}
+
+/// A byte that may stand in a field value: HTAB, SP, VCHAR, obs-text (RFC 9110 section 5.5).
+fn is_field_byte(byte: u8) -> bool {
+    byte == b'\t' || (byte >= b' ' && byte != 0x7f)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drain_chunked(body: &[u8]) -> Result<Drain, Reject> {
+        BodyDrain::new(BodyFraming::Chunked, &Limits::default()).advance(body)
+    }
+
+    #[test]
+    fn a_body_of_known_length_ends_where_it_says() {
+        let mut drain = BodyDrain::new(BodyFraming::Length(5), &Limits::default());
+        assert_eq!(drain.advance(b"abc"), Ok(Drain::Partial));
+        assert_eq!(drain.advance(b""), Ok(Drain::Partial));
+        assert_eq!(drain.advance(b"deGET /"), Ok(Drain::Complete { consumed: 2 }));
+        assert_eq!(drain.advance(b"GET /"), Ok(Drain::Complete { consumed: 0 }));
+    }
+
+    #[test]
+    fn no_body_is_complete_at_once() {
+        let mut drain = BodyDrain::new(BodyFraming::None, &Limits::default());
+        assert_eq!(drain.advance(b""), Ok(Drain::Complete { consumed: 0 }));
+    }
+
+    #[test]
+    fn chunks_extensions_and_trailers_are_read_past() {
+        for body in [
+            "0\r\n\r\n",
+            "3\r\nabc\r\n0\r\n\r\n",
+            "A;x=\"y\"\r\n0123456789\r\n00\r\nEtag: \"x\"\r\nMore: b\r\n\r\n",
+        ] {
+            let mut bytes = body.as_bytes().to_vec();
+            bytes.extend_from_slice(b"GET / HTTP/1.1\r\n");
+            assert_eq!(
+                drain_chunked(&bytes),
+                Ok(Drain::Complete { consumed: body.len() }),
+                "{body:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn malformed_chunks_are_refused() {
+        for body in [
+            "\r\n",
+            "g\r\n",
+            "-1\r\n",
+            "+1\r\n",
+            "0x1\r\n",
+            " 1\r\n",
+            "1 \r\n",
+            "1\na",
+            "1\r\nab",
+            "1\r\na\n",
+            "1\r\na\r\r",
+            "0\n",
+            "0\r\n\n",
+            "0\r\nA: b\n",
+            "0\r\nA: \0\r\n",
+            "1;a\nb\r\n",
+            "0000000000000001\r\n",
+        ] {
+            assert_eq!(drain_chunked(body.as_bytes()), Err(Reject::BadFraming), "{body:?}");
+        }
+    }
+
+    #[test]
+    fn a_body_over_the_limit_is_refused_before_it_is_read() {
+        let limits = Limits { body_drain_bytes_max: 10, ..Limits::default() };
+        let start = |framing| BodyDrain::new(framing, &limits);
+        assert_eq!(start(BodyFraming::Length(11)).advance(b"a"), Err(Reject::BodyTooLarge));
+        assert_eq!(start(BodyFraming::Length(10)).advance(b"a"), Ok(Drain::Partial));
+        assert_eq!(start(BodyFraming::Chunked).advance(b"fffffff\r\na"), Err(Reject::BodyTooLarge));
+        assert_eq!(
+            start(BodyFraming::Chunked).advance(b"1\r\na\r\n1\r\na\r\n"),
+            Err(Reject::BodyTooLarge)
+        );
+        assert_eq!(
+            start(BodyFraming::Chunked).advance(b"1;aaaaaaaaaaaaaaaaaaaa"),
+            Err(Reject::BodyTooLarge)
+        );
+    }
+}

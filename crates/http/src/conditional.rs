@@ -1,0 +1,215 @@
+//! Conditional requests: is the client's copy still the file (RFC 9110 section 13)?
+//!
+//! Validators are the ETag and Last-Modified. A date has a resolution of a second, so it identifies a version only once
+//! that second is over (RFC 9110 section 8.8.2.2): until then Last-Modified is not sent, and so every date that a client
+//! got here is a strong validator. A time in the future is not sent either (RFC 9110 section 8.8.2.1).
+//!
+//! A condition that cannot be parsed never makes a client keep or join the wrong bytes: If-Match then fails, If-None-Match
+//! and If-Range do not match, dates are ignored (RFC 9110 sections 13.1.3 and 13.1.4).
+
+use crate::{Entity, Field, HttpDate, Request};
+
+/// What the conditions decide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Carry out the request.
+    Proceed,
+    /// The client's copy is current: 304.
+    NotModified,
+    /// The file is not the one that the client means: 412.
+    Failed,
+}
+
+/// A strong ETag, quotes included, for a file that is never changed in place without its times changing.
+///
+/// `modified_unix_ns` is the modification time in nanoseconds. Two writes within one tick of the file system's clock
+/// (4 ms on many kernels) that keep size and inode look the same; replace files by rename to be safe.
+pub fn file_etag(inode: u64, size_bytes: u64, modified_unix_ns: u128) -> String {
+    format!("\"{inode:x}-{size_bytes:x}-{modified_unix_ns:x}\"")
+}
+
+/// Last-Modified, if it may be told now.
+pub(crate) fn last_modified(entity: &Entity<'_>, now: &HttpDate) -> Option<HttpDate> {
+    let modified = entity.modified_unix_seconds;
+    (modified < now.unix_seconds()).then(|| HttpDate::new(modified))
+}
+
+/// Evaluates the conditions of a GET or HEAD in the order of RFC 9110 section 13.2.2; If-Range comes later.
+pub(crate) fn evaluate(request: &Request, entity: &Entity<'_>) -> Verdict {
+    let date =
+        |field| request.field(field).and_then(HttpDate::parse).map(|date| date.unix_seconds());
+    let modified = entity.modified_unix_seconds;
+    let meant = match request.field(Field::IfMatch) {
+        Some(list) => list_matches(list, |tag| tags_match_strongly(tag, entity.etag.as_bytes())),
+        None => date(Field::IfUnmodifiedSince).is_none_or(|date| modified <= date),
+    };
+    if !meant {
+        return Verdict::Failed;
+    }
+    let current = match request.field(Field::IfNoneMatch) {
+        Some(list) => list_matches(list, |tag| tags_match_weakly(tag, entity.etag.as_bytes())),
+        None => date(Field::IfModifiedSince).is_some_and(|date| modified <= date),
+    };
+    if current { Verdict::NotModified } else { Verdict::Proceed }
+}
+
+/// Whether a Range header may be honoured as far as If-Range goes (RFC 9110 section 13.1.5): both validators must be
+/// strong and exactly the file's.
+pub(crate) fn if_range_holds(request: &Request, entity: &Entity<'_>, now: &HttpDate) -> bool {
+    let Some(value) = request.field(Field::IfRange) else { return true };
+    if value.ends_with(b"\"") {
+        return tags_match_strongly(value, entity.etag.as_bytes());
+    }
+    HttpDate::parse(value).is_some_and(|date| Some(date) == last_modified(entity, now))
+}
+
+/// RFC 9110 section 8.8.3.2: equal, and neither weak.
+fn tags_match_strongly(one: &[u8], other: &[u8]) -> bool {
+    one == other && !one.starts_with(b"W/")
+}
+
+/// RFC 9110 section 8.8.3.2: equal but for weakness.
+fn tags_match_weakly(one: &[u8], other: &[u8]) -> bool {
+    let opaque = |tag| <[u8]>::strip_prefix(tag, b"W/").unwrap_or(tag);
+    opaque(one) == opaque(other)
+}
+
+/// Whether `*` or any entity tag of the list matches; what follows a malformed element is not looked at.
+fn list_matches(list: &[u8], matches: impl Fn(&[u8]) -> bool) -> bool {
+    if list == b"*" {
+        return true;
+    }
+    let mut rest = list;
+    while let Some((tag, tail)) = next_tag(rest) {
+        if matches(tag) {
+            return true;
+        }
+        rest = tail;
+    }
+    false
+}
+
+/// The next `[W/]"..."` and what follows it. A tag may hold commas, so the list cannot simply be split.
+fn next_tag(list: &[u8]) -> Option<(&[u8], &[u8])> {
+    let blank_bytes = list.iter().take_while(|byte| b" \t,".contains(byte)).count();
+    let list = &list[blank_bytes..];
+    let opening = if list.starts_with(b"W/") { 2 } else { 0 };
+    let opaque = list.get(opening..)?.strip_prefix(b"\"")?;
+    let closing = opaque.iter().position(|&byte| byte == b'"')?;
+    let (tag, tail) = list.split_at(opening + 1 + closing + 1);
+    matches!(tail, [] | [b' ' | b'\t' | b',', ..]).then_some((tag, tail))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Limits, Parse, parse};
+
+    const MODIFIED: u64 = 784_111_777;
+    const SAME: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
+    const EARLIER: &str = "Sun, 06 Nov 1994 08:49:36 GMT";
+    const LATER: &str = "Sun, 06 Nov 1994 08:49:38 GMT";
+
+    fn request(lines: &str) -> Request {
+        let head = format!("GET /a HTTP/1.1\r\nHost: h\r\n{lines}\r\n\r\n");
+        match parse(head.as_bytes(), &Limits::default()) {
+            Ok(Parse::Complete { request, .. }) => request,
+            other => panic!("{head:?} gave {other:?}"),
+        }
+    }
+
+    fn entity(etag: &str) -> Entity<'_> {
+        Entity { size_bytes: 10, modified_unix_seconds: MODIFIED, etag, content_type: "video/mp4" }
+    }
+
+    #[track_caller]
+    fn assert_verdict(lines: &str, verdict: Verdict) {
+        assert_eq!(evaluate(&request(lines), &entity("\"v1\"")), verdict, "{lines}");
+    }
+
+    #[test]
+    fn if_match_compares_strongly() {
+        assert_verdict("If-Match: \"v1\"", Verdict::Proceed);
+        assert_verdict("If-Match: *", Verdict::Proceed);
+        assert_verdict("If-Match: \"a,b\" , W/\"x\",,\"v1\"", Verdict::Proceed);
+        assert_verdict("If-Match: \"a\"\r\nIf-Match: \"v1\"", Verdict::Proceed);
+        assert_verdict("If-Match: W/\"v1\"", Verdict::Failed);
+        assert_verdict("If-Match: \"v2\"", Verdict::Failed);
+        assert_verdict("If-Match: v1", Verdict::Failed);
+        assert_verdict("If-Match: \"x\"\"v1\"", Verdict::Failed);
+        assert_verdict("If-Match:", Verdict::Failed);
+    }
+
+    #[test]
+    fn if_none_match_compares_weakly() {
+        assert_verdict("If-None-Match: \"v1\"", Verdict::NotModified);
+        assert_verdict("If-None-Match: W/\"v1\"", Verdict::NotModified);
+        assert_verdict("If-None-Match: \"v0\", \"v1\"", Verdict::NotModified);
+        assert_verdict("If-None-Match: *", Verdict::NotModified);
+        assert_verdict("If-None-Match: \"v2\"", Verdict::Proceed);
+        assert_verdict("If-None-Match: \"v1", Verdict::Proceed);
+    }
+
+    #[test]
+    fn dates_are_compared_to_the_second() {
+        for (date, unmodified, modified) in [
+            (EARLIER, Verdict::Failed, Verdict::Proceed),
+            (SAME, Verdict::Proceed, Verdict::NotModified),
+            (LATER, Verdict::Proceed, Verdict::NotModified),
+            ("not a date", Verdict::Proceed, Verdict::Proceed),
+        ] {
+            assert_verdict(&format!("If-Unmodified-Since: {date}"), unmodified);
+            assert_verdict(&format!("If-Modified-Since: {date}"), modified);
+        }
+    }
+
+    #[test]
+    fn conditions_are_evaluated_in_order_and_tags_shadow_dates() {
+        assert_verdict(
+            &format!("If-Match: \"v1\"\r\nIf-Unmodified-Since: {EARLIER}"),
+            Verdict::Proceed,
+        );
+        assert_verdict(
+            &format!("If-None-Match: \"v2\"\r\nIf-Modified-Since: {LATER}"),
+            Verdict::Proceed,
+        );
+        assert_verdict("If-Match: \"v2\"\r\nIf-None-Match: \"v1\"", Verdict::Failed);
+        assert_verdict("If-Match: \"v1\"\r\nIf-None-Match: \"v1\"", Verdict::NotModified);
+    }
+
+    #[test]
+    fn if_range_wants_the_exact_strong_validator() {
+        let now = HttpDate::new(MODIFIED + 1);
+        let holds = |value: &str, etag: &str, now: &HttpDate| {
+            if_range_holds(&request(&format!("If-Range: {value}")), &entity(etag), now)
+        };
+        assert!(holds("\"v1\"", "\"v1\"", &now));
+        assert!(holds(SAME, "\"v1\"", &now));
+        assert!(!holds("\"v2\"", "\"v1\"", &now));
+        assert!(!holds("W/\"v1\"", "W/\"v1\"", &now));
+        assert!(!holds(LATER, "\"v1\"", &now));
+        assert!(!holds(EARLIER, "\"v1\"", &now));
+        assert!(!holds("nonsense", "\"v1\"", &now));
+        assert!(if_range_holds(&request("A: b"), &entity("\"v1\""), &now));
+    }
+
+    #[test]
+    fn a_modification_date_is_not_told_before_its_second_is_over() {
+        let entity = entity("\"v1\"");
+        assert_eq!(last_modified(&entity, &HttpDate::new(MODIFIED)), None);
+        assert_eq!(last_modified(&entity, &HttpDate::new(MODIFIED - 1)), None);
+        let told = last_modified(&entity, &HttpDate::new(MODIFIED + 1));
+        assert_eq!(told, Some(HttpDate::new(MODIFIED)));
+        let same_second = HttpDate::new(MODIFIED);
+        assert!(!if_range_holds(&request(&format!("If-Range: {SAME}")), &entity, &same_second));
+    }
+
+    #[test]
+    fn etags_differ_when_inode_size_or_time_do() {
+        let etag = file_etag(1, 2, 3);
+        assert_eq!(etag, "\"1-2-3\"");
+        for other in [file_etag(4, 2, 3), file_etag(1, 4, 3), file_etag(1, 2, 4)] {
+            assert_ne!(etag, other);
+        }
+    }
+}

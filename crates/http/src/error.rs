@@ -1,0 +1,223 @@
+//! Why a request is not answered with a file.
+//!
+//! [`Reject`] is what is wrong with the bytes themselves: the connection closes after the answer. [`Refusal`] is the whole
+//! list of refusals that [`crate::refuse`] can put into words.
+
+use std::fmt;
+
+/// A request that cannot be understood or will not be carried out; the connection closes after the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reject {
+    /// The request line is not `method SP target SP version` (RFC 9112 section 3).
+    BadRequestLine,
+    /// The request-target is none of the forms of RFC 9112 section 3.2, or its percent-encoding is broken.
+    BadTarget,
+    /// A header line is malformed: folded, a space before the colon, NUL or another control (RFC 9112 section 5).
+    BadHeader,
+    /// A line does not end with CR LF. RFC 9112 section 2.2 allows to refuse a bare LF, and demands it of a bare CR.
+    BadLineEnd,
+    /// Host is missing, doubled or not a host (RFC 9112 section 3.2).
+    BadHost,
+    /// Content-Length or Transfer-Encoding is malformed, doubled or ambiguous, or a chunk is (RFC 9112 sections 6, 7.1).
+    BadFraming,
+    /// The request has a body that is not wanted, and a method that is not served.
+    MethodNotAllowed,
+    /// The body is larger than [`crate::Limits::body_drain_bytes_max`].
+    BodyTooLarge,
+    /// The request-target is longer than [`crate::Limits::uri_bytes_max`].
+    UriTooLong,
+    /// The client waits for leave to send a body that is not wanted (RFC 9110 section 10.1.1).
+    ExpectationFailed,
+    /// The head exceeds [`crate::Limits::head_bytes_max`] or [`crate::Limits::headers_max`].
+    HeadTooLarge,
+    /// The method is unknown, or is CONNECT (RFC 9110 section 9.1).
+    MethodNotImplemented,
+    /// A transfer coding other than chunked (RFC 9112 section 6.1).
+    CodingNotImplemented,
+    /// Neither HTTP/1.0 nor HTTP/1.1 (RFC 9110 section 15.6.6).
+    VersionUnsupported,
+}
+
+impl Reject {
+    /// Every reason, for registering counters.
+    pub const ALL: [Self; 14] = [
+        Self::BadRequestLine,
+        Self::BadTarget,
+        Self::BadHeader,
+        Self::BadLineEnd,
+        Self::BadHost,
+        Self::BadFraming,
+        Self::MethodNotAllowed,
+        Self::BodyTooLarge,
+        Self::UriTooLong,
+        Self::ExpectationFailed,
+        Self::HeadTooLarge,
+        Self::MethodNotImplemented,
+        Self::CodingNotImplemented,
+        Self::VersionUnsupported,
+    ];
+
+    /// The status code to answer with.
+    pub fn status(self) -> u16 {
+        match self {
+            Self::BadRequestLine
+            | Self::BadTarget
+            | Self::BadHeader
+            | Self::BadLineEnd
+            | Self::BadHost
+            | Self::BadFraming => 400,
+            Self::MethodNotAllowed => 405,
+            Self::BodyTooLarge => 413,
+            Self::UriTooLong => 414,
+            Self::ExpectationFailed => 417,
+            Self::HeadTooLarge => 431,
+            Self::MethodNotImplemented | Self::CodingNotImplemented => 501,
+            Self::VersionUnsupported => 505,
+        }
+    }
+
+    /// The reason as a counter label, in snake case.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::BadRequestLine => "bad_request_line",
+            Self::BadTarget => "bad_target",
+            Self::BadHeader => "bad_header",
+            Self::BadLineEnd => "bad_line_end",
+            Self::BadHost => "bad_host",
+            Self::BadFraming => "bad_framing",
+            Self::MethodNotAllowed => "method_not_allowed",
+            Self::BodyTooLarge => "body_too_large",
+            Self::UriTooLong => "uri_too_long",
+            Self::ExpectationFailed => "expectation_failed",
+            Self::HeadTooLarge => "head_too_large",
+            Self::MethodNotImplemented => "method_not_implemented",
+            Self::CodingNotImplemented => "coding_not_implemented",
+            Self::VersionUnsupported => "version_unsupported",
+        }
+    }
+
+    /// One sentence for the person who reads the answer.
+    pub(crate) fn explanation(self) -> &'static str {
+        match self {
+            Self::BadRequestLine => "The first line of the request is malformed.",
+            Self::BadTarget => "The address in the request is malformed.",
+            Self::BadHeader => "A header line of the request is malformed.",
+            Self::BadLineEnd => "Each line of the request must end with CR LF.",
+            Self::BadHost => "The request needs exactly one valid Host header.",
+            Self::BadFraming => "The length of the request body is malformed or ambiguous.",
+            Self::MethodNotAllowed => METHOD_NOT_ALLOWED,
+            Self::BodyTooLarge => "This server takes no request bodies of this size.",
+            Self::UriTooLong => "The address in the request is too long.",
+            Self::ExpectationFailed => {
+                "This server takes no request bodies; send the request without Expect."
+            }
+            Self::HeadTooLarge => "The header lines of the request are too many or too long.",
+            Self::MethodNotImplemented => "This server does not know that method.",
+            Self::CodingNotImplemented => "The only transfer coding this server knows is chunked.",
+            Self::VersionUnsupported => "This server speaks HTTP/1.1 and HTTP/1.0 only.",
+        }
+    }
+}
+
+impl fmt::Display for Reject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.explanation())
+    }
+}
+
+impl std::error::Error for Reject {}
+
+const METHOD_NOT_ALLOWED: &str = "Files are read here: use GET or HEAD.";
+
+/// A refusal that [`crate::refuse`] turns into a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Refusal {
+    /// The request itself is at fault; closes.
+    Reject(Reject),
+    /// No such file, or a path that must not be opened: a peer cannot tell which. 404.
+    NotFound,
+    /// A known method that is not served. 405 with Allow.
+    MethodNotAllowed,
+    /// If-Match or If-Unmodified-Since does not hold. 412.
+    PreconditionFailed,
+    /// No range lies within the file (RFC 9110 section 15.5.17). 416 with the size.
+    RangeNotSatisfiable {
+        /// The file's size, for `Content-Range: bytes */SIZE`.
+        size_bytes: u64,
+    },
+    /// The head did not arrive in time. 408; closes.
+    RequestTimeout,
+    /// Plain HTTP arrived where TLS is spoken. 400; closes.
+    HttpOnTlsPort,
+    /// The file cannot be read. 500; closes.
+    Internal,
+    /// The server is full or going away. 503 with Retry-After; closes.
+    Unavailable,
+}
+
+impl Refusal {
+    /// The status code to answer with.
+    pub fn status(self) -> u16 {
+        match self {
+            Self::Reject(reject) => reject.status(),
+            Self::HttpOnTlsPort => 400,
+            Self::NotFound => 404,
+            Self::MethodNotAllowed => 405,
+            Self::RequestTimeout => 408,
+            Self::PreconditionFailed => 412,
+            Self::RangeNotSatisfiable { .. } => 416,
+            Self::Internal => 500,
+            Self::Unavailable => 503,
+        }
+    }
+
+    /// The reason as a counter label, in snake case.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Reject(reject) => reject.as_str(),
+            Self::NotFound => "not_found",
+            Self::MethodNotAllowed => "method_not_allowed",
+            Self::PreconditionFailed => "precondition_failed",
+            Self::RangeNotSatisfiable { .. } => "range_not_satisfiable",
+            Self::RequestTimeout => "request_timeout",
+            Self::HttpOnTlsPort => "http_on_tls_port",
+            Self::Internal => "internal",
+            Self::Unavailable => "unavailable",
+        }
+    }
+
+    /// Whether the connection must close after the answer, whatever the client asked for.
+    pub fn closes(self) -> bool {
+        matches!(
+            self,
+            Self::Reject(_)
+                | Self::RequestTimeout
+                | Self::HttpOnTlsPort
+                | Self::Internal
+                | Self::Unavailable
+        )
+    }
+
+    /// One sentence for the person who reads the answer.
+    pub(crate) fn explanation(self) -> &'static str {
+        match self {
+            Self::Reject(reject) => reject.explanation(),
+            Self::NotFound => "There is no such file here.",
+            Self::MethodNotAllowed => METHOD_NOT_ALLOWED,
+            Self::PreconditionFailed => "The file is not the version that the request asks for.",
+            Self::RangeNotSatisfiable { .. } => {
+                "The file is shorter than the range that the request asks for."
+            }
+            Self::RequestTimeout => "The request took too long to arrive.",
+            Self::HttpOnTlsPort => "This port speaks HTTPS: use https:// in the address.",
+            Self::Internal => "The file cannot be read now; the server's log says why.",
+            Self::Unavailable => "The server is full or restarting; try again in a few seconds.",
+        }
+    }
+}
+
+impl From<Reject> for Refusal {
+    fn from(reject: Reject) -> Self {
+        Self::Reject(reject)
+    }
+}

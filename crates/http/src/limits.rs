@@ -1,0 +1,35 @@
+//! How much a peer may ask for before it is refused.
+
+/// Bounds on one request. The defaults suit players and browsers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Largest head in bytes, request line and final empty line included; above: 431. A session's read buffer must hold
+    /// at least this much. Default 16 KiB, what browsers with many cookies stay under.
+    pub head_bytes_max: usize,
+    /// Largest request-target in bytes; above: 414. RFC 9112 section 3 recommends at least 8000. Default 8 KiB.
+    pub uri_bytes_max: usize,
+    /// Most header lines; above: 431. At most [`Limits::HEADERS_CEILING`]. Default 100.
+    pub headers_max: usize,
+    /// Most ranges in one Range header; above, the header is ignored (RFC 9110 section 14.2). Default 64.
+    pub ranges_max: usize,
+    /// Most bytes of a request body, its chunk framing included, that are read and thrown away; above: 413. Default
+    /// 64 KiB: no request to this server needs a body, so this only keeps odd clients' connections in step.
+    pub body_drain_bytes_max: u64,
+}
+
+impl Limits {
+    /// The largest useful `headers_max`: the parser's table of lines lies on the stack (32 bytes each).
+    pub const HEADERS_CEILING: usize = 128;
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            head_bytes_max: 16 * 1024,
+            uri_bytes_max: 8 * 1024,
+            headers_max: 100,
+            ranges_max: 64,
+            body_drain_bytes_max: 64 * 1024,
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! From a request and the file it names to a response (RFC 9110 sections 9.3.1, 13.2.2, 14 and 15.3.7).
+
+use std::ops::Range;
+
+use crate::conditional::{Verdict, evaluate, if_range_holds, last_modified};
+use crate::range::{Selection, select};
+use crate::response::{Head, write_content_range};
+use crate::{Context, Field, Method, Part, Refusal, Request, Response, options, refuse};
+
+/// A file as it is known from its open descriptor.
+#[derive(Clone, Debug)]
+pub struct Entity<'a> {
+    /// Size in bytes.
+    pub size_bytes: u64,
+    /// Modification time in whole seconds since 1970; earlier times as 0.
+    pub modified_unix_seconds: u64,
+    /// Entity tag with its quotes, such as [`crate::file_etag`] makes.
+    pub etag: &'a str,
+    /// Media type, such as [`crate::content_type`] finds.
+    pub content_type: &'static str,
+}
+
+/// Plans the answer to a request for `entity`: 200, 206, 304, 412 or 416 for GET and HEAD, [`options`] for OPTIONS, 405
+/// otherwise.
+///
+/// The file must be the one the entity was made from until the body is sent.
+pub fn respond(request: &Request, entity: &Entity<'_>, context: &Context<'_>) -> Response {
+    match request.method {
+        Method::Options => return options(request, context),
+        method if !method.reads() => {
+            return refuse(Refusal::MethodNotAllowed, Some(request), context);
+        }
+        _ => {}
+    }
+    match evaluate(request, entity) {
+        Verdict::Failed => refuse(Refusal::PreconditionFailed, Some(request), context),
+        Verdict::NotModified => not_modified(request, entity, context),
+        Verdict::Proceed => match selection(request, entity, context) {
+            Selection::Whole => whole(request, entity, context),
+            Selection::Unsatisfiable => {
+                let size_bytes = entity.size_bytes;
+                refuse(Refusal::RangeNotSatisfiable { size_bytes }, Some(request), context)
+            }
+            Selection::Ranges(ranges) => match <[Range<u64>; 1]>::try_from(ranges) {
+                Ok([range]) => single(request, range, entity, context),
+                Err(ranges) => multiple(request, &ranges, entity, context),
+            },
+        },
+    }
+}
+
+/// Range is defined for GET only (RFC 9110 section 14.2), and void if If-Range does not hold.
+fn selection(request: &Request, entity: &Entity<'_>, context: &Context<'_>) -> Selection {
+    match request.field(Field::Range) {
+        Some(value)
+            if request.method == Method::Get && if_range_holds(request, entity, context.date) =>
+        {
+            select(value, entity.size_bytes, context.limits.ranges_max)
+        }
+        _ => Selection::Whole,
+    }
+}
+
+fn whole(request: &Request, entity: &Entity<'_>, context: &Context<'_>) -> Response {
+    let mut head = entity_head(200, request, entity, context);
+    head.field("Content-Type", entity.content_type.as_bytes());
+    head.content_length(entity.size_bytes);
+    let body =
+        if entity.size_bytes == 0 { Vec::new() } else { vec![Part::Range(0..entity.size_bytes)] };
+    head.finish(Some(request.method), body)
+}
+
+fn single(
+    request: &Request,
+    range: Range<u64>,
+    entity: &Entity<'_>,
+    context: &Context<'_>,
+) -> Response {
+    let mut head = entity_head(206, request, entity, context);
+    head.field("Content-Type", entity.content_type.as_bytes());
+    head.content_length(range.end - range.start);
+    head.content_range(&range, entity.size_bytes);
+    head.finish(Some(request.method), vec![Part::Range(range)])
+}
+
+/// A multipart/byteranges body (RFC 9110 section 14.6, RFC 2046 section 5.1.1).
+fn multiple(
+    request: &Request,
+    ranges: &[Range<u64>],
+    entity: &Entity<'_>,
+    context: &Context<'_>,
+) -> Response {
+    let boundary = format!("fullbore-{:016x}", context.boundary_seed);
+    let mut body = Vec::with_capacity(2 * ranges.len() + 1);
+    for (index, range) in ranges.iter().enumerate() {
+        body.push(Part::Bytes(part_head(index == 0, &boundary, range, entity)));
+        body.push(Part::Range(range.clone()));
+    }
+    body.push(Part::Bytes(format!("\r\n--{boundary}--\r\n").into_bytes()));
+    // Only a file of nearly 2^64 bytes can make the part heads overflow the length.
+    let Some(body_bytes) =
+        body.iter().try_fold(0_u64, |sum, part| sum.checked_add(part.size_bytes()))
+    else {
+        return whole(request, entity, context);
+    };
+
+    let mut head = entity_head(206, request, entity, context);
+    head.field("Content-Type", format!("multipart/byteranges; boundary={boundary}").as_bytes());
+    head.content_length(body_bytes);
+    head.finish(Some(request.method), body)
+}
+
+/// The delimiter and the header lines of one part. The line end before a delimiter belongs to it.
+fn part_head(is_first: bool, boundary: &str, range: &Range<u64>, entity: &Entity<'_>) -> Vec<u8> {
+    let line_end = if is_first { "" } else { "\r\n" };
+    let content_type = entity.content_type;
+    let mut bytes =
+        format!("{line_end}--{boundary}\r\nContent-Type: {content_type}\r\n").into_bytes();
+    write_content_range(&mut bytes, range, entity.size_bytes);
+    bytes.extend_from_slice(b"\r\n");
+    bytes
+}
+
+/// RFC 9110 section 15.4.5: what a cache refreshes its copy with, and no Content-Length.
+fn not_modified(request: &Request, entity: &Entity<'_>, context: &Context<'_>) -> Response {
+    let mut head = Head::new(304, Some(request), false, context);
+    head.field("ETag", entity.etag.as_bytes());
+    head.field("Cache-Control", context.cache_control.as_bytes());
+    head.cors(context.cors);
+    head.finish(Some(request.method), Vec::new())
+}
+
+/// What 200 and 206 have in common.
+fn entity_head(status: u16, request: &Request, entity: &Entity<'_>, context: &Context<'_>) -> Head {
+    let mut head = Head::new(status, Some(request), false, context);
+    head.field("Accept-Ranges", b"bytes");
+    head.field("ETag", entity.etag.as_bytes());
+    if let Some(date) = last_modified(entity, context.date) {
+        head.field("Last-Modified", date.as_bytes());
+    }
+    head.field("Cache-Control", context.cache_control.as_bytes());
+    head.field("X-Content-Type-Options", b"nosniff");
+    head.cors(context.cors);
+    head
+}
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

@@ -1,0 +1,318 @@
+//! Request heads: from the bytes of a connection to a [`Request`].
+//!
+//! `httparse` finds the lines; this module adds the limits and the rules by which an origin server must or may refuse.
+//! Heads that two readers could understand differently are refused, also where RFC 9112 leaves the choice.
+//!
+//! Parsing starts over when more bytes have come: a head that trickles in costs at most `head_bytes_max` passes over a few
+//! KiB, which a session's header timeout bounds further.
+
+use std::mem::MaybeUninit;
+
+use httparse::{Header, Status};
+
+use crate::fields::{Field, Fields, Span, elements, values};
+use crate::target::{Target, is_host, parse_target};
+use crate::{BodyFraming, Limits, Reject, Resource};
+
+/// Empty lines skipped before a request line (RFC 9112 section 2.2 asks for at least one).
+const LEADING_LINE_ENDS_MAX: usize = 4;
+
+/// A method longer than any that is known (RFC 9112 section 3: answer 501).
+const METHOD_BYTES_MAX: usize = 16;
+
+/// What [`parse`] found.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Parse {
+    /// The head is not complete and so far not wrong: read more, then parse again from its beginning.
+    Partial,
+    /// A whole head.
+    Complete {
+        /// The request.
+        request: Request,
+        /// Bytes of the buffer that were the head; the body or the next request follows.
+        consumed: usize,
+    },
+}
+
+/// A request method (RFC 9110 section 9.3, RFC 5789).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// GET
+    Get,
+    /// HEAD
+    Head,
+    /// OPTIONS
+    Options,
+    /// POST: known, not served
+    Post,
+    /// PUT: known, not served
+    Put,
+    /// PATCH: known, not served
+    Patch,
+    /// DELETE: known, not served
+    Delete,
+    /// TRACE: known, not served
+    Trace,
+}
+
+impl Method {
+    /// Methods are case-sensitive (RFC 9110 section 9.1). CONNECT is missing on purpose: what follows it is not HTTP, so
+    /// it ends the connection like an unknown method.
+    fn of(token: &str) -> Option<Self> {
+        const ALL: [Method; 8] = [
+            Method::Get,
+            Method::Head,
+            Method::Options,
+            Method::Post,
+            Method::Put,
+            Method::Patch,
+            Method::Delete,
+            Method::Trace,
+        ];
+        ALL.into_iter().find(|method| method.as_str() == token)
+    }
+
+    /// The method's token.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Head => "HEAD",
+            Self::Options => "OPTIONS",
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Patch => "PATCH",
+            Self::Delete => "DELETE",
+            Self::Trace => "TRACE",
+        }
+    }
+
+    /// Whether this server carries it out at all; otherwise 405.
+    pub fn is_served(self) -> bool {
+        self.reads() || self == Self::Options
+    }
+
+    /// Whether a file's head or bytes are asked for.
+    pub fn reads(self) -> bool {
+        matches!(self, Self::Get | Self::Head)
+    }
+}
+
+/// The protocol version of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// HTTP/1.0
+    Http10,
+    /// HTTP/1.1
+    Http11,
+}
+
+/// A well-formed request head. Owns its text (one copy of the head), so that the read buffer is free again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// What is to be done.
+    pub method: Method,
+    /// The client's protocol version.
+    pub version: Version,
+    /// What the target names.
+    pub resource: Resource,
+    /// Whether the client lets the connection live on (RFC 9112 section 9.3).
+    pub keep_alive: bool,
+    /// What follows the head; at most [`Limits::body_drain_bytes_max`] if its length is known.
+    pub body: BodyFraming,
+    text: Box<[u8]>,
+    target: Span,
+    query: Span,
+    fields: Fields,
+}
+
+impl Request {
+    /// The request-target as it was sent, for the access log. May hold non-ASCII, never controls or spaces.
+    pub fn target(&self) -> &[u8] {
+        self.target.slice(&self.text).unwrap_or_default()
+    }
+
+    /// The query, without `?`, not decoded.
+    pub fn query(&self) -> Option<&[u8]> {
+        self.query.slice(&self.text)
+    }
+
+    /// A header field's value, trimmed; several lines joined with commas.
+    pub fn field(&self, field: Field) -> Option<&[u8]> {
+        self.fields.span(field).slice(&self.text)
+    }
+}
+
+/// Parses the head at the start of `buf`.
+///
+/// # Errors
+/// Why the head is refused, as early as that is certain, also while it is incomplete. Answer with [`crate::refuse`] and
+/// close.
+pub fn parse(buf: &[u8], limits: &Limits) -> Result<Parse, Reject> {
+    let skipped_bytes = leading_line_ends(buf)?;
+    let rest = &buf[skipped_bytes..];
+    let mut lines = [MaybeUninit::uninit(); Limits::HEADERS_CEILING];
+    let lines = &mut lines[..limits.headers_max.min(Limits::HEADERS_CEILING)];
+    let mut raw = httparse::Request::new(&mut []);
+    let outcome = raw.parse_with_uninit_headers(rest, lines);
+    check_request_line_length(&raw, rest, &outcome, limits)?;
+    match outcome {
+        Ok(Status::Complete(head_bytes)) => {
+            let consumed = skipped_bytes + head_bytes;
+            if consumed > limits.head_bytes_max {
+                return Err(Reject::HeadTooLarge);
+            }
+            Ok(Parse::Complete { request: build(&raw, &rest[..head_bytes], limits)?, consumed })
+        }
+        // Counted from the buffer's start: a caller's buffer of exactly this size is full now.
+        Ok(Status::Partial) if buf.len() >= limits.head_bytes_max => Err(Reject::HeadTooLarge),
+        Ok(Status::Partial) => Ok(Parse::Partial),
+        Err(error) => Err(reject_of(error, &raw, rest)),
+    }
+}
+
+/// How many bytes of empty lines come first.
+fn leading_line_ends(buf: &[u8]) -> Result<usize, Reject> {
+    let mut skipped_bytes = 0;
+    for _ in 0..=LEADING_LINE_ENDS_MAX {
+        match &buf[skipped_bytes..] {
+            [b'\r', b'\n', ..] => skipped_bytes += 2,
+            [b'\r', _, ..] | [b'\n', ..] => return Err(Reject::BadLineEnd),
+            _ => return Ok(skipped_bytes),
+        }
+    }
+    Err(Reject::BadRequestLine)
+}
+
+/// Refuses an overlong method or target even before the line is complete, and before any other fault of it: which of two
+/// answers comes must not depend on how the bytes were cut.
+fn check_request_line_length(
+    raw: &httparse::Request<'_, '_>,
+    rest: &[u8],
+    outcome: &httparse::Result<usize>,
+    limits: &Limits,
+) -> Result<(), Reject> {
+    let unfinished = matches!(outcome, Ok(Status::Partial));
+    let method_bytes = match raw.method {
+        Some(method) => method.len(),
+        None if unfinished => rest.len(),
+        None => 0,
+    };
+    let uri_bytes = match (raw.method, raw.path) {
+        (Some(_), Some(target)) => target.len(),
+        (Some(_), None) if unfinished => rest.len() - method_bytes - 1,
+        _ => 0,
+    };
+    if method_bytes > METHOD_BYTES_MAX {
+        return Err(Reject::MethodNotImplemented);
+    }
+    if uri_bytes > limits.uri_bytes_max {
+        return Err(Reject::UriTooLong);
+    }
+    Ok(())
+}
+
+fn reject_of(error: httparse::Error, raw: &httparse::Request<'_, '_>, rest: &[u8]) -> Reject {
+    match error {
+        httparse::Error::HeaderName | httparse::Error::HeaderValue => Reject::BadHeader,
+        httparse::Error::NewLine => Reject::BadLineEnd,
+        httparse::Error::TooManyHeaders => Reject::HeadTooLarge,
+        httparse::Error::Version => version_reject(raw, rest),
+        httparse::Error::Token | httparse::Error::Status => Reject::BadRequestLine,
+    }
+}
+
+/// Tells another version of HTTP from a third word that is none at all.
+fn version_reject(raw: &httparse::Request<'_, '_>, rest: &[u8]) -> Reject {
+    let word_bytes = |word: Option<&str>| word.map_or(0, |word| word.len() + 1);
+    let third_word = rest.get(word_bytes(raw.method) + word_bytes(raw.path)..).unwrap_or_default();
+    match third_word {
+        [b'H', b'T', b'T', b'P', b'/', b'0'..=b'9', ..] => Reject::VersionUnsupported,
+        _ => Reject::BadRequestLine,
+    }
+}
+
+fn build(raw: &httparse::Request<'_, '_>, head: &[u8], limits: &Limits) -> Result<Request, Reject> {
+    let (Some(token), Some(target_text)) = (raw.method, raw.path) else {
+        return Err(Reject::BadRequestLine);
+    };
+    if has_bare_line_feed(head) {
+        return Err(Reject::BadLineEnd);
+    }
+    let headers: &[Header<'_>] = raw.headers;
+    let method = Method::of(token).ok_or(Reject::MethodNotImplemented)?;
+    let version = if raw.version == Some(1) { Version::Http11 } else { Version::Http10 };
+    check_host(headers, version)?;
+    let Target { resource, authority, query } = parse_target(method, target_text)?;
+    let body = BodyFraming::of(headers, version)?;
+    check_body_wanted(method, version, body, headers, limits)?;
+
+    let mut text = head.to_vec();
+    let mut fields = Fields::collect(headers, head, &mut text);
+    if let Some(authority) = authority {
+        fields.replace(Field::Host, Span::of(authority.as_bytes(), head));
+    }
+    Ok(Request {
+        method,
+        version,
+        resource,
+        keep_alive: keep_alive(headers, version),
+        body,
+        target: Span::of(target_text.as_bytes(), head),
+        query: query.map_or(Span::default(), |query| Span::of(query.as_bytes(), head)),
+        fields,
+        text: text.into_boxed_slice(),
+    })
+}
+
+/// `httparse` takes a bare LF for a line end. No early exit: a head is short, and so the loop vectorises.
+fn has_bare_line_feed(head: &[u8]) -> bool {
+    head.windows(2).fold(false, |found, pair| found | ((pair[1] == b'\n') & (pair[0] != b'\r')))
+}
+
+/// RFC 9112 section 3.2: exactly one valid Host; an HTTP/1.0 request may lack it.
+fn check_host(headers: &[Header<'_>], version: Version) -> Result<(), Reject> {
+    let mut hosts = values(headers, "host");
+    match (hosts.next(), hosts.next()) {
+        (None, _) if version == Version::Http10 => Ok(()),
+        (Some(host), None) if is_host(host) => Ok(()),
+        _ => Err(Reject::BadHost),
+    }
+}
+
+/// RFC 9112 section 9.3: 1.1 persists unless told to close, 1.0 closes unless told to keep alive.
+fn keep_alive(headers: &[Header<'_>], version: Version) -> bool {
+    let says = |option: &[u8]| {
+        elements(headers, "connection").any(|element| element.eq_ignore_ascii_case(option))
+    };
+    !says(b"close") && (version == Version::Http11 || says(b"keep-alive"))
+}
+
+/// Refuses now a body that would not be read past later. A method that is not served is answered as such, so that an
+/// upload is told the real obstacle.
+fn check_body_wanted(
+    method: Method,
+    version: Version,
+    body: BodyFraming,
+    headers: &[Header<'_>],
+    limits: &Limits,
+) -> Result<(), Reject> {
+    let reject = match body {
+        BodyFraming::Length(bytes) if bytes > limits.body_drain_bytes_max => Reject::BodyTooLarge,
+        _ if waits_in_vain(version, body, headers) => Reject::ExpectationFailed,
+        _ => return Ok(()),
+    };
+    Err(if method.is_served() { reject } else { Reject::MethodNotAllowed })
+}
+
+/// RFC 9110 section 10.1.1: a client that expects 100 (Continue) holds its body back until it is told, and a final answer
+/// tells it not to send. Other expectations cannot be met; without a body, or in HTTP/1.0, there is nothing to meet.
+fn waits_in_vain(version: Version, body: BodyFraming, headers: &[Header<'_>]) -> bool {
+    version == Version::Http11
+        && elements(headers, "expect").any(|expectation| {
+            body != BodyFraming::None || !expectation.eq_ignore_ascii_case(b"100-continue")
+        })
+}
+
+#[cfg(test)]
+#[path = "request_tests.rs"]
+mod tests;

@@ -1,0 +1,219 @@
+//! Responses: the head's bytes, and the body as parts that the caller brings.
+
+use std::io::Write;
+use std::ops::Range;
+
+use crate::{HttpDate, Limits, Method, Request, Version};
+
+/// Which pages of other origins may read answers (Fetch, CORS).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Cors {
+    /// Only pages of this server.
+    #[default]
+    SameOrigin,
+    /// Any page: what a video origin for players on other sites needs. Answers are the same for every origin, so that
+    /// caches need no Vary.
+    AnyOrigin,
+}
+
+/// What a response depends on besides request and file.
+#[derive(Clone, Debug)]
+pub struct Context<'a> {
+    /// Now; made once a second is enough.
+    pub date: &'a HttpDate,
+    /// The limits that the request was parsed with.
+    pub limits: &'a Limits,
+    /// `Server` header; visible ASCII.
+    pub server: &'a str,
+    /// `Cache-Control` for files; visible ASCII.
+    pub cache_control: &'a str,
+    /// Whether other origins' pages may read.
+    pub cors: Cors,
+    /// Distinguishes multipart boundaries. Take it from a random source: who can foretell it could store a file that
+    /// contains it, and confuse a client that asks for several ranges.
+    pub boundary_seed: u64,
+    /// Close after this answer, whatever the client asked for: the server is going away.
+    pub closing: bool,
+}
+
+impl<'a> Context<'a> {
+    /// With `Server: fullbore`, no CORS, and `Cache-Control: no-cache`: caches may keep files but must ask whether they
+    /// are current, which is always right and costs a 304. Libraries whose files never change should say so.
+    pub fn new(date: &'a HttpDate, limits: &'a Limits) -> Self {
+        Self {
+            date,
+            limits,
+            server: "fullbore",
+            cache_control: "no-cache",
+            cors: Cors::SameOrigin,
+            boundary_seed: 0,
+            closing: false,
+        }
+    }
+}
+
+/// A piece of a body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// These bytes.
+    Bytes(Vec<u8>),
+    /// These bytes of the file; not empty.
+    Range(Range<u64>),
+}
+
+impl Part {
+    /// Length in bytes.
+    pub fn size_bytes(&self) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::Range(range) => range.end - range.start,
+        }
+    }
+}
+
+/// A whole response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Response {
+    /// The status code, for log and counters.
+    pub status: u16,
+    /// Status line, header lines and the empty line.
+    pub head: Vec<u8>,
+    /// What follows the head, in order; empty for HEAD.
+    pub body: Vec<Part>,
+    /// Sum of the body's parts. Equals Content-Length where that is sent, except for HEAD.
+    pub body_bytes: u64,
+    /// Whether the connection lives on after the body. The head says the same.
+    pub keep_alive: bool,
+}
+
+/// Enough for every head this crate writes with short settings, so that it is allocated once.
+const HEAD_CAPACITY_BYTES: usize = 768;
+
+/// The line that lets pages of any origin read the answer (Fetch section 3.2.3).
+const ALLOW_ORIGIN: &[u8] = b"Access-Control-Allow-Origin: *\r\n";
+
+/// What else such a page may see and use: headers a player needs, timings for its bandwidth estimate (Resource Timing),
+/// and use by pages that are isolated from other origins (Fetch, Cross-Origin-Resource-Policy).
+const EXPOSE: &[u8] =
+    b"Access-Control-Expose-Headers: Accept-Ranges, Content-Length, Content-Range, Date, ETag\r\n\
+    Timing-Allow-Origin: *\r\n\
+    Cross-Origin-Resource-Policy: cross-origin\r\n";
+
+/// A response head being written. Values must be free of CR and LF: they come from this crate or its caller, never from
+/// a peer.
+pub(crate) struct Head {
+    bytes: Vec<u8>,
+    status: u16,
+    keep_alive: bool,
+}
+
+impl Head {
+    /// Starts with what every response carries. `request` is missing if it could not be understood; then, as when
+    /// `closes`, the connection ends.
+    pub(crate) fn new(
+        status: u16,
+        request: Option<&Request>,
+        closes: bool,
+        context: &Context<'_>,
+    ) -> Self {
+        let keep_alive =
+            !closes && !context.closing && request.is_some_and(|request| request.keep_alive);
+        let mut head = Self { bytes: Vec::with_capacity(HEAD_CAPACITY_BYTES), status, keep_alive };
+        head.bytes.extend_from_slice(status_line(status).as_bytes());
+        head.field("Server", context.server.as_bytes());
+        head.field("Date", context.date.as_bytes());
+        match request {
+            _ if !keep_alive => head.field("Connection", b"close"),
+            // RFC 9112 section 9.3: only 1.1 persists by itself.
+            Some(request) if request.version == Version::Http10 => {
+                head.field("Connection", b"keep-alive")
+            }
+            _ => {}
+        }
+        head
+    }
+
+    pub(crate) fn field(&mut self, name: &str, value: &[u8]) {
+        debug_assert!(!value.iter().any(|byte| b"\r\n\0".contains(byte)), "{name} holds a control");
+        for piece in [name.as_bytes(), b": ", value, b"\r\n"] {
+            self.bytes.extend_from_slice(piece);
+        }
+    }
+
+    pub(crate) fn content_length(&mut self, bytes: u64) {
+        // Writing to a Vec cannot fail.
+        let _ = write!(self.bytes, "Content-Length: {bytes}\r\n");
+    }
+
+    /// `range` as in `bytes 0-9/100`.
+    pub(crate) fn content_range(&mut self, range: &Range<u64>, size_bytes: u64) {
+        write_content_range(&mut self.bytes, range, size_bytes);
+    }
+
+    /// `bytes */SIZE`: no range of it (RFC 9110 section 14.4).
+    pub(crate) fn content_range_unsatisfied(&mut self, size_bytes: u64) {
+        let _ = write!(self.bytes, "Content-Range: bytes */{size_bytes}\r\n");
+    }
+
+    pub(crate) fn cors(&mut self, cors: Cors) {
+        if cors == Cors::AnyOrigin {
+            self.bytes.extend_from_slice(ALLOW_ORIGIN);
+            self.bytes.extend_from_slice(EXPOSE);
+        }
+    }
+
+    pub(crate) fn cors_preflight(&mut self, lines: &[u8]) {
+        self.bytes.extend_from_slice(ALLOW_ORIGIN);
+        self.bytes.extend_from_slice(lines);
+    }
+
+    /// Ends the head. The body is left out for HEAD (RFC 9110 section 9.3.2).
+    pub(crate) fn finish(mut self, method: Option<Method>, body: Vec<Part>) -> Response {
+        self.bytes.extend_from_slice(b"\r\n");
+        let body = if method == Some(Method::Head) { Vec::new() } else { body };
+        let body_bytes = body.iter().map(Part::size_bytes).sum();
+        Response {
+            status: self.status,
+            head: self.bytes,
+            body,
+            body_bytes,
+            keep_alive: self.keep_alive,
+        }
+    }
+}
+
+/// Writes a Content-Range line for a non-empty range of a file.
+pub(crate) fn write_content_range(bytes: &mut Vec<u8>, range: &Range<u64>, size_bytes: u64) {
+    // Writing to a Vec cannot fail.
+    let _ =
+        write!(bytes, "Content-Range: bytes {}-{}/{size_bytes}\r\n", range.start, range.end - 1);
+}
+
+/// Status lines of the codes that this crate answers with.
+fn status_line(status: u16) -> &'static str {
+    match status {
+        200 => "HTTP/1.1 200 OK\r\n",
+        204 => "HTTP/1.1 204 No Content\r\n",
+        206 => "HTTP/1.1 206 Partial Content\r\n",
+        304 => "HTTP/1.1 304 Not Modified\r\n",
+        400 => "HTTP/1.1 400 Bad Request\r\n",
+        404 => "HTTP/1.1 404 Not Found\r\n",
+        405 => "HTTP/1.1 405 Method Not Allowed\r\n",
+        408 => "HTTP/1.1 408 Request Timeout\r\n",
+        412 => "HTTP/1.1 412 Precondition Failed\r\n",
+        413 => "HTTP/1.1 413 Content Too Large\r\n",
+        414 => "HTTP/1.1 414 URI Too Long\r\n",
+        416 => "HTTP/1.1 416 Range Not Satisfiable\r\n",
+        417 => "HTTP/1.1 417 Expectation Failed\r\n",
+        431 => "HTTP/1.1 431 Request Header Fields Too Large\r\n",
+        501 => "HTTP/1.1 501 Not Implemented\r\n",
+        503 => "HTTP/1.1 503 Service Unavailable\r\n",
+        505 => "HTTP/1.1 505 HTTP Version Not Supported\r\n",
+        _ => "HTTP/1.1 500 Internal Server Error\r\n",
+    }
+}
+
+/// Code and reason phrase, as the text of a refusal shows them.
+pub(crate) fn status_text(status: u16) -> &'static str {
+    status_line(status).trim_start_matches("HTTP/1.1 ").trim_end()
+}

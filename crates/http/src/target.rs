@@ -1,0 +1,312 @@
+//! From the request-target to a path in the library (RFC 9112 section 3.2, RFC 3986 sections 2.1 and 3.3).
+//!
+//! A [`LibraryPath`] can only be made here, and is safe to hand to an open beneath the library: relative, percent-decoded
+//! exactly once, and each segment neither empty, `.`, `..` nor with a slash or control byte in it. That links do not lead
+//! out of the library is the opener's part (openat2). Nothing is normalised: a path that needs it is refused, because no
+//! client that follows the library's own links sends one.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use crate::{Method, Reject};
+
+/// What the request-target names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Resource {
+    /// A file of the library.
+    File(LibraryPath),
+    /// A directory of the library: the target ended with `/`. The root is the empty path.
+    Directory(LibraryPath),
+    /// Something of the server itself, under `/-/`: the rest of the path, empty for `/-/` and `/-`. A library file whose
+    /// path begins so is never served.
+    Reserved(LibraryPath),
+    /// A path that nothing may be opened for; answered like a missing file.
+    Refused(PathEscape),
+    /// The server as a whole: `OPTIONS *`.
+    Server,
+}
+
+/// Why a path is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PathEscape {
+    /// A `.` or `..` segment, plain or percent-encoded.
+    DotSegment,
+    /// An empty segment, as in `//`.
+    EmptySegment,
+    /// A `/` written `%2F`: a name cannot hold one.
+    EncodedSlash,
+    /// NUL or another control byte, percent-encoded.
+    ControlByte,
+}
+
+impl PathEscape {
+    /// Every reason, for registering counters.
+    pub const ALL: [Self; 4] =
+        [Self::DotSegment, Self::EmptySegment, Self::EncodedSlash, Self::ControlByte];
+
+    /// The reason as a counter label, in snake case.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::DotSegment => "dot_segment",
+            Self::EmptySegment => "empty_segment",
+            Self::EncodedSlash => "encoded_slash",
+            Self::ControlByte => "control_byte",
+        }
+    }
+}
+
+/// A decoded path relative to the library's root, without `/` at either end; see the module's promise. Bytes, since file
+/// names on Linux need not be UTF-8.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct LibraryPath(Vec<u8>);
+
+impl LibraryPath {
+    /// The path's bytes, without NUL.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The path for calls of the standard library.
+    pub fn as_path(&self) -> &Path {
+        Path::new(OsStr::from_bytes(&self.0))
+    }
+
+    /// The bytes without a copy.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.0
+    }
+}
+
+/// A request-target taken apart.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Target<'t> {
+    pub(crate) resource: Resource,
+    /// Of an absolute-form target.
+    pub(crate) authority: Option<&'t str>,
+    /// Without the `?`.
+    pub(crate) query: Option<&'t str>,
+}
+
+/// The first segment of everything that is the server's own.
+const RESERVED_SEGMENT: &[u8] = b"-";
+
+/// Takes `text` apart. Only origin-form, absolute-form and, for OPTIONS, asterisk-form are served.
+pub(crate) fn parse_target(method: Method, text: &str) -> Result<Target<'_>, Reject> {
+    if text == "*" && method == Method::Options {
+        return Ok(Target { resource: Resource::Server, authority: None, query: None });
+    }
+    if text.contains('#') {
+        return Err(Reject::BadTarget); // A fragment is never sent (RFC 9110 section 7.1).
+    }
+    let (authority, origin_form) =
+        if text.starts_with('/') { (None, text) } else { split_absolute(text)? };
+    let (path, query) = match origin_form.split_once('?') {
+        Some((path, query)) => (path, Some(query)),
+        None => (origin_form, None),
+    };
+    Ok(Target { resource: resource(path)?, authority, query })
+}
+
+/// `http://authority/path?query` as (authority, path?query); the scheme is not compared with the connection's, since a
+/// gateway in front may have ended TLS.
+fn split_absolute(text: &str) -> Result<(Option<&str>, &str), Reject> {
+    let (scheme, rest) = text.split_once("://").ok_or(Reject::BadTarget)?;
+    if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("https") {
+        return Err(Reject::BadTarget);
+    }
+    let authority_bytes = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (authority, origin_form) = rest.split_at(authority_bytes);
+    // RFC 9110 section 4.2.1: an http URI with an empty host is invalid.
+    if authority.is_empty() || !is_host(authority.as_bytes()) {
+        return Err(Reject::BadHost);
+    }
+    Ok((Some(authority), origin_form))
+}
+
+/// Whether a Host value or an authority holds only what `uri-host [":" port]` can (RFC 9110 section 7.2); userinfo is not
+/// part of it (RFC 9110 section 4.2.4). May be empty.
+pub(crate) fn is_host(value: &[u8]) -> bool {
+    let (host, port) = match value.iter().rposition(|&byte| byte == b':') {
+        Some(colon) if !value.ends_with(b"]") => (&value[..colon], &value[colon + 1..]),
+        _ => (value, &[][..]),
+    };
+    let host_ok = match host {
+        [b'[', address @ .., b']'] => {
+            address.iter().all(|&byte| is_name_byte(byte) || byte == b':')
+        }
+        name => name.iter().all(|&byte| is_name_byte(byte)),
+    };
+    host_ok && port.iter().all(u8::is_ascii_digit)
+}
+
+/// unreserved, pct-encoded and sub-delims (RFC 3986 sections 2 and 3.2.2).
+fn is_name_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=".contains(&byte)
+}
+
+/// The resource of an origin-form path; an empty one (`http://host`) is the root.
+fn resource(path: &str) -> Result<Resource, Reject> {
+    let inner = path.strip_prefix('/').unwrap_or(path);
+    if inner.is_empty() {
+        return Ok(Resource::Directory(LibraryPath(Vec::new())));
+    }
+    let (segments, is_directory) = match inner.strip_suffix('/') {
+        Some(segments) => (segments, true),
+        None => (inner, false),
+    };
+    let mut decoded = Vec::with_capacity(segments.len());
+    for segment in segments.split('/') {
+        if !decoded.is_empty() {
+            decoded.push(b'/');
+        }
+        let start = decoded.len();
+        decode(segment.as_bytes(), &mut decoded)?;
+        if let Some(escape) = escape_of(&decoded[start..]) {
+            return Ok(Resource::Refused(escape));
+        }
+    }
+    Ok(classify(decoded, is_directory))
+}
+
+fn classify(decoded: Vec<u8>, is_directory: bool) -> Resource {
+    match decoded.strip_prefix(RESERVED_SEGMENT) {
+        Some([]) => Resource::Reserved(LibraryPath(Vec::new())),
+        Some([b'/', rest @ ..]) => Resource::Reserved(LibraryPath(rest.to_vec())),
+        _ if is_directory => Resource::Directory(LibraryPath(decoded)),
+        _ => Resource::File(LibraryPath(decoded)),
+    }
+}
+
+/// Percent-decodes once (RFC 3986 section 2.4). Bytes that a URI should have encoded are taken as they are.
+fn decode(segment: &[u8], decoded: &mut Vec<u8>) -> Result<(), Reject> {
+    let mut rest = segment;
+    while let [first, tail @ ..] = rest {
+        let (byte, tail) = if *first == b'%' { decode_pair(tail)? } else { (*first, tail) };
+        decoded.push(byte);
+        rest = tail;
+    }
+    Ok(())
+}
+
+fn decode_pair(tail: &[u8]) -> Result<(u8, &[u8]), Reject> {
+    let [high, low, tail @ ..] = tail else { return Err(Reject::BadTarget) };
+    let digit = |byte: u8| char::from(byte).to_digit(16).ok_or(Reject::BadTarget);
+    Ok(((digit(*high)? * 16 + digit(*low)?) as u8, tail))
+}
+
+fn escape_of(segment: &[u8]) -> Option<PathEscape> {
+    match segment {
+        b"" => Some(PathEscape::EmptySegment),
+        b"." | b".." => Some(PathEscape::DotSegment),
+        _ if segment.contains(&b'/') => Some(PathEscape::EncodedSlash),
+        _ if segment.iter().any(u8::is_ascii_control) => Some(PathEscape::ControlByte),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(text: &str) -> LibraryPath {
+        LibraryPath(text.as_bytes().to_vec())
+    }
+
+    fn resource_of(target: &str) -> Result<Resource, Reject> {
+        parse_target(Method::Get, target).map(|target| target.resource)
+    }
+
+    #[test]
+    fn files_and_directories_are_told_apart_by_the_last_slash() {
+        assert_eq!(resource_of("/a/b.mp4"), Ok(Resource::File(path("a/b.mp4"))));
+        assert_eq!(resource_of("/a/"), Ok(Resource::Directory(path("a"))));
+        assert_eq!(resource_of("/"), Ok(Resource::Directory(path(""))));
+        assert_eq!(resource_of("/..."), Ok(Resource::File(path("..."))));
+        assert_eq!(resource_of("/.hidden"), Ok(Resource::File(path(".hidden"))));
+    }
+
+    #[test]
+    fn names_are_percent_decoded_once() {
+        assert_eq!(resource_of("/a%20b+c%25.mp4"), Ok(Resource::File(path("a b+c%.mp4"))));
+        assert_eq!(resource_of("/%252e%252e/x"), Ok(Resource::File(path("%2e%2e/x"))));
+        assert_eq!(resource_of("/caf\u{e9}%C3%A9"), Ok(Resource::File(path("caf\u{e9}\u{e9}"))));
+        assert_eq!(resource_of("/%ff"), Ok(Resource::File(LibraryPath(vec![0xff]))));
+    }
+
+    #[test]
+    fn paths_that_could_escape_are_refused() {
+        let table = [
+            (
+                PathEscape::DotSegment,
+                &["/..", "/../x", "/a/../b", "/%2e%2E/x", "/a/.%2e", "/./a", "/%2e", "/a/../"][..],
+            ),
+            (PathEscape::EmptySegment, &["//", "//x", "/a//b", "/a//", "///"]),
+            (PathEscape::EncodedSlash, &["/a%2fb", "/%2F", "/..%2fx", "/%2f..%2f"]),
+            (PathEscape::ControlByte, &["/a%00.mp4", "/%0a", "/%7f", "/%1f"]),
+        ];
+        for (escape, targets) in table {
+            for target in targets {
+                assert_eq!(resource_of(target), Ok(Resource::Refused(escape)), "{target}");
+            }
+        }
+    }
+
+    #[test]
+    fn broken_targets_are_bad() {
+        for target in
+            ["/%", "/%1", "/%zz", "/%1g", "/a#b", "a", "*", "host:443", "ftp://host/", "://", "?a"]
+        {
+            assert_eq!(resource_of(target), Err(Reject::BadTarget), "{target}");
+        }
+    }
+
+    #[test]
+    fn what_is_under_the_reserved_segment_is_the_servers() {
+        assert_eq!(resource_of("/-/status.json"), Ok(Resource::Reserved(path("status.json"))));
+        assert_eq!(resource_of("/%2D/a/"), Ok(Resource::Reserved(path("a"))));
+        assert_eq!(resource_of("/-"), Ok(Resource::Reserved(path(""))));
+        assert_eq!(resource_of("/-/"), Ok(Resource::Reserved(path(""))));
+        assert_eq!(resource_of("/-/../a"), Ok(Resource::Refused(PathEscape::DotSegment)));
+        assert_eq!(resource_of("/-a"), Ok(Resource::File(path("-a"))));
+        assert_eq!(resource_of("/a/-/b"), Ok(Resource::File(path("a/-/b"))));
+    }
+
+    #[test]
+    fn absolute_form_is_taken_apart() {
+        let whole = parse_target(Method::Get, "HTTP://tv.example:8443/a?b?c");
+        let expected = Target {
+            resource: Resource::File(path("a")),
+            authority: Some("tv.example:8443"),
+            query: Some("b?c"),
+        };
+        assert_eq!(whole, Ok(expected));
+        for target in ["https://[::1]", "https://host?", "http://host/"] {
+            assert_eq!(resource_of(target), Ok(Resource::Directory(path(""))), "{target}");
+        }
+        for target in
+            ["http://", "http:///x", "http://user@host/", "http://ho st/", "http://host:8x/"]
+        {
+            assert_eq!(resource_of(target), Err(Reject::BadHost), "{target}");
+        }
+    }
+
+    #[test]
+    fn the_asterisk_is_for_options_only() {
+        let target = parse_target(Method::Options, "*").map(|target| target.resource);
+        assert_eq!(target, Ok(Resource::Server));
+        assert_eq!(parse_target(Method::Head, "*"), Err(Reject::BadTarget));
+    }
+
+    #[test]
+    fn hosts_are_names_or_addresses_with_an_optional_port() {
+        for host in ["", "a", "a.b:1", "127.0.0.1", "[::1]", "[fe80::1%25eth0]:443", "x:"] {
+            assert!(is_host(host.as_bytes()), "{host}");
+        }
+        for host in
+            ["a b", "a/b", "a@b", "a:b", "a,b\r", "[::1", "::1", "a?b", "\u{e9}", "[]x:1", "a:1:2"]
+        {
+            assert!(!is_host(host.as_bytes()), "{host}");
+        }
+    }
+}
