@@ -1,1 +1,35 @@
-//! crypt
+//! TLS for the data plane, without any I/O and without a clock.
+//!
+//! [`Tls`] is what we offer; a [`Handshake`] is fed a client's first records and ends in a [`Sealer`] and an
+//! [`Opener`], the two halves of the connection; rustls's state is gone by then. From there on records are
+//! sealed and opened here, in the caller's buffers: straight from where the plaintext lies, in one pass.
+//!
+//! Read [`record`](crate::PLAINTEXT_MAX) for sizes, `seal` for the rule that makes re-making safe, `open`
+//! for what is refused, `secrets` for how keys leave rustls.
+//!
+//! Refused by design: 0-RTT, renegotiation, compression, client certificates, CBC. Nothing of rustls is
+//! part of this interface.
+
+#![forbid(unsafe_code)]
+
+mod config;
+mod error;
+mod handshake;
+mod identity;
+mod open;
+mod record;
+mod seal;
+mod secrets;
+mod self_signed;
+mod tickets;
+
+pub use config::{Tls, TlsOptions, Versions};
+pub use error::{Alert, ConfigError, HandshakeError, OpenError, ResealError, SealError};
+pub use handshake::{Established, Group, HANDSHAKE_BYTES_MAX, Handshake, Progress, SessionInfo};
+pub use identity::Origin;
+pub use open::{Content, Opened, Opener};
+pub use record::{
+    CONTROL_RECORD_BYTES_MAX, HEADER_BYTES, PLAINTEXT_MAX, RECORD_BYTES_MAX, TAG_BYTES, tag,
+};
+pub use seal::Sealer;
+pub use secrets::{Suite, Version};

@@ -1,0 +1,263 @@
+//! What we offer a client, put together once and shared by all workers.
+//!
+//! Offered: TLS 1.3 and 1.2; AES-128-GCM, AES-256-GCM and ChaCha20-Poly1305, with ephemeral key exchange
+//! only; X25519MLKEM768, X25519, P-256, P-384; ALPN `http/1.1`. Not offered: CBC, RSA key exchange,
+//! renegotiation, compression, client certificates, 0-RTT.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use aws_lc_rs::digest;
+use rustls::crypto::CryptoProvider;
+use rustls::crypto::aws_lc_rs::{self as provider, cipher_suite as suite, kx_group};
+use rustls::{ServerConfig, SupportedCipherSuite, SupportedProtocolVersion, version};
+
+use crate::error::ConfigError;
+use crate::identity::{self, Identities, Origin};
+use crate::secrets::CaptureLog;
+use crate::self_signed;
+use crate::tickets::{self, Ticketer};
+
+/// The TLS versions to speak.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Versions {
+    /// 1.3, and 1.2 for old clients.
+    #[default]
+    Both,
+    /// 1.3 alone.
+    Tls13,
+    /// 1.2 alone, for NICs that offload nothing newer.
+    Tls12,
+}
+
+impl Versions {
+    fn supported(self) -> Vec<&'static SupportedProtocolVersion> {
+        match self {
+            Self::Both => vec![&version::TLS13, &version::TLS12],
+            Self::Tls13 => vec![&version::TLS13],
+            Self::Tls12 => vec![&version::TLS12],
+        }
+    }
+}
+
+/// What the operator decides.
+#[derive(Clone, Debug)]
+pub struct TlsOptions {
+    /// PEM files: certificate chain and private key. The first pair is for clients that name no host, or
+    /// one that no certificate covers. None at all: a self-signed one is made and kept.
+    pub certificates: Vec<(PathBuf, PathBuf)>,
+    /// Where the self-signed certificate is kept; untouched if certificates are given.
+    pub state_dir: PathBuf,
+    /// TLS versions to speak.
+    pub versions: Versions,
+    /// Issue and accept session tickets.
+    pub tickets: bool,
+}
+
+impl TlsOptions {
+    /// Everything on, and a self-signed certificate kept in `state_dir`.
+    pub fn new(state_dir: impl Into<PathBuf>) -> Self {
+        Self {
+            certificates: Vec::new(),
+            state_dir: state_dir.into(),
+            versions: Versions::Both,
+            tickets: true,
+        }
+    }
+}
+
+/// Everything a handshake needs. Cloning is cheap; each worker has its own clone.
+#[derive(Clone)]
+pub struct Tls {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    config: Arc<ServerConfig>,
+    identities: Arc<Identities>,
+    origin: Origin,
+    options: TlsOptions,
+    ticketer: Option<Ticketer>,
+    stamps: Vec<Stamp>,
+}
+
+impl Tls {
+    /// Loads the certificates, or makes one, and draws ticket keys.
+    ///
+    /// # Errors
+    /// A file that cannot be read or used, or a key that is not the certificate's: named, with advice.
+    pub fn load(options: TlsOptions) -> Result<Self, ConfigError> {
+        let ticketer = if options.tickets { Some(tickets::ticketer()?) } else { None };
+        Self::build(options, ticketer)
+    }
+
+    /// Reads the same files again into a new object, for new connections; those that exist are not
+    /// touched. Tickets issued before stay good.
+    ///
+    /// # Errors
+    /// As [`Self::load`]. Go on with what you have.
+    pub fn reload(&self) -> Result<Self, ConfigError> {
+        Self::build(self.shared.options.clone(), self.shared.ticketer.clone())
+    }
+
+    fn build(options: TlsOptions, ticketer: Option<Ticketer>) -> Result<Self, ConfigError> {
+        let provider = Arc::new(crypto_provider(has_aes()));
+        // Stamped before they are read: a change in between is noticed later, not missed. The self-signed
+        // pair may be made while it is loaded, and is stamped behind that.
+        let given_stamps = options.certificates.iter().flat_map(|(chain, key)| [chain, key]);
+        let mut stamps: Vec<Stamp> = given_stamps.cloned().map(Stamp::take).collect();
+        let (identities, origin) =
+            identity::load(&options.certificates, &options.state_dir, &provider)?;
+        if let Origin::SelfSigned { .. } = origin {
+            let (chain, key) = self_signed::paths(&options.state_dir);
+            stamps.extend([chain, key].map(Stamp::take));
+        }
+        let identities = Arc::new(identities);
+        let config = server_config(provider, &options, Arc::clone(&identities), ticketer.as_ref())?;
+        let shared =
+            Shared { config: Arc::new(config), identities, origin, options, ticketer, stamps };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    pub(crate) fn config(&self) -> &Arc<ServerConfig> {
+        &self.shared.config
+    }
+
+    /// Where the default certificate comes from.
+    pub fn origin(&self) -> &Origin {
+        &self.shared.origin
+    }
+
+    /// SHA-256 of the default certificate, as browsers show it: `AB:CD:...`.
+    pub fn fingerprint_sha256(&self) -> String {
+        let hash = digest::digest(&digest::SHA256, self.shared.identities.default_certificate());
+        let pairs: Vec<String> = hash.as_ref().iter().map(|byte| format!("{byte:02X}")).collect();
+        pairs.join(":")
+    }
+
+    /// The certificate and key files in use.
+    pub fn files(&self) -> Vec<PathBuf> {
+        self.shared.stamps.iter().map(|stamp| stamp.path.clone()).collect()
+    }
+
+    /// Is there something new for [`Self::reload`]: a file replaced or written, or our self-signed
+    /// certificate about to expire? One stat per file; meant to be asked every few seconds. A file that is
+    /// missing is not new: whoever replaces it may be half way.
+    pub fn changed_on_disk(&self) -> bool {
+        let expiring = matches!(self.shared.origin, Origin::SelfSigned { .. })
+            && !self_signed::is_fresh(self.shared.identities.default_certificate());
+        expiring || self.shared.stamps.iter().any(Stamp::is_outdated)
+    }
+}
+
+/// What tells one state of a file from another.
+struct Stamp {
+    path: PathBuf,
+    /// Inode, modification time in s and ns, size. `None`: could not be asked.
+    seen: Option<(u64, i64, i64, u64)>,
+}
+
+impl Stamp {
+    fn take(path: PathBuf) -> Self {
+        let seen = Self::look(&path);
+        Self { path, seen }
+    }
+
+    fn look(path: &PathBuf) -> Option<(u64, i64, i64, u64)> {
+        let file = std::fs::metadata(path).ok()?;
+        Some((file.ino(), file.mtime(), file.mtime_nsec(), file.size()))
+    }
+
+    fn is_outdated(&self) -> bool {
+        let now = Self::look(&self.path);
+        now.is_some() && now != self.seen
+    }
+}
+
+fn server_config(
+    provider: Arc<CryptoProvider>,
+    options: &TlsOptions,
+    identities: Arc<Identities>,
+    ticketer: Option<&Ticketer>,
+) -> Result<ServerConfig, ConfigError> {
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&options.versions.supported())
+        .map_err(|error| {
+            ConfigError::without_file(error, "report this: versions and suites do not fit")
+        })?
+        .with_no_client_auth()
+        .with_cert_resolver(identities);
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    // The order is ours: sealing is most of what this server does, and the client opens one stream.
+    config.ignore_client_order = true;
+    config.enable_secret_extraction = true;
+    config.key_log = Arc::new(CaptureLog);
+    tickets::install(&mut config, ticketer);
+    Ok(config)
+}
+
+fn crypto_provider(has_aes: bool) -> CryptoProvider {
+    CryptoProvider {
+        cipher_suites: cipher_suites(has_aes),
+        kx_groups: vec![
+            kx_group::X25519MLKEM768,
+            kx_group::X25519,
+            kx_group::SECP256R1,
+            kx_group::SECP384R1,
+        ],
+        ..provider::default_provider()
+    }
+}
+
+/// The suites in order of preference: AES-128-GCM is the fastest where the CPU has instructions for it,
+/// and neither fast nor free of timing where it has not.
+fn cipher_suites(has_aes: bool) -> Vec<SupportedCipherSuite> {
+    let aes = [
+        suite::TLS13_AES_128_GCM_SHA256,
+        suite::TLS13_AES_256_GCM_SHA384,
+        suite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
+        suite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+        suite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
+        suite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+    ];
+    let chacha = [
+        suite::TLS13_CHACHA20_POLY1305_SHA256,
+        suite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
+        suite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+    ];
+    if has_aes { [&aes[..], &chacha].concat() } else { [&chacha[..], &aes].concat() }
+}
+
+/// Has this CPU instructions for AES and for GCM's multiplication?
+fn has_aes() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return std::arch::is_x86_feature_detected!("aes")
+        && std::arch::is_x86_feature_detected!("pclmulqdq");
+    #[cfg(target_arch = "aarch64")]
+    return std::arch::is_aarch64_feature_detected!("aes")
+        && std::arch::is_aarch64_feature_detected!("pmull");
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suites_are_led_by_what_the_cpu_is_good_at() {
+        assert_eq!(cipher_suites(true)[0], suite::TLS13_AES_128_GCM_SHA256);
+        assert_eq!(cipher_suites(false)[0], suite::TLS13_CHACHA20_POLY1305_SHA256);
+        assert_eq!(cipher_suites(true).len(), cipher_suites(false).len());
+    }
+
+    #[test]
+    fn nothing_without_forward_secrecy_or_with_cbc_is_offered() {
+        for suite in cipher_suites(true) {
+            let name = format!("{:?}", suite.suite());
+            assert!(name.starts_with("TLS13_") || name.starts_with("TLS_ECDHE_"), "{name}");
+            assert!(!name.contains("CBC"), "{name}");
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! What can go wrong, as data: each error says whose fault it is, which alert answers it, and under
+//! which label it is counted. Labels are stable names for metrics; they contain nothing a peer chose.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// An alert that we send (RFC 8446 section 6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Alert {
+    /// The orderly end of what we send.
+    CloseNotify,
+    /// A message that has no place here.
+    UnexpectedMessage,
+    /// A record that does not open.
+    BadRecordMac,
+    /// A record longer than allowed.
+    RecordOverflow,
+    /// A field out of range.
+    IllegalParameter,
+    /// A message that cannot be parsed.
+    DecodeError,
+    /// Something failed on our side.
+    InternalError,
+    /// TLS 1.2 renegotiation is not offered.
+    NoRenegotiation,
+}
+
+impl Alert {
+    /// The description byte (RFC 8446 appendix B.2).
+    pub fn description(self) -> u8 {
+        match self {
+            Self::CloseNotify => 0,
+            Self::UnexpectedMessage => 10,
+            Self::BadRecordMac => 20,
+            Self::RecordOverflow => 22,
+            Self::IllegalParameter => 47,
+            Self::DecodeError => 50,
+            Self::InternalError => 80,
+            Self::NoRenegotiation => 100,
+        }
+    }
+
+    /// The level byte: 1 warning, 2 fatal.
+    pub fn level(self) -> u8 {
+        match self {
+            Self::CloseNotify | Self::NoRenegotiation => 1,
+            _ => 2,
+        }
+    }
+}
+
+/// Why certificates could not be loaded or made. Says the file and what to do about it.
+#[derive(Debug)]
+pub struct ConfigError {
+    path: Option<PathBuf>,
+    what: String,
+    advice: &'static str,
+}
+
+impl ConfigError {
+    pub(crate) fn at(path: impl Into<PathBuf>, what: impl ToString, advice: &'static str) -> Self {
+        Self { path: Some(path.into()), what: what.to_string(), advice }
+    }
+
+    pub(crate) fn without_file(what: impl ToString, advice: &'static str) -> Self {
+        Self { path: None, what: what.to_string(), advice }
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(path) = &self.path {
+            write!(f, "{}: ", path.display())?;
+        }
+        write!(f, "{}; {}", self.what, self.advice)
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// Why a handshake ended without a connection. The alert for the peer, if one is due, was already
+/// appended to the output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HandshakeError {
+    /// The peer speaks plain HTTP on the TLS port. No alert was written: answer it in HTTP.
+    PlainHttp,
+    /// What arrived is not a TLS record.
+    Garbage,
+    /// A record longer than TLS allows.
+    OversizedRecord,
+    /// More handshake bytes than any honest client sends (see [`crate::HANDSHAKE_BYTES_MAX`]).
+    TooLong,
+    /// A handshake message that cannot be parsed.
+    Malformed,
+    /// A record that does not open under the handshake keys.
+    BadRecordMac,
+    /// No version in common: the peer offers neither TLS 1.2 nor 1.3 (or not the one we are set to).
+    UnsupportedVersion,
+    /// No cipher suite, key exchange group or signature scheme in common.
+    NoSharedCipher,
+    /// The peer offers ALPN protocols, and HTTP/1.1 is not among them.
+    NoAlpn,
+    /// The peer lacks something else that we require.
+    Incompatible,
+    /// The peer broke the protocol.
+    Misbehaved,
+    /// The peer ended the handshake with this alert description.
+    PeerAlert(u8),
+    /// The peer closed in an orderly way before the handshake was done.
+    PeerClosed,
+    /// Our side failed.
+    Internal,
+}
+
+impl HandshakeError {
+    /// The label to count this under.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::PlainHttp => "plain_http",
+            Self::Garbage => "garbage",
+            Self::OversizedRecord => "oversized_record",
+            Self::TooLong => "handshake_too_long",
+            Self::Malformed => "malformed",
+            Self::BadRecordMac => "bad_record_mac",
+            Self::UnsupportedVersion => "unsupported_version",
+            Self::NoSharedCipher => "no_shared_cipher",
+            Self::NoAlpn => "no_alpn",
+            Self::Incompatible => "incompatible",
+            Self::Misbehaved => "misbehaved",
+            Self::PeerAlert(_) => "peer_alert",
+            Self::PeerClosed => "peer_closed",
+            Self::Internal => "internal",
+        }
+    }
+
+    /// Is the peer to blame? If not, the operator should hear of it.
+    pub fn is_peers_fault(self) -> bool {
+        self != Self::Internal
+    }
+}
+
+impl fmt::Display for HandshakeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PeerAlert(description) => write!(f, "peer_alert {description}"),
+            other => f.write_str(other.as_str()),
+        }
+    }
+}
+
+impl std::error::Error for HandshakeError {}
+
+impl HandshakeError {
+    /// Sorts what rustls reports. Taken by value, to be handed to `map_err`.
+    pub(crate) fn from_rustls(error: rustls::Error) -> Self {
+        use rustls::{Error, InvalidMessage};
+        match error {
+            Error::InvalidMessage(what) => match what {
+                InvalidMessage::InvalidContentType | InvalidMessage::UnknownProtocolVersion => {
+                    Self::Garbage
+                }
+                InvalidMessage::MessageTooLarge => Self::OversizedRecord,
+                _ => Self::Malformed,
+            },
+            Error::PeerSentOversizedRecord => Self::OversizedRecord,
+            Error::DecryptError => Self::BadRecordMac,
+            Error::NoApplicationProtocol => Self::NoAlpn,
+            Error::AlertReceived(description) => Self::PeerAlert(u8::from(description)),
+            Error::PeerIncompatible(what) => Self::from_incompatibility(&what),
+            Error::PeerMisbehaved(_)
+            | Error::InappropriateMessage { .. }
+            | Error::InappropriateHandshakeMessage { .. } => Self::Misbehaved,
+            _ => Self::Internal,
+        }
+    }
+
+    fn from_incompatibility(what: &rustls::PeerIncompatible) -> Self {
+        use rustls::PeerIncompatible as Lacks;
+        match what {
+            Lacks::ServerDoesNotSupportTls12Or13
+            | Lacks::ServerTlsVersionIsDisabledByOurConfig
+            | Lacks::SupportedVersionsExtensionRequired
+            | Lacks::Tls12NotOffered
+            | Lacks::Tls12NotOfferedOrEnabled => Self::UnsupportedVersion,
+            Lacks::NoCipherSuitesInCommon
+            | Lacks::NoKxGroupsInCommon
+            | Lacks::NoSignatureSchemesInCommon
+            | Lacks::NoEcPointFormatsInCommon => Self::NoSharedCipher,
+            _ => Self::Incompatible,
+        }
+    }
+}
+
+/// Why nothing could be sealed. Nothing was written and no sequence number was used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SealError {
+    /// The output is shorter than [`crate::Sealer::sealed_bytes`] asks for. A fault of the caller.
+    BufferTooSmall,
+    /// These keys have sealed all they safely may. TLS 1.3: update the keys; TLS 1.2: close.
+    KeysExhausted,
+    /// Key update exists in TLS 1.3 only.
+    NotTls13,
+}
+
+impl SealError {
+    /// The label to count this under.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::BufferTooSmall => "seal_buffer_too_small",
+            Self::KeysExhausted => "seal_keys_exhausted",
+            Self::NotTls13 => "seal_not_tls13",
+        }
+    }
+}
+
+impl fmt::Display for SealError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl std::error::Error for SealError {}
+
+/// Why a record could not be made again. The output was wiped: nothing of it may be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResealError {
+    /// The plaintext is not what was sealed at this position before. The connection must end.
+    ChangedUnderUs,
+    /// The position was sealed under keys that are gone, or was never sealed.
+    OutOfReach,
+    /// The output is shorter than the record. A fault of the caller.
+    BufferTooSmall,
+}
+
+impl ResealError {
+    /// The label to count this under.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ChangedUnderUs => "reseal_changed_under_us",
+            Self::OutOfReach => "reseal_out_of_reach",
+            Self::BufferTooSmall => "reseal_buffer_too_small",
+        }
+    }
+}
+
+impl fmt::Display for ResealError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl std::error::Error for ResealError {}
+
+/// Why a record of the peer was refused. Send [`OpenError::alert`], then close.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenError {
+    /// The length in the header, or the opened plaintext, exceeds what TLS allows.
+    Oversized,
+    /// The record does not open: forged, damaged, reordered, repeated or dropped.
+    BadRecordMac,
+    /// A content or handshake type that has no place after the handshake.
+    Unexpected,
+    /// An alert or key update that cannot be parsed.
+    Malformed,
+    /// A key update whose request field is neither 0 nor 1.
+    BadKeyUpdate,
+    /// TLS 1.2: the peer wants to renegotiate; we do not, and end the connection.
+    Renegotiation,
+    /// Too many key updates for the data received with them.
+    KeyUpdateFlood,
+    /// Too many records in a row that carry nothing.
+    EmptyRecordFlood,
+}
+
+impl OpenError {
+    /// The label to count this under.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Oversized => "oversized_record",
+            Self::BadRecordMac => "bad_record_mac",
+            Self::Unexpected => "unexpected_message",
+            Self::Malformed => "malformed",
+            Self::BadKeyUpdate => "bad_key_update",
+            Self::Renegotiation => "renegotiation",
+            Self::KeyUpdateFlood => "key_update_flood",
+            Self::EmptyRecordFlood => "empty_record_flood",
+        }
+    }
+
+    /// The alert that tells the peer.
+    pub fn alert(self) -> Alert {
+        match self {
+            Self::Oversized => Alert::RecordOverflow,
+            Self::BadRecordMac => Alert::BadRecordMac,
+            Self::Malformed => Alert::DecodeError,
+            Self::BadKeyUpdate => Alert::IllegalParameter,
+            Self::Renegotiation => Alert::NoRenegotiation,
+            Self::Unexpected | Self::KeyUpdateFlood | Self::EmptyRecordFlood => {
+                Alert::UnexpectedMessage
+            }
+        }
+    }
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl std::error::Error for OpenError {}

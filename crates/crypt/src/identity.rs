@@ -1,0 +1,162 @@
+//! Who we are: certificate chains with their keys, and the choice among them by the name a client asks for.
+//!
+//! A key that does not belong to its certificate is found when it is loaded, not when a viewer connects.
+//! A name that no certificate covers gets the first certificate: a viewer by IP address sends no name, and
+//! one with a stale name is better served by a warning of its own than by a closed connection.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+
+use crate::error::ConfigError;
+use crate::self_signed;
+
+/// Where the certificate that a connection sees by default comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The operator gave it.
+    Given,
+    /// None was given: made here and kept.
+    SelfSigned {
+        /// The certificate, for `curl --cacert` and the like.
+        path: PathBuf,
+    },
+}
+
+/// All certificates, findable by name.
+#[derive(Debug)]
+pub(crate) struct Identities {
+    default: Arc<CertifiedKey>,
+    exact: HashMap<String, Arc<CertifiedKey>>,
+    /// Keyed by what follows `*.`
+    wildcard: HashMap<String, Arc<CertifiedKey>>,
+}
+
+impl Identities {
+    /// `first` is the default. Where two certificates cover one name, the earlier one has it.
+    fn new(first: CertifiedKey, others: impl IntoIterator<Item = CertifiedKey>) -> Self {
+        let default = Arc::new(first);
+        let mut all =
+            Self { default: Arc::clone(&default), exact: HashMap::new(), wildcard: HashMap::new() };
+        all.add(&default);
+        others.into_iter().for_each(|other| all.add(&Arc::new(other)));
+        all
+    }
+
+    fn add(&mut self, certified: &Arc<CertifiedKey>) {
+        let end_entity = certified.end_entity_cert().ok();
+        let parsed = end_entity.and_then(|der| webpki::EndEntityCert::try_from(der).ok());
+        let Some(parsed) = parsed else { return };
+        for name in parsed.valid_dns_names().map(str::to_ascii_lowercase) {
+            let (names, name) = match name.strip_prefix("*.") {
+                Some(suffix) => (&mut self.wildcard, suffix.to_owned()),
+                None => (&mut self.exact, name),
+            };
+            names.entry(name).or_insert_with(|| Arc::clone(certified));
+        }
+    }
+
+    /// An exact name first, then a wildcard for exactly one label (RFC 6125 section 6.4.3).
+    pub(crate) fn choose(&self, server_name: Option<&str>) -> &Arc<CertifiedKey> {
+        let Some(name) = server_name.map(str::to_ascii_lowercase) else { return &self.default };
+        let by_wildcard =
+            || name.split_once('.').and_then(|(_label, suffix)| self.wildcard.get(suffix));
+        self.exact.get(&name).or_else(by_wildcard).unwrap_or(&self.default)
+    }
+
+    /// The default end-entity certificate, DER.
+    pub(crate) fn default_certificate(&self) -> &CertificateDer<'static> {
+        self.default.cert.first().expect("a chain was refused when loaded if it was empty")
+    }
+}
+
+impl ResolvesServerCert for Identities {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(Arc::clone(self.choose(hello.server_name())))
+    }
+}
+
+/// Loads `pairs` of (chain, key) files; with none, the self-signed pair of `state_dir`, made if need be.
+/// Also returns the files read.
+pub(crate) fn load(
+    pairs: &[(PathBuf, PathBuf)],
+    state_dir: &Path,
+    provider: &CryptoProvider,
+) -> Result<(Identities, Origin), ConfigError> {
+    let Some(((chain, key), others)) = pairs.split_first() else {
+        let certified = load_self_signed(state_dir, provider)?;
+        let path = self_signed::paths(state_dir).0;
+        return Ok((Identities::new(certified, []), Origin::SelfSigned { path }));
+    };
+    let first = load_pair(chain, key, provider)?;
+    let others = others.iter().map(|(chain, key)| load_pair(chain, key, provider));
+    Ok((Identities::new(first, others.collect::<Result<Vec<_>, _>>()?), Origin::Given))
+}
+
+fn load_self_signed(
+    state_dir: &Path,
+    provider: &CryptoProvider,
+) -> Result<CertifiedKey, ConfigError> {
+    let (chain, key) = self_signed::paths(state_dir);
+    // Whatever is wrong with a kept pair (absent, damaged, halves of two), a new one mends it.
+    if let Ok(kept) = load_pair(&chain, &key, provider) {
+        if kept.end_entity_cert().is_ok_and(self_signed::is_fresh) {
+            return Ok(kept);
+        }
+    }
+    self_signed::make(state_dir)?;
+    load_pair(&chain, &key, provider)
+}
+
+fn load_pair(
+    chain: &Path,
+    key: &Path,
+    provider: &CryptoProvider,
+) -> Result<CertifiedKey, ConfigError> {
+    let certificates = load_chain(chain)?;
+    let private_key = PrivateKeyDer::from_pem_file(key).map_err(|error| match error {
+        pem::Error::NoItemsFound => ConfigError::at(key, "holds no private key", ADVICE_KEY),
+        error => unreadable(key, &error),
+    })?;
+    CertifiedKey::from_der(certificates, private_key, provider).map_err(|error| match error {
+        rustls::Error::InconsistentKeys(_) => {
+            let what =
+                format!("this key does not belong to the certificate in {}", chain.display());
+            ConfigError::at(key, what, "give the key that the certificate was issued for")
+        }
+        rustls::Error::InvalidCertificate(error) => {
+            ConfigError::at(chain, format!("not a usable certificate: {error:?}"), ADVICE_CHAIN)
+        }
+        error => ConfigError::at(key, format!("not a usable private key: {error}"), ADVICE_KEY),
+    })
+}
+
+const ADVICE_CHAIN: &str = "give a PEM file with the server's certificate first, then its issuers";
+const ADVICE_KEY: &str = "give a PEM file with an unencrypted ECDSA, RSA or Ed25519 key";
+const ADVICE_READ: &str = "check the path, and that this user may read it";
+
+fn load_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
+    let chain = CertificateDer::pem_file_iter(path)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| unreadable(path, &error))?;
+    if chain.is_empty() {
+        Err(ConfigError::at(path, "holds no certificate", ADVICE_CHAIN))
+    } else {
+        Ok(chain)
+    }
+}
+
+fn unreadable(path: &Path, error: &pem::Error) -> ConfigError {
+    match error {
+        pem::Error::Io(error) => {
+            ConfigError::at(path, format!("cannot read it: {error}"), ADVICE_READ)
+        }
+        error => ConfigError::at(path, format!("not a PEM file: {error}"), ADVICE_READ),
+    }
+}

@@ -1,0 +1,471 @@
+//! Opening: the records of a peer after the handshake, one at a time, where they lie.
+//!
+//! An [`Opener`] is one connection's receiving half. It keeps the raw key and expands it for each record:
+//! an expanded key takes about 600 bytes, expanding takes less time than one system call, and a viewer sends
+//! a request of one record for every few megabytes it receives (`benches/seal.rs` prints both figures).
+//!
+//! It refuses, with the alert that RFC 8446 section 6 asks for: records out of order or damaged, oversized
+//! ones, change_cipher_spec and any handshake message but KeyUpdate, renegotiation (TLS 1.2), and floods of
+//! empty records or key updates. After an error the connection must end; nothing more can be opened.
+
+use std::ops::Range;
+
+use aws_lc_rs::aead::{Aad, Nonce};
+
+use crate::error::OpenError;
+use crate::record::{
+    AdditionalData, CIPHERTEXT_MAX, HEADER_BYTES, Header, Layout, PLAINTEXT_MAX, TAG_BYTES,
+    content_type, handshake_type,
+};
+use crate::secrets::{Keys, NONCE_BYTES};
+
+/// Records in a row that may carry nothing (no data, or a warning). An honest guess: nobody needs two.
+const EMPTY_RECORDS_MAX: u8 = 16;
+
+/// Key updates that a peer may send at once; each record of data earns it one more. An honest guess:
+/// a client updates every 2^24 records or when a person types a command, and we answer at the cost of
+/// three HKDF expansions, which this keeps in proportion to the data records we open anyway.
+const KEY_UPDATES_MAX: u8 = 32;
+
+/// What [`Opener::open`] found at the front of the buffer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Opened {
+    /// The record is not whole yet.
+    Partial {
+        /// Bytes that the buffer must hold before the next call can do more.
+        needed_bytes: usize,
+    },
+    /// One record was opened.
+    Record {
+        /// Bytes of the buffer that it took; the next record begins after them.
+        consumed_bytes: usize,
+        /// What was in it.
+        content: Content,
+    },
+}
+
+/// What a record carried.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Application data: this range of the buffer, never empty.
+    Data(Range<usize>),
+    /// The peer will send no more.
+    CloseNotify,
+    /// The peer reports trouble. If `fatal`, the connection is over and nothing may be sent.
+    Alert {
+        /// Always true in TLS 1.3.
+        fatal: bool,
+        /// RFC 8446 appendix B.2.
+        description: u8,
+    },
+    /// The peer changed its keys; ours for receiving already follow.
+    KeyUpdate {
+        /// The peer asks for [`crate::Sealer::seal_key_update`] before our next data. One answer serves
+        /// several requests.
+        peer_requests_answer: bool,
+    },
+    /// Nothing to act on.
+    Ignored,
+}
+
+/// The receiving half of a connection after its handshake.
+pub struct Opener {
+    keys: Keys,
+    layout: Layout,
+    sequence: u64,
+    empty_records: u8,
+    key_updates_left: u8,
+}
+
+impl Opener {
+    pub(crate) fn new(keys: Keys, sequence: u64) -> Self {
+        let layout = Layout::of(keys.version(), keys.suite());
+        Self { keys, layout, sequence, empty_records: 0, key_updates_left: KEY_UPDATES_MAX }
+    }
+
+    /// Opens the record at the front of `buffer`, in place. What `buffer` holds behind it is left alone.
+    ///
+    /// # Errors
+    /// See [`OpenError`]; the contents of `buffer` are then worthless.
+    pub fn open(&mut self, buffer: &mut [u8]) -> Result<Opened, OpenError> {
+        let Some(header) = Header::read(buffer) else {
+            return Ok(Opened::Partial { needed_bytes: HEADER_BYTES });
+        };
+        self.check_header(header)?;
+        let Some(record) = buffer.get_mut(..header.record_bytes()) else {
+            return Ok(Opened::Partial { needed_bytes: header.record_bytes() });
+        };
+        let plaintext = self.decrypt(record)?;
+        let (content_type, range) = match self.layout {
+            Layout::Tls13 => split_inner_type(record, plaintext)?,
+            Layout::Tls12Gcm | Layout::Tls12ChaCha => (header.content_type, plaintext),
+        };
+        if range.len() > PLAINTEXT_MAX {
+            return Err(OpenError::Oversized);
+        }
+        let content = self.judge(content_type, &record[range.clone()], range)?;
+        Ok(Opened::Record { consumed_bytes: header.record_bytes(), content })
+    }
+
+    /// Judges what can be told from the header alone, so that a bad record is refused before it is whole.
+    fn check_header(&self, header: Header) -> Result<(), OpenError> {
+        use content_type::{ALERT, APPLICATION_DATA, HANDSHAKE};
+        let known = match self.layout {
+            Layout::Tls13 => header.content_type == APPLICATION_DATA,
+            Layout::Tls12Gcm | Layout::Tls12ChaCha => {
+                matches!(header.content_type, APPLICATION_DATA | ALERT | HANDSHAKE)
+            }
+        };
+        if !known {
+            return Err(OpenError::Unexpected);
+        }
+        if header.body_bytes > CIPHERTEXT_MAX { Err(OpenError::Oversized) } else { Ok(()) }
+    }
+
+    /// Opens `record` in place and says where in it the plaintext lies.
+    fn decrypt(&mut self, record: &mut [u8]) -> Result<Range<usize>, OpenError> {
+        let front_bytes = self.layout.front_bytes();
+        let plaintext_bytes =
+            record.len().checked_sub(front_bytes + TAG_BYTES).ok_or(OpenError::BadRecordMac)?;
+        let (front, body) = record.split_at_mut(front_bytes);
+        let header = *front.first_chunk().expect("every layout begins with a header");
+        let additional = match self.layout {
+            Layout::Tls13 => AdditionalData::tls13(header),
+            Layout::Tls12Gcm | Layout::Tls12ChaCha => {
+                AdditionalData::tls12(self.sequence, header, plaintext_bytes)
+            }
+        };
+        let nonce = Nonce::assume_unique_for_key(self.nonce(&front[HEADER_BYTES..]));
+        self.keys
+            .expand()
+            .open_in_place(nonce, Aad::from(additional), body)
+            .map_err(|_| OpenError::BadRecordMac)?;
+        self.sequence += 1;
+        Ok(front_bytes..front_bytes + plaintext_bytes)
+    }
+
+    /// The nonce of the next record. `explicit` is what the record carries of it: all but the salt in
+    /// TLS 1.2 AES-GCM (RFC 5288 section 3), nothing otherwise.
+    fn nonce(&self, explicit: &[u8]) -> [u8; NONCE_BYTES] {
+        if explicit.is_empty() {
+            return self.keys.nonce(self.sequence);
+        }
+        let mut nonce = *self.keys.iv();
+        nonce[NONCE_BYTES - explicit.len()..].copy_from_slice(explicit);
+        nonce
+    }
+
+    fn judge(
+        &mut self,
+        content_type: u8,
+        bytes: &[u8],
+        range: Range<usize>,
+    ) -> Result<Content, OpenError> {
+        match content_type {
+            content_type::APPLICATION_DATA if bytes.is_empty() => self.empty(),
+            content_type::APPLICATION_DATA => {
+                self.empty_records = 0;
+                self.key_updates_left = KEY_UPDATES_MAX.min(self.key_updates_left + 1);
+                Ok(Content::Data(range))
+            }
+            content_type::ALERT => self.alert(bytes),
+            content_type::HANDSHAKE if self.layout == Layout::Tls13 => self.key_update(bytes),
+            content_type::HANDSHAKE if bytes.first() == Some(&handshake_type::CLIENT_HELLO) => {
+                Err(OpenError::Renegotiation)
+            }
+            _ => Err(OpenError::Unexpected),
+        }
+    }
+
+    /// Counts a record that carries nothing.
+    fn empty(&mut self) -> Result<Content, OpenError> {
+        self.empty_records += 1;
+        if self.empty_records > EMPTY_RECORDS_MAX {
+            Err(OpenError::EmptyRecordFlood)
+        } else {
+            Ok(Content::Ignored)
+        }
+    }
+
+    /// An alert (RFC 8446 section 6). In TLS 1.3 the level says nothing: close_notify and user_canceled
+    /// are harmless, and all others end the connection.
+    fn alert(&mut self, bytes: &[u8]) -> Result<Content, OpenError> {
+        const CLOSE_NOTIFY: u8 = 0;
+        const USER_CANCELED: u8 = 90;
+        const LEVEL_WARNING: u8 = 1;
+        let &[level, description] = bytes else { return Err(OpenError::Malformed) };
+        let warning = match self.layout {
+            Layout::Tls13 => description == USER_CANCELED,
+            Layout::Tls12Gcm | Layout::Tls12ChaCha => level == LEVEL_WARNING,
+        };
+        match description {
+            CLOSE_NOTIFY => Ok(Content::CloseNotify),
+            _ if warning => self.empty().map(|_| Content::Alert { fatal: false, description }),
+            _ => Ok(Content::Alert { fatal: true, description }),
+        }
+    }
+
+    /// A TLS 1.3 handshake message. Only KeyUpdate is expected: client certificates are never asked for.
+    /// It must fill its record, since the keys change behind it (RFC 8446 section 5.1); a KeyUpdate cut in
+    /// two, which is legal but has no purpose and is not known from any client, is refused as well.
+    fn key_update(&mut self, bytes: &[u8]) -> Result<Content, OpenError> {
+        let &[handshake_type::KEY_UPDATE, 0, 0, 1, request] = bytes else {
+            return Err(OpenError::Unexpected);
+        };
+        if request > 1 {
+            return Err(OpenError::BadKeyUpdate);
+        }
+        self.key_updates_left =
+            self.key_updates_left.checked_sub(1).ok_or(OpenError::KeyUpdateFlood)?;
+        let updated = self.keys.update();
+        debug_assert!(updated, "TLS 1.3 keys have a secret");
+        self.sequence = 0;
+        Ok(Content::KeyUpdate { peer_requests_answer: request == 1 })
+    }
+}
+
+/// Finds the content type behind the plaintext, in front of the padding (RFC 8446 section 5.4).
+fn split_inner_type(record: &[u8], inner: Range<usize>) -> Result<(u8, Range<usize>), OpenError> {
+    if inner.len() > PLAINTEXT_MAX + 1 {
+        return Err(OpenError::Oversized);
+    }
+    let type_offset =
+        record[inner.clone()].iter().rposition(|&byte| byte != 0).ok_or(OpenError::Unexpected)?;
+    let end = inner.start + type_offset;
+    Ok((record[end], inner.start..end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Sealer;
+    use crate::error::Alert;
+    use crate::record::header;
+    use crate::secrets::tests::{ALL, keys};
+    use crate::secrets::{Suite, Version};
+
+    /// Seals as a client would: the two directions have the same form.
+    struct Peer {
+        sealer: Sealer,
+        opener: Opener,
+    }
+
+    impl Peer {
+        fn new(version: Version, suite: Suite) -> Self {
+            Self {
+                sealer: Sealer::new(keys(version, suite), 1),
+                opener: Opener::new(keys(version, suite), 1),
+            }
+        }
+
+        fn tls13() -> Self {
+            Self::new(Version::Tls13, Suite::Aes128Gcm)
+        }
+
+        /// Seals the inner plaintext of TLS 1.3 with its type and padding spelt out.
+        fn raw(&mut self, inner: &[u8]) -> Result<Opened, OpenError> {
+            let keys = keys(Version::Tls13, Suite::Aes128Gcm);
+            let mut record = header(23, inner.len() + TAG_BYTES).to_vec();
+            let mut body = inner.to_vec();
+            let additional = AdditionalData::tls13(*record.first_chunk().unwrap());
+            let nonce = Nonce::assume_unique_for_key(keys.nonce(self.opener.sequence));
+            keys.expand()
+                .seal_in_place_append_tag(nonce, Aad::from(additional), &mut body)
+                .unwrap();
+            record.extend_from_slice(&body);
+            self.opener.open(&mut record)
+        }
+
+        fn data(&mut self, plaintext: &[u8]) -> Vec<u8> {
+            let mut record = vec![0; self.sealer.sealed_bytes(plaintext.len() as u64) as usize];
+            self.sealer.seal(plaintext, &mut record).unwrap();
+            record
+        }
+
+        fn key_update(&mut self, request: bool) -> Result<Opened, OpenError> {
+            let mut record = [0; 48];
+            let bytes = self.sealer.seal_key_update(request, &mut record).unwrap();
+            self.opener.open(&mut record[..bytes])
+        }
+    }
+
+    fn content(opened: Result<Opened, OpenError>) -> Content {
+        match opened.unwrap() {
+            Opened::Record { content, .. } => content,
+            Opened::Partial { .. } => panic!("the record is whole"),
+        }
+    }
+
+    #[test]
+    fn every_layout_opens_what_was_sealed_and_leaves_the_rest() {
+        for (version, suite) in ALL {
+            let mut peer = Peer::new(version, suite);
+            let mut wire = peer.data(&[7; PLAINTEXT_MAX]);
+            let record_bytes = wire.len();
+            wire.extend_from_slice(b"rest");
+            let Ok(Opened::Record { consumed_bytes, content: Content::Data(range) }) =
+                peer.opener.open(&mut wire)
+            else {
+                panic!("data");
+            };
+            assert_eq!(consumed_bytes, record_bytes);
+            assert_eq!(wire[range], [7; PLAINTEXT_MAX]);
+            assert_eq!(&wire[record_bytes..], b"rest");
+        }
+    }
+
+    #[test]
+    fn partial_records_say_how_much_is_needed() {
+        for (version, suite) in ALL {
+            let mut peer = Peer::new(version, suite);
+            let mut record = peer.data(b"GET /");
+            let whole = record.len();
+            for held in 0..whole {
+                let needed_bytes = if held < HEADER_BYTES { HEADER_BYTES } else { whole };
+                assert_eq!(
+                    peer.opener.open(&mut record[..held]),
+                    Ok(Opened::Partial { needed_bytes })
+                );
+            }
+            assert!(matches!(content(peer.opener.open(&mut record)), Content::Data(_)));
+        }
+    }
+
+    #[test]
+    fn flipping_any_byte_is_refused() {
+        for (version, suite) in ALL {
+            let mut peer = Peer::new(version, suite);
+            let record = peer.data(b"GET /");
+            for index in 0..record.len() {
+                let mut bad = record.clone();
+                bad[index] ^= 1;
+                let opened = peer.opener.open(&mut bad);
+                let longer = matches!(opened, Ok(Opened::Partial { needed_bytes }) if needed_bytes > record.len());
+                assert!(
+                    opened.is_err() || longer,
+                    "{version:?} {suite:?} byte {index}: {opened:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn repeated_and_reordered_records_do_not_open() {
+        for (version, suite) in ALL {
+            let mut peer = Peer::new(version, suite);
+            let (first, second) = (peer.data(b"one"), peer.data(b"two"));
+            assert_eq!(peer.opener.open(&mut second.clone()), Err(OpenError::BadRecordMac));
+            assert!(peer.opener.open(&mut first.clone()).is_ok());
+            assert_eq!(peer.opener.open(&mut first.clone()), Err(OpenError::BadRecordMac));
+            assert!(peer.opener.open(&mut second.clone()).is_ok());
+        }
+    }
+
+    #[test]
+    fn oversized_records_are_refused_by_their_header() {
+        for (version, suite) in ALL {
+            let mut opener = Peer::new(version, suite).opener;
+            let error = opener.open(&mut [23, 3, 3, 0x41, 0x01]).unwrap_err();
+            assert_eq!((error, error.alert()), (OpenError::Oversized, Alert::RecordOverflow));
+        }
+    }
+
+    #[test]
+    fn records_too_short_to_hold_a_tag_are_refused() {
+        for (version, suite) in ALL {
+            let mut peer = Peer::new(version, suite);
+            let mut record = [&header(23, 15)[..], &[0; 15]].concat();
+            assert_eq!(peer.opener.open(&mut record), Err(OpenError::BadRecordMac));
+        }
+    }
+
+    #[test]
+    fn padding_is_stripped_and_nothing_but_padding_is_refused() {
+        let mut peer = Peer::tls13();
+        assert_eq!(content(peer.raw(b"data\x17\0\0\0")), Content::Data(5..9));
+        assert_eq!(peer.raw(&[0; 64]), Err(OpenError::Unexpected));
+    }
+
+    #[test]
+    fn plaintext_beyond_the_limit_is_refused_although_the_record_is_not() {
+        let mut inner = vec![1; PLAINTEXT_MAX + 1];
+        inner.push(23);
+        assert_eq!(Peer::tls13().raw(&inner), Err(OpenError::Oversized));
+        let mut inner = vec![1; PLAINTEXT_MAX];
+        inner.push(23);
+        assert!(Peer::tls13().raw(&inner).is_ok());
+    }
+
+    #[test]
+    fn alerts_tell_closing_warning_and_failure_apart() {
+        let mut peer = Peer::tls13();
+        assert_eq!(content(peer.raw(&[1, 0, 21])), Content::CloseNotify);
+        assert_eq!(
+            content(peer.raw(&[1, 90, 21])),
+            Content::Alert { fatal: false, description: 90 }
+        );
+        assert_eq!(
+            content(peer.raw(&[1, 40, 21])),
+            Content::Alert { fatal: true, description: 40 }
+        );
+        assert_eq!(peer.raw(&[1, 21]), Err(OpenError::Malformed));
+    }
+
+    #[test]
+    fn handshake_messages_other_than_a_whole_key_update_are_unexpected() {
+        let mut peer = Peer::tls13();
+        let cases: [&[u8]; 5] = [
+            &[11, 0, 0, 1, 0, 22],
+            &[24, 0, 0, 1, 22],
+            &[24, 0, 0, 1, 0, 24, 0, 0, 1, 0, 22],
+            &[24, 0, 0, 2, 0, 0, 22],
+            &[22],
+        ];
+        for inner in cases {
+            assert_eq!(peer.raw(inner), Err(OpenError::Unexpected));
+        }
+        assert_eq!(peer.raw(&[24, 0, 0, 1, 2, 22]), Err(OpenError::BadKeyUpdate));
+    }
+
+    #[test]
+    fn unprotected_records_are_unexpected_in_tls13() {
+        for content_type in [20, 21, 22] {
+            let mut record = [content_type, 3, 3, 0, 1, 1];
+            let error = Peer::tls13().opener.open(&mut record).unwrap_err();
+            assert_eq!((error, error.alert()), (OpenError::Unexpected, Alert::UnexpectedMessage));
+        }
+    }
+
+    #[test]
+    fn change_cipher_spec_and_other_handshake_messages_are_unexpected_in_tls12() {
+        let mut peer = Peer::new(Version::Tls12, Suite::Aes128Gcm);
+        assert_eq!(peer.opener.open(&mut [20, 3, 3, 0, 1, 1]), Err(OpenError::Unexpected));
+    }
+
+    #[test]
+    fn empty_records_are_ignored_until_they_are_a_flood() {
+        let mut peer = Peer::tls13();
+        for _ in 0..EMPTY_RECORDS_MAX {
+            assert_eq!(content(peer.raw(&[23])), Content::Ignored);
+        }
+        assert!(matches!(content(peer.raw(b"x\x17")), Content::Data(_)));
+        for _ in 0..EMPTY_RECORDS_MAX {
+            assert_eq!(content(peer.raw(&[23])), Content::Ignored);
+        }
+        assert_eq!(peer.raw(&[23]), Err(OpenError::EmptyRecordFlood));
+    }
+
+    #[test]
+    fn key_updates_are_followed_until_they_are_a_flood() {
+        let mut peer = Peer::tls13();
+        for turn in 0..KEY_UPDATES_MAX {
+            let request = turn % 2 == 0;
+            let expected = Content::KeyUpdate { peer_requests_answer: request };
+            assert_eq!(content(peer.key_update(request)), expected);
+        }
+        let mut record = peer.data(b"still in step");
+        assert!(matches!(content(peer.opener.open(&mut record)), Content::Data(_)));
+        assert!(peer.key_update(false).is_ok(), "data earned one more");
+        assert_eq!(peer.key_update(false), Err(OpenError::KeyUpdateFlood));
+    }
+}

@@ -1,0 +1,395 @@
+//! Sealing: plaintext becomes TLS records, straight from where it lies into the send buffer, in one pass.
+//!
+//! A [`Sealer`] is one connection's sending half. Every record has a *position*: a count that starts where
+//! the handshake left off and never goes back, also not when the keys change. A record whose position is
+//! known can be made again by [`Sealer::reseal`], byte for byte.
+//!
+//! Invariants:
+//! - A nonce never leaves this machine with two different plaintexts. Sealing uses each position once;
+//!   re-making compares the tag with the one that was sealed first, and wipes the output if it differs. A
+//!   record that was sealed and thrown away has told nobody anything.
+//! - Positions from before a key update are out of reach for good. So update keys only when every byte
+//!   sealed so far was handed to the network, or will never be made again.
+//! - What is refused (too small an output, keys at their limit) writes nothing and uses no position.
+
+use aws_lc_rs::aead::{Aad, LessSafeKey, Nonce};
+
+use crate::error::{Alert, ResealError, SealError};
+use crate::record::{
+    AdditionalData, HEADER_BYTES, Layout, PLAINTEXT_MAX, TAG_BYTES, content_type, handshake_type,
+    header, tag,
+};
+use crate::secrets::{Keys, NONCE_BYTES, Suite, Version};
+
+/// Records after which AES-GCM keys should be changed: 2^24 (256 GiB of video), well before
+/// [`GCM_RECORDS_MAX`], so that the caller can wait until nothing needs to be made again.
+const GCM_RECORDS_SOFT: u64 = 1 << 24;
+
+/// Records of data that one AES-GCM key may seal: 2^24.5 (RFC 8446 section 5.5) rounded down, which
+/// leaves six thousand for alerts and the key update itself.
+const GCM_RECORDS_MAX: u64 = 23_720_000;
+
+/// ChaCha20-Poly1305 stays safe until the sequence number wraps (RFC 8446 section 5.5). An eighth of that
+/// cannot be reached either, and keeps the arithmetic from overflowing.
+const CHACHA_RECORDS_MAX: u64 = 1 << 61;
+
+/// The sending half of a connection after its handshake.
+pub struct Sealer {
+    keys: Keys,
+    expanded: LessSafeKey,
+    layout: Layout,
+    /// Position of the next record.
+    position: u64,
+    /// Position that has sequence number 0 under the current keys.
+    generation_start: u64,
+    /// The first position that can be made again.
+    reach_start: u64,
+}
+
+impl Sealer {
+    /// `sequence`: of the next record; not 0 if the handshake already sent under these keys.
+    pub(crate) fn new(keys: Keys, sequence: u64) -> Self {
+        let layout = Layout::of(keys.version(), keys.suite());
+        let expanded = keys.expand();
+        Self {
+            keys,
+            expanded,
+            layout,
+            position: sequence,
+            generation_start: 0,
+            reach_start: sequence,
+        }
+    }
+
+    /// Bytes that one record adds to its plaintext: 22 (TLS 1.3), 29 (1.2 AES-GCM), 21 (1.2 ChaCha20).
+    pub fn record_overhead(&self) -> usize {
+        self.layout.front_bytes() + self.layout.back_bytes()
+    }
+
+    /// Bytes in front of a record's plaintext, for [`Self::seal_in_place`]: 5 or 13.
+    pub fn front_bytes(&self) -> usize {
+        self.layout.front_bytes()
+    }
+
+    /// Bytes behind a record's plaintext, for [`Self::seal_in_place`]: 17 or 16.
+    pub fn back_bytes(&self) -> usize {
+        self.layout.back_bytes()
+    }
+
+    /// Bytes on the wire of `plaintext_bytes` cut into records of [`PLAINTEXT_MAX`] from the start.
+    pub fn sealed_bytes(&self, plaintext_bytes: u64) -> u64 {
+        let records = plaintext_bytes.div_ceil(PLAINTEXT_MAX as u64);
+        plaintext_bytes + records * self.record_overhead() as u64
+    }
+
+    /// The position that the next record will have.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Seals `plaintext` into `out` as application data: records of [`PLAINTEXT_MAX`] from the start, the
+    /// last one shorter; no plaintext makes no record. Returns the bytes written, which are
+    /// [`Self::sealed_bytes`]. The records get consecutive positions from [`Self::position`] on.
+    ///
+    /// # Errors
+    /// [`SealError::BufferTooSmall`], or [`SealError::KeysExhausted`] at the AEAD limit.
+    pub fn seal(&mut self, plaintext: &[u8], out: &mut [u8]) -> Result<usize, SealError> {
+        let sealed_bytes =
+            plaintext.len() + plaintext.len().div_ceil(PLAINTEXT_MAX) * self.record_overhead();
+        let mut out = out.get_mut(..sealed_bytes).ok_or(SealError::BufferTooSmall)?;
+        self.check_limit(plaintext.len().div_ceil(PLAINTEXT_MAX) as u64)?;
+        for chunk in plaintext.chunks(PLAINTEXT_MAX) {
+            let (record, rest) = out.split_at_mut(chunk.len() + self.record_overhead());
+            self.write_record(self.position, content_type::APPLICATION_DATA, chunk, record);
+            self.position += 1;
+            out = rest;
+        }
+        Ok(sealed_bytes)
+    }
+
+    /// Seals one record where it lies: `record` is [`Self::front_bytes`] of room, `plaintext_bytes` of
+    /// plaintext, and at least [`Self::back_bytes`] of room. Returns the bytes of the record.
+    ///
+    /// # Errors
+    /// As [`Self::seal`].
+    ///
+    /// # Panics
+    /// If `plaintext_bytes` exceeds [`PLAINTEXT_MAX`]: the caller cuts records.
+    pub fn seal_in_place(
+        &mut self,
+        record: &mut [u8],
+        plaintext_bytes: usize,
+    ) -> Result<usize, SealError> {
+        assert!(plaintext_bytes <= PLAINTEXT_MAX, "the caller cuts records");
+        let record_bytes = plaintext_bytes + self.record_overhead();
+        let record = record.get_mut(..record_bytes).ok_or(SealError::BufferTooSmall)?;
+        self.check_limit(1)?;
+        let frame = self.frame(self.position, content_type::APPLICATION_DATA, plaintext_bytes);
+        let (front, rest) = record.split_at_mut(self.layout.front_bytes());
+        let (body, back) = rest.split_at_mut(plaintext_bytes);
+        frame.write_front(front);
+        self.expanded
+            .seal_in_place_scatter(
+                frame.nonce(),
+                Aad::from(&frame.additional),
+                body,
+                frame.inner_type(),
+                back,
+            )
+            .expect(AEAD_CANNOT_FAIL);
+        self.position += 1;
+        Ok(record_bytes)
+    }
+
+    /// Makes the record at `position` again, from the `plaintext` it had (at most [`PLAINTEXT_MAX`]), and
+    /// returns its length. `expected_tag` is the [`tag`] it had when it was first sealed.
+    ///
+    /// The comparison needs no constant time: the tag went, or will go, over the wire for all to see, and
+    /// the two sides compared are both our own.
+    ///
+    /// # Errors
+    /// [`ResealError::ChangedUnderUs`] if the tag differs, so the plaintext does: `out` is wiped, and the
+    /// connection must end with nothing more of it sent. [`ResealError::OutOfReach`] for positions of
+    /// earlier keys or of the future, [`ResealError::BufferTooSmall`].
+    ///
+    /// # Panics
+    /// If `plaintext` exceeds [`PLAINTEXT_MAX`].
+    pub fn reseal(
+        &self,
+        position: u64,
+        plaintext: &[u8],
+        out: &mut [u8],
+        expected_tag: &[u8; TAG_BYTES],
+    ) -> Result<usize, ResealError> {
+        assert!(plaintext.len() <= PLAINTEXT_MAX, "a record is made again by itself");
+        if !(self.reach_start..self.position).contains(&position) {
+            return Err(ResealError::OutOfReach);
+        }
+        let record_bytes = plaintext.len() + self.record_overhead();
+        let record = out.get_mut(..record_bytes).ok_or(ResealError::BufferTooSmall)?;
+        self.write_record(position, content_type::APPLICATION_DATA, plaintext, record);
+        if tag(record) != *expected_tag {
+            record.fill(0);
+            return Err(ResealError::ChangedUnderUs);
+        }
+        Ok(record_bytes)
+    }
+
+    /// Seals an alert; 48 bytes of `out` ([`crate::CONTROL_RECORD_BYTES_MAX`]) are always enough. Returns
+    /// the bytes written. Works at the key limit too, so that an exhausted connection can say goodbye.
+    ///
+    /// # Errors
+    /// [`SealError::BufferTooSmall`].
+    pub fn seal_alert(&mut self, alert: Alert, out: &mut [u8]) -> Result<usize, SealError> {
+        self.seal_control(content_type::ALERT, &[alert.level(), alert.description()], out)
+    }
+
+    /// Should these keys be changed soon ([`Self::seal_key_update`])? Never true for TLS 1.2, where
+    /// [`SealError::KeysExhausted`] ends the connection after 360 GiB.
+    pub fn needs_key_update(&self) -> bool {
+        let soft = match self.keys.suite() {
+            Suite::Aes128Gcm | Suite::Aes256Gcm => GCM_RECORDS_SOFT,
+            Suite::ChaCha20Poly1305 => CHACHA_RECORDS_MAX / 2,
+        };
+        self.keys.version() == Version::Tls13 && self.sequence(self.position) >= soft
+    }
+
+    /// Seals a key update message and moves on to the next keys (RFC 8446 section 4.6.3). With
+    /// `request_peer` the peer is asked to update its own; an answer to the peer's request must not ask.
+    /// Nothing sealed before can be made again afterwards. Returns the bytes written.
+    ///
+    /// # Errors
+    /// [`SealError::NotTls13`], [`SealError::BufferTooSmall`].
+    pub fn seal_key_update(
+        &mut self,
+        request_peer: bool,
+        out: &mut [u8],
+    ) -> Result<usize, SealError> {
+        if self.keys.version() != Version::Tls13 {
+            return Err(SealError::NotTls13);
+        }
+        let message = [handshake_type::KEY_UPDATE, 0, 0, 1, u8::from(request_peer)];
+        let record_bytes = self.seal_control(content_type::HANDSHAKE, &message, out)?;
+        let updated = self.keys.update();
+        debug_assert!(updated, "TLS 1.3 keys have a secret");
+        self.expanded = self.keys.expand();
+        self.generation_start = self.position;
+        self.reach_start = self.position;
+        Ok(record_bytes)
+    }
+
+    fn seal_control(
+        &mut self,
+        content_type: u8,
+        message: &[u8],
+        out: &mut [u8],
+    ) -> Result<usize, SealError> {
+        let record_bytes = message.len() + self.record_overhead();
+        let record = out.get_mut(..record_bytes).ok_or(SealError::BufferTooSmall)?;
+        self.write_record(self.position, content_type, message, record);
+        self.position += 1;
+        Ok(record_bytes)
+    }
+
+    fn check_limit(&self, records: u64) -> Result<(), SealError> {
+        let max = match self.keys.suite() {
+            Suite::Aes128Gcm | Suite::Aes256Gcm => GCM_RECORDS_MAX,
+            Suite::ChaCha20Poly1305 => CHACHA_RECORDS_MAX,
+        };
+        if self.sequence(self.position) + records > max {
+            Err(SealError::KeysExhausted)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn sequence(&self, position: u64) -> u64 {
+        position - self.generation_start
+    }
+
+    /// Writes the record at `position` over the whole of `out`, which is exactly as long as it.
+    fn write_record(&self, position: u64, content_type: u8, plaintext: &[u8], out: &mut [u8]) {
+        let frame = self.frame(position, content_type, plaintext.len());
+        let (front, rest) = out.split_at_mut(self.layout.front_bytes());
+        let (body, back) = rest.split_at_mut(plaintext.len());
+        frame.write_front(front);
+        let additional = Aad::from(&frame.additional);
+        self.expanded
+            .seal_out_of_place_scatter(
+                frame.nonce(),
+                additional,
+                plaintext,
+                body,
+                frame.inner_type(),
+                back,
+            )
+            .expect(AEAD_CANNOT_FAIL);
+    }
+
+    fn frame(&self, position: u64, content_type: u8, plaintext_bytes: usize) -> Frame {
+        let sequence = self.sequence(position);
+        let layout = self.layout;
+        let body_bytes = layout.explicit_nonce_bytes() + plaintext_bytes + layout.back_bytes();
+        let (header, additional) = match layout {
+            Layout::Tls13 => {
+                let header = header(content_type::APPLICATION_DATA, body_bytes);
+                (header, AdditionalData::tls13(header))
+            }
+            Layout::Tls12Gcm | Layout::Tls12ChaCha => {
+                let header = header(content_type, body_bytes);
+                (header, AdditionalData::tls12(sequence, header, plaintext_bytes))
+            }
+        };
+        Frame {
+            layout,
+            header,
+            nonce: self.keys.nonce(sequence),
+            additional,
+            content_type: [content_type],
+        }
+    }
+}
+
+const AEAD_CANNOT_FAIL: &str =
+    "lengths were computed together and are far below the cipher's own limits";
+
+/// What goes around one record: all but plaintext and output.
+struct Frame {
+    layout: Layout,
+    header: [u8; HEADER_BYTES],
+    nonce: [u8; NONCE_BYTES],
+    additional: AdditionalData,
+    content_type: [u8; 1],
+}
+
+impl Frame {
+    fn nonce(&self) -> Nonce {
+        Nonce::assume_unique_for_key(self.nonce)
+    }
+
+    /// The content type that is sealed behind the plaintext; empty in TLS 1.2.
+    fn inner_type(&self) -> &[u8] {
+        &self.content_type[..self.layout.inner_type_bytes()]
+    }
+
+    /// Writes the header and, where records carry one, the explicit nonce: its last 8 bytes.
+    fn write_front(&self, front: &mut [u8]) {
+        let (header, explicit) = front.split_at_mut(HEADER_BYTES);
+        header.copy_from_slice(&self.header);
+        explicit.copy_from_slice(&self.nonce[NONCE_BYTES - explicit.len()..]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::secrets::tests::keys;
+
+    fn sealer(version: Version, suite: Suite) -> Sealer {
+        Sealer::new(keys(version, suite), 1)
+    }
+
+    #[test]
+    fn gcm_keys_ask_for_an_update_and_then_stop() {
+        let mut sealer = sealer(Version::Tls13, Suite::Aes128Gcm);
+        let mut out = [0; 100];
+        assert!(!sealer.needs_key_update());
+        sealer.position = GCM_RECORDS_SOFT;
+        assert!(sealer.needs_key_update());
+        sealer.position = GCM_RECORDS_MAX;
+        assert_eq!(sealer.seal(b"x", &mut out), Err(SealError::KeysExhausted));
+        assert_eq!(sealer.seal_in_place(&mut out, 1), Err(SealError::KeysExhausted));
+        assert!(sealer.seal_key_update(false, &mut out).is_ok());
+        assert!(!sealer.needs_key_update());
+        assert!(sealer.seal(b"x", &mut out).is_ok());
+    }
+
+    #[test]
+    fn tls12_keys_at_their_limit_can_only_say_goodbye() {
+        let mut sealer = sealer(Version::Tls12, Suite::Aes256Gcm);
+        let mut out = [0; 100];
+        sealer.position = GCM_RECORDS_MAX;
+        assert!(!sealer.needs_key_update());
+        assert_eq!(sealer.seal(b"x", &mut out), Err(SealError::KeysExhausted));
+        assert_eq!(sealer.seal_key_update(false, &mut out), Err(SealError::NotTls13));
+        assert_eq!(sealer.seal_alert(Alert::CloseNotify, &mut out), Ok(31));
+    }
+
+    #[test]
+    fn refusal_uses_no_position_and_writes_nothing() {
+        let mut sealer = sealer(Version::Tls13, Suite::Aes128Gcm);
+        let mut out = [9; 26];
+        assert_eq!(sealer.seal(b"12345", &mut out), Err(SealError::BufferTooSmall));
+        assert_eq!(sealer.seal_in_place(&mut out, 5), Err(SealError::BufferTooSmall));
+        assert_eq!((sealer.position(), out), (1, [9; 26]));
+    }
+
+    #[test]
+    fn in_place_and_out_of_place_make_the_same_record() {
+        for (version, suite) in crate::secrets::tests::ALL {
+            let (mut one, mut other) = (sealer(version, suite), sealer(version, suite));
+            let plaintext = [5; 1000];
+            let (mut out, mut in_place) = ([0; 1100], [0; 1100]);
+            let bytes = one.seal(&plaintext, &mut out).unwrap();
+            let front = other.front_bytes();
+            in_place[front..front + 1000].copy_from_slice(&plaintext);
+            assert_eq!(other.seal_in_place(&mut in_place, 1000), Ok(bytes));
+            assert_eq!(out, in_place);
+            assert_eq!(bytes as u64, one.sealed_bytes(1000));
+            assert_eq!(bytes, front + 1000 + one.back_bytes());
+        }
+    }
+
+    #[test]
+    fn positions_of_old_keys_and_of_the_future_are_out_of_reach() {
+        let mut sealer = sealer(Version::Tls13, Suite::Aes128Gcm);
+        let (mut out, mut again) = ([0; 100], [0; 100]);
+        let bytes = sealer.seal(b"frame", &mut out).unwrap();
+        let sent = tag(&out[..bytes]);
+        assert_eq!(sealer.reseal(1, b"frame", &mut again, &sent), Ok(bytes));
+        assert_eq!(sealer.reseal(0, b"frame", &mut again, &sent), Err(ResealError::OutOfReach));
+        assert_eq!(sealer.reseal(2, b"frame", &mut again, &sent), Err(ResealError::OutOfReach));
+        sealer.seal_key_update(false, &mut out).unwrap();
+        assert_eq!(sealer.reseal(1, b"frame", &mut again, &sent), Err(ResealError::OutOfReach));
+    }
+}

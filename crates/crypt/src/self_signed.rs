@@ -1,0 +1,143 @@
+//! The certificate of last resort: when the operator gives none, one is made, kept in the state directory
+//! and used again, so that a viewer who accepted it once is not asked again.
+//!
+//! Invariants: the key file is never readable by others, not even while it is written; both files are
+//! replaced whole, by rename. A crash between the two renames leaves a pair that does not match, which the
+//! next start notices and makes anew.
+
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, PKCS_ECDSA_P256_SHA256};
+use rustls::pki_types::{CertificateDer, UnixTime};
+
+use crate::error::ConfigError;
+
+const CERTIFICATE_FILE: &str = "self-signed-cert.pem";
+const KEY_FILE: &str = "self-signed-key.pem";
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const VALID: Duration = Duration::from_secs(365 * DAY.as_secs());
+/// For viewers whose clock is behind ours.
+const BACKDATED: Duration = DAY;
+/// How long before its end a certificate is made anew.
+const REMAKE_BEFORE_END: Duration = Duration::from_secs(30 * DAY.as_secs());
+
+const ADVICE_STATE_DIR: &str =
+    "give a state directory that this user may write, or a certificate and key of your own";
+
+/// Where the pair of a state directory lies: certificate, key.
+pub(crate) fn paths(state_dir: &Path) -> (PathBuf, PathBuf) {
+    (state_dir.join(CERTIFICATE_FILE), state_dir.join(KEY_FILE))
+}
+
+/// Is `certificate` valid now and for [`REMAKE_BEFORE_END`] to come? Answered by webpki, with the
+/// certificate as its own trust anchor, so that nothing here parses dates.
+pub(crate) fn is_fresh(certificate: &CertificateDer<'_>) -> bool {
+    let now = since_epoch(SystemTime::now());
+    is_valid_at(certificate, now) && is_valid_at(certificate, now + REMAKE_BEFORE_END)
+}
+
+fn is_valid_at(certificate: &CertificateDer<'_>, since_epoch: Duration) -> bool {
+    let (Ok(anchor), Ok(end_entity)) = (
+        webpki::anchor_from_trusted_cert(certificate),
+        webpki::EndEntityCert::try_from(certificate),
+    ) else {
+        return false;
+    };
+    let (time, usage) = (UnixTime::since_unix_epoch(since_epoch), webpki::KeyUsage::server_auth());
+    end_entity
+        .verify_for_usage(webpki::ALL_VERIFICATION_ALGS, &[anchor], &[], time, usage, None, None)
+        .is_ok()
+}
+
+/// Makes a pair valid from yesterday for a year, and puts it into `state_dir`.
+pub(crate) fn make(state_dir: &Path) -> Result<(), ConfigError> {
+    make_from(state_dir, SystemTime::now())
+}
+
+fn make_from(state_dir: &Path, now: SystemTime) -> Result<(), ConfigError> {
+    let failed = |error| {
+        ConfigError::without_file(format!("cannot make a certificate: {error}"), ADVICE_STATE_DIR)
+    };
+    let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(failed)?;
+    let certificate = parameters(now).map_err(failed)?.self_signed(&key).map_err(failed)?;
+    let (certificate_path, key_path) = paths(state_dir);
+    DirBuilder::new().recursive(true).mode(0o700).create(state_dir).map_err(|error| {
+        ConfigError::at(state_dir, format!("cannot create it: {error}"), ADVICE_STATE_DIR)
+    })?;
+    write_whole(&key_path, key.serialize_pem().as_bytes(), 0o600)?;
+    write_whole(&certificate_path, certificate.pem().as_bytes(), 0o644)
+}
+
+fn parameters(now: SystemTime) -> Result<CertificateParams, rcgen::Error> {
+    let mut names = vec!["localhost".into(), "127.0.0.1".into(), "::1".into()];
+    names.extend(host_name());
+    let mut parameters = CertificateParams::new(names)?;
+    let epoch = rcgen::date_time_ymd(1970, 1, 1);
+    let now = since_epoch(now);
+    parameters.not_before = epoch + now.saturating_sub(BACKDATED);
+    parameters.not_after = epoch + now + VALID - BACKDATED;
+    parameters.distinguished_name = DistinguishedName::new();
+    parameters.distinguished_name.push(DnType::CommonName, "Fullbore self-signed");
+    Ok(parameters)
+}
+
+/// This machine's name, if it has one that can stand in a certificate.
+fn host_name() -> Option<String> {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
+    let name = name.trim().to_ascii_lowercase();
+    let plain =
+        name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'.');
+    (plain && !name.is_empty() && name != "localhost").then_some(name)
+}
+
+/// Writes beside `path`, then renames over it. The file has `mode` from its first byte on.
+fn write_whole(path: &Path, bytes: &[u8], mode: u32) -> Result<(), ConfigError> {
+    let beside = path.with_extension(format!("{}.new", std::process::id()));
+    let written = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(mode)
+        .open(&beside)
+        .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
+        .and_then(|()| std::fs::rename(&beside, path));
+    written.map_err(|error| {
+        // What is left of a failed attempt would make the next one fail too. It may not exist.
+        let _ = std::fs::remove_file(&beside);
+        ConfigError::at(path, format!("cannot write it: {error}"), ADVICE_STATE_DIR)
+    })
+}
+
+/// A clock before 1970 counts as 1970; every certificate then fails as not yet valid, visibly.
+fn since_epoch(time: SystemTime) -> Duration {
+    time.duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustls::pki_types::pem::PemObject;
+
+    fn made_at(age: Duration) -> CertificateDer<'static> {
+        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).unwrap();
+        let certificate = parameters(SystemTime::now() - age).unwrap().self_signed(&key).unwrap();
+        CertificateDer::from_pem_slice(certificate.pem().as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn freshness_ends_a_month_before_the_certificate_does() {
+        assert!(is_fresh(&made_at(Duration::ZERO)));
+        assert!(is_fresh(&made_at(DAY * 333)));
+        assert!(!is_fresh(&made_at(DAY * 335)));
+        assert!(!is_fresh(&made_at(DAY * 400)));
+    }
+
+    #[test]
+    fn damaged_certificate_is_not_fresh() {
+        assert!(!is_fresh(&CertificateDer::from(vec![1, 2, 3])));
+    }
+}

@@ -1,0 +1,155 @@
+//! Certificates: given, chosen by name, made and kept, replaced, and wrong.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use crate::client::{Dir, Offer, connect_with};
+use fullbore_crypt::{ConfigError, Origin, Tls, TlsOptions};
+
+/// Writes a pair for `names` into `dir` and returns its paths.
+fn write_pair(dir: &Dir, file: &str, names: &[&str]) -> (PathBuf, PathBuf) {
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    let made = rcgen::generate_simple_self_signed(names).unwrap();
+    let paths = (dir.path().join(format!("{file}.pem")), dir.path().join(format!("{file}.key")));
+    fs::write(&paths.0, made.cert.pem()).unwrap();
+    fs::write(&paths.1, made.signing_key.serialize_pem()).unwrap();
+    paths
+}
+
+fn options(dir: &Dir, certificates: Vec<(PathBuf, PathBuf)>) -> TlsOptions {
+    TlsOptions { certificates, ..TlsOptions::new(dir.path().join("state")) }
+}
+
+/// The certificate that a client asking for `name` sees, DER.
+fn presented(tls: &Tls, name: &str) -> Vec<u8> {
+    let client = crate::client::client(&Offer::default().config(), name);
+    let pair = connect_with(tls, client, usize::MAX, b"").map_err(|error| error.0).unwrap();
+    pair.client.peer_certificates().unwrap()[0].to_vec()
+}
+
+/// The message of a load that must fail.
+fn failure(options: TlsOptions) -> String {
+    match Tls::load(options) {
+        Ok(_) => panic!("should fail"),
+        Err(error) => ConfigError::to_string(&error),
+    }
+}
+
+#[test]
+fn name_chooses_the_certificate_and_unknown_names_get_the_first() {
+    let dir = Dir::new();
+    let certificates = vec![
+        write_pair(&dir, "default", &["default.example"]),
+        write_pair(&dir, "wild", &["*.video.example"]),
+        write_pair(&dir, "exact", &["one.video.example", "Two.Example"]),
+    ];
+    let tls = Tls::load(options(&dir, certificates)).unwrap();
+    let [default, wild, exact] = ["default.example", "any.video.example", "one.video.example"]
+        .map(|name| presented(&tls, name));
+    assert!(default != wild && wild != exact && exact != default);
+    assert_eq!(presented(&tls, "two.example"), exact);
+    assert_eq!(presented(&tls, "TWO.example"), exact);
+    for unknown in ["elsewhere.example", "video.example", "a.b.video.example", "127.0.0.1"] {
+        assert_eq!(presented(&tls, unknown), default, "{unknown}");
+    }
+    assert_eq!(tls.origin(), &Origin::Given);
+    assert_eq!(tls.files().len(), 6);
+    assert!(!dir.path().join("state").exists(), "nothing is made when certificates are given");
+}
+
+#[test]
+fn self_signed_pair_is_made_private_and_kept() {
+    let dir = Dir::new();
+    let tls = Tls::load(options(&dir, vec![])).unwrap();
+    let state = dir.path().join("state");
+    let mode = |path: &PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&state), 0o700);
+    let [certificate, key] = <[PathBuf; 2]>::try_from(tls.files()).unwrap();
+    assert_eq!(mode(&key), 0o600);
+    assert_eq!(tls.origin(), &Origin::SelfSigned { path: certificate });
+    assert_eq!(fs::read_dir(&state).unwrap().count(), 2, "nothing is left lying about");
+    let again = Tls::load(options(&dir, vec![])).unwrap();
+    assert_eq!(again.fingerprint_sha256(), tls.fingerprint_sha256());
+    assert_eq!(tls.fingerprint_sha256().len(), 32 * 3 - 1);
+    assert!(!tls.changed_on_disk());
+}
+
+#[test]
+fn self_signed_pair_that_is_damaged_or_does_not_match_is_made_anew() {
+    let dir = Dir::new();
+    let tls = Tls::load(options(&dir, vec![])).unwrap();
+    let [certificate, key] = <[PathBuf; 2]>::try_from(tls.files()).unwrap();
+    fs::write(&certificate, "not a certificate").unwrap();
+    let second = Tls::load(options(&dir, vec![])).unwrap();
+    assert_ne!(second.fingerprint_sha256(), tls.fingerprint_sha256());
+    let (_, foreign) = write_pair(&dir, "foreign", &["localhost"]);
+    fs::copy(foreign, key).unwrap();
+    let third = Tls::load(options(&dir, vec![])).unwrap();
+    assert_ne!(third.fingerprint_sha256(), second.fingerprint_sha256());
+}
+
+#[test]
+fn replaced_certificate_is_noticed_and_reloaded() {
+    let dir = Dir::new();
+    let pair = write_pair(&dir, "site", &["localhost"]);
+    let tls = Tls::load(options(&dir, vec![pair.clone()])).unwrap();
+    let before = presented(&tls, "localhost");
+    assert!(!tls.changed_on_disk());
+    let new = write_pair(&dir, "new", &["localhost"]);
+    fs::remove_file(&pair.0).unwrap();
+    assert!(!tls.changed_on_disk(), "half way through a replacement there is nothing to load");
+    fs::rename(new.0, &pair.0).unwrap();
+    fs::rename(new.1, &pair.1).unwrap();
+    assert!(tls.changed_on_disk());
+    let reloaded = tls.reload().unwrap();
+    assert!(!reloaded.changed_on_disk());
+    assert_ne!(presented(&reloaded, "localhost"), before);
+    assert_eq!(presented(&tls, "localhost"), before, "the old one serves on");
+}
+
+#[test]
+fn key_of_another_certificate_is_refused_when_loaded() {
+    let dir = Dir::new();
+    let one = write_pair(&dir, "one", &["localhost"]);
+    let other = write_pair(&dir, "other", &["localhost"]);
+    let message = failure(options(&dir, vec![(one.0.clone(), other.1.clone())]));
+    assert!(message.contains("does not belong"), "{message}");
+    assert!(message.contains(&one.0.display().to_string()), "{message}");
+    assert!(message.contains(&other.1.display().to_string()), "{message}");
+}
+
+#[test]
+fn unusable_files_are_named_in_one_line_with_advice() {
+    let dir = Dir::new();
+    let good = write_pair(&dir, "good", &["localhost"]);
+    let absent = dir.path().join("absent.pem");
+    let empty = dir.path().join("empty.pem");
+    fs::write(&empty, "").unwrap();
+    let junk = dir.path().join("junk.pem");
+    fs::write(&junk, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n").unwrap();
+    let cases = [
+        (absent.clone(), good.1.clone(), &absent, "cannot read it"),
+        (good.0.clone(), absent.clone(), &absent, "cannot read it"),
+        (empty.clone(), good.1.clone(), &empty, "holds no certificate"),
+        (good.0.clone(), empty.clone(), &empty, "holds no private key"),
+        (junk.clone(), good.1.clone(), &junk, "not a usable certificate"),
+    ];
+    for (chain, key, named, what) in cases {
+        let message = failure(options(&dir, vec![(chain, key)]));
+        assert!(message.starts_with(&named.display().to_string()), "{message}");
+        assert!(
+            message.contains(what) && message.contains("; ") && !message.contains('\n'),
+            "{message}"
+        );
+    }
+}
+
+#[test]
+fn state_directory_that_cannot_be_made_is_named() {
+    let dir = Dir::new();
+    let file = dir.path().join("file");
+    fs::write(&file, "").unwrap();
+    let message = failure(TlsOptions::new(file.join("state")));
+    assert!(message.contains("cannot create it"), "{message}");
+}

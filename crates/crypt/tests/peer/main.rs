@@ -1,0 +1,6 @@
+//! The crate against a real peer: rustls's client, in memory.
+
+mod certificates;
+mod client;
+mod handshake;
+mod records;
