@@ -1,1 +1,22 @@
-//! disk
+//! (file, offset, length) -> bytes.
+//!
+//! [`Files`] opens what lies in the library and nothing else, and remembers what is open. [`Reader`] brings a window of
+//! a file into a pooled buffer by one of three ways (see [`Way`]) without ever blocking the thread.
+//!
+//! Invariants:
+//! - Library files are read, never mapped: a truncated mapping would be a SIGBUS for every viewer.
+//! - Bytes are handed out only after the file was seen unchanged since it was opened, with `fstat` after the read: what
+//!   is handed out belongs to the one version whose length and tag the response's head has promised.
+//! - No path leaves the library's root (`openat2`, `RESOLVE_BENEATH`).
+
+pub mod error;
+pub mod file;
+pub mod files;
+pub mod heat;
+pub mod read;
+
+pub use error::{OpenError, ReadError};
+pub use file::{File, Stamp};
+pub use files::Files;
+pub use heat::Heat;
+pub use read::{Plain, Policy, ReadStats, Reader, Way};

@@ -1,0 +1,79 @@
+//! What a disk can do to us, as data.
+
+use std::fmt;
+
+/// Why a path was not opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenError {
+    /// There is no such file, it lies outside the library, or it is not a regular file.
+    NotFound,
+    /// It is there but may not be read.
+    Denied,
+    /// The process or the system has no descriptor or memory left: try again later.
+    Exhausted,
+    /// Anything else, by `errno`.
+    Io(i32),
+}
+
+impl OpenError {
+    pub(crate) fn from_errno(errno: i32) -> Self {
+        match errno {
+            libc::ENOENT | libc::ENOTDIR | libc::ELOOP | libc::EXDEV | libc::ENAMETOOLONG | libc::EINVAL
+            | libc::EISDIR | libc::ENXIO => Self::NotFound,
+            libc::EACCES | libc::EPERM => Self::Denied,
+            libc::EMFILE | libc::ENFILE | libc::ENOMEM => Self::Exhausted,
+            other => Self::Io(other),
+        }
+    }
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotFound => f.write_str("no such file in the library"),
+            Self::Denied => f.write_str("the file may not be read: check its permissions"),
+            Self::Exhausted => f.write_str("no descriptor or memory left: raise the open-files limit"),
+            Self::Io(errno) => write!(f, "{}", std::io::Error::from_raw_os_error(*errno)),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+/// Why bytes of an open file were not handed out. Each ends the response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadError {
+    /// The file is shorter than it was when it was opened.
+    Truncated,
+    /// The file was written to since it was opened.
+    Changed,
+    /// The file was removed, or another took its name.
+    Removed,
+    /// The disk or the filesystem failed, by `errno`.
+    Io(i32),
+}
+
+impl ReadError {
+    /// The name under which it is counted.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Truncated => "file_truncated",
+            Self::Changed => "file_changed",
+            Self::Removed => "file_removed",
+            Self::Io(_) => "file_io",
+        }
+    }
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Truncated => f.write_str("the file became shorter while it was served"),
+            Self::Changed => f.write_str("the file was written to while it was served"),
+            Self::Removed => f.write_str("the file was removed or replaced while it was served"),
+            Self::Io(errno) => write!(f, "{}", std::io::Error::from_raw_os_error(*errno)),
+        }
+    }
+}
+
+impl std::error::Error for ReadError {}

@@ -1,0 +1,104 @@
+//! One open file of the library, and whether it is still what it was.
+
+use crate::error::{OpenError, ReadError};
+use reactor::Fd;
+use rustix::fs::{FileType, Mode, OFlags, Stat};
+use std::cell::OnceCell;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+/// What tells one version of a file from another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Stamp {
+    /// The filesystem's device number.
+    pub device: u64,
+    /// The inode number on that filesystem.
+    pub inode: u64,
+    /// Bytes.
+    pub size: u64,
+    /// Last modification, whole seconds since 1970.
+    pub modified_seconds: i64,
+    /// The rest of it, nanoseconds below a second.
+    pub modified_nanoseconds: u32,
+}
+
+impl Stamp {
+    #[allow(clippy::unnecessary_cast, reason = "the fields' widths differ between architectures")]
+    fn of(stat: &Stat) -> Self {
+        Self {
+            device: stat.st_dev as u64,
+            inode: stat.st_ino as u64,
+            size: stat.st_size as u64,
+            modified_seconds: stat.st_mtime as i64,
+            modified_nanoseconds: stat.st_mtime_nsec as u32,
+        }
+    }
+}
+
+/// An open regular file.
+pub struct File {
+    fd: Fd,
+    stamp: Stamp,
+    /// A second descriptor with `O_DIRECT`, made when first asked for; `None` where the filesystem refuses it.
+    direct: OnceCell<Option<Fd>>,
+}
+
+impl File {
+    /// Takes an open descriptor in, if it is a regular file.
+    ///
+    /// # Errors
+    /// [`OpenError::NotFound`] for anything else than a regular file.
+    pub fn new(fd: OwnedFd) -> Result<Self, OpenError> {
+        let stat = rustix::fs::fstat(&fd).map_err(|error| OpenError::from_errno(error.raw_os_error()))?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Err(OpenError::NotFound);
+        }
+        Ok(Self { fd: fd.into(), stamp: Stamp::of(&stat), direct: OnceCell::new() })
+    }
+
+    /// Which version of the file this is.
+    pub fn stamp(&self) -> &Stamp {
+        &self.stamp
+    }
+
+    /// Bytes, as of the opening.
+    pub fn size(&self) -> u64 {
+        self.stamp.size
+    }
+
+    /// The descriptor for reads through the page cache.
+    pub fn fd(&self) -> &Fd {
+        &self.fd
+    }
+
+    /// The descriptor for reads past the page cache, where the filesystem has them.
+    pub(crate) fn direct(&self) -> Option<&Fd> {
+        self.direct.get_or_init(|| reopen_direct(&self.fd)).as_ref()
+    }
+
+    /// Says whether the file is still the version that was opened: one system call, nothing read.
+    ///
+    /// # Errors
+    /// What has happened to it since.
+    pub fn check_unchanged(&self) -> Result<(), ReadError> {
+        let stat = rustix::fs::fstat(self.fd.borrowed()).map_err(|error| ReadError::Io(error.raw_os_error()))?;
+        let now = Stamp::of(&stat);
+        if now.size < self.stamp.size {
+            return Err(ReadError::Truncated);
+        }
+        if now != self.stamp {
+            return Err(ReadError::Changed);
+        }
+        if stat.st_nlink == 0 {
+            return Err(ReadError::Removed);
+        }
+        Ok(())
+    }
+}
+
+/// Opens the same inode again with `O_DIRECT`. The way through `/proc` names the inode rather than the path, so the two
+/// descriptors cannot come to mean different files.
+fn reopen_direct(fd: &Fd) -> Option<Fd> {
+    let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
+    let flags = OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::empty()).ok().map(Fd::from)
+}

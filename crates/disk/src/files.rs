@@ -1,0 +1,111 @@
+//! Opening what lies in the library, and remembering it.
+
+use crate::error::OpenError;
+use crate::file::File;
+use reactor::{Fd, op};
+use rustix::fs::{Mode, OFlags};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ffi::CString;
+use std::io;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// How long a remembered file is used before its path is looked up again. A file that was written to, removed or
+/// replaced is noticed at once (`fstat`); this is for what `fstat` cannot see, such as a renamed directory.
+const LOOKED_UP_MAX: Duration = Duration::from_secs(1);
+
+/// The library's root, and the files of it that are open. One per worker.
+pub struct Files {
+    root: Fd,
+    open: RefCell<HashMap<Box<[u8]>, Remembered>>,
+    open_max: usize,
+}
+
+struct Remembered {
+    file: Rc<File>,
+    looked_up: Instant,
+    used: Instant,
+}
+
+impl Files {
+    /// Opens the library's root; at most `open_max` files of it are remembered.
+    ///
+    /// # Errors
+    /// When `root` is not a directory that may be read.
+    pub fn new(root: &Path, open_max: usize) -> io::Result<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::open(root, flags, Mode::empty())?;
+        Ok(Self { root: root.into(), open: RefCell::default(), open_max })
+    }
+
+    /// Opens `path`, relative to the root, or finds it open.
+    ///
+    /// # Errors
+    /// [`OpenError::NotFound`] for whatever is not a regular file below the root, symlinks out of it included.
+    pub async fn open(&self, path: &[u8]) -> Result<Rc<File>, OpenError> {
+        let now = reactor::now();
+        if let Some(file) = self.remembered(path, now) {
+            return Ok(file);
+        }
+        let opened = self.look_up(path).await;
+        let mut open = self.open.borrow_mut();
+        let file = match opened {
+            Ok(file) => file,
+            Err(error) => {
+                open.remove(path);
+                return Err(error);
+            }
+        };
+        // The same version as before: keep the descriptor that viewers already share.
+        let file = match open.get(path) {
+            Some(known) if known.file.stamp() == file.stamp() && known.file.check_unchanged().is_ok() => {
+                Rc::clone(&known.file)
+            }
+            _ => Rc::new(file),
+        };
+        if open.len() >= self.open_max && !open.contains_key(path) {
+            forget_oldest(&mut open);
+        }
+        open.insert(path.into(), Remembered { file: Rc::clone(&file), looked_up: now, used: now });
+        Ok(file)
+    }
+
+    /// How many files are remembered.
+    pub fn remembered_count(&self) -> usize {
+        self.open.borrow().len()
+    }
+
+    /// Forgets the files that nobody is served from, to give their descriptors back.
+    pub fn forget_unused(&self) {
+        self.open.borrow_mut().retain(|_, known| Rc::strong_count(&known.file) > 1);
+    }
+
+    fn remembered(&self, path: &[u8], now: Instant) -> Option<Rc<File>> {
+        let mut open = self.open.borrow_mut();
+        let known = open.get_mut(path)?;
+        if now.duration_since(known.looked_up) > LOOKED_UP_MAX || known.file.check_unchanged().is_err() {
+            return None;
+        }
+        known.used = now;
+        Some(Rc::clone(&known.file))
+    }
+
+    async fn look_up(&self, path: &[u8]) -> Result<File, OpenError> {
+        let path = CString::new(path).map_err(|_| OpenError::NotFound)?;
+        // NONBLOCK: a pipe in the library must not hold the open up. It is refused right after, as not a file.
+        let flags = libc::O_RDONLY | libc::O_NONBLOCK | libc::O_CLOEXEC | libc::O_NOCTTY;
+        let resolve = libc::RESOLVE_BENEATH | libc::RESOLVE_NO_MAGICLINKS;
+        let (result, _opening) = op::open_at(&self.root, path, flags, resolve).await;
+        let fd = op::opened(result).map_err(|error| OpenError::from_errno(error.raw_os_error().unwrap_or(0)))?;
+        File::new(fd)
+    }
+}
+
+fn forget_oldest(open: &mut HashMap<Box<[u8]>, Remembered>) {
+    let oldest = open.iter().min_by_key(|(_, known)| known.used).map(|(path, _)| path.clone());
+    if let Some(path) = oldest {
+        open.remove(&path);
+    }
+}

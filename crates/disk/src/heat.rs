@@ -1,0 +1,84 @@
+//! Heat: what is asked for again is worth memory, what is asked for once is not (the seeds' `SF_NOCACHE`).
+//!
+//! A doorkeeper: a table of fixed size that remembers which blocks of which files were read lately. New blocks
+//! overwrite old ones, so it forgets by itself, and the faster the more is read: its size is its horizon.
+
+use std::cell::RefCell;
+
+/// The unit in which reads are remembered. Players ask for ranges of 262 KB and more, so most requests cover whole
+/// blocks, and two requests that follow each other do not cover the same one.
+pub const BLOCK_BYTES: u64 = 64 << 10;
+
+/// Which blocks were read lately. One per worker.
+pub struct Heat {
+    /// Zero is empty; the index comes from one half of the hash, what is stored from the other.
+    marks: RefCell<Box<[u32]>>,
+}
+
+impl Heat {
+    /// Remembers about `horizon_bytes` of reads, at 4 bytes per 64 KiB of them.
+    pub fn new(horizon_bytes: u64) -> Self {
+        let blocks = (horizon_bytes / BLOCK_BYTES).clamp(1 << 10, 1 << 22).next_power_of_two();
+        Self { marks: RefCell::new(vec![0; blocks as usize].into()) }
+    }
+
+    /// Notes a read of `range` of a file, and says whether it had been read lately: whether most of its whole blocks
+    /// had. A read that covers no whole block leaves no note and is not hot.
+    pub fn touch(&self, device: u64, inode: u64, range: std::ops::Range<u64>) -> bool {
+        let blocks = range.start.div_ceil(BLOCK_BYTES)..range.end / BLOCK_BYTES;
+        let mut marks = self.marks.borrow_mut();
+        let mask = marks.len() - 1;
+        let (mut seen, mut count) = (0u64, 0u64);
+        for block in blocks {
+            let hash = mix(mix(mix(device) ^ inode) ^ block);
+            let mark = &mut marks[hash as usize & mask];
+            let tag = ((hash >> 32) as u32).max(1);
+            count += 1;
+            seen += u64::from(*mark == tag);
+            *mark = tag;
+        }
+        seen * 2 > count
+    }
+}
+
+/// The finaliser of SplitMix64: spreads every input bit over the output.
+fn mix(value: u64) -> u64 {
+    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_read_again_is_hot() {
+        let heat = Heat::new(1 << 30);
+        assert!(!heat.touch(1, 2, 0..1 << 20));
+        assert!(heat.touch(1, 2, 0..1 << 20));
+        assert!(!heat.touch(1, 3, 0..1 << 20), "another file");
+        assert!(!heat.touch(1, 2, 1 << 20..2 << 20), "another part");
+    }
+
+    #[test]
+    fn one_viewer_going_through_a_file_in_odd_steps_heats_nothing() {
+        let heat = Heat::new(1 << 30);
+        let mut at = 0;
+        for step in (0..1000).map(|n| 45_000 + n % 7 * 40_000) {
+            assert!(!heat.touch(1, 2, at..at + step));
+            at += step;
+        }
+    }
+
+    #[test]
+    fn what_was_read_long_ago_is_forgotten() {
+        let heat = Heat::new(64 << 20);
+        heat.touch(1, 2, 0..1 << 20);
+        for file in 0..20_000 {
+            heat.touch(9, file, 0..1 << 20);
+        }
+        assert!(!heat.touch(1, 2, 0..1 << 20));
+    }
+}

@@ -1,0 +1,218 @@
+//! Bringing a window of a file into a buffer, by the way that suits it.
+
+use crate::error::ReadError;
+use crate::file::File;
+use crate::heat::Heat;
+use reactor::{Buffer, Fd, Pool, op};
+use rustix::io::ReadWriteFlags;
+use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
+use std::io::IoSliceMut;
+use std::ops::{Deref, Range};
+
+/// `RWF_DONTCACHE` (Linux 6.14): read through the page cache, and leave nothing behind there.
+const RWF_DONTCACHE: i32 = 0x80;
+
+/// What direct reads are aligned to, in memory and in the file: no disk in use has larger logical blocks.
+pub const DIRECT_ALIGNMENT: usize = 4096;
+
+/// How bytes come off the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Through the page cache, where they stay.
+    Cached,
+    /// Through the page cache, where they do not stay (`RWF_DONTCACHE`).
+    Once,
+    /// Past the page cache (`O_DIRECT`).
+    Direct,
+}
+
+/// Which way is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Policy {
+    /// What is in the page cache comes from there; the rest by heat: `cached` if it was asked for lately, so that the
+    /// next one finds it, else `direct`.
+    #[default]
+    Auto,
+    /// Always this way, or the next best that the filesystem offers: `once`, then `direct`, then `cached`.
+    Always(Way),
+}
+
+/// Reads by kind since the start: windows and bytes.
+#[derive(Default, Debug)]
+pub struct ReadStats {
+    /// Bytes that were in the page cache.
+    pub resident_bytes: Cell<u64>,
+    /// Bytes read from disk into the page cache.
+    pub cached_bytes: Cell<u64>,
+    /// Bytes read with `RWF_DONTCACHE`.
+    pub once_bytes: Cell<u64>,
+    /// Bytes read with `O_DIRECT`.
+    pub direct_bytes: Cell<u64>,
+    /// Times a filesystem refused a way and the next best was taken.
+    pub refused: Cell<u64>,
+}
+
+/// Reads windows of files. One per worker.
+pub struct Reader {
+    pool: Pool,
+    policy: Policy,
+    heat: Heat,
+    /// Devices whose filesystem refused `RWF_DONTCACHE`.
+    no_once: RefCell<HashSet<u64>>,
+    /// What was read, by way.
+    pub stats: ReadStats,
+}
+
+/// Bytes of a file, in a buffer.
+pub struct Plain {
+    buffer: Buffer,
+    range: Range<usize>,
+}
+
+impl Deref for Plain {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.buffer[self.range.clone()]
+    }
+}
+
+impl Reader {
+    /// Reads into buffers of `pool`.
+    pub fn new(pool: Pool, policy: Policy, heat: Heat) -> Self {
+        Self { pool, policy, heat, no_once: RefCell::default(), stats: ReadStats::default() }
+    }
+
+    /// The longest window: a buffer, less what a direct read needs to begin and end on whole blocks.
+    pub fn window_bytes_max(&self) -> usize {
+        self.pool.buffer_bytes() - 2 * DIRECT_ALIGNMENT
+    }
+
+    /// The buffers read into.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// Reads bytes from the start of `range` on: all of it, or as much as came at once, but at least one.
+    ///
+    /// # Errors
+    /// When the file is no longer what was opened, or the disk fails. No byte is handed out then.
+    ///
+    /// # Panics
+    /// If `range` is empty, longer than [`Self::window_bytes_max`], or ends behind the file's end.
+    pub async fn read(&self, file: &File, range: Range<u64>) -> Result<Plain, ReadError> {
+        assert!(!range.is_empty() && range.end <= file.size());
+        let bytes = (range.end - range.start) as usize;
+        assert!(bytes <= self.window_bytes_max());
+        let mut buffer = self.pool.take().await;
+        if matches!(self.policy, Policy::Auto | Policy::Always(Way::Cached)) {
+            let resident = read_resident(file, &mut buffer[..bytes], range.start);
+            if resident > 0 {
+                count(&self.stats.resident_bytes, resident);
+                file.check_unchanged()?;
+                return Ok(Plain { buffer, range: 0..resident });
+            }
+        }
+        let plain = match self.way(file, &range) {
+            Way::Direct => self.read_direct(file, buffer, range).await,
+            Way::Once => self.read_once(file, buffer, range).await,
+            Way::Cached => self.read_cached(file, buffer, range).await,
+        }?;
+        file.check_unchanged()?;
+        Ok(plain)
+    }
+
+    fn way(&self, file: &File, range: &Range<u64>) -> Way {
+        match self.policy {
+            Policy::Always(way) => way,
+            Policy::Auto if self.heat.touch(file.stamp().device, file.stamp().inode, range.clone()) => Way::Cached,
+            Policy::Auto => Way::Direct,
+        }
+    }
+
+    async fn read_cached(&self, file: &File, buffer: Buffer, range: Range<u64>) -> Result<Plain, ReadError> {
+        let (plain, bytes) = buffered(file.fd(), buffer, range, 0).await?;
+        count(&self.stats.cached_bytes, bytes);
+        Ok(plain)
+    }
+
+    async fn read_once(&self, file: &File, buffer: Buffer, range: Range<u64>) -> Result<Plain, ReadError> {
+        let device = file.stamp().device;
+        let mut buffer = buffer;
+        if !self.no_once.borrow().contains(&device) {
+            match buffered(file.fd(), buffer, range.clone(), RWF_DONTCACHE).await {
+                Ok((plain, bytes)) => {
+                    count(&self.stats.once_bytes, bytes);
+                    return Ok(plain);
+                }
+                // A filesystem, or a kernel, without it.
+                Err(ReadError::Io(libc::EOPNOTSUPP | libc::EINVAL)) => {
+                    self.no_once.borrow_mut().insert(device);
+                    count(&self.stats.refused, 1);
+                    buffer = self.pool.take().await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        self.read_direct(file, buffer, range).await
+    }
+
+    async fn read_direct(&self, file: &File, buffer: Buffer, range: Range<u64>) -> Result<Plain, ReadError> {
+        let Some(fd) = file.direct() else {
+            count(&self.stats.refused, 1);
+            return self.read_cached(file, buffer, range).await;
+        };
+        let alignment = DIRECT_ALIGNMENT as u64;
+        let start = range.start / alignment * alignment;
+        let lead = (range.start - start) as usize;
+        let aligned_bytes = (range.end - start).next_multiple_of(alignment) as usize;
+        let (result, reading) = op::read_at(fd, buffer, 0..aligned_bytes, start, 0).await;
+        let read = match result {
+            Ok(read) => read as usize,
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+                // Alignment that this filesystem does not take.
+                count(&self.stats.refused, 1);
+                return self.read_cached(file, reading.buffer, range).await;
+            }
+            Err(error) => return Err(io_error(&error)),
+        };
+        let bytes = read.saturating_sub(lead).min((range.end - range.start) as usize);
+        if bytes == 0 {
+            return Err(ReadError::Truncated);
+        }
+        count(&self.stats.direct_bytes, bytes);
+        Ok(Plain { buffer: reading.buffer, range: lead..lead + bytes })
+    }
+}
+
+async fn buffered(
+    fd: &Fd,
+    buffer: Buffer,
+    range: Range<u64>,
+    rw_flags: i32,
+) -> Result<(Plain, usize), ReadError> {
+    let bytes = (range.end - range.start) as usize;
+    let (result, reading) = op::read_at(fd, buffer, 0..bytes, range.start, rw_flags).await;
+    match result.map_err(|error| io_error(&error))? as usize {
+        0 => Err(ReadError::Truncated),
+        read => Ok((Plain { buffer: reading.buffer, range: 0..read }, read)),
+    }
+}
+
+/// Copies what is in the page cache, without waiting: a plain call instead of a ring operation, so that the bytes are
+/// sealed and sent while they are still in the first-level caches.
+///
+/// Returns the count of bytes, 0 when the first is not there (or cannot be read: the waiting read will say why).
+fn read_resident(file: &File, memory: &mut [u8], offset: u64) -> usize {
+    let mut parts = [IoSliceMut::new(memory)];
+    rustix::io::preadv2(file.fd().borrowed(), &mut parts, offset, ReadWriteFlags::NOWAIT).unwrap_or(0)
+}
+
+fn count(counter: &Cell<u64>, by: usize) {
+    counter.set(counter.get() + by as u64);
+}
+
+fn io_error(error: &std::io::Error) -> ReadError {
+    ReadError::Io(error.raw_os_error().unwrap_or(libc::EIO))
+}

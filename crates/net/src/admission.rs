@@ -1,0 +1,126 @@
+//! Who may connect: bounds on the connections of a worker, in all and per address.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::rc::Rc;
+
+/// Counts a worker's connections. Bounds are per worker: nothing is shared between cores, and the kernel spreads an
+/// address's connections evenly.
+#[derive(Debug)]
+pub struct Admission {
+    connections_max: usize,
+    per_address_max: usize,
+    connections: Cell<usize>,
+    by_address: RefCell<HashMap<IpAddr, u32>>,
+}
+
+/// Why a connection was turned away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The worker has as many connections as it may.
+    Worker,
+    /// This address has as many connections as it may.
+    Address,
+}
+
+/// A connection's place; given back when dropped.
+#[derive(Debug)]
+pub struct Pass {
+    admission: Rc<Admission>,
+    address: IpAddr,
+}
+
+impl Admission {
+    /// Bounds for one worker; `per_address_max` 0 means no bound.
+    pub fn new(connections_max: usize, per_address_max: usize) -> Rc<Self> {
+        Rc::new(Self { connections_max, per_address_max, connections: Cell::new(0), by_address: RefCell::default() })
+    }
+
+    /// Connections now.
+    pub fn connections(&self) -> usize {
+        self.connections.get()
+    }
+
+    /// Takes a place for a connection from `address`.
+    ///
+    /// # Errors
+    /// Which bound stands in the way.
+    pub fn admit(self: &Rc<Self>, address: IpAddr) -> Result<Pass, Refusal> {
+        if self.connections.get() >= self.connections_max {
+            return Err(Refusal::Worker);
+        }
+        let address = network(address);
+        if self.per_address_max > 0 {
+            let mut by_address = self.by_address.borrow_mut();
+            let count = by_address.entry(address).or_default();
+            if *count as usize >= self.per_address_max {
+                return Err(Refusal::Address);
+            }
+            *count += 1;
+        }
+        self.connections.set(self.connections.get() + 1);
+        Ok(Pass { admission: Rc::clone(self), address })
+    }
+}
+
+impl Drop for Pass {
+    fn drop(&mut self) {
+        let admission = &self.admission;
+        admission.connections.set(admission.connections.get() - 1);
+        let mut by_address = admission.by_address.borrow_mut();
+        if let Some(count) = by_address.get_mut(&self.address) {
+            *count -= 1;
+            if *count == 0 {
+                by_address.remove(&self.address);
+            }
+        }
+    }
+}
+
+/// What counts as one address: an IPv6 subscriber has a /64 to choose from.
+fn network(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => address,
+        IpAddr::V6(v6) => (u128::from(v6) & (u128::MAX << 64)).to_be_bytes().into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_bounded_and_come_back() {
+        let admission = Admission::new(2, 0);
+        let address = IpAddr::from([127, 0, 0, 1]);
+        let first = admission.admit(address).unwrap();
+        let _second = admission.admit(address).unwrap();
+        assert_eq!(admission.admit(address).unwrap_err(), Refusal::Worker);
+        drop(first);
+        assert!(admission.admit(address).is_ok());
+    }
+
+    #[test]
+    fn one_address_cannot_take_every_place() {
+        let admission = Admission::new(10, 1);
+        let _held = admission.admit(IpAddr::from([127, 0, 0, 1])).unwrap();
+        assert_eq!(admission.admit(IpAddr::from([127, 0, 0, 1])).unwrap_err(), Refusal::Address);
+        assert!(admission.admit(IpAddr::from([127, 0, 0, 2])).is_ok());
+    }
+
+    #[test]
+    fn an_ipv6_network_counts_as_one_address() {
+        let admission = Admission::new(10, 1);
+        let _held = admission.admit("2001:db8::1".parse().unwrap()).unwrap();
+        assert_eq!(admission.admit("2001:db8::2".parse().unwrap()).unwrap_err(), Refusal::Address);
+        assert!(admission.admit("2001:db8:0:1::1".parse().unwrap()).is_ok());
+    }
+
+    #[test]
+    fn addresses_that_left_are_forgotten() {
+        let admission = Admission::new(10, 1);
+        drop(admission.admit(IpAddr::from([127, 0, 0, 1])).unwrap());
+        assert!(admission.by_address.borrow().is_empty());
+    }
+}

@@ -1,0 +1,105 @@
+//! One listener per worker on the same address; the kernel spreads connections over them.
+
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+
+/// What every connection of a listener starts with: sockets inherit these options, so that accepting costs no calls.
+#[derive(Clone, Debug)]
+pub struct ListenerOptions {
+    /// Connections that may wait to be accepted.
+    pub backlog: i32,
+    /// Unsent bytes in the kernel above which a connection does not ask for more (`TCP_NOTSENT_LOWAT`).
+    /// None leaves the kernel's default: the window pull is off.
+    pub unsent_bytes_max: Option<u32>,
+    /// A limit on each connection's rate, bytes per second (`SO_MAX_PACING_RATE`).
+    pub pacing_bytes_per_second: Option<u64>,
+    /// The congestion control's name as in `/proc/sys/net/ipv4/tcp_available_congestion_control`; else the system's.
+    pub congestion_control: Option<String>,
+    /// The kernel's send buffer, bytes; else the kernel sizes it itself.
+    pub send_buffer_bytes: Option<usize>,
+}
+
+impl Default for ListenerOptions {
+    fn default() -> Self {
+        Self {
+            backlog: 4096,
+            unsent_bytes_max: Some(128 << 10),
+            pacing_bytes_per_second: None,
+            congestion_control: None,
+            send_buffer_bytes: None,
+        }
+    }
+}
+
+/// Binds one listener. With port 0, bind the first one and give its address to the others.
+///
+/// # Errors
+/// `EADDRINUSE` when a foreign socket has the address; `ENOENT` for an unknown congestion control.
+pub fn bind(address: SocketAddr, options: &ListenerOptions) -> io::Result<OwnedFd> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
+    if address.is_ipv6() {
+        // An unspecified IPv6 address serves IPv4 too.
+        socket.set_only_v6(false)?;
+    }
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(true)?;
+    // Each send is a whole window or the end of a response: there is nothing to wait for.
+    socket.set_tcp_nodelay(true)?;
+    if let Some(bytes) = options.send_buffer_bytes {
+        socket.set_send_buffer_size(bytes)?;
+    }
+    if let Some(bytes) = options.unsent_bytes_max {
+        socket.set_tcp_notsent_lowat(bytes)?;
+    }
+    if let Some(name) = &options.congestion_control {
+        socket.set_tcp_congestion(name.as_bytes())?;
+    }
+    if let Some(rate) = options.pacing_bytes_per_second {
+        set_pacing_rate(&socket, rate)?;
+    }
+    socket.bind(&address.into())?;
+    socket.listen(options.backlog)?;
+    Ok(socket.into())
+}
+
+/// Whether somebody already listens on `address`: with `SO_REUSEPORT`, a second server of the same user would bind
+/// without an error and take half of the connections.
+pub fn is_taken(address: SocketAddr) -> bool {
+    if address.port() == 0 {
+        return false;
+    }
+    let Ok(socket) = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP)) else {
+        return false;
+    };
+    let _ = socket.set_reuse_address(true);
+    if address.is_ipv6() {
+        let _ = socket.set_only_v6(false);
+    }
+    matches!(socket.bind(&address.into()), Err(error) if error.kind() == io::ErrorKind::AddrInUse)
+}
+
+
+fn set_pacing_rate(socket: &Socket, bytes_per_second: u64) -> io::Result<()> {
+    set_option(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, bytes_per_second)
+}
+
+/// Sets an option that socket2 has no method for.
+fn set_option<T: Copy>(socket: &Socket, level: i32, name: i32, value: T) -> io::Result<()> {
+    use std::os::fd::AsRawFd;
+    let fd = SockRef::from(socket).as_raw_fd();
+    let length = size_of::<T>() as libc::socklen_t;
+    // SAFETY: `value` is a plain integer, and the kernel reads `length` bytes of it before the call returns.
+    let result = unsafe { libc::setsockopt(fd, level, name, (&raw const value).cast(), length) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The address that a listener has got.
+///
+/// # Errors
+/// Only when `listener` is no socket.
+pub fn local_address(listener: &OwnedFd) -> io::Result<SocketAddr> {
+    let address = SockRef::from(listener).local_addr()?;
+    address.as_socket().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))
+}
