@@ -148,23 +148,21 @@ impl Request {
 /// Why the head is refused, as early as that is certain, also while it is incomplete. Answer with [`crate::refuse`] and
 /// close.
 pub fn parse(buf: &[u8], limits: &Limits) -> Result<Parse, Reject> {
-    let skipped_bytes = leading_line_ends(buf)?;
-    let rest = &buf[skipped_bytes..];
+    // What lies beyond the limit is not looked at: a head that is not complete within it is too large.
+    let window = &buf[..buf.len().min(limits.head_bytes_max)];
+    let skipped_bytes = leading_line_ends(window)?;
+    let rest = &window[skipped_bytes..];
     let mut lines = [MaybeUninit::uninit(); Limits::HEADERS_CEILING];
     let lines = &mut lines[..limits.headers_max.min(Limits::HEADERS_CEILING)];
     let mut raw = httparse::Request::new(&mut []);
     let outcome = raw.parse_with_uninit_headers(rest, lines);
-    check_request_line_length(&raw, rest, &outcome, limits)?;
+    check_request_line_length(&raw, rest, limits)?;
     match outcome {
         Ok(Status::Complete(head_bytes)) => {
-            let consumed = skipped_bytes + head_bytes;
-            if consumed > limits.head_bytes_max {
-                return Err(Reject::HeadTooLarge);
-            }
-            Ok(Parse::Complete { request: build(&raw, &rest[..head_bytes], limits)?, consumed })
+            let request = build(&raw, &rest[..head_bytes], limits)?;
+            Ok(Parse::Complete { request, consumed: skipped_bytes + head_bytes })
         }
-        // Counted from the buffer's start: a caller's buffer of exactly this size is full now.
-        Ok(Status::Partial) if buf.len() >= limits.head_bytes_max => Err(Reject::HeadTooLarge),
+        Ok(Status::Partial) if window.len() == limits.head_bytes_max => Err(Reject::HeadTooLarge),
         Ok(Status::Partial) => Ok(Parse::Partial),
         Err(error) => Err(reject_of(error, &raw, rest)),
     }
@@ -183,32 +181,35 @@ fn leading_line_ends(buf: &[u8]) -> Result<usize, Reject> {
     Err(Reject::BadRequestLine)
 }
 
-/// Refuses an overlong method or target even before the line is complete, and before any other fault of it: which of two
-/// answers comes must not depend on how the bytes were cut.
+/// Refuses an overlong method or target even before it is complete, and before any fault behind it: which answer comes
+/// must not depend on how the bytes were cut.
 fn check_request_line_length(
     raw: &httparse::Request<'_, '_>,
     rest: &[u8],
-    outcome: &httparse::Result<usize>,
     limits: &Limits,
 ) -> Result<(), Reject> {
-    let unfinished = matches!(outcome, Ok(Status::Partial));
-    let method_bytes = match raw.method {
-        Some(method) => method.len(),
-        None if unfinished => rest.len(),
-        None => 0,
+    // `httparse` tells a word only once the space after it has come; until then, count what can belong to it.
+    let leading_bytes = |bytes: &[u8], belongs: fn(u8) -> bool| {
+        bytes.iter().take_while(|byte| belongs(**byte)).count()
     };
-    let uri_bytes = match (raw.method, raw.path) {
-        (Some(_), Some(target)) => target.len(),
-        (Some(_), None) if unfinished => rest.len() - method_bytes - 1,
-        _ => 0,
-    };
+    let method_bytes = raw.method.map_or_else(|| leading_bytes(rest, is_token_byte), str::len);
     if method_bytes > METHOD_BYTES_MAX {
         return Err(Reject::MethodNotImplemented);
     }
-    if uri_bytes > limits.uri_bytes_max {
-        return Err(Reject::UriTooLong);
-    }
-    Ok(())
+    let Some(method) = raw.method else { return Ok(()) };
+    let target_bytes =
+        raw.path.map_or_else(|| leading_bytes(&rest[method.len() + 1..], is_visible), str::len);
+    if target_bytes > limits.uri_bytes_max { Err(Reject::UriTooLong) } else { Ok(()) }
+}
+
+/// tchar (RFC 9110 section 5.6.2), what methods are made of.
+fn is_token_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+/// What `httparse` takes in a target: neither space nor control.
+fn is_visible(byte: u8) -> bool {
+    byte > b' ' && byte != 0x7f
 }
 
 fn reject_of(error: httparse::Error, raw: &httparse::Request<'_, '_>, rest: &[u8]) -> Reject {

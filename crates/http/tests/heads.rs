@@ -57,7 +57,7 @@ fn message() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
-/// Bytes that get far into the parser: pieces of HTTP in any order, some of them broken.
+/// Bytes that get far into the parser: a good beginning, then pieces of HTTP in any order, some of them broken.
 fn almost_http() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         select(vec![
@@ -87,12 +87,16 @@ fn almost_http() -> impl Strategy<Value = Vec<u8>> {
             "*",
             "http://",
             "Expect: 100-continue\r\n",
+            "abcdefgh",
             "HTTP/2.0",
         ])
         .prop_map(|piece| piece.as_bytes().to_vec()),
         vec(any::<u8>(), 1..4),
     ];
-    vec(piece, 0..24).prop_map(|pieces| pieces.concat())
+    let beginning =
+        select(vec!["", "GET ", "GET /", "GET / HTTP/1.1\r\n", "GET / HTTP/1.1\r\nHost: h\r\n"]);
+    (beginning, vec(piece, 0..24))
+        .prop_map(|(beginning, pieces)| [beginning.as_bytes(), &pieces.concat()].concat())
 }
 
 proptest! {
@@ -133,6 +137,16 @@ proptest! {
             prop_assert_eq!(parse(&message[..cut], &limits), Ok(Parse::Partial), "cut at {}", cut);
         }
         prop_assert_eq!(&parse(&message[..*consumed], &limits), &whole);
+    }
+
+    #[test]
+    fn an_answer_does_not_depend_on_how_the_bytes_were_cut(bytes in almost_http()) {
+        let limits = Limits { head_bytes_max: 60, uri_bytes_max: 12, headers_max: 3, ..Limits::default() };
+        let whole = parse(&bytes, &limits);
+        for cut in 0..bytes.len() {
+            let early = parse(&bytes[..cut], &limits);
+            prop_assert!(early == Ok(Parse::Partial) || early == whole, "cut at {cut}: {early:?}, then {whole:?}");
+        }
     }
 
     #[test]
