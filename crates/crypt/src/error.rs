@@ -151,6 +151,17 @@ impl fmt::Display for HandshakeError {
 impl std::error::Error for HandshakeError {}
 
 impl HandshakeError {
+    /// The alert for a peer whose first words already end the handshake, where rustls writes none itself.
+    pub(crate) fn plain_alert(self) -> Option<Alert> {
+        match self {
+            Self::Garbage | Self::Malformed => Some(Alert::DecodeError),
+            Self::OversizedRecord => Some(Alert::RecordOverflow),
+            Self::TooLong | Self::Misbehaved => Some(Alert::UnexpectedMessage),
+            Self::Internal => Some(Alert::InternalError),
+            _ => None,
+        }
+    }
+
     /// Sorts what rustls reports. Taken by value, to be handed to `map_err`.
     pub(crate) fn from_rustls(error: rustls::Error) -> Self {
         use rustls::{Error, InvalidMessage};

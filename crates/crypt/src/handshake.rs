@@ -1,7 +1,7 @@
 //! The handshake, fed record by record, so that rustls never sees application data.
 //!
 //! rustls's buffered `ServerConnection` does the work. When it is done the traffic keys and sequence
-//! numbers are taken out, and the connection object, some tens of KiB with its buffers, is freed. Tickets
+//! numbers are taken out, and the connection object with its buffers is freed. Tickets
 //! that rustls sent under the traffic keys are in its sequence number, so our records follow on.
 //!
 //! The buffered API rather than `UnbufferedServerConnection`: it accepts shared slices, keeps alerts for us
@@ -18,7 +18,7 @@ use rustls::{HandshakeKind, NamedGroup, ServerConnection};
 use crate::config::Tls;
 use crate::error::HandshakeError;
 use crate::open::Opener;
-use crate::record::{HEADER_BYTES, Header, RECORD_BYTES_MAX};
+use crate::record::{HEADER_BYTES, Header, RECORD_BYTES_MAX, plain_alert};
 use crate::seal::Sealer;
 use crate::secrets::{Captured, Keys, Suite, Version};
 
@@ -100,6 +100,8 @@ pub struct Handshake {
     connection: Option<Box<ServerConnection>>,
     captured: Captured,
     consumed_bytes: usize,
+    /// Something was sent, so keys may be in use.
+    answered: bool,
 }
 
 impl Handshake {
@@ -114,6 +116,7 @@ impl Handshake {
             connection: Some(Box::new(connection)),
             captured: Captured::default(),
             consumed_bytes: 0,
+            answered: false,
         })
     }
 
@@ -128,6 +131,24 @@ impl Handshake {
     /// # Panics
     /// If called again after [`Progress::Done`] or an error.
     pub fn advance(
+        &mut self,
+        input: &[u8],
+        output: &mut Vec<u8>,
+    ) -> Result<(usize, Progress), HandshakeError> {
+        let output_start = output.len();
+        let step = self.step(input, output);
+        let silent = output.len() == output_start;
+        if let Err(error) = &step {
+            // rustls leaves some errors without an alert. Before our first answer it can go out as it is.
+            if let (true, false, Some(alert)) = (silent, self.answered, error.plain_alert()) {
+                output.extend_from_slice(&plain_alert(alert));
+            }
+        }
+        self.answered |= !silent;
+        step
+    }
+
+    fn step(
         &mut self,
         input: &[u8],
         output: &mut Vec<u8>,
@@ -148,15 +169,22 @@ impl Handshake {
         Ok((consumed, Progress::Done(Box::new(established))))
     }
 
-    /// The whole record at the front of `input`, if there is one. What cannot be a record is handed out as
-    /// a bare header, for rustls to refuse with the alert that fits the state it is in.
+    /// The whole record at the front of `input`, if there is one. What cannot be a record is refused here,
+    /// or, once keys may be in use, handed out as a bare header: rustls then refuses it under those keys.
     fn next_record<'a>(&mut self, input: &'a [u8]) -> Result<Option<&'a [u8]>, HandshakeError> {
         let Some(header) = Header::read(input) else { return Ok(None) };
         if self.consumed_bytes == 0 && looks_like_http(input) {
             return Err(HandshakeError::PlainHttp);
         }
-        if !header.is_tls() || header.record_bytes() > RECORD_BYTES_MAX {
-            return Ok(Some(&input[..HEADER_BYTES]));
+        let broken = match (header.is_tls(), header.record_bytes() > RECORD_BYTES_MAX) {
+            (false, _) => Some(HandshakeError::Garbage),
+            (true, true) => Some(HandshakeError::OversizedRecord),
+            (true, false) => None,
+        };
+        match broken {
+            Some(error) if !self.answered => return Err(error),
+            Some(_) => return Ok(Some(&input[..HEADER_BYTES])),
+            None => {}
         }
         let record = input.get(..header.record_bytes());
         self.consumed_bytes += record.map_or(0, <[u8]>::len);

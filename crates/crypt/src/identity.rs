@@ -83,7 +83,7 @@ impl ResolvesServerCert for Identities {
 }
 
 /// Loads `pairs` of (chain, key) files; with none, the self-signed pair of `state_dir`, made if need be.
-/// Also returns the files read.
+/// Also says which of the two it was.
 pub(crate) fn load(
     pairs: &[(PathBuf, PathBuf)],
     state_dir: &Path,

@@ -4,8 +4,8 @@
 //! [`Opener`], the two halves of the connection; rustls's state is gone by then. From there on records are
 //! sealed and opened here, in the caller's buffers: straight from where the plaintext lies, in one pass.
 //!
-//! Read [`record`](crate::PLAINTEXT_MAX) for sizes, `seal` for the rule that makes re-making safe, `open`
-//! for what is refused, `secrets` for how keys leave rustls.
+//! Read `record` for sizes and layouts, `seal` for the rule that makes re-making safe, `open` for what is
+//! refused, `secrets` for how keys leave rustls.
 //!
 //! Refused by design: 0-RTT, renegotiation, compression, client certificates, CBC. Nothing of rustls is
 //! part of this interface.

@@ -1,8 +1,9 @@
 //! Opening: the records of a peer after the handshake, one at a time, where they lie.
 //!
 //! An [`Opener`] is one connection's receiving half. It keeps the raw key and expands it for each record:
-//! an expanded key takes about 600 bytes, expanding takes less time than one system call, and a viewer sends
-//! a request of one record for every few megabytes it receives (`benches/seal.rs` prints both figures).
+//! an expanded key takes about 600 bytes for as long as the connection lives, expanding it 0.1 us of the
+//! 0.2 us that opening a request takes (AES-GCM, measured by `benches/seal.rs`), and a viewer sends one
+//! such record for every few megabytes that it receives.
 //!
 //! It refuses, with the alert that RFC 8446 section 6 asks for: records out of order or damaged, oversized
 //! ones, change_cipher_spec and any handshake message but KeyUpdate, renegotiation (TLS 1.2), and floods of

@@ -3,6 +3,7 @@
 //! Pure numbers and byte layouts (RFC 8446 section 5, RFC 5246 section 6.2); no keys and no state.
 //! Read [`crate::seal`] and [`crate::open`] next, which put these to work.
 
+use crate::error::Alert;
 use crate::secrets::{Suite, Version};
 
 /// Bytes of plaintext that one record carries at most (RFC 8446 section 5.1).
@@ -82,6 +83,12 @@ pub(crate) fn header(content_type: u8, body_bytes: usize) -> [u8; HEADER_BYTES] 
     debug_assert!(body_bytes <= CIPHERTEXT_MAX);
     let length = (body_bytes as u16).to_be_bytes();
     [content_type, 3, 3, length[0], length[1]]
+}
+
+/// An unprotected alert record, for a peer with which no keys are agreed yet.
+pub(crate) fn plain_alert(alert: Alert) -> [u8; HEADER_BYTES + 2] {
+    let [a, b, c, d, e] = header(content_type::ALERT, 2);
+    [a, b, c, d, e, alert.level(), alert.description()]
 }
 
 /// The data that a record's tag covers beside its content.

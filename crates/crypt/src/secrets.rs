@@ -4,9 +4,10 @@
 //! next ones follow (RFC 8446 section 7.2). Nothing here is `Debug` or `Clone`, and all of it is overwritten
 //! when dropped.
 //!
-//! Why the secret is kept by us: rustls would keep it in a `KernelConnection`, which holds that secret for
-//! both directions, the resumption secret, the certificate chain and empty QUIC state: about 1 KiB for each
-//! connection. Two plain secrets are 98 bytes. The price is [`Captured`], which listens to rustls's key log.
+//! Why the secret is kept by us: rustls would keep it in a `KernelConnection`, 784 bytes for each connection
+//! (measured, 0.23.46: 560 inline, 224 on the heap), mostly for other purposes. Two plain secrets take 98,
+//! and what follows from them is three HKDF expansions. The price is [`Captured`], which listens to
+//! rustls's key log, since nothing else hands these secrets out.
 
 use std::cell::RefCell;
 

@@ -230,7 +230,25 @@ fn plain_http_is_told_apart_from_garbage_and_gets_no_alert() {
 fn oversized_record_is_refused_by_its_header() {
     let (step, output) = feed(&server(), &[22, 3, 1, 0x48, 0x01]);
     assert_eq!(step, Err(HandshakeError::OversizedRecord));
-    assert!(!output.is_empty());
+    assert_eq!(fatal_alert(&output), 22);
+}
+
+#[test]
+fn broken_record_after_the_first_flight_is_refused_under_the_handshake_keys() {
+    for (wire, expected) in [
+        (&[23, 3, 3, 0x48, 0x01][..], HandshakeError::OversizedRecord),
+        (&[99, 3, 3, 0, 1, 0][..], HandshakeError::Garbage),
+    ] {
+        let (tls, mut output) = (server(), Vec::new());
+        let mut peer = crate::client::client(&Offer::tls13().config(), "localhost");
+        let mut handshake = Handshake::new(&tls).unwrap();
+        handshake.advance(&outgoing(&mut peer), &mut output).unwrap();
+        deliver(&mut peer, &output).unwrap();
+        output.clear();
+        assert_eq!(handshake.advance(wire, &mut output).err(), Some(expected));
+        // An alert of two bytes, its type and the tag: protected, not readable on the wire.
+        assert_eq!((output[0], output.len()), (23, 24));
+    }
 }
 
 #[test]
@@ -248,6 +266,7 @@ fn handshake_without_end_is_cut_off() {
         assert!(sent <= HANDSHAKE_BYTES_MAX);
     };
     assert_eq!(error, HandshakeError::TooLong);
+    assert_eq!(fatal_alert(&output), 10);
 }
 
 #[test]
@@ -269,10 +288,12 @@ proptest! {
         let (step, output) = feed(&tls, &bytes);
         match step {
             Ok((consumed, done)) => prop_assert!(!done && consumed <= bytes.len()),
-            Err(HandshakeError::PlainHttp) => prop_assert!(output.is_empty()),
+            Err(HandshakeError::PlainHttp | HandshakeError::PeerAlert(_) | HandshakeError::PeerClosed) => {
+                prop_assert!(output.is_empty());
+            }
             Err(error) => {
                 prop_assert!(error.is_peers_fault());
-                prop_assert_eq!(output[0], 21);
+                prop_assert_eq!(output.first(), Some(&21), "{:?}", error);
             }
         }
     }
@@ -285,8 +306,9 @@ proptest! {
         for flight_index in 0..2 {
             let mut flight = outgoing(&mut peer);
             if second == (flight_index == 1) {
-                // Spared: what TLS does not protect, the header of the hello and change_cipher_spec.
-                let spared_bytes = [5, 6][flight_index];
+                // Spared: what may be ignored. The header of the hello; change_cipher_spec, and
+                // type and version of the record behind it (RFC 8446 section 5.1).
+                let spared_bytes = [5, 9][flight_index];
                 let offset = spared_bytes + at.index(flight.len() - spared_bytes);
                 flight[offset] ^= flip;
             }
