@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 pub enum SampleError {
     /// There is no ffmpeg on the PATH.
     FfmpegMissing,
-    /// ffmpeg ended with an error; this is the end of what it said.
+    /// ffmpeg ended with an error; this is the beginning of what it said.
     FfmpegFailed(String),
     /// ffmpeg wrote a title that we cannot finish; this is what is wrong with it.
     TitleUnusable(&'static str),

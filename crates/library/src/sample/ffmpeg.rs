@@ -12,7 +12,7 @@ use super::{Recipe, SampleError};
 
 /// What ffmpeg complains of goes here while it runs: a file cannot fill up and stall it as a pipe could.
 const LOG: &str = "ffmpeg.log";
-/// How much of its complaints is passed on: the last lines name the cause.
+/// How much of its complaints is passed on: the first lines name the cause, what follows from it comes after.
 const LOG_LINES_MAX: usize = 5;
 
 /// Encodes the film into `folder`; `progress` hears what part of it is done, 0 to 1.
@@ -54,15 +54,15 @@ fn finish(mut encoder: Child, folder: &Path) -> Result<(), SampleError> {
     let status = encoder.wait().attempt("wait for", Path::new("ffmpeg"))?;
     if !status.success() {
         let said = fs::read(&path).unwrap_or_default();
-        return Err(SampleError::FfmpegFailed(format!("{} ({status})", last_lines(&said))));
+        return Err(SampleError::FfmpegFailed(format!("{} ({status})", first_lines(&said))));
     }
     fs::remove_file(&path).attempt("remove", &path)
 }
 
-fn last_lines(said: &[u8]) -> String {
+fn first_lines(said: &[u8]) -> String {
     let text = String::from_utf8_lossy(said);
-    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    lines[lines.len().saturating_sub(LOG_LINES_MAX)..].join("; ")
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.take(LOG_LINES_MAX).collect::<Vec<_>>().join("; ")
 }
 
 /// One line of `-progress`: `out_time_us=1234`, or `N/A` before the first frame.
@@ -82,8 +82,8 @@ mod tests {
     }
 
     #[test]
-    fn of_a_long_log_the_last_lines_are_passed_on() {
-        assert_eq!(last_lines(b"1\n2\n\n3\n4\n5\n6\n"), "2; 3; 4; 5; 6");
-        assert_eq!(last_lines(b""), "");
+    fn of_a_long_log_the_first_lines_are_passed_on() {
+        assert_eq!(first_lines(b"1\n2\n\n3\n4\n5\n6\n"), "1; 2; 3; 4; 5");
+        assert_eq!(first_lines(b""), "");
     }
 }
