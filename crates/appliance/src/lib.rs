@@ -1,1 +1,25 @@
-//! appliance
+//! The data plane: puts http, disk, crypt and net together into a server.
+//!
+//! [`server::Server`] starts the workers; a worker ([`worker`]) is a core's life: one thread, one ring, its own listener,
+//! buffers and open files. A session ([`session`]) is a connection's life: handshake, requests, responses. What a
+//! response consists of is an [`outgoing::Outgoing`]; how it gets from disk to socket is a [`route`].
+//!
+//! Workers share nothing but what starts and ends them ([`control`]) and the counters that others read ([`telemetry`]).
+
+pub mod access_log;
+pub mod admin;
+pub mod config;
+pub mod control;
+pub mod drain;
+pub mod end;
+pub mod notify;
+pub mod outgoing;
+pub mod route;
+pub mod sandbox;
+pub mod server;
+pub mod session;
+pub mod telemetry;
+pub mod worker;
+
+pub use config::{Config, ConfigError};
+pub use server::{Server, StartError};

@@ -18,8 +18,14 @@ pub enum OpenError {
 impl OpenError {
     pub(crate) fn from_errno(errno: i32) -> Self {
         match errno {
-            libc::ENOENT | libc::ENOTDIR | libc::ELOOP | libc::EXDEV | libc::ENAMETOOLONG | libc::EINVAL
-            | libc::EISDIR | libc::ENXIO => Self::NotFound,
+            libc::ENOENT
+            | libc::ENOTDIR
+            | libc::ELOOP
+            | libc::EXDEV
+            | libc::ENAMETOOLONG
+            | libc::EINVAL
+            | libc::EISDIR
+            | libc::ENXIO => Self::NotFound,
             libc::EACCES | libc::EPERM => Self::Denied,
             libc::EMFILE | libc::ENFILE | libc::ENOMEM => Self::Exhausted,
             other => Self::Io(other),
@@ -32,7 +38,9 @@ impl fmt::Display for OpenError {
         match self {
             Self::NotFound => f.write_str("no such file in the library"),
             Self::Denied => f.write_str("the file may not be read: check its permissions"),
-            Self::Exhausted => f.write_str("no descriptor or memory left: raise the open-files limit"),
+            Self::Exhausted => {
+                f.write_str("no descriptor or memory left: raise the open-files limit")
+            }
             Self::Io(errno) => write!(f, "{}", std::io::Error::from_raw_os_error(*errno)),
         }
     }

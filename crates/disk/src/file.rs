@@ -48,7 +48,8 @@ impl File {
     /// # Errors
     /// [`OpenError::NotFound`] for anything else than a regular file.
     pub fn new(fd: OwnedFd) -> Result<Self, OpenError> {
-        let stat = rustix::fs::fstat(&fd).map_err(|error| OpenError::from_errno(error.raw_os_error()))?;
+        let stat =
+            rustix::fs::fstat(&fd).map_err(|error| OpenError::from_errno(error.raw_os_error()))?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Err(OpenError::NotFound);
         }
@@ -80,7 +81,8 @@ impl File {
     /// # Errors
     /// What has happened to it since.
     pub fn check_unchanged(&self) -> Result<(), ReadError> {
-        let stat = rustix::fs::fstat(self.fd.borrowed()).map_err(|error| ReadError::Io(error.raw_os_error()))?;
+        let stat = rustix::fs::fstat(self.fd.borrowed())
+            .map_err(|error| ReadError::Io(error.raw_os_error()))?;
         let now = Stamp::of(&stat);
         if now.size < self.stamp.size {
             return Err(ReadError::Truncated);

@@ -60,7 +60,9 @@ impl Files {
         };
         // The same version as before: keep the descriptor that viewers already share.
         let file = match open.get(path) {
-            Some(known) if known.file.stamp() == file.stamp() && known.file.check_unchanged().is_ok() => {
+            Some(known)
+                if known.file.stamp() == file.stamp() && known.file.check_unchanged().is_ok() =>
+            {
                 Rc::clone(&known.file)
             }
             _ => Rc::new(file),
@@ -85,7 +87,9 @@ impl Files {
     fn remembered(&self, path: &[u8], now: Instant) -> Option<Rc<File>> {
         let mut open = self.open.borrow_mut();
         let known = open.get_mut(path)?;
-        if now.duration_since(known.looked_up) > LOOKED_UP_MAX || known.file.check_unchanged().is_err() {
+        if now.duration_since(known.looked_up) > LOOKED_UP_MAX
+            || known.file.check_unchanged().is_err()
+        {
             return None;
         }
         known.used = now;
@@ -98,7 +102,8 @@ impl Files {
         let flags = libc::O_RDONLY | libc::O_NONBLOCK | libc::O_CLOEXEC | libc::O_NOCTTY;
         let resolve = libc::RESOLVE_BENEATH | libc::RESOLVE_NO_MAGICLINKS;
         let (result, _opening) = op::open_at(&self.root, path, flags, resolve).await;
-        let fd = op::opened(result).map_err(|error| OpenError::from_errno(error.raw_os_error().unwrap_or(0)))?;
+        let fd = op::opened(result)
+            .map_err(|error| OpenError::from_errno(error.raw_os_error().unwrap_or(0)))?;
         File::new(fd)
     }
 }

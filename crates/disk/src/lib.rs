@@ -19,4 +19,4 @@ pub use error::{OpenError, ReadError};
 pub use file::{File, Stamp};
 pub use files::Files;
 pub use heat::Heat;
-pub use read::{Plain, Policy, ReadStats, Reader, Way};
+pub use read::{DIRECT_ALIGNMENT, Plain, Policy, ReadStats, Reader, Way};

@@ -68,6 +68,14 @@ pub struct Reader {
 pub struct Plain {
     buffer: Buffer,
     range: Range<usize>,
+    from_disk: bool,
+}
+
+impl Plain {
+    /// Whether the disk was waited for: then it is worth asking it for what comes next.
+    pub fn is_from_disk(&self) -> bool {
+        self.from_disk
+    }
 }
 
 impl Deref for Plain {
@@ -94,7 +102,7 @@ impl Reader {
         &self.pool
     }
 
-    /// Reads bytes from the start of `range` on: all of it, or as much as came at once, but at least one.
+    /// Reads the whole of `range`.
     ///
     /// # Errors
     /// When the file is no longer what was opened, or the disk fails. No byte is handed out then.
@@ -106,19 +114,20 @@ impl Reader {
         let bytes = (range.end - range.start) as usize;
         assert!(bytes <= self.window_bytes_max());
         let mut buffer = self.pool.take().await;
+        let mut resident = 0;
         if matches!(self.policy, Policy::Auto | Policy::Always(Way::Cached)) {
-            let resident = read_resident(file, &mut buffer[..bytes], range.start);
-            if resident > 0 {
-                count(&self.stats.resident_bytes, resident);
-                file.check_unchanged()?;
-                return Ok(Plain { buffer, range: 0..resident });
-            }
+            resident = read_resident(file, &mut buffer[..bytes], range.start);
         }
-        let plain = match self.way(file, &range) {
-            Way::Direct => self.read_direct(file, buffer, range).await,
-            Way::Once => self.read_once(file, buffer, range).await,
-            Way::Cached => self.read_cached(file, buffer, range).await,
-        }?;
+        let mut plain = Plain { buffer, range: 0..bytes, from_disk: resident < bytes };
+        if plain.from_disk {
+            plain = match self.way(file, &range) {
+                Way::Direct => self.read_direct(file, plain, range.start).await?,
+                Way::Once => self.read_once(file, plain, range.start).await?,
+                Way::Cached => self.read_cached(file, plain, range.start, resident).await?,
+            };
+        } else {
+            count(&self.stats.resident_bytes, bytes);
+        }
         file.check_unchanged()?;
         Ok(plain)
     }
@@ -126,78 +135,109 @@ impl Reader {
     fn way(&self, file: &File, range: &Range<u64>) -> Way {
         match self.policy {
             Policy::Always(way) => way,
-            Policy::Auto if self.heat.touch(file.stamp().device, file.stamp().inode, range.clone()) => Way::Cached,
+            Policy::Auto
+                if self.heat.touch(file.stamp().device, file.stamp().inode, range.clone()) =>
+            {
+                Way::Cached
+            }
             Policy::Auto => Way::Direct,
         }
     }
 
-    async fn read_cached(&self, file: &File, buffer: Buffer, range: Range<u64>) -> Result<Plain, ReadError> {
-        let (plain, bytes) = buffered(file.fd(), buffer, range, 0).await?;
-        count(&self.stats.cached_bytes, bytes);
-        Ok(plain)
+    /// Completes a window of which the first `done` bytes are there.
+    async fn read_cached(
+        &self,
+        file: &File,
+        plain: Plain,
+        start: u64,
+        done: usize,
+    ) -> Result<Plain, ReadError> {
+        count(&self.stats.resident_bytes, done);
+        count(&self.stats.cached_bytes, plain.len() - done);
+        fill(file.fd(), plain, start, done, 0).await.map_err(|(error, _)| error)
     }
 
-    async fn read_once(&self, file: &File, buffer: Buffer, range: Range<u64>) -> Result<Plain, ReadError> {
+    async fn read_once(
+        &self,
+        file: &File,
+        mut plain: Plain,
+        start: u64,
+    ) -> Result<Plain, ReadError> {
         let device = file.stamp().device;
-        let mut buffer = buffer;
         if !self.no_once.borrow().contains(&device) {
-            match buffered(file.fd(), buffer, range.clone(), RWF_DONTCACHE).await {
-                Ok((plain, bytes)) => {
-                    count(&self.stats.once_bytes, bytes);
+            match fill(file.fd(), plain, start, 0, RWF_DONTCACHE).await {
+                Ok(plain) => {
+                    count(&self.stats.once_bytes, plain.len());
                     return Ok(plain);
                 }
                 // A filesystem, or a kernel, without it.
-                Err(ReadError::Io(libc::EOPNOTSUPP | libc::EINVAL)) => {
+                Err((ReadError::Io(libc::EOPNOTSUPP | libc::EINVAL), back)) => {
                     self.no_once.borrow_mut().insert(device);
                     count(&self.stats.refused, 1);
-                    buffer = self.pool.take().await;
+                    plain = back;
                 }
-                Err(error) => return Err(error),
+                Err((error, _)) => return Err(error),
             }
         }
-        self.read_direct(file, buffer, range).await
+        self.read_direct(file, plain, start).await
     }
 
-    async fn read_direct(&self, file: &File, buffer: Buffer, range: Range<u64>) -> Result<Plain, ReadError> {
+    /// Reads the whole blocks that the window touches, and points the window at its bytes in them.
+    async fn read_direct(
+        &self,
+        file: &File,
+        mut plain: Plain,
+        start: u64,
+    ) -> Result<Plain, ReadError> {
         let Some(fd) = file.direct() else {
             count(&self.stats.refused, 1);
-            return self.read_cached(file, buffer, range).await;
+            return self.read_cached(file, plain, start, 0).await;
         };
-        let alignment = DIRECT_ALIGNMENT as u64;
-        let start = range.start / alignment * alignment;
-        let lead = (range.start - start) as usize;
-        let aligned_bytes = (range.end - start).next_multiple_of(alignment) as usize;
-        let (result, reading) = op::read_at(fd, buffer, 0..aligned_bytes, start, 0).await;
-        let read = match result {
-            Ok(read) => read as usize,
-            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-                // Alignment that this filesystem does not take.
-                count(&self.stats.refused, 1);
-                return self.read_cached(file, reading.buffer, range).await;
+        let bytes = plain.len();
+        let aligned_start = start / DIRECT_ALIGNMENT as u64 * DIRECT_ALIGNMENT as u64;
+        let lead = (start - aligned_start) as usize;
+        let aligned_bytes = (lead + bytes).next_multiple_of(DIRECT_ALIGNMENT);
+        let (result, reading) =
+            op::read_at(fd, plain.buffer, 0..aligned_bytes, aligned_start, 0).await;
+        plain.buffer = reading.buffer;
+        match result {
+            Ok(read) if read as usize >= lead + bytes => {
+                count(&self.stats.direct_bytes, bytes);
+                plain.range = lead..lead + bytes;
+                Ok(plain)
             }
-            Err(error) => return Err(io_error(&error)),
-        };
-        let bytes = read.saturating_sub(lead).min((range.end - range.start) as usize);
-        if bytes == 0 {
-            return Err(ReadError::Truncated);
+            // Shorter than the window, or an alignment that this filesystem does not take: the other way either
+            // completes it or says what is wrong.
+            Ok(_) | Err(_) => {
+                count(&self.stats.refused, 1);
+                self.read_cached(file, plain, start, 0).await
+            }
         }
-        count(&self.stats.direct_bytes, bytes);
-        Ok(Plain { buffer: reading.buffer, range: lead..lead + bytes })
     }
 }
 
-async fn buffered(
+/// Reads through the page cache until the window is whole; with the error comes the buffer.
+async fn fill(
     fd: &Fd,
-    buffer: Buffer,
-    range: Range<u64>,
+    mut plain: Plain,
+    start: u64,
+    mut done: usize,
     rw_flags: i32,
-) -> Result<(Plain, usize), ReadError> {
-    let bytes = (range.end - range.start) as usize;
-    let (result, reading) = op::read_at(fd, buffer, 0..bytes, range.start, rw_flags).await;
-    match result.map_err(|error| io_error(&error))? as usize {
-        0 => Err(ReadError::Truncated),
-        read => Ok((Plain { buffer: reading.buffer, range: 0..read }, read)),
+) -> Result<Plain, (ReadError, Plain)> {
+    while done < plain.len() {
+        let missing = plain.range.start + done..plain.range.end;
+        let (result, reading) =
+            op::read_at(fd, plain.buffer, missing, start + done as u64, rw_flags).await;
+        plain.buffer = reading.buffer;
+        match result {
+            Ok(0) => return Err((ReadError::Truncated, plain)),
+            Ok(read) => done += read as usize,
+            Err(error) => {
+                return Err((ReadError::Io(error.raw_os_error().unwrap_or(libc::EIO)), plain));
+            }
+        }
     }
+    Ok(plain)
 }
 
 /// Copies what is in the page cache, without waiting: a plain call instead of a ring operation, so that the bytes are
@@ -206,13 +246,10 @@ async fn buffered(
 /// Returns the count of bytes, 0 when the first is not there (or cannot be read: the waiting read will say why).
 fn read_resident(file: &File, memory: &mut [u8], offset: u64) -> usize {
     let mut parts = [IoSliceMut::new(memory)];
-    rustix::io::preadv2(file.fd().borrowed(), &mut parts, offset, ReadWriteFlags::NOWAIT).unwrap_or(0)
+    rustix::io::preadv2(file.fd().borrowed(), &mut parts, offset, ReadWriteFlags::NOWAIT)
+        .unwrap_or(0)
 }
 
 fn count(counter: &Cell<u64>, by: usize) {
     counter.set(counter.get() + by as u64);
-}
-
-fn io_error(error: &std::io::Error) -> ReadError {
-    ReadError::Io(error.raw_os_error().unwrap_or(libc::EIO))
 }

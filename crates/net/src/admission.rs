@@ -34,7 +34,12 @@ pub struct Pass {
 impl Admission {
     /// Bounds for one worker; `per_address_max` 0 means no bound.
     pub fn new(connections_max: usize, per_address_max: usize) -> Rc<Self> {
-        Rc::new(Self { connections_max, per_address_max, connections: Cell::new(0), by_address: RefCell::default() })
+        Rc::new(Self {
+            connections_max,
+            per_address_max,
+            connections: Cell::new(0),
+            by_address: RefCell::default(),
+        })
     }
 
     /// Connections now.

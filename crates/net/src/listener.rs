@@ -17,8 +17,6 @@ pub struct ListenerOptions {
     pub pacing_bytes_per_second: Option<u64>,
     /// The congestion control's name as in `/proc/sys/net/ipv4/tcp_available_congestion_control`; else the system's.
     pub congestion_control: Option<String>,
-    /// The kernel's send buffer, bytes; else the kernel sizes it itself.
-    pub send_buffer_bytes: Option<usize>,
 }
 
 impl Default for ListenerOptions {
@@ -28,7 +26,6 @@ impl Default for ListenerOptions {
             unsent_bytes_max: Some(128 << 10),
             pacing_bytes_per_second: None,
             congestion_control: None,
-            send_buffer_bytes: None,
         }
     }
 }
@@ -38,7 +35,8 @@ impl Default for ListenerOptions {
 /// # Errors
 /// `EADDRINUSE` when a foreign socket has the address; `ENOENT` for an unknown congestion control.
 pub fn bind(address: SocketAddr, options: &ListenerOptions) -> io::Result<OwnedFd> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
+    let socket =
+        Socket::new(Domain::for_address(address), Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
     if address.is_ipv6() {
         // An unspecified IPv6 address serves IPv4 too.
         socket.set_only_v6(false)?;
@@ -47,9 +45,6 @@ pub fn bind(address: SocketAddr, options: &ListenerOptions) -> io::Result<OwnedF
     socket.set_reuse_port(true)?;
     // Each send is a whole window or the end of a response: there is nothing to wait for.
     socket.set_tcp_nodelay(true)?;
-    if let Some(bytes) = options.send_buffer_bytes {
-        socket.set_send_buffer_size(bytes)?;
-    }
     if let Some(bytes) = options.unsent_bytes_max {
         socket.set_tcp_notsent_lowat(bytes)?;
     }
@@ -70,7 +65,8 @@ pub fn is_taken(address: SocketAddr) -> bool {
     if address.port() == 0 {
         return false;
     }
-    let Ok(socket) = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP)) else {
+    let Ok(socket) = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))
+    else {
         return false;
     };
     let _ = socket.set_reuse_address(true);
@@ -79,7 +75,6 @@ pub fn is_taken(address: SocketAddr) -> bool {
     }
     matches!(socket.bind(&address.into()), Err(error) if error.kind() == io::ErrorKind::AddrInUse)
 }
-
 
 fn set_pacing_rate(socket: &Socket, bytes_per_second: u64) -> io::Result<()> {
     set_option(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, bytes_per_second)

@@ -1,6 +1,7 @@
 //! One connection's socket: calls that never wait, and waits that cost no buffer.
 
 use reactor::{Fd, op};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
 use socket2::SockRef;
@@ -59,6 +60,13 @@ impl Socket {
             Err(Errno::AGAIN | Errno::INTR | Errno::NOBUFS | Errno::NOMEM) => Ok(0),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Whether the kernel takes bytes now (or the peer is gone, which the next send tells).
+    pub fn is_writable(&self) -> bool {
+        let fd = self.0.borrowed();
+        let mut poll = [PollFd::new(&fd, PollFlags::OUT)];
+        matches!(rustix::event::poll(&mut poll, Some(&Timespec::default())), Ok(1))
     }
 
     /// Waits until something has arrived or the peer is gone.

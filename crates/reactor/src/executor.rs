@@ -176,7 +176,8 @@ impl Core {
     fn spawn(&self, future: Pin<Box<dyn Future<Output = ()>>>) {
         let generation = self.generation.get().wrapping_add(1);
         self.generation.set(generation);
-        let index = self.tasks.borrow_mut().insert(Task { generation, queued: true, future: Some(future) });
+        let index =
+            self.tasks.borrow_mut().insert(Task { generation, queued: true, future: Some(future) });
         let index = u32::try_from(index).expect("fewer than 2^32 tasks");
         self.ready.borrow_mut().push_back(TaskId { index, generation });
     }
@@ -202,7 +203,9 @@ impl Core {
         let Some(mut future) = future else { return };
         let waker = waker(id);
         let mut cx = Context::from_waker(&waker);
-        let polled = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| future.as_mut().poll(&mut cx)));
+        let polled = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            future.as_mut().poll(&mut cx)
+        }));
         match polled {
             Ok(Poll::Pending) => {
                 if let Some(task) = self.tasks.borrow_mut().get_mut(index) {
@@ -240,7 +243,9 @@ impl Core {
         let submitter = ring.submitter();
         let entered = match wait {
             None => submitter.submit_and_wait(1),
-            Some(Duration::ZERO) => submitter.submit_with_args(0, &SubmitArgs::new().timespec(&Timespec::new())),
+            Some(Duration::ZERO) => {
+                submitter.submit_with_args(0, &SubmitArgs::new().timespec(&Timespec::new()))
+            }
             Some(duration) => {
                 let timespec = Timespec::from(duration);
                 submitter.submit_with_args(1, &SubmitArgs::new().timespec(&timespec))

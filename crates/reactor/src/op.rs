@@ -212,14 +212,21 @@ pub struct Reading {
 ///
 /// # Panics
 /// If `range` does not lie in the buffer.
-pub fn read_at(file: &Fd, mut buffer: Buffer, range: Range<usize>, file_offset: u64, rw_flags: i32) -> Op<Reading> {
+pub fn read_at(
+    file: &Fd,
+    mut buffer: Buffer,
+    range: Range<usize>,
+    file_offset: u64,
+    rw_flags: i32,
+) -> Op<Reading> {
     let bytes = u32::try_from(range.len()).expect("a buffer is smaller than 4 GiB");
     let memory = buffer[range].as_mut_ptr();
     let fd = types::Fd(file.as_raw_fd());
     let entry = match buffer.registered_index() {
-        Some(index) => {
-            opcode::ReadFixed::new(fd, memory, bytes, index).offset(file_offset).rw_flags(rw_flags).build()
-        }
+        Some(index) => opcode::ReadFixed::new(fd, memory, bytes, index)
+            .offset(file_offset)
+            .rw_flags(rw_flags)
+            .build(),
         None => opcode::Read::new(fd, memory, bytes).offset(file_offset).rw_flags(rw_flags).build(),
     };
     // SAFETY: the pool's memory stays where it is while the buffer is held, and `Reading` holds it and the file.

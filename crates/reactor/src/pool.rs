@@ -77,10 +77,15 @@ impl Pool {
     pub fn new(options: PoolOptions) -> io::Result<Self> {
         assert!(options.count > 0 && options.buffer_bytes > 0 && options.buffer_bytes % 4096 == 0);
         let memory = Mapping::anonymous(options.count * options.buffer_bytes)?;
-        let registered = if options.register { register(&memory, options) } else { 0 };
-        with_core(|core| core.features.borrow_mut().registered_bytes = registered * options.buffer_bytes);
+        let mut registered = 0;
+        if options.register {
+            registered = register(&memory, options);
+            let bytes = registered * options.buffer_bytes;
+            with_core(|core| core.features.borrow_mut().registered_bytes = bytes);
+        }
         // Low indices on top: they are the registered ones.
-        let free = (0..u32::try_from(options.count).expect("fewer than 2^32 buffers")).rev().collect();
+        let free =
+            (0..u32::try_from(options.count).expect("fewer than 2^32 buffers")).rev().collect();
         Ok(Self(Rc::new(Shared {
             memory,
             buffer_bytes: options.buffer_bytes,

@@ -1,8 +1,8 @@
 //! The reactor against a real kernel: operations, cancellation, timers, accept, the pool.
 
 use fullbore_reactor::{
-    Fd, Pool, PoolOptions, Reactor, RingOptions, now, op, remote, sleep, spawn, tasks_live, tasks_panicked, timeout_at,
-    yield_now,
+    Fd, Pool, PoolOptions, Reactor, RingOptions, now, op, remote, sleep, spawn, tasks_live,
+    tasks_panicked, timeout_at, yield_now,
 };
 use std::cell::{Cell, RefCell};
 use std::io::{Read, Write};
@@ -13,7 +13,8 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 fn reactor() -> Reactor {
-    Reactor::new(RingOptions { submission_entries: 8, completion_entries: 64 }).expect("this kernel has io_uring")
+    Reactor::new(RingOptions { submission_entries: 8, completion_entries: 64 })
+        .expect("this kernel has io_uring")
 }
 
 fn pool(count: usize) -> Pool {
@@ -34,7 +35,8 @@ fn a_read_brings_the_bytes_at_the_offset() {
     reactor
         .run(async move {
             let file = file_of(&content);
-            let (result, reading) = op::read_at(&file, pool(2).take().await, 100..8100, 5000, 0).await;
+            let (result, reading) =
+                op::read_at(&file, pool(2).take().await, 100..8100, 5000, 0).await;
             assert_eq!(result.unwrap(), 8000);
             assert_eq!(reading.buffer[100..8100], expected);
         })
@@ -136,7 +138,11 @@ fn a_dropped_listener_leaves_no_descriptor_open() {
     let mut client = reactor
         .run(async move {
             let mut incoming = op::Incoming::new(Fd::from(OwnedFd::from(listener)));
-            assert!(timeout_at(Instant::now() + Duration::from_millis(2), incoming.next()).await.is_err());
+            assert!(
+                timeout_at(Instant::now() + Duration::from_millis(2), incoming.next())
+                    .await
+                    .is_err()
+            );
             let client = TcpStream::connect(address).unwrap();
             sleep(Duration::from_millis(5)).await;
             drop(incoming);

@@ -1,0 +1,426 @@
+//! The configuration: a TOML file, defaults under it, command-line flags over it.
+
+use disk::{Policy, Way};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+/// Everything `fullbore serve` can be told. Every field has a default: `fullbore serve DIR` alone must work.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The library's root; without one, a sample library is made.
+    pub library: Option<PathBuf>,
+    /// Where to serve. `[::]` serves IPv4 too.
+    pub listen: SocketAddr,
+    /// Where health, metrics and status are; loopback unless told otherwise.
+    pub admin: SocketAddr,
+    /// Where the self-signed certificate and the sample library are kept.
+    pub state: PathBuf,
+    /// Threads, one core each; 0 is one per core that this process may use.
+    pub workers: usize,
+    /// How bytes get from disk to network.
+    pub route: Route,
+    /// How bytes come off the disk.
+    pub disk: Disk,
+    /// The access log: a file of JSON lines, `-` for standard output.
+    pub access_log: Option<PathBuf>,
+    /// Seconds that a stopping server waits for its viewers.
+    pub drain_seconds: u64,
+    /// Landlock, seccomp and no-new-privs after start-up, where the kernel has them.
+    pub sandbox: bool,
+    /// Optimisations to leave out, to measure what they are worth.
+    pub off: Vec<Switch>,
+    /// TLS.
+    pub tls: Tls,
+    /// HTTP.
+    pub http: Http,
+    /// Sockets.
+    pub net: Net,
+    /// Bounds on what viewers may take.
+    pub limits: Limits,
+    /// How long viewers may take.
+    pub timeouts: Timeouts,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            library: None,
+            listen: SocketAddr::from(([0u16; 8], 8443)),
+            admin: SocketAddr::from(([127, 0, 0, 1], 9443)),
+            state: default_state(),
+            workers: 0,
+            route: Route::Auto,
+            disk: Disk::Auto,
+            access_log: None,
+            drain_seconds: 30,
+            sandbox: true,
+            off: Vec::new(),
+            tls: Tls::default(),
+            http: Http::default(),
+            net: Net::default(),
+            limits: Limits::default(),
+            timeouts: Timeouts::default(),
+        }
+    }
+}
+
+/// Under systemd its state directory, else the user's.
+fn default_state() -> PathBuf {
+    let from = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    from("STATE_DIRECTORY")
+        .or_else(|| from("XDG_STATE_HOME").map(|home| home.join("fullbore")))
+        .or_else(|| from("HOME").map(|home| home.join(".local/state/fullbore")))
+        .unwrap_or_else(|| PathBuf::from("/var/lib/fullbore"))
+}
+
+/// How bytes get from disk to network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Route {
+    /// The best that this machine offers.
+    Auto,
+    /// Read, seal and send from user space.
+    Userspace,
+}
+
+/// How bytes come off the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Disk {
+    /// By heat.
+    Auto,
+    /// Through the page cache, where they stay.
+    Cached,
+    /// Through the page cache, where they do not stay (`RWF_DONTCACHE`).
+    Once,
+    /// Past the page cache (`O_DIRECT`).
+    Direct,
+}
+
+impl From<Disk> for Policy {
+    fn from(disk: Disk) -> Self {
+        match disk {
+            Disk::Auto => Self::Auto,
+            Disk::Cached => Self::Always(Way::Cached),
+            Disk::Once => Self::Always(Way::Once),
+            Disk::Direct => Self::Always(Way::Direct),
+        }
+    }
+}
+
+/// An optimisation that can be left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Switch {
+    /// Pull by `TCP_NOTSENT_LOWAT`; off: fill the kernel's send buffer.
+    Pull,
+    /// Last-in-first-out buffers; off: the buffer that rested longest.
+    Lifo,
+    /// Buffers registered with the ring.
+    Registered,
+    /// Heat; off: everything through the page cache, under `disk = "auto"`.
+    Heat,
+    /// Reads ahead of the send for a viewer who takes all it gets.
+    Ahead,
+    /// Session tickets.
+    Tickets,
+}
+
+impl Switch {
+    /// Every switch with its name and what it is.
+    pub const ALL: [(Switch, &'static str, &'static str); 6] = [
+        (Self::Pull, "pull", "window pull by TCP_NOTSENT_LOWAT"),
+        (Self::Lifo, "lifo", "last-in-first-out buffers"),
+        (Self::Registered, "registered", "buffers registered with the ring"),
+        (Self::Heat, "heat", "caching by heat"),
+        (Self::Ahead, "ahead", "several reads in flight per viewer"),
+        (Self::Tickets, "tickets", "TLS session tickets"),
+    ];
+}
+
+impl std::str::FromStr for Switch {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let known = Self::ALL.iter().find(|(_, known, _)| *known == name);
+        known.map(|(switch, _, _)| *switch).ok_or_else(|| {
+            let names: Vec<_> =
+                Self::ALL.iter().map(|(_, name, what)| format!("{name} ({what})")).collect();
+            format!("there is no switch {name:?}; there are {}", names.join(", "))
+        })
+    }
+}
+
+/// TLS.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Tls {
+    /// Off: plain HTTP.
+    pub enabled: bool,
+    /// Certificate chains and keys; the first is for clients that name no host or an unknown one. None: self-signed.
+    pub certificates: Vec<Certificate>,
+    /// Which versions to speak.
+    pub versions: Versions,
+}
+
+impl Default for Tls {
+    fn default() -> Self {
+        Self { enabled: true, certificates: Vec::new(), versions: Versions::Both }
+    }
+}
+
+/// One certificate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Certificate {
+    /// The chain, PEM.
+    pub cert: PathBuf,
+    /// Its private key, PEM.
+    pub key: PathBuf,
+}
+
+/// Which versions of TLS to speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Versions {
+    /// 1.2 and 1.3.
+    #[serde(rename = "both")]
+    Both,
+    /// 1.3 only.
+    #[serde(rename = "1.3")]
+    Tls13,
+    /// 1.2 only.
+    #[serde(rename = "1.2")]
+    Tls12,
+}
+
+impl From<Versions> for crypt::Versions {
+    fn from(versions: Versions) -> Self {
+        match versions {
+            Versions::Both => Self::Both,
+            Versions::Tls13 => Self::Tls13,
+            Versions::Tls12 => Self::Tls12,
+        }
+    }
+}
+
+/// HTTP.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Http {
+    /// `Cache-Control` of files.
+    pub cache_control: String,
+    /// Whether pages of other origins may read. Files are served without credentials, so this gives nothing away that
+    /// `curl` could not have.
+    pub cors: bool,
+}
+
+impl Default for Http {
+    fn default() -> Self {
+        Self { cache_control: "no-cache".into(), cors: true }
+    }
+}
+
+/// Sockets.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Net {
+    /// Connections that may wait to be accepted, per worker.
+    pub backlog: u32,
+    /// Unsent bytes in the kernel above which a connection does not ask for more.
+    pub unsent_bytes_max: u32,
+    /// Each connection's rate at most, in bits per second; 0 is no limit.
+    pub pacing_bits_per_second: u64,
+    /// Congestion control by the kernel's name; else the system's.
+    pub congestion_control: Option<String>,
+    /// The most bytes brought from disk at once for one connection.
+    pub window_bytes_max: usize,
+}
+
+impl Default for Net {
+    fn default() -> Self {
+        Self {
+            backlog: 4096,
+            unsent_bytes_max: 128 << 10,
+            pacing_bits_per_second: 0,
+            congestion_control: None,
+            // Larger gained nothing, and two of these fit a 1 MiB second-level cache (docs/performance.md).
+            window_bytes_max: 512 << 10,
+        }
+    }
+}
+
+/// Bounds on what viewers may take. All are per worker: nothing is shared between cores.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Connections per worker.
+    pub connections_max: usize,
+    /// Connections per worker from one address (IPv6: one /64); 0 is no limit.
+    pub connections_per_address_max: usize,
+    /// Bytes of a request head.
+    pub head_bytes_max: usize,
+    /// Bytes of a request target.
+    pub uri_bytes_max: usize,
+    /// Open files remembered.
+    pub open_files_max: usize,
+    /// Bytes of buffers for reading, and as many again for sending; 0 sizes them from the cache.
+    pub buffer_bytes_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections_max: 100_000,
+            connections_per_address_max: 0,
+            head_bytes_max: 16 << 10,
+            uri_bytes_max: 8 << 10,
+            open_files_max: 1024,
+            buffer_bytes_max: 0,
+        }
+    }
+}
+
+/// How long viewers may take, in seconds (fractions allowed).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Timeouts {
+    /// For the whole handshake.
+    pub handshake_seconds: f64,
+    /// From a request's first byte to its head's last.
+    pub head_seconds: f64,
+    /// Between requests.
+    pub idle_seconds: f64,
+    /// Without one byte taken, while a response is due.
+    pub send_seconds: f64,
+    /// That a viewer who took only part of a window keeps the buffer with the rest.
+    pub hold_seconds: f64,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            handshake_seconds: 10.0,
+            head_seconds: 10.0,
+            idle_seconds: 75.0,
+            send_seconds: 60.0,
+            hold_seconds: 0.25,
+        }
+    }
+}
+
+/// What is wrong with a configuration, and where.
+#[derive(Debug)]
+pub struct ConfigError(String);
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+impl Config {
+    /// Reads a configuration file.
+    ///
+    /// # Errors
+    /// With the file's name, the line and what is wrong there.
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        let name = path.display();
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            ConfigError(format!("cannot read the configuration {name}: {error}"))
+        })?;
+        toml::from_str(&text).map_err(|error| ConfigError(format!("in {name}: {error}")))
+    }
+
+    /// Whether an optimisation is on.
+    pub fn is_on(&self, switch: Switch) -> bool {
+        !self.off.contains(&switch)
+    }
+
+    /// Checks what a type cannot say.
+    ///
+    /// # Errors
+    /// With the name of the setting, and what it may be.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let wrong = |what: String| Err(ConfigError(what));
+        let Limits { head_bytes_max, uri_bytes_max, connections_max, open_files_max, .. } =
+            self.limits;
+        if !(512..=64 << 10).contains(&head_bytes_max) {
+            return wrong(format!(
+                "limits.head_bytes_max is {head_bytes_max}; it may be 512 to 65536"
+            ));
+        }
+        if !(64..=head_bytes_max).contains(&uri_bytes_max) {
+            return wrong(format!(
+                "limits.uri_bytes_max is {uri_bytes_max}; it may be 64 to limits.head_bytes_max"
+            ));
+        }
+        if connections_max == 0 || open_files_max == 0 {
+            return wrong(
+                "limits.connections_max and limits.open_files_max must be at least 1".into(),
+            );
+        }
+        let window = self.net.window_bytes_max;
+        if !(16 << 10..=4 << 20).contains(&window) {
+            return wrong(format!("net.window_bytes_max is {window}; it may be 16384 to 4194304"));
+        }
+        let Timeouts { handshake_seconds, head_seconds, idle_seconds, send_seconds, hold_seconds } =
+            self.timeouts;
+        let positive = [handshake_seconds, head_seconds, idle_seconds, send_seconds];
+        if !positive.iter().all(|seconds| (0.001..=86_400.0).contains(seconds)) {
+            return wrong("each of timeouts.* must lie between 0.001 and 86400 seconds".into());
+        }
+        if !(0.0..=60.0).contains(&hold_seconds) {
+            return wrong("timeouts.hold_seconds must lie between 0 and 60".into());
+        }
+        if !self.http.cache_control.bytes().all(|byte| (0x20..0x7f).contains(&byte)) {
+            return wrong("http.cache_control must be visible ASCII".into());
+        }
+        if !self.tls.enabled && !self.tls.certificates.is_empty() {
+            return wrong("tls is off, but certificates are given: leave out one of them".into());
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_valid_and_survive_being_written_and_read() {
+        let config = Config::default();
+        config.check().unwrap();
+        let text = toml::to_string(&config).unwrap();
+        assert_eq!(toml::from_str::<Config>(&text).unwrap(), config);
+    }
+
+    #[test]
+    fn an_unknown_setting_is_refused_by_name() {
+        let error = toml::from_str::<Config>("[net]\nwindow = 3\n").unwrap_err().to_string();
+        assert!(error.contains("window"), "{error}");
+    }
+
+    #[test]
+    fn every_switch_has_its_name() {
+        for (switch, name, _) in Switch::ALL {
+            assert_eq!(name.parse::<Switch>().unwrap(), switch);
+            assert_eq!(serde_json::to_string(&switch).unwrap(), format!("{name:?}"));
+        }
+        assert!("warp".parse::<Switch>().unwrap_err().contains("lifo"));
+    }
+
+    #[test]
+    fn settings_out_of_bounds_are_named() {
+        let mut config = Config::default();
+        config.net.window_bytes_max = 1;
+        assert!(config.check().unwrap_err().to_string().contains("window_bytes_max"));
+        let mut config = Config::default();
+        config.timeouts.idle_seconds = f64::NAN;
+        assert!(config.check().is_err());
+    }
+}

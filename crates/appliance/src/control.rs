@@ -1,0 +1,42 @@
+//! What starts and ends workers from outside: the only thing that they and the main thread both write.
+
+use crypt::Tls;
+use reactor::Remote;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What the main thread asks of one worker. The worker looks when it is woken.
+pub struct Control {
+    drain: AtomicBool,
+    tls: Mutex<Option<Tls>>,
+    remote: Remote,
+}
+
+impl Control {
+    /// Controls the worker that `remote` wakes.
+    pub fn new(remote: Remote) -> Self {
+        Self { drain: AtomicBool::new(false), tls: Mutex::new(None), remote }
+    }
+
+    /// Asks the worker to stop accepting, finish what is under way and end.
+    pub fn drain(&self) {
+        self.drain.store(true, Ordering::Release);
+        self.remote.wake();
+    }
+
+    /// Gives the worker certificates for its next connections.
+    pub fn renew(&self, tls: Tls) {
+        *self.tls.lock().expect("no holder of this lock can panic") = Some(tls);
+        self.remote.wake();
+    }
+
+    /// Whether the worker is to end.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.drain.load(Ordering::Acquire)
+    }
+
+    /// New certificates, once.
+    pub(crate) fn take_tls(&self) -> Option<Tls> {
+        self.tls.lock().expect("no holder of this lock can panic").take()
+    }
+}

@@ -1,0 +1,174 @@
+//! What is to be sent: an ordered list of extents, addressable by offset.
+//!
+//! Any range of it can be made again at any time, which is what lets a stalled viewer's buffer be taken away.
+
+use disk::File;
+use std::ops::Range;
+use std::rc::Rc;
+
+/// A response on its way: head, file ranges, and what stands between them.
+pub struct Outgoing {
+    extents: Vec<Extent>,
+    file: Option<Rc<File>>,
+}
+
+struct Extent {
+    /// Where it begins in the response.
+    start: u64,
+    source: Source,
+}
+
+enum Source {
+    Bytes(Vec<u8>),
+    File(Range<u64>),
+}
+
+/// A piece of the response that lies in one place.
+pub enum Piece<'a> {
+    /// Bytes in memory.
+    Bytes(&'a [u8]),
+    /// Bytes of the file.
+    File(&'a Rc<File>, Range<u64>),
+}
+
+impl Outgoing {
+    /// Puts a planned response together; its ranges are of `file`.
+    ///
+    /// # Panics
+    /// If the body has file ranges but there is no file: a local programming error.
+    pub fn new(head: Vec<u8>, body: Vec<http::Part>, file: Option<Rc<File>>) -> Self {
+        let mut extents = Vec::with_capacity(body.len() + 1);
+        let mut start = 0;
+        let parts = std::iter::once(http::Part::Bytes(head)).chain(body);
+        for part in parts.filter(|part| part.size_bytes() > 0) {
+            let bytes = part.size_bytes();
+            let source = match part {
+                http::Part::Bytes(bytes) => Source::Bytes(bytes),
+                http::Part::Range(range) => {
+                    assert!(file.is_some(), "file ranges need a file");
+                    Source::File(range)
+                }
+            };
+            extents.push(Extent { start, source });
+            start += bytes;
+        }
+        Self { extents, file }
+    }
+
+    /// Bytes in all.
+    pub fn bytes(&self) -> u64 {
+        self.extents.last().map_or(0, |extent| extent.start + extent.bytes())
+    }
+
+    /// What lies at `offset`: up to `bytes_max` of it, fewer at the end of an extent. `None` at the end of all.
+    pub fn piece(&self, offset: u64, bytes_max: usize) -> Option<Piece<'_>> {
+        let index = self.extents.partition_point(|extent| extent.start <= offset).checked_sub(1)?;
+        let extent = &self.extents[index];
+        let skip = offset - extent.start;
+        let bytes =
+            extent.bytes().checked_sub(skip).filter(|left| *left > 0)?.min(bytes_max as u64);
+        Some(match &extent.source {
+            Source::Bytes(all) => Piece::Bytes(&all[skip as usize..(skip + bytes) as usize]),
+            Source::File(range) => {
+                let file = self.file.as_ref().expect("checked when this was made");
+                let start = range.start + skip;
+                Piece::File(file, start..start + bytes)
+            }
+        })
+    }
+
+    /// The parts that lie in memory, joined: the whole response, where it has no file.
+    pub fn in_memory(&self) -> Vec<u8> {
+        let mut joined = Vec::new();
+        for extent in &self.extents {
+            if let Source::Bytes(bytes) = &extent.source {
+                joined.extend_from_slice(bytes);
+            }
+        }
+        joined
+    }
+
+    /// Bytes from `offset` to the end of the extent that it lies in.
+    pub fn extent_left(&self, offset: u64) -> u64 {
+        self.piece(offset, usize::MAX).map_or(0, |piece| piece.bytes())
+    }
+}
+
+impl Extent {
+    fn bytes(&self) -> u64 {
+        match &self.source {
+            Source::Bytes(bytes) => bytes.len() as u64,
+            Source::File(range) => range.end - range.start,
+        }
+    }
+}
+
+impl Piece<'_> {
+    /// Bytes of the piece.
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::File(_, range) => range.end - range.start,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outgoing() -> Outgoing {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(1000).unwrap();
+        let file = Rc::new(File::new(file.into()).unwrap());
+        let body = vec![
+            http::Part::Bytes(b"--a".to_vec()),
+            http::Part::Range(100..200),
+            http::Part::Bytes(Vec::new()),
+            http::Part::Range(300..301),
+            http::Part::Bytes(b"--".to_vec()),
+        ];
+        Outgoing::new(b"head".to_vec(), body, Some(file))
+    }
+
+    fn describe(piece: Option<Piece<'_>>) -> String {
+        match piece {
+            None => "end".into(),
+            Some(Piece::Bytes(bytes)) => String::from_utf8_lossy(bytes).into_owned(),
+            Some(Piece::File(_, range)) => format!("{range:?}"),
+        }
+    }
+
+    #[test]
+    fn every_offset_finds_its_piece() {
+        let outgoing = outgoing();
+        assert_eq!(outgoing.bytes(), 4 + 3 + 100 + 1 + 2);
+        for (offset, expected) in [
+            (0, "head"),
+            (3, "d"),
+            (4, "--a"),
+            (7, "100..150"),
+            (106, "199..200"),
+            (107, "300..301"),
+            (108, "--"),
+            (109, "-"),
+            (110, "end"),
+            (u64::MAX, "end"),
+        ] {
+            assert_eq!(describe(outgoing.piece(offset, 50)), expected, "at {offset}");
+        }
+    }
+
+    #[test]
+    fn walking_the_pieces_covers_all_of_it() {
+        let outgoing = outgoing();
+        for step in [1, 7, 64, 1000] {
+            let mut offset = 0;
+            while let Some(piece) = outgoing.piece(offset, step) {
+                assert!(piece.bytes() > 0 && piece.bytes() <= step as u64);
+                offset += piece.bytes();
+            }
+            assert_eq!(offset, outgoing.bytes());
+        }
+    }
+}

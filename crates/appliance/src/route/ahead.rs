@@ -1,0 +1,91 @@
+//! Several reads in flight for one viewer: while one window is sent, the disk works on the next ones.
+
+use crate::worker::Worker;
+use disk::{File, Plain, ReadError};
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::ops::Range;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::Poll;
+
+/// Windows asked for beyond the one that is due. Together they are 2 MiB, which a disk of 2 GB/s brings in a
+/// millisecond: about its latency with a few such viewers.
+const DEPTH: usize = 3;
+
+type Reading = Pin<Box<dyn Future<Output = Result<Plain, ReadError>>>>;
+
+/// The reads of one response that are under way.
+#[derive(Default)]
+pub(super) struct Ahead {
+    queue: VecDeque<Ask>,
+}
+
+struct Ask {
+    range: Range<u64>,
+    state: State,
+}
+
+enum State {
+    Reading(Reading),
+    Done(Result<Plain, ReadError>),
+}
+
+impl Ahead {
+    /// Reads from the start of `range`: all of it, or what was asked for ahead. Then, if the disk had to be waited for,
+    /// asks for what follows, up to `end`.
+    pub(super) async fn read(
+        &mut self,
+        worker: &Rc<Worker>,
+        file: &Rc<File>,
+        range: Range<u64>,
+        end: u64,
+    ) -> Result<Plain, ReadError> {
+        if self.queue.front().is_some_and(|ask| ask.range.start != range.start) {
+            self.queue.clear();
+        }
+        let (plain, read_to) = match self.queue.pop_front() {
+            Some(Ask { state: State::Done(result), range }) => (result?, range.end),
+            Some(Ask { state: State::Reading(reading), range }) => (reading.await?, range.end),
+            None => (worker.reader.read(file, range.clone()).await?, range.end),
+        };
+        if plain.is_from_disk() && worker.reads_ahead() {
+            let window_bytes = range.end - range.start;
+            self.ask(worker, file, read_to, window_bytes, end).await;
+        }
+        Ok(plain)
+    }
+
+    /// Lets go of what was read ahead: the viewer does not take it.
+    pub(super) fn give_up(&mut self) {
+        self.queue.clear();
+    }
+
+    async fn ask(
+        &mut self,
+        worker: &Rc<Worker>,
+        file: &Rc<File>,
+        read_to: u64,
+        window_bytes: u64,
+        end: u64,
+    ) {
+        let mut start = self.queue.back().map_or(read_to, |last| last.range.end);
+        while self.queue.len() < DEPTH && start < end && !worker.reader.pool().is_scarce() {
+            let range = start..end.min(start + window_bytes);
+            start = range.end;
+            let state = begin(worker, file, range.clone()).await;
+            self.queue.push_back(Ask { range, state });
+        }
+    }
+}
+
+/// Starts a read: polled once, it is with the disk.
+async fn begin(worker: &Rc<Worker>, file: &Rc<File>, range: Range<u64>) -> State {
+    let (worker, file) = (Rc::clone(worker), Rc::clone(file));
+    let mut reading: Reading = Box::pin(async move { worker.reader.read(&file, range).await });
+    let first = poll_fn(|cx| Poll::Ready(reading.as_mut().poll(cx))).await;
+    match first {
+        Poll::Ready(result) => State::Done(result),
+        Poll::Pending => State::Reading(reading),
+    }
+}

@@ -1,0 +1,106 @@
+//! What every channel over a kernel socket has: the socket, its pull, its worker.
+
+use crate::end::End;
+use crate::worker::Worker;
+use net::{Socket, Window};
+use reactor::timeout_at;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// A connection without its protection.
+pub struct Link {
+    /// The socket.
+    pub socket: Socket,
+    /// How much to bring at once.
+    pub window: Window,
+    /// The worker that it lives on.
+    pub worker: Rc<Worker>,
+}
+
+impl Link {
+    /// A new connection.
+    pub fn new(worker: Rc<Worker>, socket: Socket) -> Self {
+        let window = Window::new(worker.window_bytes_max());
+        Self { socket, window, worker }
+    }
+
+    /// Waits until TCP takes bytes: the moment of a pull.
+    ///
+    /// # Errors
+    /// [`End::SendTimeout`] when it took none for too long.
+    pub async fn pull(&self) -> Result<(), End> {
+        if self.socket.is_writable() {
+            return Ok(());
+        }
+        let deadline = Instant::now() + self.worker.timeouts.send;
+        timeout_at(deadline, self.socket.writable()).await.map_err(|_| End::SendTimeout)
+    }
+
+    /// Waits a little for TCP to take the rest of a window; says whether it does.
+    pub async fn holds(&self, patience: Duration) -> bool {
+        timeout_at(Instant::now() + patience, self.socket.writable()).await.is_ok()
+    }
+
+    /// Offers bytes and counts what was taken.
+    ///
+    /// # Errors
+    /// When the connection is broken.
+    pub fn offer(&self, bytes: &[u8], more: bool) -> Result<usize, End> {
+        let taken = self.socket.send(bytes, more)?;
+        self.worker.numbers.wire_bytes_sent_total.add(taken as u64);
+        Ok(taken)
+    }
+
+    /// Sends a few bytes that need no pull: handshake flights, alerts.
+    ///
+    /// # Errors
+    /// As [`Self::pull`] and [`Self::offer`].
+    pub async fn send_all(&self, mut bytes: &[u8]) -> Result<(), End> {
+        while !bytes.is_empty() {
+            let taken = self.offer(bytes, false)?;
+            bytes = &bytes[taken..];
+            if !bytes.is_empty() {
+                self.pull().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for bytes and appends what has arrived, at least one.
+    ///
+    /// # Errors
+    /// [`End::PeerClosed`] when the viewer has finished, [`End::PeerReset`] when the connection broke.
+    pub async fn receive(&self, into: &mut Vec<u8>) -> Result<(), End> {
+        loop {
+            let received = {
+                let mut scratch = self.worker.scratch.borrow_mut();
+                let received = self.socket.receive(&mut scratch)?;
+                into.extend_from_slice(&scratch[..received.unwrap_or(0)]);
+                received
+            };
+            match received {
+                Some(0) => return Err(End::PeerClosed),
+                Some(_) => return Ok(()),
+                None => self.socket.readable().await,
+            }
+        }
+    }
+
+    /// Reads and throws away what the viewer still sends, until it closes or for a short while: closing with bytes
+    /// unread would reset the connection and could take the answer with it (RFC 9112 section 9.6).
+    pub async fn linger(&self) {
+        /// A guess: longer than any round trip, short enough that a full house of liars costs little.
+        const PATIENCE: Duration = Duration::from_secs(2);
+        const BYTES_MAX: usize = 1 << 20;
+        let mut thrown = Vec::new();
+        let mut total = 0;
+        let deadline = Instant::now() + PATIENCE;
+        while total < BYTES_MAX {
+            match timeout_at(deadline, self.receive(&mut thrown)).await {
+                Ok(Ok(())) => total += thrown.len(),
+                _ => return,
+            }
+            thrown.clear();
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! TLS in user space: read into a buffer, seal from where the bytes lie into a send buffer in one pass, send.
+//!
+//! A window makes a [`Flight`]: sealed records in one send buffer. What TCP does not take of it at once is held for a
+//! moment. Then the buffer is taken back; what remains is a list of [`OwedRecord`]s, each with its tag, and the records
+//! are made again when the viewer pulls again (DESIGN's tag rule: a record that comes out different is never sent).
+//!
+//! No deadlock over buffers: a session takes its read buffer first and its send buffer second, and who holds a send
+//! buffer waits for nothing but the socket, and for that not long.
+
+use super::ahead::Ahead;
+use super::link::Link;
+use crate::end::End;
+use crate::outgoing::{Outgoing, Piece};
+use crypt::{
+    Alert, CONTROL_RECORD_BYTES_MAX, Content, Established, Opened, Opener, PLAINTEXT_MAX,
+    ResealError, Sealer, TAG_BYTES,
+};
+use disk::Plain;
+use reactor::{Buffer, yield_now};
+
+/// Extents that one flight may begin with; the last may be of a file. More go in the next flight.
+const PIECES_MAX: usize = 4;
+
+/// A connection with TLS whose records are made here.
+pub struct Userspace {
+    pub(super) link: Link,
+    sealer: Sealer,
+    opener: Opener,
+    /// Received and not opened yet: at most a record and what came with its end.
+    sealed_input: Vec<u8>,
+}
+
+/// Sealed records on their way.
+struct Flight {
+    buffer: Buffer,
+    filled: usize,
+    sent: usize,
+    /// The position of the first record.
+    position: u64,
+    /// What the records were made from: (offset in the response, bytes), each cut into records from its start.
+    pieces: [(u64, usize); PIECES_MAX],
+    pieces_count: usize,
+}
+
+/// A record that was sealed, not wholly sent, and whose bytes are gone.
+struct OwedRecord {
+    position: u64,
+    /// Its plaintext, in the response.
+    offset: u64,
+    bytes: usize,
+    tag: [u8; TAG_BYTES],
+}
+
+/// What a viewer is owed after a take-back.
+struct Owed {
+    records: Vec<OwedRecord>,
+    /// Wire bytes of the first record that were sent.
+    sent_of_first: usize,
+}
+
+impl Userspace {
+    /// Takes a connection over from its handshake; `sealed_input` is what came behind the handshake's last record.
+    pub fn new(link: Link, established: Established, sealed_input: Vec<u8>) -> Self {
+        let Established { sealer, opener, .. } = established;
+        Self { link, sealer, opener, sealed_input }
+    }
+
+    pub(super) async fn receive(&mut self, input: &mut Vec<u8>) -> Result<(), End> {
+        let before = input.len();
+        loop {
+            self.open_input(input).await?;
+            if input.len() > before {
+                return Ok(());
+            }
+            self.link.receive(&mut self.sealed_input).await?;
+        }
+    }
+
+    /// Opens every whole record that has arrived.
+    async fn open_input(&mut self, input: &mut Vec<u8>) -> Result<(), End> {
+        let mut opened_bytes = 0;
+        loop {
+            let rest = &mut self.sealed_input[opened_bytes..];
+            match self.opener.open(rest) {
+                Ok(Opened::Partial { .. }) => break,
+                Ok(Opened::Record { consumed_bytes, content }) => {
+                    if let Content::Data(range) = &content {
+                        input.extend_from_slice(&rest[range.clone()]);
+                    }
+                    opened_bytes += consumed_bytes;
+                    self.heed(content).await?;
+                }
+                Err(error) => {
+                    self.alert(error.alert());
+                    return Err(End::Record(error));
+                }
+            }
+        }
+        self.sealed_input.drain(..opened_bytes);
+        if self.sealed_input.is_empty() {
+            // An idle viewer keeps no buffer.
+            self.sealed_input = Vec::new();
+        }
+        Ok(())
+    }
+
+    async fn heed(&mut self, content: Content) -> Result<(), End> {
+        match content {
+            Content::Data(_) | Content::Ignored | Content::Alert { fatal: false, .. } => Ok(()),
+            Content::CloseNotify => Err(End::PeerClosed),
+            Content::Alert { fatal: true, .. } => Err(End::PeerAlert),
+            Content::KeyUpdate { peer_requests_answer } => {
+                self.link.worker.numbers.key_updates_received_total.add(1);
+                if peer_requests_answer { self.update_key().await } else { Ok(()) }
+            }
+        }
+    }
+
+    /// Changes our keys. Only between flights: what was sealed before cannot be made again afterwards.
+    async fn update_key(&mut self) -> Result<(), End> {
+        let mut record = [0; CONTROL_RECORD_BYTES_MAX];
+        let bytes =
+            self.sealer.seal_key_update(false, &mut record).map_err(|_| End::KeysExhausted)?;
+        self.link.worker.numbers.key_updates_sent_total.add(1);
+        self.link.send_all(&record[..bytes]).await
+    }
+
+    /// Says goodbye, if TCP takes it: nobody waits for a viewer who is leaving.
+    pub(super) fn finish(&mut self) {
+        self.alert(Alert::CloseNotify);
+        self.link.socket.finish();
+    }
+
+    fn alert(&mut self, alert: Alert) {
+        let mut record = [0; CONTROL_RECORD_BYTES_MAX];
+        if let Ok(bytes) = self.sealer.seal_alert(alert, &mut record) {
+            let _ = self.link.offer(&record[..bytes], false);
+        }
+    }
+
+    pub(super) async fn send(&mut self, outgoing: &Outgoing) -> Result<(), End> {
+        let mut ahead = Ahead::default();
+        let mut at = 0;
+        while at < outgoing.bytes() {
+            if self.sealer.needs_key_update() {
+                self.update_key().await?;
+            }
+            self.link.pull().await?;
+            let flight = self.seal(outgoing, at, &mut ahead).await?;
+            let bytes = flight.plain_bytes();
+            self.deliver(outgoing, flight, &mut ahead).await?;
+            at += bytes;
+            self.link.worker.numbers.windows_total.add(1);
+            self.link.worker.numbers.body_bytes_sent_total.add(bytes);
+            yield_now().await;
+        }
+        Ok(())
+    }
+
+    /// Makes the flight that begins at `at`: bytes in memory, then at most one window of the file.
+    async fn seal(
+        &mut self,
+        outgoing: &Outgoing,
+        at: u64,
+        ahead: &mut Ahead,
+    ) -> Result<Flight, End> {
+        let window_bytes = self.link.window.bytes();
+        let mut pieces = [(0, 0); PIECES_MAX];
+        let mut pieces_count = 0;
+        let mut plain: Option<Plain> = None;
+        let mut offset = at;
+        while plain.is_none() && pieces_count < PIECES_MAX {
+            let budget = window_bytes.saturating_sub((offset - at) as usize);
+            let Some(piece) = outgoing.piece(offset, budget).filter(|piece| piece.bytes() > 0)
+            else {
+                break;
+            };
+            let mut bytes = piece.bytes() as usize;
+            if let Piece::File(file, range) = piece {
+                let end = range.start + outgoing.extent_left(offset);
+                let read = ahead.read(&self.link.worker, file, range, end).await?;
+                bytes = read.len();
+                plain = Some(read);
+            }
+            pieces[pieces_count] = (offset, bytes);
+            pieces_count += 1;
+            offset += bytes as u64;
+        }
+        let buffer = self.link.worker.send_buffers.take().await;
+        let position = self.sealer.position();
+        let mut flight = Flight { buffer, filled: 0, sent: 0, position, pieces, pieces_count };
+        for &(offset, bytes) in &pieces[..pieces_count] {
+            let plaintext = plaintext(outgoing, offset, bytes, plain.as_deref());
+            let room = &mut flight.buffer[flight.filled..];
+            flight.filled += self.sealer.seal(plaintext, room).map_err(|_| End::KeysExhausted)?;
+        }
+        Ok(flight)
+    }
+
+    async fn deliver(
+        &mut self,
+        outgoing: &Outgoing,
+        mut flight: Flight,
+        ahead: &mut Ahead,
+    ) -> Result<(), End> {
+        flight.sent += self.link.offer(&flight.buffer[..flight.filled], false)?;
+        if flight.sent == flight.filled {
+            self.link.window.taken_whole();
+            return Ok(());
+        }
+        self.link.worker.numbers.windows_taken_in_part_total.add(1);
+        self.link.window.taken_in_part(flight.sent);
+        ahead.give_up();
+        while flight.sent < flight.filled {
+            let patience = self.link.worker.hold_patience();
+            if patience.is_zero() || !self.link.holds(patience).await {
+                let owed = self.take_back(flight);
+                self.link.pull().await?;
+                flight = self.make_again(outgoing, &owed).await?;
+            }
+            flight.sent += self.link.offer(&flight.buffer[flight.sent..flight.filled], false)?;
+        }
+        Ok(())
+    }
+
+    /// Takes a stalled viewer's buffer away and keeps what is needed to make its bytes again.
+    fn take_back(&self, flight: Flight) -> Owed {
+        self.link.worker.numbers.take_backs_total.add(1);
+        let overhead = self.sealer.record_overhead();
+        let mut owed = Owed { records: Vec::new(), sent_of_first: 0 };
+        let mut wire_start = 0;
+        for (position, (offset, bytes)) in (flight.position..).zip(flight.records()) {
+            let wire_end = wire_start + bytes + overhead;
+            if wire_end > flight.sent {
+                if owed.records.is_empty() {
+                    owed.sent_of_first = flight.sent - wire_start;
+                }
+                let tag = crypt::tag(&flight.buffer[wire_start..wire_end]);
+                owed.records.push(OwedRecord { position, offset, bytes, tag });
+            }
+            wire_start = wire_end;
+        }
+        owed
+    }
+
+    /// Makes the owed records again.
+    async fn make_again(&mut self, outgoing: &Outgoing, owed: &Owed) -> Result<Flight, End> {
+        let worker = &self.link.worker;
+        let (first, last) = match owed.records.as_slice() {
+            [first, .., last] => (first, last),
+            [only] => (only, only),
+            [] => unreachable!("something was left unsent"),
+        };
+        let mut plain: Option<Plain> = None;
+        let mut offset = first.offset;
+        let end = last.offset + last.bytes as u64;
+        while let Some(piece) =
+            outgoing.piece(offset, (end - offset) as usize).filter(|piece| piece.bytes() > 0)
+        {
+            offset += piece.bytes();
+            if let Piece::File(file, range) = piece {
+                plain = Some(worker.reader.read(file, range).await?);
+            }
+        }
+        let file_start = plain.as_ref().map_or(end, |plain| end - plain.len() as u64);
+        let mut flight = Flight::empty(worker.send_buffers.take().await, first.position);
+        for record in &owed.records {
+            let of_file = plain.as_deref().and_then(|plain| {
+                let start = record.offset.checked_sub(file_start)? as usize;
+                Some(&plain[start..start + record.bytes])
+            });
+            let plaintext = plaintext(outgoing, record.offset, record.bytes, of_file);
+            let room = &mut flight.buffer[flight.filled..];
+            let made = self.sealer.reseal(record.position, plaintext, room, &record.tag);
+            flight.filled += made.map_err(|error| match error {
+                ResealError::ChangedUnderUs => End::ChangedUnderUs,
+                ResealError::OutOfReach | ResealError::BufferTooSmall => {
+                    unreachable!("keys do not change during a flight, and it fitted before")
+                }
+            })?;
+        }
+        worker.numbers.records_made_again_total.add(owed.records.len() as u64);
+        flight.adopt(&owed.records);
+        flight.sent = owed.sent_of_first;
+        Ok(flight)
+    }
+}
+
+impl Flight {
+    fn empty(buffer: Buffer, position: u64) -> Self {
+        Self { buffer, filled: 0, sent: 0, position, pieces: [(0, 0); PIECES_MAX], pieces_count: 0 }
+    }
+
+    /// Takes records over that were made one by one.
+    fn adopt(&mut self, records: &[OwedRecord]) {
+        for record in records {
+            match self.pieces[..self.pieces_count].last_mut() {
+                Some((offset, bytes))
+                    if *offset + *bytes as u64 == record.offset && *bytes % PLAINTEXT_MAX == 0 =>
+                {
+                    *bytes += record.bytes;
+                }
+                _ => {
+                    self.pieces[self.pieces_count] = (record.offset, record.bytes);
+                    self.pieces_count += 1;
+                }
+            }
+        }
+    }
+
+    fn plain_bytes(&self) -> u64 {
+        self.pieces[..self.pieces_count].iter().map(|(_, bytes)| *bytes as u64).sum()
+    }
+
+    /// Its records in order: where their plaintext lies in the response, and how long it is.
+    fn records(&self) -> impl Iterator<Item = (u64, usize)> {
+        self.pieces[..self.pieces_count].iter().flat_map(|&(offset, bytes)| {
+            (0..bytes)
+                .step_by(PLAINTEXT_MAX)
+                .map(move |start| (offset + start as u64, PLAINTEXT_MAX.min(bytes - start)))
+        })
+    }
+}
+
+/// The plaintext at `offset`: in memory, or else what was read of the file.
+fn plaintext<'a>(
+    outgoing: &'a Outgoing,
+    offset: u64,
+    bytes: usize,
+    of_file: Option<&'a [u8]>,
+) -> &'a [u8] {
+    match outgoing.piece(offset, bytes) {
+        Some(Piece::Bytes(in_memory)) => in_memory,
+        _ => of_file.expect("a file piece was read before it is sealed"),
+    }
+}

@@ -1,0 +1,478 @@
+//! Starting the workers, and telling them to end.
+
+use crate::access_log::AccessLog;
+use crate::admin;
+use crate::config::{Config, Switch};
+use crate::control::Control;
+use crate::notify::notify;
+use crate::sandbox;
+use crate::telemetry::Numbers;
+use crate::worker::{Parts, Worker};
+use crypt::{Origin, Tls, TlsOptions};
+use machine::Machine;
+use net::listener::{ListenerOptions, bind, is_taken, local_address};
+use reactor::{Reactor, RingFeatures, RingOptions, remote};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How often certificates are looked at for changes.
+const CERTIFICATES_LOOKED_AT: Duration = Duration::from_secs(2);
+
+/// Buffer memory per worker where the machine does not tell its caches.
+const BUFFER_BYTES_DEFAULT: u64 = 8 << 20;
+
+/// Why a server did not start: one line that says what to do.
+#[derive(Debug)]
+pub struct StartError(String);
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for StartError {}
+
+fn failed<E: fmt::Display>(what: impl fmt::Display) -> impl FnOnce(E) -> StartError {
+    move |error| StartError(format!("{what}: {error}"))
+}
+
+/// A running server.
+pub struct Server {
+    config: Arc<Config>,
+    address: SocketAddr,
+    admin_address: SocketAddr,
+    tls: Mutex<Option<Tls>>,
+    workers: Vec<RunningWorker>,
+    numbers: Vec<Arc<Numbers>>,
+    /// A word from each worker that has ended.
+    ended: Receiver<()>,
+    running: usize,
+    ring: RingFeatures,
+    sandbox: sandbox::Report,
+    admin: admin::Admin,
+}
+
+struct RunningWorker {
+    thread: JoinHandle<io::Result<()>>,
+    control: Arc<Control>,
+}
+
+impl Server {
+    /// Starts every worker and returns when all accept connections.
+    ///
+    /// # Errors
+    /// One line: what, and what to do about it.
+    pub fn start(config: Config) -> Result<Self, StartError> {
+        config.check().map_err(|error| StartError(error.to_string()))?;
+        let machine = Machine::probe();
+        // Where it may not be raised, the server runs with fewer viewers and says so when it comes to that.
+        let _ = machine::raise_nofile();
+        let config = Arc::new(config);
+        let library =
+            config.library.clone().ok_or_else(|| StartError("no library was given".into()))?;
+        check_library(&library)?;
+        let tls = load_tls(&config)?;
+        let access_log = config.access_log.as_deref().map(open_access_log).transpose()?;
+        let count = if config.workers == 0 { machine.cpus.len() } else { config.workers };
+        let (address, listeners) = listen(&config, count)?;
+        let admin_listener = bind_admin(config.admin)?;
+        let admin_address = local_address(&admin_listener).map_err(failed("the admin listener"))?;
+        // Before the threads: Landlock holds for the thread that asks and for those that it starts.
+        let mut sandbox = sandbox::Report::default();
+        if config.sandbox {
+            sandbox = sandbox::confine_files(&config, &library);
+        }
+        let numbers: Vec<Arc<Numbers>> = (0..count).map(|_| Arc::default()).collect();
+        let (ready, readiness) = channel();
+        let (end, ended) = channel();
+        let buffer_bytes =
+            machine.last_level_bytes_per_cpu().unwrap_or(BUFFER_BYTES_DEFAULT * 2) / 2;
+        let heat_bytes = machine.memory_limit_bytes.or(machine.memory_bytes).unwrap_or(1 << 30) * 2
+            / count as u64;
+        let mut workers = Vec::with_capacity(count);
+        for (index, listener) in listeners.into_iter().enumerate() {
+            let parts = Parts {
+                config: Arc::clone(&config),
+                listener,
+                tls: tls.clone(),
+                numbers: Arc::clone(&numbers[index]),
+                access_log: access_log.clone(),
+                library: library.clone(),
+                buffer_bytes: buffer_bytes.clamp(4 << 20, 64 << 20) as usize,
+                heat_bytes,
+            };
+            let cpu = machine.cpus[index % machine.cpus.len()];
+            workers.push(start_worker(index, cpu, parts, ready.clone(), end.clone())?);
+        }
+        drop(ready);
+        let mut ring = RingFeatures::default();
+        for _ in 0..count {
+            ring = match readiness.recv() {
+                Ok(Ok(features)) => features,
+                Ok(Err(error)) => return Err(StartError(error)),
+                Err(_) => {
+                    return Err(StartError("a worker ended while it started; see above".into()));
+                }
+            };
+        }
+        let admin = admin::Admin::start(admin_listener, numbers.clone(), &config)
+            .map_err(failed("cannot start the admin listener"))?;
+        if config.sandbox {
+            sandbox::confine_calls(&mut sandbox);
+        }
+        let tls = Mutex::new(tls);
+        Ok(Self {
+            config,
+            address,
+            admin_address,
+            tls,
+            workers,
+            numbers,
+            ended,
+            running: count,
+            ring,
+            sandbox,
+            admin,
+        })
+    }
+
+    /// Checks a configuration as far as that goes without starting: settings, library, certificates.
+    ///
+    /// # Errors
+    /// One line: what, and what to do about it.
+    pub fn check(config: &Config) -> Result<(), StartError> {
+        config.check().map_err(|error| StartError(error.to_string()))?;
+        config.library.as_deref().map_or(Ok(()), check_library)?;
+        load_tls(config).map(|_| ())
+    }
+
+    /// Where it serves: the port that the kernel chose, if it was to choose.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where health, metrics and status are.
+    pub fn admin_address(&self) -> SocketAddr {
+        self.admin_address
+    }
+
+    /// The workers' counters.
+    pub fn numbers(&self) -> &[Arc<Numbers>] {
+        &self.numbers
+    }
+
+    /// What this machine offered and what was chosen, a line each, for people.
+    pub fn describe(&self) -> Vec<String> {
+        let Config { disk, off, .. } = &*self.config;
+        let mut lines = vec![
+            format!(
+                "route     userspace: read, seal and send from user space{}",
+                self.describe_route()
+            ),
+            format!("disk      {}", describe_disk(*disk)),
+            format!("workers   {}, io_uring with {}", self.workers.len(), self.ring.describe()),
+            format!("sandbox   {}", self.sandbox),
+        ];
+        if let Some(tls) = self.tls.lock().expect("no holder of this lock can panic").as_ref() {
+            let origin = match tls.origin() {
+                Origin::Given => "given".to_owned(),
+                Origin::SelfSigned { path } => format!("self-signed, kept in {}", path.display()),
+            };
+            lines.push(format!(
+                "tls       certificate {origin}, SHA-256 {}",
+                tls.fingerprint_sha256()
+            ));
+        }
+        if !off.is_empty() {
+            let names: Vec<_> = Switch::ALL
+                .iter()
+                .filter(|(s, ..)| off.contains(s))
+                .map(|(_, name, _)| *name)
+                .collect();
+            lines.push(format!("off       {}", names.join(", ")));
+        }
+        lines
+    }
+
+    fn describe_route(&self) -> &'static str {
+        if self.config.route == crate::config::Route::Auto {
+            " (auto: the only route of this version)"
+        } else {
+            ""
+        }
+    }
+
+    /// Reads the certificates again; connections that exist keep theirs.
+    ///
+    /// # Errors
+    /// What is wrong with the files. The server goes on with those it has.
+    pub fn reload(&self) -> Result<(), StartError> {
+        let mut tls = self.tls.lock().expect("no holder of this lock can panic");
+        let Some(current) = tls.as_ref() else { return Ok(()) };
+        let renewed = current.reload().map_err(|error| StartError(error.to_string()))?;
+        for worker in &self.workers {
+            worker.control.renew(renewed.clone());
+        }
+        *tls = Some(renewed);
+        Ok(())
+    }
+
+    /// Stops accepting; sessions end when their present response is sent.
+    pub fn drain(&self) {
+        self.admin.drain();
+        for worker in &self.workers {
+            worker.control.drain();
+        }
+    }
+
+    /// Waits until every worker has ended, or until `deadline`. Says whether all have.
+    ///
+    /// # Errors
+    /// When a worker failed.
+    pub fn join(&mut self, deadline: Instant) -> Result<bool, StartError> {
+        while self.running > 0 {
+            match self.ended.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(()) => self.running -= 1,
+                Err(RecvTimeoutError::Timeout) => return Ok(false),
+                // Every worker's end of the channel is gone, and so are they.
+                Err(RecvTimeoutError::Disconnected) => self.running = 0,
+            }
+        }
+        self.workers.drain(..).try_for_each(finish).map(|()| true)
+    }
+
+    /// Serves until a signal ends it: SIGTERM or SIGINT drains, a second one ends at once, SIGHUP reads the
+    /// certificates again.
+    ///
+    /// # Errors
+    /// When a worker failed, or viewers had to be cut off.
+    pub fn run_until_signalled(mut self, signals: Receiver<i32>) -> Result<(), StartError> {
+        notify("READY=1");
+        loop {
+            match signals.recv_timeout(CERTIFICATES_LOOKED_AT) {
+                Ok(SIGHUP) => self.reload_and_tell("on request"),
+                Ok(_) => break,
+                Err(RecvTimeoutError::Timeout) => {
+                    if self.workers.iter().any(|worker| worker.thread.is_finished()) {
+                        self.drain();
+                        self.join(Instant::now() + Duration::from_secs(1))?;
+                        return Err(StartError("a worker ended by itself".into()));
+                    }
+                    if self.certificates_changed() {
+                        self.reload_and_tell("since they changed on disk");
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        notify("STOPPING=1");
+        let viewers: u64 = self.numbers.iter().map(|numbers| numbers.connections.value()).sum();
+        eprintln!(
+            "fullbore: stopping; {viewers} connections finish what they have begun (again to end at once)"
+        );
+        self.drain();
+        let deadline = Instant::now() + Duration::from_secs(self.config.drain_seconds);
+        while Instant::now() < deadline {
+            let step = Instant::now() + Duration::from_millis(50);
+            if self.join(step.min(deadline))? {
+                return Ok(());
+            }
+            if signals.try_recv().is_ok_and(|signal| signal != SIGHUP) {
+                return Err(StartError("ended at once, as asked; viewers were cut off".into()));
+            }
+        }
+        Err(StartError(format!(
+            "viewers were cut off after {} seconds (drain_seconds)",
+            self.config.drain_seconds
+        )))
+    }
+
+    fn certificates_changed(&self) -> bool {
+        self.tls
+            .lock()
+            .expect("no holder of this lock can panic")
+            .as_ref()
+            .is_some_and(Tls::changed_on_disk)
+    }
+
+    fn reload_and_tell(&self, why: &str) {
+        notify("RELOADING=1");
+        match self.reload() {
+            Ok(()) => eprintln!("fullbore: certificates read again {why}"),
+            Err(error) => {
+                eprintln!("fullbore: {error}; going on with the certificates already loaded")
+            }
+        }
+        notify("READY=1");
+    }
+}
+
+/// Signals as they come. To be called before any thread starts, so that none is lost while the server starts.
+///
+/// # Errors
+/// When a handler cannot be installed.
+pub fn signals() -> io::Result<Receiver<i32>> {
+    let (send, receive) = channel();
+    let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGINT, SIGHUP])?;
+    std::thread::Builder::new().name("signals".into()).spawn(move || {
+        for signal in signals.forever() {
+            if send.send(signal).is_err() {
+                return;
+            }
+        }
+    })?;
+    Ok(receive)
+}
+
+fn check_library(library: &Path) -> Result<(), StartError> {
+    if library.is_dir() {
+        return Ok(());
+    }
+    Err(StartError(format!(
+        "{} is not a directory: give the library's directory",
+        library.display()
+    )))
+}
+
+fn load_tls(config: &Config) -> Result<Option<Tls>, StartError> {
+    if !config.tls.enabled {
+        return Ok(None);
+    }
+    let options = TlsOptions {
+        certificates: config
+            .tls
+            .certificates
+            .iter()
+            .map(|pair| (pair.cert.clone(), pair.key.clone()))
+            .collect(),
+        state_dir: config.state.clone(),
+        versions: config.tls.versions.into(),
+        tickets: config.is_on(Switch::Tickets),
+    };
+    Tls::load(options).map(Some).map_err(|error| StartError(error.to_string()))
+}
+
+fn open_access_log(path: &Path) -> Result<AccessLog, StartError> {
+    AccessLog::open(path).map_err(failed(format!("cannot open the access log {}", path.display())))
+}
+
+/// Binds a listener per worker; with port 0 all get the port that the first one gets.
+fn listen(config: &Config, count: usize) -> Result<(SocketAddr, Vec<OwnedFd>), StartError> {
+    let wanted = config.listen;
+    if is_taken(wanted) {
+        return Err(StartError(format!(
+            "cannot listen on {wanted}: another program has this address; stop it or choose another with --listen ADDR:PORT"
+        )));
+    }
+    let options = ListenerOptions {
+        backlog: i32::try_from(config.net.backlog).unwrap_or(i32::MAX),
+        unsent_bytes_max: config.is_on(Switch::Pull).then_some(config.net.unsent_bytes_max),
+        pacing_bytes_per_second: match config.net.pacing_bits_per_second {
+            0 => None,
+            bits => Some((bits / 8).max(1)),
+        },
+        congestion_control: config.net.congestion_control.clone(),
+    };
+    let advice = "choose another with --listen ADDR:PORT, or a port above 1023 without privileges";
+    let cannot = |error| match &options.congestion_control {
+        Some(name)
+            if matches!(io::Error::raw_os_error(&error), Some(libc::ENOENT | libc::EPERM)) =>
+        {
+            StartError(format!(
+                "cannot use congestion control {name:?}: {error}; see /proc/sys/net/ipv4/tcp_available_congestion_control"
+            ))
+        }
+        _ => StartError(format!("cannot listen on {wanted}: {error}; {advice}")),
+    };
+    let first = bind(wanted, &options).map_err(cannot)?;
+    let address = local_address(&first).map_err(failed("the listener"))?;
+    let mut listeners = vec![first];
+    for _ in 1..count {
+        listeners.push(bind(address, &options).map_err(cannot)?);
+    }
+    Ok((address, listeners))
+}
+
+fn bind_admin(address: SocketAddr) -> Result<OwnedFd, StartError> {
+    let advice = "choose another with --admin ADDR:PORT";
+    if is_taken(address) {
+        return Err(StartError(format!(
+            "cannot listen on {address} for --admin: the address is taken; {advice}"
+        )));
+    }
+    bind(address, &ListenerOptions { unsent_bytes_max: None, ..ListenerOptions::default() })
+        .map_err(|error| {
+            StartError(format!("cannot listen on {address} for --admin: {error}; {advice}"))
+        })
+}
+
+fn start_worker(
+    index: usize,
+    cpu: u32,
+    parts: Parts,
+    ready: Sender<Result<RingFeatures, String>>,
+    end: Sender<()>,
+) -> Result<RunningWorker, StartError> {
+    let (remote, woken) = remote().map_err(failed("no descriptors left"))?;
+    let control = Arc::new(Control::new(remote));
+    let controlled = Arc::clone(&control);
+    let live = move || {
+        pin_to(cpu);
+        let started = Reactor::new(RingOptions::default())
+            .map_err(|error| format!("this kernel gives no io_uring: {error}; it needs Linux 6.1 and io_uring_disabled=0"))
+            .and_then(|reactor| {
+                let made = Worker::new(parts).map_err(|error| format!("worker {index} cannot start: {error}"))?;
+                Ok((reactor, made))
+            });
+        let (reactor, (worker, listener)) = match started {
+            Ok(started) => started,
+            Err(error) => {
+                let _ = ready.send(Err(error));
+                return Ok(());
+            }
+        };
+        let _ = ready.send(Ok(reactor.features()));
+        drop(ready);
+        let lived = reactor.run(worker.run(listener, controlled, woken)).and_then(|run| run);
+        drop(reactor);
+        let _ = end.send(());
+        lived
+    };
+    let thread = std::thread::Builder::new().name(format!("worker-{index}")).spawn(live);
+    Ok(RunningWorker { thread: thread.map_err(failed("cannot start a thread"))?, control })
+}
+
+/// Keeps this thread on its core. Where that is forbidden, the kernel's scheduler decides.
+fn pin_to(cpu: u32) {
+    let mut set = rustix::thread::CpuSet::new();
+    set.set(cpu as usize);
+    let _ = rustix::thread::sched_setaffinity(None, &set);
+}
+
+fn finish(worker: RunningWorker) -> Result<(), StartError> {
+    match worker.thread.join() {
+        Ok(lived) => lived.map_err(failed("a worker failed")),
+        Err(_) => Err(StartError("a worker panicked; its message is above".into())),
+    }
+}
+
+fn describe_disk(disk: crate::config::Disk) -> &'static str {
+    use crate::config::Disk;
+    match disk {
+        Disk::Auto => {
+            "auto: from the page cache what is there; else cached if asked for lately, direct if not"
+        }
+        Disk::Cached => "cached: through the page cache, as asked",
+        Disk::Once => "once: through the page cache, leaving nothing there, as asked",
+        Disk::Direct => "direct: past the page cache, as asked",
+    }
+}

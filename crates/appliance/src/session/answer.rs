@@ -1,0 +1,161 @@
+//! What one request is answered with.
+
+use super::Session;
+use crate::access_log::Entry;
+use crate::end::End;
+use crate::outgoing::Outgoing;
+use crate::telemetry::{Family, Numbers};
+use crate::worker::Worker;
+use disk::{File, OpenError};
+use http::{Entity, Field, Refusal, Request, Resource, Response};
+use std::rc::Rc;
+use std::time::Instant;
+
+impl Session {
+    /// Answers one request; says whether the connection goes on.
+    pub(super) async fn answer(&mut self, request: &Request) -> Result<bool, End> {
+        let started = Instant::now();
+        let worker = Rc::clone(&self.channel.link().worker);
+        let (response, file) = plan(&worker, request).await;
+        self.deliver(&worker, response, file, Some(request), started).await
+    }
+
+    /// Answers what could not be understood. The connection ends after it.
+    pub(super) async fn refuse(&mut self, refusal: Refusal) -> Result<(), End> {
+        let worker = Rc::clone(&self.channel.link().worker);
+        let response = refused(&worker, refusal, None);
+        Box::pin(self.deliver(&worker, response, None, None, Instant::now())).await.map(|_| ())
+    }
+
+    async fn deliver(
+        &mut self,
+        worker: &Worker,
+        response: Response,
+        file: Option<Rc<File>>,
+        request: Option<&Request>,
+        started: Instant,
+    ) -> Result<bool, End> {
+        let (status, keep_alive) = (response.status, response.keep_alive);
+        worker.numbers.count(Family::Responses, status_label(status));
+        let outgoing = Outgoing::new(response.head, response.body, file);
+        let sent = self.channel.send(&outgoing).await;
+        if let Err(end @ End::File(_)) | Err(end @ End::ChangedUnderUs) = sent {
+            let target = request.map(Request::target).unwrap_or_default();
+            eprintln!(
+                "fullbore: {}: {}; the viewer's connection was ended",
+                String::from_utf8_lossy(target),
+                end.as_str()
+            );
+        }
+        if let Some(log) = &worker.access_log {
+            log.write(&Entry {
+                peer: self.peer,
+                tls: self.tls,
+                request,
+                status,
+                response_bytes: outgoing.bytes(),
+                duration: self.seconds_since(started),
+                end: sent.err().map(End::as_str),
+            });
+        }
+        sent.map(|()| keep_alive)
+    }
+}
+
+async fn plan(worker: &Worker, request: &Request) -> (Response, Option<Rc<File>>) {
+    if request.method == http::Method::Options {
+        return (worker.with_context(|context| http::options(request, context)), None);
+    }
+    if !request.method.reads() {
+        return (refused(worker, Refusal::MethodNotAllowed, Some(request)), None);
+    }
+    let path = match &request.resource {
+        Resource::File(path) => path,
+        Resource::Refused(escape) => {
+            worker.numbers.count(Family::Refusals, escape.as_str());
+            return (
+                worker.with_context(|context| {
+                    http::refuse(Refusal::NotFound, Some(request), context)
+                }),
+                None,
+            );
+        }
+        Resource::Directory(_) | Resource::Reserved(_) | Resource::Server => {
+            return (refused(worker, Refusal::NotFound, Some(request)), None);
+        }
+    };
+    match worker.files.open(path.as_bytes()).await {
+        Ok(file) => (respond(worker, request, path.as_bytes(), &file), Some(file)),
+        Err(error) => (refused(worker, refusal_for(error), Some(request)), None),
+    }
+}
+
+fn respond(worker: &Worker, request: &Request, path: &[u8], file: &File) -> Response {
+    let stamp = file.stamp();
+    let seconds = u64::try_from(stamp.modified_seconds).unwrap_or(0);
+    let nanoseconds = u128::from(seconds) * 1_000_000_000 + u128::from(stamp.modified_nanoseconds);
+    let etag = http::file_etag(stamp.inode, stamp.size, nanoseconds);
+    let entity = Entity {
+        size_bytes: stamp.size,
+        modified_unix_seconds: seconds,
+        etag: &etag,
+        content_type: http::content_type(path),
+    };
+    let response = worker.with_context(|context| http::respond(request, &entity, context));
+    count_refusal(&worker.numbers, response.status);
+    response
+}
+
+fn refused(worker: &Worker, refusal: Refusal, request: Option<&Request>) -> Response {
+    worker.numbers.count(Family::Refusals, refusal.as_str());
+    worker.with_context(|context| http::refuse(refusal, request, context))
+}
+
+fn refusal_for(error: OpenError) -> Refusal {
+    match error {
+        OpenError::NotFound | OpenError::Denied => Refusal::NotFound,
+        OpenError::Exhausted => Refusal::Unavailable,
+        OpenError::Io(_) => Refusal::Internal,
+    }
+}
+
+/// What `http::respond` refused by itself.
+fn count_refusal(numbers: &Numbers, status: u16) {
+    match status {
+        412 => numbers.count(Family::Refusals, "precondition_failed"),
+        416 => numbers.count(Family::Refusals, "range_not_satisfiable"),
+        _ => {}
+    }
+}
+
+fn status_label(status: u16) -> &'static str {
+    match status {
+        200 => "200",
+        204 => "204",
+        206 => "206",
+        304 => "304",
+        400 => "400",
+        404 => "404",
+        405 => "405",
+        408 => "408",
+        412 => "412",
+        413 => "413",
+        414 => "414",
+        416 => "416",
+        417 => "417",
+        431 => "431",
+        500 => "500",
+        501 => "501",
+        503 => "503",
+        505 => "505",
+        _ => "other",
+    }
+}
+
+impl Entry<'_> {
+    /// A header field of the request, as text.
+    pub(crate) fn field(&self, field: Field) -> Option<String> {
+        let value = self.request?.field(field)?;
+        Some(String::from_utf8_lossy(value).into_owned())
+    }
+}

@@ -1,0 +1,224 @@
+//! A connection's life: handshake, then request after request.
+//!
+//! It reads top to bottom: [`run`], [`establish`], [`converse`]. What a request is answered with is in [`answer`].
+
+mod answer;
+
+use crate::end::End;
+use crate::outgoing::Outgoing;
+use crate::route::{Channel, Link, clear::Clear, userspace::Userspace};
+use crate::telemetry::Family;
+use crate::worker::Worker;
+use crypt::{Handshake, HandshakeError, Progress, SessionInfo, Tls};
+use http::{BodyDrain, Drain, Parse, Refusal, Request};
+use net::{Pass, Socket};
+use reactor::timeout_at;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// A connection that is ready for requests.
+struct Session {
+    channel: Channel,
+    peer: SocketAddr,
+    /// What was received and not parsed yet.
+    input: Vec<u8>,
+    tls: Option<&'static str>,
+}
+
+/// Serves one connection from its first byte to its last, and counts why it ended.
+pub async fn run(worker: Rc<Worker>, socket: Socket, peer: SocketAddr, _pass: Pass) {
+    let numbers = std::sync::Arc::clone(&worker.numbers);
+    let link = Link::new(worker, socket);
+    let end = match Box::pin(establish(link)).await {
+        Ok((channel, tls)) => Session { channel, peer, input: Vec::new(), tls }.converse().await,
+        Err(end) => end,
+    };
+    numbers.count(Family::Ends, end.as_str());
+}
+
+/// Makes a channel of a connection. Boxed by its caller: a handshake's state is large, and gone when it is over.
+async fn establish(link: Link) -> Result<(Channel, Option<&'static str>), End> {
+    let tls = link.worker.tls.borrow().clone();
+    let Some(tls) = tls else { return Ok((Channel::Clear(Clear::new(link)), None)) };
+    let deadline = Instant::now() + link.worker.timeouts.handshake;
+    match timeout_at(deadline, shake_hands(&link, &tls)).await {
+        Ok(Ok((established, sealed_input))) => {
+            let label = count_handshake(&link.worker, &established.info);
+            Ok((
+                Channel::Userspace(Box::new(Userspace::new(link, established, sealed_input))),
+                Some(label),
+            ))
+        }
+        Ok(Err(end)) => Err(end),
+        Err(_) => Err(End::HandshakeTimeout),
+    }
+}
+
+async fn shake_hands(link: &Link, tls: &Tls) -> Result<(crypt::Established, Vec<u8>), End> {
+    let mut handshake = Handshake::new(tls).map_err(End::Handshake)?;
+    let (mut input, mut output) = (Vec::new(), Vec::new());
+    loop {
+        link.receive(&mut input).await?;
+        let advanced = handshake.advance(&input, &mut output);
+        link.send_all(&output).await?;
+        output.clear();
+        match advanced {
+            Ok((consumed, progress)) => {
+                input.drain(..consumed);
+                if let Progress::Done(established) = progress {
+                    return Ok((*established, input));
+                }
+            }
+            Err(HandshakeError::PlainHttp) => {
+                let response = link
+                    .worker
+                    .with_context(|context| http::refuse(Refusal::HttpOnTlsPort, None, context));
+                let outgoing = Outgoing::new(response.head, response.body, None);
+                let whole = outgoing.in_memory();
+                link.send_all(&whole).await?;
+                link.socket.finish();
+                link.linger().await;
+                return Err(End::Handshake(HandshakeError::PlainHttp));
+            }
+            Err(error) => {
+                // Lets the alert out before the close.
+                link.socket.finish();
+                link.linger().await;
+                return Err(End::Handshake(error));
+            }
+        }
+    }
+}
+
+fn count_handshake(worker: &Worker, info: &SessionInfo) -> &'static str {
+    use crypt::{Suite, Version};
+    let label = match (info.version, info.suite) {
+        (Version::Tls13, Suite::Aes128Gcm) => "tls1.3 aes-128-gcm",
+        (Version::Tls13, Suite::Aes256Gcm) => "tls1.3 aes-256-gcm",
+        (Version::Tls13, Suite::ChaCha20Poly1305) => "tls1.3 chacha20-poly1305",
+        (Version::Tls12, Suite::Aes128Gcm) => "tls1.2 aes-128-gcm",
+        (Version::Tls12, Suite::Aes256Gcm) => "tls1.2 aes-256-gcm",
+        (Version::Tls12, Suite::ChaCha20Poly1305) => "tls1.2 chacha20-poly1305",
+    };
+    worker.numbers.count(Family::Handshakes, label);
+    worker.numbers.count(Family::Resumptions, if info.resumed { "resumed" } else { "full" });
+    label
+}
+
+impl Session {
+    /// Answers requests, in order, until one side has had enough.
+    async fn converse(mut self) -> End {
+        let end = match self.answer_all().await {
+            Ok(end) | Err(end) => end,
+        };
+        match end {
+            // The answer must arrive although the viewer may still be sending.
+            End::Answered => {
+                self.channel.finish();
+                Box::pin(self.channel.link().linger()).await;
+            }
+            End::Drained | End::IdleTimeout | End::PeerClosed => self.channel.finish(),
+            // A response that cannot be completed ends without a goodbye, which would say that it was whole.
+            _ => {}
+        }
+        end
+    }
+
+    async fn answer_all(&mut self) -> Result<End, End> {
+        loop {
+            let request = match self.next_request().await? {
+                Ok(request) => request,
+                Err(refusal) => {
+                    self.refuse(refusal).await?;
+                    return Ok(End::Answered);
+                }
+            };
+            // Boxed: an idle viewer does not pay for the state of a response.
+            if !Box::pin(self.answer(&request)).await? {
+                return Ok(End::Answered);
+            }
+            if let Err(refusal) = self.skip_body(&request).await? {
+                self.refuse(refusal).await?;
+                return Ok(End::Answered);
+            }
+            if self.channel.link().worker.drain.has_begun() {
+                return Ok(End::Drained);
+            }
+        }
+    }
+
+    /// The next request, or what is wrong with it.
+    async fn next_request(&mut self) -> Result<Result<Request, Refusal>, End> {
+        let mut head_deadline = None;
+        loop {
+            let worker = Rc::clone(&self.channel.link().worker);
+            match http::parse(&self.input, &worker.limits) {
+                Ok(Parse::Complete { request, consumed }) => {
+                    self.consume(consumed);
+                    worker.numbers.requests_total.add(1);
+                    return Ok(Ok(request));
+                }
+                Ok(Parse::Partial) => {}
+                Err(reject) => return Ok(Err(reject.into())),
+            }
+            if self.input.is_empty() {
+                self.await_first_byte(&worker).await?;
+            } else {
+                let deadline =
+                    *head_deadline.get_or_insert_with(|| Instant::now() + worker.timeouts.head);
+                match timeout_at(deadline, self.channel.receive(&mut self.input)).await {
+                    Ok(received) => received?,
+                    Err(_) => return Ok(Err(Refusal::RequestTimeout)),
+                }
+            }
+        }
+    }
+
+    /// The idle state: waits for a request to begin. Nothing is held for the viewer meanwhile.
+    async fn await_first_byte(&mut self, worker: &Worker) -> Result<(), End> {
+        let deadline = Instant::now() + worker.timeouts.idle;
+        let receiving = timeout_at(deadline, self.channel.receive(&mut self.input));
+        match worker.drain.unless_begun(receiving).await {
+            None => Err(End::Drained),
+            Some(Err(_)) => Err(End::IdleTimeout),
+            Some(Ok(received)) => received,
+        }
+    }
+
+    /// Reads past a body that the request brought along.
+    async fn skip_body(&mut self, request: &Request) -> Result<Result<(), Refusal>, End> {
+        if request.body == http::BodyFraming::None {
+            return Ok(Ok(()));
+        }
+        let worker = Rc::clone(&self.channel.link().worker);
+        let mut body = BodyDrain::new(request.body, &worker.limits);
+        let deadline = Instant::now() + worker.timeouts.head;
+        loop {
+            match body.advance(&self.input) {
+                Ok(Drain::Complete { consumed }) => {
+                    self.consume(consumed);
+                    return Ok(Ok(()));
+                }
+                Ok(Drain::Partial) => self.input.clear(),
+                Err(reject) => return Ok(Err(reject.into())),
+            }
+            match timeout_at(deadline, self.channel.receive(&mut self.input)).await {
+                Ok(received) => received?,
+                Err(_) => return Ok(Err(Refusal::RequestTimeout)),
+            }
+        }
+    }
+
+    fn consume(&mut self, bytes: usize) {
+        self.input.drain(..bytes);
+        if self.input.is_empty() {
+            // An idle viewer keeps no buffer.
+            self.input = Vec::new();
+        }
+    }
+
+    fn seconds_since(&self, start: Instant) -> Duration {
+        Instant::now().duration_since(start)
+    }
+}

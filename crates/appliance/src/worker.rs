@@ -1,0 +1,329 @@
+//! A core's life: one thread, one ring, one listener, its own buffers, files and counters.
+
+use crate::access_log::AccessLog;
+use crate::config::{Config, Switch};
+use crate::control::Control;
+use crate::drain::Drain;
+use crate::session;
+use crate::telemetry::{Family, Numbers};
+use crypt::Tls;
+use disk::{DIRECT_ALIGNMENT, Files, Heat, Policy, Reader, Way};
+use http::HttpDate;
+use net::{Admission, Refusal, Socket};
+use reactor::op::Incoming;
+use reactor::{Fd, Pool, PoolOptions, sleep, spawn};
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Room beside a window's bytes: a direct read begins and ends on whole blocks, and records have heads and tags.
+const BUFFER_SLACK_BYTES: usize = 2 * DIRECT_ALIGNMENT;
+
+/// Buffers of each kind at least: below this, a handful of viewers would wait for each other.
+const BUFFERS_MIN: usize = 8;
+
+/// Bytes taken from a socket at once: more than any request head.
+const SCRATCH_BYTES: usize = 32 << 10;
+
+/// How long viewers may take; see [`crate::config::Timeouts`].
+#[derive(Clone, Copy, Debug)]
+pub struct Timeouts {
+    /// For the whole handshake.
+    pub handshake: Duration,
+    /// From a head's first byte to its last.
+    pub head: Duration,
+    /// Between requests.
+    pub idle: Duration,
+    /// Without one byte taken.
+    pub send: Duration,
+    /// That an unfinished window keeps its buffer.
+    pub hold: Duration,
+}
+
+/// What the sessions of one core share.
+pub struct Worker {
+    /// Certificates and tickets; none without TLS.
+    pub tls: RefCell<Option<Tls>>,
+    /// The library.
+    pub files: Files,
+    /// The disk.
+    pub reader: Reader,
+    /// Buffers for sealed records.
+    pub send_buffers: Pool,
+    /// Who may connect.
+    pub admission: Rc<Admission>,
+    /// Counters.
+    pub numbers: Arc<Numbers>,
+    /// Bounds on requests.
+    pub limits: http::Limits,
+    /// How long viewers may take.
+    pub timeouts: Timeouts,
+    /// The farewell.
+    pub drain: Drain,
+    /// Where bytes from sockets land first. Borrowed only within one poll.
+    pub scratch: RefCell<Vec<u8>>,
+    /// The access log, if there is one.
+    pub access_log: Option<AccessLog>,
+    config: Arc<Config>,
+    window_bytes_max: usize,
+    date: Cell<HttpDate>,
+    boundary_seed: Cell<u64>,
+}
+
+/// What a worker is made from, on its own thread.
+pub struct Parts {
+    /// The configuration.
+    pub config: Arc<Config>,
+    /// Its listener.
+    pub listener: OwnedFd,
+    /// Certificates and tickets; none without TLS.
+    pub tls: Option<Tls>,
+    /// Its counters.
+    pub numbers: Arc<Numbers>,
+    /// The access log.
+    pub access_log: Option<AccessLog>,
+    /// The library's root.
+    pub library: std::path::PathBuf,
+    /// Bytes of buffers of each kind, if the configuration does not say.
+    pub buffer_bytes: usize,
+    /// Bytes of reads that heat remembers.
+    pub heat_bytes: u64,
+}
+
+impl Worker {
+    /// Makes a worker on this thread, which must have a reactor.
+    ///
+    /// # Errors
+    /// When the library cannot be opened or memory cannot be had.
+    pub fn new(parts: Parts) -> io::Result<(Rc<Self>, OwnedFd)> {
+        let Parts { config, listener, tls, numbers, access_log, library, buffer_bytes, heat_bytes } =
+            parts;
+        let window_bytes_max = config.net.window_bytes_max;
+        let pool = pool_options(&config, buffer_bytes);
+        let read_buffers = Pool::new(pool)?;
+        // The ring has one table of registered buffers, and only reads use it.
+        let send_buffers = Pool::new(PoolOptions { register: false, ..pool })?;
+        let policy = match Policy::from(config.disk) {
+            Policy::Auto if !config.is_on(Switch::Heat) => Policy::Always(Way::Cached),
+            policy => policy,
+        };
+        let seconds = Duration::from_secs_f64;
+        let worker = Rc::new(Self {
+            tls: RefCell::new(tls),
+            files: open_library(&library, &config)?,
+            reader: Reader::new(read_buffers, policy, Heat::new(heat_bytes)),
+            send_buffers,
+            admission: Admission::new(
+                config.limits.connections_max,
+                config.limits.connections_per_address_max,
+            ),
+            numbers,
+            limits: http::Limits {
+                head_bytes_max: config.limits.head_bytes_max,
+                uri_bytes_max: config.limits.uri_bytes_max,
+                ..http::Limits::default()
+            },
+            timeouts: Timeouts {
+                handshake: seconds(config.timeouts.handshake_seconds),
+                head: seconds(config.timeouts.head_seconds),
+                idle: seconds(config.timeouts.idle_seconds),
+                send: seconds(config.timeouts.send_seconds),
+                hold: seconds(config.timeouts.hold_seconds),
+            },
+            drain: Drain::default(),
+            scratch: RefCell::new(vec![0; SCRATCH_BYTES]),
+            access_log,
+            config,
+            window_bytes_max,
+            date: Cell::new(date_now()),
+            boundary_seed: Cell::new(random_u64()),
+        });
+        Ok((worker, listener))
+    }
+
+    /// The most bytes brought at once for one connection.
+    pub fn window_bytes_max(&self) -> usize {
+        self.window_bytes_max
+    }
+
+    /// Whether a viewer who takes everything has several reads in flight.
+    pub fn reads_ahead(&self) -> bool {
+        self.config.is_on(Switch::Ahead)
+    }
+
+    /// How long an unfinished window may keep its buffer: not at all while others may have to wait for one.
+    pub fn hold_patience(&self) -> Duration {
+        if self.send_buffers.is_scarce() { Duration::ZERO } else { self.timeouts.hold }
+    }
+
+    /// What every response depends on.
+    pub fn with_context<R>(&self, f: impl FnOnce(&http::Context<'_>) -> R) -> R {
+        let date = self.date.get();
+        // A step along a random sequence: unlike for each response, and not to be foretold from outside.
+        let seed = self.boundary_seed.get().wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        self.boundary_seed.set(seed);
+        f(&http::Context {
+            cache_control: &self.config.http.cache_control,
+            cors: if self.config.http.cors {
+                http::Cors::AnyOrigin
+            } else {
+                http::Cors::SameOrigin
+            },
+            boundary_seed: seed ^ (seed >> 29),
+            closing: self.drain.has_begun(),
+            ..http::Context::new(&date, &self.limits)
+        })
+    }
+
+    /// The worker's whole life: accepts until told to drain, and returns when the last session has ended.
+    ///
+    /// # Errors
+    /// When the kernel refuses what no server can go without.
+    pub async fn run(
+        self: Rc<Self>,
+        listener: OwnedFd,
+        control: Arc<Control>,
+        woken: reactor::Woken,
+    ) -> io::Result<()> {
+        spawn(Rc::clone(&self).tick());
+        let accepting = Rc::clone(&self);
+        spawn(async move {
+            accepting.drain.unless_begun(accepting.accept(listener)).await;
+        });
+        let worker = Rc::clone(&self);
+        woken
+            .each(move || {
+                if let Some(tls) = control.take_tls() {
+                    *worker.tls.borrow_mut() = Some(tls);
+                }
+                if control.is_draining() {
+                    worker.drain.begin();
+                }
+                !worker.drain.has_begun()
+            })
+            .await?;
+        while self.admission.connections() > 0 {
+            sleep(Duration::from_millis(5)).await;
+        }
+        self.publish();
+        Ok(())
+    }
+
+    async fn accept(self: &Rc<Self>, listener: OwnedFd) {
+        let mut incoming = Incoming::new(Fd::from(listener));
+        let mut pause = PAUSE_MIN;
+        loop {
+            match incoming.next().await {
+                Ok(connection) => {
+                    pause = PAUSE_MIN;
+                    self.welcome(Socket::from(connection));
+                }
+                Err(error) => match error.raw_os_error() {
+                    // The viewer left before it was accepted.
+                    Some(libc::ECONNABORTED | libc::EPROTO | libc::EPERM | libc::EINTR) => {}
+                    _ => {
+                        self.numbers.accept_pauses_total.add(1);
+                        self.files.forget_unused();
+                        sleep(pause).await;
+                        pause = (pause * 2).min(PAUSE_MAX);
+                    }
+                },
+            }
+        }
+    }
+
+    fn welcome(self: &Rc<Self>, socket: Socket) {
+        let Ok(peer) = socket.peer() else {
+            self.numbers.count(Family::ConnectionsRefused, "peer_gone");
+            return;
+        };
+        match self.admission.admit(peer.ip()) {
+            Ok(pass) => {
+                self.numbers.connections_accepted_total.add(1);
+                spawn(session::run(Rc::clone(self), socket, peer, pass));
+            }
+            Err(Refusal::Worker) => self.numbers.count(Family::ConnectionsRefused, "worker_full"),
+            Err(Refusal::Address) => self.numbers.count(Family::ConnectionsRefused, "address_full"),
+        }
+    }
+
+    /// Once a second: the date, and numbers that are kept elsewhere.
+    async fn tick(self: Rc<Self>) {
+        loop {
+            self.date.set(date_now());
+            self.publish();
+            sleep(until_next_second()).await;
+        }
+    }
+
+    fn publish(&self) {
+        let (numbers, stats) = (&self.numbers, &self.reader.stats);
+        numbers.connections.set(self.admission.connections() as u64);
+        numbers.read_resident_bytes_total.set(stats.resident_bytes.get());
+        numbers.read_cached_bytes_total.set(stats.cached_bytes.get());
+        numbers.read_once_bytes_total.set(stats.once_bytes.get());
+        numbers.read_direct_bytes_total.set(stats.direct_bytes.get());
+        numbers.read_refused_total.set(stats.refused.get());
+        numbers.buffer_waits_total.set(self.reader.pool().waits() + self.send_buffers.waits());
+        numbers.read_buffers_free.set(self.reader.pool().free() as u64);
+        numbers.read_buffers.set(self.reader.pool().count() as u64);
+        numbers.send_buffers_free.set(self.send_buffers.free() as u64);
+        numbers.send_buffers.set(self.send_buffers.count() as u64);
+        numbers.open_files.set(self.files.remembered_count() as u64);
+        numbers.tasks_panicked_total.set(reactor::tasks_panicked());
+        if let Some(log) = &self.access_log {
+            numbers.access_log_lost_total.set(log.lost());
+        }
+        numbers.cpu_microseconds_total.set(thread_cpu_microseconds());
+    }
+}
+
+/// Pauses in accepting, when descriptors or memory run out: long enough for viewers to leave, short enough to be
+/// missed by nobody.
+const PAUSE_MIN: Duration = Duration::from_millis(20);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+fn pool_options(config: &Config, buffer_bytes: usize) -> PoolOptions {
+    let bytes_each = config.net.window_bytes_max.next_multiple_of(4096) + BUFFER_SLACK_BYTES;
+    let bytes_all = match config.limits.buffer_bytes_max {
+        0 => buffer_bytes,
+        bytes => bytes,
+    };
+    PoolOptions {
+        buffer_bytes: bytes_each,
+        count: (bytes_all / bytes_each).max(BUFFERS_MIN),
+        register: config.is_on(Switch::Registered),
+        fifo: !config.is_on(Switch::Lifo),
+    }
+}
+
+fn open_library(root: &Path, config: &Config) -> io::Result<Files> {
+    Files::new(root, config.limits.open_files_max)
+}
+
+fn date_now() -> HttpDate {
+    HttpDate::new(since_1970().as_secs())
+}
+
+fn since_1970() -> Duration {
+    // A clock before 1970 is taken as 1970.
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+fn until_next_second() -> Duration {
+    Duration::from_nanos(1_000_000_000 - u64::from(since_1970().subsec_nanos()))
+}
+
+fn random_u64() -> u64 {
+    use std::hash::{BuildHasher, Hasher};
+    std::hash::RandomState::new().build_hasher().finish()
+}
+
+fn thread_cpu_microseconds() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000 + time.tv_nsec as u64 / 1000
+}

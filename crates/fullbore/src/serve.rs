@@ -1,0 +1,240 @@
+//! `fullbore serve`: puts a library on HTTPS.
+
+use appliance::config::{Certificate, Disk, Route, Switch};
+use appliance::{Config, Server};
+use clap::{Args, ValueEnum};
+use library::sample;
+use library::{Form, Title};
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Put a directory of videos on HTTPS
+///
+/// Without DIR, a sample library is made once with ffmpeg. https://HOST:PORT/a/b.mp4 is DIR/a/b.mp4. Once viewers can
+/// connect, a line on standard output says "ready https://...".
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  fullbore serve\n  fullbore serve /srv/videos --cert fullchain.pem --key privkey.pem\n  \
+    fullbore serve /srv/videos --listen 127.0.0.1:8080 --tls off\n  fullbore serve --config /etc/fullbore.toml --check"
+)]
+pub(crate) struct Serve {
+    /// The library: a directory of videos
+    dir: Option<PathBuf>,
+    /// Where to serve; port 0 lets the kernel choose [default: [::]:8443]
+    #[arg(long, value_name = "ADDR:PORT")]
+    listen: Option<SocketAddr>,
+    /// Where /healthz, /metrics and /status.json are [default: 127.0.0.1:9443]
+    #[arg(long, value_name = "ADDR:PORT")]
+    admin: Option<SocketAddr>,
+    /// TLS, or plain HTTP [default: on]
+    #[arg(long, value_name = "on|off")]
+    tls: Option<OnOff>,
+    /// Certificate chain, PEM; may be given several times, each with its --key [default: self-signed, kept in --state]
+    #[arg(long, value_name = "FILE")]
+    cert: Vec<PathBuf>,
+    /// Private key, PEM
+    #[arg(long, value_name = "FILE")]
+    key: Vec<PathBuf>,
+    /// How bytes get from disk to network: auto or userspace [default: auto]
+    #[arg(long)]
+    route: Option<RouteArg>,
+    /// How bytes come off the disk [default: auto]
+    #[arg(long)]
+    disk: Option<DiskArg>,
+    /// Threads, one core each [default: one per core]
+    #[arg(long, value_name = "N")]
+    workers: Option<usize>,
+    /// Where the self-signed certificate and the sample library are kept [default: ~/.local/state/fullbore]
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
+    /// Configuration file (TOML); flags win over it
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Check configuration and certificates, print the result and end
+    #[arg(long)]
+    check: bool,
+    /// Optimisations to leave out, to measure what they are worth: pull, lifo, registered, heat, ahead, tickets
+    #[arg(long, value_name = "SWITCH,...", value_delimiter = ',')]
+    off: Vec<Switch>,
+    /// Log each response as a line of JSON; - is standard output
+    #[arg(long, value_name = "FILE")]
+    access_log: Option<PathBuf>,
+    /// Go without Landlock, seccomp and no-new-privs
+    #[arg(long)]
+    no_sandbox: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum OnOff {
+    On,
+    Off,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum RouteArg {
+    /// The best that this machine offers
+    Auto,
+    /// Read, seal and send from user space
+    Userspace,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum DiskArg {
+    /// By heat: what is asked for again is worth memory
+    Auto,
+    /// Through the page cache, where it stays
+    Cached,
+    /// Through the page cache, where it does not stay
+    Once,
+    /// Past the page cache
+    Direct,
+}
+
+/// The command line or the configuration is wrong: exit code 2.
+struct Misused(String);
+
+impl Serve {
+    /// Serves until a signal ends it.
+    pub(crate) fn run(self) -> ExitCode {
+        let check = self.check;
+        let mut config = match self.configure() {
+            Ok(config) => config,
+            Err(Misused(what)) => return fail(2, &what),
+        };
+        if check {
+            return match Server::check(&config) {
+                Ok(()) => {
+                    println!("ok");
+                    ExitCode::SUCCESS
+                }
+                Err(error) => fail(1, &error.to_string()),
+            };
+        }
+        // Before any thread starts: they inherit what signals do.
+        let signals = match appliance::server::signals() {
+            Ok(signals) => signals,
+            Err(error) => return fail(1, &format!("cannot handle signals: {error}")),
+        };
+        if config.library.is_none() {
+            let library = config.state.join("sample-library");
+            if let Err(error) = sample::ensure(&library, sample::on_terminal()) {
+                return fail(1, &error.to_string());
+            }
+            config.library = Some(library);
+        }
+        let tls = config.tls.enabled;
+        let library = config.library.clone().unwrap_or_default();
+        let server = match Server::start(config) {
+            Ok(server) => server,
+            Err(error) => return fail(1, &error.to_string()),
+        };
+        announce(&server, tls, &library);
+        match server.run_until_signalled(signals) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => fail(1, &error.to_string()),
+        }
+    }
+
+    fn configure(self) -> Result<Config, Misused> {
+        let mut config = match &self.config {
+            Some(path) => Config::read(path).map_err(|error| Misused(error.to_string()))?,
+            None => Config::default(),
+        };
+        if self.cert.len() != self.key.len() {
+            return Err(Misused("each --cert needs its --key".into()));
+        }
+        if !self.cert.is_empty() {
+            let pairs = self.cert.into_iter().zip(self.key);
+            config.tls.certificates = pairs.map(|(cert, key)| Certificate { cert, key }).collect();
+        }
+        config.library = self.dir.or(config.library);
+        config.listen = self.listen.unwrap_or(config.listen);
+        config.admin = self.admin.unwrap_or(config.admin);
+        config.workers = self.workers.unwrap_or(config.workers);
+        config.state = self.state.unwrap_or(config.state);
+        config.access_log = self.access_log.or(config.access_log);
+        config.sandbox &= !self.no_sandbox;
+        if let Some(tls) = self.tls {
+            config.tls.enabled = matches!(tls, OnOff::On);
+        }
+        if let Some(route) = self.route {
+            config.route = match route {
+                RouteArg::Auto => Route::Auto,
+                RouteArg::Userspace => Route::Userspace,
+            };
+        }
+        if let Some(disk) = self.disk {
+            config.disk = match disk {
+                DiskArg::Auto => Disk::Auto,
+                DiskArg::Cached => Disk::Cached,
+                DiskArg::Once => Disk::Once,
+                DiskArg::Direct => Disk::Direct,
+            };
+        }
+        if !self.off.is_empty() {
+            config.off = self.off;
+        }
+        config.check().map_err(|error| Misused(error.to_string()))?;
+        Ok(config)
+    }
+}
+
+fn fail(code: u8, what: &str) -> ExitCode {
+    eprintln!("fullbore: {what}");
+    ExitCode::from(code)
+}
+
+/// Says where to connect first, since somebody may be waiting for it; then, for people, what there is to see.
+fn announce(server: &Server, tls: bool, library: &std::path::Path) {
+    let base = base_url(server.address(), tls);
+    println!("ready {base}/");
+    println!("library   {}", library.display());
+    for line in server.describe() {
+        println!("{line}");
+    }
+    println!("admin     http://{}/status.json, /metrics, /healthz", server.admin_address());
+    match library::titles(library) {
+        Ok(titles) if titles.is_empty() => {
+            println!("titles    none yet: put video files or HLS/DASH folders into the library");
+        }
+        Ok(titles) => announce_titles(&titles, &base, tls),
+        Err(error) => eprintln!("fullbore: cannot list {}: {error}", library.display()),
+    }
+}
+
+/// Titles that are listed at the start; more would scroll the rest away.
+const TITLES_SHOWN: usize = 20;
+
+fn announce_titles(titles: &[Title], base: &str, tls: bool) {
+    for title in titles.iter().take(TITLES_SHOWN) {
+        println!("title     {}", title.name);
+        for stream in &title.streams {
+            let form = match stream.form {
+                Form::Hls => "HLS ",
+                Form::Dash => "DASH",
+                Form::File => "file",
+            };
+            println!("          {form}  {base}/{}", stream.url_path);
+        }
+    }
+    if titles.len() > TITLES_SHOWN {
+        println!("          and {} more", titles.len() - TITLES_SHOWN);
+    }
+    let Some(stream) = titles.first().and_then(|title| title.streams.first()) else { return };
+    let url = format!("{base}/{}", stream.url_path);
+    let (ffplay, curl) = if tls { ("-tls_verify 0 ", "-k ") } else { ("", "") };
+    println!("play      ffplay {ffplay}{url}");
+    println!("fetch     curl {curl}-O {url}");
+}
+
+/// The address as a person on this machine would type it.
+fn base_url(address: SocketAddr, tls: bool) -> String {
+    let scheme = if tls { "https" } else { "http" };
+    let host = match address.ip() {
+        ip if ip.is_unspecified() => "localhost".to_owned(),
+        IpAddr::V4(ip) => ip.to_string(),
+        IpAddr::V6(ip) => format!("[{ip}]"),
+    };
+    format!("{scheme}://{host}:{}", address.port())
+}
