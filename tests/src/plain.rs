@@ -1,0 +1,92 @@
+//! A viewer without TLS that does just what it is told.
+
+use crate::wait::PATIENCE;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+/// A plain HTTP/1.1 connection.
+pub struct Plain {
+    stream: BufReader<TcpStream>,
+}
+
+/// An answer, whole.
+#[derive(Debug)]
+pub struct Response {
+    /// Its status.
+    pub status: u16,
+    /// Its status line and fields, as they came.
+    pub head: String,
+    /// Its body, as long as Content-Length says.
+    pub body: Vec<u8>,
+}
+
+impl Plain {
+    /// Connects.
+    ///
+    /// # Panics
+    /// When nobody listens there.
+    pub fn connect(address: SocketAddr) -> Self {
+        let stream =
+            TcpStream::connect(address).unwrap_or_else(|error| panic!("{address}: {error}"));
+        stream.set_read_timeout(Some(PATIENCE)).expect("a time that is not zero");
+        Self { stream: BufReader::new(stream) }
+    }
+
+    /// Asks for `path`, and does not wait for the answer.
+    ///
+    /// # Panics
+    /// When the connection is gone.
+    pub fn ask(&mut self, path: &str) {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n");
+        self.stream.get_mut().write_all(request.as_bytes()).expect("the server reads");
+    }
+
+    /// Reads an answer's head: status, head, and how long the body will be.
+    ///
+    /// # Panics
+    /// When it is none.
+    pub fn head(&mut self) -> (u16, String, usize) {
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            let bytes = self.stream.read_line(&mut head).expect("an answer");
+            assert!(bytes > 0, "the server closed after {head:?}");
+        }
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+        let length = head.lines().find_map(|line| {
+            let (name, value) = line.split_once(':')?;
+            name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse().ok())?
+        });
+        (status.expect("a status"), head, length.unwrap_or(0))
+    }
+
+    /// Reads `length` bytes of a body.
+    ///
+    /// # Panics
+    /// When they do not come.
+    pub fn body(&mut self, length: usize) -> Vec<u8> {
+        let mut body = vec![0; length];
+        self.stream.read_exact(&mut body).expect("the whole body");
+        body
+    }
+
+    /// Asks for `path` and reads the answer.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn fetch(&mut self, path: &str) -> Response {
+        self.ask(path);
+        let (status, head, length) = self.head();
+        let body = self.body(length);
+        Response { status, head, body }
+    }
+
+    /// Waits for the server to close.
+    ///
+    /// # Panics
+    /// When it does not, or sends something instead.
+    pub fn wait_for_close(&mut self) {
+        let mut rest = Vec::new();
+        self.stream.read_to_end(&mut rest).expect("the server closes");
+        assert_eq!(String::from_utf8_lossy(&rest), "", "the server closes without a word");
+    }
+}

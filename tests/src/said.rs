@@ -1,0 +1,47 @@
+//! What a running program says, line by line, while it runs.
+
+use crate::wait::eventually;
+use std::io::{BufRead, BufReader, Read};
+use std::sync::{Arc, Mutex};
+
+/// The lines of one of a program's outputs so far.
+#[derive(Clone, Default)]
+pub struct Said {
+    lines: Arc<Mutex<Vec<String>>>,
+}
+
+impl Said {
+    /// Listens to `output` on a thread that ends with it.
+    pub fn listen(output: impl Read + Send + 'static) -> Self {
+        let said = Self::default();
+        let lines = Arc::clone(&said.lines);
+        std::thread::spawn(move || {
+            let mut output = BufReader::new(output);
+            let mut line = Vec::new();
+            while output.read_until(b'\n', &mut line).is_ok_and(|bytes| bytes > 0) {
+                let text = String::from_utf8_lossy(&line).trim_end().to_owned();
+                lines.lock().expect("no holder of this lock can panic").push(text);
+                line.clear();
+            }
+        });
+        said
+    }
+
+    /// Every line so far.
+    pub fn lines(&self) -> Vec<String> {
+        self.lines.lock().expect("no holder of this lock can panic").clone()
+    }
+
+    /// The first line with `part` in it, if there is one yet.
+    pub fn line_with(&self, part: &str) -> Option<String> {
+        self.lines().into_iter().find(|line| line.contains(part))
+    }
+
+    /// Waits for a line with `part` in it.
+    ///
+    /// # Panics
+    /// When none comes.
+    pub fn wait_for(&self, part: &str) -> String {
+        eventually(&format!("a line with {part:?}"), || self.line_with(part))
+    }
+}

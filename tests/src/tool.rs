@@ -1,0 +1,61 @@
+//! Other people's programs.
+
+use std::process::{Command, Stdio};
+
+/// No tool may take longer, in seconds: it would hang the suite.
+const SECONDS_MAX: &str = "170";
+
+/// What a tool did.
+#[derive(Debug)]
+pub struct Ran {
+    /// Whether it exited with 0.
+    pub success: bool,
+    /// Its exit code.
+    pub code: Option<i32>,
+    /// What it wrote to standard output.
+    pub stdout: Vec<u8>,
+    /// What it wrote to standard error.
+    pub stderr: String,
+}
+
+impl Ran {
+    /// Standard output as text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+}
+
+/// Whether every one of `tools` (program, Debian package) is here. If not, says so loudly: the caller then leaves its test.
+pub fn are_here(tools: &[(&str, &str)]) -> bool {
+    let missing: Vec<_> = tools.iter().filter(|(name, _)| !is_here(name)).collect();
+    for (name, package) in &missing {
+        eprintln!("SKIPPED: there is no {name} on this machine: apt install {package}");
+    }
+    missing.is_empty()
+}
+
+fn is_here(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
+}
+
+/// A command line of `name` that is ended when it takes too long.
+pub fn command(name: &str) -> Command {
+    let mut command = Command::new("timeout");
+    command.args(["--kill-after=5", SECONDS_MAX, name]).stdin(Stdio::null());
+    command
+}
+
+/// Runs it to its end.
+///
+/// # Panics
+/// When it cannot be started.
+pub fn run(command: &mut Command) -> Ran {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    Ran {
+        success: output.status.success(),
+        code: output.status.code(),
+        stdout: output.stdout,
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}

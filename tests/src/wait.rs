@@ -1,0 +1,21 @@
+//! Waiting for something to become so.
+
+use std::time::{Duration, Instant};
+
+/// How long anything may take that a healthy server does at once: long, because the machine may be busy with other tests.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Asks again and again until there is an answer.
+///
+/// # Panics
+/// After [`PATIENCE`], naming `what` was waited for.
+pub fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(Instant::now() < deadline, "waited {PATIENCE:?} in vain for {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
