@@ -1,8 +1,8 @@
 //! What we offer a client, put together once and shared by all workers.
 //!
 //! Offered: TLS 1.3 and 1.2; AES-128-GCM, AES-256-GCM and ChaCha20-Poly1305, with ephemeral key exchange
-//! only; X25519MLKEM768, X25519, P-256, P-384; ALPN `http/1.1`. Not offered: CBC, RSA key exchange,
-//! renegotiation, compression, client certificates, 0-RTT.
+//! only; X25519MLKEM768, X25519, P-256, P-384; ALPN `http/1.1` and `http/1.0`. Not offered: CBC,
+//! RSA key exchange, renegotiation, compression, client certificates, 0-RTT.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -188,7 +188,8 @@ fn server_config(
         })?
         .with_no_client_auth()
         .with_cert_resolver(identities);
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    // curl --http1.0 offers nothing but the latter.
+    config.alpn_protocols = vec![b"http/1.1".to_vec(), b"http/1.0".to_vec()];
     // The order is ours: sealing is most of what this server does, and the client opens one stream.
     config.ignore_client_order = true;
     config.enable_secret_extraction = true;
