@@ -2,19 +2,21 @@
 
 use crate::wait::eventually;
 use std::io::{BufRead, BufReader, Read};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// The lines of one of a program's outputs so far.
 #[derive(Clone, Default)]
 pub struct Said {
     lines: Arc<Mutex<Vec<String>>>,
+    ended: Arc<AtomicBool>,
 }
 
 impl Said {
     /// Listens to `output` on a thread that ends with it.
     pub fn listen(output: impl Read + Send + 'static) -> Self {
         let said = Self::default();
-        let lines = Arc::clone(&said.lines);
+        let (lines, ended) = (Arc::clone(&said.lines), Arc::clone(&said.ended));
         std::thread::spawn(move || {
             let mut output = BufReader::new(output);
             let mut line = Vec::new();
@@ -23,6 +25,7 @@ impl Said {
                 lines.lock().expect("no holder of this lock can panic").push(text);
                 line.clear();
             }
+            ended.store(true, Ordering::Release);
         });
         said
     }
@@ -30,6 +33,11 @@ impl Said {
     /// Every line so far.
     pub fn lines(&self) -> Vec<String> {
         self.lines.lock().expect("no holder of this lock can panic").clone()
+    }
+
+    /// Whether there will be no more of them.
+    pub fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
     }
 
     /// The first line with `part` in it, if there is one yet.

