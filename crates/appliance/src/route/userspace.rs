@@ -28,6 +28,8 @@ pub struct Userspace {
     opener: Opener,
     /// Received and not opened yet: at most a record and what came with its end.
     sealed_input: Vec<u8>,
+    /// The viewer has said close_notify: it asks for nothing more, and still waits for what it asked for before.
+    peer_finished: bool,
 }
 
 /// Sealed records on their way.
@@ -62,7 +64,7 @@ impl Userspace {
     /// Takes a connection over from its handshake; `sealed_input` is what came behind the handshake's last record.
     pub fn new(link: Link, established: Established, sealed_input: Vec<u8>) -> Self {
         let Established { sealer, opener, .. } = established;
-        Self { link, sealer, opener, sealed_input }
+        Self { link, sealer, opener, sealed_input, peer_finished: false }
     }
 
     pub(super) async fn receive(&mut self, input: &mut Vec<u8>) -> Result<(), End> {
@@ -72,6 +74,9 @@ impl Userspace {
             if input.len() > before {
                 return Ok(());
             }
+            if self.peer_finished {
+                return Err(End::PeerClosed);
+            }
             self.link.receive(&mut self.sealed_input).await?;
         }
     }
@@ -79,7 +84,8 @@ impl Userspace {
     /// Opens every whole record that has arrived.
     async fn open_input(&mut self, input: &mut Vec<u8>) -> Result<(), End> {
         let mut opened_bytes = 0;
-        loop {
+        // What follows a close_notify is ignored (RFC 8446 section 6.1).
+        while !self.peer_finished {
             let rest = &mut self.sealed_input[opened_bytes..];
             match self.opener.open(rest) {
                 Ok(Opened::Partial { .. }) => break,
@@ -107,7 +113,10 @@ impl Userspace {
     async fn heed(&mut self, content: Content) -> Result<(), End> {
         match content {
             Content::Data(_) | Content::Ignored | Content::Alert { fatal: false, .. } => Ok(()),
-            Content::CloseNotify => Err(End::PeerClosed),
+            Content::CloseNotify => {
+                self.peer_finished = true;
+                Ok(())
+            }
             Content::Alert { fatal: true, .. } => Err(End::PeerAlert),
             Content::KeyUpdate { peer_requests_answer } => {
                 self.link.worker.numbers.key_updates_received_total.add(1);
