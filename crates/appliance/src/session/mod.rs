@@ -139,7 +139,9 @@ impl Session {
                 return Ok(End::Answered);
             }
             if let Err(refusal) = self.skip_body(&request).await? {
-                self.refuse(refusal).await?;
+                // Already answered: a second answer would be taken for the next request's.
+                let numbers = &self.channel.link().worker.numbers;
+                numbers.count(Family::Refusals, refusal.as_str());
                 return Ok(End::Answered);
             }
             if self.channel.link().worker.drain.has_begun() {
