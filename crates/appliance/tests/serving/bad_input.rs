@@ -1,0 +1,629 @@
+//! Whatever a peer sends, or does not send: each kind of misbehaviour has its answer and its counter, and nobody else
+//! is the worse for it.
+
+use crate::support::content::Content;
+use crate::support::served::{Served, await_that};
+use crate::support::viewer::{Protocol, Response, Viewer};
+use fullbore_appliance::telemetry::Family;
+use rustix::fs::{CWD, FileType, Mode, inotify};
+use rustls::AlertDescription;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::mem::MaybeUninit;
+use std::net::TcpStream;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::time::Duration;
+use tempfile::TempDir;
+
+const GET_A: &[u8] = b"GET /a.mp4 HTTP/1.1\r\nHost: h\r\n\r\n";
+const GET_LONG: &[u8] = b"GET /long.mp4 HTTP/1.1\r\nHost: h\r\n\r\n";
+
+/// Far more than the kernel keeps for a viewer who takes nothing.
+const LONG_BYTES: u64 = 64 << 20;
+
+struct Library {
+    dir: TempDir,
+    a: Content,
+}
+
+impl Library {
+    /// `a.mp4`, and `long.mp4`, which is a hole.
+    fn new() -> Self {
+        let (dir, a) = (tempfile::tempdir().unwrap(), Content::new(1, 100_000));
+        a.write(&dir.path().join("a.mp4")).unwrap();
+        File::create(dir.path().join("long.mp4")).unwrap().set_len(LONG_BYTES).unwrap();
+        Self { dir, a }
+    }
+
+    fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    #[track_caller]
+    fn assert_served(&self, viewer: &mut Viewer) {
+        let response = viewer.ask("/a.mp4");
+        assert_eq!(response.status, 200);
+        assert_eq!(response.body.len() as u64, self.a.size);
+        self.a.assert_holds(0, &response.body, "a.mp4");
+    }
+}
+
+/// Sends `head` and takes the answer, and what follows it until the server ends the connection.
+#[track_caller]
+fn last_words(served: &Served, head: &[u8]) -> Response {
+    let mut viewer = served.viewer();
+    viewer.send(head).unwrap();
+    let response = viewer.response(true).unwrap();
+    let (rest, end) = viewer.rest();
+    assert!(rest.is_empty(), "a second answer: {:?}", String::from_utf8_lossy(&rest));
+    end.expect("the connection ends in an orderly way");
+    response
+}
+
+/// How the server ends a TLS connection that it cannot trust: with an alert.
+#[track_caller]
+fn alert(viewer: &mut Viewer) -> AlertDescription {
+    let (_, end) = viewer.rest();
+    let error = end.expect_err("an alert was due");
+    match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+        Some(rustls::Error::AlertReceived(description)) => *description,
+        _ => panic!("an alert was due, not {error:?}"),
+    }
+}
+
+#[test]
+fn heads_that_cannot_be_trusted_are_answered_counted_and_closed() {
+    let long = |bytes| "x".repeat(bytes);
+    let cases: Vec<(u16, &str, String)> = vec![
+        (400, "bad_request_line", "GARBAGE\r\n\r\n".into()),
+        (400, "bad_request_line", "GET /a.mp4 b HTTP/1.1\r\nHost: h\r\n\r\n".into()),
+        (400, "bad_header", "GET /a.mp4 HTTP/1.1\r\nHost: h\r\nno colon\r\n\r\n".into()),
+        (400, "bad_header", "GET /a.mp4 HTTP/1.1\r\nHost: h\r\nA: b\r\n folded\r\n\r\n".into()),
+        (400, "bad_header", "GET /a.mp4 HTTP/1.1\r\nHost: h\r\nA: \0\r\n\r\n".into()),
+        (400, "bad_line_end", "GET /a.mp4 HTTP/1.1\nHost: h\n\n".into()),
+        (400, "bad_host", "GET /a.mp4 HTTP/1.1\r\n\r\n".into()),
+        (400, "bad_host", "GET /a.mp4 HTTP/1.1\r\nHost: h\r\nHost: i\r\n\r\n".into()),
+        (400, "bad_target", "GET /%zz HTTP/1.1\r\nHost: h\r\n\r\n".into()),
+        (400, "bad_framing", framed("Content-Length: 1\r\nContent-Length: 2")),
+        (400, "bad_framing", framed("Content-Length: 1\r\nTransfer-Encoding: chunked")),
+        (413, "body_too_large", framed("Content-Length: 1000000")),
+        (414, "uri_too_long", format!("GET /{} HTTP/1.1\r\nHost: h\r\n\r\n", long(9000))),
+        (417, "expectation_failed", framed("Content-Length: 1\r\nExpect: 100-continue")),
+        (431, "head_too_large", format!("GET / HTTP/1.1\r\nHost: h\r\nA: {}\r\n", long(20_000))),
+        (431, "head_too_large", framed(&"A: b\r\n".repeat(200))),
+        (501, "method_not_implemented", "BREW /a.mp4 HTTP/1.1\r\nHost: h\r\n\r\n".into()),
+        (501, "coding_not_implemented", framed("Transfer-Encoding: gzip, chunked")),
+        (505, "version_unsupported", "GET /a.mp4 HTTP/2.0\r\nHost: h\r\n\r\n".into()),
+    ];
+    let library = Library::new();
+    for protocol in Protocol::ALL {
+        let served = Served::start(library.path(), protocol, |_| {});
+        for (index, (status, label, head)) in cases.iter().enumerate() {
+            let before = served.count(Family::Refusals, label);
+            let response = last_words(&served, head.as_bytes());
+            assert_eq!(response.status, *status, "{head:.80}");
+            assert_eq!(response.field("Connection"), Some("close"), "{head:.80}");
+            assert!(!response.body.is_empty(), "{head:.80} has no readable answer");
+            assert_eq!(served.count(Family::Refusals, label), before + 1, "{label} {head:.80}");
+            served.await_count(Family::Ends, "answered", index as u64 + 1);
+        }
+        library.assert_served(&mut served.viewer());
+        served.stop();
+    }
+}
+
+fn framed(lines: &str) -> String {
+    format!("GET /a.mp4 HTTP/1.1\r\nHost: h\r\n{}\r\n\r\n", lines.trim_end())
+}
+
+#[test]
+fn known_methods_that_are_not_served_are_405_and_the_connection_goes_on() {
+    let library = Library::new();
+    let served = Served::start(library.path(), Protocol::Tls13, |_| {});
+    let mut viewer = served.viewer();
+    for method in ["DELETE", "PUT", "POST", "PATCH", "TRACE"] {
+        viewer.send(format!("{method} /a.mp4 HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes()).unwrap();
+        let response = viewer.response(true).unwrap();
+        assert_eq!(response.status, 405, "{method}");
+        assert_eq!(response.field("Allow"), Some("GET, HEAD, OPTIONS"));
+    }
+    assert_eq!(served.count(Family::Refusals, "method_not_allowed"), 5);
+    library.assert_served(&mut viewer);
+    served.stop();
+}
+
+#[test]
+fn a_body_on_get_is_read_past_so_that_the_next_request_is_understood() {
+    let library = Library::new();
+    let served = Served::start(library.path(), Protocol::Plain, |_| {});
+    let mut viewer = served.viewer();
+    let bodies = [
+        framed("Content-Length: 5") + "hello",
+        framed("Transfer-Encoding: chunked") + "5\r\nhello\r\n3;x=y\r\nyou\r\n0\r\nA: b\r\n\r\n",
+        framed("Content-Length: 33") + "GET /long.mp4 HTTP/1.1\r\nHost: h\r\n",
+    ];
+    viewer.send((bodies.concat() + &framed("")).as_bytes()).unwrap();
+    for _ in 0..=bodies.len() {
+        let response = viewer.response(true).unwrap();
+        assert_eq!((response.status, response.body.len() as u64), (200, library.a.size));
+    }
+    assert_eq!(served.number(|n| &n.requests_total), bodies.len() as u64 + 1);
+    served.stop();
+}
+
+#[test]
+fn a_body_that_turns_out_too_large_ends_the_connection_without_a_second_answer() {
+    let library = Library::new();
+    let served = Served::start(library.path(), Protocol::Plain, |_| {});
+    let endless = framed("Transfer-Encoding: chunked") + "fffffff\r\nand so on";
+    assert_eq!(last_words(&served, endless.as_bytes()).status, 200);
+    let broken = framed("Transfer-Encoding: chunked") + "not a number\r\n";
+    assert_eq!(last_words(&served, broken.as_bytes()).status, 200);
+    assert_eq!(served.count(Family::Refusals, "body_too_large"), 1);
+    assert_eq!(served.count(Family::Refusals, "bad_framing"), 1);
+    served.stop();
+}
+
+/// Sees whether a file is opened.
+struct Watch(std::os::fd::OwnedFd);
+
+impl Watch {
+    fn new(path: &Path) -> Self {
+        use inotify::{CreateFlags, WatchFlags};
+        let fd = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).unwrap();
+        inotify::add_watch(&fd, path, WatchFlags::OPEN | WatchFlags::ACCESS).unwrap();
+        Self(fd)
+    }
+
+    fn has_seen_something(&self) -> bool {
+        let mut buffer = [MaybeUninit::uninit(); 1024];
+        inotify::Reader::new(&self.0, &mut buffer).next().is_ok()
+    }
+}
+
+#[test]
+fn no_path_leads_out_of_the_library() {
+    let outside = tempfile::tempdir().unwrap();
+    let secret = outside.path().join("secret.mp4");
+    std::fs::write(&secret, b"secret").unwrap();
+    let root = outside.path().join("library");
+    std::fs::create_dir_all(root.join("sub")).unwrap();
+    std::fs::write(root.join("inside.mp4"), b"inside").unwrap();
+    for (name, target) in [
+        ("relative.mp4", Path::new("../secret.mp4")),
+        ("absolute.mp4", &secret),
+        ("up", Path::new("..")),
+        ("rooted.mp4", &root.join("inside.mp4")),
+        ("self", Path::new("/proc/self/root")),
+        ("loop.mp4", Path::new("loop.mp4")),
+        ("within.mp4", Path::new("inside.mp4")),
+    ] {
+        symlink(target, root.join(name)).unwrap();
+    }
+    let magic = format!("/self{}", secret.display());
+    let watch = Watch::new(&secret);
+    let served = Served::start(&root, Protocol::Plain, |_| {});
+    let mut viewer = served.viewer();
+    for path in [
+        "/../secret.mp4",
+        "/sub/../../secret.mp4",
+        "/%2e%2e/secret.mp4",
+        "/%2E%2e%2fsecret.mp4",
+        "/..%2fsecret.mp4",
+        "/sub/..%2f..%2fsecret.mp4",
+        "/..%5csecret.mp4",
+        "/inside.mp4%00",
+        "/%00/../secret.mp4",
+        "//secret.mp4",
+        "/relative.mp4",
+        "/absolute.mp4",
+        "/up/secret.mp4",
+        "/rooted.mp4",
+        "/loop.mp4",
+        "/self/etc/passwd",
+        &magic,
+        "/inside.mp4/",
+        "/inside.mp4/x",
+        "/sub",
+        "/sub/",
+        "/",
+    ] {
+        let before = served.count(Family::Responses, "404");
+        let response = viewer.ask(path);
+        assert_eq!(response.status, 404, "{path}");
+        assert!(!String::from_utf8_lossy(&response.body).contains("secret"), "{path}");
+        assert_eq!(served.count(Family::Responses, "404"), before + 1);
+    }
+    assert!(!watch.has_seen_something(), "a file outside was opened");
+    assert!(served.count(Family::Refusals, "not_found") > 0);
+    // What is seen when something is opened, and when a link stays inside.
+    std::fs::read(&secret).unwrap();
+    assert!(watch.has_seen_something());
+    assert_eq!(viewer.ask("/within.mp4").body, b"inside");
+    // The gauge is refreshed once a second: of all that was asked for, one file was opened.
+    await_that(|| served.number(|n| &n.open_files) > 0, || "no file is open".into());
+    assert_eq!(served.number(|n| &n.open_files), 1);
+    served.stop();
+}
+
+#[test]
+fn what_is_not_a_regular_file_is_not_served_and_holds_nobody_up() {
+    let library = Library::new();
+    let mode = Mode::RUSR | Mode::WUSR;
+    let make = |name, kind, device| {
+        rustix::fs::mknodat(CWD, library.path().join(name), kind, mode, device)
+    };
+    make("pipe.mp4", FileType::Fifo, 0).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(library.path().join("s.mp4")).unwrap();
+    let mut paths = vec!["/pipe.mp4", "/s.mp4"];
+    match make("zero.mp4", FileType::CharacterDevice, rustix::fs::makedev(1, 5)) {
+        Ok(()) => paths.push("/zero.mp4"),
+        Err(error) => eprintln!("SKIPPED the device file, which only root can make: {error}"),
+    }
+    let served = Served::start(library.path(), Protocol::Tls13, |_| {});
+    let mut viewer = served.viewer();
+    for path in paths {
+        assert_eq!(viewer.ask(path).status, 404, "{path}");
+    }
+    library.assert_served(&mut viewer);
+    served.stop();
+}
+
+#[test]
+fn floods_of_ranges_cost_no_more_than_the_file() {
+    let library = Library::new();
+    let served = Served::start(library.path(), Protocol::Plain, |_| {});
+    let mut viewer = served.viewer();
+    let mut ask = |ranges: &str| {
+        let head = format!("GET /a.mp4 HTTP/1.1\r\nHost: h\r\nRange: bytes={ranges}\r\n\r\n");
+        viewer.send(head.as_bytes()).unwrap();
+        viewer.response(true).unwrap()
+    };
+    let apart = |count: u64| -> String {
+        let ranges: Vec<_> = (0..count).map(|n| format!("{0}-{0}", n * 2)).collect();
+        ranges.join(",")
+    };
+    let unsatisfiable = ask("100000-");
+    assert_eq!(unsatisfiable.status, 416);
+    assert_eq!(unsatisfiable.field("Content-Range"), Some("bytes */100000"));
+    assert_eq!(served.count(Family::Refusals, "range_not_satisfiable"), 1);
+    assert_eq!(ask(&apart(64)).status, 206);
+    let too_many = ask(&apart(65));
+    assert_eq!((too_many.status, too_many.body.len()), (200, 100_000));
+    library.a.assert_holds(0, &too_many.body, "the whole file");
+    let overlapping = ask(&vec!["0-"; 64].join(","));
+    assert_eq!((overlapping.status, overlapping.body.len()), (206, 100_000));
+    library.a.assert_holds(0, &overlapping.body, "the whole file");
+    let nested: Vec<_> = (0..64).map(|n| format!("{n}-{}", 99_999 - n)).collect();
+    assert_eq!(ask(&nested.join(",")).body.len(), 100_000);
+    served.stop();
+}
+
+#[test]
+fn plain_http_on_the_tls_port_gets_an_answer_that_a_person_can_read() {
+    let library = Library::new();
+    for protocol in [Protocol::Tls12, Protocol::Tls13] {
+        let served = Served::start(library.path(), protocol, |_| {});
+        let mut viewer = Viewer::connect(served.address(), Protocol::Plain, None);
+        viewer.send(GET_A).unwrap();
+        let response = viewer.response(true).unwrap();
+        assert_eq!(response.status, 400);
+        assert!(String::from_utf8_lossy(&response.body).contains("https://"));
+        viewer.finish();
+        served.await_count(Family::Ends, "plain_http", 1);
+        library.assert_served(&mut served.viewer());
+        served.stop();
+    }
+}
+
+/// A ClientHello (RFC 5246 section 7.4.1.2) of a client that goes no further than TLS 1.1.
+fn client_hello_of_tls11() -> Vec<u8> {
+    let mut hello = vec![3, 2];
+    hello.extend([7; 32]);
+    hello.extend([0, 0, 4, 0xc0, 0x13, 0, 0x2f, 1, 0]);
+    // signature_algorithms, which rustls looks for before it looks at the version: ecdsa_secp256r1_sha256.
+    hello.extend([0, 8, 0, 13, 0, 4, 0, 2, 4, 3]);
+    let mut message = vec![1, 0, 0, hello.len() as u8];
+    message.extend(hello);
+    let mut record = vec![22, 3, 1, 0, message.len() as u8];
+    record.extend(message);
+    record
+}
+
+#[test]
+fn first_words_that_are_no_tls_of_ours_get_an_alert_and_are_counted() {
+    const PROTOCOL_VERSION: u8 = 70;
+    const DECODE_ERROR: u8 = 50;
+    const RECORD_OVERFLOW: u8 = 22;
+    let oversized = [&[22, 3, 1, 0xff, 0xff][..], &[0; 2000]].concat();
+    let cases = [
+        ("unsupported_version", client_hello_of_tls11(), PROTOCOL_VERSION),
+        ("garbage", b"\x99\x00\x01\x02\x03 is not TLS at all".to_vec(), DECODE_ERROR),
+        ("oversized_record", oversized, RECORD_OVERFLOW),
+    ];
+    let library = Library::new();
+    for protocol in [Protocol::Tls12, Protocol::Tls13] {
+        let served = Served::start(library.path(), protocol, |_| {});
+        for (label, words, description) in &cases {
+            let mut peer = Viewer::connect(served.address(), Protocol::Plain, None);
+            peer.send(words).unwrap();
+            let (answer, end) = peer.rest();
+            end.unwrap();
+            assert_eq!((answer[0], &answer[3..]), (21, &[0, 2, 2, *description][..]), "{label}");
+            drop(peer);
+            served.await_count(Family::Ends, label, 1);
+        }
+        library.assert_served(&mut served.viewer());
+        served.stop();
+    }
+}
+
+/// A viewer after its handshake, and records of its own making that were not sent yet.
+fn with_records(served: &Served, data: &[&[u8]]) -> (Viewer, Vec<Vec<u8>>) {
+    let mut viewer = served.viewer();
+    let tls = viewer.tls.as_mut().unwrap();
+    let records = data.iter().map(|data| {
+        tls.writer().write_all(data).unwrap();
+        let mut wire = Vec::new();
+        tls.write_tls(&mut wire).unwrap();
+        wire
+    });
+    let records = records.collect();
+    (viewer, records)
+}
+
+#[test]
+fn records_reordered_repeated_damaged_or_oversized_get_an_alert() {
+    let library = Library::new();
+    for protocol in [Protocol::Tls12, Protocol::Tls13] {
+        let served = Served::start(library.path(), protocol, |_| {});
+
+        let (mut viewer, records) = with_records(&served, &[GET_A, GET_A]);
+        viewer.stream.write_all(&records[1]).unwrap();
+        assert_eq!(alert(&mut viewer), AlertDescription::BadRecordMac, "{protocol:?} reordered");
+
+        let (mut viewer, records) = with_records(&served, &[GET_A]);
+        viewer.stream.write_all(&records[0]).unwrap();
+        assert_eq!(viewer.response(true).unwrap().status, 200);
+        viewer.stream.write_all(&records[0]).unwrap();
+        assert_eq!(alert(&mut viewer), AlertDescription::BadRecordMac, "{protocol:?} repeated");
+
+        let (mut viewer, mut records) = with_records(&served, &[GET_A]);
+        *records[0].last_mut().unwrap() ^= 1;
+        viewer.stream.write_all(&records[0]).unwrap();
+        assert_eq!(alert(&mut viewer), AlertDescription::BadRecordMac, "{protocol:?} damaged");
+        served.await_count(Family::Ends, "bad_record_mac", 3);
+        assert_eq!(served.number(|n| &n.requests_total), 1, "only what could be trusted");
+
+        let (mut viewer, _) = with_records(&served, &[]);
+        viewer.stream.write_all(&[23, 3, 3, 0x7f, 0xff]).unwrap();
+        assert_eq!(alert(&mut viewer), AlertDescription::RecordOverflow, "{protocol:?} oversized");
+        served.await_count(Family::Ends, "oversized_record", 1);
+
+        library.assert_served(&mut served.viewer());
+        served.stop();
+    }
+}
+
+#[test]
+fn a_flood_of_key_updates_ends_that_connection_only() {
+    let library = Library::new();
+    let served = Served::start(library.path(), Protocol::Tls13, |_| {});
+    let update = |viewer: &mut Viewer| {
+        viewer.tls.as_mut().unwrap().refresh_traffic_keys().unwrap();
+        viewer.flush()
+    };
+    let mut honest = served.viewer();
+    for _ in 0..40 {
+        update(&mut honest).unwrap();
+        library.assert_served(&mut honest);
+    }
+    let mut flooding = served.viewer();
+    // The server may have hung up before the last of them.
+    while update(&mut flooding).is_ok() && served.count(Family::Ends, "key_update_flood") == 0 {}
+    let _ = flooding.rest();
+    served.await_count(Family::Ends, "key_update_flood", 1);
+    assert!(served.number(|n| &n.key_updates_received_total) >= 40);
+    assert!(served.number(|n| &n.key_updates_sent_total) >= 40);
+    library.assert_served(&mut honest);
+    served.stop();
+}
+
+#[test]
+fn slow_peers_time_out_by_name() {
+    let library = Library::new();
+    for protocol in Protocol::ALL {
+        let served = Served::start(library.path(), protocol, |config| {
+            config.timeouts.head_seconds = 0.3;
+            config.timeouts.idle_seconds = 0.4;
+        });
+        // Says half of it and falls silent.
+        assert_eq!(last_words(&served, b"GET /a.mp4 HT").status, 408);
+        // Says a little now and then: the time is for the whole head.
+        let mut dripping = served.viewer();
+        while served.count(Family::Refusals, "request_timeout") < 2 {
+            // Sent in vain once the server has answered.
+            let _ = dripping.send(b"G");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert_eq!(dripping.response(true).unwrap().status, 408);
+        drop(dripping);
+        served.await_count(Family::Ends, "answered", 2);
+        // Has been served and says nothing more.
+        let mut idle = served.viewer();
+        library.assert_served(&mut idle);
+        let (rest, end) = idle.rest();
+        assert!(rest.is_empty());
+        end.expect("an idle connection ends in an orderly way");
+        served.await_count(Family::Ends, "idle_timeout", 1);
+        served.stop();
+    }
+}
+
+#[test]
+fn a_handshake_that_takes_too_long_ends() {
+    let library = Library::new();
+    let served = Served::start(library.path(), Protocol::Tls13, |config| {
+        config.timeouts.handshake_seconds = 0.3;
+    });
+    let silent = TcpStream::connect(served.address()).unwrap();
+    let mut halfway = TcpStream::connect(served.address()).unwrap();
+    halfway.write_all(&client_hello_of_tls11()[..20]).unwrap();
+    for mut peer in [silent, halfway] {
+        // Nothing, then the end, orderly or not.
+        let mut rest = Vec::new();
+        let _ = peer.read_to_end(&mut rest);
+        assert!(rest.is_empty());
+    }
+    served.await_count(Family::Ends, "handshake_timeout", 2);
+    library.assert_served(&mut served.viewer());
+    served.stop();
+}
+
+#[test]
+fn peers_that_take_nothing_time_out_give_their_buffers_back_and_hold_nobody_up() {
+    let library = Library::new();
+    for protocol in Protocol::ALL {
+        for hold_seconds in [0.0, 0.1] {
+            let served = Served::start(library.path(), protocol, |config| {
+                config.timeouts.send_seconds = 1.5;
+                config.timeouts.hold_seconds = hold_seconds;
+                config.limits.buffer_bytes_max = 1;
+            });
+            // More of them than there are buffers.
+            let stalled: Vec<_> = (0..20)
+                .map(|_| {
+                    let mut viewer = served.narrow_viewer(4096);
+                    viewer.send(GET_LONG).unwrap();
+                    viewer
+                })
+                .collect();
+            let requests = || served.number(|n| &n.requests_total);
+            await_that(|| requests() >= 20, || format!("{} of 20 requests came", requests()));
+            for _ in 0..20 {
+                library.assert_served(&mut served.viewer());
+            }
+            served.await_count(Family::Ends, "send_timeout", 20);
+            served.await_buffers_back();
+            if protocol != Protocol::Plain {
+                assert!(served.number(|n| &n.take_backs_total) > 0);
+            }
+            drop(stalled);
+            served.stop();
+        }
+    }
+}
+
+#[test]
+fn viewers_who_leave_in_the_middle_leave_nothing_behind() {
+    let library = Library::new();
+    for protocol in Protocol::ALL {
+        let served = Served::start(library.path(), protocol, |_| {});
+        for number in 1..=20 {
+            let mut viewer = served.narrow_viewer(20_000);
+            viewer.send(GET_LONG).unwrap();
+            let (taken, result) = viewer.body(number * 1000);
+            assert!(result.is_ok() && taken.len() == number * 1000);
+            if number % 2 == 0 { viewer.reset() } else { drop(viewer) }
+        }
+        served.await_count(Family::Ends, "peer_reset", 20);
+        served.await_buffers_back();
+        await_that(|| served.number(|n| &n.connections) == 0, || "a place is still taken".into());
+        library.assert_served(&mut served.viewer());
+        served.stop();
+    }
+}
+
+#[test]
+fn a_viewer_who_has_said_all_still_gets_its_answer() {
+    let library = Library::new();
+    for protocol in Protocol::ALL {
+        let served = Served::start(library.path(), protocol, |_| {});
+        for number in 1..=5 {
+            let mut viewer = served.viewer();
+            if let Some(tls) = &mut viewer.tls {
+                // Request and goodbye arrive together.
+                tls.writer().write_all(GET_A).unwrap();
+            } else {
+                viewer.send(GET_A).unwrap();
+            }
+            viewer.finish();
+            let response = viewer.response(true).unwrap();
+            assert_eq!(response.status, 200);
+            library.a.assert_holds(0, &response.body, "a.mp4");
+            let (rest, end) = viewer.rest();
+            assert!(rest.is_empty());
+            end.unwrap();
+            served.await_count(Family::Ends, "peer_closed", number);
+        }
+        served.stop();
+    }
+}
+
+/// Whether the server has hung up without a word.
+fn is_turned_away(address: std::net::SocketAddr) -> bool {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    match stream.read(&mut [0]) {
+        Ok(bytes) => bytes == 0,
+        Err(error) => error.kind() == io::ErrorKind::ConnectionReset,
+    }
+}
+
+#[test]
+fn connections_over_the_limits_are_turned_away_and_places_come_back() {
+    let library = Library::new();
+    for (label, connections_max, per_address_max) in [("worker_full", 2, 0), ("address_full", 9, 2)]
+    {
+        let served = Served::start(library.path(), Protocol::Tls13, |config| {
+            config.limits.connections_max = connections_max;
+            config.limits.connections_per_address_max = per_address_max;
+        });
+        let (mut one, mut two) = (served.viewer(), served.viewer());
+        for count in 1..=3 {
+            assert!(is_turned_away(served.address()));
+            served.await_count(Family::ConnectionsRefused, label, count);
+        }
+        library.assert_served(&mut one);
+        library.assert_served(&mut two);
+        two.finish();
+        served.await_count(Family::Ends, "peer_closed", 1);
+        drop(two);
+        library.assert_served(&mut served.viewer());
+        served.stop();
+    }
+}
+
+#[test]
+fn random_bytes_and_cut_heads_never_hurt_the_server() {
+    use crate::support::random::Random;
+    let seed = Random::seed_of_run();
+    println!("FULLBORE_SEED={seed}");
+    let mut random = Random::new(seed);
+    let library = Library::new();
+    for protocol in [Protocol::Plain, Protocol::Tls13] {
+        let served = Served::start(library.path(), protocol, |config| {
+            config.timeouts.head_seconds = 0.5;
+        });
+        for _ in 0..150 {
+            let mut peer = Viewer::connect(served.address(), Protocol::Plain, None);
+            let mut words = match random.within(0..3) {
+                0 => (0..random.within(1..3000)).map(|_| random.next() as u8).collect(),
+                1 => client_hello_of_tls11(),
+                _ => GET_A.to_vec(),
+            };
+            for _ in 0..random.within(1..4) {
+                let place = random.within(0..words.len() as u64) as usize;
+                words[place] = random.next() as u8;
+            }
+            // The server may hang up while it is being talked to.
+            let _ = peer.send(&words);
+            if random.one_in(2) {
+                peer.reset()
+            }
+        }
+        library.assert_served(&mut served.viewer());
+        served.stop();
+    }
+}

@@ -1,0 +1,7 @@
+//! The whole server over real sockets, with clients that are not ours (rustls) or are as bad as can be.
+//!
+//! [`bytes`]: what arrives is the file. [`bad_input`]: each kind of misbehaviour has its answer and its counter.
+
+mod bad_input;
+mod bytes;
+mod support;

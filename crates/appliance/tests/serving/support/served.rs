@@ -1,0 +1,125 @@
+//! A server in this process, on a port of its own.
+
+use super::viewer::{Protocol, Viewer};
+use fullbore_appliance::telemetry::{Family, Number, Numbers};
+use fullbore_appliance::{Config, Server, config};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// How long anything may take that is bound to happen: far longer than it takes on a loaded machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A running server.
+pub(crate) struct Served {
+    /// Behind a lock only so that the threads of a test may share this.
+    server: Mutex<Server>,
+    address: SocketAddr,
+    numbers: Vec<Arc<Numbers>>,
+    protocol: Protocol,
+    /// Certificates; goes away with the server.
+    _state: TempDir,
+}
+
+impl Served {
+    /// Serves `library` by `protocol` with one worker; `adjust` changes the configuration before.
+    pub(crate) fn start(
+        library: &Path,
+        protocol: Protocol,
+        adjust: impl FnOnce(&mut Config),
+    ) -> Self {
+        let state = tempfile::tempdir().unwrap();
+        let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let mut config = Config {
+            library: Some(library.into()),
+            listen: any_port,
+            admin: any_port,
+            state: state.path().into(),
+            workers: 1,
+            sandbox: false,
+            ..Config::default()
+        };
+        config.tls.enabled = protocol != Protocol::Plain;
+        config.tls.versions = match protocol {
+            Protocol::Plain => config::Versions::Both,
+            Protocol::Tls12 => config::Versions::Tls12,
+            Protocol::Tls13 => config::Versions::Tls13,
+        };
+        adjust(&mut config);
+        let server = Server::start(config).unwrap();
+        let (address, numbers) = (server.address(), server.numbers().to_vec());
+        Self { server: Mutex::new(server), address, numbers, protocol, _state: state }
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// A new viewer who speaks the server's protocol.
+    pub(crate) fn viewer(&self) -> Viewer {
+        Viewer::connect(self.address(), self.protocol, None)
+    }
+
+    /// A viewer whose TCP takes few bytes at a time.
+    pub(crate) fn narrow_viewer(&self, receive_buffer_bytes: usize) -> Viewer {
+        Viewer::connect(self.address(), self.protocol, Some(receive_buffer_bytes))
+    }
+
+    /// A counter or gauge, summed over the workers.
+    pub(crate) fn number(&self, pick: impl Fn(&Numbers) -> &Number) -> u64 {
+        self.numbers.iter().map(|numbers| pick(numbers).value()).sum()
+    }
+
+    /// A labelled counter, summed over the workers.
+    pub(crate) fn count(&self, family: Family, label: &str) -> u64 {
+        let of_label = |numbers: &Numbers| -> u64 {
+            let labelled = numbers.labelled();
+            labelled.iter().filter(|((f, l), _)| (*f, *l) == (family, label)).map(|(_, n)| n).sum()
+        };
+        self.numbers.iter().map(|numbers| of_label(numbers)).sum()
+    }
+
+    /// Waits until a labelled counter has reached `count`.
+    #[track_caller]
+    pub(crate) fn await_count(&self, family: Family, label: &str, count: u64) {
+        let all = || -> Vec<_> { self.numbers.iter().map(|n| n.labelled()).collect() };
+        await_that(
+            || self.count(family, label) >= count,
+            || format!("{family:?} {label:?} did not reach {count}: {:?}", all()),
+        );
+    }
+
+    /// Waits until nobody holds a buffer. The gauges are refreshed once a second, so this first lets them be.
+    #[track_caller]
+    pub(crate) fn await_buffers_back(&self) {
+        let free = || {
+            let n = |pick: fn(&Numbers) -> &Number| self.number(pick);
+            n(|n| &n.read_buffers) > 0
+                && n(|n| &n.read_buffers_free) == n(|n| &n.read_buffers)
+                && n(|n| &n.send_buffers_free) == n(|n| &n.send_buffers)
+        };
+        await_that(free, || "buffers are missing".into());
+    }
+
+    /// Ends it in an orderly way, and fails if it does not end or a session panicked.
+    #[track_caller]
+    pub(crate) fn stop(self) {
+        let mut server = self.server.lock().unwrap();
+        server.drain();
+        assert!(server.join(Instant::now() + PATIENCE).unwrap(), "the server did not end");
+        assert_eq!(self.number(|n| &n.tasks_panicked_total), 0, "a session panicked");
+    }
+}
+
+/// Polls until `holds`, and fails with `otherwise` if it never does.
+#[track_caller]
+pub(crate) fn await_that(holds: impl Fn() -> bool, otherwise: impl FnOnce() -> String) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "{}", otherwise());
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}

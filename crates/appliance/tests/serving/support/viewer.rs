@@ -1,0 +1,281 @@
+//! A viewer: a socket, TLS by rustls if need be, and a parser too simple to be wrong.
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme};
+use socket2::{Domain, Socket, Type};
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+/// What is spoken over the socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    Plain,
+    Tls12,
+    Tls13,
+}
+
+impl Protocol {
+    pub(crate) const ALL: [Self; 3] = [Self::Plain, Self::Tls12, Self::Tls13];
+}
+
+/// One end of a connection.
+pub(crate) struct Viewer {
+    pub(crate) stream: TcpStream,
+    pub(crate) tls: Option<Box<ClientConnection>>,
+    /// Bytes taken from the socket at once, at most.
+    pub(crate) read_bytes_max: usize,
+    /// Received and not parsed yet: the beginning of the next response.
+    received: Vec<u8>,
+}
+
+/// A response, taken apart.
+#[derive(Debug)]
+pub(crate) struct Response {
+    pub(crate) status: u16,
+    pub(crate) fields: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Response {
+    /// A field's value; fails if it is there twice.
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+        let mut values = self.fields.iter().filter(|(n, _)| n.eq_ignore_ascii_case(name));
+        let value = values.next().map(|(_, value)| value.as_str());
+        assert!(values.next().is_none(), "{name} twice");
+        value
+    }
+
+    /// Parses a head, its empty line included.
+    pub(crate) fn parse_head(head: &[u8]) -> Self {
+        let text = std::str::from_utf8(head).unwrap();
+        let mut lines = text.strip_suffix("\r\n\r\n").unwrap().split("\r\n");
+        let status = lines.next().unwrap().strip_prefix("HTTP/1.1 ").unwrap();
+        let field = |line: &str| {
+            let (name, value) = line.split_once(": ").unwrap();
+            (name.to_owned(), value.to_owned())
+        };
+        Self {
+            status: status[..3].parse().unwrap(),
+            fields: lines.map(field).collect(),
+            body: Vec::new(),
+        }
+    }
+}
+
+impl Viewer {
+    /// Connects and, with TLS, shakes hands. A receive buffer is set before the connection, with small segments, so
+    /// that the server's TCP is told of a small window from the start and fills it in small steps.
+    pub(crate) fn connect(
+        address: SocketAddr,
+        protocol: Protocol,
+        receive_buffer_bytes: Option<usize>,
+    ) -> Self {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, None).unwrap();
+        if let Some(bytes) = receive_buffer_bytes {
+            socket.set_recv_buffer_size(bytes).unwrap();
+            socket.set_tcp_mss(1400).unwrap();
+        }
+        socket.set_tcp_nodelay(true).unwrap();
+        socket.connect(&address.into()).unwrap();
+        let stream = TcpStream::from(socket);
+        // Whatever hangs must fail rather than hang.
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream.set_write_timeout(Some(Duration::from_secs(60))).unwrap();
+        let tls = client_config(protocol).map(|config| {
+            let name = ServerName::try_from("localhost").unwrap();
+            Box::new(ClientConnection::new(config, name).unwrap())
+        });
+        let mut viewer = Self { stream, tls, read_bytes_max: usize::MAX, received: Vec::new() };
+        if let Some(tls) = &mut viewer.tls {
+            while tls.is_handshaking() {
+                tls.complete_io(&mut viewer.stream).unwrap();
+            }
+        }
+        viewer
+    }
+
+    /// Sends all of `bytes`.
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match &mut self.tls {
+            None => self.stream.write_all(bytes),
+            Some(tls) => {
+                tls.writer().write_all(bytes)?;
+                self.flush()
+            }
+        }
+    }
+
+    /// Sends what TLS has queued.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        if let Some(tls) = &mut self.tls {
+            while tls.wants_write() {
+                tls.write_tls(&mut self.stream)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Says that it will send no more.
+    pub(crate) fn finish(&mut self) {
+        if let Some(tls) = &mut self.tls {
+            tls.send_close_notify();
+        }
+        self.flush().unwrap();
+        self.stream.shutdown(Shutdown::Write).unwrap();
+    }
+
+    /// Closes so that the server is told by a reset.
+    pub(crate) fn reset(self) {
+        let socket = Socket::from(self.stream);
+        socket.set_linger(Some(Duration::ZERO)).unwrap();
+    }
+
+    /// Takes some bytes, as they come; 0 at the end. With TLS, an end without close_notify is `UnexpectedEof`, and what
+    /// is wrong with a record, or an alert, is `InvalidData`.
+    pub(crate) fn take(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let wanted = into.len().min(self.read_bytes_max);
+        let Some(tls) = &mut self.tls else { return self.stream.read(&mut into[..wanted]) };
+        loop {
+            match tls.reader().read(into) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                result => return result,
+            }
+            tls.read_tls(&mut (&self.stream).take(wanted as u64))?;
+            tls.process_new_packets()
+                .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        }
+    }
+
+    /// Takes up to `bytes` more of the next response; fewer when the connection ends first.
+    fn fill(&mut self, bytes: usize) -> io::Result<()> {
+        let mut chunk = vec![0; 64 << 10];
+        while self.received.len() < bytes {
+            let wanted = (bytes - self.received.len()).min(chunk.len());
+            match self.take(&mut chunk[..wanted])? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                taken => self.received.extend_from_slice(&chunk[..taken]),
+            }
+        }
+        Ok(())
+    }
+
+    /// The head of the next response.
+    pub(crate) fn head(&mut self) -> io::Result<Response> {
+        loop {
+            if let Some(end) = self.received.windows(4).position(|four| four == b"\r\n\r\n") {
+                let head: Vec<u8> = self.received.drain(..end + 4).collect();
+                return Ok(Response::parse_head(&head));
+            }
+            let mut chunk = vec![0; 4096];
+            match self.take(&mut chunk)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                taken => self.received.extend_from_slice(&chunk[..taken]),
+            }
+        }
+    }
+
+    /// Up to `bytes` of the body, all that came before the connection ended.
+    pub(crate) fn body(&mut self, bytes: usize) -> (Vec<u8>, io::Result<()>) {
+        let result = self.fill(bytes);
+        let taken = bytes.min(self.received.len());
+        (self.received.drain(..taken).collect(), result)
+    }
+
+    /// The next response; `has_body` is false after HEAD.
+    pub(crate) fn response(&mut self, has_body: bool) -> io::Result<Response> {
+        let mut response = self.head()?;
+        let bytes = response.field("Content-Length").map_or(0, |length| length.parse().unwrap());
+        if has_body {
+            let (body, result) = self.body(bytes);
+            result?;
+            response.body = body;
+        }
+        Ok(response)
+    }
+
+    /// Asks for `path` and returns the whole response.
+    pub(crate) fn ask(&mut self, path: &str) -> Response {
+        self.send(format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes()).unwrap();
+        self.response(true).unwrap()
+    }
+
+    /// Takes everything until the server ends the connection: the bytes, and how it ended.
+    pub(crate) fn rest(&mut self) -> (Vec<u8>, io::Result<()>) {
+        let mut all = std::mem::take(&mut self.received);
+        let mut chunk = vec![0; 64 << 10];
+        loop {
+            match self.take(&mut chunk) {
+                Ok(0) => return (all, Ok(())),
+                Ok(taken) => all.extend_from_slice(&chunk[..taken]),
+                Err(error) => return (all, Err(error)),
+            }
+        }
+    }
+}
+
+/// Accepts the server's self-signed certificate, but still checks its signatures.
+#[derive(Debug)]
+struct AnyCertificate(CryptoProvider);
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _name: &ServerName<'_>,
+        _ocsp: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, certificate, signed, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, certificate, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// One configuration per version, so that later connections resume.
+fn client_config(protocol: Protocol) -> Option<Arc<ClientConfig>> {
+    static TLS12: OnceLock<Arc<ClientConfig>> = OnceLock::new();
+    static TLS13: OnceLock<Arc<ClientConfig>> = OnceLock::new();
+    let make = |version| {
+        let provider = aws_lc_rs::default_provider();
+        let mut config = ClientConfig::builder_with_provider(Arc::new(provider.clone()))
+            .with_protocol_versions(&[version])
+            .unwrap()
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
+            .with_no_client_auth();
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Arc::new(config)
+    };
+    match protocol {
+        Protocol::Plain => None,
+        Protocol::Tls12 => Some(TLS12.get_or_init(|| make(&rustls::version::TLS12)).clone()),
+        Protocol::Tls13 => Some(TLS13.get_or_init(|| make(&rustls::version::TLS13)).clone()),
+    }
+}
