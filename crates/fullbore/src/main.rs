@@ -2,6 +2,7 @@
 //!
 //! Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.
 
+mod bench;
 mod serve;
 
 use clap::{Parser, Subcommand};
@@ -17,12 +18,14 @@ struct Command {
 
 #[derive(Subcommand)]
 enum Verb {
+    Bench(bench::Bench),
     Serve(serve::Serve),
 }
 
 fn main() -> ExitCode {
     // clap answers wrong usage itself, with exit code 2.
     match Command::parse().verb {
+        Verb::Bench(bench) => bench.run(),
         Verb::Serve(serve) => serve.run(),
     }
 }

@@ -5,8 +5,9 @@ use appliance::{Config, Server};
 use clap::{Args, ValueEnum};
 use library::sample;
 use library::{Form, Title};
+use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Put a directory of videos on HTTPS
@@ -105,7 +106,7 @@ impl Serve {
         if check {
             return match Server::check(&config) {
                 Ok(()) => {
-                    println!("ok");
+                    say("ok\n");
                     ExitCode::SUCCESS
                 }
                 Err(error) => fail(1, &error.to_string()),
@@ -186,46 +187,53 @@ fn fail(code: u8, what: &str) -> ExitCode {
 }
 
 /// Says where to connect first, since somebody may be waiting for it; then, for people, what there is to see.
-fn announce(server: &Server, tls: bool, library: &std::path::Path) {
+fn announce(server: &Server, tls: bool, library: &Path) {
     let base = base_url(server.address(), tls);
-    println!("ready {base}/");
-    println!("library   {}", library.display());
-    for line in server.describe() {
-        println!("{line}");
-    }
-    println!("admin     http://{}/status.json, /metrics, /healthz", server.admin_address());
+    say(&format!("ready {base}/\n"));
+    let mut lines = vec![format!("library   {}", library.display())];
+    lines.extend(server.describe());
+    let admin = server.admin_address();
+    lines.push(format!("admin     http://{admin}/status.json, /metrics, /healthz"));
     match library::titles(library) {
         Ok(titles) if titles.is_empty() => {
-            println!("titles    none yet: put video files or HLS/DASH folders into the library");
+            let advice = "none yet: put video files or HLS/DASH folders into the library";
+            lines.push(format!("titles    {advice}"));
         }
-        Ok(titles) => announce_titles(&titles, &base, tls),
+        Ok(titles) => describe_titles(&titles, &base, tls, &mut lines),
         Err(error) => eprintln!("fullbore: cannot list {}: {error}", library.display()),
     }
+    say(&(lines.join("\n") + "\n"));
+}
+
+/// Writes to standard output. Whoever read it may have gone after the first line: the server goes on.
+fn say(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
 /// Titles that are listed at the start; more would scroll the rest away.
 const TITLES_SHOWN: usize = 20;
 
-fn announce_titles(titles: &[Title], base: &str, tls: bool) {
+fn describe_titles(titles: &[Title], base: &str, tls: bool, lines: &mut Vec<String>) {
     for title in titles.iter().take(TITLES_SHOWN) {
-        println!("title     {}", title.name);
+        lines.push(format!("title     {}", title.name));
         for stream in &title.streams {
             let form = match stream.form {
                 Form::Hls => "HLS ",
                 Form::Dash => "DASH",
                 Form::File => "file",
             };
-            println!("          {form}  {base}/{}", stream.url_path);
+            lines.push(format!("          {form}  {base}/{}", stream.url_path));
         }
     }
     if titles.len() > TITLES_SHOWN {
-        println!("          and {} more", titles.len() - TITLES_SHOWN);
+        lines.push(format!("          and {} more", titles.len() - TITLES_SHOWN));
     }
     let Some(stream) = titles.first().and_then(|title| title.streams.first()) else { return };
     let url = format!("{base}/{}", stream.url_path);
     let (ffplay, curl) = if tls { ("-tls_verify 0 ", "-k ") } else { ("", "") };
-    println!("play      ffplay {ffplay}{url}");
-    println!("fetch     curl {curl}-O {url}");
+    lines.push(format!("play      ffplay {ffplay}{url}"));
+    lines.push(format!("fetch     curl {curl}-O {url}"));
 }
 
 /// The address as a person on this machine would type it.

@@ -1,0 +1,44 @@
+//! A network namespace of the bench's own, so that both sides have the congestion control that is asked for: it hangs
+//! on the loopback route, since most servers cannot choose one and the system's setting is not ours to change.
+
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+/// Tells the process inside which congestion control its loopback has.
+const VARIABLE: &str = "FULLBORE_BENCH_CONGESTION_CONTROL";
+
+/// Runs inside the new namespace as root: loopback up, the route's congestion control set, then the bench itself.
+const SCRIPT: &str = r#"
+set -e
+ip link set lo up
+for network in 127.0.0.0/8 127.0.0.1; do
+    ip route replace local $network dev lo table local proto kernel scope host src 127.0.0.1 congctl "$0"
+done
+exec "$@"
+"#;
+
+/// Whether this process already is inside.
+pub fn is_inside() -> bool {
+    std::env::var_os(VARIABLE).is_some()
+}
+
+/// Starts this program again, with the same arguments, in a namespace with congestion control `name`. Returns only if
+/// that fails.
+///
+/// # Errors
+/// Without `unshare`.
+pub fn enter_with(name: &str) -> io::Result<()> {
+    let mut command = Command::new("unshare");
+    command.args(["--net", "sh", "-c", SCRIPT, name]);
+    command.arg(std::env::current_exe()?).args(std::env::args_os().skip(1));
+    Err(command.env(VARIABLE, name).exec())
+}
+
+/// What both sides run with.
+pub fn congestion_control() -> String {
+    std::env::var(VARIABLE).unwrap_or_else(|_| {
+        let system = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control");
+        system.map_or_else(|_| "unknown".to_owned(), |name| name.trim().to_owned())
+    })
+}
