@@ -1,0 +1,10 @@
+//! What the fuzz targets share. Each target (`targets/`) gives arbitrary bytes a meaning and states what must hold; here is
+//! how bytes become choices, what a correct answer looks like, and a TLS client that can say anything.
+//!
+//! Everything here is deterministic but for the key exchanges of TLS, so that an input that fails once fails again.
+
+pub mod answer;
+pub mod choices;
+pub mod client;
+pub mod model;
+pub mod records;

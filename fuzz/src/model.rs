@@ -1,0 +1,146 @@
+//! What a server must make of each record of a client that has the keys, told from the RFCs alone.
+//!
+//! Where `crypt` is free to choose, the model is wide: a few records without content, or a few key updates, must pass, a
+//! great many must not, and in between either will do.
+
+use crypt::{Content, OpenError, Version};
+
+use crate::records::{ALERT, DATA, HANDSHAKE, Record};
+
+/// What must become of a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expected {
+    /// Application data, these bytes.
+    Data(Vec<u8>),
+    /// Something other than data.
+    Content(Content),
+    /// Refused, and the connection with it.
+    Error(OpenError),
+    /// Either this or that: how much of it is a flood is for `crypt` to say.
+    FloodOr(OpenError, Content),
+    /// Refused, for whatever reason, or waited for: it is longer than it was.
+    Damaged,
+}
+
+impl Expected {
+    /// Whether nothing behind this record is looked at.
+    pub fn ends(&self) -> bool {
+        matches!(self, Self::Error(_) | Self::Damaged)
+    }
+
+    /// Whether the client's keys change behind this record.
+    pub fn updates_keys(&self) -> bool {
+        matches!(
+            self,
+            Self::Content(Content::KeyUpdate { .. }) | Self::FloodOr(OpenError::KeyUpdateFlood, _)
+        )
+    }
+}
+
+/// So many in a row harm nobody and must pass.
+const HARMLESS: usize = 4;
+
+/// So many are a flood by any reckoning.
+const FLOOD: usize = 64;
+
+/// Bytes that a record may carry (RFC 8446 section 5.1).
+const PLAINTEXT_MAX: usize = 1 << 14;
+
+/// Follows a connection from its first record.
+pub struct Model {
+    version: Version,
+    /// Since the last data.
+    records_without_content: usize,
+    data_records: usize,
+    key_updates: usize,
+}
+
+impl Model {
+    /// A connection right behind its handshake.
+    pub fn new(version: Version) -> Self {
+        Self { version, records_without_content: 0, data_records: 0, key_updates: 0 }
+    }
+
+    /// What must become of `record`, sealed in turn and under the current keys.
+    pub fn expect(&mut self, record: &Record) -> Expected {
+        match self.version {
+            Version::Tls13 => self.expect_inner(record),
+            Version::Tls12 if !matches!(record.content_type, ALERT | HANDSHAKE | DATA) => {
+                unexpected()
+            }
+            Version::Tls12 if record.plaintext.len() > PLAINTEXT_MAX => {
+                Expected::Error(OpenError::Oversized)
+            }
+            Version::Tls12 => self.judge(record.content_type, &record.plaintext),
+        }
+    }
+
+    /// RFC 8446 sections 5.2 and 5.4: the type is the last byte that is not 0, and all together is bounded.
+    fn expect_inner(&mut self, record: &Record) -> Expected {
+        if record.plaintext.len() + 1 + record.padding_bytes > PLAINTEXT_MAX + 1 {
+            return Expected::Error(OpenError::Oversized);
+        }
+        let inner = [&record.plaintext[..], &[record.content_type]].concat();
+        match inner.iter().rposition(|byte| *byte != 0) {
+            Some(end) => self.judge(inner[end], &inner[..end]),
+            None => unexpected(),
+        }
+    }
+
+    fn judge(&mut self, content_type: u8, plaintext: &[u8]) -> Expected {
+        match (content_type, plaintext, self.version) {
+            (DATA, [], _) => self.without_content(Content::Ignored),
+            (DATA, data, _) => {
+                (self.records_without_content, self.data_records) = (0, self.data_records + 1);
+                Expected::Data(data.to_vec())
+            }
+            (ALERT, &[level, description], _) => self.alert(level, description),
+            (ALERT, ..) => Expected::Error(OpenError::Malformed),
+            (HANDSHAKE, [24, 0, 0, 1, request], Version::Tls13) => self.key_update(*request),
+            (HANDSHAKE, [1, ..], Version::Tls12) => Expected::Error(OpenError::Renegotiation),
+            _ => unexpected(),
+        }
+    }
+
+    /// RFC 8446 section 6: but for two, every alert is fatal, whatever its level; RFC 5246 section 7.2: the level says so.
+    fn alert(&mut self, level: u8, description: u8) -> Expected {
+        let fatal = match self.version {
+            Version::Tls13 => description != 90,
+            Version::Tls12 => level != 1,
+        };
+        match (description, fatal) {
+            (0, _) => Expected::Content(Content::CloseNotify),
+            (_, true) => Expected::Content(Content::Alert { fatal, description }),
+            (_, false) => self.without_content(Content::Alert { fatal, description }),
+        }
+    }
+
+    fn without_content(&mut self, content: Content) -> Expected {
+        self.records_without_content += 1;
+        bounded(self.records_without_content, FLOOD, OpenError::EmptyRecordFlood, content)
+    }
+
+    /// RFC 8446 section 4.6.3.
+    fn key_update(&mut self, request: u8) -> Expected {
+        if request > 1 {
+            return Expected::Error(OpenError::BadKeyUpdate);
+        }
+        self.key_updates += 1;
+        let content = Content::KeyUpdate { peer_requests_answer: request == 1 };
+        bounded(self.key_updates, FLOOD + self.data_records, OpenError::KeyUpdateFlood, content)
+    }
+}
+
+fn unexpected() -> Expected {
+    Expected::Error(OpenError::Unexpected)
+}
+
+fn bounded(count: usize, flood: usize, error: OpenError, content: Content) -> Expected {
+    if count <= HARMLESS {
+        Expected::Content(content)
+    } else if count <= flood {
+        Expected::FloodOr(error, content)
+    } else {
+        Expected::Error(error)
+    }
+}

@@ -1,0 +1,165 @@
+//! Requests with bodies, one after another on a connection: where each ends decides what the next one is.
+//!
+//! The input follows a fixed request line, so that it begins with header lines. Must hold: heads and bodies end at the
+//! same offsets however the connection is cut into reads; a head that two readers could frame differently is refused
+//! (RFC 9112 section 11.2); a chunked body ends where a plain reading of the grammar says (RFC 9112 section 7.1).
+
+#![no_main]
+
+use fullbore_fuzz::choices::Derived;
+use http::{BodyDrain, BodyFraming, Drain, Limits, Parse, Reject};
+use libfuzzer_sys::fuzz_target;
+
+const REQUEST_LINE: &[u8] = b"POST / HTTP/1.1\r\nHost: h\r\n";
+
+fuzz_target!(|bytes: &[u8]| {
+    let wire = [REQUEST_LINE, bytes].concat();
+    for body_drain_bytes_max in [Limits::default().body_drain_bytes_max, 40] {
+        let limits = Limits { body_drain_bytes_max, ..Limits::default() };
+        let mut whole = Connection::new(&limits);
+        whole.receive(&wire);
+        let mut cut = Connection::new(&limits);
+        for piece in Derived::of(bytes).pieces(&wire) {
+            cut.receive(piece);
+        }
+        assert_eq!(whole.seen, cut.seen, "it matters how the bytes were cut");
+        check_first(&wire, &whole.seen, &limits);
+    }
+});
+
+/// What became of a connection's bytes.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Seen {
+    /// Of each request: its framing, where its head ended, where its body ended.
+    requests: Vec<(BodyFraming, usize, Option<usize>)>,
+    rejected: Option<Reject>,
+}
+
+/// Reads requests as a session does.
+struct Connection<'a> {
+    limits: &'a Limits,
+    held: Vec<u8>,
+    offset: usize,
+    body: Option<BodyDrain>,
+    seen: Seen,
+}
+
+impl<'a> Connection<'a> {
+    fn new(limits: &'a Limits) -> Self {
+        Self { limits, held: Vec::new(), offset: 0, body: None, seen: Seen::default() }
+    }
+
+    fn receive(&mut self, piece: &[u8]) {
+        self.held.extend_from_slice(piece);
+        while self.seen.rejected.is_none() {
+            match self.step() {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(reject) => self.seen.rejected = Some(reject),
+            }
+        }
+    }
+
+    /// Takes a head or a body off the front; false if more must come first.
+    fn step(&mut self) -> Result<bool, Reject> {
+        let Some(body) = &mut self.body else {
+            let Parse::Complete { request, consumed } = http::parse(&self.held, self.limits)?
+            else {
+                return Ok(false);
+            };
+            self.advance(consumed);
+            self.body = Some(BodyDrain::new(request.body, self.limits));
+            self.seen.requests.push((request.body, self.offset, None));
+            return Ok(true);
+        };
+        let Drain::Complete { consumed } = body.advance(&self.held)? else {
+            self.advance(self.held.len());
+            return Ok(false);
+        };
+        self.body = None;
+        self.advance(consumed);
+        let (_, _, end) = self.seen.requests.last_mut().expect("a body follows a head");
+        *end = Some(self.offset);
+        Ok(true)
+    }
+
+    fn advance(&mut self, consumed: usize) {
+        self.held.drain(..consumed);
+        self.offset += consumed;
+    }
+}
+
+/// Compares the first request with a plain reading of the same bytes.
+fn check_first(wire: &[u8], seen: &Seen, limits: &Limits) {
+    let Some(&(framing, head_end, body_end)) = seen.requests.first() else { return };
+    assert_eq!(framing, plain_framing(&wire[..head_end]));
+    let body = &wire[head_end..];
+    let budget_bytes = limits.body_drain_bytes_max as usize;
+    let plain_end = match framing {
+        BodyFraming::None => Some(0),
+        BodyFraming::Length(bytes) => Some(bytes as usize).filter(|bytes| *bytes <= body.len()),
+        BodyFraming::Chunked => plain_chunked_end(body),
+    };
+    let expected = plain_end.filter(|end| *end <= budget_bytes).map(|end| head_end + end);
+    assert_eq!(body_end, expected, "where the body ends");
+}
+
+/// The framing of a head that was accepted; fails if two readers could disagree.
+fn plain_framing(head: &[u8]) -> BodyFraming {
+    let text: Vec<_> = head.iter().map(|byte| char::from(*byte)).collect();
+    let text = String::from_iter(text).to_ascii_lowercase();
+    let values = |name: &str| -> Vec<String> {
+        let fields = text.split("\r\n").filter_map(|line| line.split_once(':'));
+        fields
+            .filter(|(known, _)| *known == name)
+            .map(|(_, value)| value.trim_matches([' ', '\t']).to_owned())
+            .collect()
+    };
+    match (&values("content-length")[..], &values("transfer-encoding")[..]) {
+        ([], []) => BodyFraming::None,
+        ([length], []) => match length.parse().expect("a length") {
+            0 => BodyFraming::None,
+            bytes => BodyFraming::Length(bytes),
+        },
+        ([], codings) => {
+            let listed = codings
+                .iter()
+                .flat_map(|value| value.split(','))
+                .map(|coding| coding.trim_matches([' ', '\t']));
+            let listed: Vec<_> = listed.filter(|coding| !coding.is_empty()).collect();
+            assert_eq!(listed, ["chunked"]);
+            BodyFraming::Chunked
+        }
+        both => panic!("ambiguous framing was accepted: {both:?}"),
+    }
+}
+
+/// Where a whole chunked body ends, if it is one. Chunk sizes are at most 15 digits, as `BodyDrain` has it.
+fn plain_chunked_end(body: &[u8]) -> Option<usize> {
+    let mut offset = 0;
+    loop {
+        let line = plain_line(body, &mut offset)?;
+        let digits = line.split(|byte| *byte == b';').next()?;
+        if !(1..=15).contains(&digits.len()) || !digits.iter().all(u8::is_ascii_hexdigit) {
+            return None;
+        }
+        match usize::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()? {
+            0 => break,
+            size => offset = offset.checked_add(size)?,
+        }
+        if !plain_line(body, &mut offset)?.is_empty() {
+            return None;
+        }
+    }
+    while !plain_line(body, &mut offset)?.is_empty() {}
+    Some(offset)
+}
+
+/// The line at `offset`, which moves behind its CR LF; none if it holds a control other than HTAB.
+fn plain_line<'a>(body: &'a [u8], offset: &mut usize) -> Option<&'a [u8]> {
+    let rest = body.get(*offset..)?;
+    let line = &rest[..rest.windows(2).position(|pair| pair == b"\r\n")?];
+    *offset += line.len() + 2;
+    let allowed = |byte: &u8| *byte == b'\t' || !byte.is_ascii_control();
+    line.iter().all(allowed).then_some(line)
+}

@@ -1,0 +1,103 @@
+//! A request head of any bytes, and the answer to it.
+//!
+//! Must hold: the verdict does not depend on how the bytes were cut nor on what follows the head; no path leaves the
+//! library; every answer, of a file of any size, is well formed (`answer`).
+
+#![no_main]
+
+use std::path::Component;
+
+use fullbore_fuzz::answer;
+use fullbore_fuzz::choices::Derived;
+use http::{Context, Entity, HttpDate, Limits, Parse, Refusal, Request, Resource};
+use libfuzzer_sys::fuzz_target;
+
+/// Cuts to try of each input; it comes again, a little changed, so that all are tried in the end.
+const CUTS: usize = 6;
+
+fuzz_target!(|bytes: &[u8]| {
+    let mut derived = Derived::of(bytes);
+    let small = Limits {
+        head_bytes_max: 192,
+        uri_bytes_max: 48,
+        headers_max: 4,
+        ranges_max: 3,
+        ..Limits::default()
+    };
+    for limits in [Limits::default(), small] {
+        check(bytes, &limits, &mut derived);
+    }
+});
+
+fn check(bytes: &[u8], limits: &Limits, derived: &mut Derived) {
+    let whole = http::parse(bytes, limits);
+    for _ in 0..CUTS {
+        let cut = derived.below(bytes.len() + 1);
+        let early = http::parse(&bytes[..cut], limits);
+        assert!(
+            early == Ok(Parse::Partial) || early == whole,
+            "cut at {cut}: {early:?}, then {whole:?}"
+        );
+    }
+    let date = HttpDate::new(784_111_777 + derived.number() % 2);
+    let context = Context { boundary_seed: derived.number(), ..Context::new(&date, limits) };
+    match &whole {
+        Ok(Parse::Partial) => assert!(bytes.len() < limits.head_bytes_max),
+        Ok(Parse::Complete { request, consumed }) => {
+            assert!((1..=limits.head_bytes_max.min(bytes.len())).contains(consumed));
+            assert_eq!(
+                http::parse(&bytes[..*consumed], limits),
+                whole,
+                "what follows the head matters"
+            );
+            assert_eq!(http::parse(&bytes[..*consumed - 1], limits), Ok(Parse::Partial));
+            check_path(&request.resource);
+            check_answer(request, &context, size(derived));
+        }
+        Err(reject) => {
+            let response = http::refuse(Refusal::Reject(*reject), None, &context);
+            assert_eq!((response.status, response.keep_alive), (reject.status(), false));
+            answer::check(&response, None, 0);
+        }
+    }
+}
+
+/// Sizes of files at every edge, and between.
+fn size(derived: &mut Derived) -> u64 {
+    const EDGES: [u64; 8] = [0, 1, 10, 16_384, 1 << 32, i64::MAX as u64, u64::MAX - 1, u64::MAX];
+    let between = derived.number() >> derived.below(64);
+    EDGES.get(derived.below(2 * EDGES.len())).copied().unwrap_or(between)
+}
+
+fn check_path(resource: &Resource) {
+    let path = match resource {
+        Resource::File(path) | Resource::Directory(path) | Resource::Reserved(path) => path,
+        Resource::Refused(_) | Resource::Server => return,
+    };
+    let normal = |component| matches!(component, Component::Normal(_));
+    assert!(path.as_path().components().all(normal), "{path:?} leaves the library");
+    let segments = || path.as_bytes().split(|byte| *byte == b'/');
+    let harmless = |segment: &[u8]| !matches!(segment, b"" | b"." | b"..");
+    assert!(path.as_bytes().is_empty() || segments().all(harmless), "{path:?} wants normalising");
+    assert!(!path.as_bytes().iter().any(u8::is_ascii_control), "{path:?}");
+    if let Resource::File(_) = resource {
+        assert!(!path.as_bytes().is_empty(), "a file has a name");
+        http::content_type(path.as_bytes());
+    }
+}
+
+fn check_answer(request: &Request, context: &Context<'_>, size_bytes: u64) {
+    let modified_unix_seconds = 784_111_777;
+    let entity =
+        Entity { size_bytes, modified_unix_seconds, etag: "\"e\"", content_type: "video/mp4" };
+    let response = http::respond(request, &entity, context);
+    answer::check(&response, Some(request.method), size_bytes);
+    assert!(request.keep_alive || !response.keep_alive, "the client asked to close");
+    for refusal in [Refusal::NotFound, Refusal::Internal] {
+        answer::check(
+            &http::refuse(refusal, Some(request), context),
+            Some(request.method),
+            size_bytes,
+        );
+    }
+}
