@@ -57,21 +57,26 @@ struct Connection {
     chunk: Vec<u8>,
 }
 
+/// Connects, shakes hands and fetches a little of the first file.
+///
+/// # Errors
+/// As [`work`].
+pub(crate) async fn first_byte(
+    address: SocketAddr,
+    tls: Arc<rustls::ClientConfig>,
+) -> io::Result<()> {
+    let mut connection = Connection::open(address, Some(&tls))?;
+    connection.request("GET", &file_name(0), "Range: bytes=0-9\r\n").await?;
+    let (head, _) = connection.head().await?;
+    expect(head.starts_with("HTTP/1.1 206"), || format!("a range was answered with {head:?}"))
+}
+
 /// Does one connection's task.
 ///
 /// # Errors
 /// Whatever is not as it should be: a byte, a status, a length, the connection.
 pub(crate) async fn work(task: Task, count: Rc<Count>) -> io::Result<()> {
-    let stream = TcpStream::connect(task.address)?;
-    stream.set_nonblocking(true)?;
-    stream.set_nodelay(true)?;
-    let socket = Socket::from(std::os::fd::OwnedFd::from(stream));
-    let mut connection = Connection { socket, tls: None, chunk: vec![0; CHUNK_BYTES] };
-    if let Some(config) = &task.tls {
-        let name = ServerName::try_from("localhost").expect("localhost is a name");
-        let client = ClientConnection::new(Arc::clone(config), name).map_err(io::Error::other)?;
-        connection.tls = Some(client);
-    }
+    let mut connection = Connection::open(task.address, task.tls.as_ref())?;
     let path = file_name(task.file);
     connection.check(&path, task.file, task.file_bytes).await?;
     let head_bytes = connection.head_bytes(&path, task.file_bytes).await?;
@@ -83,6 +88,19 @@ pub(crate) async fn work(task: Task, count: Rc<Count>) -> io::Result<()> {
 }
 
 impl Connection {
+    fn open(address: SocketAddr, tls: Option<&Arc<rustls::ClientConfig>>) -> io::Result<Self> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nonblocking(true)?;
+        stream.set_nodelay(true)?;
+        let name = ServerName::try_from("localhost").expect("localhost is a name");
+        let client = tls.map(|config| ClientConnection::new(Arc::clone(config), name));
+        Ok(Self {
+            socket: Socket::from(std::os::fd::OwnedFd::from(stream)),
+            tls: client.transpose().map_err(io::Error::other)?,
+            chunk: vec![0; CHUNK_BYTES],
+        })
+    }
+
     /// Fetches a range and compares every byte.
     async fn check(&mut self, path: &str, file: usize, file_bytes: u64) -> io::Result<()> {
         let start = file_bytes / 3;

@@ -11,6 +11,7 @@
 mod client;
 pub mod namespace;
 mod server;
+pub mod start;
 mod stats;
 pub mod versus;
 mod workload;

@@ -26,8 +26,8 @@ pub(crate) struct Given<'a> {
     pub(crate) scratch: &'a Path,
     /// What is to be done.
     pub(crate) workload: Workload,
-    /// The core to run on.
-    pub(crate) cpu: u32,
+    /// The core to run on; else any.
+    pub(crate) cpu: Option<u32>,
 }
 
 impl Side {
@@ -147,7 +147,8 @@ impl Drop for Side {
     }
 }
 
-fn pinned(cpu: u32, program: &str) -> Command {
+fn pinned(cpu: Option<u32>, program: &str) -> Command {
+    let Some(cpu) = cpu else { return Command::new(program) };
     let mut command = Command::new("taskset");
     command.args(["-c", &cpu.to_string(), program]);
     command

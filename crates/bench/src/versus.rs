@@ -81,7 +81,7 @@ pub fn run(options: &Options, mut progress: impl FnMut(String)) -> io::Result<Ou
         library: &library,
         scratch: scratch.path(),
         workload: options.workload,
-        cpu: SERVER_CPU,
+        cpu: Some(SERVER_CPU),
     };
     let ours = Side::fullbore(&given, &options.serve_arguments)?;
     let theirs = Side::nginx(&given)?;
@@ -151,7 +151,7 @@ fn drive(
 }
 
 /// TLS 1.3 with AES-128-GCM and nothing else, whoever the server is.
-fn client_config() -> Arc<rustls::ClientConfig> {
+pub(crate) fn client_config() -> Arc<rustls::ClientConfig> {
     let mut provider = rustls::crypto::aws_lc_rs::default_provider();
     provider.cipher_suites =
         vec![rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256];

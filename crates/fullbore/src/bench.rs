@@ -15,6 +15,15 @@ pub(crate) struct Bench {
 #[derive(Subcommand)]
 enum Kind {
     Versus(Versus),
+    Start(Start),
+}
+
+/// From the start of the process to the first byte served
+#[derive(Args)]
+struct Start {
+    /// How often to start
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..))]
+    rounds: u16,
 }
 
 /// Fullbore and nginx do the same work in turn
@@ -58,14 +67,24 @@ struct Versus {
 impl Bench {
     /// Compares and reports.
     pub(crate) fn run(self) -> ExitCode {
-        let Kind::Versus(versus) = self.kind;
-        match versus.run() {
+        let done = match self.kind {
+            Kind::Versus(versus) => versus.run(),
+            Kind::Start(start) => start.run(),
+        };
+        match done {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 eprintln!("fullbore: {error}");
                 ExitCode::FAILURE
             }
         }
+    }
+}
+
+impl Start {
+    fn run(self) -> std::io::Result<()> {
+        print!("{}", ::bench::start::run(self.rounds.into())?.describe());
+        Ok(())
     }
 }
 

@@ -58,3 +58,11 @@ fn a_missing_peer_is_said_with_a_way_to_get_it() {
     assert_eq!(output.status.code(), Some(1));
     assert!(said.contains("apt install nginx"), "{said}");
 }
+
+#[test]
+fn the_start_is_measured_to_the_first_byte() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fullbore"));
+    let output = command.args(["bench", "start", "--rounds", "1"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("first byte served after"), "{said}");
+}
