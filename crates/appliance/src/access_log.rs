@@ -40,17 +40,23 @@ pub struct Entry<'a> {
     pub end: Option<&'static str>,
 }
 
+/// Opens the log, `-` for standard output.
+///
+/// # Errors
+/// When the file cannot be opened for appending.
+pub fn open(path: &Path) -> io::Result<Box<dyn Write + Send>> {
+    if path.as_os_str() == "-" {
+        return Ok(Box::new(io::stdout()));
+    }
+    Ok(Box::new(OpenOptions::new().create(true).append(true).open(path)?))
+}
+
 impl AccessLog {
-    /// Opens the log, `-` for standard output, and starts its writer.
+    /// Starts the thread that writes to `out`.
     ///
     /// # Errors
-    /// When the file cannot be opened for appending.
-    pub fn open(path: &Path) -> io::Result<Self> {
-        let out: Box<dyn Write + Send> = if path.as_os_str() == "-" {
-            Box::new(io::stdout())
-        } else {
-            Box::new(OpenOptions::new().create(true).append(true).open(path)?)
-        };
+    /// When no thread can be had.
+    pub fn start(out: Box<dyn Write + Send>) -> io::Result<Self> {
         let (lines, received) = sync_channel(LINES_WAITING_MAX);
         std::thread::Builder::new()
             .name("access-log".into())

@@ -1,6 +1,6 @@
 //! Starting the workers, and telling them to end.
 
-use crate::access_log::AccessLog;
+use crate::access_log::{self, AccessLog};
 use crate::admin;
 use crate::config::{Config, Switch};
 use crate::control::Control;
@@ -81,7 +81,7 @@ impl Server {
             config.library.clone().ok_or_else(|| StartError("no library was given".into()))?;
         check_library(&library)?;
         let tls = load_tls(&config)?;
-        let access_log = config.access_log.as_deref().map(open_access_log).transpose()?;
+        let log_out = config.access_log.as_deref().map(open_access_log).transpose()?;
         let count = if config.workers == 0 { machine.cpus.len() } else { config.workers };
         let (address, listeners) = listen(&config, count)?;
         let admin_listener = bind_admin(config.admin)?;
@@ -91,6 +91,8 @@ impl Server {
         if config.sandbox {
             sandbox = sandbox::confine_files(&config, &library);
         }
+        let access_log = log_out.map(AccessLog::start).transpose();
+        let access_log = access_log.map_err(failed("cannot start the access log's thread"))?;
         let numbers: Vec<Arc<Numbers>> = (0..count).map(|_| Arc::default()).collect();
         let (ready, readiness) = channel();
         let (end, ended) = channel();
@@ -255,7 +257,8 @@ impl Server {
     ///
     /// # Errors
     /// When a worker failed, or viewers had to be cut off.
-    pub fn run_until_signalled(mut self, signals: Receiver<i32>) -> Result<(), StartError> {
+    pub fn run_until_signalled(mut self, signals: Signals) -> Result<(), StartError> {
+        let signals = signals.pass_on().map_err(failed("cannot wait for signals"))?;
         notify("READY=1");
         loop {
             match signals.recv_timeout(CERTIFICATES_LOOKED_AT) {
@@ -316,21 +319,31 @@ impl Server {
     }
 }
 
-/// Signals as they come. To be called before any thread starts, so that none is lost while the server starts.
+/// Signals that have come, and will come, since [`signals`] was called.
+pub struct Signals(signal_hook::iterator::Signals);
+
+/// Begins to catch signals. To be called first, so that none is lost while the server starts; the thread that waits for
+/// them starts when the server has, so that it is confined as all others are.
 ///
 /// # Errors
 /// When a handler cannot be installed.
-pub fn signals() -> io::Result<Receiver<i32>> {
-    let (send, receive) = channel();
-    let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGINT, SIGHUP])?;
-    std::thread::Builder::new().name("signals".into()).spawn(move || {
-        for signal in signals.forever() {
-            if send.send(signal).is_err() {
-                return;
+pub fn signals() -> io::Result<Signals> {
+    signal_hook::iterator::Signals::new([SIGTERM, SIGINT, SIGHUP]).map(Signals)
+}
+
+impl Signals {
+    /// Starts the thread that passes signals on.
+    fn pass_on(mut self) -> io::Result<Receiver<i32>> {
+        let (send, receive) = channel();
+        std::thread::Builder::new().name("signals".into()).spawn(move || {
+            for signal in self.0.forever() {
+                if send.send(signal).is_err() {
+                    return;
+                }
             }
-        }
-    })?;
-    Ok(receive)
+        })?;
+        Ok(receive)
+    }
 }
 
 fn check_library(library: &Path) -> Result<(), StartError> {
@@ -361,8 +374,8 @@ fn load_tls(config: &Config) -> Result<Option<Tls>, StartError> {
     Tls::load(options).map(Some).map_err(|error| StartError(error.to_string()))
 }
 
-fn open_access_log(path: &Path) -> Result<AccessLog, StartError> {
-    AccessLog::open(path).map_err(failed(format!("cannot open the access log {}", path.display())))
+fn open_access_log(path: &Path) -> Result<Box<dyn io::Write + Send>, StartError> {
+    access_log::open(path).map_err(failed(format!("cannot open the access log {}", path.display())))
 }
 
 /// Binds a listener per worker; with port 0 all get the port that the first one gets.

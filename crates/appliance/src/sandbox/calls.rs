@@ -1,0 +1,116 @@
+//! seccomp: which system calls the server may still make. Any other fails with `EPERM`, so that a call forgotten here
+//! costs what hung on it and not the viewers.
+//!
+//! The list is what the server was seen to call (`strace -f` over every disk policy, with and without TLS, certificates
+//! renewed, descriptors run out, drained and ended at once), and what the C library or Rust's standard library do
+//! instead on other versions and architectures. Calls on the path of a byte are allowed whatever their arguments: those
+//! the kernel answers from a bitmap (Linux 5.11) without running the filter.
+
+use libc::c_long;
+use seccompiler::{
+    BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition,
+    SeccompFilter, SeccompRule, TargetArch, apply_filter_all_threads,
+};
+use std::collections::BTreeMap;
+
+/// Allowed with any arguments, on every architecture.
+#[rustfmt::skip]
+const ALLOWED: &[c_long] = &[
+    // Serving: the ring, sockets, files of the library. The rings themselves exist already.
+    libc::SYS_io_uring_enter, libc::SYS_sendto, libc::SYS_sendmsg, libc::SYS_recvfrom, libc::SYS_recvmsg,
+    libc::SYS_preadv2, libc::SYS_preadv, libc::SYS_pread64, libc::SYS_fstat, libc::SYS_statx, libc::SYS_newfstatat,
+    libc::SYS_ppoll, libc::SYS_shutdown, libc::SYS_close, libc::SYS_accept4, libc::SYS_getpeername,
+    libc::SYS_getsockname, libc::SYS_setsockopt, libc::SYS_getsockopt, libc::SYS_openat, libc::SYS_openat2,
+    libc::SYS_fcntl, libc::SYS_fadvise64,
+    // Reading certificates and /proc, writing logs and the self-signed pair, listing titles. Landlock says where.
+    libc::SYS_read, libc::SYS_readv, libc::SYS_write, libc::SYS_writev, libc::SYS_lseek, libc::SYS_getdents64,
+    libc::SYS_readlinkat, libc::SYS_faccessat, libc::SYS_faccessat2, libc::SYS_getcwd, libc::SYS_mkdirat,
+    libc::SYS_renameat2, libc::SYS_unlinkat, libc::SYS_fsync, libc::SYS_fdatasync, libc::SYS_dup,
+    // Memory. What could make it executable is in `conditions`.
+    libc::SYS_brk, libc::SYS_munmap, libc::SYS_mremap, libc::SYS_madvise,
+    // Threads.
+    libc::SYS_futex, libc::SYS_clone, libc::SYS_clone3, libc::SYS_set_robust_list, libc::SYS_rseq,
+    libc::SYS_set_tid_address, libc::SYS_sigaltstack, libc::SYS_sched_getaffinity, libc::SYS_sched_yield,
+    libc::SYS_membarrier, libc::SYS_getcpu, libc::SYS_gettid, libc::SYS_exit, libc::SYS_exit_group,
+    // Signals.
+    libc::SYS_rt_sigaction, libc::SYS_rt_sigprocmask, libc::SYS_rt_sigreturn, libc::SYS_restart_syscall,
+    // Time and chance; most of it comes from the vDSO, except where a machine has no good clock.
+    libc::SYS_clock_gettime, libc::SYS_clock_getres, libc::SYS_gettimeofday, libc::SYS_clock_nanosleep,
+    libc::SYS_nanosleep, libc::SYS_getrandom,
+    // Who and where we are.
+    libc::SYS_getpid, libc::SYS_getuid, libc::SYS_geteuid, libc::SYS_getgid, libc::SYS_getegid, libc::SYS_uname,
+    libc::SYS_sysinfo, libc::SYS_getrusage,
+];
+
+/// The forerunners that x86-64 keeps and that its C libraries use.
+#[cfg(target_arch = "x86_64")]
+#[rustfmt::skip]
+const ALLOWED_FORERUNNERS: &[c_long] = &[
+    libc::SYS_open, libc::SYS_stat, libc::SYS_lstat, libc::SYS_access, libc::SYS_readlink, libc::SYS_poll,
+    libc::SYS_mkdir, libc::SYS_rename, libc::SYS_renameat, libc::SYS_unlink, libc::SYS_time,
+];
+#[cfg(target_arch = "aarch64")]
+const ALLOWED_FORERUNNERS: &[c_long] = &[libc::SYS_renameat];
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+const ALLOWED_FORERUNNERS: &[c_long] = &[];
+
+/// Filters the calls of every thread; how many are left.
+pub(super) fn confine() -> Result<usize, seccompiler::Error> {
+    let rules = rules()?;
+    let count = rules.len();
+    let refuse = SeccompAction::Errno(libc::EPERM as u32);
+    let architecture = TargetArch::try_from(std::env::consts::ARCH)?;
+    let filter = SeccompFilter::new(rules, refuse, SeccompAction::Allow, architecture)?;
+    let program: BpfProgram = filter.try_into()?;
+    apply_filter_all_threads(&program)?;
+    Ok(count)
+}
+
+fn rules() -> Result<BTreeMap<c_long, Vec<SeccompRule>>, BackendError> {
+    let mut rules = conditions()?;
+    // No condition: always allowed.
+    rules.extend(ALLOWED.iter().chain(ALLOWED_FORERUNNERS).map(|call| (*call, Vec::new())));
+    Ok(rules)
+}
+
+/// Calls that are allowed with some arguments only.
+fn conditions() -> Result<BTreeMap<c_long, Vec<SeccompRule>>, BackendError> {
+    let own_process = std::process::id().into();
+    let no_execution = SeccompCmpOp::MaskedEq(libc::PROT_EXEC as u64);
+    let rules = [
+        // Memory that can be run is all there already.
+        (libc::SYS_mmap, only(2, no_execution.clone(), 0)?),
+        (libc::SYS_mprotect, only(2, no_execution, 0)?),
+        // Unix sockets, for the service manager.
+        (libc::SYS_socket, only(0, SeccompCmpOp::Eq, libc::AF_UNIX as u64)?),
+        // Naming a thread.
+        (libc::SYS_prctl, only(0, SeccompCmpOp::Eq, libc::PR_SET_NAME as u64)?),
+        // Aborting.
+        (libc::SYS_tgkill, only(0, SeccompCmpOp::Eq, own_process)?),
+        // Asking for a limit, not setting one.
+        (libc::SYS_prlimit64, only(2, SeccompCmpOp::Eq, 0)?),
+    ];
+    Ok(rules.into_iter().map(|(call, rule)| (call, vec![rule])).collect())
+}
+
+/// A rule about one argument, counted from 0.
+fn only(argument: u8, is: SeccompCmpOp, value: u64) -> Result<SeccompRule, BackendError> {
+    // Arguments narrower than a register may have anything in its other half, which the kernel ignores. A pointer and
+    // memory protection fill it.
+    let width = match is {
+        SeccompCmpOp::Eq if value != 0 => SeccompCmpArgLen::Dword,
+        _ => SeccompCmpArgLen::Qword,
+    };
+    SeccompRule::new(vec![SeccompCondition::new(argument, width, is, value)?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_call_is_listed_twice_or_allowed_in_spite_of_its_condition() {
+        let listed = ALLOWED.len() + ALLOWED_FORERUNNERS.len() + conditions().unwrap().len();
+        assert_eq!(rules().unwrap().len(), listed);
+    }
+}

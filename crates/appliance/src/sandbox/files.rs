@@ -1,0 +1,192 @@
+//! Landlock: which files the server may still open, and no TCP connection of its own making.
+//!
+//! Files that are open already stay usable: the access log, listeners, the rings. What may still be opened is listed by
+//! [`grants`]; a path that does not exist when the server starts is not granted.
+
+use crate::config::Config;
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, PathBeneath, PathFd,
+    RestrictSelfAttr, RestrictionStatus, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError,
+    Scope, make_bitflags,
+};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// The newest Landlock that these rules were thought through for. An older kernel enforces what it knows of them.
+const NEWEST: ABI = ABI::V9;
+
+type Rights = BitFlags<AccessFs>;
+
+/// What of procfs is read: the process's own memory use and mappings; the host's name, for the self-signed certificate.
+const PROC: [&str; 2] = ["/proc/self", "/proc/sys/kernel/hostname"];
+
+/// Descriptors that keep rules in force. A rule is about an inode, and procfs makes a new one for the same path whenever
+/// it has forgotten the old one: an open descriptor keeps it from that.
+#[derive(Debug)]
+pub(super) struct Kept {
+    _descriptors: Vec<PathFd>,
+}
+
+/// Confines this thread, those that it starts, and where the kernel can, those that exist. Says what was done.
+pub(super) fn confine(config: &Config, library: &Path) -> Result<(String, Kept), RulesetError> {
+    let notify_socket = std::env::var_os("NOTIFY_SOCKET");
+    let grants = grants(config, library, notify_socket.as_deref());
+    let rules = grants.into_iter().filter_map(|(path, rights)| {
+        let path = PathFd::new(path).ok()?;
+        Some(Ok::<_, RulesetError>(PathBeneath::new(path, rights)))
+    });
+    let proc: Vec<PathFd> = PROC.iter().filter_map(|path| PathFd::new(path).ok()).collect();
+    let proc_rules = proc.iter().map(|path| Ok(PathBeneath::new(path, AccessFs::ReadFile)));
+    let other_threads = thread_count().saturating_sub(1);
+    let status = Ruleset::default()
+        .handle_access(AccessFs::from_all(NEWEST))?
+        .handle_access(AccessNet::from_all(NEWEST))?
+        .scope(scopes(notify_socket.as_deref()))?
+        .create()?
+        .add_rules(rules)?
+        .add_rules::<_, _, _, RulesetError>(proc_rules)?
+        .all_threads(true)?
+        .restrict_self()?;
+    Ok((describe(&status, other_threads), Kept { _descriptors: proc }))
+}
+
+/// What the server opens once it runs, and how.
+fn grants(
+    config: &Config,
+    library: &Path,
+    notify_socket: Option<&OsStr>,
+) -> Vec<(PathBuf, Rights)> {
+    let read = make_bitflags!(AccessFs::{ReadFile | ReadDir});
+    let mut grants = vec![(library.to_owned(), read)];
+    if config.tls.enabled && config.tls.certificates.is_empty() {
+        // The self-signed pair is made anew before it expires: written beside the old one, and renamed.
+        let remake = make_bitflags!(AccessFs::{ReadFile | WriteFile | MakeReg | RemoveFile});
+        grants.push((config.state.clone(), remake));
+    }
+    if config.tls.enabled {
+        for pair in &config.tls.certificates {
+            let folders = folders_of(&pair.cert).chain(folders_of(&pair.key));
+            grants.extend(folders.map(|folder| (folder, read)));
+        }
+    }
+    // So that a panic can name the functions that it came through.
+    grants.extend(std::env::current_exe().ok().map(|path| (path, AccessFs::ReadFile.into())));
+    // Before Linux 7.1 Landlock leaves sockets that have a path alone, and this right is left out.
+    let notify_path = notify_socket.filter(|path| path.as_bytes().starts_with(b"/"));
+    grants.extend(notify_path.map(|path| (path.into(), AccessFs::ResolveUnix.into())));
+    grants
+}
+
+/// Where a certificate or key is looked for: the folder that holds it, since it is replaced by renaming another over it,
+/// and the one that holds what it links to, since certbot keeps the files there.
+fn folders_of(file: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    let target = file.canonicalize().ok();
+    [Some(file.to_owned()), target].into_iter().flatten().filter_map(|file| {
+        let folder = file.parent()?;
+        // "cert.pem" lies in "", which no system call understands.
+        Some(if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder.to_owned() })
+    })
+}
+
+/// Signals and abstract Unix sockets reach no process outside, unless the service manager listens on such a socket.
+fn scopes(notify_socket: Option<&OsStr>) -> BitFlags<Scope> {
+    let is_abstract = notify_socket.is_some_and(|name| name.as_bytes().starts_with(b"@"));
+    if is_abstract { Scope::Signal.into() } else { Scope::from_all(NEWEST) }
+}
+
+fn describe(status: &RestrictionStatus, other_threads: usize) -> String {
+    let abi = match status.landlock {
+        LandlockStatus::Available { effective_abi, .. } => effective_abi,
+        LandlockStatus::NotEnabled => {
+            return "files not confined (Landlock is off: add it to the kernel's lsm= option)"
+                .into();
+        }
+        LandlockStatus::NotImplemented => {
+            return "files not confined (this kernel has no Landlock)".into();
+        }
+    };
+    let mut said = format!("files confined (Landlock {})", abi as i32);
+    if abi < ABI::V4 {
+        said.push_str(", TCP not confined (needs Linux 6.7)");
+    } else {
+        said.push_str(", no new TCP listeners or connections out");
+    }
+    if other_threads > 0 && !status.all_threads {
+        said.push_str(&format!(", except for {other_threads} threads that were there before"));
+    }
+    said
+}
+
+fn thread_count() -> usize {
+    std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Certificate, Tls};
+
+    fn rights(config: &Config, path: &Path) -> Rights {
+        let grants = grants(config, Path::new("/library"), None);
+        let found = grants.into_iter().filter(|(granted, _)| granted == path);
+        found.fold(Rights::EMPTY, |all, (_, rights)| all | rights)
+    }
+
+    fn with_certificate(cert: &Path) -> Config {
+        let pair = Certificate { cert: cert.into(), key: "/keys/key.pem".into() };
+        Config {
+            state: "/state".into(),
+            tls: Tls { certificates: vec![pair], ..Tls::default() },
+            ..Config::default()
+        }
+    }
+
+    #[test]
+    fn the_library_is_never_writable() {
+        let config = Config { state: "/state".into(), ..Config::default() };
+        let given = rights(&config, Path::new("/library"));
+        assert_eq!(given, AccessFs::ReadFile | AccessFs::ReadDir);
+    }
+
+    #[test]
+    fn the_state_is_writable_only_where_the_certificate_is_ours_to_remake() {
+        let ours = Config { state: "/state".into(), ..Config::default() };
+        assert!(rights(&ours, &ours.state).contains(AccessFs::WriteFile));
+        let given = with_certificate(Path::new("/certs/cert.pem"));
+        assert_eq!(rights(&given, &given.state), Rights::EMPTY);
+        let plain = Config { tls: Tls { enabled: false, ..Tls::default() }, ..ours };
+        assert_eq!(rights(&plain, &plain.state), Rights::EMPTY);
+    }
+
+    #[test]
+    fn certificates_may_be_read_where_they_lie_and_where_their_links_lead() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        let (live, archive) = (root.join("live"), root.join("archive"));
+        for folder in [&live, &archive] {
+            std::fs::create_dir(folder).unwrap();
+        }
+        std::fs::write(archive.join("cert1.pem"), "").unwrap();
+        std::os::unix::fs::symlink("../archive/cert1.pem", live.join("cert.pem")).unwrap();
+        let config = with_certificate(&live.join("cert.pem"));
+        for folder in [&live, &archive, Path::new("/keys")] {
+            let given = rights(&config, folder);
+            assert_eq!(given, AccessFs::ReadFile | AccessFs::ReadDir, "{}", folder.display());
+        }
+    }
+
+    #[test]
+    fn a_certificate_named_without_a_folder_lies_in_the_current_one() {
+        let config = with_certificate(Path::new("cert.pem"));
+        assert!(rights(&config, Path::new(".")).contains(AccessFs::ReadFile));
+    }
+
+    #[test]
+    fn abstract_sockets_stay_reachable_when_the_service_manager_listens_on_one() {
+        assert_eq!(scopes(Some(OsStr::new("@notify"))), Scope::Signal);
+        let all = Scope::Signal | Scope::AbstractUnixSocket;
+        assert_eq!(scopes(Some(OsStr::new("/run/systemd/notify"))), all);
+        assert_eq!(scopes(None), all);
+    }
+}
