@@ -23,4 +23,4 @@ pub use plain::{Plain, Response};
 pub use program::program;
 pub use said::Said;
 pub use server::{Launch, Server};
-pub use wait::{PATIENCE, eventually};
+pub use wait::{PATIENCE, eventually, within};

@@ -4,11 +4,12 @@ use crate::counters::Counters;
 use crate::plain::Plain;
 use crate::program::program;
 use crate::said::Said;
-use crate::wait::eventually;
+use crate::wait::{PATIENCE, eventually, within};
 use std::ffi::{OsStr, OsString};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// How to start a server.
@@ -19,6 +20,7 @@ pub struct Launch {
     environment: Vec<(OsString, OsString)>,
     state: Option<PathBuf>,
     listen: String,
+    patience: Duration,
 }
 
 impl Launch {
@@ -36,6 +38,7 @@ impl Launch {
             environment: Vec::new(),
             state: None,
             listen: "127.0.0.1:0".into(),
+            patience: PATIENCE,
         }
     }
 
@@ -80,6 +83,12 @@ impl Launch {
         self
     }
 
+    /// With more time than [`PATIENCE`] to become ready.
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
     /// Starts it and waits until it is ready.
     ///
     /// # Panics
@@ -100,7 +109,7 @@ impl Launch {
             state,
             _own_state: own_state,
         };
-        server.wait_until_ready();
+        server.wait_until_ready(self.patience);
         server
     }
 
@@ -142,25 +151,26 @@ impl Server {
         Launch::of(folder).arguments(words).start()
     }
 
-    fn wait_until_ready(&mut self) {
-        let ready = self.wait_for_line("ready ");
+    fn wait_until_ready(&mut self, patience: Duration) {
+        let ready = self.wait_for_line("ready ", patience);
         self.url = ready["ready ".len()..].trim_end_matches('/').to_owned();
         let host = self.url.split_once("://").expect("a URL").1.replace("localhost", "127.0.0.1");
         self.address = host.parse().expect("an address");
-        let admin = self.wait_for_line("admin ");
+        let admin = self.wait_for_line("admin ", patience);
         let (_, admin) = admin.split_once("://").expect("a URL");
         self.admin =
             admin.split('/').next().and_then(|host| host.parse().ok()).expect("an address");
     }
 
-    fn wait_for_line(&mut self, start: &str) -> String {
+    fn wait_for_line(&mut self, start: &str, patience: Duration) -> String {
         let (stdout, child) = (self.stdout.clone(), &mut self.child);
-        let line = eventually(&format!("the line that begins with {start:?}"), || {
-            match stdout.lines().into_iter().find(|line| line.starts_with(start)) {
-                Some(line) => Some(Ok(line)),
-                None => child.try_wait().expect("our child").map(Err),
-            }
-        });
+        let line =
+            within(patience, &format!("the line that begins with {start:?}"), || {
+                match stdout.lines().into_iter().find(|line| line.starts_with(start)) {
+                    Some(line) => Some(Ok(line)),
+                    None => child.try_wait().expect("our child").map(Err),
+                }
+            });
         line.unwrap_or_else(|ended| panic!("it ended ({ended}): {:?}", self.stderr.lines()))
     }
 

@@ -9,13 +9,21 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 ///
 /// # Panics
 /// After [`PATIENCE`], naming `what` was waited for.
-pub fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + PATIENCE;
+pub fn eventually<T>(what: &str, ask: impl FnMut() -> Option<T>) -> T {
+    within(PATIENCE, what, ask)
+}
+
+/// As [`eventually`], with patience of the caller's.
+///
+/// # Panics
+/// After `patience`.
+pub fn within<T>(patience: Duration, what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + patience;
     loop {
         if let Some(answer) = ask() {
             return answer;
         }
-        assert!(Instant::now() < deadline, "waited {PATIENCE:?} in vain for {what}");
+        assert!(Instant::now() < deadline, "waited {patience:?} in vain for {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }

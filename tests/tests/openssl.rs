@@ -265,7 +265,7 @@ fn sighup_reads_the_certificates_again() {
 }
 
 #[test]
-fn a_broken_new_certificate_leaves_the_old_one_in_place_and_is_told_once() {
+fn a_broken_new_certificate_is_told_and_leaves_the_old_one_in_place() {
     with_viewer_under_way(|server, keys, pair| {
         fs::write(&pair.cert, "this is no certificate").unwrap();
         server.signal("HUP");

@@ -1,0 +1,285 @@
+//! What an operator relies on: stopping, health, figures, logs, systemd, ordinary users, and running out of descriptors.
+
+use fullbore_tests::tool;
+use fullbore_tests::{Counters, Launch, Plain, Server, eventually, file, program};
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::TcpStream;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::path::Path;
+use tempfile::{TempDir, tempdir};
+
+/// More than the kernel's buffers on both sides take: who reads slowly keeps the server waiting.
+const LONG: usize = 40_000_000;
+
+/// A library with a short file and a long one, and the long one's bytes.
+fn library() -> (TempDir, Vec<u8>) {
+    let folder = tempdir().unwrap();
+    fs::write(folder.path().join("note.txt"), "this is the note").unwrap();
+    let film = file(folder.path(), "film.mp4", LONG);
+    (folder, film)
+}
+
+/// A viewer who has asked for the film and read a little of it.
+fn viewer_under_way(server: &Server) -> (Plain, Vec<u8>) {
+    let mut viewer = Plain::connect(server.address);
+    viewer.ask("/film.mp4");
+    let (status, _, length) = viewer.head();
+    assert_eq!((status, length), (200, LONG));
+    let begun = viewer.body(100_000);
+    (viewer, begun)
+}
+
+#[test]
+fn sigterm_lets_viewers_finish_and_takes_no_new_ones() {
+    let (folder, film) = library();
+    let mut server = Server::start(folder.path(), "--tls off");
+    let mut idle = Plain::connect(server.address);
+    assert_eq!(idle.fetch("/note.txt").status, 200);
+    let (mut viewer, mut got) = viewer_under_way(&server);
+    assert_eq!(server.admin_page("/healthz"), (200, "ok\n".into()));
+    server.signal("TERM");
+    server.stderr.wait_for("stopping");
+    idle.wait_for_close();
+    eventually("new connections to be refused", || TcpStream::connect(server.address).err());
+    assert_eq!(server.admin_page("/healthz").0, 503);
+    got.extend(viewer.body(LONG - got.len()));
+    assert!(got == film, "the viewer under way got other bytes");
+    viewer.wait_for_close();
+    assert_eq!(server.wait().code(), Some(0));
+}
+
+#[test]
+fn sigterm_lets_curl_finish_over_tls() {
+    if !tool::are_here(&[("curl", "curl")]) {
+        return;
+    }
+    let (folder, film) = library();
+    let mut server = Server::start(folder.path(), "");
+    let out = folder.path().join("out");
+    let mut command = tool::command("curl");
+    command.args(["--silent", "--show-error", "--insecure", "--limit-rate", "20M", "--output"]);
+    let mut curl = command.arg(&out).arg(server.url_of("film.mp4")).spawn().unwrap();
+    server.wait_for_counter("windows_total", 1);
+    server.signal("TERM");
+    assert!(eventually("curl to end", || curl.try_wait().unwrap()).success());
+    assert!(fs::read(&out).unwrap() == film, "curl got other bytes");
+    assert_eq!(server.wait().code(), Some(0));
+}
+
+#[test]
+fn a_second_sigterm_ends_it_at_once() {
+    let (folder, _) = library();
+    let mut server = Server::start(folder.path(), "--tls off");
+    let _viewer = viewer_under_way(&server);
+    server.signal("TERM");
+    server.stderr.wait_for("stopping");
+    server.signal("TERM");
+    assert_eq!(server.wait().code(), Some(1));
+    server.stderr.wait_for("ended at once");
+}
+
+#[test]
+fn a_viewer_who_takes_too_long_is_cut_off_and_that_is_told() {
+    let (folder, _) = library();
+    let config = folder.path().join("fullbore.toml");
+    fs::write(&config, "drain_seconds = 1\n").unwrap();
+    let launch = Launch::of(folder.path()).arguments("--tls off --config").argument(&config);
+    let mut server = launch.start();
+    let _viewer = viewer_under_way(&server);
+    server.signal("TERM");
+    assert_eq!(server.wait().code(), Some(1));
+    server.stderr.wait_for("drain_seconds");
+}
+
+#[test]
+fn sighup_without_tls_changes_nothing() {
+    let (folder, _) = library();
+    let mut server = Server::start(folder.path(), "--tls off");
+    server.signal("HUP");
+    server.stderr.wait_for("read again on request");
+    assert_eq!(Plain::connect(server.address).fetch("/note.txt").status, 200);
+    assert!(server.is_running());
+}
+
+#[test]
+fn metrics_are_text_that_prometheus_reads() {
+    let (folder, _) = library();
+    let server = Server::start(folder.path(), "--tls off");
+    Plain::connect(server.address).fetch("/note.txt");
+    Plain::connect(server.address).fetch("/nothing");
+    let (status, text) = server.admin_page("/metrics");
+    assert_eq!(status, 200);
+    let (mut typed, mut seen) = (BTreeSet::new(), BTreeSet::new());
+    for line in text.lines() {
+        if let Some(described) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = described.split_once(' ').expect("a name and a kind");
+            assert!(["counter", "gauge"].contains(&kind), "{line}");
+            assert!(typed.insert(name.to_owned()), "{name} is described twice");
+        } else if !line.starts_with("# HELP ") {
+            let (series, value) = line.rsplit_once(' ').expect("a series and a value");
+            assert!(value.parse::<f64>().is_ok_and(|value| value >= 0.0), "{line}");
+            assert!(
+                typed.contains(series.split('{').next().unwrap()),
+                "{line} comes before its TYPE"
+            );
+            assert!(has_sound_labels(series), "{line}");
+            assert!(seen.insert(series.to_owned()), "{series} is told twice");
+        }
+    }
+    assert!(text.ends_with('\n'));
+    let counters = server.counters();
+    assert_eq!(counters.value("requests_total"), 2);
+    assert_eq!(counters.value("responses_total{status=\"404\"}"), 1);
+}
+
+/// Whether `series` is `name` or `name{label="value"}`, of characters that need no escape.
+fn has_sound_labels(series: &str) -> bool {
+    let word = |text: &str| {
+        !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    };
+    let Some((name, labels)) = series.split_once('{') else { return word(series) };
+    let label = labels.strip_suffix("\"}").and_then(|labels| labels.split_once("=\""));
+    word(name) && label.is_some_and(|(label, value)| word(label) && !value.contains(['"', '\\']))
+}
+
+#[test]
+fn status_is_json_with_a_version() {
+    let (folder, _) = library();
+    let server = Server::start(folder.path(), "--tls off --off heat");
+    Plain::connect(server.address).fetch("/note.txt");
+    let (_, text) = server.admin_page("/status.json");
+    let status: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(status["version"], 1);
+    assert_eq!(status["draining"], false);
+    assert_eq!(status["off"][0], "heat");
+    assert_eq!(status["total"]["requests_total"], 1);
+    assert_eq!(server.admin_page("/nothing").0, 404);
+}
+
+#[test]
+fn the_admin_listener_is_on_loopback_by_default() {
+    let help = tool::run(tool::command(program().to_str().unwrap()).args(["serve", "--help"]));
+    assert!(help.text().contains("[default: 127.0.0.1:9443]"), "{}", help.text());
+    let (folder, _) = library();
+    // And the viewers' listener does not serve it.
+    let server = Server::start(folder.path(), "--tls off");
+    for path in ["/metrics", "/status.json", "/healthz", "/-/metrics", "/-/status.json"] {
+        assert_eq!(Plain::connect(server.address).fetch(path).status, 404, "{path}");
+    }
+}
+
+#[test]
+fn the_access_log_has_a_line_of_json_per_response() {
+    let (folder, _) = library();
+    let log = folder.path().join("access.log");
+    let launch = Launch::of(folder.path()).arguments("--tls off --access-log").argument(&log);
+    let server = launch.start();
+    let mut viewer = Plain::connect(server.address);
+    assert_eq!(viewer.fetch("/note.txt").status, 200);
+    assert_eq!(viewer.fetch("/a%22quote").status, 404);
+    let lines = eventually("two lines", || {
+        let text = fs::read_to_string(&log).ok()?;
+        (text.lines().count() == 2 && text.ends_with('\n')).then_some(text)
+    });
+    let lines: Vec<serde_json::Value> =
+        lines.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    for (line, (target, status)) in lines.iter().zip([("/note.txt", 200), ("/a%22quote", 404)]) {
+        assert_eq!(line["target"], target);
+        assert_eq!(line["status"], status);
+        assert_eq!(line["method"], "GET");
+        assert_eq!(line["peer"], "127.0.0.1");
+        assert!(line["unix_seconds"].as_f64().is_some_and(|seconds| seconds > 1.7e9), "{line}");
+        assert!(line["response_bytes"].as_u64().is_some_and(|bytes| bytes > 16), "{line}");
+        assert!(line["seconds"].is_f64(), "{line}");
+        assert!(line["end"].is_null() && line["tls"].is_null(), "{line}");
+    }
+}
+
+/// What the manager hears from a server's start to its stop.
+fn told_to_systemd(manager: &UnixDatagram, name: &str) {
+    let (folder, _) = library();
+    manager.set_read_timeout(Some(fullbore_tests::PATIENCE)).unwrap();
+    let hear = || {
+        let mut message = [0; 256];
+        let bytes = manager.recv(&mut message).expect("the server says something");
+        String::from_utf8_lossy(&message[..bytes]).into_owned()
+    };
+    let mut server =
+        Launch::of(folder.path()).arguments("--tls off").variable("NOTIFY_SOCKET", name).start();
+    assert_eq!(hear(), "READY=1");
+    server.signal("TERM");
+    assert_eq!(hear(), "STOPPING=1");
+    assert_eq!(server.wait().code(), Some(0));
+}
+
+#[test]
+fn systemd_hears_of_start_and_stop_at_a_path() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("notify");
+    told_to_systemd(&UnixDatagram::bind(&path).unwrap(), path.to_str().unwrap());
+}
+
+#[test]
+fn systemd_hears_of_start_and_stop_at_an_abstract_name() {
+    let name = format!("fullbore-test-{}", std::process::id());
+    let address = SocketAddr::from_abstract_name(&name).unwrap();
+    told_to_systemd(&UnixDatagram::bind_addr(&address).unwrap(), &format!("@{name}"));
+}
+
+#[test]
+fn an_ordinary_user_with_little_lockable_memory_can_serve() {
+    if !tool::are_here(&[("setpriv", "util-linux"), ("prlimit", "util-linux"), ("curl", "curl")]) {
+        return;
+    }
+    let (folder, film) = library();
+    make_readable(folder.path());
+    let state = folder.path().join("state");
+    fs::create_dir(&state).unwrap();
+    // The program may lie where only we may go.
+    let copy = folder.path().join("fullbore");
+    fs::copy(program(), &copy).unwrap();
+    let mut launch = Launch::of(folder.path()).program(&copy).state(&state);
+    launch = launch.under("prlimit --memlock=8388608:8388608");
+    if fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0) {
+        std::os::unix::fs::chown(&state, Some(65534), Some(65534)).unwrap();
+        launch = launch.under("setpriv --reuid=65534 --regid=65534 --clear-groups");
+    }
+    let server = launch.start();
+    let said = server.stdout.wait_for("workers ");
+    assert!(
+        said.contains("buffers registered") || said.contains("no registered buffers"),
+        "{said}"
+    );
+    let mut command = tool::command("curl");
+    let ran = tool::run(command.args(["--silent", "--insecure", &server.url_of("film.mp4")]));
+    assert!(ran.success && ran.stdout == film, "{}", ran.stderr);
+}
+
+fn make_readable(folder: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn without_descriptors_it_waits_serves_whom_it_has_and_recovers() {
+    if !tool::are_here(&[("prlimit", "util-linux")]) {
+        return;
+    }
+    let (folder, film) = library();
+    let launch = Launch::of(folder.path()).arguments("--tls off --workers 1");
+    let server = launch.under("prlimit --nofile=64:64").start();
+    // Asked for now, because it needs a descriptor as well.
+    let mut admin = Plain::connect(server.admin);
+    let mut pauses = || Counters::read_over(&mut admin).value("accept_pauses_total");
+    assert_eq!(pauses(), 0);
+    let (mut viewer, mut got) = viewer_under_way(&server);
+    let crowd: Vec<_> = (0..100).map(|_| TcpStream::connect(server.address).unwrap()).collect();
+    eventually("accepting to pause", || (pauses() > 0).then_some(()));
+    got.extend(viewer.body(LONG - got.len()));
+    assert!(got == film, "the viewer under way got other bytes");
+    assert_eq!(viewer.fetch("/film.mp4").body.len(), LONG);
+    drop(crowd);
+    assert_eq!(Plain::connect(server.address).fetch("/note.txt").status, 200);
+}

@@ -1,0 +1,216 @@
+//! Starting: help, wrong usage, and everything that can be in the way, each with its exit code and one line that says what to do.
+
+use fullbore_tests::tool::{self, Ran};
+use fullbore_tests::{Launch, Plain, Server, certificate, program};
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+use std::time::Duration;
+use tempfile::{TempDir, tempdir};
+
+/// Runs the program with these arguments to its end.
+fn fullbore(arguments: &[&str]) -> Ran {
+    let program = program().to_str().expect("cargo's folders have plain names");
+    tool::run(tool::command(program).args(arguments))
+}
+
+/// Runs `serve` on ports of its own with these arguments besides.
+fn serve(arguments: &[&str]) -> Ran {
+    let state = tempdir().unwrap();
+    let own = ["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--state"];
+    fullbore(&[&own[..], &[state.path().to_str().unwrap()], arguments].concat())
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("temporary folders have plain names")
+}
+
+/// It failed with `code`, never was ready, and said one line with all of `parts` in it.
+fn assert_fails(ran: &Ran, code: i32, parts: &[&str]) {
+    assert_eq!(ran.code, Some(code), "{}", ran.stderr);
+    assert!(ran.stdout.is_empty(), "{}", ran.text());
+    assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
+    for part in parts {
+        assert!(ran.stderr.contains(part), "{part:?} is not in: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn every_verb_has_help() {
+    let all = fullbore(&["--help"]);
+    assert!(all.success);
+    let said = all.text();
+    let verbs = said.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let verbs: Vec<&str> = verbs
+        .take_while(|line| !line.is_empty())
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert!(verbs.contains(&"serve"), "{said}");
+    for verb in verbs.into_iter().filter(|verb| *verb != "help") {
+        let help = fullbore(&[verb, "--help"]);
+        assert!(help.success && help.text().contains("Usage: fullbore"), "{verb}: {}", help.stderr);
+    }
+}
+
+#[test]
+fn the_command_line_reference_names_every_flag() {
+    let reference = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/serve.md");
+    let reference = fs::read_to_string(reference).unwrap();
+    let help = fullbore(&["serve", "--help"]).text();
+    let flags = help.split_whitespace().filter(|word| word.starts_with("--") && word.len() > 2);
+    for flag in flags.map(|word| word.trim_end_matches(|c: char| !c.is_alphanumeric())) {
+        assert!(reference.contains(flag), "docs/serve.md does not know {flag}");
+    }
+}
+
+#[test]
+fn wrong_usage_is_exit_2() {
+    let cases = [
+        &["serve", "--no-such-flag"][..],
+        &["no-such-verb"],
+        &["serve", "--listen", "nonsense"],
+        &["serve", "--tls", "maybe"],
+        &["serve", "--off", "warp"],
+        &["serve", "--cert", "only-one-half.pem"],
+    ];
+    for arguments in cases {
+        let ran = fullbore(arguments);
+        assert_eq!(ran.code, Some(2), "{arguments:?}: {}", ran.stderr);
+        assert!(ran.stdout.is_empty() && !ran.stderr.is_empty(), "{arguments:?}");
+    }
+}
+
+/// A configuration file with this in it.
+fn config(text: &str) -> (TempDir, String) {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("fullbore.toml");
+    fs::write(&path, text).unwrap();
+    let path = path.to_str().unwrap().to_owned();
+    (folder, path)
+}
+
+#[test]
+fn a_bad_configuration_is_exit_2_and_says_where() {
+    let cases = [
+        ("workers = 1\nlisten = 7\n", &["fullbore.toml", "line 2", "listen"][..]),
+        ("[net]\nwindow = 3\n", &["fullbore.toml", "line 2", "window"]),
+        ("workers = \n", &["fullbore.toml", "line 1"]),
+        ("[limits]\nhead_bytes_max = 1\n", &["limits.head_bytes_max"]),
+    ];
+    for (text, parts) in cases {
+        let (_folder, path) = config(text);
+        for arguments in
+            [&["serve", "--config", &path][..], &["serve", "--config", &path, "--check"]]
+        {
+            let ran = fullbore(arguments);
+            assert_eq!(ran.code, Some(2), "{text}: {}", ran.stderr);
+            for part in parts {
+                assert!(ran.stderr.contains(part), "{part:?} is not in: {}", ran.stderr);
+            }
+        }
+    }
+    let ran = fullbore(&["serve", "--config", "/nowhere/fullbore.toml"]);
+    assert_fails(&ran, 2, &["/nowhere/fullbore.toml"]);
+}
+
+#[test]
+fn check_says_ok_to_what_would_start_and_no_to_what_would_not() {
+    let library = tempdir().unwrap();
+    let good = serve(&[text(library.path()), "--check"]);
+    assert!(good.success && good.text() == "ok\n", "{}{}", good.text(), good.stderr);
+    let (_folder, path) = config(&format!("library = {:?}\nworkers = 1\n", library.path()));
+    assert!(serve(&["--config", &path, "--check"]).success);
+    assert_fails(&serve(&["/nowhere/films", "--check"]), 1, &["/nowhere/films"]);
+    let missing = ["--cert", "/nowhere/c.pem", "--key", "/nowhere/k.pem", "--check"];
+    assert_fails(&serve(&missing), 1, &["/nowhere/c.pem"]);
+}
+
+#[test]
+fn a_library_that_is_missing_or_no_folder_is_named() {
+    assert_fails(&serve(&["/nowhere/films"]), 1, &["/nowhere/films"]);
+    assert_fails(&serve(&["/dev/null"]), 1, &["/dev/null", "not a directory"]);
+}
+
+#[test]
+fn a_port_in_use_is_named_whoever_has_it() {
+    let library = tempdir().unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let running = Server::start(library.path(), "--tls off");
+    for address in [taken.local_addr().unwrap(), running.address, running.admin] {
+        let address = address.to_string();
+        for flag in ["--listen", "--admin"] {
+            let other = if flag == "--listen" { "--admin" } else { "--listen" };
+            let arguments = [
+                "serve",
+                text(library.path()),
+                "--tls",
+                "off",
+                flag,
+                &address,
+                other,
+                "127.0.0.1:0",
+            ];
+            assert_fails(&fullbore(&arguments), 1, &[&address, flag]);
+        }
+    }
+}
+
+#[test]
+fn a_certificate_that_cannot_be_used_is_named() {
+    if !tool::are_here(&[("openssl", "openssl")]) {
+        return;
+    }
+    let (library, keys) = (tempdir().unwrap(), tempdir().unwrap());
+    let one = certificate(keys.path(), "one.example", "ec");
+    let other = certificate(keys.path(), "other.example", "ec");
+    let garbage = keys.path().join("garbage.pem");
+    fs::write(&garbage, "this is no certificate").unwrap();
+    let missing = keys.path().join("missing.pem");
+    let cases = [
+        (&missing, &one.key, &missing),
+        (&one.cert, &missing, &missing),
+        (&garbage, &one.key, &garbage),
+        (&one.cert, &garbage, &garbage),
+        (&one.cert, &other.key, &other.key),
+    ];
+    for (cert, key, culprit) in cases {
+        let arguments = [text(library.path()), "--cert", text(cert), "--key", text(key)];
+        assert_fails(&serve(&arguments), 1, &[text(culprit)]);
+    }
+}
+
+#[test]
+fn the_number_of_workers_is_as_asked() {
+    let library = tempdir().unwrap();
+    for count in [1, 3] {
+        let server = Server::start(library.path(), &format!("--tls off --workers {count}"));
+        assert!(server.stdout.wait_for("workers ").contains(&format!(" {count}, io_uring")));
+        let (_, status) = server.admin_page("/status.json");
+        let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+        assert_eq!(status["workers"].as_array().map(Vec::len), Some(count));
+    }
+}
+
+#[test]
+fn without_a_library_a_sample_is_made_once() {
+    if !tool::are_here(&[("ffmpeg", "ffmpeg")]) {
+        return;
+    }
+    let state = tempdir().unwrap();
+    let title = state.path().join("sample-library/sample");
+    let start = || {
+        // Encoding a minute of film takes 20 s on two idle cores, and these may be busy.
+        let patience = Duration::from_secs(400);
+        Launch::bare().arguments("--tls off").state(state.path()).patience(patience).start()
+    };
+    let server = start();
+    for line in ["master.m3u8", "manifest.mpd", "play      ffplay http", "fetch     curl "] {
+        server.stdout.wait_for(line);
+    }
+    assert_eq!(Plain::connect(server.address).fetch("/sample/master.m3u8").status, 200);
+    let made = fs::metadata(&title).unwrap().modified().unwrap();
+    drop(server);
+    let server = start();
+    assert_eq!(Plain::connect(server.address).fetch("/sample/manifest.mpd").status, 200);
+    assert_eq!(fs::metadata(&title).unwrap().modified().unwrap(), made, "it was made again");
+}
