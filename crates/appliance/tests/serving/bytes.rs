@@ -64,11 +64,13 @@ fn name(index: usize) -> String {
 fn sparse(random: &mut Random) -> Content {
     const GIB: u64 = 1 << 30;
     let size = 4 * GIB + random.within(200_000_000..900_000_000);
-    let mut islands = vec![0..random.within(1..100_000)];
-    for around in [2 * GIB, 4 * GIB] {
-        islands.push(around - random.within(1..150_000)..around + random.within(1..150_000));
-    }
-    islands.push(size - random.within(1..100_000)..size);
+    let mut reach = || random.within(1..150_000);
+    let islands = vec![
+        0..reach(),
+        2 * GIB - reach()..2 * GIB + reach(),
+        4 * GIB - reach()..4 * GIB + reach(),
+        size - reach()..size,
+    ];
     Content { seed: random.next(), size, islands }
 }
 

@@ -1,7 +1,9 @@
 //! The whole server over real sockets, with clients that are not ours (rustls) or are as bad as can be.
 //!
 //! [`bytes`]: what arrives is the file. [`bad_input`]: each kind of misbehaviour has its answer and its counter.
+//! [`faults`]: a file or a disk that fails under a response ends it, and no wrong byte is sent.
 
 mod bad_input;
 mod bytes;
+mod faults;
 mod support;

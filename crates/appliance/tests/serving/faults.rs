@@ -1,0 +1,346 @@
+//! A file or a disk that fails under a response: that connection ends, counted by name, and whatever its viewer has
+//! received is of the file that the response began with. Others go on, and the next request sees what is there then.
+
+use crate::support::content::Content;
+use crate::support::failing_disk::FailingDisk;
+use crate::support::served::{Served, await_that};
+use crate::support::viewer::{Protocol, Response, Viewer};
+use fullbore_appliance::config::Disk;
+use fullbore_appliance::telemetry::Family;
+use rustix::process::{Resource, Rlimit, setrlimit};
+use std::fs::{File, FileTimes};
+use std::io;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+use tempfile::TempDir;
+
+const POLICIES: [Disk; 4] = [Disk::Auto, Disk::Cached, Disk::Once, Disk::Direct];
+
+/// Many times what the kernel and the server keep for a viewer who does not take it.
+const FILM_BYTES: u64 = 3 << 20;
+
+/// A library of two films, of which one is to suffer.
+struct Library {
+    dir: TempDir,
+    film: Content,
+    other: Content,
+}
+
+impl Library {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let (film, other) = (Content::new(1, FILM_BYTES), Content::new(2, FILM_BYTES));
+        film.write(&dir.path().join("film.mp4")).unwrap();
+        other.write(&dir.path().join("other.mp4")).unwrap();
+        Self { dir, film, other }
+    }
+
+    fn film_path(&self) -> std::path::PathBuf {
+        self.dir.path().join("film.mp4")
+    }
+
+    /// Serves with small windows, and takes buffers back at once.
+    fn serve(&self, protocol: Protocol, disk: Disk) -> Served {
+        Served::start(self.dir.path(), protocol, |config| {
+            config.disk = disk;
+            config.net.window_bytes_max = 64 << 10;
+            config.net.unsent_bytes_max = 16 << 10;
+            config.timeouts.hold_seconds = 0.0;
+        })
+    }
+}
+
+/// A viewer in the middle of a film.
+struct Watching<'a> {
+    viewer: Viewer,
+    content: &'a Content,
+    received: Vec<u8>,
+}
+
+impl<'a> Watching<'a> {
+    fn begin(served: &Served, path: &str, content: &'a Content) -> Self {
+        let mut viewer = served.narrow_viewer(16 << 10);
+        viewer.send(format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes()).unwrap();
+        let head = viewer.head().unwrap();
+        assert_eq!(head.field("Content-Length"), Some(content.size.to_string().as_str()));
+        let (received, result) = viewer.body(100_000);
+        result.unwrap();
+        Self { viewer, content, received }
+    }
+
+    /// The connection ends too early, and in a way that shows it; what came was the film.
+    #[track_caller]
+    fn assert_ends_early(mut self, case: &str) {
+        let (rest, end) = self.viewer.rest();
+        self.received.extend(rest);
+        self.content.assert_holds(0, &self.received, case);
+        assert!((self.received.len() as u64) < self.content.size, "{case}: nothing was cut off");
+        match (self.viewer.tls.is_some(), end.map_err(|error| error.kind())) {
+            // Too few bytes for the Content-Length say it.
+            (false, Ok(()) | Err(io::ErrorKind::ConnectionReset)) => {}
+            (true, Err(io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset)) => {}
+            (_, end) => panic!("{case}: ended with {end:?}"),
+        }
+    }
+
+    /// The film comes to its end.
+    #[track_caller]
+    fn assert_goes_on(mut self, case: &str) {
+        let left = self.content.size as usize - self.received.len();
+        let (rest, result) = self.viewer.body(left);
+        result.unwrap();
+        self.content.assert_holds(self.received.len() as u64, &rest, case);
+    }
+}
+
+/// What happens to the film, under which name it is counted, and what is there afterwards.
+struct Fault {
+    name: &'static str,
+    label: &'static str,
+    strike: fn(&Path, &Content) -> io::Result<()>,
+    after: Option<Content>,
+}
+
+fn faults(film: &Content) -> [Fault; 4] {
+    let new = Content::new(3, FILM_BYTES);
+    let shorter = Content::new(film.seed, 150_000);
+    [
+        Fault {
+            name: "truncated",
+            label: "file_truncated",
+            strike: |path, after| File::options().write(true).open(path)?.set_len(after.size),
+            after: Some(shorter),
+        },
+        Fault {
+            name: "overwritten in place",
+            label: "file_changed",
+            strike: |path, after| after.write_into(&File::options().write(true).open(path)?),
+            after: Some(new.clone()),
+        },
+        Fault {
+            name: "replaced",
+            label: "file_removed",
+            strike: |path, after| {
+                let beside = path.with_extension("new");
+                after.write(&beside)?;
+                std::fs::rename(beside, path)
+            },
+            after: Some(new),
+        },
+        Fault {
+            name: "removed",
+            label: "file_removed",
+            strike: |path, _| std::fs::remove_file(path),
+            after: None,
+        },
+    ]
+}
+
+fn assert_shows(response: &Response, content: Option<&Content>, case: &str) {
+    match content {
+        None => assert_eq!(response.status, 404, "{case}"),
+        Some(content) => {
+            assert_eq!(
+                (response.status, response.body.len() as u64),
+                (200, content.size),
+                "{case}"
+            );
+            content.assert_holds(0, &response.body, case);
+        }
+    }
+}
+
+fn strike_under_every_policy(protocol: Protocol) {
+    for disk in POLICIES {
+        let untouched = Library::new();
+        for fault in faults(&untouched.film) {
+            let library = Library::new();
+            let case = format!("{} under {protocol:?} {disk:?}", fault.name);
+            let served = library.serve(protocol, disk);
+            let watching = Watching::begin(&served, "/film.mp4", &library.film);
+            let other = Watching::begin(&served, "/other.mp4", &library.other);
+            let after = fault.after.as_ref();
+            (fault.strike)(&library.film_path(), after.unwrap_or(&library.film)).unwrap();
+            watching.assert_ends_early(&case);
+            served.await_count(Family::Ends, fault.label, 1);
+            assert_shows(&served.viewer().ask("/film.mp4"), after, &case);
+            other.assert_goes_on(&case);
+            served.await_buffers_back();
+            served.stop();
+        }
+    }
+}
+
+#[test]
+fn a_file_that_changes_under_a_response_ends_it_without_tls() {
+    strike_under_every_policy(Protocol::Plain);
+}
+
+#[test]
+fn a_file_that_changes_under_a_response_ends_it_with_tls12() {
+    strike_under_every_policy(Protocol::Tls12);
+}
+
+#[test]
+fn a_file_that_changes_under_a_response_ends_it_with_tls13() {
+    strike_under_every_policy(Protocol::Tls13);
+}
+
+/// Waits until the server has nothing more to give to the kernel.
+fn await_standstill(served: &Served) {
+    await_that(|| served.number(|n| &n.take_backs_total) > 0, || "nothing taken back".into());
+    let mut sent = 0;
+    loop {
+        let now = served.number(|n| &n.wire_bytes_sent_total);
+        if now == sent {
+            return;
+        }
+        sent = now;
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Gives a file other bytes and its old times, so that nothing outside it tells.
+fn overwrite_in_secret(path: &Path) {
+    let file = File::options().read(true).write(true).open(path).unwrap();
+    let modified = file.metadata().unwrap().modified().unwrap();
+    Content::new(3, FILM_BYTES).write_into(&file).unwrap();
+    file.set_times(FileTimes::new().set_modified(modified)).unwrap();
+}
+
+/// The tag rule: between sealing and sealing again, the file changes in secret. Nothing sealed from the new bytes may
+/// arrive. Says whether it came to that: a viewer whose first window was sent whole after all is owed nothing, and a
+/// read between the writing and the setting of the time sees a changed file.
+fn change_between_sealing_and_sealing_again(protocol: Protocol, disk: Disk) -> bool {
+    let library = Library::new();
+    let served = library.serve(protocol, disk);
+    let mut viewer = served.narrow_viewer(8 << 10);
+    viewer.send(b"GET /film.mp4 HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+    await_standstill(&served);
+    let owed_the_first_window = served.number(|n| &n.windows_total) == 0;
+    if !owed_the_first_window {
+        drop(viewer);
+        served.stop();
+        return false;
+    }
+    overwrite_in_secret(&library.film_path());
+    assert_eq!(viewer.head().unwrap().status, 200);
+    let watching = Watching { viewer, content: &library.film, received: Vec::new() };
+    watching.assert_ends_early(&format!("{protocol:?} {disk:?}"));
+    let ended = |label| served.count(Family::Ends, label);
+    let by_tag_or_time = || ended("changed_under_us") + ended("file_changed");
+    await_that(|| by_tag_or_time() == 1, || "ended for another reason".into());
+    let by_tag = ended("changed_under_us") == 1;
+    served.await_buffers_back();
+    served.stop();
+    by_tag
+}
+
+#[test]
+fn a_record_that_comes_out_different_the_second_time_is_never_sent() {
+    for protocol in [Protocol::Tls12, Protocol::Tls13] {
+        for disk in POLICIES {
+            let told = (0..10).any(|_| change_between_sealing_and_sealing_again(protocol, disk));
+            assert!(told, "{protocol:?} {disk:?}: no record came out different");
+        }
+    }
+}
+
+#[test]
+fn a_disk_that_fails_under_a_response_ends_it_and_serves_again_when_it_is_back() {
+    for (protocol, disk) in
+        [Protocol::Plain, Protocol::Tls13].into_iter().flat_map(|p| POLICIES.map(|d| (p, d)))
+    {
+        let case = format!("EIO under {protocol:?} {disk:?}");
+        let library = Library::new();
+        let at = library.dir.path().join("disk");
+        std::fs::create_dir(&at).unwrap();
+        let failing = match FailingDisk::mount(&at) {
+            Ok(failing) => failing,
+            Err(why) => {
+                eprintln!("SKIPPED the failing disk: {why}");
+                return;
+            }
+        };
+        library.film.write(&at.join("film.mp4")).unwrap();
+        File::open(at.join("film.mp4")).unwrap().sync_all().unwrap();
+        let served = library.serve(protocol, disk);
+        let watching = Watching::begin(&served, "/disk/film.mp4", &library.film);
+        let other = Watching::begin(&served, "/other.mp4", &library.other);
+        failing.fail();
+        watching.assert_ends_early(&case);
+        served.await_count(Family::Ends, "file_io", 1);
+        other.assert_goes_on(&case);
+
+        // Within a second the open file is forgotten, and then opening it is what fails.
+        let ask = || {
+            let mut viewer = served.viewer();
+            viewer.send(b"GET /disk/film.mp4 HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+            viewer.response(true)
+        };
+        let status = || ask().map_or(0, |response| response.status);
+        await_that(|| status() == 500, || format!("{case}: status {}", status()));
+        assert!(served.count(Family::Refusals, "internal") >= 1);
+
+        failing.unmount().unwrap();
+        failing.mount_again().unwrap();
+        await_that(|| status() == 200, || format!("{case}: status {} once it is back", status()));
+        assert_shows(&ask().unwrap(), Some(&library.film), &case);
+        served.await_buffers_back();
+        served.stop();
+    }
+}
+
+/// The limit holds for a whole process, hence one of its own for what follows.
+#[test]
+fn running_out_of_descriptors_refuses_newcomers_and_passes() {
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "faults::descriptors_run_out_here", "--ignored", "--nocapture"])
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && text.contains("1 passed"),
+        "{text}\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+#[test]
+#[ignore = "takes every descriptor of its process; run by running_out_of_descriptors_refuses_newcomers_and_passes"]
+fn descriptors_run_out_here() {
+    // Before the server starts: an accept that is under way keeps the limit that it began with.
+    let limit = Rlimit { current: Some(200), maximum: Some(200) };
+    setrlimit(Resource::Nofile, limit).unwrap();
+    let library = Library::new();
+    let served = library.serve(Protocol::Tls13, Disk::Cached);
+    let watching = Watching::begin(&served, "/film.mp4", &library.film);
+    let mut waiting = served.viewer();
+    let mut hold = take_all_descriptors();
+
+    // A file that is not open yet cannot be opened.
+    let response = waiting.ask("/other.mp4");
+    assert_eq!((response.status, response.field("Retry-After")), (503, Some("5")));
+    assert_eq!(served.count(Family::Refusals, "unavailable"), 1);
+    drop(waiting);
+    served.await_count(Family::Ends, "answered", 1);
+
+    // One descriptor for a newcomer's end, none for the server's.
+    hold.extend(take_all_descriptors());
+    hold.pop();
+    let newcomer = std::net::TcpStream::connect(served.address()).unwrap();
+    let pauses = || served.number(|n| &n.accept_pauses_total);
+    await_that(|| pauses() > 1, || "accepting did not pause".into());
+
+    watching.assert_goes_on("out of descriptors");
+    drop(hold);
+    drop(newcomer);
+    assert_shows(&served.viewer().ask("/other.mp4"), Some(&library.other), "recovered");
+    served.stop();
+}
+
+/// Takes every descriptor that this process may still have.
+fn take_all_descriptors() -> Vec<File> {
+    std::iter::from_fn(|| File::open("/dev/null").ok()).collect()
+}

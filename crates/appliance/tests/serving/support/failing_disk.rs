@@ -1,0 +1,73 @@
+//! A real filesystem that fails on request: ext4 on a loop device, shut down under those who read from it.
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::TempDir;
+
+const IMAGE_BYTES: u64 = 24 << 20;
+
+/// `EXT4_IOC_SHUTDOWN` (linux/fs/ext4/ext4.h): after it, every read and every open gives EIO, as after a lost disk.
+const SHUTDOWN: libc::c_ulong = 0x8004_587d;
+/// Without writing the journal out.
+static NO_LOG_FLUSH: u32 = 2;
+
+/// A mounted filesystem of its own.
+pub(crate) struct FailingDisk {
+    mounted: PathBuf,
+    image: PathBuf,
+    _dir: TempDir,
+}
+
+impl FailingDisk {
+    /// Makes and mounts one on the directory `at`; says what is missing if that cannot be done here.
+    pub(crate) fn mount(at: &Path) -> Result<Self, String> {
+        let dir = tempfile::tempdir().map_err(|error| error.to_string())?;
+        let image = dir.path().join("image");
+        let made = File::create(&image).and_then(|file| file.set_len(IMAGE_BYTES));
+        made.map_err(|error| error.to_string())?;
+        run(Command::new("mkfs.ext4").arg("-q").arg(&image), "apt install e2fsprogs")?;
+        let disk = Self { mounted: at.into(), image, _dir: dir };
+        disk.mount_again()?;
+        Ok(disk)
+    }
+
+    /// Mounts it, at first or after it has failed.
+    pub(crate) fn mount_again(&self) -> Result<(), String> {
+        let mut mount = Command::new("mount");
+        mount.args(["-o", "loop"]).arg(&self.image).arg(&self.mounted);
+        run(&mut mount, "needs root, loop devices and apt install mount")
+    }
+
+    /// From now on, everything on it is EIO.
+    pub(crate) fn fail(&self) {
+        let root = File::open(&self.mounted).unwrap();
+        // SAFETY: this request reads one u32, and this one lives as long as the program.
+        let result = unsafe { libc::ioctl(root.as_raw_fd(), SHUTDOWN, &raw const NO_LOG_FLUSH) };
+        assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+    }
+
+    /// Takes it away, although a server may still have files of it open.
+    pub(crate) fn unmount(&self) -> Result<(), String> {
+        run(
+            Command::new("umount").arg("-l").arg(&self.mounted),
+            "umount must work where mount does",
+        )
+    }
+}
+
+impl Drop for FailingDisk {
+    fn drop(&mut self) {
+        // Mounted once or, after a test that failed halfway, not at all.
+        let _ = self.unmount();
+    }
+}
+
+fn run(command: &mut Command, advice: &str) -> Result<(), String> {
+    let output = command.output().map_err(|error| format!("{command:?}: {error}; {advice}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(format!("{command:?}: {}; {advice}", String::from_utf8_lossy(&output.stderr).trim()))
+}
