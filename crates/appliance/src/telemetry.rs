@@ -64,6 +64,7 @@ numbers! {
     Counter wire_bytes_sent_total "Bytes given to the kernel, encryption included.";
     Counter windows_total "Windows pulled: one read and one send each, if all goes well.";
     Counter windows_taken_in_part_total "Windows of which TCP took only a part at first.";
+    Counter send_pauses_total "Pauses in sending, for want of memory in the kernel.";
     Counter take_backs_total "Buffers taken back from stalled viewers.";
     Counter records_made_again_total "TLS records sealed a second time after a take-back.";
     Counter key_updates_received_total "TLS key updates received.";

@@ -15,10 +15,10 @@ use reactor::{Fd, Pool, PoolOptions, sleep, spawn};
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Room beside a window's bytes: a direct read begins and ends on whole blocks, and records have heads and tags.
 const BUFFER_SLACK_BYTES: usize = 2 * DIRECT_ALIGNMENT;
@@ -72,6 +72,7 @@ pub struct Worker {
     window_bytes_max: usize,
     date: Cell<HttpDate>,
     boundary_seed: Cell<u64>,
+    complained: Cell<Option<Instant>>,
 }
 
 /// What a worker is made from, on its own thread.
@@ -87,7 +88,7 @@ pub struct Parts {
     /// The access log.
     pub access_log: Option<AccessLog>,
     /// The library's root.
-    pub library: std::path::PathBuf,
+    pub library: PathBuf,
     /// Bytes of buffers of each kind, if the configuration does not say.
     pub buffer_bytes: usize,
     /// Bytes of reads that heat remembers.
@@ -114,7 +115,7 @@ impl Worker {
         let seconds = Duration::from_secs_f64;
         let worker = Rc::new(Self {
             tls: RefCell::new(tls),
-            files: open_library(&library, &config)?,
+            files: Files::new(&library, config.limits.open_files_max)?,
             reader: Reader::new(read_buffers, policy, Heat::new(heat_bytes)),
             send_buffers,
             admission: Admission::new(
@@ -141,6 +142,7 @@ impl Worker {
             window_bytes_max,
             date: Cell::new(date_now()),
             boundary_seed: Cell::new(random_u64()),
+            complained: Cell::new(None),
         });
         Ok((worker, listener))
     }
@@ -158,6 +160,20 @@ impl Worker {
     /// How long an unfinished window may keep its buffer: not at all while others may have to wait for one.
     pub fn hold_patience(&self) -> Duration {
         if self.send_buffers.is_scarce() { Duration::ZERO } else { self.timeouts.hold }
+    }
+
+    /// Tells the operator of trouble with the library, once a second at most: one bad disk under many viewers must not
+    /// make a worker wait for whoever reads standard error. The counters tell of all of it.
+    pub fn complain(&self, what: &str) {
+        let now = reactor::now();
+        if self
+            .complained
+            .get()
+            .is_none_or(|last| now.duration_since(last) >= Duration::from_secs(1))
+        {
+            self.complained.set(Some(now));
+            eprintln!("fullbore: {what}");
+        }
     }
 
     /// What every response depends on.
@@ -299,10 +315,6 @@ fn pool_options(config: &Config, buffer_bytes: usize) -> PoolOptions {
         register: config.is_on(Switch::Registered),
         fifo: !config.is_on(Switch::Lifo),
     }
-}
-
-fn open_library(root: &Path, config: &Config) -> io::Result<Files> {
-    Files::new(root, config.limits.open_files_max)
 }
 
 fn date_now() -> HttpDate {

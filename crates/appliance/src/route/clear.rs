@@ -49,6 +49,9 @@ impl Clear {
                 link.window.taken_in_part(taken);
                 ahead.give_up();
             }
+            if taken == 0 {
+                link.back_off().await;
+            }
             yield_now().await;
         }
         Ok(())

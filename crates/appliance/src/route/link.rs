@@ -3,7 +3,7 @@
 use crate::end::End;
 use crate::worker::Worker;
 use net::{Socket, Window};
-use reactor::timeout_at;
+use reactor::{sleep, timeout_at};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -51,6 +51,15 @@ impl Link {
         Ok(taken)
     }
 
+    /// Waits before offering again, when TCP said that it takes bytes and took none: the kernel is out of memory for
+    /// sockets, which asking at once would not change.
+    pub async fn back_off(&self) {
+        /// An honest guess: acknowledgements free memory within a round trip.
+        const PAUSE: Duration = Duration::from_millis(10);
+        self.worker.numbers.send_pauses_total.add(1);
+        sleep(PAUSE).await;
+    }
+
     /// Sends a few bytes that need no pull: handshake flights, alerts.
     ///
     /// # Errors
@@ -59,7 +68,9 @@ impl Link {
         while !bytes.is_empty() {
             let taken = self.offer(bytes, false)?;
             bytes = &bytes[taken..];
-            if !bytes.is_empty() {
+            if taken == 0 && self.socket.is_writable() {
+                self.back_off().await;
+            } else if !bytes.is_empty() {
                 self.pull().await?;
             }
         }

@@ -120,7 +120,8 @@ impl Userspace {
             Content::Alert { fatal: true, .. } => Err(End::PeerAlert),
             Content::KeyUpdate { peer_requests_answer } => {
                 self.link.worker.numbers.key_updates_received_total.add(1);
-                if peer_requests_answer { self.update_key().await } else { Ok(()) }
+                // Boxed: hardly anybody asks for this, and everybody waits in this future for a request.
+                if peer_requests_answer { Box::pin(self.update_key()).await } else { Ok(()) }
             }
         }
     }
@@ -227,7 +228,11 @@ impl Userspace {
                 self.link.pull().await?;
                 flight = self.make_again(outgoing, &owed).await?;
             }
-            flight.sent += self.link.offer(&flight.buffer[flight.sent..flight.filled], false)?;
+            let taken = self.link.offer(&flight.buffer[flight.sent..flight.filled], false)?;
+            flight.sent += taken;
+            if taken == 0 {
+                self.link.back_off().await;
+            }
         }
         Ok(())
     }

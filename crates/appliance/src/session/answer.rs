@@ -39,13 +39,10 @@ impl Session {
         worker.numbers.count(Family::Responses, status_label(status));
         let outgoing = Outgoing::new(response.head, response.body, file);
         let sent = self.channel.send(&outgoing).await;
-        if let Err(end @ End::File(_)) | Err(end @ End::ChangedUnderUs) = sent {
-            let target = request.map(Request::target).unwrap_or_default();
-            eprintln!(
-                "fullbore: {}: {}; the viewer's connection was ended",
-                String::from_utf8_lossy(target),
-                end.as_str()
-            );
+        if let Err(end @ (End::File(_) | End::ChangedUnderUs)) = sent {
+            let target = String::from_utf8_lossy(request.map(Request::target).unwrap_or_default());
+            let what = format!("{target}: {}; the viewer's connection was ended", end.as_str());
+            worker.complain(&what);
         }
         if let Some(log) = &worker.access_log {
             log.write(&Entry {
