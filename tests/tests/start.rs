@@ -114,6 +114,26 @@ fn a_bad_configuration_is_exit_2_and_says_where() {
 }
 
 #[test]
+fn the_configuration_in_the_manual_is_understood() {
+    let manual =
+        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/serve.md")).unwrap();
+    let section =
+        manual.split("## Configuration file").nth(1).expect("the manual has that section");
+    let settings: Vec<&str> = section
+        .split("\n## ")
+        .next()
+        .unwrap()
+        .lines()
+        .filter_map(|line| line.strip_prefix("    "))
+        .collect();
+    assert!(settings.len() > 30, "{settings:?}");
+    let (_folder, path) = config(&settings.join("\n"));
+    // It may name folders that this machine lacks: that is exit 1, and not what is asked here.
+    let ran = fullbore(&["serve", "--config", &path, "--check"]);
+    assert_ne!(ran.code, Some(2), "{}", ran.stderr);
+}
+
+#[test]
 fn check_says_ok_to_what_would_start_and_no_to_what_would_not() {
     let library = tempdir().unwrap();
     let good = serve(&[text(library.path()), "--check"]);
