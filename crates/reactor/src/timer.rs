@@ -82,18 +82,35 @@ impl Drop for Sleep {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elapsed;
 
-/// Runs `future` until `deadline`; then drops it.
+/// Runs `future` until `deadline`: [`Elapsed`] when the deadline came first.
+pub fn timeout_at<F: Future>(deadline: Instant, future: F) -> Timeout<F> {
+    Timeout { future, sleep: sleep_until(deadline) }
+}
+
+/// A future and its deadline.
 ///
-/// # Errors
-/// [`Elapsed`] when the deadline came first.
-pub async fn timeout_at<F: Future>(deadline: Instant, future: F) -> Result<F::Output, Elapsed> {
-    let mut future = std::pin::pin!(future);
-    let mut sleep = std::pin::pin!(sleep_until(deadline));
-    std::future::poll_fn(|cx| {
-        if let Poll::Ready(output) = future.as_mut().poll(cx) {
+/// Written out rather than an `async fn`: that would keep its argument twice, as it came and where it is pinned, and
+/// every idle viewer waits in one of these.
+#[derive(Debug)]
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct Timeout<F> {
+    future: F,
+    sleep: Sleep,
+}
+
+impl<F: Future> Future for Timeout<F> {
+    type Output = Result<F::Output, Elapsed>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        // SAFETY: `future` is pinned when `self` is: nothing here moves it out, and there is no `Drop` that could.
+        // `sleep` is `Unpin`.
+        let (future, sleep) = unsafe {
+            let this = self.get_unchecked_mut();
+            (Pin::new_unchecked(&mut this.future), Pin::new(&mut this.sleep))
+        };
+        if let Poll::Ready(output) = future.poll(cx) {
             return Poll::Ready(Ok(output));
         }
-        sleep.as_mut().poll(cx).map(|()| Err(Elapsed))
-    })
-    .await
+        sleep.poll(cx).map(|()| Err(Elapsed))
+    }
 }

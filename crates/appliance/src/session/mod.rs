@@ -3,6 +3,8 @@
 //! It reads top to bottom: [`run`], [`establish`], [`converse`]. What a request is answered with is in [`answer`].
 
 mod answer;
+#[cfg(test)]
+mod memory_tests;
 
 use crate::end::End;
 use crate::outgoing::Outgoing;
@@ -14,6 +16,7 @@ use http::{BodyDrain, Drain, Parse, Refusal, Request};
 use net::{Pass, Socket};
 use reactor::timeout_at;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -138,7 +141,7 @@ impl Session {
             if !Box::pin(self.answer(&request)).await? {
                 return Ok(End::Answered);
             }
-            if let Err(refusal) = self.skip_body(&request).await? {
+            if let Err(refusal) = Box::pin(self.skip_body(&request)).await? {
                 // Already answered: a second answer would be taken for the next request's.
                 let numbers = &self.channel.link().worker.numbers;
                 numbers.count(Family::Refusals, refusal.as_str());
@@ -180,7 +183,7 @@ impl Session {
     /// The idle state: waits for a request to begin. Nothing is held for the viewer meanwhile.
     async fn await_first_byte(&mut self, worker: &Worker) -> Result<(), End> {
         let deadline = Instant::now() + worker.timeouts.idle;
-        let receiving = timeout_at(deadline, self.channel.receive(&mut self.input));
+        let receiving = pin!(timeout_at(deadline, self.channel.receive(&mut self.input)));
         match worker.drain.unless_begun(receiving).await {
             None => Err(End::Drained),
             Some(Err(_)) => Err(End::IdleTimeout),

@@ -1,0 +1,31 @@
+//! The sizes that docs/memory.md lists. Whoever makes one grow meets it here, and changes the document or the code.
+
+use super::*;
+use crate::route::userspace::Userspace;
+
+/// Bytes of the future that `make` returns.
+fn future_bytes<A, B, C, D, F: Future>(_make: impl Fn(A, B, C, D) -> F) -> usize {
+    size_of::<F>()
+}
+
+/// What a heap block takes: glibc keeps 8 bytes in front of it and rounds up to 16.
+fn block_bytes(bytes: usize) -> usize {
+    (bytes + 8).next_multiple_of(16)
+}
+
+#[test]
+fn an_idle_session_is_as_small_as_documented() {
+    let session_bytes = future_bytes(run);
+    let channel_bytes = size_of::<Userspace>();
+    println!("session {session_bytes}, channel {channel_bytes}");
+    assert!(session_bytes <= 1040, "the session's future takes {session_bytes} bytes");
+    assert!(channel_bytes <= 312, "the channel takes {channel_bytes} bytes");
+    assert!(block_bytes(session_bytes) + block_bytes(channel_bytes) <= 1376);
+}
+
+#[test]
+fn an_idle_session_keeps_the_halves_of_its_keys_and_no_more() {
+    let (sealer_bytes, opener_bytes) = (size_of::<crypt::Sealer>(), size_of::<crypt::Opener>());
+    assert!(sealer_bytes <= 144, "the sealer takes {sealer_bytes} bytes");
+    assert!(opener_bytes <= 112, "the opener takes {opener_bytes} bytes");
+}
