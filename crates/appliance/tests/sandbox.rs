@@ -7,6 +7,7 @@ use fullbore_appliance::Config;
 use fullbore_appliance::notify::notify;
 use fullbore_appliance::sandbox::{Report, confine_calls, confine_files};
 use reactor::{Fd, Reactor, RingOptions, op};
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -274,6 +275,32 @@ fn threads_that_exist_and_threads_to_come_are_confined() {
         let later = std::thread::spawn(|| TcpListener::bind("127.0.0.1:0").map(drop));
         assert_eq!(errno(later.join().unwrap()), Some(libc::EPERM));
     });
+}
+
+#[test]
+fn a_kernel_that_confines_nothing_is_told_of_and_put_up_with() {
+    confined("a_kernel_that_confines_nothing_is_told_of_and_put_up_with", |room| {
+        if let Err(error) = take_confinement_away() {
+            return eprintln!("SKIPPED: this kernel has no seccomp to take calls away: {error}");
+        }
+        let mut report = confine_files(&room.config(), &room.library());
+        confine_calls(&mut report);
+        let report = report.to_string();
+        assert!(report.contains("files not confined (this kernel has no Landlock)"), "{report}");
+        assert!(report.contains("system calls not filtered"), "{report}");
+        File::open("/etc/passwd").unwrap();
+    });
+}
+
+/// From here on the kernel seems to know neither Landlock nor seccomp.
+fn take_confinement_away() -> Result<(), seccompiler::Error> {
+    let missing = [libc::SYS_landlock_create_ruleset, libc::SYS_seccomp];
+    let rules = missing.into_iter().map(|call| (call, Vec::new())).collect();
+    let refuse = SeccompAction::Errno(libc::ENOSYS as u32);
+    let architecture = std::env::consts::ARCH.try_into()?;
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, refuse, architecture)?;
+    let program: BpfProgram = filter.try_into()?;
+    seccompiler::apply_filter(&program)
 }
 
 #[test]
