@@ -1,24 +1,33 @@
 //! Finding the program under test: the one of the same build as the test that asks.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
+use std::time::SystemTime;
 
-/// Where the `fullbore` program is. Cargo is asked to bring it up to date first, since it does not build one package's program
-/// for another one's tests by itself; `FULLBORE=path` names another one.
+/// Where the `fullbore` program is; `FULLBORE=path` names another one.
+///
+/// Cargo builds it along with the whole workspace's tests, but not along with this package's alone. So cargo is asked to bring it
+/// up to date where it is older than its sources, and only there: for one package it chooses other features of the dependencies,
+/// and would build half of the workspace again.
 ///
 /// # Panics
 /// When it cannot be built.
 pub fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(|| std::env::var_os("FULLBORE").map_or_else(build, PathBuf::from))
+    PROGRAM.get_or_init(|| std::env::var_os("FULLBORE").map_or_else(up_to_date, PathBuf::from))
 }
 
-fn build() -> PathBuf {
+fn up_to_date() -> PathBuf {
     let test = std::env::current_exe().expect("Linux tells");
     // TARGET/PROFILE/deps/TEST
     let folder = test.ancestors().nth(2).expect("cargo puts tests into deps/").to_owned();
     let target = folder.parent().expect("the profile's folder is in the target folder");
+    let program = folder.join("fullbore");
+    if is_current(&program) {
+        return program;
+    }
     let profile = match folder.file_name() {
         Some(name) if name == "debug" => "dev".into(),
         name => name.unwrap_or_default().to_owned(),
@@ -29,5 +38,26 @@ fn build() -> PathBuf {
     build.arg("--target-dir").arg(target).current_dir(env!("CARGO_MANIFEST_DIR"));
     let built = build.status().expect("cargo runs the tests, so it is here");
     assert!(built.success(), "{build:?} failed");
-    folder.join("fullbore")
+    program
+}
+
+/// Whether the program is there and younger than everything that it is made of.
+fn is_current(program: &Path) -> bool {
+    let workspace =
+        Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("we are in a folder of it");
+    let crates = fs::read_dir(workspace.join("crates")).into_iter().flatten().flatten();
+    let made_of = crates.flat_map(|one| [one.path().join("src"), one.path().join("Cargo.toml")]);
+    let newest =
+        made_of.chain([workspace.join("Cargo.lock")]).filter_map(|path| newest(&path)).max();
+    newest < fs::metadata(program).and_then(|program| program.modified()).ok()
+}
+
+/// When a file, or the youngest file below a folder, was written.
+fn newest(path: &Path) -> Option<SystemTime> {
+    let metadata = fs::metadata(path).ok()?;
+    if metadata.is_dir() {
+        let inside = fs::read_dir(path).ok()?.flatten();
+        return inside.filter_map(|entry| newest(&entry.path())).max();
+    }
+    metadata.modified().ok()
 }

