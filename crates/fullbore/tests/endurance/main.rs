@@ -1,0 +1,8 @@
+//! What the server still has after many viewers, and while many wait: the program itself against viewers of every kind.
+
+mod films;
+mod idle_memory;
+mod nothing_leaks;
+mod server;
+mod soak;
+mod viewer;

@@ -1,0 +1,104 @@
+//! After many connections of every kind, everything is back where it was.
+
+use crate::films;
+use crate::server::{Server, Start, eventually};
+use crate::viewer::{Kind, Viewers};
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+/// Connections before the first look: they open the files, touch the buffers and let the tables grow.
+const WARM_UP: u64 = 4_000;
+
+/// Connections between the two looks.
+const CONNECTIONS: u64 = 100_000;
+
+/// Viewers at once.
+const AT_ONCE: usize = 8;
+
+/// Viewers beside them who make the server take buffers back.
+const SLOW: u64 = 2;
+
+/// Growth of memory that is put up with: what an allocator keeps for its own reasons, in pages here and there. A leak
+/// of 16 bytes in every connection would be more.
+const GROWTH_BYTES_MAX: u64 = 3 << 19;
+
+/// Few buffers, so that the warm-up touches all of them: growth is then a leak and not a buffer's first use.
+pub(crate) const FEW_BUFFERS: &str = "[limits]\nbuffer_bytes_max = 4194304\n";
+
+/// What must be as it was.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Held {
+    connections: u64,
+    descriptors: usize,
+    files: u64,
+    read_buffers_missing: u64,
+    send_buffers_missing: u64,
+}
+
+#[test]
+fn a_hundred_thousand_connections_leave_nothing_behind() {
+    machine::raise_nofile().expect("the limit on files can be raised to the hard one");
+    let library = films::make().expect("the library is written");
+    let start = Start { config: FEW_BUFFERS.into(), ..Start::new(library.path()) };
+    let server = Server::start(&start);
+    visit_all(&server, 0..WARM_UP);
+    let before = settled(&server);
+    let memory_before = server.own_memory_bytes();
+
+    visit_all(&server, WARM_UP..WARM_UP + CONNECTIONS);
+    let mut after = settled(&server);
+    eventually(&format!("everything is back at {before:?}"), || {
+        after = settled(&server);
+        after == before
+    });
+    let growth = server.own_memory_bytes().saturating_sub(memory_before);
+    println!("{CONNECTIONS} connections: {after:?} as before, memory grew by {growth} bytes");
+    // Those who reset at once may be gone before they can be let in.
+    let come = ["connections_accepted_total", "connections_refused_total"];
+    let come: u64 = come.iter().map(|name| server.number(name)).sum();
+    assert_eq!(come, WARM_UP + CONNECTIONS + 2 * SLOW);
+    assert!(server.number("records_made_again_total") > 0, "no buffer was taken back");
+    assert_eq!(server.number("tasks_panicked_total"), 0, "{}", server.said());
+    assert!(growth <= GROWTH_BYTES_MAX, "memory grew by {growth} bytes");
+    server.finish();
+}
+
+/// Connections with these numbers, several at a time; fails at the first that does not go as it should.
+fn visit_all(server: &Server, numbers: Range<u64>) {
+    let next = AtomicU64::new(numbers.start);
+    thread::scope(|scope| {
+        for _ in 0..SLOW {
+            scope.spawn(|| Viewers::new(server.address).slow().expect("a slow viewer is served"));
+        }
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                let mut viewers = Viewers::new(server.address);
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= numbers.end {
+                        return;
+                    }
+                    let kind = Kind::of(number);
+                    let visit = viewers.visit(kind);
+                    assert!(visit.is_ok(), "{kind:?}, connection {number}: {visit:?}");
+                }
+            });
+        }
+    });
+}
+
+/// What the server holds once every viewer is gone.
+pub(crate) fn settled(server: &Server) -> Held {
+    eventually("every connection has ended", || {
+        server.wait_for_news();
+        server.number("connections") == 0
+    });
+    Held {
+        connections: server.number("connections"),
+        files: server.number("open_files"),
+        read_buffers_missing: server.number("read_buffers") - server.number("read_buffers_free"),
+        send_buffers_missing: server.number("send_buffers") - server.number("send_buffers_free"),
+        descriptors: server.descriptors(),
+    }
+}

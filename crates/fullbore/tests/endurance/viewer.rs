@@ -1,0 +1,415 @@
+//! Viewers of every kind, good and bad: each function is one connection from its first packet to its last.
+//!
+//! What they ask of the server is checked here: a kind that should be answered fails if it is not.
+
+use crate::films::{self, LARGE_BYTES, SMALL_BYTES};
+use crate::server::PATIENCE;
+use rustls::client::Resumption;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{
+    ClientConfig, ClientConnection, DigitallySignedStruct, HandshakeKind, SignatureScheme,
+    StreamOwned,
+};
+use socket2::{Domain, Socket, Type};
+use std::io::{self, BufReader, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Source addresses in turn, since one alone has only some 28,000 ports and each rests for a minute after use.
+const SOURCES: u32 = 64;
+
+type Tls = StreamOwned<ClientConnection, TcpStream>;
+
+/// One after another, all the viewers of a thread.
+pub(crate) struct Viewers {
+    server: SocketAddr,
+    /// Keeps no tickets.
+    full: Arc<ClientConfig>,
+    /// Keeps them, as browsers do.
+    resuming: Arc<ClientConfig>,
+    count: u32,
+}
+
+/// How a connection goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Full handshake, a request, an orderly end.
+    Full,
+    /// The same with a ticket.
+    Resumed,
+    /// Several requests in one packet.
+    Pipelined,
+    /// A request, then the viewer's side is closed while the answer comes.
+    HalfClosed,
+    /// A range from the middle of a large file.
+    Range,
+    /// Reset in the middle of a large response.
+    ResetMidResponse,
+    /// Closed in the middle of a large response.
+    ClosedMidResponse,
+    /// A handshake and nothing else.
+    Silent,
+    /// A request that is none.
+    BadRequest,
+    /// A record that does not open.
+    BadRecord,
+    /// Gone after half of a hello.
+    HalfHello,
+    /// Gone after the server's flight.
+    HalfHandshake,
+    /// Bytes that are no TLS.
+    Garbage,
+    /// HTTP on the TLS port.
+    PlainHttp,
+    /// Connected and closed.
+    Nothing,
+    /// Connected and reset.
+    Reset,
+}
+
+impl Kind {
+    /// Every kind, with how many of a hundred connections are of it.
+    pub(crate) const MIX: [(Self, u32); 16] = [
+        (Self::Full, 8),
+        (Self::Resumed, 12),
+        (Self::Pipelined, 2),
+        (Self::HalfClosed, 2),
+        (Self::Range, 1),
+        (Self::ResetMidResponse, 1),
+        (Self::ClosedMidResponse, 1),
+        (Self::Silent, 2),
+        (Self::BadRequest, 2),
+        (Self::BadRecord, 1),
+        (Self::HalfHello, 12),
+        (Self::HalfHandshake, 4),
+        (Self::Garbage, 12),
+        (Self::PlainHttp, 12),
+        (Self::Nothing, 14),
+        (Self::Reset, 14),
+    ];
+
+    /// The kind of connection number `index`: the same for everybody, and well mixed.
+    pub(crate) fn of(index: u64) -> Self {
+        // 37 and 100 have no common divisor, so every hundred has each kind as often as the table says.
+        let mut place = (index * 37 % 100) as u32;
+        for (kind, share) in Self::MIX {
+            if place < share {
+                return kind;
+            }
+            place -= share;
+        }
+        unreachable!("the shares sum to a hundred")
+    }
+}
+
+impl Viewers {
+    /// Viewers of `server`.
+    pub(crate) fn new(server: SocketAddr) -> Self {
+        let resuming = client_config();
+        let mut full = resuming.clone();
+        full.resumption = Resumption::disabled();
+        Self { server, full: Arc::new(full), resuming: Arc::new(resuming), count: 0 }
+    }
+
+    /// One connection.
+    pub(crate) fn visit(&mut self, kind: Kind) -> io::Result<()> {
+        match kind {
+            Kind::Full => self.full().map(drop),
+            Kind::Resumed => self.resumed(),
+            Kind::Pipelined => self.pipelined(),
+            Kind::HalfClosed => self.half_closed(),
+            Kind::Range => self.range(),
+            Kind::ResetMidResponse => reset(self.amid_response()?.sock),
+            Kind::ClosedMidResponse => self.amid_response().map(drop),
+            Kind::Silent => self.silent(),
+            Kind::BadRequest => self.bad_request(),
+            Kind::BadRecord => self.bad_record(),
+            Kind::HalfHello => self.half_hello(),
+            Kind::HalfHandshake => self.half_handshake(),
+            Kind::Garbage => self.garbage(),
+            Kind::PlainHttp => self.plain_http(),
+            Kind::Nothing => self.connect().map(drop),
+            Kind::Reset => reset(self.connect()?),
+        }
+    }
+
+    /// A keep-alive connection that was answered once: what remains of it here is its socket.
+    pub(crate) fn idle(&mut self) -> io::Result<TcpStream> {
+        let mut stream = self.tls(&Arc::clone(&self.full))?;
+        expect_small(&mut stream)?;
+        Ok(stream.sock)
+    }
+
+    /// A viewer who takes all of the large file, some megabytes at a time, and rests after each for longer than the
+    /// server holds a buffer for anybody.
+    pub(crate) fn slow(&mut self) -> io::Result<()> {
+        const REST: Duration = Duration::from_millis(400);
+        let mut stream = self.tls(&Arc::clone(&self.resuming))?;
+        stream.write_all(&request(films::LARGE, ""))?;
+        let (status, length) = read_head(&mut stream)?;
+        expect(status == 200 && length == LARGE_BYTES, "a large response")?;
+        let mut chunk = vec![0; 3 << 20];
+        let mut offset = 0;
+        while offset < LARGE_BYTES {
+            std::thread::sleep(REST);
+            let part = chunk.len().min((LARGE_BYTES - offset) as usize);
+            stream.read_exact(&mut chunk[..part])?;
+            expect(films::is_part(offset, &chunk[..part]), "the file's bytes")?;
+            offset += part as u64;
+        }
+        goodbye(&mut stream)
+    }
+
+    fn full(&mut self) -> io::Result<Tls> {
+        let mut stream = self.tls(&Arc::clone(&self.full))?;
+        expect_small(&mut stream)?;
+        expect(stream.conn.handshake_kind() == Some(HandshakeKind::Full), "a full handshake")?;
+        goodbye(&mut stream)?;
+        Ok(stream)
+    }
+
+    fn resumed(&mut self) -> io::Result<()> {
+        let mut stream = self.tls(&Arc::clone(&self.resuming))?;
+        expect_small(&mut stream)?;
+        goodbye(&mut stream)
+    }
+
+    fn pipelined(&mut self) -> io::Result<()> {
+        const COUNT: usize = 5;
+        let mut stream = self.tls(&Arc::clone(&self.resuming))?;
+        stream.write_all(&request(films::SMALL, "").repeat(COUNT))?;
+        let mut reader = BufReader::new(&mut stream);
+        (0..COUNT).try_for_each(|_| expect_response(&mut reader, 200, 0..SMALL_BYTES))?;
+        goodbye(&mut stream)
+    }
+
+    fn half_closed(&mut self) -> io::Result<()> {
+        let mut stream = self.tls(&Arc::clone(&self.resuming))?;
+        stream.write_all(&request(films::SMALL, ""))?;
+        stream.sock.shutdown(Shutdown::Write)?;
+        expect_response(&mut BufReader::new(&mut stream), 200, 0..SMALL_BYTES)?;
+        stream.sock.read_to_end(&mut Vec::new()).map(drop)
+    }
+
+    fn range(&mut self) -> io::Result<()> {
+        let start = u64::from(self.count).wrapping_mul(104_729) % (LARGE_BYTES - 100_000);
+        let end = start + 70_001;
+        let mut stream = self.tls(&Arc::clone(&self.resuming))?;
+        let field = format!("Range: bytes={start}-{}\r\n", end - 1);
+        stream.write_all(&request(films::LARGE, &field))?;
+        expect_response(&mut BufReader::new(&mut stream), 206, start..end)?;
+        goodbye(&mut stream)
+    }
+
+    fn amid_response(&mut self) -> io::Result<Tls> {
+        let mut stream = self.tls(&Arc::clone(&self.resuming))?;
+        stream.write_all(&request(films::LARGE, ""))?;
+        let mut reader = BufReader::new(&mut stream);
+        let (status, length) = read_head(&mut reader)?;
+        expect(status == 200 && length == LARGE_BYTES, "a large response")?;
+        let mut beginning = [0; 10_000];
+        reader.read_exact(&mut beginning)?;
+        expect(films::is_part(0, &beginning), "the file's bytes")?;
+        Ok(stream)
+    }
+
+    fn silent(&mut self) -> io::Result<()> {
+        let mut stream = self.tls(&Arc::clone(&self.resuming))?;
+        stream.conn.complete_io(&mut stream.sock).map(drop)
+    }
+
+    fn bad_request(&mut self) -> io::Result<()> {
+        let mut stream = self.tls(&Arc::clone(&self.resuming))?;
+        stream.write_all(b"GET\r\n\r\n")?;
+        let (status, _) = read_head(&mut BufReader::new(&mut stream))?;
+        expect(status == 400, "400 for a bad request")
+    }
+
+    fn bad_record(&mut self) -> io::Result<()> {
+        let mut stream = self.tls(&Arc::clone(&self.resuming))?;
+        expect_small(&mut stream)?;
+        stream.sock.write_all(&[23, 3, 3, 0, 20])?;
+        stream.sock.write_all(&[7; 20])?;
+        stream.sock.read_to_end(&mut Vec::new()).map(drop).or_else(gone)
+    }
+
+    fn half_hello(&mut self) -> io::Result<()> {
+        let hello = self.hello()?;
+        self.connect()?.write_all(&hello[..hello.len() / 2])
+    }
+
+    fn half_handshake(&mut self) -> io::Result<()> {
+        let hello = self.hello()?;
+        let mut socket = self.connect()?;
+        socket.write_all(&hello)?;
+        socket.read_exact(&mut [0; 100])
+    }
+
+    fn garbage(&mut self) -> io::Result<()> {
+        let mut socket = self.connect()?;
+        socket.write_all(&[0xa5; 300])?;
+        let mut answer = Vec::new();
+        socket.read_to_end(&mut answer).map(drop).or_else(gone)?;
+        expect(answer.first() == Some(&21), "an alert")
+    }
+
+    fn plain_http(&mut self) -> io::Result<()> {
+        let mut socket = self.connect()?;
+        socket.write_all(&request(films::SMALL, ""))?;
+        let (status, _) = read_head(&mut BufReader::new(&mut socket))?;
+        expect(status == 400, "400 for HTTP on the TLS port")
+    }
+
+    fn hello(&self) -> io::Result<Vec<u8>> {
+        let mut hello = Vec::new();
+        let mut connection = connection(&self.full)?;
+        connection.write_tls(&mut hello)?;
+        Ok(hello)
+    }
+
+    fn tls(&mut self, config: &Arc<ClientConfig>) -> io::Result<Tls> {
+        let socket = self.connect()?;
+        Ok(StreamOwned::new(connection(config)?, socket))
+    }
+
+    fn connect(&mut self) -> io::Result<TcpStream> {
+        self.count = self.count.wrapping_add(1);
+        let source = Ipv4Addr::from(u32::from(Ipv4Addr::new(127, 0, 1, 0)) + self.count % SOURCES);
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+        socket.bind(&SocketAddr::from((source, 0)).into())?;
+        socket.set_tcp_nodelay(true)?;
+        socket.set_read_timeout(Some(PATIENCE))?;
+        socket.set_write_timeout(Some(PATIENCE))?;
+        socket.connect(&self.server.into())?;
+        Ok(socket.into())
+    }
+}
+
+fn client_config() -> ClientConfig {
+    // One key share, a cheap one: the viewers share the machine with the server.
+    let mut provider = aws_lc_rs::default_provider();
+    provider.kx_groups = vec![aws_lc_rs::kx_group::X25519];
+    let provider = Arc::new(provider);
+    let anyone = Arc::new(Anyone(Arc::clone(&provider)));
+    ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("the provider has suites for both versions")
+        .dangerous()
+        .with_custom_certificate_verifier(anyone)
+        .with_no_client_auth()
+}
+
+fn connection(config: &Arc<ClientConfig>) -> io::Result<ClientConnection> {
+    let name = ServerName::try_from("localhost").expect("a name");
+    ClientConnection::new(Arc::clone(config), name).map_err(io::Error::other)
+}
+
+fn request(path: &str, fields: &str) -> Vec<u8> {
+    format!("GET /{path} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n").into_bytes()
+}
+
+fn expect_small(stream: &mut Tls) -> io::Result<()> {
+    stream.write_all(&request(films::SMALL, ""))?;
+    expect_response(&mut BufReader::new(stream), 200, 0..SMALL_BYTES)
+}
+
+fn expect_response(
+    from: &mut impl Read,
+    status: u16,
+    range: std::ops::Range<u64>,
+) -> io::Result<()> {
+    let (got, length) = read_head(from)?;
+    expect(got == status && length == range.end - range.start, "the status and length asked for")?;
+    let mut body = vec![0; length as usize];
+    from.read_exact(&mut body)?;
+    expect(films::is_part(range.start, &body), "the file's bytes")
+}
+
+/// A response's status and `Content-Length`.
+fn read_head(from: &mut impl Read) -> io::Result<(u16, u64)> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        from.read_exact(&mut byte)?;
+        head.push(byte[0]);
+    }
+    let head = String::from_utf8_lossy(&head).to_ascii_lowercase();
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+    status
+        .zip(length.and_then(|length| length.parse().ok()))
+        .ok_or_else(|| io::Error::other(format!("not a response head: {head}")))
+}
+
+/// Says that this side is done, and waits until the other is.
+fn goodbye(stream: &mut Tls) -> io::Result<()> {
+    stream.conn.send_close_notify();
+    stream.flush()?;
+    stream.read_to_end(&mut Vec::new()).map(drop)
+}
+
+/// Ends a connection by a reset.
+fn reset(socket: TcpStream) -> io::Result<()> {
+    Socket::from(socket).set_linger(Some(Duration::ZERO))
+}
+
+/// A server that has had enough may reset: what it said before is lost with that, and that is all right.
+fn gone(error: io::Error) -> io::Result<()> {
+    if error.kind() == io::ErrorKind::ConnectionReset { Ok(()) } else { Err(error) }
+}
+
+fn expect(holds: bool, what: &str) -> io::Result<()> {
+    if holds { Ok(()) } else { Err(io::Error::other(format!("expected {what}"))) }
+}
+
+/// Takes any certificate: the server's is its own, and these tests are not about it.
+#[derive(Debug)]
+struct Anyone(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anyone {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(
+            message,
+            certificate,
+            signature,
+            &self.0.signature_verification_algorithms,
+        )
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(
+            message,
+            certificate,
+            signature,
+            &self.0.signature_verification_algorithms,
+        )
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
