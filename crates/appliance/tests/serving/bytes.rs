@@ -359,8 +359,8 @@ fn serve_random_cases(protocol: Protocol) -> Trials {
             }
         });
         served.await_buffers_back();
-        trials.add(&served, CASES_PER_SERVER - cases_left.into_inner());
         served.stop();
+        trials.add(&served, CASES_PER_SERVER - cases_left.into_inner());
     }
     println!("{trials:?}");
     assert!(trials.cases >= (POLICIES.len() * TUNINGS) as i64 * CASES_PER_SERVER);

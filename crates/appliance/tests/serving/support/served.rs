@@ -104,9 +104,10 @@ impl Served {
         await_that(free, || "buffers are missing".into());
     }
 
-    /// Ends it in an orderly way, and fails if it does not end or a session panicked.
+    /// Ends it in an orderly way, and fails if it does not end or a session panicked. After it all numbers are final;
+    /// before, some of them are up to a second old.
     #[track_caller]
-    pub(crate) fn stop(self) {
+    pub(crate) fn stop(&self) {
         let mut server = self.server.lock().unwrap();
         server.drain();
         assert!(server.join(Instant::now() + PATIENCE).unwrap(), "the server did not end");
