@@ -112,6 +112,8 @@ impl Served {
         server.drain();
         assert!(server.join(Instant::now() + PATIENCE).unwrap(), "the server did not end");
         assert_eq!(self.number(|n| &n.tasks_panicked_total), 0, "a session panicked");
+        let buffers = self.number(|n| &n.send_buffers);
+        assert_eq!(self.number(|n| &n.send_buffers_free), buffers, "a send buffer is missing");
     }
 }
 
