@@ -98,7 +98,7 @@ fn sighup_without_tls_changes_nothing() {
     let (folder, _) = library();
     let mut server = Server::start(folder.path(), "--tls off");
     server.signal("HUP");
-    server.stderr.wait_for("read again on request");
+    server.stderr.wait_for("TLS is off");
     assert_eq!(Plain::connect(server.address).fetch("/note.txt").status, 200);
     assert!(server.is_running());
 }

@@ -15,8 +15,6 @@ pub enum End {
     Drained,
     /// No request within the idle time.
     IdleTimeout,
-    /// A request head that did not become whole in time.
-    HeadTimeout,
     /// A handshake that took too long.
     HandshakeTimeout,
     /// Not one byte was taken within the send time.
@@ -44,7 +42,6 @@ impl End {
             Self::Answered => "answered",
             Self::Drained => "drained",
             Self::IdleTimeout => "idle_timeout",
-            Self::HeadTimeout => "head_timeout",
             Self::HandshakeTimeout => "handshake_timeout",
             Self::SendTimeout => "send_timeout",
             Self::Handshake(error) => error.as_str(),

@@ -260,9 +260,13 @@ impl Server {
     pub fn run_until_signalled(mut self, signals: Signals) -> Result<(), StartError> {
         let signals = signals.pass_on().map_err(failed("cannot wait for signals"))?;
         notify("READY=1");
+        let mut complaint = String::new();
         loop {
             match signals.recv_timeout(CERTIFICATES_LOOKED_AT) {
-                Ok(SIGHUP) => self.reload_and_tell("on request"),
+                Ok(SIGHUP) => {
+                    complaint.clear();
+                    self.reload_and_tell("on request", &mut complaint);
+                }
                 Ok(_) => break,
                 Err(RecvTimeoutError::Timeout) => {
                     if self.workers.iter().any(|worker| worker.thread.is_finished()) {
@@ -271,7 +275,7 @@ impl Server {
                         return Err(StartError("a worker ended by itself".into()));
                     }
                     if self.certificates_changed() {
-                        self.reload_and_tell("since they changed on disk");
+                        self.reload_and_tell("since they changed on disk", &mut complaint);
                     }
                 }
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -307,15 +311,23 @@ impl Server {
             .is_some_and(Tls::changed_on_disk)
     }
 
-    fn reload_and_tell(&self, why: &str) {
-        notify("RELOADING=1");
+    /// `complaint` is what was last said of files that cannot be used; it is not said every time they are looked at.
+    fn reload_and_tell(&self, why: &str, complaint: &mut String) {
+        if !self.config.tls.enabled {
+            eprintln!("fullbore: there are no certificates to read again: TLS is off");
+            return;
+        }
         match self.reload() {
-            Ok(()) => eprintln!("fullbore: certificates read again {why}"),
+            Ok(()) => {
+                complaint.clear();
+                eprintln!("fullbore: certificates read again {why}");
+            }
+            Err(error) if error.0 == *complaint => {}
             Err(error) => {
-                eprintln!("fullbore: {error}; going on with the certificates already loaded")
+                eprintln!("fullbore: {error}; going on with the certificates already loaded");
+                *complaint = error.0;
             }
         }
-        notify("READY=1");
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::error::{OpenError, ReadError};
 use reactor::Fd;
 use rustix::fs::{FileType, Mode, OFlags, Stat};
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 /// What tells one version of a file from another.
@@ -40,6 +40,8 @@ pub struct File {
     stamp: Stamp,
     /// A second descriptor with `O_DIRECT`, made when first asked for; `None` where the filesystem refuses it.
     direct: OnceCell<Option<Fd>>,
+    /// A read of it has failed.
+    is_suspect: Cell<bool>,
 }
 
 impl File {
@@ -53,7 +55,12 @@ impl File {
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Err(OpenError::NotFound);
         }
-        Ok(Self { fd: fd.into(), stamp: Stamp::of(&stat), direct: OnceCell::new() })
+        Ok(Self {
+            fd: fd.into(),
+            stamp: Stamp::of(&stat),
+            direct: OnceCell::new(),
+            is_suspect: Cell::new(false),
+        })
     }
 
     /// Which version of the file this is.
@@ -69,6 +76,17 @@ impl File {
     /// The descriptor for reads through the page cache.
     pub fn fd(&self) -> &Fd {
         &self.fd
+    }
+
+    /// Notes that the disk has failed under it. Viewers of its other parts go on; the next one opens it anew, which
+    /// tells whether the filesystem is still there.
+    pub(crate) fn suspect(&self) {
+        self.is_suspect.set(true);
+    }
+
+    /// Whether [`Self::suspect`] was said of it.
+    pub(crate) fn is_suspect(&self) -> bool {
+        self.is_suspect.get()
     }
 
     /// The descriptor for reads past the page cache, where the filesystem has them.

@@ -61,7 +61,9 @@ impl Files {
         // The same version as before: keep the descriptor that viewers already share.
         let file = match open.get(path) {
             Some(known)
-                if known.file.stamp() == file.stamp() && known.file.check_unchanged().is_ok() =>
+                if !known.file.is_suspect()
+                    && known.file.stamp() == file.stamp()
+                    && known.file.check_unchanged().is_ok() =>
             {
                 Rc::clone(&known.file)
             }
@@ -87,7 +89,8 @@ impl Files {
     fn remembered(&self, path: &[u8], now: Instant) -> Option<Rc<File>> {
         let mut open = self.open.borrow_mut();
         let known = open.get_mut(path)?;
-        if now.duration_since(known.looked_up) > LOOKED_UP_MAX
+        if known.file.is_suspect()
+            || now.duration_since(known.looked_up) > LOOKED_UP_MAX
             || known.file.check_unchanged().is_err()
         {
             return None;

@@ -120,16 +120,31 @@ impl Reader {
         }
         let mut plain = Plain { buffer, range: 0..bytes, from_disk: resident < bytes };
         if plain.from_disk {
-            plain = match self.way(file, &range) {
-                Way::Direct => self.read_direct(file, plain, range.start).await?,
-                Way::Once => self.read_once(file, plain, range.start).await?,
-                Way::Cached => self.read_cached(file, plain, range.start, resident).await?,
-            };
+            let read = self.read_from_disk(file, plain, range.start, resident).await;
+            if matches!(read, Err(ReadError::Io(_))) {
+                file.suspect();
+            }
+            plain = read?;
         } else {
             count(&self.stats.resident_bytes, bytes);
         }
         file.check_unchanged()?;
         Ok(plain)
+    }
+
+    /// Completes a window of which the first `resident` bytes are there.
+    async fn read_from_disk(
+        &self,
+        file: &File,
+        plain: Plain,
+        start: u64,
+        resident: usize,
+    ) -> Result<Plain, ReadError> {
+        match self.way(file, &(start..start + plain.len() as u64)) {
+            Way::Direct => self.read_direct(file, plain, start).await,
+            Way::Once => self.read_once(file, plain, start).await,
+            Way::Cached => self.read_cached(file, plain, start, resident).await,
+        }
     }
 
     fn way(&self, file: &File, range: &Range<u64>) -> Way {

@@ -176,7 +176,10 @@ impl Serve {
         if !self.off.is_empty() {
             config.off = self.off;
         }
-        config.check().map_err(|error| Misused(error.to_string()))?;
+        config.check().map_err(|error| {
+            let of = self.config.map(|path| format!("with {}: ", path.display()));
+            Misused(format!("{}{error}", of.unwrap_or_default()))
+        })?;
         Ok(config)
     }
 }
