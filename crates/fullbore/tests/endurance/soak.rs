@@ -2,8 +2,8 @@
 //! with AddressSanitizer, which ends with a report and a failure at the first bad access, and at its end if memory leaked.
 
 use crate::films;
-use crate::nothing_leaks::{FEW_BUFFERS, settled};
-use crate::server::{Server, Start};
+use crate::nothing_leaks::{FEW_BUFFERS, Held, settled};
+use crate::server::{Server, Start, eventually};
 use crate::viewer::{Kind, Viewers};
 use std::env;
 use std::path::Path;
@@ -31,14 +31,14 @@ fn mixed_load_finds_nothing_to_complain_of() {
     let turn = TURN_MAX.min(duration / POLICIES.len() as u32);
     let library = films::make().expect("the library is written");
     let began = Instant::now();
-    for policy in POLICIES.iter().cycle() {
+    for (turns, policy) in (1..).zip(POLICIES.iter().cycle()) {
         let connections = take_turn(policy, library.path(), turn);
         let seconds = began.elapsed().as_secs();
         eprintln!(
             "soak: {seconds} s of {}: {policy}, {connections} connections",
             duration.as_secs()
         );
-        if began.elapsed() >= duration {
+        if turns >= POLICIES.len() && began.elapsed() >= duration {
             return;
         }
     }
@@ -59,7 +59,13 @@ fn take_turn(policy: &str, library: &Path, turn: Duration) -> u64 {
     load(&server, library, Duration::ZERO);
     let before = settled(&server);
     load(&server, library, turn);
-    assert_eq!(settled(&server), before);
+    // A file that was in memory the first time opens a second descriptor when it is first read past the page cache.
+    let descriptors_max = before.descriptors + before.files as usize;
+    eventually(&format!("everything is back at {before:?}"), || {
+        let after = settled(&server);
+        after.descriptors <= descriptors_max
+            && Held { descriptors: before.descriptors, ..after } == before
+    });
     assert_eq!(server.number("tasks_panicked_total"), 0, "{}", server.said());
     assert!(server.number("records_made_again_total") > 0, "no buffer was taken back");
     let connections = server.number("connections_accepted_total");
