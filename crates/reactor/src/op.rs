@@ -8,7 +8,6 @@ use crate::fd::Fd;
 use crate::pool::Buffer;
 use io_uring::{cqueue, opcode, squeue, types};
 use slab::Slab;
-use std::any::Any;
 use std::collections::VecDeque;
 use std::ffi::CString;
 use std::future::Future;
@@ -30,7 +29,7 @@ enum Slot {
     Running(Option<Waker>),
     Done(i32),
     /// The future is gone; what the kernel may still touch waits here.
-    Abandoned(#[expect(dead_code, reason = "held for its memory, never read")] Box<dyn Any>),
+    Abandoned(Box<dyn Resource>),
     /// A multishot operation: results that nobody has taken yet.
     Many(Many),
     /// A multishot accept whose future is gone: connections that still arrive are closed.
@@ -73,7 +72,7 @@ pub(crate) fn complete(core: &Core, user_data: u64, result: i32, flags: u32) {
     let mut slots = core.slots.borrow_mut();
     let Some(slot) = slots.0.get_mut(index) else { return };
     let more = cqueue::more(flags);
-    let mut to_drop = None;
+    let mut abandoned = None;
     let waker = match slot {
         Slot::Running(waker) => {
             let waker = waker.take();
@@ -86,20 +85,25 @@ pub(crate) fn complete(core: &Core, user_data: u64, result: i32, flags: u32) {
             many.waker.take()
         }
         Slot::AbandonedAccept => {
-            close_accepted(result);
+            close_unseen(result);
             if !more {
                 slots.0.remove(index);
             }
             None
         }
-        Slot::Abandoned(_) | Slot::Done(_) => {
-            to_drop = slots.0.try_remove(index);
+        Slot::Abandoned(_) => {
+            if let Slot::Abandoned(resource) = slots.0.remove(index) {
+                abandoned = Some(resource);
+            }
             None
         }
+        Slot::Done(_) => None,
     };
-    // Dropped outside the borrow: a buffer's return may wake a task.
+    // Outside the borrow: a buffer's return may wake a task.
     drop(slots);
-    drop(to_drop);
+    if let Some(resource) = abandoned {
+        resource.completed_unseen(result);
+    }
     if let Some(waker) = waker {
         waker.wake();
     }
@@ -110,9 +114,15 @@ pub(crate) fn cancel(core: &Core, index: u64) {
     core.push(&opcode::AsyncCancel::new(index).build().user_data(NOBODY));
 }
 
+/// What an operation holds while it is in the kernel.
+pub trait Resource {
+    /// The operation is done, and nobody waits for its result: what the result itself stands for is given back here.
+    fn completed_unseen(self: Box<Self>, _result: i32) {}
+}
+
 /// One operation in the kernel. `R` is what it holds; it comes back with the result.
 #[must_use = "an operation is cancelled when it is dropped"]
-pub struct Op<R: 'static> {
+pub struct Op<R: Resource + 'static> {
     core: Rc<Core>,
     index: usize,
     /// Present until the result has been handed out.
@@ -120,9 +130,9 @@ pub struct Op<R: 'static> {
 }
 
 // Nothing in an operation is pinned in place: what the kernel points into lies behind `R`'s own pointers.
-impl<R> Unpin for Op<R> {}
+impl<R: Resource> Unpin for Op<R> {}
 
-impl<R: 'static> Op<R> {
+impl<R: Resource + 'static> Op<R> {
     /// Queues `entry`.
     ///
     /// # Safety
@@ -136,7 +146,7 @@ impl<R: 'static> Op<R> {
     }
 }
 
-impl<R: 'static> Future for Op<R> {
+impl<R: Resource + 'static> Future for Op<R> {
     type Output = (io::Result<u32>, R);
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -160,7 +170,7 @@ impl<R: 'static> Future for Op<R> {
     }
 }
 
-impl<R: 'static> Drop for Op<R> {
+impl<R: Resource + 'static> Drop for Op<R> {
     fn drop(&mut self) {
         let Some(resource) = self.resource.take() else { return };
         let mut slots = self.core.slots.borrow_mut();
@@ -182,6 +192,8 @@ impl<R: 'static> Drop for Op<R> {
 fn as_result(result: i32) -> io::Result<u32> {
     u32::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result))
 }
+
+impl Resource for Fd {}
 
 /// Waits until `fd` has something to read, or its peer is gone. The result is the poll's events.
 pub fn readable(fd: &Fd) -> Op<Fd> {
@@ -205,6 +217,8 @@ pub struct Reading {
     pub buffer: Buffer,
     _file: Fd,
 }
+
+impl Resource for Reading {}
 
 /// Reads up to `range.len()` bytes at `file_offset` into `range` of the buffer.
 ///
@@ -238,6 +252,12 @@ pub struct Opening {
     path: CString,
     how: Box<types::OpenHow>,
     directory: Fd,
+}
+
+impl Resource for Opening {
+    fn completed_unseen(self: Box<Self>, result: i32) {
+        close_unseen(result);
+    }
 }
 
 /// Opens `path` below `directory` (`openat2`). The new descriptor comes from [`opened`].
@@ -325,7 +345,7 @@ impl Drop for Incoming {
         let Some(index) = self.armed else { return };
         let mut slots = self.core.slots.borrow_mut();
         let Some(Slot::Many(many)) = slots.0.get_mut(index) else { return };
-        many.results.drain(..).for_each(close_accepted);
+        many.results.drain(..).for_each(close_unseen);
         if many.ended {
             slots.0.remove(index);
             return;
@@ -336,9 +356,9 @@ impl Drop for Incoming {
     }
 }
 
-fn close_accepted(result: i32) {
+fn close_unseen(result: i32) {
     if result >= 0 {
-        // SAFETY: an accepted descriptor that nobody has taken: ours to close.
+        // SAFETY: a descriptor that an operation made and nobody has taken: ours to close.
         drop(unsafe { OwnedFd::from_raw_fd(result) });
     }
 }

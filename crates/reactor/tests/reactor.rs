@@ -156,6 +156,34 @@ fn a_dropped_listener_leaves_no_descriptor_open() {
 }
 
 #[test]
+fn a_dropped_open_leaves_no_descriptor_open() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("file"), "x").unwrap();
+    let reactor = reactor();
+    let path = folder.path().to_owned();
+    let open = || {
+        std::fs::read_dir("/proc/self/fd")
+            .unwrap()
+            .filter(|entry| {
+                let target = std::fs::read_link(entry.as_ref().unwrap().path());
+                target.is_ok_and(|target| target == path.join("file"))
+            })
+            .count()
+    };
+    let directory = Fd::from(OwnedFd::from(std::fs::File::open(folder.path()).unwrap()));
+    reactor
+        .run(async move {
+            for _ in 0..20 {
+                drop(op::open_at(&directory, c"file".to_owned(), libc::O_RDONLY, 0));
+            }
+            sleep(Duration::from_millis(5)).await;
+        })
+        .unwrap();
+    drop(reactor);
+    assert_eq!(open(), 0);
+}
+
+#[test]
 fn timers_fire_in_the_order_of_their_deadlines() {
     let order = Rc::new(RefCell::new(Vec::new()));
     let seen = Rc::clone(&order);
