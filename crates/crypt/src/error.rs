@@ -178,6 +178,9 @@ impl HandshakeError {
             Error::NoApplicationProtocol => Self::NoAlpn,
             Error::AlertReceived(description) => Self::PeerAlert(u8::from(description)),
             Error::PeerIncompatible(what) => Self::from_incompatibility(&what),
+            // How rustls says, while it shakes hands, that our key signs by no scheme that the peer knows: the
+            // one use of `General` that a server comes to with a key and a certificate loaded.
+            Error::General(_) => Self::NoSharedCipher,
             Error::PeerMisbehaved(_)
             | Error::InappropriateMessage { .. }
             | Error::InappropriateHandshakeMessage { .. } => Self::Misbehaved,

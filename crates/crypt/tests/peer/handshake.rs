@@ -217,6 +217,19 @@ fn cbc_and_rsa_key_exchange_are_not_shared() {
 }
 
 #[test]
+fn client_that_knows_no_signature_of_ours_is_to_blame_for_it() {
+    // Fuzzing found this one counted as a fault of ours: rustls reports it as a general error.
+    let mut hello = hello(3, [0xc0, 0x2b]);
+    let scheme = hello.windows(4).position(|four| four == [0, 2, 4, 3]).unwrap() + 2;
+    // RSA with SHA-256, against a P-256 certificate.
+    hello[scheme..scheme + 2].copy_from_slice(&[4, 1]);
+    let (step, output) = feed(&server(), &hello);
+    assert_eq!(step, Err(HandshakeError::NoSharedCipher));
+    assert!(step.unwrap_err().is_peers_fault());
+    assert_eq!(fatal_alert(&output), 40);
+}
+
+#[test]
 fn plain_http_is_told_apart_from_garbage_and_gets_no_alert() {
     let tls = server();
     let (step, output) = feed(&tls, b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
