@@ -243,7 +243,9 @@ impl Default for Net {
     fn default() -> Self {
         Self {
             backlog: 4096,
-            unsent_bytes_max: 128 << 10,
+            // TCP gets what it can send soon, not bursts: under BBR, 128 KiB here cost a timer for each packet of a
+            // burst and a third of the throughput (docs/performance.md).
+            unsent_bytes_max: 32 << 10,
             pacing_bits_per_second: 0,
             congestion_control: None,
             // Larger gained nothing, and two of these fit a 1 MiB second-level cache (docs/performance.md).

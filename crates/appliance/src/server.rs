@@ -434,10 +434,9 @@ fn bind_admin(address: SocketAddr) -> Result<OwnedFd, StartError> {
             "cannot listen on {address} for --admin: the address is taken; {advice}"
         )));
     }
-    bind(address, &ListenerOptions { unsent_bytes_max: None, ..ListenerOptions::default() })
-        .map_err(|error| {
-            StartError(format!("cannot listen on {address} for --admin: {error}; {advice}"))
-        })
+    bind(address, &ListenerOptions::default()).map_err(|error| {
+        StartError(format!("cannot listen on {address} for --admin: {error}; {advice}"))
+    })
 }
 
 fn start_worker(

@@ -23,7 +23,7 @@ impl Default for ListenerOptions {
     fn default() -> Self {
         Self {
             backlog: 4096,
-            unsent_bytes_max: Some(128 << 10),
+            unsent_bytes_max: None,
             pacing_bytes_per_second: None,
             congestion_control: None,
         }
