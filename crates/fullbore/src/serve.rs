@@ -22,7 +22,7 @@ use std::process::ExitCode;
 pub(crate) struct Serve {
     /// The library: a directory of videos
     dir: Option<PathBuf>,
-    /// Where to serve; port 0 lets the kernel choose [default: [::]:8443]
+    /// Where to serve; port 0 lets the kernel choose [default: port 8443 of every address]
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<SocketAddr>,
     /// Where /healthz, /metrics and /status.json are [default: 127.0.0.1:9443]

@@ -1,7 +1,7 @@
 //! TLS in user space: read into a buffer, seal from where the bytes lie into a send buffer in one pass, send.
 //!
-//! A window makes a [`Flight`]: sealed records in one send buffer. What TCP does not take of it at once is held for a
-//! moment. Then the buffer is taken back; what remains is a list of [`OwedRecord`]s, each with its tag, and the records
+//! A window makes a `Flight`: sealed records in one send buffer. What TCP does not take of it at once is held for a
+//! moment. Then the buffer is taken back; what remains is a list of `OwedRecord`s, each with its tag, and the records
 //! are made again when the viewer pulls again (DESIGN's tag rule: a record that comes out different is never sent).
 //!
 //! No deadlock over buffers: a session takes its read buffer first and its send buffer second, and who holds a send

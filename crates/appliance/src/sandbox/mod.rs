@@ -2,7 +2,7 @@
 //! finds little there. docs/sandbox.md says what that means for the operator.
 //!
 //! Three things, each on its own and none fatal where the kernel lacks it: no new privileges (no set-user-id program can
-//! give any back), Landlock over files and TCP ([`files`]), and a filter of system calls ([`calls`]). Operations on an
+//! give any back), Landlock over files and TCP (`files`), and a filter of system calls (`calls`). Operations on an
 //! io_uring pass the filter unseen; Landlock sees them.
 //!
 //! Invariants: [`confine_files`] comes before any thread starts, since Landlock holds for the thread that asks and for

@@ -1,6 +1,6 @@
 //! A connection's life: handshake, then request after request.
 //!
-//! It reads top to bottom: [`run`], [`establish`], [`converse`]. What a request is answered with is in [`answer`].
+//! It reads top to bottom: [`run`], `establish`, `converse`. What a request is answered with is in `answer`.
 
 mod answer;
 #[cfg(test)]
