@@ -3,6 +3,7 @@
 use crate::error::ReadError;
 use crate::file::File;
 use crate::heat::Heat;
+use reactor::residency::cached_pages;
 use reactor::{Buffer, Fd, Pool, op};
 use rustix::io::ReadWriteFlags;
 use std::cell::{Cell, RefCell};
@@ -114,13 +115,14 @@ impl Reader {
         let bytes = (range.end - range.start) as usize;
         assert!(bytes <= self.window_bytes_max());
         let mut buffer = self.pool.take().await;
-        let mut resident = 0;
-        if matches!(self.policy, Policy::Auto | Policy::Always(Way::Cached)) {
-            resident = read_resident(file, &mut buffer[..bytes], range.start);
-        }
+        let way = self.way(file, &range);
+        let resident = match way {
+            Way::Cached => read_resident(file, &mut buffer[..bytes], range.start),
+            Way::Once | Way::Direct => 0,
+        };
         let mut plain = Plain { buffer, range: 0..bytes, from_disk: resident < bytes };
         if plain.from_disk {
-            let read = self.read_from_disk(file, plain, range.start, resident).await;
+            let read = self.read_from_disk(file, way, plain, range.start, resident).await;
             if matches!(read, Err(ReadError::Io(_))) {
                 file.suspect();
             }
@@ -136,27 +138,37 @@ impl Reader {
     async fn read_from_disk(
         &self,
         file: &File,
+        way: Way,
         plain: Plain,
         start: u64,
         resident: usize,
     ) -> Result<Plain, ReadError> {
-        match self.way(file, &(start..start + plain.len() as u64)) {
+        match way {
             Way::Direct => self.read_direct(file, plain, start).await,
             Way::Once => self.read_once(file, plain, start).await,
             Way::Cached => self.read_cached(file, plain, start, resident).await,
         }
     }
 
+    /// What is in the page cache comes from there, and so does what was asked for lately; anything else goes past it.
     fn way(&self, file: &File, range: &Range<u64>) -> Way {
+        let stamp = file.stamp();
         match self.policy {
             Policy::Always(way) => way,
-            Policy::Auto
-                if self.heat.touch(file.stamp().device, file.stamp().inode, range.clone()) =>
-            {
+            Policy::Auto if self.is_resident(file, range) => Way::Cached,
+            Policy::Auto if self.heat.touch(stamp.device, stamp.inode, range.clone()) => {
                 Way::Cached
             }
             Policy::Auto => Way::Direct,
         }
+    }
+
+    /// Whether all of `range` is in the page cache. Where the kernel does not tell, heat alone decides: to try a read
+    /// that does not wait would make the kernel read ahead what is then read once more, past the cache.
+    fn is_resident(&self, file: &File, range: &Range<u64>) -> bool {
+        let page_bytes = rustix::param::page_size() as u64;
+        let pages = range.end.div_ceil(page_bytes) - range.start / page_bytes;
+        cached_pages(file.fd().borrowed(), range.clone()).is_ok_and(|cached| cached >= pages)
     }
 
     /// Completes a window of which the first `done` bytes are there.

@@ -19,6 +19,7 @@ pub mod fd;
 pub mod op;
 pub mod pool;
 pub mod remote;
+pub mod residency;
 pub mod ring;
 pub mod timer;
 

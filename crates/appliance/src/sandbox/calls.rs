@@ -21,7 +21,7 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_preadv2, libc::SYS_preadv, libc::SYS_pread64, libc::SYS_fstat, libc::SYS_statx, libc::SYS_newfstatat,
     libc::SYS_ppoll, libc::SYS_shutdown, libc::SYS_close, libc::SYS_accept4, libc::SYS_getpeername,
     libc::SYS_getsockname, libc::SYS_setsockopt, libc::SYS_getsockopt, libc::SYS_openat, libc::SYS_openat2,
-    libc::SYS_fcntl, libc::SYS_fadvise64,
+    libc::SYS_fcntl, libc::SYS_fadvise64, reactor::residency::SYS_CACHESTAT,
     // Reading certificates and /proc, writing logs and the self-signed pair, listing titles. Landlock says where.
     libc::SYS_read, libc::SYS_readv, libc::SYS_write, libc::SYS_writev, libc::SYS_lseek, libc::SYS_getdents64,
     libc::SYS_readlinkat, libc::SYS_faccessat, libc::SYS_faccessat2, libc::SYS_getcwd, libc::SYS_mkdirat,

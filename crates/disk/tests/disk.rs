@@ -1,0 +1,181 @@
+//! Files and reads against real filesystems.
+
+use fullbore_disk::{File, Files, Heat, OpenError, Policy, ReadError, Reader, Way};
+use reactor::{Pool, PoolOptions, Reactor, RingOptions};
+use std::fs;
+use std::future::Future;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+fn on_a_reactor<T: 'static>(future: impl Future<Output = T> + 'static) -> T {
+    Reactor::new(RingOptions::default()).unwrap().run(future).unwrap()
+}
+
+fn reader(policy: Policy) -> Reader {
+    let options = PoolOptions { buffer_bytes: 72 << 10, count: 4, register: true, fifo: false };
+    Reader::new(Pool::new(options).unwrap(), policy, Heat::new(1 << 30))
+}
+
+fn content(bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
+}
+
+/// A file that was just written, with nothing of it in the page cache, so that every way has to go to the disk.
+fn cold_file(folder: &Path, bytes: &[u8]) -> File {
+    let path = folder.join("film.mp4");
+    fs::write(&path, bytes).unwrap();
+    let file = fs::File::open(path).unwrap();
+    file.sync_all().unwrap();
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+    File::new(file.into()).unwrap()
+}
+
+#[test]
+fn every_way_brings_the_same_bytes_wherever_a_window_begins_and_ends() {
+    for policy in [
+        Policy::Auto,
+        Policy::Always(Way::Cached),
+        Policy::Always(Way::Once),
+        Policy::Always(Way::Direct),
+    ] {
+        on_a_reactor(async move {
+            let folder = tempfile::tempdir().unwrap();
+            let expected = content(200_001);
+            let file = cold_file(folder.path(), &expected);
+            let reader = reader(policy);
+            for start in [0, 1, 511, 4095, 4096, 65_537, 134_465, 200_000] {
+                for bytes in [1, 512, 4097, 65_536] {
+                    let end = (start + bytes).min(expected.len());
+                    let plain = reader.read(&file, start as u64..end as u64).await.unwrap();
+                    assert!(*plain == expected[start..end], "{policy:?} {start}..{end}");
+                }
+            }
+            assert_eq!(reader.pool().free(), 4);
+        });
+    }
+}
+
+#[test]
+fn what_was_asked_for_lately_is_cached_and_what_was_not_is_read_past_the_cache() {
+    on_a_reactor(async {
+        let folder = tempfile::tempdir().unwrap();
+        let file = cold_file(folder.path(), &content(65_536));
+        let reader = reader(Policy::Auto);
+        for _ in 0..3 {
+            reader.read(&file, 0..65_536).await.unwrap();
+        }
+        let stats = &reader.stats;
+        let read = [stats.direct_bytes.get(), stats.cached_bytes.get(), stats.resident_bytes.get()];
+        assert_eq!(read, [65_536; 3], "first past the cache, then into it, then out of it");
+    });
+}
+
+#[test]
+fn a_filesystem_that_cannot_forget_is_read_the_next_best_way() {
+    if !Path::new("/dev/shm").is_dir() {
+        eprintln!("SKIPPED: no /dev/shm, whose filesystem has no RWF_DONTCACHE");
+        return;
+    }
+    on_a_reactor(async {
+        let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+        let expected = content(10_000);
+        let file = cold_file(folder.path(), &expected);
+        let reader = reader(Policy::Always(Way::Once));
+        for _ in 0..2 {
+            assert!(*reader.read(&file, 100..9_000).await.unwrap() == expected[100..9_000]);
+        }
+        assert_eq!(reader.stats.once_bytes.get(), 0);
+        assert!(reader.stats.refused.get() > 0);
+    });
+}
+
+#[test]
+fn a_file_that_is_no_longer_what_was_opened_gives_no_bytes() {
+    type Change = fn(&Path);
+    let changes: [(Change, ReadError); 3] = [
+        (
+            |path| fs::File::options().write(true).open(path).unwrap().set_len(10).unwrap(),
+            ReadError::Truncated,
+        ),
+        (|path| fs::write(path, content(70_000)).unwrap(), ReadError::Changed),
+        (|path| fs::remove_file(path).unwrap(), ReadError::Removed),
+    ];
+    for (change, error) in changes {
+        on_a_reactor(async move {
+            let folder = tempfile::tempdir().unwrap();
+            let file = cold_file(folder.path(), &content(65_536));
+            let reader = reader(Policy::Auto);
+            assert!(reader.read(&file, 0..4096).await.is_ok());
+            change(&folder.path().join("film.mp4"));
+            assert_eq!(reader.read(&file, 0..4096).await.err(), Some(error));
+        });
+    }
+}
+
+#[test]
+fn only_regular_files_below_the_root_are_opened() {
+    on_a_reactor(async {
+        let outside = tempfile::tempdir().unwrap();
+        fs::write(outside.path().join("secret"), "x").unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        fs::create_dir(root.join("folder")).unwrap();
+        fs::write(root.join("folder/film"), "x").unwrap();
+        symlink("folder/film", root.join("inside")).unwrap();
+        symlink(outside.path().join("secret"), root.join("outside")).unwrap();
+        symlink("../../../../etc/passwd", root.join("climbing")).unwrap();
+        let files = Files::new(root, 10).unwrap();
+        assert!(files.open(b"folder/film").await.is_ok());
+        assert!(files.open(b"inside").await.is_ok());
+        for path in [
+            &b"outside"[..],
+            b"climbing",
+            b"folder",
+            b"nothing",
+            b"../x",
+            b"/etc/passwd",
+            b"",
+            b"a\0b",
+        ] {
+            let refused = files.open(path).await.err();
+            assert_eq!(refused, Some(OpenError::NotFound), "{}", String::from_utf8_lossy(path));
+        }
+        assert_eq!(files.remembered_count(), 2);
+    });
+}
+
+#[test]
+fn a_file_that_was_replaced_is_noticed_at_once_and_others_stay_open() {
+    on_a_reactor(async {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        fs::write(root.join("film"), "old").unwrap();
+        let files = Files::new(root, 10).unwrap();
+        let old = files.open(b"film").await.unwrap();
+        assert!(std::rc::Rc::ptr_eq(&old, &files.open(b"film").await.unwrap()));
+        fs::write(root.join("new"), "newer").unwrap();
+        fs::rename(root.join("new"), root.join("film")).unwrap();
+        assert_eq!(files.open(b"film").await.unwrap().size(), 5);
+        fs::remove_file(root.join("film")).unwrap();
+        assert_eq!(files.open(b"film").await.err(), Some(OpenError::NotFound));
+        assert_eq!(files.remembered_count(), 0);
+    });
+}
+
+#[test]
+fn no_more_files_are_remembered_than_allowed() {
+    on_a_reactor(async {
+        let folder = tempfile::tempdir().unwrap();
+        let files = Files::new(folder.path(), 3).unwrap();
+        for number in 0..10 {
+            let name = format!("film-{number}");
+            fs::write(folder.path().join(&name), "x").unwrap();
+            files.open(name.as_bytes()).await.unwrap();
+        }
+        assert_eq!(files.remembered_count(), 3);
+        let held = files.open(b"film-9").await.unwrap();
+        files.forget_unused();
+        assert_eq!(files.remembered_count(), 1);
+        assert_eq!(held.size(), 1);
+    });
+}
