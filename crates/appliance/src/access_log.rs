@@ -16,7 +16,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 const LINES_WAITING_MAX: usize = 16 << 10;
 
 /// The sending end; one per worker.
-#[derive(Clone)]
 pub struct AccessLog {
     lines: SyncSender<Vec<u8>>,
     lost: Arc<AtomicU64>,
@@ -64,6 +63,11 @@ impl AccessLog {
         Ok(Self { lines, lost: Arc::default() })
     }
 
+    /// The same log for another worker, which counts the lines that it loses itself.
+    pub fn for_worker(&self) -> Self {
+        Self { lines: self.lines.clone(), lost: Arc::default() }
+    }
+
     /// Logs one response; never waits.
     pub fn write(&self, entry: &Entry<'_>) {
         let mut line = entry.to_json().to_string().into_bytes();
@@ -73,7 +77,7 @@ impl AccessLog {
         }
     }
 
-    /// Lines that the writer could not take, over all workers.
+    /// Lines of this worker that the writer could not take.
     pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }

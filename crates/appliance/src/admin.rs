@@ -17,7 +17,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// Connections at once: a few scrapers and people.
 const CONNECTIONS_MAX: usize = 64;
 
-/// For a whole request, and for a whole answer.
+/// Until a whole request has come: scrapers ask every 15 to 60 s and keep their connection, which goes on working when
+/// no descriptor is left for a new one.
+const IDLE_MAX: Duration = Duration::from_secs(120);
+
+/// For a whole answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The admin listener's thread, which lives as long as the process.
@@ -93,7 +97,7 @@ async fn converse(state: &State, socket: &Socket) {
     let limits = Limits::default();
     let mut input = Vec::new();
     loop {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + IDLE_MAX;
         let response = match timeout_at(deadline, read_request(socket, &mut input, &limits)).await {
             Ok(Some(Ok(request))) => answer(state, &request, &limits),
             Ok(Some(Err(refusal))) => {

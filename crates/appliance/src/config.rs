@@ -382,6 +382,20 @@ impl Config {
         if !self.http.cache_control.bytes().all(|byte| (0x20..0x7f).contains(&byte)) {
             return wrong("http.cache_control must be visible ASCII".into());
         }
+        if self.drain_seconds > 86_400 {
+            return wrong("drain_seconds may be 86400 at most".into());
+        }
+        if self.workers > 1024 {
+            return wrong(format!(
+                "workers is {}; it may be 0 (one per core) to 1024",
+                self.workers
+            ));
+        }
+        if self.net.unsent_bytes_max == 0 {
+            return wrong(
+                "net.unsent_bytes_max must be at least 1; to do without, use --off pull".into(),
+            );
+        }
         if !self.tls.enabled && !self.tls.certificates.is_empty() {
             return wrong("tls is off, but certificates are given: leave out one of them".into());
         }

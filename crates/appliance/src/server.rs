@@ -107,7 +107,7 @@ impl Server {
                 listener,
                 tls: tls.clone(),
                 numbers: Arc::clone(&numbers[index]),
-                access_log: access_log.clone(),
+                access_log: access_log.as_ref().map(AccessLog::for_worker),
                 library: library.clone(),
                 buffer_bytes: buffer_bytes.clamp(4 << 20, 64 << 20) as usize,
                 heat_bytes,

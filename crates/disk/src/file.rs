@@ -3,6 +3,7 @@
 use crate::error::{OpenError, ReadError};
 use reactor::Fd;
 use rustix::fs::{FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
 use std::cell::{Cell, OnceCell};
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -91,7 +92,15 @@ impl File {
 
     /// The descriptor for reads past the page cache, where the filesystem has them.
     pub(crate) fn direct(&self) -> Option<&Fd> {
-        self.direct.get_or_init(|| reopen_direct(&self.fd)).as_ref()
+        if self.direct.get().is_none() {
+            match reopen_direct(&self.fd) {
+                Ok(fd) => drop(self.direct.set(Some(fd))),
+                Err(Errno::INVAL | Errno::OPNOTSUPP) => drop(self.direct.set(None)),
+                // For want of descriptors or memory: worth another try with the next window.
+                Err(_) => return None,
+            }
+        }
+        self.direct.get()?.as_ref()
     }
 
     /// Says whether the file is still the version that was opened: one system call, nothing read.
@@ -117,8 +126,8 @@ impl File {
 
 /// Opens the same inode again with `O_DIRECT`. The way through `/proc` names the inode rather than the path, so the two
 /// descriptors cannot come to mean different files.
-fn reopen_direct(fd: &Fd) -> Option<Fd> {
+fn reopen_direct(fd: &Fd) -> Result<Fd, Errno> {
     let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
     let flags = OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC;
-    rustix::fs::open(path, flags, Mode::empty()).ok().map(Fd::from)
+    rustix::fs::open(path, flags, Mode::empty()).map(Fd::from)
 }

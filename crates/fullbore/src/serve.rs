@@ -112,11 +112,6 @@ impl Serve {
                 Err(error) => fail(1, &error.to_string()),
             };
         }
-        // Before any thread starts: they inherit what signals do.
-        let signals = match appliance::server::signals() {
-            Ok(signals) => signals,
-            Err(error) => return fail(1, &format!("cannot handle signals: {error}")),
-        };
         if config.library.is_none() {
             let library = config.state.join("sample-library");
             if let Err(error) = sample::ensure(&library, sample::on_terminal()) {
@@ -124,6 +119,11 @@ impl Serve {
             }
             config.library = Some(library);
         }
+        // Before any thread starts: they inherit what signals do. Not earlier: until here a signal simply ends us.
+        let signals = match appliance::server::signals() {
+            Ok(signals) => signals,
+            Err(error) => return fail(1, &format!("cannot handle signals: {error}")),
+        };
         let tls = config.tls.enabled;
         let library = config.library.clone().unwrap_or_default();
         let server = match Server::start(config) {

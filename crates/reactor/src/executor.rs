@@ -271,15 +271,15 @@ impl Core {
 
     /// Queues one operation; a full queue is submitted first.
     pub(crate) fn push(&self, entry: &squeue::Entry) {
-        let mut ring = self.ring.borrow_mut();
         loop {
             // SAFETY: every caller keeps what the entry points to alive in its slot until the completion arrives,
             // which is the invariant of `op`.
-            if unsafe { ring.submission().push(entry) }.is_ok() {
+            if unsafe { self.ring.borrow_mut().submission().push(entry) }.is_ok() {
                 return;
             }
-            // An error here leaves the queue full; the next turn reports it if it lasts.
-            let _ = ring.submit();
+            // Completions are taken in as well: a kernel that is short of room for them submits nothing more.
+            let _ = self.enter(Some(Duration::ZERO));
+            self.reap();
         }
     }
 

@@ -33,7 +33,7 @@ enum Slot {
     /// A multishot operation: results that nobody has taken yet.
     Many(Many),
     /// A multishot accept whose future is gone: connections that still arrive are closed.
-    AbandonedAccept,
+    AbandonedAccept(#[expect(dead_code, reason = "keeps the listener open")] Fd),
 }
 
 #[derive(Default)]
@@ -84,7 +84,7 @@ pub(crate) fn complete(core: &Core, user_data: u64, result: i32, flags: u32) {
             many.ended = !more;
             many.waker.take()
         }
-        Slot::AbandonedAccept => {
+        Slot::AbandonedAccept(_) => {
             close_unseen(result);
             if !more {
                 slots.0.remove(index);
@@ -180,11 +180,14 @@ impl<R: Resource + 'static> Drop for Op<R> {
                 drop(slots);
                 cancel(&self.core, self.index as u64);
             }
-            _ => {
-                slots.0.try_remove(self.index);
+            Some(Slot::Done(result)) => {
+                let result = *result;
+                slots.0.remove(self.index);
                 drop(slots);
-                drop(resource);
+                Box::new(resource).completed_unseen(result);
             }
+            // Given up on when the reactor ended: the kernel may still write to it.
+            _ => std::mem::forget(resource),
         }
     }
 }
@@ -350,7 +353,7 @@ impl Drop for Incoming {
             slots.0.remove(index);
             return;
         }
-        slots.0[index] = Slot::AbandonedAccept;
+        slots.0[index] = Slot::AbandonedAccept(self.listener.clone());
         drop(slots);
         cancel(&self.core, index as u64);
     }

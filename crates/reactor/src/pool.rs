@@ -138,9 +138,10 @@ impl Pool {
         self.0.waits.get()
     }
 
-    /// Whether so few buffers are left that idle ones should be given back.
+    /// Whether so few buffers are left that idle ones should be given back, or somebody already waits. Where this is
+    /// false, [`Self::take`] gives a buffer at once.
     pub fn is_scarce(&self) -> bool {
-        self.free() * 4 < self.0.count
+        self.free() * 4 < self.0.count || !self.0.waiting.borrow().is_empty()
     }
 }
 

@@ -81,10 +81,12 @@ pub(crate) fn set_up(options: RingOptions) -> io::Result<(IoUring, RingFeatures)
 fn build(options: RingOptions, defer_taskrun: bool, coop_taskrun: bool) -> io::Result<IoUring> {
     let mut builder = IoUring::builder();
     builder.setup_cqsize(options.completion_entries).setup_clamp();
+    // The flag says that completions wait to be run. Without it a loop that is never idle would enter the kernel only to
+    // submit, and never see one.
     if defer_taskrun {
-        builder.setup_single_issuer().setup_defer_taskrun();
+        builder.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag();
     } else if coop_taskrun {
-        builder.setup_coop_taskrun();
+        builder.setup_coop_taskrun().setup_taskrun_flag();
     }
     builder.build(options.submission_entries)
 }

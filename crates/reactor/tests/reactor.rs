@@ -267,6 +267,31 @@ fn a_wake_from_another_thread_arrives() {
 }
 
 #[test]
+fn completions_arrive_although_some_task_is_always_ready() {
+    let (remote, woken) = remote().unwrap();
+    let seen = Rc::new(Cell::new(false));
+    let arrived = Rc::clone(&seen);
+    let waker = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(20));
+        remote.wake();
+    });
+    reactor()
+        .run(async move {
+            spawn(async move {
+                woken.each(|| false).await.unwrap();
+                arrived.set(true);
+            });
+            let deadline = Instant::now() + Duration::from_secs(10);
+            while !seen.get() {
+                assert!(Instant::now() < deadline, "a busy loop starves the ring");
+                yield_now().await;
+            }
+        })
+        .unwrap();
+    waker.join().unwrap();
+}
+
+#[test]
 fn a_poll_sees_data_and_a_departed_peer() {
     reactor()
         .run(async {

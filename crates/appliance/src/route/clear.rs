@@ -27,7 +27,10 @@ impl Clear {
         let mut at = 0;
         let link = &mut self.link;
         while let Some(piece) = outgoing.piece(at, link.window.bytes()) {
-            link.pull().await?;
+            if !link.pulls_soon().await {
+                ahead.give_up();
+                link.pull().await?;
+            }
             let (offered, taken) = match piece {
                 Piece::Bytes(bytes) => {
                     let more = at + (bytes.len() as u64) < outgoing.bytes();
@@ -50,7 +53,7 @@ impl Clear {
                 ahead.give_up();
             }
             if taken == 0 {
-                link.back_off().await;
+                link.back_off().await?;
             }
             yield_now().await;
         }

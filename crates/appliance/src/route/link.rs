@@ -4,6 +4,7 @@ use crate::end::End;
 use crate::worker::Worker;
 use net::{Socket, Window};
 use reactor::{sleep, timeout_at};
+use std::cell::Cell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -15,13 +16,15 @@ pub struct Link {
     pub window: Window,
     /// The worker that it lives on.
     pub worker: Rc<Worker>,
+    /// How often in a row the kernel has said that it takes bytes, and has taken none.
+    refusals: Cell<u32>,
 }
 
 impl Link {
     /// A new connection.
     pub fn new(worker: Rc<Worker>, socket: Socket) -> Self {
         let window = Window::new(worker.window_bytes_max());
-        Self { socket, window, worker }
+        Self { socket, window, worker, refusals: Cell::new(0) }
     }
 
     /// Waits until TCP takes bytes: the moment of a pull.
@@ -36,6 +39,11 @@ impl Link {
         timeout_at(deadline, self.socket.writable()).await.map_err(|_| End::SendTimeout)
     }
 
+    /// Whether TCP takes bytes now or within the time that a buffer may be held for it.
+    pub async fn pulls_soon(&self) -> bool {
+        self.socket.is_writable() || self.holds(self.worker.hold_patience()).await
+    }
+
     /// Waits a little for TCP to take the rest of a window; says whether it does.
     pub async fn holds(&self, patience: Duration) -> bool {
         timeout_at(Instant::now() + patience, self.socket.writable()).await.is_ok()
@@ -47,17 +55,28 @@ impl Link {
     /// When the connection is broken.
     pub fn offer(&self, bytes: &[u8], more: bool) -> Result<usize, End> {
         let taken = self.socket.send(bytes, more)?;
+        if taken > 0 {
+            self.refusals.set(0);
+        }
         self.worker.numbers.wire_bytes_sent_total.add(taken as u64);
         Ok(taken)
     }
 
     /// Waits before offering again, when TCP said that it takes bytes and took none: the kernel is out of memory for
     /// sockets, which asking at once would not change.
-    pub async fn back_off(&self) {
+    ///
+    /// # Errors
+    /// [`End::SendTimeout`] when that goes on for too long.
+    pub async fn back_off(&self) -> Result<(), End> {
         /// An honest guess: acknowledgements free memory within a round trip.
         const PAUSE: Duration = Duration::from_millis(10);
         self.worker.numbers.send_pauses_total.add(1);
+        self.refusals.set(self.refusals.get() + 1);
+        if PAUSE * self.refusals.get() > self.worker.timeouts.send {
+            return Err(End::SendTimeout);
+        }
         sleep(PAUSE).await;
+        Ok(())
     }
 
     /// Sends a few bytes that need no pull: handshake flights, alerts.
@@ -69,7 +88,7 @@ impl Link {
             let taken = self.offer(bytes, false)?;
             bytes = &bytes[taken..];
             if taken == 0 && self.socket.is_writable() {
-                self.back_off().await;
+                self.back_off().await?;
             } else if !bytes.is_empty() {
                 self.pull().await?;
             }

@@ -155,7 +155,10 @@ impl Userspace {
             if self.sealer.needs_key_update() {
                 self.update_key().await?;
             }
-            self.link.pull().await?;
+            if !self.link.pulls_soon().await {
+                ahead.give_up();
+                self.link.pull().await?;
+            }
             let flight = self.seal(outgoing, at, &mut ahead).await?;
             let bytes = flight.plain_bytes();
             self.deliver(outgoing, flight, &mut ahead).await?;
@@ -231,7 +234,7 @@ impl Userspace {
             let taken = self.link.offer(&flight.buffer[flight.sent..flight.filled], false)?;
             flight.sent += taken;
             if taken == 0 {
-                self.link.back_off().await;
+                self.link.back_off().await?;
             }
         }
         Ok(())

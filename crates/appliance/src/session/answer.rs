@@ -83,7 +83,13 @@ async fn plan(worker: &Worker, request: &Request) -> (Response, Option<Rc<File>>
     };
     match worker.files.open(path.as_bytes()).await {
         Ok(file) => (respond(worker, request, path.as_bytes(), &file), Some(file)),
-        Err(error) => (refused(worker, refusal_for(error), Some(request)), None),
+        Err(error) => {
+            if matches!(error, OpenError::Denied | OpenError::Io(_)) {
+                let path = String::from_utf8_lossy(path.as_bytes());
+                worker.complain(&format!("cannot open {path}: {error}"));
+            }
+            (refused(worker, refusal_for(error), Some(request)), None)
+        }
     }
 }
 
