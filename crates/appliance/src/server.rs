@@ -104,7 +104,6 @@ impl Server {
         for (index, listener) in listeners.into_iter().enumerate() {
             let parts = Parts {
                 config: Arc::clone(&config),
-                listener,
                 tls: tls.clone(),
                 numbers: Arc::clone(&numbers[index]),
                 access_log: access_log.as_ref().map(AccessLog::for_worker),
@@ -113,7 +112,7 @@ impl Server {
                 heat_bytes,
             };
             let cpu = machine.cpus[index % machine.cpus.len()];
-            workers.push(start_worker(index, cpu, parts, ready.clone(), end.clone())?);
+            workers.push(start_worker(index, cpu, listener, parts, ready.clone(), end.clone())?);
         }
         drop(ready);
         let mut ring = RingFeatures::default();
@@ -442,6 +441,7 @@ fn bind_admin(address: SocketAddr) -> Result<OwnedFd, StartError> {
 fn start_worker(
     index: usize,
     cpu: u32,
+    listener: OwnedFd,
     parts: Parts,
     ready: Sender<Result<RingFeatures, String>>,
     end: Sender<()>,
@@ -457,7 +457,7 @@ fn start_worker(
                 let made = Worker::new(parts).map_err(|error| format!("worker {index} cannot start: {error}"))?;
                 Ok((reactor, made))
             });
-        let (reactor, (worker, listener)) = match started {
+        let (reactor, worker) = match started {
             Ok(started) => started,
             Err(error) => {
                 let _ = ready.send(Err(error));

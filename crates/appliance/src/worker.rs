@@ -79,8 +79,6 @@ pub struct Worker {
 pub struct Parts {
     /// The configuration.
     pub config: Arc<Config>,
-    /// Its listener.
-    pub listener: OwnedFd,
     /// Certificates and tickets; none without TLS.
     pub tls: Option<Tls>,
     /// Its counters.
@@ -100,9 +98,8 @@ impl Worker {
     ///
     /// # Errors
     /// When the library cannot be opened or memory cannot be had.
-    pub fn new(parts: Parts) -> io::Result<(Rc<Self>, OwnedFd)> {
-        let Parts { config, listener, tls, numbers, access_log, library, buffer_bytes, heat_bytes } =
-            parts;
+    pub fn new(parts: Parts) -> io::Result<Rc<Self>> {
+        let Parts { config, tls, numbers, access_log, library, buffer_bytes, heat_bytes } = parts;
         let window_bytes_max = config.net.window_bytes_max;
         let pool = pool_options(&config, buffer_bytes);
         let read_buffers = Pool::new(pool)?;
@@ -144,7 +141,7 @@ impl Worker {
             boundary_seed: Cell::new(random_u64()),
             complained: Cell::new(None),
         });
-        Ok((worker, listener))
+        Ok(worker)
     }
 
     /// The most bytes brought at once for one connection.

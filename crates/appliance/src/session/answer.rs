@@ -51,7 +51,7 @@ impl Session {
                 request,
                 status,
                 response_bytes: outgoing.bytes(),
-                duration: self.seconds_since(started),
+                duration: started.elapsed(),
                 end: sent.err().map(End::as_str),
             });
         }

@@ -18,7 +18,7 @@ use reactor::timeout_at;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// A connection that is ready for requests.
 struct Session {
@@ -221,9 +221,5 @@ impl Session {
             // An idle viewer keeps no buffer.
             self.input = Vec::new();
         }
-    }
-
-    fn seconds_since(&self, start: Instant) -> Duration {
-        Instant::now().duration_since(start)
     }
 }
