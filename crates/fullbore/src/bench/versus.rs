@@ -1,37 +1,15 @@
-//! `fullbore bench`: how this server stands beside others on this machine.
+//! `fullbore bench versus`.
 
 use ::bench::Workload;
-use clap::{Args, Subcommand};
+use clap::Args;
 use std::path::PathBuf;
-use std::process::ExitCode;
-
-/// Compare servers on this machine
-#[derive(Args)]
-pub(crate) struct Bench {
-    #[command(subcommand)]
-    kind: Kind,
-}
-
-#[derive(Subcommand)]
-enum Kind {
-    Versus(Versus),
-    Start(Start),
-}
-
-/// From the start of the process to the first byte served
-#[derive(Args)]
-struct Start {
-    /// How often to start
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..))]
-    rounds: u16,
-}
 
 /// Fullbore and nginx do the same work in turn
 ///
 /// Server and clients are pinned to a core each; what is compared is Gb/s per CPU second of the server. Needs two
 /// cores, nginx on the PATH, and an otherwise idle machine.
 #[derive(Args)]
-struct Versus {
+pub(super) struct Versus {
     /// The other side
     #[arg(value_parser = ["nginx"])]
     peer: String,
@@ -64,32 +42,8 @@ struct Versus {
     serve: Vec<String>,
 }
 
-impl Bench {
-    /// Compares and reports.
-    pub(crate) fn run(self) -> ExitCode {
-        let done = match self.kind {
-            Kind::Versus(versus) => versus.run(),
-            Kind::Start(start) => start.run(),
-        };
-        match done {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                eprintln!("fullbore: {error}");
-                ExitCode::FAILURE
-            }
-        }
-    }
-}
-
-impl Start {
-    fn run(self) -> std::io::Result<()> {
-        print!("{}", ::bench::start::run(self.rounds.into())?.describe());
-        Ok(())
-    }
-}
-
 impl Versus {
-    fn run(self) -> std::io::Result<()> {
+    pub(super) fn run(self) -> std::io::Result<()> {
         if let Some(name) = &self.congestion_control {
             if !::bench::namespace::is_inside() {
                 return ::bench::namespace::enter_with(name);
