@@ -85,6 +85,7 @@ impl Server {
                 Verdict::NeedsInput
             }
             Progress::Done(established) => Verdict::Done(established),
+            Progress::Retained(_) => unreachable!("it was not begun so"),
         }
     }
 }

@@ -323,3 +323,43 @@ impl fmt::Display for OpenError {
 }
 
 impl std::error::Error for OpenError {}
+
+/// Why a [`crate::Retained`] connection is over. The alert for the peer, if one is due, is among what is owed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RetainedError {
+    /// A record of the peer's was refused.
+    Record(OpenError),
+    /// The peer sent a fatal alert.
+    PeerAlert,
+}
+
+impl From<OpenError> for RetainedError {
+    fn from(error: OpenError) -> Self {
+        Self::Record(error)
+    }
+}
+
+impl RetainedError {
+    /// Sorts what rustls reports. Taken by value, to be handed to `map_err`.
+    pub(crate) fn from_rustls(error: rustls::Error) -> Self {
+        use rustls::Error;
+        match error {
+            Error::AlertReceived(_) => Self::PeerAlert,
+            Error::DecryptError => Self::Record(OpenError::BadRecordMac),
+            Error::PeerSentOversizedRecord => Self::Record(OpenError::Oversized),
+            Error::InvalidMessage(_) => Self::Record(OpenError::Malformed),
+            _ => Self::Record(OpenError::Unexpected),
+        }
+    }
+}
+
+impl fmt::Display for RetainedError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Record(error) => error.fmt(f),
+            Self::PeerAlert => f.write_str("peer_alert"),
+        }
+    }
+}
+
+impl std::error::Error for RetainedError {}

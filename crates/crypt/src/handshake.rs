@@ -1,7 +1,8 @@
 //! The handshake, fed record by record, so that rustls never sees application data.
 //!
 //! rustls's buffered `ServerConnection` does the work. When it is done the traffic keys and sequence
-//! numbers are taken out, and the connection object with its buffers is freed. Tickets
+//! numbers are taken out, and the connection object with its buffers is freed (unless it was to be
+//! [`Retained`]). Tickets
 //! that rustls sent under the traffic keys are in its sequence number, so our records follow on.
 //!
 //! The buffered API rather than `UnbufferedServerConnection`: it accepts shared slices, keeps alerts for us
@@ -19,6 +20,7 @@ use crate::config::Tls;
 use crate::error::HandshakeError;
 use crate::open::Opener;
 use crate::record::{HEADER_BYTES, Header, RECORD_BYTES_MAX, plain_alert};
+use crate::retained::Retained;
 use crate::seal::Sealer;
 use crate::secrets::{Captured, Keys, Suite, Version};
 
@@ -32,6 +34,8 @@ pub enum Progress {
     NeedsInput,
     /// Send the output; the connection is ready. Boxed since it moves with the caller's future.
     Done(Box<Established>),
+    /// The same for a handshake that was begun with [`Handshake::retaining`], and only for that.
+    Retained(Retained),
 }
 
 /// What a handshake leaves behind.
@@ -102,6 +106,8 @@ pub struct Handshake {
     consumed_bytes: usize,
     /// Something was sent, so keys may be in use.
     answered: bool,
+    /// rustls keeps the connection.
+    retains: bool,
 }
 
 impl Handshake {
@@ -117,11 +123,20 @@ impl Handshake {
             captured: Captured::default(),
             consumed_bytes: 0,
             answered: false,
+            retains: false,
         })
     }
 
+    /// As [`Self::new`], for a connection that stays rustls's: it ends in [`Progress::Retained`].
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn retaining(tls: &Tls) -> Result<Self, HandshakeError> {
+        Self::new(tls).map(|handshake| Self { retains: true, ..handshake })
+    }
+
     /// Consumes whole records of the handshake from the front of `input` and appends what must be sent to
-    /// `output`. Returns the bytes consumed; on [`Progress::Done`] what is left of `input` is for the
+    /// `output`. Returns the bytes consumed; once done, what is left of `input` is for the
     /// opener. An input buffer of [`RECORD_BYTES_MAX`] always holds a whole record.
     ///
     /// # Errors
@@ -129,7 +144,7 @@ impl Handshake {
     /// and close.
     ///
     /// # Panics
-    /// If called again after [`Progress::Done`] or an error.
+    /// If called again after it is done, or after an error.
     pub fn advance(
         &mut self,
         input: &[u8],
@@ -165,8 +180,12 @@ impl Handshake {
             fed?;
             consumed += record.len();
         }
-        let established = self.hand_over(*connection)?;
-        Ok((consumed, Progress::Done(Box::new(established))))
+        let progress = if self.retains {
+            retain(connection)?
+        } else {
+            Progress::Done(Box::new(self.hand_over(*connection)?))
+        };
+        Ok((consumed, progress))
     }
 
     /// The whole record at the front of `input`, if there is one. What cannot be a record is refused here,
@@ -212,26 +231,48 @@ impl Handshake {
 
     /// Takes keys and facts out of `connection` and drops the rest of it.
     fn hand_over(&mut self, connection: ServerConnection) -> Result<Established, HandshakeError> {
-        let group = connection
-            .negotiated_key_exchange_group()
-            .and_then(|group| Group::from_rustls(group.name()));
-        let resumed = connection.handshake_kind() == Some(HandshakeKind::Resumed);
-        let server_name = connection.server_name().map(Into::into);
+        let facts = Facts::of(&connection);
         let secrets =
             connection.dangerous_extract_secrets().map_err(HandshakeError::from_rustls)?;
         let Captured { server, client } = std::mem::take(&mut self.captured);
         let sending = Keys::from_rustls(&secrets.tx.1, server).ok_or(HandshakeError::Internal)?;
         let receiving = Keys::from_rustls(&secrets.rx.1, client).ok_or(HandshakeError::Internal)?;
-        let info = SessionInfo {
-            version: sending.version(),
-            suite: sending.suite(),
-            group,
-            server_name,
-            resumed,
-        };
+        let info = facts.with(sending.version(), sending.suite());
         let (sealer, opener) =
             (Sealer::new(sending, secrets.tx.0), Opener::new(receiving, secrets.rx.0));
         Ok(Established { sealer, opener, info })
+    }
+}
+
+/// Leaves `connection` as it is.
+fn retain(connection: Box<ServerConnection>) -> Result<Progress, HandshakeError> {
+    let suite = connection.negotiated_cipher_suite().ok_or(HandshakeError::Internal)?;
+    let version = if suite.tls13().is_some() { Version::Tls13 } else { Version::Tls12 };
+    let suite = Suite::from_rustls(suite.suite()).ok_or(HandshakeError::Internal)?;
+    let info = Facts::of(&connection).with(version, suite);
+    Ok(Progress::Retained(Retained::new(connection, info)))
+}
+
+/// What rustls knows of a session beside its keys.
+struct Facts {
+    group: Option<Group>,
+    server_name: Option<Box<str>>,
+    resumed: bool,
+}
+
+impl Facts {
+    fn of(connection: &ServerConnection) -> Self {
+        let group = connection.negotiated_key_exchange_group();
+        Self {
+            group: group.and_then(|group| Group::from_rustls(group.name())),
+            server_name: connection.server_name().map(Into::into),
+            resumed: connection.handshake_kind() == Some(HandshakeKind::Resumed),
+        }
+    }
+
+    fn with(self, version: Version, suite: Suite) -> SessionInfo {
+        let Self { group, server_name, resumed } = self;
+        SessionInfo { version, suite, group, server_name, resumed }
     }
 }
 

@@ -18,18 +18,22 @@ mod handshake;
 mod identity;
 mod open;
 mod record;
+mod retained;
 mod seal;
 mod secrets;
 mod self_signed;
 mod tickets;
 
 pub use config::{Tls, TlsOptions, Versions};
-pub use error::{Alert, ConfigError, HandshakeError, OpenError, ResealError, SealError};
+pub use error::{
+    Alert, ConfigError, HandshakeError, OpenError, ResealError, RetainedError, SealError,
+};
 pub use handshake::{Established, Group, HANDSHAKE_BYTES_MAX, Handshake, Progress, SessionInfo};
 pub use identity::Origin;
 pub use open::{Content, Opened, Opener};
 pub use record::{
     CONTROL_RECORD_BYTES_MAX, HEADER_BYTES, PLAINTEXT_MAX, RECORD_BYTES_MAX, TAG_BYTES, tag,
 };
+pub use retained::Retained;
 pub use seal::Sealer;
 pub use secrets::{Suite, Version};

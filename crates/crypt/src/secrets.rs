@@ -15,7 +15,7 @@ use aws_lc_rs::aead::{
     AES_128_GCM, AES_256_GCM, Algorithm, CHACHA20_POLY1305, LessSafeKey, UnboundKey,
 };
 use aws_lc_rs::hkdf::{self, HKDF_SHA256, HKDF_SHA384, KeyType, Prk};
-use rustls::ConnectionTrafficSecrets;
+use rustls::{CipherSuite, ConnectionTrafficSecrets};
 use zeroize::Zeroize;
 
 pub(crate) const NONCE_BYTES: usize = 12;
@@ -60,6 +60,24 @@ impl Suite {
             Self::Aes128Gcm => "aes128-gcm",
             Self::Aes256Gcm => "aes256-gcm",
             Self::ChaCha20Poly1305 => "chacha20-poly1305",
+        }
+    }
+
+    /// `None` for a cipher that we never offer.
+    pub(crate) fn from_rustls(suite: CipherSuite) -> Option<Self> {
+        match suite {
+            CipherSuite::TLS13_AES_128_GCM_SHA256
+            | CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256
+            | CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 => Some(Self::Aes128Gcm),
+            CipherSuite::TLS13_AES_256_GCM_SHA384
+            | CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384
+            | CipherSuite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 => Some(Self::Aes256Gcm),
+            CipherSuite::TLS13_CHACHA20_POLY1305_SHA256
+            | CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256
+            | CipherSuite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256 => {
+                Some(Self::ChaCha20Poly1305)
+            }
+            _ => None,
         }
     }
 

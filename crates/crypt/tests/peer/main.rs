@@ -4,3 +4,4 @@ mod certificates;
 mod client;
 mod handshake;
 mod records;
+mod retained;
