@@ -30,7 +30,7 @@ struct Remembered {
 }
 
 impl Files {
-    /// Opens the library's root; at most `open_max` files of it are remembered.
+    /// Opens the library's root; at most `open_max` files of it are remembered, with 0 none.
     ///
     /// # Errors
     /// When `root` is not a directory that may be read.
@@ -50,6 +50,9 @@ impl Files {
             return Ok(file);
         }
         let opened = self.look_up(path).await;
+        if self.open_max == 0 {
+            return opened.map(Rc::new);
+        }
         let mut open = self.open.borrow_mut();
         let file = match opened {
             Ok(file) => file,

@@ -35,6 +35,8 @@ pub enum Policy {
     /// next one finds it, else `direct`.
     #[default]
     Auto,
+    /// By heat alone: what is in the page cache and was not asked for lately is read past it all the same.
+    Heat,
     /// Always this way, or the next best that the filesystem offers: `once`, then `direct`, then `cached`.
     Always(Way),
 }
@@ -156,10 +158,12 @@ impl Reader {
         match self.policy {
             Policy::Always(way) => way,
             Policy::Auto if self.is_resident(file, range) => Way::Cached,
-            Policy::Auto if self.heat.touch(stamp.device, stamp.inode, range.clone()) => {
+            Policy::Auto | Policy::Heat
+                if self.heat.touch(stamp.device, stamp.inode, range.clone()) =>
+            {
                 Way::Cached
             }
-            Policy::Auto => Way::Direct,
+            Policy::Auto | Policy::Heat => Way::Direct,
         }
     }
 

@@ -34,6 +34,7 @@ fn cold_file(folder: &Path, bytes: &[u8]) -> File {
 fn every_way_brings_the_same_bytes_wherever_a_window_begins_and_ends() {
     for policy in [
         Policy::Auto,
+        Policy::Heat,
         Policy::Always(Way::Cached),
         Policy::Always(Way::Once),
         Policy::Always(Way::Direct),
@@ -67,6 +68,21 @@ fn what_was_asked_for_lately_is_cached_and_what_was_not_is_read_past_the_cache()
         let stats = &reader.stats;
         let read = [stats.direct_bytes.get(), stats.cached_bytes.get(), stats.resident_bytes.get()];
         assert_eq!(read, [65_536; 3], "first past the cache, then into it, then out of it");
+    });
+}
+
+#[test]
+fn heat_alone_reads_past_the_cache_what_is_there_and_was_not_asked_for_lately() {
+    on_a_reactor(async {
+        let folder = tempfile::tempdir().unwrap();
+        let file = cold_file(folder.path(), &content(65_536));
+        let warm = fs::read(folder.path().join("film.mp4")).unwrap();
+        let reader = reader(Policy::Heat);
+        for _ in 0..2 {
+            assert!(*reader.read(&file, 0..65_536).await.unwrap() == warm);
+        }
+        let stats = &reader.stats;
+        assert_eq!([stats.direct_bytes.get(), stats.resident_bytes.get()], [65_536; 2]);
     });
 }
 
@@ -158,6 +174,18 @@ fn a_file_that_was_replaced_is_noticed_at_once_and_others_stay_open() {
         assert_eq!(files.open(b"film").await.unwrap().size(), 5);
         fs::remove_file(root.join("film")).unwrap();
         assert_eq!(files.open(b"film").await.err(), Some(OpenError::NotFound));
+        assert_eq!(files.remembered_count(), 0);
+    });
+}
+
+#[test]
+fn with_nothing_remembered_each_open_is_a_new_one() {
+    on_a_reactor(async {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("film"), "x").unwrap();
+        let files = Files::new(folder.path(), 0).unwrap();
+        let first = files.open(b"film").await.unwrap();
+        assert!(!std::rc::Rc::ptr_eq(&first, &files.open(b"film").await.unwrap()));
         assert_eq!(files.remembered_count(), 0);
     });
 }

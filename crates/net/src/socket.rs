@@ -3,9 +3,9 @@
 use reactor::{Fd, op};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, Shutdown};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown};
 use socket2::SockRef;
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
@@ -57,6 +57,20 @@ impl Socket {
         match rustix::net::send(self.0.borrowed(), bytes, flags) {
             Ok(sent) => Ok(sent),
             // ENOBUFS, ENOMEM: the kernel is short of memory; the caller waits and tries again.
+            Err(Errno::AGAIN | Errno::INTR | Errno::NOBUFS | Errno::NOMEM) => Ok(0),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// As [`Self::send`], for bytes that lie in several places.
+    ///
+    /// # Errors
+    /// When the connection is broken.
+    pub fn send_parts(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let mut control = SendAncillaryBuffer::default();
+        match rustix::net::sendmsg(self.0.borrowed(), parts, &mut control, flags) {
+            Ok(sent) => Ok(sent),
             Err(Errno::AGAIN | Errno::INTR | Errno::NOBUFS | Errno::NOMEM) => Ok(0),
             Err(error) => Err(error.into()),
         }
