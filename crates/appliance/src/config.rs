@@ -1,5 +1,7 @@
 //! The configuration: a TOML file, defaults under it, command-line flags over it.
 
+pub use crate::switch::Switch;
+
 use disk::{Policy, Way};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -108,49 +110,6 @@ impl From<Disk> for Policy {
             Disk::Once => Self::Always(Way::Once),
             Disk::Direct => Self::Always(Way::Direct),
         }
-    }
-}
-
-/// An optimisation that can be left out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Switch {
-    /// Pull by `TCP_NOTSENT_LOWAT`; off: fill the kernel's send buffer.
-    Pull,
-    /// Last-in-first-out buffers; off: the buffer that rested longest.
-    Lifo,
-    /// Buffers registered with the ring.
-    Registered,
-    /// Heat; off: everything through the page cache, under `disk = "auto"`.
-    Heat,
-    /// Reads ahead of the send for a viewer who takes all it gets.
-    Ahead,
-    /// Session tickets.
-    Tickets,
-}
-
-impl Switch {
-    /// Every switch with its name and what it is.
-    pub const ALL: [(Switch, &'static str, &'static str); 6] = [
-        (Self::Pull, "pull", "window pull by TCP_NOTSENT_LOWAT"),
-        (Self::Lifo, "lifo", "last-in-first-out buffers"),
-        (Self::Registered, "registered", "buffers registered with the ring"),
-        (Self::Heat, "heat", "caching by heat"),
-        (Self::Ahead, "ahead", "several reads in flight per viewer"),
-        (Self::Tickets, "tickets", "TLS session tickets"),
-    ];
-}
-
-impl std::str::FromStr for Switch {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        let known = Self::ALL.iter().find(|(_, known, _)| *known == name);
-        known.map(|(switch, _, _)| *switch).ok_or_else(|| {
-            let names: Vec<_> =
-                Self::ALL.iter().map(|(_, name, what)| format!("{name} ({what})")).collect();
-            format!("there is no switch {name:?}; there are {}", names.join(", "))
-        })
     }
 }
 
@@ -419,15 +378,6 @@ mod tests {
     fn an_unknown_setting_is_refused_by_name() {
         let error = toml::from_str::<Config>("[net]\nwindow = 3\n").unwrap_err().to_string();
         assert!(error.contains("window"), "{error}");
-    }
-
-    #[test]
-    fn every_switch_has_its_name() {
-        for (switch, name, _) in Switch::ALL {
-            assert_eq!(name.parse::<Switch>().unwrap(), switch);
-            assert_eq!(serde_json::to_string(&switch).unwrap(), format!("{name:?}"));
-        }
-        assert!("warp".parse::<Switch>().unwrap_err().contains("lifo"));
     }
 
     #[test]

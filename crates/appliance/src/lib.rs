@@ -18,6 +18,7 @@ pub mod route;
 pub mod sandbox;
 pub mod server;
 pub mod session;
+pub mod switch;
 pub mod telemetry;
 pub mod worker;
 

@@ -112,6 +112,7 @@ impl Server {
                 heat_bytes,
             };
             let cpu = machine.cpus[index % machine.cpus.len()];
+            let cpu = config.is_on(Switch::Pinning).then_some(cpu);
             workers.push(start_worker(index, cpu, listener, parts, ready.clone(), end.clone())?);
         }
         drop(ready);
@@ -389,7 +390,7 @@ fn open_access_log(path: &Path) -> Result<Box<dyn io::Write + Send>, StartError>
     access_log::open(path).map_err(failed(format!("cannot open the access log {}", path.display())))
 }
 
-/// Binds a listener per worker; with port 0 all get the port that the first one gets.
+/// Binds a listener per worker, or one for all; with port 0 all get the port that the first one gets.
 fn listen(config: &Config, count: usize) -> Result<(SocketAddr, Vec<OwnedFd>), StartError> {
     let wanted = config.listen;
     if is_taken(wanted) {
@@ -421,7 +422,11 @@ fn listen(config: &Config, count: usize) -> Result<(SocketAddr, Vec<OwnedFd>), S
     let address = local_address(&first).map_err(failed("the listener"))?;
     let mut listeners = vec![first];
     for _ in 1..count {
-        listeners.push(bind(address, &options).map_err(cannot)?);
+        listeners.push(if config.is_on(Switch::Listeners) {
+            bind(address, &options).map_err(cannot)?
+        } else {
+            listeners[0].try_clone().map_err(failed("no descriptors left"))?
+        });
     }
     Ok((address, listeners))
 }
@@ -440,7 +445,7 @@ fn bind_admin(address: SocketAddr) -> Result<OwnedFd, StartError> {
 
 fn start_worker(
     index: usize,
-    cpu: u32,
+    cpu: Option<u32>,
     listener: OwnedFd,
     parts: Parts,
     ready: Sender<Result<RingFeatures, String>>,
@@ -450,7 +455,9 @@ fn start_worker(
     let control = Arc::new(Control::new(remote));
     let controlled = Arc::clone(&control);
     let live = move || {
-        pin_to(cpu);
+        if let Some(cpu) = cpu {
+            pin_to(cpu);
+        }
         let started = Reactor::new(RingOptions::default())
             .map_err(|error| format!("this kernel gives no io_uring: {error}; it needs Linux 6.1 and io_uring_disabled=0"))
             .and_then(|reactor| {

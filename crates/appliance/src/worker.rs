@@ -66,6 +66,12 @@ pub struct Worker {
     pub drain: Drain,
     /// Where bytes from sockets land first. Borrowed only within one poll.
     pub scratch: RefCell<Vec<u8>>,
+    /// Whether a viewer who takes everything has several reads in flight.
+    pub reads_ahead: bool,
+    /// Whether records are sealed from where their plaintext lies; else it is copied first.
+    pub seals_in_one_pass: bool,
+    /// Whether connections live by keys of ours; else the handshake's state stays and seals.
+    pub hands_keys_out: bool,
     /// The access log, if there is one.
     pub access_log: Option<AccessLog>,
     config: Arc<Config>,
@@ -100,19 +106,22 @@ impl Worker {
     /// When the library cannot be opened or memory cannot be had.
     pub fn new(parts: Parts) -> io::Result<Rc<Self>> {
         let Parts { config, tls, numbers, access_log, library, buffer_bytes, heat_bytes } = parts;
-        let window_bytes_max = config.net.window_bytes_max;
+        let window_bytes_max = window_bytes_max(&config);
         let pool = pool_options(&config, buffer_bytes);
         let read_buffers = Pool::new(pool)?;
         // The ring has one table of registered buffers, and only reads use it.
         let send_buffers = Pool::new(PoolOptions { register: false, ..pool })?;
         let policy = match Policy::from(config.disk) {
             Policy::Auto if !config.is_on(Switch::Heat) => Policy::Always(Way::Cached),
+            Policy::Auto if !config.is_on(Switch::Resident) => Policy::Heat,
             policy => policy,
         };
+        let open_files_max =
+            if config.is_on(Switch::Files) { config.limits.open_files_max } else { 0 };
         let seconds = Duration::from_secs_f64;
         let worker = Rc::new(Self {
             tls: RefCell::new(tls),
-            files: Files::new(&library, config.limits.open_files_max)?,
+            files: Files::new(&library, open_files_max)?,
             reader: Reader::new(read_buffers, policy, Heat::new(heat_bytes)),
             send_buffers,
             admission: Admission::new(
@@ -134,6 +143,9 @@ impl Worker {
             },
             drain: Drain::default(),
             scratch: RefCell::new(vec![0; SCRATCH_BYTES]),
+            reads_ahead: config.is_on(Switch::Ahead),
+            seals_in_one_pass: config.is_on(Switch::Onepass),
+            hands_keys_out: config.is_on(Switch::Handout),
             access_log,
             config,
             window_bytes_max,
@@ -147,11 +159,6 @@ impl Worker {
     /// The most bytes brought at once for one connection.
     pub fn window_bytes_max(&self) -> usize {
         self.window_bytes_max
-    }
-
-    /// Whether a viewer who takes everything has several reads in flight.
-    pub fn reads_ahead(&self) -> bool {
-        self.config.is_on(Switch::Ahead)
     }
 
     /// How long an unfinished window may keep its buffer: not at all while others may have to wait for one.
@@ -300,8 +307,16 @@ impl Worker {
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
+/// The window of a viewer that has just come, and of all if windows may not grow.
+const WINDOW_BYTES_FIRST: usize = 64 << 10;
+
+fn window_bytes_max(config: &Config) -> usize {
+    let grown = config.net.window_bytes_max;
+    if config.is_on(Switch::Window) { grown } else { grown.min(WINDOW_BYTES_FIRST) }
+}
+
 fn pool_options(config: &Config, buffer_bytes: usize) -> PoolOptions {
-    let bytes_each = config.net.window_bytes_max.next_multiple_of(4096) + BUFFER_SLACK_BYTES;
+    let bytes_each = window_bytes_max(config).next_multiple_of(4096) + BUFFER_SLACK_BYTES;
     let bytes_all = match config.limits.buffer_bytes_max {
         0 => buffer_bytes,
         bytes => bytes,

@@ -55,8 +55,12 @@ pub(crate) struct Serve {
     /// Check configuration and certificates, print the result and end
     #[arg(long)]
     check: bool,
-    /// Optimisations to leave out, to measure what they are worth: pull, lifo, registered, heat, ahead, tickets
-    #[arg(long, value_name = "SWITCH,...", value_delimiter = ',')]
+    #[arg(
+        long,
+        value_name = "SWITCH,...",
+        value_delimiter = ',',
+        help = format!("Optimisations to leave out, to measure what they are worth: {}", Switch::names())
+    )]
     off: Vec<Switch>,
     /// Log each response as a line of JSON; - is standard output
     #[arg(long, value_name = "FILE")]

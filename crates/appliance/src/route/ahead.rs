@@ -49,7 +49,7 @@ impl Ahead {
             Some(Ask { state: State::Reading(reading), range }) => (reading.await?, range.end),
             None => (worker.reader.read(file, range.clone()).await?, range.end),
         };
-        if plain.is_from_disk() && worker.reads_ahead() {
+        if plain.is_from_disk() && worker.reads_ahead {
             let window_bytes = range.end - range.start;
             self.ask(worker, file, read_to, window_bytes, end).await;
         }

@@ -5,6 +5,7 @@ use crate::worker::Worker;
 use net::{Socket, Window};
 use reactor::{sleep, timeout_at};
 use std::cell::Cell;
+use std::io::IoSlice;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -54,12 +55,23 @@ impl Link {
     /// # Errors
     /// When the connection is broken.
     pub fn offer(&self, bytes: &[u8], more: bool) -> Result<usize, End> {
-        let taken = self.socket.send(bytes, more)?;
+        Ok(self.count_taken(self.socket.send(bytes, more)?))
+    }
+
+    /// As [`Self::offer`], for bytes that lie in several places.
+    ///
+    /// # Errors
+    /// When the connection is broken.
+    pub fn offer_parts(&self, parts: &[IoSlice<'_>]) -> Result<usize, End> {
+        Ok(self.count_taken(self.socket.send_parts(parts)?))
+    }
+
+    fn count_taken(&self, taken: usize) -> usize {
         if taken > 0 {
             self.refusals.set(0);
         }
         self.worker.numbers.wire_bytes_sent_total.add(taken as u64);
-        Ok(taken)
+        taken
     }
 
     /// Waits before offering again, when TCP said that it takes bytes and took none: the kernel is out of memory for

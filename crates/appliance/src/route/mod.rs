@@ -7,6 +7,7 @@
 mod ahead;
 pub mod clear;
 mod link;
+pub mod retained;
 pub mod userspace;
 
 pub use link::Link;
@@ -16,10 +17,12 @@ use crate::outgoing::Outgoing;
 
 /// A connection, as a session sees it.
 pub enum Channel {
-    /// Without TLS.
-    Clear(clear::Clear),
+    /// Without TLS. Boxed as the others are: a session is as large as the largest.
+    Clear(Box<clear::Clear>),
     /// TLS, sealed here.
     Userspace(Box<userspace::Userspace>),
+    /// TLS, sealed by the library that shook hands.
+    Retained(Box<retained::Retained>),
 }
 
 impl Channel {
@@ -31,6 +34,7 @@ impl Channel {
         match self {
             Self::Clear(clear) => clear.receive(input).await,
             Self::Userspace(userspace) => userspace.receive(input).await,
+            Self::Retained(retained) => retained.receive(input).await,
         }
     }
 
@@ -42,6 +46,7 @@ impl Channel {
         match self {
             Self::Clear(clear) => clear.send(outgoing).await,
             Self::Userspace(userspace) => userspace.send(outgoing).await,
+            Self::Retained(retained) => retained.send(outgoing).await,
         }
     }
 
@@ -50,6 +55,7 @@ impl Channel {
         match self {
             Self::Clear(clear) => clear.link.socket.finish(),
             Self::Userspace(userspace) => userspace.finish(),
+            Self::Retained(retained) => retained.finish(),
         }
     }
 
@@ -58,6 +64,7 @@ impl Channel {
         match self {
             Self::Clear(clear) => &clear.link,
             Self::Userspace(userspace) => &userspace.link,
+            Self::Retained(retained) => &retained.link,
         }
     }
 }

@@ -205,7 +205,12 @@ impl Userspace {
         for &(offset, bytes) in &pieces[..pieces_count] {
             let plaintext = plaintext(outgoing, offset, bytes, plain.as_deref());
             let room = &mut flight.buffer[flight.filled..];
-            flight.filled += self.sealer.seal(plaintext, room).map_err(|_| End::KeysExhausted)?;
+            let sealed = if self.link.worker.seals_in_one_pass {
+                self.sealer.seal(plaintext, room)
+            } else {
+                self.sealer.seal_copied(plaintext, room)
+            };
+            flight.filled += sealed.map_err(|_| End::KeysExhausted)?;
         }
         Ok(flight)
     }

@@ -8,7 +8,7 @@ mod memory_tests;
 
 use crate::end::End;
 use crate::outgoing::Outgoing;
-use crate::route::{Channel, Link, clear::Clear, userspace::Userspace};
+use crate::route::{Channel, Link, clear::Clear, retained::Retained, userspace::Userspace};
 use crate::telemetry::Family;
 use crate::worker::Worker;
 use crypt::{Handshake, HandshakeError, Progress, SessionInfo, Tls};
@@ -43,23 +43,17 @@ pub async fn run(worker: Rc<Worker>, socket: Socket, peer: SocketAddr, _pass: Pa
 /// Makes a channel of a connection. Boxed by its caller: a handshake's state is large, and gone when it is over.
 async fn establish(link: Link) -> Result<(Channel, Option<&'static str>), End> {
     let tls = link.worker.tls.borrow().clone();
-    let Some(tls) = tls else { return Ok((Channel::Clear(Clear::new(link)), None)) };
+    let Some(tls) = tls else { return Ok((Channel::Clear(Box::new(Clear::new(link))), None)) };
     let deadline = Instant::now() + link.worker.timeouts.handshake;
-    match timeout_at(deadline, shake_hands(&link, &tls)).await {
-        Ok(Ok((established, sealed_input))) => {
-            let label = count_handshake(&link.worker, &established.info);
-            Ok((
-                Channel::Userspace(Box::new(Userspace::new(link, established, sealed_input))),
-                Some(label),
-            ))
-        }
-        Ok(Err(end)) => Err(end),
+    match timeout_at(deadline, shake_hands(link, &tls)).await {
+        Ok(shaken) => shaken.map(|(channel, tls)| (channel, Some(tls))),
         Err(_) => Err(End::HandshakeTimeout),
     }
 }
 
-async fn shake_hands(link: &Link, tls: &Tls) -> Result<(crypt::Established, Vec<u8>), End> {
-    let mut handshake = Handshake::new(tls).map_err(End::Handshake)?;
+async fn shake_hands(link: Link, tls: &Tls) -> Result<(Channel, &'static str), End> {
+    let begin = if link.worker.hands_keys_out { Handshake::new } else { Handshake::retaining };
+    let mut handshake = begin(tls).map_err(End::Handshake)?;
     let (mut input, mut output) = (Vec::new(), Vec::new());
     loop {
         link.receive(&mut input).await?;
@@ -69,8 +63,18 @@ async fn shake_hands(link: &Link, tls: &Tls) -> Result<(crypt::Established, Vec<
         match advanced {
             Ok((consumed, progress)) => {
                 input.drain(..consumed);
-                if let Progress::Done(established) = progress {
-                    return Ok((*established, input));
+                match progress {
+                    Progress::NeedsInput => {}
+                    Progress::Done(established) => {
+                        let label = count_handshake(&link.worker, &established.info);
+                        let userspace = Userspace::new(link, *established, input);
+                        return Ok((Channel::Userspace(Box::new(userspace)), label));
+                    }
+                    Progress::Retained(tls) => {
+                        let label = count_handshake(&link.worker, tls.info());
+                        let retained = Retained::new(link, tls, input);
+                        return Ok((Channel::Retained(Box::new(retained)), label));
+                    }
                 }
             }
             Err(HandshakeError::PlainHttp) => {

@@ -13,6 +13,7 @@ use fullbore_appliance::config::Disk;
 use rustix::fs::Advice;
 use std::fs::File;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -27,13 +28,13 @@ const VIEWERS_AT_ONCE: u64 = 6;
 /// The longest answer asked of the sparse file.
 const SPARSE_RANGE_BYTES_MAX: u64 = 300_000;
 
-struct Library {
+pub(crate) struct Library {
     dir: TempDir,
     files: Vec<Content>,
 }
 
 impl Library {
-    fn new(random: &mut Random) -> Self {
+    pub(crate) fn new(random: &mut Random) -> Self {
         const MIB: u64 = 1 << 20;
         let mut sizes = vec![0, 1, 2, 511, 512, 513, 4095, 4096, 4097, 16383, 16384, 16385];
         sizes.extend([65535, 65536, 65537, 131_072, MIB - 1, MIB, MIB + 1]);
@@ -46,6 +47,10 @@ impl Library {
             file.write(&dir.path().join(name(index))).unwrap();
         }
         Self { dir, files }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.dir.path()
     }
 
     /// Lets the page cache forget a file, so that the next read of it comes from the disk.
@@ -75,7 +80,7 @@ fn sparse(random: &mut Random) -> Content {
 }
 
 /// Settings that make buffers scarce, windows small and large, and the kernel take little at once.
-fn tune(config: &mut Config, tuning: usize) {
+pub(crate) fn tune(config: &mut Config, tuning: usize) {
     config.net.window_bytes_max = [16 << 10, 64 << 10, 512 << 10][tuning];
     config.net.unsent_bytes_max = [4 << 10, 16 << 10, 128 << 10][tuning];
     config.timeouts.hold_seconds = [0.0, 0.002, 0.0][tuning];
@@ -298,7 +303,7 @@ fn pipeline(viewer: &mut Viewer, library: &Library, cases: &[Case], random: &mut
 }
 
 /// A viewer after another, each for a few requests, until all cases are done.
-fn view(served: &Served, library: &Library, cases_left: &AtomicI64, mut random: Random) {
+pub(crate) fn view(served: &Served, library: &Library, cases_left: &AtomicI64, mut random: Random) {
     while cases_left.load(Ordering::Relaxed) > 0 {
         let mut viewer = match random.within(0..4) {
             0 => served.narrow_viewer(random.within(10_000..60_000) as usize),

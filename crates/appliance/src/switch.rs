@@ -1,0 +1,96 @@
+//! Every optimisation that can be told apart has a name, so that it can be left out and its worth be measured.
+//!
+//! A switch changes what a byte costs and never which byte it is. What each does is in docs/serve.md.
+
+use serde::{Deserialize, Serialize};
+
+/// An optimisation that can be left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Switch {
+    /// Pull by `TCP_NOTSENT_LOWAT`; off: fill the kernel's send buffer.
+    Pull,
+    /// Last-in-first-out buffers; off: the buffer that rested longest.
+    Lifo,
+    /// Buffers registered with the ring.
+    Registered,
+    /// Heat; off: everything through the page cache, under `disk = "auto"`.
+    Heat,
+    /// Asking what is in the page cache before reading; off: heat alone decides, under `disk = "auto"`.
+    Resident,
+    /// Reads ahead of the send for a viewer who takes all it gets.
+    Ahead,
+    /// Windows that grow while TCP takes them; off: 64 KiB at a time.
+    Window,
+    /// Library files that stay open between requests; off: each request opens its file.
+    Files,
+    /// Sealing from where the plaintext lies; off: it is copied to the send buffer first.
+    Onepass,
+    /// Keys taken out of the handshake, whose state is dropped; off: rustls keeps the connection and seals.
+    Handout,
+    /// Session tickets.
+    Tickets,
+    /// A listener per worker; off: one that all workers accept from.
+    Listeners,
+    /// Workers pinned to cores; off: the kernel's scheduler decides.
+    Pinning,
+}
+
+impl Switch {
+    /// Every switch with its name and what it is.
+    pub const ALL: [(Switch, &'static str, &'static str); 13] = [
+        (Self::Pull, "pull", "window pull by TCP_NOTSENT_LOWAT"),
+        (Self::Lifo, "lifo", "last-in-first-out buffers"),
+        (Self::Registered, "registered", "buffers registered with the ring"),
+        (Self::Heat, "heat", "caching by heat"),
+        (Self::Resident, "resident", "asking what the page cache has"),
+        (Self::Ahead, "ahead", "several reads in flight per viewer"),
+        (Self::Window, "window", "windows that grow"),
+        (Self::Files, "files", "files that stay open between requests"),
+        (Self::Onepass, "onepass", "sealing in one pass"),
+        (Self::Handout, "handout", "keys taken out of the handshake"),
+        (Self::Tickets, "tickets", "TLS session tickets"),
+        (Self::Listeners, "listeners", "a listener per worker"),
+        (Self::Pinning, "pinning", "workers pinned to cores"),
+    ];
+
+    /// All names, for people.
+    pub fn names() -> String {
+        Self::ALL.map(|(_, name, _)| name).join(", ")
+    }
+}
+
+impl std::str::FromStr for Switch {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let known = Self::ALL.iter().find(|(_, known, _)| *known == name);
+        known.map(|(switch, _, _)| *switch).ok_or_else(|| {
+            let names: Vec<_> =
+                Self::ALL.iter().map(|(_, name, what)| format!("{name} ({what})")).collect();
+            format!("there is no switch {name:?}; there are {}", names.join(", "))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_switch_has_its_name() {
+        for (switch, name, _) in Switch::ALL {
+            assert_eq!(name.parse::<Switch>().unwrap(), switch);
+            assert_eq!(serde_json::to_string(&switch).unwrap(), format!("{name:?}"));
+        }
+        assert!("warp".parse::<Switch>().unwrap_err().contains("lifo"));
+    }
+
+    #[test]
+    fn every_switch_is_documented() {
+        let documented = include_str!("../../../docs/serve.md");
+        for (_, name, _) in Switch::ALL {
+            assert!(documented.contains(&format!("\n| `{name}` |")), "{name} is missing");
+        }
+    }
+}
