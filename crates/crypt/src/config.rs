@@ -32,7 +32,7 @@ pub enum Versions {
 }
 
 impl Versions {
-    fn supported(self) -> Vec<&'static SupportedProtocolVersion> {
+    pub(crate) fn supported(self) -> Vec<&'static SupportedProtocolVersion> {
         match self {
             Self::Both => vec![&version::TLS13, &version::TLS12],
             Self::Tls13 => vec![&version::TLS13],
@@ -198,7 +198,8 @@ fn server_config(
     Ok(config)
 }
 
-fn crypto_provider(has_aes: bool) -> CryptoProvider {
+/// Everything that we speak, on either side of a connection.
+pub(crate) fn crypto_provider(has_aes: bool) -> CryptoProvider {
     CryptoProvider {
         cipher_suites: cipher_suites(has_aes),
         kx_groups: vec![
@@ -231,7 +232,7 @@ fn cipher_suites(has_aes: bool) -> Vec<SupportedCipherSuite> {
 }
 
 /// Has this CPU instructions for AES and for GCM's multiplication?
-fn has_aes() -> bool {
+pub(crate) fn has_aes() -> bool {
     #[cfg(target_arch = "x86_64")]
     return std::arch::is_x86_feature_detected!("aes")
         && std::arch::is_x86_feature_detected!("pclmulqdq");

@@ -82,7 +82,8 @@ impl std::error::Error for ConfigError {}
 /// appended to the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HandshakeError {
-    /// The peer speaks plain HTTP on the TLS port. No alert was written: answer it in HTTP.
+    /// The peer speaks plain HTTP on the TLS port. No alert was written: answer it in HTTP. Said to a client, the
+    /// server's port is not one for TLS.
     PlainHttp,
     /// What arrived is not a TLS record.
     Garbage,
@@ -108,6 +109,16 @@ pub enum HandshakeError {
     PeerAlert(u8),
     /// The peer closed in an orderly way before the handshake was done.
     PeerClosed,
+    /// Said to a client: the server's certificate is no longer valid.
+    CertificateExpired,
+    /// Said to a client: the server's certificate is not valid yet, or a clock is wrong.
+    CertificateNotYetValid,
+    /// Said to a client: nobody whom we trust has issued the server's certificate.
+    CertificateUntrusted,
+    /// Said to a client: the server's certificate is for other names.
+    CertificateWrongName,
+    /// Said to a client: the server's certificate is revoked, damaged, or not for servers.
+    CertificateInvalid,
     /// Our side failed.
     Internal,
 }
@@ -129,6 +140,11 @@ impl HandshakeError {
             Self::Misbehaved => "misbehaved",
             Self::PeerAlert(_) => "peer_alert",
             Self::PeerClosed => "peer_closed",
+            Self::CertificateExpired => "certificate_expired",
+            Self::CertificateNotYetValid => "certificate_not_yet_valid",
+            Self::CertificateUntrusted => "certificate_untrusted",
+            Self::CertificateWrongName => "certificate_wrong_name",
+            Self::CertificateInvalid => "certificate_invalid",
             Self::Internal => "internal",
         }
     }
@@ -185,6 +201,29 @@ impl HandshakeError {
             | Error::InappropriateMessage { .. }
             | Error::InappropriateHandshakeMessage { .. } => Self::Misbehaved,
             _ => Self::Internal,
+        }
+    }
+
+    /// As [`Self::from_rustls`], for a client.
+    pub(crate) fn of_server(error: rustls::Error) -> Self {
+        use rustls::Error;
+        match error {
+            Error::InvalidCertificate(what) => Self::from_certificate(&what),
+            Error::NoCertificatesPresented => Self::CertificateInvalid,
+            // A client has no key that could fail to sign.
+            Error::General(_) => Self::Internal,
+            error => Self::from_rustls(error),
+        }
+    }
+
+    fn from_certificate(what: &rustls::CertificateError) -> Self {
+        use rustls::CertificateError as Is;
+        match what {
+            Is::Expired | Is::ExpiredContext { .. } => Self::CertificateExpired,
+            Is::NotValidYet | Is::NotValidYetContext { .. } => Self::CertificateNotYetValid,
+            Is::UnknownIssuer => Self::CertificateUntrusted,
+            Is::NotValidForName | Is::NotValidForNameContext { .. } => Self::CertificateWrongName,
+            _ => Self::CertificateInvalid,
         }
     }
 

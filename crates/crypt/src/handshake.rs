@@ -14,7 +14,7 @@
 
 use std::sync::Arc;
 
-use rustls::{HandshakeKind, NamedGroup, ServerConnection};
+use rustls::{CommonState, HandshakeKind, NamedGroup, ServerConnection};
 
 use crate::config::Tls;
 use crate::error::HandshakeError;
@@ -87,7 +87,7 @@ impl Group {
         }
     }
 
-    fn from_rustls(name: NamedGroup) -> Option<Self> {
+    pub(crate) fn from_rustls(name: NamedGroup) -> Option<Self> {
         match name {
             NamedGroup::X25519MLKEM768 => Some(Self::X25519MlKem768),
             NamedGroup::X25519 => Some(Self::X25519),
@@ -231,7 +231,7 @@ impl Handshake {
 
     /// Takes keys and facts out of `connection` and drops the rest of it.
     fn hand_over(&mut self, connection: ServerConnection) -> Result<Established, HandshakeError> {
-        let facts = Facts::of(&connection);
+        let facts = Facts::of(&connection, connection.server_name());
         let secrets =
             connection.dangerous_extract_secrets().map_err(HandshakeError::from_rustls)?;
         let Captured { server, client } = std::mem::take(&mut self.captured);
@@ -249,28 +249,28 @@ fn retain(connection: Box<ServerConnection>) -> Result<Progress, HandshakeError>
     let suite = connection.negotiated_cipher_suite().ok_or(HandshakeError::Internal)?;
     let version = if suite.tls13().is_some() { Version::Tls13 } else { Version::Tls12 };
     let suite = Suite::from_rustls(suite.suite()).ok_or(HandshakeError::Internal)?;
-    let info = Facts::of(&connection).with(version, suite);
+    let info = Facts::of(&connection, connection.server_name()).with(version, suite);
     Ok(Progress::Retained(Retained::new(connection, info)))
 }
 
 /// What rustls knows of a session beside its keys.
-struct Facts {
+pub(crate) struct Facts {
     group: Option<Group>,
     server_name: Option<Box<str>>,
     resumed: bool,
 }
 
 impl Facts {
-    fn of(connection: &ServerConnection) -> Self {
+    pub(crate) fn of(connection: &CommonState, server_name: Option<&str>) -> Self {
         let group = connection.negotiated_key_exchange_group();
         Self {
             group: group.and_then(|group| Group::from_rustls(group.name())),
-            server_name: connection.server_name().map(Into::into),
+            server_name: server_name.map(Into::into),
             resumed: connection.handshake_kind() == Some(HandshakeKind::Resumed),
         }
     }
 
-    fn with(self, version: Version, suite: Suite) -> SessionInfo {
+    pub(crate) fn with(self, version: Version, suite: Suite) -> SessionInfo {
         let Self { group, server_name, resumed } = self;
         SessionInfo { version, suite, group, server_name, resumed }
     }

@@ -4,6 +4,8 @@
 //! [`Opener`], the two halves of the connection; rustls's state is gone by then. From there on records are
 //! sealed and opened here, in the caller's buffers: straight from where the plaintext lies, in one pass.
 //!
+//! [`client`] is the other end of a connection, made the same way, for measuring.
+//!
 //! Read `record` for sizes and layouts, `seal` for the rule that makes re-making safe, `open` for what is
 //! refused, `secrets` for how keys leave rustls.
 //!
@@ -12,6 +14,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod client;
 mod config;
 mod error;
 mod handshake;

@@ -65,6 +65,9 @@ pub enum Content {
         /// several requests.
         peer_requests_answer: bool,
     },
+    /// Session tickets from a server: this range of the buffer, for [`crate::client::Tickets::keep`]. Only an
+    /// opener that a [`crate::client::ClientHandshake`] left behind takes them.
+    Tickets(Range<usize>),
     /// Nothing to act on.
     Ignored,
 }
@@ -76,12 +79,37 @@ pub struct Opener {
     sequence: u64,
     empty_records: u8,
     key_updates_left: u8,
+    /// The peer is a server, which may issue tickets at any time.
+    takes_tickets: bool,
 }
 
 impl Opener {
+    /// For the records of a client.
     pub(crate) fn new(keys: Keys, sequence: u64) -> Self {
         let layout = Layout::of(keys.version(), keys.suite());
-        Self { keys, layout, sequence, empty_records: 0, key_updates_left: KEY_UPDATES_MAX }
+        let key_updates_left = KEY_UPDATES_MAX;
+        Self { keys, layout, sequence, empty_records: 0, key_updates_left, takes_tickets: false }
+    }
+
+    /// For the records of a server.
+    pub(crate) fn of_server(keys: Keys, sequence: u64) -> Self {
+        Self { takes_tickets: true, ..Self::new(keys, sequence) }
+    }
+
+    /// Bytes of a record, beside its header, that are not plaintext: 17 in TLS 1.3 if the peer pads nothing, 24 in
+    /// TLS 1.2 AES-GCM, 16 in TLS 1.2 ChaCha20. With it, a record's length is told without opening it.
+    pub fn body_overhead(&self) -> usize {
+        self.layout.explicit_nonce_bytes() + self.layout.back_bytes()
+    }
+
+    /// Passes over `records` whole records of data that were thrown away unopened, so that the one behind them can be
+    /// opened. Nothing is known about what is passed over: not that it was whole, nor who sent it.
+    ///
+    /// # Panics
+    /// If more records are passed over than a connection can have.
+    pub fn skip(&mut self, records: u64) {
+        let sequence = self.sequence.checked_add(records);
+        self.sequence = sequence.expect("no connection has 2^64 records");
     }
 
     /// Opens the record at the front of `buffer`, in place. What `buffer` holds behind it is left alone.
@@ -170,6 +198,9 @@ impl Opener {
                 Ok(Content::Data(range))
             }
             content_type::ALERT => self.alert(bytes),
+            content_type::HANDSHAKE if self.takes_tickets && are_tickets(bytes, self.layout) => {
+                self.empty().map(|_| Content::Tickets(range))
+            }
             content_type::HANDSHAKE if self.layout == Layout::Tls13 => self.key_update(bytes),
             content_type::HANDSHAKE if bytes.first() == Some(&handshake_type::CLIENT_HELLO) => {
                 Err(OpenError::Renegotiation)
@@ -222,6 +253,29 @@ impl Opener {
         debug_assert!(updated, "TLS 1.3 keys have a secret");
         self.sequence = 0;
         Ok(Content::KeyUpdate { peer_requests_answer: request == 1 })
+    }
+}
+
+/// Whether a record of TLS 1.3 consists of whole tickets (RFC 8446 section 4.6.1). One that spans records, so of more
+/// than 16 KiB, is not known from any server.
+fn are_tickets(bytes: &[u8], layout: Layout) -> bool {
+    let mut tickets = Messages(bytes);
+    let all = tickets.all(|(message_type, _)| message_type == handshake_type::NEW_SESSION_TICKET);
+    layout == Layout::Tls13 && all && tickets.0.is_empty() && !bytes.is_empty()
+}
+
+/// The whole handshake messages in `.0`, by type and content (RFC 8446 section 4). Ends at the first that is not whole.
+pub(crate) struct Messages<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Iterator for Messages<'a> {
+    type Item = (u8, &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let &[message_type, a, b, c] = self.0.first_chunk()?;
+        let bytes = u32::from_be_bytes([0, a, b, c]) as usize;
+        let (message, rest) = self.0[4..].split_at_checked(bytes)?;
+        self.0 = rest;
+        Some((message_type, message))
     }
 }
 

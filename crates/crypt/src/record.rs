@@ -41,6 +41,7 @@ pub(crate) mod content_type {
 /// Handshake message types that may turn up after the handshake (RFC 8446 appendix B.3).
 pub(crate) mod handshake_type {
     pub(crate) const CLIENT_HELLO: u8 = 1;
+    pub(crate) const NEW_SESSION_TICKET: u8 = 4;
     pub(crate) const KEY_UPDATE: u8 = 24;
 }
 

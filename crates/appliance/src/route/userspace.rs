@@ -112,7 +112,9 @@ impl Userspace {
 
     async fn heed(&mut self, content: Content) -> Result<(), End> {
         match content {
-            Content::Data(_) | Content::Ignored | Content::Alert { fatal: false, .. } => Ok(()),
+            // Tickets come from servers; the opener of a server's connection reports none.
+            Content::Tickets(_) | Content::Data(_) | Content::Ignored => Ok(()),
+            Content::Alert { fatal: false, .. } => Ok(()),
             Content::CloseNotify => {
                 self.peer_finished = true;
                 Ok(())

@@ -2,6 +2,7 @@
 
 mod certificates;
 mod client;
+mod client_half;
 mod handshake;
 mod records;
 mod retained;

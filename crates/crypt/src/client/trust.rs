@@ -1,0 +1,129 @@
+//! Whom a client trusts: the machine's issuers, those of a file, or anyone.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::RootCertStore;
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms};
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{DigitallySignedStruct, Error, SignatureScheme};
+
+use crate::error::ConfigError;
+
+/// Where distributions keep the issuers that they trust: Debian and its kin, Fedora and its kin, Alpine.
+const SYSTEM_FILES: [&str; 3] =
+    ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
+
+/// What OpenSSL looks at too.
+const FILE_VARIABLE: &str = "SSL_CERT_FILE";
+
+const ADVICE_SYSTEM: &str = "install the ca-certificates package, name a PEM file in SSL_CERT_FILE or as an option, \
+     or accept any certificate";
+const ADVICE_FILE: &str = "give a PEM file with the certificates of the issuers to trust";
+
+/// Who may vouch for a server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Trust {
+    /// Whoever this machine trusts: the file that `SSL_CERT_FILE` names, else the distribution's.
+    #[default]
+    System,
+    /// The certificates of a PEM file, and nobody else. A self-signed server's own will do.
+    File(PathBuf),
+    /// Anyone. The connection is encrypted, but nobody knows to whom: for servers of one's own, under test.
+    Anyone,
+}
+
+/// Makes what judges certificates.
+pub(crate) fn verifier(
+    trust: &Trust,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Arc<dyn ServerCertVerifier>, ConfigError> {
+    let roots = match trust {
+        Trust::Anyone => {
+            let algorithms = provider.signature_verification_algorithms;
+            return Ok(Arc::new(Anyone { algorithms }));
+        }
+        Trust::File(path) => roots(path, ADVICE_FILE)?,
+        Trust::System => roots(&system_file()?, ADVICE_SYSTEM)?,
+    };
+    let builder =
+        WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));
+    match builder.build() {
+        Ok(verifier) => Ok(verifier),
+        Err(error) => Err(ConfigError::without_file(error, ADVICE_FILE)),
+    }
+}
+
+fn system_file() -> Result<PathBuf, ConfigError> {
+    if let Some(path) = std::env::var_os(FILE_VARIABLE) {
+        return Ok(path.into());
+    }
+    let found = SYSTEM_FILES.iter().map(Path::new).find(|path| path.exists());
+    found.map(Path::to_owned).ok_or_else(|| {
+        ConfigError::without_file("this machine has no list of trusted issuers", ADVICE_SYSTEM)
+    })
+}
+
+/// The issuers in a PEM file. Single ones that cannot be read are passed over, since a distribution's list may hold
+/// some of a kind that is yet unknown here; none at all is an error.
+fn roots(path: &Path, advice: &'static str) -> Result<RootCertStore, ConfigError> {
+    let certificates = CertificateDer::pem_file_iter(path)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| match error {
+            pem::Error::Io(error) => {
+                ConfigError::at(path, format!("cannot read it: {error}"), advice)
+            }
+            error => ConfigError::at(path, format!("not a PEM file: {error}"), advice),
+        })?;
+    let mut roots = RootCertStore::empty();
+    let (added, _passed_over) = roots.add_parsable_certificates(certificates);
+    if added == 0 {
+        return Err(ConfigError::at(path, "holds no usable certificate", advice));
+    }
+    Ok(roots)
+}
+
+/// Accepts every certificate. That the server has the key of the one it shows is still checked, so that a handshake
+/// costs a client the same as any other but for the chain.
+#[derive(Debug)]
+struct Anyone {
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl ServerCertVerifier for Anyone {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _name: &ServerName<'_>,
+        _ocsp: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        rustls::crypto::verify_tls12_signature(message, certificate, signed, &self.algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        rustls::crypto::verify_tls13_signature(message, certificate, signed, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}
