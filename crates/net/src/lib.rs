@@ -4,11 +4,13 @@
 //! `TCP_NOTSENT_LOWAT` set, and [`Window`] learns how many bytes one such moment takes.
 
 pub mod admission;
+pub mod connect;
 pub mod listener;
 pub mod socket;
 pub mod window;
 
 pub use admission::{Admission, Pass, Refusal};
+pub use connect::{ConnectOptions, connect};
 pub use listener::{ListenerOptions, bind};
 pub use socket::Socket;
 pub use window::Window;

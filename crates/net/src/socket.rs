@@ -5,9 +5,20 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown};
 use socket2::SockRef;
+use std::cell::RefCell;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+/// The most bytes that one call throws away.
+pub const DISCARD_BYTES_MAX: usize = 1 << 20;
+
+thread_local! {
+    /// What a discarding call names as its memory. The kernel takes its length and leaves it alone, so that its pages,
+    /// fresh from the kernel and zero, never come to be.
+    static UNTOUCHED: RefCell<Vec<u8>> = RefCell::new(vec![0; DISCARD_BYTES_MAX]);
+}
 
 /// A connected, non-blocking TCP socket.
 #[derive(Clone, Debug)]
@@ -16,6 +27,12 @@ pub struct Socket(Fd);
 impl From<OwnedFd> for Socket {
     fn from(fd: OwnedFd) -> Self {
         Self(fd.into())
+    }
+}
+
+impl From<Fd> for Socket {
+    fn from(fd: Fd) -> Self {
+        Self(fd)
     }
 }
 
@@ -41,6 +58,44 @@ impl Socket {
             Err(Errno::AGAIN | Errno::INTR) => Ok(None),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Appends what has arrived, at most `bytes_max`, to `into`: `None` when nothing has, `Some(0)` when the peer has
+    /// finished.
+    ///
+    /// # Errors
+    /// When the connection is broken.
+    pub fn receive_into(&self, into: &mut Vec<u8>, bytes_max: usize) -> io::Result<Option<usize>> {
+        let start = into.len();
+        into.resize(start + bytes_max, 0);
+        let received = self.receive(&mut into[start..]);
+        let bytes = received.as_ref().ok().copied().flatten().unwrap_or(0);
+        into.truncate(start + bytes);
+        received
+    }
+
+    /// Throws away what has arrived, at most `bytes_max` and at most [`DISCARD_BYTES_MAX`], without copying it
+    /// (`MSG_TRUNC`, tcp(7)). Returns how many: `None` when nothing has arrived, `Some(0)` when the peer has finished.
+    ///
+    /// # Errors
+    /// When the connection is broken.
+    pub fn discard(&self, bytes_max: usize) -> io::Result<Option<usize>> {
+        UNTOUCHED.with_borrow_mut(|room| {
+            let room = &mut room[..bytes_max.min(DISCARD_BYTES_MAX)];
+            let flags = RecvFlags::DONTWAIT | RecvFlags::TRUNC;
+            match rustix::net::recv(self.0.borrowed(), room, flags) {
+                Ok((_, bytes)) => Ok(Some(bytes)),
+                Err(Errno::AGAIN | Errno::INTR) => Ok(None),
+                Err(error) => Err(error.into()),
+            }
+        })
+    }
+
+    /// Makes the kernel forget this connection at once when it is closed: the peer sees a reset, and the port does not
+    /// wait a minute before it can be used again.
+    pub fn reset_on_close(&self) {
+        // If it fails, the connection is gone already.
+        let _ = SockRef::from(&self.0.borrowed()).set_linger(Some(Duration::ZERO));
     }
 
     /// Gives the kernel as many of `bytes` as it takes now, and says how many: 0 when it takes none.
