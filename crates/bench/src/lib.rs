@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod client;
+pub mod load;
 pub mod namespace;
 mod server;
 pub mod start;

@@ -1,0 +1,342 @@
+//! One measuring connection: what a viewer does, at a fraction of a viewer's cost.
+//!
+//! Heads are received, decrypted and read; bodies are thrown away unopened ([`Connection::discard`]) or, to check them,
+//! decrypted ([`Connection::body`]). Nothing is read ahead and no buffer is held while waiting, so that one thread has
+//! room for ten thousand of these.
+//!
+//! What is trusted when a body is thrown away: the server's record headers, and that it does not pad (none of the
+//! servers measured here does). A padded body shows as [`Failure::TooLong`].
+//!
+//! Read [`super::walk`] for how records are passed over, `secured` for when they are opened after all.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use crypt::SessionInfo;
+use net::{ConnectOptions, Socket, connect};
+use reactor::timeout_at;
+
+use super::failure::Failure;
+use super::head::{self, Head};
+use super::secured::{Came, Secured};
+use super::tls::ClientTls;
+use super::wait::{readable, send_all};
+
+/// Bytes of a plain response taken at once where they are wanted.
+const PLAIN_CHUNK_BYTES: usize = 16 << 10;
+
+/// Where to connect to.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    /// The server's address.
+    pub address: SocketAddr,
+    /// Its name without a port: what its certificate must be for.
+    pub host: String,
+    /// How to speak TLS; none is plain HTTP.
+    pub tls: Option<ClientTls>,
+}
+
+/// How to connect.
+#[derive(Clone, Copy, Debug)]
+pub struct ConnectionOptions {
+    /// How long to wait for whatever comes next: a connection with its handshake, a head, some more of a body.
+    pub patience: Duration,
+    /// The kernel's receive buffer; none lets it grow by itself.
+    pub receive_buffer_bytes: Option<usize>,
+    /// Take up an earlier TLS session, and keep tickets for later ones.
+    pub resume: bool,
+}
+
+impl Default for ConnectionOptions {
+    fn default() -> Self {
+        Self { patience: Duration::from_secs(30), receive_buffer_bytes: None, resume: false }
+    }
+}
+
+/// A connection, between requests or within a response.
+pub struct Connection {
+    socket: Socket,
+    secured: Option<Box<Secured>>,
+    patience: Duration,
+    body: Body,
+    /// The body's first bytes, which came with the head. Empty, without memory, most of the time.
+    held: Vec<u8>,
+    /// The last request was HEAD.
+    without_body: bool,
+    /// Nothing was left when last looked.
+    drained: bool,
+}
+
+/// How much of the body is still to come, what is held included.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Body {
+    Left { bytes: u64, promised_bytes: u64 },
+    UntilClose,
+    Over,
+}
+
+impl Connection {
+    /// Connects, and shakes hands if the endpoint has TLS.
+    ///
+    /// # Errors
+    /// See [`Failure`].
+    pub async fn open(endpoint: &Endpoint, options: &ConnectionOptions) -> Result<Self, Failure> {
+        let ConnectionOptions { patience, receive_buffer_bytes, resume } = *options;
+        let deadline = Instant::now() + patience;
+        let connecting = connect(endpoint.address, ConnectOptions { receive_buffer_bytes });
+        let socket = match timeout_at(deadline, connecting).await {
+            Ok(connected) => connected.map_err(|error| Failure::of_connect(&error))?,
+            Err(_) => return Err(Failure::ConnectTimeout),
+        };
+        let secured = match &endpoint.tls {
+            Some(tls) => {
+                let tls = tls.choose(resume);
+                let shaking = Secured::shake_hands(&socket, tls, &endpoint.host, deadline);
+                // Boxed: a handshake's state is large and soon over, and this future lives as long as its connection.
+                Some(Box::new(Box::pin(shaking).await?))
+            }
+            None => None,
+        };
+        let (body, held) = (Body::Over, Vec::new());
+        Ok(Self { socket, secured, patience, body, held, without_body: false, drained: false })
+    }
+
+    /// What TLS has agreed; none for plain HTTP.
+    pub fn session(&self) -> Option<&SessionInfo> {
+        self.secured.as_ref().map(|secured| &secured.info)
+    }
+
+    /// Whether an earlier TLS session was taken up.
+    pub fn is_resumed(&self) -> bool {
+        self.session().is_some_and(|session| session.resumed)
+    }
+
+    /// Sends a request: all of its head, the empty line included. The last response must be over.
+    ///
+    /// # Errors
+    /// See [`Failure`].
+    pub async fn send_request(&mut self, head: &[u8]) -> Result<(), Failure> {
+        debug_assert!(self.body == Body::Over && self.held.is_empty(), "one response at a time");
+        self.without_body = head.starts_with(b"HEAD ");
+        let deadline = self.deadline();
+        match &mut self.secured {
+            Some(secured) => {
+                let wire = secured.seal(head)?;
+                send_all(&self.socket, &wire, deadline).await
+            }
+            None => send_all(&self.socket, head, deadline).await,
+        }
+    }
+
+    /// Waits for a response's head. Its body must be thrown away or read before the next request.
+    ///
+    /// # Errors
+    /// See [`Failure`]. A status is none: who asked knows what was to be expected.
+    pub async fn head(&mut self) -> Result<Head, Failure> {
+        let deadline = self.deadline();
+        let mut received = std::mem::take(&mut self.held);
+        let (head, head_bytes) = loop {
+            if let Some(found) = head::parse(&received, self.without_body)? {
+                break found;
+            }
+            match self.receive(&mut received, PLAIN_CHUNK_BYTES)? {
+                Came::Bytes(_) => {}
+                Came::Closed { .. } => return Err(Failure::ClosedEarly),
+                Came::Blocked => readable(&self.socket, deadline, "the head of a response").await?,
+            }
+        };
+        self.begin_body(&head, &received[head_bytes..])?;
+        Ok(head)
+    }
+
+    /// Takes note of the body that begins, and of what came of it with the head.
+    fn begin_body(&mut self, head: &Head, first: &[u8]) -> Result<(), Failure> {
+        self.body = match head.body_bytes {
+            Some(bytes) if first.len() as u64 > bytes => {
+                return Err(Failure::TooLong { promised_bytes: bytes });
+            }
+            Some(0) => Body::Over,
+            Some(bytes) => Body::Left { bytes, promised_bytes: bytes },
+            None => Body::UntilClose,
+        };
+        self.held = first.to_vec();
+        Ok(())
+    }
+
+    /// Waits for some of the body and throws it away, at most `bytes_max` (at least 1). Returns how many bytes it was; 0
+    /// when the body is over.
+    ///
+    /// # Errors
+    /// See [`Failure`].
+    pub async fn discard(&mut self, bytes_max: u64) -> Result<u64, Failure> {
+        if self.body == Body::Over {
+            return Ok(0);
+        }
+        let bytes_max = bytes_max.max(1);
+        let mut discarded = self.drop_held(bytes_max)?;
+        while discarded < bytes_max && self.body != Body::Over {
+            match self.discard_some(bytes_max - discarded)? {
+                Came::Bytes(bytes) => discarded += self.count(bytes)?,
+                Came::Closed { orderly } => return self.end(orderly).map(|()| discarded),
+                Came::Blocked if discarded > 0 => {
+                    self.drained = true;
+                    break;
+                }
+                Came::Blocked => self.wait_for_body().await?,
+            }
+        }
+        Ok(discarded)
+    }
+
+    /// Waits for some of the body and appends it to `into`, decrypted. Returns how many bytes it was; 0 when the body is
+    /// over.
+    ///
+    /// # Errors
+    /// See [`Failure`].
+    ///
+    /// # Panics
+    /// If a part of this body was thrown away: it is read or thrown away, not both.
+    pub async fn body(&mut self, into: &mut Vec<u8>) -> Result<usize, Failure> {
+        while self.body != Body::Over {
+            let came = match std::mem::take(&mut self.held) {
+                held if held.is_empty() => self.receive(into, self.chunk_bytes())?,
+                held => {
+                    into.extend_from_slice(&held);
+                    Came::Bytes(held.len())
+                }
+            };
+            match came {
+                Came::Bytes(0) => {}
+                Came::Bytes(bytes) => {
+                    self.count(bytes)?;
+                    return Ok(bytes);
+                }
+                Came::Closed { orderly } => return self.end(orderly).map(|()| 0),
+                Came::Blocked => self.wait_for_body().await?,
+            }
+        }
+        Ok(0)
+    }
+
+    /// Waits until a ticket has come, for those who close before they ask for anything: a TLS 1.3 server sends them
+    /// behind the handshake. Returns whether one came within `patience`, and false at once where none is to be expected.
+    ///
+    /// # Errors
+    /// See [`Failure`]; that none came is not one.
+    pub async fn wait_for_ticket(&mut self, patience: Duration) -> Result<bool, Failure> {
+        let deadline = Instant::now() + patience;
+        loop {
+            let Some(secured) = &mut self.secured else { return Ok(false) };
+            if secured.tickets_seen > 0 || !secured.keeps_tickets() {
+                return Ok(secured.tickets_seen > 0);
+            }
+            match secured.open(&self.socket, &mut self.held)? {
+                Came::Bytes(0) => {}
+                Came::Bytes(_) => return Err(Failure::TooLong { promised_bytes: 0 }),
+                Came::Closed { .. } => return Err(Failure::ClosedEarly),
+                Came::Blocked => match readable(&self.socket, deadline, "a ticket").await {
+                    Err(Failure::Timeout { .. }) => return Ok(false),
+                    waited => waited?,
+                },
+            }
+        }
+    }
+
+    /// Ends the connection as TLS and TCP would have it.
+    pub fn close(mut self) {
+        if let Some(secured) = &mut self.secured {
+            // Said or not, what follows is the same.
+            let _ = self.socket.send(&secured.goodbye(), false);
+        }
+    }
+
+    /// Ends the connection by a reset, as a viewer does who is suddenly gone; the port is free again at once.
+    pub fn abort(self) {
+        self.socket.reset_on_close();
+    }
+
+    fn deadline(&self) -> Instant {
+        Instant::now() + self.patience
+    }
+
+    async fn wait_for_body(&mut self) -> Result<(), Failure> {
+        self.drained = false;
+        readable(&self.socket, self.deadline(), "more of a body").await
+    }
+
+    /// Receives plaintext, as much as is at hand and no more than `plain_max` where no record bounds it.
+    fn receive(&mut self, into: &mut Vec<u8>, plain_max: usize) -> Result<Came, Failure> {
+        if let Some(secured) = &mut self.secured {
+            return secured.open(&self.socket, into);
+        }
+        let before = into.len();
+        Ok(match self.socket.receive_into(into, plain_max)? {
+            None => Came::Blocked,
+            Some(0) => Came::Closed { orderly: true },
+            Some(_) => Came::Bytes(into.len() - before),
+        })
+    }
+
+    fn discard_some(&mut self, bytes_max: u64) -> Result<Came, Failure> {
+        if std::mem::take(&mut self.drained) {
+            return Ok(Came::Blocked);
+        }
+        let bytes_max = usize::try_from(self.at_most_left(bytes_max)).unwrap_or(usize::MAX);
+        if let Some(secured) = &mut self.secured {
+            return secured.discard(&self.socket, bytes_max);
+        }
+        Ok(match self.socket.discard(bytes_max)? {
+            None => Came::Blocked,
+            Some(0) => Came::Closed { orderly: true },
+            Some(bytes) => Came::Bytes(bytes),
+        })
+    }
+
+    fn at_most_left(&self, bytes_max: u64) -> u64 {
+        match self.body {
+            Body::Left { bytes, .. } => bytes.min(bytes_max),
+            Body::UntilClose => bytes_max,
+            Body::Over => 0,
+        }
+    }
+
+    fn chunk_bytes(&self) -> usize {
+        self.at_most_left(PLAIN_CHUNK_BYTES as u64) as usize
+    }
+
+    /// Throws away what is held, at most `bytes_max`.
+    fn drop_held(&mut self, bytes_max: u64) -> Result<u64, Failure> {
+        let bytes = usize::try_from(bytes_max).unwrap_or(usize::MAX).min(self.held.len());
+        if bytes == self.held.len() {
+            self.held = Vec::new();
+        } else {
+            self.held.drain(..bytes);
+        }
+        self.count(bytes)
+    }
+
+    /// Takes note of `bytes` of the body.
+    fn count(&mut self, bytes: usize) -> Result<u64, Failure> {
+        let counted = bytes as u64;
+        let Body::Left { bytes: left, promised_bytes } = self.body else { return Ok(counted) };
+        let left = left.checked_sub(counted).ok_or(Failure::TooLong { promised_bytes })?;
+        self.body = if left == 0 { Body::Over } else { Body::Left { bytes: left, promised_bytes } };
+        let within = self.secured.as_ref().is_some_and(|secured| secured.is_within_record());
+        if left == 0 && within {
+            // The record goes on although the body does not.
+            return Err(Failure::TooLong { promised_bytes });
+        }
+        Ok(counted)
+    }
+
+    /// The server has closed: the end of a body, or too early.
+    fn end(&mut self, orderly: bool) -> Result<(), Failure> {
+        match std::mem::replace(&mut self.body, Body::Over) {
+            Body::Left { bytes, promised_bytes } => {
+                Err(Failure::Short { received_bytes: promised_bytes - bytes, promised_bytes })
+            }
+            Body::UntilClose if !orderly => Err(Failure::ClosedEarly),
+            Body::UntilClose | Body::Over => Ok(()),
+        }
+    }
+}

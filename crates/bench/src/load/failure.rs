@@ -1,0 +1,219 @@
+//! Every way in which a connection or a response fails, each counted by itself.
+//!
+//! [`Failure::as_str`] is the kind in reports: a stable name without anything that a server chose. What the text adds is
+//! the detail and, where somebody can do something about it, what.
+
+use std::fmt;
+use std::io;
+
+use crypt::{HandshakeError, OpenError};
+
+/// Why a connection could not be made, or did not bring what was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// Nobody listens at the address.
+    Refused,
+    /// No way leads to the address; the kernel's error number.
+    Unreachable(i32),
+    /// The server did not accept the connection in time.
+    ConnectTimeout,
+    /// This process may not open more files.
+    TooManyOpenFiles,
+    /// No port of this machine is free for the address.
+    NoPorts,
+    /// The TLS handshake failed, for reasons other than the certificate.
+    Handshake(HandshakeError),
+    /// The server's certificate has expired.
+    CertificateExpired,
+    /// The server's certificate is not trusted: its issuer is unknown, or it is for another name, not valid yet or
+    /// damaged.
+    CertificateUntrusted(HandshakeError),
+    /// The server closed before the head of its response was whole, or a body without a length without saying goodbye.
+    ClosedEarly,
+    /// The server closed in the middle of the body.
+    Short {
+        /// Bytes of the body that came.
+        received_bytes: u64,
+        /// Bytes that the head had promised.
+        promised_bytes: u64,
+    },
+    /// More came than the head had promised, or than was asked for at all.
+    TooLong {
+        /// Bytes that the head had promised.
+        promised_bytes: u64,
+    },
+    /// Another status than the request should have.
+    Status(u16),
+    /// The body is not what it should be: what differs.
+    WrongBytes(String),
+    /// The server ended the connection with this alert (RFC 8446 appendix B.2).
+    Alert(u8),
+    /// The server, or something between, reset the connection.
+    Reset,
+    /// The server sent nothing for as long as the patience lasts.
+    Timeout {
+        /// What was waited for.
+        awaited: &'static str,
+    },
+    /// The response is not HTTP/1.1, or of a form that is not measured: why.
+    BadResponse(&'static str),
+    /// A record of the server's was refused.
+    Record(OpenError),
+    /// Our own keys have sealed all they may: 2^24 requests on one connection.
+    KeysExhausted,
+    /// Anything else that the kernel says of a socket: its error number.
+    Socket(i32),
+}
+
+impl Failure {
+    /// The name to count this under.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Refused => "refused",
+            Self::Unreachable(_) => "unreachable",
+            Self::ConnectTimeout => "connect_timeout",
+            Self::TooManyOpenFiles => "too_many_open_files",
+            Self::NoPorts => "no_ports",
+            Self::Handshake(_) => "handshake",
+            Self::CertificateExpired => "certificate_expired",
+            Self::CertificateUntrusted(_) => "certificate_untrusted",
+            Self::ClosedEarly => "closed_early",
+            Self::Short { .. } => "short",
+            Self::TooLong { .. } => "too_long",
+            Self::Status(_) => "status",
+            Self::WrongBytes(_) => "wrong_bytes",
+            Self::Alert(_) => "alert",
+            Self::Reset => "reset",
+            Self::Timeout { .. } => "timeout",
+            Self::BadResponse(_) => "bad_response",
+            Self::Record(_) => "bad_record",
+            Self::KeysExhausted => "keys_exhausted",
+            Self::Socket(_) => "socket",
+        }
+    }
+
+    /// Sorts what connecting reports.
+    pub(crate) fn of_connect(error: &io::Error) -> Self {
+        match error.raw_os_error().unwrap_or_default() {
+            libc::ECONNREFUSED => Self::Refused,
+            libc::ETIMEDOUT => Self::ConnectTimeout,
+            libc::EADDRNOTAVAIL => Self::NoPorts,
+            number @ (libc::ENETUNREACH
+            | libc::EHOSTUNREACH
+            | libc::ENETDOWN
+            | libc::EACCES
+            | libc::EPERM) => Self::Unreachable(number),
+            _ => Self::from(error),
+        }
+    }
+
+    fn of_number(number: i32) -> Self {
+        match number {
+            libc::EMFILE | libc::ENFILE => Self::TooManyOpenFiles,
+            libc::ECONNRESET | libc::EPIPE | libc::ECONNABORTED => Self::Reset,
+            libc::ETIMEDOUT => Self::Timeout { awaited: "acknowledgements" },
+            number => Self::Socket(number),
+        }
+    }
+}
+
+impl From<&io::Error> for Failure {
+    fn from(error: &io::Error) -> Self {
+        Self::of_number(error.raw_os_error().unwrap_or(libc::EIO))
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::from(&error)
+    }
+}
+
+impl From<HandshakeError> for Failure {
+    fn from(error: HandshakeError) -> Self {
+        use HandshakeError as Is;
+        match error {
+            Is::CertificateExpired => Self::CertificateExpired,
+            Is::CertificateNotYetValid
+            | Is::CertificateUntrusted
+            | Is::CertificateWrongName
+            | Is::CertificateInvalid => Self::CertificateUntrusted(error),
+            error => Self::Handshake(error),
+        }
+    }
+}
+
+impl From<OpenError> for Failure {
+    fn from(error: OpenError) -> Self {
+        Self::Record(error)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused => f.write_str("nobody listens at this address; is the server running?"),
+            Self::Unreachable(number) => {
+                write!(f, "no way to this address: {}", io::Error::from_raw_os_error(*number))
+            }
+            Self::ConnectTimeout => f.write_str("the server accepted no connection in time"),
+            Self::TooManyOpenFiles => f.write_str(
+                "this process may not open more files; raise the limit with `ulimit -n`, or use fewer connections",
+            ),
+            Self::NoPorts => f.write_str(
+                "no local port is free for this address; widen net.ipv4.ip_local_port_range, or use fewer connections",
+            ),
+            Self::Handshake(error) => write!(f, "the TLS handshake failed: {}", handshake(*error)),
+            Self::CertificateExpired => f.write_str(
+                "the server's certificate has expired; renew it, or accept any certificate with --insecure",
+            ),
+            Self::CertificateUntrusted(error) => write!(
+                f,
+                "{}; name its issuer's PEM file with --ca, or accept any certificate with --insecure",
+                distrust(*error)
+            ),
+            Self::ClosedEarly => f.write_str("the server closed before its response was whole"),
+            Self::Short { received_bytes, promised_bytes } => {
+                write!(f, "the server closed after {received_bytes} of {promised_bytes} bytes")
+            }
+            Self::TooLong { promised_bytes } => {
+                write!(f, "the server sent more than the {promised_bytes} bytes it had announced")
+            }
+            Self::Status(status) => write!(f, "the server answered with status {status}"),
+            Self::WrongBytes(what) => write!(f, "the server sent wrong bytes: {what}"),
+            Self::Alert(description) => write!(f, "the server sent TLS alert {description}"),
+            Self::Reset => f.write_str("the connection was reset"),
+            Self::Timeout { awaited } => write!(f, "the server was silent; awaited: {awaited}"),
+            Self::BadResponse(why) => write!(f, "the response cannot be measured: {why}"),
+            Self::Record(error) => write!(f, "the server sent a bad TLS record: {error}"),
+            Self::KeysExhausted => f.write_str("this connection has sealed all its keys may"),
+            Self::Socket(number) => {
+                write!(f, "the socket failed: {}", io::Error::from_raw_os_error(*number))
+            }
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+fn handshake(error: HandshakeError) -> String {
+    match error {
+        HandshakeError::PlainHttp => "the server speaks plain HTTP here; ask with http://".into(),
+        HandshakeError::Garbage => "the server does not speak TLS here".into(),
+        HandshakeError::PeerAlert(description) => format!("the server sent alert {description}"),
+        error => error.to_string(),
+    }
+}
+
+fn distrust(error: HandshakeError) -> &'static str {
+    match error {
+        HandshakeError::CertificateUntrusted => {
+            "nobody trusted here has issued the server's certificate"
+        }
+        HandshakeError::CertificateWrongName => "the server's certificate is for other names",
+        HandshakeError::CertificateNotYetValid => {
+            "the server's certificate is not valid yet (or a clock is wrong)"
+        }
+        _ => "the server's certificate is damaged, revoked or not for servers",
+    }
+}

@@ -1,0 +1,28 @@
+//! How the load's connections speak TLS: one set of trusted issuers, with and without resumption.
+
+use crypt::ConfigError;
+use crypt::client::{self, ClientOptions};
+
+/// What to offer servers and whom to trust. Cloning is cheap; clones share the tickets.
+#[derive(Clone, Debug)]
+pub struct ClientTls {
+    resuming: client::ClientTls,
+    fresh: client::ClientTls,
+}
+
+impl ClientTls {
+    /// Reads the trusted issuers. Whether a connection resumes is asked when it is opened, so `options.resume` is not
+    /// looked at.
+    ///
+    /// # Errors
+    /// See [`client::ClientTls::load`].
+    pub fn load(options: &ClientOptions) -> Result<Self, ConfigError> {
+        let resuming = client::ClientTls::load(&ClientOptions { resume: true, ..options.clone() })?;
+        let fresh = resuming.without_resumption();
+        Ok(Self { resuming, fresh })
+    }
+
+    pub(crate) fn choose(&self, resume: bool) -> &client::ClientTls {
+        if resume { &self.resuming } else { &self.fresh }
+    }
+}

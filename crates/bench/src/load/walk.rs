@@ -1,0 +1,166 @@
+//! Walking over TLS records: each is either collected whole, to be opened, or thrown away with only its header read.
+//!
+//! Nothing is read ahead, so that a connection that waits holds no buffer. What is thrown away never leaves the kernel
+//! (`MSG_TRUNC`), and what it would have been as plaintext follows from the lengths alone: a record's length less what
+//! its cipher adds. Those bytes are counted last, so that a body is over only when its last record is.
+//!
+//! No keys here, and no judgement: who walks decides at each header what becomes of its record.
+
+use std::io;
+
+use crypt::HEADER_BYTES;
+use net::Socket;
+
+/// Where bytes come from. All calls return at once: `None` when nothing has arrived, `Some(0)` at the end.
+pub(crate) trait Source {
+    /// Reads into `room`.
+    fn receive(&self, room: &mut [u8]) -> io::Result<Option<usize>>;
+    /// Appends at most `bytes_max` to `into`.
+    fn receive_into(&self, into: &mut Vec<u8>, bytes_max: usize) -> io::Result<Option<usize>>;
+    /// Throws at most `bytes_max` away.
+    fn discard(&self, bytes_max: usize) -> io::Result<Option<usize>>;
+}
+
+impl Source for Socket {
+    fn receive(&self, room: &mut [u8]) -> io::Result<Option<usize>> {
+        Socket::receive(self, room)
+    }
+
+    fn receive_into(&self, into: &mut Vec<u8>, bytes_max: usize) -> io::Result<Option<usize>> {
+        Socket::receive_into(self, into, bytes_max)
+    }
+
+    fn discard(&self, bytes_max: usize) -> io::Result<Option<usize>> {
+        Socket::discard(self, bytes_max)
+    }
+}
+
+/// How far one step of a walk came.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Nothing has arrived.
+    Blocked,
+    /// The peer has finished; nothing more will come.
+    Closed,
+    /// A record begins: call [`Walk::collect`] or [`Walk::pass`].
+    Header {
+        /// Of the record.
+        content_type: u8,
+        /// What follows the header.
+        body_bytes: usize,
+    },
+    /// A record that was to be collected is whole: [`Walk::take`] it.
+    Whole,
+    /// This much of the plaintext was thrown away; perhaps none yet.
+    Passed(usize),
+}
+
+enum Stage {
+    /// Within or in front of a header.
+    Header { held_bytes: usize },
+    /// Collecting a record of this length.
+    Collect { record_bytes: usize },
+    /// Throwing a record away.
+    Pass { overhead_left: usize, plaintext_left: usize },
+}
+
+/// A position in a stream of records.
+pub(crate) struct Walk {
+    header: [u8; HEADER_BYTES],
+    stage: Stage,
+    /// The record that is being collected, its header included.
+    record: Vec<u8>,
+}
+
+impl Walk {
+    /// In front of the first record.
+    pub(crate) fn new() -> Self {
+        let stage = Stage::Header { held_bytes: 0 };
+        Self { header: [0; HEADER_BYTES], stage, record: Vec::new() }
+    }
+
+    /// Goes on. Of a record that is being thrown away, no more than `plaintext_max` of its plaintext, which is at least 1.
+    ///
+    /// # Errors
+    /// The source's.
+    pub(crate) fn step(&mut self, source: &impl Source, plaintext_max: usize) -> io::Result<Step> {
+        match &mut self.stage {
+            Stage::Header { held_bytes } => {
+                let came = source.receive(&mut self.header[*held_bytes..])?;
+                match came {
+                    None => return Ok(Step::Blocked),
+                    Some(0) => return Ok(Step::Closed),
+                    Some(bytes) => *held_bytes += bytes,
+                }
+                if *held_bytes < HEADER_BYTES {
+                    return self.step(source, plaintext_max);
+                }
+                Ok(Step::Header { content_type: self.header[0], body_bytes: self.body_bytes() })
+            }
+            Stage::Collect { record_bytes } => {
+                let left = *record_bytes - self.record.len();
+                if left == 0 {
+                    return Ok(Step::Whole);
+                }
+                match source.receive_into(&mut self.record, left)? {
+                    None => Ok(Step::Blocked),
+                    Some(0) => Ok(Step::Closed),
+                    Some(_) => self.step(source, plaintext_max),
+                }
+            }
+            Stage::Pass { overhead_left, plaintext_left } => {
+                let asked = *overhead_left + plaintext_max.min(*plaintext_left);
+                let came = match source.discard(asked)? {
+                    None => return Ok(Step::Blocked),
+                    Some(0) => return Ok(Step::Closed),
+                    Some(bytes) => bytes,
+                };
+                let overhead = came.min(*overhead_left);
+                *overhead_left -= overhead;
+                *plaintext_left -= came - overhead;
+                if *overhead_left + *plaintext_left == 0 {
+                    self.stage = Stage::Header { held_bytes: 0 };
+                }
+                Ok(Step::Passed(came - overhead))
+            }
+        }
+    }
+
+    /// The header that has just come.
+    pub(crate) fn header(&self) -> &[u8; HEADER_BYTES] {
+        &self.header
+    }
+
+    fn body_bytes(&self) -> usize {
+        usize::from(u16::from_be_bytes([self.header[3], self.header[4]]))
+    }
+
+    /// Collects the record whose header has just come.
+    pub(crate) fn collect(&mut self) {
+        let record_bytes = HEADER_BYTES + self.body_bytes();
+        self.record.reserve_exact(record_bytes);
+        self.record.extend_from_slice(&self.header);
+        self.stage = Stage::Collect { record_bytes };
+    }
+
+    /// Throws away the record whose header has just come. `overhead_bytes` of it are not plaintext.
+    pub(crate) fn pass(&mut self, overhead_bytes: usize) {
+        let body_bytes = self.body_bytes();
+        let overhead_left = overhead_bytes.min(body_bytes);
+        self.stage = match body_bytes {
+            0 => Stage::Header { held_bytes: 0 },
+            _ => Stage::Pass { overhead_left, plaintext_left: body_bytes - overhead_left },
+        };
+    }
+
+    /// The record that is whole.
+    pub(crate) fn take(&mut self) -> Vec<u8> {
+        self.stage = Stage::Header { held_bytes: 0 };
+        std::mem::take(&mut self.record)
+    }
+
+    /// Whether a record is half thrown away, so that what follows cannot be opened.
+    pub(crate) fn is_passing(&self) -> bool {
+        matches!(self.stage, Stage::Pass { .. })
+    }
+}

@@ -1,0 +1,6 @@
+//! The measuring connection against small servers, honest and otherwise, each a thread with one listener.
+
+mod failures;
+mod plain;
+mod server;
+mod tls;

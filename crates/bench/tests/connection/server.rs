@@ -1,0 +1,157 @@
+//! Servers of a few lines, and a client run to its end.
+
+use std::future::Future;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crypt::client::{ClientOptions, Trust};
+use fullbore_bench::load::tls::ClientTls;
+use fullbore_bench::load::{Connection, ConnectionOptions, Endpoint, Failure, Head};
+use reactor::{Reactor, RingOptions};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+/// A server that does `work` with its first connection.
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    pub(crate) fn start(work: impl FnOnce(TcpStream) + Send + 'static) -> Self {
+        Self::each(1, {
+            let mut work = Some(work);
+            move |stream| work.take().expect("one connection")(stream)
+        })
+    }
+
+    /// A server that does `work` with each of `connections`, one after the other.
+    pub(crate) fn each(
+        connections: usize,
+        mut work: impl FnMut(TcpStream) + Send + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let thread = std::thread::spawn(move || {
+            for _ in 0..connections {
+                work(listener.accept().unwrap().0);
+            }
+        });
+        Self { address, thread: Some(thread) }
+    }
+
+    /// Waits for the server's end; its panics become the test's.
+    pub(crate) fn join(mut self) {
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+/// Reads a request's head.
+pub(crate) fn request(stream: &mut impl Read) -> String {
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") {
+        assert_eq!(stream.read(&mut byte).unwrap(), 1, "the client closed early");
+        head.push(byte[0]);
+    }
+    String::from_utf8(head).unwrap()
+}
+
+/// Answers one request with `response`, then does `after`.
+pub(crate) fn answering(
+    response: impl Into<Vec<u8>>,
+    after: impl FnOnce(TcpStream) + Send + 'static,
+) -> Server {
+    let response = response.into();
+    Server::start(move |mut stream| {
+        request(&mut stream);
+        stream.write_all(&response).unwrap();
+        after(stream);
+    })
+}
+
+/// Waits until the client is gone, so that nothing is reset before it has read everything.
+pub(crate) fn linger(mut stream: impl Read) {
+    let _ = stream.read_to_end(&mut Vec::new());
+}
+
+/// Bytes that differ from each other, and from themselves moved by a record.
+pub(crate) fn film(bytes: usize) -> Vec<u8> {
+    (0..bytes as u64).map(|index| (index.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u8).collect()
+}
+
+/// A rustls configuration with a self-signed certificate for `localhost`.
+pub(crate) fn rustls_config(
+    version: &'static rustls::SupportedProtocolVersion,
+) -> Arc<ServerConfig> {
+    let dir = tempfile::tempdir().unwrap();
+    let files = crypt::Tls::load(crypt::TlsOptions::new(dir.path())).unwrap().files();
+    let chain = vec![CertificateDer::from_pem_file(&files[0]).unwrap()];
+    let key = PrivateKeyDer::from_pem_file(&files[1]).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[version])
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .unwrap();
+    config.ticketer = rustls::crypto::aws_lc_rs::Ticketer::new().unwrap();
+    Arc::new(config)
+}
+
+/// A TLS connection of a server's, by rustls.
+pub(crate) type Secured = StreamOwned<ServerConnection, TcpStream>;
+
+pub(crate) fn secure(config: &Arc<ServerConfig>, stream: TcpStream) -> Secured {
+    StreamOwned::new(ServerConnection::new(Arc::clone(config)).unwrap(), stream)
+}
+
+pub(crate) fn anyone() -> ClientTls {
+    ClientTls::load(&ClientOptions { trust: Trust::Anyone, ..ClientOptions::default() }).unwrap()
+}
+
+pub(crate) fn endpoint(address: SocketAddr, tls: Option<ClientTls>) -> Endpoint {
+    Endpoint { address, host: "localhost".into(), tls }
+}
+
+/// Patient enough for a busy machine, and not endlessly so.
+pub(crate) fn patient() -> ConnectionOptions {
+    ConnectionOptions { patience: Duration::from_secs(20), ..ConnectionOptions::default() }
+}
+
+pub(crate) fn run<T: 'static>(client: impl Future<Output = T> + 'static) -> T {
+    Reactor::new(RingOptions::default()).unwrap().run(client).unwrap()
+}
+
+pub(crate) const GET: &[u8] = b"GET /film HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+/// Asks once and throws the body away: the head, and the bytes of the body.
+pub(crate) async fn fetch(
+    endpoint: Endpoint,
+    options: ConnectionOptions,
+) -> Result<(Head, u64), Failure> {
+    let mut connection = Connection::open(&endpoint, &options).await?;
+    connection.send_request(GET).await?;
+    let head = connection.head().await?;
+    Ok((head, discard_all(&mut connection).await?))
+}
+
+pub(crate) async fn discard_all(connection: &mut Connection) -> Result<u64, Failure> {
+    let mut total = 0;
+    loop {
+        match connection.discard(u64::MAX).await? {
+            0 => return Ok(total),
+            bytes => total += bytes,
+        }
+    }
+}
+
+pub(crate) async fn read_all(connection: &mut Connection) -> Result<Vec<u8>, Failure> {
+    let mut body = Vec::new();
+    while connection.body(&mut body).await? > 0 {}
+    Ok(body)
+}
