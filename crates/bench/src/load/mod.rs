@@ -1,13 +1,47 @@
-//! Generating load, and counting what comes of it.
+//! The load generator: viewers on the project's own reactor, closed loop, paced or by a schedule.
+//!
+//! Each thread has a reactor and its share of the viewers; nothing is shared on the way of a byte but counters that one
+//! thread writes and others read. What arrives is thrown away in the kernel unless it is to be compared, so that one core
+//! of client is enough for a core of server.
+//!
+//! Invariants:
+//! - Errors are counted from the first moment, figures only from the end of the ramp.
+//! - Where there is a schedule (paced viewers, open loop), latencies count from the moment a request was due, not from
+//!   the moment it could be sent: a stall shows in every request that it delays.
+//! - Nothing that a server sends makes this panic or grow without bound: it ends in an error, counted by kind.
+//!
+//! Read [`options`] for what can be asked for, `viewer` for a viewer's life, `crew` for what is measured.
 
 pub mod connection;
+pub mod console;
+mod course;
+mod crew;
 pub mod failure;
+mod film;
 mod head;
+mod manifest;
+pub mod options;
+pub mod outcome;
+mod popularity;
+mod running;
+mod schedule;
 mod secured;
+mod shared;
+pub mod tally;
 pub mod tls;
+mod trouble;
+pub mod url;
+mod verify;
+mod viewer;
 mod wait;
 mod walk;
 
 pub use connection::{Connection, ConnectionOptions, Endpoint};
+pub use crypt::client::{ClientOptions, Trust};
 pub use failure::Failure;
 pub use head::Head;
+pub use options::{Against, Options, Pace, Pattern, Popularity, Verify};
+pub use outcome::Outcome;
+pub use running::Running;
+pub use tally::{ErrorKind, Snapshot};
+pub use url::{Url, UrlError};

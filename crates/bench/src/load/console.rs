@@ -1,0 +1,126 @@
+//! A run in front of a person: progress on a terminal, and Ctrl-C that ends it with what was measured so far.
+
+use super::{Options, Outcome, Running, Snapshot};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+use std::io::{self, IsTerminal, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// What shells report for a program that Ctrl-C ended: 128 and the signal's number.
+pub const INTERRUPTED_EXIT_CODE: u8 = 130;
+
+/// How soon an interruption or the end is seen.
+const GLANCE: Duration = Duration::from_millis(20);
+
+/// Between two lines of progress.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Runs to the end, or to the first Ctrl-C or SIGTERM; a second one ends the process at once. On a terminal, standard error
+/// shows how it goes.
+///
+/// # Errors
+/// As [`Running::start`] and [`Running::join`], and when signals cannot be handled.
+pub fn run(options: Options) -> io::Result<Outcome> {
+    let running = Running::start(options)?;
+    let interrupted = on_interrupt()?;
+    let mut progress = Progress::new();
+    while !running.is_over() {
+        if interrupted.load(Ordering::Acquire) {
+            running.stop();
+        }
+        progress.show(&running);
+        std::thread::sleep(GLANCE);
+    }
+    progress.clear();
+    running.join()
+}
+
+/// A flag that the first signal sets.
+fn on_interrupt() -> io::Result<Arc<AtomicBool>> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        // In this order: the first signal finds the flag clear and sets it, the second one finds it set and ends us.
+        let code = i32::from(INTERRUPTED_EXIT_CODE);
+        flag::register_conditional_shutdown(signal, code, Arc::clone(&interrupted))?;
+        flag::register(signal, Arc::clone(&interrupted))?;
+    }
+    Ok(interrupted)
+}
+
+/// A line that is drawn over and over; nothing in a pipe.
+struct Progress {
+    on_terminal: bool,
+    began: Instant,
+    shown: Instant,
+    last: Snapshot,
+}
+
+impl Progress {
+    fn new() -> Self {
+        let now = Instant::now();
+        let on_terminal = io::stderr().is_terminal();
+        Self { on_terminal, began: now, shown: now, last: Snapshot::default() }
+    }
+
+    fn show(&mut self, running: &Running) {
+        let seconds = self.shown.elapsed().as_secs_f64();
+        if !self.on_terminal || seconds < PROGRESS_INTERVAL.as_secs_f64() {
+            return;
+        }
+        let now = running.snapshot();
+        let line = line(self.began.elapsed(), now, now.since(self.last), seconds);
+        // Whoever looks at the terminal may close it; the run goes on.
+        let _ = write!(io::stderr(), "\r\x1b[K{line}");
+        (self.shown, self.last) = (Instant::now(), now);
+    }
+
+    fn clear(&self) {
+        if self.on_terminal {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+fn line(elapsed: Duration, now: Snapshot, since: Snapshot, seconds: f64) -> String {
+    format!(
+        "{:4.0} s  {:7.3} Gb/s  {:8.0} requests/s  {:7.0} handshakes/s  {} open  {} errors",
+        elapsed.as_secs_f64(),
+        since.body_bytes as f64 * 8e-9 / seconds,
+        since.requests as f64 / seconds,
+        since.handshakes as f64 / seconds,
+        now.connections_open,
+        now.errors
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_shows_rates_of_the_last_interval_and_errors_of_all_time() {
+        let now = Snapshot { connections_open: 7, errors: 2, ..Snapshot::default() };
+        let since = Snapshot { body_bytes: 250_000_000, requests: 100, ..Snapshot::default() };
+        let line = line(Duration::from_secs(3), now, since, 2.0);
+        let words: Vec<_> = line.split_whitespace().collect();
+        assert_eq!(
+            words,
+            [
+                "3",
+                "s",
+                "1.000",
+                "Gb/s",
+                "50",
+                "requests/s",
+                "0",
+                "handshakes/s",
+                "7",
+                "open",
+                "2",
+                "errors"
+            ]
+        );
+    }
+}

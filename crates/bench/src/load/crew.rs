@@ -1,0 +1,279 @@
+//! One thread and its viewers: what they share, and the window of time that is measured.
+
+use super::film::typical_bytes;
+use super::options::{Options, Pace};
+use super::schedule::{self, Arrivals};
+use super::shared::Shared;
+use super::tally::{Counters, Snapshot};
+use super::viewer::Viewer;
+use hdrhistogram::Histogram;
+use reactor::{Reactor, RingOptions, Woken, spawn, timeout_at};
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Between two requests of a viewer whose pattern does not tell how long one plays.
+const INTERVAL: Duration = Duration::from_secs(2);
+
+/// Latencies above an hour are an hour.
+const LATENCY_US_MAX: u64 = 3_600_000_000;
+
+/// Three digits: a thousandth of each latency is its error at most.
+const LATENCY_DIGITS: u8 = 3;
+
+/// What the viewers of one thread share.
+pub(crate) struct Crew {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) counters: Arc<Counters>,
+    /// Of the open loop.
+    pub(crate) arrivals: Option<Arrivals>,
+    /// Complete responses so far that could have been compared.
+    pub(crate) comparable: Cell<u64>,
+    first_byte: RefCell<Histogram<u64>>,
+    /// From when on the window is open; none before.
+    window: Cell<Option<Instant>>,
+    watches: RefCell<Vec<Rc<Watch>>>,
+}
+
+/// What one viewer has had in the window.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    began: Cell<Option<Instant>>,
+    bytes: Cell<u64>,
+    /// Until when what it has plays; none while it waits for bytes.
+    plays_until: Cell<Option<Instant>>,
+}
+
+/// What one thread has measured.
+pub(crate) struct Measured {
+    /// Length of the window.
+    pub(crate) seconds: f64,
+    /// Counts within it.
+    pub(crate) counts: Snapshot,
+    /// Processor time of this thread within it.
+    pub(crate) cpu_seconds: f64,
+    /// Of requests that were due within it, microseconds.
+    pub(crate) first_byte: Histogram<u64>,
+    /// Of each viewer that was there through all of it.
+    pub(crate) viewer_bits_per_second: Vec<f64>,
+}
+
+/// Counts and processor time at one moment.
+struct Mark {
+    at: Instant,
+    counts: Snapshot,
+    cpu_seconds: f64,
+}
+
+/// An empty histogram of latencies in microseconds.
+pub(crate) fn latencies() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LATENCY_US_MAX, LATENCY_DIGITS).expect("the bounds are valid")
+}
+
+/// Runs thread `thread`'s viewers until the end of the run or until `woken` and told to stop.
+///
+/// # Errors
+/// When the thread cannot be pinned, or the kernel gives no ring.
+pub(crate) fn run(
+    shared: Arc<Shared>,
+    counters: Arc<Counters>,
+    thread: usize,
+    woken: Woken,
+) -> io::Result<Measured> {
+    pin(&shared.options, thread)?;
+    let reactor = Reactor::new(RingOptions::default())?;
+    reactor.run(async move {
+        let crew = Rc::new(Crew::new(shared, counters, thread));
+        crew.start_viewers(thread);
+        crew.measure(woken).await
+    })?
+}
+
+fn pin(options: &Options, thread: usize) -> io::Result<()> {
+    let Some(cpu) = options.cpus.get(thread) else { return Ok(()) };
+    let number = usize::try_from(*cpu).unwrap_or(usize::MAX);
+    if number >= rustix::thread::CpuSet::MAX_CPU {
+        return Err(io::Error::other(format!("there is no CPU {cpu}")));
+    }
+    let mut cpus = rustix::thread::CpuSet::new();
+    cpus.set(number);
+    rustix::thread::sched_setaffinity(None, &cpus)
+        .map_err(|error| io::Error::other(format!("cannot run on CPU {cpu}: {error}")))
+}
+
+impl Crew {
+    fn new(shared: Arc<Shared>, counters: Arc<Counters>, thread: usize) -> Self {
+        let arrivals = match shared.options.pace {
+            Pace::Open { per_second } => {
+                Some(Arrivals::new(shared.began, per_second, thread, shared.options.threads()))
+            }
+            _ => None,
+        };
+        Self {
+            shared,
+            counters,
+            arrivals,
+            comparable: Cell::new(0),
+            first_byte: RefCell::new(latencies()),
+            window: Cell::new(None),
+            watches: RefCell::default(),
+        }
+    }
+
+    /// Every `threads`-th viewer is this thread's.
+    fn start_viewers(self: &Rc<Self>, thread: usize) {
+        let options = &self.shared.options;
+        let interval = interval(options);
+        for number in (thread..options.connections).step_by(options.threads()) {
+            let after = schedule::viewer_start(number, options.connections, options.ramp, interval);
+            let watch = Rc::new(Watch::default());
+            self.watches.borrow_mut().push(Rc::clone(&watch));
+            let viewer = Viewer::new(Rc::clone(self), watch, number);
+            spawn(viewer.live(self.shared.began + after));
+        }
+    }
+
+    /// Waits for the window to open and to close, and says what was in it. A run that is stopped before its window
+    /// opens is measured from its beginning.
+    async fn measure(&self, woken: Woken) -> io::Result<Measured> {
+        let shared = Arc::clone(&self.shared);
+        let mut stopped = Box::pin(woken.each(move || !shared.is_stopping()));
+        let first = Mark::at_the_start(self.shared.began);
+        // When the last viewer has begun.
+        let options = &self.shared.options;
+        let opens = self.shared.began + options.ramp + interval(options);
+        let first = match timeout_at(opens, stopped.as_mut()).await {
+            Ok(woken) => {
+                woken?;
+                return Ok(self.measured(&first, &Mark::now(self)));
+            }
+            Err(_) => self.open_window(),
+        };
+        if let Ok(woken) = timeout_at(opens + options.duration, stopped.as_mut()).await {
+            woken?;
+        }
+        Ok(self.measured(&first, &Mark::now(self)))
+    }
+
+    fn open_window(&self) -> Mark {
+        let mark = Mark::now(self);
+        self.window.set(Some(mark.at));
+        self.first_byte.borrow_mut().reset();
+        if self.shared.options.pace == Pace::Closed {
+            // Who asks without pause is in the middle of something: its bytes count from now on.
+            self.watches.borrow().iter().for_each(|watch| watch.began.set(Some(mark.at)));
+        }
+        mark
+    }
+
+    fn measured(&self, first: &Mark, last: &Mark) -> Measured {
+        let rates = self.watches.borrow().iter().filter_map(|watch| watch.rate(last.at)).collect();
+        Measured {
+            seconds: (last.at - first.at).as_secs_f64(),
+            counts: last.counts.since(first.counts),
+            cpu_seconds: last.cpu_seconds - first.cpu_seconds,
+            first_byte: self.first_byte.borrow().clone(),
+            viewer_bits_per_second: rates,
+        }
+    }
+
+    /// Records how long after it was due a request was answered.
+    pub(crate) fn answered(&self, due: Instant) {
+        if self.window.get().is_none_or(|opened| due >= opened) {
+            let microseconds = u64::try_from(due.elapsed().as_micros()).unwrap_or(u64::MAX);
+            self.first_byte.borrow_mut().saturating_record(microseconds.max(1));
+        }
+    }
+}
+
+/// How far apart a viewer's requests are, where it does not ask without pause.
+fn interval(options: &Options) -> Duration {
+    match options.pace {
+        Pace::Viewers { bits_per_second } => typical_bytes(options.pattern)
+            .map_or(INTERVAL, |bytes| schedule::playing_time(bytes, bits_per_second)),
+        _ => Duration::ZERO,
+    }
+}
+
+impl Mark {
+    /// Before anything was counted.
+    fn at_the_start(began: Instant) -> Self {
+        Self { at: began, counts: Snapshot::default(), cpu_seconds: 0.0 }
+    }
+
+    fn now(crew: &Crew) -> Self {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        let cpu_seconds = time.tv_sec as f64 + time.tv_nsec as f64 / 1e9;
+        Self { at: Instant::now(), counts: crew.counters.snapshot(), cpu_seconds }
+    }
+}
+
+impl Watch {
+    /// A request is due; the window counts for this viewer from its first one in there.
+    pub(crate) fn asks(&self, crew: &Crew, due: Instant) {
+        self.plays_until.set(None);
+        let paced = matches!(crew.shared.options.pace, Pace::Viewers { .. });
+        let in_window = crew.window.get().is_some_and(|opened| due >= opened);
+        if paced && in_window && self.began.get().is_none() {
+            self.began.set(Some(due));
+        }
+    }
+
+    /// Bytes have come.
+    pub(crate) fn received(&self, bytes: u64) {
+        if self.began.get().is_some() {
+            self.bytes.set(self.bytes.get() + bytes);
+        }
+    }
+
+    /// All that was asked for is there.
+    pub(crate) fn plays_until(&self, due: Instant) {
+        self.plays_until.set(Some(due));
+    }
+
+    /// Bits per second from its first request to now, or to the moment until which what it has already plays.
+    fn rate(&self, now: Instant) -> Option<f64> {
+        let until = self.plays_until.get().unwrap_or(now);
+        let seconds = until.checked_duration_since(self.began.get()?)?.as_secs_f64();
+        (seconds > 0.0).then(|| self.bytes.get() as f64 * 8.0 / seconds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn watch(began: Instant, bytes: u64, plays_until: Option<Instant>) -> Watch {
+        let watch = Watch::default();
+        watch.began.set(Some(began));
+        watch.received(bytes);
+        watch.plays_until.set(plays_until);
+        watch
+    }
+
+    #[test]
+    fn a_viewer_served_on_time_has_its_full_rate_wherever_the_window_ends() {
+        let began = Instant::now();
+        // Ranges that play for two seconds, the last one asked for a moment before the end of the window.
+        let watch = watch(began, 3_000_000, Some(began + 6 * SECOND));
+        assert_eq!(watch.rate(began + 4 * SECOND), Some(4_000_000.0));
+    }
+
+    #[test]
+    fn a_viewer_that_waits_for_bytes_has_what_came_until_now() {
+        let began = Instant::now();
+        assert_eq!(watch(began, 500_000, None).rate(began + 4 * SECOND), Some(1_000_000.0));
+        assert_eq!(watch(began, 0, None).rate(began + 4 * SECOND), Some(0.0));
+    }
+
+    #[test]
+    fn a_viewer_without_a_request_in_the_window_has_no_rate() {
+        let watch = Watch::default();
+        watch.received(1);
+        assert_eq!(watch.rate(Instant::now()), None);
+    }
+}

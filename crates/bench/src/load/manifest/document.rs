@@ -1,0 +1,66 @@
+//! Fetching manifests, playlists and indexes: whole documents, decrypted, of a bounded size.
+
+use super::{ManifestError, Reference, Source};
+use crate::load::connection::{Connection, ConnectionOptions, Endpoint};
+use crate::load::film::Ask;
+use crate::load::options::Options;
+use crate::load::trouble::Trouble;
+use reactor::{Reactor, RingOptions};
+use std::io;
+use std::time::Duration;
+
+/// A day of one-second segments at 90 bytes a line is 8 MB.
+const DOCUMENT_BYTES_MAX: usize = 16 << 20;
+
+/// Brings documents from one server, each over a connection of its own: there are two or three of them.
+pub(super) struct Documents<'a> {
+    endpoint: &'a Endpoint,
+    patience: Duration,
+}
+
+impl<'a> Documents<'a> {
+    pub(super) fn new(endpoint: &'a Endpoint, options: &Options) -> Self {
+        Self { endpoint, patience: options.patience }
+    }
+}
+
+impl Source for Documents<'_> {
+    fn bring(&mut self, reference: &Reference) -> Result<Vec<u8>, ManifestError> {
+        let (endpoint, reference, patience) =
+            (self.endpoint.clone(), reference.clone(), self.patience);
+        let url = reference.url.to_string();
+        // The caller's thread may have a reactor already, and a thread has one at a time.
+        let fetching = std::thread::spawn(move || -> io::Result<_> {
+            Reactor::new(RingOptions::default())?
+                .run(async move { fetch(&endpoint, &reference, patience).await })
+        });
+        match fetching.join().expect("fetching does not panic") {
+            Ok(fetched) => fetched,
+            Err(error) => Err(ManifestError::Fetch(url, error.to_string())),
+        }
+    }
+}
+
+async fn fetch(
+    endpoint: &Endpoint,
+    reference: &Reference,
+    patience: Duration,
+) -> Result<Vec<u8>, ManifestError> {
+    let failed =
+        |trouble: Trouble| ManifestError::Fetch(reference.url.to_string(), trouble.to_string());
+    let how = ConnectionOptions { patience, receive_buffer_bytes: None, resume: false };
+    let mut connection =
+        Connection::open(endpoint, &how).await.map_err(|failure| failed(failure.into()))?;
+    let ask = Ask { path: reference.url.path_and_query(), range: reference.range.clone() };
+    let request = ask.request(&reference.url.authority());
+    connection.send_request(request.as_bytes()).await.map_err(|failure| failed(failure.into()))?;
+    let head = connection.head().await.map_err(|failure| failed(failure.into()))?;
+    crate::load::viewer::accept(&head, &ask).map_err(failed)?;
+    let mut document = Vec::new();
+    while connection.body(&mut document).await.map_err(|failure| failed(failure.into()))? > 0 {
+        if document.len() > DOCUMENT_BYTES_MAX {
+            return Err(ManifestError::TooLong(reference.url.to_string()));
+        }
+    }
+    Ok(document)
+}

@@ -1,0 +1,228 @@
+//! What load to put on, in the terms of its command line.
+
+use super::url::Url;
+use crypt::client::ClientOptions;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A run. `Options { targets, ..Options::default() }` asks for whole files as fast as they come, on eight connections,
+/// for ten seconds.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What is asked for; at least one.
+    pub targets: Vec<Url>,
+    /// Which of the targets a viewer takes.
+    pub popularity: Popularity,
+    /// What a viewer asks of a target.
+    pub pattern: Pattern,
+    /// When a viewer asks.
+    pub pace: Pace,
+    /// Viewers; each has one connection at a time.
+    pub connections: usize,
+    /// One thread is pinned on each of these; none leaves the threads where the system puts them.
+    pub cpus: Vec<u32>,
+    /// Threads, where `cpus` is empty.
+    pub threads: usize,
+    /// How long to measure, after the ramp.
+    pub duration: Duration,
+    /// Over how long the viewers start, evenly. Errors count from the start, all else from the end of the ramp.
+    pub ramp: Duration,
+    /// How fast each viewer takes bytes out of its socket, bits per second; else at once. Slow readers get a small
+    /// receive buffer, so that the server notices.
+    pub read_rate_bits_per_second: Option<u64>,
+    /// The part of requests in whose middle the viewer leaves, to come back on a new connection; 0 to 1.
+    pub abort_share: f64,
+    /// The part of requests after which the viewer goes on at a random place of the title; 0 to 1.
+    pub seek_share: f64,
+    /// Which responses are compared byte for byte.
+    pub verify: Verify,
+    /// Whose certificates count, and which versions, ciphers and groups are offered.
+    pub tls: ClientOptions,
+    /// Whether new connections resume earlier sessions where the server offers it. (What `tls` says of this is not looked
+    /// at.)
+    pub resume: bool,
+    /// For a title with a manifest: which of its renditions, 1 being the lowest rate; else the highest.
+    pub rung: Option<usize>,
+    /// How long a connection may stand still, in each of connecting, shaking hands and answering.
+    pub patience: Duration,
+    /// Where random choices start: the same seed makes the same choices.
+    pub seed: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            targets: Vec::new(),
+            popularity: Popularity::InTurn,
+            pattern: Pattern::Whole,
+            pace: Pace::Closed,
+            connections: 8,
+            cpus: Vec::new(),
+            threads: 1,
+            duration: Duration::from_secs(10),
+            ramp: Duration::ZERO,
+            read_rate_bits_per_second: None,
+            abort_share: 0.0,
+            seek_share: 0.0,
+            verify: Verify::Nothing,
+            tls: ClientOptions::default(),
+            resume: false,
+            rung: None,
+            patience: Duration::from_secs(10),
+            seed: 1,
+        }
+    }
+}
+
+impl Options {
+    /// Threads that will run.
+    pub(crate) fn threads(&self) -> usize {
+        let threads = if self.cpus.is_empty() { self.threads } else { self.cpus.len() };
+        threads.clamp(1, self.connections.max(1))
+    }
+
+    /// Whether each connection is a viewer that has a rate.
+    pub(crate) fn has_viewers(&self) -> bool {
+        let asks = !matches!(self.pattern, Pattern::Handshakes | Pattern::Idle);
+        asks && !matches!(self.pace, Pace::Open { .. })
+    }
+
+    /// What is wrong with the options taken together, for the user.
+    ///
+    /// # Errors
+    /// The sentence to show.
+    pub fn check(&self) -> Result<(), String> {
+        let watches = !matches!(self.pattern, Pattern::Handshakes | Pattern::Idle);
+        let positive = |rate: f64| rate.is_finite() && rate > 0.0;
+        let complaints = [
+            (self.targets.is_empty(), "there is no URL to ask for"),
+            (self.connections == 0, "at least one connection is needed"),
+            (self.duration.is_zero(), "the duration is zero: nothing would be measured"),
+            (!watches && self.verify != Verify::Nothing, "there are no responses to verify"),
+            (
+                !watches && self.abort_share + self.seek_share > 0.0,
+                "there is nothing to abort or to seek in",
+            ),
+            (
+                self.pattern == Pattern::Whole && self.seek_share > 0.0,
+                "whole files leave nowhere to seek to: ask for ranges or for a player's pattern",
+            ),
+            (matches!(self.pattern, Pattern::Ranges { bytes: 0 }), "a range has at least one byte"),
+            (
+                self.pattern == Pattern::Idle && self.pace != Pace::Closed,
+                "idle connections have no pace",
+            ),
+            (
+                self.pattern == Pattern::Handshakes && matches!(self.pace, Pace::Viewers { .. }),
+                "handshakes have no rate per viewer: give arrivals per second instead",
+            ),
+            (
+                self.pattern == Pattern::Handshakes && self.targets.iter().any(|url| !url.is_tls()),
+                "handshakes need https",
+            ),
+            (
+                matches!(self.pace, Pace::Viewers { bits_per_second: 0 })
+                    || matches!(self.pace, Pace::Open { per_second } if !positive(per_second))
+                    || self.read_rate_bits_per_second == Some(0),
+                "a rate has to be more than zero",
+            ),
+            (
+                matches!(self.popularity, Popularity::HitRatio { hot, .. } if hot == 0 || hot > self.targets.len()),
+                "a hit ratio needs at least one hot title, and no more than there are URLs",
+            ),
+            (
+                matches!(self.popularity, Popularity::HitRatio { hot, hit_share }
+                    if hot == self.targets.len() && hit_share < 1.0),
+                "a hit ratio below 100% needs URLs beyond the hot ones",
+            ),
+            (
+                matches!(self.verify, Verify::OneIn { n: 0, .. }),
+                "one response in zero cannot be verified",
+            ),
+        ];
+        let complaint = complaints.iter().find(|(is_wrong, _)| *is_wrong);
+        complaint.map_or(Ok(()), |(_, what)| Err((*what).to_owned()))
+    }
+}
+
+/// What a viewer asks of a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pattern {
+    /// The whole file, in one response.
+    Whole,
+    /// Ranges as a player asks for them: a head of 45 KB, then ranges of 262 KB and of 1.07 MB, from front to end.
+    Player,
+    /// Ranges of one size, from a random place to the end.
+    Ranges {
+        /// Bytes per range.
+        bytes: u64,
+    },
+    /// The target is an HLS playlist or a DASH manifest: its segments, in order.
+    Title,
+    /// Connect, shake hands, close, again and again.
+    Handshakes,
+    /// Connect, ask for one byte, and hold the connection until the end.
+    Idle,
+}
+
+/// When a viewer asks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Pace {
+    /// As soon as the last response is complete.
+    Closed,
+    /// When its playing clock has come to the end of what it asked for so far. The clock does not wait for a slow
+    /// server: who got bytes late asks for the next ones at once. Starts are spread over one range's playing time.
+    Viewers {
+        /// What each plays.
+        bits_per_second: u64,
+    },
+    /// By a schedule for all viewers together, whether or not the server keeps up; whichever viewer is free takes the
+    /// next one. Latencies count from the scheduled moment, so that a stall shows in every request it delays.
+    Open {
+        /// Requests (or handshakes) due per second.
+        per_second: f64,
+    },
+}
+
+/// Which title a viewer takes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Popularity {
+    /// One after the other; each viewer begins with another one.
+    InTurn,
+    /// The title at rank k with a probability proportional to k to the power of minus the exponent.
+    Zipf {
+        /// 0 makes all alike; video libraries are reported at 0.6 to 1.2.
+        exponent: f64,
+    },
+    /// A set share of requests goes to the first titles. The others are gone through in sequence, range by range over
+    /// all of them, so that whatever is asked for has not been asked for as long as possible.
+    HitRatio {
+        /// The share of requests to hot titles, 0 to 1.
+        hit_share: f64,
+        /// How many titles are hot.
+        hot: usize,
+    },
+}
+
+/// Which responses are decrypted in full, hashed (SHA-256) and compared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verify {
+    /// None.
+    Nothing,
+    /// One in some.
+    OneIn {
+        /// 1 is every one.
+        n: u64,
+        /// With what.
+        against: Against,
+    },
+}
+
+/// What a response is compared with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Against {
+    /// The first response to the same request.
+    FirstSeen,
+    /// The same bytes of the file that the server reads: the URL's path below this directory.
+    Directory(PathBuf),
+}

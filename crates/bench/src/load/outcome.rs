@@ -1,0 +1,257 @@
+//! What a run has found, for people and for programs.
+
+use super::tally::{ErrorKind, Snapshot};
+use hdrhistogram::Histogram;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// A thread that has used more of its time than this was the bottleneck.
+const BUSY: f64 = 0.95;
+
+/// What was found. Unless said otherwise, of the measured time alone: from the end of the ramp to the end.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// From the first connection to the end, ramp included.
+    pub wall_seconds: f64,
+    /// What the figures are of.
+    pub measured_seconds: f64,
+    /// Bytes of bodies.
+    pub body_bytes: u64,
+    /// Complete responses.
+    pub requests: u64,
+    /// Responses that viewers left in the middle on purpose.
+    pub aborted: u64,
+    /// TLS handshakes.
+    pub handshakes: u64,
+    /// Those of them that resumed a session.
+    pub resumed: u64,
+    /// Connections opened, ramp included.
+    pub connections_opened: u64,
+    /// Connections that were open at the end.
+    pub connections_open: u64,
+    /// Responses compared byte for byte and found right, ramp included.
+    pub verified: u64,
+    /// Whatever went wrong, ramp included, by kind.
+    pub errors: BTreeMap<&'static str, ErrorKind>,
+    /// From the request (the scheduled moment, if there is a schedule) to the response's head, microseconds. Of handshakes
+    /// alone: from the start of the connection to the end of the handshake.
+    pub first_byte: Histogram<u64>,
+    /// What each viewer got per second, of those that were there all the time. Empty without viewers: in the open loop, and
+    /// where connections only shake hands or idle.
+    pub viewer_bits_per_second: Vec<f64>,
+    /// Processor time of the generator's own threads.
+    pub cpu_seconds: f64,
+    /// The busiest thread's processor time per second.
+    pub busiest_thread: f64,
+    /// Somebody ended the run before its time.
+    pub interrupted: bool,
+    /// Nothing at all succeeded, and the run ended itself for that.
+    pub gave_up: bool,
+}
+
+impl Outcome {
+    pub(crate) fn count(&mut self, counts: Snapshot) {
+        self.body_bytes += counts.body_bytes;
+        self.requests += counts.requests;
+        self.aborted += counts.aborted;
+        self.handshakes += counts.handshakes;
+        self.resumed += counts.resumed;
+        self.connections_open += counts.connections_open;
+    }
+
+    /// Gigabits of bodies per second.
+    pub fn gbps(&self) -> f64 {
+        self.per_second(self.body_bytes) * 8e-9
+    }
+
+    /// Complete responses per second.
+    pub fn requests_per_second(&self) -> f64 {
+        self.per_second(self.requests)
+    }
+
+    /// Handshakes per second.
+    pub fn handshakes_per_second(&self) -> f64 {
+        self.per_second(self.handshakes)
+    }
+
+    fn per_second(&self, count: u64) -> f64 {
+        if self.measured_seconds > 0.0 { count as f64 / self.measured_seconds } else { 0.0 }
+    }
+
+    /// Milliseconds to the first byte that so many percent of the requests did not exceed; none without requests.
+    pub fn first_byte_ms(&self, percentile: f64) -> Option<f64> {
+        let some = !self.first_byte.is_empty();
+        some.then(|| self.first_byte.value_at_percentile(percentile) as f64 / 1e3)
+    }
+
+    /// The rate in Mb/s that so many percent of the viewers did not exceed; none without viewers.
+    pub fn viewer_mbps(&self, percentile: f64) -> Option<f64> {
+        percentile_of(&self.viewer_bits_per_second, percentile).map(|rate| rate / 1e6)
+    }
+
+    /// Whether everything that was asked for came, and came right.
+    pub fn is_clean(&self) -> bool {
+        self.errors.is_empty() && !self.answered_nothing()
+    }
+
+    /// Nothing failed, but nothing was answered either: a server that holds its answers back for longer than the run. Bytes
+    /// count where a response that began in the ramp is still coming, and open connections where they are all there is.
+    fn answered_nothing(&self) -> bool {
+        let answers = self.first_byte.len() + self.body_bytes + self.requests;
+        answers == 0 && (self.connections_open == 0 || !self.viewer_bits_per_second.is_empty())
+    }
+
+    /// Whether the generator itself had no time left, so that its own speed is what was measured.
+    pub fn is_client_bound(&self) -> bool {
+        self.busiest_thread > BUSY
+    }
+
+    /// For people.
+    pub fn describe(&self) -> String {
+        let mut text = String::new();
+        self.write(&mut text).expect("writing to a string cannot fail");
+        text
+    }
+
+    fn write(&self, text: &mut String) -> std::fmt::Result {
+        let ended = if self.interrupted { "interrupted; measured" } else { "measured" };
+        writeln!(text, "{ended} {:.1} s of {:.1} s", self.measured_seconds, self.wall_seconds)?;
+        writeln!(text, "  bodies      {:.3} Gb/s, {} bytes", self.gbps(), self.body_bytes)?;
+        write!(
+            text,
+            "  requests    {:.1}/s, {} in all",
+            self.requests_per_second(),
+            self.requests
+        )?;
+        if self.aborted > 0 {
+            write!(text, ", {} left in the middle", self.aborted)?;
+        }
+        writeln!(text)?;
+        writeln!(
+            text,
+            "  handshakes  {:.1}/s, {} of {} resumed",
+            self.handshakes_per_second(),
+            self.resumed,
+            self.handshakes
+        )?;
+        writeln!(
+            text,
+            "  connections {} opened, {} open at the end",
+            self.connections_opened, self.connections_open
+        )?;
+        self.write_distributions(text)?;
+        self.write_errors(text)?;
+        writeln!(
+            text,
+            "  own CPU     {:.2} s, busiest thread {:.0}%",
+            self.cpu_seconds,
+            100.0 * self.busiest_thread
+        )?;
+        if self.is_client_bound() {
+            writeln!(
+                text,
+                "  The generator had no time left: these are its limits, not the server's. Give it more --threads or --cpus."
+            )?;
+        }
+        Ok(())
+    }
+
+    fn write_distributions(&self, text: &mut String) -> std::fmt::Result {
+        if let [Some(p50), Some(p99), Some(p999)] =
+            [50.0, 99.0, 99.9].map(|p| self.first_byte_ms(p))
+        {
+            writeln!(text, "  first byte  p50 {p50:.2} ms, p99 {p99:.2} ms, p99.9 {p999:.2} ms")?;
+        }
+        if let [Some(p1), Some(p50), Some(p99)] = [1.0, 50.0, 99.0].map(|p| self.viewer_mbps(p)) {
+            writeln!(
+                text,
+                "  per viewer  p1 {p1:.2} Mb/s, p50 {p50:.2} Mb/s, p99 {p99:.2} Mb/s, {} viewers",
+                self.viewer_bits_per_second.len()
+            )?;
+        }
+        Ok(())
+    }
+
+    fn write_errors(&self, text: &mut String) -> std::fmt::Result {
+        if self.verified > 0 {
+            writeln!(text, "  verified    {} responses, byte for byte", self.verified)?;
+        }
+        if self.errors.is_empty() {
+            let what =
+                if self.is_clean() { "none" } else { "none, but nothing was answered either" };
+            return writeln!(text, "  errors      {what}");
+        }
+        for (kind, error) in &self.errors {
+            writeln!(text, "  ERRORS      {} x {kind}, the first: {}", error.count, error.example)?;
+        }
+        Ok(())
+    }
+
+    /// For programs. Names carry units.
+    pub fn to_json(&self) -> serde_json::Value {
+        let first_byte = |percentile| self.first_byte_ms(percentile);
+        let viewer = |percentile| self.viewer_mbps(percentile);
+        json!({
+            "version": 1,
+            "kind": "load",
+            "wall_seconds": self.wall_seconds,
+            "measured_seconds": self.measured_seconds,
+            "gbps": self.gbps(),
+            "body_bytes": self.body_bytes,
+            "requests": self.requests,
+            "requests_per_second": self.requests_per_second(),
+            "aborted": self.aborted,
+            "handshakes": self.handshakes,
+            "handshakes_per_second": self.handshakes_per_second(),
+            "resumed": self.resumed,
+            "connections_opened": self.connections_opened,
+            "connections_open": self.connections_open,
+            "verified": self.verified,
+            "errors": self.errors,
+            "first_byte_ms": {
+                "p50": first_byte(50.0),
+                "p99": first_byte(99.0),
+                "p999": first_byte(99.9),
+                "max": first_byte(100.0),
+                "count": self.first_byte.len(),
+            },
+            "viewer_mbps": {
+                "p1": viewer(1.0),
+                "p50": viewer(50.0),
+                "p99": viewer(99.0),
+                "count": self.viewer_bits_per_second.len(),
+            },
+            "cpu_seconds": self.cpu_seconds,
+            "busiest_thread": self.busiest_thread,
+            "client_bound": self.is_client_bound(),
+            "interrupted": self.interrupted,
+            "gave_up": self.gave_up,
+            "clean": self.is_clean(),
+        })
+    }
+}
+
+/// The smallest figure that so many percent of all do not exceed (nearest rank).
+fn percentile_of(figures: &[f64], percentile: f64) -> Option<f64> {
+    let mut sorted = figures.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let rank = (percentile / 100.0 * sorted.len() as f64).ceil() as usize;
+    sorted.get(rank.saturating_sub(1)).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_of_the_nearest_rank() {
+        let figures: Vec<f64> = (1..=200).rev().map(f64::from).collect();
+        assert_eq!(percentile_of(&figures, 1.0), Some(2.0));
+        assert_eq!(percentile_of(&figures, 50.0), Some(100.0));
+        assert_eq!(percentile_of(&figures, 99.0), Some(198.0));
+        assert_eq!(percentile_of(&figures, 100.0), Some(200.0));
+        assert_eq!(percentile_of(&[7.0], 1.0), Some(7.0));
+        assert_eq!(percentile_of(&[], 50.0), None);
+    }
+}

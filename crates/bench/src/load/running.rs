@@ -1,0 +1,207 @@
+//! A run: its threads, and how to watch, stop and end it.
+
+use super::connection::Endpoint;
+use super::crew::{self, Measured, latencies};
+use super::film::Film;
+use super::options::{Options, Pattern};
+use super::outcome::Outcome;
+use super::popularity::Chooser;
+use super::shared::{Shared, Standing};
+use super::tally::{Counters, Snapshot, merge};
+use super::tls::ClientTls;
+use super::url::Url;
+use super::verify::Verifier;
+use reactor::{Woken, remote};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+/// Descriptors for everything that is not a connection: rings, eventfds, files to compare with, standard streams.
+const OTHER_DESCRIPTORS: u64 = 64;
+
+/// A run under way. Dropping it stops it without waiting.
+pub struct Running {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<io::Result<Measured>>>,
+}
+
+impl Running {
+    /// Reads manifests if the pattern wants them, raises the limit of open files, and starts the threads.
+    ///
+    /// # Errors
+    /// With a sentence for the user: options that contradict each other, a name without address, a manifest that cannot
+    /// be had or read, certificates to trust that cannot be read, too low a limit of open files.
+    pub fn start(options: Options) -> io::Result<Self> {
+        options.check().map_err(|what| io::Error::new(io::ErrorKind::InvalidInput, what))?;
+        allow_connections(options.connections)?;
+        let (endpoints, films) = prepare(&options)?;
+        let threads = options.threads();
+        let (remotes, woken): (Vec<_>, Vec<_>) =
+            (0..threads).map(|_| remote()).collect::<io::Result<Vec<_>>>()?.into_iter().unzip();
+        let shared = Arc::new(Shared {
+            chooser: Chooser::new(options.popularity, films.len()),
+            verifier: Verifier::new(options.verify.clone()),
+            films,
+            endpoints,
+            counters: (0..threads).map(|_| Arc::new(Counters::default())).collect(),
+            remotes,
+            began: Instant::now(),
+            standing: Standing::default(),
+            options,
+        });
+        let mut running = Self { shared, threads: Vec::new() };
+        for (number, woken) in woken.into_iter().enumerate() {
+            let thread = running.start_thread(number, woken)?;
+            running.threads.push(thread);
+        }
+        Ok(running)
+    }
+
+    fn start_thread(
+        &self,
+        number: usize,
+        woken: Woken,
+    ) -> io::Result<JoinHandle<io::Result<Measured>>> {
+        let shared = Arc::clone(&self.shared);
+        let counters = Arc::clone(&shared.counters[number]);
+        let thread = std::thread::Builder::new().name(format!("load {number}"));
+        thread.spawn(move || crew::run(shared, counters, number, woken))
+    }
+
+    /// All counts since the start, ramp included.
+    pub fn snapshot(&self) -> Snapshot {
+        let counters = self.shared.counters.iter();
+        counters.map(|counters| counters.snapshot()).fold(Snapshot::default(), Snapshot::plus)
+    }
+
+    /// Ends the run before its time; the outcome says so.
+    pub fn stop(&self) {
+        self.shared.interrupt();
+    }
+
+    /// Whether it has come to its end: [`Self::join`] will not wait.
+    pub fn is_over(&self) -> bool {
+        self.threads.iter().all(JoinHandle::is_finished)
+    }
+
+    /// Waits for the end.
+    ///
+    /// # Errors
+    /// When a thread could not run: no such CPU, no ring.
+    ///
+    /// # Panics
+    /// When a thread did.
+    pub fn join(mut self) -> io::Result<Outcome> {
+        let threads = std::mem::take(&mut self.threads);
+        let measured: io::Result<Vec<_>> =
+            threads.into_iter().map(|thread| thread.join().expect("a thread panicked")).collect();
+        Ok(self.outcome(measured?))
+    }
+
+    fn outcome(&self, measured: Vec<Measured>) -> Outcome {
+        let all = self.snapshot();
+        let mut outcome = Outcome {
+            wall_seconds: self.shared.began.elapsed().as_secs_f64(),
+            measured_seconds: 0.0,
+            body_bytes: 0,
+            requests: 0,
+            aborted: 0,
+            handshakes: 0,
+            resumed: 0,
+            connections_opened: all.connections_opened,
+            connections_open: 0,
+            verified: all.verified,
+            errors: BTreeMap::new(),
+            first_byte: latencies(),
+            viewer_bits_per_second: Vec::new(),
+            cpu_seconds: 0.0,
+            busiest_thread: 0.0,
+            interrupted: self.shared.is_interrupted(),
+            gave_up: self.shared.has_given_up(),
+        };
+        for counters in &self.shared.counters {
+            merge(&mut outcome.errors, counters.kinds());
+        }
+        let threads = measured.len().max(1) as f64;
+        for measured in measured {
+            outcome.add(measured, threads);
+        }
+        let has_viewers = self.shared.options.has_viewers();
+        outcome.viewer_bits_per_second.retain(|_| has_viewers);
+        outcome
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.shared.interrupt();
+    }
+}
+
+impl Outcome {
+    fn add(&mut self, measured: Measured, threads: f64) {
+        self.count(measured.counts);
+        // All threads have the same window, but for the moments in which they woke.
+        self.measured_seconds += measured.seconds / threads;
+        self.cpu_seconds += measured.cpu_seconds;
+        if measured.seconds > 0.0 {
+            let busy = measured.cpu_seconds / measured.seconds;
+            self.busiest_thread = self.busiest_thread.max(busy);
+        }
+        self.first_byte.add(&measured.first_byte).expect("both have the same bounds");
+        self.viewer_bits_per_second.extend(measured.viewer_bits_per_second);
+    }
+}
+
+/// Raises the limit of open files as far as this process may, and says how to go further.
+fn allow_connections(connections: usize) -> io::Result<()> {
+    let allowed = machine::raise_nofile()?;
+    let needed = connections as u64 + OTHER_DESCRIPTORS;
+    if needed <= allowed {
+        return Ok(());
+    }
+    Err(io::Error::other(format!(
+        "{connections} connections need {needed} open files, and this process may have {allowed}: ask for at most {} \
+         connections, or raise the hard limit (as root: `prlimit --pid $$ --nofile={needed}:{needed}` in this shell, or \
+         LimitNOFILE= in a systemd unit)",
+        allowed.saturating_sub(OTHER_DESCRIPTORS)
+    )))
+}
+
+/// Finds the servers' addresses and what there is to ask of them.
+fn prepare(options: &Options) -> io::Result<(Vec<Endpoint>, Vec<Film>)> {
+    let tls = ClientTls::load(&options.tls).map_err(io::Error::other)?;
+    let mut origins: Vec<Url> = Vec::new();
+    let mut endpoints = Vec::new();
+    let mut films = Vec::with_capacity(options.targets.len());
+    for url in &options.targets {
+        let known = origins.iter().position(|origin| origin.is_same_origin(url));
+        let index = match known {
+            Some(index) => index,
+            None => {
+                origins.push(url.clone());
+                endpoints.push(endpoint(url, &tls)?);
+                endpoints.len() - 1
+            }
+        };
+        let segments = match options.pattern {
+            Pattern::Title => super::manifest::read(&endpoints[index], url, options)?,
+            _ => Vec::new(),
+        };
+        films.push(Film::new(url.clone(), index, segments));
+    }
+    Ok((endpoints, films))
+}
+
+fn endpoint(url: &Url, tls: &ClientTls) -> io::Result<Endpoint> {
+    let address = url.address().map_err(|error| {
+        let host = url.host();
+        io::Error::new(
+            error.kind(),
+            format!("cannot find the address of {host}: {error}; is the name right?"),
+        )
+    })?;
+    Ok(Endpoint { address, host: url.host().to_owned(), tls: url.is_tls().then(|| tls.clone()) })
+}

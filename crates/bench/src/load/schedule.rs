@@ -1,0 +1,145 @@
+//! When things are due. Arithmetic only: the callers bring the clock.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+/// The golden ratio's fraction: its multiples spread any number of viewers evenly over an interval (Weyl's theorem).
+const GOLDEN: f64 = 0.618_033_988_749_894_9;
+
+/// When viewer `number` of `count` starts, from the start of the run: evenly over the ramp, and where viewers ask at
+/// intervals, spread over one of those as well, so that they do not ask in step.
+pub(crate) fn viewer_start(
+    number: usize,
+    count: usize,
+    ramp: Duration,
+    interval: Duration,
+) -> Duration {
+    let ramp_share = number as f64 / count.max(1) as f64;
+    ramp.mul_f64(ramp_share) + interval.mul_f64((number as f64 * GOLDEN).fract())
+}
+
+/// How long `bytes` play.
+pub(crate) fn playing_time(bytes: u64, bits_per_second: u64) -> Duration {
+    Duration::from_secs_f64(bytes as f64 * 8.0 / bits_per_second as f64)
+}
+
+/// A viewer's clock: what it asked for plays at its rate from the moment it began.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PlayingClock {
+    began: Instant,
+    bits_per_second: u64,
+    asked_bytes: u64,
+}
+
+impl PlayingClock {
+    pub(crate) fn new(began: Instant, bits_per_second: u64) -> Self {
+        Self { began, bits_per_second, asked_bytes: 0 }
+    }
+
+    /// When the next bytes are due: when those asked for have been played.
+    pub(crate) fn due(&self) -> Instant {
+        self.began + playing_time(self.asked_bytes, self.bits_per_second)
+    }
+
+    /// Counts what was asked for.
+    pub(crate) fn asked(&mut self, bytes: u64) {
+        self.asked_bytes += bytes;
+    }
+}
+
+/// How many bytes a slow reader may have taken by now.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReadingClock {
+    bytes_per_second: f64,
+}
+
+/// A slow reader wakes this often at least.
+const READ_INTERVAL: Duration = Duration::from_millis(100);
+
+impl ReadingClock {
+    pub(crate) fn new(bits_per_second: u64) -> Self {
+        Self { bytes_per_second: bits_per_second as f64 / 8.0 }
+    }
+
+    /// What it takes at once.
+    pub(crate) fn sip_bytes(&self) -> u64 {
+        ((self.bytes_per_second * READ_INTERVAL.as_secs_f64()) as u64).max(1)
+    }
+
+    /// How long it rests after having taken `bytes`.
+    pub(crate) fn rest(&self, bytes: u64) -> Duration {
+        Duration::from_secs_f64(bytes as f64 / self.bytes_per_second)
+    }
+}
+
+/// One thread's part of the open loop: every `threads`-th arrival of an even schedule.
+#[derive(Debug)]
+pub(crate) struct Arrivals {
+    began: Instant,
+    per_second: f64,
+    next: Cell<u64>,
+    step: u64,
+}
+
+impl Arrivals {
+    pub(crate) fn new(began: Instant, per_second: f64, thread: usize, threads: usize) -> Self {
+        Self { began, per_second, next: Cell::new(thread as u64), step: threads as u64 }
+    }
+
+    /// Takes the next arrival: when it is due. Who takes it serves it, however late.
+    pub(crate) fn take(&self) -> Instant {
+        let number = self.next.get();
+        self.next.set(number + self.step);
+        self.began + Duration::from_secs_f64(number as f64 / self.per_second)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn viewers_start_evenly_over_the_ramp_and_out_of_step() {
+        let ramp = Duration::from_secs(10);
+        let start = |number| viewer_start(number, 100, ramp, Duration::ZERO);
+        assert_eq!(start(0), Duration::ZERO);
+        assert_eq!(start(50), Duration::from_secs(5));
+        assert!(start(99) < ramp);
+        let interval = Duration::from_secs(1);
+        let mut tenths = [0; 10];
+        for number in 0..1000 {
+            let phase = viewer_start(number, 1000, Duration::ZERO, interval);
+            tenths[(phase.as_secs_f64() * 10.0) as usize] += 1;
+        }
+        assert!(tenths.iter().all(|count| (95..=105).contains(count)), "{tenths:?}");
+    }
+
+    #[test]
+    fn a_playing_clock_asks_when_what_was_asked_for_has_been_played() {
+        let began = Instant::now();
+        let mut clock = PlayingClock::new(began, 8_000_000);
+        assert_eq!(clock.due(), began);
+        clock.asked(1_000_000);
+        assert_eq!(clock.due(), began + Duration::from_secs(1));
+        clock.asked(500_000);
+        assert_eq!(clock.due(), began + Duration::from_millis(1500));
+    }
+
+    #[test]
+    fn arrivals_are_shared_out_to_threads_without_gap_or_overlap() {
+        let began = Instant::now();
+        let threads: Vec<_> = (0..3).map(|thread| Arrivals::new(began, 100.0, thread, 3)).collect();
+        let due: Vec<_> = (0..9).map(|number| threads[number % 3].take()).collect();
+        let expected: Vec<_> =
+            (0..9).map(|number| began + Duration::from_millis(10 * number)).collect();
+        assert_eq!(due, expected);
+    }
+
+    #[test]
+    fn a_slow_reader_rests_as_long_as_its_rate_asks() {
+        let clock = ReadingClock::new(800_000);
+        assert_eq!(clock.sip_bytes(), 10_000);
+        assert_eq!(clock.rest(50_000), Duration::from_millis(500));
+        assert_eq!(ReadingClock::new(8).sip_bytes(), 1);
+    }
+}

@@ -1,0 +1,79 @@
+//! What all threads of a run share.
+
+use super::connection::Endpoint;
+use super::film::Film;
+use super::options::Options;
+use super::popularity::Chooser;
+use super::tally::Counters;
+use super::verify::Verifier;
+use reactor::Remote;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+/// Failures without any success after which a run gives up; fewer where there are fewer viewers.
+const FAILURES_BEFORE_GIVING_UP: u64 = 50;
+
+pub(crate) struct Shared {
+    pub(crate) options: Options,
+    pub(crate) films: Vec<Film>,
+    pub(crate) endpoints: Vec<Endpoint>,
+    pub(crate) chooser: Chooser,
+    pub(crate) verifier: Verifier,
+    pub(crate) counters: Vec<Arc<Counters>>,
+    pub(crate) remotes: Vec<Remote>,
+    pub(crate) began: Instant,
+    pub(crate) standing: Standing,
+}
+
+/// How the run stands, for all threads to see.
+#[derive(Default)]
+pub(crate) struct Standing {
+    stopping: AtomicBool,
+    interrupted: AtomicBool,
+    gave_up: AtomicBool,
+    has_succeeded: AtomicBool,
+    failures: AtomicU64,
+}
+
+impl Shared {
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.standing.stopping.load(Ordering::Acquire)
+    }
+
+    /// Ends the run before its time.
+    pub(crate) fn interrupt(&self) {
+        self.standing.interrupted.store(true, Ordering::Release);
+        self.stop();
+    }
+
+    fn stop(&self) {
+        self.standing.stopping.store(true, Ordering::Release);
+        self.remotes.iter().for_each(Remote::wake);
+    }
+
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.standing.interrupted.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn has_given_up(&self) -> bool {
+        self.standing.gave_up.load(Ordering::Acquire)
+    }
+
+    /// Something was answered as it should be: from now on the run goes on whatever fails.
+    pub(crate) fn succeeded(&self) {
+        if !self.standing.has_succeeded.load(Ordering::Relaxed) {
+            self.standing.has_succeeded.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Something failed. Where nothing else ever happens, there is no point in going on.
+    pub(crate) fn failed(&self) {
+        let failures = 1 + self.standing.failures.fetch_add(1, Ordering::Relaxed);
+        let patience = FAILURES_BEFORE_GIVING_UP.min(self.options.connections as u64);
+        if failures >= patience && !self.standing.has_succeeded.load(Ordering::Relaxed) {
+            self.standing.gave_up.store(true, Ordering::Release);
+            self.stop();
+        }
+    }
+}

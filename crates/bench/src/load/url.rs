@@ -1,0 +1,385 @@
+//! URLs of videos: what is asked for, and of whom. References in manifests are resolved by RFC 3986 section 5.
+//!
+//! Refused: schemes other than http and https, credentials, hosts and paths with bytes that have no place in a request line. A
+//! manifest is written by somebody else, so nothing of it reaches a request unless it has passed here.
+
+use std::fmt;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::{Component, Path, PathBuf};
+use std::str::FromStr;
+
+/// More than any server takes in a request line.
+const URL_BYTES_MAX: usize = 8 << 10;
+
+/// An absolute http or https URL without fragment. Its path begins with a slash and has no dot segments.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Url {
+    is_tls: bool,
+    host: String,
+    port: u16,
+    path: String,
+    query: Option<String>,
+}
+
+/// Why a text is no URL that can be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UrlError {
+    /// Neither `http://` nor `https://`.
+    Scheme,
+    /// No host, or one with a byte that no host has.
+    Host,
+    /// Not a number from 1 to 65535.
+    Port,
+    /// `user:password@`: this client has no use for it.
+    Credentials,
+    /// A space or a control character.
+    Character,
+    /// Longer than 8 KiB.
+    Long,
+}
+
+impl fmt::Display for UrlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Scheme => "it does not begin with https:// or http://",
+            Self::Host => "it has no usable host",
+            Self::Port => "its port is not a number from 1 to 65535",
+            Self::Credentials => "it has a user name, which this client cannot send",
+            Self::Character => {
+                "it has a space or a control character; write those as %20 and so on"
+            }
+            Self::Long => "it is longer than 8 KiB",
+        })
+    }
+}
+
+impl std::error::Error for UrlError {}
+
+/// A reference taken apart (RFC 3986 appendix B). The fragment is already gone: it never leaves the client.
+struct Reference<'a> {
+    scheme: Option<&'a str>,
+    authority: Option<&'a str>,
+    path: &'a str,
+    query: Option<&'a str>,
+}
+
+impl<'a> Reference<'a> {
+    fn parse(text: &'a str) -> Result<Self, UrlError> {
+        if text.len() > URL_BYTES_MAX {
+            return Err(UrlError::Long);
+        }
+        if text.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
+            return Err(UrlError::Character);
+        }
+        let text = text.split_once('#').map_or(text, |(before, _)| before);
+        let (text, query) = match text.split_once('?') {
+            Some((before, query)) => (before, Some(query)),
+            None => (text, None),
+        };
+        let (scheme, text) = match text.split_once(':') {
+            Some((scheme, rest)) if is_scheme(scheme) => (Some(scheme), rest),
+            _ => (None, text),
+        };
+        let Some(rest) = text.strip_prefix("//") else {
+            return Ok(Self { scheme, authority: None, path: text, query });
+        };
+        let end = rest.find('/').unwrap_or(rest.len());
+        Ok(Self { scheme, authority: Some(&rest[..end]), path: &rest[end..], query })
+    }
+}
+
+/// RFC 3986 section 3.1.
+fn is_scheme(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_alphabetic())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
+}
+
+impl FromStr for Url {
+    type Err = UrlError;
+
+    fn from_str(text: &str) -> Result<Self, UrlError> {
+        let reference = Reference::parse(text)?;
+        let is_tls = is_tls(reference.scheme.ok_or(UrlError::Scheme)?)?;
+        Self::of(is_tls, &reference)
+    }
+}
+
+fn is_tls(scheme: &str) -> Result<bool, UrlError> {
+    match scheme {
+        _ if scheme.eq_ignore_ascii_case("https") => Ok(true),
+        _ if scheme.eq_ignore_ascii_case("http") => Ok(false),
+        _ => Err(UrlError::Scheme),
+    }
+}
+
+/// Host and port of an authority (RFC 3986 section 3.2).
+fn host_and_port(authority: &str, is_tls: bool) -> Result<(String, u16), UrlError> {
+    if authority.contains('@') {
+        return Err(UrlError::Credentials);
+    }
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, port)) if !port.contains(']') => (host, port),
+        _ => (authority, ""),
+    };
+    let literal = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    let is_usable = match literal {
+        Some(literal) => literal.parse::<std::net::Ipv6Addr>().is_ok(),
+        None => !host.is_empty() && host.bytes().all(is_host_byte),
+    };
+    if !is_usable {
+        return Err(UrlError::Host);
+    }
+    let port = match port {
+        "" if is_tls => 443,
+        "" => 80,
+        port => port.parse().ok().filter(|port| *port > 0).ok_or(UrlError::Port)?,
+    };
+    Ok((host.to_ascii_lowercase(), port))
+}
+
+fn is_host_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
+}
+
+impl Url {
+    fn of(is_tls: bool, reference: &Reference<'_>) -> Result<Self, UrlError> {
+        let (host, port) = host_and_port(reference.authority.unwrap_or(""), is_tls)?;
+        let path = without_dot_segments(&encoded(reference.path));
+        Ok(Self { is_tls, host, port, path, query: reference.query.map(encoded) })
+    }
+
+    /// What `reference`, found in the document at this URL, refers to (RFC 3986 section 5.2.2).
+    ///
+    /// # Errors
+    /// When the result is nothing that this client can ask for.
+    pub fn resolve(&self, reference: &str) -> Result<Self, UrlError> {
+        let reference = Reference::parse(reference.trim())?;
+        let is_tls = reference.scheme.map_or(Ok(self.is_tls), is_tls)?;
+        if reference.scheme.is_some() || reference.authority.is_some() {
+            return Self::of(is_tls, &reference);
+        }
+        let mut url = self.clone();
+        if !reference.path.is_empty() {
+            let path = encoded(reference.path);
+            url.path = without_dot_segments(&if path.starts_with('/') {
+                path
+            } else {
+                // "Merge paths": everything up to the last slash stays.
+                let folder = self.path.rfind('/').map_or("/", |end| &self.path[..=end]);
+                format!("{folder}{path}")
+            });
+        }
+        if !reference.path.is_empty() || reference.query.is_some() {
+            url.query = reference.query.map(encoded);
+        }
+        Ok(url)
+    }
+
+    /// Whether it is https.
+    pub fn is_tls(&self) -> bool {
+        self.is_tls
+    }
+
+    /// The host's name or address; an IPv6 address without its brackets.
+    pub fn host(&self) -> &str {
+        self.host.trim_start_matches('[').trim_end_matches(']')
+    }
+
+    /// Host and port as the Host field wants them (RFC 9110 section 7.2): the scheme's own port is left out.
+    pub fn authority(&self) -> String {
+        match (self.is_tls, self.port) {
+            (true, 443) | (false, 80) => self.host.clone(),
+            _ => format!("{}:{}", self.host, self.port),
+        }
+    }
+
+    /// Path and query as they stand in the request line.
+    pub fn path_and_query(&self) -> String {
+        match &self.query {
+            Some(query) => format!("{}?{query}", self.path),
+            None => self.path.clone(),
+        }
+    }
+
+    /// The path without query, percent-encoded.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Whether `other` is served by the same server: scheme, host and port.
+    pub fn is_same_origin(&self, other: &Self) -> bool {
+        (self.is_tls, &self.host, self.port) == (other.is_tls, &other.host, other.port)
+    }
+
+    /// Asks the system for the host's address; the first one is taken.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn address(&self) -> std::io::Result<SocketAddr> {
+        let found = (self.host(), self.port).to_socket_addrs()?.next();
+        found.ok_or_else(|| std::io::Error::other("the name has no address"))
+    }
+
+    /// The file below `directory` that this URL names when `directory` is served as `/`. None when it cannot be below it.
+    pub fn file_below(&self, directory: &Path) -> Option<PathBuf> {
+        use std::os::unix::ffi::OsStringExt;
+        let decoded = percent_decoded(self.path.trim_start_matches('/'))?;
+        let relative = PathBuf::from(std::ffi::OsString::from_vec(decoded));
+        let is_below = relative.components().all(|part| matches!(part, Component::Normal(_)));
+        (is_below && relative.components().next().is_some()).then(|| directory.join(relative))
+    }
+}
+
+impl fmt::Display for Url {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.is_tls { "https" } else { "http" };
+        write!(f, "{scheme}://{}{}", self.authority(), self.path_and_query())
+    }
+}
+
+/// Bytes beyond ASCII as `%XX`: browsers do it, and a request line has none.
+fn encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii() {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    encoded
+}
+
+/// None when a `%` is not followed by two hexadecimal digits, or stands for the zero byte.
+fn percent_decoded(text: &str) -> Option<Vec<u8>> {
+    let mut decoded = Vec::with_capacity(text.len());
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        if byte != b'%' {
+            decoded.push(byte);
+            continue;
+        }
+        let high = char::from(bytes.next()?).to_digit(16)?;
+        let low = char::from(bytes.next()?).to_digit(16)?;
+        decoded.push(u8::try_from(high * 16 + low).ok().filter(|byte| *byte != 0)?);
+    }
+    Some(decoded)
+}
+
+/// RFC 3986 section 5.2.4, for paths that are absolute or become so.
+fn without_dot_segments(path: &str) -> String {
+    let mut kept: Vec<&str> = Vec::new();
+    let segments: Vec<&str> = path.strip_prefix('/').unwrap_or(path).split('/').collect();
+    for (index, segment) in segments.iter().enumerate() {
+        let is_last = index + 1 == segments.len();
+        match *segment {
+            "." | ".." => {
+                if *segment == ".." {
+                    kept.pop();
+                }
+                if is_last {
+                    kept.push("");
+                }
+            }
+            segment => kept.push(segment),
+        }
+    }
+    format!("/{}", kept.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn url(text: &str) -> Url {
+        text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    #[test]
+    fn the_parts_of_a_url_are_told_apart() {
+        let parsed = url("https://Example.org:8443/a/b.mp4?x=1#t=30");
+        assert_eq!(parsed.host(), "example.org");
+        assert_eq!(parsed.authority(), "example.org:8443");
+        assert_eq!(parsed.path_and_query(), "/a/b.mp4?x=1");
+        assert_eq!(url("http://host").to_string(), "http://host/");
+        assert_eq!(url("https://host:443/").authority(), "host");
+        assert_eq!(url("http://host:443/").authority(), "host:443");
+        assert_eq!(url("https://[::1]:8443/").host(), "::1");
+        assert_eq!(url("https://[::1]/").authority(), "[::1]");
+        assert_eq!(url("http://127.0.0.1:80/é").path_and_query(), "/%C3%A9");
+    }
+
+    #[test]
+    fn what_cannot_be_asked_for_is_refused_with_the_reason() {
+        for (text, error) in [
+            ("example.org/a", UrlError::Scheme),
+            ("ftp://example.org/a", UrlError::Scheme),
+            ("https:///a", UrlError::Host),
+            ("https://a b/", UrlError::Character),
+            ("https://h/a\r\nHost: x", UrlError::Character),
+            ("https://h/\u{7f}", UrlError::Character),
+            ("https://h:0/", UrlError::Port),
+            ("https://h:99999/", UrlError::Port),
+            ("https://[::g]/", UrlError::Host),
+            ("https://user@h/", UrlError::Credentials),
+        ] {
+            assert_eq!(text.parse::<Url>(), Err(error), "{text}");
+        }
+        assert_eq!(format!("https://h/{}", "a".repeat(9000)).parse::<Url>(), Err(UrlError::Long));
+    }
+
+    /// The examples of RFC 3986 section 5.4, as far as they are hierarchical.
+    #[test]
+    fn references_resolve_as_rfc_3986_says() {
+        let base = url("http://a/b/c/d;p?q");
+        for (reference, resolved) in [
+            ("g", "http://a/b/c/g"),
+            ("./g", "http://a/b/c/g"),
+            ("g/", "http://a/b/c/g/"),
+            ("/g", "http://a/g"),
+            ("//g", "http://g/"),
+            ("?y", "http://a/b/c/d;p?y"),
+            ("g?y", "http://a/b/c/g?y"),
+            ("#s", "http://a/b/c/d;p?q"),
+            ("g#s", "http://a/b/c/g"),
+            (";x", "http://a/b/c/;x"),
+            ("", "http://a/b/c/d;p?q"),
+            (".", "http://a/b/c/"),
+            ("./", "http://a/b/c/"),
+            ("..", "http://a/b/"),
+            ("../", "http://a/b/"),
+            ("../g", "http://a/b/g"),
+            ("../..", "http://a/"),
+            ("../../g", "http://a/g"),
+            ("../../../g", "http://a/g"),
+            ("/./g", "http://a/g"),
+            ("/../g", "http://a/g"),
+            ("g.", "http://a/b/c/g."),
+            (".g", "http://a/b/c/.g"),
+            ("g..", "http://a/b/c/g.."),
+            ("./g/.", "http://a/b/c/g/"),
+            ("g/./h", "http://a/b/c/g/h"),
+            ("g/../h", "http://a/b/c/h"),
+            ("g;x=1/../y", "http://a/b/c/y"),
+            ("g?y/../x", "http://a/b/c/g?y/../x"),
+            ("https://h/x", "https://h/x"),
+        ] {
+            assert_eq!(base.resolve(reference).map(|url| url.to_string()), Ok(resolved.into()));
+        }
+        assert_eq!(base.resolve("file:///etc/passwd"), Err(UrlError::Scheme));
+        assert_eq!(base.resolve("a\nb"), Err(UrlError::Character));
+    }
+
+    #[test]
+    fn a_file_is_found_below_the_directory_or_not_at_all() {
+        let root = Path::new("/library");
+        let file = |text: &str| url(text).file_below(root);
+        assert_eq!(file("http://h/a%20b/c.mp4?x"), Some(root.join("a b/c.mp4")));
+        assert_eq!(file("http://h/%2e%2e/etc/passwd"), None);
+        assert_eq!(file("http://h/a%2f..%2f..%2fetc"), None);
+        assert_eq!(file("http://h/%2fetc/passwd"), None);
+        assert_eq!(file("http://h/a%00"), None);
+        assert_eq!(file("http://h/a%4"), None);
+        assert_eq!(file("http://h/"), None);
+    }
+}

@@ -1,0 +1,415 @@
+//! One viewer's life: it connects, asks, takes what comes, and comes back after whatever went wrong.
+
+use super::connection::{Connection, ConnectionOptions};
+use super::course::Course;
+use super::crew::{Crew, Watch};
+use super::failure::Failure;
+use super::film::Ask;
+use super::head::Head;
+use super::options::{Pace, Pattern};
+use super::schedule::{PlayingClock, ReadingClock};
+use super::tally::add;
+use super::trouble::Trouble;
+use super::verify::Check;
+use reactor::{sleep, sleep_until, yield_now};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// The rest after a failure, so that a server which refuses everybody is not asked without pause.
+const REST: Duration = Duration::from_millis(200);
+
+/// What a slow reader's socket buffers: little, so that the server's side fills up and the server has to wait.
+const SLOW_RECEIVE_BUFFER_BYTES: usize = 32 << 10;
+
+/// What a viewer takes before the others of its thread have their turn.
+const GULP_BYTES_MAX: u64 = 1 << 20;
+
+/// How long a handshake that nothing follows waits for the ticket that the next one needs.
+const TICKET_PATIENCE: Duration = Duration::from_millis(500);
+
+/// One viewer.
+pub(crate) struct Viewer {
+    crew: Rc<Crew>,
+    watch: Rc<Watch>,
+    course: Course,
+    clock: Option<PlayingClock>,
+    connection: Option<Open>,
+}
+
+/// An open connection to one of the run's servers, counted as long as it is there.
+struct Open {
+    connection: Connection,
+    endpoint: usize,
+    crew: Rc<Crew>,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let open = &self.crew.counters.connections_open;
+        open.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+/// How a response ended.
+struct Fetched {
+    /// Bytes of the body that came.
+    body_bytes: u64,
+    /// The connection can take the next request.
+    is_reusable: bool,
+    /// The viewer left in the middle.
+    is_aborted: bool,
+}
+
+impl Viewer {
+    pub(crate) fn new(crew: Rc<Crew>, watch: Rc<Watch>, number: usize) -> Self {
+        let course = Course::new(number, crew.shared.options.seed);
+        Self { crew, watch, course, clock: None, connection: None }
+    }
+
+    /// Lives from `start` to the end of the run, when its task is dropped.
+    pub(crate) async fn live(mut self, start: Instant) {
+        sleep_until(start).await;
+        let options = &self.crew.shared.options;
+        if let Pace::Viewers { bits_per_second } = options.pace {
+            self.clock = Some(PlayingClock::new(start, bits_per_second));
+        }
+        match options.pattern {
+            Pattern::Handshakes => self.shake_hands().await,
+            Pattern::Idle => self.idle().await,
+            _ => self.watch().await,
+        }
+    }
+
+    /// When the next request is to be sent. Waits until then.
+    async fn due(&mut self) -> Instant {
+        let due = match (&self.clock, &self.crew.arrivals) {
+            (Some(clock), _) => clock.due(),
+            (None, Some(arrivals)) => arrivals.take(),
+            (None, None) => return Instant::now(),
+        };
+        self.watch.plays_until(due);
+        sleep_until(due).await;
+        due
+    }
+
+    async fn watch(&mut self) {
+        if self.crew.arrivals.is_some() {
+            self.connect_ahead().await;
+        }
+        loop {
+            let due = self.due().await;
+            let crew = Rc::clone(&self.crew);
+            self.watch.asks(&crew, due);
+            let options = &crew.shared.options;
+            let (title, ask) =
+                self.course.next(&crew.shared.films, &crew.shared.chooser, options.pattern);
+            match self.fetch(title, &ask, due).await {
+                Ok(fetched) => self.after(&ask, &fetched),
+                Err(trouble) => self.recover(title, &ask, trouble).await,
+            }
+            yield_now().await;
+        }
+    }
+
+    /// The open loop's viewers are there before the first arrival.
+    async fn connect_ahead(&mut self) {
+        let crew = Rc::clone(&self.crew);
+        let (title, ask) =
+            self.course.next(&crew.shared.films, &crew.shared.chooser, crew.shared.options.pattern);
+        self.course.leave();
+        if let Err(trouble) = self.connect(crew.shared.films[title].endpoint).await {
+            self.recover(title, &ask, trouble).await;
+        }
+    }
+
+    fn after(&mut self, ask: &Ask, fetched: &Fetched) {
+        let asked_bytes = match &ask.range {
+            Some(range) if !fetched.is_aborted => range.end - range.start,
+            _ => fetched.body_bytes,
+        };
+        if let Some(clock) = &mut self.clock {
+            clock.asked(asked_bytes);
+            self.watch.plays_until(clock.due());
+        }
+        if !fetched.is_reusable {
+            self.connection = None;
+        }
+        let options = &self.crew.shared.options;
+        if fetched.is_aborted {
+            self.course.leave();
+        } else if self.course.random.f64() < options.seek_share {
+            self.course.seek(&self.crew.shared.films, options.pattern);
+        }
+    }
+
+    async fn recover(&mut self, title: usize, ask: &Ask, trouble: Trouble) {
+        self.connection = None;
+        self.report(title, ask, &trouble);
+        sleep(REST).await;
+    }
+
+    fn report(&self, title: usize, ask: &Ask, trouble: &Trouble) {
+        let shared = &self.crew.shared;
+        let url = &shared.films[title].url;
+        let example = || trouble.describe(url, &ask.path, ask.range.as_ref());
+        self.crew.counters.error(trouble.as_str(), example);
+        shared.failed();
+    }
+
+    /// Makes sure that there is a connection to the title's server.
+    async fn connect(&mut self, endpoint: usize) -> Result<&mut Connection, Trouble> {
+        if self.connection.as_ref().is_none_or(|open| open.endpoint != endpoint) {
+            self.connection = None;
+            self.connection = Some(Open::new(&self.crew, endpoint).await?);
+        }
+        Ok(&mut self.connection.as_mut().expect("it was just opened").connection)
+    }
+
+    async fn fetch(&mut self, title: usize, ask: &Ask, due: Instant) -> Result<Fetched, Trouble> {
+        let crew = Rc::clone(&self.crew);
+        let film = &crew.shared.films[title];
+        let options = &crew.shared.options;
+        let leaves = self.course.random.f64() < options.abort_share;
+        let leaves_after = self.course.random.f64();
+        self.connect(film.endpoint).await?;
+        let asked =
+            if self.clock.is_some() || crew.arrivals.is_some() { due } else { Instant::now() };
+        let watch = Rc::clone(&self.watch);
+        let connection = self.connect(film.endpoint).await?;
+        connection.send_request(ask.request(&film.url.authority()).as_bytes()).await?;
+        let head = connection.head().await?;
+        crew.answered(asked);
+        let expected_bytes = accept(&head, ask)?;
+        if let (Some(bytes), true) = (whole_bytes(&head), film.segments.is_empty()) {
+            film.learn(bytes);
+        }
+        crew.shared.succeeded();
+        let check = crew.check(film, ask, leaves)?;
+        let leave_bytes = match (leaves, expected_bytes) {
+            (true, Some(bytes)) => Some((bytes as f64 * leaves_after) as u64),
+            _ => None,
+        };
+        let mut taking =
+            Taking { crew: &crew, watch: &watch, check, chunk: Vec::new(), received: 0 };
+        taking.take(connection, leave_bytes).await?;
+        let Taking { check, received, .. } = taking;
+        let is_aborted = leave_bytes.is_some();
+        add(if is_aborted { &crew.counters.aborted } else { &crew.counters.requests }, 1);
+        if let Some(check) = check {
+            crew.shared.verifier.end(check, ask.clone())?;
+            add(&crew.counters.verified, 1);
+        }
+        Ok(Fetched { body_bytes: received, is_reusable: !is_aborted && !head.closes, is_aborted })
+    }
+
+    /// Handshakes and nothing else. Each ends with the connection.
+    async fn shake_hands(&mut self) {
+        loop {
+            let due = self.due().await;
+            let crew = Rc::clone(&self.crew);
+            let (title, ask) =
+                self.course.next(&crew.shared.films, &crew.shared.chooser, Pattern::Handshakes);
+            match self.connect(crew.shared.films[title].endpoint).await {
+                Ok(_) => {
+                    crew.answered(due);
+                    crew.shared.succeeded();
+                    if let Err(trouble) = self.part().await {
+                        self.recover(title, &ask, trouble).await;
+                    }
+                }
+                Err(trouble) => self.recover(title, &ask, trouble).await,
+            }
+            yield_now().await;
+        }
+    }
+
+    /// Ends a connection that has done no more than shaking hands.
+    async fn part(&mut self) -> Result<(), Trouble> {
+        let Some(open) = &mut self.connection else { return Ok(()) };
+        if self.crew.shared.options.resume {
+            open.connection.wait_for_ticket(TICKET_PATIENCE).await?;
+        }
+        self.connection = None;
+        Ok(())
+    }
+
+    /// Asks for one byte and holds the connection. One that ends all the same is an error, and is opened again.
+    async fn idle(&mut self) {
+        loop {
+            let crew = Rc::clone(&self.crew);
+            let (title, ask) =
+                self.course.next(&crew.shared.films, &crew.shared.chooser, Pattern::Idle);
+            let held = match self.fetch(title, &ask, Instant::now()).await {
+                Ok(_) => self.hold().await,
+                Err(trouble) => trouble,
+            };
+            self.recover(title, &ask, held).await;
+        }
+    }
+
+    /// Waits for the end of an idle connection.
+    async fn hold(&mut self) -> Trouble {
+        loop {
+            let Some(open) = &mut self.connection else { return Failure::ClosedEarly.into() };
+            match open.connection.head().await {
+                // The patience is over, but that is what idling means.
+                Err(Failure::Timeout { .. }) => {}
+                Err(failure) => return failure.into(),
+                Ok(_) => return Failure::BadResponse("a response that nobody asked for").into(),
+            }
+        }
+    }
+}
+
+impl Crew {
+    /// Begins a comparison if this response's turn has come.
+    fn check(
+        &self,
+        film: &super::film::Film,
+        ask: &Ask,
+        leaves: bool,
+    ) -> Result<Option<Check>, Trouble> {
+        let number = self.comparable.get();
+        if leaves || !self.shared.verifier.is_due(number) {
+            self.comparable.set(number + u64::from(!leaves));
+            return Ok(None);
+        }
+        self.comparable.set(number + 1);
+        self.shared.verifier.begin(film, ask).map(Some)
+    }
+}
+
+impl Open {
+    async fn new(crew: &Rc<Crew>, endpoint: usize) -> Result<Self, Trouble> {
+        let options = &crew.shared.options;
+        let how = ConnectionOptions {
+            patience: options.patience,
+            receive_buffer_bytes: options
+                .read_rate_bits_per_second
+                .map(|_| SLOW_RECEIVE_BUFFER_BYTES),
+            resume: options.resume,
+        };
+        let connection = Connection::open(&crew.shared.endpoints[endpoint], &how).await?;
+        let counters = &crew.counters;
+        add(&counters.connections_opened, 1);
+        add(&counters.connections_open, 1);
+        if crew.shared.endpoints[endpoint].tls.is_some() {
+            add(&counters.handshakes, 1);
+            add(&counters.resumed, connection.is_resumed().into());
+        }
+        Ok(Self { connection, endpoint, crew: Rc::clone(crew) })
+    }
+}
+
+/// Taking a body in.
+struct Taking<'a> {
+    crew: &'a Crew,
+    watch: &'a Watch,
+    check: Option<Check>,
+    /// Of a body that is compared: what came last.
+    chunk: Vec<u8>,
+    received: u64,
+}
+
+impl Taking<'_> {
+    /// Until the body is over, or `leave_bytes` have come.
+    async fn take(
+        &mut self,
+        connection: &mut Connection,
+        leave_bytes: Option<u64>,
+    ) -> Result<(), Trouble> {
+        let began = Instant::now();
+        let rate = self.crew.shared.options.read_rate_bits_per_second.map(ReadingClock::new);
+        let sip_bytes = rate.map_or(GULP_BYTES_MAX, |rate| rate.sip_bytes());
+        loop {
+            let left = leave_bytes.map_or(u64::MAX, |bytes| bytes.saturating_sub(self.received));
+            if left == 0 {
+                return Ok(());
+            }
+            let bytes = self.some(connection, sip_bytes.min(left)).await?;
+            if bytes == 0 {
+                return Ok(());
+            }
+            self.received += bytes;
+            self.watch.received(bytes);
+            add(&self.crew.counters.body_bytes, bytes);
+            match rate {
+                Some(rate) => sleep_until(began + rate.rest(self.received)).await,
+                // Without it, a server that is always ahead would keep the other viewers waiting.
+                None => yield_now().await,
+            }
+        }
+    }
+
+    async fn some(&mut self, connection: &mut Connection, bytes_max: u64) -> Result<u64, Trouble> {
+        let Some(check) = &mut self.check else {
+            return Ok(connection.discard(bytes_max).await?);
+        };
+        self.chunk.clear();
+        let bytes = connection.body(&mut self.chunk).await?;
+        check.update(&self.chunk)?;
+        Ok(bytes as u64)
+    }
+}
+
+/// Whether this is what was asked for; how long the body is, if the server says so.
+pub(crate) fn accept(head: &Head, ask: &Ask) -> Result<Option<u64>, Trouble> {
+    let expected = if ask.range.is_some() { 206 } else { 200 };
+    if head.status != expected {
+        return Err(Trouble::Status { status: head.status, expected });
+    }
+    if let Some(asked) = &ask.range {
+        let came = head.content_range.as_ref().map(|(range, _)| range.clone());
+        let end = match &head.content_range {
+            Some((_, Some(whole))) => asked.end.min(*whole),
+            _ => asked.end,
+        };
+        if came != Some(asked.start..end)
+            || head.body_bytes.is_some_and(|bytes| bytes != end - asked.start)
+        {
+            return Err(Trouble::OtherRange { asked: asked.clone(), came });
+        }
+    }
+    Ok(head.body_bytes)
+}
+
+/// The size of the whole file.
+fn whole_bytes(head: &Head) -> Option<u64> {
+    match &head.content_range {
+        Some((_, whole)) => *whole,
+        None => head.body_bytes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ops::Range;
+
+    fn head(
+        status: u16,
+        body_bytes: u64,
+        content_range: Option<(Range<u64>, Option<u64>)>,
+    ) -> Head {
+        Head { status, body_bytes: Some(body_bytes), content_range, closes: false }
+    }
+
+    fn judge(range: Option<Range<u64>>, head: &Head) -> &'static str {
+        let ask = Ask { path: "/".into(), range };
+        accept(head, &ask).map_or_else(|trouble| trouble.as_str(), |_| "accepted")
+    }
+
+    #[test]
+    fn only_what_was_asked_for_is_accepted() {
+        let range = |range: Range<u64>, whole| Some((range, Some(whole)));
+        assert_eq!(judge(None, &head(200, 100, None)), "accepted");
+        assert_eq!(judge(None, &head(404, 100, None)), "status");
+        assert_eq!(judge(Some(0..10), &head(200, 100, None)), "status");
+        assert_eq!(judge(Some(0..10), &head(206, 10, range(0..10, 100))), "accepted");
+        assert_eq!(judge(Some(90..120), &head(206, 10, range(90..100, 100))), "accepted");
+        assert_eq!(judge(Some(0..10), &head(206, 10, range(10..20, 100))), "other_range");
+        assert_eq!(judge(Some(0..10), &head(206, 9, range(0..9, 100))), "other_range");
+        assert_eq!(judge(Some(0..10), &head(206, 9, range(0..10, 100))), "other_range");
+        assert_eq!(judge(Some(0..10), &head(206, 10, None)), "other_range");
+    }
+}
