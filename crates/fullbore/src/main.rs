@@ -3,6 +3,7 @@
 //! Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.
 
 mod bench;
+mod load;
 mod serve;
 
 use clap::{Parser, Subcommand};
@@ -19,6 +20,7 @@ struct Command {
 #[derive(Subcommand)]
 enum Verb {
     Bench(bench::Bench),
+    Load(load::Load),
     Serve(serve::Serve),
 }
 
@@ -26,6 +28,7 @@ fn main() -> ExitCode {
     // clap answers wrong usage itself, with exit code 2.
     match Command::parse().verb {
         Verb::Bench(bench) => bench.run(),
+        Verb::Load(load) => load.run(),
         Verb::Serve(serve) => serve.run(),
     }
 }

@@ -1,0 +1,365 @@
+//! `fullbore load`: viewers for a server, and what they got.
+
+use ::bench::load::{
+    Against, ClientOptions, Options, Pace, Pattern, Popularity, Trust, Url, Verify, console,
+};
+use clap::{Args, ValueEnum};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Put load on a server, and say what came of it
+///
+/// Viewers ask for the URLs over HTTPS or HTTP and throw away what comes; --verify compares some of it byte for byte. Errors
+/// count from the start, figures from the end of the ramp. The exit code is 1 if anything failed, 130 after Ctrl-C.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  fullbore load --insecure https://localhost:8443/film.mp4\n  \
+    fullbore load --ca ca.pem https://host/film/master.m3u8 --connections 1000 --rate 5M --ramp 10s --duration 60s\n  \
+    fullbore load --urls titles.txt --zipf 0.8 --arrivals 200/s --verify 100 --against /srv/videos\n  \
+    fullbore load --insecure https://localhost:8443/film.mp4 --handshakes\n\n\
+    docs/load.md says what each figure means and how to check it with curl.")]
+pub(crate) struct Load {
+    /// What to ask for
+    urls: Vec<Url>,
+    /// More URLs, one a line; empty lines and lines that begin with # are left out
+    #[arg(long = "urls", value_name = "FILE")]
+    url_list: Option<PathBuf>,
+    /// What a viewer asks of a URL [default: title for .m3u8 and .mpd, else player]
+    #[arg(long)]
+    pattern: Option<PatternArg>,
+    /// Size of the ranges of --pattern ranges, in bytes: 262144, 256Ki, 1M
+    #[arg(long, value_name = "BYTES", default_value = "256Ki")]
+    range_bytes: Quantity,
+    /// Of a title with a manifest: which rendition, 1 being the lowest [default: the highest]
+    #[arg(long, value_name = "N")]
+    rung: Option<usize>,
+    /// Only shake hands, again and again
+    #[arg(long, conflicts_with_all = ["idle", "pattern"])]
+    handshakes: bool,
+    /// Only open connections, ask for one byte on each, and hold them
+    #[arg(long, conflicts_with = "pattern")]
+    idle: bool,
+    /// Resume TLS sessions where the server offers it
+    #[arg(long)]
+    resume: bool,
+    /// Viewers, each with a connection
+    #[arg(long, short, value_name = "N", default_value_t = 8)]
+    connections: usize,
+    /// How long to measure: 30s, 500ms, 2m
+    #[arg(long, short, value_name = "TIME", default_value = "10s")]
+    duration: Time,
+    /// How long to take for starting the viewers
+    #[arg(long, value_name = "TIME", default_value = "1s")]
+    ramp: Time,
+    /// Paced viewers: bits per second that each plays, such as 5M
+    #[arg(long, value_name = "RATE", conflicts_with = "arrivals")]
+    rate: Option<Quantity>,
+    /// Open loop: requests (or handshakes) due per second over all viewers, such as 200/s
+    #[arg(long, value_name = "RATE")]
+    arrivals: Option<PerSecond>,
+    /// Slow readers: bits per second that each takes out of its socket
+    #[arg(long, value_name = "RATE")]
+    read_rate: Option<Quantity>,
+    /// Popularity by Zipf's law with this exponent, over the URLs in their order
+    #[arg(long, value_name = "S", conflicts_with = "hit_ratio")]
+    zipf: Option<f64>,
+    /// So many percent of the requests go to the first URLs (--hot), the others through the rest in sequence
+    #[arg(long, value_name = "PERCENT", requires = "hot")]
+    hit_ratio: Option<Percent>,
+    /// How many URLs are the hot ones
+    #[arg(long, value_name = "N", requires = "hit_ratio")]
+    hot: Option<usize>,
+    /// Viewers leave in the middle of so many percent of the responses, and come back
+    #[arg(long, value_name = "PERCENT", default_value = "0%")]
+    aborts: Percent,
+    /// After so many percent of the responses, viewers go on at another place of the title
+    #[arg(long, value_name = "PERCENT", default_value = "0%")]
+    seeks: Percent,
+    /// Decrypt one response in N and compare its SHA-256
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    verify: Option<u64>,
+    /// With the files in this directory, the server's own library, instead of with the first response
+    #[arg(long, value_name = "DIR", requires = "verify")]
+    against: Option<PathBuf>,
+    /// Accept any certificate
+    #[arg(long, conflicts_with = "ca")]
+    insecure: bool,
+    /// Trust the certificates in this PEM file instead of the system's
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// How long a connection may stand still before that is an error
+    #[arg(long, value_name = "TIME", default_value = "10s")]
+    patience: Time,
+    /// Threads [default: one per CPU]
+    #[arg(long, value_name = "N", conflicts_with = "cpus")]
+    threads: Option<usize>,
+    /// Pin one thread on each of these CPUs: 1,3
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    cpus: Vec<u32>,
+    /// Where random choices start: the same seed makes the same ones
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Write the figures as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Exit with 0 although something failed
+    #[arg(long)]
+    allow_errors: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum PatternArg {
+    /// The whole file in one response
+    Whole,
+    /// A head of 45 KB, then ranges of 262 KB and 1.07 MB, as players ask
+    Player,
+    /// Ranges of one size (--range-bytes), from a random place on
+    Ranges,
+    /// The segments of an HLS or DASH manifest
+    Title,
+}
+
+impl Load {
+    /// Runs the load and prints what came of it.
+    pub(crate) fn run(self) -> ExitCode {
+        let (json, allow_errors) = (self.json.clone(), self.allow_errors);
+        let options = match self.options() {
+            Ok(options) => options,
+            Err(what) => return fail(2, &what),
+        };
+        let outcome = match console::run(options) {
+            Ok(outcome) => outcome,
+            Err(error) => return fail(1, &error.to_string()),
+        };
+        if let Some(path) = json {
+            if let Err(error) = std::fs::write(&path, format!("{:#}\n", outcome.to_json())) {
+                return fail(1, &format!("cannot write {}: {error}", path.display()));
+            }
+        }
+        if outcome.gave_up {
+            let error = outcome.errors.values().max_by_key(|error| error.count);
+            let what = error.map_or("nothing could be asked for", |error| &error.example);
+            return fail(1, &format!("every connection failed, stopped: {what}"));
+        }
+        print!("{}", outcome.describe());
+        match (outcome.interrupted, outcome.is_clean() || allow_errors) {
+            (true, _) => ExitCode::from(console::INTERRUPTED_EXIT_CODE),
+            (false, true) => ExitCode::SUCCESS,
+            (false, false) => ExitCode::FAILURE,
+        }
+    }
+
+    fn options(self) -> Result<Options, String> {
+        let mut targets = self.urls.clone();
+        if let Some(path) = &self.url_list {
+            targets.extend(read_urls(path)?);
+        }
+        let options = Options {
+            pattern: self.pattern(&targets),
+            targets,
+            popularity: self.popularity(),
+            pace: self.pace(),
+            connections: self.connections,
+            threads: self.threads.unwrap_or_else(cpus_allowed),
+            duration: self.duration.0,
+            ramp: self.ramp.0,
+            read_rate_bits_per_second: self.read_rate.map(|rate| rate.0),
+            abort_share: self.aborts.0,
+            seek_share: self.seeks.0,
+            verify: self.verify(),
+            tls: ClientOptions { trust: self.trust(), ..ClientOptions::default() },
+            resume: self.resume,
+            rung: self.rung,
+            patience: self.patience.0,
+            seed: self.seed,
+            cpus: self.cpus,
+        };
+        options.check()?;
+        Ok(options)
+    }
+
+    fn pattern(&self, targets: &[Url]) -> Pattern {
+        let is_manifest = |url: &Url| url.path().ends_with(".m3u8") || url.path().ends_with(".mpd");
+        match self.pattern {
+            _ if self.handshakes => Pattern::Handshakes,
+            _ if self.idle => Pattern::Idle,
+            Some(PatternArg::Whole) => Pattern::Whole,
+            Some(PatternArg::Player) => Pattern::Player,
+            Some(PatternArg::Ranges) => Pattern::Ranges { bytes: self.range_bytes.0 },
+            Some(PatternArg::Title) => Pattern::Title,
+            None if !targets.is_empty() && targets.iter().all(is_manifest) => Pattern::Title,
+            None => Pattern::Player,
+        }
+    }
+
+    fn popularity(&self) -> Popularity {
+        match (self.zipf, &self.hit_ratio, self.hot) {
+            (Some(exponent), ..) => Popularity::Zipf { exponent },
+            (_, Some(share), Some(hot)) => Popularity::HitRatio { hit_share: share.0, hot },
+            _ => Popularity::InTurn,
+        }
+    }
+
+    fn pace(&self) -> Pace {
+        match (self.rate, self.arrivals) {
+            (Some(rate), _) => Pace::Viewers { bits_per_second: rate.0 },
+            (_, Some(PerSecond(per_second))) => Pace::Open { per_second },
+            _ => Pace::Closed,
+        }
+    }
+
+    fn verify(&self) -> Verify {
+        let against = self.against.clone().map_or(Against::FirstSeen, Against::Directory);
+        self.verify.map_or(Verify::Nothing, |n| Verify::OneIn { n, against })
+    }
+
+    fn trust(&self) -> Trust {
+        match &self.ca {
+            _ if self.insecure => Trust::Anyone,
+            Some(path) => Trust::File(path.clone()),
+            None => Trust::System,
+        }
+    }
+}
+
+fn fail(code: u8, what: &str) -> ExitCode {
+    eprintln!("fullbore: {what}");
+    ExitCode::from(code)
+}
+
+fn cpus_allowed() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+fn read_urls(path: &Path) -> Result<Vec<Url>, String> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim()));
+    lines
+        .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
+        .map(|(number, line)| {
+            let place = path.display();
+            line.parse().map_err(|error| format!("{place}, line {number}, {line:?}: {error}"))
+        })
+        .collect()
+}
+
+/// A whole number above zero with a unit: k, M, G are powers of 1000, Ki, Mi, Gi of 1024.
+#[derive(Clone, Copy)]
+struct Quantity(u64);
+
+impl FromStr for Quantity {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("{text:?} is not a number above zero such as 500K, 5M or 256Ki");
+        let end = text.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(text.len());
+        let unit = match &text[end..] {
+            "" => 1.0,
+            "k" | "K" => 1e3,
+            "M" => 1e6,
+            "G" => 1e9,
+            "Ki" => 1024.0,
+            "Mi" => 1_048_576.0,
+            "Gi" => 1_073_741_824.0,
+            _ => return Err(wrong()),
+        };
+        let number: f64 = text[..end].parse().map_err(|_| wrong())?;
+        let quantity = (number * unit) as u64;
+        if quantity > 0 { Ok(Self(quantity)) } else { Err(wrong()) }
+    }
+}
+
+/// A share, written in percent.
+#[derive(Clone, Copy)]
+struct Percent(f64);
+
+impl FromStr for Percent {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = text.strip_suffix('%').unwrap_or(text).parse().ok();
+        let number = number.filter(|number| (0.0..=100.0).contains(number));
+        let share = number.map(|number: f64| Self(number / 100.0));
+        share.ok_or_else(|| format!("{text:?} is not a percentage from 0% to 100%"))
+    }
+}
+
+/// So many a second: 200/s, or just 200.
+#[derive(Clone, Copy)]
+struct PerSecond(f64);
+
+impl FromStr for PerSecond {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = text.strip_suffix("/s").unwrap_or(text).parse().ok();
+        let number = number.filter(|number: &f64| number.is_finite() && *number > 0.0);
+        number.map(Self).ok_or_else(|| format!("{text:?} is not a rate above zero such as 200/s"))
+    }
+}
+
+/// A time: 30s, 500ms, 2m, 1h; without a unit in seconds.
+#[derive(Clone, Copy)]
+struct Time(Duration);
+
+impl FromStr for Time {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("{text:?} is not a time such as 30s, 500ms or 2m");
+        let end = text.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(text.len());
+        let unit = match &text[end..] {
+            "" | "s" => 1.0,
+            "ms" => 1e-3,
+            "m" => 60.0,
+            "h" => 3600.0,
+            _ => return Err(wrong()),
+        };
+        let number: f64 = text[..end].parse().map_err(|_| wrong())?;
+        Duration::try_from_secs_f64(number * unit).map(Self).map_err(|_| wrong())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities_have_decimal_and_binary_units() {
+        let parse = |text: &str| text.parse::<Quantity>().map(|quantity| quantity.0).ok();
+        assert_eq!(parse("5M"), Some(5_000_000));
+        assert_eq!(parse("500k"), Some(500_000));
+        assert_eq!(parse("256Ki"), Some(262_144));
+        assert_eq!(parse("1.5G"), Some(1_500_000_000));
+        for text in ["", "M", "0", "-1", "5X", "1e3", "0.1"] {
+            assert_eq!(parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn times_percentages_and_rates_are_read_with_and_without_unit() {
+        let time = |text: &str| text.parse::<Time>().map(|time| time.0.as_millis()).ok();
+        assert_eq!(time("30s"), Some(30_000));
+        assert_eq!(time("1.5"), Some(1_500));
+        assert_eq!(time("250ms"), Some(250));
+        assert_eq!(time("2m"), Some(120_000));
+        assert!(time("2d").is_none() && time("").is_none());
+        assert_eq!("5%".parse::<Percent>().map(|percent| percent.0), Ok(0.05));
+        assert!("101%".parse::<Percent>().is_err() && "-1".parse::<Percent>().is_err());
+        assert_eq!("200/s".parse::<PerSecond>().map(|rate| rate.0), Ok(200.0));
+        assert!("0/s".parse::<PerSecond>().is_err() && "inf".parse::<PerSecond>().is_err());
+    }
+
+    #[test]
+    fn a_list_of_urls_may_have_comments_and_names_the_line_that_is_wrong() {
+        use std::io::Write;
+        let mut file = tempfile::NamedTempFile::new().expect("a file");
+        write!(file, "# titles\n\nhttps://h/a\n  http://h/b  \n").expect("written");
+        let urls = read_urls(file.path()).expect("they are right");
+        assert_eq!(urls.len(), 2);
+        writeln!(file, "nonsense").expect("written");
+        assert!(read_urls(file.path()).is_err_and(|what| what.contains("line 5")));
+    }
+}
