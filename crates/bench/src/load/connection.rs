@@ -13,14 +13,15 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use crypt::SessionInfo;
+use net::socket::DISCARD_BYTES_MAX;
 use net::{ConnectOptions, Socket, connect};
-use reactor::timeout_at;
+use reactor::{timeout_at, yield_now};
 
 use super::failure::Failure;
 use super::head::{self, Head};
 use super::secured::{Came, Secured};
 use super::tls::ClientTls;
-use super::wait::{readable, send_all};
+use super::wait::{Readiness, readable, send_all};
 
 /// Bytes of a plain response taken at once where they are wanted.
 const PLAIN_CHUNK_BYTES: usize = 16 << 10;
@@ -63,8 +64,7 @@ pub struct Connection {
     held: Vec<u8>,
     /// The last request was HEAD.
     without_body: bool,
-    /// Nothing was left when last looked.
-    drained: bool,
+    readiness: Readiness,
 }
 
 /// How much of the body is still to come, what is held included.
@@ -97,8 +97,15 @@ impl Connection {
             }
             None => None,
         };
-        let (body, held) = (Body::Over, Vec::new());
-        Ok(Self { socket, secured, patience, body, held, without_body: false, drained: false })
+        Ok(Self {
+            socket,
+            secured,
+            patience,
+            body: Body::Over,
+            held: Vec::new(),
+            without_body: false,
+            readiness: Readiness::Unknown,
+        })
     }
 
     /// What TLS has agreed; none for plain HTTP.
@@ -140,7 +147,7 @@ impl Connection {
                 break found;
             }
             match self.receive(&mut received, PLAIN_CHUNK_BYTES)? {
-                Came::Bytes(_) => {}
+                Came::Bytes { .. } => {}
                 Came::Closed { .. } => return Err(Failure::ClosedEarly),
                 Came::Blocked => readable(&self.socket, deadline, "the head of a response").await?,
             }
@@ -160,32 +167,39 @@ impl Connection {
             None => Body::UntilClose,
         };
         self.held = first.to_vec();
+        self.readiness = Readiness::Unknown;
         Ok(())
     }
 
-    /// Waits for some of the body and throws it away, at most `bytes_max` (at least 1). Returns how many bytes it was; 0
-    /// when the body is over.
+    /// Waits for some of the body and throws it away, at most `bytes_max` (at least 1), give or take a record of 1 KiB.
+    /// Returns how many bytes it was; 0 when the body is over. Others on this thread have their turn meanwhile, however
+    /// fast the server is.
     ///
     /// # Errors
     /// See [`Failure`].
     pub async fn discard(&mut self, bytes_max: u64) -> Result<u64, Failure> {
-        if self.body == Body::Over {
-            return Ok(0);
-        }
         let bytes_max = bytes_max.max(1);
-        let mut discarded = self.drop_held(bytes_max)?;
-        while discarded < bytes_max && self.body != Body::Over {
-            match self.discard_some(bytes_max - discarded)? {
-                Came::Bytes(bytes) => discarded += self.count(bytes)?,
-                Came::Closed { orderly } => return self.end(orderly).map(|()| discarded),
-                Came::Blocked if discarded > 0 => {
-                    self.drained = true;
-                    break;
+        let held = self.drop_held(bytes_max)?;
+        if held > 0 || self.body == Body::Over {
+            return Ok(held);
+        }
+        loop {
+            match std::mem::take(&mut self.readiness) {
+                Readiness::Unknown => {}
+                Readiness::Drained => self.wait_for_body().await?,
+                Readiness::More => yield_now().await,
+            }
+            match self.discard_some(bytes_max)? {
+                Came::Bytes { bytes, readiness } => {
+                    self.readiness = readiness;
+                    if bytes > 0 {
+                        return self.count(bytes);
+                    }
                 }
-                Came::Blocked => self.wait_for_body().await?,
+                Came::Closed { orderly } => return self.end(orderly).map(|()| 0),
+                Came::Blocked => self.readiness = Readiness::Drained,
             }
         }
-        Ok(discarded)
     }
 
     /// Waits for some of the body and appends it to `into`, decrypted. Returns how many bytes it was; 0 when the body is
@@ -202,12 +216,12 @@ impl Connection {
                 held if held.is_empty() => self.receive(into, self.chunk_bytes())?,
                 held => {
                     into.extend_from_slice(&held);
-                    Came::Bytes(held.len())
+                    Came::Bytes { bytes: held.len(), readiness: Readiness::Unknown }
                 }
             };
             match came {
-                Came::Bytes(0) => {}
-                Came::Bytes(bytes) => {
+                Came::Bytes { bytes: 0, .. } => {}
+                Came::Bytes { bytes, .. } => {
                     self.count(bytes)?;
                     return Ok(bytes);
                 }
@@ -231,8 +245,8 @@ impl Connection {
                 return Ok(secured.tickets_seen > 0);
             }
             match secured.open(&self.socket, &mut self.held)? {
-                Came::Bytes(0) => {}
-                Came::Bytes(_) => return Err(Failure::TooLong { promised_bytes: 0 }),
+                Came::Bytes { bytes: 0, .. } => {}
+                Came::Bytes { .. } => return Err(Failure::TooLong { promised_bytes: 0 }),
                 Came::Closed { .. } => return Err(Failure::ClosedEarly),
                 Came::Blocked => match readable(&self.socket, deadline, "a ticket").await {
                     Err(Failure::Timeout { .. }) => return Ok(false),
@@ -260,7 +274,6 @@ impl Connection {
     }
 
     async fn wait_for_body(&mut self) -> Result<(), Failure> {
-        self.drained = false;
         readable(&self.socket, self.deadline(), "more of a body").await
     }
 
@@ -269,26 +282,29 @@ impl Connection {
         if let Some(secured) = &mut self.secured {
             return secured.open(&self.socket, into);
         }
-        let before = into.len();
         Ok(match self.socket.receive_into(into, plain_max)? {
             None => Came::Blocked,
             Some(0) => Came::Closed { orderly: true },
-            Some(_) => Came::Bytes(into.len() - before),
+            Some(bytes) => Came::Bytes { bytes, readiness: Readiness::Unknown },
         })
     }
 
     fn discard_some(&mut self, bytes_max: u64) -> Result<Came, Failure> {
-        if std::mem::take(&mut self.drained) {
-            return Ok(Came::Blocked);
-        }
-        let bytes_max = usize::try_from(self.at_most_left(bytes_max)).unwrap_or(usize::MAX);
         if let Some(secured) = &mut self.secured {
-            return secured.discard(&self.socket, bytes_max);
+            let body_left = match self.body {
+                Body::Left { bytes, .. } => Some(bytes),
+                Body::UntilClose | Body::Over => None,
+            };
+            return secured.discard(&self.socket, bytes_max, body_left);
         }
-        Ok(match self.socket.discard(bytes_max)? {
+        let room_bytes = self.at_most_left(bytes_max).min(DISCARD_BYTES_MAX as u64) as usize;
+        Ok(match self.socket.discard(room_bytes)? {
             None => Came::Blocked,
             Some(0) => Came::Closed { orderly: true },
-            Some(bytes) => Came::Bytes(bytes),
+            Some(bytes) => Came::Bytes {
+                bytes,
+                readiness: Readiness::after(bytes, room_bytes, DISCARD_BYTES_MAX),
+            },
         })
     }
 

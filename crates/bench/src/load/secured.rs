@@ -1,5 +1,6 @@
 //! The TLS of one connection: the handshake, then records opened or thrown away.
 
+use std::cell::RefCell;
 use std::time::Instant;
 
 use crypt::client::{ClientEstablished, ClientHandshake, ClientProgress, ClientTls, Tickets};
@@ -10,12 +11,20 @@ use crypt::{
 use net::Socket;
 
 use super::failure::Failure;
-use super::wait::{readable, send_all};
-use super::walk::{Step, Walk};
+use super::wait::{Readiness, readable, send_all};
+use super::walk::{Chunk, Step, Walk};
 
 /// Records up to this length are opened even where others are thrown away: alerts, key updates and tickets are shorter,
 /// and in TLS 1.3 nothing but opening tells them from data. A server's last record of a body may be as short.
 const OPENED_BODY_BYTES_MAX: usize = 1024;
+
+/// Bytes received at once where they are thrown away: many records, and no more than a second-level cache holds.
+const SCRATCH_BYTES: usize = 256 << 10;
+
+thread_local! {
+    /// Where bytes that are thrown away land. Borrowed only within one call.
+    static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; SCRATCH_BYTES]);
+}
 
 /// RFC 8446 appendix B.1.
 const APPLICATION_DATA: u8 = 23;
@@ -30,6 +39,8 @@ pub(crate) struct Secured {
     opener: Opener,
     tickets: Option<Tickets>,
     walk: Walk,
+    /// The server has sent close_notify.
+    said_goodbye: bool,
     /// The answer to a key update, to be sent in front of the next request.
     owed: Vec<u8>,
 }
@@ -41,8 +52,13 @@ pub(crate) enum Came {
     Blocked,
     /// The server will send no more; `orderly` if it said so.
     Closed { orderly: bool },
-    /// This many bytes, appended or thrown away; perhaps none.
-    Bytes(usize),
+    /// Something came.
+    Bytes {
+        /// Bytes of plaintext, appended or thrown away; perhaps none.
+        bytes: usize,
+        /// Whether more is to be expected at once.
+        readiness: Readiness,
+    },
 }
 
 impl Secured {
@@ -60,7 +76,7 @@ impl Secured {
         let mut walk = Walk::new();
         advance(&mut handshake, &[], socket, deadline).await?;
         loop {
-            match walk.step(socket, 0)? {
+            match walk.step(socket)? {
                 // What is no record of TLS shows in its first bytes, and may be too short to be whole.
                 Step::Header { .. } => {
                     advance(&mut handshake, walk.header(), socket, deadline).await?;
@@ -82,7 +98,8 @@ impl Secured {
 
     fn new(established: ClientEstablished, walk: Walk) -> Self {
         let ClientEstablished { sealer, opener, info, tickets } = established;
-        Self { info, tickets_seen: 0, sealer, opener, tickets, walk, owed: Vec::new() }
+        let (tickets_seen, said_goodbye, owed) = (0, false, Vec::new());
+        Self { info, tickets_seen, sealer, opener, tickets, walk, said_goodbye, owed }
     }
 
     /// Seals a request, behind what is owed.
@@ -116,10 +133,16 @@ impl Secured {
     /// If a record was half thrown away: who throws a body away cannot read its rest.
     pub(crate) fn open(&mut self, socket: &Socket, into: &mut Vec<u8>) -> Result<Came, Failure> {
         assert!(!self.walk.is_passing(), "a body is either read or thrown away");
+        if self.said_goodbye {
+            return Ok(Came::Closed { orderly: true });
+        }
         loop {
-            match self.walk.step(socket, 0)? {
+            match self.walk.step(socket)? {
                 Step::Header { .. } => self.walk.collect(),
-                Step::Whole => return self.open_whole(into),
+                Step::Whole => {
+                    let bytes = self.open_whole(into)?;
+                    return Ok(Came::Bytes { bytes, readiness: Readiness::Unknown });
+                }
                 Step::Blocked => return Ok(Came::Blocked),
                 Step::Closed => return Ok(Came::Closed { orderly: false }),
                 Step::Passed(_) => unreachable!("nothing is being passed over"),
@@ -127,18 +150,46 @@ impl Secured {
         }
     }
 
-    /// Throws away at most `plaintext_max` (at least 1) of the data that has arrived, from one record. Short records are
-    /// opened; what they hold is counted whole.
+    /// Receives some of a body of which `body_left` bytes are to come (none: until the end), at most `bytes_max` on the
+    /// wire, and passes over it. Short records are opened; what they hold is counted when they are whole.
+    ///
+    /// It is copied out of the kernel into memory that all connections of a thread share, and walked over there. Having
+    /// the kernel throw it away (`MSG_TRUNC`) needs two calls for every record, and those cost more than copying 16 KiB:
+    /// 0.10 to 0.16 CPU seconds per GB instead of 0.08 (Zen 4, Linux 6.18, loopback).
     ///
     /// # Errors
     /// As [`Self::open`].
     pub(crate) fn discard(
         &mut self,
         socket: &Socket,
-        plaintext_max: usize,
+        bytes_max: u64,
+        body_left: Option<u64>,
     ) -> Result<Came, Failure> {
+        if self.said_goodbye {
+            return Ok(Came::Closed { orderly: true });
+        }
+        let overhead = self.opener.body_overhead();
+        let certain = body_left.map_or(u64::MAX, |left| self.walk.bytes_certain(left, overhead));
+        SCRATCH.with_borrow_mut(|scratch| {
+            let room_bytes = certain.min(bytes_max).min(SCRATCH_BYTES as u64) as usize;
+            match socket.receive(&mut scratch[..room_bytes])? {
+                None => Ok(Came::Blocked),
+                Some(0) => Ok(Came::Closed { orderly: false }),
+                Some(bytes) => {
+                    let passed = self.pass_over(&scratch[..bytes])?;
+                    let readiness = Readiness::after(bytes, room_bytes, SCRATCH_BYTES);
+                    Ok(Came::Bytes { bytes: passed, readiness })
+                }
+            }
+        })
+    }
+
+    /// Walks over bytes of the wire. Returns how much plaintext they were.
+    fn pass_over(&mut self, wire: &[u8]) -> Result<usize, Failure> {
+        let chunk = Chunk::new(wire);
+        let mut passed = 0;
         loop {
-            match self.walk.step(socket, plaintext_max)? {
+            match self.walk.step(&chunk)? {
                 Step::Header { content_type, body_bytes }
                     if content_type == APPLICATION_DATA && body_bytes > OPENED_BODY_BYTES_MAX =>
                 {
@@ -149,10 +200,9 @@ impl Secured {
                     self.opener.skip(1);
                 }
                 Step::Header { .. } => self.walk.collect(),
-                Step::Whole => return self.open_whole(&mut Vec::new()),
-                Step::Passed(bytes) => return Ok(Came::Bytes(bytes)),
-                Step::Blocked => return Ok(Came::Blocked),
-                Step::Closed => return Ok(Came::Closed { orderly: false }),
+                Step::Whole => passed += self.open_whole(&mut Vec::new())?,
+                Step::Passed(bytes) => passed += bytes,
+                Step::Blocked | Step::Closed => return Ok(passed),
             }
         }
     }
@@ -167,7 +217,8 @@ impl Secured {
         self.walk.is_passing()
     }
 
-    fn open_whole(&mut self, into: &mut Vec<u8>) -> Result<Came, Failure> {
+    /// Opens the record that is whole, acts on what is no data, and appends what is. Returns how much that was.
+    fn open_whole(&mut self, into: &mut Vec<u8>) -> Result<usize, Failure> {
         let mut record = self.walk.take();
         let Opened::Record { content, .. } = self.opener.open(&mut record)? else {
             unreachable!("the record is whole")
@@ -175,9 +226,9 @@ impl Secured {
         match content {
             Content::Data(range) => {
                 into.extend_from_slice(&record[range.clone()]);
-                return Ok(Came::Bytes(range.len()));
+                return Ok(range.len());
             }
-            Content::CloseNotify => return Ok(Came::Closed { orderly: true }),
+            Content::CloseNotify => self.said_goodbye = true,
             Content::Alert { fatal: true, description } => return Err(Failure::Alert(description)),
             Content::KeyUpdate { peer_requests_answer: true } => self.owe_key_update(),
             Content::Tickets(range) => {
@@ -188,7 +239,7 @@ impl Secured {
             }
             Content::KeyUpdate { .. } | Content::Alert { .. } | Content::Ignored => {}
         }
-        Ok(Came::Bytes(0))
+        Ok(0)
     }
 
     /// One answer serves all requests that came before it.

@@ -7,6 +7,28 @@ use reactor::timeout_at;
 
 use super::failure::Failure;
 
+/// What a receiving call showed about the next one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Readiness {
+    #[default]
+    Unknown,
+    /// Less came than there was room for: another call would find nothing.
+    Drained,
+    /// As much came as one call ever takes: there may be more, but others on this thread have waited meanwhile.
+    More,
+}
+
+impl Readiness {
+    /// After a call that brought `bytes` where `room_bytes` would have been taken, and never more than `room_bytes_max`.
+    pub(crate) fn after(bytes: usize, room_bytes: usize, room_bytes_max: usize) -> Self {
+        match () {
+            () if bytes < room_bytes => Self::Drained,
+            () if room_bytes == room_bytes_max => Self::More,
+            () => Self::Unknown,
+        }
+    }
+}
+
 /// Waits until something has arrived or the peer is gone. `awaited` is what a person is told.
 ///
 /// # Errors

@@ -1,11 +1,11 @@
-//! Walking over TLS records: each is either collected whole, to be opened, or thrown away with only its header read.
+//! Walking over TLS records: each is either collected whole, to be opened, or passed over with only its header read.
 //!
-//! Nothing is read ahead, so that a connection that waits holds no buffer. What is thrown away never leaves the kernel
-//! (`MSG_TRUNC`), and what it would have been as plaintext follows from the lengths alone: a record's length less what
-//! its cipher adds. Those bytes are counted last, so that a body is over only when its last record is.
+//! What a record that is passed over would have been as plaintext follows from its length: that less what its cipher
+//! adds. Those bytes are counted last, so that a body is over only when its last record is.
 //!
 //! No keys here, and no judgement: who walks decides at each header what becomes of its record.
 
+use std::cell::Cell;
 use std::io;
 
 use crypt::HEADER_BYTES;
@@ -17,7 +17,7 @@ pub(crate) trait Source {
     fn receive(&self, room: &mut [u8]) -> io::Result<Option<usize>>;
     /// Appends at most `bytes_max` to `into`.
     fn receive_into(&self, into: &mut Vec<u8>, bytes_max: usize) -> io::Result<Option<usize>>;
-    /// Throws at most `bytes_max` away.
+    /// Passes over at most `bytes_max`.
     fn discard(&self, bytes_max: usize) -> io::Result<Option<usize>>;
 }
 
@@ -32,6 +32,44 @@ impl Source for Socket {
 
     fn discard(&self, bytes_max: usize) -> io::Result<Option<usize>> {
         Socket::discard(self, bytes_max)
+    }
+}
+
+/// Bytes that have been received already. At their end nothing more has arrived.
+pub(crate) struct Chunk<'a>(Cell<&'a [u8]>);
+
+impl<'a> Chunk<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Self(Cell::new(bytes))
+    }
+
+    fn take(&self, bytes_max: usize) -> Option<&'a [u8]> {
+        let bytes = self.0.get();
+        let (taken, rest) = bytes.split_at(bytes_max.min(bytes.len()));
+        self.0.set(rest);
+        (!taken.is_empty()).then_some(taken)
+    }
+}
+
+impl Source for Chunk<'_> {
+    fn receive(&self, room: &mut [u8]) -> io::Result<Option<usize>> {
+        let taken = self.take(room.len());
+        Ok(taken.map(|taken| {
+            room[..taken.len()].copy_from_slice(taken);
+            taken.len()
+        }))
+    }
+
+    fn receive_into(&self, into: &mut Vec<u8>, bytes_max: usize) -> io::Result<Option<usize>> {
+        let taken = self.take(bytes_max);
+        Ok(taken.map(|taken| {
+            into.extend_from_slice(taken);
+            taken.len()
+        }))
+    }
+
+    fn discard(&self, bytes_max: usize) -> io::Result<Option<usize>> {
+        Ok(self.take(bytes_max).map(<[u8]>::len))
     }
 }
 
@@ -51,7 +89,7 @@ pub(crate) enum Step {
     },
     /// A record that was to be collected is whole: [`Walk::take`] it.
     Whole,
-    /// This much of the plaintext was thrown away; perhaps none yet.
+    /// This much of the plaintext was passed over; perhaps none yet.
     Passed(usize),
 }
 
@@ -60,7 +98,7 @@ enum Stage {
     Header { held_bytes: usize },
     /// Collecting a record of this length.
     Collect { record_bytes: usize },
-    /// Throwing a record away.
+    /// Passing over a record.
     Pass { overhead_left: usize, plaintext_left: usize },
 }
 
@@ -79,11 +117,11 @@ impl Walk {
         Self { header: [0; HEADER_BYTES], stage, record: Vec::new() }
     }
 
-    /// Goes on. Of a record that is being thrown away, no more than `plaintext_max` of its plaintext, which is at least 1.
+    /// Goes on.
     ///
     /// # Errors
     /// The source's.
-    pub(crate) fn step(&mut self, source: &impl Source, plaintext_max: usize) -> io::Result<Step> {
+    pub(crate) fn step(&mut self, source: &impl Source) -> io::Result<Step> {
         match &mut self.stage {
             Stage::Header { held_bytes } => {
                 let came = source.receive(&mut self.header[*held_bytes..])?;
@@ -93,7 +131,7 @@ impl Walk {
                     Some(bytes) => *held_bytes += bytes,
                 }
                 if *held_bytes < HEADER_BYTES {
-                    return self.step(source, plaintext_max);
+                    return self.step(source);
                 }
                 Ok(Step::Header { content_type: self.header[0], body_bytes: self.body_bytes() })
             }
@@ -105,12 +143,11 @@ impl Walk {
                 match source.receive_into(&mut self.record, left)? {
                     None => Ok(Step::Blocked),
                     Some(0) => Ok(Step::Closed),
-                    Some(_) => self.step(source, plaintext_max),
+                    Some(_) => self.step(source),
                 }
             }
             Stage::Pass { overhead_left, plaintext_left } => {
-                let asked = *overhead_left + plaintext_max.min(*plaintext_left);
-                let came = match source.discard(asked)? {
+                let came = match source.discard(*overhead_left + *plaintext_left)? {
                     None => return Ok(Step::Blocked),
                     Some(0) => return Ok(Step::Closed),
                     Some(bytes) => bytes,
@@ -143,7 +180,7 @@ impl Walk {
         self.stage = Stage::Collect { record_bytes };
     }
 
-    /// Throws away the record whose header has just come. `overhead_bytes` of it are not plaintext.
+    /// Passes over the record whose header has just come. `overhead_bytes` of it are not plaintext.
     pub(crate) fn pass(&mut self, overhead_bytes: usize) {
         let body_bytes = self.body_bytes();
         let overhead_left = overhead_bytes.min(body_bytes);
@@ -159,7 +196,28 @@ impl Walk {
         std::mem::take(&mut self.record)
     }
 
-    /// Whether a record is half thrown away, so that what follows cannot be opened.
+    /// Bytes that will certainly come before a body is over of which `plaintext_left` bytes have not been seen, if each
+    /// record adds `overhead_bytes` to its plaintext: as much can be received at once without receiving what follows.
+    pub(crate) fn bytes_certain(&self, plaintext_left: u64, overhead_bytes: usize) -> u64 {
+        let (in_record, in_record_plaintext) = match self.stage {
+            Stage::Header { held_bytes } => {
+                return match plaintext_left {
+                    0 => 0,
+                    left => (HEADER_BYTES - held_bytes + overhead_bytes) as u64 + left,
+                };
+            }
+            Stage::Collect { record_bytes } => return (record_bytes - self.record.len()) as u64,
+            Stage::Pass { overhead_left, plaintext_left } => {
+                (overhead_left + plaintext_left, plaintext_left)
+            }
+        };
+        match plaintext_left.saturating_sub(in_record_plaintext as u64) {
+            0 => in_record as u64,
+            behind => (in_record + HEADER_BYTES + overhead_bytes) as u64 + behind,
+        }
+    }
+
+    /// Whether a record is half passed over, so that what follows cannot be opened.
     pub(crate) fn is_passing(&self) -> bool {
         matches!(self.stage, Stage::Pass { .. })
     }
