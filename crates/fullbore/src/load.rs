@@ -142,6 +142,12 @@ impl Load {
             let what = error.map_or("nothing could be asked for", |error| &error.example);
             return fail(1, &format!("every connection failed, stopped: {what}"));
         }
+        if let Some(wrong) = outcome.errors.get("wrong_bytes") {
+            eprintln!(
+                "fullbore: THE SERVER SENT WRONG BYTES, {} times: {}",
+                wrong.count, wrong.example
+            );
+        }
         print!("{}", outcome.describe());
         match (outcome.interrupted, outcome.is_clean() || allow_errors) {
             (true, _) => ExitCode::from(console::INTERRUPTED_EXIT_CODE),

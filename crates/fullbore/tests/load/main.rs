@@ -1,0 +1,9 @@
+//! `fullbore load` against the real server, and against servers that fail, each in its own way. Never a timing.
+
+mod bad;
+mod failures;
+mod interrupt;
+mod many;
+mod patterns;
+mod program;
+mod titles;

@@ -1,0 +1,113 @@
+//! Every pattern and pace against the real server: right bytes, no errors, and figures that hang together.
+
+use crate::program::{FILM_BYTES, Ran, Server, library, load};
+
+/// Loads a library of three films over TLS, comparing whatever the words ask for.
+fn clean(words: &str) -> Ran {
+    let library = library(3);
+    let server = Server::start(library.path(), &[]);
+    let urls: Vec<_> = (0..3).map(|film| format!("{}/{film}.mp4", server.url)).collect();
+    let against = library.path().display();
+    load(&format!("--insecure --verify 2 --against {against} {words}"), &urls).clean()
+}
+
+#[test]
+fn whole_files_come_whole() {
+    let ran = clean("--pattern whole --connections 4");
+    assert!(ran.number("requests") > 0.0 && ran.number("verified") > 0.0);
+    assert!(ran.number("body_bytes") >= (ran.number("requests") - 4.0) * FILM_BYTES as f64);
+    assert_eq!(ran.number("connections_open"), 4.0);
+    assert_eq!(ran.figures["viewer_mbps"]["count"], 4);
+}
+
+#[test]
+fn the_json_has_its_shape_and_agrees_with_itself() {
+    let ran = clean("");
+    assert_eq!((&ran.figures["version"], &ran.figures["kind"]), (&1.into(), &"load".into()));
+    let gbps = ran.number("body_bytes") * 8e-9 / ran.number("measured_seconds");
+    assert!((ran.number("gbps") / gbps - 1.0).abs() < 1e-6);
+    for name in ["wall_seconds", "requests_per_second", "handshakes_per_second", "cpu_seconds"] {
+        assert!(ran.number(name) >= 0.0, "{name}");
+    }
+    let times = &ran.figures["first_byte_ms"];
+    let order = ["p50", "p99", "p999", "max"].map(|name| times[name].as_f64().unwrap());
+    assert!(order.windows(2).all(|two| two[0] <= two[1]) && order[0] > 0.0, "{times}");
+    let rates = &ran.figures["viewer_mbps"];
+    let order = ["p1", "p50", "p99"].map(|name| rates[name].as_f64().unwrap());
+    assert!(order.windows(2).all(|two| two[0] <= two[1]), "{rates}");
+    assert_eq!(ran.figures["errors"], serde_json::json!({}));
+    assert_eq!(
+        (&ran.figures["interrupted"], &ran.figures["gave_up"]),
+        (&false.into(), &false.into())
+    );
+    assert!(ran.stdout.contains("Gb/s") && ran.stdout.contains("p99.9"), "{}", ran.stdout);
+}
+
+#[test]
+fn requests_and_bytes_agree_with_what_the_server_counts() {
+    const CONNECTIONS: f64 = 4.0;
+    let library = library(1);
+    let server = Server::start(library.path(), &[]);
+    let url = [format!("{}/0.mp4", server.url)];
+    let ran = load("--insecure --pattern whole --connections 4", &url).clean();
+    // All that may differ is what was under way at the end, and the heads.
+    let requests = server.counter("fullbore_requests_total") - ran.number("requests");
+    assert!((0.0..=CONNECTIONS).contains(&requests), "{requests}");
+    let bytes = server.counter("fullbore_body_bytes_sent_total") - ran.number("body_bytes");
+    let heads = 1000.0 * server.counter("fullbore_requests_total");
+    assert!((0.0..=CONNECTIONS * FILM_BYTES as f64 + heads).contains(&bytes), "{bytes}");
+}
+
+#[test]
+fn viewers_leave_jump_and_come_back() {
+    let ran = clean("--aborts 20% --seeks 20% --connections 4");
+    assert!(ran.number("aborted") > 0.0, "{}", ran.figures);
+    assert!(ran.number("connections_opened") > 4.0, "{}", ran.figures);
+}
+
+#[test]
+fn paced_viewers_get_their_rate_and_no_more() {
+    let ran = clean("--rate 20M --connections 5 --duration 1s");
+    let most = ran.figures["viewer_mbps"]["p99"].as_f64().unwrap();
+    // Never faster than asked for; how much slower is the machine's business.
+    assert!(most > 0.0 && most < 20.1, "{}", ran.figures);
+}
+
+#[test]
+fn an_open_loop_asks_as_often_as_its_schedule_says() {
+    let ran = clean("--arrivals 100/s --connections 10 --duration 1s --zipf 0.8");
+    assert!(ran.number("requests") <= 120.0 && ran.number("requests") > 0.0, "{}", ran.figures);
+    assert_eq!(ran.figures["viewer_mbps"]["count"], 0);
+}
+
+#[test]
+fn a_hit_ratio_slow_readers_and_several_threads_come_out_right() {
+    clean(
+        "--pattern ranges --range-bytes 100k --hit-ratio 50% --hot 1 --connections 4 --threads 2",
+    );
+    let ran = clean("--read-rate 8M --pattern whole --connections 2 --duration 1s");
+    let most = ran.figures["viewer_mbps"]["p99"].as_f64().unwrap();
+    assert!(most > 0.0 && most < 12.0, "{}", ran.figures);
+}
+
+#[test]
+fn handshakes_are_counted_full_and_resumed() {
+    let library = library(1);
+    let server = Server::start(library.path(), &[]);
+    let url = [format!("{}/0.mp4", server.url)];
+    let full = load("--insecure --handshakes --connections 2", &url).clean();
+    assert!(full.number("handshakes") > 0.0 && full.number("resumed") == 0.0, "{}", full.figures);
+    assert_eq!(full.number("body_bytes"), 0.0);
+    let resumed = load("--insecure --handshakes --resume --connections 2", &url).clean();
+    assert!(resumed.number("resumed") > 0.0, "{}", resumed.figures);
+}
+
+#[test]
+fn plain_http_is_loaded_as_well_and_urls_may_come_from_a_file() {
+    let library = library(2);
+    let server = Server::start(library.path(), &["--tls", "off"]);
+    let list = library.path().join("urls.txt");
+    std::fs::write(&list, format!("# two\n{0}/0.mp4\n\n{0}/1.mp4\n", server.url)).unwrap();
+    let ran = load(&format!("--urls {} --pattern whole", list.display()), &[]).clean();
+    assert!(ran.number("requests") > 0.0 && ran.number("handshakes") == 0.0);
+}
