@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod ablate;
 mod client;
 pub mod load;
 pub mod namespace;

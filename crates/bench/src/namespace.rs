@@ -35,6 +35,15 @@ pub fn enter_with(name: &str) -> io::Result<()> {
     Err(command.env(VARIABLE, name).exec())
 }
 
+/// Starts this program again, with the same arguments, in a namespace with the congestion control that the system has.
+/// Returns only if that fails.
+///
+/// # Errors
+/// Without `unshare`.
+pub fn enter() -> io::Result<()> {
+    enter_with(&congestion_control())
+}
+
 /// What both sides run with.
 pub fn congestion_control() -> String {
     std::env::var(VARIABLE).unwrap_or_else(|_| {

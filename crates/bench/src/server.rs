@@ -117,19 +117,27 @@ impl Side {
     /// # Errors
     /// When it is gone.
     pub(crate) fn cpu_seconds(&self) -> io::Result<f64> {
-        let mut nanoseconds = 0;
-        for process in family(self.child.id())? {
-            for task in fs::read_dir(format!("/proc/{process}/task"))? {
-                let account = fs::read_to_string(task?.path().join("schedstat"))?;
-                nanoseconds += account
-                    .split_ascii_whitespace()
-                    .next()
-                    .and_then(|field| field.parse::<u64>().ok())
-                    .unwrap_or(0);
-            }
-        }
-        Ok(nanoseconds as f64 / 1e9)
+        cpu_seconds(self.child.id())
     }
+}
+
+/// Seconds of processor time that a process and its children have had, by the scheduler's account of their threads.
+///
+/// # Errors
+/// When it is gone.
+pub(crate) fn cpu_seconds(process: u32) -> io::Result<f64> {
+    let mut nanoseconds = 0;
+    for process in family(process)? {
+        for task in fs::read_dir(format!("/proc/{process}/task"))? {
+            let account = fs::read_to_string(task?.path().join("schedstat"))?;
+            nanoseconds += account
+                .split_ascii_whitespace()
+                .next()
+                .and_then(|field| field.parse::<u64>().ok())
+                .unwrap_or(0);
+        }
+    }
+    Ok(nanoseconds as f64 / 1e9)
 }
 
 impl Drop for Side {

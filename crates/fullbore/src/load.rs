@@ -253,7 +253,7 @@ fn read_urls(path: &Path) -> Result<Vec<Url>, String> {
 
 /// A whole number above zero with a unit: k, M, G are powers of 1000, Ki, Mi, Gi of 1024.
 #[derive(Clone, Copy)]
-struct Quantity(u64);
+pub(crate) struct Quantity(pub(crate) u64);
 
 impl FromStr for Quantity {
     type Err = String;

@@ -1,5 +1,6 @@
 //! `fullbore bench`: how this server stands on this machine, and what bounds it. Each kind has a file.
 
+mod ablate;
 mod start;
 mod versus;
 
@@ -15,6 +16,7 @@ pub(crate) struct Bench {
 
 #[derive(Subcommand)]
 enum Kind {
+    Ablate(ablate::Ablate),
     Versus(versus::Versus),
     Start(start::Start),
 }
@@ -23,15 +25,13 @@ impl Bench {
     /// Compares and reports.
     pub(crate) fn run(self) -> ExitCode {
         let done = match self.kind {
-            Kind::Versus(versus) => versus.run(),
-            Kind::Start(start) => start.run(),
+            Kind::Ablate(ablate) => ablate.run(),
+            Kind::Versus(versus) => versus.run().map(|()| ExitCode::SUCCESS),
+            Kind::Start(start) => start.run().map(|()| ExitCode::SUCCESS),
         };
-        match done {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                eprintln!("fullbore: {error}");
-                ExitCode::FAILURE
-            }
-        }
+        done.unwrap_or_else(|error| {
+            eprintln!("fullbore: {error}");
+            ExitCode::FAILURE
+        })
     }
 }

@@ -1,0 +1,338 @@
+//! The run: for each work its baseline, then each of its optimisations left out.
+
+use super::drive::{Asks, Load, Stage};
+use super::group::Group;
+use super::list::{Ablation, Off, Work, chosen};
+use super::outcome::{Baseline, Outcome, Row};
+use super::pair::{self, Pair};
+use super::search::{Bounds, Found, search};
+use super::subject::{Place, Setting, Subject};
+use super::trial::Trial;
+use super::vector_aes;
+use crate::workload::{make_library, warm_up};
+use machine::Machine;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Files of the library: enough that viewers are spread.
+const FILES: usize = 64;
+
+/// Of the library, the share that a server has memory for where memory is scarce.
+const SCARCE_SHARE: u64 = 4;
+
+/// Memory that a server cannot do without, where it is scarce: its buffers, its sockets, itself.
+const SCARCE_BYTES_MIN: u64 = 192 << 20;
+
+/// Viewers to begin with where nothing is known yet.
+const VIEWERS_FIRST: usize = 64;
+
+/// The first leap where something is known: a baseline, or the work before.
+const LEAP_NEAR: f64 = 1.25;
+
+/// Steps that a search takes, by experience: for the estimate of how long it will be.
+const STEPS_PER_SEARCH: f64 = 8.0;
+
+/// What players ask for at first, and while they play at a high rate.
+const SMALL_RANGE_BYTES: u64 = 45_000;
+const LONG_RANGE_BYTES: u64 = 1_070_000;
+
+/// Requests of each viewer in a step, at least.
+const REQUESTS_PER_STEP_MIN: f64 = 4.0;
+
+/// How to measure.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The switches to leave out, by name; none means all.
+    pub switches: Vec<String>,
+    /// What each viewer asks for.
+    pub rate_bits_per_second: u64,
+    /// Seconds of a step, after its viewers have come.
+    pub seconds: f64,
+    /// How near the greatest stable load is to be found, as a share of it.
+    pub resolution: f64,
+    /// Viewers at most; else as many as this process may have files open, one each.
+    pub viewers_max: Option<usize>,
+    /// Bytes of the library.
+    pub library_bytes: u64,
+    /// Where to make the library; else the system's temporary directory.
+    pub scratch: Option<PathBuf>,
+}
+
+/// Measures, telling `progress` about each step. Ctrl-C ends it early, with what was measured until then.
+///
+/// # Errors
+/// A switch that there is not; a server that does not start; a library that cannot be made.
+pub fn run(options: &Options, progress: impl FnMut(String)) -> io::Result<Outcome> {
+    let ablations = chosen(&options.switches).map_err(io::Error::other)?;
+    let scratch = match &options.scratch {
+        Some(directory) => tempfile::tempdir_in(directory)?,
+        None => tempfile::tempdir()?,
+    };
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
+    }
+    // Where it may not be raised, fewer viewers fit.
+    let _ = machine::raise_nofile();
+    let machine = Machine::probe();
+    let mut bench = Bench {
+        options,
+        scratch: scratch.path(),
+        library: scratch.path().join("library"),
+        viewers_max: options.viewers_max.unwrap_or_else(|| viewers_for(&machine)),
+        cpus: machine.cpus,
+        interrupted,
+        guess: None,
+        progress,
+    };
+    bench.run(&ablations)
+}
+
+struct Bench<'a, P> {
+    options: &'a Options,
+    scratch: &'a Path,
+    library: PathBuf,
+    cpus: Vec<u32>,
+    viewers_max: usize,
+    interrupted: Arc<AtomicBool>,
+    /// The greatest stable load found last with everything on.
+    guess: Option<usize>,
+    progress: P,
+}
+
+impl<P: FnMut(String)> Bench<'_, P> {
+    fn run(&mut self, ablations: &[Ablation]) -> io::Result<Outcome> {
+        self.announce(ablations);
+        std::fs::create_dir(&self.library)?;
+        make_library(&self.library, FILES, self.options.library_bytes / FILES as u64)?;
+        let mut outcome = Outcome {
+            rate_bits_per_second: self.options.rate_bits_per_second,
+            machine: serde_json::json!({ "cores": self.cpus.len() }),
+            baselines: Vec::new(),
+            rows: Vec::new(),
+            interrupted: false,
+        };
+        for group in ablations.chunk_by(|one, next| one.work == next.work) {
+            if !self.is_interrupted() {
+                self.measure(group[0].work, group, &mut outcome);
+            }
+        }
+        outcome.interrupted = self.is_interrupted();
+        Ok(outcome)
+    }
+
+    fn announce(&mut self, ablations: &[Ablation]) {
+        let works = ablations.chunk_by(|one, next| one.work == next.work).count();
+        let searches = (works + ablations.len()) as f64;
+        let seconds = searches * STEPS_PER_SEARCH * (self.options.seconds + 1.5);
+        (self.progress)(format!(
+            "{} switches and {works} baselines, each a search of about {STEPS_PER_SEARCH} steps: some {:.0} minutes",
+            ablations.len(),
+            (seconds / 60.0).ceil(),
+        ));
+        if self.cpus.len() < 2 {
+            (self.progress)(
+                "there is one CPU: server and clients share it, so figures mean little".into(),
+            );
+        }
+    }
+
+    /// Measures one work's baseline and each optimisation that matters in it.
+    fn measure(&mut self, work: Work, ablations: &[Ablation], outcome: &mut Outcome) {
+        let group = match self.scarce_group(work) {
+            Ok(group) => group,
+            Err(why) => return self.skip(ablations, &why, outcome),
+        };
+        if let Some(why) = (work == Work::Pair).then(pair::obstacle).flatten() {
+            return self.skip(ablations, &why, outcome);
+        }
+        let feasible = |ablation: &&Ablation| obstacle(ablation).is_none();
+        if ablations.iter().any(|ablation| feasible(&ablation)) {
+            let found = self.find_or_tell(work, None, group.as_ref());
+            self.guess = found.best.as_ref().map(|best| best.viewers).or(self.guess);
+            outcome.baselines.push(Baseline::new(work, &found));
+        }
+        for ablation in ablations {
+            if self.is_interrupted() {
+                return;
+            }
+            if let Some(why) = obstacle(ablation) {
+                self.skip(&[*ablation], &why, outcome);
+                continue;
+            }
+            let found = self.find_or_tell(work, Some(ablation), group.as_ref());
+            // Interrupted before anything was found: as if it had not begun.
+            if found.best.is_some() || !self.is_interrupted() {
+                outcome.rows.push(Row::new(*ablation, &found));
+            }
+        }
+    }
+
+    fn skip(&mut self, ablations: &[Ablation], why: &str, outcome: &mut Outcome) {
+        for ablation in ablations {
+            (self.progress)(format!("SKIPPED {}: {why}", ablation.name));
+            outcome.rows.push(Row::skipped(*ablation, why.to_owned()));
+        }
+    }
+
+    fn scarce_group(&self, work: Work) -> Result<Option<Group>, String> {
+        let bytes = (self.options.library_bytes / SCARCE_SHARE).max(SCARCE_BYTES_MIN);
+        (work == Work::Scarce).then(|| Group::with_memory(bytes)).transpose()
+    }
+
+    /// As [`Self::find`]; a failure is what stopped it, and does not take away what was measured before.
+    fn find_or_tell(
+        &mut self,
+        work: Work,
+        without: Option<&Ablation>,
+        group: Option<&Group>,
+    ) -> Found {
+        self.find(work, without, group)
+            .unwrap_or_else(|error| Found { best: None, stopped_by: error.to_string() })
+    }
+
+    /// Looks for the greatest stable load of a server of its own.
+    fn find(
+        &mut self,
+        work: Work,
+        without: Option<&Ablation>,
+        group: Option<&Group>,
+    ) -> io::Result<Found> {
+        let cpus = self.server_cpus(work);
+        let setting = Setting {
+            library: &self.library,
+            scratch: self.scratch,
+            cpus: &cpus,
+            arguments: arguments(work, without),
+            hides_vector_aes: without.is_some_and(|one| one.off == Off::VectorAes),
+            place: place(work, without, group),
+        };
+        warm_up(&self.library, FILES, is_cold(work))?;
+        let subject = Subject::start(&setting)?;
+        let stage = Stage {
+            address: subject.address,
+            server: subject.process(),
+            server_cpus: cpus.len(),
+            client_cpus: vec![*self.cpus.last().expect("this program runs on one")],
+            has_tls: without.is_none_or(|one| one.off != Off::Tls),
+            files: FILES,
+            interrupted: Arc::clone(&self.interrupted),
+        };
+        let load = self.load(work);
+        let label = format!(
+            "{:10} without {:11}",
+            work.name(),
+            without.map_or("(nothing)", |one| one.name)
+        );
+        let bounds = self.bounds(work);
+        let (library, progress) = (&self.library, &mut self.progress);
+        search(bounds, |viewers| {
+            if is_cold(work) {
+                warm_up(library, FILES, true)?;
+            }
+            let trial = stage.play(&load, viewers)?;
+            if let Some(trial) = &trial {
+                progress(describe(&label, trial));
+            }
+            Ok(trial)
+        })
+    }
+
+    fn bounds(&self, work: Work) -> Bounds {
+        let most = self.viewers_max;
+        let resolution = self.options.resolution;
+        match (work, self.guess) {
+            // As fast as they can: there is no greater load to look for.
+            (Work::Handshakes, _) => {
+                let first = VIEWERS_FIRST.min(most);
+                Bounds { first, most: first, leap: LEAP_NEAR, resolution }
+            }
+            (_, Some(first)) => Bounds { first, most, leap: LEAP_NEAR, resolution },
+            (_, None) => Bounds { first: VIEWERS_FIRST, most, leap: 2.0, resolution },
+        }
+    }
+
+    fn load(&self, work: Work) -> Load {
+        let Options { rate_bits_per_second: bits_per_second, seconds, .. } = *self.options;
+        // Everybody is to ask a few times in a step, however slow.
+        let bytes_max = bits_per_second as f64 / 8.0 * seconds / REQUESTS_PER_STEP_MIN;
+        let ranges = |bytes: u64| Asks::Ranges {
+            bytes: bytes.min(bytes_max as u64).max(1),
+            bits_per_second,
+        };
+        let asks = match work {
+            Work::Handshakes => Asks::Handshakes,
+            Work::Small => ranges(SMALL_RANGE_BYTES),
+            _ => ranges(LONG_RANGE_BYTES),
+        };
+        Load { seconds, asks }
+    }
+
+    fn server_cpus(&self, work: Work) -> Vec<u32> {
+        let count = if work == Work::Workers { 2 } else { 1 };
+        self.cpus.iter().copied().take(count).collect()
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed)
+    }
+}
+
+/// A descriptor each, and some for everything else.
+fn viewers_for(machine: &Machine) -> usize {
+    let files = machine.nofile.map_or(1024, |limit| limit.soft);
+    usize::try_from(files).unwrap_or(usize::MAX).saturating_sub(200).max(1)
+}
+
+/// Whether nothing of the library is to be in the page cache when a step begins.
+fn is_cold(work: Work) -> bool {
+    matches!(work, Work::Cold | Work::Scarce)
+}
+
+/// Why this machine cannot do without something, although it can do the work.
+fn obstacle(ablation: &Ablation) -> Option<String> {
+    match ablation.off {
+        Off::VectorAes => vector_aes::obstacle(),
+        Off::Switch | Off::Tls | Off::Offloads { .. } | Off::Mtu(_) => None,
+    }
+}
+
+fn arguments(work: Work, without: Option<&Ablation>) -> Vec<String> {
+    let mut words = vec!["--disk", if work == Work::Cold { "direct" } else { "auto" }];
+    match without.map(|one| (one.off, one.name)) {
+        Some((Off::Switch, name)) => words.extend(["--off", name]),
+        Some((Off::Tls, _)) => words.extend(["--tls", "off"]),
+        _ => {}
+    }
+    words.into_iter().map(str::to_owned).collect()
+}
+
+fn place<'a>(work: Work, without: Option<&Ablation>, group: Option<&'a Group>) -> Place<'a> {
+    if let Some(group) = group {
+        return Place::In(group);
+    }
+    if work != Work::Pair {
+        return Place::Here;
+    }
+    let whole = Pair { mtu: 1500, server_offloads: &[], client_offloads: &[] };
+    Place::Behind(match without.map(|one| one.off) {
+        Some(Off::Offloads { server, clients }) => {
+            Pair { server_offloads: server, client_offloads: clients, ..whole }
+        }
+        Some(Off::Mtu(mtu)) => Pair { mtu, ..whole },
+        _ => whole,
+    })
+}
+
+fn describe(label: &str, trial: &Trial) -> String {
+    let Trial { viewers, gbps, cpu_percent, handshakes_per_second, .. } = trial;
+    let verdict = trial.trouble().unwrap_or_else(|| "stable".into());
+    let achieved = if trial.asked_bits_per_second.is_some() {
+        format!("{gbps:6.2} Gb/s")
+    } else {
+        format!("{handshakes_per_second:6.0} handshakes/s")
+    };
+    format!("{label} {viewers:6} viewers  {achieved}  {cpu_percent:5.1}% CPU  {verdict}")
+}

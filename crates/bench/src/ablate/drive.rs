@@ -1,0 +1,185 @@
+//! One step: viewers come, stay for a while and go; what they got is set against what the server's cores did.
+
+use super::trial::Trial;
+use crate::load::{self, ClientOptions, Outcome, Pace, Pattern, Running, Snapshot, Trust};
+use crate::server::cpu_seconds;
+use crate::workload::file_name;
+use crypt::{Suite, Versions};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Viewers who come in a second: few enough that nobody has to catch up when the step begins.
+const ARRIVALS_PER_SECOND: f64 = 500.0;
+
+/// Seconds in which viewers come, at least: the first windows are small.
+const RAMP_SECONDS_MIN: f64 = 1.0;
+
+/// Seconds before its end that a step is looked at for the last time: nobody has left yet.
+const END_SECONDS: f64 = 0.05;
+
+/// How often an interruption is looked for.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How long, and what viewers do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Load {
+    /// After all have come.
+    pub(crate) seconds: f64,
+    pub(crate) asks: Asks,
+}
+
+/// What viewers ask for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Asks {
+    /// Range after range, at their own rate.
+    Ranges {
+        /// Of each answer.
+        bytes: u64,
+        /// Of each viewer.
+        bits_per_second: u64,
+    },
+    /// A connection and a handshake, with a ticket if they have one, and again.
+    Handshakes,
+}
+
+/// Where a step takes place.
+pub(crate) struct Stage {
+    pub(crate) address: SocketAddr,
+    /// The server's process.
+    pub(crate) server: u32,
+    pub(crate) server_cpus: usize,
+    pub(crate) client_cpus: Vec<u32>,
+    pub(crate) has_tls: bool,
+    pub(crate) files: usize,
+    pub(crate) interrupted: Arc<AtomicBool>,
+}
+
+/// What was so at an instant.
+struct Instants {
+    at: Instant,
+    counted: Snapshot,
+    server_cpu_seconds: f64,
+}
+
+impl Stage {
+    /// Plays one step with so many viewers; none if it was interrupted.
+    ///
+    /// # Errors
+    /// When the load cannot be put on at all, or the server is gone.
+    pub(crate) fn play(&self, load: &Load, viewers: usize) -> io::Result<Option<Trial>> {
+        let ramp_seconds = (viewers as f64 / ARRIVALS_PER_SECOND).max(RAMP_SECONDS_MIN);
+        let running = Running::start(self.options(load, viewers, ramp_seconds))?;
+        // From the moment on in which the last viewer has begun.
+        let Some(begun) = self.look_after(&running, ramp_seconds + load.interval_seconds())? else {
+            return Ok(None);
+        };
+        let Some(ended) = self.look_after(&running, load.seconds - END_SECONDS)? else {
+            return Ok(None);
+        };
+        let outcome = running.join()?;
+        Ok(Some(self.trial(load, viewers, &begun, &ended, &outcome)))
+    }
+
+    fn options(&self, load: &Load, viewers: usize, ramp_seconds: f64) -> load::Options {
+        let scheme = if self.has_tls { "https" } else { "http" };
+        let url = |file| format!("{scheme}://{}/{}", self.address, file_name(file));
+        let (pattern, pace) = match load.asks {
+            Asks::Ranges { bytes, bits_per_second } => {
+                (Pattern::Ranges { bytes }, Pace::Viewers { bits_per_second })
+            }
+            Asks::Handshakes => (Pattern::Handshakes, Pace::Closed),
+        };
+        load::Options {
+            targets: (0..self.files)
+                .map(|file| url(file).parse().expect("an address and a name make a URL"))
+                .collect(),
+            pattern,
+            pace,
+            connections: viewers,
+            cpus: self.client_cpus.clone(),
+            duration: Duration::from_secs_f64(load.seconds),
+            ramp: Duration::from_secs_f64(ramp_seconds),
+            // One version and one cipher, whatever this machine would prefer.
+            tls: ClientOptions {
+                trust: Trust::Anyone,
+                versions: Versions::Tls13,
+                suites: vec![Suite::Aes128Gcm],
+                ..ClientOptions::default()
+            },
+            resume: matches!(load.asks, Asks::Handshakes),
+            ..load::Options::default()
+        }
+    }
+
+    /// Looks after so many seconds; none if that was interrupted.
+    fn look_after(&self, running: &Running, seconds: f64) -> io::Result<Option<Instants>> {
+        let deadline = Instant::now() + Duration::from_secs_f64(seconds);
+        while !self.interrupted.load(Ordering::Relaxed) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return self.look(running).map(Some);
+            }
+            std::thread::sleep(left.min(LOOK));
+        }
+        Ok(None)
+    }
+
+    fn look(&self, running: &Running) -> io::Result<Instants> {
+        Ok(Instants {
+            at: Instant::now(),
+            counted: running.snapshot(),
+            server_cpu_seconds: cpu_seconds(self.server)?,
+        })
+    }
+
+    fn trial(
+        &self,
+        load: &Load,
+        viewers: usize,
+        begun: &Instants,
+        ended: &Instants,
+        outcome: &Outcome,
+    ) -> Trial {
+        let seconds = ended.at.duration_since(begun.at).as_secs_f64();
+        let server_seconds = ended.server_cpu_seconds - begun.server_cpu_seconds;
+        let counted = ended.counted.since(begun.counted);
+        Trial {
+            viewers,
+            gbps: counted.body_bytes as f64 * 8e-9 / seconds,
+            handshakes_per_second: counted.handshakes as f64 / seconds,
+            cpu_percent: 100.0 * server_seconds / seconds / self.server_cpus as f64,
+            clients_are_full: outcome.is_client_bound(),
+            asked_bits_per_second: load.asked_bits_per_second(),
+            viewer_bits_per_second: outcome.viewer_bits_per_second.clone(),
+            error: first_error(outcome),
+        }
+    }
+}
+
+/// What went wrong, if anything did: nothing at all counts too.
+fn first_error(outcome: &Outcome) -> Option<String> {
+    let first = outcome.errors.iter().next();
+    let described = first
+        .map(|(kind, error)| format!("{} x {kind}, the first: {}", error.count, error.example));
+    described.or_else(|| (!outcome.is_clean()).then(|| "nothing was answered".to_owned()))
+}
+
+impl Load {
+    fn asked_bits_per_second(&self) -> Option<f64> {
+        match self.asks {
+            Asks::Ranges { bits_per_second, .. } => Some(bits_per_second as f64),
+            Asks::Handshakes => None,
+        }
+    }
+
+    /// Between two requests of a viewer.
+    fn interval_seconds(&self) -> f64 {
+        match self.asks {
+            Asks::Ranges { bytes, bits_per_second } => bytes as f64 * 8.0 / bits_per_second as f64,
+            Asks::Handshakes => 0.0,
+        }
+    }
+}

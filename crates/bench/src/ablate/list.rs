@@ -1,0 +1,247 @@
+//! What can be left out, in which work it matters, and what the source documents measured when they left the like out.
+
+use serde_json::{Value, json};
+
+/// The work in which an optimisation is measured. Each has a baseline of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Work {
+    /// Long files from the page cache, over TLS 1.3.
+    Warm,
+    /// The same in answers of 45 KB.
+    Small,
+    /// Long files past the page cache.
+    Cold,
+    /// Long files from disk with memory for a quarter of them, so that the page cache has to give way.
+    Scarce,
+    /// Clients who come back and only shake hands.
+    Handshakes,
+    /// As `Warm`, with two workers.
+    Workers,
+    /// As `Warm`, over an Ethernet pair between two network namespaces, in packets of 1500 bytes.
+    Pair,
+}
+
+impl Work {
+    /// Its name in tables.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Warm => "warm",
+            Self::Small => "small",
+            Self::Cold => "cold",
+            Self::Scarce => "scarce",
+            Self::Handshakes => "handshakes",
+            Self::Workers => "workers",
+            Self::Pair => "pair",
+        }
+    }
+
+    /// What it is, for the legend.
+    pub(crate) fn describe(self) -> &'static str {
+        match self {
+            Self::Warm => "TLS 1.3, from the page cache",
+            Self::Small => "the same in answers of 45 KB",
+            Self::Cold => "TLS 1.3, from disk past the page cache",
+            Self::Scarce => "TLS 1.3, from disk by heat, with memory for a quarter of the library",
+            Self::Handshakes => "clients who come back and only shake hands, as fast as they can",
+            Self::Workers => "as warm, two workers on two cores",
+            Self::Pair => "as warm, over an Ethernet pair in packets of 1500 bytes",
+        }
+    }
+}
+
+/// How something is left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Off {
+    /// `serve --off` with its own name.
+    Switch,
+    /// `serve --tls off`.
+    Tls,
+    /// An environment in which aws-lc does not see the vector AES instructions.
+    VectorAes,
+    /// `ethtool -K` at the server's end of the pair, and at the clients'.
+    Offloads {
+        /// At the server's end.
+        server: &'static [&'static str],
+        /// At the clients' end.
+        clients: &'static [&'static str],
+    },
+    /// Larger packets on the pair: something added, so the change is a gain.
+    Mtu(u32),
+}
+
+/// One optimisation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ablation {
+    /// Its name; that of `serve --off` where it has one.
+    pub(crate) name: &'static str,
+    /// What is left out.
+    pub(crate) what: &'static str,
+    /// Where it matters.
+    pub(crate) work: Work,
+    /// How it is left out.
+    pub(crate) off: Off,
+    /// What the source documents measured.
+    pub(crate) seed: Option<Seed>,
+}
+
+/// A row of the ablations of the 400 Gb/s machine, as published: FreeBSD, 32 cores, 400,000 viewers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seed {
+    switched_off: &'static str,
+    gbps: f64,
+    cpu_percent: f64,
+    baseline_gbps: f64,
+    baseline_cpu_percent: f64,
+}
+
+/// "Serving Netflix video at 400 Gb/s", its table of ablations.
+const SOURCE: &str = "001";
+
+impl Seed {
+    /// Against all optimisations with the NIC's TLS: 375 Gb/s at 53%.
+    const fn of_all(switched_off: &'static str, gbps: f64, cpu_percent: f64) -> Option<Self> {
+        let (baseline_gbps, baseline_cpu_percent) = (375.0, 53.0);
+        Some(Self { switched_off, gbps, cpu_percent, baseline_gbps, baseline_cpu_percent })
+    }
+
+    /// Against all but the NIC's TLS: 240 Gb/s at 80%. For what the NIC would otherwise do.
+    const fn of_software(switched_off: &'static str, gbps: f64, cpu_percent: f64) -> Option<Self> {
+        let (baseline_gbps, baseline_cpu_percent) = (240.0, 80.0);
+        Some(Self { switched_off, gbps, cpu_percent, baseline_gbps, baseline_cpu_percent })
+    }
+
+    /// The ratio of Gb/s per CPU percent to its baseline's.
+    fn change(&self) -> f64 {
+        (self.gbps / self.cpu_percent) / (self.baseline_gbps / self.baseline_cpu_percent)
+    }
+
+    /// For people: `SF_NOCACHE: 375 @ 53 -> 120 @ 55 (x0.31)`.
+    pub(crate) fn describe(&self) -> String {
+        let Self { switched_off, gbps, cpu_percent, baseline_gbps, baseline_cpu_percent } = self;
+        let change = self.change();
+        format!(
+            "{switched_off}: {baseline_gbps} @ {baseline_cpu_percent} -> {gbps} @ {cpu_percent} (x{change:.2})"
+        )
+    }
+
+    /// For programs.
+    pub(crate) fn to_json(self) -> Value {
+        json!({
+            "source": SOURCE,
+            "switched_off": self.switched_off,
+            "gbps": self.gbps,
+            "cpu_percent": self.cpu_percent,
+            "baseline_gbps": self.baseline_gbps,
+            "baseline_cpu_percent": self.baseline_cpu_percent,
+        })
+    }
+}
+
+const fn switch(name: &'static str, what: &'static str, work: Work) -> Ablation {
+    Ablation { name, what, work, off: Off::Switch, seed: None }
+}
+
+impl Ablation {
+    const fn beside(self, seed: Option<Seed>) -> Self {
+        Self { seed, ..self }
+    }
+
+    const fn by(self, off: Off) -> Self {
+        Self { off, ..self }
+    }
+}
+
+/// Every optimisation, those of one work together.
+pub(crate) const ALL: &[Ablation] = &[
+    switch("onepass", "sealing in one pass (copy first instead)", Work::Warm)
+        .beside(Seed::of_software("sendfile, software kTLS kept", 75.0, 80.0)),
+    switch("handout", "keys taken out of the handshake (rustls seals instead)", Work::Warm)
+        .beside(Seed::of_software("kTLS and sendfile, nginx thread pools", 90.0, 80.0)),
+    switch("vaes", "vector AES instructions", Work::Warm)
+        .by(Off::VectorAes)
+        .beside(Seed::of_software("ISA-L crypto", 180.0, 80.0)),
+    switch("tls", "TLS (plain HTTP instead)", Work::Warm).by(Off::Tls),
+    switch("pull", "window pull (a full send buffer instead)", Work::Warm),
+    switch("window", "windows that grow (64 KiB instead)", Work::Warm),
+    switch("lifo", "last-in-first-out buffers (first in, first out instead)", Work::Warm),
+    switch("resident", "asking what the page cache has (heat alone instead)", Work::Warm),
+    switch("files", "files that stay open between requests", Work::Small),
+    switch("ahead", "several reads in flight per viewer", Work::Cold),
+    switch("registered", "buffers registered with the ring", Work::Cold),
+    switch("heat", "caching by heat (everything cached instead)", Work::Scarce)
+        .beside(Seed::of_all("SF_NOCACHE", 120.0, 55.0)),
+    switch("tickets", "TLS session tickets", Work::Handshakes),
+    switch("listeners", "a listener per worker (one for all instead)", Work::Workers),
+    switch("pinning", "workers pinned to cores", Work::Workers),
+    switch("gso", "segmentation offload", Work::Pair)
+        .by(Off::Offloads { server: &["tso", "off", "gso", "off"], clients: &[] })
+        .beside(Seed::of_all("TSO", 180.0, 85.0)),
+    switch("gro", "receive offload", Work::Pair)
+        .by(Off::Offloads { server: &["gro", "off"], clients: &["gro", "off"] })
+        .beside(Seed::of_all("LRO", 330.0, 65.0)),
+    switch("gso-gro", "both offloads", Work::Pair)
+        .by(Off::Offloads {
+            server: &["tso", "off", "gso", "off", "gro", "off"],
+            clients: &["gro", "off"],
+        })
+        .beside(Seed::of_all("TSO and LRO", 170.0, 85.0)),
+    switch("mtu", "nothing: packets of 9000 bytes added", Work::Pair).by(Off::Mtu(9000)),
+];
+
+/// The ablations that are named, or all.
+///
+/// # Errors
+/// The name that there is not, and those that there are.
+pub(crate) fn chosen(names: &[String]) -> Result<Vec<Ablation>, String> {
+    for name in names {
+        if !ALL.iter().any(|ablation| ablation.name == name) {
+            let known: Vec<_> = ALL.iter().map(|ablation| ablation.name).collect();
+            return Err(format!("there is no switch {name:?}; there are {}", known.join(", ")));
+        }
+    }
+    let is_chosen =
+        |ablation: &&Ablation| names.is_empty() || names.iter().any(|name| name == ablation.name);
+    Ok(ALL.iter().filter(is_chosen).copied().collect())
+}
+
+/// The names of all ablations.
+pub fn names() -> Vec<&'static str> {
+    ALL.iter().map(|ablation| ablation.name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_name_is_there_twice_and_works_are_together() {
+        let mut names = names();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), ALL.len());
+        let mut works: Vec<_> = ALL.iter().map(|ablation| ablation.work).collect();
+        works.dedup();
+        let runs = works.len();
+        works.sort_unstable();
+        works.dedup();
+        assert_eq!(works.len(), runs, "each baseline is measured once, just before its rows");
+    }
+
+    #[test]
+    fn names_choose_and_unknown_ones_are_refused_with_the_known() {
+        let chosen_names = |names: &[&str]| {
+            let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+            chosen(&names).map(|chosen| chosen.iter().map(|one| one.name).collect::<Vec<_>>())
+        };
+        assert_eq!(chosen_names(&["heat", "lifo"]).unwrap(), ["lifo", "heat"]);
+        assert_eq!(chosen_names(&[]).unwrap().len(), ALL.len());
+        assert!(chosen_names(&["warp"]).unwrap_err().contains("onepass"));
+    }
+
+    #[test]
+    fn the_seeds_rows_read_as_published() {
+        let heat = ALL.iter().find(|ablation| ablation.name == "heat").unwrap();
+        let said = heat.seed.unwrap().describe();
+        assert_eq!(said, "SF_NOCACHE: 375 @ 53 -> 120 @ 55 (x0.31)");
+    }
+}

@@ -1,0 +1,31 @@
+//! What each optimisation is worth: the greatest stable bandwidth, with it and without it, and what the CPU did for it.
+//!
+//! The method is that of "Serving Netflix video at 400 Gb/s" (its table of ablations): the load rises until it is no
+//! longer stable, and the bandwidth before that is divided by the CPU percent that it took. Stable means: no error, a
+//! median viewer who gets at least 95% of its rate, and 99% of viewers with at least 80% of the median's.
+//!
+//! Each optimisation is left out alone, in the work where it matters ([`list`]), and compared with the same work with
+//! everything on, measured in the same run. What this machine cannot show is skipped with the reason.
+//!
+//! Read first: [`list`], then [`search`].
+
+mod bench;
+mod drive;
+mod group;
+mod list;
+mod outcome;
+mod pair;
+mod search;
+mod subject;
+mod trial;
+mod vector_aes;
+
+pub use bench::{Options, run};
+pub use list::names;
+pub use outcome::Outcome;
+
+/// Whether the switches named (none: all) want network namespaces, which this program has to be started again in.
+pub fn wants_namespace(names: &[String]) -> bool {
+    let chosen = list::chosen(names).unwrap_or_default();
+    chosen.iter().any(|ablation| ablation.work == list::Work::Pair) && pair::obstacle().is_none()
+}

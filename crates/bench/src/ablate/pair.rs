@@ -1,0 +1,91 @@
+//! An Ethernet pair between two network namespaces: what loopback does not have, offloads and packets of 1500 bytes.
+//!
+//! The clients' end lies in the namespace that this program was started again in, the server's end in one of the
+//! server's own. Both vanish with the processes.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::process::{Command, Output};
+
+/// The server's address and the clients': of a network that is for documentation (RFC 5737).
+pub(crate) const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2));
+const CLIENTS: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
+
+const SERVER_END: &str = "fb-server";
+const CLIENT_END: &str = "fb-clients";
+
+/// Waits for the word that its end of the pair is there, sets it up, and becomes the server.
+const SERVER_SCRIPT: &str = r#"
+set -e
+read -r _
+ip link set lo up
+ip address add "$FB_ADDRESS/24" dev "$FB_END"
+ip link set "$FB_END" mtu "$FB_MTU" up
+if [ -n "$FB_OFFLOADS" ]; then
+    ethtool -K "$FB_END" $FB_OFFLOADS
+fi
+exec "$@"
+"#;
+
+/// What the pair is to be like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pair {
+    /// Bytes of a packet.
+    pub(crate) mtu: u32,
+    /// What to switch at the server's end: names and values as `ethtool -K` takes them.
+    pub(crate) server_offloads: &'static [&'static str],
+    /// The same at the clients' end.
+    pub(crate) client_offloads: &'static [&'static str],
+}
+
+/// Why there can be no pair here, and what would help.
+pub(crate) fn obstacle() -> Option<String> {
+    if !rustix::process::geteuid().is_root() {
+        return Some("network namespaces need root".into());
+    }
+    for (tool, package) in [("ip", "iproute2"), ("ethtool", "ethtool"), ("unshare", "util-linux")] {
+        if Command::new(tool).arg("--version").output().is_err() {
+            return Some(format!("there is no {tool}: apt install {package}, or ./run bench"));
+        }
+    }
+    None
+}
+
+impl Pair {
+    /// The command that starts a server at the far end. It waits for [`Self::connect`] and a line on its input.
+    pub(crate) fn server(&self) -> Command {
+        let mut command = Command::new("unshare");
+        command.args(["--net", "sh", "-c", SERVER_SCRIPT, "sh"]);
+        command.env("FB_ADDRESS", SERVER.to_string()).env("FB_END", SERVER_END);
+        command.env("FB_MTU", self.mtu.to_string());
+        command.env("FB_OFFLOADS", self.server_offloads.join(" "));
+        command
+    }
+
+    /// Lays the pair from here to the namespace of process `server`.
+    ///
+    /// # Errors
+    /// What `ip` or `ethtool` says.
+    pub(crate) fn connect(&self, server: u32) -> io::Result<()> {
+        let (server, mtu) = (server.to_string(), self.mtu.to_string());
+        let address = format!("{CLIENTS}/24");
+        let peer = ["peer", "name", SERVER_END, "netns", &server];
+        let add = ["link", "add", "name", CLIENT_END, "mtu", &mtu, "type", "veth"];
+        run("ip", &[&add[..], &peer].concat())?;
+        run("ip", &["address", "add", &address, "dev", CLIENT_END])?;
+        run("ip", &["link", "set", CLIENT_END, "up"])?;
+        if self.client_offloads.is_empty() {
+            return Ok(());
+        }
+        run("ethtool", &[&["-K", CLIENT_END], self.client_offloads].concat())
+    }
+}
+
+fn run(program: &str, arguments: &[&str]) -> io::Result<()> {
+    let Output { status, stderr, .. } = Command::new(program).args(arguments).output()?;
+    if status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&stderr);
+    Err(io::Error::other(format!("{program} {}: {}", arguments.join(" "), said.trim())))
+}

@@ -1,0 +1,205 @@
+//! Looking for the greatest stable load: up in leaps until it is not stable, then between the two.
+//!
+//! What is searched is noisy, so a step that is not stable gets a second chance. Nothing here knows what a viewer is.
+
+use super::trial::Trial;
+use std::io;
+
+/// Where to look.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// Viewers to begin with: a guess at the answer, or a small number.
+    pub(crate) first: usize,
+    /// Viewers at most.
+    pub(crate) most: usize,
+    /// The first leap, as a factor; each further one is its square, up to 2.
+    pub(crate) leap: f64,
+    /// How near the answer is to be, as a share of it.
+    pub(crate) resolution: f64,
+}
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Found {
+    /// The step with the most viewers that was stable; none if no step was.
+    pub(crate) best: Option<Trial>,
+    /// Why no more was stable.
+    pub(crate) stopped_by: String,
+}
+
+/// The factor by which leaps grow at most.
+const LEAP_MAX: f64 = 2.0;
+
+/// Looks for the greatest stable load. `step` tries a number of viewers; when it says `None`, it was interrupted and so
+/// is the search.
+///
+/// # Errors
+/// Those of `step`: what cannot be tried at all, rather than what is not stable.
+pub(crate) fn search(
+    bounds: Bounds,
+    mut step: impl FnMut(usize) -> io::Result<Option<Trial>>,
+) -> io::Result<Found> {
+    let Bounds { first, most, mut leap, resolution } = bounds;
+    let mut best: Option<Trial> = None;
+    // The fewest viewers that were not stable, and why.
+    let mut worst: Option<(usize, String)> = None;
+    let mut viewers = first.clamp(1, most);
+    loop {
+        let Some(trial) = with_second_chance(viewers, &mut step)? else {
+            return Ok(Found { best, stopped_by: "interrupted".into() });
+        };
+        match trial.trouble() {
+            None => best = Some(trial),
+            Some(trouble) => worst = Some((viewers, trouble)),
+        }
+        viewers = match (&best, &worst) {
+            (Some(stable), None) if stable.viewers >= most => {
+                let stopped_by = format!("more than {most} viewers were not asked for");
+                return Ok(Found { best, stopped_by });
+            }
+            (Some(stable), None) => leapt(stable.viewers, leap).min(most),
+            (None, Some((unstable, _))) if *unstable > 1 => fallen(*unstable, leap),
+            (Some(stable), Some((unstable, _)))
+                if is_between(stable.viewers, *unstable, resolution) =>
+            {
+                ((stable.viewers as f64 * *unstable as f64).sqrt() as usize)
+                    .clamp(stable.viewers + 1, unstable - 1)
+            }
+            _ => {
+                let stopped_by = worst.map(|(_, trouble)| trouble).unwrap_or_default();
+                return Ok(Found { best, stopped_by });
+            }
+        };
+        leap = (leap * leap).min(LEAP_MAX);
+    }
+}
+
+/// Whether there is something left to try between what was stable and what was not.
+fn is_between(stable: usize, unstable: usize, resolution: f64) -> bool {
+    let gap = unstable.saturating_sub(stable);
+    gap > 1 && gap as f64 > stable as f64 * resolution
+}
+
+fn leapt(viewers: usize, leap: f64) -> usize {
+    ((viewers as f64 * leap) as usize).max(viewers + 1)
+}
+
+fn fallen(viewers: usize, leap: f64) -> usize {
+    ((viewers as f64 / leap) as usize).clamp(1, viewers - 1)
+}
+
+fn with_second_chance(
+    viewers: usize,
+    step: &mut impl FnMut(usize) -> io::Result<Option<Trial>>,
+) -> io::Result<Option<Trial>> {
+    match step(viewers)? {
+        Some(trial) if trial.trouble().is_some() => step(viewers),
+        trial => Ok(trial),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::trial::tests::trial;
+    use super::*;
+
+    const BOUNDS: Bounds = Bounds { first: 16, most: 100_000, leap: 2.0, resolution: 0.05 };
+
+    /// A system that gives each viewer its due up to `capacity`, and shares evenly beyond.
+    fn system(capacity: usize, viewers: usize) -> Trial {
+        trial(viewers, (capacity as f64 / viewers as f64).min(1.0))
+    }
+
+    fn found(bounds: Bounds, step: impl Fn(usize) -> Trial) -> (Found, usize) {
+        let mut steps = 0;
+        let found = search(bounds, |viewers| {
+            steps += 1;
+            Ok(Some(step(viewers)))
+        });
+        (found.unwrap(), steps)
+    }
+
+    /// What [`system`] still calls stable: the median may lack 5%.
+    fn assert_near(best: Option<Trial>, capacity: usize) {
+        let viewers = best.unwrap().viewers as f64 / capacity as f64;
+        assert!((0.95..=1.0527).contains(&viewers), "{viewers} of {capacity}");
+    }
+
+    #[test]
+    fn finds_the_capacity_from_any_guess() {
+        for capacity in [1, 2, 3, 17, 777, 5_000] {
+            for first in [1, 16, 700, 20_000] {
+                for leap in [1.25, 2.0] {
+                    let bounds = Bounds { first, leap, ..BOUNDS };
+                    let (found, steps) = found(bounds, |viewers| system(capacity, viewers));
+                    assert_near(found.best, capacity);
+                    assert!(steps < 60, "{steps} steps");
+                    assert!(found.stopped_by.contains("the median viewer got"));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_good_guess_takes_few_steps() {
+        let bounds = Bounds { first: 800, leap: 1.15, ..BOUNDS };
+        let (found, steps) = found(bounds, |viewers| system(777, viewers));
+        assert_near(found.best, 777);
+        assert!(steps <= 8, "{steps} steps");
+    }
+
+    #[test]
+    fn one_bad_step_now_and_then_does_not_mislead_it() {
+        for period in [3, 5, 7] {
+            let mut steps = 0;
+            let found = search(BOUNDS, |viewers| {
+                steps += 1;
+                let share = if steps % period == 0 { 0.5 } else { 1.0 };
+                Ok(Some(if viewers > 777 { system(777, viewers) } else { trial(viewers, share) }))
+            });
+            assert_near(found.unwrap().best, 777);
+        }
+    }
+
+    #[test]
+    fn errors_from_some_load_on_bound_it_and_are_the_reason() {
+        let refusing = |viewers| Trial {
+            error: (viewers > 300).then(|| "2 x refused".to_owned()),
+            ..trial(viewers, 1.0)
+        };
+        let (found, _) = found(BOUNDS, refusing);
+        let viewers = found.best.unwrap().viewers;
+        assert!((285..=300).contains(&viewers), "{viewers}");
+        assert_eq!(found.stopped_by, "2 x refused");
+    }
+
+    #[test]
+    fn what_is_stable_with_nobody_is_said_to_be_nothing() {
+        let broken = |viewers| Trial { error: Some("status 503".into()), ..trial(viewers, 0.0) };
+        let (found, steps) = found(BOUNDS, broken);
+        assert_eq!(found, Found { best: None, stopped_by: "status 503".into() });
+        assert!(steps < 20);
+    }
+
+    #[test]
+    fn it_asks_for_no_more_than_allowed() {
+        let (found, _) = found(Bounds { most: 100, ..BOUNDS }, |viewers| {
+            assert!(viewers <= 100);
+            trial(viewers, 1.0)
+        });
+        assert_eq!(found.best.unwrap().viewers, 100);
+        assert!(found.stopped_by.contains("100 viewers"));
+    }
+
+    #[test]
+    fn an_interruption_keeps_what_was_found() {
+        let found = search(BOUNDS, |viewers| Ok((viewers < 100).then(|| trial(viewers, 1.0))));
+        let found = found.unwrap();
+        assert_eq!((found.best.unwrap().viewers, found.stopped_by.as_str()), (64, "interrupted"));
+    }
+
+    #[test]
+    fn what_cannot_be_tried_is_an_error() {
+        assert!(search(BOUNDS, |_| Err(io::ErrorKind::NotFound.into())).is_err());
+    }
+}

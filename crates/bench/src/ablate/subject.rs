@@ -1,0 +1,165 @@
+//! The server that is measured: this very program, in a process of its own, on the cores and in the place it is given.
+
+use super::group::Group;
+use super::pair::{self, Pair};
+use super::vector_aes;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Joins the memory group that is named first and becomes the rest.
+const JOIN: &str = r#"echo $$ >"$0" && exec "$@""#;
+
+/// How long a server may take to end once nobody is connected.
+const END_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How a server is to run.
+#[derive(Debug)]
+pub(crate) struct Setting<'a> {
+    /// The library's root.
+    pub(crate) library: &'a Path,
+    /// A folder for its certificate and for what it says.
+    pub(crate) scratch: &'a Path,
+    /// The cores that it may use; one worker on each.
+    pub(crate) cpus: &'a [u32],
+    /// Its further arguments.
+    pub(crate) arguments: Vec<String>,
+    /// Without vector AES.
+    pub(crate) hides_vector_aes: bool,
+    /// Where it is to be.
+    pub(crate) place: Place<'a>,
+}
+
+/// Where a server is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Place<'a> {
+    /// Beside us, on loopback.
+    Here,
+    /// The same, in a memory group.
+    In(&'a Group),
+    /// At the far end of an Ethernet pair.
+    Behind(Pair),
+}
+
+/// A running server; ended when dropped.
+#[derive(Debug)]
+pub(crate) struct Subject {
+    /// Where it listens.
+    pub(crate) address: SocketAddr,
+    child: Child,
+}
+
+impl Subject {
+    /// Starts a server and waits until it says that it is ready.
+    ///
+    /// # Errors
+    /// When it does not: with what it said instead.
+    pub(crate) fn start(setting: &Setting<'_>) -> io::Result<Self> {
+        let said = setting.scratch.join("server.log");
+        let mut command = setting.command()?;
+        // A process group of its own: Ctrl-C is for us, and we end the server when we have let go of it.
+        command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.stderr(File::create(&said)?).spawn()?;
+        let ready = setting.meet(&mut child).and_then(|()| ready_address(&mut child));
+        match ready {
+            Ok(address) => Ok(Self { address, child }),
+            Err(error) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                let said = fs::read_to_string(said).unwrap_or_default();
+                Err(io::Error::other(format!(
+                    "the server did not start: {error}; it said {said:?}"
+                )))
+            }
+        }
+    }
+
+    /// Its process.
+    pub(crate) fn process(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for Subject {
+    fn drop(&mut self) {
+        let pid = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw);
+        if let Some(pid) = pid {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        }
+        let deadline = Instant::now() + END_PATIENCE;
+        while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Setting<'_> {
+    fn command(&self) -> io::Result<Command> {
+        let cpus: Vec<_> = self.cpus.iter().map(u32::to_string).collect();
+        let listen = match self.place {
+            Place::Behind(_) => SocketAddr::from((pair::SERVER, 0)),
+            Place::Here | Place::In(_) => SocketAddr::from(([127, 0, 0, 1], 0)),
+        };
+        let mut words: Vec<OsString> = ["taskset", "-c", &cpus.join(",")].map(Into::into).into();
+        words.push(std::env::current_exe()?.into());
+        words.extend(["serve".into(), self.library.into()]);
+        words.extend(["--state".into(), self.scratch.join("state").into()]);
+        words.extend(["--listen".into(), listen.to_string().into()]);
+        words.extend(["--admin", "127.0.0.1:0", "--workers"].map(Into::into));
+        words.push(self.cpus.len().to_string().into());
+        let mut command = match self.place {
+            Place::Here => Command::new(words.remove(0)),
+            Place::In(group) => {
+                let mut command = Command::new("sh");
+                command.args(["-c", JOIN]).arg(group.members());
+                command
+            }
+            Place::Behind(pair) => pair.server(),
+        };
+        command.args(words).args(&self.arguments);
+        if self.hides_vector_aes {
+            command.env(vector_aes::VARIABLE, vector_aes::value());
+        }
+        Ok(command)
+    }
+
+    /// Gives the child what it waits for before it becomes the server.
+    fn meet(&self, child: &mut Child) -> io::Result<()> {
+        let Place::Behind(pair) = self.place else { return Ok(()) };
+        // `unshare` is in its namespace once it has become the shell that reads from us, not before.
+        await_namespace(child.id())?;
+        pair.connect(child.id())?;
+        child.stdin.as_mut().expect("it was asked for").write_all(b"\n")
+    }
+}
+
+/// Waits until a process has a network namespace of its own.
+fn await_namespace(process: u32) -> io::Result<()> {
+    let ours = fs::read_link("/proc/self/ns/net")?;
+    let deadline = Instant::now() + END_PATIENCE;
+    while fs::read_link(format!("/proc/{process}/ns/net"))? == ours {
+        if Instant::now() > deadline {
+            return Err(io::Error::other("it has no network namespace of its own"));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
+
+/// The address in the line `ready https://ADDRESS/`.
+fn ready_address(child: &mut Child) -> io::Result<SocketAddr> {
+    let mut line = String::new();
+    let stdout = child.stdout.take().expect("it was asked for");
+    BufReader::new(stdout).read_line(&mut line)?;
+    let address = line.trim_end().trim_end_matches('/').rsplit("//").next();
+    address
+        .and_then(|address| address.parse().ok())
+        .ok_or_else(|| io::Error::other("it is not ready"))
+}

@@ -1,0 +1,88 @@
+//! `fullbore bench ablate`.
+
+use crate::load::Quantity;
+use ::bench::ablate;
+use ::bench::load::console::INTERRUPTED_EXIT_CODE;
+use clap::Args;
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// What each optimisation is worth: the greatest stable bandwidth with and without it
+///
+/// Paced viewers come, more and more, until there are errors or somebody gets too little; the bandwidth before that is
+/// set against the server's CPU percent. Then the same with each optimisation left out in turn. The server runs on the
+/// first core (two where it has two workers), the clients on the last. Ctrl-C prints what was measured so far.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  fullbore bench ablate --json ablate.json\n  \
+    fullbore bench ablate --switch onepass,handout --seconds 8\n  fullbore bench ablate --quick")]
+pub(super) struct Ablate {
+    #[arg(
+        long = "switch",
+        value_name = "NAME,...",
+        value_delimiter = ',',
+        value_parser = clap::builder::PossibleValuesParser::new(ablate::names()),
+        hide_possible_values = true,
+        help = format!("Which to leave out [default: all]: {}", ablate::names().join(", "))
+    )]
+    switches: Vec<String>,
+    /// What each viewer asks for, in bits per second: 5M, 20M, 1G
+    #[arg(long, default_value = "20M")]
+    rate: Quantity,
+    /// Seconds of a step, after its viewers have come [default: 4]
+    #[arg(long)]
+    seconds: Option<f64>,
+    /// Short steps, a coarse search, a small library: to see that it works, not to cite
+    #[arg(long)]
+    quick: bool,
+    /// Viewers at most [default: what open files allow]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    viewers: Option<u32>,
+    /// MiB of video in the library [default: 2048]
+    #[arg(long, value_name = "MIB")]
+    library: Option<u64>,
+    /// Where to make the library
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
+    /// Write the figures as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// Steps as short as a search can be that still tells who starves.
+const QUICK_SECONDS: f64 = 1.0;
+
+impl Ablate {
+    pub(super) fn run(self) -> io::Result<ExitCode> {
+        if ablate::wants_namespace(&self.switches) && !::bench::namespace::is_inside() {
+            // Comes back only if it cannot.
+            ::bench::namespace::enter()?;
+        }
+        let outcome = ablate::run(&self.options(), |line| eprintln!("{line}"))?;
+        print!("{}", outcome.describe());
+        if let Some(path) = self.json {
+            std::fs::write(path, format!("{:#}\n", outcome.to_json()))?;
+        }
+        if outcome.is_interrupted() {
+            return Ok(ExitCode::from(INTERRUPTED_EXIT_CODE));
+        }
+        if outcome.is_stable() {
+            return Ok(ExitCode::SUCCESS);
+        }
+        Err(io::Error::other("no load at all was stable in some of it: see above"))
+    }
+
+    fn options(&self) -> ablate::Options {
+        let (seconds, resolution, library_mib) =
+            if self.quick { (QUICK_SECONDS, 0.25, 256) } else { (4.0, 0.05, 2048) };
+        ablate::Options {
+            switches: self.switches.clone(),
+            rate_bits_per_second: self.rate.0,
+            seconds: self.seconds.unwrap_or(seconds).clamp(0.2, 600.0),
+            resolution,
+            viewers_max: self.viewers.map(|viewers| viewers as usize),
+            library_bytes: self.library.unwrap_or(library_mib).max(64) << 20,
+            scratch: self.scratch.clone(),
+        }
+    }
+}

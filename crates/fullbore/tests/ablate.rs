@@ -1,0 +1,133 @@
+//! `bench ablate`, tiny: what it writes has the promised shape, what it cannot show is said, and nothing is left behind.
+//! Never a timing.
+
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+/// So few viewers that any machine serves them: the search ends at the bound.
+const VIEWERS: &str = "4";
+
+fn ablate(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fullbore"));
+    command.args(["bench", "ablate", "--quick", "--seconds", "0.5", "--rate", "8M"]);
+    command.args(["--viewers", VIEWERS, "--library", "64"]).args(arguments);
+    command
+}
+
+/// Runs it, and returns what it wrote.
+fn outcome(arguments: &[&str]) -> (Output, Value) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("ablate.json");
+    let output = ablate(arguments).arg("--json").arg(&file).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let written = std::fs::read(&file).unwrap_or_else(|error| panic!("{error}: {said}"));
+    (output, serde_json::from_slice(&written).unwrap())
+}
+
+#[test]
+fn every_switch_of_the_server_is_among_the_ablations() {
+    let names = bench::ablate::names();
+    for (_, name, _) in appliance::config::Switch::ALL {
+        assert!(
+            names.contains(&name),
+            "add {name} to the bench's list, with the work it matters in"
+        );
+    }
+}
+
+#[test]
+fn each_row_has_its_figures_and_those_of_its_baseline() {
+    let (output, outcome) = outcome(&["--switch", "handout,lifo,tls,ahead"]);
+    assert_eq!((&outcome["version"], &outcome["kind"]), (&1.into(), &"ablate".into()));
+    assert_eq!(outcome["rate_bits_per_second"], 8_000_000);
+    assert!(outcome["machine"].is_object() && outcome["workload"] == "warm");
+    let rows = outcome["rows"].as_array().unwrap();
+    let names: Vec<_> = rows.iter().map(|row| row["switch"].as_str().unwrap()).collect();
+    assert_eq!(names, ["handout", "tls", "lifo", "ahead"]);
+    for row in rows {
+        assert!(row["skipped"].is_null() && row["what"].is_string(), "{row:#}");
+        for of in [row, &row["baseline"]] {
+            for figure in ["gbps", "cpu_percent", "gbps_per_cpu_percent"] {
+                assert!(of[figure].as_f64().unwrap() > 0.0, "{figure} of {row:#}");
+            }
+            assert_eq!(of["viewers"].to_string(), VIEWERS);
+        }
+        assert!(row["change"].as_f64().unwrap() > 0.0);
+        assert!(row["stopped_by"].as_str().unwrap().contains("viewers were not asked for"));
+    }
+    assert_eq!(rows[0]["seed"]["source"], "001");
+    assert!(rows[2]["seed"].is_null());
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("warm       (nothing)") && said.contains("cold       ahead"), "{said}");
+    let progress = String::from_utf8_lossy(&output.stderr);
+    assert!(progress.contains("4 switches and 2 baselines") && !progress.contains('\r'));
+}
+
+#[test]
+fn handshakes_are_counted_where_they_are_the_work() {
+    let (_, outcome) = outcome(&["--switch", "tickets"]);
+    let row = &outcome["rows"][0];
+    assert_eq!(
+        (&row["unit"], &row["workload"]),
+        (&"handshakes_per_second".into(), &"handshakes".into())
+    );
+    for of in [row, &row["baseline"]] {
+        assert!(of["handshakes_per_second"].as_f64().unwrap() > 0.0, "{row:#}");
+    }
+}
+
+#[test]
+fn what_this_machine_cannot_show_is_skipped_with_the_reason_and_the_rest_is_measured() {
+    let (output, outcome) = outcome(&["--switch", "vaes,heat,gso,mtu"]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    let rows = outcome["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 4);
+    for row in rows {
+        let name = row["switch"].as_str().unwrap();
+        match row["skipped"].as_str() {
+            None => assert!(row["gbps"].as_f64().unwrap() > 0.0, "{row:#}"),
+            Some(why) => {
+                eprintln!("SKIPPED {name}: {why}");
+                assert!(row["gbps"].is_null() && said.contains(&format!("SKIPPED {name}: {why}")));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_switch_that_there_is_not_is_refused_with_those_that_there_are() {
+    let output = ablate(&["--switch", "warp"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && said.contains("onepass"), "{said}");
+}
+
+#[test]
+fn an_interruption_prints_what_is_there_and_leaves_no_server() {
+    let mut bench = ablate(&["--switch", "lifo,handout"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let pid = bench.id();
+    let mut progress = BufReader::new(bench.stderr.take().unwrap()).lines();
+    // The first step's line: the baseline's server is running, and there are more steps to come.
+    let line =
+        progress.by_ref().map(Result::unwrap).find(|line| line.contains("without (nothing)"));
+    assert!(line.unwrap().contains("Gb/s"));
+    // Well into the next search's only step, whose server is then running.
+    std::thread::sleep(Duration::from_millis(700));
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+    let kill = Command::new("kill").args(["-INT", &pid.to_string()]).status().unwrap();
+    assert!(kill.success());
+    progress.for_each(drop);
+    let output = bench.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.code() == Some(130) && said.contains("interrupted"), "{said}");
+    assert!(!children.trim().is_empty(), "a server was running");
+    for server in children.split_ascii_whitespace() {
+        assert!(!std::path::Path::new(&format!("/proc/{server}")).exists(), "{server} was left");
+    }
+}
