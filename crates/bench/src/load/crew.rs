@@ -7,7 +7,7 @@ use super::shared::Shared;
 use super::tally::{Counters, Snapshot};
 use super::viewer::Viewer;
 use hdrhistogram::Histogram;
-use reactor::{Reactor, RingOptions, Woken, spawn, timeout_at};
+use reactor::{Reactor, RingOptions, Woken, spawn, tasks_panicked, timeout_at};
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
@@ -29,6 +29,8 @@ pub(crate) struct Crew {
     pub(crate) counters: Arc<Counters>,
     /// Of the open loop.
     pub(crate) arrivals: Option<Arrivals>,
+    /// Arrivals of the open loop that were answered, or failed.
+    pub(crate) settled: Cell<u64>,
     /// Complete responses so far that could have been compared.
     pub(crate) comparable: Cell<u64>,
     first_byte: RefCell<Histogram<u64>>,
@@ -56,6 +58,8 @@ pub(crate) struct Measured {
     pub(crate) cpu_seconds: f64,
     /// Of requests that were due within it, microseconds.
     pub(crate) first_byte: Histogram<u64>,
+    /// Arrivals of the open loop that were due and not answered at its end.
+    pub(crate) overdue: u64,
     /// Of each viewer that was there through all of it.
     pub(crate) viewer_bits_per_second: Vec<f64>,
 }
@@ -87,7 +91,12 @@ pub(crate) fn run(
     reactor.run(async move {
         let crew = Rc::new(Crew::new(shared, counters, thread));
         crew.start_viewers(thread);
-        crew.measure(woken).await
+        let measured = crew.measure(woken).await;
+        if tasks_panicked() > 0 {
+            // None is known that could; but a viewer less must not pass for a quiet server.
+            crew.counters.error("viewer_panicked", || "a viewer ended by a fault of ours".into());
+        }
+        measured
     })?
 }
 
@@ -115,6 +124,7 @@ impl Crew {
             shared,
             counters,
             arrivals,
+            settled: Cell::new(0),
             comparable: Cell::new(0),
             first_byte: RefCell::new(latencies()),
             window: Cell::new(None),
@@ -169,12 +179,14 @@ impl Crew {
     }
 
     fn measured(&self, first: &Mark, last: &Mark) -> Measured {
+        let due = self.arrivals.as_ref().map_or(0, |arrivals| arrivals.due_by(last.at));
         let rates = self.watches.borrow().iter().filter_map(|watch| watch.rate(last.at)).collect();
         Measured {
             seconds: (last.at - first.at).as_secs_f64(),
             counts: last.counts.since(first.counts),
             cpu_seconds: last.cpu_seconds - first.cpu_seconds,
             first_byte: self.first_byte.borrow().clone(),
+            overdue: due.saturating_sub(self.settled.get()),
             viewer_bits_per_second: rates,
         }
     }

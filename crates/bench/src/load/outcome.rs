@@ -22,6 +22,9 @@ pub struct Outcome {
     pub requests: u64,
     /// Responses that viewers left in the middle on purpose.
     pub aborted: u64,
+    /// Of the open loop: requests that had fallen due, ramp included, and were not answered at the end. They are in no
+    /// latency, so a number that is not small says that the latencies are too good.
+    pub overdue: u64,
     /// TLS handshakes.
     pub handshakes: u64,
     /// Those of them that resumed a session.
@@ -127,6 +130,9 @@ impl Outcome {
         if self.aborted > 0 {
             write!(text, ", {} left in the middle", self.aborted)?;
         }
+        if self.overdue > 0 {
+            write!(text, ", {} due and not answered at the end", self.overdue)?;
+        }
         writeln!(text)?;
         writeln!(
             text,
@@ -202,6 +208,7 @@ impl Outcome {
             "requests": self.requests,
             "requests_per_second": self.requests_per_second(),
             "aborted": self.aborted,
+            "overdue": self.overdue,
             "handshakes": self.handshakes,
             "handshakes_per_second": self.handshakes_per_second(),
             "resumed": self.resumed,

@@ -108,6 +108,7 @@ impl Running {
             body_bytes: 0,
             requests: 0,
             aborted: 0,
+            overdue: 0,
             handshakes: 0,
             resumed: 0,
             connections_opened: all.connections_opened,
@@ -145,6 +146,7 @@ impl Outcome {
         self.count(measured.counts);
         // All threads have the same window, but for the moments in which they woke.
         self.measured_seconds += measured.seconds / threads;
+        self.overdue += measured.overdue;
         self.cpu_seconds += measured.cpu_seconds;
         if measured.seconds > 0.0 {
             let busy = measured.cpu_seconds / measured.seconds;

@@ -92,6 +92,14 @@ impl Arrivals {
         self.next.set(number + self.step);
         self.began + Duration::from_secs_f64(number as f64 / self.per_second)
     }
+
+    /// How many have been due by now, taken or not.
+    pub(crate) fn due_by(&self, now: Instant) -> u64 {
+        let numbers = now.saturating_duration_since(self.began).as_secs_f64() * self.per_second;
+        let first = self.next.get() % self.step;
+        // The arrivals of this thread are first, first + step, and so on.
+        (numbers as u64).checked_sub(first).map_or(0, |rest| rest / self.step + 1)
+    }
 }
 
 #[cfg(test)]
@@ -133,6 +141,13 @@ mod tests {
         let expected: Vec<_> =
             (0..9).map(|number| began + Duration::from_millis(10 * number)).collect();
         assert_eq!(due, expected);
+        let due_by = |milliseconds| {
+            let now = began + Duration::from_millis(milliseconds);
+            threads.iter().map(|thread| thread.due_by(now)).collect::<Vec<_>>()
+        };
+        assert_eq!(due_by(5), [1, 0, 0]);
+        assert_eq!(due_by(35), [2, 1, 1]);
+        assert_eq!(due_by(85), [3, 3, 3]);
     }
 
     #[test]

@@ -4,12 +4,16 @@
 //! manifest is written by somebody else, so nothing of it reaches a request unless it has passed here.
 
 use std::fmt;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
+use std::time::Duration;
 
 /// More than any server takes in a request line.
 const URL_BYTES_MAX: usize = 8 << 10;
+
+/// How long each of a name's addresses is tried.
+const TRIAL_PATIENCE: Duration = Duration::from_secs(1);
 
 /// An absolute http or https URL without fragment. Its path begins with a slash and has no dot segments.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -211,13 +215,18 @@ impl Url {
         (self.is_tls, &self.host, self.port) == (other.is_tls, &other.host, other.port)
     }
 
-    /// Asks the system for the host's address; the first one is taken.
+    /// Asks the system for the host's address. Where there are several, the first one that can be connected to is taken, or
+    /// else just the first: a server on this machine often has one of IPv4 and IPv6 only.
     ///
     /// # Errors
     /// When there is none.
     pub fn address(&self) -> std::io::Result<SocketAddr> {
-        let found = (self.host(), self.port).to_socket_addrs()?.next();
-        found.ok_or_else(|| std::io::Error::other("the name has no address"))
+        let found: Vec<_> = (self.host(), self.port).to_socket_addrs()?.collect();
+        let connects =
+            |address: &&SocketAddr| TcpStream::connect_timeout(address, TRIAL_PATIENCE).is_ok();
+        let chosen = if found.len() > 1 { found.iter().find(connects) } else { None };
+        let chosen = chosen.or(found.first()).copied();
+        chosen.ok_or_else(|| std::io::Error::other("the name has no address"))
     }
 
     /// The file below `directory` that this URL names when `directory` is served as `/`. None when it cannot be below it.

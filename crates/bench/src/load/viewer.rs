@@ -103,7 +103,9 @@ impl Viewer {
             let options = &crew.shared.options;
             let (title, ask) =
                 self.course.next(&crew.shared.films, &crew.shared.chooser, options.pattern);
-            match self.fetch(title, &ask, due).await {
+            let fetched = self.fetch(title, &ask, due).await;
+            crew.settled.set(crew.settled.get() + 1);
+            match fetched {
                 Ok(fetched) => self.after(&ask, &fetched),
                 Err(trouble) => self.recover(title, &ask, trouble).await,
             }
@@ -209,8 +211,10 @@ impl Viewer {
             let crew = Rc::clone(&self.crew);
             let (title, ask) =
                 self.course.next(&crew.shared.films, &crew.shared.chooser, Pattern::Handshakes);
-            match self.connect(crew.shared.films[title].endpoint).await {
-                Ok(_) => {
+            let connected = self.connect(crew.shared.films[title].endpoint).await.map(|_| ());
+            crew.settled.set(crew.settled.get() + 1);
+            match connected {
+                Ok(()) => {
                     crew.answered(due);
                     crew.shared.succeeded();
                     if let Err(trouble) = self.part().await {

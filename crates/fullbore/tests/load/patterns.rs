@@ -1,5 +1,6 @@
 //! Every pattern and pace against the real server: right bytes, no errors, and figures that hang together.
 
+use crate::bad::{Bad, partial};
 use crate::program::{FILM_BYTES, Ran, Server, library, load};
 
 /// Loads a library of three films over TLS, comparing whatever the words ask for.
@@ -78,6 +79,23 @@ fn an_open_loop_asks_as_often_as_its_schedule_says() {
     let ran = clean("--arrivals 100/s --connections 10 --duration 1s --zipf 0.8");
     assert!(ran.number("requests") <= 120.0 && ran.number("requests") > 0.0, "{}", ran.figures);
     assert_eq!(ran.figures["viewer_mbps"]["count"], 0);
+}
+
+#[test]
+fn an_open_loop_counts_a_stall_in_every_request_that_it_delays() {
+    // Each answer takes 200 ms, 20 a second fall due, one at a time can be under way.
+    let slow = Bad::start(|stream, asked| {
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        partial(stream, &asked, 1000, &[7; 1000])
+    });
+    let words = "--pattern ranges --range-bytes 1000 --arrivals 20/s --connections 1 --duration 1s";
+    let ran = load(words, &[slow.url]);
+    // The fourth was due at 150 ms and cannot have been answered before 800 ms. A generator that waits for one answer before
+    // it asks again would say that all took 200 ms. A busy machine can only make them later.
+    let worst = ran.figures["first_byte_ms"]["max"].as_f64().unwrap();
+    assert!(ran.number("requests") < 4.0 || worst >= 600.0, "{}", ran.figures);
+    assert!(ran.number("overdue") >= 14.0, "{}", ran.figures);
+    assert!(ran.stdout.contains("due and not answered"), "{}", ran.stdout);
 }
 
 #[test]
