@@ -177,7 +177,11 @@ impl Secured {
                 Some(0) => Ok(Came::Closed { orderly: false }),
                 Some(bytes) => {
                     let passed = self.pass_over(&scratch[..bytes])?;
-                    let readiness = Readiness::after(bytes, room_bytes, SCRATCH_BYTES);
+                    let readiness = match self.said_goodbye {
+                        // The end is known; there is nothing to wait for.
+                        true => Readiness::Unknown,
+                        false => Readiness::after(bytes, room_bytes, SCRATCH_BYTES),
+                    };
                     Ok(Came::Bytes { bytes: passed, readiness })
                 }
             }

@@ -12,17 +12,20 @@ use super::failure::Failure;
 pub(crate) enum Readiness {
     #[default]
     Unknown,
-    /// Less came than there was room for: another call would find nothing.
+    /// Little came, and less than there was room for: another call would find nothing.
     Drained,
     /// As much came as one call ever takes: there may be more, but others on this thread have waited meanwhile.
     More,
 }
 
+/// After more than this, more has often come by the time it is dealt with, and looking is cheaper than waiting.
+const LITTLE_BYTES: usize = 64 << 10;
+
 impl Readiness {
     /// After a call that brought `bytes` where `room_bytes` would have been taken, and never more than `room_bytes_max`.
     pub(crate) fn after(bytes: usize, room_bytes: usize, room_bytes_max: usize) -> Self {
         match () {
-            () if bytes < room_bytes => Self::Drained,
+            () if bytes < room_bytes && bytes < LITTLE_BYTES => Self::Drained,
             () if room_bytes == room_bytes_max => Self::More,
             () => Self::Unknown,
         }

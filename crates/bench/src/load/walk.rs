@@ -222,3 +222,82 @@ impl Walk {
         matches!(self.stage, Stage::Pass { .. })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What TLS 1.3 adds to a record's plaintext, beside the header.
+    const OVERHEAD: usize = 17;
+
+    fn record(content_type: u8, plaintext_bytes: usize) -> Vec<u8> {
+        let body_bytes = (plaintext_bytes + OVERHEAD) as u16;
+        let [a, b] = body_bytes.to_be_bytes();
+        let mut record = vec![content_type, 3, 3, a, b];
+        record.resize(HEADER_BYTES + usize::from(body_bytes), content_type);
+        record
+    }
+
+    /// Passes over records of type 23 and collects others: the plaintext passed over, and what was collected.
+    fn walk_over(walk: &mut Walk, chunk: &[u8]) -> (usize, Vec<Vec<u8>>) {
+        let chunk = Chunk::new(chunk);
+        let (mut passed, mut collected) = (0, Vec::new());
+        loop {
+            match walk.step(&chunk).unwrap() {
+                Step::Header { content_type: 23, .. } => walk.pass(OVERHEAD),
+                Step::Header { .. } => walk.collect(),
+                Step::Whole => collected.push(walk.take()),
+                Step::Passed(bytes) => passed += bytes,
+                Step::Blocked => return (passed, collected),
+                Step::Closed => panic!("a chunk has no end"),
+            }
+        }
+    }
+
+    #[test]
+    fn however_the_wire_is_cut_the_same_is_counted_and_collected() {
+        let wire = [record(23, 1000), record(21, 2), record(23, 1), record(22, 0), record(23, 300)];
+        let wire = wire.concat();
+        for cut in [1, 2, 3, 5, 7, 64, 1021, wire.len()] {
+            let mut walk = Walk::new();
+            let (mut passed, mut collected) = (0, Vec::new());
+            for chunk in wire.chunks(cut) {
+                let (bytes, mut records) = walk_over(&mut walk, chunk);
+                passed += bytes;
+                collected.append(&mut records);
+            }
+            assert_eq!(passed, 1301, "cut at {cut}");
+            assert_eq!(collected, [record(21, 2), record(22, 0)], "cut at {cut}");
+            assert!(!walk.is_passing());
+        }
+    }
+
+    #[test]
+    fn what_is_certain_to_come_never_reaches_beyond_the_body() {
+        let plaintext = [1000, 16_384, 1, 16_384, 77];
+        let wire: Vec<u8> = plaintext.iter().flat_map(|bytes| record(23, *bytes)).collect();
+        let mut left: usize = plaintext.iter().sum();
+        let mut walk = Walk::new();
+        let mut rest = &wire[..];
+        let mut turns = 0;
+        while left > 0 {
+            let certain = walk.bytes_certain(left as u64, OVERHEAD) as usize;
+            assert!(certain > 0 && certain <= rest.len(), "{certain} of {}", rest.len());
+            // Less may arrive than is asked for.
+            let (chunk, behind) = rest.split_at(certain.min(9000));
+            left -= walk_over(&mut walk, chunk).0;
+            rest = behind;
+            turns += 1;
+        }
+        assert!(rest.is_empty() && !walk.is_passing());
+        assert!(turns < 12, "{turns}");
+        assert_eq!(walk.bytes_certain(0, OVERHEAD), 0);
+    }
+
+    #[test]
+    fn a_record_shorter_than_its_overhead_is_passed_over_as_nothing() {
+        let mut walk = Walk::new();
+        let wire = [&[23, 3, 3, 0, 0][..], &[23, 3, 3, 0, 4, 9, 9, 9, 9], &record(23, 5)].concat();
+        assert_eq!(walk_over(&mut walk, &wire), (5, vec![]));
+    }
+}

@@ -4,6 +4,8 @@ use std::io::Write;
 use std::time::Duration;
 
 use crate::server::*;
+use crypt::client::{ClientOptions, Trust};
+use fullbore_bench::load::tls::ClientTls;
 use fullbore_bench::load::{ConnectionOptions, Failure};
 
 const HEAD_OF_100: &str = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n";
@@ -79,5 +81,90 @@ fn a_plain_server_on_a_tls_port() {
     let failed = run(fetch(to, patient())).unwrap_err();
     assert_eq!(failed, Failure::Handshake(crypt::HandshakeError::PlainHttp));
     assert!(failed.to_string().contains("http://"), "{failed}");
+    server.join();
+}
+
+const HEAD_OF_50_000: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 50000\r\n\r\n";
+
+/// What becomes of a request over TLS that is answered with the head of a body of 50,000 bytes, and then with `work`.
+fn secured_failure(work: impl FnOnce(&mut Halves) + Send + 'static) -> Failure {
+    let server = Server::start(|stream| {
+        let mut halves = Halves::accept(stream);
+        halves.receive().expect("a request");
+        halves.send(HEAD_OF_50_000);
+        work(&mut halves);
+    });
+    let to = endpoint(server.address, Some(anyone()));
+    let failure = run(fetch(to, patient())).unwrap_err();
+    server.join();
+    failure
+}
+
+#[test]
+fn an_alert_in_the_midst_of_a_body() {
+    let failure = secured_failure(|halves| {
+        halves.send(&film(20_000));
+        halves.send_alert(crypt::Alert::InternalError);
+        linger(&halves.stream);
+    });
+    assert_eq!(failure, Failure::Alert(80));
+}
+
+#[test]
+fn a_body_over_tls_that_ends_early_with_or_without_goodbye() {
+    for goodbye in [true, false] {
+        let failure = secured_failure(move |halves| {
+            halves.send(&film(20_000));
+            if goodbye {
+                halves.send_alert(crypt::Alert::CloseNotify);
+            }
+        });
+        let expected = Failure::Short { received_bytes: 20_000, promised_bytes: 50_000 };
+        assert_eq!(failure, expected);
+    }
+}
+
+#[test]
+fn a_body_over_tls_that_is_too_long() {
+    for bytes in [50_001, 60_000] {
+        let failure = secured_failure(move |halves| {
+            halves.send(&film(bytes));
+            linger(&halves.stream);
+        });
+        assert_eq!(failure, Failure::TooLong { promised_bytes: 50_000 });
+    }
+}
+
+#[test]
+fn garbage_in_the_midst_of_a_body_over_tls() {
+    let failure = secured_failure(|halves| {
+        halves.send(&film(20_000));
+        halves.stream.write_all(b"\x16\x03\x03\x00\x04abcd").unwrap();
+        linger(&halves.stream);
+    });
+    assert_eq!(failure, Failure::Record(crypt::OpenError::Unexpected));
+}
+
+#[test]
+fn a_server_that_hangs_up_while_hands_are_shaken() {
+    let server = Server::start(drop);
+    let to = endpoint(server.address, Some(anyone()));
+    let failed = run(fetch(to, patient())).unwrap_err();
+    assert!(matches!(failed, Failure::ClosedEarly | Failure::Reset), "{failed:?}");
+    server.join();
+}
+
+#[test]
+fn certificates_that_are_not_trusted_or_for_another_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let tls = crypt::Tls::load(crypt::TlsOptions::new(dir.path())).unwrap();
+    let other = Trust::File(tls.files()[0].clone());
+    let config = rustls_config(&rustls::version::TLS13);
+    let server = Server::start(move |stream| linger(secure(&config, stream)));
+    let trust = ClientOptions { trust: other, ..ClientOptions::default() };
+    let to = endpoint(server.address, Some(ClientTls::load(&trust).unwrap()));
+    let failed = run(fetch(to, patient())).unwrap_err();
+    assert_eq!(failed.as_str(), "certificate_untrusted");
+    assert!(failed.to_string().contains("--insecure"), "{failed}");
     server.join();
 }

@@ -1,6 +1,7 @@
 //! The measuring connection against small servers, honest and otherwise, each a thread with one listener.
 
 mod failures;
+mod openssl;
 mod plain;
 mod server;
 mod tls;

@@ -98,3 +98,57 @@ fn a_ticket_can_be_waited_for_without_asking_for_anything() {
     });
     server.join();
 }
+
+#[test]
+fn keys_that_change_in_the_midst_of_a_body_are_followed_and_answered() {
+    let server = Server::start(|stream| {
+        let mut halves = Halves::accept(stream);
+        halves.receive().expect("a request");
+        halves.send(b"HTTP/1.1 200 OK\r\nContent-Length: 150000\r\n\r\n");
+        for _ in 0..3 {
+            halves.send(&film(50_000));
+            halves.send_key_update();
+        }
+        assert_eq!(halves.receive(), None, "one answer to all");
+        halves.receive().expect("a request under new keys");
+        halves.send(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbody");
+        linger(halves.stream);
+    });
+    let to = endpoint(server.address, Some(anyone()));
+    run(async move {
+        let mut connection = Connection::open(&to, &patient()).await.unwrap();
+        connection.send_request(GET).await.unwrap();
+        connection.head().await.unwrap();
+        assert_eq!(discard_all(&mut connection).await, Ok(150_000));
+        connection.send_request(GET).await.unwrap();
+        connection.head().await.unwrap();
+        assert_eq!(read_all(&mut connection).await.unwrap(), b"body");
+    });
+    server.join();
+}
+
+#[test]
+fn a_body_without_length_ends_with_the_goodbye_although_the_connection_stays() {
+    for read in [false, true] {
+        let server = Server::start(|stream| {
+            let mut halves = Halves::accept(stream);
+            halves.receive().expect("a request");
+            halves.send(&[b"HTTP/1.1 200 OK\r\n\r\n".as_slice(), &film(500)].concat());
+            halves.send(&film(5000));
+            halves.send_alert(crypt::Alert::CloseNotify);
+            linger(halves.stream);
+        });
+        let to = endpoint(server.address, Some(anyone()));
+        run(async move {
+            let mut connection = Connection::open(&to, &patient()).await.unwrap();
+            connection.send_request(GET).await.unwrap();
+            assert_eq!(connection.head().await.unwrap().body_bytes, None);
+            let bytes = match read {
+                true => read_all(&mut connection).await.unwrap().len() as u64,
+                false => discard_all(&mut connection).await.unwrap(),
+            };
+            assert_eq!(bytes, 5500);
+        });
+        server.join();
+    }
+}
