@@ -189,8 +189,11 @@ impl<P: FnMut(String)> Bench<'_, P> {
         without: Option<&Ablation>,
         group: Option<&Group>,
     ) -> Found {
-        self.find(work, without, group)
-            .unwrap_or_else(|error| Found { best: None, stopped_by: error.to_string() })
+        self.find(work, without, group).unwrap_or_else(|error| {
+            let stopped_by = error.to_string();
+            (self.progress)(format!("{} FAILED: {stopped_by}", label(work, without)));
+            Found { best: None, stopped_by }
+        })
     }
 
     /// Looks for the greatest stable load of a server of its own.
@@ -221,11 +224,7 @@ impl<P: FnMut(String)> Bench<'_, P> {
             interrupted: Arc::clone(&self.interrupted),
         };
         let load = self.load(work);
-        let label = format!(
-            "{:10} without {:11}",
-            work.name(),
-            without.map_or("(nothing)", |one| one.name)
-        );
+        let label = label(work, without);
         let bounds = self.bounds(work);
         let (library, progress) = (&self.library, &mut self.progress);
         search(bounds, |viewers| {
@@ -324,6 +323,10 @@ fn place<'a>(work: Work, without: Option<&Ablation>, group: Option<&'a Group>) -
         Some(Off::Mtu(mtu)) => Pair { mtu, ..whole },
         _ => whole,
     })
+}
+
+fn label(work: Work, without: Option<&Ablation>) -> String {
+    format!("{:10} without {:11}", work.name(), without.map_or("(nothing)", |one| one.name))
 }
 
 fn describe(label: &str, trial: &Trial) -> String {

@@ -67,6 +67,8 @@ impl Pair {
     /// # Errors
     /// What `ip` or `ethtool` says.
     pub(crate) fn connect(&self, server: u32) -> io::Result<()> {
+        // The pair of the server before goes with that server's namespace, which the kernel takes apart at its leisure.
+        let _ = run("ip", &["link", "delete", CLIENT_END]);
         let (server, mtu) = (server.to_string(), self.mtu.to_string());
         let address = format!("{CLIENTS}/24");
         let peer = ["peer", "name", SERVER_END, "netns", &server];
