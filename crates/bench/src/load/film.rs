@@ -22,6 +22,9 @@ const SMALL_IN_A_ROW: u64 = 3;
 /// Three small ranges and a large one.
 const CYCLE_BYTES: u64 = SMALL_IN_A_ROW * SMALL_RANGE_BYTES + LARGE_RANGE_BYTES;
 
+/// More than any file has, and few enough that no offset computed from it overflows, whatever a server claims.
+const FILM_BYTES_MAX: u64 = 1 << 60;
+
 /// One thing to ask for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ask {
@@ -65,7 +68,7 @@ impl Film {
 
     /// Remembers its size.
     pub(crate) fn learn(&self, bytes: u64) {
-        self.bytes.store(bytes, Ordering::Relaxed);
+        self.bytes.store(bytes.min(FILM_BYTES_MAX), Ordering::Relaxed);
     }
 
     /// How many steps there are from front to end; none as long as nobody knows its size.
@@ -137,6 +140,7 @@ pub(crate) fn typical_bytes(pattern: Pattern) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load::options::RANGE_BYTES_MAX;
 
     fn film(bytes: u64) -> Film {
         let film = Film::new("http://h/film.mp4".parse().expect("a URL"), 0, Vec::new());
@@ -168,6 +172,17 @@ mod tests {
                 assert!(asked.windows(2).all(|two| two[0].end == two[1].start));
                 assert!(asked.iter().all(|range| range.start < range.end));
             }
+        }
+    }
+
+    #[test]
+    fn a_size_that_nobody_has_overflows_nothing() {
+        let film = film(u64::MAX);
+        for pattern in [Pattern::Player, Pattern::Ranges { bytes: RANGE_BYTES_MAX }] {
+            let steps = film.steps(pattern).expect("the size is known");
+            let last = film.ask(pattern, steps - 1).and_then(|ask| ask.range);
+            assert_eq!(last.map(|range| range.end), Some(FILM_BYTES_MAX));
+            assert_eq!(film.ask(pattern, steps), None);
         }
     }
 

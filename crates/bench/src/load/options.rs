@@ -5,6 +5,16 @@ use crypt::client::ClientOptions;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// The largest range that can be asked for: 1 TiB.
+pub const RANGE_BYTES_MAX: u64 = 1 << 40;
+
+/// The slowest and the fastest schedule, arrivals per second.
+const ARRIVALS_MIN: f64 = 1e-3;
+const ARRIVALS_MAX: f64 = 1e9;
+
+/// Longer than any run, and short enough to be added to any moment.
+const TIME_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+
 /// A run. `Options { targets, ..Options::default() }` asks for whole files as fast as they come, on eight connections,
 /// for ten seconds.
 #[derive(Clone, Debug)]
@@ -93,7 +103,7 @@ impl Options {
     /// The sentence to show.
     pub fn check(&self) -> Result<(), String> {
         let watches = !matches!(self.pattern, Pattern::Handshakes | Pattern::Idle);
-        let positive = |rate: f64| rate.is_finite() && rate > 0.0;
+        let possible = |rate: f64| (ARRIVALS_MIN..=ARRIVALS_MAX).contains(&rate);
         let complaints = [
             (self.targets.is_empty(), "there is no URL to ask for"),
             (self.connections == 0, "at least one connection is needed"),
@@ -107,7 +117,28 @@ impl Options {
                 self.pattern == Pattern::Whole && self.seek_share > 0.0,
                 "whole files leave nowhere to seek to: ask for ranges or for a player's pattern",
             ),
-            (matches!(self.pattern, Pattern::Ranges { bytes: 0 }), "a range has at least one byte"),
+            (
+                matches!(self.pattern, Pattern::Ranges { bytes } if bytes == 0 || bytes > RANGE_BYTES_MAX),
+                "a range has at least one byte and at most 1 TiB",
+            ),
+            (
+                matches!(self.pace, Pace::Open { per_second } if !possible(per_second)),
+                "arrivals are between one in a thousand seconds and a thousand million a second",
+            ),
+            (
+                [self.duration, self.ramp, self.patience].iter().any(|time| *time > TIME_MAX),
+                "no time may be longer than a year",
+            ),
+            (
+                matches!(self.popularity, Popularity::Zipf { exponent } if !(0.0..=100.0).contains(&exponent)),
+                "the exponent of Zipf's law is a number from 0 to 100",
+            ),
+            (
+                [self.abort_share, self.seek_share]
+                    .iter()
+                    .any(|share| !(0.0..=1.0).contains(share)),
+                "a share is a number from 0 to 1",
+            ),
             (
                 self.pattern == Pattern::Idle && self.pace != Pace::Closed,
                 "idle connections have no pace",
@@ -122,7 +153,6 @@ impl Options {
             ),
             (
                 matches!(self.pace, Pace::Viewers { bits_per_second: 0 })
-                    || matches!(self.pace, Pace::Open { per_second } if !positive(per_second))
                     || self.read_rate_bits_per_second == Some(0),
                 "a rate has to be more than zero",
             ),

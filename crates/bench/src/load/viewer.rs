@@ -4,7 +4,7 @@ use super::connection::{Connection, ConnectionOptions};
 use super::course::Course;
 use super::crew::{Crew, Watch};
 use super::failure::Failure;
-use super::film::Ask;
+use super::film::{Ask, Film};
 use super::head::Head;
 use super::options::{Pace, Pattern};
 use super::schedule::{PlayingClock, ReadingClock};
@@ -106,7 +106,7 @@ impl Viewer {
             let fetched = self.fetch(title, &ask, due).await;
             crew.settled.set(crew.settled.get() + 1);
             match fetched {
-                Ok(fetched) => self.after(&ask, &fetched),
+                Ok(fetched) => self.after(&fetched),
                 Err(trouble) => self.recover(title, &ask, trouble).await,
             }
             yield_now().await;
@@ -124,13 +124,9 @@ impl Viewer {
         }
     }
 
-    fn after(&mut self, ask: &Ask, fetched: &Fetched) {
-        let asked_bytes = match &ask.range {
-            Some(range) if !fetched.is_aborted => range.end - range.start,
-            _ => fetched.body_bytes,
-        };
+    fn after(&mut self, fetched: &Fetched) {
         if let Some(clock) = &mut self.clock {
-            clock.asked(asked_bytes);
+            clock.asked(fetched.body_bytes);
             self.watch.plays_until(clock.due());
         }
         if !fetched.is_reusable {
@@ -167,35 +163,25 @@ impl Viewer {
         Ok(&mut self.connection.as_mut().expect("it was just opened").connection)
     }
 
+    /// Asks, and takes what comes.
     async fn fetch(&mut self, title: usize, ask: &Ask, due: Instant) -> Result<Fetched, Trouble> {
-        let crew = Rc::clone(&self.crew);
+        let (crew, watch) = (Rc::clone(&self.crew), Rc::clone(&self.watch));
         let film = &crew.shared.films[title];
-        let options = &crew.shared.options;
-        let leaves = self.course.random.f64() < options.abort_share;
+        let has_schedule = self.clock.is_some() || crew.arrivals.is_some();
+        let leaves = self.course.random.f64() < crew.shared.options.abort_share;
         let leaves_after = self.course.random.f64();
-        self.connect(film.endpoint).await?;
-        let asked =
-            if self.clock.is_some() || crew.arrivals.is_some() { due } else { Instant::now() };
-        let watch = Rc::clone(&self.watch);
         let connection = self.connect(film.endpoint).await?;
-        connection.send_request(ask.request(&film.url.authority()).as_bytes()).await?;
-        let head = connection.head().await?;
-        crew.answered(asked);
-        let expected_bytes = accept(&head, ask)?;
-        if let (Some(bytes), true) = (whole_bytes(&head), film.segments.is_empty()) {
-            film.learn(bytes);
-        }
-        crew.shared.succeeded();
-        let check = crew.check(film, ask, leaves)?;
-        let leave_bytes = match (leaves, expected_bytes) {
-            (true, Some(bytes)) => Some((bytes as f64 * leaves_after) as u64),
-            _ => None,
-        };
+        // Who has no schedule asks when there is a connection to ask on.
+        let asked = if has_schedule { due } else { Instant::now() };
+        let head = crew.ask(connection, film, ask, asked).await?;
+        let leave_bytes =
+            head.body_bytes.filter(|_| leaves).map(|bytes| (bytes as f64 * leaves_after) as u64);
+        let is_aborted = leave_bytes.is_some();
+        let check = crew.check(film, ask, is_aborted)?;
         let mut taking =
             Taking { crew: &crew, watch: &watch, check, chunk: Vec::new(), received: 0 };
         taking.take(connection, leave_bytes).await?;
         let Taking { check, received, .. } = taking;
-        let is_aborted = leave_bytes.is_some();
         add(if is_aborted { &crew.counters.aborted } else { &crew.counters.requests }, 1);
         if let Some(check) = check {
             crew.shared.verifier.end(check, ask.clone())?;
@@ -266,13 +252,27 @@ impl Viewer {
 }
 
 impl Crew {
-    /// Begins a comparison if this response's turn has come.
-    fn check(
+    /// Sends a request and waits for a head that is as it should be.
+    async fn ask(
         &self,
-        film: &super::film::Film,
+        connection: &mut Connection,
+        film: &Film,
         ask: &Ask,
-        leaves: bool,
-    ) -> Result<Option<Check>, Trouble> {
+        asked: Instant,
+    ) -> Result<Head, Trouble> {
+        connection.send_request(ask.request(&film.url.authority()).as_bytes()).await?;
+        let head = connection.head().await?;
+        self.answered(asked);
+        accept(&head, ask)?;
+        self.shared.succeeded();
+        if let (Some(bytes), true) = (whole_bytes(&head), film.segments.is_empty()) {
+            film.learn(bytes);
+        }
+        Ok(head)
+    }
+
+    /// Begins a comparison if this response's turn has come.
+    fn check(&self, film: &Film, ask: &Ask, leaves: bool) -> Result<Option<Check>, Trouble> {
         let number = self.comparable.get();
         if leaves || !self.shared.verifier.is_due(number) {
             self.comparable.set(number + u64::from(!leaves));
@@ -356,8 +356,8 @@ impl Taking<'_> {
     }
 }
 
-/// Whether this is what was asked for; how long the body is, if the server says so.
-pub(crate) fn accept(head: &Head, ask: &Ask) -> Result<Option<u64>, Trouble> {
+/// Whether this is what was asked for.
+pub(crate) fn accept(head: &Head, ask: &Ask) -> Result<(), Trouble> {
     let expected = if ask.range.is_some() { 206 } else { 200 };
     if head.status != expected {
         return Err(Trouble::Status { status: head.status, expected });
@@ -374,7 +374,7 @@ pub(crate) fn accept(head: &Head, ask: &Ask) -> Result<Option<u64>, Trouble> {
             return Err(Trouble::OtherRange { asked: asked.clone(), came });
         }
     }
-    Ok(head.body_bytes)
+    Ok(())
 }
 
 /// The size of the whole file.
@@ -400,7 +400,7 @@ mod tests {
 
     fn judge(range: Option<Range<u64>>, head: &Head) -> &'static str {
         let ask = Ask { path: "/".into(), range };
-        accept(head, &ask).map_or_else(|trouble| trouble.as_str(), |_| "accepted")
+        accept(head, &ask).map_or_else(|trouble| trouble.as_str(), |()| "accepted")
     }
 
     #[test]

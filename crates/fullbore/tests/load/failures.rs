@@ -191,6 +191,10 @@ fn wrong_usage_ends_with_2_and_says_why() {
         ("--pattern whole --seeks 5%", vec!["http://h/a"], "seek"),
         ("--urls /nonexistent", vec![], "/nonexistent"),
         ("--duration 0", vec!["http://h/a"], "duration"),
+        ("--duration 9999999999h", vec!["http://h/a"], "a year"),
+        ("--arrivals 0.0000001", vec!["http://h/a"], "arrivals"),
+        ("--zipf nan", vec!["http://h/a"], "Zipf"),
+        ("--pattern ranges --range-bytes 9999999G", vec!["http://h/a"], "1 TiB"),
     ] {
         let urls: Vec<_> = urls.into_iter().map(str::to_owned).collect();
         let ran = load(words, &urls);
