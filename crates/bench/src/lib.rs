@@ -1,22 +1,23 @@
-//! Fullbore beside other servers: the same work, in turn, on the same machine, each pinned to a core.
+//! What servers cost and what bounds this machine: load, comparisons, parts alone, optimisations switched off.
 //!
 //! What is compared is work per CPU second of the server, taken from the scheduler's accounts of its threads, so that
-//! neither the clients' speed nor an idle wait counts. Rounds alternate (A B A B ...), medians are reported with their
-//! median absolute deviation, and nothing is compared unless both sides returned the right bytes.
+//! neither the clients' speed nor an idle wait counts. Sides take turns, medians are reported with their median absolute
+//! deviation, and nothing is compared unless both sides returned the right bytes.
 //!
-//! Read [`versus`] first.
+//! Read [`load`] for the clients, [`versus`] for comparisons, [`ablate`] for what each optimisation is worth.
 
 #![forbid(unsafe_code)]
 
 pub mod ablate;
-mod client;
+mod accounting;
+mod counters;
+pub mod interrupt;
+mod library;
 pub mod load;
+mod machine_json;
 pub mod namespace;
-mod server;
 pub mod start;
 mod stats;
 pub mod versus;
-mod workload;
 
-pub use versus::{Options, Outcome, run};
-pub use workload::Workload;
+pub use machine_json::machine_json;

@@ -1,12 +1,17 @@
 //! From the start of the process to the first byte served: what a restart costs viewers.
 
-use crate::client::first_byte;
-use crate::server::{Given, Side};
+use crate::library::{Library, file_name};
+use crate::load::tls::ClientTls;
+use crate::load::{Connection, ConnectionOptions, Endpoint};
+use crate::machine_json::machine_json;
 use crate::stats::Summary;
-use crate::versus::client_config;
-use crate::workload::{Workload, make_library};
+use crate::versus::side::{Given, Side};
+use crate::versus::workload::client_options;
+use crate::versus::{Workload, fullbore};
 use reactor::{Reactor, RingOptions};
+use serde_json::{Value, json};
 use std::io;
+use std::net::SocketAddr;
 use std::time::Instant;
 
 /// Milliseconds from starting the process to the first byte of a body, over TLS, handshake included.
@@ -21,27 +26,38 @@ pub struct Started {
 /// When it does not start or does not answer rightly.
 pub fn run(rounds: usize) -> io::Result<Started> {
     let scratch = tempfile::tempdir()?;
-    let library = scratch.path().join("library");
-    std::fs::create_dir(&library)?;
-    make_library(&library, 1, 1 << 20)?;
-    let given = Given {
-        library: &library,
-        scratch: scratch.path(),
-        workload: Workload::TlsWarm,
-        cpu: None,
-    };
+    let library = Library::make(&scratch.path().join("library"), 1, 1 << 20)?;
+    let given = Given { library: &library.root, scratch: scratch.path(), cpu: None };
+    let recipe = fullbore(Workload::TlsWarm, &[], "fullbore")?;
     let reactor = Reactor::new(RingOptions::default())?;
-    let config = client_config();
+    let tls = ClientTls::load(&client_options()).map_err(io::Error::other)?;
     let mut milliseconds = Vec::with_capacity(rounds);
     for round in 0..=rounds {
         let started = Instant::now();
-        let side = Side::fullbore(&given, &[])?;
-        reactor.run(first_byte(side.address, std::sync::Arc::clone(&config)))??;
+        let side = Side::start(&recipe, &given)?;
+        reactor.run(first_byte(side.address, tls.clone()))??;
         if round > 0 {
             milliseconds.push(started.elapsed().as_secs_f64() * 1e3);
         }
     }
     Ok(Started { milliseconds })
+}
+
+/// Connects, shakes hands and fetches a little of the first file.
+async fn first_byte(address: SocketAddr, tls: ClientTls) -> io::Result<()> {
+    let endpoint = Endpoint { address, host: "localhost".to_owned(), tls: Some(tls) };
+    let failed = |failure: crate::load::Failure| io::Error::other(failure.to_string());
+    let options = ConnectionOptions::default();
+    let mut connection = Connection::open(&endpoint, &options).await.map_err(failed)?;
+    let path = file_name(0);
+    let request = format!("GET /{path} HTTP/1.1\r\nHost: localhost\r\nRange: bytes=0-9\r\n\r\n");
+    connection.send_request(request.as_bytes()).await.map_err(failed)?;
+    let head = connection.head().await.map_err(failed)?;
+    let bytes = connection.discard(u64::MAX).await.map_err(failed)?;
+    if head.status != 206 || bytes == 0 {
+        return Err(io::Error::other(format!("a range was answered with {}", head.status)));
+    }
+    Ok(())
 }
 
 impl Started {
@@ -53,5 +69,18 @@ impl Started {
         format!(
             "first byte served after {median:.1} +- {deviation:.1} ms, at worst {worst:.1} ms ({rounds} starts)\n"
         )
+    }
+
+    /// For programs.
+    pub fn to_json(&self) -> Value {
+        let Summary { median, deviation } = Summary::of(&self.milliseconds);
+        json!({
+            "version": 1,
+            "kind": "start",
+            "machine": machine_json(),
+            "milliseconds": self.milliseconds,
+            "median": median,
+            "deviation": deviation,
+        })
     }
 }

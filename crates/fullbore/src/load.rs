@@ -150,7 +150,7 @@ impl Load {
         }
         print!("{}", outcome.describe());
         match (outcome.interrupted, outcome.is_clean() || allow_errors) {
-            (true, _) => ExitCode::from(console::INTERRUPTED_EXIT_CODE),
+            (true, _) => ExitCode::from(::bench::interrupt::EXIT_CODE),
             (false, true) => ExitCode::SUCCESS,
             (false, false) => ExitCode::FAILURE,
         }

@@ -36,6 +36,22 @@ impl CpuFeatures {
     }
 }
 
+/// What the makers call this CPU, and its family and model where the kernel tells them: virtual machines often give a name that
+/// covers several generations ("AMD EPYC"). aarch64 kernels give no name.
+pub(crate) fn model(root: &Root, cpu: u32) -> Option<String> {
+    model_in(&root.read("proc/cpuinfo")?, cpu)
+}
+
+fn model_in(text: &str, cpu: u32) -> Option<String> {
+    let paragraph = text.split("\n\n").find(|paragraph| number(paragraph) == Some(cpu))?;
+    let name = value(paragraph, "model name").filter(|name| !name.is_empty())?;
+    let numbers = value(paragraph, "cpu family").zip(value(paragraph, "model"));
+    Some(numbers.map_or_else(
+        || name.to_owned(),
+        |(family, model)| format!("{name} (family {family}, model {model})"),
+    ))
+}
+
 fn number(paragraph: &str) -> Option<u32> {
     value(paragraph, "processor")?.parse().ok()
 }
@@ -95,6 +111,15 @@ mod tests {
             CpuFeatures { aes: true, vaes: true, avx512: true }
         );
         assert_eq!(CpuFeatures::parse(text, 2), CpuFeatures::default());
+    }
+
+    #[test]
+    fn the_model_is_its_name_with_the_numbers_that_tell_generations_apart() {
+        let text = "processor\t: 0\ncpu family\t: 26\nmodel\t\t: 2\nmodel name\t: AMD EPYC\n\nprocessor\t: 1\nmodel name\t: X\n";
+        assert_eq!(model_in(text, 0).as_deref(), Some("AMD EPYC (family 26, model 2)"));
+        assert_eq!(model_in(text, 1).as_deref(), Some("X"));
+        assert_eq!(model_in(text, 2), None);
+        assert_eq!(model_in("processor\t: 0\nFeatures\t: fp\n", 0), None);
     }
 
     #[test]

@@ -15,7 +15,7 @@ pub struct KernelVersion {
 
 impl KernelVersion {
     pub(crate) fn probe(root: &Root) -> Option<Self> {
-        Self::parse(&root.read("proc/sys/kernel/osrelease")?)
+        Self::parse(&release(root)?)
     }
 
     /// `6.1.0-32-amd64`: what follows the second number is the distribution's.
@@ -30,6 +30,12 @@ impl Display for KernelVersion {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.major, self.minor)
     }
+}
+
+/// The release in full, if it begins with numbers as releases do.
+pub(crate) fn release(root: &Root) -> Option<String> {
+    let release = root.read("proc/sys/kernel/osrelease")?;
+    KernelVersion::parse(&release).map(|_| release)
 }
 
 /// Either is there once the code is: the counters for TLS built in or loaded, the module's folder also where counters are hidden.

@@ -29,6 +29,8 @@ pub struct Machine {
     pub cpus: Vec<u32>,
     /// How many CPUs' worth of time the control groups above this process grant it; `None` if they set no bound.
     pub cpu_quota: Option<f64>,
+    /// What the first of [`Machine::cpus`] is called, for people; `None` if the kernel does not tell (it does not on aarch64).
+    pub cpu_model: Option<String>,
     /// What the first of [`Machine::cpus`] can do.
     pub cpu_features: CpuFeatures,
     /// The data and unified caches of the first of [`Machine::cpus`], nearest first.
@@ -41,6 +43,8 @@ pub struct Machine {
     pub memory_limit_bytes: Option<u64>,
     /// The running kernel.
     pub kernel: Option<KernelVersion>,
+    /// Its release in full, as `uname -r` prints it; `None` unless it begins as releases do.
+    pub kernel_release: Option<String>,
     /// Whether the kernel has TLS in it at this moment. One that has it as a module may load it at first use.
     pub kernel_tls: bool,
     /// How many files this process may have open.
@@ -62,6 +66,7 @@ impl Machine {
         let memory_bytes = root.read("proc/meminfo").and_then(|text| memory_total(&text));
         Self {
             cpu_quota: cgroup::cpu_quota(root),
+            cpu_model: cpus::model(root, cpus[0]),
             cpu_features: CpuFeatures::probe(root, cpus[0]),
             caches: caches::of_cpu(root, cpus[0]),
             page_bytes: rustix::param::page_size(),
@@ -69,6 +74,7 @@ impl Machine {
                 .filter(|limit| memory_bytes.is_none_or(|all| *limit < all)),
             memory_bytes,
             kernel: KernelVersion::probe(root),
+            kernel_release: kernel::release(root),
             kernel_tls: kernel::has_tls(root),
             nofile: limits::probe(root, "Max open files"),
             memlock_bytes: limits::probe(root, "Max locked memory"),

@@ -142,6 +142,7 @@ fn limits_kernel_and_its_tls_are_read() {
     assert_eq!(machine.nofile, Some(Limit { soft: 1024, hard: 20000 }));
     assert_eq!(machine.memlock_bytes, Some(Limit { soft: 8 << 20, hard: u64::MAX }));
     assert_eq!(machine.kernel, Some(KernelVersion { major: 6, minor: 1 }));
+    assert_eq!(machine.kernel_release.as_deref(), Some("6.1.0-32-amd64"));
     assert!(machine.kernel_tls);
 }
 

@@ -9,12 +9,12 @@ use super::search::{Bounds, Found, search};
 use super::subject::{Place, Setting, Subject};
 use super::trial::Trial;
 use super::vector_aes;
-use crate::workload::{make_library, warm_up};
+use crate::interrupt::Interrupt;
+use crate::library::Library;
+use crate::machine_json::machine_json;
 use machine::Machine;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Files of the library: enough that viewers are spread.
 const FILES: usize = 64;
@@ -70,20 +70,17 @@ pub fn run(options: &Options, progress: impl FnMut(String)) -> io::Result<Outcom
         Some(directory) => tempfile::tempdir_in(directory)?,
         None => tempfile::tempdir()?,
     };
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
-    }
+    let interrupt = Interrupt::on_signal()?;
     // Where it may not be raised, fewer viewers fit.
     let _ = machine::raise_nofile();
     let machine = Machine::probe();
     let mut bench = Bench {
         options,
         scratch: scratch.path(),
-        library: scratch.path().join("library"),
+        library: Library::make(&scratch.path().join("library"), FILES, options.library_bytes)?,
         viewers_max: options.viewers_max.unwrap_or_else(|| viewers_for(&machine)),
         cpus: machine.cpus,
-        interrupted,
+        interrupt,
         guess: None,
         progress,
     };
@@ -93,10 +90,10 @@ pub fn run(options: &Options, progress: impl FnMut(String)) -> io::Result<Outcom
 struct Bench<'a, P> {
     options: &'a Options,
     scratch: &'a Path,
-    library: PathBuf,
+    library: Library,
     cpus: Vec<u32>,
     viewers_max: usize,
-    interrupted: Arc<AtomicBool>,
+    interrupt: Interrupt,
     /// The greatest stable load found last with everything on.
     guess: Option<usize>,
     progress: P,
@@ -105,11 +102,9 @@ struct Bench<'a, P> {
 impl<P: FnMut(String)> Bench<'_, P> {
     fn run(&mut self, ablations: &[Ablation]) -> io::Result<Outcome> {
         self.announce(ablations);
-        std::fs::create_dir(&self.library)?;
-        make_library(&self.library, FILES, self.options.library_bytes / FILES as u64)?;
         let mut outcome = Outcome {
             rate_bits_per_second: self.options.rate_bits_per_second,
-            machine: serde_json::json!({ "cores": self.cpus.len() }),
+            machine: machine_json(),
             baselines: Vec::new(),
             rows: Vec::new(),
             interrupted: false,
@@ -205,14 +200,14 @@ impl<P: FnMut(String)> Bench<'_, P> {
     ) -> io::Result<Found> {
         let cpus = self.server_cpus(work);
         let setting = Setting {
-            library: &self.library,
+            library: &self.library.root,
             scratch: self.scratch,
             cpus: &cpus,
             arguments: arguments(work, without),
             hides_vector_aes: without.is_some_and(|one| one.off == Off::VectorAes),
             place: place(work, without, group),
         };
-        warm_up(&self.library, FILES, is_cold(work))?;
+        self.library.prepare(if is_cold(work) { 0 } else { FILES })?;
         let subject = Subject::start(&setting)?;
         let stage = Stage {
             address: subject.address,
@@ -221,7 +216,7 @@ impl<P: FnMut(String)> Bench<'_, P> {
             client_cpus: vec![*self.cpus.last().expect("this program runs on one")],
             has_tls: without.is_none_or(|one| one.off != Off::Tls),
             files: FILES,
-            interrupted: Arc::clone(&self.interrupted),
+            interrupt: self.interrupt.clone(),
         };
         let load = self.load(work);
         let label = label(work, without);
@@ -229,7 +224,7 @@ impl<P: FnMut(String)> Bench<'_, P> {
         let (library, progress) = (&self.library, &mut self.progress);
         search(bounds, |viewers| {
             if is_cold(work) {
-                warm_up(library, FILES, true)?;
+                library.evict(0)?;
             }
             let trial = stage.play(&load, viewers)?;
             if let Some(trial) = &trial {
@@ -275,7 +270,7 @@ impl<P: FnMut(String)> Bench<'_, P> {
     }
 
     fn is_interrupted(&self) -> bool {
-        self.interrupted.load(Ordering::Relaxed)
+        self.interrupt.is_asked()
     }
 }
 

@@ -1,14 +1,13 @@
 //! One step: viewers come, stay for a while and go; what they got is set against what the server's cores did.
 
 use super::trial::Trial;
+use crate::accounting::Account;
+use crate::interrupt::Interrupt;
+use crate::library::file_name;
 use crate::load::{self, ClientOptions, Outcome, Pace, Pattern, Running, Snapshot, Trust};
-use crate::server::cpu_seconds;
-use crate::workload::file_name;
 use crypt::{Suite, Versions};
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Viewers who come in a second: few enough that nobody has to catch up when the step begins.
@@ -54,7 +53,7 @@ pub(crate) struct Stage {
     pub(crate) client_cpus: Vec<u32>,
     pub(crate) has_tls: bool,
     pub(crate) files: usize,
-    pub(crate) interrupted: Arc<AtomicBool>,
+    pub(crate) interrupt: Interrupt,
 }
 
 /// What was so at an instant.
@@ -117,7 +116,7 @@ impl Stage {
     /// Looks after so many seconds; none if that was interrupted.
     fn look_after(&self, running: &Running, seconds: f64) -> io::Result<Option<Instants>> {
         let deadline = Instant::now() + Duration::from_secs_f64(seconds);
-        while !self.interrupted.load(Ordering::Relaxed) {
+        while !self.interrupt.is_asked() {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return self.look(running).map(Some);
@@ -131,7 +130,7 @@ impl Stage {
         Ok(Instants {
             at: Instant::now(),
             counted: running.snapshot(),
-            server_cpu_seconds: cpu_seconds(self.server)?,
+            server_cpu_seconds: Account::of(self.server).read()?.cpu_seconds,
         })
     }
 

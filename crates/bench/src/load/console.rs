@@ -1,15 +1,9 @@
 //! A run in front of a person: progress on a terminal, and Ctrl-C that ends it with what was measured so far.
 
 use super::{Options, Outcome, Running, Snapshot};
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag;
+use crate::interrupt::Interrupt;
 use std::io::{self, IsTerminal, Write};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-
-/// What shells report for a program that Ctrl-C ended: 128 and the signal's number.
-pub const INTERRUPTED_EXIT_CODE: u8 = 130;
 
 /// How soon an interruption or the end is seen.
 const GLANCE: Duration = Duration::from_millis(20);
@@ -24,10 +18,10 @@ const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 /// As [`Running::start`] and [`Running::join`], and when signals cannot be handled.
 pub fn run(options: Options) -> io::Result<Outcome> {
     let running = Running::start(options)?;
-    let interrupted = on_interrupt()?;
+    let interrupt = Interrupt::on_signal()?;
     let mut progress = Progress::new();
     while !running.is_over() {
-        if interrupted.load(Ordering::Acquire) {
+        if interrupt.is_asked() {
             running.stop();
         }
         progress.show(&running);
@@ -35,18 +29,6 @@ pub fn run(options: Options) -> io::Result<Outcome> {
     }
     progress.clear();
     running.join()
-}
-
-/// A flag that the first signal sets.
-fn on_interrupt() -> io::Result<Arc<AtomicBool>> {
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        // In this order: the first signal finds the flag clear and sets it, the second one finds it set and ends us.
-        let code = i32::from(INTERRUPTED_EXIT_CODE);
-        flag::register_conditional_shutdown(signal, code, Arc::clone(&interrupted))?;
-        flag::register(signal, Arc::clone(&interrupted))?;
-    }
-    Ok(interrupted)
 }
 
 /// A line that is drawn over and over; nothing in a pipe.

@@ -2,7 +2,7 @@
 
 use crate::load::Quantity;
 use ::bench::ablate;
-use ::bench::load::console::INTERRUPTED_EXIT_CODE;
+use ::bench::interrupt;
 use clap::Args;
 use std::io;
 use std::path::PathBuf;
@@ -60,11 +60,9 @@ impl Ablate {
         }
         let outcome = ablate::run(&self.options(), |line| eprintln!("{line}"))?;
         print!("{}", outcome.describe());
-        if let Some(path) = self.json {
-            std::fs::write(path, format!("{:#}\n", outcome.to_json()))?;
-        }
+        super::write_json(self.json.as_deref(), &outcome.to_json())?;
         if outcome.is_interrupted() {
-            return Ok(ExitCode::from(INTERRUPTED_EXIT_CODE));
+            return Ok(ExitCode::from(interrupt::EXIT_CODE));
         }
         if outcome.is_stable() {
             return Ok(ExitCode::SUCCESS);

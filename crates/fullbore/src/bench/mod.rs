@@ -5,6 +5,8 @@ mod start;
 mod versus;
 
 use clap::{Args, Subcommand};
+use std::io;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Measure this machine and the servers on it
@@ -17,21 +19,29 @@ pub(crate) struct Bench {
 #[derive(Subcommand)]
 enum Kind {
     Ablate(ablate::Ablate),
-    Versus(versus::Versus),
+    Versus(Box<versus::Versus>),
     Start(start::Start),
 }
 
 impl Bench {
-    /// Compares and reports.
+    /// Measures and reports.
     pub(crate) fn run(self) -> ExitCode {
         let done = match self.kind {
             Kind::Ablate(ablate) => ablate.run(),
-            Kind::Versus(versus) => versus.run().map(|()| ExitCode::SUCCESS),
-            Kind::Start(start) => start.run().map(|()| ExitCode::SUCCESS),
+            Kind::Versus(versus) => versus.run(),
+            Kind::Start(start) => start.run(),
         };
         done.unwrap_or_else(|error| {
             eprintln!("fullbore: {error}");
             ExitCode::FAILURE
         })
     }
+}
+
+/// Writes figures for programs, if a file was named.
+fn write_json(path: Option<&Path>, figures: &impl std::fmt::Display) -> io::Result<()> {
+    let Some(path) = path else { return Ok(()) };
+    std::fs::write(path, format!("{figures:#}\n")).map_err(|error| {
+        io::Error::new(error.kind(), format!("cannot write {}: {error}", path.display()))
+    })
 }

@@ -1,6 +1,8 @@
 //! `fullbore bench start`.
 
 use clap::Args;
+use std::path::PathBuf;
+use std::process::ExitCode;
 
 /// From the start of the process to the first byte served
 #[derive(Args)]
@@ -8,11 +10,16 @@ pub(super) struct Start {
     /// How often to start
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
+    /// Write the figures as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
 }
 
 impl Start {
-    pub(super) fn run(self) -> std::io::Result<()> {
-        print!("{}", ::bench::start::run(self.rounds.into())?.describe());
-        Ok(())
+    pub(super) fn run(self) -> std::io::Result<ExitCode> {
+        let started = ::bench::start::run(self.rounds.into())?;
+        print!("{}", started.describe());
+        super::write_json(self.json.as_deref(), &started.to_json())?;
+        Ok(ExitCode::SUCCESS)
     }
 }

@@ -1,31 +1,49 @@
 //! `fullbore bench versus`.
 
-use ::bench::Workload;
+use ::bench::interrupt::{self, Interrupt};
+use ::bench::versus::{self, Options, Peer, Workload};
 use clap::Args;
+use std::io;
 use std::path::PathBuf;
+use std::process::ExitCode;
 
-/// Fullbore and nginx do the same work in turn
+/// Two servers do the same work in turn
 ///
-/// Server and clients are pinned to a core each; what is compared is Gb/s per CPU second of the server. Needs two
-/// cores, nginx on the PATH, and an otherwise idle machine.
+/// Server and clients are pinned to cores of their own; what is compared is work per CPU second of the server. Before each
+/// turn bytes are compared with the library: nothing is reported of a server that answers wrongly. Needs two cores, the
+/// other server, and an otherwise idle machine.
 #[derive(Args)]
 pub(super) struct Versus {
-    /// The other side
-    #[arg(value_parser = ["nginx"])]
-    peer: String,
-    /// tls-warm, tls-cold or http-warm
+    /// The other side: nginx, h2o, or fullbore (this program, to see how exact the bench is)
+    #[arg(value_parser = ["nginx", "h2o", "fullbore"], required_unless_present = "peer_command")]
+    peer: Option<String>,
+    /// Any other server: a command line that keeps it in the foreground on 127.0.0.1:@PORT@, serving @LIBRARY@ with @CERT@
+    /// and @KEY@; also @CONFIG@, @SCRATCH@, @CPU@
+    #[arg(long, value_name = "COMMAND", conflicts_with = "peer")]
+    peer_command: Option<String>,
+    /// A template for its configuration, with the same placeholders
+    #[arg(long, value_name = "FILE", requires = "peer_command")]
+    peer_config: Option<PathBuf>,
+    /// tls-warm, tls-cold, http-warm, http-cold, idle, handshakes, viewers or mixed
     #[arg(long, default_value = "tls-warm")]
     workload: Workload,
-    /// Rounds per side
+    /// Turns per side
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
-    /// Seconds per round
+    /// Measured seconds per turn
     #[arg(long, default_value_t = 4.0)]
     seconds: f64,
-    /// Connections at once
-    #[arg(long, default_value_t = 8)]
-    connections: usize,
-    /// MiB of video in the library, over eight files
+    /// Connections at once [default: 8; handshakes 64, mixed 16, idle and viewers 1000]
+    #[arg(long, value_name = "N")]
+    connections: Option<usize>,
+    /// What each viewer plays, in Mb/s
+    #[arg(long, value_name = "MBPS", default_value_t = 5.0)]
+    rate: f64,
+    /// Hit ratios of the mixed workload, in percent
+    #[arg(long, value_name = "PERCENT,...", value_delimiter = ',', default_value = "0,10,50,100",
+          value_parser = clap::value_parser!(u32).range(0..=100))]
+    hit_ratio: Vec<u32>,
+    /// MiB of video in the library, over sixteen files
     #[arg(long, value_name = "MIB", default_value_t = 2048)]
     library: u64,
     /// Where to make the library
@@ -43,26 +61,38 @@ pub(super) struct Versus {
 }
 
 impl Versus {
-    pub(super) fn run(self) -> std::io::Result<()> {
+    pub(super) fn run(self) -> io::Result<ExitCode> {
         if let Some(name) = &self.congestion_control {
             if !::bench::namespace::is_inside() {
-                return ::bench::namespace::enter_with(name);
+                ::bench::namespace::enter_with(name)?;
             }
         }
-        let options = ::bench::Options {
+        let interrupt = Interrupt::on_signal()?;
+        let json = self.json.clone();
+        let outcome = versus::run(&self.options(), &interrupt, |line| eprintln!("{line}"))?;
+        print!("{}", outcome.describe());
+        super::write_json(json.as_deref(), &outcome.to_json())?;
+        Ok(if outcome.interrupted { interrupt::EXIT_CODE.into() } else { ExitCode::SUCCESS })
+    }
+
+    fn options(self) -> Options {
+        let peer = match (self.peer.as_deref(), self.peer_command) {
+            (_, Some(command)) => Peer::Other { command, config: self.peer_config },
+            (Some("h2o"), _) => Peer::H2o,
+            (Some("fullbore"), _) => Peer::Fullbore,
+            _ => Peer::Nginx,
+        };
+        Options {
+            peer,
             workload: self.workload,
             rounds: self.rounds.into(),
             seconds: self.seconds.clamp(0.1, 600.0),
-            connections: self.connections.max(1),
-            library_bytes: (self.library.max(8)) << 20,
+            connections: self.connections.map(|connections| connections.max(1)),
+            rate_bits_per_second: (self.rate.clamp(0.001, 1e5) * 1e6) as u64,
+            hit_percents: self.hit_ratio,
+            library_bytes: self.library.max(16) << 20,
             scratch: self.scratch,
             serve_arguments: self.serve,
-        };
-        let outcome = ::bench::run(&options, |line| eprintln!("{line}"))?;
-        print!("{}", outcome.describe());
-        if let Some(path) = self.json {
-            std::fs::write(path, format!("{:#}\n", outcome.to_json()))?;
         }
-        Ok(())
     }
 }

@@ -1,0 +1,234 @@
+//! What a server costs, as the kernel books it: processor time and memory of its processes, and how a core spent its
+//! time.
+//!
+//! Processor time is the scheduler's own account of each thread (`/proc/PID/task/TID/schedstat`, nanoseconds), which is
+//! finer than the clock ticks of `/proc/PID/stat`. Work that the kernel does for a server outside its threads, in
+//! software interrupts of an otherwise idle core, is in no thread's account: that is what [`CoreTimes`] is for.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+
+/// The account of a process and of all that descend from it.
+#[derive(Debug)]
+pub(crate) struct Account {
+    root: u32,
+    /// Nanoseconds of each thread when last seen, those that have ended since included.
+    seen: HashMap<u32, u64>,
+    /// Nanoseconds of threads whose number another thread has now.
+    replaced: u64,
+    processes: Vec<u32>,
+}
+
+/// What an account says at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Reading {
+    /// Processor seconds so far. What a thread does between the last reading and its end is not seen.
+    pub(crate) cpu_seconds: f64,
+    /// Resident bytes now, of all processes; pages that they share count for each.
+    pub(crate) rss_bytes: u64,
+}
+
+impl Account {
+    /// The account of `root` and of its children, and theirs.
+    pub(crate) fn of(root: u32) -> Self {
+        Self { root, seen: HashMap::new(), replaced: 0, processes: Vec::new() }
+    }
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// When the process is gone.
+    pub(crate) fn read(&mut self) -> io::Result<Reading> {
+        let mut rss_bytes = resident_bytes(self.root)?;
+        let mut waiting = vec![self.root];
+        self.processes.clear();
+        while let Some(process) = waiting.pop() {
+            // A child may end while we look: what it had is in `seen`.
+            let Ok(tasks) = fs::read_dir(format!("/proc/{process}/task")) else { continue };
+            self.processes.push(process);
+            if process != self.root {
+                rss_bytes += resident_bytes(process).unwrap_or(0);
+            }
+            for task in tasks.flatten() {
+                let path = task.path();
+                let thread = task.file_name().to_str().and_then(|name| name.parse().ok());
+                if let (Some(thread), Ok(spent)) = (thread, spent_nanoseconds(&path)) {
+                    self.book(thread, spent);
+                }
+                let children = fs::read_to_string(path.join("children")).unwrap_or_default();
+                waiting.extend(numbers::<u32>(&children));
+            }
+        }
+        let nanoseconds = self.seen.values().sum::<u64>() + self.replaced;
+        Ok(Reading { cpu_seconds: nanoseconds as f64 / 1e9, rss_bytes })
+    }
+
+    /// The processes of which it is, as of the last reading.
+    pub(crate) fn processes(&self) -> &[u32] {
+        &self.processes
+    }
+
+    fn book(&mut self, thread: u32, spent: u64) {
+        let before = self.seen.insert(thread, spent).unwrap_or(0);
+        if before > spent {
+            // Time does not run backwards: this is another thread with the number of one that has ended.
+            self.replaced += before;
+        }
+    }
+}
+
+fn spent_nanoseconds(task: &std::path::Path) -> io::Result<u64> {
+    let text = fs::read_to_string(task.join("schedstat"))?;
+    numbers(&text).next().ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// Resident bytes of one process, from its `statm`.
+fn resident_bytes(process: u32) -> io::Result<u64> {
+    let text = fs::read_to_string(format!("/proc/{process}/statm"))?;
+    let pages: u64 = numbers(&text).nth(1).ok_or(io::ErrorKind::InvalidData)?;
+    Ok(pages * rustix::param::page_size() as u64)
+}
+
+fn numbers<T: std::str::FromStr>(text: &str) -> impl Iterator<Item = T> {
+    text.split_ascii_whitespace().map_while(|field| field.parse().ok())
+}
+
+/// How a core has spent its time since the machine started, in clock ticks (proc_stat(5)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CoreTimes {
+    all: u64,
+    idle: u64,
+    softirq: u64,
+}
+
+/// Shares of a core's time between two moments, 0 to 1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct CoreShares {
+    /// Not idle.
+    pub(crate) busy: f64,
+    /// In software interrupts, which is where packets are received and sent on.
+    pub(crate) softirq: f64,
+}
+
+impl CoreTimes {
+    /// Reads the times of `cpu`.
+    ///
+    /// # Errors
+    /// When there is no such core.
+    pub(crate) fn read(cpu: u32) -> io::Result<Self> {
+        let text = fs::read_to_string("/proc/stat")?;
+        Self::parse(&text, cpu)
+            .ok_or_else(|| io::Error::other(format!("/proc/stat knows no cpu{cpu}")))
+    }
+
+    fn parse(text: &str, cpu: u32) -> Option<Self> {
+        let name = format!("cpu{cpu} ");
+        let line = text.lines().find_map(|line| line.strip_prefix(&name))?;
+        // user nice system idle iowait irq softirq steal; what follows is counted in user and nice already.
+        let ticks: Vec<u64> = numbers(line).take(8).collect();
+        (ticks.len() == 8).then(|| Self {
+            all: ticks.iter().sum(),
+            idle: ticks[3] + ticks[4],
+            softirq: ticks[6],
+        })
+    }
+
+    /// What has become of the time since `earlier`.
+    pub(crate) fn since(&self, earlier: &Self) -> CoreShares {
+        let all = (self.all.saturating_sub(earlier.all)).max(1) as f64;
+        let idle = self.idle.saturating_sub(earlier.idle) as f64;
+        CoreShares {
+            busy: (1.0 - idle / all).clamp(0.0, 1.0),
+            softirq: self.softirq.saturating_sub(earlier.softirq) as f64 / all,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    /// Multiplies until this thread has had `seconds` of processor time by its own clock.
+    fn burn(seconds: f64) {
+        let clock = || {
+            let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+            time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+        };
+        let until = clock() + seconds;
+        while clock() < until {}
+    }
+
+    #[test]
+    fn a_thread_that_has_ended_stays_in_the_account() {
+        let mut account = Account::of(std::process::id());
+        let before = account.read().unwrap();
+        let (burnt, seen) = (std::sync::Barrier::new(2), std::sync::Barrier::new(2));
+        let during = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                burn(0.05);
+                burnt.wait();
+                seen.wait();
+            });
+            burnt.wait();
+            let during = account.read().unwrap();
+            seen.wait();
+            during
+        });
+        assert!(during.cpu_seconds - before.cpu_seconds > 0.049, "{before:?} {during:?}");
+        let after = account.read().unwrap();
+        assert!(after.cpu_seconds >= during.cpu_seconds, "{during:?} {after:?}");
+    }
+
+    #[test]
+    fn children_of_children_count() {
+        let script =
+            "sh -c 'i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; echo done; read _; :'; :";
+        let mut child = Command::new("sh")
+            .args(["-c", script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let mut said = io::BufReader::new(child.stdout.take().unwrap());
+        io::BufRead::read_line(&mut said, &mut line).unwrap();
+        assert_eq!(line, "done\n");
+        let alone =
+            fs::read_to_string(format!("/proc/{0}/task/{0}/schedstat", child.id())).unwrap();
+        let alone = numbers::<u64>(&alone).next().unwrap() as f64 / 1e9;
+        let all = Account::of(child.id()).read().unwrap();
+        assert!(all.cpu_seconds > 2.0 * alone, "all had {all:?}, the first alone {alone}");
+        assert!(all.rss_bytes > resident_bytes(child.id()).unwrap());
+        drop(child.stdin.take());
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_process_that_is_gone_is_an_error() {
+        let mut child = Command::new("true").spawn().unwrap();
+        child.wait().unwrap();
+        assert!(Account::of(child.id()).read().is_err());
+    }
+
+    #[test]
+    fn a_reused_number_loses_nothing() {
+        let mut account = Account::of(1);
+        account.book(7, 500);
+        account.book(7, 20);
+        assert_eq!(account.seen.values().sum::<u64>() + account.replaced, 520);
+    }
+
+    #[test]
+    fn a_core_s_time_is_split() {
+        let earlier =
+            "cpu  9 9 9 9 9 9 9 9 0 0\ncpu1 10 0 10 80 0 0 0 0 0 0\ncpu11 1 1 1 1 1 1 1 1 0 0\n";
+        let later = "cpu1 30 0 20 130 0 0 20 0 0 0\n";
+        let (earlier, later) =
+            (CoreTimes::parse(earlier, 1).unwrap(), CoreTimes::parse(later, 1).unwrap());
+        assert_eq!(later.since(&earlier), CoreShares { busy: 0.5, softirq: 0.2 });
+        assert!(CoreTimes::parse("cpu1 10 0\n", 1).is_none());
+        assert!(CoreTimes::read(0).is_ok() && CoreTimes::read(99_999).is_err());
+    }
+}

@@ -1,0 +1,56 @@
+//! Ctrl-C: the first one ends a bench with what was measured so far, a second one ends the process.
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What shells report for a program that Ctrl-C ended: 128 and the signal's number.
+pub const EXIT_CODE: u8 = 130;
+
+/// Whether somebody wants to end.
+#[derive(Clone, Debug, Default)]
+pub struct Interrupt(Arc<AtomicBool>);
+
+impl Interrupt {
+    /// Heeds SIGINT and SIGTERM from now on.
+    ///
+    /// # Errors
+    /// When signals cannot be handled.
+    pub fn on_signal() -> io::Result<Self> {
+        let asked = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM] {
+            // In this order: the first signal finds the flag clear and sets it, the second one finds it set and ends us.
+            flag::register_conditional_shutdown(signal, EXIT_CODE.into(), Arc::clone(&asked))?;
+            flag::register(signal, Arc::clone(&asked))?;
+        }
+        Ok(Self(asked))
+    }
+
+    /// Whether it was asked for.
+    pub fn is_asked(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+
+    /// The same as an error, to leave by.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::Interrupted`] once it was asked for.
+    pub fn check(&self) -> io::Result<()> {
+        if self.is_asked() { Err(io::ErrorKind::Interrupted.into()) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_asked_for_is_an_error_to_leave_by() {
+        let interrupt = Interrupt::default();
+        assert!(interrupt.check().is_ok());
+        interrupt.0.store(true, Ordering::Release);
+        assert_eq!(interrupt.check().unwrap_err().kind(), io::ErrorKind::Interrupted);
+    }
+}

@@ -1,0 +1,178 @@
+//! The library that servers are measured with: files whose every byte is told from its neighbours, and where they are,
+//! in memory or on disk.
+
+use rustix::fs::{Advice, fadvise};
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How often cold files are put out of memory while they are served: less often than a read ahead lasts, so that none is
+/// thrown away unused, and often enough that no byte is there when it is asked for again.
+const EVICTION_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Free bytes that a library leaves on its disk.
+const HEADROOM_BYTES: u64 = 1 << 30;
+
+/// A library under a root, made once per run.
+#[derive(Debug)]
+pub(crate) struct Library {
+    pub(crate) root: PathBuf,
+    /// Files.
+    pub(crate) files: usize,
+    /// Bytes of each.
+    pub(crate) file_bytes: u64,
+}
+
+/// The name of a file of the library.
+pub(crate) fn file_name(file: usize) -> String {
+    format!("title-{file}.mp4")
+}
+
+/// The byte at an offset of a file: told from every neighbour, so that a shifted answer is a wrong one.
+pub(crate) fn byte_at(file: usize, offset: u64) -> u8 {
+    let word = (offset / 8).wrapping_add(file as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (word >> (offset % 8 * 8)) as u8
+}
+
+impl Library {
+    /// Makes `files` files that have `bytes` together.
+    ///
+    /// # Errors
+    /// When there is no room for them, or they may not be written.
+    pub(crate) fn make(root: &Path, files: usize, bytes: u64) -> io::Result<Self> {
+        std::fs::create_dir_all(root)?;
+        check_room(root, bytes)?;
+        let library = Self { root: root.to_owned(), files, file_bytes: bytes / files as u64 };
+        for file in 0..files {
+            library.write(file)?;
+        }
+        // A file of this very second has no Last-Modified yet (RFC 9110 section 8.8.2.2): heads would change their length.
+        std::thread::sleep(Duration::from_millis(1100));
+        Ok(library)
+    }
+
+    fn write(&self, file: usize) -> io::Result<()> {
+        let mut out = File::create(self.path(file))?;
+        let mut chunk = Vec::with_capacity(1 << 20);
+        let mut offset = 0;
+        while offset < self.file_bytes {
+            let end = self.file_bytes.min(offset + (1 << 20));
+            chunk.clear();
+            chunk.extend((offset..end).map(|offset| byte_at(file, offset)));
+            out.write_all(&chunk)?;
+            offset = end;
+        }
+        out.sync_all()
+    }
+
+    pub(crate) fn path(&self, file: usize) -> PathBuf {
+        self.root.join(file_name(file))
+    }
+
+    /// Brings the first `hot` files into memory and puts the others out.
+    ///
+    /// # Errors
+    /// When a file cannot be read.
+    pub(crate) fn prepare(&self, hot: usize) -> io::Result<()> {
+        for file in 0..hot.min(self.files) {
+            io::copy(&mut File::open(self.path(file))?, &mut io::sink())?;
+        }
+        self.evict(hot)
+    }
+
+    /// Puts all but the first `hot` files out of memory.
+    ///
+    /// # Errors
+    /// When a file cannot be opened.
+    pub(crate) fn evict(&self, hot: usize) -> io::Result<()> {
+        for file in hot..self.files {
+            fadvise(File::open(self.path(file))?, 0, None, Advice::DontNeed)?;
+        }
+        Ok(())
+    }
+}
+
+fn check_room(root: &Path, bytes: u64) -> io::Result<()> {
+    let disk = rustix::fs::statvfs(root)?;
+    let free_bytes = disk.f_bavail * disk.f_frsize;
+    if free_bytes >= bytes + HEADROOM_BYTES {
+        return Ok(());
+    }
+    Err(io::Error::other(format!(
+        "{} has {} MiB free, too little for a library of {} MiB: ask for less with --library, or for another place with \
+         --scratch",
+        root.display(),
+        free_bytes >> 20,
+        bytes >> 20
+    )))
+}
+
+/// Keeps files cold while they are served, as memory much smaller than the library would: every quarter of a second they
+/// are put out. Ends when dropped.
+pub(crate) struct Eviction {
+    stop: Arc<AtomicBool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Eviction {
+    /// Begins to put out all but the first `hot` files; with nothing to put out, there is nothing to do.
+    ///
+    /// # Errors
+    /// Without threads left.
+    pub(crate) fn begin(library: &Arc<Library>, hot: usize) -> io::Result<Option<Self>> {
+        if hot >= library.files {
+            return Ok(None);
+        }
+        let (stop, library) = (Arc::new(AtomicBool::new(false)), Arc::clone(library));
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::Builder::new().name("eviction".into()).spawn(move || {
+            let mut due = Instant::now();
+            while !stopped.load(Ordering::Acquire) {
+                if Instant::now() >= due {
+                    due += EVICTION_INTERVAL;
+                    // A file that cannot be opened is one that the servers cannot open either: they tell.
+                    let _ = library.evict(hot);
+                }
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        })?;
+        Ok(Some(Self { stop, thread: Some(thread) }))
+    }
+}
+
+impl Drop for Eviction {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_hold_the_bytes_that_are_expected_of_them() {
+        let scratch = tempfile::tempdir().unwrap();
+        let library = Library::make(&scratch.path().join("library"), 2, 5_000_000).unwrap();
+        for file in 0..2 {
+            let bytes = std::fs::read(library.path(file)).unwrap();
+            assert_eq!(bytes.len(), 2_500_000);
+            assert!(bytes.iter().zip(0..).all(|(byte, offset)| *byte == byte_at(file, offset)));
+        }
+        assert!((0..100).any(|offset| byte_at(0, offset) != byte_at(1, offset)));
+        library.prepare(1).unwrap();
+    }
+
+    #[test]
+    fn a_disk_too_small_is_named_with_what_to_do() {
+        let scratch = tempfile::tempdir().unwrap();
+        let error = Library::make(scratch.path(), 1, 1 << 60).unwrap_err().to_string();
+        assert!(error.contains("--library") && error.contains("--scratch"), "{error}");
+    }
+}

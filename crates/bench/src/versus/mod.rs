@@ -1,0 +1,183 @@
+//! Two servers do the same work in turn on the same core, and what is compared is work per CPU second of the server.
+//!
+//! The clients have cores of their own. Before each turn every byte of some hundred ranges is compared with the library;
+//! during it, every response's status and length. One wrong answer of either side, and nothing is compared.
+//!
+//! Read [`turn`] for what is measured when, [`peer`] for how servers are run, `peers/` for their configurations.
+
+mod outcome;
+mod peer;
+pub(crate) mod side;
+mod turn;
+pub(crate) mod workload;
+
+pub use outcome::Outcome;
+pub use peer::Peer;
+pub use workload::Workload;
+
+pub(crate) use peer::fullbore;
+
+use crate::interrupt::Interrupt;
+use crate::library::Library;
+use outcome::{Part, SideOutcome};
+use peer::Recipe;
+use side::{Given, Side};
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use turn::Task;
+use workload::FILES;
+
+/// The core that servers run on; the clients have the others.
+pub(crate) const SERVER_CPU: u32 = 0;
+
+/// Cores that the clients get at most: more than that, and one core of server is never the bottleneck.
+const CLIENT_CPUS_MAX: usize = 3;
+
+/// How to compare.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The other side.
+    pub peer: Peer,
+    /// The work.
+    pub workload: Workload,
+    /// Turns per side.
+    pub rounds: usize,
+    /// Measured seconds per turn.
+    pub seconds: f64,
+    /// Connections at once; none leaves it to the workload.
+    pub connections: Option<usize>,
+    /// What each viewer plays, bits per second.
+    pub rate_bits_per_second: u64,
+    /// Hit ratios of the mixed workload, percent.
+    pub hit_percents: Vec<u32>,
+    /// Bytes of the library.
+    pub library_bytes: u64,
+    /// Where to make the library; else the system's temporary directory.
+    pub scratch: Option<PathBuf>,
+    /// Further arguments for our own server.
+    pub serve_arguments: Vec<String>,
+}
+
+/// Compares this program with a peer, telling `progress` about each round.
+///
+/// # Errors
+/// When a side does not start, answers wrongly or fails: then nothing is compared. An interruption is none: the outcome
+/// then has the rounds so far.
+pub fn run(
+    options: &Options,
+    interrupt: &Interrupt,
+    mut progress: impl FnMut(String),
+) -> io::Result<Outcome> {
+    let scratch = match &options.scratch {
+        Some(directory) => tempfile::tempdir_in(directory)?,
+        None => tempfile::tempdir()?,
+    };
+    progress(format!("making a library of {} MiB", options.library_bytes >> 20));
+    let library = Library::make(&scratch.path().join("library"), FILES, options.library_bytes)?;
+    let library = Arc::new(library);
+    let given = Given { library: &library.root, scratch: scratch.path(), cpu: Some(SERVER_CPU) };
+    let mut arguments = options.serve_arguments.clone();
+    if options.workload == Workload::Handshakes {
+        // As for the others: the clients resume nothing.
+        arguments.extend(["--off".to_owned(), "tickets".to_owned()]);
+    }
+    let recipes = [
+        fullbore(options.workload, &arguments, "fullbore")?,
+        options.peer.recipe(options.workload)?,
+    ];
+    let mut match_up = Match::new(recipes, given)?;
+    let mut outcome = Outcome::new(options, match_up.sides.each_ref().map(SideOutcome::of));
+    let hit_percents: Vec<_> = match options.workload {
+        Workload::Mixed => options.hit_percents.iter().copied().map(Some).collect(),
+        _ => vec![None],
+    };
+    let task = Task {
+        workload: options.workload,
+        library: &library,
+        connections: outcome.connections,
+        seconds: options.seconds,
+        rate_bits_per_second: options.rate_bits_per_second,
+        hit_share: 0.0,
+        server_cpu: SERVER_CPU,
+        client_cpus: client_cpus()?,
+    };
+    for hit_percent in hit_percents {
+        let hit_share = f64::from(hit_percent.unwrap_or(0)) / 100.0;
+        let mut part = outcome.begin(hit_percent);
+        let task = Task { hit_share, ..task.clone() };
+        let played = match_up.play(&task, options.rounds, &mut part, interrupt, &mut progress);
+        outcome.parts.push(part);
+        match played {
+            Err(error) if interrupt.is_asked() => {
+                progress(format!("interrupted ({error}): what follows is of the rounds so far"));
+                outcome.interrupted = true;
+                break;
+            }
+            played => played?,
+        }
+    }
+    Ok(outcome)
+}
+
+/// Two sides, and how to start them again.
+struct Match<'a> {
+    recipes: [Recipe; 2],
+    given: Given<'a>,
+    sides: [Side; 2],
+}
+
+impl<'a> Match<'a> {
+    /// Starts both. Ours comes first: it makes the certificate that both use.
+    fn new(recipes: [Recipe; 2], given: Given<'a>) -> io::Result<Self> {
+        let ours = Side::start(&recipes[0], &given)?;
+        let theirs = Side::start(&recipes[1], &given)?;
+        Ok(Self { recipes, given, sides: [ours, theirs] })
+    }
+
+    /// All rounds: A B, B A, A B and so on, so that neither side always has what the other one left.
+    fn play(
+        &mut self,
+        task: &Task<'_>,
+        rounds: usize,
+        part: &mut Part,
+        interrupt: &Interrupt,
+        progress: &mut impl FnMut(String),
+    ) -> io::Result<()> {
+        for number in 1..=rounds {
+            let order = if number % 2 == 1 { [0, 1] } else { [1, 0] };
+            for index in order {
+                if task.workload.wants_fresh_servers() {
+                    self.sides[index] = Side::start(&self.recipes[index], &self.given)?;
+                }
+                let side = &mut self.sides[index];
+                let round = task.take(side, interrupt).map_err(|error| {
+                    let name = &side.name;
+                    io::Error::new(
+                        error.kind(),
+                        format!("{name} failed, nothing is compared: {error}"),
+                    )
+                })?;
+                progress(part.describe_round(number, index, &round));
+                part.sides[index].rounds.push(round);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where the clients run.
+///
+/// # Errors
+/// With one core alone.
+pub(crate) fn client_cpus() -> io::Result<Vec<u32>> {
+    let all = machine::Machine::probe().cpus;
+    let cpus: Vec<_> =
+        all.iter().copied().filter(|cpu| *cpu != SERVER_CPU).take(CLIENT_CPUS_MAX).collect();
+    if cpus.is_empty() || cpus.len() == all.len() {
+        return Err(io::Error::other(
+            "a comparison needs CPU 0 for the server and another one for the clients",
+        ));
+    }
+    Ok(cpus)
+}

@@ -1,0 +1,182 @@
+//! Which servers can be compared, and how each is run: a command line and a configuration that a reader can argue with.
+
+use super::workload::Workload;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A server to compare.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// nginx, from the PATH.
+    Nginx,
+    /// h2o, from the PATH.
+    H2o,
+    /// This very program: what the bench finds between two equal sides is its own error.
+    Fullbore,
+    /// Any other server.
+    Other {
+        /// Its command line, with the placeholders that [`Recipe`] names.
+        command: String,
+        /// A template of its configuration; the filled one is `@CONFIG@`.
+        config: Option<PathBuf>,
+    },
+}
+
+/// How to start one side. In its words and its configuration these are replaced: `@PORT@` the port to listen on, on
+/// 127.0.0.1, `@LIBRARY@` the root of the files, `@CERT@` and `@KEY@` the certificate and its key (PEM), `@SCRATCH@` a
+/// folder that is removed afterwards, `@CPU@` the core that it is pinned to, `@CONFIG@` the path of its configuration.
+#[derive(Clone, Debug)]
+pub(crate) struct Recipe {
+    /// Its name in reports.
+    pub(crate) name: String,
+    /// The program and its arguments.
+    pub(crate) command: Vec<String>,
+    /// Its configuration.
+    pub(crate) config: Option<String>,
+    /// Arguments with which the program tells its version.
+    pub(crate) version: Option<&'static str>,
+    /// What to do when it cannot be started.
+    pub(crate) advice: &'static str,
+    /// It prints `ready URL` once it listens, on a port of its own choice.
+    pub(crate) says_ready: bool,
+}
+
+impl Peer {
+    /// How it is run for `workload`.
+    ///
+    /// # Errors
+    /// When a configuration cannot be read, or a command line says nothing.
+    pub(crate) fn recipe(&self, workload: Workload) -> io::Result<Recipe> {
+        match self {
+            Self::Nginx => Ok(nginx(workload)),
+            Self::H2o => Ok(h2o(workload)),
+            Self::Fullbore => fullbore(workload, &[], "fullbore (2)"),
+            Self::Other { command, config } => other(command, config.as_deref()),
+        }
+    }
+}
+
+/// This program as a server.
+pub(crate) fn fullbore(workload: Workload, arguments: &[String], name: &str) -> io::Result<Recipe> {
+    let program = std::env::current_exe()?.to_string_lossy().into_owned();
+    let tls = if workload.has_tls() { "on" } else { "off" };
+    let disk = if workload.hot_files() == 0 { "direct" } else { "auto" };
+    let mut command = words(&format!(
+        "serve @LIBRARY@ --state @SCRATCH@/state --listen 127.0.0.1:0 --workers 1 --tls {tls} --disk {disk}"
+    ));
+    command.insert(0, program);
+    if !arguments.iter().any(|argument| argument.starts_with("--admin")) {
+        command.extend(words("--admin 127.0.0.1:0"));
+    }
+    command.extend_from_slice(arguments);
+    Ok(Recipe {
+        name: name.to_owned(),
+        command,
+        config: None,
+        version: Some("--version"),
+        advice: "run the same `fullbore serve` by hand to see why",
+        says_ready: true,
+    })
+}
+
+fn nginx(workload: Workload) -> Recipe {
+    let tls = if workload.has_tls() { include_str!("../../peers/nginx-tls.conf") } else { "" };
+    let disk = match workload {
+        Workload::TlsCold | Workload::HttpCold => include_str!("../../peers/nginx-cold.conf"),
+        Workload::Mixed => include_str!("../../peers/nginx-mixed.conf"),
+        _ => include_str!("../../peers/nginx-warm.conf"),
+    };
+    let config = include_str!("../../peers/nginx.conf")
+        .replace("@TLS@", tls)
+        .replace("@DISK@", disk)
+        .replace("@SSL@", if workload.has_tls() { " ssl" } else { "" });
+    Recipe {
+        name: "nginx".to_owned(),
+        command: words("nginx -c @CONFIG@ -p @SCRATCH@ -e stderr"),
+        config: Some(config),
+        version: Some("-v"),
+        advice: "if there is no nginx: apt install nginx-light, or use ./run bench, which unpacks one",
+        says_ready: false,
+    }
+}
+
+fn h2o(workload: Workload) -> Recipe {
+    let tls = if workload.has_tls() { include_str!("../../peers/h2o-tls.conf") } else { "" };
+    Recipe {
+        name: "h2o".to_owned(),
+        command: words("h2o -c @CONFIG@"),
+        config: Some(include_str!("../../peers/h2o.conf").replace("@TLS@", tls)),
+        version: Some("-v"),
+        advice: "if there is no h2o: apt install h2o, or use ./run bench, which unpacks one",
+        says_ready: false,
+    }
+}
+
+fn other(command: &str, config: Option<&Path>) -> io::Result<Recipe> {
+    let command = words(command);
+    let Some(program) = command.first() else {
+        return Err(io::Error::other("--peer-command is empty: give the server's command line"));
+    };
+    let name = Path::new(program).file_name().map(|name| name.to_string_lossy().into_owned());
+    let read = |path: &Path| {
+        std::fs::read_to_string(path)
+            .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+    };
+    Ok(Recipe {
+        name: name.unwrap_or_else(|| program.clone()),
+        config: config.map(read).transpose()?,
+        version: None,
+        advice: "check --peer-command and --peer-config; it has to stay in the foreground and listen on \
+                 127.0.0.1:@PORT@",
+        says_ready: false,
+        command,
+    })
+}
+
+/// Words at spaces; quotes keep a word together.
+fn words(line: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    for c in line.chars() {
+        match (quote, c) {
+            (Some(open), c) if open == c => quote = None,
+            (None, '"' | '\'') => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (None, c) if c.is_whitespace() => words.extend(word.take()),
+            (_, c) => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+/// What a program says of its version: the first line of it.
+pub(crate) fn version(recipe: &Recipe) -> Option<String> {
+    let output = Command::new(&recipe.command[0]).arg(recipe.version?).output().ok()?;
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    said.lines().next().map(|line| line.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_end_at_spaces_but_not_in_quotes() {
+        assert_eq!(words(r#"  a 'b c'  d"e f" '' "#), ["a", "b c", "de f", ""]);
+        assert!(words("  ").is_empty());
+    }
+
+    #[test]
+    fn an_empty_command_line_and_a_missing_configuration_are_errors() {
+        assert!(other(" ", None).is_err());
+        let error = other("server", Some(Path::new("/nowhere"))).unwrap_err();
+        assert!(error.to_string().contains("/nowhere"));
+        assert_eq!(other("/usr/bin/server -x", None).unwrap().name, "server");
+    }
+}

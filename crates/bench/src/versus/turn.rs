@@ -1,0 +1,234 @@
+//! One side's turn: is every byte right, then how much work a CPU second does.
+
+use super::side::Side;
+use super::workload::{FILES, Figure, Workload, client_options};
+use crate::accounting::CoreTimes;
+use crate::counters::{Counters, Counts};
+use crate::interrupt::Interrupt;
+use crate::library::{Eviction, Library, file_name};
+use crate::load::{Against, Options, Outcome, Pattern, Running, Snapshot, Url, Verify};
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long bytes are compared before a turn: some hundred ranges.
+const CHECK_SECONDS: f64 = 0.3;
+
+/// What the clients run longer than what is measured, on both ends, so that no start and no end is in the figures.
+const MARGIN: Duration = Duration::from_millis(100);
+
+/// How much longer than their ramp idle connections may take until all of them are there.
+const IDLE_PATIENCE: Duration = Duration::from_secs(30);
+
+/// The turn's task.
+#[derive(Clone, Debug)]
+pub(crate) struct Task<'a> {
+    pub(crate) workload: Workload,
+    pub(crate) library: &'a Arc<Library>,
+    pub(crate) connections: usize,
+    pub(crate) seconds: f64,
+    /// What each viewer plays.
+    pub(crate) rate_bits_per_second: u64,
+    /// The share of requests for hot titles.
+    pub(crate) hit_share: f64,
+    pub(crate) server_cpu: u32,
+    pub(crate) client_cpus: Vec<u32>,
+}
+
+/// What a turn has found.
+#[derive(Clone, Debug)]
+pub(crate) struct Round {
+    /// What is compared; its unit is the workload's.
+    pub(crate) figure: f64,
+    pub(crate) cpu_seconds: f64,
+    pub(crate) wall_seconds: f64,
+    /// The server's, at the end.
+    pub(crate) rss_bytes: u64,
+    /// Of the server's core, 0 to 1.
+    pub(crate) softirq_share: f64,
+    /// Of the server, where the machine counts.
+    pub(crate) hardware: Option<Counts>,
+    /// What was counted in that time.
+    pub(crate) counts: Snapshot,
+    /// What the clients say of the whole turn.
+    pub(crate) outcome: Outcome,
+}
+
+impl Round {
+    pub(crate) fn gbps(&self) -> f64 {
+        self.counts.body_bytes as f64 * 8e-9 / self.wall_seconds
+    }
+}
+
+impl Task<'_> {
+    /// Does it.
+    ///
+    /// # Errors
+    /// When the side answers wrongly or not at all: then there is nothing to compare. [`io::ErrorKind::Interrupted`] when
+    /// somebody ended it.
+    pub(crate) fn take(&self, side: &mut Side, interrupt: &Interrupt) -> io::Result<Round> {
+        let hot = self.workload.hot_files();
+        self.library.prepare(hot)?;
+        let _eviction = Eviction::begin(self.library, hot)?;
+        self.check(side, interrupt)?;
+        let options = self.options(side)?;
+        let round = if self.workload.figure() == Figure::RssBytesPerConnection {
+            self.hold(side, options, interrupt)
+        } else {
+            self.measure(side, options, interrupt)
+        };
+        side.check()?;
+        round
+    }
+
+    /// Compares every byte of some hundred ranges with the library.
+    fn check(&self, side: &Side, interrupt: &Interrupt) -> io::Result<()> {
+        let against = Against::Directory(self.library.root.clone());
+        let options = Options {
+            targets: self.targets(side)?,
+            pattern: Pattern::Player,
+            connections: 2,
+            cpus: self.client_cpus.clone(),
+            duration: Duration::from_secs_f64(CHECK_SECONDS),
+            verify: Verify::OneIn { n: 1, against },
+            tls: client_options(),
+            ..Options::default()
+        };
+        let running = Running::start(options)?;
+        wait(&running, Duration::MAX, interrupt)?;
+        let outcome = running.join()?;
+        expect_clean(&outcome)?;
+        if outcome.verified == 0 {
+            return Err(io::Error::other("no response came in time to be compared"));
+        }
+        Ok(())
+    }
+
+    fn options(&self, side: &Side) -> io::Result<Options> {
+        let ramp = self.workload.ramp(self.connections);
+        Ok(Options {
+            targets: self.targets(side)?,
+            connections: self.connections,
+            cpus: self.client_cpus.clone(),
+            ramp,
+            duration: Duration::from_secs_f64(self.seconds) + 2 * MARGIN,
+            patience: Duration::from_secs(30),
+            ..self.workload.load(self.rate_bits_per_second, self.hit_share)
+        })
+    }
+
+    fn targets(&self, side: &Side) -> io::Result<Vec<Url>> {
+        let scheme = if self.workload.has_tls() { "https" } else { "http" };
+        let url = |file| format!("{scheme}://{}/{}", side.address, file_name(file));
+        (0..FILES).map(|file| url(file).parse().map_err(io::Error::other)).collect()
+    }
+
+    /// Work per CPU second, of the time after the ramp.
+    fn measure(
+        &self,
+        side: &mut Side,
+        options: Options,
+        interrupt: &Interrupt,
+    ) -> io::Result<Round> {
+        let ramp = options.ramp;
+        let running = Running::start(options)?;
+        wait(&running, ramp + MARGIN, interrupt)?;
+        let (counts, reading) = (running.snapshot(), side.read()?);
+        let mut counters = side.counters();
+        let counted = counters.as_mut().map(Counters::read).transpose()?;
+        let (core, began) = (CoreTimes::read(self.server_cpu)?, Instant::now());
+        wait(&running, Duration::from_secs_f64(self.seconds), interrupt)?;
+        let counts = running.snapshot().since(counts);
+        let (after, wall_seconds) = (side.read()?, began.elapsed().as_secs_f64());
+        let softirq_share = CoreTimes::read(self.server_cpu)?.since(&core).softirq;
+        let hardware = counters.as_mut().map(Counters::read).transpose()?;
+        let hardware = hardware.zip(counted).map(|(after, before)| after.since(&before));
+        wait(&running, Duration::MAX, interrupt)?;
+        let outcome = running.join()?;
+        expect_clean(&outcome)?;
+        let cpu_seconds = after.cpu_seconds - reading.cpu_seconds;
+        let work = match self.workload.figure() {
+            Figure::HandshakesPerCpuSecond => counts.handshakes as f64,
+            _ => counts.body_bytes as f64 * 8e-9,
+        };
+        if work <= 0.0 || cpu_seconds <= 0.0 {
+            return Err(io::Error::other("it did no work in the time that was measured"));
+        }
+        let figure = work / cpu_seconds;
+        let rss_bytes = after.rss_bytes;
+        Ok(Round {
+            figure,
+            cpu_seconds,
+            wall_seconds,
+            rss_bytes,
+            softirq_share,
+            hardware,
+            counts,
+            outcome,
+        })
+    }
+
+    /// Memory per connection that waits.
+    fn hold(&self, side: &mut Side, options: Options, interrupt: &Interrupt) -> io::Result<Round> {
+        let (before, began) = (side.read()?, Instant::now());
+        let core = CoreTimes::read(self.server_cpu)?;
+        let give_up = Instant::now() + options.ramp + IDLE_PATIENCE;
+        let running = Running::start(Options { duration: IDLE_PATIENCE, ..options })?;
+        while running.snapshot().requests < self.connections as u64 && Instant::now() < give_up {
+            wait(&running, MARGIN, interrupt)?;
+        }
+        // The last ones' handshake state is let go of.
+        wait(&running, 5 * MARGIN, interrupt)?;
+        let counts = running.snapshot();
+        let (after, wall_seconds) = (side.read()?, began.elapsed().as_secs_f64());
+        let softirq_share = CoreTimes::read(self.server_cpu)?.since(&core).softirq;
+        running.stop();
+        let outcome = running.join()?;
+        if !outcome.errors.is_empty() {
+            expect_clean(&outcome)?;
+        }
+        if counts.connections_open < self.connections as u64 {
+            let open = counts.connections_open;
+            return Err(io::Error::other(format!(
+                "of {} connections only {open} were held",
+                self.connections
+            )));
+        }
+        let grown_bytes = after.rss_bytes.saturating_sub(before.rss_bytes);
+        Ok(Round {
+            figure: grown_bytes as f64 / self.connections as f64,
+            cpu_seconds: after.cpu_seconds - before.cpu_seconds,
+            wall_seconds,
+            rss_bytes: after.rss_bytes,
+            softirq_share,
+            hardware: None,
+            counts,
+            outcome,
+        })
+    }
+}
+
+/// Waits for so long, or for the end of the run.
+fn wait(running: &Running, time: Duration, interrupt: &Interrupt) -> io::Result<()> {
+    let began = Instant::now();
+    while !running.is_over() {
+        interrupt.check()?;
+        let left = time.saturating_sub(began.elapsed());
+        if left.is_zero() {
+            return Ok(());
+        }
+        std::thread::sleep(left.min(Duration::from_millis(20)));
+    }
+    Ok(())
+}
+
+fn expect_clean(outcome: &Outcome) -> io::Result<()> {
+    if outcome.is_clean() {
+        return Ok(());
+    }
+    let first = outcome.errors.iter().next();
+    Err(io::Error::other(first.map_or_else(
+        || "nothing was answered".to_owned(),
+        |(kind, error)| format!("{} x {kind}, the first: {}", error.count, error.example),
+    )))
+}

@@ -1,0 +1,197 @@
+//! What both sides are asked to do, and which figure counts.
+
+use crate::load::{ClientOptions, Options, Pace, Pattern, Popularity, Trust};
+use crypt::{Group, Suite, Versions};
+use std::time::Duration;
+
+/// Files of the library.
+pub(crate) const FILES: usize = 16;
+
+/// Files of them that are hot where some are and some are not.
+pub(crate) const HOT_FILES: usize = 4;
+
+/// A kind of work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Workload {
+    /// Whole files over TLS 1.3, all in the page cache.
+    TlsWarm,
+    /// The same from disk.
+    TlsCold,
+    /// Whole files without TLS, all in the page cache.
+    HttpWarm,
+    /// The same from disk.
+    HttpCold,
+    /// Connections that have asked for one byte and wait: what they cost in memory.
+    Idle,
+    /// Full TLS handshakes, a connection each.
+    Handshakes,
+    /// Viewers who take what they play and no more.
+    Viewers,
+    /// Ranges of which a set share is of titles in the page cache.
+    Mixed,
+}
+
+/// The figure that decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Figure {
+    /// Gigabits of bodies per CPU second of the server; more is better.
+    GbpsPerCpuSecond,
+    /// Handshakes per CPU second of the server; more is better.
+    HandshakesPerCpuSecond,
+    /// Resident bytes of the server per connection; less is better.
+    RssBytesPerConnection,
+}
+
+impl Figure {
+    pub(crate) fn unit(self) -> &'static str {
+        match self {
+            Self::GbpsPerCpuSecond => "gbps_per_cpu_second",
+            Self::HandshakesPerCpuSecond => "handshakes_per_cpu_second",
+            Self::RssBytesPerConnection => "rss_bytes_per_connection",
+        }
+    }
+
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::GbpsPerCpuSecond => "Gb/s per CPU second of the server",
+            Self::HandshakesPerCpuSecond => "full handshakes per CPU second of the server",
+            Self::RssBytesPerConnection => {
+                "resident bytes of the server per connection, less is better"
+            }
+        }
+    }
+
+    pub(crate) fn better(self) -> &'static str {
+        if self == Self::RssBytesPerConnection { "lower" } else { "higher" }
+    }
+}
+
+impl Workload {
+    /// Every workload with its name.
+    pub const ALL: [(Workload, &'static str); 8] = [
+        (Self::TlsWarm, "tls-warm"),
+        (Self::TlsCold, "tls-cold"),
+        (Self::HttpWarm, "http-warm"),
+        (Self::HttpCold, "http-cold"),
+        (Self::Idle, "idle"),
+        (Self::Handshakes, "handshakes"),
+        (Self::Viewers, "viewers"),
+        (Self::Mixed, "mixed"),
+    ];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        let known = Self::ALL.iter().find(|(workload, _)| *workload == self);
+        known.map_or("", |(_, name)| name)
+    }
+
+    /// Whether it is over TLS.
+    pub fn has_tls(self) -> bool {
+        !matches!(self, Self::HttpWarm | Self::HttpCold)
+    }
+
+    /// Connections where none are asked for.
+    pub fn connections(self) -> usize {
+        match self {
+            Self::TlsWarm | Self::TlsCold | Self::HttpWarm | Self::HttpCold => 8,
+            Self::Mixed => 16,
+            Self::Handshakes => 64,
+            Self::Idle | Self::Viewers => 1000,
+        }
+    }
+
+    /// Seconds over which connections start before anything is measured.
+    pub(crate) fn ramp(self, connections: usize) -> Duration {
+        let seconds = match self {
+            // A player's first ranges come in a burst; they have passed after a few ranges' playing time.
+            Self::Viewers => 2.0 + connections as f64 / 1500.0,
+            Self::Idle => connections as f64 / 1500.0,
+            _ => 0.5,
+        };
+        Duration::from_secs_f64(seconds)
+    }
+
+    /// How many of the library's files are in memory.
+    pub(crate) fn hot_files(self) -> usize {
+        match self {
+            Self::TlsCold | Self::HttpCold => 0,
+            Self::Mixed => HOT_FILES,
+            _ => FILES,
+        }
+    }
+
+    pub(crate) fn figure(self) -> Figure {
+        match self {
+            Self::Handshakes => Figure::HandshakesPerCpuSecond,
+            Self::Idle => Figure::RssBytesPerConnection,
+            _ => Figure::GbpsPerCpuSecond,
+        }
+    }
+
+    /// Whether a server that has done this before would be measured differently: what it holds in memory stays with it.
+    pub(crate) fn wants_fresh_servers(self) -> bool {
+        self == Self::Idle
+    }
+
+    /// What the clients do.
+    pub(crate) fn load(self, rate_bits_per_second: u64, hit_share: f64) -> Options {
+        let (pattern, pace) = match self {
+            Self::TlsWarm | Self::TlsCold | Self::HttpWarm | Self::HttpCold => {
+                (Pattern::Whole, Pace::Closed)
+            }
+            Self::Idle => (Pattern::Idle, Pace::Closed),
+            Self::Handshakes => (Pattern::Handshakes, Pace::Closed),
+            Self::Viewers => {
+                (Pattern::Player, Pace::Viewers { bits_per_second: rate_bits_per_second })
+            }
+            // The larger of a player's ranges, so that the disk decides and not the requests.
+            Self::Mixed => (Pattern::Ranges { bytes: 1 << 20 }, Pace::Closed),
+        };
+        let popularity = match self {
+            Self::Mixed => Popularity::HitRatio { hit_share, hot: HOT_FILES },
+            _ => Popularity::InTurn,
+        };
+        Options { pattern, pace, popularity, tls: client_options(), ..Options::default() }
+    }
+}
+
+/// The same cipher and key exchange whoever the server is. Both sides run here and now with one certificate made for it:
+/// whom they claim to be does not matter.
+pub(crate) fn client_options() -> ClientOptions {
+    ClientOptions {
+        trust: Trust::Anyone,
+        versions: Versions::Tls13,
+        suites: vec![Suite::Aes128Gcm],
+        groups: vec![Group::X25519],
+        resume: false,
+    }
+}
+
+impl std::str::FromStr for Workload {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let known = Self::ALL.iter().find(|(_, known)| *known == name);
+        known.map(|(workload, _)| *workload).ok_or_else(|| {
+            let names: Vec<_> = Self::ALL.iter().map(|(_, name)| *name).collect();
+            format!("there is no workload {name:?}; there are {}", names.join(", "))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_workload_is_named_once_and_asks_for_something_sensible() {
+        for (workload, name) in Workload::ALL {
+            assert_eq!(name.parse::<Workload>().unwrap(), workload);
+            assert_eq!(workload.name(), name);
+            let targets = vec!["https://127.0.0.1:1/a".parse().unwrap(); FILES];
+            let load = Options { targets, ..workload.load(1_000_000, 0.5) };
+            assert_eq!(load.check(), Ok(()), "{name}");
+        }
+        assert!("warp".parse::<Workload>().unwrap_err().contains("tls-warm"));
+    }
+}
