@@ -44,8 +44,6 @@ pub(crate) struct Crew {
 pub(crate) struct Watch {
     began: Cell<Option<Instant>>,
     bytes: Cell<u64>,
-    /// Until when what it has plays; none while it waits for bytes.
-    plays_until: Cell<Option<Instant>>,
 }
 
 /// What one thread has measured.
@@ -180,7 +178,12 @@ impl Crew {
 
     fn measured(&self, first: &Mark, last: &Mark) -> Measured {
         let due = self.arrivals.as_ref().map_or(0, |arrivals| arrivals.due_by(last.at));
-        let rates = self.watches.borrow().iter().filter_map(|watch| watch.rate(last.at)).collect();
+        let plays_at = match self.shared.options.pace {
+            Pace::Viewers { bits_per_second } => Some(bits_per_second),
+            _ => None,
+        };
+        let watches = self.watches.borrow();
+        let rates = watches.iter().filter_map(|watch| watch.rate(last.at, plays_at)).collect();
         Measured {
             seconds: (last.at - first.at).as_secs_f64(),
             counts: last.counts.since(first.counts),
@@ -225,7 +228,6 @@ impl Mark {
 impl Watch {
     /// A request is due; the window counts for this viewer from its first one in there.
     pub(crate) fn asks(&self, crew: &Crew, due: Instant) {
-        self.plays_until.set(None);
         let paced = matches!(crew.shared.options.pace, Pace::Viewers { .. });
         let in_window = crew.window.get().is_some_and(|opened| due >= opened);
         if paced && in_window && self.began.get().is_none() {
@@ -240,16 +242,13 @@ impl Watch {
         }
     }
 
-    /// All that was asked for is there.
-    pub(crate) fn plays_until(&self, due: Instant) {
-        self.plays_until.set(Some(due));
-    }
-
-    /// Bits per second from its first request to now, or to the moment until which what it has already plays.
-    fn rate(&self, now: Instant) -> Option<f64> {
-        let until = self.plays_until.get().unwrap_or(now);
-        let seconds = until.checked_duration_since(self.began.get()?)?.as_secs_f64();
-        (seconds > 0.0).then(|| self.bytes.get() as f64 * 8.0 / seconds)
+    /// Bits per second from its first request in the window to now. A paced viewer that has more than that plays has the
+    /// rate at which it plays: it is ahead by what it asked for last, which is chance.
+    fn rate(&self, now: Instant, plays_at: Option<u64>) -> Option<f64> {
+        let seconds = now.checked_duration_since(self.began.get()?)?.as_secs_f64();
+        let rate = self.bytes.get() as f64 * 8.0 / seconds;
+        let most = plays_at.map_or(f64::INFINITY, |rate| rate as f64);
+        (seconds > 0.0).then(|| rate.min(most))
     }
 }
 
@@ -259,11 +258,10 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn watch(began: Instant, bytes: u64, plays_until: Option<Instant>) -> Watch {
+    fn watch(began: Instant, bytes: u64) -> Watch {
         let watch = Watch::default();
         watch.began.set(Some(began));
         watch.received(bytes);
-        watch.plays_until.set(plays_until);
         watch
     }
 
@@ -271,21 +269,23 @@ mod tests {
     fn a_viewer_served_on_time_has_its_full_rate_wherever_the_window_ends() {
         let began = Instant::now();
         // Ranges that play for two seconds, the last one asked for a moment before the end of the window.
-        let watch = watch(began, 3_000_000, Some(began + 6 * SECOND));
-        assert_eq!(watch.rate(began + 4 * SECOND), Some(4_000_000.0));
+        let watch = watch(began, 3_000_000);
+        assert_eq!(watch.rate(began + 4 * SECOND, Some(4_000_000)), Some(4_000_000.0));
+        assert_eq!(watch.rate(began + 4 * SECOND, None), Some(6_000_000.0));
     }
 
     #[test]
     fn a_viewer_that_waits_for_bytes_has_what_came_until_now() {
         let began = Instant::now();
-        assert_eq!(watch(began, 500_000, None).rate(began + 4 * SECOND), Some(1_000_000.0));
-        assert_eq!(watch(began, 0, None).rate(began + 4 * SECOND), Some(0.0));
+        let rate = |bytes| watch(began, bytes).rate(began + 4 * SECOND, Some(4_000_000));
+        assert_eq!(rate(500_000), Some(1_000_000.0));
+        assert_eq!(rate(0), Some(0.0));
     }
 
     #[test]
     fn a_viewer_without_a_request_in_the_window_has_no_rate() {
         let watch = Watch::default();
         watch.received(1);
-        assert_eq!(watch.rate(Instant::now()), None);
+        assert_eq!(watch.rate(Instant::now(), None), None);
     }
 }

@@ -87,7 +87,6 @@ impl Viewer {
             (None, Some(arrivals)) => arrivals.take(),
             (None, None) => return Instant::now(),
         };
-        self.watch.plays_until(due);
         sleep_until(due).await;
         due
     }
@@ -127,7 +126,6 @@ impl Viewer {
     fn after(&mut self, fetched: &Fetched) {
         if let Some(clock) = &mut self.clock {
             clock.asked(fetched.body_bytes);
-            self.watch.plays_until(clock.due());
         }
         if !fetched.is_reusable {
             self.connection = None;

@@ -1,6 +1,10 @@
 //! Ten thousand connections at once.
 
-use crate::program::{Server, library, load, skip};
+use crate::interrupt::interrupt;
+use crate::program::{Server, command, library, load, skip};
+use serde_json::Value;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 const CONNECTIONS: u64 = 10_000;
 
@@ -19,10 +23,22 @@ fn ten_thousand_idle_connections_are_held_without_an_error() {
     let library = library(1);
     let server = Server::start(library.path(), &[]);
     let url = [format!("{}/0.mp4", server.url)];
-    let words = "--insecure --idle --connections 10000 --ramp 10s --duration 1s --patience 60s";
-    let ran = load(words, &url).clean();
-    assert_eq!(ran.number("connections_open"), CONNECTIONS as f64);
-    assert_eq!(ran.number("connections_opened"), CONNECTIONS as f64);
+    let json = library.path().join("figures.json");
+    let words = "--insecure --idle --connections 10000 --ramp 5s --duration 10m --patience 60s";
+    let mut command = command(words, &url);
+    let mut child = command.arg("--json").arg(&json).stdout(Stdio::null()).spawn().unwrap();
+    // Each asks for its one byte once it is open.
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while server.counter("fullbore_requests_total") < CONNECTIONS as f64 {
+        assert!(Instant::now() < deadline, "they were not all open in time");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    interrupt(&child);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let figures: Value = serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
+    assert_eq!(figures["errors"], serde_json::json!({}));
+    assert_eq!(figures["connections_open"], CONNECTIONS);
+    assert_eq!(figures["connections_opened"], CONNECTIONS);
 }
 
 #[test]

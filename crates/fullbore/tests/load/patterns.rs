@@ -71,7 +71,7 @@ fn paced_viewers_get_their_rate_and_no_more() {
     let ran = clean("--rate 20M --connections 5 --duration 1s");
     let most = ran.figures["viewer_mbps"]["p99"].as_f64().unwrap();
     // Never faster than asked for; how much slower is the machine's business.
-    assert!(most > 0.0 && most < 20.1, "{}", ran.figures);
+    assert!(most > 0.0 && most <= 20.0, "{}", ran.figures);
 }
 
 #[test]

@@ -104,7 +104,7 @@ impl Ran {
 pub(crate) fn command(words: &str, urls: &[String]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fullbore"));
     command.arg("load").args(words.split_whitespace()).args(urls);
-    for (flag, value) in [("--duration", "500ms"), ("--ramp", "0"), ("--threads", "1")] {
+    for (flag, value) in [("--duration", "1s"), ("--ramp", "0"), ("--threads", "1")] {
         if !words.contains(flag) {
             command.args([flag, value]);
         }
