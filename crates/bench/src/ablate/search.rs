@@ -27,6 +27,20 @@ pub(crate) struct Found {
     pub(crate) stopped_by: String,
 }
 
+impl Found {
+    /// With another reason, where it ended at a bound that was set on purpose.
+    pub(crate) fn explained(self, why: &str) -> Self {
+        let is_bound =
+            self.best.as_ref().is_some_and(|best| self.stopped_by == beyond(best.viewers));
+        if is_bound { Self { stopped_by: why.to_owned(), ..self } } else { self }
+    }
+}
+
+/// Why a search ended at its bound.
+fn beyond(most: usize) -> String {
+    format!("more than {most} viewers were not asked for")
+}
+
 /// The factor by which leaps grow at most.
 const LEAP_MAX: f64 = 2.0;
 
@@ -54,8 +68,7 @@ pub(crate) fn search(
         }
         viewers = match (&best, &worst) {
             (Some(stable), None) if stable.viewers >= most => {
-                let stopped_by = format!("more than {most} viewers were not asked for");
-                return Ok(Found { best, stopped_by });
+                return Ok(Found { best, stopped_by: beyond(most) });
             }
             (Some(stable), None) => leapt(stable.viewers, leap).min(most),
             (None, Some((unstable, _))) if *unstable > 1 => fallen(*unstable, leap),

@@ -7,7 +7,6 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::SocketAddr;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -62,8 +61,8 @@ impl Subject {
     pub(crate) fn start(setting: &Setting<'_>) -> io::Result<Self> {
         let said = setting.scratch.join("server.log");
         let mut command = setting.command()?;
-        // A process group of its own: Ctrl-C is for us, and we end the server when we have let go of it.
-        command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
+        // In our process group: a Ctrl-C that ends us at once ends it too.
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.stderr(File::create(&said)?).spawn()?;
         let ready = setting.meet(&mut child).and_then(|()| ready_address(&mut child));
         match ready {

@@ -6,6 +6,9 @@ const MEDIAN_SHARE_MIN: f64 = 0.95;
 /// The least share of the median's rate that the viewer at the 1st percentile of a stable step gets.
 const P1_SHARE_MIN: f64 = 0.8;
 
+/// The CPU percent from which on a server has no time left: the rest goes to what the kernel does for others.
+const FULL_PERCENT: f64 = 85.0;
+
 /// What a step with a number of viewers came to.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Trial {
@@ -37,6 +40,8 @@ impl Trial {
         let unfair = self.unfairness(asked)?;
         Some(if self.clients_are_full {
             format!("the clients' core was full; {unfair}")
+        } else if self.cpu_percent < FULL_PERCENT {
+            format!("{unfair}, although no core was full: by disk, network, or other programs")
         } else {
             unfair
         })
@@ -111,6 +116,10 @@ pub(super) mod tests {
     fn errors_and_full_clients_are_named() {
         let error = Some("3 x reset".to_owned());
         assert_eq!(Trial { error: error.clone(), ..trial(5, 1.0) }.trouble(), error);
+        let idle = trial(5, 0.5);
+        assert!(idle.trouble().unwrap().contains("no core was full"));
+        let busy = Trial { cpu_percent: 99.0, ..idle };
+        assert!(!busy.trouble().unwrap().contains("no core"));
         let full = Trial { clients_are_full: true, ..trial(5, 0.5) };
         assert!(full.trouble().unwrap().contains("clients' core"));
     }
