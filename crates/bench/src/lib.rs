@@ -13,6 +13,7 @@ mod accounting;
 mod counters;
 pub mod interrupt;
 mod library;
+pub mod limit;
 pub mod load;
 mod machine_json;
 pub mod namespace;

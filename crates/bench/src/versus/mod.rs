@@ -8,7 +8,7 @@
 mod outcome;
 mod peer;
 pub(crate) mod side;
-mod turn;
+pub(crate) mod turn;
 pub(crate) mod workload;
 
 pub use outcome::Outcome;

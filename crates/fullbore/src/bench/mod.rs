@@ -1,6 +1,7 @@
 //! `fullbore bench`: how this server stands on this machine, and what bounds it. Each kind has a file.
 
 mod ablate;
+mod limit;
 mod start;
 mod versus;
 
@@ -19,6 +20,7 @@ pub(crate) struct Bench {
 #[derive(Subcommand)]
 enum Kind {
     Ablate(ablate::Ablate),
+    Limit(limit::Limit),
     Versus(Box<versus::Versus>),
     Start(start::Start),
 }
@@ -28,6 +30,7 @@ impl Bench {
     pub(crate) fn run(self) -> ExitCode {
         let done = match self.kind {
             Kind::Ablate(ablate) => ablate.run(),
+            Kind::Limit(limit) => limit.run(),
             Kind::Versus(versus) => versus.run(),
             Kind::Start(start) => start.run(),
         };

@@ -1,0 +1,43 @@
+//! Which parts a byte goes through, and what their sum allows.
+
+use super::parts::Part;
+use crate::versus::Workload;
+
+/// The parts that a workload's bytes go through, one after the other, on one core.
+#[derive(Debug)]
+pub(crate) struct Chain {
+    pub(crate) workload: Workload,
+    pub(crate) parts: &'static [Part],
+}
+
+/// What the server is compared with.
+pub(crate) const CHAINS: [Chain; 3] = [
+    Chain { workload: Workload::TlsWarm, parts: &[Part::ReadWarm, Part::SealAes128, Part::Send] },
+    Chain { workload: Workload::TlsCold, parts: &[Part::ReadDirect, Part::SealAes128, Part::Send] },
+    Chain { workload: Workload::HttpWarm, parts: &[Part::ReadWarm, Part::Send] },
+];
+
+/// The ceiling of parts that follow each other, in the unit of their rates: the time of a byte is the sum of its times.
+pub(crate) fn ceiling(rates: &[f64]) -> f64 {
+    1.0 / rates.iter().map(|rate| 1.0 / rate).sum::<f64>()
+}
+
+/// Which share of a byte's time each part takes, 0 to 1.
+pub(crate) fn shares(rates: &[f64]) -> Vec<f64> {
+    let ceiling = ceiling(rates);
+    rates.iter().map(|rate| ceiling / rate).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_that_follow_each_other_add_their_times() {
+        assert!((ceiling(&[100.0, 100.0]) - 50.0).abs() < 1e-9);
+        assert!((ceiling(&[250.0, 184.0, 92.0]) - 49.2).abs() < 0.1);
+        let shares = shares(&[250.0, 184.0, 92.0]);
+        assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9);
+        assert!(shares[2] > shares[1] && shares[1] > shares[0]);
+    }
+}

@@ -1,0 +1,131 @@
+//! What bounds this machine: the parts of serving measured alone, in the same run as the server that is made of them.
+//!
+//! Each part runs on the server's core, in the sizes and with the calls that the server uses, and is counted in CPU
+//! seconds of its thread: waiting for the disk or for the viewers does not count. A byte that is read, sealed and sent
+//! costs the sum of the three, so that the chain's ceiling is 1 / (1/read + 1/seal + 1/send); what the server reaches of
+//! it is how little it adds.
+//!
+//! Read [`parts`] for how each part is measured, [`chain`] for the sums.
+
+mod chain;
+mod outcome;
+mod parts;
+mod sockets;
+
+pub use outcome::Outcome;
+
+use crate::interrupt::Interrupt;
+use crate::library::Library;
+use crate::stats::Summary;
+use crate::versus::side::{Given, Side};
+use crate::versus::turn::Task;
+use crate::versus::workload::FILES;
+use crate::versus::{SERVER_CPU, client_cpus, fullbore};
+use chain::CHAINS;
+use parts::{Part, Rate, Stage};
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// How to measure.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How often each part has its turn.
+    pub rounds: usize,
+    /// Seconds of each turn.
+    pub seconds: f64,
+    /// Bytes of the library.
+    pub library_bytes: u64,
+    /// Where to make the library; else the system's temporary directory.
+    pub scratch: Option<PathBuf>,
+}
+
+/// Measures, telling `progress` about each round.
+///
+/// # Errors
+/// When the server or a part cannot run. An interruption is none: the outcome then has the rounds so far.
+pub fn run(
+    options: &Options,
+    interrupt: &Interrupt,
+    mut progress: impl FnMut(String),
+) -> io::Result<Outcome> {
+    let scratch = match &options.scratch {
+        Some(directory) => tempfile::tempdir_in(directory)?,
+        None => tempfile::tempdir()?,
+    };
+    progress(format!("making a library of {} MiB", options.library_bytes >> 20));
+    let library = Library::make(&scratch.path().join("library"), FILES, options.library_bytes)?;
+    let library = Arc::new(library);
+    let client_cpus = client_cpus()?;
+    let stage = Stage {
+        library: Arc::clone(&library),
+        scratch: scratch.path().to_owned(),
+        cpu: SERVER_CPU,
+        sink_cpu: client_cpus[0],
+        seconds: options.seconds,
+    };
+    let given = Given { library: &library.root, scratch: scratch.path(), cpu: Some(SERVER_CPU) };
+    let mut servers = Vec::new();
+    for chain in &CHAINS {
+        servers.push(Side::start(&fullbore(chain.workload, &[], "fullbore")?, &given)?);
+    }
+    let mut outcome = Outcome::new();
+    for round in 1..=options.rounds {
+        let measured = measure(&stage, &mut servers, &client_cpus, interrupt, &mut outcome);
+        match measured {
+            Err(error) if interrupt.is_asked() => {
+                progress(format!("interrupted ({error}): what follows is of the rounds so far"));
+                outcome.interrupted = true;
+                break;
+            }
+            measured => measured?,
+        }
+        progress(format!("round {round} of {}", options.rounds));
+    }
+    Ok(outcome)
+}
+
+/// One round: each part, then each server.
+fn measure(
+    stage: &Stage,
+    servers: &mut [Side],
+    client_cpus: &[u32],
+    interrupt: &Interrupt,
+    outcome: &mut Outcome,
+) -> io::Result<()> {
+    for part in Part::ALL {
+        interrupt.check()?;
+        outcome.add_part(part, stage.measure(part)?);
+    }
+    for (chain, server) in CHAINS.iter().zip(servers) {
+        let task = Task {
+            workload: chain.workload,
+            library: &stage.library,
+            connections: chain.workload.connections(),
+            seconds: stage.seconds,
+            rate_bits_per_second: 0,
+            hit_share: 0.0,
+            server_cpu: SERVER_CPU,
+            client_cpus: client_cpus.to_vec(),
+        };
+        outcome.add_server(chain.workload, task.take(server, interrupt)?.figure);
+    }
+    Ok(())
+}
+
+/// Of a part's rounds: per CPU second, and on the wall.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rates {
+    pub(crate) per_cpu: Summary,
+    pub(crate) wall: Summary,
+}
+
+impl Rates {
+    pub(crate) fn of(rounds: &[Rate]) -> Option<Self> {
+        let of = |rate: fn(&Rate) -> f64| rounds.iter().map(rate).collect::<Vec<_>>();
+        (!rounds.is_empty()).then(|| Self {
+            per_cpu: Summary::of(&of(|rate| rate.gbps_per_cpu_second)),
+            wall: Summary::of(&of(|rate| rate.gbps)),
+        })
+    }
+}

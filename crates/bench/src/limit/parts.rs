@@ -1,0 +1,389 @@
+//! Each part alone: on the server's core, in the server's sizes, in CPU seconds of the thread that does it.
+
+use super::sockets::Sink;
+use crate::library::Library;
+use crypt::client::{ClientHandshake, ClientOptions, ClientProgress, ClientTls, Trust};
+use crypt::{Handshake, PLAINTEXT_MAX, Progress, Sealer, Suite, Tls, TlsOptions, Versions};
+use disk::{Heat, Policy, Reader, Way};
+use reactor::{Pool, PoolOptions, Reactor, RingOptions, sleep, spawn, tasks_live, yield_now};
+use rustix::io::ReadWriteFlags;
+use std::cell::Cell;
+use std::fs::File;
+use std::io::{self, IoSliceMut};
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What the server brings at once for a viewer who takes everything (`net.window_bytes_max`).
+const WINDOW_BYTES: usize = 512 << 10;
+
+/// Connections, as many as the server has in the same run.
+const CONNECTIONS: usize = 8;
+
+/// Reads in flight where the disk is asked: two for each connection.
+const READS_IN_FLIGHT: usize = 16;
+
+/// A part of serving.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Part {
+    SealAes128,
+    SealAes256,
+    SealChaCha20,
+    ReadWarm,
+    ReadOnce,
+    ReadDirect,
+    Send,
+    Sendfile,
+    Pipeline,
+}
+
+/// What a turn came to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rate {
+    pub(crate) gbps_per_cpu_second: f64,
+    /// By the clock on the wall: of the disk, what it brings.
+    pub(crate) gbps: f64,
+}
+
+impl Part {
+    pub(crate) const ALL: [Part; 9] = [
+        Self::SealAes128,
+        Self::SealAes256,
+        Self::SealChaCha20,
+        Self::ReadWarm,
+        Self::ReadOnce,
+        Self::ReadDirect,
+        Self::Send,
+        Self::Sendfile,
+        Self::Pipeline,
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::SealAes128 => "seal aes128-gcm",
+            Self::SealAes256 => "seal aes256-gcm",
+            Self::SealChaCha20 => "seal chacha20",
+            Self::ReadWarm => "read warm",
+            Self::ReadOnce => "read once",
+            Self::ReadDirect => "read direct",
+            Self::Send => "send",
+            Self::Sendfile => "sendfile",
+            Self::Pipeline => "pipeline",
+        }
+    }
+
+    /// What it is, for people.
+    pub(crate) fn what(self) -> &'static str {
+        match self {
+            Self::SealAes128 => {
+                "TLS 1.3 records of 16 KiB from a warm buffer into another, AES-128-GCM"
+            }
+            Self::SealAes256 => "the same with AES-256-GCM",
+            Self::SealChaCha20 => "the same with ChaCha20-Poly1305",
+            Self::ReadWarm => {
+                "512 KiB at a time out of the page cache, as the server does under `auto`"
+            }
+            Self::ReadOnce => {
+                "from disk through the page cache, leaving nothing in it (RWF_DONTCACHE)"
+            }
+            Self::ReadDirect => "from disk past the page cache (O_DIRECT), 16 reads in flight",
+            Self::Send => "a warm buffer into eight loopback connections, 512 KiB at a time",
+            Self::Sendfile => "the page cache into eight loopback connections, 512 KiB at a time",
+            Self::Pipeline => {
+                "read warm, seal, send in a bare loop: the chain without a server around it"
+            }
+        }
+    }
+}
+
+/// Where parts are measured.
+#[derive(Clone, Debug)]
+pub(crate) struct Stage {
+    pub(crate) library: Arc<Library>,
+    pub(crate) scratch: PathBuf,
+    pub(crate) cpu: u32,
+    pub(crate) sink_cpu: u32,
+    pub(crate) seconds: f64,
+}
+
+impl Stage {
+    /// One turn, on a thread of its own that is pinned to the server's core.
+    ///
+    /// # Errors
+    /// Of whatever the part calls.
+    ///
+    /// # Panics
+    /// When the part does.
+    pub(crate) fn measure(&self, part: Part) -> io::Result<Rate> {
+        match part {
+            Part::ReadOnce | Part::ReadDirect => self.library.prepare(0)?,
+            _ => self.library.prepare(self.library.files)?,
+        }
+        let stage = self.clone();
+        let thread = std::thread::Builder::new().name(part.name().to_owned());
+        let turn = thread.spawn(move || {
+            pin(stage.cpu)?;
+            match part {
+                Part::SealAes128 => stage.seal(Suite::Aes128Gcm),
+                Part::SealAes256 => stage.seal(Suite::Aes256Gcm),
+                Part::SealChaCha20 => stage.seal(Suite::ChaCha20Poly1305),
+                Part::ReadWarm => stage.read(Policy::Auto, 1),
+                Part::ReadOnce => stage.read(Policy::Always(Way::Once), READS_IN_FLIGHT),
+                Part::ReadDirect => stage.read(Policy::Always(Way::Direct), READS_IN_FLIGHT),
+                Part::Send => stage.send(),
+                Part::Sendfile => stage.sendfile(),
+                Part::Pipeline => stage.pipeline(),
+            }
+        })?;
+        turn.join().expect("a part does not panic")
+    }
+
+    fn timer(&self) -> Timer {
+        Timer::start(Duration::from_secs_f64(self.seconds))
+    }
+
+    fn seal(&self, suite: Suite) -> io::Result<Rate> {
+        let mut sealer = self.sealer(suite)?;
+        let (plaintext, mut sealed) = (vec![7; WINDOW_BYTES], vec![0; sealed_bytes(&sealer)]);
+        let timer = self.timer();
+        let mut bytes = 0;
+        while !timer.is_over() {
+            sealer.seal(&plaintext, &mut sealed).map_err(io::Error::other)?;
+            bytes += WINDOW_BYTES;
+        }
+        Ok(timer.rate(bytes))
+    }
+
+    /// A sealer as the server has one, from a handshake in memory.
+    fn sealer(&self, suite: Suite) -> io::Result<Sealer> {
+        let options = TlsOptions::new(self.scratch.join("state"));
+        let server = Tls::load(options).map_err(io::Error::other)?;
+        let options = ClientOptions {
+            trust: Trust::Anyone,
+            versions: Versions::Tls13,
+            suites: vec![suite],
+            ..ClientOptions::default()
+        };
+        let client = ClientTls::load(&options).map_err(io::Error::other)?;
+        let mut client = ClientHandshake::new(&client, "localhost").map_err(io::Error::other)?;
+        let mut server = Handshake::new(&server).map_err(io::Error::other)?;
+        let (mut from_client, mut from_server) = (Vec::new(), Vec::new());
+        let mut client_is_done = false;
+        loop {
+            if !client_is_done {
+                let advanced = client.advance(&from_server, &mut from_client);
+                let (consumed, progress) = advanced.map_err(io::Error::other)?;
+                from_server.drain(..consumed);
+                client_is_done = matches!(progress, ClientProgress::Done(_));
+            }
+            let advanced = server.advance(&from_client, &mut from_server);
+            let (consumed, progress) = advanced.map_err(io::Error::other)?;
+            from_client.drain(..consumed);
+            if let Progress::Done(established) = progress {
+                return Ok(established.sealer);
+            }
+        }
+    }
+
+    /// Through the server's own reader.
+    fn read(&self, policy: Policy, in_flight: usize) -> io::Result<Rate> {
+        let reactor = Reactor::new(RingOptions::default())?;
+        let library = Arc::clone(&self.library);
+        let timer = self.timer();
+        reactor.run(async move {
+            let buffer_bytes = WINDOW_BYTES + 2 * disk::DIRECT_ALIGNMENT;
+            let options =
+                PoolOptions { buffer_bytes, count: in_flight, register: true, fifo: false };
+            let reader = Rc::new(Reader::new(Pool::new(options)?, policy, Heat::new(1 << 30)));
+            let files: Vec<_> = (0..library.files)
+                .map(|file| {
+                    disk::File::new(File::open(library.path(file))?.into())
+                        .map_err(io::Error::other)
+                })
+                .collect::<io::Result<_>>()?;
+            let next = Rc::new(Cursor::new(&library, files));
+            let failure = Rc::new(Cell::new(None));
+            for _ in 0..in_flight {
+                let (reader, next) = (Rc::clone(&reader), Rc::clone(&next));
+                let (timer, failure) = (timer.clone(), Rc::clone(&failure));
+                spawn(async move {
+                    if let Err(error) = next.read_on(&reader, &timer).await {
+                        failure.set(Some(error));
+                    }
+                });
+            }
+            while tasks_live() > 1 {
+                // Asleep, not turning: this thread's time is what is measured.
+                sleep(Duration::from_millis(1)).await;
+            }
+            failure.take().map_or_else(|| Ok(timer.rate(next.bytes.get())), Err)
+        })?
+    }
+
+    fn send(&self) -> io::Result<Rate> {
+        let sink = Sink::start(CONNECTIONS, self.sink_cpu)?;
+        let mut sockets = sink.connect()?;
+        let buffer = vec![7; WINDOW_BYTES];
+        let timer = self.timer();
+        let mut bytes = 0;
+        while !timer.is_over() {
+            bytes += sockets.each(|socket, _| socket.send(&buffer, false))?;
+        }
+        Ok(timer.rate(bytes))
+    }
+
+    fn sendfile(&self) -> io::Result<Rate> {
+        let sink = Sink::start(CONNECTIONS, self.sink_cpu)?;
+        let mut sockets = sink.connect()?;
+        let mut films = self.films()?;
+        let timer = self.timer();
+        let mut bytes = 0;
+        while !timer.is_over() {
+            bytes += sockets.each(|socket, index| {
+                let film = &mut films[index];
+                let sent = socket.sendfile(&film.file, film.offset, WINDOW_BYTES)?;
+                film.advance(sent);
+                Ok(sent)
+            })?;
+        }
+        Ok(timer.rate(bytes))
+    }
+
+    /// What the server does for a byte, and nothing else: no requests, no buffers to share, no time-outs.
+    fn pipeline(&self) -> io::Result<Rate> {
+        let sink = Sink::start(CONNECTIONS, self.sink_cpu)?;
+        let mut sockets = sink.connect()?;
+        let mut films = self.films()?;
+        let mut sealers = (0..CONNECTIONS)
+            .map(|_| self.sealer(Suite::Aes128Gcm))
+            .collect::<io::Result<Vec<_>>>()?;
+        let mut plaintext = vec![0; WINDOW_BYTES];
+        // What TCP did not take is kept: here there is room for it.
+        let mut sealed = vec![vec![0; sealed_bytes(&sealers[0])]; CONNECTIONS];
+        let mut owed: Vec<_> = sealed.iter().map(|sealed| sealed.len()..sealed.len()).collect();
+        let timer = self.timer();
+        let mut bytes = 0;
+        while !timer.is_over() {
+            bytes += sockets.each(|socket, index| {
+                if owed[index].is_empty() {
+                    films[index].read(&mut plaintext)?;
+                    let made = sealers[index].seal(&plaintext, &mut sealed[index]);
+                    owed[index] = 0..made.map_err(io::Error::other)?;
+                }
+                let sent = socket.send(&sealed[index][owed[index].clone()], false)?;
+                owed[index].start += sent;
+                Ok(sent)
+            })?;
+        }
+        Ok(timer.rate(bytes))
+    }
+
+    fn films(&self) -> io::Result<Vec<Film>> {
+        let film = |index| {
+            let file = File::open(self.library.path(index % self.library.files))?;
+            Ok(Film { file, offset: 0, bytes: self.library.file_bytes })
+        };
+        (0..CONNECTIONS).map(film).collect()
+    }
+}
+
+/// A file that a connection goes through again and again.
+struct Film {
+    file: File,
+    offset: u64,
+    bytes: u64,
+}
+
+impl Film {
+    fn advance(&mut self, bytes: usize) {
+        self.offset += bytes as u64;
+        if self.offset + WINDOW_BYTES as u64 > self.bytes {
+            self.offset = 0;
+        }
+    }
+
+    fn read(&mut self, into: &mut [u8]) -> io::Result<()> {
+        let bytes = into.len();
+        let mut parts = [IoSliceMut::new(into)];
+        rustix::io::preadv2(&self.file, &mut parts, self.offset, ReadWriteFlags::NOWAIT)?;
+        self.advance(bytes);
+        Ok(())
+    }
+}
+
+/// Where to read next: window after window, file after file.
+struct Cursor {
+    files: Vec<disk::File>,
+    windows_per_file: u64,
+    next: Cell<u64>,
+    bytes: Cell<usize>,
+}
+
+impl Cursor {
+    fn new(library: &Library, files: Vec<disk::File>) -> Self {
+        let windows_per_file = (library.file_bytes / WINDOW_BYTES as u64).max(1);
+        Self { files, windows_per_file, next: Cell::new(0), bytes: Cell::new(0) }
+    }
+
+    async fn read_on(&self, reader: &Reader, timer: &Timer) -> io::Result<()> {
+        while !timer.is_over() {
+            let next = self.next.replace(self.next.get() + 1);
+            let file = &self.files[(next / self.windows_per_file) as usize % self.files.len()];
+            let start = next % self.windows_per_file * WINDOW_BYTES as u64;
+            let end = (start + WINDOW_BYTES as u64).min(file.size());
+            let plain = reader.read(file, start..end).await.map_err(io::Error::other)?;
+            self.bytes.set(self.bytes.get() + plain.len());
+            drop(plain);
+            yield_now().await;
+        }
+        Ok(())
+    }
+}
+
+/// A turn's clocks: the wall's, and this thread's own.
+#[derive(Clone)]
+struct Timer {
+    began: Instant,
+    began_cpu: Duration,
+    length: Duration,
+}
+
+impl Timer {
+    fn start(length: Duration) -> Self {
+        Self { began: Instant::now(), began_cpu: thread_time(), length }
+    }
+
+    fn is_over(&self) -> bool {
+        self.began.elapsed() >= self.length
+    }
+
+    fn rate(&self, bytes: usize) -> Rate {
+        let (wall, cpu) = (self.began.elapsed(), thread_time().saturating_sub(self.began_cpu));
+        let gigabits = bytes as f64 * 8e-9;
+        Rate {
+            gbps_per_cpu_second: gigabits / cpu.as_secs_f64(),
+            gbps: gigabits / wall.as_secs_f64(),
+        }
+    }
+}
+
+fn thread_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    // Both are positive by the clock's nature.
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Keeps this thread on a core.
+///
+/// # Errors
+/// When there is no such core.
+pub(crate) fn pin(cpu: u32) -> io::Result<()> {
+    let mut cpus = rustix::thread::CpuSet::new();
+    cpus.set(cpu as usize);
+    Ok(rustix::thread::sched_setaffinity(None, &cpus)?)
+}
+
+fn sealed_bytes(sealer: &Sealer) -> usize {
+    WINDOW_BYTES + WINDOW_BYTES.div_ceil(PLAINTEXT_MAX) * sealer.record_overhead()
+}

@@ -1,0 +1,141 @@
+//! Loopback connections to a sink that throws away what it gets.
+//!
+//! On loopback the sender's core also does what a receiver's network interrupt would do: that is in every figure of
+//! sending here, as it is in the server's.
+
+use super::parts::pin;
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags};
+use std::fs::File;
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::thread::JoinHandle;
+
+/// The server's `TCP_NOTSENT_LOWAT` (`net.unsent_bytes_max`).
+const UNSENT_BYTES_MAX: u32 = 32 << 10;
+
+/// What the sink takes at once.
+const GULP_BYTES: usize = 256 << 10;
+
+/// A thread that receives from several connections until all are closed.
+pub(crate) struct Sink {
+    address: SocketAddr,
+    connections: usize,
+    thread: Option<JoinHandle<io::Result<()>>>,
+}
+
+impl Sink {
+    /// Starts it on a core of its own.
+    ///
+    /// # Errors
+    /// Without sockets or threads left.
+    pub(crate) fn start(connections: usize, cpu: u32) -> io::Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let address = listener.local_addr()?;
+        let thread = std::thread::Builder::new().name("sink".into()).spawn(move || {
+            pin(cpu)?;
+            let accept = |_| listener.accept().map(|(stream, _)| stream);
+            swallow((0..connections).map(accept).collect::<io::Result<_>>()?)
+        })?;
+        Ok(Self { address, connections, thread: Some(thread) })
+    }
+
+    /// Connects to it as often as it expects.
+    ///
+    /// # Errors
+    /// When it is gone.
+    pub(crate) fn connect(&self) -> io::Result<Sockets> {
+        let connect = |_| {
+            let stream = TcpStream::connect(self.address)?;
+            stream.set_nodelay(true)?;
+            socket2::SockRef::from(&stream).set_tcp_notsent_lowat(UNSENT_BYTES_MAX)?;
+            Ok(Socket(stream))
+        };
+        (0..self.connections).map(connect).collect::<io::Result<_>>().map(Sockets)
+    }
+}
+
+impl Drop for Sink {
+    fn drop(&mut self) {
+        // It ends when its connections do, which are dropped before it.
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn swallow(mut streams: Vec<TcpStream>) -> io::Result<()> {
+    let mut gulp = vec![0; GULP_BYTES];
+    while !streams.is_empty() {
+        let mut polls: Vec<_> =
+            streams.iter().map(|stream| PollFd::new(stream, PollFlags::IN)).collect();
+        rustix::event::poll(&mut polls, None)?;
+        let ready: Vec<_> = polls.iter().map(|poll| !poll.revents().is_empty()).collect();
+        let mut index = 0;
+        streams.retain(|stream| {
+            index += 1;
+            let received = ready[index - 1]
+                .then(|| rustix::net::recv(stream.as_fd(), &mut gulp[..], RecvFlags::DONTWAIT));
+            !matches!(received, Some(Ok((0, _)) | Err(Errno::CONNRESET)))
+        });
+    }
+    Ok(())
+}
+
+/// A sending end.
+pub(crate) struct Socket(TcpStream);
+
+impl Socket {
+    /// Gives TCP what it takes, perhaps nothing.
+    ///
+    /// # Errors
+    /// When the connection is broken.
+    pub(crate) fn send(&self, bytes: &[u8], more: bool) -> io::Result<usize> {
+        let mut flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        flags.set(SendFlags::MORE, more);
+        or_nothing(rustix::net::send(&self.0, bytes, flags))
+    }
+
+    /// The same out of a file's pages.
+    ///
+    /// # Errors
+    /// When the connection is broken or the file cannot be read.
+    pub(crate) fn sendfile(&self, file: &File, offset: u64, bytes: usize) -> io::Result<usize> {
+        self.0.set_nonblocking(true)?;
+        let mut offset = offset;
+        or_nothing(rustix::fs::sendfile(&self.0, file, Some(&mut offset), bytes))
+    }
+}
+
+fn or_nothing(taken: Result<usize, Errno>) -> io::Result<usize> {
+    match taken {
+        Err(Errno::AGAIN) => Ok(0),
+        taken => Ok(taken?),
+    }
+}
+
+/// All sending ends.
+pub(crate) struct Sockets(Vec<Socket>);
+
+impl Sockets {
+    /// Lets each that TCP takes bytes for have its turn; waits if there is none. Returns the bytes that all took.
+    ///
+    /// # Errors
+    /// Of a turn, or of waiting.
+    pub(crate) fn each(
+        &mut self,
+        mut turn: impl FnMut(&Socket, usize) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        let mut polls: Vec<_> =
+            self.0.iter().map(|socket| PollFd::new(&socket.0, PollFlags::OUT)).collect();
+        rustix::event::poll(&mut polls, None)?;
+        let ready: Vec<_> = polls.iter().map(|poll| !poll.revents().is_empty()).collect();
+        let mut bytes = 0;
+        for (index, socket) in self.0.iter().enumerate().filter(|(index, _)| ready[*index]) {
+            bytes += turn(socket, index)?;
+        }
+        Ok(bytes)
+    }
+}

@@ -1,0 +1,56 @@
+//! `fullbore bench limit`.
+
+use ::bench::interrupt::{self, Interrupt};
+use ::bench::limit::{self, Options};
+use clap::Args;
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// What bounds this machine
+///
+/// Measures the parts of serving alone (seal, read, send, sendfile, and the three in a bare loop) and the server that is
+/// made of them, in turn on the same core; says how much of its parts' sum the server reaches, and what is scarce. Needs
+/// two cores and an otherwise idle machine.
+#[derive(Args)]
+pub(super) struct Limit {
+    /// How often each part has its turn
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+    rounds: u16,
+    /// Seconds of each turn
+    #[arg(long, default_value_t = 1.0)]
+    seconds: f64,
+    /// MiB of video in the library
+    #[arg(long, value_name = "MIB", default_value_t = 2048)]
+    library: u64,
+    /// Where to make the library
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
+    /// Congestion control, in a network namespace made for it (needs root) [default: the system's]
+    #[arg(long, value_name = "NAME")]
+    congestion_control: Option<String>,
+    /// Write the figures as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+impl Limit {
+    pub(super) fn run(self) -> io::Result<ExitCode> {
+        if let Some(name) = &self.congestion_control {
+            if !::bench::namespace::is_inside() {
+                ::bench::namespace::enter_with(name)?;
+            }
+        }
+        let options = Options {
+            rounds: self.rounds.into(),
+            seconds: self.seconds.clamp(0.05, 60.0),
+            library_bytes: self.library.max(16) << 20,
+            scratch: self.scratch,
+        };
+        let interrupt = Interrupt::on_signal()?;
+        let outcome = limit::run(&options, &interrupt, |line| eprintln!("{line}"))?;
+        print!("{}", outcome.describe());
+        super::write_json(self.json.as_deref(), &outcome.to_json())?;
+        Ok(if outcome.interrupted { interrupt::EXIT_CODE.into() } else { ExitCode::SUCCESS })
+    }
+}

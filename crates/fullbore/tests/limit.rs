@@ -1,0 +1,49 @@
+//! `bench limit`: all parts are there, and the sums are of the figures beside them. Never a timing.
+
+use serde_json::Value;
+use std::process::Command;
+
+fn figure(value: &Value) -> f64 {
+    value.as_f64().filter(|figure| *figure > 0.0).unwrap_or_else(|| panic!("no figure: {value}"))
+}
+
+#[test]
+fn the_ceiling_is_the_sum_of_the_parts_beside_it() {
+    if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+        eprintln!("SKIPPED the limit: it needs two cores");
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("limit.json");
+    let output = Command::new(env!("CARGO_BIN_EXE_fullbore"))
+        .args(["bench", "limit", "--rounds", "2", "--seconds", "0.1", "--library", "64", "--json"])
+        .arg(&file)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let limit: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    assert_eq!((&limit["version"], &limit["kind"]), (&Value::from(1), &Value::from("limit")));
+    let parts = limit["parts"].as_array().unwrap();
+    let rate = |name: &Value| {
+        let part = parts.iter().find(|part| part["name"] == *name);
+        figure(&part.unwrap_or_else(|| panic!("no part {name}"))["gbps"])
+    };
+    for name in ["seal aes128-gcm", "read once", "read direct", "sendfile", "pipeline"] {
+        assert!(rate(&Value::from(name)) > 0.0);
+    }
+    let chains = limit["chains"].as_array().unwrap();
+    assert_eq!(chains.len(), 3);
+    for chain in chains {
+        let seconds: f64 =
+            chain["chain"].as_array().unwrap().iter().map(|name| 1.0 / rate(name)).sum();
+        let ceiling = figure(&chain["ceiling_gbps"]);
+        assert!((ceiling * seconds - 1.0).abs() < 1e-6, "{chain}");
+        let server = figure(&chain["server"]["gbps_per_cpu_second"]);
+        assert!((server / ceiling - figure(&chain["share_of_ceiling"])).abs() < 1e-6, "{chain}");
+    }
+    assert_eq!(limit["workload"], "tls-warm");
+    assert!(limit["bound_by"].as_str().unwrap().contains("bound by"));
+    assert!(limit.get("counters_unavailable").is_some());
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("of at most") && said.contains("seal aes128-gcm"), "{said}");
+}
