@@ -3,7 +3,7 @@
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 /// What every connection of a listener starts with: sockets inherit these options, so that accepting costs no calls.
 #[derive(Clone, Debug)]
@@ -81,9 +81,13 @@ fn set_pacing_rate(socket: &Socket, bytes_per_second: u64) -> io::Result<()> {
 }
 
 /// Sets an option that socket2 has no method for.
-fn set_option<T: Copy>(socket: &Socket, level: i32, name: i32, value: T) -> io::Result<()> {
-    use std::os::fd::AsRawFd;
-    let fd = SockRef::from(socket).as_raw_fd();
+pub(crate) fn set_option<T: Copy>(
+    socket: &impl AsFd,
+    level: i32,
+    name: i32,
+    value: T,
+) -> io::Result<()> {
+    let fd = socket.as_fd().as_raw_fd();
     let length = size_of::<T>() as libc::socklen_t;
     // SAFETY: `value` is a plain integer, and the kernel reads `length` bytes of it before the call returns.
     let result = unsafe { libc::setsockopt(fd, level, name, (&raw const value).cast(), length) };

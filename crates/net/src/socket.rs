@@ -1,5 +1,6 @@
 //! One connection's socket: calls that never wait, and waits that cost no buffer.
 
+use crate::listener::set_option;
 use reactor::{Fd, op};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
@@ -147,6 +148,15 @@ impl Socket {
     /// Waits until the kernel takes bytes again or the peer is gone.
     pub async fn writable(&self) {
         let _ = op::writable(&self.0).await;
+    }
+
+    /// From now on the socket is readable once so many bytes have arrived, or the peer has finished (`SO_RCVLOWAT`,
+    /// socket(7)). The kernel takes less where the receive buffer has no room for as much.
+    ///
+    /// # Errors
+    /// Only when this is no socket.
+    pub fn wake_at(&self, bytes: i32) -> io::Result<()> {
+        set_option(&self.0.borrowed(), libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes)
     }
 
     /// Says that nothing more will be sent. What was sent before still arrives.

@@ -26,6 +26,12 @@ use super::wait::{Readiness, readable, send_all};
 /// Bytes of a plain response taken at once where they are wanted.
 const PLAIN_CHUNK_BYTES: usize = 16 << 10;
 
+/// What is waited for where a body is thrown away: as much as is taken at once.
+const WAKE_BYTES: i32 = 256 << 10;
+
+/// How long it is waited for: a slow server's bytes are taken as they come.
+const WAKE_PATIENCE: Duration = Duration::from_millis(20);
+
 /// Where to connect to.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
@@ -65,6 +71,8 @@ pub struct Connection {
     /// The last request was HEAD.
     without_body: bool,
     readiness: Readiness,
+    /// What was last said to [`Socket::wake_at`].
+    wakes_at_bytes: i32,
 }
 
 /// How much of the body is still to come, what is held included.
@@ -105,6 +113,7 @@ impl Connection {
             held: Vec::new(),
             without_body: false,
             readiness: Readiness::Unknown,
+            wakes_at_bytes: 1,
         })
     }
 
@@ -149,7 +158,10 @@ impl Connection {
             match self.receive(&mut received, PLAIN_CHUNK_BYTES)? {
                 Came::Bytes { .. } => {}
                 Came::Closed { .. } => return Err(Failure::ClosedEarly),
-                Came::Blocked => readable(&self.socket, deadline, "the head of a response").await?,
+                Came::Blocked => {
+                    self.wake_at(1)?;
+                    readable(&self.socket, deadline, "the head of a response").await?;
+                }
             }
         };
         self.begin_body(&head, &received[head_bytes..])?;
@@ -186,7 +198,7 @@ impl Connection {
         loop {
             match std::mem::take(&mut self.readiness) {
                 Readiness::Unknown => {}
-                Readiness::Drained => self.wait_for_body().await?,
+                Readiness::Drained => self.wait_for_much().await?,
                 Readiness::More => yield_now().await,
             }
             match self.discard_some(bytes_max)? {
@@ -273,7 +285,28 @@ impl Connection {
         Instant::now() + self.patience
     }
 
+    /// Waits until [`WAKE_BYTES`] or the rest of the body have come, or a moment has passed: within one machine each
+    /// wake-up is work for the server's core as well, which no network card would put on it.
+    async fn wait_for_much(&mut self) -> Result<(), Failure> {
+        if let Body::Left { bytes, .. } = self.body {
+            self.wake_at(i32::try_from(bytes).unwrap_or(i32::MAX).min(WAKE_BYTES))?;
+            if timeout_at(Instant::now() + WAKE_PATIENCE, self.socket.readable()).await.is_ok() {
+                return Ok(());
+            }
+        }
+        self.wait_for_body().await
+    }
+
+    fn wake_at(&mut self, bytes: i32) -> Result<(), Failure> {
+        if self.wakes_at_bytes != bytes {
+            self.socket.wake_at(bytes)?;
+            self.wakes_at_bytes = bytes;
+        }
+        Ok(())
+    }
+
     async fn wait_for_body(&mut self) -> Result<(), Failure> {
+        self.wake_at(1)?;
         readable(&self.socket, self.deadline(), "more of a body").await
     }
 
