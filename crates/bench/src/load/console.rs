@@ -17,8 +17,8 @@ const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 /// # Errors
 /// As [`Running::start`] and [`Running::join`], and when signals cannot be handled.
 pub fn run(options: Options) -> io::Result<Outcome> {
-    let running = Running::start(options)?;
     let interrupt = Interrupt::on_signal()?;
+    let running = Running::start(options)?;
     let mut progress = Progress::new();
     while !running.is_over() {
         if interrupt.is_asked() {
