@@ -10,7 +10,7 @@ use rustix::net::{RecvFlags, SendFlags};
 use std::fs::File;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::thread::JoinHandle;
 
 /// The server's `TCP_NOTSENT_LOWAT` (`net.unsent_bytes_max`).
@@ -36,7 +36,12 @@ impl Sink {
         let address = listener.local_addr()?;
         let thread = std::thread::Builder::new().name("sink".into()).spawn(move || {
             pin(cpu)?;
-            let accept = |_| listener.accept().map(|(stream, _)| stream);
+            let accept = |_| {
+                let (stream, _) = listener.accept()?;
+                // As the server's clients do: one wake-up for much.
+                net::Socket::from(OwnedFd::from(stream.try_clone()?)).wake_at(GULP_BYTES as i32)?;
+                Ok(stream)
+            };
             swallow((0..connections).map(accept).collect::<io::Result<_>>()?)
         })?;
         Ok(Self { address, connections, thread: Some(thread) })
