@@ -1,5 +1,6 @@
 //! From the start of the process to the first byte served: what a restart costs viewers.
 
+use crate::interrupt::Interrupt;
 use crate::library::{Library, file_name};
 use crate::load::tls::ClientTls;
 use crate::load::{Connection, ConnectionOptions, Endpoint};
@@ -7,7 +8,7 @@ use crate::machine_json::machine_json;
 use crate::stats::Summary;
 use crate::versus::side::{Given, Side};
 use crate::versus::workload::client_options;
-use crate::versus::{Workload, fullbore};
+use crate::versus::{OURS, Workload, fullbore};
 use reactor::{Reactor, RingOptions};
 use serde_json::{Value, json};
 use std::io;
@@ -27,8 +28,10 @@ pub struct Started {
 pub fn run(rounds: usize) -> io::Result<Started> {
     let scratch = tempfile::tempdir()?;
     let library = Library::make(&scratch.path().join("library"), 1, 1 << 20)?;
-    let given = Given { library: &library.root, scratch: scratch.path(), cpu: None };
-    let recipe = fullbore(Workload::TlsWarm, &[], "fullbore")?;
+    let interrupt = Interrupt::default();
+    let given =
+        Given { library: &library.root, scratch: scratch.path(), cpu: None, interrupt: &interrupt };
+    let recipe = fullbore(Workload::TlsWarm, &[], OURS)?;
     let reactor = Reactor::new(RingOptions::default())?;
     let tls = ClientTls::load(&client_options()).map_err(io::Error::other)?;
     let mut milliseconds = Vec::with_capacity(rounds);

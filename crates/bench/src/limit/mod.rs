@@ -20,7 +20,7 @@ use crate::stats::Summary;
 use crate::versus::side::{Given, Side};
 use crate::versus::turn::Task;
 use crate::versus::workload::FILES;
-use crate::versus::{SERVER_CPU, client_cpus, fullbore};
+use crate::versus::{OURS, SERVER_CPU, client_cpus, fullbore};
 use chain::CHAINS;
 use parts::{Part, Rate, Stage};
 use std::io;
@@ -64,10 +64,11 @@ pub fn run(
         sink_cpu: client_cpus[0],
         seconds: options.seconds,
     };
-    let given = Given { library: &library.root, scratch: scratch.path(), cpu: Some(SERVER_CPU) };
+    let given =
+        Given { library: &library.root, scratch: scratch.path(), cpu: Some(SERVER_CPU), interrupt };
     let mut servers = Vec::new();
     for chain in &CHAINS {
-        servers.push(Side::start(&fullbore(chain.workload, &[], "fullbore")?, &given)?);
+        servers.push(Side::start(&fullbore(chain.workload, &[], OURS)?, &given)?);
     }
     let mut outcome = Outcome::new();
     for round in 1..=options.rounds {

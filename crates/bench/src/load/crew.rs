@@ -1,6 +1,5 @@
 //! One thread and its viewers: what they share, and the window of time that is measured.
 
-use super::film::typical_bytes;
 use super::options::{Options, Pace};
 use super::schedule::{self, Arrivals};
 use super::shared::Shared;
@@ -12,10 +11,7 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-/// Between two requests of a viewer whose pattern does not tell how long one plays.
-const INTERVAL: Duration = Duration::from_secs(2);
+use std::time::Instant;
 
 /// Latencies above an hour are an hour.
 const LATENCY_US_MAX: u64 = 3_600_000_000;
@@ -133,7 +129,7 @@ impl Crew {
     /// Every `threads`-th viewer is this thread's.
     fn start_viewers(self: &Rc<Self>, thread: usize) {
         let options = &self.shared.options;
-        let interval = interval(options);
+        let interval = options.interval();
         for number in (thread..options.connections).step_by(options.threads()) {
             let after = schedule::viewer_start(number, options.connections, options.ramp, interval);
             let watch = Rc::new(Watch::default());
@@ -151,7 +147,7 @@ impl Crew {
         let first = Mark::at_the_start(self.shared.began);
         // When the last viewer has begun.
         let options = &self.shared.options;
-        let opens = self.shared.began + options.ramp + interval(options);
+        let opens = self.shared.began + options.opens_after();
         let first = match timeout_at(opens, stopped.as_mut()).await {
             Ok(woken) => {
                 woken?;
@@ -203,15 +199,6 @@ impl Crew {
     }
 }
 
-/// How far apart a viewer's requests are, where it does not ask without pause.
-fn interval(options: &Options) -> Duration {
-    match options.pace {
-        Pace::Viewers { bits_per_second } => typical_bytes(options.pattern)
-            .map_or(INTERVAL, |bytes| schedule::playing_time(bytes, bits_per_second)),
-        _ => Duration::ZERO,
-    }
-}
-
 impl Mark {
     /// Before anything was counted.
     fn at_the_start(began: Instant) -> Self {
@@ -255,6 +242,7 @@ impl Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     const SECOND: Duration = Duration::from_secs(1);
 

@@ -1,5 +1,7 @@
 //! What load to put on, in the terms of its command line.
 
+use super::film::typical_bytes;
+use super::schedule;
 use super::url::Url;
 use crypt::client::ClientOptions;
 use std::path::PathBuf;
@@ -14,6 +16,9 @@ const ARRIVALS_MAX: f64 = 1e9;
 
 /// Longer than any run, and short enough to be added to any moment.
 const TIME_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+
+/// Between two requests of a viewer whose pattern does not tell how long one plays.
+const INTERVAL: Duration = Duration::from_secs(2);
 
 /// A run. `Options { targets, ..Options::default() }` asks for whole files as fast as they come, on eight connections,
 /// for ten seconds.
@@ -95,6 +100,20 @@ impl Options {
     pub(crate) fn has_viewers(&self) -> bool {
         let asks = !matches!(self.pattern, Pattern::Handshakes | Pattern::Idle);
         asks && !matches!(self.pace, Pace::Open { .. })
+    }
+
+    /// How far apart a viewer's requests are, where it does not ask without pause.
+    pub(crate) fn interval(&self) -> Duration {
+        match self.pace {
+            Pace::Viewers { bits_per_second } => typical_bytes(self.pattern)
+                .map_or(INTERVAL, |bytes| schedule::playing_time(bytes, bits_per_second)),
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// When measuring begins, from the start of the run: when the last viewer has begun.
+    pub fn opens_after(&self) -> Duration {
+        self.ramp + self.interval()
     }
 
     /// What is wrong with the options taken together, for the user.

@@ -7,7 +7,9 @@
 
 mod outcome;
 mod peer;
+mod process;
 pub(crate) mod side;
+mod table;
 pub(crate) mod turn;
 pub(crate) mod workload;
 
@@ -15,7 +17,7 @@ pub use outcome::Outcome;
 pub use peer::Peer;
 pub use workload::Workload;
 
-pub(crate) use peer::fullbore;
+pub(crate) use peer::{OURS, fullbore};
 
 use crate::interrupt::Interrupt;
 use crate::library::Library;
@@ -34,6 +36,9 @@ pub(crate) const SERVER_CPU: u32 = 0;
 /// Cores that the clients get at most: more than that, and one core of server is never the bottleneck.
 const CLIENT_CPUS_MAX: usize = 3;
 
+/// Of the library, unless told otherwise: much more than caches hold and than a turn's read-ahead, quick to make.
+const LIBRARY_BYTES: u64 = 2 << 30;
+
 /// How to compare.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -47,12 +52,12 @@ pub struct Options {
     pub seconds: f64,
     /// Connections at once; none leaves it to the workload.
     pub connections: Option<usize>,
-    /// What each viewer plays, bits per second.
-    pub rate_bits_per_second: u64,
+    /// What each viewer plays, bits per second; none makes it about 4 Gb/s together.
+    pub rate_bits_per_second: Option<u64>,
     /// Hit ratios of the mixed workload, percent.
     pub hit_percents: Vec<u32>,
-    /// Bytes of the library.
-    pub library_bytes: u64,
+    /// Bytes of the library; none makes it 2 GiB, or what fits where there is little memory.
+    pub library_bytes: Option<u64>,
     /// Where to make the library; else the system's temporary directory.
     pub scratch: Option<PathBuf>,
     /// Further arguments for our own server.
@@ -73,19 +78,19 @@ pub fn run(
         Some(directory) => tempfile::tempdir_in(directory)?,
         None => tempfile::tempdir()?,
     };
-    progress(format!("making a library of {} MiB", options.library_bytes >> 20));
-    let library = Library::make(&scratch.path().join("library"), FILES, options.library_bytes)?;
+    let library_bytes = library_bytes(options)?;
+    progress(format!("making a library of {} MiB", library_bytes >> 20));
+    let library = Library::make(&scratch.path().join("library"), FILES, library_bytes)?;
     let library = Arc::new(library);
-    let given = Given { library: &library.root, scratch: scratch.path(), cpu: Some(SERVER_CPU) };
-    let mut arguments = options.serve_arguments.clone();
-    if options.workload == Workload::Handshakes {
-        // As for the others: the clients resume nothing.
-        arguments.extend(["--off".to_owned(), "tickets".to_owned()]);
-    }
-    let recipes = [
-        fullbore(options.workload, &arguments, "fullbore")?,
-        options.peer.recipe(options.workload)?,
-    ];
+    let given =
+        Given { library: &library.root, scratch: scratch.path(), cpu: Some(SERVER_CPU), interrupt };
+    // As with the others: nobody resumes.
+    let untold =
+        if options.workload == Workload::Handshakes { &["--off", "tickets"][..] } else { &[] };
+    let untold: Vec<_> = untold.iter().map(|word| (*word).to_owned()).collect();
+    let told = [&options.serve_arguments[..], &untold].concat();
+    let recipes =
+        [fullbore(options.workload, &told, OURS)?, options.peer.recipe(options.workload, &untold)?];
     let mut match_up = Match::new(recipes, given)?;
     let mut outcome = Outcome::new(options, match_up.sides.each_ref().map(SideOutcome::of));
     let hit_percents: Vec<_> = match options.workload {
@@ -97,7 +102,9 @@ pub fn run(
         library: &library,
         connections: outcome.connections,
         seconds: options.seconds,
-        rate_bits_per_second: options.rate_bits_per_second,
+        rate_bits_per_second: options
+            .rate_bits_per_second
+            .unwrap_or(Workload::rate_bits_per_second(outcome.connections)),
         hit_share: 0.0,
         server_cpu: SERVER_CPU,
         client_cpus: client_cpus()?,
@@ -109,8 +116,8 @@ pub fn run(
         let played = match_up.play(&task, options.rounds, &mut part, interrupt, &mut progress);
         outcome.parts.push(part);
         match played {
-            Err(error) if interrupt.is_asked() => {
-                progress(format!("interrupted ({error}): what follows is of the rounds so far"));
+            Err(_) if interrupt.is_asked() => {
+                progress("interrupted: what follows is of the rounds so far".to_owned());
                 outcome.interrupted = true;
                 break;
             }
@@ -118,6 +125,25 @@ pub fn run(
         }
     }
     Ok(outcome)
+}
+
+/// How large the library is to be.
+///
+/// # Errors
+/// When it is to be served from memory and does not fit.
+fn library_bytes(options: &Options) -> io::Result<u64> {
+    let machine = machine::Machine::probe();
+    let memory_bytes = machine.memory_limit_bytes.or(machine.memory_bytes).unwrap_or(u64::MAX);
+    let room_bytes = memory_bytes / 4;
+    let library_bytes = options.library_bytes.unwrap_or(LIBRARY_BYTES.min(room_bytes));
+    if options.workload.hot_files() > 0 && library_bytes > 2 * room_bytes {
+        return Err(io::Error::other(format!(
+            "a library of {} MiB does not stay in memory here ({} MiB): ask for less with --library, or for a cold workload",
+            library_bytes >> 20,
+            memory_bytes >> 20
+        )));
+    }
+    Ok(library_bytes)
 }
 
 /// Two sides, and how to start them again.
@@ -152,11 +178,9 @@ impl<'a> Match<'a> {
                 }
                 let side = &mut self.sides[index];
                 let round = task.take(side, interrupt).map_err(|error| {
-                    let name = &side.name;
-                    io::Error::new(
-                        error.kind(),
-                        format!("{name} failed, nothing is compared: {error}"),
-                    )
+                    let (name, last_words) = (&side.name, side.last_words());
+                    let what = format!("{name} failed, nothing is compared: {error}{last_words}");
+                    io::Error::new(error.kind(), what)
                 })?;
                 progress(part.describe_round(number, index, &round));
                 part.sides[index].rounds.push(round);

@@ -1,4 +1,4 @@
-//! What a comparison has found, for people and for programs.
+//! What a comparison has found, for programs; `table` shows it to people.
 
 use super::side::Side;
 use super::turn::Round;
@@ -9,10 +9,6 @@ use crate::machine_json::machine_json;
 use crate::namespace;
 use crate::stats::Summary;
 use serde_json::{Value, json};
-use std::fmt::Write;
-
-/// The share of the median that a viewer at the 1st percentile gets of a server that treats viewers alike.
-const FAIR_SHARE: f64 = 0.8;
 
 /// What was found.
 #[derive(Clone, Debug)]
@@ -54,7 +50,7 @@ impl SideOutcome {
         }
     }
 
-    fn summary(&self, figure: impl Fn(&Round) -> f64) -> Option<Summary> {
+    pub(super) fn summary(&self, figure: impl Fn(&Round) -> f64) -> Option<Summary> {
         let figures: Vec<_> = self.rounds.iter().map(figure).collect();
         (!figures.is_empty()).then(|| Summary::of(&figures))
     }
@@ -69,80 +65,6 @@ impl SideOutcome {
             "deviation": figure.map(|figure| figure.deviation),
             "rounds": self.rounds.iter().map(Round::to_json).collect::<Vec<_>>(),
         })
-    }
-
-    fn describe(&self, text: &mut String, is_paced: bool) -> std::fmt::Result {
-        let Some(figure) = self.summary(|round| round.figure) else {
-            return writeln!(text, "  {:12} no round was completed", self.name);
-        };
-        let median = |of: &dyn Fn(&Round) -> f64| self.summary(of).map_or(0.0, |of| of.median);
-        writeln!(
-            text,
-            "  {:12} {:>9} +- {:<6} {:.2} Gb/s over the wire, {:.0} requests/s, {:.0} handshakes/s, {:.1} MiB of memory, \
-             {:.1}% softirq, {} rounds",
-            self.name,
-            number(figure.median),
-            number(figure.deviation),
-            median(&Round::gbps),
-            median(&|round| round.counts.requests as f64 / round.wall_seconds),
-            median(&|round| round.counts.handshakes as f64 / round.wall_seconds),
-            median(&|round| round.rss_bytes as f64 / f64::from(1 << 20)),
-            median(&|round| round.softirq_share * 100.0),
-            self.rounds.len()
-        )?;
-        self.describe_latency(text)?;
-        self.describe_viewers(text, is_paced)?;
-        if self.rounds.iter().any(|round| round.outcome.is_client_bound()) {
-            writeln!(
-                text,
-                "               the clients' cores were full: what went over the wire is their limit; per CPU second of the \
-                 server it stands"
-            )?;
-        }
-        Ok(())
-    }
-
-    fn describe_latency(&self, text: &mut String) -> std::fmt::Result {
-        let of = |percentile: f64| {
-            self.summary(|round| round.outcome.first_byte_ms(percentile).unwrap_or(f64::NAN))
-                .map(|ms| ms.median)
-                .filter(|ms| ms.is_finite())
-        };
-        match [of(50.0), of(99.0), of(99.9)] {
-            [Some(p50), Some(p99), Some(p999)] => writeln!(
-                text,
-                "               first byte p50 {p50:.2} ms, p99 {p99:.2} ms, p99.9 {p999:.2} ms"
-            ),
-            _ => Ok(()),
-        }
-    }
-
-    fn describe_viewers(&self, text: &mut String, is_paced: bool) -> std::fmt::Result {
-        let (Some(p1), Some(p50), Some(p99)) =
-            (self.viewer(1.0), self.viewer(50.0), self.viewer(99.0))
-        else {
-            return Ok(());
-        };
-        write!(
-            text,
-            "               viewers p1 {p1:.2} Mb/s, median {p50:.2} Mb/s, p99 {p99:.2} Mb/s"
-        )?;
-        // Viewers who take what they can get are as many streams as TCP makes of them: that is not for the server to level.
-        if is_paced && p1 < FAIR_SHARE * p50 {
-            write!(
-                text,
-                "; UNFAIR: the slowest 1% get less than {:.0}% of the median",
-                FAIR_SHARE * 100.0
-            )?;
-        }
-        writeln!(text)
-    }
-
-    /// Mb/s that so many percent of the viewers did not exceed, over all rounds.
-    fn viewer(&self, percentile: f64) -> Option<f64> {
-        let rates: Option<Vec<_>> =
-            self.rounds.iter().map(|round| round.outcome.viewer_mbps(percentile)).collect();
-        rates.filter(|rates| !rates.is_empty()).map(|rates| Summary::of(&rates).median)
     }
 }
 
@@ -170,19 +92,8 @@ impl Round {
 }
 
 impl Part {
-    pub(super) fn describe_round(&self, number: usize, side: usize, round: &Round) -> String {
-        let hit = self.hit_percent.map_or_else(String::new, |hit| format!("hit ratio {hit}%  "));
-        let figure = self::number(round.figure);
-        let unit = self.figure.unit();
-        format!(
-            "{hit}round {number}  {:12} {:6.2} Gb/s  {figure:>9} {unit}",
-            self.sides[side].name,
-            round.gbps()
-        )
-    }
-
     /// The first side over the second, round by round.
-    fn ratio(&self) -> Option<Summary> {
+    pub(super) fn ratio(&self) -> Option<Summary> {
         let pairs = self.sides[0].rounds.iter().zip(&self.sides[1].rounds);
         let ratios: Vec<_> = pairs.map(|(ours, theirs)| ours.figure / theirs.figure).collect();
         (!ratios.is_empty()).then(|| Summary::of(&ratios))
@@ -198,21 +109,6 @@ impl Part {
             "ratio": ratio.map(|ratio| ratio.median),
             "ratio_deviation": ratio.map(|ratio| ratio.deviation),
         })
-    }
-
-    fn describe(&self, text: &mut String, is_paced: bool) -> std::fmt::Result {
-        if let Some(hit) = self.hit_percent {
-            writeln!(text, "  hit ratio {hit}%")?;
-        }
-        for side in &self.sides {
-            side.describe(text, is_paced)?;
-        }
-        match self.ratio() {
-            Some(ratio) => {
-                writeln!(text, "  {:12} {:9.2} +- {:.2}", "ratio", ratio.median, ratio.deviation)
-            }
-            None => writeln!(text, "  no ratio: not both sides completed a round"),
-        }
     }
 }
 
@@ -232,29 +128,6 @@ impl Outcome {
 
     pub(super) fn begin(&self, hit_percent: Option<u32>) -> Part {
         Part { figure: self.workload.figure(), hit_percent, sides: self.sides.clone() }
-    }
-
-    /// For people.
-    pub fn describe(&self) -> String {
-        let mut text = String::new();
-        self.write(&mut text).expect("writing to a string cannot fail");
-        text
-    }
-
-    fn write(&self, text: &mut String) -> std::fmt::Result {
-        let (workload, figure) = (self.workload.name(), self.workload.figure().words());
-        writeln!(
-            text,
-            "{workload}, {}, {} connections: {figure}; median and median deviation",
-            self.congestion_control, self.connections
-        )?;
-        for part in &self.parts {
-            part.describe(text, self.workload == Workload::Viewers)?;
-        }
-        if let Some(reason) = counters::unavailable() {
-            writeln!(text, "  hardware counters: not available on this machine ({reason})")?;
-        }
-        Ok(())
     }
 
     /// For programs. A workload with hit ratios has `parts`; any other has one part's members beside the common ones.
@@ -280,14 +153,5 @@ impl Outcome {
             _ => {}
         }
         whole
-    }
-}
-
-/// Three significant digits or so.
-fn number(figure: f64) -> String {
-    match figure.abs() {
-        100.0.. => format!("{figure:.0}"),
-        10.0.. => format!("{figure:.1}"),
-        _ => format!("{figure:.2}"),
     }
 }

@@ -5,6 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// This program's name in reports.
+pub(crate) const OURS: &str = "fullbore";
+
 /// A server to compare.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Peer {
@@ -20,6 +23,8 @@ pub enum Peer {
         command: String,
         /// A template of its configuration; the filled one is `@CONFIG@`.
         config: Option<PathBuf>,
+        /// Its name in reports; else its program's.
+        name: Option<String>,
     },
 }
 
@@ -34,6 +39,8 @@ pub(crate) struct Recipe {
     pub(crate) command: Vec<String>,
     /// Its configuration.
     pub(crate) config: Option<String>,
+    /// Variables of its environment, each with the name and the contents of a file that it is to name.
+    pub(crate) files: Vec<(&'static str, &'static str, &'static str)>,
     /// Arguments with which the program tells its version.
     pub(crate) version: Option<&'static str>,
     /// What to do when it cannot be started.
@@ -43,16 +50,18 @@ pub(crate) struct Recipe {
 }
 
 impl Peer {
-    /// How it is run for `workload`.
+    /// How it is run for `workload`; `arguments` are for this program as a peer.
     ///
     /// # Errors
     /// When a configuration cannot be read, or a command line says nothing.
-    pub(crate) fn recipe(&self, workload: Workload) -> io::Result<Recipe> {
+    pub(crate) fn recipe(&self, workload: Workload, arguments: &[String]) -> io::Result<Recipe> {
         match self {
             Self::Nginx => Ok(nginx(workload)),
             Self::H2o => Ok(h2o(workload)),
-            Self::Fullbore => fullbore(workload, &[], "fullbore (2)"),
-            Self::Other { command, config } => other(command, config.as_deref()),
+            Self::Fullbore => fullbore(workload, arguments, "fullbore (2)"),
+            Self::Other { command, config, name } => {
+                other(command, config.as_deref(), name.as_deref())
+            }
         }
     }
 }
@@ -74,6 +83,7 @@ pub(crate) fn fullbore(workload: Workload, arguments: &[String], name: &str) -> 
         name: name.to_owned(),
         command,
         config: None,
+        files: Vec::new(),
         version: Some("--version"),
         advice: "run the same `fullbore serve` by hand to see why",
         says_ready: true,
@@ -90,41 +100,58 @@ fn nginx(workload: Workload) -> Recipe {
     let config = include_str!("../../peers/nginx.conf")
         .replace("@TLS@", tls)
         .replace("@DISK@", disk)
-        .replace("@SSL@", if workload.has_tls() { " ssl" } else { "" });
+        .replace("@SSL@", if workload.has_tls() { " ssl" } else { "" })
+        .replace("@USER@", as_root("user root;"));
     Recipe {
         name: "nginx".to_owned(),
         command: words("nginx -c @CONFIG@ -p @SCRATCH@ -e stderr"),
         config: Some(config),
+        files: Vec::new(),
         version: Some("-v"),
-        advice: "if there is no nginx: apt install nginx-light, or use ./run bench, which unpacks one",
+        advice: "if there is no nginx: apt install nginx-light, or ./run bench versus nginx, which unpacks one for the bench alone",
         says_ready: false,
     }
 }
 
 fn h2o(workload: Workload) -> Recipe {
     let tls = if workload.has_tls() { include_str!("../../peers/h2o-tls.conf") } else { "" };
+    let config = include_str!("../../peers/h2o.conf")
+        .replace("@TLS@", tls)
+        .replace("@USER@", as_root("user: root"));
+    let openssl = include_str!("../../peers/h2o-openssl.cnf");
     Recipe {
         name: "h2o".to_owned(),
         command: words("h2o -c @CONFIG@"),
-        config: Some(include_str!("../../peers/h2o.conf").replace("@TLS@", tls)),
+        config: Some(config),
+        files: vec![("OPENSSL_CONF", "h2o-openssl.cnf", openssl)],
         version: Some("-v"),
-        advice: "if there is no h2o: apt install h2o, or use ./run bench, which unpacks one",
+        advice: "if there is no h2o: apt install h2o (Debian 12 has it), or ./run bench versus h2o, which unpacks one for the bench \
+                 alone",
         says_ready: false,
     }
 }
 
-fn other(command: &str, config: Option<&Path>) -> io::Result<Recipe> {
+/// A line for those who start as root and would serve as somebody else, who may not read the library.
+fn as_root(line: &'static str) -> &'static str {
+    if rustix::process::geteuid().is_root() { line } else { "" }
+}
+
+fn other(command: &str, config: Option<&Path>, name: Option<&str>) -> io::Result<Recipe> {
     let command = words(command);
     let Some(program) = command.first() else {
         return Err(io::Error::other("--peer-command is empty: give the server's command line"));
     };
-    let name = Path::new(program).file_name().map(|name| name.to_string_lossy().into_owned());
+    let own_name = Path::new(program).file_name().map(|name| name.to_string_lossy().into_owned());
+    let name = name.map(str::to_owned).or(own_name).unwrap_or_else(|| program.clone());
     let read = |path: &Path| {
-        std::fs::read_to_string(path)
-            .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+        std::fs::read_to_string(path).map_err(|error| {
+            io::Error::new(error.kind(), format!("--peer-config {}: {error}", path.display()))
+        })
     };
     Ok(Recipe {
-        name: name.unwrap_or_else(|| program.clone()),
+        // Another build of this program, say.
+        name: if name == OURS { format!("{name} (peer)") } else { name },
+        files: Vec::new(),
         config: config.map(read).transpose()?,
         version: None,
         advice: "check --peer-command and --peer-config; it has to stay in the foreground and listen on \
@@ -174,9 +201,11 @@ mod tests {
 
     #[test]
     fn an_empty_command_line_and_a_missing_configuration_are_errors() {
-        assert!(other(" ", None).is_err());
-        let error = other("server", Some(Path::new("/nowhere"))).unwrap_err();
+        assert!(other(" ", None, None).is_err());
+        let error = other("server", Some(Path::new("/nowhere")), None).unwrap_err();
         assert!(error.to_string().contains("/nowhere"));
-        assert_eq!(other("/usr/bin/server -x", None).unwrap().name, "server");
+        assert_eq!(other("/usr/bin/server -x", None, None).unwrap().name, "server");
+        assert_eq!(other("/old/fullbore serve", None, None).unwrap().name, "fullbore (peer)");
+        assert_eq!(other("/old/fullbore serve", None, Some("old")).unwrap().name, "old");
     }
 }

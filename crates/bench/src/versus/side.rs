@@ -1,21 +1,21 @@
-//! A side: a server in a process group of its own, pinned to a core, and what it costs. It ends when this is dropped.
+//! A side: a server pinned to a core, where it listens, and what it costs. It ends when this is dropped.
 
 use super::peer::{Recipe, version};
+use super::process::Process;
 use crate::accounting::{Account, Reading};
 use crate::counters::Counters;
-use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader};
+use crate::interrupt::Interrupt;
+use std::fs;
+use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a server may take to listen, and to end.
+/// How long a server may take to listen.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Of what a server said, the part that an error shows.
-const TAIL_BYTES: usize = 2000;
+/// How often it is looked whether it does.
+const GLANCE: Duration = Duration::from_millis(20);
 
 /// A running server.
 #[derive(Debug)]
@@ -29,8 +29,7 @@ pub(crate) struct Side {
     /// Where it listens.
     pub(crate) address: SocketAddr,
     account: Account,
-    child: Group,
-    log: PathBuf,
+    process: Process,
 }
 
 /// What a side is given.
@@ -42,6 +41,8 @@ pub(crate) struct Given<'a> {
     pub(crate) scratch: &'a Path,
     /// The core to run on; else any.
     pub(crate) cpu: Option<u32>,
+    /// Ends the wait for it.
+    pub(crate) interrupt: &'a Interrupt,
 }
 
 impl Side {
@@ -50,74 +51,80 @@ impl Side {
     /// # Errors
     /// When it cannot be started, ends, or does not listen in time: with what it said and what to do.
     pub(crate) fn start(recipe: &Recipe, given: &Given<'_>) -> io::Result<Self> {
+        let Recipe { name, advice, .. } = recipe;
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let words = given.fill(recipe, port)?;
-        let log = given.scratch.join(format!("{}.log", recipe.name));
-        let mut child = spawn(&words, given.cpu, &log).map_err(|error| {
-            io::Error::new(
-                error.kind(),
-                format!("{} cannot be started: {error}; {}", recipe.name, recipe.advice),
-            )
+        let log = given.scratch.join(format!("{name}.log"));
+        let variables = given.write_files(recipe)?;
+        let process = Process::start(&words, &variables, given.cpu, &log, recipe.says_ready);
+        let process = process.map_err(|error| {
+            io::Error::new(error.kind(), format!("{name} cannot be started: {error}; {advice}"))
         })?;
-        let stdout = child.0.stdout.take();
         let mut side = Self {
-            name: recipe.name.clone(),
+            name: name.clone(),
             version: version(recipe),
             command: words.join(" "),
             address: SocketAddr::from(([127, 0, 0, 1], port)),
-            account: Account::of(child.0.id()),
-            child,
-            log,
+            account: Account::of(process.id()),
+            process,
         };
-        let listens = if recipe.says_ready {
-            side.read_address(stdout)
-        } else {
-            side.wait_until_it_listens()
-        };
-        listens.map_err(|error| {
-            let Self { name, log, .. } = &side;
-            io::Error::other(format!(
-                "{name} did not start: {error}; {}{}",
-                recipe.advice,
-                tail(log)
-            ))
+        side.wait_until_it_listens(recipe.says_ready, given.interrupt).map_err(|error| {
+            if given.interrupt.is_asked() {
+                return error;
+            }
+            let last_words = side.process.last_words();
+            io::Error::other(format!("{name} did not start: {error}; {advice}{last_words}"))
         })?;
         Ok(side)
     }
 
-    fn read_address(&mut self, stdout: Option<ChildStdout>) -> io::Result<()> {
-        let mut line = String::new();
-        BufReader::new(stdout.expect("it was asked for")).read_line(&mut line)?;
-        let address = line.trim_end().trim_end_matches('/').rsplit("//").next();
-        self.address = address
-            .and_then(|address| address.parse().ok())
-            .ok_or_else(|| io::Error::other(format!("it said {line:?}")))?;
-        Ok(())
-    }
-
-    fn wait_until_it_listens(&mut self) -> io::Result<()> {
+    fn wait_until_it_listens(&mut self, says_ready: bool, interrupt: &Interrupt) -> io::Result<()> {
         let deadline = Instant::now() + PATIENCE;
-        while TcpStream::connect(self.address).is_err() {
+        while !(if says_ready { self.says_address()? } else { self.answers() }) {
+            interrupt.check()?;
             self.check()?;
             if Instant::now() > deadline {
                 return Err(io::Error::other(format!("it does not listen on {}", self.address)));
             }
-            std::thread::sleep(Duration::from_millis(20));
         }
         Ok(())
+    }
+
+    /// Waits a moment for the line with its address.
+    fn says_address(&mut self) -> io::Result<bool> {
+        let Some(line) = self.process.line(GLANCE)? else { return Ok(false) };
+        let address = line.trim_end().trim_end_matches('/').rsplit("//").next();
+        self.address = address
+            .and_then(|address| address.parse().ok())
+            .ok_or_else(|| io::Error::other(format!("it said {line:?}")))?;
+        Ok(true)
+    }
+
+    /// Waits a moment if it does not accept connections yet. Where nobody listens, a connection to a port of the range
+    /// for clients may find itself (RFC 9293 section 3.5, simultaneous open): that is no answer.
+    fn answers(&self) -> bool {
+        let answers = TcpStream::connect(self.address)
+            .is_ok_and(|stream| stream.local_addr().is_ok_and(|own| own != self.address));
+        if !answers {
+            std::thread::sleep(GLANCE);
+        }
+        answers
     }
 
     /// Whether it still runs.
     ///
     /// # Errors
-    /// When it has ended: with what it said.
-    pub(crate) fn check(&mut self) -> io::Result<()> {
-        match self.child.0.try_wait()? {
-            Some(status) => {
-                Err(io::Error::other(format!("it has ended ({status}){}", tail(&self.log))))
-            }
+    /// When it has ended.
+    pub(crate) fn check(&self) -> io::Result<()> {
+        match self.process.ended()? {
+            Some(status) => Err(io::Error::other(format!("it has ended ({status})"))),
             None => Ok(()),
         }
+    }
+
+    /// The end of what it said, to be put behind an error; empty if it said nothing.
+    pub(crate) fn last_words(&self) -> String {
+        self.process.last_words()
     }
 
     /// What it has cost so far.
@@ -135,6 +142,15 @@ impl Side {
 }
 
 impl Given<'_> {
+    /// Writes the files that variables of the environment name; returns these.
+    fn write_files(&self, recipe: &Recipe) -> io::Result<Vec<(&'static str, PathBuf)>> {
+        let write = |(variable, name, contents): &(&'static str, &str, &str)| {
+            let path = self.scratch.join(name);
+            fs::write(&path, contents).map(|()| (*variable, path))
+        };
+        recipe.files.iter().map(write).collect()
+    }
+
     /// The words of the command line, pinned, after the configuration is written.
     fn fill(&self, recipe: &Recipe, port: u16) -> io::Result<Vec<String>> {
         let state = self.scratch.join("state");
@@ -156,50 +172,5 @@ impl Given<'_> {
             fs::write(&path, fill(config))?;
         }
         Ok(recipe.command.iter().map(|word| fill(word)).collect())
-    }
-}
-
-fn spawn(words: &[String], cpu: Option<u32>, log: &Path) -> io::Result<Group> {
-    let mut command = match cpu {
-        None => Command::new(&words[0]),
-        Some(cpu) => {
-            let mut command = Command::new("taskset");
-            command.args(["-c", &cpu.to_string(), &words[0]]);
-            command
-        }
-    };
-    command
-        .args(&words[1..])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(File::create(log)?);
-    // A group of its own: Ctrl-C is for us, and whatever the server starts can be ended with it.
-    command.process_group(0).spawn().map(Group)
-}
-
-/// The end of what a server said, if it said anything.
-fn tail(log: &Path) -> String {
-    let said = fs::read(log).unwrap_or_default();
-    let said = String::from_utf8_lossy(&said[said.len().saturating_sub(TAIL_BYTES)..]).into_owned();
-    if said.trim().is_empty() { String::new() } else { format!("; it said:\n{}", said.trim_end()) }
-}
-
-/// A process group, by its first process.
-#[derive(Debug)]
-struct Group(Child);
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        use rustix::process::{Signal, kill_process, kill_process_group};
-        let pid = i32::try_from(self.0.id()).ok().and_then(rustix::process::Pid::from_raw);
-        let Some(pid) = pid else { return };
-        let _ = kill_process(pid, Signal::TERM);
-        let deadline = Instant::now() + PATIENCE;
-        while matches!(self.0.try_wait(), Ok(None)) && Instant::now() < deadline {
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        // Its children too, should they outlive it; the group's number is not given away while one of them lives.
-        let _ = kill_process_group(pid, Signal::KILL);
-        let _ = self.0.wait();
     }
 }

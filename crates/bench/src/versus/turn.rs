@@ -11,11 +11,17 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long bytes are compared before a turn: some hundred ranges.
-const CHECK_SECONDS: f64 = 0.3;
+/// Responses that are compared byte for byte before a turn, at least.
+const COMPARED_MIN: u64 = 24;
+
+/// How long a server may take for those.
+const CHECK_PATIENCE: Duration = Duration::from_secs(30);
 
 /// What the clients run longer than what is measured, on both ends, so that no start and no end is in the figures.
 const MARGIN: Duration = Duration::from_millis(100);
+
+/// How soon an interruption or the end of a run is seen.
+const GLANCE: Duration = Duration::from_millis(20);
 
 /// How much longer than their ramp idle connections may take until all of them are there.
 const IDLE_PATIENCE: Duration = Duration::from_secs(30);
@@ -70,18 +76,19 @@ impl Task<'_> {
         let hot = self.workload.hot_files();
         self.library.prepare(hot)?;
         let _eviction = Eviction::begin(self.library, hot)?;
-        self.check(side, interrupt)?;
-        let options = self.options(side)?;
-        let round = if self.workload.figure() == Figure::RssBytesPerConnection {
-            self.hold(side, options, interrupt)
-        } else {
-            self.measure(side, options, interrupt)
-        };
+        let round = self.check(side, interrupt).and_then(|()| {
+            let options = self.options(side)?;
+            match self.workload.figure() {
+                Figure::RssBytesPerConnection => self.hold(side, options, interrupt),
+                _ => self.measure(side, options, interrupt),
+            }
+        });
+        // A server that has ended is to blame for that, and not for what the clients saw of it.
         side.check()?;
         round
     }
 
-    /// Compares every byte of some hundred ranges with the library.
+    /// Compares every byte of some dozens of ranges with the library.
     fn check(&self, side: &Side, interrupt: &Interrupt) -> io::Result<()> {
         let against = Against::Directory(self.library.root.clone());
         let options = Options {
@@ -89,17 +96,22 @@ impl Task<'_> {
             pattern: Pattern::Player,
             connections: 2,
             cpus: self.client_cpus.clone(),
-            duration: Duration::from_secs_f64(CHECK_SECONDS),
+            duration: CHECK_PATIENCE,
             verify: Verify::OneIn { n: 1, against },
             tls: client_options(),
             ..Options::default()
         };
         let running = Running::start(options)?;
-        wait(&running, Duration::MAX, interrupt)?;
+        let enough = |seen: Snapshot| seen.verified >= COMPARED_MIN || seen.errors > 0;
+        while !running.is_over() && !enough(running.snapshot()) {
+            wait(&running, GLANCE, interrupt)?;
+        }
+        running.stop();
         let outcome = running.join()?;
         expect_clean(&outcome)?;
-        if outcome.verified == 0 {
-            return Err(io::Error::other("no response came in time to be compared"));
+        if outcome.verified < COMPARED_MIN {
+            let (compared, seconds) = (outcome.verified, CHECK_PATIENCE.as_secs());
+            return Err(io::Error::other(format!("in {seconds} s only {compared} responses came")));
         }
         Ok(())
     }
@@ -123,16 +135,16 @@ impl Task<'_> {
         (0..FILES).map(|file| url(file).parse().map_err(io::Error::other)).collect()
     }
 
-    /// Work per CPU second, of the time after the ramp.
+    /// Work per CPU second, of the time in which all clients are at work.
     fn measure(
         &self,
         side: &mut Side,
         options: Options,
         interrupt: &Interrupt,
     ) -> io::Result<Round> {
-        let ramp = options.ramp;
+        let opens_after = options.opens_after();
         let running = Running::start(options)?;
-        wait(&running, ramp + MARGIN, interrupt)?;
+        wait(&running, opens_after + MARGIN, interrupt)?;
         let (counts, reading) = (running.snapshot(), side.read()?);
         let mut counters = side.counters();
         let counted = counters.as_mut().map(Counters::read).transpose()?;
@@ -195,6 +207,11 @@ impl Task<'_> {
             )));
         }
         let grown_bytes = after.rss_bytes.saturating_sub(before.rss_bytes);
+        if grown_bytes == 0 {
+            return Err(io::Error::other(
+                "so few connections fit into memory that it had before: ask for more with --connections",
+            ));
+        }
         Ok(Round {
             figure: grown_bytes as f64 / self.connections as f64,
             cpu_seconds: after.cpu_seconds - before.cpu_seconds,
@@ -217,7 +234,7 @@ fn wait(running: &Running, time: Duration, interrupt: &Interrupt) -> io::Result<
         if left.is_zero() {
             return Ok(());
         }
-        std::thread::sleep(left.min(Duration::from_millis(20)));
+        std::thread::sleep(left.min(GLANCE));
     }
     Ok(())
 }

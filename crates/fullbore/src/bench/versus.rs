@@ -3,7 +3,7 @@
 use ::bench::interrupt::{self, Interrupt};
 use ::bench::versus::{self, Options, Peer, Workload};
 use clap::Args;
-use std::io;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -22,8 +22,11 @@ pub(super) struct Versus {
     #[arg(long, value_name = "COMMAND", conflicts_with = "peer")]
     peer_command: Option<String>,
     /// A template for its configuration, with the same placeholders
-    #[arg(long, value_name = "FILE", requires = "peer_command")]
+    #[arg(long, value_name = "FILE", requires = "peer_command", conflicts_with = "peer")]
     peer_config: Option<PathBuf>,
+    /// Its name in reports [default: its program's]
+    #[arg(long, value_name = "NAME", requires = "peer_command", conflicts_with = "peer")]
+    peer_name: Option<String>,
     /// tls-warm, tls-cold, http-warm, http-cold, idle, handshakes, viewers or mixed
     #[arg(long, default_value = "tls-warm")]
     workload: Workload,
@@ -36,16 +39,16 @@ pub(super) struct Versus {
     /// Connections at once [default: 8; handshakes 64, mixed 16, idle and viewers 1000]
     #[arg(long, value_name = "N")]
     connections: Option<usize>,
-    /// What each viewer plays, in Mb/s
-    #[arg(long, value_name = "MBPS", default_value_t = 5.0)]
-    rate: f64,
+    /// What each viewer plays, in Mb/s [default: so much that it is 4 Gb/s together]
+    #[arg(long, value_name = "MBPS")]
+    rate: Option<f64>,
     /// Hit ratios of the mixed workload, in percent
     #[arg(long, value_name = "PERCENT,...", value_delimiter = ',', default_value = "0,10,50,100",
           value_parser = clap::value_parser!(u32).range(0..=100))]
     hit_ratio: Vec<u32>,
-    /// MiB of video in the library, over sixteen files
-    #[arg(long, value_name = "MIB", default_value_t = 2048)]
-    library: u64,
+    /// MiB of video in the library, over sixteen files [default: 2048, or a quarter of the memory]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(16..=1 << 30))]
+    library: Option<u64>,
     /// Where to make the library
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
@@ -69,7 +72,10 @@ impl Versus {
         }
         let interrupt = Interrupt::on_signal()?;
         let json = self.json.clone();
-        let outcome = versus::run(&self.options(), &interrupt, |line| eprintln!("{line}"))?;
+        let outcome = versus::run(&self.options(), &interrupt, |line| {
+            // Whoever reads this may stop to; the comparison goes on.
+            let _ = writeln!(io::stderr(), "{line}");
+        })?;
         print!("{}", outcome.describe());
         super::write_json(json.as_deref(), &outcome.to_json())?;
         Ok(if outcome.interrupted { interrupt::EXIT_CODE.into() } else { ExitCode::SUCCESS })
@@ -77,7 +83,9 @@ impl Versus {
 
     fn options(self) -> Options {
         let peer = match (self.peer.as_deref(), self.peer_command) {
-            (_, Some(command)) => Peer::Other { command, config: self.peer_config },
+            (_, Some(command)) => {
+                Peer::Other { command, config: self.peer_config, name: self.peer_name }
+            }
             (Some("h2o"), _) => Peer::H2o,
             (Some("fullbore"), _) => Peer::Fullbore,
             _ => Peer::Nginx,
@@ -88,9 +96,9 @@ impl Versus {
             rounds: self.rounds.into(),
             seconds: self.seconds.clamp(0.1, 600.0),
             connections: self.connections.map(|connections| connections.max(1)),
-            rate_bits_per_second: (self.rate.clamp(0.001, 1e5) * 1e6) as u64,
+            rate_bits_per_second: self.rate.map(|mbps| (mbps.clamp(0.001, 1e5) * 1e6) as u64),
             hit_percents: self.hit_ratio,
-            library_bytes: self.library.max(16) << 20,
+            library_bytes: self.library.map(|mib| mib << 20),
             scratch: self.scratch,
             serve_arguments: self.serve,
         }

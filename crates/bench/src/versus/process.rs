@@ -1,0 +1,204 @@
+//! A server's process: in a group of its own, pinned, and ended with all its children when this is dropped.
+//!
+//! However the bench itself ends, the server does too: the kernel tells it of its parent's death (`setpriv --pdeathsig`,
+//! prctl(2)), which covers what no destructor can, a bench that is killed. Only a server that leaves its process group
+//! escapes; servers are told to stay in the foreground, where none does.
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid,
+};
+use rustix::time::Timespec;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long a server may take to end when asked to.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Of what a server said, the part that an error shows.
+const TAIL_BYTES: usize = 2000;
+
+/// Longest line that a server says it is ready with.
+const LINE_BYTES_MAX: usize = 4096;
+
+/// A running process.
+#[derive(Debug)]
+pub(crate) struct Process {
+    child: Child,
+    pid: Pid,
+    log: PathBuf,
+    said: Vec<u8>,
+}
+
+impl Process {
+    /// Starts a program with its arguments and variables of its environment. What it says goes to `log`; its standard output does not if `is_read`, to be
+    /// had from [`Self::line`].
+    ///
+    /// # Errors
+    /// Above all, when there is no such program.
+    pub(crate) fn start(
+        words: &[String],
+        variables: &[(&str, PathBuf)],
+        cpu: Option<u32>,
+        log: &Path,
+        is_read: bool,
+    ) -> io::Result<Self> {
+        let program = words.first().map_or("", String::as_str);
+        find(program)?;
+        let said = File::create(log)?;
+        let output = if is_read { Stdio::piped() } else { said.try_clone()?.into() };
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "TERM"]);
+        if let Some(cpu) = cpu {
+            command.args(["taskset", "-c", &cpu.to_string()]);
+        }
+        command
+            .args(words)
+            .envs(variables.iter().cloned())
+            .stdin(Stdio::null())
+            .stdout(output)
+            .stderr(said);
+        // A group of its own: Ctrl-C is for us, and whatever the server starts can be ended with it.
+        let child = command.process_group(0).spawn().map_err(|error| {
+            io::Error::new(error.kind(), format!("setpriv and taskset of util-linux: {error}"))
+        })?;
+        let pid = Pid::from_child(&child);
+        Ok(Self { child, pid, log: log.to_owned(), said: Vec::new() })
+    }
+
+    /// Its number.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// How it has ended, for people, if it has. It keeps its number, and with it its group's, until this is dropped.
+    ///
+    /// # Errors
+    /// None that are known of.
+    pub(crate) fn ended(&self) -> io::Result<Option<String>> {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let Some(status) = waitid(WaitId::Pid(self.pid), options)? else { return Ok(None) };
+        Ok(Some(match (status.exit_status(), status.terminating_signal()) {
+            (Some(code), _) => format!("exit code {code}"),
+            (None, Some(signal)) => format!("signal {signal}"),
+            (None, None) => "for a reason unknown".to_owned(),
+        }))
+    }
+
+    /// A line of its standard output, if there is one within `patience`.
+    ///
+    /// # Errors
+    /// When it closes its output first, or says too much.
+    pub(crate) fn line(&mut self, patience: Duration) -> io::Result<Option<String>> {
+        let output = self.child.stdout.as_mut().ok_or(io::ErrorKind::InvalidInput)?;
+        let seconds = i64::try_from(patience.as_secs()).unwrap_or(i64::MAX);
+        let timeout = Timespec { tv_sec: seconds, tv_nsec: patience.subsec_nanos().into() };
+        if poll(&mut [PollFd::new(output, PollFlags::IN)], Some(&timeout))? > 0 {
+            let mut chunk = [0; 512];
+            let bytes = output.read(&mut chunk)?;
+            if bytes == 0 || self.said.len() > LINE_BYTES_MAX {
+                return Err(io::Error::other(format!("it said {:?}", text(&self.said))));
+            }
+            self.said.extend_from_slice(&chunk[..bytes]);
+        }
+        Ok(self.said.iter().position(|byte| *byte == b'\n').map(|end| text(&self.said[..end])))
+    }
+
+    /// The end of what it said, to be put behind an error; empty if it said nothing.
+    pub(crate) fn last_words(&self) -> String {
+        let said = fs::read(&self.log).unwrap_or_default();
+        let said = text(&said[said.len().saturating_sub(TAIL_BYTES)..]);
+        match said.trim() {
+            "" => String::new(),
+            said => format!("; its last words were:\n{said}"),
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // The first process alone: it knows best how to end its children.
+        let _ = kill_process(self.pid, Signal::TERM);
+        let deadline = Instant::now() + PATIENCE;
+        while matches!(self.ended(), Ok(None)) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // Not waited for yet, it still has its number: whoever is in the group is one of its own.
+        let _ = kill_process_group(self.pid, Signal::KILL);
+        let _ = self.child.wait();
+    }
+}
+
+/// Looks for a program as the shell would, so that an error is about it and not about what starts it.
+fn find(program: &str) -> io::Result<()> {
+    let is_file = |path: &Path| path.is_file();
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let found = if program.contains('/') {
+        is_file(Path::new(program))
+    } else {
+        std::env::split_paths(&paths).any(|folder| is_file(&folder.join(program)))
+    };
+    let missing = || io::Error::new(io::ErrorKind::NotFound, "there is no such program");
+    if found && !program.is_empty() { Ok(()) } else { Err(missing()) }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn start(script: &str, log: &Path) -> Process {
+        let words = ["sh", "-c", script].map(str::to_owned);
+        Process::start(&words, &[], None, log, true).unwrap()
+    }
+
+    fn is_running(process: &str) -> bool {
+        let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+        stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with('Z'))
+    }
+
+    #[test]
+    fn a_process_ends_with_its_children_even_if_it_has_ended_before_them() {
+        let folder = tempfile::tempdir().unwrap();
+        for script in [
+            "sleep 600 & echo $!; wait",
+            "sleep 600 & echo $!",
+            "trap '' TERM; sleep 600 & echo $!",
+        ] {
+            let mut process = start(script, &folder.path().join("log"));
+            let child = process.line(Duration::from_secs(10)).unwrap().unwrap();
+            assert!(is_running(&child), "{script}");
+            drop(process);
+            let deadline = Instant::now() + Duration::from_secs(10);
+            while is_running(&child) && Instant::now() < deadline {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            assert!(!is_running(&child), "{script}: {child} is left");
+        }
+    }
+
+    #[test]
+    fn its_last_words_are_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut process = start("echo alas >&2; exit 3", &folder.path().join("log"));
+        assert!(process.line(Duration::from_secs(10)).is_err(), "it said nothing");
+        assert_eq!(process.child.wait().unwrap().code(), Some(3));
+        assert!(process.last_words().ends_with("\nalas"));
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_said_before_anything_starts() {
+        let log = Path::new("/dev/null");
+        for program in ["no-such-server", "/nowhere/server", ""] {
+            let error = Process::start(&[program.to_owned()], &[], None, log, false).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::NotFound, "{program}");
+        }
+    }
+}

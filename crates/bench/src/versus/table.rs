@@ -1,0 +1,204 @@
+//! A comparison as a table for people: a row per side, medians over its turns, and the ratio with its spread.
+
+use super::Workload;
+use super::outcome::{Outcome, Part, SideOutcome};
+use super::turn::Round;
+use super::workload::Figure;
+use crate::counters;
+use std::fmt::{self, Write};
+
+/// The share of the median that a viewer at the 1st percentile gets of a server that treats viewers alike.
+const FAIR_SHARE: f64 = 0.8;
+
+/// Between columns.
+const GAP: &str = "   ";
+
+/// A median over a side's turns.
+type Median = fn(&SideOutcome) -> Option<String>;
+
+/// A heading and what stands below it.
+type Column = (&'static str, Median);
+
+const GBPS: Column = ("Gb/s on the wire", |side| median(side, Round::gbps).map(number));
+const REQUESTS: Column = ("requests/s", |side| {
+    median(side, |round| per_second(round, round.counts.requests)).map(number)
+});
+const HANDSHAKES: Column = ("handshakes/s", |side| {
+    median(side, |round| per_second(round, round.counts.handshakes)).map(number)
+});
+const CPU: Column = ("server's CPU", |side| {
+    median(side, |round| 100.0 * round.cpu_seconds / round.wall_seconds).map(percent)
+});
+const SOFTIRQ: Column =
+    ("softirq of its core", |side| median(side, |round| 100.0 * round.softirq_share).map(percent));
+const MEMORY: Column = ("memory", |side| {
+    median(side, |round| round.rss_bytes as f64 / f64::from(1 << 20))
+        .map(|mib| format!("{mib:.1} MiB"))
+});
+const FIRST_BYTE: Column = ("first byte p50 p99 p99.9", |side| {
+    let at = |percentile: f64| median_of(side, |round| round.outcome.first_byte_ms(percentile));
+    let (p50, p99, p999) = (at(50.0)?, at(99.0)?, at(99.9)?);
+    Some(format!("{p50:.2} {p99:.2} {p999:.2} ms"))
+});
+const VIEWERS: Column = ("each viewer p1 p50 p99", |side| {
+    let (p1, p50, p99) = (viewer(side, 1.0)?, viewer(side, 50.0)?, viewer(side, 99.0)?);
+    Some(format!("{p1:.2} {p50:.2} {p99:.2} Mb/s"))
+});
+
+/// What there is to say of a workload, the figure that is compared aside.
+fn columns(workload: Workload) -> &'static [Column] {
+    match workload {
+        Workload::Idle => &[MEMORY],
+        Workload::Handshakes => &[HANDSHAKES, CPU, SOFTIRQ, MEMORY, FIRST_BYTE],
+        Workload::Viewers => &[GBPS, CPU, SOFTIRQ, MEMORY, FIRST_BYTE, VIEWERS],
+        _ => &[GBPS, REQUESTS, CPU, SOFTIRQ, MEMORY, FIRST_BYTE],
+    }
+}
+
+impl Outcome {
+    /// For people.
+    pub fn describe(&self) -> String {
+        let mut text = String::new();
+        self.write(&mut text).expect("writing to a string cannot fail");
+        text
+    }
+
+    fn write(&self, text: &mut String) -> fmt::Result {
+        let Self { connections, seconds, congestion_control, .. } = self;
+        let ended = if self.interrupted { "interrupted; " } else { "" };
+        writeln!(
+            text,
+            "{ended}{}, {connections} connections, turns of {seconds} s, {congestion_control}",
+            self.workload.name()
+        )?;
+        for side in &self.sides {
+            let version = side.version.as_deref().unwrap_or("version unknown");
+            writeln!(text, "  {}: {version}", side.name)?;
+        }
+        for part in &self.parts {
+            part.write(text, self.workload)?;
+        }
+        if let Some(reason) = counters::unavailable() {
+            writeln!(text, "hardware counters: not available on this machine ({reason})")?;
+        }
+        Ok(())
+    }
+}
+
+impl Part {
+    pub(super) fn describe_round(&self, turn: usize, side: usize, round: &Round) -> String {
+        let hit = self.hit_percent.map_or_else(String::new, |hit| format!("hit ratio {hit}%  "));
+        let (name, figure) = (&self.sides[side].name, number(round.figure));
+        let wire = match self.figure {
+            Figure::GbpsPerCpuSecond => format!(", {:.2} Gb/s on the wire", round.gbps()),
+            _ => String::new(),
+        };
+        format!("{hit}round {turn}  {name:12} {figure} {}{wire}", self.figure.words())
+    }
+
+    fn write(&self, text: &mut String, workload: Workload) -> fmt::Result {
+        writeln!(text)?;
+        if let Some(hit) = self.hit_percent {
+            writeln!(text, "hit ratio {hit}%")?;
+        }
+        let rows = self.rows(columns(workload));
+        let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
+        let widths: Vec<_> = (0..rows[0].len()).map(width).collect();
+        for row in &rows {
+            let cells = row.iter().zip(&widths).enumerate();
+            let cells: Vec<_> = cells
+                .map(|(column, (cell, &width))| match column {
+                    0 => format!("{cell:width$}"),
+                    _ => format!("{cell:>width$}"),
+                })
+                .collect();
+            writeln!(text, "  {}", cells.join(GAP).trim_end())?;
+        }
+        self.sides.iter().try_for_each(|side| side.write_remarks(text, workload))
+    }
+
+    /// Headings, sides, ratio.
+    fn rows(&self, columns: &[Column]) -> Vec<Vec<String>> {
+        let heading = ["".to_owned(), self.figure.words().to_owned()].into_iter();
+        let headings = columns.iter().map(|(heading, _)| (*heading).to_owned());
+        let mut rows: Vec<Vec<_>> = vec![heading.chain(headings).collect()];
+        rows.extend(self.sides.iter().map(|side| side.row(columns)));
+        let ratio = match self.ratio() {
+            Some(ratio) => format!("{:.2} +- {:.2}", ratio.median, ratio.deviation),
+            None => "none: not both had a turn".to_owned(),
+        };
+        let mut last = vec!["ratio".to_owned(), ratio];
+        last.resize(rows[0].len(), String::new());
+        rows.push(last);
+        rows
+    }
+}
+
+impl SideOutcome {
+    fn row(&self, columns: &[Column]) -> Vec<String> {
+        let figure = self
+            .summary(|round| round.figure)
+            .map(|figure| format!("{} +- {}", number(figure.median), number(figure.deviation)));
+        let cells = columns.iter().map(|(_, median)| median(self));
+        [Some(self.name.clone()), figure]
+            .into_iter()
+            .chain(cells)
+            .map(|cell| cell.unwrap_or_else(|| "-".to_owned()))
+            .collect()
+    }
+
+    fn write_remarks(&self, text: &mut String, workload: Workload) -> fmt::Result {
+        let name = &self.name;
+        // Viewers who take what they can get are as many streams as TCP makes of them: that is not for the server to level.
+        if let (Workload::Viewers, Some(p1), Some(p50)) =
+            (workload, viewer(self, 1.0), viewer(self, 50.0))
+        {
+            if p1 < FAIR_SHARE * p50 {
+                let share = 100.0 * p1 / p50;
+                writeln!(
+                    text,
+                    "  UNFAIR: {name} gives the slowest 1% of viewers {share:.0}% or less of what the median gets"
+                )?;
+            }
+        }
+        if self.rounds.iter().any(|round| round.outcome.is_client_bound()) {
+            writeln!(
+                text,
+                "  {name}: the clients' cores were full, so the wire and the times are their limit; work per CPU second \
+                 of the server stands"
+            )?;
+        }
+        Ok(())
+    }
+}
+
+fn median(side: &SideOutcome, figure: impl Fn(&Round) -> f64) -> Option<f64> {
+    side.summary(figure).map(|figure| figure.median)
+}
+
+/// Of what not every turn has.
+fn median_of(side: &SideOutcome, figure: impl Fn(&Round) -> Option<f64>) -> Option<f64> {
+    median(side, |round| figure(round).unwrap_or(f64::NAN)).filter(|median| median.is_finite())
+}
+
+/// Mb/s that so many percent of the viewers did not exceed.
+fn viewer(side: &SideOutcome, percentile: f64) -> Option<f64> {
+    median_of(side, |round| round.outcome.viewer_mbps(percentile))
+}
+
+fn per_second(round: &Round, count: u64) -> f64 {
+    count as f64 / round.wall_seconds
+}
+
+fn percent(percent: f64) -> String {
+    format!("{percent:.1}%")
+}
+
+/// Three significant digits or so.
+fn number(figure: f64) -> String {
+    match figure.abs() {
+        100.0.. => format!("{figure:.0}"),
+        10.0.. => format!("{figure:.1}"),
+        _ => format!("{figure:.2}"),
+    }
+}
