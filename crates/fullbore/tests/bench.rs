@@ -1,68 +1,400 @@
-//! The bench itself: its output has the promised shape, and it compares nothing that went wrong. Never a timing.
+//! The bench itself: its output has the promised shape, it tells bad servers from good ones, and it leaves nothing
+//! behind. Never a timing of our own: the slow server is slow by its construction.
 
-use std::process::{Command, Output};
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-fn versus(path: Option<&str>, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_fullbore"));
-    command.args([
-        "bench",
-        "versus",
-        "nginx",
-        "--rounds",
-        "2",
-        "--seconds",
-        "0.3",
-        "--library",
-        "16",
-    ]);
-    if let Some(path) = path {
-        command.env("PATH", path);
-    }
-    command.args(arguments).output().unwrap()
+/// What `peer.py` can send per second of processor time in its slow mode, by construction: 64 KiB per 5 ms.
+const SLOW_PEER_GBPS: f64 = 65_536.0 * 8e-9 / 0.005;
+
+/// Comparisons want the same two cores: a server that gets neither has nothing to show for its half second.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    // A test that failed has left nothing here that could be wrong.
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-#[test]
-fn a_comparison_reports_both_sides_and_their_ratio() {
-    if Command::new("nginx").arg("-v").output().is_err() {
-        eprintln!("SKIPPED a comparison with nginx: apt install nginx-light, or ./run bench once");
+/// A tiny comparison, but for what `arguments` say.
+fn fullbore(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fullbore"));
+    command.args(["bench", "versus"]);
+    for [name, value] in [["--rounds", "1"], ["--seconds", "0.5"], ["--library", "16"]] {
+        if !arguments.contains(&name) {
+            command.args([name, value]);
+        }
+    }
+    command.args(arguments);
+    command
+}
+
+/// Compares with `peer.py` in a mode. `scratch` is where the bench works.
+fn versus_test_server(mode: &str, scratch: &Path, more: &[&str]) -> Output {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/bench/peer.py");
+    let server = format!("python3 '{script}' @PORT@ @LIBRARY@ {mode}");
+    let scratch = scratch.to_str().unwrap();
+    let arguments = ["--workload", "http-warm", "--scratch", scratch, "--peer-command", &server];
+    let _alone = alone();
+    fullbore(&[&arguments[..], &["--peer-name", mode], more].concat()).output().unwrap()
+}
+
+/// The comparison failed, named the side and this of its fault, wrote no figures and left nothing behind.
+fn assert_refused(mode: &str, fault: &str) {
+    if !has("python3", "--version") {
+        eprintln!("SKIPPED a server that {mode}: apt install python3");
         return;
     }
     let scratch = tempfile::tempdir().unwrap();
-    for workload in ["tls-warm", "tls-cold", "http-warm"] {
-        let file = scratch.path().join("outcome.json");
-        let output = versus(None, &["--workload", workload, "--json", file.to_str().unwrap()]);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{workload}: {said}");
-        let outcome: serde_json::Value =
-            serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
-        assert_eq!(outcome["version"], 1);
-        assert_eq!(outcome["workload"], workload);
-        for (side, name) in [(0, "fullbore"), (1, "nginx")] {
-            let side = &outcome["sides"][side];
-            assert_eq!(side["name"], name);
-            assert_eq!(side["rounds"].as_array().unwrap().len(), 2);
-            assert!(side["median"].as_f64().unwrap() > 0.0);
+    let file = scratch.path().join("outcome.json");
+    let output = versus_test_server(mode, scratch.path(), &["--json", file.to_str().unwrap()]);
+    let (told, said) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{mode}: {told}{said}");
+    let verdict = said.lines().find(|line| line.starts_with("fullbore: ")).unwrap_or_default();
+    assert!(verdict.contains(mode), "the side is not named: {said}");
+    assert!(said.contains(fault), "{fault} is not mentioned: {said}");
+    assert!(!told.contains("ratio") && !file.exists(), "figures of a server that {mode}: {told}");
+    assert_nothing_left(scratch.path());
+}
+
+fn assert_nothing_left(scratch: &Path) {
+    let left: Vec<_> = fs::read_dir(scratch).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(left.is_empty(), "files are left: {left:?}");
+    // Whoever serves from this folder has it in its command line.
+    let marker = scratch.to_str().unwrap();
+    let running: Vec<_> =
+        command_lines().into_iter().filter(|line| line.contains(marker)).collect();
+    assert!(running.is_empty(), "processes are left: {running:?}");
+}
+
+fn command_lines() -> Vec<String> {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let lines = processes.filter_map(|process| fs::read(process.path().join("cmdline")).ok());
+    lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " ")).collect()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn has(program: &str, version: &str) -> bool {
+    Command::new(program).arg(version).output().is_ok()
+}
+
+fn outcome(path: &Path) -> serde_json::Value {
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
+
+/// Runs a comparison that must succeed; returns its figures.
+fn compare(arguments: &[&str]) -> serde_json::Value {
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("outcome.json");
+    let _alone = alone();
+    let output = fullbore(arguments).arg("--json").arg(&file).output().unwrap();
+    let (told, said) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{arguments:?}: {told}{said}");
+    assert!(told.contains("ratio"), "{told}");
+    outcome(&file)
+}
+
+/// Two sides of these names with a round each, and a ratio.
+fn assert_shape(part: &serde_json::Value, names: [&str; 2]) {
+    assert!(part["unit"].is_string() && part["better"].is_string(), "{part:#}");
+    assert!(part["ratio"].as_f64().unwrap() > 0.0 && part["ratio_deviation"].is_number());
+    for (index, name) in names.into_iter().enumerate() {
+        let side = &part["sides"][index];
+        assert_eq!(side["name"], name);
+        assert!(side["command"].is_string() && side["deviation"].is_number(), "{side:#}");
+        assert!(side["median"].as_f64().unwrap() >= 0.0);
+        let rounds = side["rounds"].as_array().unwrap();
+        assert_eq!(rounds.len(), 1);
+        for round in rounds {
+            for number in ["figure", "gbps", "requests_per_second", "cpu_seconds", "wall_seconds"] {
+                assert!(round[number].is_number(), "{number}: {round:#}");
+            }
+            assert!(round["cpu_seconds"].as_f64().unwrap() > 0.0);
+            assert!((0.0..=1.0).contains(&round["softirq_share"].as_f64().unwrap()));
+            assert!(round["rss_bytes"].as_u64().unwrap() > 0);
+            assert!(
+                round["first_byte_ms"]["p99"].is_number() || part["unit"] != "gbps_per_cpu_second"
+            );
+            assert!(round.get("counters").is_some());
         }
-        assert!(outcome["ratio"].as_f64().unwrap() > 0.0);
-        assert!(String::from_utf8_lossy(&output.stdout).contains("ratio"));
     }
 }
 
 #[test]
-fn a_missing_peer_is_said_with_a_way_to_get_it() {
-    // taskset is found, nginx is not.
+fn a_comparison_with_nginx_reports_both_sides_and_their_ratio() {
+    if !has("nginx", "-v") {
+        eprintln!(
+            "SKIPPED a comparison with nginx: apt install nginx-light, or ./run bench versus nginx once"
+        );
+        return;
+    }
+    for workload in ["tls-warm", "tls-cold", "http-warm", "http-cold"] {
+        let outcome = compare(&["nginx", "--workload", workload]);
+        assert_eq!((&outcome["version"], &outcome["kind"]), (&1.into(), &"versus".into()));
+        assert_eq!(outcome["workload"], workload);
+        assert_eq!(outcome["unit"], "gbps_per_cpu_second");
+        assert!(outcome["machine"].is_object());
+        assert_shape(&outcome, ["fullbore", "nginx"]);
+        assert!(outcome["sides"][1]["version"].as_str().unwrap().contains("nginx/"));
+    }
+}
+
+#[test]
+fn a_comparison_with_h2o_agrees_on_the_same_cipher() {
+    if !has("h2o", "-v") {
+        eprintln!("SKIPPED a comparison with h2o: ./run bench versus h2o once, where apt has it");
+        return;
+    }
+    // The clients offer one version, one cipher and one group alone: whoever answers them has agreed to those.
+    for workload in ["tls-warm", "handshakes"] {
+        let outcome = compare(&["h2o", "--workload", workload]);
+        assert_shape(&outcome, ["fullbore", "h2o"]);
+        assert!(outcome["sides"][1]["version"].as_str().unwrap().contains("h2o version"));
+    }
+}
+
+#[test]
+fn a_server_compared_with_itself_has_the_right_shape_in_every_workload() {
+    let few = ["fullbore", "--connections", "6"];
+    for (workload, unit, better) in [
+        ("tls-warm", "gbps_per_cpu_second", "higher"),
+        ("handshakes", "handshakes_per_cpu_second", "higher"),
+        ("viewers", "gbps_per_cpu_second", "higher"),
+    ] {
+        let outcome = compare(&[&few[..], &["--workload", workload]].concat());
+        assert_shape(&outcome, ["fullbore", "fullbore (2)"]);
+        assert_eq!((&outcome["unit"], &outcome["better"]), (&unit.into(), &better.into()));
+        let viewers = &outcome["sides"][0]["rounds"][0]["viewer_mbps"]["p1"];
+        assert_eq!(viewers.is_number(), workload != "handshakes", "{workload}: {viewers}");
+    }
+}
+
+#[test]
+fn memory_is_compared_per_idle_connection() {
+    let outcome = compare(&["fullbore", "--workload", "idle", "--connections", "300"]);
+    assert_eq!(outcome["unit"], "rss_bytes_per_connection");
+    assert_eq!(outcome["better"], "lower");
+    assert_eq!(outcome["connections"], 300);
+    assert!(outcome["sides"][0]["median"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn a_mix_of_hot_and_cold_has_a_part_with_its_ratio_for_each_hit_ratio() {
+    let outcome = compare(&["fullbore", "--workload", "mixed", "--hit-ratio", "0,100"]);
+    let parts = outcome["parts"].as_array().unwrap();
+    assert_eq!(parts.len(), 2);
+    for (part, hit) in parts.iter().zip([0, 100]) {
+        assert_eq!(part["hit_percent"], hit);
+        assert_shape(part, ["fullbore", "fullbore (2)"]);
+    }
+}
+
+#[test]
+fn another_server_is_compared_by_its_command_line_and_configuration() {
+    if !has("python3", "--version") {
+        eprintln!("SKIPPED another server: apt install python3");
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let template = scratch.path().join("template");
+    fs::write(&template, "@PORT@ @LIBRARY@ honest").unwrap();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/bench/peer.py");
+    let server = format!("sh -c \"exec python3 '{script}' $(cat @CONFIG@)\"");
+    let template = template.to_str().unwrap();
+    let outcome = compare(&[
+        "--peer-command",
+        &server,
+        "--peer-config",
+        template,
+        "--peer-name",
+        "snake",
+        "--workload",
+        "http-warm",
+    ]);
+    assert_shape(&outcome, ["fullbore", "snake"]);
+}
+
+#[test]
+fn a_server_that_sends_a_wrong_byte_is_not_compared() {
+    assert_refused("wrong", "wrong_bytes");
+}
+
+#[test]
+fn a_server_that_sends_too_little_is_not_compared() {
+    assert_refused("short", "short");
+}
+
+#[test]
+fn a_server_that_ends_is_not_compared_and_its_last_words_are_shown() {
+    assert_refused("refuses", "this server has had enough");
+    assert_refused("ends", "this server has had enough");
+}
+
+#[test]
+fn a_server_that_does_not_listen_where_it_should_is_not_compared() {
+    assert_refused("elsewhere", "does not listen on 127.0.0.1:");
+}
+
+#[test]
+fn a_slow_server_is_reported_as_slow() {
+    if !has("python3", "--version") {
+        eprintln!("SKIPPED a slow server: apt install python3");
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("outcome.json");
+    let more = ["--seconds", "1", "--json", file.to_str().unwrap()];
+    let output = versus_test_server("slow", scratch.path(), &more);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let outcome = outcome(&file);
+    // What lay in the sockets' buffers when the second began comes on top: a few chunks of each of eight connections.
+    let at_most = SLOW_PEER_GBPS * 1.5;
+    for round in outcome["sides"][1]["rounds"].as_array().unwrap() {
+        assert!(round["gbps"].as_f64().unwrap() <= at_most, "{round:#}");
+        assert!(round["figure"].as_f64().unwrap() <= at_most, "{round:#}");
+    }
+    assert!(outcome["ratio"].as_f64().unwrap() > 1.0, "{outcome:#}");
+}
+
+#[test]
+fn a_missing_server_is_said_with_a_way_to_get_it() {
     let tools = tempfile::tempdir().unwrap();
-    std::os::unix::fs::symlink("/usr/bin/taskset", tools.path().join("taskset")).unwrap();
-    let output = versus(Some(tools.path().to_str().unwrap()), &[]);
-    let said = String::from_utf8_lossy(&output.stderr);
+    for tool in ["taskset", "setpriv"] {
+        std::os::unix::fs::symlink(format!("/usr/bin/{tool}"), tools.path().join(tool)).unwrap();
+    }
+    for (peer, advice) in [("nginx", "apt install nginx"), ("h2o", "apt install h2o")] {
+        let output = fullbore(&[peer]).env("PATH", tools.path()).output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(said.contains(&format!("{peer} cannot be started")), "{said}");
+        assert!(said.contains(advice), "{said}");
+    }
+    let output = fullbore(&["--peer-command", "no-such-server @PORT@"]).output().unwrap();
+    let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1));
-    assert!(said.contains("apt install nginx"), "{said}");
+    assert!(said.contains("no-such-server cannot be started"), "{said}");
+}
+
+#[test]
+fn a_library_that_does_not_fit_is_refused_before_it_is_made() {
+    let scratch = tempfile::tempdir().unwrap();
+    let started =
+        fullbore(&["fullbore", "--library", "99999999", "--scratch"]).arg(scratch.path()).output();
+    let output = started.unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("--library"), "{}", text(&output.stderr));
+    assert_nothing_left(scratch.path());
+}
+
+#[test]
+fn what_makes_no_sense_is_wrong_usage() {
+    for arguments in [
+        &["apache"][..],
+        &[],
+        &["nginx", "--workload", "warp"],
+        &["nginx", "--peer-command", "x"],
+        &["nginx", "--peer-config", "x"],
+        &["nginx", "--rounds", "0"],
+    ] {
+        assert_eq!(fullbore(arguments).output().unwrap().status.code(), Some(2), "{arguments:?}");
+    }
+}
+
+/// The processes that descend from one.
+fn descendants(process: u32) -> Vec<u32> {
+    let mut found = Vec::new();
+    let mut waiting = vec![process];
+    while let Some(process) = waiting.pop() {
+        let Ok(tasks) = fs::read_dir(format!("/proc/{process}/task")) else { continue };
+        for task in tasks.flatten() {
+            let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
+            let children: Vec<u32> = children.split(' ').flat_map(str::parse).collect();
+            found.extend_from_slice(&children);
+            waiting.extend(children);
+        }
+    }
+    found
+}
+
+/// Starts a long comparison, waits for its first rounds and sends it a signal. Returns how it ended and what it wrote,
+/// once none of its servers is left.
+fn end_with(
+    signal: &str,
+    scratch: &Path,
+    peer: &[&str],
+    servers_min: usize,
+) -> (Option<i32>, String) {
+    let _alone = alone();
+    let mut bench = fullbore(&["--workload", "http-warm", "--rounds", "1000", "--scratch"])
+        .arg(scratch)
+        .args(peer)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut progress = BufReader::new(bench.stderr.take().unwrap()).lines();
+    while !progress.next().expect("it goes on").unwrap().contains("round 2") {}
+    let servers = descendants(bench.id());
+    assert!(servers.len() >= servers_min, "{servers:?}");
+    let kill = Command::new("kill").args([signal, &bench.id().to_string()]).status();
+    assert!(kill.unwrap().success());
+    drop(progress);
+    let output = bench.wait_with_output().unwrap();
+    // The kernel tells the servers of their parent's sudden end; they need a moment to obey.
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let alive = || servers.iter().filter(|server| is_running(**server)).count();
+    while alive() > 0 && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(alive(), 0, "servers are left: {servers:?}");
+    (output.status.code(), text(&output.stdout))
+}
+
+/// Neither gone nor waiting to be buried.
+fn is_running(process: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with('Z'))
+}
+
+#[test]
+fn ctrl_c_ends_with_the_rounds_so_far_and_leaves_nothing() {
+    if !has("python3", "--version") {
+        eprintln!("SKIPPED Ctrl-C: apt install python3");
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/bench/peer.py");
+    let server = format!("python3 '{script}' @PORT@ @LIBRARY@ honest");
+    // Two servers, and a child that one of them has.
+    let (code, told) = end_with("-INT", scratch.path(), &["--peer-command", &server], 3);
+    assert_eq!(code, Some(130), "{told}");
+    assert!(told.contains("interrupted") && told.contains("ratio"), "{told}");
+    assert_nothing_left(scratch.path());
+}
+
+#[test]
+fn a_bench_that_is_killed_takes_its_servers_with_it() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (code, _) = end_with("-KILL", scratch.path(), &["fullbore"], 2);
+    assert_eq!(code, None);
 }
 
 #[test]
 fn the_start_is_measured_to_the_first_byte() {
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("outcome.json");
     let mut command = Command::new(env!("CARGO_BIN_EXE_fullbore"));
-    let output = command.args(["bench", "start", "--rounds", "1"]).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
+    command.args(["bench", "start", "--rounds", "2", "--json"]).arg(&file);
+    let output = command.output().unwrap();
+    let said = text(&output.stdout);
     assert!(output.status.success() && said.contains("first byte served after"), "{said}");
+    let outcome = outcome(&file);
+    assert_eq!((&outcome["version"], &outcome["kind"]), (&1.into(), &"start".into()));
+    assert_eq!(outcome["milliseconds"].as_array().unwrap().len(), 2);
+    assert!(outcome["median"].as_f64().unwrap() > 0.0);
 }
