@@ -1,6 +1,7 @@
 //! The library that servers are measured with: files whose every byte is told from its neighbours, and where they are,
 //! in memory or on disk.
 
+use crate::interrupt::Interrupt;
 use rustix::fs::{Advice, fadvise};
 use std::fs::File;
 use std::io::{self, Write};
@@ -41,24 +42,30 @@ impl Library {
     /// Makes `files` files that have `bytes` together.
     ///
     /// # Errors
-    /// When there is no room for them, or they may not be written.
-    pub(crate) fn make(root: &Path, files: usize, bytes: u64) -> io::Result<Self> {
+    /// When there is no room for them, or they may not be written, or somebody interrupts.
+    pub(crate) fn make(
+        root: &Path,
+        files: usize,
+        bytes: u64,
+        interrupt: &Interrupt,
+    ) -> io::Result<Self> {
         std::fs::create_dir_all(root)?;
         check_room(root, bytes)?;
         let library = Self { root: root.to_owned(), files, file_bytes: bytes / files as u64 };
         for file in 0..files {
-            library.write(file)?;
+            library.write(file, interrupt)?;
         }
         // A file of this very second has no Last-Modified yet (RFC 9110 section 8.8.2.2): heads would change their length.
         std::thread::sleep(Duration::from_millis(1100));
         Ok(library)
     }
 
-    fn write(&self, file: usize) -> io::Result<()> {
+    fn write(&self, file: usize, interrupt: &Interrupt) -> io::Result<()> {
         let mut out = File::create(self.path(file))?;
         let mut chunk = Vec::with_capacity(1 << 20);
         let mut offset = 0;
         while offset < self.file_bytes {
+            interrupt.check()?;
             let end = self.file_bytes.min(offset + (1 << 20));
             chunk.clear();
             chunk.extend((offset..end).map(|offset| byte_at(file, offset)));
@@ -159,7 +166,9 @@ mod tests {
     #[test]
     fn files_hold_the_bytes_that_are_expected_of_them() {
         let scratch = tempfile::tempdir().unwrap();
-        let library = Library::make(&scratch.path().join("library"), 2, 5_000_000).unwrap();
+        let library =
+            Library::make(&scratch.path().join("library"), 2, 5_000_000, &Interrupt::default())
+                .unwrap();
         for file in 0..2 {
             let bytes = std::fs::read(library.path(file)).unwrap();
             assert_eq!(bytes.len(), 2_500_000);
@@ -172,7 +181,9 @@ mod tests {
     #[test]
     fn a_disk_too_small_is_named_with_what_to_do() {
         let scratch = tempfile::tempdir().unwrap();
-        let error = Library::make(scratch.path(), 1, 1 << 60).unwrap_err().to_string();
+        let error = Library::make(scratch.path(), 1, 1 << 60, &Interrupt::default())
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("--library") && error.contains("--scratch"), "{error}");
     }
 }

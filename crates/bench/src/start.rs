@@ -27,8 +27,8 @@ pub struct Started {
 /// When it does not start or does not answer rightly.
 pub fn run(rounds: usize) -> io::Result<Started> {
     let scratch = tempfile::tempdir()?;
-    let library = Library::make(&scratch.path().join("library"), 1, 1 << 20)?;
     let interrupt = Interrupt::default();
+    let library = Library::make(&scratch.path().join("library"), 1, 1 << 20, &interrupt)?;
     let given =
         Given { library: &library.root, scratch: scratch.path(), cpu: None, interrupt: &interrupt };
     let recipe = fullbore(Workload::TlsWarm, &[], OURS)?;

@@ -80,7 +80,12 @@ pub fn run(options: &Options, progress: impl FnMut(String)) -> io::Result<Outcom
     let mut bench = Bench {
         options,
         scratch: scratch.path(),
-        library: Library::make(&scratch.path().join("library"), FILES, options.library_bytes)?,
+        library: Library::make(
+            &scratch.path().join("library"),
+            FILES,
+            options.library_bytes,
+            &interrupt,
+        )?,
         viewers_max: options.viewers_max.unwrap_or_else(|| viewers_for(&machine)),
         cpus: machine.cpus,
         interrupt,

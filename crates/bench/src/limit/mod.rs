@@ -54,7 +54,8 @@ pub fn run(
         None => tempfile::tempdir()?,
     };
     progress(format!("making a library of {} MiB", options.library_bytes >> 20));
-    let library = Library::make(&scratch.path().join("library"), FILES, options.library_bytes)?;
+    let library =
+        Library::make(&scratch.path().join("library"), FILES, options.library_bytes, interrupt)?;
     let library = Arc::new(library);
     let client_cpus = client_cpus()?;
     let stage = Stage {

@@ -39,6 +39,9 @@ const CLIENT_CPUS_MAX: usize = 3;
 /// Of the library, unless told otherwise: much more than caches hold and than a turn's read-ahead, quick to make.
 const LIBRARY_BYTES: u64 = 2 << 30;
 
+/// Of the library where next to nothing of it is sent.
+const SMALL_LIBRARY_BYTES: u64 = 64 << 20;
+
 /// How to compare.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -56,7 +59,7 @@ pub struct Options {
     pub rate_bits_per_second: Option<u64>,
     /// Hit ratios of the mixed workload, percent.
     pub hit_percents: Vec<u32>,
-    /// Bytes of the library; none makes it 2 GiB, or what fits where there is little memory.
+    /// Bytes of the library; none makes it 2 GiB, or a quarter of the memory, or little where little is sent.
     pub library_bytes: Option<u64>,
     /// Where to make the library; else the system's temporary directory.
     pub scratch: Option<PathBuf>,
@@ -80,7 +83,7 @@ pub fn run(
     };
     let library_bytes = library_bytes(options)?;
     progress(format!("making a library of {} MiB", library_bytes >> 20));
-    let library = Library::make(&scratch.path().join("library"), FILES, library_bytes)?;
+    let library = Library::make(&scratch.path().join("library"), FILES, library_bytes, interrupt)?;
     let library = Arc::new(library);
     let given =
         Given { library: &library.root, scratch: scratch.path(), cpu: Some(SERVER_CPU), interrupt };
@@ -102,9 +105,7 @@ pub fn run(
         library: &library,
         connections: outcome.connections,
         seconds: options.seconds,
-        rate_bits_per_second: options
-            .rate_bits_per_second
-            .unwrap_or(Workload::rate_bits_per_second(outcome.connections)),
+        rate_bits_per_second: outcome.rate_bits_per_second.unwrap_or(1),
         hit_share: 0.0,
         server_cpu: SERVER_CPU,
         client_cpus: client_cpus()?,
@@ -135,7 +136,11 @@ fn library_bytes(options: &Options) -> io::Result<u64> {
     let machine = machine::Machine::probe();
     let memory_bytes = machine.memory_limit_bytes.or(machine.memory_bytes).unwrap_or(u64::MAX);
     let room_bytes = memory_bytes / 4;
-    let library_bytes = options.library_bytes.unwrap_or(LIBRARY_BYTES.min(room_bytes));
+    let usual_bytes = match options.workload {
+        Workload::Idle | Workload::Handshakes => SMALL_LIBRARY_BYTES,
+        _ => LIBRARY_BYTES.min(room_bytes),
+    };
+    let library_bytes = options.library_bytes.unwrap_or(usual_bytes);
     if options.workload.hot_files() > 0 && library_bytes > 2 * room_bytes {
         return Err(io::Error::other(format!(
             "a library of {} MiB does not stay in memory here ({} MiB): ask for less with --library, or for a cold workload",

@@ -16,6 +16,8 @@ pub struct Outcome {
     pub(super) workload: Workload,
     pub(super) connections: usize,
     pub(super) seconds: f64,
+    /// What each viewer wants; none where there are no paced viewers.
+    pub(super) rate_bits_per_second: Option<u64>,
     pub(super) congestion_control: String,
     pub(super) sides: [SideOutcome; 2],
     pub(super) parts: Vec<Part>,
@@ -115,9 +117,13 @@ impl Part {
 impl Outcome {
     pub(super) fn new(options: &Options, sides: [SideOutcome; 2]) -> Self {
         let workload = options.workload;
+        let connections = options.connections.unwrap_or(workload.connections());
+        let rate = options.rate_bits_per_second;
+        let rate = rate.unwrap_or_else(|| Workload::rate_bits_per_second(connections));
         Self {
             workload,
-            connections: options.connections.unwrap_or(workload.connections()),
+            connections,
+            rate_bits_per_second: (workload == Workload::Viewers).then_some(rate),
             seconds: options.seconds,
             congestion_control: namespace::congestion_control(),
             sides,
@@ -139,6 +145,7 @@ impl Outcome {
             "congestion_control": self.congestion_control,
             "connections": self.connections,
             "seconds": self.seconds,
+            "rate_bits_per_second": self.rate_bits_per_second,
             "interrupted": self.interrupted,
             "machine": machine_json(),
             "counters_unavailable": counters::unavailable(),

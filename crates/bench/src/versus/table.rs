@@ -10,6 +10,9 @@ use std::fmt::{self, Write};
 /// The share of the median that a viewer at the 1st percentile gets of a server that treats viewers alike.
 const FAIR_SHARE: f64 = 0.8;
 
+/// The share of its rate that a viewer gets of a server that can serve them all.
+const SERVED_SHARE: f64 = 0.95;
+
 /// Between columns.
 const GAP: &str = "   ";
 
@@ -76,7 +79,7 @@ impl Outcome {
             writeln!(text, "  {}: {version}", side.name)?;
         }
         for part in &self.parts {
-            part.write(text, self.workload)?;
+            part.write(text, self.workload, self.rate_bits_per_second)?;
         }
         if let Some(reason) = counters::unavailable() {
             writeln!(text, "hardware counters: not available on this machine ({reason})")?;
@@ -96,7 +99,12 @@ impl Part {
         format!("{hit}round {turn}  {name:12} {figure} {}{wire}", self.figure.words())
     }
 
-    fn write(&self, text: &mut String, workload: Workload) -> fmt::Result {
+    fn write(
+        &self,
+        text: &mut String,
+        workload: Workload,
+        viewer_bits_per_second: Option<u64>,
+    ) -> fmt::Result {
         writeln!(text)?;
         if let Some(hit) = self.hit_percent {
             writeln!(text, "hit ratio {hit}%")?;
@@ -114,7 +122,7 @@ impl Part {
                 .collect();
             writeln!(text, "  {}", cells.join(GAP).trim_end())?;
         }
-        self.sides.iter().try_for_each(|side| side.write_remarks(text, workload))
+        self.sides.iter().try_for_each(|side| side.write_remarks(text, viewer_bits_per_second))
     }
 
     /// Headings, sides, ratio.
@@ -147,12 +155,19 @@ impl SideOutcome {
             .collect()
     }
 
-    fn write_remarks(&self, text: &mut String, workload: Workload) -> fmt::Result {
+    /// What the figures alone could be misread for. Viewers who take what they can get are as many streams as TCP makes of
+    /// them, so only of those who have a rate is it asked who gets how much.
+    fn write_remarks(&self, text: &mut String, viewer_bits_per_second: Option<u64>) -> fmt::Result {
         let name = &self.name;
-        // Viewers who take what they can get are as many streams as TCP makes of them: that is not for the server to level.
-        if let (Workload::Viewers, Some(p1), Some(p50)) =
-            (workload, viewer(self, 1.0), viewer(self, 50.0))
-        {
+        let shares = (viewer_bits_per_second, viewer(self, 1.0), viewer(self, 50.0));
+        if let (Some(wanted), Some(p1), Some(p50)) = shares {
+            let wanted = wanted as f64 / 1e6;
+            if p50 < SERVED_SHARE * wanted {
+                writeln!(
+                    text,
+                    "  TOO MUCH: of {name} half of the viewers get {p50:.2} Mb/s or less, and want {wanted:.2}"
+                )?;
+            }
             if p1 < FAIR_SHARE * p50 {
                 let share = 100.0 * p1 / p50;
                 writeln!(

@@ -135,9 +135,10 @@ impl Workload {
         }
     }
 
-    /// Whether a server that has done this before would be measured differently: what it holds in memory stays with it.
+    /// Whether a server that has done this before would be measured differently: memory that it took stays with it, and
+    /// what it has been asked for before is not cold to it.
     pub(crate) fn wants_fresh_servers(self) -> bool {
-        self == Self::Idle
+        matches!(self, Self::Idle | Self::Mixed)
     }
 
     /// What the clients do.

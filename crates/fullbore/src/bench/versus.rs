@@ -75,7 +75,14 @@ impl Versus {
         let outcome = versus::run(&self.options(), &interrupt, |line| {
             // Whoever reads this may stop to; the comparison goes on.
             let _ = writeln!(io::stderr(), "{line}");
-        })?;
+        });
+        let outcome = match outcome {
+            Err(_) if interrupt.is_asked() => {
+                eprintln!("fullbore: interrupted before the first turn");
+                return Ok(interrupt::EXIT_CODE.into());
+            }
+            outcome => outcome?,
+        };
         print!("{}", outcome.describe());
         super::write_json(json.as_deref(), &outcome.to_json())?;
         Ok(if outcome.interrupted { interrupt::EXIT_CODE.into() } else { ExitCode::SUCCESS })
