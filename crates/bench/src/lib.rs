@@ -17,6 +17,7 @@ pub mod limit;
 pub mod load;
 mod machine_json;
 pub mod namespace;
+pub mod report;
 pub mod start;
 mod stats;
 pub mod versus;

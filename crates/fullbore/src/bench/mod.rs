@@ -2,6 +2,7 @@
 
 mod ablate;
 mod limit;
+mod report;
 mod start;
 mod versus;
 
@@ -21,6 +22,7 @@ pub(crate) struct Bench {
 enum Kind {
     Ablate(ablate::Ablate),
     Limit(limit::Limit),
+    Report(report::Report),
     Versus(Box<versus::Versus>),
     Start(start::Start),
 }
@@ -31,6 +33,7 @@ impl Bench {
         let done = match self.kind {
             Kind::Ablate(ablate) => ablate.run(),
             Kind::Limit(limit) => limit.run(),
+            Kind::Report(report) => report.run(),
             Kind::Versus(versus) => versus.run(),
             Kind::Start(start) => start.run(),
         };

@@ -1,0 +1,148 @@
+//! Pieces of the page. Whatever comes in as text is escaped here; what comes in as markup was made here.
+
+use super::chart::Chart;
+use super::svg::escaped;
+
+/// What a table says in one place.
+#[derive(Clone, Debug)]
+pub(crate) enum Cell {
+    /// Set to the right.
+    Number(String),
+    /// Set to the left.
+    Words(String),
+}
+
+impl Cell {
+    /// A dash where there is none.
+    pub(crate) fn number(figure: Option<f64>, write: impl Fn(f64) -> String) -> Self {
+        Self::Number(figure.map_or_else(|| "–".to_owned(), write))
+    }
+
+    /// Nothing where there is none.
+    pub(crate) fn words(text: Option<&str>) -> Self {
+        Self::Words(text.unwrap_or("").to_owned())
+    }
+}
+
+pub(crate) fn paragraph(class: &str, text: &str) -> String {
+    let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
+    format!("<p{class}>{}</p>\n", escaped(text))
+}
+
+pub(crate) fn heading(level: u8, text: &str) -> String {
+    format!("<h{level}>{}</h{level}>\n", escaped(text))
+}
+
+pub(crate) fn commands(lines: &str) -> String {
+    let lines: Vec<_> = lines.lines().map(escaped).collect();
+    format!("<pre><code>{}</code></pre>\n", lines.join("\n"))
+}
+
+pub(crate) fn list(items: &[String]) -> String {
+    let items: String = items.iter().map(|item| format!("<li>{}</li>\n", escaped(item))).collect();
+    format!("<ul>\n{items}</ul>\n")
+}
+
+/// Names and what they stand for.
+pub(crate) fn definitions(pairs: &[(&str, String)]) -> String {
+    let pairs: String = pairs
+        .iter()
+        .map(|(name, is)| format!("<dt>{}</dt><dd>{}</dd>\n", escaped(name), escaped(is)))
+        .collect();
+    format!("<dl>\n{pairs}</dl>\n")
+}
+
+/// A chart, the words below it, and a link to it as a file.
+pub(crate) fn figure(chart: &Chart, caption: &str) -> String {
+    format!(
+        "<figure>\n{}<figcaption>{} <a href=\"{slug}.svg\">As a file</a></figcaption>\n</figure>\n",
+        chart.inline(),
+        escaped(caption),
+        slug = chart.slug
+    )
+}
+
+/// Tables that say what a chart shows.
+pub(crate) fn details(summary: &str, content: &str) -> String {
+    format!("<details>\n<summary>{}</summary>\n{content}</details>\n", escaped(summary))
+}
+
+/// A table that scrolls by itself where it is too wide. Heads of columns of numbers are set as the numbers are.
+pub(crate) fn table(caption: &str, head: &[&str], rows: &[Vec<Cell>]) -> String {
+    let is_number = |column: usize| {
+        matches!(rows.first().and_then(|row| row.get(column)), Some(Cell::Number(_)))
+    };
+    let head: String = head
+        .iter()
+        .enumerate()
+        .map(|(column, name)| {
+            let class = if is_number(column) { " class=\"number\"" } else { "" };
+            format!("<th scope=\"col\"{class}>{}</th>", escaped(name))
+        })
+        .collect();
+    let rows: String = rows.iter().map(|cells| format!("<tr>{}</tr>\n", row(cells))).collect();
+    let caption = escaped(caption);
+    format!(
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{caption}\">\n<table>\n<caption>{caption}</caption>\n\
+         <thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n</div>\n"
+    )
+}
+
+fn row(cells: &[Cell]) -> String {
+    cells
+        .iter()
+        .enumerate()
+        .map(|(column, cell)| match (column, cell) {
+            (0, Cell::Words(text)) => format!("<th scope=\"row\">{}</th>", escaped(text)),
+            (_, Cell::Words(text)) if text.chars().count() > 30 => {
+                format!("<td class=\"words\">{}</td>", escaped(text))
+            }
+            (_, Cell::Words(text)) => format!("<td>{}</td>", escaped(text)),
+            (_, Cell::Number(text)) => format!("<td class=\"number\">{}</td>", escaped(text)),
+        })
+        .collect()
+}
+
+/// A name for files and anchors: lower-case letters, digits and hyphens, not overly long, never empty.
+pub(crate) fn slug(text: &str) -> String {
+    let mut slug = String::new();
+    for character in text.chars().take(80) {
+        match character.to_ascii_lowercase() {
+            kept @ ('a'..='z' | '0'..='9') => slug.push(kept),
+            _ if !slug.is_empty() && !slug.ends_with('-') => slug.push('-'),
+            _ => {}
+        }
+    }
+    let slug = slug.trim_end_matches('-');
+    if slug.is_empty() { "unnamed".to_owned() } else { slug.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slugs_are_safe_as_names_of_files() {
+        assert_eq!(slug("versus TLS-warm ../../etc/nginx"), "versus-tls-warm-etc-nginx");
+        assert_eq!(slug("\u{202e}//"), "unnamed");
+        assert_eq!(slug(&"x/".repeat(5000)).len(), 79);
+    }
+
+    #[test]
+    fn whatever_is_text_is_escaped() {
+        let hostile = "<script>alert(1)</script>";
+        let cells = vec![vec![Cell::Words(hostile.into()), Cell::Number(hostile.into())]];
+        let pieces = [
+            paragraph("", hostile),
+            heading(2, hostile),
+            commands(hostile),
+            list(&[hostile.into()]),
+            definitions(&[(hostile, hostile.into())]),
+            table(hostile, &[hostile], &cells),
+            details(hostile, ""),
+        ];
+        for piece in pieces {
+            assert!(!piece.contains("<script") && piece.contains("&lt;script"), "{piece}");
+        }
+    }
+}

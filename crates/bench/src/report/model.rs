@@ -1,0 +1,344 @@
+//! What the benches' JSON files say, as far as the report shows it.
+//!
+//! Every member may be missing or null: a bench that was ended early, a machine that does not tell, a later version that says
+//! more. What is there has its type, or the file is refused.
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// One file's content, by its kind.
+#[derive(Clone, Debug)]
+pub(crate) enum Bench {
+    Versus(Versus),
+    Limit(Limit),
+    Ablate(Ablate),
+    Start(Start),
+    Load(Load),
+}
+
+/// Two servers, one workload.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Versus {
+    pub(crate) workload: Option<String>,
+    pub(crate) congestion_control: Option<String>,
+    pub(crate) connections: Option<u64>,
+    pub(crate) seconds: Option<f64>,
+    pub(crate) interrupted: Option<bool>,
+    pub(crate) counters_unavailable: Option<String>,
+    /// One for each hit ratio; else there is one part, whose members are beside these.
+    #[serde(skip)]
+    pub(crate) parts: Vec<Part>,
+}
+
+/// One comparison.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Part {
+    pub(crate) hit_percent: Option<f64>,
+    pub(crate) unit: Option<String>,
+    pub(crate) better: Option<String>,
+    pub(crate) sides: Option<Vec<Side>>,
+    pub(crate) ratio: Option<f64>,
+    pub(crate) ratio_deviation: Option<f64>,
+}
+
+/// A server and its rounds.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Side {
+    pub(crate) name: Option<String>,
+    pub(crate) version: Option<String>,
+    pub(crate) command: Option<String>,
+    pub(crate) median: Option<f64>,
+    pub(crate) deviation: Option<f64>,
+    pub(crate) rounds: Option<Vec<Round>>,
+}
+
+/// One turn of a side.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Round {
+    pub(crate) figure: Option<f64>,
+    pub(crate) gbps: Option<f64>,
+    pub(crate) requests_per_second: Option<f64>,
+    pub(crate) handshakes_per_second: Option<f64>,
+    pub(crate) cpu_seconds: Option<f64>,
+    pub(crate) wall_seconds: Option<f64>,
+    pub(crate) softirq_share: Option<f64>,
+    pub(crate) rss_bytes: Option<f64>,
+    pub(crate) client_bound: Option<bool>,
+    pub(crate) first_byte_ms: Option<FirstByte>,
+    pub(crate) viewer_mbps: Option<ViewerRate>,
+    pub(crate) counters: Option<Counters>,
+}
+
+/// Milliseconds to the first byte, percentiles.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct FirstByte {
+    pub(crate) p50: Option<f64>,
+    pub(crate) p99: Option<f64>,
+    pub(crate) p999: Option<f64>,
+}
+
+/// Mb/s per viewer, percentiles.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ViewerRate {
+    pub(crate) p1: Option<f64>,
+    pub(crate) p50: Option<f64>,
+    pub(crate) p99: Option<f64>,
+}
+
+/// Hardware counts per byte of body.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Counters {
+    pub(crate) cycles_per_byte: Option<f64>,
+    pub(crate) instructions_per_byte: Option<f64>,
+    pub(crate) llc_misses_per_byte: Option<f64>,
+    pub(crate) dram_bytes_per_byte: Option<f64>,
+}
+
+/// The machine's parts alone, and the server beside their sum.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Limit {
+    pub(crate) parts: Option<Vec<LimitPart>>,
+    pub(crate) chain: Option<Vec<String>>,
+    pub(crate) ceiling_gbps: Option<f64>,
+    pub(crate) pipeline_gbps: Option<f64>,
+    pub(crate) server: Option<LimitServer>,
+    pub(crate) share_of_ceiling: Option<f64>,
+    pub(crate) bound_by: Option<String>,
+    pub(crate) interrupted: Option<bool>,
+}
+
+/// One part alone.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct LimitPart {
+    pub(crate) name: Option<String>,
+    pub(crate) what: Option<String>,
+    pub(crate) gbps: Option<f64>,
+    pub(crate) deviation: Option<f64>,
+}
+
+/// The whole server in the same run.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct LimitServer {
+    pub(crate) gbps_per_cpu_second: Option<f64>,
+    pub(crate) deviation: Option<f64>,
+}
+
+/// The greatest stable load with everything on, and without one thing after the other.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Ablate {
+    pub(crate) rate_bits_per_second: Option<f64>,
+    pub(crate) rows: Option<Vec<AblateRow>>,
+    pub(crate) interrupted: Option<bool>,
+}
+
+/// Something left out.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct AblateRow {
+    pub(crate) switch: Option<String>,
+    pub(crate) what: Option<String>,
+    pub(crate) workload: Option<String>,
+    pub(crate) unit: Option<String>,
+    pub(crate) baseline: Option<Stable>,
+    #[serde(flatten)]
+    pub(crate) stable: Stable,
+    pub(crate) change: Option<f64>,
+    pub(crate) stopped_by: Option<String>,
+    pub(crate) skipped: Option<String>,
+    pub(crate) seed: Option<Seed>,
+}
+
+/// A greatest stable load.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Stable {
+    pub(crate) viewers: Option<f64>,
+    pub(crate) gbps: Option<f64>,
+    pub(crate) cpu_percent: Option<f64>,
+    pub(crate) gbps_per_cpu_percent: Option<f64>,
+    pub(crate) handshakes_per_second: Option<f64>,
+}
+
+/// What the source of the method measured when it left out the like.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Seed {
+    pub(crate) source: Option<String>,
+    pub(crate) switched_off: Option<String>,
+    pub(crate) gbps: Option<f64>,
+    pub(crate) cpu_percent: Option<f64>,
+    pub(crate) baseline_gbps: Option<f64>,
+    pub(crate) baseline_cpu_percent: Option<f64>,
+}
+
+/// From the start of the process to the first byte.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Start {
+    pub(crate) milliseconds: Option<Vec<f64>>,
+    pub(crate) median: Option<f64>,
+    pub(crate) deviation: Option<f64>,
+}
+
+/// A crowd of viewers on one server.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Load {
+    pub(crate) measured_seconds: Option<f64>,
+    pub(crate) gbps: Option<f64>,
+    pub(crate) requests_per_second: Option<f64>,
+    pub(crate) handshakes_per_second: Option<f64>,
+    pub(crate) connections_opened: Option<u64>,
+    pub(crate) verified: Option<u64>,
+    pub(crate) errors: Option<Map<String, Value>>,
+    pub(crate) first_byte_ms: Option<FirstByte>,
+    pub(crate) viewer_mbps: Option<ViewerRate>,
+    pub(crate) client_bound: Option<bool>,
+    pub(crate) interrupted: Option<bool>,
+}
+
+impl Bench {
+    /// Reads the object of a file.
+    ///
+    /// # Errors
+    /// When it is no bench's, of another version, or a member has another type: what is wrong, for people.
+    pub(crate) fn of(value: &Value) -> Result<Self, String> {
+        let kind = value["kind"].as_str().ok_or("it has no \"kind\", so it is no bench's file")?;
+        match &value["version"] {
+            version if version.as_u64() == Some(1) => {}
+            Value::Null => return Err("it has no \"version\"".to_owned()),
+            version => {
+                return Err(format!("it is of version {version}; this program reads version 1"));
+            }
+        }
+        match kind {
+            "versus" => versus(value).map(Self::Versus),
+            "limit" => read(value).map(Self::Limit),
+            "ablate" => read(value).map(Self::Ablate),
+            "start" => read(value).map(Self::Start),
+            "load" => read(value).map(Self::Load),
+            other => Err(format!("there is no bench of kind {other:?}")),
+        }
+    }
+}
+
+fn versus(value: &Value) -> Result<Versus, String> {
+    let mut versus: Versus = read(value)?;
+    versus.parts = match &value["parts"] {
+        Value::Null => vec![read(value)?],
+        parts => read(parts)?,
+    };
+    Ok(versus)
+}
+
+fn read<T: serde::de::DeserializeOwned>(value: &Value) -> Result<T, String> {
+    T::deserialize(value)
+        .map_err(|error| format!("it is not what that kind of bench writes: {error}"))
+}
+
+impl Versus {
+    pub(crate) fn workload(&self) -> &str {
+        self.workload.as_deref().unwrap_or("a workload without a name")
+    }
+
+    /// The other side's name, as the first part tells it.
+    pub(crate) fn peer(&self) -> &str {
+        self.parts.first().and_then(|part| part.sides().get(1)).map_or("another server", Side::name)
+    }
+
+    /// Whether it ran for less than is worth citing.
+    pub(crate) fn is_short(&self) -> bool {
+        let rounds = self.parts.iter().flat_map(Part::sides).map(|side| side.rounds().len()).min();
+        self.seconds.is_some_and(|seconds| seconds < 1.0) || rounds.is_some_and(|rounds| rounds < 5)
+    }
+}
+
+impl Part {
+    pub(crate) fn sides(&self) -> &[Side] {
+        self.sides.as_deref().unwrap_or_default()
+    }
+
+    pub(crate) fn lower_is_better(&self) -> bool {
+        self.better.as_deref() == Some("lower")
+    }
+}
+
+impl Side {
+    pub(crate) fn name(&self) -> &str {
+        self.name.as_deref().unwrap_or("a server without a name")
+    }
+
+    pub(crate) fn rounds(&self) -> &[Round] {
+        self.rounds.as_deref().unwrap_or_default()
+    }
+
+    /// The median over the rounds that tell it.
+    pub(crate) fn median_of(&self, figure: impl Fn(&Round) -> Option<f64>) -> Option<f64> {
+        median(self.rounds().iter().filter_map(figure))
+    }
+}
+
+/// None of nothing.
+pub(crate) fn median(figures: impl Iterator<Item = f64>) -> Option<f64> {
+    let figures: Vec<_> = figures.collect();
+    (!figures.is_empty()).then(|| crate::stats::Summary::of(&figures).median)
+}
+
+impl AblateRow {
+    pub(crate) fn switch(&self) -> &str {
+        self.switch.as_deref().unwrap_or("something without a name")
+    }
+
+    pub(crate) fn workload(&self) -> &str {
+        self.workload.as_deref().unwrap_or("a work without a name")
+    }
+
+    fn counts_handshakes(&self) -> bool {
+        self.unit.as_deref() == Some("handshakes_per_second")
+    }
+
+    /// What a CPU percent achieved: Gb/s, or handshakes per second.
+    pub(crate) fn per_cpu_percent(&self, stable: &Stable) -> Option<f64> {
+        if self.counts_handshakes() {
+            stable
+                .handshakes_per_second
+                .zip(stable.cpu_percent)
+                .filter(|(_, cpu)| *cpu > 0.0)
+                .map(|(done, cpu)| done / cpu)
+        } else {
+            stable.gbps_per_cpu_percent
+        }
+    }
+
+    /// What is counted per CPU percent.
+    pub(crate) fn unit_words(&self) -> &'static str {
+        if self.counts_handshakes() { "handshakes/s per CPU %" } else { "Gb/s per CPU %" }
+    }
+
+    /// The ratio to the baseline, if it is a ratio.
+    pub(crate) fn ratio(&self) -> Option<f64> {
+        self.change.filter(|change| change.is_finite() && *change >= 0.0)
+    }
+}
+
+impl Seed {
+    /// The ratio of its Gb/s per CPU percent to its own baseline's.
+    pub(crate) fn ratio(&self) -> Option<f64> {
+        let per_cpu =
+            |gbps: Option<f64>, cpu: Option<f64>| Some(gbps? / cpu.filter(|cpu| *cpu > 0.0)?);
+        let baseline = per_cpu(self.baseline_gbps, self.baseline_cpu_percent)
+            .filter(|figure| *figure > 0.0)?;
+        Some(per_cpu(self.gbps, self.cpu_percent)? / baseline)
+    }
+}

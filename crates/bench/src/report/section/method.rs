@@ -1,0 +1,52 @@
+//! How it was measured, how to check it by hand, and what it does not show.
+
+use super::versus::repeat;
+use super::{Section, Slugs};
+use crate::report::html;
+use crate::report::model::Versus;
+
+/// By hand, with tools that are not ours.
+const CHECK: &str = "\
+# a library of one file, and the server on core 0
+mkdir -p /tmp/library && head -c 256M /dev/urandom > /tmp/library/title.mp4
+taskset -c 0 fullbore serve /tmp/library --workers 1 --listen 127.0.0.1:8443 &
+# its processor time: the first number is nanoseconds on the CPU, a line for each thread; add them up, before and after
+cat /proc/$!/task/*/schedstat
+# eight clients on core 1: bytes and seconds
+for i in 1 2 3 4 5 6 7 8; do
+  taskset -c 1 curl -sk -o /dev/null -w '%{size_download} bytes in %{time_total} s\\n' https://127.0.0.1:8443/title.mp4 &
+done
+# work per CPU second = 8 x all bytes / nanoseconds between the two readings";
+
+/// How, and how to check.
+pub(crate) fn section(runs: &[&Versus], slugs: &mut Slugs) -> Section {
+    let mut section = Section::new(slugs.take("method"), "How it was measured");
+    section.push(&html::list(&[
+        "Servers and clients are pinned to cores of their own on one machine and talk over loopback. Sides take turns (A B A B …), so that what changes with time changes for both.".to_owned(),
+        "Compared is work per CPU second of the server, by the scheduler's accounts of all its threads: neither slow clients nor waiting count. Interrupt work that the kernel does on the server's core for packets (softirq) is partly charged to whoever is running; its share is in the tables.".to_owned(),
+        "Before each turn every byte of some hundred ranges is compared with the library, and during it each response's status and length. One wrong byte or error of either side, and nothing is compared.".to_owned(),
+        "Figures are medians over the rounds, ± the median absolute deviation. A ratio is formed round by round, and the median is taken of those. Nearer to 1 than 5 %, or than two of its deviations, it is called level.".to_owned(),
+    ]));
+    let mut again: Vec<_> = runs.iter().filter_map(|versus| repeat(versus)).collect();
+    again.dedup();
+    if !again.is_empty() {
+        section.push(&html::details(
+            "The commands, to run it again",
+            &html::commands(&again.join("\n")),
+        ));
+    }
+    section.push(&html::details("Check it by hand", &html::commands(CHECK)));
+    section
+}
+
+/// What nobody may conclude.
+pub(crate) fn limits(slugs: &mut Slugs) -> Section {
+    let mut section = Section::new(slugs.take("not-shown"), "What this does not show");
+    section.push(&html::list(&[
+        "A network card. On loopback the kernel hands bytes from sender to receiver in memory: no offloads, no DMA, no loss, no delay. Sending without a copy and inline TLS in the card cannot show here, and a core that sends also does the receiver's packet work.".to_owned(),
+        "A large machine. What holds on a few cores with all memory near says nothing of several NUMA nodes, or of what happens when memory bandwidth is the limit.".to_owned(),
+        "Your viewers. Titles, sizes and the order of requests are made up; only their sizes follow what real players ask for.".to_owned(),
+        "Other settings of the other servers. Theirs are the best we know, in files that are there to be argued with (crates/bench/peers).".to_owned(),
+    ]));
+    section
+}

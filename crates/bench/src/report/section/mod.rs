@@ -1,0 +1,64 @@
+//! The page's sections: words, charts, and beside each chart the tables that say the same.
+
+pub(crate) mod ablate;
+pub(crate) mod distribution;
+pub(crate) mod limit;
+pub(crate) mod load;
+pub(crate) mod machine;
+pub(crate) mod method;
+pub(crate) mod start;
+pub(crate) mod versus;
+
+use super::chart::Chart;
+use super::html;
+use std::collections::BTreeSet;
+
+/// A part of the page under its own heading.
+#[derive(Clone, Debug)]
+pub(crate) struct Section {
+    /// For links to it.
+    pub(crate) id: String,
+    pub(crate) title: String,
+    /// Markup.
+    pub(crate) body: String,
+    /// Also written as files.
+    pub(crate) charts: Vec<Chart>,
+}
+
+impl Section {
+    pub(crate) fn new(id: String, title: &str) -> Self {
+        Self { id, title: title.to_owned(), body: String::new(), charts: Vec::new() }
+    }
+
+    pub(crate) fn push(&mut self, markup: &str) {
+        self.body.push_str(markup);
+    }
+
+    /// Shows a chart, if there is one.
+    pub(crate) fn show(&mut self, chart: Option<Chart>, caption: &str) {
+        if let Some(chart) = chart {
+            self.push(&html::figure(&chart, caption));
+            self.charts.push(chart);
+        }
+    }
+}
+
+/// Names for anchors and files that are given only once.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Slugs(BTreeSet<String>);
+
+impl Slugs {
+    /// A name made of `text`, with a number if it is taken.
+    pub(crate) fn take(&mut self, text: &str) -> String {
+        let plain = html::slug(text);
+        let numbered = (2..).map(|number| format!("{plain}-{number}"));
+        let free =
+            std::iter::once(plain.clone()).chain(numbered).find(|name| !self.0.contains(name));
+        let name = free.expect("numbers do not end");
+        self.0.insert(name.clone());
+        name
+    }
+}
+
+/// Said of a bench that was ended before its time.
+const INTERRUPTED: &str = "This run was interrupted: only what was measured until then is here.";

@@ -1,0 +1,83 @@
+//! Finding and reading the files of earlier runs. A file that cannot be used is named with what is wrong, and left out.
+
+use super::model::Bench;
+use serde_json::Value;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
+
+/// The benches write some kilobytes; a film that somebody named `.json` is not read to its end.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+
+/// What one file says.
+#[derive(Clone, Debug)]
+pub(crate) struct Source {
+    /// Its name without its folder.
+    pub(crate) file: String,
+    /// As it is written.
+    pub(crate) raw: Value,
+    /// As far as the report shows it.
+    pub(crate) bench: Bench,
+}
+
+/// A file that was left out.
+#[derive(Clone, Debug)]
+pub struct Skipped {
+    /// Its name.
+    pub file: String,
+    /// What is wrong with it, for people.
+    pub why: String,
+}
+
+/// Reads every `.json` file of a folder, in the order of their names.
+///
+/// # Errors
+/// When the folder cannot be read.
+pub(crate) fn read_directory(directory: &Path) -> io::Result<(Vec<Source>, Vec<Skipped>)> {
+    let named = |error: io::Error| {
+        io::Error::new(error.kind(), format!("cannot read {}: {error}", directory.display()))
+    };
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(directory).map_err(named)? {
+        let path = entry.map_err(named)?.path();
+        if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json")) {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    let (mut sources, mut skipped) = (Vec::new(), Vec::new());
+    for path in paths {
+        match read_file(&path) {
+            Ok(source) => sources.push(source),
+            Err(why) => skipped.push(Skipped { file: name(&path), why }),
+        }
+    }
+    Ok((sources, skipped))
+}
+
+/// Reads one file.
+///
+/// # Errors
+/// What is wrong with it, for people.
+pub(crate) fn read_file(path: &Path) -> Result<Source, String> {
+    let mut text = Vec::new();
+    // A pipe or a device of that name would keep us waiting.
+    if !path.metadata().is_ok_and(|metadata| metadata.is_file()) {
+        return Err("it is no file".to_owned());
+    }
+    let file = File::open(path).map_err(|error| format!("it cannot be opened: {error}"))?;
+    file.take(FILE_BYTES_MAX + 1)
+        .read_to_end(&mut text)
+        .map_err(|error| format!("it cannot be read: {error}"))?;
+    if text.len() as u64 > FILE_BYTES_MAX {
+        return Err(format!("it is larger than {} MiB", FILE_BYTES_MAX >> 20));
+    }
+    let raw: Value =
+        serde_json::from_slice(&text).map_err(|error| format!("it is not JSON: {error}"))?;
+    let bench = Bench::of(&raw)?;
+    Ok(Source { file: name(path), raw, bench })
+}
+
+fn name(path: &Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}

@@ -1,0 +1,324 @@
+//! Running every bench, one after the other, as processes of this program.
+//!
+//! Each step is a command line that anybody can run by hand. A step that fails is noted with its last words, and the next one
+//! goes on. Ctrl-C is passed on to the running step, which writes what it has; later steps are not begun.
+
+use super::Report;
+use super::source::{self, Skipped};
+use crate::interrupt::Interrupt;
+use crate::versus::Workload;
+use rustix::process::{Pid, Signal, kill_process};
+use std::collections::VecDeque;
+use std::fs;
+use std::io::{self, BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+/// Other sides that are measured if they are installed, and how to get them.
+const PEERS: [(&str, &str); 2] = [
+    ("nginx", "apt install nginx-light, or use ./run bench, which unpacks one"),
+    ("h2o", "apt install h2o, or use ./run bench, which unpacks one"),
+];
+
+/// Of what a failed step said, the lines that are shown.
+const LAST_LINES: usize = 4;
+
+/// Seconds that a turn takes beside what is measured: warming up, comparing bytes, connecting.
+const TURN_SECONDS: f64 = 3.0;
+
+/// How much is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// Figures to cite: about an hour for each other side.
+    Full,
+    /// A few minutes: to see that all of it works.
+    Quick,
+}
+
+/// A step that was taken, or not.
+#[derive(Clone, Debug)]
+pub(crate) struct Taken {
+    pub(crate) name: String,
+    pub(crate) fate: Fate,
+}
+
+/// What became of a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Done,
+    /// Its last words.
+    Failed(String),
+    /// Why.
+    NotRun(String),
+}
+
+/// Something to run.
+#[derive(Clone, Debug)]
+struct Step {
+    name: String,
+    arguments: Vec<String>,
+    /// Where it writes its figures.
+    json: PathBuf,
+    seconds: f64,
+}
+
+/// Runs every bench with this program, with its files in a folder that is made if need be, and reads what they wrote. `progress`
+/// is told each step and each line that the steps say.
+///
+/// # Errors
+/// When the folder cannot be made or this program cannot be found. What fails in a step is in the report instead.
+pub fn run_all(
+    extent: Extent,
+    files: &Path,
+    interrupt: &Interrupt,
+    mut progress: impl FnMut(&str),
+) -> io::Result<Report> {
+    fs::create_dir_all(files).map_err(|error| {
+        io::Error::new(error.kind(), format!("cannot make {}: {error}", files.display()))
+    })?;
+    let program = std::env::current_exe()?;
+    let mut report = Report::default();
+    let steps = plan(extent, files, is_installed, &mut report.steps);
+    announce(&steps, &mut progress);
+    for (index, step) in steps.iter().enumerate() {
+        let fate = if interrupt.is_asked() {
+            Fate::NotRun("the report was interrupted before it".to_owned())
+        } else {
+            progress(&format!(
+                "[{}/{}] {}, {}",
+                index + 1,
+                steps.len(),
+                step.name,
+                duration(step.seconds)
+            ));
+            step.take(&program, interrupt, &mut progress)
+        };
+        if let Fate::Failed(why) = &fate {
+            progress(&format!("  failed: {why}"));
+        }
+        report.steps.push(Taken { name: step.name.clone(), fate });
+        report.read_step(step);
+    }
+    Ok(report)
+}
+
+impl Report {
+    /// Takes what a step has written, if it has.
+    fn read_step(&mut self, step: &Step) {
+        if !step.json.exists() {
+            return;
+        }
+        match source::read_file(&step.json) {
+            Ok(source) => self.sources.push(source),
+            Err(why) => self.skipped.push(Skipped { file: step.json.display().to_string(), why }),
+        }
+    }
+}
+
+/// All steps. What cannot be run is put into `taken` at once.
+fn plan(
+    extent: Extent,
+    files: &Path,
+    is_installed: impl Fn(&str) -> bool,
+    taken: &mut Vec<Taken>,
+) -> Vec<Step> {
+    let mut steps = Vec::new();
+    for (peer, advice) in PEERS {
+        if is_installed(peer) {
+            steps.extend(Workload::ALL.map(|(workload, _)| versus(extent, files, peer, workload)));
+        } else {
+            let why = format!("{peer} is not installed: {advice}");
+            taken.push(Taken { name: format!("versus {peer}"), fate: Fate::NotRun(why) });
+        }
+    }
+    let is_quick = extent == Extent::Quick;
+    let quick: &[&str] = if is_quick { &["--quick"] } else { &[] };
+    let rounds: &[&str] = if is_quick { &["--rounds", "3"] } else { &[] };
+    steps.push(Step::new(files, &["limit"], quick, if is_quick { 30.0 } else { 120.0 }));
+    steps.push(Step::new(files, &["ablate"], quick, if is_quick { 300.0 } else { 1800.0 }));
+    steps.push(Step::new(files, &["start"], rounds, 5.0));
+    steps
+}
+
+fn versus(extent: Extent, files: &Path, peer: &str, workload: Workload) -> Step {
+    let quick: &[&str] = &["--rounds", "2", "--seconds", "0.3", "--library", "64"];
+    let (further, turns, seconds) =
+        if extent == Extent::Quick { (quick, 4.0, 0.3) } else { (&[][..], 10.0, 4.0) };
+    let parts = if workload == Workload::Mixed { 4.0 } else { 1.0 };
+    let estimate = turns * parts * (seconds + TURN_SECONDS);
+    let mut step =
+        Step::new(files, &["versus", peer, "--workload", workload.name()], further, estimate);
+    step.name = format!("versus {peer} {}", workload.name());
+    step.json = files.join(format!("versus-{peer}-{}.json", workload.name()));
+    step
+}
+
+fn announce(steps: &[Step], progress: &mut impl FnMut(&str)) {
+    let seconds = steps.iter().map(|step| step.seconds).sum();
+    progress(&format!("{} steps, {} in all:", steps.len(), duration(seconds)));
+    for step in steps {
+        progress(&format!("  {}, {}", step.name, duration(step.seconds)));
+    }
+}
+
+/// An estimate and no more, so in large units.
+fn duration(seconds: f64) -> String {
+    if seconds < 90.0 {
+        format!("about {seconds:.0} s")
+    } else {
+        format!("about {:.0} min", seconds / 60.0)
+    }
+}
+
+/// Whether a program is on the PATH.
+fn is_installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+impl Step {
+    fn new(files: &Path, words: &[&str], further: &[&str], seconds: f64) -> Self {
+        let arguments = words.iter().chain(further).map(|word| (*word).to_owned()).collect();
+        Self {
+            name: words[0].to_owned(),
+            arguments,
+            json: files.join(format!("{}.json", words[0])),
+            seconds,
+        }
+    }
+
+    fn take(&self, program: &Path, interrupt: &Interrupt, progress: &mut impl FnMut(&str)) -> Fate {
+        // What an earlier run left there must not be taken for this one's.
+        if let Err(error) = fs::remove_file(&self.json) {
+            if error.kind() != io::ErrorKind::NotFound {
+                return Fate::Failed(format!("cannot replace {}: {error}", self.json.display()));
+            }
+        }
+        match self.run(program, interrupt, progress) {
+            Ok((status, _)) if status.success() => Fate::Done,
+            Ok(_) if interrupt.is_asked() => Fate::Failed("it was interrupted".to_owned()),
+            Ok((status, said)) if said.is_empty() => {
+                Fate::Failed(format!("it ended with {status}"))
+            }
+            Ok((_, said)) => Fate::Failed(said.join(" / ")),
+            Err(error) => Fate::Failed(format!("it could not be run: {error}")),
+        }
+    }
+
+    /// Its exit status and the last lines it said.
+    fn run(
+        &self,
+        program: &Path,
+        interrupt: &Interrupt,
+        progress: &mut impl FnMut(&str),
+    ) -> io::Result<(ExitStatus, Vec<String>)> {
+        let mut child = Command::new(program)
+            .arg("bench")
+            .args(&self.arguments)
+            .arg("--json")
+            .arg(&self.json)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            // A group of its own: a terminal's Ctrl-C reaches us alone, and the step gets it from us, once.
+            .process_group(0)
+            .spawn()?;
+        let lines = lines_of(child.stderr.take().expect("it was asked for"));
+        let mut last = VecDeque::new();
+        let mut is_told = false;
+        loop {
+            match lines.recv_timeout(Duration::from_millis(50)) {
+                Ok(line) => {
+                    progress(&format!("  {line}"));
+                    last.push_back(line);
+                    last.drain(..last.len().saturating_sub(LAST_LINES));
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) if child.try_wait()?.is_some() => break,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if interrupt.is_asked() && !is_told {
+                is_told = true;
+                end(&child);
+            }
+        }
+        Ok((child.wait()?, last.into()))
+    }
+}
+
+/// What a process says, line by line, from a thread of its own, since reading waits.
+fn lines_of(stderr: ChildStderr) -> Receiver<String> {
+    let (sender, lines) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut reader = BufReader::new(stderr);
+        let mut line = Vec::new();
+        while reader.read_until(b'\n', &mut line).is_ok_and(|bytes| bytes > 0) {
+            let said = String::from_utf8_lossy(&line).trim_end().to_owned();
+            if !said.is_empty() && sender.send(said).is_err() {
+                return;
+            }
+            line.clear();
+        }
+    });
+    lines
+}
+
+/// As Ctrl-C would.
+fn end(child: &Child) {
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    if let Some(pid) = pid {
+        // It may just have ended by itself.
+        let _ = kill_process(pid, Signal::INT);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_installed_peer_is_measured_in_every_workload_and_a_missing_one_is_named() {
+        let mut taken = Vec::new();
+        let steps = plan(Extent::Full, Path::new("f"), |peer| peer == "nginx", &mut taken);
+        assert_eq!(steps.len(), Workload::ALL.len() + 3);
+        assert_eq!(taken.len(), 1);
+        assert!(matches!(&taken[0].fate, Fate::NotRun(why) if why.contains("apt install h2o")));
+        let mut files: Vec<_> = steps.iter().map(|step| &step.json).collect();
+        files.dedup();
+        assert_eq!(files.len(), steps.len(), "each step has a file of its own");
+    }
+
+    fn step(script: &str, folder: &Path) -> (Fate, Vec<String>) {
+        let program = folder.join("program");
+        fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(&program, mode).unwrap();
+        let mut said = Vec::new();
+        let step = Step::new(folder, &["start"], &[], 1.0);
+        let fate =
+            step.take(&program, &Interrupt::default(), &mut |line| said.push(line.to_owned()));
+        (fate, said)
+    }
+
+    #[test]
+    fn a_step_that_fails_is_known_by_its_last_words() {
+        let folder = tempfile::tempdir().unwrap();
+        let (fate, said) = step("echo working >&2; echo no such thing >&2; exit 1", folder.path());
+        assert_eq!(fate, Fate::Failed("working / no such thing".into()));
+        assert_eq!(said, ["  working", "  no such thing"]);
+        let (fate, _) = step("exit 3", folder.path());
+        assert!(matches!(fate, Fate::Failed(why) if why.contains('3')));
+    }
+
+    #[test]
+    fn an_older_file_is_not_taken_for_what_a_failed_step_wrote() {
+        let folder = tempfile::tempdir().unwrap();
+        let json = folder.path().join("start.json");
+        fs::write(&json, "{}").unwrap();
+        let (fate, _) = step("exit 1", folder.path());
+        assert!(fate != Fate::Done && !json.exists());
+    }
+}

@@ -1,0 +1,273 @@
+//! What a ratio means, in words that hold whichever side is ahead.
+
+use super::model::{Part, Versus};
+use super::number::{THIN_SPACE, percent, significant, with_spread};
+
+/// Sides nearer than this are level: a server compared with itself is promised to come out within it.
+const TELLABLE: f64 = 0.05;
+
+/// So many deviations around a ratio are within chance.
+const DEVIATIONS: f64 = 2.0;
+
+/// How the first side stands to the second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Ahead,
+    Level,
+    Behind,
+}
+
+/// One ratio with what it is of.
+#[derive(Clone, Debug)]
+pub(crate) struct Comparison {
+    pub(crate) workload: String,
+    pub(crate) hit_percent: Option<f64>,
+    pub(crate) congestion_control: Option<String>,
+    pub(crate) ours: String,
+    pub(crate) peer: String,
+    pub(crate) unit: Unit,
+    pub(crate) lower_is_better: bool,
+    /// The first side's figure over the second's.
+    pub(crate) ratio: f64,
+    pub(crate) ratio_deviation: f64,
+}
+
+/// What a figure counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    Gigabits,
+    Handshakes,
+    ConnectionBytes,
+    /// One that this version does not know, by the name in the file.
+    Other(String),
+}
+
+impl Unit {
+    pub(crate) fn of(part: &Part) -> Self {
+        match part.unit.as_deref() {
+            Some("gbps_per_cpu_second") => Self::Gigabits,
+            Some("handshakes_per_cpu_second") => Self::Handshakes,
+            Some("rss_bytes_per_connection") => Self::ConnectionBytes,
+            other => Self::Other(other.unwrap_or("no unit").to_owned()),
+        }
+    }
+
+    pub(crate) fn words(&self) -> &str {
+        match self {
+            Self::Gigabits => "Gb/s per CPU second",
+            Self::Handshakes => "handshakes per CPU second",
+            Self::ConnectionBytes => "memory per connection",
+            Self::Other(name) => name,
+        }
+    }
+
+    /// A figure and its spread, with the unit where it is short.
+    pub(crate) fn figure(&self, median: f64, deviation: f64) -> String {
+        if *self != Self::ConnectionBytes {
+            return with_spread(median, deviation);
+        }
+        let (divisor, name) = super::number::byte_unit(median);
+        format!("{}{THIN_SPACE}{name}", with_spread(median / divisor, deviation / divisor))
+    }
+}
+
+impl Comparison {
+    /// None where nothing could be compared.
+    pub(crate) fn of(versus: &Versus, part: &Part) -> Option<Self> {
+        let [ours, peer, ..] = part.sides() else { return None };
+        let ratio = part.ratio.filter(|ratio| ratio.is_finite() && *ratio > 0.0)?;
+        Some(Self {
+            workload: versus.workload().to_owned(),
+            hit_percent: part.hit_percent,
+            congestion_control: versus.congestion_control.clone(),
+            ours: ours.name().to_owned(),
+            peer: peer.name().to_owned(),
+            unit: Unit::of(part),
+            lower_is_better: part.lower_is_better(),
+            ratio,
+            ratio_deviation: part.ratio_deviation.map_or(0.0, f64::abs),
+        })
+    }
+
+    /// The ratio, the other way round where less is better: above one, the first side is ahead.
+    pub(crate) fn advantage(&self) -> f64 {
+        if self.lower_is_better { 1.0 / self.ratio } else { self.ratio }
+    }
+
+    /// Its spread, to first order.
+    pub(crate) fn advantage_deviation(&self) -> f64 {
+        if self.lower_is_better {
+            self.ratio_deviation / (self.ratio * self.ratio)
+        } else {
+            self.ratio_deviation
+        }
+    }
+
+    pub(crate) fn verdict(&self) -> Verdict {
+        let distance = self.advantage() - 1.0;
+        if distance.abs() <= TELLABLE.max(DEVIATIONS * self.advantage_deviation()) {
+            Verdict::Level
+        } else if distance > 0.0 {
+            Verdict::Ahead
+        } else {
+            Verdict::Behind
+        }
+    }
+
+    /// `tls-warm` or `mixed at 10 % hits`.
+    pub(crate) fn work(&self) -> String {
+        match self.hit_percent {
+            Some(hit) => format!("{} at {} hits", self.workload, percent(hit / 100.0)),
+            None => self.workload.clone(),
+        }
+    }
+
+    /// `3.14 ×`
+    pub(crate) fn times(&self) -> String {
+        format!("{}{THIN_SPACE}×", significant(self.ratio))
+    }
+
+    /// What the ratio means.
+    pub(crate) fn sentence(&self) -> String {
+        let Self { ours, peer, .. } = self;
+        let (times, inverse) =
+            (self.times(), format!("{}{THIN_SPACE}×", significant(1.0 / self.ratio)));
+        let is = match &self.unit {
+            Unit::Gigabits => format!("{ours} does {times} the work of {peer} per CPU second"),
+            Unit::Handshakes => {
+                format!("{ours} does {times} the handshakes of {peer} per CPU second")
+            }
+            Unit::ConnectionBytes => {
+                format!("a connection takes {times} the memory in {ours} that it takes in {peer}")
+            }
+            Unit::Other(name) => format!("{ours} comes to {times} the figure of {peer} ({name})"),
+        };
+        let is = capitalised(&is);
+        match (self.verdict(), self.lower_is_better) {
+            (Verdict::Level, _) => format!("{is}: level, as far as this can tell them apart"),
+            (Verdict::Ahead, false) => is,
+            (Verdict::Ahead, true) => format!("{is}; {peer} takes {inverse} as much"),
+            (Verdict::Behind, false) => format!("{is}: behind, {peer} does {inverse} as much"),
+            (Verdict::Behind, true) => format!("{is}: behind, less is better"),
+        }
+    }
+
+    /// For a list in a sentence: `tls-warm (3.14 ×)`.
+    fn item(&self) -> String {
+        let of = match (&self.unit, self.lower_is_better) {
+            (Unit::ConnectionBytes, _) => " the memory",
+            (_, true) => ", less is better",
+            _ => "",
+        };
+        format!("{} ({}{of})", self.work(), self.times())
+    }
+}
+
+/// The headline figures as sentences: ahead, behind and level, each said alike.
+pub(crate) fn headline(comparisons: &[Comparison]) -> Vec<(Verdict, String)> {
+    let mut peers: Vec<&str> = Vec::new();
+    for one in comparisons {
+        if !peers.contains(&one.peer.as_str()) {
+            peers.push(&one.peer);
+        }
+    }
+    let verdicts = [
+        (Verdict::Ahead, "is ahead of"),
+        (Verdict::Behind, "is behind"),
+        (Verdict::Level, "is level with"),
+    ];
+    let pairs = peers.iter().flat_map(|peer| verdicts.iter().map(move |verdict| (*peer, verdict)));
+    pairs
+        .filter_map(|(peer, (verdict, is))| {
+            Some((*verdict, sentence_of(comparisons, peer, *verdict, is)?))
+        })
+        .collect()
+}
+
+fn sentence_of(
+    comparisons: &[Comparison],
+    peer: &str,
+    verdict: Verdict,
+    is: &str,
+) -> Option<String> {
+    let of_both = |one: &&Comparison| one.peer == peer && one.verdict() == verdict;
+    let items: Vec<_> = comparisons.iter().filter(of_both).map(Comparison::item).collect();
+    (!items.is_empty()).then(|| {
+        let ours = capitalised(&comparisons[0].ours);
+        format!("{ours} {is} {peer} in {}.", listed(&items))
+    })
+}
+
+/// As a sentence begins.
+fn capitalised(text: &str) -> String {
+    let mut characters = text.chars();
+    let first = characters.next().map(char::to_uppercase);
+    first.into_iter().flatten().chain(characters).collect()
+}
+
+/// `a, b and c`
+pub(crate) fn listed(items: &[String]) -> String {
+    match items {
+        [] => String::new(),
+        [one] => one.clone(),
+        [most @ .., last] => format!("{} and {last}", most.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn comparison(ratio: f64, unit: Unit) -> Comparison {
+        Comparison {
+            workload: "w".into(),
+            hit_percent: None,
+            congestion_control: None,
+            ours: "ours".into(),
+            peer: "peer".into(),
+            lower_is_better: unit == Unit::ConnectionBytes,
+            unit,
+            ratio,
+            ratio_deviation: 0.01,
+        }
+    }
+
+    fn plain(text: &str) -> String {
+        text.replace(THIN_SPACE, " ")
+    }
+
+    #[test]
+    fn losses_are_called_losses_whichever_way_is_better() {
+        let slow = comparison(0.41, Unit::Gigabits);
+        assert_eq!(slow.verdict(), Verdict::Behind);
+        assert_eq!(
+            plain(&slow.sentence()),
+            "Ours does 0.410 × the work of peer per CPU second: behind, peer does 2.44 × as much"
+        );
+        let fat = comparison(2.0, Unit::ConnectionBytes);
+        assert_eq!(fat.verdict(), Verdict::Behind);
+        assert!(fat.sentence().contains("behind, less is better"));
+        assert_eq!(
+            plain(&headline(&[slow, fat])[0].1),
+            "Ours is behind peer in w (0.410 ×) and w (2.00 × the memory)."
+        );
+    }
+
+    #[test]
+    fn wins_are_wins_and_what_chance_explains_is_level() {
+        assert_eq!(comparison(3.1, Unit::Gigabits).verdict(), Verdict::Ahead);
+        assert_eq!(comparison(0.1, Unit::ConnectionBytes).verdict(), Verdict::Ahead);
+        for ratio in [0.96, 1.0, 1.04] {
+            assert_eq!(comparison(ratio, Unit::Handshakes).verdict(), Verdict::Level);
+        }
+        let wide = Comparison { ratio_deviation: 0.3, ..comparison(1.5, Unit::Gigabits) };
+        assert_eq!(wide.verdict(), Verdict::Level);
+    }
+
+    #[test]
+    fn without_a_ratio_nothing_is_compared() {
+        let versus = Versus::default();
+        assert!(Comparison::of(&versus, &Part::default()).is_none());
+        assert!(headline(&[]).is_empty());
+    }
+}

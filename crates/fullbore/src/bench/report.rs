@@ -1,0 +1,68 @@
+//! `fullbore bench report`.
+
+use ::bench::interrupt::{self, Interrupt};
+use ::bench::report::{self, Extent, run_all};
+use clap::Args;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// A page with charts of what the benches found
+///
+/// With --from, of the JSON files of earlier runs; without it, every bench is run first: each workload beside each of nginx
+/// and h2o that is installed, limit, ablate and start. Needs an otherwise idle machine. What fails is named in the page.
+/// Ctrl-C makes the page of what was measured so far.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  fullbore bench report --out report\n  \
+    fullbore bench report --quick --out /tmp/report\n  fullbore bench report --from report/json --out report")]
+pub(super) struct Report {
+    /// Folder with the JSON files of earlier runs [default: run everything now]
+    #[arg(long, value_name = "DIR")]
+    from: Option<PathBuf>,
+    /// Folder to write index.html and the charts to; the figures of runs made now go to json/ in it
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Tiny runs: to see that it works, not to cite
+    #[arg(long, conflicts_with = "from")]
+    quick: bool,
+}
+
+impl Report {
+    pub(super) fn run(self) -> io::Result<ExitCode> {
+        match &self.from {
+            Some(directory) => {
+                let report = report::Report::read(directory)?;
+                self.write(&report, directory)?;
+                Ok(ExitCode::SUCCESS)
+            }
+            None => self.measure(),
+        }
+    }
+
+    fn measure(&self) -> io::Result<ExitCode> {
+        let extent = if self.quick { Extent::Quick } else { Extent::Full };
+        let interrupt = Interrupt::on_signal()?;
+        let files = self.out.join("json");
+        let report = run_all(extent, &files, &interrupt, |line| eprintln!("{line}"))?;
+        let written = self.write(&report, &files);
+        if interrupt.is_asked() {
+            return Ok(interrupt::EXIT_CODE.into());
+        }
+        written.map(|()| ExitCode::SUCCESS)
+    }
+
+    fn write(&self, report: &report::Report, directory: &Path) -> io::Result<()> {
+        for skipped in report.skipped() {
+            eprintln!("left out {}: {}", skipped.file, skipped.why);
+        }
+        if report.is_empty() {
+            return Err(io::Error::other(format!(
+                "no figures in {}: run `fullbore bench versus nginx --json {}/versus.json`, for one, or leave --from out",
+                directory.display(),
+                directory.display()
+            )));
+        }
+        println!("{}", report.write(&self.out)?.display());
+        Ok(())
+    }
+}

@@ -1,0 +1,83 @@
+//! `bench report` as people run it: from files of earlier runs, with and without something to show. The figures are made up.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn report(from: &Path, out: &Path) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fullbore"));
+    command.args(["bench", "report", "--from"]).arg(from).arg("--out").arg(out).output().unwrap()
+}
+
+fn fixtures() -> Vec<std::path::PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bench/src/report/fixtures");
+    fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
+}
+
+#[test]
+fn files_of_earlier_runs_become_a_page_whatever_they_are_called() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (from, out) = (scratch.path().join("from"), scratch.path().join("deep/out"));
+    fs::create_dir(&from).unwrap();
+    for (number, path) in fixtures().iter().enumerate() {
+        fs::copy(path, from.join(format!("{number}.json"))).unwrap();
+    }
+    fs::write(from.join("broken.json"), "{ \"version\": 1").unwrap();
+    let output = report(&from, &out);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("left out broken.json: it is not JSON"), "{said}");
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout).trim(),
+        out.join("index.html").display().to_string()
+    );
+    let page = fs::read_to_string(out.join("index.html")).unwrap();
+    assert!(
+        page.contains("is behind nginx in http-warm") && page.contains("broken.json: left out")
+    );
+    for chart in [
+        "overview",
+        "versus-tls-warm-nginx",
+        "versus-tls-warm-h2o",
+        "limit-shares",
+        "ablate-waterfall",
+    ] {
+        let text = fs::read_to_string(out.join(format!("{chart}.svg"))).unwrap();
+        assert!(
+            text.starts_with("<svg") && page.contains(&format!("href=\"{chart}.svg\"")),
+            "{chart}"
+        );
+    }
+}
+
+#[test]
+fn without_any_figures_there_is_no_page_and_it_says_what_to_do() {
+    let scratch = tempfile::tempdir().unwrap();
+    let out = scratch.path().join("out");
+    fs::write(scratch.path().join("broken.json"), "nonsense").unwrap();
+    let output = report(scratch.path(), &out);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        said.contains("left out broken.json")
+            && said.contains("no figures in")
+            && said.contains("bench versus"),
+        "{said}"
+    );
+    assert!(!out.exists());
+}
+
+#[test]
+fn a_folder_that_is_not_there_is_named() {
+    let scratch = tempfile::tempdir().unwrap();
+    let output = report(&scratch.path().join("nowhere"), scratch.path());
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("nowhere"));
+}
+
+#[test]
+fn where_to_write_must_be_said() {
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_fullbore")).args(["bench", "report"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+}
