@@ -39,7 +39,7 @@ fn files_of_earlier_runs_become_a_page_whatever_they_are_called() {
         "overview",
         "versus-tls-warm-nginx",
         "versus-tls-warm-h2o",
-        "limit-shares",
+        "limit-shares-tls-warm",
         "ablate-waterfall",
     ] {
         let text = fs::read_to_string(out.join(format!("{chart}.svg"))).unwrap();

@@ -101,18 +101,28 @@ pub(crate) struct Counters {
     pub(crate) dram_bytes_per_byte: Option<f64>,
 }
 
-/// The machine's parts alone, and the server beside their sum.
+/// The machine's parts alone, and servers beside their sums.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Limit {
     pub(crate) parts: Option<Vec<LimitPart>>,
-    pub(crate) chain: Option<Vec<String>>,
-    pub(crate) ceiling_gbps: Option<f64>,
     pub(crate) pipeline_gbps: Option<f64>,
-    pub(crate) server: Option<LimitServer>,
-    pub(crate) share_of_ceiling: Option<f64>,
     pub(crate) bound_by: Option<String>,
     pub(crate) interrupted: Option<bool>,
+    /// The first one is what the machine is for. A file may have its members beside these, and no list.
+    #[serde(skip)]
+    pub(crate) chains: Vec<Chain>,
+}
+
+/// Parts that a workload's bytes go through, and the server that does so.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Chain {
+    pub(crate) workload: Option<String>,
+    pub(crate) chain: Option<Vec<String>>,
+    pub(crate) ceiling_gbps: Option<f64>,
+    pub(crate) server: Option<LimitServer>,
+    pub(crate) share_of_ceiling: Option<f64>,
 }
 
 /// One part alone.
@@ -121,8 +131,11 @@ pub(crate) struct Limit {
 pub(crate) struct LimitPart {
     pub(crate) name: Option<String>,
     pub(crate) what: Option<String>,
+    /// Per CPU second.
     pub(crate) gbps: Option<f64>,
     pub(crate) deviation: Option<f64>,
+    /// By the clock: lower where the part waits.
+    pub(crate) wall_gbps: Option<f64>,
 }
 
 /// The whole server in the same run.
@@ -224,7 +237,7 @@ impl Bench {
         }
         match kind {
             "versus" => versus(value).map(Self::Versus),
-            "limit" => read(value).map(Self::Limit),
+            "limit" => limit(value).map(Self::Limit),
             "ablate" => read(value).map(Self::Ablate),
             "start" => read(value).map(Self::Start),
             "load" => read(value).map(Self::Load),
@@ -242,9 +255,24 @@ fn versus(value: &Value) -> Result<Versus, String> {
     Ok(versus)
 }
 
+fn limit(value: &Value) -> Result<Limit, String> {
+    let mut limit: Limit = read(value)?;
+    limit.chains = match &value["chains"] {
+        Value::Null => vec![read(value)?],
+        chains => read(chains)?,
+    };
+    Ok(limit)
+}
+
 fn read<T: serde::de::DeserializeOwned>(value: &Value) -> Result<T, String> {
     T::deserialize(value)
         .map_err(|error| format!("it is not what that kind of bench writes: {error}"))
+}
+
+impl Chain {
+    pub(crate) fn workload(&self) -> &str {
+        self.workload.as_deref().unwrap_or("the server")
+    }
 }
 
 impl Versus {

@@ -1,7 +1,7 @@
 //! What bounds the machine: how the parts of the chain share a core's time, and how near the server comes to their sum.
 
 use super::{Chart, Layout, longest, plain};
-use crate::report::model::Limit;
+use crate::report::model::{Chain, LimitPart};
 use crate::report::number::{THIN_SPACE, percent, significant, with_spread};
 use crate::report::scale::Scale;
 use crate::report::svg::{Anchor, Svg, shortened};
@@ -19,9 +19,8 @@ pub(crate) struct Link {
 
 /// The chain's parts in their order. A byte's time in a part is the inverse of what the part alone does. Empty unless all of
 /// them were measured.
-pub(crate) fn links(limit: &Limit) -> Vec<Link> {
-    let parts = limit.parts.as_deref().unwrap_or_default();
-    let found: Option<Vec<_>> = limit
+pub(crate) fn links(chain: &Chain, parts: &[LimitPart]) -> Vec<Link> {
+    let found: Option<Vec<_>> = chain
         .chain
         .iter()
         .flatten()
@@ -36,15 +35,18 @@ pub(crate) fn links(limit: &Limit) -> Vec<Link> {
 }
 
 /// Where a byte's time goes. None without a chain.
-pub(crate) fn shares(slug: &str, limit: &Limit) -> Option<Chart> {
-    let links = links(limit);
+pub(crate) fn shares(slug: &str, chain: &Chain, parts: &[LimitPart]) -> Option<Chart> {
+    let links = links(chain, parts);
     if links.is_empty() {
         return None;
     }
     let said: Vec<_> =
         links.iter().map(|link| format!("{} {}", link.name, percent(link.share))).collect();
-    let title = "Where a byte's time goes, if each part runs as fast as it does alone";
-    Some(Chart::new(slug, title, &said.join(", "), |width| draw_shares(width, &links)))
+    let title = format!(
+        "{}: where a byte's time goes, if each part runs as fast as it does alone",
+        chain.workload()
+    );
+    Some(Chart::new(slug, &title, &said.join(", "), |width| draw_shares(width, &links)))
 }
 
 fn draw_shares(width: f64, links: &[Link]) -> Svg {
@@ -78,11 +80,11 @@ fn draw_shares(width: f64, links: &[Link]) -> Svg {
 }
 
 /// The ceiling, the same chain in one loop, and the server. None without any of them.
-pub(crate) fn heights(slug: &str, limit: &Limit) -> Option<Chart> {
-    let server = limit.server.unwrap_or_default();
+pub(crate) fn heights(slug: &str, chain: &Chain, pipeline_gbps: Option<f64>) -> Option<Chart> {
+    let server = chain.server.unwrap_or_default();
     let rows: Vec<_> = [
-        ("parts' sum (ceiling)", limit.ceiling_gbps, None),
-        ("bare pipeline", limit.pipeline_gbps, None),
+        ("parts' sum (ceiling)", chain.ceiling_gbps, None),
+        ("bare pipeline", pipeline_gbps, None),
         ("server", server.gbps_per_cpu_second, server.deviation),
     ]
     .into_iter()
@@ -94,16 +96,16 @@ pub(crate) fn heights(slug: &str, limit: &Limit) -> Option<Chart> {
     let mut description: Vec<_> =
         rows.iter().map(|(name, gbps, _)| format!("{name} {} Gb/s", significant(*gbps))).collect();
     description.extend(
-        limit.share_of_ceiling.map(|share| format!("the server reaches {}", percent(share))),
+        chain.share_of_ceiling.map(|share| format!("the server reaches {}", percent(share))),
     );
-    let title = "The ceiling, and how near the server comes";
-    Some(Chart::new(slug, title, &description.join(", "), |width| {
-        draw_heights(width, limit, &rows)
+    let title = format!("{}: the ceiling, and how near the server comes", chain.workload());
+    Some(Chart::new(slug, &title, &description.join(", "), |width| {
+        draw_heights(width, chain, &rows)
     }))
 }
 
-fn draw_heights(width: f64, limit: &Limit, rows: &[(&str, f64, Option<f64>)]) -> Svg {
-    let share = |name: &str| (name == "server").then_some(limit.share_of_ceiling).flatten();
+fn draw_heights(width: f64, chain: &Chain, rows: &[(&str, f64, Option<f64>)]) -> Svg {
+    let share = |name: &str| (name == "server").then_some(chain.share_of_ceiling).flatten();
     let value = |(name, gbps, deviation): &(&str, f64, Option<f64>)| {
         let figure =
             deviation.map_or_else(|| significant(*gbps), |deviation| with_spread(*gbps, deviation));
