@@ -97,7 +97,7 @@ impl Userspace {
                     self.heed(content).await?;
                 }
                 Err(error) => {
-                    self.alert(error.alert());
+                    self.alert(error.alert(), false);
                     return Err(End::Record(error));
                 }
             }
@@ -139,14 +139,15 @@ impl Userspace {
 
     /// Says goodbye, if TCP takes it: nobody waits for a viewer who is leaving.
     pub(super) fn finish(&mut self) {
-        self.alert(Alert::CloseNotify);
+        // In one packet with the end of the connection, which follows at once.
+        self.alert(Alert::CloseNotify, true);
         self.link.socket.finish();
     }
 
-    fn alert(&mut self, alert: Alert) {
+    fn alert(&mut self, alert: Alert, more: bool) {
         let mut record = [0; CONTROL_RECORD_BYTES_MAX];
         if let Ok(bytes) = self.sealer.seal_alert(alert, &mut record) {
-            let _ = self.link.offer(&record[..bytes], false);
+            let _ = self.link.offer(&record[..bytes], more);
         }
     }
 
