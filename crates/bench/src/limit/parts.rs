@@ -6,10 +6,10 @@ use crypt::client::{ClientHandshake, ClientOptions, ClientProgress, ClientTls, T
 use crypt::{Handshake, PLAINTEXT_MAX, Progress, Sealer, Suite, Tls, TlsOptions, Versions};
 use disk::{Heat, Policy, Reader, Way};
 use reactor::{Pool, PoolOptions, Reactor, RingOptions, sleep, spawn, tasks_live, yield_now};
-use rustix::io::ReadWriteFlags;
 use std::cell::Cell;
 use std::fs::File;
-use std::io::{self, IoSliceMut};
+use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -304,10 +304,8 @@ impl Film {
     }
 
     fn read(&mut self, into: &mut [u8]) -> io::Result<()> {
-        let bytes = into.len();
-        let mut parts = [IoSliceMut::new(into)];
-        rustix::io::preadv2(&self.file, &mut parts, self.offset, ReadWriteFlags::NOWAIT)?;
-        self.advance(bytes);
+        self.file.read_exact_at(into, self.offset)?;
+        self.advance(into.len());
         Ok(())
     }
 }
