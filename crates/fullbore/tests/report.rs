@@ -1,8 +1,10 @@
 //! `bench report` as people run it: from files of earlier runs, with and without something to show. The figures are made up.
 
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 fn report(from: &Path, out: &Path) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fullbore"));
@@ -80,4 +82,32 @@ fn where_to_write_must_be_said() {
     let output =
         Command::new(env!("CARGO_BIN_EXE_fullbore")).args(["bench", "report"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn ctrl_c_ends_the_running_step_and_begins_no_other() {
+    let scratch = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fullbore"));
+    // Nothing is on this PATH, so there are no peers.
+    command
+        .args(["bench", "report", "--quick", "--out"])
+        .arg(scratch.path())
+        .env("PATH", scratch.path());
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = Vec::new();
+    for line in BufReader::new(child.stderr.take().unwrap()).lines() {
+        said.push(line.unwrap());
+        if said.last().is_some_and(|line| line.starts_with("[1/3] limit")) {
+            kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+        }
+    }
+    let code = child.wait().unwrap().code();
+    let said = said.join("\n");
+    assert_eq!(code, Some(130), "{said}");
+    assert!(!said.contains("[2/3]") && said.contains("interrupted"), "{said}");
+    // Whatever limit had measured until then is in a page that says so; nothing, and there is none.
+    if let Ok(page) = fs::read_to_string(scratch.path().join("index.html")) {
+        assert!(page.contains("ablate: not run, the report was interrupted before it"), "{said}");
+        assert!(page.contains("versus nginx: not run, nginx is not installed"));
+    }
 }

@@ -146,7 +146,9 @@ impl Comparison {
         match (self.verdict(), self.lower_is_better) {
             (Verdict::Level, _) => format!("{is}: level, as far as this can tell them apart"),
             (Verdict::Ahead, false) => is,
-            (Verdict::Ahead, true) => format!("{is}; {peer} takes {inverse} as much"),
+            (Verdict::Ahead, true) => {
+                format!("{is} (less is better); {peer} takes {inverse} as much")
+            }
             (Verdict::Behind, false) => format!("{is}: behind, {peer} does {inverse} as much"),
             (Verdict::Behind, true) => format!("{is}: behind, less is better"),
         }

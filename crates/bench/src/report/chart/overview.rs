@@ -59,8 +59,8 @@ fn draw(width: f64, comparisons: &[Comparison]) -> Svg {
     let bottom = svg.height - super::AXIS_HEIGHT;
     layout.heading(&mut svg, "");
     svg.line("one", (one, top + 4.0), (one, bottom));
-    svg.text("axis", one - 10.0, top - 4.0, Anchor::End, "← the other is ahead");
-    svg.text("axis", one + 10.0, top - 4.0, Anchor::Start, "ours is ahead →");
+    svg.text("note", one - 10.0, top - 4.0, Anchor::End, "← behind");
+    svg.text("note", one + 10.0, top - 4.0, Anchor::Start, "ahead →");
     for ((comparison, label), value) in comparisons.iter().zip(&labels).zip(&values) {
         let middle = layout.row(&mut svg, "label", label, value);
         mark(&mut svg, &scale, comparison, middle);

@@ -96,5 +96,5 @@ fn mark(svg: &mut Svg, scale: &Scale, ratio: f64, middle: f64) {
     } else {
         svg.rect("gained", whole, top, end - whole, BAR);
     }
-    svg.line("one", (whole, middle - 15.0), (whole, middle + 15.0));
+    svg.line("one", (whole, middle - 11.0), (whole, middle + 11.0));
 }

@@ -93,9 +93,8 @@ fn ratio(versus: &Versus, part: &Part) -> String {
     let hits = hits.map(|hits| html::paragraph("over", &hits)).unwrap_or_default();
     let spread = with_spread(comparison.ratio, comparison.ratio_deviation);
     let spread = spread.split_once('±').map_or("", |(_, spread)| spread);
-    let better = if comparison.lower_is_better { ", less is better" } else { "" };
     format!(
-        "{hits}<p class=\"big\">{} <small>±{}{better}</small></p>\n{}",
+        "{hits}<p class=\"big\">{} <small>±{}</small></p>\n{}",
         escaped(&comparison.times()),
         escaped(spread),
         html::paragraph("meaning", &format!("{}.", comparison.sentence()))
