@@ -32,7 +32,7 @@ const TURN_SECONDS: f64 = 3.0;
 /// How much is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// Figures to cite: about an hour for each other side.
+    /// Figures to cite: about an hour with two other sides.
     Full,
     /// A few minutes: to see that all of it works.
     Quick,

@@ -161,7 +161,14 @@ impl Comparison {
             (_, true) => ", less is better",
             _ => "",
         };
-        format!("{} ({}{of})", self.work(), self.times())
+        // Of what is too near to tell, the spread is why.
+        let times = match self.verdict() {
+            Verdict::Level => {
+                format!("{}{THIN_SPACE}×", with_spread(self.ratio, self.ratio_deviation))
+            }
+            _ => self.times(),
+        };
+        format!("{} ({times}{of})", self.work())
     }
 }
 
@@ -173,31 +180,24 @@ pub(crate) fn headline(comparisons: &[Comparison]) -> Vec<(Verdict, String)> {
             peers.push(&one.peer);
         }
     }
-    let verdicts = [
-        (Verdict::Ahead, "is ahead of"),
-        (Verdict::Behind, "is behind"),
-        (Verdict::Level, "is level with"),
-    ];
-    let pairs = peers.iter().flat_map(|peer| verdicts.iter().map(move |verdict| (*peer, verdict)));
+    let verdicts = [Verdict::Ahead, Verdict::Behind, Verdict::Level];
+    let pairs = peers.iter().flat_map(|peer| verdicts.map(|verdict| (*peer, verdict)));
     pairs
-        .filter_map(|(peer, (verdict, is))| {
-            Some((*verdict, sentence_of(comparisons, peer, *verdict, is)?))
-        })
+        .filter_map(|(peer, verdict)| Some((verdict, sentence_of(comparisons, peer, verdict)?)))
         .collect()
 }
 
-fn sentence_of(
-    comparisons: &[Comparison],
-    peer: &str,
-    verdict: Verdict,
-    is: &str,
-) -> Option<String> {
+/// None if no comparison with this side came out so.
+fn sentence_of(comparisons: &[Comparison], peer: &str, verdict: Verdict) -> Option<String> {
     let of_both = |one: &&Comparison| one.peer == peer && one.verdict() == verdict;
     let items: Vec<_> = comparisons.iter().filter(of_both).map(Comparison::item).collect();
-    (!items.is_empty()).then(|| {
-        let ours = capitalised(&comparisons[0].ours);
-        format!("{ours} {is} {peer} in {}.", listed(&items))
-    })
+    let is = match verdict {
+        Verdict::Ahead => format!("is ahead of {peer}"),
+        Verdict::Behind => format!("is behind {peer}"),
+        Verdict::Level => format!("is level with {peer}, as far as this can tell,"),
+    };
+    let ours = capitalised(&comparisons.first()?.ours);
+    (!items.is_empty()).then(|| format!("{ours} {is} in {}.", listed(&items)))
 }
 
 /// As a sentence begins.
@@ -264,6 +264,8 @@ mod tests {
         }
         let wide = Comparison { ratio_deviation: 0.3, ..comparison(1.5, Unit::Gigabits) };
         assert_eq!(wide.verdict(), Verdict::Level);
+        let said = "Ours is level with peer, as far as this can tell, in w (1.50 ± 0.30 ×).";
+        assert_eq!(plain(&headline(&[wide])[0].1), said);
     }
 
     #[test]
