@@ -6,7 +6,7 @@
 //! It draws no conclusion that the files do not hold, and refuses files of other versions rather than guess. What is in the files
 //! is not trusted: every text is escaped, every figure may be missing.
 //!
-//! Read [`page`] for the order of things, `chart` for how figures become drawings, `verdict` for how they become words.
+//! Read `page` for the order of things, `chart` for how figures become drawings, `verdict` for how they become words.
 
 mod chart;
 mod html;
