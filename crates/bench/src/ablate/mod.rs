@@ -4,10 +4,10 @@
 //! longer stable, and the bandwidth before that is divided by the CPU percent that it took. Stable means: no error, a
 //! median viewer who gets at least 95% of its rate, and 99% of viewers with at least 80% of the median's.
 //!
-//! Each optimisation is left out alone, in the work where it matters ([`list`]), and compared with the same work with
+//! Each optimisation is left out alone, in the work where it matters (`list`), and compared with the same work with
 //! everything on, measured in the same run. What this machine cannot show is skipped with the reason.
 //!
-//! Read first: [`list`], then [`search`].
+//! Read first: `list`, then `search`.
 
 mod bench;
 mod drive;

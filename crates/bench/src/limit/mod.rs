@@ -5,7 +5,7 @@
 //! costs the sum of the three, so that the chain's ceiling is 1 / (1/read + 1/seal + 1/send); what the server reaches of
 //! it is how little it adds.
 //!
-//! Read [`parts`] for how each part is measured, [`chain`] for the sums.
+//! Read `parts` for how each part is measured, `chain` for the sums.
 
 mod chain;
 mod outcome;

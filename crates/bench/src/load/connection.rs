@@ -7,7 +7,7 @@
 //! What is trusted when a body is thrown away: the server's record headers, and that it does not pad (none of the
 //! servers measured here does). A padded body shows as [`Failure::TooLong`].
 //!
-//! Read [`super::walk`] for how records are passed over, `secured` for when they are opened after all.
+//! Read `walk` for how records are passed over, `secured` for when they are opened after all.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};

@@ -3,7 +3,7 @@
 //! The clients have cores of their own. Before each turn every byte of some hundred ranges is compared with the library;
 //! during it, every response's status and length. One wrong answer of either side, and nothing is compared.
 //!
-//! Read [`turn`] for what is measured when, [`peer`] for how servers are run, `peers/` for their configurations.
+//! Read `turn` for what is measured when, `peer` for how servers are run, `peers/` for their configurations.
 
 mod outcome;
 mod peer;

@@ -19,7 +19,7 @@ pub enum Peer {
     Fullbore,
     /// Any other server.
     Other {
-        /// Its command line, with the placeholders that [`Recipe`] names.
+        /// Its command line, with the placeholders that `Recipe` names.
         command: String,
         /// A template of its configuration; the filled one is `@CONFIG@`.
         config: Option<PathBuf>,
