@@ -49,6 +49,20 @@ pub(crate) struct Recipe {
     pub(crate) says_ready: bool,
 }
 
+impl Recipe {
+    /// The command line for reports: what differs from run to run stays a placeholder, and the program goes by its name.
+    pub(crate) fn shown(&self) -> String {
+        let (program, arguments) =
+            self.command.split_first().map_or(("", &[][..]), |(first, rest)| (first, rest));
+        let program =
+            Path::new(program).file_name().map_or(program.into(), |name| name.to_string_lossy());
+        std::iter::once(program.as_ref())
+            .chain(arguments.iter().map(String::as_str))
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+}
+
 impl Peer {
     /// How it is run for `workload`; `arguments` are for this program as a peer.
     ///

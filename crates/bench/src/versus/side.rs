@@ -63,7 +63,7 @@ impl Side {
         let mut side = Self {
             name: name.clone(),
             version: version(recipe),
-            command: words.join(" "),
+            command: recipe.shown(),
             address: SocketAddr::from(([127, 0, 0, 1], port)),
             account: Account::of(process.id()),
             process,
