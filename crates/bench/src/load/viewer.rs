@@ -34,6 +34,8 @@ pub(crate) struct Viewer {
     course: Course,
     clock: Option<PlayingClock>,
     connection: Option<Open>,
+    /// The last ticket that was waited for has come, or none was waited for yet.
+    tickets_come: bool,
 }
 
 /// An open connection to one of the run's servers, counted as long as it is there.
@@ -63,7 +65,7 @@ struct Fetched {
 impl Viewer {
     pub(crate) fn new(crew: Rc<Crew>, watch: Rc<Watch>, number: usize) -> Self {
         let course = Course::new(number, crew.shared.options.seed);
-        Self { crew, watch, course, clock: None, connection: None }
+        Self { crew, watch, course, clock: None, connection: None, tickets_come: true }
     }
 
     /// Lives from `start` to the end of the run, when its task is dropped.
@@ -214,8 +216,9 @@ impl Viewer {
     /// Ends a connection that has done no more than shaking hands.
     async fn part(&mut self) -> Result<(), Trouble> {
         let Some(open) = &mut self.connection else { return Ok(()) };
-        if self.crew.shared.options.resume {
-            open.connection.wait_for_ticket(TICKET_PATIENCE).await?;
+        if self.crew.shared.options.resume && self.tickets_come {
+            // A server that sent none once is not waited for again: the wait would be all there is to measure.
+            self.tickets_come = open.connection.wait_for_ticket(TICKET_PATIENCE).await?;
         }
         self.connection = None;
         Ok(())
