@@ -1,0 +1,85 @@
+# shellcheck shell=bash
+# What scenarios are written with: saying, asserting, serving. Read first: docs/lab.md.
+
+PS4='+ $SECONDS ' # the trace of a scenario on its console
+ADMIN=127.0.0.1:9443
+
+say() { printf 'lab: | %s\n' "$*"; } # a measured value, which the host shows
+wrong() { printf 'lab: wrong: %s\n' "$*"; exit 1; }
+
+expect() { # WHAT ACTUAL OPERATOR EXPECTED: numbers with < <= = >= >, anything else with "is"
+  if [ "$3" = is ]; then
+    [ "$2" = "$4" ] || wrong "$1 is \"$2\", expected \"$4\""
+  else
+    awk -v a="$2" -v b="$4" "BEGIN { exit !(a ${3/#=/==} b) }" || wrong "$1 is $2, expected $3 $4"
+  fi
+}
+
+eventually() { # SECONDS COMMAND...: until it succeeds
+  local end=$((SECONDS + $1)); shift
+  until "$@"; do
+    [ "$SECONDS" -lt "$end" ] || wrong "waited in vain for: $*"
+    sleep 0.1
+  done
+}
+
+# --- the server ----------------------------------------------------------------------------------------------------------------
+
+serve() { # ARGUMENTS...: starts a server of /library in SERVER; what it says is in /tmp/fullbore.log
+  : >/tmp/fullbore.log
+  (ulimit -n 20000; exec fullbore serve /library --state /tmp/state --admin "$ADMIN" "$@") >>/tmp/fullbore.log 2>&1 &
+  SERVER=$!
+  eventually 60 serving
+}
+
+serving() {
+  kill -0 "$SERVER" 2>/dev/null || { cat /tmp/fullbore.log; wrong "the server ended at its start"; }
+  grep -q '^ready ' /tmp/fullbore.log
+}
+
+stopped() { # asks the server to end; its exit code has to be 0
+  local status=0
+  kill -TERM "$SERVER"
+  wait "$SERVER" || status=$?
+  expect "exit code of the server" "$status" = 0
+}
+
+metric() { # NAME (labels and all, without fullbore_); what is not there is 0
+  curl -sS "http://$ADMIN/metrics" | awk -v name="fullbore_$1" '$1 == name { print $2; found = 1 } END { if (!found) print 0 }'
+}
+
+rss_kib() { awk '/^VmRSS:/ { print $2 }' "/proc/$SERVER/status"; }
+
+# --- viewers -------------------------------------------------------------------------------------------------------------------
+
+get() { curl -sSk --fail "$@"; }
+
+same_as() { # FILE CURL-ARGUMENTS...: every byte
+  local file=$1; shift
+  get "$@" | cmp - "$file" || wrong "the bytes of $file are not those of: curl $*"
+}
+
+same_part() { # FILE FIRST LAST CURL-ARGUMENTS...: the bytes FIRST to LAST
+  local file=$1 first=$2 last=$3; shift 3
+  get --range "$first-$last" "$@" >/tmp/part
+  expect "length of bytes $first-$last" "$(stat -c %s /tmp/part)" = "$((last - first + 1))"
+  cmp -n "$((last - first + 1))" -s /tmp/part "$file" 0 "$first" || wrong "bytes $first-$last of $file are not those of: curl $*"
+}
+
+# --- network -------------------------------------------------------------------------------------------------------------------
+
+# A link to a viewer elsewhere: the server is 10.9.0.1, commands run by `elsewhere` are at 10.9.0.2. Segments go one by one, since a
+# packet that is lost should be one packet.
+link_made() {
+  ip netns add elsewhere
+  ip link add near type veth peer name far netns elsewhere
+  ip addr add 10.9.0.1/24 dev near
+  ip -n elsewhere addr add 10.9.0.2/24 dev far
+  ip link set near up
+  ip -n elsewhere link set far up
+  ip -n elsewhere link set lo up
+  ethtool -K near tso off gso off >/dev/null
+}
+
+elsewhere() { ip netns exec elsewhere "$@"; }
+counted() { nstat -asz "$1" | awk -v name="$1" '$1 == name { print $2 }'; } # a counter of the kernel's network

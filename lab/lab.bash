@@ -1,0 +1,143 @@
+# shellcheck shell=bash
+# The lab: machines with other kernels, in QEMU without KVM. Read by ./run, whose say, fail, need and build it uses.
+#
+# A scenario (lab/scenarios/NAME.sh) is a script that runs inside a machine (lab/machines/NAME) and says by its exit code whether what
+# it asserts held. Here machines are booted, watched and judged: a boot that dies, hangs or says nothing is a failure, and so is one
+# whose kernel complained. How machines are made is in machine.bash.
+# shellcheck source=lab/machine.bash
+. lab/machine.bash
+
+LAB_OUT=$PWD/target/lab # console logs
+LAB_LONG=0
+
+lab_help() {
+  cat <<'TEXT'
+usage: ./run lab [--long]                       all scenarios, each on its machines
+       ./run lab list                           what machines and scenarios there are
+       ./run lab SCENARIO [MACHINE] [--long]    one of them, on a machine of your choice
+       ./run lab shell MACHINE                  a console on a machine (leave it with exit; Ctrl-A X pulls its plug)
+
+Scenarios are tests: exit code 0 says that all held. Consoles are kept in target/lab/. --long runs the longer variants.
+More: docs/lab.md
+TEXT
+}
+
+lab_header() { # SCENARIO KEY: from the comment lines that a scenario starts with
+  sed -n "s/^# $2: *//p" "lab/scenarios/$1.sh"
+}
+
+lab_names() { # FOLDER: what is in it, as names
+  local file
+  for file in lab/"$1"/*; do basename "$file" .sh; done
+}
+
+lab_list() {
+  local name
+  printf 'machines\n'
+  for name in $(lab_names machines); do printf '  %-16s %s\n' "$name" "$(sed -n '1s/^# //p' "lab/machines/$name")"; done
+  printf 'scenarios\n'
+  for name in $(lab_names scenarios); do
+    printf '  %-16s %s (%s)\n' "$name" "$(lab_header "$name" shows)" "$(lab_header "$name" machines)"
+  done
+}
+
+lab_known() { # FOLDER NAME
+  [[ $2 =~ ^[a-z0-9-]+$ ]] && { [ -f "lab/$1/$2" ] || [ -f "lab/$1/$2.sh" ]; } && return
+  fail "no such ${1%s} in the lab: $2; there are: $(lab_names "$1" | paste -sd ' ')" 2
+}
+
+# --- running -------------------------------------------------------------------------------------------------------------------
+
+# Boots a machine for a scenario and waits for its end. Its console goes to LOG. LAB_STATUS is QEMU's exit code, or 137 past the deadline.
+lab_boot() { # SCENARIO MACHINE LOG
+  local deadline
+  deadline=$(lab_header "$1" "deadline$([ "$LAB_LONG" = 0 ] || echo " long")")
+  machine_files "$2" "$1"
+  machine_command "$2" "lab.scenario=$1 lab.long=$LAB_LONG"
+  LAB_STATUS=0
+  timeout --signal=KILL "${deadline:-90}" "${MACHINE_COMMAND[@]}" -serial "file:$3" </dev/null >"$3.qemu" 2>&1 || LAB_STATUS=$?
+  rm -f "$MACHINE_INITRD"
+  sed -i 's/\r//g' "$3"
+}
+
+# Nothing is taken for granted: only the guest's own last word says that a scenario passed.
+lab_judge() { # SCENARIO LOG STATUS: prints what is wrong, if anything
+  local word
+  word=$(sed -n "s/^lab: end $1: //p" "$2" | tail -n 1)
+  case $3:$word in
+    0:passed) grep -m 1 -E 'Kernel panic|BUG:|Oops:|Out of memory|blocked for more than' "$2" || true ;;
+    137:*) echo "not done at its deadline${word:+, although it said $word}" ;;
+    *:) echo "the machine went without a last word (QEMU's exit code $3: $(tail -n 1 "$2.qemu"))" ;;
+    *) echo "$word" ;;
+  esac
+}
+
+lab_one() { # SCENARIO MACHINE: sets LAB_WRONG, empty if it passed
+  local log=$LAB_OUT/$1-$2.log began=$SECONDS wrong
+  mkdir -p "$LAB_OUT"
+  : >"$log"
+  lab_boot "$1" "$2" "$log"
+  wrong=$(lab_judge "$1" "$log" "$LAB_STATUS")
+  sed -n 's/^lab: | /    /p' "$log"
+  if [ -n "$wrong" ]; then
+    tail -n 25 "$log" | sed 's/^/    > /'
+    printf 'lab %-16s on %-11s FAILED after %3s s: %s\n' "$1" "$2" "$((SECONDS - began))" "$wrong"
+  else
+    printf 'lab %-16s on %-11s passed in %3s s\n' "$1" "$2" "$((SECONDS - began))"
+  fi
+  printf '    console: %s\n' "$(realpath --relative-to=. "$log")"
+  LAB_WRONG=$wrong
+}
+
+lab_some() { # "SCENARIO MACHINE"...
+  local pair passed=0 failed=() began=$SECONDS
+  for pair in "$@"; do
+    # shellcheck disable=SC2086 # a pair is two words
+    lab_one $pair
+    if [ -z "$LAB_WRONG" ]; then passed=$((passed + 1)); else failed+=("${pair/ / on }"); fi
+  done
+  printf 'lab: %s passed, %s failed in %s s%s\n' "$passed" "${#failed[@]}" "$((SECONDS - began))" "${failed:+$(printf '; %s' "${failed[@]}")}"
+  [ "${#failed[@]}" = 0 ]
+}
+
+lab_pairs() { # SCENARIO: with each of its machines
+  local machine
+  for machine in $(lab_header "$1" machines); do printf '%s %s\n' "$1" "$machine"; done
+}
+
+lab_shell() { # MACHINE
+  local rows=24 columns=80
+  [ -z "${1:-}" ] && fail "which machine? $(lab_names machines | paste -sd ' ')" 2
+  lab_known machines "$1"
+  if [ -t 0 ]; then read -r rows columns < <(stty size); fi
+  lab_prepare
+  machine_files "$1" shell
+  machine_command "$1" "lab.scenario=shell lab.rows=$rows lab.columns=$columns"
+  say "booting $1; leave it with exit, or pull its plug with Ctrl-A X"
+  "${MACHINE_COMMAND[@]}" -serial mon:stdio
+}
+
+lab_prepare() {
+  machine_needs
+  LAB_FULLBORE=$(build)
+}
+
+lab_main() {
+  local arguments=() word pairs
+  for word in "$@"; do
+    if [ "$word" = --long ]; then LAB_LONG=1; else arguments+=("$word"); fi
+  done
+  set -- "${arguments[@]}"
+  case ${1:-all} in
+    help | --help | -h) lab_help; return ;;
+    list) lab_list; return ;;
+    shell) shift; lab_shell "$@"; return ;;
+    all) mapfile -t pairs < <(lab_names scenarios | while read -r word; do lab_pairs "$word"; done) ;;
+    -*) lab_help >&2; fail "no such flag: $1" 2 ;;
+    *)
+      lab_known scenarios "$1"
+      if [ -n "${2:-}" ]; then lab_known machines "$2"; pairs=("$1 $2"); else mapfile -t pairs < <(lab_pairs "$1"); fi ;;
+  esac
+  lab_prepare
+  lab_some "${pairs[@]}"
+}

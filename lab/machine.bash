@@ -1,0 +1,210 @@
+# shellcheck shell=bash
+# The lab's machines: a kernel from Debian's package (unpacked, never installed), an initramfs of this host's own programs, a disk with
+# a library, and QEMU's command line. Read by lab.bash.
+#
+# The initramfs is two archives, one after the other, as the kernel allows: the host's programs and the kernel's modules, which are kept;
+# and what changes (fullbore, lab/guest, the scenarios), which is made for each boot.
+# Machines have no way out: their network cards are QEMU's user networking with restrict=on.
+
+LAB_CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/fullbore/lab
+LAB_NEEDS=(qemu-system-x86_64=qemu-system-x86 busybox=busybox-static cpio=cpio depmod=kmod mke2fs=e2fsprogs xz=xz-utils strip=binutils
+  curl=curl openssl=openssl strace=strace ip=iproute2 ethtool=ethtool perl=perl-base cmp=diffutils)
+# What guests have beside busybox. perl-base can do what no client can be told to.
+LAB_PROGRAMS=(bash curl openssl strace ip tc ss nstat ethtool nginx perl cmp)
+
+machine_needs() {
+  need "the lab" "${LAB_NEEDS[@]}"
+  need_nginx
+  [ "$(uname -m)" = x86_64 ] || fail "the lab's machines are x86-64, with programs of this host, which is not"
+  file_is_static "$(command -v busybox)" || apt_install "the lab (a busybox without libraries)" busybox-static
+}
+
+file_is_static() { ! ldd "$1" >/dev/null 2>&1; }
+
+machine_setting() { # MACHINE KEY
+  awk -v key="$2" '$1 == key { print $2 }' "lab/machines/$1"
+}
+
+# --- kernels -------------------------------------------------------------------------------------------------------------------
+
+# "stable" is what Debian's metapackage stands for, "newest" the newest version there is by name, which may come from elsewhere than
+# the release's main line (updates, backports, if apt has been told of them).
+kernel_package() { # stable|newest
+  case $1 in
+    stable) apt-cache depends linux-image-cloud-amd64 | sed -n 's/.*Depends: //p' ;;
+    newest) apt-cache search --names-only '^linux-image-[0-9][^ ]*[0-9+a-z]-cloud-amd64$' | awk '{ print $1 }' | grep -E '[0-9]\.[0-9]+\.[0-9]' | sort -V | tail -n 1 ;;
+  esac
+}
+
+# The choice is kept, so that a run needs no network once its kernels are there; removing the folder chooses anew.
+kernel_files() { # stable|newest: makes sure of LAB_CACHE/kernel-KIND/{boot,lib}
+  local folder=$LAB_CACHE/kernel-$1 package unpack
+  if [ -d "$folder" ]; then return; fi
+  have apt-get || fail "the lab takes its kernels from Debian's packages, and there is no apt here"
+  apt_update
+  package=$(kernel_package "$1")
+  [ -n "$package" ] || fail "apt knows no kernel for the lab (linux-image-cloud-amd64)"
+  say "unpacking $package into $folder (not installed)"
+  unpack=$(mktemp -d)
+  (cd "$unpack" && apt-get download -qq "$package" 2>/dev/null && dpkg -x ./*.deb .)
+  rm "$unpack"/*.deb
+  mkdir -p "$LAB_CACHE"
+  mv "$unpack" "$folder"
+}
+
+kernel_release() { basename "$LAB_CACHE/kernel-$1"/lib/modules/*; } # stable|newest
+
+# The modules of lab/modules and what they stand on, uncompressed, with the indexes that modprobe reads. What this kernel has built in,
+# or has not, is left out: it is for the scenarios to say what they miss.
+kernel_modules() { # stable|newest ROOT
+  local from=$LAB_CACHE/kernel-$1 release file name
+  release=$(kernel_release "$1")
+  [ -f "$from/lib/modules/$release/modules.dep" ] || depmod -b "$from" "$release"
+  mkdir -p "$2/lib/modules/$release"
+  awk '/^(start|ask)/ { print $2 }' lab/modules | while read -r name; do
+    modprobe -d "$from" -S "$release" --show-depends "$name" 2>/dev/null || true
+  done | sed -n 's/^insmod \([^ ]*\).*/\1/p' | sort -u | while read -r file; do
+    install -D -m 644 "$file" "$2/${file#"$from/"}"
+    case $file in *.xz) xz -d "$2/${file#"$from/"}" ;; esac
+  done
+  cp "$from/lib/modules/$release"/modules.{builtin,builtin.modinfo,order} "$2/lib/modules/$release/"
+  depmod -b "$2" "$release"
+}
+
+# --- initramfs -----------------------------------------------------------------------------------------------------------------
+
+libraries_of() { # PROGRAM: the files that ld.so would take, itself among them
+  ldd "$1" 2>/dev/null | grep -o '/[^ ]*' || true
+}
+
+program_files() { # the programs of the guest and all their libraries, as paths
+  local name path
+  for name in "${LAB_PROGRAMS[@]}"; do
+    path=$(command -v "$name") || fail "the lab needs $name on PATH"
+    printf '%s\n' "$path"
+    libraries_of "$path"
+  done | sort -u
+}
+
+perl_folder() { perl -e 'print grep { m{/perl-base$} } @INC'; }
+
+# Names what a base archive is made of, so that another host program, kernel or list makes another one.
+base_key() { # stable|newest
+  { kernel_release "$1"; program_files | xargs stat -L -c '%n %s %Y'; cat lab/modules lab/machine.bash; } | sha256sum | cut -c 1-16
+}
+
+base_files() { # ROOT: the host's programs at their own paths, and links to them in bin
+  local path
+  mkdir -p "$1"/{bin,dev,proc,sys,tmp,etc,root,run,library,sbin,usr/bin,usr/sbin,var/log/nginx,var/lib/nginx}
+  program_files | while read -r path; do install -D "$path" "$1$path"; done
+  for path in "${LAB_PROGRAMS[@]}"; do ln -sf "$(command -v "$path")" "$1/bin/$path"; done
+  install "$(command -v busybox)" "$1/bin/busybox"
+  ln -s /bin/busybox "$1/sbin/modprobe" # where the kernel looks for it
+  cp -r --parents "$(perl_folder)" "$1"
+  printf 'root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534:nobody:/:/bin/false\n' >"$1/etc/passwd"
+  printf 'root:x:0:\nnogroup:x:65534:\n' >"$1/etc/group"
+  printf '127.0.0.1 localhost\n' >"$1/etc/hosts"
+}
+
+archive() { # ROOT FILE
+  (cd "$1" && find . | LC_ALL=C sort | cpio -o -H newc --quiet -R 0:0) >"$2.part"
+  mv "$2.part" "$2"
+}
+
+base_archive() { # stable|newest: prints where it is
+  local file root
+  file=$LAB_CACHE/base-$1-$(base_key "$1").cpio
+  if [ ! -f "$file" ]; then
+    rm -f "$LAB_CACHE/base-$1-"*.cpio
+    root=$(mktemp -d)
+    base_files "$root"
+    kernel_modules "$1" "$root"
+    archive "$root" "$file"
+    rm -r "$root"
+  fi
+  printf '%s' "$file"
+}
+
+top_archive() { # FILE
+  local root
+  root=$(mktemp -d)
+  mkdir -p "$root"/{lab,bin}
+  cp -r lab/guest lab/scenarios lab/modules "$root/lab/"
+  install lab/guest/init "$root/init"
+  strip -o "$root/bin/fullbore" "$LAB_FULLBORE"
+  libraries_of "$LAB_FULLBORE" | while read -r path; do install -D "$path" "$root$path"; done
+  archive "$root" "$1"
+  rm -r "$root"
+}
+
+# --- disk ----------------------------------------------------------------------------------------------------------------------
+
+# Films of 4 MiB that compress to nothing and differ everywhere, so that a byte from a wrong place cannot pass for the right one;
+# an empty one; and one above 4 GiB that is a hole but for its end. Machines write to a copy that is thrown away.
+library_image() { # MIB: prints where it is
+  local file=$LAB_CACHE/library-$1.ext4 root number
+  if [ ! -f "$file" ]; then
+    say "making a library of $1 MiB for the lab, once"
+    mkdir -p "$LAB_CACHE"
+    root=$(mktemp -d -p "$LAB_CACHE")
+    for number in $(seq -w 0 999 | head -n $(($1 / 4))); do
+      head -c 4M /dev/zero | openssl enc -aes-128-ctr -K "$(printf '%032d' "$((10#$number))")" -iv 00000000000000000000000000000000 \
+        >"$root/film-$number.mp4"
+    done
+    : >"$root/empty.mp4"
+    truncate -s 4500M "$root/hole.mp4"
+    head -c 1M "$root/film-000.mp4" >>"$root/hole.mp4"
+    rm -f "$file.part"
+    mke2fs -q -t ext4 -m 0 -O ^has_journal -E root_owner=0:0 -d "$root" "$file.part" "$(($1 + 64))M" >/dev/null
+    rm -r "$root"
+    mv "$file.part" "$file"
+  fi
+  printf '%s' "$file"
+}
+
+# --- QEMU ----------------------------------------------------------------------------------------------------------------------
+
+machine_files() { # MACHINE SCENARIO: sets MACHINE_KERNEL, MACHINE_INITRD and MACHINE_DISK
+  local kind top
+  kind=$(machine_setting "$1" kernel)
+  kernel_files "$kind"
+  MACHINE_KERNEL=$(echo "$LAB_CACHE/kernel-$kind"/boot/vmlinuz-*)
+  MACHINE_DISK=$(library_image "$(machine_setting "$1" library_mib)")
+  mkdir -p "$LAB_OUT"
+  MACHINE_INITRD=$LAB_OUT/$2-$1.initrd
+  top=$MACHINE_INITRD.top
+  top_archive "$top"
+  cat "$(base_archive "$kind")" "$top" >"$MACHINE_INITRD"
+  rm "$top"
+}
+
+# A disk and a network card, each behind a root port of its own, on the host bridge BUS.
+machine_devices() { # INDEX BUS
+  MACHINE_COMMAND+=(
+    -device "pcie-root-port,id=disk$1-port,bus=$2,chassis=$((2 * $1 + 1)),slot=$((2 * $1 + 1))"
+    -drive "id=disk$1,if=none,format=raw,snapshot=on,file=$MACHINE_DISK"
+    -device "nvme,drive=disk$1,serial=disk$1,bus=disk$1-port"
+    -device "pcie-root-port,id=net$1-port,bus=$2,chassis=$((2 * $1 + 2)),slot=$((2 * $1 + 2))"
+    -netdev "user,id=net$1,restrict=on"
+    -device "virtio-net-pci,netdev=net$1,bus=net$1-port,romfile=")
+}
+
+machine_nodes() { # NODES CPUS MEMORY_MIB: each with its memory, CPUs and host bridge
+  local node last=$(($2 / $1))
+  for ((node = 0; node < $1; node++)); do
+    MACHINE_COMMAND+=(
+      -object "memory-backend-ram,id=memory$node,size=$(($3 / $1))M"
+      -numa "node,nodeid=$node,memdev=memory$node,cpus=$((node * last))-$((node * last + last - 1))"
+      -device "pxb-pcie,id=bridge$node,bus=pcie.0,bus_nr=$((32 * (node + 1))),numa_node=$node")
+    machine_devices "$node" "bridge$node"
+  done
+}
+
+machine_command() { # MACHINE WORDS: sets MACHINE_COMMAND; WORDS go to the guest's init
+  local nodes cpus memory
+  nodes=$(machine_setting "$1" nodes) cpus=$(machine_setting "$1" cpus) memory=$(machine_setting "$1" memory_mib)
+  MACHINE_COMMAND=(nice -n 5 qemu-system-x86_64 -accel "tcg,thread=multi" -cpu "max,la57=off" -machine q35 -nodefaults -display none
+    -no-reboot -smp "$cpus,sockets=$nodes" -m "${memory}M" -kernel "$MACHINE_KERNEL" -initrd "$MACHINE_INITRD"
+    -append "console=ttyS0 quiet panic=-1 mitigations=off delayacct rdinit=/init lab.machine=$1 $2")
+  if [ "$nodes" = 1 ]; then machine_devices 0 pcie.0; else machine_nodes "$nodes" "$cpus" "$memory"; fi
+}

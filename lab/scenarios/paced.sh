@@ -1,0 +1,39 @@
+#!/bin/bash
+# shows: net.pacing_bits_per_second holds each viewer's rate, with fq and without
+# machines: plain
+# shellcheck source=lab/guest/lab.bash
+. /lab/guest/lab.bash
+
+RATE=8000000 # bit/s: a film takes some 4 s, which slow processors keep up with
+link_made
+
+# Bits per second between two looks at how much came, on the guest's clock; the start, which is a burst, is left out.
+rate_of() { # FILE SECONDS
+  local before after begin end
+  eventually 30 [ -s "$1" ]
+  sleep 1
+  before=$(stat -c %s "$1") begin=$(cut -d ' ' -f 1 /proc/uptime)
+  sleep "$2"
+  after=$(stat -c %s "$1") end=$(cut -d ' ' -f 1 /proc/uptime)
+  awk -v bytes="$((after - before))" -v seconds="$begin $end" 'BEGIN { split(seconds, s, " "); print bytes * 8 / (s[2] - s[1]) }'
+}
+
+printf '[net]\npacing_bits_per_second = %s\n' "$RATE" >/tmp/fullbore.toml
+for queue in fq pfifo_fast; do
+  tc qdisc replace dev near root "$queue"
+  serve --config /tmp/fullbore.toml --listen 10.9.0.1:8443
+  for viewer in 1 2; do
+    rm -f "/tmp/got-$viewer"
+    elsewhere curl -sSkN --fail -o "/tmp/got-$viewer" "https://10.9.0.1:8443/film-00$viewer.mp4" &
+    viewers+=($!)
+  done
+  rate=$(rate_of /tmp/got-1 2)
+  say "$queue: $(awk -v rate="$rate" 'BEGIN { printf "%.2f", rate / 1e6 }') Mbit/s of body for $((RATE / 1000000)) Mbit/s"
+  # The kernel paces all that is in its packets' TCP payload: records carry 22 bytes for each 16 KiB.
+  expect "rate under $queue" "$rate" '>' "$((RATE * 90 / 100))"
+  expect "rate under $queue" "$rate" '<' "$((RATE * 110 / 100))"
+  for viewer in "${viewers[@]}"; do wait "$viewer" || wrong "a paced viewer did not get its film"; done
+  viewers=()
+  for viewer in 1 2; do cmp "/tmp/got-$viewer" "/library/film-00$viewer.mp4" || wrong "a paced film is not right"; done
+  stopped
+done
