@@ -113,15 +113,26 @@ impl Reader {
     /// # Panics
     /// If `range` is empty, longer than [`Self::window_bytes_max`], or ends behind the file's end.
     pub async fn read(&self, file: &File, range: Range<u64>) -> Result<Plain, ReadError> {
+        self.bring(file, range, false).await
+    }
+
+    /// As [`Self::read`], for a window that is not due yet, so that its buffer will be held for a while.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    ///
+    /// # Panics
+    /// As [`Self::read`].
+    pub async fn read_ahead(&self, file: &File, range: Range<u64>) -> Result<Plain, ReadError> {
+        self.bring(file, range, true).await
+    }
+
+    async fn bring(&self, file: &File, range: Range<u64>, ahead: bool) -> Result<Plain, ReadError> {
         assert!(!range.is_empty() && range.end <= file.size());
         let bytes = (range.end - range.start) as usize;
         assert!(bytes <= self.window_bytes_max());
-        let mut buffer = self.pool.take().await;
         let way = self.way(file, &range);
-        let resident = match way {
-            Way::Cached => read_resident(file, &mut buffer[..bytes], range.start),
-            Way::Once | Way::Direct => 0,
-        };
+        let (buffer, resident) = self.begin(file, way, range.start, bytes, ahead).await;
         let mut plain = Plain { buffer, range: 0..bytes, from_disk: resident < bytes };
         if plain.from_disk {
             let read = self.read_from_disk(file, way, plain, range.start, resident).await;
@@ -134,6 +145,32 @@ impl Reader {
         }
         file.check_unchanged()?;
         Ok(plain)
+    }
+
+    /// A buffer, and how many bytes of the window it has already: those in the page cache. A read that has to wait for
+    /// the disk holds none of the buffers that are kept for those that do not: else viewers of a slow disk would stop
+    /// the viewers of what is in memory.
+    async fn begin(
+        &self,
+        file: &File,
+        way: Way,
+        start: u64,
+        bytes: usize,
+        ahead: bool,
+    ) -> (Buffer, usize) {
+        if way == Way::Cached && !ahead {
+            let mut buffer = self.pool.take().await;
+            let resident = read_resident(file, &mut buffer[..bytes], start);
+            if resident == bytes || self.pool.has_spare() {
+                return (buffer, resident);
+            }
+        }
+        let mut buffer = self.pool.take_spare().await;
+        let resident = match way {
+            Way::Cached => read_resident(file, &mut buffer[..bytes], start),
+            Way::Once | Way::Direct => 0,
+        };
+        (buffer, resident)
     }
 
     /// Completes a window of which the first `resident` bytes are there.

@@ -1,5 +1,8 @@
 //! A bounded pool of equal buffers, last in, first out: the buffer taken next is the one used last, which is the one
 //! most likely still in the cache (Atlas's rule).
+//!
+//! An eighth of a pool is kept for holders who are done soon ([`Pool::take`]): who will hold a buffer for as long as a disk
+//! takes ([`Pool::take_spare`]) never gets those. So however many wait for a disk, the others go on.
 
 use crate::executor::with_core;
 use std::cell::{Cell, RefCell};
@@ -18,14 +21,25 @@ struct Shared {
     memory: Mapping,
     buffer_bytes: usize,
     count: usize,
+    /// Of these, how many [`Pool::take_spare`] leaves.
+    kept: usize,
     /// Buffers below this index are registered with the ring.
     registered: usize,
     /// First in, first out instead, to measure what last-in-first-out is worth.
     fifo: bool,
     free: RefCell<VecDeque<u32>>,
-    /// By order of arrival.
-    waiting: RefCell<BTreeMap<u64, Waker>>,
+    /// Those for whom some are kept first, then by order of arrival.
+    waiting: RefCell<BTreeMap<(For, u64), Waker>>,
     waits: Cell<u64>,
+}
+
+/// What a buffer is wanted for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum For {
+    /// Something that is done soon.
+    Now,
+    /// Something that waits.
+    Waiting,
 }
 
 struct Mapping {
@@ -90,6 +104,7 @@ impl Pool {
             memory,
             buffer_bytes: options.buffer_bytes,
             count: options.count,
+            kept: (options.count / 8).max(1).min(options.count - 1),
             registered,
             fifo: options.fifo,
             free: RefCell::new(free),
@@ -108,14 +123,30 @@ impl Pool {
 
     /// Waits for a buffer; those who wait are served in the order in which they came.
     pub async fn take(&self) -> Buffer {
-        if self.0.waiting.borrow().is_empty() {
+        self.take_for(For::Now).await
+    }
+
+    /// As [`Self::take`], for who will hold it while a disk is waited for: some buffers are left for the others.
+    pub async fn take_spare(&self) -> Buffer {
+        self.take_for(For::Waiting).await
+    }
+
+    async fn take_for(&self, wanted: For) -> Buffer {
+        if self.0.may_take((wanted, u64::MAX)) {
             if let Some(buffer) = self.try_take() {
                 return buffer;
             }
         }
         self.0.waits.set(self.0.waits.get() + 1);
-        let mut place = Place { pool: &self.0, number: self.0.waits.get() };
+        let mut place = Place { pool: &self.0, key: (wanted, self.0.waits.get()) };
         poll_fn(|cx| place.poll(cx)).await
+    }
+
+    /// Whether a buffer that [`Self::take`] gave may be held like one of [`Self::take_spare`]: enough are left, and nobody
+    /// waits for one to hold.
+    pub fn has_spare(&self) -> bool {
+        self.free() >= self.0.kept
+            && self.0.waiting.borrow().keys().all(|&(wanted, _)| wanted == For::Now)
     }
 
     /// Buffers that nobody holds.
@@ -139,9 +170,11 @@ impl Pool {
     }
 
     /// Whether so few buffers are left that idle ones should be given back, or somebody already waits. Where this is
-    /// false, [`Self::take`] gives a buffer at once.
+    /// false, [`Self::take_spare`] gives a buffer at once.
     pub fn is_scarce(&self) -> bool {
-        self.free() * 4 < self.0.count || !self.0.waiting.borrow().is_empty()
+        self.free() * 4 < self.0.count
+            || self.free() <= self.0.kept
+            || !self.0.waiting.borrow().is_empty()
     }
 }
 
@@ -167,34 +200,42 @@ fn register(memory: &Mapping, options: PoolOptions) -> usize {
 /// A place in the queue for a buffer. Leaving it, served or not, lets the next one look.
 struct Place<'a> {
     pool: &'a Rc<Shared>,
-    number: u64,
+    key: (For, u64),
 }
 
 impl Place<'_> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Buffer> {
-        let mut waiting = self.pool.waiting.borrow_mut();
-        waiting.insert(self.number, cx.waker().clone());
-        if waiting.keys().next() != Some(&self.number) {
+        self.pool.waiting.borrow_mut().insert(self.key, cx.waker().clone());
+        if !self.pool.may_take(self.key) {
             return Poll::Pending;
         }
-        drop(waiting);
         Pool(Rc::clone(self.pool)).try_take().map_or(Poll::Pending, Poll::Ready)
     }
 }
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        self.pool.waiting.borrow_mut().remove(&self.number);
-        if !self.pool.free.borrow().is_empty() {
-            self.pool.wake_first();
-        }
+        self.pool.waiting.borrow_mut().remove(&self.key);
+        self.pool.wake_first();
     }
 }
 
 impl Shared {
+    /// Whether the next buffer is for who stands at `key`: enough are free, and nobody stands before them.
+    fn may_take(&self, key: (For, u64)) -> bool {
+        let left = match key.0 {
+            For::Now => 0,
+            For::Waiting => self.kept,
+        };
+        self.free.borrow().len() > left
+            && self.waiting.borrow().keys().next().is_none_or(|&first| first >= key)
+    }
+
     fn wake_first(&self) {
-        if let Some(waker) = self.waiting.borrow().values().next() {
-            waker.wake_by_ref();
+        if let Some((&first, waker)) = self.waiting.borrow().iter().next() {
+            if self.may_take(first) {
+                waker.wake_by_ref();
+            }
         }
     }
 }

@@ -232,6 +232,36 @@ fn waiters_for_a_buffer_are_served_in_order_even_when_one_gives_up() {
 }
 
 #[test]
+fn who_waits_for_a_disk_leaves_buffers_for_who_does_not() {
+    reactor()
+        .run(async {
+            let pool = pool(4);
+            let soon = || now() + Duration::from_millis(10);
+            let held = [pool.take_spare().await, pool.take_spare().await, pool.take_spare().await];
+            assert!(timeout_at(soon(), pool.take_spare()).await.is_err());
+            let kept = pool.take().await;
+            assert!(timeout_at(soon(), pool.take()).await.is_err());
+            drop(kept);
+            assert!(timeout_at(soon(), pool.take_spare()).await.is_err());
+            assert!(timeout_at(soon(), pool.take()).await.is_ok());
+
+            // One who holds: it goes to who wants to hold one as soon as one is to spare.
+            let (waiting, got) = (pool.clone(), Rc::new(Cell::new(false)));
+            let told = Rc::clone(&got);
+            spawn(async move {
+                let _buffer = waiting.take_spare().await;
+                told.set(true);
+            });
+            sleep(Duration::from_millis(1)).await;
+            assert!(!got.get() && !pool.has_spare());
+            drop(held);
+            sleep(Duration::from_millis(10)).await;
+            assert!(got.get() && pool.has_spare());
+        })
+        .unwrap();
+}
+
+#[test]
 fn the_buffer_used_last_is_taken_next() {
     reactor()
         .run(async {

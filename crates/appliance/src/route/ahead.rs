@@ -82,7 +82,8 @@ impl Ahead {
 /// Starts a read: polled once, it is with the disk.
 async fn begin(worker: &Rc<Worker>, file: &Rc<File>, range: Range<u64>) -> State {
     let (worker, file) = (Rc::clone(worker), Rc::clone(file));
-    let mut reading: Reading = Box::pin(async move { worker.reader.read(&file, range).await });
+    let mut reading: Reading =
+        Box::pin(async move { worker.reader.read_ahead(&file, range).await });
     let first = poll_fn(|cx| Poll::Ready(reading.as_mut().poll(cx))).await;
     match first {
         Poll::Ready(result) => State::Done(result),
