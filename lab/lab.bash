@@ -55,9 +55,10 @@ lab_boot() { # SCENARIO MACHINE LOG
   machine_files "$2" "$1"
   machine_command "$2" "lab.scenario=$1 lab.long=$LAB_LONG"
   LAB_STATUS=0
-  timeout --signal=KILL "${deadline:-90}" "${MACHINE_COMMAND[@]}" -serial "file:$3" </dev/null >"$3.qemu" 2>&1 || LAB_STATUS=$?
+  timeout --signal=KILL "${deadline:-150}" "${MACHINE_COMMAND[@]}" -serial "file:$3" </dev/null >"$3.qemu" 2>&1 || LAB_STATUS=$?
   rm -f "$MACHINE_INITRD"
   sed -i 's/\r//g' "$3"
+  [ -s "$3.qemu" ] || rm "$3.qemu"
 }
 
 # Nothing is taken for granted: only the guest's own last word says that a scenario passed.
@@ -67,7 +68,7 @@ lab_judge() { # SCENARIO LOG STATUS: prints what is wrong, if anything
   case $3:$word in
     0:passed) grep -m 1 -E 'Kernel panic|BUG:|Oops:|Out of memory|blocked for more than' "$2" || true ;;
     137:*) echo "not done at its deadline${word:+, although it said $word}" ;;
-    *:) echo "the machine went without a last word (QEMU's exit code $3: $(tail -n 1 "$2.qemu"))" ;;
+    *:) echo "the machine went without a last word (QEMU's exit code $3: $(tail -qn 1 "$2.qemu" 2>/dev/null))" ;;
     *) echo "$word" ;;
   esac
 }
@@ -115,6 +116,7 @@ lab_shell() { # MACHINE
   machine_command "$1" "lab.scenario=shell lab.rows=$rows lab.columns=$columns"
   say "booting $1; leave it with exit, or pull its plug with Ctrl-A X"
   "${MACHINE_COMMAND[@]}" -serial mon:stdio
+  rm -f "$MACHINE_INITRD"
 }
 
 lab_prepare() {

@@ -20,6 +20,8 @@ rate_of() { # FILE SECONDS
 
 printf '[net]\npacing_bits_per_second = %s\n' "$RATE" >/tmp/fullbore.toml
 for queue in fq pfifo_fast; do
+  # Without fq, TCP paces by timers of its own, which an emulated processor fires late.
+  if [ "$queue" = fq ]; then share=90; else share=75; fi
   tc qdisc replace dev near root "$queue"
   serve --config /tmp/fullbore.toml --listen 10.9.0.1:8443
   for viewer in 1 2; do
@@ -29,8 +31,7 @@ for queue in fq pfifo_fast; do
   done
   rate=$(rate_of /tmp/got-1 2)
   say "$queue: $(awk -v rate="$rate" 'BEGIN { printf "%.2f", rate / 1e6 }') Mbit/s of body for $((RATE / 1000000)) Mbit/s"
-  # The kernel paces all that is in its packets' TCP payload: records carry 22 bytes for each 16 KiB.
-  expect "rate under $queue" "$rate" '>' "$((RATE * 90 / 100))"
+  expect "rate under $queue" "$rate" '>' "$((RATE * share / 100))"
   expect "rate under $queue" "$rate" '<' "$((RATE * 110 / 100))"
   for viewer in "${viewers[@]}"; do wait "$viewer" || wrong "a paced viewer did not get its film"; done
   viewers=()

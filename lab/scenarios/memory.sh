@@ -1,0 +1,64 @@
+#!/bin/bash
+# shows: 200 viewers of a library four times as large as memory: memory is stable, nothing is killed, what many ask for stays
+# machines: small
+# deadline: 120
+# deadline long: 600
+# shellcheck source=lab/guest/lab.bash
+. /lab/guest/lab.bash
+
+S=https://127.0.0.1:8443
+VIEWERS=200
+REQUESTS=$((LAB_LONG ? 5000 : 500))
+library_kib=$(du -s /library | cut -f 1)
+memory_kib=$(awk '/^MemTotal/ { print $2 }' /proc/meminfo)
+expect "library as a multiple of memory" "$(awk -v l="$library_kib" -v m="$memory_kib" 'BEGIN { print l / m }')" '>=' 4
+
+# Each request is for half a MiB somewhere in a title; titles by Zipf's law (the n-th as often as 1/n).
+requests() { # COUNT
+  awk -v count="$1" -v url="$S" 'BEGIN {
+    srand(1); titles = 320
+    for (n = 1; n <= titles; n++) { sum += 1 / n; up_to[n] = sum }
+    for (i = 0; i < count; i++) {
+      draw = rand() * sum; for (n = 1; up_to[n] < draw; n++);
+      first = int(rand() * 8) * 524288
+      if (i) print "next"
+      printf "url = \"%s/film-%03d.mp4\"\nrange = \"%d-%d\"\noutput = \"/dev/null\"\ninsecure\nfail\n", url, n - 1, first, first + 524287
+    }
+  }'
+}
+
+look_at_rss() {
+  set +x
+  while sleep 1; do rss_kib; done
+}
+
+# 200 handshakes at once take an emulated processor longer than viewers may take.
+printf '[timeouts]\nhandshake_seconds = 90\nhead_seconds = 90\nsend_seconds = 120\n' >/tmp/fullbore.toml
+serve --config /tmp/fullbore.toml --listen 127.0.0.1:8443
+requests "$REQUESTS" >/tmp/requests
+look_at_rss >/tmp/rss 2>/dev/null &
+looking=$!
+curl -sS --no-progress-meter -Z --parallel-immediate --parallel-max "$VIEWERS" -K /tmp/requests || wrong "a viewer did not get its part"
+kill "$looking"
+
+# The first third is for growing up.
+read -r rss_first rss < <(awk '{ rss[NR] = $1 }
+  END { for (i = int(NR / 3) + 1; i <= NR; i++) { half = i > NR * 2 / 3; if (rss[i] > max[half]) max[half] = rss[i] } print max[0] + 0, max[1] + 0 }' /tmp/rss)
+ways() { for way in resident cached once direct; do metric "read_${way}_bytes_total"; done | paste -sd ' '; }
+say "memory $((memory_kib >> 10)) MiB, library $((library_kib >> 10)) MiB, $REQUESTS requests by $VIEWERS viewers at a time"
+say "RSS at most $rss_first KiB in the second third of the time, $rss KiB in the last; available $(awk '/^MemAvailable/ { print $2 }' /proc/meminfo) KiB"
+say "read $(ways | awk '{ all = $1 + $2 + $3 + $4; printf "%d MiB: %.0f%% from memory, %.0f%% into it, %.0f%% past it", all / 1048576, 100 * $1 / all, 100 * $2 / all, 100 * ($3 + $4) / all }')"
+expect "bytes sent" "$(metric body_bytes_sent_total)" '>=' "$((REQUESTS * 524288))"
+expect "growth of RSS in the last third, KiB" "$((rss - rss_first))" '<' 8192
+expect "processes killed for want of memory" "$(awk '$1 == "oom_kill" { print $2 }' /proc/vmstat)" = 0
+all_have_left() { [ "$(metric connections)" = 0 ]; }
+eventually 30 all_have_left
+expect "buffers not given back" "$(($(metric read_buffers) - $(metric read_buffers_free) + $(metric send_buffers) - $(metric send_buffers_free)))" = 0
+
+# What most asked for is in memory still. Not to the last byte: each worker learns by itself what is asked for.
+before=$(metric read_resident_bytes_total)
+same_as /library/film-000.mp4 "$S/film-000.mp4"
+share=$(awk -v got="$(($(metric read_resident_bytes_total) - before))" 'BEGIN { print got / 4194304 }')
+say "of the title most asked for, $share was in memory"
+expect "share of the title most asked for that stayed in memory" "$share" '>=' 0.75
+stopped
