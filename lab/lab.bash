@@ -107,10 +107,11 @@ lab_pairs() { # SCENARIO: with each of its machines
 }
 
 lab_shell() { # MACHINE
-  local rows=24 columns=80
+  local rows columns
   [ -z "${1:-}" ] && fail "which machine? $(lab_names machines | paste -sd ' ')" 2
   lab_known machines "$1"
-  if [ -t 0 ]; then read -r rows columns < <(stty size); fi
+  [ -t 0 ] || fail "a shell is for a person at a terminal; for anything else write a scenario (docs/lab.md)" 2
+  read -r rows columns < <(stty size)
   lab_prepare
   machine_files "$1" shell
   machine_command "$1" "lab.scenario=shell lab.rows=$rows lab.columns=$columns"

@@ -25,6 +25,7 @@ asked_for() { # URL CURL-ARGUMENTS...
 for policy in auto cached direct once; do
   serve --disk "$policy" --listen 127.0.0.1:8443
   if [ "$policy" = auto ]; then
+    eventually 10 grep -q '^sandbox ' /tmp/fullbore.log # it says more after it is ready
     grep -E '^(route|disk|workers|sandbox) ' /tmp/fullbore.log | while read -r line; do say "$line"; done
     asked_for "$S" --tlsv1.3 --tls13-ciphers TLS_AES_128_GCM_SHA256
     asked_for "$S" --tls-max 1.2 --ciphers ECDHE-ECDSA-AES128-GCM-SHA256
