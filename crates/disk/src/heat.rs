@@ -5,8 +5,8 @@
 
 use std::cell::RefCell;
 
-/// The unit in which reads are remembered. Players ask for ranges of 262 KB and more, so most requests cover whole
-/// blocks, and two requests that follow each other do not cover the same one.
+/// The unit in which reads are remembered. A block belongs to the read that brings its last byte: so a viewer who goes
+/// through a file touches each block once, in whatever steps, and windows shorter than a block count too.
 pub const BLOCK_BYTES: u64 = 64 << 10;
 
 /// Which blocks were read lately. One per worker.
@@ -22,17 +22,24 @@ impl Heat {
         Self { marks: RefCell::new(vec![0; blocks as usize].into()) }
     }
 
-    /// Notes a read of `range` of a file, and says whether it had been read lately: whether most of its whole blocks
-    /// had. A read that covers no whole block leaves no note and is not hot.
+    /// Notes a read of `range` of a file, and says whether it had been read lately: whether most of the blocks that end in
+    /// it had. A read in which none ends leaves no note, and is as hot as the block that it is in.
     pub fn touch(&self, device: u64, inode: u64, range: std::ops::Range<u64>) -> bool {
-        let blocks = range.start.div_ceil(BLOCK_BYTES)..range.end / BLOCK_BYTES;
+        let blocks = range.start / BLOCK_BYTES..range.end / BLOCK_BYTES;
         let mut marks = self.marks.borrow_mut();
         let mask = marks.len() - 1;
+        let place = |block| {
+            let hash = mix(mix(mix(device) ^ inode) ^ block);
+            (hash as usize & mask, ((hash >> 32) as u32).max(1))
+        };
+        if blocks.is_empty() {
+            let (index, tag) = place(blocks.start);
+            return marks[index] == tag;
+        }
         let (mut seen, mut count) = (0u64, 0u64);
         for block in blocks {
-            let hash = mix(mix(mix(device) ^ inode) ^ block);
-            let mark = &mut marks[hash as usize & mask];
-            let tag = ((hash >> 32) as u32).max(1);
+            let (index, tag) = place(block);
+            let mark = &mut marks[index];
             count += 1;
             seen += u64::from(*mark == tag);
             *mark = tag;
@@ -69,6 +76,20 @@ mod tests {
         for step in (0..1000).map(|n| 45_000 + n % 7 * 40_000) {
             assert!(!heat.touch(1, 2, at..at + step));
             at += step;
+        }
+    }
+
+    #[test]
+    fn what_is_read_again_is_hot_in_whatever_steps() {
+        for (first, second) in [(1_000, 50_000), (50_000, 1_000), (90_000, 20_000)] {
+            let heat = Heat::new(1 << 30);
+            let through = |step: u64| {
+                (0..(1 << 20) / step).filter(|n| heat.touch(1, 2, n * step..(n + 1) * step)).count()
+            };
+            assert_eq!(through(first), 0);
+            // Neither goes to the very end, where the last block stays without a note.
+            let whole = (1 << 20) - 2 * BLOCK_BYTES - first;
+            assert!(through(second) as u64 >= whole / second, "{first}, then {second}");
         }
     }
 
