@@ -44,6 +44,8 @@ stopped() { # asks the server to end; its exit code has to be 0
   expect "exit code of the server" "$status" = 0
 }
 
+settled() { sleep 2; } # numbers of the disk and of buffers are told once a second
+
 metric() { # NAME (labels and all, without fullbore_); what is not there is 0
   curl -sS "http://$ADMIN/metrics" | awk -v name="fullbore_$1" '$1 == name { print $2; found = 1 } END { if (!found) print 0 }'
 }
