@@ -16,6 +16,7 @@ compile_error!("a task's index and generation are packed into a 64-bit pointer")
 
 pub mod executor;
 pub mod fd;
+pub mod lease;
 pub mod op;
 pub mod pool;
 pub mod remote;

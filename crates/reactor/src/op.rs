@@ -250,6 +250,35 @@ pub fn read_at(
     unsafe { Op::start(entry, Reading { buffer, _file: file.clone() }) }
 }
 
+/// Asks the kernel to bring a part of a file into its page cache (`posix_fadvise`, `WILLNEED`). It is done when the disk
+/// has been asked, not when the bytes are there; what may wait, for the disk's queue or for where the file's blocks are,
+/// waits on a thread of the ring's. The kernel may bring less.
+pub fn will_need(file: &Fd, file_offset: u64, bytes: u32) -> Op<Fd> {
+    let fd = types::Fd(file.as_raw_fd());
+    let entry = opcode::Fadvise::new(fd, bytes.into(), libc::POSIX_FADV_WILLNEED)
+        .offset(file_offset)
+        .build();
+    // SAFETY: advice points to no memory; the descriptor is held.
+    unsafe { Op::start(entry, file.clone()) }
+}
+
+/// What a touch in the kernel holds.
+pub struct Touching {
+    byte: Box<u8>,
+    _file: Fd,
+}
+
+impl Resource for Touching {}
+
+/// Reads one byte through the page cache, and with it brings its page there. The result is 0 behind the file's end.
+pub fn touch(file: &Fd, file_offset: u64) -> Op<Touching> {
+    let mut touching = Touching { byte: Box::new(0), _file: file.clone() };
+    let fd = types::Fd(file.as_raw_fd());
+    let entry = opcode::Read::new(fd, &raw mut *touching.byte, 1).offset(file_offset).build();
+    // SAFETY: the byte lies on the heap, where it stays while `touching` holds it, as it holds the file.
+    unsafe { Op::start(entry, touching) }
+}
+
 /// What an open in the kernel holds.
 pub struct Opening {
     path: CString,

@@ -1,4 +1,8 @@
-//! What of a file is in the page cache, without touching it (`cachestat`, Linux 6.5).
+//! What of a file is in the page cache, without touching it.
+//!
+//! Two ways to ask. `cachestat` (Linux 6.5) counts pages, cheaply, and counts those too whose bytes are still on their
+//! way from the disk. `mincore` tells of each page whether its bytes are there, on every kernel; it wants a mapping to ask
+//! about, which [`View`] is.
 
 use std::io;
 use std::ops::Range;
@@ -38,4 +42,86 @@ pub fn cached_pages(file: BorrowedFd<'_>, range: Range<u64>) -> io::Result<u64> 
         libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), &raw const asked, &raw mut found, 0u32)
     };
     if result == 0 { Ok(found.cached) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Pages asked about in one call.
+const ASKED_PAGES_MAX: usize = 256;
+
+/// A file that can be asked what of it is in the page cache.
+///
+/// It is a mapping that nobody may touch (`PROT_NONE`), so that a file which becomes shorter can do no harm: a mapping
+/// only says which file is meant. It takes addresses and one entry in the kernel's list of them, no memory.
+#[derive(Debug)]
+pub struct View {
+    base: *mut libc::c_void,
+    bytes: usize,
+    page_bytes: usize,
+}
+
+impl View {
+    /// Makes a view of the first `file_bytes` bytes of `file`.
+    ///
+    /// # Errors
+    /// `EPERM` when the kernel does not tell this process: for files that it neither owns nor may write (Linux 5.2), of
+    /// which it would say that all is there. `ENOMEM` when there are too many mappings (`vm.max_map_count`).
+    pub fn new(file: BorrowedFd<'_>, file_bytes: u64) -> io::Result<Self> {
+        let page_bytes = rustix::param::page_size();
+        let whole =
+            usize::try_from(file_bytes).ok().map(|bytes| bytes.next_multiple_of(page_bytes));
+        // One page more: behind the file's end nothing can be, and whoever says otherwise says it of everything.
+        let bytes = whole
+            .and_then(|whole| whole.checked_add(page_bytes))
+            .ok_or(io::ErrorKind::FileTooLarge)?;
+        let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
+        // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
+        let base = unsafe {
+            libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_NONE, flags, file.as_raw_fd(), 0)
+        };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let view = Self { base, bytes, page_bytes };
+        let mut beyond = [0];
+        view.ask((bytes / page_bytes) - 1, &mut beyond)?;
+        if beyond[0] & 1 == 1 { Err(io::Error::from_raw_os_error(libc::EPERM)) } else { Ok(view) }
+    }
+
+    /// The first byte of `range` that is not in the page cache; `None` when all of it is. A range that leaves the file
+    /// is taken as far as the file goes.
+    ///
+    /// # Errors
+    /// `EAGAIN` when the kernel is short of memory for the answer.
+    pub fn first_missing(&self, range: Range<u64>) -> io::Result<Option<u64>> {
+        let end = range.end.min(self.bytes as u64 - self.page_bytes as u64);
+        let last = usize::try_from(end).unwrap_or(self.bytes).div_ceil(self.page_bytes);
+        let mut page = usize::try_from(range.start).unwrap_or(self.bytes) / self.page_bytes;
+        let mut answers = [0; ASKED_PAGES_MAX];
+        while page < last {
+            let answers = &mut answers[..ASKED_PAGES_MAX.min(last - page)];
+            self.ask(page, answers)?;
+            // Only the lowest bit has a meaning.
+            if let Some(at) = answers.iter().position(|answer| answer & 1 == 0) {
+                return Ok(Some(range.start.max(((page + at) * self.page_bytes) as u64)));
+            }
+            page += answers.len();
+        }
+        Ok(None)
+    }
+
+    /// Asks about pages from `first` on, one byte for each.
+    fn ask(&self, first: usize, answers: &mut [u8]) -> io::Result<()> {
+        let bytes = answers.len() * self.page_bytes;
+        debug_assert!(first * self.page_bytes + bytes <= self.bytes);
+        let start = self.base.wrapping_byte_add(first * self.page_bytes);
+        // SAFETY: the pages asked about lie in the mapping, and the kernel writes one byte of `answers` for each.
+        let result = unsafe { libc::mincore(start, bytes, answers.as_mut_ptr()) };
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this value's own, and nothing points into it.
+        unsafe { libc::munmap(self.base, self.bytes) };
+    }
 }

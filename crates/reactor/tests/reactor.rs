@@ -342,3 +342,62 @@ fn a_thread_has_one_reactor() {
     drop(first);
     drop(reactor());
 }
+
+#[test]
+fn a_view_tells_what_is_in_the_page_cache_and_a_touch_brings_it_there() {
+    use fullbore_reactor::residency::View;
+    const BYTES: u64 = 3 << 20;
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(&vec![7; BYTES as usize - 1]).unwrap();
+    file.sync_all().unwrap();
+    let view = View::new(std::os::fd::AsFd::as_fd(&file), BYTES - 1).unwrap();
+    assert_eq!(view.first_missing(0..BYTES).unwrap(), None);
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+    if view.first_missing(0..BYTES).unwrap() != Some(0) {
+        eprintln!("SKIPPED: this filesystem does not let go of what it has in memory");
+        return;
+    }
+    assert_eq!(view.first_missing(5000..6000).unwrap(), Some(5000));
+    reactor()
+        .run(async move {
+            let file = Fd::from(OwnedFd::from(file));
+            op::touch(&file, BYTES - 2).await.0.unwrap();
+            assert_eq!(view.first_missing(BYTES - 4096..BYTES).unwrap(), None);
+            assert_eq!(op::touch(&file, BYTES).await.0.unwrap(), 0, "behind the end");
+            op::will_need(&file, 0, BYTES as u32).await.0.unwrap();
+            while let Some(missing) = view.first_missing(0..BYTES).unwrap() {
+                assert_eq!(op::touch(&file, missing).await.0.unwrap(), 1);
+            }
+            // Whatever becomes of the file, the view is only asked about and never looked into.
+            rustix::fs::ftruncate(file.borrowed(), 10).unwrap();
+            assert!(view.first_missing(4096..BYTES).unwrap().is_some());
+        })
+        .unwrap();
+}
+
+#[test]
+fn a_lease_makes_a_writer_wait_until_its_descriptor_is_closed() {
+    use fullbore_reactor::lease;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("film");
+    std::fs::write(&path, "film").unwrap();
+    let file = std::fs::File::open(&path).unwrap();
+    let borrowed = std::os::fd::AsFd::as_fd(&file);
+    let written = std::fs::File::options().write(true).open(&path).unwrap();
+    assert!(lease::take(borrowed).is_err(), "somebody has it open for writing");
+    drop(written);
+    if let Err(error) = lease::take(borrowed) {
+        eprintln!("SKIPPED: no leases here: {error}");
+        return;
+    }
+    assert!(lease::is_held(borrowed));
+    let writer = std::thread::spawn(move || {
+        std::fs::File::options().write(true).open(&path).unwrap().set_len(0).unwrap();
+    });
+    while lease::is_held(borrowed) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(file.metadata().unwrap().len(), 4, "the writer waits");
+    drop(file);
+    writer.join().unwrap();
+}
