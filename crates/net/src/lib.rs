@@ -7,6 +7,7 @@ pub mod admission;
 pub mod connect;
 pub mod listener;
 pub mod socket;
+pub mod tls;
 pub mod window;
 
 pub use admission::{Admission, Pass, Refusal};

@@ -9,7 +9,7 @@ use socket2::SockRef;
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 /// The most bytes that one call throws away.
@@ -130,6 +130,45 @@ impl Socket {
             Err(Errno::AGAIN | Errno::INTR | Errno::NOBUFS | Errno::NOMEM) => Ok(0),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// As [`Self::send`], for `bytes` of a file from `offset` on, which the kernel takes out of its page cache. What is
+    /// not there is waited for: make sure that it is. 0 is also what a file that has become shorter says.
+    ///
+    /// The kernel may go on referring to the file's pages until the viewer has them ([`Self::unacknowledged_bytes`]).
+    ///
+    /// # Errors
+    /// When the connection is broken, or the file cannot be read (`EIO`).
+    pub fn send_file(&self, file: BorrowedFd<'_>, offset: u64, bytes: usize) -> io::Result<usize> {
+        let mut offset = offset;
+        match rustix::fs::sendfile(self.0.borrowed(), file, Some(&mut offset), bytes) {
+            Ok(sent) => Ok(sent),
+            Err(Errno::AGAIN | Errno::INTR | Errno::NOBUFS | Errno::NOMEM) => Ok(0),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Makes TCP send what it was given, although it was told that more follows at once (`TCP_NODELAY`, tcp(7)).
+    ///
+    /// For a socket that the kernel seals for, after [`Self::send_file`] was not taken whole: the kernel has told TCP that
+    /// more follows, and returns without taking that back (seen on Linux 6.1). With little in flight nothing would ever
+    /// send the rest, and nothing would say that the socket is writable again.
+    pub fn push(&self) {
+        // If it fails, the connection is gone already.
+        let _ = SockRef::from(&self.0.borrowed()).set_tcp_nodelay(true);
+    }
+
+    /// Bytes that were sent and that the viewer has not acknowledged (`SIOCOUTQ`, tcp(7)); 0 when the connection is
+    /// gone, since nothing of it is sent any more.
+    pub fn unacknowledged_bytes(&self) -> usize {
+        let mut bytes: libc::c_int = 0;
+        // SAFETY: the request writes one int, to `bytes`, before the call returns.
+        let result = unsafe { libc::ioctl(self.0.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+        if result == 0 { usize::try_from(bytes).unwrap_or(0) } else { 0 }
+    }
+
+    pub(crate) fn fd(&self) -> &Fd {
+        &self.0
     }
 
     /// Whether the kernel takes bytes now (or the peer is gone, which the next send tells).

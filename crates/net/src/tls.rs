@@ -1,0 +1,191 @@
+//! Kernel TLS: a socket whose plaintext the kernel seals (Documentation/networking/tls.rst, linux/tls.h).
+//!
+//! Two steps: [`Socket::attach_tls`] makes the socket one that can have keys, [`Socket::seal_with`] gives it keys for
+//! sending. From then on what is sent, by whichever call, is plaintext of application data; other records are sent with
+//! [`Socket::send_record`]. Receiving stays as it was: records arrive sealed.
+
+use crate::socket::Socket;
+use rustix::io::Errno;
+use std::io;
+use std::os::fd::AsRawFd;
+use zeroize::Zeroizing;
+
+/// The largest of the structures that carry keys.
+const INFO_BYTES_MAX: usize = 56;
+
+// What is put together byte by byte below has the length of the kernel's structures.
+const _: () = assert!(size_of::<libc::tls12_crypto_info_aes_gcm_128>() == 4 + 8 + 16 + 4 + 8);
+const _: () = assert!(size_of::<libc::tls12_crypto_info_aes_gcm_256>() == 4 + 8 + 32 + 4 + 8);
+const _: () = assert!(size_of::<libc::tls12_crypto_info_chacha20_poly1305>() == 4 + 12 + 32 + 8);
+const _: () = assert!(size_of::<libc::tls12_crypto_info_chacha20_poly1305>() == INFO_BYTES_MAX);
+
+/// The ciphers that this server speaks, by their numbers in linux/tls.h.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub enum Cipher {
+    /// `TLS_CIPHER_AES_GCM_128`
+    Aes128Gcm = libc::TLS_CIPHER_AES_GCM_128,
+    /// `TLS_CIPHER_AES_GCM_256`
+    Aes256Gcm = libc::TLS_CIPHER_AES_GCM_256,
+    /// `TLS_CIPHER_CHACHA20_POLY1305`
+    ChaCha20Poly1305 = libc::TLS_CIPHER_CHACHA20_POLY1305,
+}
+
+/// Keys for sending, as the kernel wants them.
+#[derive(Clone, Copy)]
+pub struct Keys<'a> {
+    /// TLS 1.3; else 1.2.
+    pub is_tls13: bool,
+    /// Cipher.
+    pub cipher: Cipher,
+    /// 16 or 32 bytes.
+    pub key: &'a [u8],
+    /// 4 bytes; none for ChaCha20-Poly1305.
+    pub salt: &'a [u8],
+    /// 8 bytes; 12 for ChaCha20-Poly1305.
+    pub iv: &'a [u8],
+    /// Of the next record, big-endian.
+    pub sequence: &'a [u8; 8],
+}
+
+impl Keys<'_> {
+    /// `struct tls12_crypto_info_*`: version and cipher in the machine's byte order, IV, key, salt, sequence number.
+    fn info(&self) -> (Zeroizing<[u8; INFO_BYTES_MAX]>, usize) {
+        let version = if self.is_tls13 { libc::TLS_1_3_VERSION } else { libc::TLS_1_2_VERSION };
+        let (version, cipher) = (version.to_ne_bytes(), (self.cipher as u16).to_ne_bytes());
+        let mut info = Zeroizing::new([0; INFO_BYTES_MAX]);
+        let mut used = 0;
+        for part in [&version[..], &cipher, self.iv, self.key, self.salt, self.sequence] {
+            info[used..used + part.len()].copy_from_slice(part);
+            used += part.len();
+        }
+        (info, used)
+    }
+}
+
+/// Whether this kernel has TLS: asked of a socket that is not connected, which a kernel that has it refuses with
+/// `ENOTCONN`. Asking loads the module `tls` where this process may do that (`CAP_NET_ADMIN`).
+///
+/// # Errors
+/// `ENOENT` where there is no TLS; `EPERM` and its kind where asking is forbidden.
+pub fn probe() -> io::Result<()> {
+    let kind = socket2::Type::STREAM;
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, kind, Some(socket2::Protocol::TCP))?;
+    match set_upper_protocol(&socket) {
+        Err(error) if error.raw_os_error() == Some(libc::ENOTCONN) => Ok(()),
+        other => other,
+    }
+}
+
+impl Socket {
+    /// Makes this a socket that can be given keys. Until it has any, it goes on as it was.
+    ///
+    /// # Errors
+    /// `ENOENT` where the kernel has no TLS, `ENOTCONN` when the viewer has gone.
+    pub fn attach_tls(&self) -> io::Result<()> {
+        set_upper_protocol(self.fd())
+    }
+
+    /// Gives the kernel keys for sending: what is sent from now on is sealed with them. Again after a key update,
+    /// where the kernel knows that (Linux 6.14; else `EBUSY`).
+    ///
+    /// # Errors
+    /// `EINVAL`, `EOPNOTSUPP` or `ENOENT` for a version or a cipher that this kernel has not.
+    ///
+    /// # Panics
+    /// If a part of `keys` is not as long as its cipher wants it.
+    pub fn seal_with(&self, keys: &Keys<'_>) -> io::Result<()> {
+        let (info, used) = keys.info();
+        let expected = if keys.cipher == Cipher::Aes128Gcm { 40 } else { INFO_BYTES_MAX };
+        assert_eq!(used, expected, "the parts have the cipher's lengths");
+        set_option(self.fd(), libc::SOL_TLS, libc::TLS_TX, &info[..used])
+    }
+
+    /// Sends one record of another type than application data, all of it or nothing: says whether the kernel took it.
+    ///
+    /// # Errors
+    /// When the connection is broken.
+    pub fn send_record(&self, record_type: u8, content: &[u8]) -> io::Result<bool> {
+        /// A header and one byte, with room for both to be aligned.
+        #[repr(C)]
+        struct Control {
+            header: libc::cmsghdr,
+            record_type: u8,
+        }
+        // SAFETY: all zeroes is a valid value of this plain structure of the C library.
+        let mut header: libc::cmsghdr = unsafe { std::mem::zeroed() };
+        header.cmsg_level = libc::SOL_TLS;
+        header.cmsg_type = libc::TLS_SET_RECORD_TYPE;
+        // As CMSG_LEN(1): the byte follows the header at once, since a header's size is a multiple of its alignment.
+        header.cmsg_len = (size_of::<libc::cmsghdr>() + 1) as _;
+        let mut control = Control { header, record_type };
+        let mut part =
+            libc::iovec { iov_base: content.as_ptr().cast_mut().cast(), iov_len: content.len() };
+        // SAFETY: as above.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        message.msg_iov = &raw mut part;
+        message.msg_iovlen = 1;
+        message.msg_control = (&raw mut control).cast();
+        message.msg_controllen = size_of::<Control>() as _;
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        // SAFETY: everything that `message` points to lives until the call is over, and the kernel only reads it.
+        let sent = unsafe { libc::sendmsg(self.fd().as_raw_fd(), &raw const message, flags) };
+        match usize::try_from(sent) {
+            Ok(bytes) => Ok(bytes == content.len()),
+            Err(_) => match Errno::from_io_error(&io::Error::last_os_error()) {
+                Some(Errno::AGAIN | Errno::INTR | Errno::NOBUFS | Errno::NOMEM) => Ok(false),
+                Some(error) => Err(error.into()),
+                None => Err(io::ErrorKind::Other.into()),
+            },
+        }
+    }
+}
+
+fn set_upper_protocol(fd: &impl AsRawFd) -> io::Result<()> {
+    set_option(fd, libc::SOL_TCP, libc::TCP_ULP, b"tls\0")
+}
+
+fn set_option(fd: &impl AsRawFd, level: i32, name: i32, value: &[u8]) -> io::Result<()> {
+    let length = value.len() as libc::socklen_t;
+    // SAFETY: the kernel reads `length` bytes of `value` before the call returns, and keeps no pointer.
+    let result =
+        unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, value.as_ptr().cast(), length) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_laid_out_as_in_linux_tls_h() {
+        let keys = Keys {
+            is_tls13: true,
+            cipher: Cipher::Aes128Gcm,
+            key: &[1; 16],
+            salt: &[2; 4],
+            iv: &[3; 8],
+            sequence: &[4; 8],
+        };
+        let (info, used) = keys.info();
+        let (version, cipher) = (0x0304u16.to_ne_bytes(), 51u16.to_ne_bytes());
+        let parts = [&version[..], &cipher, &[3; 8], &[1; 16], &[2; 4], &[4; 8]];
+        assert_eq!(info[..used], parts.concat());
+        let chacha = Keys {
+            cipher: Cipher::ChaCha20Poly1305,
+            key: &[1; 32],
+            salt: &[],
+            iv: &[3; 12],
+            ..keys
+        };
+        assert_eq!(chacha.info().1, INFO_BYTES_MAX);
+    }
+
+    #[test]
+    fn a_kernel_without_tls_is_told_from_one_that_has_it() {
+        match probe() {
+            Ok(()) => {}
+            Err(error) => assert_eq!(error.raw_os_error(), Some(libc::ENOENT), "{error}"),
+        }
+    }
+}
