@@ -4,6 +4,8 @@
 //! [`Opener`], the two halves of the connection; rustls's state is gone by then. From there on records are
 //! sealed and opened here, in the caller's buffers: straight from where the plaintext lies, in one pass.
 //!
+//! The sending half can be handed to the kernel instead ([`kernel`]).
+//!
 //! [`client`] is the other end of a connection, made the same way, for measuring.
 //!
 //! Read `record` for sizes and layouts, `seal` for the rule that makes re-making safe, `open` for what is
@@ -19,6 +21,7 @@ mod config;
 mod error;
 mod handshake;
 mod identity;
+pub mod kernel;
 mod open;
 mod record;
 mod retained;

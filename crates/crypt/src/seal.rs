@@ -33,6 +33,22 @@ const GCM_RECORDS_MAX: u64 = 23_720_000;
 /// cannot be reached either, and keeps the arithmetic from overflowing.
 const CHACHA_RECORDS_MAX: u64 = 1 << 61;
 
+/// Records of data that one key may seal.
+pub(crate) fn records_max(suite: Suite) -> u64 {
+    match suite {
+        Suite::Aes128Gcm | Suite::Aes256Gcm => GCM_RECORDS_MAX,
+        Suite::ChaCha20Poly1305 => CHACHA_RECORDS_MAX,
+    }
+}
+
+/// Records after which a key should be changed.
+pub(crate) fn records_soft(suite: Suite) -> u64 {
+    match suite {
+        Suite::Aes128Gcm | Suite::Aes256Gcm => GCM_RECORDS_SOFT,
+        Suite::ChaCha20Poly1305 => CHACHA_RECORDS_MAX / 2,
+    }
+}
+
 /// The sending half of a connection after its handshake.
 pub struct Sealer {
     keys: Keys,
@@ -59,6 +75,12 @@ impl Sealer {
             generation_start: 0,
             reach_start: sequence,
         }
+    }
+
+    /// The keys, and the sequence number of the next record under them.
+    pub(crate) fn into_parts(self) -> (Keys, u64) {
+        let sequence = self.sequence(self.position);
+        (self.keys, sequence)
     }
 
     /// Bytes that one record adds to its plaintext: 22 (TLS 1.3), 29 (1.2 AES-GCM), 21 (1.2 ChaCha20).
@@ -209,10 +231,7 @@ impl Sealer {
     /// Should these keys be changed soon ([`Self::seal_key_update`])? Never true for TLS 1.2, where
     /// [`SealError::KeysExhausted`] ends the connection after 360 GiB.
     pub fn needs_key_update(&self) -> bool {
-        let soft = match self.keys.suite() {
-            Suite::Aes128Gcm | Suite::Aes256Gcm => GCM_RECORDS_SOFT,
-            Suite::ChaCha20Poly1305 => CHACHA_RECORDS_MAX / 2,
-        };
+        let soft = records_soft(self.keys.suite());
         self.keys.version() == Version::Tls13 && self.sequence(self.position) >= soft
     }
 
@@ -254,11 +273,7 @@ impl Sealer {
     }
 
     fn check_limit(&self, records: u64) -> Result<(), SealError> {
-        let max = match self.keys.suite() {
-            Suite::Aes128Gcm | Suite::Aes256Gcm => GCM_RECORDS_MAX,
-            Suite::ChaCha20Poly1305 => CHACHA_RECORDS_MAX,
-        };
-        if self.sequence(self.position) + records > max {
+        if self.sequence(self.position) + records > records_max(self.keys.suite()) {
             Err(SealError::KeysExhausted)
         } else {
             Ok(())

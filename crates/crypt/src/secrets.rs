@@ -160,6 +160,11 @@ impl Keys {
         if self.secret.is_some() { Version::Tls13 } else { Version::Tls12 }
     }
 
+    /// The key as it is, without its room for longer ones.
+    pub(crate) fn raw(&self) -> &[u8] {
+        &self.key[..self.suite.aead().key_len()]
+    }
+
     pub(crate) fn iv(&self) -> &[u8; NONCE_BYTES] {
         &self.iv
     }
