@@ -57,6 +57,8 @@ pub enum ReadError {
     Changed,
     /// The file was removed, or another took its name.
     Removed,
+    /// Somebody wants to write to the file, and waits until nobody is served from it.
+    Recalled,
     /// The disk or the filesystem failed, by `errno`.
     Io(i32),
 }
@@ -68,6 +70,7 @@ impl ReadError {
             Self::Truncated => "file_truncated",
             Self::Changed => "file_changed",
             Self::Removed => "file_removed",
+            Self::Recalled => "file_recalled",
             Self::Io(_) => "file_io",
         }
     }
@@ -79,6 +82,7 @@ impl fmt::Display for ReadError {
             Self::Truncated => f.write_str("the file became shorter while it was served"),
             Self::Changed => f.write_str("the file was written to while it was served"),
             Self::Removed => f.write_str("the file was removed or replaced while it was served"),
+            Self::Recalled => f.write_str("the file was opened for writing while it was served"),
             Self::Io(errno) => write!(f, "{}", std::io::Error::from_raw_os_error(*errno)),
         }
     }

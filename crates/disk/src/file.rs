@@ -1,11 +1,16 @@
 //! One open file of the library, and whether it is still what it was.
 
 use crate::error::{OpenError, ReadError};
-use reactor::Fd;
+use reactor::residency::View;
+use reactor::{Fd, lease};
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::cell::{Cell, OnceCell};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+/// How long a refused lease is taken for an answer: somebody may still be writing, and be done soon.
+const LEASE_REFUSED: Duration = Duration::from_secs(1);
 
 /// What tells one version of a file from another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -43,6 +48,18 @@ pub struct File {
     direct: OnceCell<Option<Fd>>,
     /// A read of it has failed.
     is_suspect: Cell<bool>,
+    /// Made when first asked for; `None` where the kernel does not tell what is in the page cache.
+    view: OnceCell<Option<View>>,
+    lease: Cell<Lease>,
+}
+
+/// Whether nobody may write to a file.
+#[derive(Clone, Copy)]
+enum Lease {
+    Untried,
+    Held,
+    /// When it was refused.
+    Refused(Instant),
 }
 
 impl File {
@@ -61,6 +78,8 @@ impl File {
             stamp: Stamp::of(&stat),
             direct: OnceCell::new(),
             is_suspect: Cell::new(false),
+            view: OnceCell::new(),
+            lease: Cell::new(Lease::Untried),
         })
     }
 
@@ -101,6 +120,37 @@ impl File {
             }
         }
         self.direct.get()?.as_ref()
+    }
+
+    /// Sees to it that nobody writes to the file from here on, until it is closed: takes a read lease. Says whether there
+    /// is one. Then the kernel may be left to refer to the file's pages, as long as somebody looks now and then whether
+    /// the file [is recalled](Self::is_recalled), and stops it in that case. To be asked before each use: that it is held
+    /// does not say that nobody waits for its end.
+    pub fn hold_still(&self) -> bool {
+        match self.lease.get() {
+            Lease::Held => return true,
+            Lease::Refused(when) if reactor::now().duration_since(when) < LEASE_REFUSED => {
+                return false;
+            }
+            Lease::Refused(_) | Lease::Untried => {}
+        }
+        let held = lease::take(self.fd.borrowed()).is_ok();
+        self.lease.set(if held { Lease::Held } else { Lease::Refused(reactor::now()) });
+        // What was written between the opening and the lease shows now, or never happened.
+        held && self.check_unchanged().is_ok()
+    }
+
+    /// Whether somebody wants to write to a file that is held still: who does waits until it is closed.
+    pub fn is_recalled(&self) -> bool {
+        matches!(self.lease.get(), Lease::Held) && !lease::is_held(self.fd.borrowed())
+    }
+
+    /// The first byte of `range` that is not in the page cache, with `range.end` for none. `None` where the kernel does
+    /// not tell.
+    pub fn first_missing(&self, range: std::ops::Range<u64>) -> Option<u64> {
+        let view = self.view.get_or_init(|| View::new(self.fd.borrowed(), self.stamp.size).ok());
+        let missing = view.as_ref()?.first_missing(range.clone()).ok()?;
+        Some(missing.unwrap_or(range.end))
     }
 
     /// Says whether the file is still the version that was opened: one system call, nothing read.

@@ -65,6 +65,7 @@ impl Files {
         let file = match open.get(path) {
             Some(known)
                 if !known.file.is_suspect()
+                    && !known.file.is_recalled()
                     && known.file.stamp() == file.stamp()
                     && known.file.check_unchanged().is_ok() =>
             {
@@ -89,12 +90,19 @@ impl Files {
         self.open.borrow_mut().retain(|_, known| Rc::strong_count(&known.file) > 1);
     }
 
+    /// Forgets the files that somebody waits to write to. To be called every second or so: the one who waits is made to
+    /// wait until then.
+    pub fn forget_recalled(&self) {
+        self.open.borrow_mut().retain(|_, known| !known.file.is_recalled());
+    }
+
     fn remembered(&self, path: &[u8], now: Instant) -> Option<Rc<File>> {
         let mut open = self.open.borrow_mut();
         let known = open.get_mut(path)?;
         if known.file.is_suspect()
             || now.duration_since(known.looked_up) > LOOKED_UP_MAX
             || known.file.check_unchanged().is_err()
+            || known.file.is_recalled()
         {
             return None;
         }

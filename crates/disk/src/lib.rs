@@ -1,20 +1,25 @@
 //! (file, offset, length) -> bytes.
 //!
 //! [`Files`] opens what lies in the library and nothing else, and remembers what is open. [`Reader`] brings a window of
-//! a file into a pooled buffer by one of three ways (see [`Way`]) without ever blocking the thread.
+//! a file into a pooled buffer by one of three ways (see [`Way`]) without ever blocking the thread; [`Bringing`] brings it
+//! into the page cache, for the kernel to send from there.
 //!
 //! Invariants:
-//! - Library files are read, never mapped: a truncated mapping would be a SIGBUS for every viewer.
+//! - Library files are read, never mapped for anybody to look into: a truncated mapping would be a SIGBUS for every
+//!   viewer. (What is in the page cache is asked of a mapping that cannot be touched.)
 //! - Bytes are handed out only after the file was seen unchanged since it was opened, with `fstat` after the read: what
-//!   is handed out belongs to the one version whose length and tag the response's head has promised.
+//!   is handed out belongs to the one version whose length and tag the response's head has promised. What the kernel
+//!   sends by itself is seen to by [`File::hold_still`] instead.
 //! - No path leaves the library's root (`openat2`, `RESOLVE_BENEATH`).
 
+pub mod bring;
 pub mod error;
 pub mod file;
 pub mod files;
 pub mod heat;
 pub mod read;
 
+pub use bring::{Bringing, Budget};
 pub use error::{OpenError, ReadError};
 pub use file::{File, Stamp};
 pub use files::Files;

@@ -105,7 +105,7 @@ impl Reader {
         &self.pool
     }
 
-    /// Reads the whole of `range`.
+    /// Reads the whole of `range`, by the way that suits it.
     ///
     /// # Errors
     /// When the file is no longer what was opened, or the disk fails. No byte is handed out then.
@@ -113,25 +113,52 @@ impl Reader {
     /// # Panics
     /// If `range` is empty, longer than [`Self::window_bytes_max`], or ends behind the file's end.
     pub async fn read(&self, file: &File, range: Range<u64>) -> Result<Plain, ReadError> {
-        self.bring(file, range, false).await
+        self.read_by(file, range, None).await
     }
 
-    /// As [`Self::read`], for a window that is not due yet, so that its buffer will be held for a while.
+    /// As [`Self::read`], by a way that was chosen before ([`Self::way_of_absent`]).
     ///
     /// # Errors
     /// As [`Self::read`].
     ///
     /// # Panics
     /// As [`Self::read`].
-    pub async fn read_ahead(&self, file: &File, range: Range<u64>) -> Result<Plain, ReadError> {
-        self.bring(file, range, true).await
+    pub async fn read_by(
+        &self,
+        file: &File,
+        range: Range<u64>,
+        way: Option<Way>,
+    ) -> Result<Plain, ReadError> {
+        self.bring(file, range, way, false).await
     }
 
-    async fn bring(&self, file: &File, range: Range<u64>, ahead: bool) -> Result<Plain, ReadError> {
+    /// As [`Self::read_by`], for a window that is not due yet, so that its buffer will be held for a while.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    ///
+    /// # Panics
+    /// As [`Self::read`].
+    pub async fn read_ahead(
+        &self,
+        file: &File,
+        range: Range<u64>,
+        way: Option<Way>,
+    ) -> Result<Plain, ReadError> {
+        self.bring(file, range, way, true).await
+    }
+
+    async fn bring(
+        &self,
+        file: &File,
+        range: Range<u64>,
+        way: Option<Way>,
+        ahead: bool,
+    ) -> Result<Plain, ReadError> {
         assert!(!range.is_empty() && range.end <= file.size());
         let bytes = (range.end - range.start) as usize;
         assert!(bytes <= self.window_bytes_max());
-        let way = self.way(file, &range);
+        let way = way.unwrap_or_else(|| self.way(file, &range));
         let (buffer, resident) = self.begin(file, way, range.start, bytes, ahead).await;
         let mut plain = Plain { buffer, range: 0..bytes, from_disk: resident < bytes };
         if plain.from_disk {
@@ -191,10 +218,18 @@ impl Reader {
 
     /// What is in the page cache comes from there, and so does what was asked for lately; anything else goes past it.
     fn way(&self, file: &File, range: &Range<u64>) -> Way {
+        match self.policy {
+            Policy::Auto if self.is_resident(file, range) => Way::Cached,
+            _ => self.way_of_absent(file, range),
+        }
+    }
+
+    /// The way for a window that is not in the page cache: by heat, if the policy leaves it to that. To be asked once
+    /// for each window, since asking heats it.
+    pub fn way_of_absent(&self, file: &File, range: &Range<u64>) -> Way {
         let stamp = file.stamp();
         match self.policy {
             Policy::Always(way) => way,
-            Policy::Auto if self.is_resident(file, range) => Way::Cached,
             Policy::Auto | Policy::Heat
                 if self.heat.touch(stamp.device, stamp.inode, range.clone()) =>
             {
@@ -202,6 +237,11 @@ impl Reader {
             }
             Policy::Auto | Policy::Heat => Way::Direct,
         }
+    }
+
+    /// Whether what is in the page cache is taken from there: not where a policy wants it read past it.
+    pub fn takes_resident(&self) -> bool {
+        matches!(self.policy, Policy::Auto | Policy::Always(Way::Cached))
     }
 
     /// Whether all of `range` is in the page cache. Where the kernel does not tell, heat alone decides: to try a read

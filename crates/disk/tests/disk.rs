@@ -207,3 +207,63 @@ fn no_more_files_are_remembered_than_allowed() {
         assert_eq!(held.size(), 1);
     });
 }
+
+#[test]
+fn what_was_brought_is_in_the_page_cache_and_comes_out_of_a_budget() {
+    use fullbore_disk::{Bringing, Budget};
+    on_a_reactor(async {
+        let folder = tempfile::tempdir().unwrap();
+        let expected = content(1 << 20);
+        let file = cold_file(folder.path(), &expected);
+        if file.first_missing(0..1 << 20) != Some(0) {
+            eprintln!("SKIPPED: this filesystem does not let go of what it has in memory");
+            return;
+        }
+        let budget = Budget::new(600_000);
+        let mut bringing = Bringing::new(budget.clone());
+        for start in [100, 200_100] {
+            let range = start..start + 200_000;
+            assert!(bringing.bring(&file, range.clone(), 1 << 20, true).await.unwrap());
+            assert_eq!(file.first_missing(range), Some(start + 200_000));
+            assert!(budget.left_bytes() < 200_000, "{}", budget.left_bytes());
+            bringing.sent(200_000);
+        }
+        let mut other = Bringing::new(budget.clone());
+        let too_much = other.bring(&file, 0..500_000, 1 << 20, false).await.unwrap();
+        assert!(!too_much, "there is no budget for it");
+        drop((bringing, other));
+        assert_eq!(budget.left_bytes(), 600_000);
+    });
+}
+
+#[test]
+fn a_file_that_is_held_still_is_forgotten_when_somebody_wants_to_write_to_it() {
+    on_a_reactor(async {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("film.mp4");
+        fs::write(&path, content(1000)).unwrap();
+        let files = Files::new(folder.path(), 10).unwrap();
+        let film = files.open(b"film.mp4").await.unwrap();
+        if !film.hold_still() {
+            eprintln!("SKIPPED: no leases here");
+            return;
+        }
+        assert!(!film.is_recalled());
+        files.forget_recalled();
+        assert_eq!(files.remembered_count(), 1);
+        let writer = std::thread::spawn(move || fs::write(&path, "another film").unwrap());
+        while !film.is_recalled() {
+            std::thread::yield_now();
+        }
+        films_length_is(&film, 1000);
+        files.forget_recalled();
+        assert_eq!(files.remembered_count(), 0);
+        drop(film);
+        writer.join().unwrap();
+    });
+}
+
+fn films_length_is(film: &File, bytes: u64) {
+    assert_eq!(film.size(), bytes);
+    film.check_unchanged().unwrap();
+}
