@@ -2,7 +2,9 @@
 //! while every worker is busy, and so that nobody who looks at the server slows it down.
 
 use crate::config::Config;
+use crate::route::InKernel;
 use crate::telemetry::{self, Numbers};
+use crate::tls_stat::TlsStat;
 use http::{Context, HttpDate, Limits, Parse, Part, Refusal, Request, Resource, Response};
 use net::{Admission, Socket};
 use reactor::op::Incoming;
@@ -34,6 +36,9 @@ struct State {
     started: Instant,
     draining: AtomicBool,
     config: Config,
+    in_kernel: InKernel,
+    /// The kernel's counters as they were; none where it does not seal.
+    tls_stat: Option<TlsStat>,
 }
 
 impl Admin {
@@ -45,10 +50,17 @@ impl Admin {
         listener: OwnedFd,
         numbers: Vec<Arc<Numbers>>,
         config: &Config,
+        in_kernel: InKernel,
     ) -> io::Result<Self> {
         let draining = AtomicBool::new(false);
-        let state =
-            Arc::new(State { numbers, started: Instant::now(), draining, config: config.clone() });
+        let state = Arc::new(State {
+            numbers,
+            started: Instant::now(),
+            draining,
+            config: config.clone(),
+            in_kernel,
+            tls_stat: in_kernel.seals.then(TlsStat::now),
+        });
         let served = Arc::clone(&state);
         let (ready, readiness) = std::sync::mpsc::channel();
         std::thread::Builder::new().name("admin".into()).spawn(move || {
@@ -232,6 +244,9 @@ fn metrics(state: &State) -> String {
     text.push_str(&format!("process_resident_memory_bytes {}\n", resident_bytes()));
     text.push_str("# HELP fullbore_uptime_seconds Seconds since the start.\n# TYPE fullbore_uptime_seconds gauge\n");
     text.push_str(&format!("fullbore_uptime_seconds {}\n", state.started.elapsed().as_secs_f64()));
+    if let Some(stat) = &state.tls_stat {
+        text.push_str(&stat.prometheus());
+    }
     text
 }
 
@@ -247,7 +262,8 @@ fn status(state: &State) -> String {
         "uptime_seconds": state.started.elapsed().as_secs_f64(),
         "draining": state.draining.load(Ordering::Relaxed),
         "rss_bytes": resident_bytes(),
-        "route": "userspace",
+        "route": state.in_kernel.name(),
+        "kernel_tls": state.tls_stat.as_ref().map(TlsStat::json),
         "disk": state.config.disk,
         "off": state.config.off,
         "total": telemetry::json(state.numbers.iter().map(AsRef::as_ref)),

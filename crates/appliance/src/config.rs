@@ -86,6 +86,8 @@ pub enum Route {
     Auto,
     /// Read, seal and send from user space.
     Userspace,
+    /// Sendfile, and TLS in the kernel.
+    Kernel,
 }
 
 /// How bytes come off the disk.

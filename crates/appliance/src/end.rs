@@ -27,6 +27,8 @@ pub enum End {
     PeerAlert,
     /// The keys have sealed what they may.
     KeysExhausted,
+    /// The viewer asked for new keys, and this kernel cannot change those that it seals with.
+    KeysFixed,
     /// The file was no longer what was promised, or the disk failed.
     File(ReadError),
     /// A record made again came out different: the file changed under us.
@@ -48,6 +50,7 @@ impl End {
             Self::Record(error) => error.as_str(),
             Self::PeerAlert => "peer_alert",
             Self::KeysExhausted => "keys_exhausted",
+            Self::KeysFixed => "keys_fixed",
             Self::File(error) => error.as_str(),
             Self::ChangedUnderUs => "changed_under_us",
         }

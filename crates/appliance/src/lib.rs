@@ -20,6 +20,7 @@ pub mod server;
 pub mod session;
 pub mod switch;
 pub mod telemetry;
+pub mod tls_stat;
 pub mod worker;
 
 pub use config::{Config, ConfigError};

@@ -5,6 +5,7 @@ use crate::admin;
 use crate::config::{Config, Switch};
 use crate::control::Control;
 use crate::notify::notify;
+use crate::route::InKernel;
 use crate::sandbox;
 use crate::telemetry::Numbers;
 use crate::worker::{Parts, Worker};
@@ -58,6 +59,7 @@ pub struct Server {
     running: usize,
     ring: RingFeatures,
     sandbox: sandbox::Report,
+    in_kernel: InKernel,
     admin: admin::Admin,
 }
 
@@ -81,6 +83,7 @@ impl Server {
             config.library.clone().ok_or_else(|| StartError("no library was given".into()))?;
         check_library(&library)?;
         let tls = load_tls(&config)?;
+        let in_kernel = InKernel::choose(&config).map_err(StartError)?;
         let log_out = config.access_log.as_deref().map(open_access_log).transpose()?;
         let count = if config.workers == 0 { machine.cpus.len() } else { config.workers };
         let (address, listeners) = listen(&config, count)?;
@@ -107,6 +110,7 @@ impl Server {
                 tls: tls.clone(),
                 numbers: Arc::clone(&numbers[index]),
                 access_log: access_log.as_ref().map(AccessLog::for_worker),
+                in_kernel,
                 library: library.clone(),
                 buffer_bytes: buffer_bytes.clamp(4 << 20, 64 << 20) as usize,
                 heat_bytes,
@@ -126,10 +130,10 @@ impl Server {
                 }
             };
         }
-        let admin = admin::Admin::start(admin_listener, numbers.clone(), &config)
+        let admin = admin::Admin::start(admin_listener, numbers.clone(), &config, in_kernel)
             .map_err(failed("cannot start the admin listener"))?;
         if config.sandbox {
-            sandbox::confine_calls(&mut sandbox);
+            sandbox::confine_calls(&mut sandbox, in_kernel);
         }
         let tls = Mutex::new(tls);
         Ok(Self {
@@ -143,6 +147,7 @@ impl Server {
             running: count,
             ring,
             sandbox,
+            in_kernel,
             admin,
         })
     }
@@ -176,10 +181,7 @@ impl Server {
     pub fn describe(&self) -> Vec<String> {
         let Config { disk, off, .. } = &*self.config;
         let mut lines = vec![
-            format!(
-                "route     userspace: read, seal and send from user space{}",
-                self.describe_route()
-            ),
+            format!("route     {}", self.in_kernel.describe(&self.config)),
             format!("disk      {}", describe_disk(*disk)),
             format!("workers   {}, io_uring with {}", self.workers.len(), self.ring.describe()),
             format!("sandbox   {}", self.sandbox),
@@ -203,14 +205,6 @@ impl Server {
             lines.push(format!("off       {}", names.join(", ")));
         }
         lines
-    }
-
-    fn describe_route(&self) -> &'static str {
-        if self.config.route == crate::config::Route::Auto {
-            " (auto: the only route of this version)"
-        } else {
-            ""
-        }
     }
 
     /// Reads the certificates again; connections that exist keep theirs.

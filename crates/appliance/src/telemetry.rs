@@ -61,7 +61,7 @@ numbers! {
     Counter accept_pauses_total "Pauses in accepting, for want of descriptors or memory.";
     Counter requests_total "Requests read.";
     Counter body_bytes_sent_total "Bytes of responses given to the kernel, heads included, encryption not.";
-    Counter wire_bytes_sent_total "Bytes given to the kernel, encryption included.";
+    Counter wire_bytes_sent_total "Bytes given to the kernel, encryption included unless the kernel does it.";
     Counter windows_total "Windows pulled: one read and one send each, if all goes well.";
     Counter windows_taken_in_part_total "Windows of which TCP took only a part at first.";
     Counter send_pauses_total "Pauses in sending, for want of memory in the kernel.";
@@ -74,6 +74,10 @@ numbers! {
     Counter read_once_bytes_total "Bytes read from disk with RWF_DONTCACHE.";
     Counter read_direct_bytes_total "Bytes read from disk with O_DIRECT.";
     Counter read_refused_total "Reads for which the filesystem refused the way asked for.";
+    Counter sendfile_bytes_total "Bytes of files that the kernel sent from its page cache by itself.";
+    Counter brought_bytes_total "Bytes brought into the page cache for the kernel to send.";
+    Counter windows_not_held_total "Windows read into a buffer although the kernel could send them, for want of a lease on the file.";
+    Counter windows_not_brought_total "Windows read into a buffer although they are worth memory: too many were on their way, or the page cache had no room.";
     Counter buffer_waits_total "Times a session waited for a buffer.";
     Gauge read_buffers_free "Read buffers that nobody holds.";
     Gauge read_buffers "Read buffers.";
@@ -100,11 +104,15 @@ pub enum Family {
     Responses,
     /// Requests refused, by reason.
     Refusals,
+    /// Connections established, by who seals.
+    Routes,
+    /// Connections whose keys the kernel did not take, by reason.
+    KernelTlsRefusals,
 }
 
 impl Family {
     /// Every family with its metric's name, its label's name and what it counts.
-    pub const ALL: [(Family, &'static str, &'static str, &'static str); 6] = [
+    pub const ALL: [(Family, &'static str, &'static str, &'static str); 8] = [
         (Self::Ends, "connections_ended_total", "reason", "Connections ended, by reason."),
         (
             Self::ConnectionsRefused,
@@ -126,6 +134,13 @@ impl Family {
         ),
         (Self::Responses, "responses_total", "status", "Responses, by status."),
         (Self::Refusals, "requests_refused_total", "reason", "Requests refused, by reason."),
+        (Self::Routes, "connections_by_route_total", "route", "Connections established, by route."),
+        (
+            Self::KernelTlsRefusals,
+            "kernel_tls_refused_total",
+            "reason",
+            "Connections that the kernel did not seal for, by reason.",
+        ),
     ];
 }
 

@@ -4,10 +4,11 @@ use crate::access_log::AccessLog;
 use crate::config::{Config, Switch};
 use crate::control::Control;
 use crate::drain::Drain;
+use crate::route::InKernel;
 use crate::session;
 use crate::telemetry::{Family, Numbers};
 use crypt::Tls;
-use disk::{DIRECT_ALIGNMENT, Files, Heat, Policy, Reader, Way};
+use disk::{Budget, DIRECT_ALIGNMENT, Files, Heat, Policy, Reader, Way};
 use http::HttpDate;
 use net::{Admission, Refusal, Socket};
 use reactor::op::Incoming;
@@ -28,6 +29,10 @@ const BUFFERS_MIN: usize = 8;
 
 /// Bytes taken from a socket at once: more than any request head.
 const SCRATCH_BYTES: usize = 32 << 10;
+
+/// Bytes on their way into the page cache at once. An honest guess: 16 viewers whose windows are as large as they get,
+/// each with as many asked for ahead as there are; more keep no disk busier, and this is little beside any memory.
+const BRING_BYTES_MAX: u64 = 32 << 20;
 
 /// How long viewers may take; see [`crate::config::Timeouts`].
 #[derive(Clone, Copy, Debug)]
@@ -72,6 +77,10 @@ pub struct Worker {
     pub seals_in_one_pass: bool,
     /// Whether connections live by keys of ours; else the handshake's state stays and seals.
     pub hands_keys_out: bool,
+    /// What of a connection's work the kernel does.
+    pub in_kernel: InKernel,
+    /// What may be on its way into the page cache at once.
+    pub bring_budget: Budget,
     /// The access log, if there is one.
     pub access_log: Option<AccessLog>,
     config: Arc<Config>,
@@ -91,6 +100,8 @@ pub struct Parts {
     pub numbers: Arc<Numbers>,
     /// The access log.
     pub access_log: Option<AccessLog>,
+    /// What of a connection's work the kernel does.
+    pub in_kernel: InKernel,
     /// The library's root.
     pub library: PathBuf,
     /// Bytes of buffers of each kind, if the configuration does not say.
@@ -105,7 +116,16 @@ impl Worker {
     /// # Errors
     /// When the library cannot be opened or memory cannot be had.
     pub fn new(parts: Parts) -> io::Result<Rc<Self>> {
-        let Parts { config, tls, numbers, access_log, library, buffer_bytes, heat_bytes } = parts;
+        let Parts {
+            config,
+            tls,
+            numbers,
+            access_log,
+            in_kernel,
+            library,
+            buffer_bytes,
+            heat_bytes,
+        } = parts;
         let window_bytes_max = window_bytes_max(&config);
         let pool = pool_options(&config, buffer_bytes);
         let read_buffers = Pool::new(pool)?;
@@ -146,6 +166,8 @@ impl Worker {
             reads_ahead: config.is_on(Switch::Ahead),
             seals_in_one_pass: config.is_on(Switch::Onepass),
             hands_keys_out: config.is_on(Switch::Handout),
+            in_kernel,
+            bring_budget: Budget::new(BRING_BYTES_MAX),
             access_log,
             config,
             window_bytes_max,
@@ -275,6 +297,7 @@ impl Worker {
     async fn tick(self: Rc<Self>) {
         loop {
             self.date.set(date_now());
+            self.files.forget_recalled();
             self.publish();
             sleep(until_next_second()).await;
         }

@@ -5,6 +5,7 @@
 
 use fullbore_appliance::Config;
 use fullbore_appliance::notify::notify;
+use fullbore_appliance::route::InKernel;
 use fullbore_appliance::sandbox::{Report, confine_calls, confine_files};
 use reactor::{Fd, Reactor, RingOptions, op};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
@@ -75,7 +76,7 @@ fn files_confined(room: &Room) -> bool {
 /// Confines calls as the server does; false where this kernel cannot.
 fn calls_confined() -> bool {
     let mut report = Report::default();
-    confine_calls(&mut report);
+    confine_calls(&mut report, InKernel::default());
     said(&report, "seccomp")
 }
 
@@ -284,7 +285,7 @@ fn a_kernel_that_confines_nothing_is_told_of_and_put_up_with() {
             return eprintln!("SKIPPED: this kernel has no seccomp to take calls away: {error}");
         }
         let mut report = confine_files(&room.config(), &room.library());
-        confine_calls(&mut report);
+        confine_calls(&mut report, InKernel::default());
         let report = report.to_string();
         assert!(report.contains("files not confined (this kernel has no Landlock)"), "{report}");
         assert!(report.contains("system calls not filtered"), "{report}");

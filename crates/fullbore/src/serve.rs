@@ -37,7 +37,7 @@ pub(crate) struct Serve {
     /// Private key, PEM
     #[arg(long, value_name = "FILE")]
     key: Vec<PathBuf>,
-    /// How bytes get from disk to network: auto or userspace [default: auto]
+    /// How bytes get from disk to network: auto, userspace or kernel [default: auto]
     #[arg(long)]
     route: Option<RouteArg>,
     /// How bytes come off the disk [default: auto]
@@ -82,6 +82,8 @@ enum RouteArg {
     Auto,
     /// Read, seal and send from user space
     Userspace,
+    /// Sendfile, and TLS in the kernel (module tls)
+    Kernel,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -167,6 +169,7 @@ impl Serve {
             config.route = match route {
                 RouteArg::Auto => Route::Auto,
                 RouteArg::Userspace => Route::Userspace,
+                RouteArg::Kernel => Route::Kernel,
             };
         }
         if let Some(disk) = self.disk {

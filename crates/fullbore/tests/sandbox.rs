@@ -248,6 +248,25 @@ fn every_disk_policy_serves_the_same_bytes() {
     }
 }
 
+#[test]
+fn the_kernel_sends_by_itself_on_its_route() {
+    let room = Room::new();
+    for policy in ["auto", "cached"] {
+        let mut command = room.serve("state");
+        command.args(["--tls", "off", "--route", "kernel", "--disk", policy]);
+        let server = Server::start(&mut command);
+        let (_, body) = get(&format!("{}/film.mp4", server.url), "");
+        assert!(body == room.film, "{policy}: other bytes");
+        if counter(&server, "fullbore_windows_not_held_total") > 0 {
+            eprintln!("SKIPPED: no leases here");
+            return;
+        }
+        let sent = counter(&server, "fullbore_sendfile_bytes_total");
+        assert_eq!(sent, room.film.len() as u64, "{policy}");
+        assert_eq!(server.end().code(), Some(0));
+    }
+}
+
 /// The second descriptor for direct reads is opened through /proc, which only the sandbox could forbid.
 #[test]
 fn direct_reads_stay_direct() {

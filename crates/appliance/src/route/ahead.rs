@@ -1,7 +1,7 @@
 //! Several reads in flight for one viewer: while one window is sent, the disk works on the next ones.
 
 use crate::worker::Worker;
-use disk::{File, Plain, ReadError};
+use disk::{File, Plain, ReadError, Way};
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::ops::Range;
@@ -41,19 +41,36 @@ impl Ahead {
         range: Range<u64>,
         end: u64,
     ) -> Result<Plain, ReadError> {
+        self.read_by(worker, file, range, end, None).await
+    }
+
+    /// As [`Self::read`]; what was not asked for ahead is read by `way`, if one was chosen.
+    pub(super) async fn read_by(
+        &mut self,
+        worker: &Rc<Worker>,
+        file: &Rc<File>,
+        range: Range<u64>,
+        end: u64,
+        way: Option<Way>,
+    ) -> Result<Plain, ReadError> {
         if self.queue.front().is_some_and(|ask| ask.range.start != range.start) {
             self.queue.clear();
         }
         let (plain, read_to) = match self.queue.pop_front() {
             Some(Ask { state: State::Done(result), range }) => (result?, range.end),
             Some(Ask { state: State::Reading(reading), range }) => (reading.await?, range.end),
-            None => (worker.reader.read(file, range.clone()).await?, range.end),
+            None => (worker.reader.read_by(file, range.clone(), way).await?, range.end),
         };
         if plain.is_from_disk() && worker.reads_ahead {
             let window_bytes = range.end - range.start;
-            self.ask(worker, file, read_to, window_bytes, end).await;
+            self.ask(worker, file, read_to..end, window_bytes, way).await;
         }
         Ok(plain)
+    }
+
+    /// Whether what begins at `start` was asked for ahead.
+    pub(super) fn has(&self, start: u64) -> bool {
+        self.queue.front().is_some_and(|ask| ask.range.start == start)
     }
 
     /// Lets go of what was read ahead: the viewer does not take it.
@@ -65,25 +82,26 @@ impl Ahead {
         &mut self,
         worker: &Rc<Worker>,
         file: &Rc<File>,
-        read_to: u64,
+        rest: Range<u64>,
         window_bytes: u64,
-        end: u64,
+        way: Option<Way>,
     ) {
-        let mut start = self.queue.back().map_or(read_to, |last| last.range.end);
+        let end = rest.end;
+        let mut start = self.queue.back().map_or(rest.start, |last| last.range.end);
         while self.queue.len() < DEPTH && start < end && !worker.reader.pool().is_scarce() {
             let range = start..end.min(start + window_bytes);
             start = range.end;
-            let state = begin(worker, file, range.clone()).await;
+            let state = begin(worker, file, range.clone(), way).await;
             self.queue.push_back(Ask { range, state });
         }
     }
 }
 
 /// Starts a read: polled once, it is with the disk.
-async fn begin(worker: &Rc<Worker>, file: &Rc<File>, range: Range<u64>) -> State {
+async fn begin(worker: &Rc<Worker>, file: &Rc<File>, range: Range<u64>, way: Option<Way>) -> State {
     let (worker, file) = (Rc::clone(worker), Rc::clone(file));
     let mut reading: Reading =
-        Box::pin(async move { worker.reader.read_ahead(&file, range).await });
+        Box::pin(async move { worker.reader.read_ahead(&file, range, way).await });
     let first = poll_fn(|cx| Poll::Ready(reading.as_mut().poll(cx))).await;
     match first {
         Poll::Ready(result) => State::Done(result),

@@ -1,62 +1,64 @@
-//! Without TLS: read and send.
+//! Without TLS: read and send, or have the kernel send by itself ([`super::pour`]).
 
-use super::ahead::Ahead;
 use super::link::Link;
+use super::pour::{Lent, Pour};
 use crate::end::End;
-use crate::outgoing::{Outgoing, Piece};
-use reactor::yield_now;
+use crate::outgoing::Outgoing;
+use std::time::Instant;
 
 /// A connection without TLS.
+///
+/// Packets that wait in the kernel may still refer to a file's pages. Until the viewer has them, the file is held still;
+/// if that ends, or the connection does, what waits is thrown away.
 pub struct Clear {
     pub(super) link: Link,
+    lent: Lent,
 }
 
 impl Clear {
     /// Takes a new connection.
     pub fn new(link: Link) -> Self {
-        Self { link }
+        Self { link, lent: Lent::default() }
     }
 
     pub(super) async fn receive(&mut self, input: &mut Vec<u8>) -> Result<(), End> {
+        if self.lent.is_some() {
+            // Boxed: it lasts a round trip, and everybody waits in this future for a request.
+            Box::pin(self.await_request_or_acknowledgement()).await?;
+        }
         self.link.receive(input).await
     }
 
-    /// What TCP does not take at once is let go and read again: nothing is held for a viewer who does not pull.
-    pub(super) async fn send(&mut self, outgoing: &Outgoing) -> Result<(), End> {
-        let mut ahead = Ahead::default();
-        let mut at = 0;
-        let link = &mut self.link;
-        while let Some(piece) = outgoing.piece(at, link.window.bytes()) {
-            if !link.pulls_soon().await {
-                ahead.give_up();
-                link.pull().await?;
+    /// Waits for the viewer to ask or to have everything, whichever is first.
+    async fn await_request_or_acknowledgement(&mut self) -> Result<(), End> {
+        let link = &self.link;
+        while link.socket.unacknowledged_bytes() > 0 {
+            let look = Instant::now() + super::pour::RECALL_LOOKED_FOR;
+            if reactor::timeout_at(look, link.socket.readable()).await.is_ok() {
+                return Ok(());
             }
-            let (offered, taken) = match piece {
-                Piece::Bytes(bytes) => {
-                    let more = at + (bytes.len() as u64) < outgoing.bytes();
-                    (bytes.len(), link.offer(bytes, more)?)
-                }
-                Piece::File(file, range) => {
-                    let end = range.start + outgoing.extent_left(at);
-                    let plain = ahead.read(&link.worker, file, range, end).await?;
-                    (plain.len(), link.offer(&plain, false)?)
-                }
-            };
-            at += taken as u64;
-            link.worker.numbers.windows_total.add(1);
-            link.worker.numbers.body_bytes_sent_total.add(taken as u64);
-            if taken == offered {
-                link.window.taken_whole();
-            } else {
-                link.worker.numbers.windows_taken_in_part_total.add(1);
-                link.window.taken_in_part(taken);
-                ahead.give_up();
-            }
-            if taken == 0 {
-                link.back_off().await?;
-            }
-            yield_now().await;
+            self.lent.check()?;
         }
+        self.lent.clear();
         Ok(())
+    }
+
+    pub(super) async fn send(&mut self, outgoing: &Outgoing) -> Result<(), End> {
+        let mut pour = Pour::new(&self.link.worker, outgoing);
+        while pour.step(&mut self.link, &mut self.lent).await?.is_some() {}
+        Ok(())
+    }
+
+    /// Waits until the viewer has everything.
+    pub(super) async fn settle(&mut self) -> Result<(), End> {
+        self.lent.settle(&self.link).await
+    }
+}
+
+impl Drop for Clear {
+    fn drop(&mut self) {
+        if self.lent.is_some() && self.link.socket.unacknowledged_bytes() > 0 {
+            self.link.socket.reset_on_close();
+        }
     }
 }

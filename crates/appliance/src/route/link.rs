@@ -2,10 +2,12 @@
 
 use crate::end::End;
 use crate::worker::Worker;
+use disk::{File, ReadError};
 use net::{Socket, Window};
 use reactor::{sleep, timeout_at};
 use std::cell::Cell;
 use std::io::IoSlice;
+use std::ops::Range;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -64,6 +66,21 @@ impl Link {
     /// When the connection is broken.
     pub fn offer_parts(&self, parts: &[IoSlice<'_>]) -> Result<usize, End> {
         Ok(self.count_taken(self.socket.send_parts(parts)?))
+    }
+
+    /// As [`Self::offer`], for a part of a file that the page cache has.
+    ///
+    /// # Errors
+    /// When the connection is broken or the file cannot be read.
+    pub fn offer_file(&self, file: &File, range: Range<u64>) -> Result<usize, End> {
+        let bytes = (range.end - range.start) as usize;
+        match self.socket.send_file(file.fd().borrowed(), range.start, bytes) {
+            Ok(taken) => Ok(self.count_taken(taken)),
+            Err(error) if error.raw_os_error() == Some(libc::EIO) => {
+                Err(ReadError::Io(libc::EIO).into())
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn count_taken(&self, taken: usize) -> usize {

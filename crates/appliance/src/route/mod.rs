@@ -6,10 +6,15 @@
 
 mod ahead;
 pub mod clear;
+pub mod in_kernel;
+mod incoming;
+pub mod kernel;
 mod link;
+mod pour;
 pub mod retained;
 pub mod userspace;
 
+pub use in_kernel::InKernel;
 pub use link::Link;
 
 use crate::end::End;
@@ -21,11 +26,23 @@ pub enum Channel {
     Clear(Box<clear::Clear>),
     /// TLS, sealed here.
     Userspace(Box<userspace::Userspace>),
+    /// TLS, sealed by the kernel.
+    Kernel(Box<kernel::Kernel>),
     /// TLS, sealed by the library that shook hands.
     Retained(Box<retained::Retained>),
 }
 
 impl Channel {
+    /// The route's name, as a counter's label.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Clear(_) => "clear",
+            Self::Userspace(_) => "userspace",
+            Self::Kernel(_) => "kernel",
+            Self::Retained(_) => "retained",
+        }
+    }
+
     /// Waits for bytes from the viewer and appends at least one to `input`.
     ///
     /// # Errors
@@ -34,6 +51,7 @@ impl Channel {
         match self {
             Self::Clear(clear) => clear.receive(input).await,
             Self::Userspace(userspace) => userspace.receive(input).await,
+            Self::Kernel(kernel) => kernel.receive(input).await,
             Self::Retained(retained) => retained.receive(input).await,
         }
     }
@@ -46,6 +64,7 @@ impl Channel {
         match self {
             Self::Clear(clear) => clear.send(outgoing).await,
             Self::Userspace(userspace) => userspace.send(outgoing).await,
+            Self::Kernel(kernel) => kernel.send(outgoing).await,
             Self::Retained(retained) => retained.send(outgoing).await,
         }
     }
@@ -55,7 +74,19 @@ impl Channel {
         match self {
             Self::Clear(clear) => clear.link.socket.finish(),
             Self::Userspace(userspace) => userspace.finish(),
+            Self::Kernel(kernel) => kernel.finish(),
             Self::Retained(retained) => retained.finish(),
+        }
+    }
+
+    /// Waits, after the goodbye, until closing the connection does no harm to what was sent.
+    ///
+    /// # Errors
+    /// When that cannot be waited for: what the viewer does not have yet is then thrown away.
+    pub async fn settle(&mut self) -> Result<(), End> {
+        match self {
+            Self::Clear(clear) => clear.settle().await,
+            Self::Userspace(_) | Self::Kernel(_) | Self::Retained(_) => Ok(()),
         }
     }
 
@@ -64,6 +95,7 @@ impl Channel {
         match self {
             Self::Clear(clear) => &clear.link,
             Self::Userspace(userspace) => &userspace.link,
+            Self::Kernel(kernel) => &kernel.link,
             Self::Retained(retained) => &retained.link,
         }
     }

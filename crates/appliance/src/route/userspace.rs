@@ -8,12 +8,12 @@
 //! buffer waits for nothing but the socket, and for that not long.
 
 use super::ahead::Ahead;
+use super::incoming::{Incoming, Stop};
 use super::link::Link;
 use crate::end::End;
 use crate::outgoing::{Outgoing, Piece};
 use crypt::{
-    Alert, CONTROL_RECORD_BYTES_MAX, Content, Established, Opened, Opener, PLAINTEXT_MAX,
-    ResealError, Sealer, TAG_BYTES,
+    Alert, CONTROL_RECORD_BYTES_MAX, Established, PLAINTEXT_MAX, ResealError, Sealer, TAG_BYTES,
 };
 use disk::Plain;
 use reactor::{Buffer, yield_now};
@@ -25,11 +25,7 @@ const PIECES_MAX: usize = 4;
 pub struct Userspace {
     pub(super) link: Link,
     sealer: Sealer,
-    opener: Opener,
-    /// Received and not opened yet: at most a record and what came with its end.
-    sealed_input: Vec<u8>,
-    /// The viewer has said close_notify: it asks for nothing more, and still waits for what it asked for before.
-    peer_finished: bool,
+    incoming: Incoming,
 }
 
 /// Sealed records on their way.
@@ -64,68 +60,33 @@ impl Userspace {
     /// Takes a connection over from its handshake; `sealed_input` is what came behind the handshake's last record.
     pub fn new(link: Link, established: Established, sealed_input: Vec<u8>) -> Self {
         let Established { sealer, opener, .. } = established;
-        Self { link, sealer, opener, sealed_input, peer_finished: false }
+        Self { link, sealer, incoming: Incoming::new(opener, sealed_input) }
     }
 
     pub(super) async fn receive(&mut self, input: &mut Vec<u8>) -> Result<(), End> {
         let before = input.len();
         loop {
-            self.open_input(input).await?;
+            if self.open_input(input)? {
+                // Boxed: hardly anybody asks for this, and everybody waits in this future for a request.
+                Box::pin(self.update_key()).await?;
+            }
             if input.len() > before {
                 return Ok(());
             }
-            if self.peer_finished {
+            if self.incoming.peer_finished {
                 return Err(End::PeerClosed);
             }
-            self.link.receive(&mut self.sealed_input).await?;
+            self.link.receive(&mut self.incoming.sealed).await?;
         }
     }
 
-    /// Opens every whole record that has arrived.
-    async fn open_input(&mut self, input: &mut Vec<u8>) -> Result<(), End> {
-        let mut opened_bytes = 0;
-        // What follows a close_notify is ignored (RFC 8446 section 6.1).
-        while !self.peer_finished {
-            let rest = &mut self.sealed_input[opened_bytes..];
-            match self.opener.open(rest) {
-                Ok(Opened::Partial { .. }) => break,
-                Ok(Opened::Record { consumed_bytes, content }) => {
-                    if let Content::Data(range) = &content {
-                        input.extend_from_slice(&rest[range.clone()]);
-                    }
-                    opened_bytes += consumed_bytes;
-                    self.heed(content).await?;
-                }
-                Err(error) => {
-                    self.alert(error.alert(), false);
-                    return Err(End::Record(error));
-                }
-            }
+    /// Opens all that has arrived; says whether the viewer asks for new keys of ours.
+    fn open_input(&mut self, input: &mut Vec<u8>) -> Result<bool, End> {
+        let opened = self.incoming.open(input, &self.link.worker.numbers);
+        if let Err(Stop::Wrong(error)) = &opened {
+            self.alert(error.alert(), false);
         }
-        self.sealed_input.drain(..opened_bytes);
-        if self.sealed_input.is_empty() {
-            // An idle viewer keeps no buffer.
-            self.sealed_input = Vec::new();
-        }
-        Ok(())
-    }
-
-    async fn heed(&mut self, content: Content) -> Result<(), End> {
-        match content {
-            // Tickets come from servers; the opener of a server's connection reports none.
-            Content::Tickets(_) | Content::Data(_) | Content::Ignored => Ok(()),
-            Content::Alert { fatal: false, .. } => Ok(()),
-            Content::CloseNotify => {
-                self.peer_finished = true;
-                Ok(())
-            }
-            Content::Alert { fatal: true, .. } => Err(End::PeerAlert),
-            Content::KeyUpdate { peer_requests_answer } => {
-                self.link.worker.numbers.key_updates_received_total.add(1);
-                // Boxed: hardly anybody asks for this, and everybody waits in this future for a request.
-                if peer_requests_answer { Box::pin(self.update_key()).await } else { Ok(()) }
-            }
-        }
+        Ok(opened?)
     }
 
     /// Changes our keys. Only between flights: what was sealed before cannot be made again afterwards.

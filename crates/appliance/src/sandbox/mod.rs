@@ -13,6 +13,7 @@ mod calls;
 mod files;
 
 use crate::config::Config;
+use crate::route::InKernel;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -50,8 +51,8 @@ pub fn confine_files(config: &Config, library: &Path) -> Report {
 }
 
 /// Gives up the system calls that serving does not need, for every thread of the process, and says so in `report`.
-pub fn confine_calls(report: &mut Report) {
-    report.calls = Some(match calls::confine() {
+pub fn confine_calls(report: &mut Report, in_kernel: InKernel) {
+    report.calls = Some(match calls::confine(in_kernel) {
         Ok(count) => format!("{count} system calls left (seccomp)"),
         Err(error) => format!("system calls not filtered ({error})"),
     });

@@ -8,7 +8,7 @@ mod memory_tests;
 
 use crate::end::End;
 use crate::outgoing::Outgoing;
-use crate::route::{Channel, Link, clear::Clear, retained::Retained, userspace::Userspace};
+use crate::route::{Channel, Link, clear::Clear, kernel, retained::Retained, userspace::Userspace};
 use crate::telemetry::Family;
 use crate::worker::Worker;
 use crypt::{Handshake, HandshakeError, Progress, SessionInfo, Tls};
@@ -42,13 +42,20 @@ pub async fn run(worker: Rc<Worker>, socket: Socket, peer: SocketAddr, _pass: Pa
 
 /// Makes a channel of a connection. Boxed by its caller: a handshake's state is large, and gone when it is over.
 async fn establish(link: Link) -> Result<(Channel, Option<&'static str>), End> {
+    let numbers = std::sync::Arc::clone(&link.worker.numbers);
     let tls = link.worker.tls.borrow().clone();
-    let Some(tls) = tls else { return Ok((Channel::Clear(Box::new(Clear::new(link))), None)) };
-    let deadline = Instant::now() + link.worker.timeouts.handshake;
-    match timeout_at(deadline, shake_hands(link, &tls)).await {
-        Ok(shaken) => shaken.map(|(channel, tls)| (channel, Some(tls))),
-        Err(_) => Err(End::HandshakeTimeout),
-    }
+    let (channel, tls) = match tls {
+        None => (Channel::Clear(Box::new(Clear::new(link))), None),
+        Some(tls) => {
+            let deadline = Instant::now() + link.worker.timeouts.handshake;
+            match timeout_at(deadline, shake_hands(link, &tls)).await {
+                Ok(shaken) => shaken.map(|(channel, tls)| (channel, Some(tls)))?,
+                Err(_) => return Err(End::HandshakeTimeout),
+            }
+        }
+    };
+    numbers.count(Family::Routes, channel.name());
+    Ok((channel, tls))
 }
 
 async fn shake_hands(link: Link, tls: &Tls) -> Result<(Channel, &'static str), End> {
@@ -67,6 +74,9 @@ async fn shake_hands(link: Link, tls: &Tls) -> Result<(Channel, &'static str), E
                     Progress::NeedsInput => {}
                     Progress::Done(established) => {
                         let label = count_handshake(&link.worker, &established.info);
+                        if link.worker.in_kernel.seals {
+                            return Ok((kernel::hand_over(link, *established, input), label));
+                        }
                         let userspace = Userspace::new(link, *established, input);
                         return Ok((Channel::Userspace(Box::new(userspace)), label));
                     }
@@ -125,10 +135,13 @@ impl Session {
                 self.channel.finish();
                 Box::pin(self.channel.link().linger()).await;
             }
-            End::Drained | End::IdleTimeout | End::PeerClosed => self.channel.finish(),
+            End::Drained | End::IdleTimeout | End::PeerClosed | End::KeysFixed => {
+                self.channel.finish();
+            }
             // A response that cannot be completed ends without a goodbye, which would say that it was whole.
-            _ => {}
+            _ => return end,
         }
+        let _ = Box::pin(self.channel.settle()).await;
         end
     }
 

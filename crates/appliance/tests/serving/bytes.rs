@@ -1,15 +1,15 @@
 //! What arrives is the file: over ten thousand random cases of file, ranges, and cutting of reads and sends, for every
-//! disk policy, without TLS and with both its versions.
+//! disk policy, without TLS and with both its versions, on either route.
 //!
 //! The counters are checked too: had no send been partial and no record been made again, the cases would have shown
 //! less than they claim. `FULLBORE_SEED` repeats a run's choices; how the kernel cuts the bytes it does not repeat.
 
 use crate::support::content::Content;
 use crate::support::random::Random;
-use crate::support::served::Served;
+use crate::support::served::{Served, kernel_seals};
 use crate::support::viewer::{Protocol, Response, Viewer};
 use fullbore_appliance::Config;
-use fullbore_appliance::config::Disk;
+use fullbore_appliance::config::{Disk, Route};
 use rustix::fs::Advice;
 use std::fs::File;
 use std::ops::Range;
@@ -328,6 +328,8 @@ struct Trials {
     take_backs: u64,
     records_made_again: u64,
     read: [u64; 4],
+    sent_by_the_kernel: u64,
+    brought: u64,
 }
 
 impl Trials {
@@ -336,6 +338,8 @@ impl Trials {
         self.windows_taken_in_part += served.number(|n| &n.windows_taken_in_part_total);
         self.take_backs += served.number(|n| &n.take_backs_total);
         self.records_made_again += served.number(|n| &n.records_made_again_total);
+        self.sent_by_the_kernel += served.number(|n| &n.sendfile_bytes_total);
+        self.brought += served.number(|n| &n.brought_bytes_total);
         self.read[0] += served.number(|n| &n.read_resident_bytes_total);
         self.read[1] += served.number(|n| &n.read_cached_bytes_total);
         self.read[2] += served.number(|n| &n.read_once_bytes_total);
@@ -343,7 +347,7 @@ impl Trials {
     }
 }
 
-fn serve_random_cases(protocol: Protocol) -> Trials {
+fn serve_random_cases(protocol: Protocol, route: Route) -> Trials {
     let seed = Random::seed_of_run();
     println!("FULLBORE_SEED={seed}");
     let mut random = Random::new(seed);
@@ -351,9 +355,10 @@ fn serve_random_cases(protocol: Protocol) -> Trials {
     let mut trials = Trials::default();
     for (disk, tuning) in POLICIES.into_iter().flat_map(|disk| (0..TUNINGS).map(move |t| (disk, t)))
     {
-        println!("{protocol:?} {disk:?} tuning {tuning}");
+        println!("{protocol:?} {route:?} {disk:?} tuning {tuning}");
         let served = Served::start(library.dir.path(), protocol, |config| {
             config.disk = disk;
+            config.route = route;
             tune(config, tuning);
         });
         let cases_left = AtomicI64::new(CASES_PER_SERVER);
@@ -370,23 +375,51 @@ fn serve_random_cases(protocol: Protocol) -> Trials {
     println!("{trials:?}");
     assert!(trials.cases >= (POLICIES.len() * TUNINGS) as i64 * CASES_PER_SERVER);
     assert!(trials.windows_taken_in_part > 100, "sends were hardly ever partial");
-    assert!(trials.read.iter().all(|bytes| *bytes > 0), "a way of reading was never taken");
+    if route == Route::Kernel {
+        let all = trials.sent_by_the_kernel > 0 && trials.brought > 0;
+        assert!(all && trials.read[2..].iter().all(|bytes| *bytes > 0), "{trials:?}");
+    } else {
+        assert!(trials.read.iter().all(|bytes| *bytes > 0), "a way of reading was never taken");
+        assert_eq!(trials.sent_by_the_kernel, 0);
+    }
     trials
+}
+
+/// The kernel route with TLS, where this kernel has it.
+fn serve_random_cases_in_the_kernel(protocol: Protocol) {
+    if kernel_seals() {
+        serve_random_cases(protocol, Route::Kernel);
+    }
 }
 
 #[test]
 fn every_byte_is_the_files_without_tls() {
-    serve_random_cases(Protocol::Plain);
+    serve_random_cases(Protocol::Plain, Route::Userspace);
+}
+
+#[test]
+fn every_byte_is_the_files_without_tls_when_the_kernel_sends() {
+    serve_random_cases(Protocol::Plain, Route::Kernel);
+}
+
+#[test]
+fn every_byte_is_the_files_with_tls12_when_the_kernel_seals() {
+    serve_random_cases_in_the_kernel(Protocol::Tls12);
+}
+
+#[test]
+fn every_byte_is_the_files_with_tls13_when_the_kernel_seals() {
+    serve_random_cases_in_the_kernel(Protocol::Tls13);
 }
 
 #[test]
 fn every_byte_is_the_files_with_tls12() {
-    let trials = serve_random_cases(Protocol::Tls12);
+    let trials = serve_random_cases(Protocol::Tls12, Route::Userspace);
     assert!(trials.take_backs > 100 && trials.records_made_again > 100, "hardly anything remade");
 }
 
 #[test]
 fn every_byte_is_the_files_with_tls13() {
-    let trials = serve_random_cases(Protocol::Tls13);
+    let trials = serve_random_cases(Protocol::Tls13, Route::Userspace);
     assert!(trials.take_backs > 100 && trials.records_made_again > 100, "hardly anything remade");
 }

@@ -117,6 +117,15 @@ impl Served {
     }
 }
 
+/// Whether this kernel has TLS; says so if not.
+pub(crate) fn kernel_seals() -> bool {
+    let probed = net::tls::probe();
+    if let Err(error) = &probed {
+        eprintln!("SKIPPED: this kernel does not seal ({error}); the lab's do: ./run lab");
+    }
+    probed.is_ok()
+}
+
 /// Polls until `holds`, and fails with `otherwise` if it never does.
 #[track_caller]
 pub(crate) fn await_that(holds: impl Fn() -> bool, otherwise: impl FnOnce() -> String) {

@@ -1,0 +1,121 @@
+//! What of a connection's work the kernel does, and whether it can.
+
+use crate::config::{Config, Route, Switch};
+use std::io;
+use std::path::Path;
+
+/// Kernel TLS's own counters.
+pub const TLS_STAT: &str = "/proc/net/tls_stat";
+
+/// What the kernel does on this server, for all connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InKernel {
+    /// Sealing records.
+    pub seals: bool,
+    /// Changing the keys that it seals with (Linux 6.14).
+    pub changes_keys: bool,
+    /// Sending from the page cache by itself.
+    pub sends_files: bool,
+}
+
+impl InKernel {
+    /// Chooses by configuration and by what this kernel has.
+    ///
+    /// # Errors
+    /// When the kernel route was asked for and cannot be had: what is missing, and what to do about it.
+    pub fn choose(config: &Config) -> Result<Self, String> {
+        let wants_all = config.route == Route::Kernel;
+        let mut chosen = Self::default();
+        if wants_all && config.tls.enabled {
+            if !config.is_on(Switch::Handout) {
+                return Err("--off handout leaves the keys where the kernel route cannot have them: choose --route userspace".into());
+            }
+            net::tls::probe().map_err(|error| missing(&error))?;
+            chosen.seals = true;
+            chosen.changes_keys = changes_keys(Path::new(TLS_STAT));
+        }
+        chosen.sends_files = wants_all;
+        Ok(chosen)
+    }
+
+    /// The route's name.
+    pub fn name(self) -> &'static str {
+        if self.seals || self.sends_files { "kernel" } else { "userspace" }
+    }
+
+    /// What happens on this route, and why it was chosen, for people.
+    pub fn describe(self, config: &Config) -> String {
+        let Self { seals, changes_keys, sends_files } = self;
+        let mut said = match (sends_files, seals) {
+            (true, true) => "kernel: sendfile, sealed by the kernel".to_owned(),
+            (true, false) => "kernel: sendfile".to_owned(),
+            (false, _) => "userspace: read, seal and send from user space".to_owned(),
+        };
+        if seals && !changes_keys {
+            said.push_str(", which cannot change keys (needs Linux 6.14)");
+        }
+        if config.route == Route::Auto {
+            said.push_str(if config.tls.enabled {
+                " (auto: it seals faster than kernels do; see --route kernel)"
+            } else {
+                " (auto: what is under way is nobody's to change; sendfile by --route kernel)"
+            });
+        }
+        said
+    }
+}
+
+fn missing(error: &io::Error) -> String {
+    let why = if error.raw_os_error() == Some(libc::ENOENT) {
+        "this kernel has no TLS, or its module is not loaded: run \"modprobe tls\" as root"
+            .to_owned()
+    } else {
+        format!("this kernel's TLS cannot be used: {error}")
+    };
+    format!("no kernel route: {why}; or choose --route userspace")
+}
+
+/// A kernel that can change keys counts how often it did.
+fn changes_keys(tls_stat: &Path) -> bool {
+    std::fs::read_to_string(tls_stat).is_ok_and(|text| text.contains("TlsTxRekeyOk"))
+}
+
+/// Why the kernel did not take a connection's keys, as a counter's label.
+pub fn refusal(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        // Of the module when the socket is made ready, of a cipher when it is given keys.
+        Some(libc::ENOENT) => "not_there",
+        Some(libc::EINVAL | libc::EOPNOTSUPP) => "version_or_cipher",
+        Some(libc::ENOTCONN) => "peer_gone",
+        Some(libc::ENOMEM | libc::ENOBUFS) => "memory",
+        _ => "other",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_tls_the_kernel_sends_files_if_asked_to() {
+        let mut config = Config::default();
+        config.tls.enabled = false;
+        for (route, name) in
+            [(Route::Auto, "userspace"), (Route::Kernel, "kernel"), (Route::Userspace, "userspace")]
+        {
+            config.route = route;
+            let chosen = InKernel::choose(&config).unwrap();
+            assert_eq!((chosen.name(), chosen.seals), (name, false), "{route:?}");
+        }
+    }
+
+    #[test]
+    fn a_kernel_without_tls_is_reported_with_what_to_do_and_only_when_it_was_asked_for() {
+        let error = io::Error::from_raw_os_error(libc::ENOENT);
+        assert!(missing(&error).contains("modprobe tls"));
+        let auto = InKernel::choose(&Config::default()).unwrap();
+        assert_eq!(auto, InKernel::default());
+        let asked = Config { route: Route::Kernel, ..Config::default() };
+        assert_eq!(InKernel::choose(&asked).is_ok(), net::tls::probe().is_ok());
+    }
+}

@@ -1,0 +1,73 @@
+//! What a viewer sends: sealed records, opened here, whoever seals ours.
+
+use crate::end::End;
+use crate::telemetry::Numbers;
+use crypt::{Content, OpenError, Opened, Opener};
+
+/// The receiving half of a connection with TLS.
+pub(super) struct Incoming {
+    opener: Opener,
+    /// Received and not opened yet: at most a record and what came with its end.
+    pub(super) sealed: Vec<u8>,
+    /// The viewer has said close_notify: it asks for nothing more, and still waits for what it asked for before.
+    pub(super) peer_finished: bool,
+}
+
+/// Why nothing more is opened.
+pub(super) enum Stop {
+    /// A record was wrong: the viewer is to be told by an alert.
+    Wrong(OpenError),
+    /// The viewer said that something was wrong.
+    PeerAlert,
+}
+
+impl From<Stop> for End {
+    fn from(stop: Stop) -> Self {
+        match stop {
+            Stop::Wrong(error) => Self::Record(error),
+            Stop::PeerAlert => Self::PeerAlert,
+        }
+    }
+}
+
+impl Incoming {
+    /// Takes over from a handshake; `sealed` is what came behind its last record.
+    pub(super) fn new(opener: Opener, sealed: Vec<u8>) -> Self {
+        Self { opener, sealed, peer_finished: false }
+    }
+
+    /// Opens every whole record that has arrived, and appends what was in them to `input`. Says whether the viewer asks
+    /// for new keys of ours, before anything else is sent; one answer serves however many times it asked.
+    pub(super) fn open(&mut self, input: &mut Vec<u8>, numbers: &Numbers) -> Result<bool, Stop> {
+        let mut opened_bytes = 0;
+        let mut asks_for_keys = false;
+        // What follows a close_notify is ignored (RFC 8446 section 6.1).
+        while !self.peer_finished {
+            let rest = &mut self.sealed[opened_bytes..];
+            match self.opener.open(rest).map_err(Stop::Wrong)? {
+                Opened::Partial { .. } => break,
+                Opened::Record { consumed_bytes, content } => {
+                    opened_bytes += consumed_bytes;
+                    match content {
+                        Content::Data(range) => input.extend_from_slice(&rest[range]),
+                        // Tickets come from servers; the opener of a server's connection reports none.
+                        Content::Tickets(_) | Content::Ignored => {}
+                        Content::Alert { fatal: false, .. } => {}
+                        Content::Alert { fatal: true, .. } => return Err(Stop::PeerAlert),
+                        Content::CloseNotify => self.peer_finished = true,
+                        Content::KeyUpdate { peer_requests_answer } => {
+                            numbers.key_updates_received_total.add(1);
+                            asks_for_keys |= peer_requests_answer;
+                        }
+                    }
+                }
+            }
+        }
+        self.sealed.drain(..opened_bytes);
+        if self.sealed.is_empty() {
+            // An idle viewer keeps no buffer.
+            self.sealed = Vec::new();
+        }
+        Ok(asks_for_keys)
+    }
+}

@@ -1,0 +1,281 @@
+//! Plaintext into a socket: of a connection without TLS, or one that the kernel seals for.
+//!
+//! What of a window is in the page cache, the kernel takes from there by itself (`sendfile`); no byte of it comes to user
+//! space. Everything else is as in the other routes: heat decides whether a window that is not there is worth memory.
+//! If so it is brought into the page cache first, through the ring, and then sent from there; if not, it is read into a
+//! buffer past the page cache and sent from that, so that it need not be thrown out again. No thread waits for a disk.
+//!
+//! Invariant: the kernel is left to send a file's pages only while the file is held still ([`disk::File::hold_still`]),
+//! since it may do so at any time until the viewer has acknowledged them. A file that may be written to is read into
+//! buffers, which nobody changes.
+//!
+//! One thing cannot be seen from here: a viewer on the same machine (loopback, a container behind veth) has acknowledged
+//! bytes that it has not read yet, and these are still the file's own pages. If somebody overwrites the file in place
+//! then, such a viewer may read what it was not sent. It takes a local viewer without TLS: sealed records are copies.
+
+use super::ahead::Ahead;
+use super::link::Link;
+use crate::end::End;
+use crate::outgoing::{Outgoing, Piece};
+use crate::worker::Worker;
+use disk::heat::BLOCK_BYTES;
+use disk::{Bringing, File, Plain, ReadError, Way};
+use reactor::{timeout_at, yield_now};
+use std::future::Future;
+use std::ops::Range;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// How often a waiting session looks whether somebody wants to write to its file: often enough for somebody who waits
+/// for that at a keyboard, and a small part of the 45 s that the kernel waits.
+pub(super) const RECALL_LOOKED_FOR: Duration = Duration::from_secs(1);
+
+/// What is worth a call of its own, if the rest of a window has to be waited for.
+const PREFIX_BYTES_MIN: u64 = net::window::STEP_BYTES as u64;
+
+/// The file whose pages the kernel may still refer to.
+#[derive(Default)]
+pub(super) struct Lent(Option<Rc<File>>);
+
+impl Lent {
+    /// Whether there is one.
+    pub(super) fn is_some(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// The kernel refers to no file any more.
+    pub(super) fn clear(&mut self) {
+        self.0 = None;
+    }
+
+    /// Says so if somebody waits to write to it.
+    ///
+    /// # Errors
+    /// [`ReadError::Recalled`].
+    pub(super) fn check(&self) -> Result<(), End> {
+        let recalled = self.0.as_ref().is_some_and(|file| file.is_recalled());
+        if recalled { Err(ReadError::Recalled.into()) } else { Ok(()) }
+    }
+
+    /// Waits for `socket` to be readable or writable, as `wait` does, and looks now and then after the file.
+    ///
+    /// # Errors
+    /// [`ReadError::Recalled`]; [`End::SendTimeout`] at the deadline.
+    pub(super) async fn watch_while<F: Future>(
+        &self,
+        deadline: Instant,
+        mut wait: impl FnMut() -> F,
+    ) -> Result<F::Output, End> {
+        loop {
+            let look = deadline.min(Instant::now() + RECALL_LOOKED_FOR);
+            if let Ok(output) = timeout_at(look, wait()).await {
+                return Ok(output);
+            }
+            self.check()?;
+            if Instant::now() >= deadline {
+                return Err(End::SendTimeout);
+            }
+        }
+    }
+
+    /// Waits until the viewer has everything, so that the kernel refers to no file any more.
+    ///
+    /// # Errors
+    /// As [`Self::watch_while`].
+    pub(super) async fn settle(&mut self, link: &Link) -> Result<(), End> {
+        /// Nothing tells when the last byte is acknowledged. An honest guess: a few round trips.
+        const PAUSE: Duration = Duration::from_millis(100);
+        let deadline = Instant::now() + link.worker.timeouts.send;
+        while self.is_some() && link.socket.unacknowledged_bytes() > 0 {
+            self.check()?;
+            if Instant::now() >= deadline {
+                return Err(End::SendTimeout);
+            }
+            reactor::sleep(PAUSE).await;
+        }
+        self.clear();
+        Ok(())
+    }
+}
+
+/// One response on its way.
+pub(super) struct Pour<'a> {
+    outgoing: &'a Outgoing,
+    at: u64,
+    ahead: Ahead,
+    bringing: Bringing,
+    judged: Judged,
+}
+
+/// What heat has said of the part of a file that is on its way. It is asked of each part once: to ask is to heat, and
+/// what TCP did not take at first comes up again.
+struct Judged {
+    range: Range<u64>,
+    way: Way,
+}
+
+impl Default for Judged {
+    fn default() -> Self {
+        Self { range: 0..0, way: Way::Cached }
+    }
+}
+
+impl Judged {
+    fn way(&mut self, worker: &Worker, file: &File, range: &Range<u64>) -> Way {
+        if !self.range.contains(&range.start) {
+            self.way = worker.reader.way_of_absent(file, range);
+            self.range = range.clone();
+        } else if range.end > self.range.end {
+            // A block that the part before had only the beginning of is heated now.
+            let block_start = self.range.end / BLOCK_BYTES * BLOCK_BYTES;
+            let _ = worker.reader.way_of_absent(file, &(block_start..range.end));
+            self.range = range.clone();
+        }
+        self.way
+    }
+}
+
+/// How a part of a file is to be sent.
+enum How {
+    /// From the page cache, which has all of it.
+    SendFile(Range<u64>),
+    /// From a buffer, read by this way, or the one that suits it.
+    Read(Option<Way>),
+}
+
+impl<'a> Pour<'a> {
+    pub(super) fn new(worker: &Worker, outgoing: &'a Outgoing) -> Self {
+        let bringing = Bringing::new(worker.bring_budget.clone());
+        Self { outgoing, at: 0, ahead: Ahead::default(), bringing, judged: Judged::default() }
+    }
+
+    /// Sends the next window, as far as TCP takes it; what it does not take is let go and brought again: nothing is held
+    /// for a viewer who does not pull. Returns the bytes taken, `None` when all of the response was.
+    pub(super) async fn step(
+        &mut self,
+        link: &mut Link,
+        lent: &mut Lent,
+    ) -> Result<Option<usize>, End> {
+        let outgoing = self.outgoing;
+        let Some(piece) = outgoing.piece(self.at, link.window.bytes()) else { return Ok(None) };
+        if !link.pulls_soon().await {
+            self.give_up();
+            let deadline = Instant::now() + link.worker.timeouts.send;
+            lent.watch_while(deadline, || link.socket.writable()).await?;
+        }
+        let (offered, taken) = match piece {
+            Piece::Bytes(bytes) => {
+                let more = self.at + (bytes.len() as u64) < outgoing.bytes();
+                (bytes.len(), link.offer(bytes, more)?)
+            }
+            Piece::File(file, range) => {
+                // Whoever wants to write to it need not wait for the end of a response.
+                lent.check()?;
+                match self.how(link, file, &range).await? {
+                    How::SendFile(range) => self.send_file(link, lent, file, range)?,
+                    How::Read(way) => self.send_read(link, file, range, way).await?,
+                }
+            }
+        };
+        self.at += taken as u64;
+        self.learn(link, offered, taken).await?;
+        yield_now().await;
+        Ok(Some(taken))
+    }
+
+    /// Counts a window, and makes the next one as large as TCP has shown to be right.
+    async fn learn(&mut self, link: &mut Link, offered: usize, taken: usize) -> Result<(), End> {
+        let numbers = &link.worker.numbers;
+        numbers.windows_total.add(1);
+        numbers.body_bytes_sent_total.add(taken as u64);
+        self.bringing.sent(taken as u64);
+        if taken == offered {
+            link.window.taken_whole();
+        } else {
+            numbers.windows_taken_in_part_total.add(1);
+            link.window.taken_in_part(taken);
+            self.ahead.give_up();
+        }
+        if taken == 0 {
+            link.back_off().await?;
+        }
+        Ok(())
+    }
+
+    fn give_up(&mut self) {
+        self.ahead.give_up();
+        self.bringing.give_back();
+    }
+
+    async fn how(&mut self, link: &Link, file: &Rc<File>, range: &Range<u64>) -> Result<How, End> {
+        let worker = &link.worker;
+        if !worker.in_kernel.sends_files {
+            return Ok(How::Read(None));
+        }
+        if self.ahead.has(range.start) {
+            return Ok(How::Read(Some(self.judged.way(worker, file, range))));
+        }
+        if let Some(there) = resident(worker, file, range) {
+            return Ok(if held(worker, file) { How::SendFile(there) } else { How::Read(None) });
+        }
+        let way = self.judged.way(worker, file, range);
+        if way == Way::Cached && held(worker, file) {
+            let end = range.start + self.outgoing.extent_left(self.at);
+            let ahead = worker.reads_ahead;
+            if self.bringing.bring(file, range.clone(), end, ahead).await? {
+                worker.numbers.brought_bytes_total.add(range.end - range.start);
+                return Ok(How::SendFile(range.clone()));
+            }
+            worker.numbers.windows_not_brought_total.add(1);
+        }
+        Ok(How::Read(Some(way)))
+    }
+
+    fn send_file(
+        &mut self,
+        link: &Link,
+        lent: &mut Lent,
+        file: &Rc<File>,
+        range: Range<u64>,
+    ) -> Result<(usize, usize), End> {
+        file.check_unchanged()?;
+        lent.0 = Some(Rc::clone(file));
+        let bytes = (range.end - range.start) as usize;
+        let taken = link.offer_file(file, range)?;
+        if taken < bytes && link.worker.in_kernel.seals {
+            link.socket.push();
+        }
+        link.worker.numbers.sendfile_bytes_total.add(taken as u64);
+        Ok((bytes, taken))
+    }
+
+    async fn send_read(
+        &mut self,
+        link: &Link,
+        file: &Rc<File>,
+        range: Range<u64>,
+        way: Option<Way>,
+    ) -> Result<(usize, usize), End> {
+        let end = range.start + self.outgoing.extent_left(self.at);
+        let plain: Plain = self.ahead.read_by(&link.worker, file, range, end, way).await?;
+        Ok((plain.len(), link.offer(&plain, false)?))
+    }
+}
+
+/// The beginning of `range` that is in the page cache and is to be sent from there, if it is worth a call.
+fn resident(worker: &Worker, file: &File, range: &Range<u64>) -> Option<Range<u64>> {
+    if !worker.reader.takes_resident() {
+        return None;
+    }
+    let missing = file.first_missing(range.clone())?;
+    let is_worth_it = missing == range.end || missing - range.start >= PREFIX_BYTES_MIN;
+    is_worth_it.then_some(range.start..missing)
+}
+
+fn held(worker: &Worker, file: &File) -> bool {
+    let held = file.hold_still();
+    if !held {
+        worker.numbers.windows_not_held_total.add(1);
+    }
+    held
+}

@@ -1,0 +1,68 @@
+//! Kernel TLS's own counters (`/proc/net/tls_stat`): what proves that it was the kernel who sealed.
+//!
+//! They are of the whole network namespace, other programs included. Those that count are given as what came to them
+//! since the server started; those that say how things are (`TlsCurr...`), as they are.
+
+use crate::route::in_kernel::TLS_STAT;
+use std::collections::BTreeMap;
+
+/// The counters at one moment, by the kernel's names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TlsStat(BTreeMap<String, u64>);
+
+impl TlsStat {
+    /// The counters as they are; none where they cannot be read.
+    pub fn now() -> Self {
+        Self::parse(&std::fs::read_to_string(TLS_STAT).unwrap_or_default())
+    }
+
+    fn parse(text: &str) -> Self {
+        let pairs = text.lines().filter_map(|line| {
+            let (name, value) = line.split_once(char::is_whitespace)?;
+            Some((name.to_owned(), value.trim().parse().ok()?))
+        });
+        Self(pairs.collect())
+    }
+
+    /// What `now` says that this, from before, did not.
+    fn since(&self, now: Self) -> BTreeMap<String, u64> {
+        let grown = |(name, value): (String, u64)| {
+            let is_gauge = name.starts_with("TlsCurr");
+            let before = if is_gauge { 0 } else { self.0.get(&name).copied().unwrap_or(0) };
+            (name, value.saturating_sub(before))
+        };
+        now.0.into_iter().map(grown).collect()
+    }
+
+    /// What came since, as JSON.
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::json!(self.since(Self::now()))
+    }
+
+    /// What came since, in the form that Prometheus reads.
+    pub fn prometheus(&self) -> String {
+        let mut text = String::from(
+            "# HELP fullbore_kernel_tls The kernel's TLS counters, since the start.\n# TYPE fullbore_kernel_tls gauge\n",
+        );
+        for (name, value) in self.since(Self::now()) {
+            text.push_str(&format!("fullbore_kernel_tls{{counter=\"{name}\"}} {value}\n"));
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_told_from_what_they_were_and_gauges_as_they_are() {
+        let before = TlsStat::parse("TlsCurrTxSw                     \t5\nTlsTxSw   \t7\nodd\n");
+        let now = TlsStat::parse("TlsCurrTxSw 4\nTlsTxSw 9\nTlsTxRekeyOk 1\n");
+        let since = before.since(now);
+        assert_eq!(since["TlsCurrTxSw"], 4);
+        assert_eq!(since["TlsTxSw"], 2);
+        assert_eq!(since["TlsTxRekeyOk"], 1);
+        assert_eq!(since.len(), 3);
+    }
+}
