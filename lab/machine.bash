@@ -1,10 +1,13 @@
 # shellcheck shell=bash
-# The lab's machines: a kernel from Debian's package (unpacked, never installed), an initramfs of this host's own programs, a disk with
-# a library, and QEMU's command line. Read by lab.bash.
+# The lab's machines: a kernel (kernels.bash), an initramfs of this host's own programs, a disk with a library, and QEMU's command line.
+# Read by lab.bash.
 #
 # The initramfs is two archives, one after the other, as the kernel allows: the host's programs and the kernel's modules, which are kept;
 # and what changes (fullbore, lab/guest, the scenarios), which is made for each boot.
 # Machines have no way out: their network cards are QEMU's user networking with restrict=on.
+
+# shellcheck source=lab/kernels.bash
+. lab/kernels.bash
 
 LAB_CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/fullbore/lab
 LAB_NEEDS=(qemu-system-x86_64=qemu-system-x86 busybox=busybox-static cpio=cpio depmod=kmod mke2fs=e2fsprogs xz=xz-utils strip=binutils
@@ -25,52 +28,6 @@ machine_setting() { # MACHINE KEY
   awk -v key="$2" '$1 == key { print $2 }' "lab/machines/$1"
 }
 
-# --- kernels -------------------------------------------------------------------------------------------------------------------
-
-# "stable" is what Debian's metapackage stands for, "newest" the newest version there is by name, which may come from elsewhere than
-# the release's main line (updates, backports, if apt has been told of them).
-kernel_package() { # stable|newest
-  case $1 in
-    stable) apt-cache depends linux-image-cloud-amd64 | sed -n 's/.*Depends: //p' ;;
-    newest) apt-cache search --names-only '^linux-image-[0-9][^ ]*[0-9+a-z]-cloud-amd64$' | awk '{ print $1 }' | grep -E '[0-9]\.[0-9]+\.[0-9]' | sort -V | tail -n 1 ;;
-  esac
-}
-
-# The choice is kept, so that a run needs no network once its kernels are there; removing the folder chooses anew.
-kernel_files() { # stable|newest: makes sure of LAB_CACHE/kernel-KIND/{boot,lib}
-  local folder=$LAB_CACHE/kernel-$1 package unpack
-  if [ -d "$folder" ]; then return; fi
-  have apt-get || fail "the lab takes its kernels from Debian's packages, and there is no apt here"
-  apt_update
-  package=$(kernel_package "$1")
-  [ -n "$package" ] || fail "apt knows no kernel for the lab (linux-image-cloud-amd64)"
-  say "unpacking $package into $folder (not installed)"
-  unpack=$(mktemp -d)
-  (cd "$unpack" && apt-get download -qq "$package" 2>/dev/null && dpkg -x ./*.deb .)
-  rm "$unpack"/*.deb
-  mkdir -p "$LAB_CACHE"
-  mv "$unpack" "$folder"
-}
-
-kernel_release() { basename "$LAB_CACHE/kernel-$1"/lib/modules/*; } # stable|newest
-
-# The modules of lab/modules and what they stand on, uncompressed, with the indexes that modprobe reads. What this kernel has built in,
-# or has not, is left out: it is for the scenarios to say what they miss.
-kernel_modules() { # stable|newest ROOT
-  local from=$LAB_CACHE/kernel-$1 release file name
-  release=$(kernel_release "$1")
-  [ -f "$from/lib/modules/$release/modules.dep" ] || depmod -b "$from" "$release"
-  mkdir -p "$2/lib/modules/$release"
-  awk '/^(start|ask)/ { print $2 }' lab/modules | while read -r name; do
-    modprobe -d "$from" -S "$release" --show-depends "$name" 2>/dev/null || true
-  done | sed -n 's/^insmod \([^ ]*\).*/\1/p' | sort -u | while read -r file; do
-    install -D -m 644 "$file" "$2/${file#"$from/"}"
-    case $file in *.xz) xz -d "$2/${file#"$from/"}" ;; esac
-  done
-  cp "$from/lib/modules/$release"/modules.{builtin,builtin.modinfo,order} "$2/lib/modules/$release/"
-  depmod -b "$2" "$release"
-}
-
 # --- initramfs -----------------------------------------------------------------------------------------------------------------
 
 libraries_of() { # PROGRAM: the files that ld.so would take, itself among them
@@ -89,8 +46,8 @@ program_files() { # the programs of the guest and all their libraries, as paths
 perl_folder() { perl -e 'print grep { m{/perl-base$} } @INC'; }
 
 # Names what a base archive is made of, so that another host program, kernel or list makes another one.
-base_key() { # stable|newest
-  { kernel_release "$1"; program_files | xargs stat -L -c '%n %s %Y'; cat lab/modules lab/machine.bash; } | sha256sum | cut -c 1-16
+base_key() { # KIND
+  { kernel_release "$1"; program_files | xargs stat -L -c '%n %s %Y'; cat lab/modules lab/machine.bash lab/kernels.bash; } | sha256sum | cut -c 1-16
 }
 
 base_files() { # ROOT: the host's programs at their own paths, and links to them in bin
@@ -111,7 +68,7 @@ archive() { # ROOT FILE
   mv "$2.part" "$2"
 }
 
-base_archive() { # stable|newest: prints where it is
+base_archive() { # KIND: prints where it is
   local file root
   file=$LAB_CACHE/base-$1-$(base_key "$1").cpio
   if [ ! -f "$file" ]; then
@@ -166,8 +123,7 @@ library_image() { # MIB: prints where it is
 
 machine_files() { # MACHINE SCENARIO: sets MACHINE_KERNEL, MACHINE_INITRD and MACHINE_DISK
   local kind top
-  kind=$(machine_setting "$1" kernel)
-  kernel_files "$kind"
+  kind=$(kernel_kind "$(machine_setting "$1" kernel)")
   MACHINE_KERNEL=$(echo "$LAB_CACHE/kernel-$kind"/boot/vmlinuz-*)
   MACHINE_DISK=$(library_image "$(machine_setting "$1" library_mib)")
   mkdir -p "$LAB_OUT"

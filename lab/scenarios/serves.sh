@@ -8,6 +8,13 @@ FILM=/library/film-007.mp4
 S=https://127.0.0.1:8443
 HOLE_BYTES=$(stat -c %s /library/hole.mp4)
 
+# Pages of a file that are in the page cache: cachestat(2), by its number on x86-64, since Linux 6.5.
+pages_cached() { # FILE
+  perl -e 'open(my $f, "<", shift) or die $!; my ($all, $said) = ("\0" x 16, "\0" x 40);
+    syscall(451, fileno($f), $all, $said, 0) == 0 or die "cachestat: $!\n"; print((unpack "Q5", $said)[0])' "$1"
+}
+drops_pages_read_once() { [ "$(printf '%s\n6.14\n' "$(uname -r)" | sort -V | head -n 1)" = 6.14 ]; }
+
 # What one server has to get right, whatever lies under it.
 asked_for() { # URL CURL-ARGUMENTS...
   local url=$1; shift
@@ -29,6 +36,19 @@ for policy in auto cached direct once; do
     grep -E '^(route|disk|workers|sandbox) ' /tmp/fullbore.log | while read -r line; do say "$line"; done
     asked_for "$S" --tlsv1.3 --tls13-ciphers TLS_AES_128_GCM_SHA256
     asked_for "$S" --tls-max 1.2 --ciphers ECDHE-ECDSA-AES128-GCM-SHA256
+  elif [ "$policy" = once ] && drops_pages_read_once; then
+    # Looked at before anybody but the server reads the film.
+    echo 1 >/proc/sys/vm/drop_caches
+    get -o /tmp/got "$S/film-007.mp4"
+    left=$(pages_cached "$FILM")
+    settled
+    say "once: $(metric read_once_bytes_total) bytes read, of which $left of 1024 pages are in the page cache"
+    expect "bytes read by RWF_DONTCACHE" "$(metric read_once_bytes_total)" '>=' 4194304
+    expect "bytes read past the page cache instead" "$(metric read_direct_bytes_total)" = 0
+    # What two windows on their way touch at once may stay: a folio is let go only if nobody uses it just then.
+    expect "pages that reading once left behind" "$left" '<' 256
+    cmp /tmp/got "$FILM"
+    expect "pages that are there after a reading of another kind" "$(pages_cached "$FILM")" '>' 768
   else
     same_as "$FILM" "$S/film-007.mp4"
     same_as /library/film-009.mp4 "$S/film-009.mp4"

@@ -1,0 +1,112 @@
+# shellcheck shell=bash
+# The lab's kernels: Debian's packages, downloaded by name with apt and unpacked, never installed. Read by machine.bash.
+#
+# A kernel lies in LAB_CACHE/kernel-KIND/{boot,lib}. KIND says where it came from:
+#   stable     what Debian's metapackage stands for
+#   backports  what it stands for in LAB_SUITE, which apt is told of by a configuration of its own: this host's is left alone
+#   known      the newest version by name that this host's apt knows, for where there is no such suite
+# The choice is kept, so that a run needs no network once its kernels are there; removing the folder chooses anew.
+
+LAB_SUITE=${LAB_SUITE:-trixie-backports}
+LAB_KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
+
+kernel_kind() { # stable|newest: makes sure that there is one, and prints its KIND
+  local kind
+  for kind in $([ "$1" = newest ] && echo backports known || echo "$1"); do
+    if kernel_files "$kind" >&2; then printf '%s' "$kind"; return; fi
+    say "no kernel of the kind \"$kind\" to be had; machines that want the $1 one get what else there is"
+  done
+  fail "apt knows no kernel for the lab (linux-image-cloud-amd64)"
+}
+
+kernel_files() { # KIND
+  local folder=$LAB_CACHE/kernel-$1 package unpack
+  if [ -d "$folder" ]; then return; fi
+  have apt-get || fail "the lab takes its kernels from Debian's packages, and there is no apt here"
+  kernel_lists "$1" || return 1
+  package=$(kernel_package "$1")
+  [ -n "$package" ] || return 1
+  say "unpacking $package into $folder (not installed)"
+  unpack=$(mktemp -d)
+  kernel_unpacked "$1" "$package" "$unpack" || { rm -r "$unpack"; return 1; }
+  mkdir -p "$LAB_CACHE"
+  mv "$unpack" "$folder"
+}
+
+# --- apt -----------------------------------------------------------------------------------------------------------------------
+
+kernel_lists() { # KIND: package lists as of today
+  local folder=$LAB_CACHE/apt
+  if [ "$1" != backports ]; then apt_update; return; fi
+  mkdir -p "$folder"/{lists,cache}/partial
+  printf 'Types: deb\nURIs: %s\nSuites: %s\nComponents: main\nSigned-By: %s\n' "$(debian_mirror)" "$LAB_SUITE" "$LAB_KEYRING" >"$folder/lab.sources"
+  cat >"$folder/apt.conf" <<TEXT
+Dir::Etc::SourceList "$folder/lab.sources";
+Dir::Etc::SourceParts "-";
+Dir::State::Lists "$folder/lists";
+Dir::State::Status "/dev/null";
+Dir::Cache "$folder/cache";
+APT::Sandbox::User "root";
+APT::Architecture "amd64";
+APT::Architectures "amd64";
+TEXT
+  say "asking $(debian_mirror) for the newest kernel ($LAB_SUITE)"
+  kernel_apt "$1" apt-get update -qq --error-on=any </dev/null
+}
+
+debian_mirror() { # where this host has its Debian from
+  local found
+  found=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null | sed -n 's/^[^#]*\(https\?:[^ ]*\/debian\)\/\?\( .*\)\?$/\1/p' | head -n 1)
+  printf '%s' "${found:-http://deb.debian.org/debian}"
+}
+
+kernel_apt() { # KIND COMMAND...
+  local kind=$1; shift
+  if [ "$kind" = backports ]; then APT_CONFIG=$LAB_CACHE/apt/apt.conf "$@"; else "$@"; fi
+}
+
+kernel_package() { # KIND
+  case $1 in
+    known) apt-cache search --names-only '^linux-image-[0-9][^ ]*[0-9+a-z]-cloud-amd64$' | awk '{ print $1 }' | grep -E '[0-9]\.[0-9]+\.[0-9]' | sort -V | tail -n 1 ;;
+    *) kernel_apt "$1" apt-cache depends linux-image-cloud-amd64 2>/dev/null | sed -n 's/.*Depends: \(linux-image-\)/\1/p' ;;
+  esac
+}
+
+# Newer kernels are in packages of their own for the image, its modules and what both share, each with the kernel's release in its name.
+kernel_unpacked() { # KIND PACKAGE FOLDER
+  local release=${2#linux-image-} packages
+  mapfile -t packages < <(kernel_apt "$1" apt-cache depends "$2" | sed -n "s/.*Depends: \(linux-.*-$release\)$/\1/p")
+  (cd "$3" && kernel_apt "$1" apt-get download -qq "$2" "${packages[@]}" 2>/dev/null) || return 1
+  for package in "$3"/*.deb; do { dpkg -x "$package" "$3" && rm "$package"; } || return 1; done
+  [ ! -d "$3/usr/lib/modules" ] || kernel_where_it_was "$3"
+}
+
+# They have moved, too: all lies in usr/lib/modules/RELEASE, vmlinuz and configuration among the modules.
+kernel_where_it_was() { # FOLDER
+  local release file
+  release=$(basename "$1"/usr/lib/modules/*)
+  mkdir -p "$1/boot" "$1/lib"
+  mv "$1/usr/lib/modules" "$1/lib/modules"
+  for file in vmlinuz config; do mv "$1/lib/modules/$release/$file" "$1/boot/$file-$release"; done
+}
+
+# --- modules -------------------------------------------------------------------------------------------------------------------
+
+kernel_release() { basename "$LAB_CACHE/kernel-$1"/lib/modules/*; } # KIND
+
+# The modules of lab/modules and what they stand on, uncompressed, with the indexes that modprobe reads. What this kernel has built in,
+# or has not, is left out: it is for the scenarios to say what they miss.
+kernel_modules() { # KIND ROOT
+  local from=$LAB_CACHE/kernel-$1 release file name
+  release=$(kernel_release "$1")
+  [ -f "$from/lib/modules/$release/modules.dep" ] || depmod -b "$from" "$release"
+  mkdir -p "$2/lib/modules/$release"
+  awk '/^(start|ask)/ { print $2 }' lab/modules | while read -r name; do
+    modprobe -d "$from" -S "$release" --show-depends "$name" 2>/dev/null || true
+  done | sed -n 's/^insmod \([^ ]*\).*/\1/p' | sort -u | while read -r file; do
+    install -D -m 644 "$file" "$2/${file#"$from/"}"
+    case $file in *.xz) xz -d "$2/${file#"$from/"}" ;; esac
+  done
+  cp "$from/lib/modules/$release"/modules.{builtin,builtin.modinfo,order} "$2/lib/modules/$release/"
+  depmod -b "$2" "$release"
+}
