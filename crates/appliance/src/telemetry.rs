@@ -75,7 +75,8 @@ numbers! {
     Counter read_direct_bytes_total "Bytes read from disk with O_DIRECT.";
     Counter read_refused_total "Reads for which the filesystem refused the way asked for.";
     Counter sendfile_bytes_total "Bytes of files that the kernel sent from its page cache by itself.";
-    Counter brought_bytes_total "Bytes brought into the page cache for the kernel to send.";
+    Counter brought_bytes_total "Bytes of those that were brought into the page cache for it.";
+    Gauge bringing_bytes "Bytes on their way into the page cache, or there and not sent yet, for the kernel to send.";
     Counter windows_not_held_total "Windows read into a buffer although the kernel could send them, for want of a lease on the file.";
     Counter windows_not_brought_total "Windows read into a buffer although they are worth memory: too many were on their way, or the page cache had no room.";
     Counter buffer_waits_total "Times a session waited for a buffer.";

@@ -316,6 +316,7 @@ impl Worker {
         numbers.read_buffers.set(self.reader.pool().count() as u64);
         numbers.send_buffers_free.set(self.send_buffers.free() as u64);
         numbers.send_buffers.set(self.send_buffers.count() as u64);
+        numbers.bringing_bytes.set(BRING_BYTES_MAX - self.bring_budget.left_bytes());
         numbers.open_files.set(self.files.remembered_count() as u64);
         numbers.tasks_panicked_total.set(reactor::tasks_panicked());
         if let Some(log) = &self.access_log {

@@ -4,14 +4,16 @@
 //! nobody when it is done. That is what touching is for: one byte of the first page that is missing is read through the
 //! ring, which completes when that page is there; and so on, until none is missing.
 //!
-//! Bounded: what is asked for and not sent yet comes out of a [`Budget`] that all sessions of a worker share. Who gets
-//! none reads into a buffer instead, and those are few as well. A part that is thrown out of the page cache as fast as it
+//! Bounded: what is asked for comes out of a [`Budget`] that all sessions of a worker share, until it was sent and the
+//! disk is done with it: nobody can call the disk off, so a viewer who leaves, or who stops taking bytes, leaves behind
+//! what it works on. Who gets none reads into a buffer instead, and those are few as well. A part that is thrown out of the page cache as fast as it
 //! is brought there (a library much larger than memory, too many viewers) is given up on after a few rounds.
 
 use crate::error::ReadError;
 use crate::file::File;
 use reactor::{Fd, op, spawn};
 use std::cell::Cell;
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -40,10 +42,22 @@ impl Budget {
         self.0.get()
     }
 
-    fn take(&self, bytes: u64) -> bool {
-        let left = self.0.get().checked_sub(bytes);
-        self.0.set(left.unwrap_or(self.0.get()));
-        left.is_some()
+    fn take(&self, bytes: u64) -> Option<Share> {
+        self.0.set(self.left_bytes().checked_sub(bytes)?);
+        Some(Share { budget: self.clone(), bytes })
+    }
+}
+
+/// A part of a budget, until nobody needs it.
+#[derive(Debug)]
+struct Share {
+    budget: Budget,
+    bytes: u64,
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.budget.0.set(self.budget.left_bytes() + self.bytes);
     }
 }
 
@@ -51,15 +65,20 @@ impl Budget {
 #[derive(Debug)]
 pub struct Bringing {
     budget: Budget,
-    taken_bytes: u64,
-    /// The file has been asked for up to here.
-    asked_to: u64,
+    /// What was asked for and not sent: parts of a file, one after the other.
+    asked: VecDeque<Asked>,
+}
+
+#[derive(Debug)]
+struct Asked {
+    range: Range<u64>,
+    _share: Rc<Share>,
 }
 
 impl Bringing {
     /// Nothing yet; what is asked for comes out of `budget`.
     pub fn new(budget: Budget) -> Self {
-        Self { budget, taken_bytes: 0, asked_to: 0 }
+        Self { budget, asked: VecDeque::new() }
     }
 
     /// Brings `range`, and if `ahead`, asks for what follows, up to `end`. Says whether all of `range` was there a moment
@@ -74,21 +93,15 @@ impl Bringing {
         end: u64,
         ahead: bool,
     ) -> Result<bool, ReadError> {
-        let window_bytes = range.end - range.start;
-        let asked_before = (range.start..=self.asked_to).contains(&range.end);
-        if !asked_before {
+        if !self.asked_range().contains(&range.start) {
             self.give_back();
-            if !self.ask(file, range.clone()) {
-                return Ok(false);
-            }
         }
-        while ahead
-            && self.asked_to < end
-            && self.asked_to < range.end + WINDOWS_AHEAD * window_bytes
-        {
-            if !self.ask(file, self.asked_to..end.min(self.asked_to + window_bytes)) {
-                break;
-            }
+        let rest = self.asked_range().end.max(range.start)..range.end;
+        if !rest.is_empty() && !self.ask(file, rest) {
+            return Ok(false);
+        }
+        if ahead {
+            self.ask_ahead(file, &range, end);
         }
         let brought = touch_missing(file, range).await;
         if matches!(brought, Err(ReadError::Io(_))) {
@@ -97,38 +110,59 @@ impl Bringing {
         brought
     }
 
-    /// `bytes` of what was brought were sent.
-    pub fn sent(&mut self, bytes: u64) {
-        let bytes = bytes.min(self.taken_bytes);
-        self.taken_bytes -= bytes;
-        self.budget.0.set(self.budget.left_bytes() + bytes);
+    /// Asks for some windows like `range`, which was asked for, that follow it, up to `end`, as far as the budget goes.
+    /// Waits for nothing.
+    pub fn ask_ahead(&mut self, file: &File, range: &Range<u64>, end: u64) {
+        let window_bytes = range.end - range.start;
+        let ahead_end = end.min(range.end + WINDOWS_AHEAD * window_bytes);
+        let mut start = self.asked_range().end;
+        while start < ahead_end {
+            let next = start..ahead_end.min(start + window_bytes);
+            start = next.end;
+            if !self.ask(file, next) {
+                return;
+            }
+        }
     }
 
-    /// Gives the budget back: the viewer does not take what was brought.
+    /// Whether `range` lies in what was asked for and not sent.
+    pub fn has_asked_for(&self, range: &Range<u64>) -> bool {
+        let asked = self.asked_range();
+        asked.start <= range.start && range.end <= asked.end
+    }
+
+    /// What lies before `offset` was sent.
+    pub fn sent_to(&mut self, offset: u64) {
+        while self.asked.front().is_some_and(|first| first.range.end <= offset) {
+            self.asked.pop_front();
+        }
+    }
+
+    /// The viewer does not take what was brought: somebody else may have the budget for it.
     pub fn give_back(&mut self) {
-        self.sent(self.taken_bytes);
-        self.asked_to = 0;
+        self.asked.clear();
+    }
+
+    fn asked_range(&self) -> Range<u64> {
+        match (self.asked.front(), self.asked.back()) {
+            (Some(first), Some(last)) => first.range.start..last.range.end,
+            _ => 0..0,
+        }
     }
 
     /// Has the disk begin with `range`, if there is budget for it.
     fn ask(&mut self, file: &File, range: Range<u64>) -> bool {
-        if !self.budget.take(range.end - range.start) {
+        let Some(share) = self.budget.take(range.end - range.start).map(Rc::new) else {
             return false;
-        }
-        self.taken_bytes += range.end - range.start;
-        self.asked_to = range.end;
-        spawn(ask_for(file.fd().clone(), range));
+        };
+        spawn(ask_for(file.fd().clone(), range.clone(), Rc::clone(&share)));
+        self.asked.push_back(Asked { range, _share: share });
         true
     }
 }
 
-impl Drop for Bringing {
-    fn drop(&mut self) {
-        self.give_back();
-    }
-}
-
-async fn ask_for(file: Fd, range: Range<u64>) {
+/// Holds its share of the budget until the disk has brought the end of `range`.
+async fn ask_for(file: Fd, range: Range<u64>, _share: Rc<Share>) {
     let pieces = range.clone().step_by(PIECE_BYTES as usize);
     let asked: Vec<_> = pieces
         .map(|start| op::will_need(&file, start, PIECE_BYTES.min(range.end - start) as u32))
@@ -137,6 +171,8 @@ async fn ask_for(file: Fd, range: Range<u64>) {
         // If the kernel does not take the advice, touching brings the bytes all the same.
         let _ = asking.await;
     }
+    // If this fails, whoever sends these bytes is told by their own reads.
+    let _ = op::touch(&file, range.end - 1).await;
 }
 
 async fn touch_missing(file: &File, range: Range<u64>) -> Result<bool, ReadError> {

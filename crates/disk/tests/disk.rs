@@ -226,14 +226,61 @@ fn what_was_brought_is_in_the_page_cache_and_comes_out_of_a_budget() {
             assert!(bringing.bring(&file, range.clone(), 1 << 20, true).await.unwrap());
             assert_eq!(file.first_missing(range), Some(start + 200_000));
             assert!(budget.left_bytes() < 200_000, "{}", budget.left_bytes());
-            bringing.sent(200_000);
+            bringing.sent_to(start + 200_000);
         }
         let mut other = Bringing::new(budget.clone());
         let too_much = other.bring(&file, 0..500_000, 1 << 20, false).await.unwrap();
         assert!(!too_much, "there is no budget for it");
         drop((bringing, other));
-        assert_eq!(budget.left_bytes(), 600_000);
+        eventually_left(&budget, 600_000).await;
     });
+}
+
+#[test]
+fn what_the_disk_works_on_for_a_viewer_who_has_left_stays_in_the_budget() {
+    use fullbore_disk::{Bringing, Budget};
+    on_a_reactor(async {
+        let folder = tempfile::tempdir().unwrap();
+        let file = cold_file(folder.path(), &content(1 << 20));
+        let budget = Budget::new(1 << 20);
+        for _ in 0..2 {
+            let mut bringing = Bringing::new(budget.clone());
+            let left_before = budget.left_bytes();
+            // Polled once, it has asked; then its viewer is gone.
+            let asking = bringing.bring(&file, 0..100_000, 1 << 20, true);
+            let _ = reactor::timeout_at(std::time::Instant::now(), asking).await;
+            drop(bringing);
+            assert!(budget.left_bytes() < left_before, "{}", budget.left_bytes());
+        }
+        eventually_left(&budget, 1 << 20).await;
+    });
+}
+
+#[test]
+fn who_has_waited_once_is_kept_ahead_of() {
+    use fullbore_disk::{Bringing, Budget};
+    on_a_reactor(async {
+        let folder = tempfile::tempdir().unwrap();
+        let file = cold_file(folder.path(), &content(1 << 20));
+        let mut bringing = Bringing::new(Budget::new(1 << 20));
+        if !bringing.bring(&file, 0..100_000, 1 << 20, true).await.unwrap() {
+            eprintln!("SKIPPED: this kernel does not tell what it has in memory");
+            return;
+        }
+        bringing.sent_to(100_000);
+        assert!(bringing.has_asked_for(&(100_000..400_000)));
+        assert!(!bringing.has_asked_for(&(0..100_000)), "it was sent");
+        assert!(!bringing.has_asked_for(&(100_000..500_000)));
+        bringing.ask_ahead(&file, &(100_000..200_000), 450_000);
+        assert!(bringing.has_asked_for(&(100_000..450_000)));
+        assert!(!bringing.has_asked_for(&(100_000..500_000)), "the response ends before");
+    });
+}
+
+async fn eventually_left(budget: &fullbore_disk::Budget, bytes: u64) {
+    while budget.left_bytes() != bytes {
+        reactor::sleep(std::time::Duration::from_millis(1)).await;
+    }
 }
 
 #[test]

@@ -171,10 +171,13 @@ impl<'a> Pour<'a> {
             Piece::File(file, range) => {
                 // Whoever wants to write to it need not wait for the end of a response.
                 lent.check()?;
-                match self.how(link, file, &range).await? {
+                let start = range.start;
+                let sent = match self.how(link, file, &range).await? {
                     How::SendFile(range) => self.send_file(link, lent, file, range)?,
                     How::Read(way) => self.send_read(link, file, range, way).await?,
-                }
+                };
+                self.bringing.sent_to(start + sent.1 as u64);
+                sent
             }
         };
         self.at += taken as u64;
@@ -188,7 +191,6 @@ impl<'a> Pour<'a> {
         let numbers = &link.worker.numbers;
         numbers.windows_total.add(1);
         numbers.body_bytes_sent_total.add(taken as u64);
-        self.bringing.sent(taken as u64);
         if taken == offered {
             link.window.taken_whole();
         } else {
@@ -215,15 +217,20 @@ impl<'a> Pour<'a> {
         if self.ahead.has(range.start) {
             return Ok(How::Read(Some(self.judged.way(worker, file, range))));
         }
+        let end = range.start + self.outgoing.extent_left(self.at);
         if let Some(there) = resident(worker, file, range) {
-            return Ok(if held(worker, file) { How::SendFile(there) } else { How::Read(None) });
+            if !held(worker, file) {
+                return Ok(How::Read(None));
+            }
+            // The next ones may not be: who has waited for the disk once is kept ahead of it.
+            if worker.reads_ahead && self.bringing.has_asked_for(&there) {
+                self.bringing.ask_ahead(file, range, end);
+            }
+            return Ok(How::SendFile(there));
         }
         let way = self.judged.way(worker, file, range);
         if way == Way::Cached && held(worker, file) {
-            let end = range.start + self.outgoing.extent_left(self.at);
-            let ahead = worker.reads_ahead;
-            if self.bringing.bring(file, range.clone(), end, ahead).await? {
-                worker.numbers.brought_bytes_total.add(range.end - range.start);
+            if self.bringing.bring(file, range.clone(), end, worker.reads_ahead).await? {
                 return Ok(How::SendFile(range.clone()));
             }
             worker.numbers.windows_not_brought_total.add(1);
@@ -241,11 +248,16 @@ impl<'a> Pour<'a> {
         file.check_unchanged()?;
         lent.0 = Some(Rc::clone(file));
         let bytes = (range.end - range.start) as usize;
+        let was_brought = self.bringing.has_asked_for(&range);
         let taken = link.offer_file(file, range)?;
         if taken < bytes && link.worker.in_kernel.seals {
             link.socket.push();
         }
-        link.worker.numbers.sendfile_bytes_total.add(taken as u64);
+        let numbers = &link.worker.numbers;
+        numbers.sendfile_bytes_total.add(taken as u64);
+        if was_brought {
+            numbers.brought_bytes_total.add(taken as u64);
+        }
         Ok((bytes, taken))
     }
 
