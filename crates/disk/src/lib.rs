@@ -17,6 +17,7 @@ pub mod error;
 pub mod file;
 pub mod files;
 pub mod heat;
+pub mod judged;
 pub mod read;
 
 pub use bring::{Bringing, Budget};
@@ -24,4 +25,5 @@ pub use error::{OpenError, ReadError};
 pub use file::{File, Stamp};
 pub use files::Files;
 pub use heat::Heat;
+pub use judged::Judged;
 pub use read::{DIRECT_ALIGNMENT, Plain, Policy, ReadStats, Reader, Way};

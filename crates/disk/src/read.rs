@@ -218,9 +218,21 @@ impl Reader {
 
     /// What is in the page cache comes from there, and so does what was asked for lately; anything else goes past it.
     fn way(&self, file: &File, range: &Range<u64>) -> Way {
+        if self.finds_resident(file, range) { Way::Cached } else { self.way_of_absent(file, range) }
+    }
+
+    /// Whether `range` is taken from the page cache because all of it is there: under [`Policy::Auto`].
+    pub(crate) fn finds_resident(&self, file: &File, range: &Range<u64>) -> bool {
+        self.policy == Policy::Auto && self.is_resident(file, range)
+    }
+
+    /// The way for a window that was read before for the same viewer, who does not count as another one: heat is not
+    /// asked.
+    pub fn way_again(&self, file: &File, range: &Range<u64>) -> Way {
         match self.policy {
+            Policy::Always(way) => way,
             Policy::Auto if self.is_resident(file, range) => Way::Cached,
-            _ => self.way_of_absent(file, range),
+            Policy::Auto | Policy::Heat => Way::Direct,
         }
     }
 

@@ -314,3 +314,25 @@ fn films_length_is(film: &File, bytes: u64) {
     assert_eq!(film.size(), bytes);
     film.check_unchanged().unwrap();
 }
+
+#[test]
+fn a_viewer_who_needs_the_same_bytes_again_does_not_count_as_another_one() {
+    use fullbore_disk::Judged;
+    on_a_reactor(async {
+        let folder = tempfile::tempdir().unwrap();
+        let file = cold_file(folder.path(), &content(1 << 20));
+        let reader = reader(Policy::Heat);
+        let mut first = Judged::default();
+        // Windows of which only a part was taken, some read ahead and let go, and one taken back.
+        for (start, end) in [(0, 65_536), (20_000, 131_072), (131_072, 524_288), (131_072, 262_144)]
+        {
+            let way = first.way(&reader, &file, &(start..end));
+            assert_eq!(way, Way::Direct, "{start}..{end}");
+        }
+        assert_eq!(reader.way_again(&file, &(0..65_536)), Way::Direct);
+        let mut second = Judged::default();
+        assert_eq!(second.way(&reader, &file, &(0..524_288)), Way::Cached);
+        assert_eq!(second.way(&reader, &file, &(524_288..1 << 20)), Way::Direct, "nobody was here");
+        assert_eq!(second.way(&reader, &file, &(0..65_536)), Way::Direct, "as it was said last");
+    });
+}

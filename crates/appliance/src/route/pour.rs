@@ -18,8 +18,7 @@ use super::link::Link;
 use crate::end::End;
 use crate::outgoing::{Outgoing, Piece};
 use crate::worker::Worker;
-use disk::heat::BLOCK_BYTES;
-use disk::{Bringing, File, Plain, ReadError, Way};
+use disk::{Bringing, File, Judged, Plain, ReadError, Way};
 use reactor::{timeout_at, yield_now};
 use std::future::Future;
 use std::ops::Range;
@@ -107,34 +106,6 @@ pub(super) struct Pour<'a> {
     judged: Judged,
 }
 
-/// What heat has said of the part of a file that is on its way. It is asked of each part once: to ask is to heat, and
-/// what TCP did not take at first comes up again.
-struct Judged {
-    range: Range<u64>,
-    way: Way,
-}
-
-impl Default for Judged {
-    fn default() -> Self {
-        Self { range: 0..0, way: Way::Cached }
-    }
-}
-
-impl Judged {
-    fn way(&mut self, worker: &Worker, file: &File, range: &Range<u64>) -> Way {
-        if !self.range.contains(&range.start) {
-            self.way = worker.reader.way_of_absent(file, range);
-            self.range = range.clone();
-        } else if range.end > self.range.end {
-            // A block that the part before had only the beginning of is heated now.
-            let block_start = self.range.end / BLOCK_BYTES * BLOCK_BYTES;
-            let _ = worker.reader.way_of_absent(file, &(block_start..range.end));
-            self.range = range.clone();
-        }
-        self.way
-    }
-}
-
 /// How a part of a file is to be sent.
 enum How {
     /// From the page cache, which has all of it.
@@ -215,7 +186,7 @@ impl<'a> Pour<'a> {
             return Ok(How::Read(None));
         }
         if self.ahead.has(range.start) {
-            return Ok(How::Read(Some(self.judged.way(worker, file, range))));
+            return Ok(How::Read(Some(self.judged.way_of_absent(&worker.reader, file, range))));
         }
         let end = range.start + self.outgoing.extent_left(self.at);
         if let Some(there) = resident(worker, file, range) {
@@ -228,7 +199,7 @@ impl<'a> Pour<'a> {
             }
             return Ok(How::SendFile(there));
         }
-        let way = self.judged.way(worker, file, range);
+        let way = self.judged.way_of_absent(&worker.reader, file, range);
         if way == Way::Cached && held(worker, file) {
             if self.bringing.bring(file, range.clone(), end, worker.reads_ahead).await? {
                 return Ok(How::SendFile(range.clone()));

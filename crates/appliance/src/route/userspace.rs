@@ -245,7 +245,8 @@ impl Userspace {
         {
             offset += piece.bytes();
             if let Piece::File(file, range) = piece {
-                plain = Some(worker.reader.read(file, range).await?);
+                let way = worker.reader.way_again(file, &range);
+                plain = Some(worker.reader.read_by(file, range, Some(way)).await?);
             }
         }
         let file_start = plain.as_ref().map_or(end, |plain| end - plain.len() as u64);
