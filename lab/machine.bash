@@ -82,7 +82,15 @@ base_archive() { # KIND: prints where it is
   printf '%s' "$file"
 }
 
-top_archive() { # FILE
+# Tests of the server's own that a scenario runs inside, by a header line "# tests: NAME": in the guest /bin/tests is that program.
+test_program() { # SCENARIO: prints where it is, if the scenario wants one
+  local name
+  name=$(sed -n 's/^# tests: *//p' "lab/scenarios/$1.sh" 2>/dev/null) || true
+  [ -n "$name" ] || return 0
+  cargo test -q -p fullbore-appliance --test "$name" --no-run --message-format=json | sed -n 's/.*"executable":"\([^"]*\)".*/\1/p'
+}
+
+top_archive() { # FILE TESTS
   local root
   root=$(mktemp -d)
   mkdir -p "$root"/{lab,bin}
@@ -90,6 +98,7 @@ top_archive() { # FILE
   install lab/guest/init "$root/init"
   strip -o "$root/bin/fullbore" "$LAB_FULLBORE"
   libraries_of "$LAB_FULLBORE" | while read -r path; do install -D "$path" "$root$path"; done
+  [ -z "$2" ] || strip -o "$root/bin/tests" "$2"
   archive "$root" "$1"
   rm -r "$root"
 }
@@ -122,14 +131,15 @@ library_image() { # MIB: prints where it is
 # --- QEMU ----------------------------------------------------------------------------------------------------------------------
 
 machine_files() { # MACHINE SCENARIO: sets MACHINE_KERNEL, MACHINE_INITRD and MACHINE_DISK
-  local kind top
+  local kind top tests
   kind=$(kernel_kind "$(machine_setting "$1" kernel)")
   MACHINE_KERNEL=$(echo "$LAB_CACHE/kernel-$kind"/boot/vmlinuz-*)
   MACHINE_DISK=$(library_image "$(machine_setting "$1" library_mib)")
   mkdir -p "$LAB_OUT"
   MACHINE_INITRD=$LAB_OUT/$2-$1.initrd
   top=$MACHINE_INITRD.top
-  top_archive "$top"
+  tests=$(test_program "$2")
+  top_archive "$top" "$tests"
   cat "$(base_archive "$kind")" "$top" >"$MACHINE_INITRD"
   rm "$top"
 }

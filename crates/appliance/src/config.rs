@@ -125,11 +125,15 @@ pub struct Tls {
     pub certificates: Vec<Certificate>,
     /// Which versions to speak.
     pub versions: Versions,
+    /// Records of TLS 1.3 that one key seals before it is changed.
+    pub key_records_max: u64,
 }
 
 impl Default for Tls {
     fn default() -> Self {
-        Self { enabled: true, certificates: Vec::new(), versions: Versions::Both }
+        // 2^24 of AES-GCM (RFC 8446 section 5.5 allows 2^24.5).
+        let key_records_max = 1 << 24;
+        Self { enabled: true, certificates: Vec::new(), versions: Versions::Both, key_records_max }
     }
 }
 
@@ -357,6 +361,12 @@ impl Config {
                 "net.unsent_bytes_max must be at least 1; to do without, use --off pull".into(),
             );
         }
+        let key_records_max = self.tls.key_records_max;
+        if !(64..=1 << 24).contains(&key_records_max) {
+            return wrong(format!(
+                "tls.key_records_max is {key_records_max}; it may be 64 to 16777216"
+            ));
+        }
         if !self.tls.enabled && !self.tls.certificates.is_empty() {
             return wrong("tls is off, but certificates are given: leave out one of them".into());
         }
@@ -387,6 +397,9 @@ mod tests {
         let mut config = Config::default();
         config.net.window_bytes_max = 1;
         assert!(config.check().unwrap_err().to_string().contains("window_bytes_max"));
+        let mut config = Config::default();
+        config.tls.key_records_max = 1 << 25;
+        assert!(config.check().unwrap_err().to_string().contains("key_records_max"));
         let mut config = Config::default();
         config.timeouts.idle_seconds = f64::NAN;
         assert!(config.check().is_err());

@@ -79,6 +79,8 @@ pub struct Worker {
     pub hands_keys_out: bool,
     /// What of a connection's work the kernel does.
     pub in_kernel: InKernel,
+    /// Records after which a key is changed, if the version of TLS can do that.
+    pub key_records_max: u64,
     /// What may be on its way into the page cache at once.
     pub bring_budget: Budget,
     /// The access log, if there is one.
@@ -167,6 +169,7 @@ impl Worker {
             seals_in_one_pass: config.is_on(Switch::Onepass),
             hands_keys_out: config.is_on(Switch::Handout),
             in_kernel,
+            key_records_max: config.tls.key_records_max,
             bring_budget: Budget::new(BRING_BYTES_MAX),
             access_log,
             config,

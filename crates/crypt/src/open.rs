@@ -184,7 +184,16 @@ impl Opener {
         nonce
     }
 
-    fn judge(
+    pub(crate) fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
+    /// Of the next record.
+    pub(crate) fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    pub(crate) fn judge(
         &mut self,
         content_type: u8,
         bytes: &[u8],

@@ -228,10 +228,10 @@ impl Sealer {
         self.seal_control(content_type::ALERT, &[alert.level(), alert.description()], out)
     }
 
-    /// Should these keys be changed soon ([`Self::seal_key_update`])? Never true for TLS 1.2, where
-    /// [`SealError::KeysExhausted`] ends the connection after 360 GiB.
-    pub fn needs_key_update(&self) -> bool {
-        let soft = records_soft(self.keys.suite());
+    /// Should these keys be changed soon ([`Self::seal_key_update`]): have they sealed `records_max`, or what is prudent
+    /// for the cipher? Never true for TLS 1.2, where [`SealError::KeysExhausted`] ends the connection after 360 GiB.
+    pub fn needs_key_update(&self, records_max: u64) -> bool {
+        let soft = records_soft(self.keys.suite()).min(records_max);
         self.keys.version() == Version::Tls13 && self.sequence(self.position) >= soft
     }
 
@@ -370,14 +370,16 @@ mod tests {
     fn gcm_keys_ask_for_an_update_and_then_stop() {
         let mut sealer = sealer(Version::Tls13, Suite::Aes128Gcm);
         let mut out = [0; 100];
-        assert!(!sealer.needs_key_update());
+        assert!(!sealer.needs_key_update(u64::MAX));
+        sealer.position = 5;
+        assert!(sealer.needs_key_update(5) && !sealer.needs_key_update(6));
         sealer.position = GCM_RECORDS_SOFT;
-        assert!(sealer.needs_key_update());
+        assert!(sealer.needs_key_update(u64::MAX));
         sealer.position = GCM_RECORDS_MAX;
         assert_eq!(sealer.seal(b"x", &mut out), Err(SealError::KeysExhausted));
         assert_eq!(sealer.seal_in_place(&mut out, 1), Err(SealError::KeysExhausted));
         assert!(sealer.seal_key_update(false, &mut out).is_ok());
-        assert!(!sealer.needs_key_update());
+        assert!(!sealer.needs_key_update(u64::MAX));
         assert!(sealer.seal(b"x", &mut out).is_ok());
     }
 
@@ -386,7 +388,7 @@ mod tests {
         let mut sealer = sealer(Version::Tls12, Suite::Aes256Gcm);
         let mut out = [0; 100];
         sealer.position = GCM_RECORDS_MAX;
-        assert!(!sealer.needs_key_update());
+        assert!(!sealer.needs_key_update(u64::MAX));
         assert_eq!(sealer.seal(b"x", &mut out), Err(SealError::KeysExhausted));
         assert_eq!(sealer.seal_key_update(false, &mut out), Err(SealError::NotTls13));
         assert_eq!(sealer.seal_alert(Alert::CloseNotify, &mut out), Ok(31));

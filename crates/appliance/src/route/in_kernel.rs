@@ -1,6 +1,7 @@
 //! What of a connection's work the kernel does, and whether it can.
 
 use crate::config::{Config, Route, Switch};
+use crypt::OpenError;
 use std::io;
 use std::path::Path;
 
@@ -12,7 +13,8 @@ pub const TLS_STAT: &str = "/proc/net/tls_stat";
 pub struct InKernel {
     /// Sealing records.
     pub seals: bool,
-    /// Changing the keys that it seals with (Linux 6.14).
+    /// Changing the keys that it seals with, and so opening what viewers send as well, whose keys may change at any
+    /// time (Linux 6.14).
     pub changes_keys: bool,
     /// Sending from the page cache by itself.
     pub sends_files: bool,
@@ -47,6 +49,9 @@ impl InKernel {
     pub fn describe(self, config: &Config) -> String {
         let Self { seals, changes_keys, sends_files } = self;
         let mut said = match (sends_files, seals) {
+            (true, true) if changes_keys => {
+                "kernel: sendfile, sealed and opened by the kernel".to_owned()
+            }
             (true, true) => "kernel: sendfile, sealed by the kernel".to_owned(),
             (true, false) => "kernel: sendfile".to_owned(),
             (false, _) => "userspace: read, seal and send from user space".to_owned(),
@@ -80,6 +85,18 @@ fn changes_keys(tls_stat: &Path) -> bool {
     std::fs::read_to_string(tls_stat).is_ok_and(|text| text.contains("TlsTxRekeyOk"))
 }
 
+/// What the kernel says of a viewer's record that is wrong (net/tls/tls_sw.c and tls_strp.c); `None` if the connection is
+/// broken instead.
+pub fn wrong_record(error: &io::Error) -> Option<OpenError> {
+    match error.raw_os_error()? {
+        libc::EBADMSG => Some(OpenError::BadRecordMac),
+        libc::EMSGSIZE => Some(OpenError::Oversized),
+        // A header of no version, or a handshake message without a first byte; a record whose type cannot be said.
+        libc::EINVAL | libc::EIO => Some(OpenError::Unexpected),
+        _ => None,
+    }
+}
+
 /// Why the kernel did not take a connection's keys, as a counter's label.
 pub fn refusal(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
@@ -95,6 +112,15 @@ pub fn refusal(error: &io::Error) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn wrong_records_are_told_from_broken_connections() {
+        let wrong = |errno| wrong_record(&io::Error::from_raw_os_error(errno));
+        assert_eq!(wrong(libc::EBADMSG), Some(OpenError::BadRecordMac));
+        assert_eq!(wrong(libc::EMSGSIZE), Some(OpenError::Oversized));
+        assert_eq!(wrong(libc::EINVAL), Some(OpenError::Unexpected));
+        assert_eq!(wrong(libc::ECONNRESET), None);
+    }
 
     #[test]
     fn without_tls_the_kernel_sends_files_if_asked_to() {

@@ -1,7 +1,8 @@
-//! What a viewer sends: sealed records, opened here, whoever seals ours.
+//! What a viewer sends: sealed records, opened here or by the kernel, whoever seals ours; and judged here in both cases.
 
 use crate::end::End;
 use crate::telemetry::Numbers;
+use crypt::kernel::KernelKeys;
 use crypt::{Content, OpenError, Opened, Opener};
 
 /// The receiving half of a connection with TLS.
@@ -13,7 +14,17 @@ pub(super) struct Incoming {
     pub(super) peer_finished: bool,
 }
 
+/// What records asked for, beside carrying requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Asked {
+    /// New keys of ours, before anything else is sent; one answer serves however many times it was asked.
+    pub(super) for_new_keys: bool,
+    /// The viewer's own keys are others now.
+    pub(super) changed_keys: bool,
+}
+
 /// Why nothing more is opened.
+#[derive(Debug, PartialEq, Eq)]
 pub(super) enum Stop {
     /// A record was wrong: the viewer is to be told by an alert.
     Wrong(OpenError),
@@ -36,11 +47,10 @@ impl Incoming {
         Self { opener, sealed, peer_finished: false }
     }
 
-    /// Opens every whole record that has arrived, and appends what was in them to `input`. Says whether the viewer asks
-    /// for new keys of ours, before anything else is sent; one answer serves however many times it asked.
-    pub(super) fn open(&mut self, input: &mut Vec<u8>, numbers: &Numbers) -> Result<bool, Stop> {
+    /// Opens every whole record that has arrived, and appends what was in them to `input`.
+    pub(super) fn open(&mut self, input: &mut Vec<u8>, numbers: &Numbers) -> Result<Asked, Stop> {
         let mut opened_bytes = 0;
-        let mut asks_for_keys = false;
+        let mut asked = Asked::default();
         // What follows a close_notify is ignored (RFC 8446 section 6.1).
         while !self.peer_finished {
             let rest = &mut self.sealed[opened_bytes..];
@@ -48,18 +58,10 @@ impl Incoming {
                 Opened::Partial { .. } => break,
                 Opened::Record { consumed_bytes, content } => {
                     opened_bytes += consumed_bytes;
-                    match content {
-                        Content::Data(range) => input.extend_from_slice(&rest[range]),
-                        // Tickets come from servers; the opener of a server's connection reports none.
-                        Content::Tickets(_) | Content::Ignored => {}
-                        Content::Alert { fatal: false, .. } => {}
-                        Content::Alert { fatal: true, .. } => return Err(Stop::PeerAlert),
-                        Content::CloseNotify => self.peer_finished = true,
-                        Content::KeyUpdate { peer_requests_answer } => {
-                            numbers.key_updates_received_total.add(1);
-                            asks_for_keys |= peer_requests_answer;
-                        }
+                    if let Content::Data(range) = &content {
+                        input.extend_from_slice(&rest[range.clone()]);
                     }
+                    self.heed(&content, &mut asked, numbers)?;
                 }
             }
         }
@@ -68,6 +70,57 @@ impl Incoming {
             // An idle viewer keeps no buffer.
             self.sealed = Vec::new();
         }
-        Ok(asks_for_keys)
+        Ok(asked)
+    }
+
+    /// Whether a record ends where the bytes end that are here, so that the kernel may open the next one.
+    pub(super) fn is_at_border(&self) -> bool {
+        self.sealed.is_empty() && !self.peer_finished
+    }
+
+    /// The keys that the kernel needs to open the next record.
+    pub(super) fn kernel_keys(&self) -> KernelKeys {
+        self.opener.kernel_keys()
+    }
+
+    /// Judges what the kernel has opened, and appends it to `input` if it is data.
+    pub(super) fn take_opened(
+        &mut self,
+        record_type: u8,
+        bytes: &[u8],
+        input: &mut Vec<u8>,
+        numbers: &Numbers,
+    ) -> Result<Asked, Stop> {
+        let mut asked = Asked::default();
+        if self.peer_finished {
+            return Ok(asked);
+        }
+        let content = self.opener.judge_opened(record_type, bytes).map_err(Stop::Wrong)?;
+        if let Content::Data(range) = &content {
+            input.extend_from_slice(&bytes[range.clone()]);
+        }
+        self.heed(&content, &mut asked, numbers)?;
+        Ok(asked)
+    }
+
+    fn heed(
+        &mut self,
+        content: &Content,
+        asked: &mut Asked,
+        numbers: &Numbers,
+    ) -> Result<(), Stop> {
+        match *content {
+            // Tickets come from servers; the opener of a server's connection reports none.
+            Content::Data(_) | Content::Tickets(_) | Content::Ignored => {}
+            Content::Alert { fatal: false, .. } => {}
+            Content::Alert { fatal: true, .. } => return Err(Stop::PeerAlert),
+            Content::CloseNotify => self.peer_finished = true,
+            Content::KeyUpdate { peer_requests_answer } => {
+                numbers.key_updates_received_total.add(1);
+                asked.changed_keys = true;
+                asked.for_new_keys |= peer_requests_answer;
+            }
+        }
+        Ok(())
     }
 }

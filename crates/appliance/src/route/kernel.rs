@@ -11,8 +11,12 @@
 //! not full yet refers to the file's pages until more is sent; it is thrown away, not sent, when the socket is closed. So
 //! the file is held still to the end of the response, and no longer.
 //!
-//! Receiving stays here ([`super::incoming`]), and with it what answers a viewer's key update: where the kernel can
-//! change its keys (Linux 6.14) it is given new ones, and where it cannot, the connection is closed in an orderly way.
+//! What a viewer sends is opened by the kernel too where it can change its keys (Linux 6.14), since a viewer may change
+//! its own at any time: from the first byte that arrives when all that came before is opened, so that who asks for one
+//! thing and no more costs nothing. Elsewhere it is opened here. It is judged here in both cases ([`super::incoming`]).
+//!
+//! A viewer that asks for new keys of ours gets them where the kernel can change them; elsewhere the connection is closed
+//! in an orderly way.
 
 use super::incoming::{Incoming, Stop};
 use super::link::Link;
@@ -22,17 +26,34 @@ use super::{Channel, in_kernel};
 use crate::end::End;
 use crate::outgoing::Outgoing;
 use crate::telemetry::Family;
-use crypt::kernel::{ControlRecord, KernelSealer, alert};
+use crypt::kernel::{ControlRecord, KernelKeys, KernelSealer, alert};
 use crypt::{Alert, Established, Suite, Version};
 use net::Socket;
-use net::tls::{Cipher, Keys};
+use net::tls::{Cipher, Keys, Received};
 use std::io;
+use std::rc::Rc;
+
+/// What the kernel opens in one call, in bytes: more than most requests. It may be one byte of each record, and a worker
+/// waits meanwhile.
+const OPENED_BYTES_MAX: usize = 4 << 10;
 
 /// A connection with TLS whose records the kernel makes.
 pub struct Kernel {
     pub(super) link: Link,
     sealer: KernelSealer,
     incoming: Incoming,
+    opens: Opens,
+}
+
+/// Who opens what the viewer sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Opens {
+    /// We do, until the kernel can take over.
+    Here,
+    /// We do: the kernel cannot, or would not.
+    HereForGood,
+    /// The kernel does.
+    Kernel,
 }
 
 /// Gives the kernel the keys of a connection whose handshake is done and sent. A connection that it does not take is
@@ -43,7 +64,9 @@ pub fn hand_over(link: Link, established: Established, sealed_input: Vec<u8>) ->
     match link.socket.attach_tls().and_then(|()| give_keys(&link.socket, &sealer)) {
         Ok(()) => {
             let incoming = Incoming::new(opener, sealed_input);
-            Channel::Kernel(Box::new(Kernel { link, sealer, incoming }))
+            let changes_keys = link.worker.in_kernel.changes_keys;
+            let opens = if changes_keys { Opens::Here } else { Opens::HereForGood };
+            Channel::Kernel(Box::new(Kernel { link, sealer, incoming, opens }))
         }
         Err(error) => {
             let label = in_kernel::refusal(&error);
@@ -55,8 +78,11 @@ pub fn hand_over(link: Link, established: Established, sealed_input: Vec<u8>) ->
 }
 
 fn give_keys(socket: &Socket, sealer: &KernelSealer) -> io::Result<()> {
-    let keys = sealer.keys();
-    socket.seal_with(&Keys {
+    socket.seal_with(&laid_out(&sealer.keys()))
+}
+
+fn laid_out(keys: &KernelKeys) -> Keys<'_> {
+    Keys {
         is_tls13: keys.version() == Version::Tls13,
         cipher: match keys.suite() {
             Suite::Aes128Gcm => Cipher::Aes128Gcm,
@@ -67,7 +93,7 @@ fn give_keys(socket: &Socket, sealer: &KernelSealer) -> io::Result<()> {
         salt: keys.salt(),
         iv: keys.iv(),
         sequence: keys.sequence(),
-    })
+    }
 }
 
 impl Kernel {
@@ -84,17 +110,76 @@ impl Kernel {
             if self.incoming.peer_finished {
                 return Err(End::PeerClosed);
             }
-            self.link.receive(&mut self.incoming.sealed).await?;
+            match self.opens {
+                Opens::Kernel => self.link.socket.readable().await,
+                Opens::Here if self.incoming.is_at_border() => {
+                    self.link.socket.readable().await;
+                    self.hand_opening_over();
+                }
+                _ => self.link.receive(&mut self.incoming.sealed).await?,
+            }
         }
     }
 
-    /// Opens all that has arrived; says whether the viewer asks for new keys of ours.
+    /// Opens all that has arrived, or takes what the kernel has opened of it; says whether the viewer asks for new keys of
+    /// ours.
     fn open_input(&mut self, input: &mut Vec<u8>) -> Result<bool, End> {
+        if self.opens == Opens::Kernel {
+            return self.take_opened(input);
+        }
         let opened = self.incoming.open(input, &self.link.worker.numbers);
-        if let Err(Stop::Wrong(error)) = &opened {
+        Ok(opened.map_err(|stop| self.stop(stop))?.for_new_keys)
+    }
+
+    /// Gives the kernel the viewer's keys. Nothing may lie here that was received and not opened.
+    fn hand_opening_over(&mut self) {
+        let given = self.link.socket.open_with(&laid_out(&self.incoming.kernel_keys()));
+        self.opens = if given.is_ok() { Opens::Kernel } else { Opens::HereForGood };
+        if given.is_err() {
+            self.link.worker.numbers.count(Family::KernelTlsRefusals, "opening");
+        }
+    }
+
+    /// Takes what the kernel has opened, as far as the first data.
+    fn take_opened(&mut self, input: &mut Vec<u8>) -> Result<bool, End> {
+        let worker = Rc::clone(&self.link.worker);
+        let mut scratch = worker.scratch.borrow_mut();
+        let (before, mut asks_for_keys) = (input.len(), false);
+        while input.len() == before && !self.incoming.peer_finished {
+            let opened = &mut scratch[..OPENED_BYTES_MAX];
+            let received = self.link.socket.receive_record(opened);
+            let (record_type, bytes) = match received.map_err(|error| self.refused(&error))? {
+                Received::Nothing => break,
+                Received::Finished => return Err(End::PeerClosed),
+                Received::Record { record_type, bytes } => (record_type, &opened[..bytes]),
+            };
+            let taken = self.incoming.take_opened(record_type, bytes, input, &worker.numbers);
+            let asked = taken.map_err(|stop| self.stop(stop))?;
+            asks_for_keys |= asked.for_new_keys;
+            if asked.changed_keys {
+                // Until it has them, the kernel opens nothing more.
+                let keys = self.incoming.kernel_keys();
+                self.link.socket.open_with(&laid_out(&keys)).map_err(|_| End::KeysFixed)?;
+            }
+        }
+        Ok(asks_for_keys)
+    }
+
+    /// The end that a wrong record makes; the viewer is told.
+    fn stop(&mut self, stop: Stop) -> End {
+        if let Stop::Wrong(error) = &stop {
             self.alert(error.alert());
         }
-        Ok(opened?)
+        stop.into()
+    }
+
+    /// The end that the kernel's error makes.
+    fn refused(&mut self, error: &io::Error) -> End {
+        match in_kernel::wrong_record(error) {
+            Some(wrong) => self.stop(Stop::Wrong(wrong)),
+            None if error.raw_os_error() == Some(libc::EKEYEXPIRED) => End::KeysFixed,
+            None => End::PeerReset,
+        }
     }
 
     /// Changes the keys that the kernel seals with.
@@ -127,7 +212,8 @@ impl Kernel {
     }
 
     pub(super) async fn send(&mut self, outgoing: &Outgoing) -> Result<(), End> {
-        if self.sealer.needs_key_update() {
+        let key_records_max = self.link.worker.key_records_max;
+        if self.sealer.needs_key_update(key_records_max) {
             self.update_key().await?;
         }
         let mut lent = Lent::default();
@@ -137,7 +223,8 @@ impl Kernel {
             if self.sealer.is_exhausted() {
                 return Err(End::KeysExhausted);
             }
-            if self.sealer.needs_key_update() && self.link.worker.in_kernel.changes_keys {
+            let is_due = self.sealer.needs_key_update(key_records_max);
+            if is_due && self.link.worker.in_kernel.changes_keys {
                 self.update_key().await?;
             }
         }

@@ -3,6 +3,7 @@
 use crate::end::End;
 use crate::worker::Worker;
 use disk::{File, ReadError};
+use net::tls::Received;
 use net::{Socket, Window};
 use reactor::{sleep, timeout_at};
 use std::cell::Cell;
@@ -151,15 +152,29 @@ impl Link {
         /// A guess: longer than any round trip, short enough that a full house of liars costs little.
         const PATIENCE: Duration = Duration::from_secs(2);
         const BYTES_MAX: usize = 1 << 20;
-        let mut thrown = Vec::new();
         let mut total = 0;
         let deadline = Instant::now() + PATIENCE;
         while total < BYTES_MAX {
-            match timeout_at(deadline, self.receive(&mut thrown)).await {
-                Ok(Ok(())) => total += thrown.len(),
+            match timeout_at(deadline, self.discard()).await {
+                Ok(Some(bytes)) => total += bytes,
                 _ => return,
             }
-            thrown.clear();
+        }
+    }
+
+    /// Waits for bytes and throws them away, whoever opens them. `None` when no more will come.
+    async fn discard(&self) -> Option<usize> {
+        loop {
+            let received = {
+                let mut scratch = self.worker.scratch.borrow_mut();
+                self.socket.receive_record(&mut scratch).ok()?
+            };
+            match received {
+                Received::Nothing => self.socket.readable().await,
+                Received::Finished => return None,
+                // Empty ones count, so that they come to an end as well.
+                Received::Record { bytes, .. } => return Some(bytes.max(1)),
+            }
         }
     }
 }

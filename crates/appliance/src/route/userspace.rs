@@ -86,7 +86,7 @@ impl Userspace {
         if let Err(Stop::Wrong(error)) = &opened {
             self.alert(error.alert(), false);
         }
-        Ok(opened?)
+        Ok(opened?.for_new_keys)
     }
 
     /// Changes our keys. Only between flights: what was sealed before cannot be made again afterwards.
@@ -116,7 +116,7 @@ impl Userspace {
         let mut ahead = Ahead::default();
         let mut at = 0;
         while at < outgoing.bytes() {
-            if self.sealer.needs_key_update() {
+            if self.sealer.needs_key_update(self.link.worker.key_records_max) {
                 self.update_key().await?;
             }
             if !self.link.pulls_soon().await {

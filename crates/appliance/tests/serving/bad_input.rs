@@ -431,6 +431,42 @@ fn a_flood_of_key_updates_ends_that_connection_only() {
 }
 
 #[test]
+fn a_viewer_that_reports_trouble_is_counted_and_its_connection_ends() {
+    let library = Library::new();
+    for protocol in [Protocol::Tls12, Protocol::Tls13] {
+        let served = Served::start(library.path(), protocol, |_| {});
+        let mut viewer = served.viewer();
+        viewer.send(GET_A).unwrap();
+        // What no server sends: rustls gives up and has an alert to tell.
+        let tls = viewer.tls.as_mut().unwrap();
+        tls.read_tls(
+            &mut [23, 3, 3, 0, 32].iter().chain(&[0; 32]).copied().collect::<Vec<_>>().as_slice(),
+        )
+        .unwrap();
+        tls.process_new_packets().unwrap_err();
+        viewer.flush().unwrap();
+        served.await_count(Family::Ends, "peer_alert", 1);
+        library.assert_served(&mut served.viewer());
+        served.stop();
+    }
+}
+
+#[test]
+fn keys_are_changed_when_they_have_sealed_enough_where_the_version_can() {
+    let library = Library::new();
+    for (protocol, changes) in [(Protocol::Tls12, 0), (Protocol::Tls13, 3)] {
+        let served = Served::start(library.path(), protocol, |config| {
+            config.tls.key_records_max = 64;
+        });
+        let mut viewer = served.viewer();
+        // Seven records and one for the head, each time.
+        (0..40).for_each(|_| library.assert_served(&mut viewer));
+        assert!(served.number(|n| &n.key_updates_sent_total) >= changes, "{protocol:?}");
+        served.stop();
+    }
+}
+
+#[test]
 fn slow_peers_time_out_by_name() {
     let library = Library::new();
     for protocol in Protocol::ALL {

@@ -24,7 +24,8 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// Serves `library` by `protocol` with one worker; `adjust` changes the configuration before.
+    /// Serves `library` by `protocol` with one worker, on the route that `FULLBORE_ROUTE` names (the lab runs these tests
+    /// on kernels that seal); `adjust` changes the configuration before.
     pub(crate) fn start(
         library: &Path,
         protocol: Protocol,
@@ -41,6 +42,13 @@ impl Served {
             sandbox: false,
             ..Config::default()
         };
+        if let Ok(route) = std::env::var("FULLBORE_ROUTE") {
+            assert_eq!(
+                route, "kernel",
+                "FULLBORE_ROUTE is for the route that is not the usual one"
+            );
+            config.route = config::Route::Kernel;
+        }
         config.tls.enabled = protocol != Protocol::Plain;
         config.tls.versions = match protocol {
             Protocol::Plain => config::Versions::Both,

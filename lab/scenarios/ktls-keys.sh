@@ -1,0 +1,97 @@
+#!/bin/bash
+# shows: on the kernel route keys change in the middle of a film, by the viewer's wish and by count; requests are opened by the kernel that can follow; what no viewer should send ends with its alert
+# machines: plain newest
+# deadline: 200
+# tests: serving
+# shellcheck source=lab/guest/lab.bash
+. /lab/guest/lab.bash
+
+S=https://127.0.0.1:8443
+ended() { metric "connections_ended_total{reason=\"$1\"}"; }
+stat_of() { metric "kernel_tls{counter=\"$1\"}"; }
+
+modprobe tls
+changes_keys=0
+if grep -q TlsTxRekeyOk /proc/net/tls_stat; then changes_keys=1; fi
+
+serve_with() { # NAME VALUE: of [tls]; slow enough that a film takes two seconds
+  printf '[net]\npacing_bits_per_second = 16000000\n[tls]\n%s = %s\n' "$1" "$2" >/tmp/fullbore.toml
+  serve --config /tmp/fullbore.toml --route kernel --disk cached --workers 1 --listen 127.0.0.1:8443
+}
+
+# A viewer of a film who types commands of openssl meanwhile: k changes its keys, K asks for ours to change as well. What came is in
+# /tmp/body, as far as it came; what openssl said is in /tmp/said.
+view_and_type() { # FILM COMMAND...
+  local film=$1 command; shift
+  : >/tmp/got
+  # shellcheck disable=SC2094 # what openssl writes is what is waited for
+  { printf 'GET /%s HTTP/1.1\r\nHost: h\r\n\r\n' "$film"
+    eventually 20 grep -aq 'HTTP/1.1 200' /tmp/got # openssl takes for a command only what it reads by itself
+    for command in "$@"; do echo "$command"; sleep 0.4; done
+    sleep 2; printf 'GET /empty.mp4 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n'; sleep 1
+  } | openssl s_client -connect 127.0.0.1:8443 -tls1_3 >/tmp/got 2>/tmp/said || true
+  perl -e 'local $/; $_ = <STDIN>; s/.*?HTTP\/1\.1 200 .*?\r\n\r\n//s or $_ = ""; print substr($_, 0, 4194304)' </tmp/got >/tmp/body
+}
+
+# --- keys that a viewer changes, and asks for, in the middle of its film ----------------------------------------------------------
+serve_with versions '"both"'
+say "$(grep '^route ' /tmp/fullbore.log)"
+view_and_type film-001.mp4 k k
+cmp /tmp/body /library/film-001.mp4 || wrong "a viewer that changed its keys in the middle of a film got something else: $(cat /tmp/said)"
+expect "answers to a viewer that changed its keys" "$(grep -ac 'HTTP/1.1 200' /tmp/got)" = 2
+view_and_type film-002.mp4 K k K
+say "key updates: received $(metric key_updates_received_total), sent $(metric key_updates_sent_total); kernel: $(stat_of TlsTxRekeyOk) for sending, $(stat_of TlsRxRekeyOk) for opening; opened by the kernel on $(stat_of TlsRxSw) of $(stat_of TlsTxSw)"
+cmp /tmp/body /library/film-002.mp4 || wrong "a viewer that asked for new keys in the middle of a film got something else: $(cat /tmp/said)"
+expect "key updates received" "$(metric key_updates_received_total)" = 5
+if [ "$changes_keys" = 1 ]; then
+  expect "answers to a viewer that asked for new keys" "$(grep -ac 'HTTP/1.1 200' /tmp/got)" = 2
+  expect "keys changed for sending" "$(stat_of TlsTxRekeyOk)" = "$(metric key_updates_sent_total)"
+  expect "keys changed for sending" "$(stat_of TlsTxRekeyOk)" '>=' 1
+  expect "keys changed for opening" "$(stat_of TlsRxRekeyOk)" = 5
+  expect "connections that the kernel opened requests of" "$(stat_of TlsRxSw)" = 2
+else
+  expect "answers to a viewer that asked for new keys" "$(grep -ac 'HTTP/1.1 200' /tmp/got)" = 1
+  expect "orderly ends for it" "$(ended keys_fixed)" = 1
+  expect "connections that the kernel opened requests of" "$(stat_of TlsRxSw)" = 0
+fi
+expect "keys that the kernel refused" "$(($(stat_of TlsTxRekeyError) + $(stat_of TlsRxRekeyError)))" = 0
+stopped
+
+# --- keys that have sealed enough -------------------------------------------------------------------------------------------------
+serve_with key_records_max 64
+for suite in TLS_AES_128_GCM_SHA256 TLS_AES_256_GCM_SHA384 TLS_CHACHA20_POLY1305_SHA256; do
+  same_part /library/film-003.mp4 0 2499999 --tlsv1.3 --tls13-ciphers "$suite" "$S/film-003.mp4"
+done
+same_part /library/film-004.mp4 0 999999 --tls-max 1.2 "$S/film-004.mp4"
+say "after 64 records: $(metric key_updates_sent_total) changes in three parts of films; kernel: $(stat_of TlsTxRekeyOk)"
+expect "keys changed by count" "$(stat_of TlsTxRekeyOk)" = "$((changes_keys * $(metric key_updates_sent_total)))"
+expect "keys changed by count" "$(metric key_updates_sent_total)" '>=' $((changes_keys * 6))
+stopped
+
+# --- requests: many at once, long ones, ones with a body, in each version and cipher -----------------------------------------------
+serve --route kernel --disk cached --workers 1 --listen 127.0.0.1:8443
+long=$(head -c 9000 /dev/zero | tr '\0' x)
+for film in /library/film-00{5,6}.mp4; do head -c 600000 "$film"; done >/tmp/two
+for suite in --tls13-ciphers\ TLS_{AES_128_GCM_SHA256,AES_256_GCM_SHA384,CHACHA20_POLY1305_SHA256} \
+  --tls-max\ 1.2\ --ciphers\ ECDHE-ECDSA-{AES128-GCM-SHA256,AES256-GCM-SHA384,CHACHA20-POLY1305}; do
+  # shellcheck disable=SC2086 # a suite is several words
+  same_as /tmp/two $suite --range 0-599999 -H "X-Long: $long" "$S/film-005.mp4" "$S/film-006.mp4"
+done
+{ printf 'GET /empty.mp4 HTTP/1.1\r\nHost: h\r\n\r\n'; sleep 1
+  for _ in $(seq 20); do printf 'GET /film-007.mp4 HTTP/1.1\r\nHost: h\r\nRange: bytes=100-199\r\n\r\n'; done
+  printf 'GET /film-008.mp4 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n'; } |
+  openssl s_client -quiet -ign_eof -connect 127.0.0.1:8443 >/tmp/got 2>/tmp/said
+expect "answers to requests sent at once" "$(grep -ac 'HTTP/1.1 206' /tmp/got)" = 20
+tail -c 4194304 /tmp/got | cmp - /library/film-008.mp4
+if grep -E 'unexpected eof|SSL routines' /tmp/said; then wrong "openssl had to complain"; fi
+say "opened by the kernel on $(stat_of TlsRxSw) of $(stat_of TlsTxSw) connections"
+expect "connections that the kernel opened requests of" "$(stat_of TlsRxSw)" = $((changes_keys * 7))
+expect "viewers that the kernel refused" "$(metric 'kernel_tls_refused_total{reason="opening"}')" = 0
+stopped
+say "$(perl /lab/guest/ktls-memory.pl)"
+expect "sockets that the kernel still opens for" "$(awk '$1 == "TlsCurrRxSw" { print $2 }' /proc/net/tls_stat)" = 0
+
+# --- what no viewer should send: the server's own tests, against this kernel --------------------------------------------------------
+misbehaviour=(records_reordered_repeated_damaged a_flood_of_key_updates a_viewer_that_reports_trouble)
+FULLBORE_ROUTE=kernel RUST_BACKTRACE=0 tests --test-threads 2 "${misbehaviour[@]}" 2>&1 | tee /tmp/tested
+say "$(grep '^test result' /tmp/tested)"
