@@ -184,6 +184,15 @@ fn memory_is_compared_per_idle_connection() {
 }
 
 #[test]
+fn viewers_are_compared_while_others_wait_for_the_disk() {
+    let outcome = compare(&["fullbore", "--workload", "http-beside", "--connections", "4"]);
+    assert_eq!(outcome["unit"], "slowest_first_byte_ms");
+    assert_eq!(outcome["better"], "lower");
+    assert!(outcome["rate_bits_per_second"].as_u64().unwrap() > 1_000_000);
+    assert_shape(&outcome, ["fullbore", "fullbore (2)"]);
+}
+
+#[test]
 fn a_mix_of_hot_and_cold_has_a_part_with_its_ratio_for_each_hit_ratio() {
     let outcome = compare(&["fullbore", "--workload", "mixed", "--hit-ratio", "0,100"]);
     let parts = outcome["parts"].as_array().unwrap();

@@ -123,7 +123,8 @@ impl Outcome {
         Self {
             workload,
             connections,
-            rate_bits_per_second: (workload == Workload::Viewers).then_some(rate),
+            rate_bits_per_second: matches!(workload, Workload::Viewers | Workload::HttpBeside)
+                .then_some(rate),
             seconds: options.seconds,
             congestion_control: namespace::congestion_control(),
             sides,

@@ -108,7 +108,7 @@ fn nginx(workload: Workload) -> Recipe {
     let tls = if workload.has_tls() { include_str!("../../peers/nginx-tls.conf") } else { "" };
     let disk = match workload {
         Workload::TlsCold | Workload::HttpCold => include_str!("../../peers/nginx-cold.conf"),
-        Workload::Mixed => include_str!("../../peers/nginx-mixed.conf"),
+        Workload::Mixed | Workload::HttpBeside => include_str!("../../peers/nginx-mixed.conf"),
         _ => include_str!("../../peers/nginx-warm.conf"),
     };
     let config = include_str!("../../peers/nginx.conf")

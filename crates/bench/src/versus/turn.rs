@@ -143,6 +143,7 @@ impl Task<'_> {
         interrupt: &Interrupt,
     ) -> io::Result<Round> {
         let opens_after = options.opens_after();
+        let beside = self.start_beside(side, &options)?;
         let running = Running::start(options)?;
         wait(&running, opens_after + MARGIN, interrupt)?;
         let (counts, reading) = (running.snapshot(), side.read()?);
@@ -158,6 +159,10 @@ impl Task<'_> {
         wait(&running, Duration::MAX, interrupt)?;
         let outcome = running.join()?;
         expect_clean(&outcome)?;
+        if let Some(beside) = beside {
+            beside.stop();
+            expect_clean(&beside.join()?)?;
+        }
         let cpu_seconds = after.cpu_seconds - reading.cpu_seconds;
         let work = match self.workload.figure() {
             Figure::HandshakesPerCpuSecond => counts.handshakes as f64,
@@ -166,7 +171,10 @@ impl Task<'_> {
         if work <= 0.0 || cpu_seconds <= 0.0 {
             return Err(io::Error::other("it did no work in the time that was measured"));
         }
-        let figure = work / cpu_seconds;
+        let figure = match self.workload.figure() {
+            Figure::SlowestFirstByteMs => outcome.first_byte_ms(100.0).unwrap_or(f64::INFINITY),
+            _ => work / cpu_seconds,
+        };
         let rss_bytes = after.rss_bytes;
         Ok(Round {
             figure,
@@ -178,6 +186,18 @@ impl Task<'_> {
             counts,
             outcome,
         })
+    }
+
+    /// Starts those who are there at the same time, for at least as long.
+    fn start_beside(&self, side: &Side, measured: &Options) -> io::Result<Option<Running>> {
+        let Some(load) = self.workload.load_beside() else { return Ok(None) };
+        let options = Options {
+            targets: self.targets(side)?,
+            cpus: self.client_cpus.clone(),
+            duration: measured.ramp + measured.duration + measured.patience,
+            ..load
+        };
+        Running::start(options).map(Some)
     }
 
     /// Memory per connection that waits.

@@ -10,6 +10,9 @@ pub(crate) const FILES: usize = 16;
 /// Files of them that are hot where some are and some are not.
 pub(crate) const HOT_FILES: usize = 4;
 
+/// Who takes titles from disk while others are measured: enough to keep a disk busy.
+const BESIDE_CONNECTIONS: usize = 16;
+
 /// What viewers play together unless told otherwise. A core of the machines at hand sends 10 to 30 Gb/s over TLS.
 const VIEWERS_BITS_PER_SECOND: u64 = 4_000_000_000;
 
@@ -24,6 +27,8 @@ pub enum Workload {
     HttpWarm,
     /// The same from disk.
     HttpCold,
+    /// Viewers of titles in the page cache, beside others whose titles come from disk; without TLS.
+    HttpBeside,
     /// Connections that have asked for one byte and wait: what they cost in memory.
     Idle,
     /// Full TLS handshakes, a connection each.
@@ -43,6 +48,8 @@ pub(crate) enum Figure {
     HandshakesPerCpuSecond,
     /// Resident bytes of the server per connection; less is better.
     RssBytesPerConnection,
+    /// Milliseconds to the slowest first byte; less is better.
+    SlowestFirstByteMs,
 }
 
 impl Figure {
@@ -51,6 +58,7 @@ impl Figure {
             Self::GbpsPerCpuSecond => "gbps_per_cpu_second",
             Self::HandshakesPerCpuSecond => "handshakes_per_cpu_second",
             Self::RssBytesPerConnection => "rss_bytes_per_connection",
+            Self::SlowestFirstByteMs => "slowest_first_byte_ms",
         }
     }
 
@@ -59,21 +67,26 @@ impl Figure {
             Self::GbpsPerCpuSecond => "Gb/s per CPU second",
             Self::HandshakesPerCpuSecond => "handshakes per CPU second",
             Self::RssBytesPerConnection => "bytes per connection (less is better)",
+            Self::SlowestFirstByteMs => "ms to the slowest first byte (less is better)",
         }
     }
 
     pub(crate) fn better(self) -> &'static str {
-        if self == Self::RssBytesPerConnection { "lower" } else { "higher" }
+        match self {
+            Self::RssBytesPerConnection | Self::SlowestFirstByteMs => "lower",
+            Self::GbpsPerCpuSecond | Self::HandshakesPerCpuSecond => "higher",
+        }
     }
 }
 
 impl Workload {
     /// Every workload with its name.
-    pub const ALL: [(Workload, &'static str); 8] = [
+    pub const ALL: [(Workload, &'static str); 9] = [
         (Self::TlsWarm, "tls-warm"),
         (Self::TlsCold, "tls-cold"),
         (Self::HttpWarm, "http-warm"),
         (Self::HttpCold, "http-cold"),
+        (Self::HttpBeside, "http-beside"),
         (Self::Idle, "idle"),
         (Self::Handshakes, "handshakes"),
         (Self::Viewers, "viewers"),
@@ -88,7 +101,7 @@ impl Workload {
 
     /// Whether it is over TLS.
     pub fn has_tls(self) -> bool {
-        !matches!(self, Self::HttpWarm | Self::HttpCold)
+        !matches!(self, Self::HttpWarm | Self::HttpCold | Self::HttpBeside)
     }
 
     /// Connections where none are asked for.
@@ -96,7 +109,7 @@ impl Workload {
         match self {
             Self::TlsWarm | Self::TlsCold | Self::HttpWarm | Self::HttpCold => 8,
             Self::Mixed => 16,
-            Self::Handshakes => 64,
+            Self::Handshakes | Self::HttpBeside => 64,
             Self::Idle | Self::Viewers => 1000,
         }
     }
@@ -111,7 +124,7 @@ impl Workload {
     pub(crate) fn ramp(self, connections: usize) -> Duration {
         let seconds = match self {
             // A player's first ranges come in a burst; they have passed after a few ranges' playing time.
-            Self::Viewers => 2.0 + connections as f64 / 1500.0,
+            Self::Viewers | Self::HttpBeside => 2.0 + connections as f64 / 1500.0,
             Self::Idle => connections as f64 / 1500.0,
             _ => 0.5,
         };
@@ -122,7 +135,7 @@ impl Workload {
     pub(crate) fn hot_files(self) -> usize {
         match self {
             Self::TlsCold | Self::HttpCold => 0,
-            Self::Mixed => HOT_FILES,
+            Self::Mixed | Self::HttpBeside => HOT_FILES,
             _ => FILES,
         }
     }
@@ -131,6 +144,7 @@ impl Workload {
         match self {
             Self::Handshakes => Figure::HandshakesPerCpuSecond,
             Self::Idle => Figure::RssBytesPerConnection,
+            Self::HttpBeside => Figure::SlowestFirstByteMs,
             _ => Figure::GbpsPerCpuSecond,
         }
     }
@@ -138,7 +152,7 @@ impl Workload {
     /// Whether a server that has done this before would be measured differently: memory that it took stays with it, and
     /// what it has been asked for before is not cold to it.
     pub(crate) fn wants_fresh_servers(self) -> bool {
-        matches!(self, Self::Idle | Self::Mixed)
+        matches!(self, Self::Idle | Self::Mixed | Self::HttpBeside)
     }
 
     /// What the clients do.
@@ -149,7 +163,7 @@ impl Workload {
             }
             Self::Idle => (Pattern::Idle, Pace::Closed),
             Self::Handshakes => (Pattern::Handshakes, Pace::Closed),
-            Self::Viewers => {
+            Self::Viewers | Self::HttpBeside => {
                 (Pattern::Player, Pace::Viewers { bits_per_second: rate_bits_per_second })
             }
             // The larger of a player's ranges, so that the disk decides and not the requests.
@@ -157,9 +171,19 @@ impl Workload {
         };
         let popularity = match self {
             Self::Mixed => Popularity::HitRatio { hit_share, hot: HOT_FILES },
+            Self::HttpBeside => Popularity::HitRatio { hit_share: 1.0, hot: HOT_FILES },
             _ => Popularity::InTurn,
         };
         Options { pattern, pace, popularity, tls: client_options(), ..Options::default() }
+    }
+
+    /// What others do meanwhile, of whom nothing is measured: they take titles from disk as fast as they come.
+    pub(crate) fn load_beside(self) -> Option<Options> {
+        (self == Self::HttpBeside).then(|| Options {
+            connections: BESIDE_CONNECTIONS,
+            popularity: Popularity::HitRatio { hit_share: 0.0, hot: HOT_FILES },
+            ..Self::HttpCold.load(0, 0.0)
+        })
     }
 }
 

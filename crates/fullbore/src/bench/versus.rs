@@ -27,7 +27,7 @@ pub(super) struct Versus {
     /// Its name in reports [default: its program's]
     #[arg(long, value_name = "NAME", requires = "peer_command", conflicts_with = "peer")]
     peer_name: Option<String>,
-    /// tls-warm, tls-cold, http-warm, http-cold, idle, handshakes, viewers or mixed
+    /// tls-warm, tls-cold, http-warm, http-cold, http-beside, idle, handshakes, viewers or mixed
     #[arg(long, default_value = "tls-warm")]
     workload: Workload,
     /// Turns per side

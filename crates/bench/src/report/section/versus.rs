@@ -9,7 +9,7 @@ use crate::report::svg::escaped;
 use crate::report::verdict::{Comparison, Unit};
 
 /// What the workloads that come with this program are.
-const WORKLOADS: [(&str, &str); 8] = [
+const WORKLOADS: [(&str, &str); 9] = [
     ("tls-warm", "Whole files over TLS 1.3 (AES-128-GCM), all of them in the page cache."),
     (
         "tls-cold",
@@ -17,6 +17,10 @@ const WORKLOADS: [(&str, &str); 8] = [
     ),
     ("http-warm", "Whole files over plain HTTP, all of them in the page cache."),
     ("http-cold", "Whole files over plain HTTP, all of them from disk."),
+    (
+        "http-beside",
+        "Paced viewers over plain HTTP whose films are in the page cache, while others take films from disk: how long the slowest of the former waited for a first byte.",
+    ),
     (
         "idle",
         "TLS connections that have asked for one byte and wait: the memory that each of them costs the server.",
