@@ -155,6 +155,7 @@ impl Bringing {
         let Some(share) = self.budget.take(range.end - range.start).map(Rc::new) else {
             return false;
         };
+        file.asks_disk(&range);
         spawn(ask_for(file.fd().clone(), range.clone(), Rc::clone(&share)));
         self.asked.push_back(Asked { range, _share: share });
         true

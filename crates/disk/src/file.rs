@@ -1,11 +1,14 @@
 //! One open file of the library, and whether it is still what it was.
 
 use crate::error::{OpenError, ReadError};
-use reactor::residency::View;
+use crate::heat::mix;
+use crate::seen;
+use reactor::residency::{View, cached_pages};
 use reactor::{Fd, lease};
-use rustix::fs::{FileType, Mode, OFlags, Stat};
+use rustix::fs::{Advice, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::cell::{Cell, OnceCell};
+use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -147,10 +150,50 @@ impl File {
 
     /// The first byte of `range` that is not in the page cache, with `range.end` for none. `None` where the kernel does
     /// not tell.
-    pub fn first_missing(&self, range: std::ops::Range<u64>) -> Option<u64> {
-        let view = self.view.get_or_init(|| View::new(self.fd.borrowed(), self.stamp.size).ok());
-        let missing = view.as_ref()?.first_missing(range.clone()).ok()?;
+    pub fn first_missing(&self, range: Range<u64>) -> Option<u64> {
+        if self.counts_whole(&range) && seen::was_seen(self.identity(), &range) {
+            return Some(range.end);
+        }
+        let view = self.view.get_or_init(|| self.make_view()).as_ref()?;
+        let missing = view.first_missing(range.clone()).ok()?;
+        if missing.is_none() {
+            self.note_seen(view, &range);
+        }
         Some(missing.unwrap_or(range.end))
+    }
+
+    /// The disk is about to be asked to bring some of `range` into the page cache.
+    pub(crate) fn asks_disk(&self, range: &Range<u64>) {
+        seen::forget(self.identity(), range);
+    }
+
+    /// Whether the page cache has as many pages as `range` is long, those included that are on their way.
+    pub(crate) fn counts_whole(&self, range: &Range<u64>) -> bool {
+        let page_bytes = rustix::param::page_size() as u64;
+        let pages = range.end.div_ceil(page_bytes) - range.start / page_bytes;
+        cached_pages(self.fd.borrowed(), range.clone()).is_ok_and(|cached| cached >= pages)
+    }
+
+    fn make_view(&self) -> Option<View> {
+        // The kernel is not to read ahead by itself: what is on its way is then what this process has asked for.
+        let _ = rustix::fs::fadvise(self.fd.borrowed(), 0, None, Advice::Random);
+        View::new(self.fd.borrowed(), self.stamp.size).ok()
+    }
+
+    /// Remembers that `range` is there, and with it the blocks at its ends, if the rest of them is there too.
+    fn note_seen(&self, view: &View, range: &Range<u64>) {
+        let blocks = seen::whole_blocks(range);
+        let is_there = |edge: Range<u64>| matches!(view.first_missing(edge), Ok(None));
+        if is_there(blocks.start..range.start) && is_there(range.end..blocks.end) {
+            seen::note(self.identity(), range);
+        }
+    }
+
+    /// One number for this version of this file.
+    fn identity(&self) -> u64 {
+        let Stamp { device, inode, modified_seconds, modified_nanoseconds, .. } = self.stamp;
+        let written = mix(modified_seconds as u64 ^ u64::from(modified_nanoseconds) << 32);
+        mix(mix(device) ^ inode ^ written)
     }
 
     /// Says whether the file is still the version that was opened: one system call, nothing read.

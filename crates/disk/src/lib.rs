@@ -19,6 +19,7 @@ pub mod files;
 pub mod heat;
 pub mod judged;
 pub mod read;
+mod seen;
 
 pub use bring::{Bringing, Budget};
 pub use error::{OpenError, ReadError};

@@ -3,7 +3,6 @@
 use crate::error::ReadError;
 use crate::file::File;
 use crate::heat::Heat;
-use reactor::residency::cached_pages;
 use reactor::{Buffer, Fd, Pool, op};
 use rustix::io::ReadWriteFlags;
 use std::cell::{Cell, RefCell};
@@ -209,6 +208,7 @@ impl Reader {
         start: u64,
         resident: usize,
     ) -> Result<Plain, ReadError> {
+        file.asks_disk(&(start..start + plain.len() as u64));
         match way {
             Way::Direct => self.read_direct(file, plain, start).await,
             Way::Once => self.read_once(file, plain, start).await,
@@ -221,9 +221,11 @@ impl Reader {
         if self.finds_resident(file, range) { Way::Cached } else { self.way_of_absent(file, range) }
     }
 
-    /// Whether `range` is taken from the page cache because all of it is there: under [`Policy::Auto`].
+    /// Whether `range` is taken from the page cache because all of it is there: under [`Policy::Auto`]. Where the kernel
+    /// does not tell, heat alone decides: to try a read that does not wait would make the kernel read ahead what is then
+    /// read once more, past the cache.
     pub(crate) fn finds_resident(&self, file: &File, range: &Range<u64>) -> bool {
-        self.policy == Policy::Auto && self.is_resident(file, range)
+        self.policy == Policy::Auto && file.counts_whole(range)
     }
 
     /// The way for a window that was read before for the same viewer, who does not count as another one: heat is not
@@ -231,7 +233,7 @@ impl Reader {
     pub fn way_again(&self, file: &File, range: &Range<u64>) -> Way {
         match self.policy {
             Policy::Always(way) => way,
-            Policy::Auto if self.is_resident(file, range) => Way::Cached,
+            Policy::Auto if file.counts_whole(range) => Way::Cached,
             Policy::Auto | Policy::Heat => Way::Direct,
         }
     }
@@ -254,14 +256,6 @@ impl Reader {
     /// Whether what is in the page cache is taken from there: not where a policy wants it read past it.
     pub fn takes_resident(&self) -> bool {
         matches!(self.policy, Policy::Auto | Policy::Always(Way::Cached))
-    }
-
-    /// Whether all of `range` is in the page cache. Where the kernel does not tell, heat alone decides: to try a read
-    /// that does not wait would make the kernel read ahead what is then read once more, past the cache.
-    fn is_resident(&self, file: &File, range: &Range<u64>) -> bool {
-        let page_bytes = rustix::param::page_size() as u64;
-        let pages = range.end.div_ceil(page_bytes) - range.start / page_bytes;
-        cached_pages(file.fd().borrowed(), range.clone()).is_ok_and(|cached| cached >= pages)
     }
 
     /// Completes a window of which the first `done` bytes are there.

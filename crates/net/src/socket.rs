@@ -148,14 +148,16 @@ impl Socket {
         }
     }
 
-    /// Makes TCP send what it was given, although it was told that more follows at once (`TCP_NODELAY`, tcp(7)).
+    /// Whether TCP keeps a packet that is not full until more comes (`TCP_CORK`, tcp(7)); taking that back sends it. For
+    /// [`Self::send_file`], as long as nothing has to be waited for.
     ///
-    /// For a socket that the kernel seals for, after [`Self::send_file`] was not taken whole: the kernel has told TCP that
-    /// more follows, and returns without taking that back (seen on Linux 6.1). With little in flight nothing would ever
-    /// send the rest, and nothing would say that the socket is writable again.
-    pub fn push(&self) {
+    /// The kernel sends a file in pieces of 16 pages (`splice_direct_to_actor`, fs/splice.c). Without a cork, what is left
+    /// over of a piece leaves as a small packet of its own as soon as an acknowledgement arrives: over loopback, two
+    /// small ones were seen for five full ones. And for a socket that it seals for, it tells TCP that more follows and never takes that back when only
+    /// a part was taken (seen on Linux 6.1): with little in flight, nothing would ever send the rest.
+    pub fn cork(&self, corked: bool) {
         // If it fails, the connection is gone already.
-        let _ = SockRef::from(&self.0.borrowed()).set_tcp_nodelay(true);
+        let _ = SockRef::from(&self.0.borrowed()).set_tcp_cork(corked);
     }
 
     /// Bytes that were sent and that the viewer has not acknowledged (`SIOCOUTQ`, tcp(7)); 0 when the connection is

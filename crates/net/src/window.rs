@@ -14,7 +14,7 @@ pub struct Window {
 impl Window {
     /// Four steps: about what a socket's send buffer holds at first.
     const STEPS_FIRST: u16 = 4;
-    /// A round of growth: reaches 512 KiB in seven windows.
+    /// A window grows by so much, or by half.
     const STEPS_GROWN: u16 = 4;
 
     /// A window that starts small and never exceeds `bytes_max`.
@@ -30,7 +30,7 @@ impl Window {
 
     /// TCP took the whole window at once.
     pub fn taken_whole(&mut self) {
-        self.steps = (self.steps + Self::STEPS_GROWN).min(self.steps_max);
+        self.steps = (self.steps + Self::STEPS_GROWN.max(self.steps / 2)).min(self.steps_max);
     }
 
     /// TCP took only `bytes` of it at first.
@@ -48,7 +48,7 @@ mod tests {
     fn grows_to_its_bound_while_everything_is_taken() {
         let mut window = Window::new(512 << 10);
         assert_eq!(window.bytes(), 64 << 10);
-        for _ in 0..7 {
+        for _ in 0..5 {
             window.taken_whole();
         }
         assert_eq!(window.bytes(), 512 << 10);

@@ -4,6 +4,7 @@ use super::link::Link;
 use super::pour::{Lent, Pour};
 use crate::end::End;
 use crate::outgoing::Outgoing;
+use net::Window;
 use std::time::Instant;
 
 /// A connection without TLS.
@@ -17,7 +18,10 @@ pub struct Clear {
 
 impl Clear {
     /// Takes a new connection.
-    pub fn new(link: Link) -> Self {
+    pub fn new(mut link: Link) -> Self {
+        if link.worker.in_kernel.sends_files {
+            link.window = Window::new(link.worker.sendfile_bytes_max());
+        }
         Self { link, lent: Lent::default() }
     }
 

@@ -36,7 +36,7 @@ impl InKernel {
             chosen.seals = true;
             chosen.changes_keys = changes_keys(Path::new(TLS_STAT));
         }
-        chosen.sends_files = wants_all;
+        chosen.sends_files = wants_all || config.route == Route::Auto && !config.tls.enabled;
         Ok(chosen)
     }
 
@@ -63,7 +63,7 @@ impl InKernel {
             said.push_str(if config.tls.enabled {
                 " (auto: it seals faster than kernels do; see --route kernel)"
             } else {
-                " (auto: what is under way is nobody's to change; sendfile by --route kernel)"
+                " (auto: without TLS there is nothing to seal)"
             });
         }
         said
@@ -127,7 +127,7 @@ mod tests {
         let mut config = Config::default();
         config.tls.enabled = false;
         for (route, name) in
-            [(Route::Auto, "userspace"), (Route::Kernel, "kernel"), (Route::Userspace, "userspace")]
+            [(Route::Auto, "kernel"), (Route::Kernel, "kernel"), (Route::Userspace, "userspace")]
         {
             config.route = route;
             let chosen = InKernel::choose(&config).unwrap();

@@ -104,6 +104,7 @@ pub(super) struct Pour<'a> {
     ahead: Ahead,
     bringing: Bringing,
     judged: Judged,
+    is_corked: bool,
 }
 
 /// How a part of a file is to be sent.
@@ -117,7 +118,8 @@ enum How {
 impl<'a> Pour<'a> {
     pub(super) fn new(worker: &Worker, outgoing: &'a Outgoing) -> Self {
         let bringing = Bringing::new(worker.bring_budget.clone());
-        Self { outgoing, at: 0, ahead: Ahead::default(), bringing, judged: Judged::default() }
+        let (ahead, judged) = (Ahead::default(), Judged::default());
+        Self { outgoing, at: 0, ahead, bringing, judged, is_corked: false }
     }
 
     /// Sends the next window, as far as TCP takes it; what it does not take is let go and brought again: nothing is held
@@ -128,16 +130,19 @@ impl<'a> Pour<'a> {
         lent: &mut Lent,
     ) -> Result<Option<usize>, End> {
         let outgoing = self.outgoing;
-        let Some(piece) = outgoing.piece(self.at, link.window.bytes()) else { return Ok(None) };
-        if !link.pulls_soon().await {
-            self.give_up();
-            let deadline = Instant::now() + link.worker.timeouts.send;
-            lent.watch_while(deadline, || link.socket.writable()).await?;
+        let Some(piece) = outgoing.piece(self.at, link.window.bytes()) else {
+            self.uncork(link);
+            return Ok(None);
+        };
+        if !link.socket.is_writable() {
+            self.await_pull(link, lent).await?;
         }
+        // A head goes with the beginning of its body, which would else be a turn behind.
+        let mut is_head = false;
         let (offered, taken) = match piece {
             Piece::Bytes(bytes) => {
-                let more = self.at + (bytes.len() as u64) < outgoing.bytes();
-                (bytes.len(), link.offer(bytes, more)?)
+                is_head = self.at + (bytes.len() as u64) < outgoing.bytes();
+                (bytes.len(), link.offer(bytes, is_head)?)
             }
             Piece::File(file, range) => {
                 // Whoever wants to write to it need not wait for the end of a response.
@@ -145,7 +150,7 @@ impl<'a> Pour<'a> {
                 let start = range.start;
                 let sent = match self.how(link, file, &range).await? {
                     How::SendFile(range) => self.send_file(link, lent, file, range)?,
-                    How::Read(way) => self.send_read(link, file, range, way).await?,
+                    How::Read(way) => self.send_read(link, file, window(link, range), way).await?,
                 };
                 self.bringing.sent_to(start + sent.1 as u64);
                 sent
@@ -153,8 +158,35 @@ impl<'a> Pour<'a> {
         };
         self.at += taken as u64;
         self.learn(link, offered, taken).await?;
-        yield_now().await;
+        if !is_head {
+            yield_now().await;
+        }
         Ok(Some(taken))
+    }
+
+    async fn await_pull(&mut self, link: &Link, lent: &Lent) -> Result<(), End> {
+        self.uncork(link);
+        if !link.pulls_soon().await {
+            self.give_up();
+            let deadline = Instant::now() + link.worker.timeouts.send;
+            lent.watch_while(deadline, || link.socket.writable()).await?;
+        }
+        Ok(())
+    }
+
+    fn cork(&mut self, link: &Link) {
+        if !self.is_corked {
+            self.is_corked = true;
+            link.socket.cork(true);
+        }
+    }
+
+    /// Before anything is waited for, so that what there is goes out.
+    fn uncork(&mut self, link: &Link) {
+        if self.is_corked {
+            self.is_corked = false;
+            link.socket.cork(false);
+        }
     }
 
     /// Counts a window, and makes the next one as large as TCP has shown to be right.
@@ -185,24 +217,28 @@ impl<'a> Pour<'a> {
         if !worker.in_kernel.sends_files {
             return Ok(How::Read(None));
         }
+        let window = &window(link, range.clone());
         if self.ahead.has(range.start) {
-            return Ok(How::Read(Some(self.judged.way_of_absent(&worker.reader, file, range))));
+            return Ok(How::Read(Some(self.judged.way_of_absent(&worker.reader, file, window))));
         }
         let end = range.start + self.outgoing.extent_left(self.at);
+        // Whoever waits for the disk goes on in the steps that it is asked for.
+        let range = if self.bringing.has_asked_for(window) { window } else { range };
         if let Some(there) = resident(worker, file, range) {
             if !held(worker, file) {
                 return Ok(How::Read(None));
             }
             // The next ones may not be: who has waited for the disk once is kept ahead of it.
             if worker.reads_ahead && self.bringing.has_asked_for(&there) {
-                self.bringing.ask_ahead(file, range, end);
+                self.bringing.ask_ahead(file, window, end);
             }
             return Ok(How::SendFile(there));
         }
-        let way = self.judged.way_of_absent(&worker.reader, file, range);
+        let way = self.judged.way_of_absent(&worker.reader, file, window);
         if way == Way::Cached && held(worker, file) {
-            if self.bringing.bring(file, range.clone(), end, worker.reads_ahead).await? {
-                return Ok(How::SendFile(range.clone()));
+            self.uncork(link);
+            if self.bringing.bring(file, window.clone(), end, worker.reads_ahead).await? {
+                return Ok(How::SendFile(window.clone()));
             }
             worker.numbers.windows_not_brought_total.add(1);
         }
@@ -218,12 +254,10 @@ impl<'a> Pour<'a> {
     ) -> Result<(usize, usize), End> {
         file.check_unchanged()?;
         lent.0 = Some(Rc::clone(file));
+        self.cork(link);
         let bytes = (range.end - range.start) as usize;
         let was_brought = self.bringing.has_asked_for(&range);
         let taken = link.offer_file(file, range)?;
-        if taken < bytes && link.worker.in_kernel.seals {
-            link.socket.push();
-        }
         let numbers = &link.worker.numbers;
         numbers.sendfile_bytes_total.add(taken as u64);
         if was_brought {
@@ -240,9 +274,15 @@ impl<'a> Pour<'a> {
         way: Option<Way>,
     ) -> Result<(usize, usize), End> {
         let end = range.start + self.outgoing.extent_left(self.at);
+        self.uncork(link);
         let plain: Plain = self.ahead.read_by(&link.worker, file, range, end, way).await?;
         Ok((plain.len(), link.offer(&plain, false)?))
     }
+}
+
+/// As much of `range` as is read or brought at once: it takes a buffer, or is on its way for everybody to wait for.
+fn window(link: &Link, range: Range<u64>) -> Range<u64> {
+    range.start..range.end.min(range.start + link.worker.window_bytes_max() as u64)
 }
 
 /// The beginning of `range` that is in the page cache and is to be sent from there, if it is worth a call.
