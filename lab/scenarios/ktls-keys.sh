@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: on the kernel route keys change in the middle of a film, by the viewer's wish and by count; requests are opened by the kernel that can follow; what no viewer should send ends with its alert
+# shows: on the kernel route keys change in the middle of a film, by the viewer's wish and by count; requests are opened by a kernel that can follow, if asked to; what no viewer should send ends with its alert
 # machines: plain newest
 # deadline: 200
 # tests: serving
@@ -15,7 +15,7 @@ changes_keys=0
 if grep -q TlsTxRekeyOk /proc/net/tls_stat; then changes_keys=1; fi
 
 serve_with() { # NAME VALUE: of [tls]; slow enough that a film takes two seconds
-  printf '[net]\npacing_bits_per_second = 16000000\n[tls]\n%s = %s\n' "$1" "$2" >/tmp/fullbore.toml
+  printf '[net]\npacing_bits_per_second = 16000000\n[tls]\nkernel_opens = true\n%s = %s\n' "$1" "$2" >/tmp/fullbore.toml
   serve --config /tmp/fullbore.toml --route kernel --disk cached --workers 1 --listen 127.0.0.1:8443
 }
 
@@ -35,6 +35,7 @@ view_and_type() { # FILM COMMAND...
 
 # --- keys that a viewer changes, and asks for, in the middle of its film ----------------------------------------------------------
 serve_with versions '"both"'
+eventually 10 grep -q '^sandbox ' /tmp/fullbore.log # it says more after it is ready
 say "$(grep '^route ' /tmp/fullbore.log)"
 view_and_type film-001.mp4 k k
 cmp /tmp/body /library/film-001.mp4 || wrong "a viewer that changed its keys in the middle of a film got something else: $(cat /tmp/said)"
@@ -42,15 +43,17 @@ expect "answers to a viewer that changed its keys" "$(grep -ac 'HTTP/1.1 200' /t
 view_and_type film-002.mp4 K k K
 say "key updates: received $(metric key_updates_received_total), sent $(metric key_updates_sent_total); kernel: $(stat_of TlsTxRekeyOk) for sending, $(stat_of TlsRxRekeyOk) for opening; opened by the kernel on $(stat_of TlsRxSw) of $(stat_of TlsTxSw)"
 cmp /tmp/body /library/film-002.mp4 || wrong "a viewer that asked for new keys in the middle of a film got something else: $(cat /tmp/said)"
-expect "key updates received" "$(metric key_updates_received_total)" = 5
 if [ "$changes_keys" = 1 ]; then
   expect "answers to a viewer that asked for new keys" "$(grep -ac 'HTTP/1.1 200' /tmp/got)" = 2
   expect "keys changed for sending" "$(stat_of TlsTxRekeyOk)" = "$(metric key_updates_sent_total)"
   expect "keys changed for sending" "$(stat_of TlsTxRekeyOk)" '>=' 1
+  expect "key updates received" "$(metric key_updates_received_total)" = 5
   expect "keys changed for opening" "$(stat_of TlsRxRekeyOk)" = 5
   expect "connections that the kernel opened requests of" "$(stat_of TlsRxSw)" = 2
 else
   expect "answers to a viewer that asked for new keys" "$(grep -ac 'HTTP/1.1 200' /tmp/got)" = 1
+  # The connection may have ended before the last was typed.
+  expect "key updates received" "$(metric key_updates_received_total)" '>=' 3
   expect "orderly ends for it" "$(ended keys_fixed)" = 1
   expect "connections that the kernel opened requests of" "$(stat_of TlsRxSw)" = 0
 fi
@@ -69,7 +72,8 @@ expect "keys changed by count" "$(metric key_updates_sent_total)" '>=' $((change
 stopped
 
 # --- requests: many at once, long ones, ones with a body, in each version and cipher -----------------------------------------------
-serve --route kernel --disk cached --workers 1 --listen 127.0.0.1:8443
+printf '[tls]\nkernel_opens = true\n' >/tmp/fullbore.toml
+serve --config /tmp/fullbore.toml --route kernel --disk cached --workers 1 --listen 127.0.0.1:8443
 long=$(head -c 9000 /dev/zero | tr '\0' x)
 for film in /library/film-00{5,6}.mp4; do head -c 600000 "$film"; done >/tmp/two
 for suite in --tls13-ciphers\ TLS_{AES_128_GCM_SHA256,AES_256_GCM_SHA384,CHACHA20_POLY1305_SHA256} \
@@ -92,6 +96,8 @@ say "$(perl /lab/guest/ktls-memory.pl)"
 expect "sockets that the kernel still opens for" "$(awk '$1 == "TlsCurrRxSw" { print $2 }' /proc/net/tls_stat)" = 0
 
 # --- what no viewer should send: the server's own tests, against this kernel --------------------------------------------------------
-misbehaviour=(records_reordered_repeated_damaged a_flood_of_key_updates a_viewer_that_reports_trouble)
+misbehaviour=(records_reordered_repeated_damaged a_viewer_that_reports_trouble a_flood_of_empty_records)
+# Its honest viewer changes keys forty times.
+if [ "$changes_keys" = 1 ]; then misbehaviour+=(a_flood_of_key_updates); fi
 FULLBORE_ROUTE=kernel RUST_BACKTRACE=0 tests --test-threads 2 "${misbehaviour[@]}" 2>&1 | tee /tmp/tested
 say "$(grep '^test result' /tmp/tested)"

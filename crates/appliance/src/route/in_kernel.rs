@@ -13,9 +13,10 @@ pub const TLS_STAT: &str = "/proc/net/tls_stat";
 pub struct InKernel {
     /// Sealing records.
     pub seals: bool,
-    /// Changing the keys that it seals with, and so opening what viewers send as well, whose keys may change at any
-    /// time (Linux 6.14).
+    /// Changing the keys that it has (Linux 6.14).
     pub changes_keys: bool,
+    /// Opening what viewers send, whose keys may change at any time.
+    pub opens: bool,
     /// Sending from the page cache by itself.
     pub sends_files: bool,
 }
@@ -35,6 +36,7 @@ impl InKernel {
             net::tls::probe().map_err(|error| missing(&error))?;
             chosen.seals = true;
             chosen.changes_keys = changes_keys(Path::new(TLS_STAT));
+            chosen.opens = chosen.changes_keys && config.tls.kernel_opens;
         }
         chosen.sends_files = wants_all || config.route == Route::Auto && !config.tls.enabled;
         Ok(chosen)
@@ -47,11 +49,9 @@ impl InKernel {
 
     /// What happens on this route, and why it was chosen, for people.
     pub fn describe(self, config: &Config) -> String {
-        let Self { seals, changes_keys, sends_files } = self;
+        let Self { seals, changes_keys, opens, sends_files } = self;
         let mut said = match (sends_files, seals) {
-            (true, true) if changes_keys => {
-                "kernel: sendfile, sealed and opened by the kernel".to_owned()
-            }
+            (true, true) if opens => "kernel: sendfile, sealed and opened by the kernel".to_owned(),
             (true, true) => "kernel: sendfile, sealed by the kernel".to_owned(),
             (true, false) => "kernel: sendfile".to_owned(),
             (false, _) => "userspace: read, seal and send from user space".to_owned(),

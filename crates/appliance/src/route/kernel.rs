@@ -11,8 +11,8 @@
 //! not full yet refers to the file's pages until more is sent; it is thrown away, not sent, when the socket is closed. So
 //! the file is held still to the end of the response, and no longer.
 //!
-//! What a viewer sends is opened by the kernel too where it can change its keys (Linux 6.14), since a viewer may change
-//! its own at any time: from the first byte that arrives when all that came before is opened, so that who asks for one
+//! What a viewer sends is opened by the kernel too if that is asked for (`tls.kernel_opens`) and it can change its keys
+//! (Linux 6.14), since a viewer may change its own at any time: from the first byte that arrives when all that came before is opened, so that who asks for one
 //! thing and no more costs nothing. Elsewhere it is opened here. It is judged here in both cases ([`super::incoming`]).
 //!
 //! A viewer that asks for new keys of ours gets them where the kernel can change them; elsewhere the connection is closed
@@ -64,8 +64,8 @@ pub fn hand_over(link: Link, established: Established, sealed_input: Vec<u8>) ->
     match link.socket.attach_tls().and_then(|()| give_keys(&link.socket, &sealer)) {
         Ok(()) => {
             let incoming = Incoming::new(opener, sealed_input);
-            let changes_keys = link.worker.in_kernel.changes_keys;
-            let opens = if changes_keys { Opens::Here } else { Opens::HereForGood };
+            let may_open = link.worker.in_kernel.opens;
+            let opens = if may_open { Opens::Here } else { Opens::HereForGood };
             Channel::Kernel(Box::new(Kernel { link, sealer, incoming, opens }))
         }
         Err(error) => {

@@ -4,6 +4,7 @@
 use crate::support::content::Content;
 use crate::support::served::{Served, await_that};
 use crate::support::viewer::{Protocol, Response, Viewer};
+use crypt::client::{ClientHandshake, ClientOptions, ClientProgress, ClientTls, Trust};
 use fullbore_appliance::telemetry::Family;
 use rustix::fs::{CWD, FileType, Mode, inotify};
 use rustls::AlertDescription;
@@ -428,6 +429,48 @@ fn a_flood_of_key_updates_ends_that_connection_only() {
     assert!(served.number(|n| &n.key_updates_sent_total) >= 40);
     library.assert_served(&mut honest);
     served.stop();
+}
+
+/// A viewer whose records are ours to make, and the sealer that makes them.
+fn bare(served: &Served) -> (TcpStream, crypt::Sealer) {
+    let options = ClientOptions { trust: Trust::Anyone, ..ClientOptions::default() };
+    let mut handshake =
+        ClientHandshake::new(&ClientTls::load(&options).unwrap(), "localhost").unwrap();
+    let mut stream = TcpStream::connect(served.address()).unwrap();
+    let (mut input, mut output) = (Vec::new(), Vec::new());
+    loop {
+        let (consumed, progress) = handshake.advance(&input, &mut output).unwrap();
+        input.drain(..consumed);
+        stream.write_all(&std::mem::take(&mut output)).unwrap();
+        if let ClientProgress::Done(established) = progress {
+            return (stream, established.sealer);
+        }
+        let mut chunk = [0; 4096];
+        let bytes = stream.read(&mut chunk).unwrap();
+        input.extend_from_slice(&chunk[..bytes]);
+    }
+}
+
+#[test]
+fn a_flood_of_empty_records_ends_that_connection_only() {
+    let library = Library::new();
+    for protocol in [Protocol::Tls12, Protocol::Tls13] {
+        // The kernel would take them all, which is why it is not left to open requests unless it was asked for.
+        let served = Served::start(library.path(), protocol, |config| {
+            config.tls.kernel_opens = false;
+        });
+        let mut honest = served.viewer();
+        let (mut stream, mut sealer) = bare(&served);
+        let mut wire = vec![0; 3000 * sealer.record_overhead()];
+        for record in wire.chunks_mut(sealer.record_overhead()) {
+            sealer.seal_in_place(record, 0).unwrap();
+        }
+        // The server may have hung up before the last of them.
+        while stream.write_all(&wire).is_ok() {}
+        served.await_count(Family::Ends, "empty_record_flood", 1);
+        library.assert_served(&mut honest);
+        served.stop();
+    }
 }
 
 #[test]
