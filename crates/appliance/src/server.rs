@@ -27,6 +27,9 @@ use std::time::{Duration, Instant};
 /// How often certificates are looked at for changes.
 const CERTIFICATES_LOOKED_AT: Duration = Duration::from_secs(2);
 
+/// Room for open files that is made before there are workers: half a MiB. Above, the table still doubles, rarely.
+const FILES_RESERVED: u64 = 1 << 16;
+
 /// Buffer memory per worker where the machine does not tell its caches.
 const BUFFER_BYTES_DEFAULT: u64 = 8 << 20;
 
@@ -78,6 +81,8 @@ impl Server {
         let machine = Machine::probe();
         // Where it may not be raised, the server runs with fewer viewers and says so when it comes to that.
         let _ = machine::raise_nofile();
+        // Where there is no memory for it, workers wait now and then while the table grows.
+        let _ = machine::reserve_files(FILES_RESERVED);
         let config = Arc::new(config);
         let library =
             config.library.clone().ok_or_else(|| StartError("no library was given".into()))?;

@@ -1,8 +1,9 @@
 //! What the box is, as far as serving needs to know: CPUs, caches, memory, kernel, limits.
 //!
 //! All of it is read from the text files of `/proc` and `/sys`, below a root that tests put elsewhere. Nothing is measured and
-//! nothing is changed, but by [`raise_nofile`]. A file that is missing or reads otherwise than expected makes that one answer
-//! `None` (or the modest value its field names), never an error: a server can start without knowing the size of its caches.
+//! nothing is changed, but by [`raise_nofile`] and [`reserve_files`]. A file that is missing or reads otherwise than expected
+//! makes that one answer `None` (or the modest value its field names), never an error: a server can start without knowing the
+//! size of its caches.
 //!
 //! Read first: [`Machine`].
 
@@ -16,7 +17,7 @@ mod root;
 pub use caches::Cache;
 pub use cpus::CpuFeatures;
 pub use kernel::KernelVersion;
-pub use limits::{Limit, raise_nofile};
+pub use limits::{Limit, raise_nofile, reserve_files};
 
 use std::path::Path;
 

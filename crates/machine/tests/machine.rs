@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use fullbore_machine::{Cache, KernelVersion, Limit, Machine, raise_nofile};
+use fullbore_machine::{Cache, KernelVersion, Limit, Machine, raise_nofile, reserve_files};
 use tempfile::TempDir;
 
 /// A machine that has these files.
@@ -155,4 +155,10 @@ fn this_machine_is_known_and_its_file_limit_can_be_raised() {
     let hard = machine.nofile.expect("/proc/self/limits").hard;
     assert_eq!(raise_nofile().expect("the hard limit is ours to reach"), hard);
     assert_eq!(Machine::probe().nofile, Some(Limit { soft: hard, hard }));
+    let wanted = hard.min(5000);
+    reserve_files(wanted).expect("there is memory for a table");
+    let status = std::fs::read_to_string("/proc/self/status").expect("/proc/self/status");
+    let slots = status.lines().find_map(|line| line.strip_prefix("FDSize:"));
+    let slots: u64 = slots.and_then(|slots| slots.trim().parse().ok()).expect("FDSize");
+    assert!(slots >= wanted, "{slots}");
 }
