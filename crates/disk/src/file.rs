@@ -151,7 +151,7 @@ impl File {
     /// The first byte of `range` that is not in the page cache, with `range.end` for none. `None` where the kernel does
     /// not tell.
     pub fn first_missing(&self, range: Range<u64>) -> Option<u64> {
-        if self.counts_whole(&range) && seen::was_seen(self.identity(), &range) {
+        if self.counted_whole(&range) == Some(true) && seen::was_seen(self.identity(), &range) {
             return Some(range.end);
         }
         let view = self.view.get_or_init(|| self.make_view()).as_ref()?;
@@ -167,11 +167,19 @@ impl File {
         seen::forget(self.identity(), range);
     }
 
-    /// Whether the page cache has as many pages as `range` is long, those included that are on their way.
-    pub(crate) fn counts_whole(&self, range: &Range<u64>) -> bool {
+    /// Whether all of `range` is in the page cache, or on its way there. No, where the kernel does not tell.
+    pub(crate) fn is_there(&self, range: &Range<u64>) -> bool {
+        // Before Linux 6.5 there is only the dearer way.
+        self.counted_whole(range)
+            .unwrap_or_else(|| self.first_missing(range.clone()) == Some(range.end))
+    }
+
+    /// Whether the page cache has as many pages as `range` is long, those included that are on their way. `None` where
+    /// the kernel does not count.
+    fn counted_whole(&self, range: &Range<u64>) -> Option<bool> {
         let page_bytes = rustix::param::page_size() as u64;
         let pages = range.end.div_ceil(page_bytes) - range.start / page_bytes;
-        cached_pages(self.fd.borrowed(), range.clone()).is_ok_and(|cached| cached >= pages)
+        cached_pages(self.fd.borrowed(), range.clone()).ok().map(|cached| cached >= pages)
     }
 
     fn make_view(&self) -> Option<View> {

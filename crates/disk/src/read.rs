@@ -225,7 +225,7 @@ impl Reader {
     /// does not tell, heat alone decides: to try a read that does not wait would make the kernel read ahead what is then
     /// read once more, past the cache.
     pub(crate) fn finds_resident(&self, file: &File, range: &Range<u64>) -> bool {
-        self.policy == Policy::Auto && file.counts_whole(range)
+        self.policy == Policy::Auto && file.is_there(range)
     }
 
     /// The way for a window that was read before for the same viewer, who does not count as another one: heat is not
@@ -233,7 +233,7 @@ impl Reader {
     pub fn way_again(&self, file: &File, range: &Range<u64>) -> Way {
         match self.policy {
             Policy::Always(way) => way,
-            Policy::Auto if file.counts_whole(range) => Way::Cached,
+            Policy::Auto if file.is_there(range) => Way::Cached,
             Policy::Auto | Policy::Heat => Way::Direct,
         }
     }

@@ -22,7 +22,7 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_preadv2, libc::SYS_preadv, libc::SYS_pread64, libc::SYS_fstat, libc::SYS_statx, libc::SYS_newfstatat,
     libc::SYS_ppoll, libc::SYS_shutdown, libc::SYS_close, libc::SYS_accept4, libc::SYS_getpeername,
     libc::SYS_getsockname, libc::SYS_setsockopt, libc::SYS_getsockopt, libc::SYS_openat, libc::SYS_openat2,
-    libc::SYS_fcntl, libc::SYS_fadvise64, reactor::residency::SYS_CACHESTAT,
+    libc::SYS_fcntl, libc::SYS_fadvise64, libc::SYS_mincore, reactor::residency::SYS_CACHESTAT,
     // Reading certificates and /proc, writing logs and the self-signed pair, listing titles. Landlock says where.
     libc::SYS_read, libc::SYS_readv, libc::SYS_write, libc::SYS_writev, libc::SYS_lseek, libc::SYS_getdents64,
     libc::SYS_readlinkat, libc::SYS_faccessat, libc::SYS_faccessat2, libc::SYS_getcwd, libc::SYS_mkdirat,
@@ -55,8 +55,8 @@ const ALLOWED_FORERUNNERS: &[c_long] = &[libc::SYS_renameat];
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 const ALLOWED_FORERUNNERS: &[c_long] = &[];
 
-/// What the kernel needs beside to send from its page cache by itself: sending, and asking what is there.
-const ALLOWED_FOR_SENDFILE: &[c_long] = &[libc::SYS_sendfile, libc::SYS_mincore];
+/// What the kernel needs beside to send from its page cache by itself.
+const ALLOWED_FOR_SENDFILE: &[c_long] = &[libc::SYS_sendfile];
 
 /// The one `ioctl` that goes with it: what a viewer has not acknowledged.
 #[allow(clippy::unnecessary_cast, reason = "the type of requests differs between C libraries")]
