@@ -197,7 +197,8 @@ impl Worker {
 
     /// How long an unfinished window may keep its buffer: not at all while others may have to wait for one.
     pub fn hold_patience(&self) -> Duration {
-        if self.send_buffers.is_scarce() { Duration::ZERO } else { self.timeouts.hold }
+        let is_scarce = self.send_buffers.is_scarce() || self.reader.pool().is_scarce();
+        if is_scarce { Duration::ZERO } else { self.timeouts.hold }
     }
 
     /// Tells the operator of trouble with the library, once a second at most: one bad disk under many viewers must not

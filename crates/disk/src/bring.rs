@@ -67,6 +67,8 @@ pub struct Bringing {
     budget: Budget,
     /// What was asked for and not sent: parts of a file, one after the other.
     asked: VecDeque<Asked>,
+    /// What was asked for up to now without a gap, whatever became of it.
+    asked_ever: Range<u64>,
 }
 
 #[derive(Debug)]
@@ -78,7 +80,7 @@ struct Asked {
 impl Bringing {
     /// Nothing yet; what is asked for comes out of `budget`.
     pub fn new(budget: Budget) -> Self {
-        Self { budget, asked: VecDeque::new() }
+        Self { budget, asked: VecDeque::new(), asked_ever: 0..0 }
     }
 
     /// Brings `range`, and if `ahead`, asks for what follows, up to `end`. Says whether all of `range` was there a moment
@@ -131,6 +133,12 @@ impl Bringing {
         asked.start <= range.start && range.end <= asked.end
     }
 
+    /// Whether `range`, which is in the page cache, is there because this response had it brought, as far as anybody can
+    /// tell.
+    pub fn has_brought(&self, range: &Range<u64>) -> bool {
+        self.asked_ever.start <= range.start && range.end <= self.asked_ever.end
+    }
+
     /// What lies before `offset` was sent.
     pub fn sent_to(&mut self, offset: u64) {
         while self.asked.front().is_some_and(|first| first.range.end <= offset) {
@@ -157,6 +165,10 @@ impl Bringing {
         };
         file.asks_disk(&range);
         spawn(ask_for(file.fd().clone(), range.clone(), Rc::clone(&share)));
+        if self.asked_ever.end != range.start {
+            self.asked_ever.start = range.start;
+        }
+        self.asked_ever.end = range.end;
         self.asked.push_back(Asked { range, _share: share });
         true
     }

@@ -3,6 +3,10 @@
 //! To ask is to heat, and one viewer may need the same part several times: TCP took only a part of a window, what was read
 //! ahead was let go, a stalled viewer's buffer was taken away. Counted as asked for again, every film of a viewer who
 //! pauses now and then would seem worth memory, and what many ask for would be thrown out for it.
+//!
+//! The user-space route does ask each time. It has fewer buffers than slow viewers, takes them away at once, and what it
+//! needs again it then finds in the page cache: with 200 slow viewers of a library four times as large as memory, that
+//! was 190 MB from the disk where asking once was 300, and what many asked for stayed in memory all the same.
 
 use crate::file::File;
 use crate::read::{Reader, Way};
@@ -35,14 +39,5 @@ impl Judged {
             self.range.end = range.end;
         }
         self.way
-    }
-
-    /// As [`Self::way_of_absent`], for a window that may be in the page cache: then, if the policy leaves it to that, it
-    /// comes from there, and heat is not asked.
-    pub fn way(&mut self, reader: &Reader, file: &File, range: &Range<u64>) -> Way {
-        if reader.finds_resident(file, range) {
-            return Way::Cached;
-        }
-        self.way_of_absent(reader, file, range)
     }
 }

@@ -78,6 +78,16 @@ impl Plain {
     pub fn is_from_disk(&self) -> bool {
         self.from_disk
     }
+
+    /// What is left behind the first `bytes`.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    pub fn after(mut self, bytes: usize) -> Self {
+        assert!(bytes <= self.len());
+        self.range.start += bytes;
+        self
+    }
 }
 
 impl Deref for Plain {
@@ -216,25 +226,13 @@ impl Reader {
         }
     }
 
-    /// What is in the page cache comes from there, and so does what was asked for lately; anything else goes past it.
+    /// What is in the page cache comes from there, and so does what was asked for lately; anything else goes past it. Where
+    /// the kernel does not tell what is there, heat alone decides: to try a read that does not wait would make the kernel
+    /// read ahead what is then read once more, past the cache.
     fn way(&self, file: &File, range: &Range<u64>) -> Way {
-        if self.finds_resident(file, range) { Way::Cached } else { self.way_of_absent(file, range) }
-    }
-
-    /// Whether `range` is taken from the page cache because all of it is there: under [`Policy::Auto`]. Where the kernel
-    /// does not tell, heat alone decides: to try a read that does not wait would make the kernel read ahead what is then
-    /// read once more, past the cache.
-    pub(crate) fn finds_resident(&self, file: &File, range: &Range<u64>) -> bool {
-        self.policy == Policy::Auto && file.is_there(range)
-    }
-
-    /// The way for a window that was read before for the same viewer, who does not count as another one: heat is not
-    /// asked.
-    pub fn way_again(&self, file: &File, range: &Range<u64>) -> Way {
         match self.policy {
-            Policy::Always(way) => way,
             Policy::Auto if file.is_there(range) => Way::Cached,
-            Policy::Auto | Policy::Heat => Way::Direct,
+            _ => self.way_of_absent(file, range),
         }
     }
 

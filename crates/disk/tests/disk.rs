@@ -270,6 +270,7 @@ fn who_has_waited_once_is_kept_ahead_of() {
         bringing.sent_to(100_000);
         assert!(bringing.has_asked_for(&(100_000..400_000)));
         assert!(!bringing.has_asked_for(&(0..100_000)), "it was sent");
+        assert!(bringing.has_brought(&(0..100_000)));
         assert!(!bringing.has_asked_for(&(100_000..500_000)));
         bringing.ask_ahead(&file, &(100_000..200_000), 450_000);
         assert!(bringing.has_asked_for(&(100_000..450_000)));
@@ -326,13 +327,20 @@ fn a_viewer_who_needs_the_same_bytes_again_does_not_count_as_another_one() {
         // Windows of which only a part was taken, some read ahead and let go, and one taken back.
         for (start, end) in [(0, 65_536), (20_000, 131_072), (131_072, 524_288), (131_072, 262_144)]
         {
-            let way = first.way(&reader, &file, &(start..end));
+            let way = first.way_of_absent(&reader, &file, &(start..end));
             assert_eq!(way, Way::Direct, "{start}..{end}");
         }
-        assert_eq!(reader.way_again(&file, &(0..65_536)), Way::Direct);
         let mut second = Judged::default();
-        assert_eq!(second.way(&reader, &file, &(0..524_288)), Way::Cached);
-        assert_eq!(second.way(&reader, &file, &(524_288..1 << 20)), Way::Direct, "nobody was here");
-        assert_eq!(second.way(&reader, &file, &(0..65_536)), Way::Direct, "as it was said last");
+        assert_eq!(second.way_of_absent(&reader, &file, &(0..524_288)), Way::Cached);
+        assert_eq!(
+            second.way_of_absent(&reader, &file, &(524_288..1 << 20)),
+            Way::Direct,
+            "nobody was here"
+        );
+        assert_eq!(
+            second.way_of_absent(&reader, &file, &(0..65_536)),
+            Way::Direct,
+            "as it was said last"
+        );
     });
 }

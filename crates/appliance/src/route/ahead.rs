@@ -1,7 +1,7 @@
 //! Several reads in flight for one viewer: while one window is sent, the disk works on the next ones.
 
 use crate::worker::Worker;
-use disk::{File, Judged, Plain, ReadError, Way};
+use disk::{File, Plain, ReadError, Way};
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::ops::Range;
@@ -19,7 +19,6 @@ type Reading = Pin<Box<dyn Future<Output = Result<Plain, ReadError>>>>;
 #[derive(Default)]
 pub(super) struct Ahead {
     queue: VecDeque<Ask>,
-    judged: Judged,
 }
 
 struct Ask {
@@ -60,10 +59,7 @@ impl Ahead {
         let (plain, read_to) = match self.queue.pop_front() {
             Some(Ask { state: State::Done(result), range }) => (result?, range.end),
             Some(Ask { state: State::Reading(reading), range }) => (reading.await?, range.end),
-            None => {
-                let way = way.unwrap_or_else(|| self.judged.way(&worker.reader, file, &range));
-                (worker.reader.read_by(file, range.clone(), Some(way)).await?, range.end)
-            }
+            None => (worker.reader.read_by(file, range.clone(), way).await?, range.end),
         };
         if plain.is_from_disk() && worker.reads_ahead {
             let window_bytes = range.end - range.start;
@@ -75,6 +71,11 @@ impl Ahead {
     /// Whether what begins at `start` was asked for ahead.
     pub(super) fn has(&self, start: u64) -> bool {
         self.queue.front().is_some_and(|ask| ask.range.start == start)
+    }
+
+    /// Takes back what of a window was not taken, for the next time: `range` of the file.
+    pub(super) fn put_back(&mut self, plain: Plain, range: Range<u64>) {
+        self.queue.push_front(Ask { range, state: State::Done(Ok(plain)) });
     }
 
     /// Lets go of what was read ahead: the viewer does not take it.
@@ -95,7 +96,6 @@ impl Ahead {
         while self.queue.len() < DEPTH && start < end && !worker.reader.pool().is_scarce() {
             let range = start..end.min(start + window_bytes);
             start = range.end;
-            let way = way.unwrap_or_else(|| self.judged.way(&worker.reader, file, &range));
             let state = begin(worker, file, range.clone(), way).await;
             self.queue.push_back(Ask { range, state });
         }
@@ -103,10 +103,10 @@ impl Ahead {
 }
 
 /// Starts a read: polled once, it is with the disk.
-async fn begin(worker: &Rc<Worker>, file: &Rc<File>, range: Range<u64>, way: Way) -> State {
+async fn begin(worker: &Rc<Worker>, file: &Rc<File>, range: Range<u64>, way: Option<Way>) -> State {
     let (worker, file) = (Rc::clone(worker), Rc::clone(file));
     let mut reading: Reading =
-        Box::pin(async move { worker.reader.read_ahead(&file, range, Some(way)).await });
+        Box::pin(async move { worker.reader.read_ahead(&file, range, way).await });
     let first = poll_fn(|cx| Poll::Ready(reading.as_mut().poll(cx))).await;
     match first {
         Poll::Ready(result) => State::Done(result),

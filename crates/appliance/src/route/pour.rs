@@ -122,8 +122,8 @@ impl<'a> Pour<'a> {
         Self { outgoing, at: 0, ahead, bringing, judged, is_corked: false }
     }
 
-    /// Sends the next window, as far as TCP takes it; what it does not take is let go and brought again: nothing is held
-    /// for a viewer who does not pull. Returns the bytes taken, `None` when all of the response was.
+    /// Sends the next window, as far as TCP takes it. What it does not take is kept for a moment, then let go and brought
+    /// again: nothing is held for a viewer who does not pull. Returns the bytes taken, `None` when all of the response was.
     pub(super) async fn step(
         &mut self,
         link: &mut Link,
@@ -199,7 +199,6 @@ impl<'a> Pour<'a> {
         } else {
             numbers.windows_taken_in_part_total.add(1);
             link.window.taken_in_part(taken);
-            self.ahead.give_up();
         }
         if taken == 0 {
             link.back_off().await?;
@@ -256,7 +255,7 @@ impl<'a> Pour<'a> {
         lent.0 = Some(Rc::clone(file));
         self.cork(link);
         let bytes = (range.end - range.start) as usize;
-        let was_brought = self.bringing.has_asked_for(&range);
+        let was_brought = self.bringing.has_brought(&range);
         let taken = link.offer_file(file, range)?;
         let numbers = &link.worker.numbers;
         numbers.sendfile_bytes_total.add(taken as u64);
@@ -275,8 +274,15 @@ impl<'a> Pour<'a> {
     ) -> Result<(usize, usize), End> {
         let end = range.start + self.outgoing.extent_left(self.at);
         self.uncork(link);
+        let start = range.start;
         let plain: Plain = self.ahead.read_by(&link.worker, file, range, end, way).await?;
-        Ok((plain.len(), link.offer(&plain, false)?))
+        let bytes = plain.len();
+        let taken = link.offer(&plain, false)?;
+        if taken < bytes {
+            let rest = start + taken as u64..start + bytes as u64;
+            self.ahead.put_back(plain.after(taken), rest);
+        }
+        Ok((bytes, taken))
     }
 }
 

@@ -245,8 +245,7 @@ impl Userspace {
         {
             offset += piece.bytes();
             if let Piece::File(file, range) = piece {
-                let way = worker.reader.way_again(file, &range);
-                plain = Some(worker.reader.read_by(file, range, Some(way)).await?);
+                plain = Some(worker.reader.read(file, range).await?);
             }
         }
         let file_start = plain.as_ref().map_or(end, |plain| end - plain.len() as u64);
