@@ -1,4 +1,4 @@
-//! Without TLS: read and send, or have the kernel send by itself ([`super::pour`]).
+//! Without TLS: read and send, or have the kernel send by itself (`pour`).
 
 use super::link::Link;
 use super::pour::{Lent, Pour};

@@ -1,4 +1,4 @@
-//! TLS in the kernel: plaintext goes into the socket, by `sendfile` or from a buffer ([`super::pour`]), and records come
+//! TLS in the kernel: plaintext goes into the socket, by `sendfile` or from a buffer (`pour`), and records come
 //! out of it.
 //!
 //! What a byte costs: by `sendfile`, the kernel reads it once where it lies in the page cache and writes it once, sealed;
@@ -12,8 +12,9 @@
 //! the file is held still to the end of the response, and no longer.
 //!
 //! What a viewer sends is opened by the kernel too if that is asked for (`tls.kernel_opens`) and it can change its keys
-//! (Linux 6.14), since a viewer may change its own at any time: from the first byte that arrives when all that came before is opened, so that who asks for one
-//! thing and no more costs nothing. Elsewhere it is opened here. It is judged here in both cases ([`super::incoming`]).
+//! (Linux 6.14), since a viewer may change its own at any time: from the first byte that arrives when all that came
+//! before is opened, so that who asks for one thing and no more costs nothing. Elsewhere it is opened here. It is judged
+//! here in both cases (`incoming`).
 //!
 //! A viewer that asks for new keys of ours gets them where the kernel can change them; elsewhere the connection is closed
 //! in an orderly way.
