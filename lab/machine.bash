@@ -128,13 +128,40 @@ library_image() { # MIB: prints where it is
   printf '%s' "$file"
 }
 
+# The host's ffmpeg, its libraries in one folder, and a film of a few seconds as the sample library has it: HLS over one file for each
+# rendition. They are too large for an initramfs, which lives in memory.
+player_image() { # prints where it is
+  local file root path
+  file=$LAB_CACHE/player-$({ libraries_of "$(command -v ffmpeg)" | xargs stat -L -c '%n %s %Y'; declare -f player_image; } | sha256sum | cut -c 1-16).ext4
+  if [ ! -f "$file" ]; then
+    say "making a disk with ffmpeg for the lab, once"
+    rm -f "$LAB_CACHE"/player-*.ext4
+    root=$(mktemp -d -p "$LAB_CACHE")
+    mkdir -p "$root"/{bin,lib,film}
+    cp -L "$(command -v ffmpeg)" "$root/bin/"
+    libraries_of "$(command -v ffmpeg)" | while read -r path; do cp -L "$path" "$root/lib/"; done
+    (cd "$root/film" && ffmpeg -nostdin -v error -f lavfi -i testsrc2=size=320x180:rate=30:duration=8 \
+      -f lavfi -i sine=frequency=440:sample_rate=48000:duration=8 -c:v libx264 -preset veryfast -g 60 -keyint_min 60 -sc_threshold 0 -b:v 600k \
+      -pix_fmt yuv420p -c:a aac -b:a 96k -f dash -single_file 1 -single_file_name 'part-$RepresentationID$.mp4' -hls_playlist 1 -seg_duration 2 film.mpd)
+    mke2fs -q -t ext4 -m 0 -O ^has_journal -E root_owner=0:0 -d "$root" "$file.part" "$(($(du -sm "$root" | cut -f 1) * 5 / 4 + 32))M" >/dev/null
+    rm -r "$root"
+    mv "$file.part" "$file"
+  fi
+  printf '%s' "$file"
+}
+
 # --- QEMU ----------------------------------------------------------------------------------------------------------------------
 
-machine_files() { # MACHINE SCENARIO: sets MACHINE_KERNEL, MACHINE_INITRD and MACHINE_DISK
+machine_files() { # MACHINE SCENARIO: sets MACHINE_KERNEL, MACHINE_INITRD, MACHINE_DISK and, for a scenario with a player, MACHINE_PLAYER
   local kind top tests
   kind=$(kernel_kind "$(machine_setting "$1" kernel)")
   MACHINE_KERNEL=$(echo "$LAB_CACHE/kernel-$kind"/boot/vmlinuz-*)
   MACHINE_DISK=$(library_image "$(machine_setting "$1" library_mib)")
+  MACHINE_PLAYER=""
+  if grep -qs '^# with: player$' "lab/scenarios/$2.sh"; then
+    need "the lab's player" ffmpeg=ffmpeg
+    MACHINE_PLAYER=$(player_image)
+  fi
   mkdir -p "$LAB_OUT"
   MACHINE_INITRD=$LAB_OUT/$2-$1.initrd
   top=$MACHINE_INITRD.top
@@ -172,5 +199,8 @@ machine_command() { # MACHINE WORDS: sets MACHINE_COMMAND; WORDS go to the guest
   MACHINE_COMMAND=(nice -n 5 qemu-system-x86_64 -accel "tcg,thread=multi" -cpu "max,la57=off" -machine q35 -nodefaults -display none
     -no-reboot -smp "$cpus,sockets=$nodes" -m "${memory}M" -kernel "$MACHINE_KERNEL" -initrd "$MACHINE_INITRD"
     -append "console=ttyS0 quiet panic=-1 mitigations=off delayacct rdinit=/init lab.machine=$1 $2")
+  if [ -n "$MACHINE_PLAYER" ]; then
+    MACHINE_COMMAND+=(-drive "id=player,if=none,format=raw,readonly=on,file=$MACHINE_PLAYER" -device virtio-blk-pci,drive=player)
+  fi
   if [ "$nodes" = 1 ]; then machine_devices 0 pcie.0; else machine_nodes "$nodes" "$cpus" "$memory"; fi
 }
