@@ -25,9 +25,9 @@ eventually() { # SECONDS COMMAND...: until it succeeds
 
 # --- the server ----------------------------------------------------------------------------------------------------------------
 
-serve() { # ARGUMENTS...: starts a server of /library in SERVER; what it says is in /tmp/fullbore.log
+serve() { # ARGUMENTS...: starts a server of LIBRARY (/library) in SERVER; what it says is in /tmp/fullbore.log
   : >/tmp/fullbore.log
-  (ulimit -n 20000; exec fullbore serve /library --state /tmp/state --admin "$ADMIN" "$@") >>/tmp/fullbore.log 2>&1 &
+  (ulimit -n 20000; exec fullbore serve "${LIBRARY:-/library}" --state /tmp/state --admin "$ADMIN" "$@") >>/tmp/fullbore.log 2>&1 &
   SERVER=$!
   eventually 60 serving
 }
@@ -50,7 +50,38 @@ metric() { # NAME (labels and all, without fullbore_); what is not there is 0
   curl -sS "http://$ADMIN/metrics" | awk -v name="fullbore_$1" '$1 == name { print $2; found = 1 } END { if (!found) print 0 }'
 }
 
+ended() { metric "connections_ended_total{reason=\"$1\"}"; } # REASON: connections that ended for it
+has_ended() { [ "$(ended "$1")" -ge "$2" ]; } # REASON COUNT, for eventually
+tls_stat() { awk -v name="$1" '$1 == name { print $2; found = 1 } END { if (!found) print 0 }' /proc/net/tls_stat; } # the kernel's own counters
+
 rss_kib() { awk '/^VmRSS:/ { print $2 }' "/proc/$SERVER/status"; }
+
+# --- the other server ----------------------------------------------------------------------------------------------------------
+
+nginx_serves() { # LINES...: starts an nginx of /library in SERVER, with these lines for its server; the certificate is a fullbore's
+  mkdir -p /tmp/nginx
+  cat >/tmp/nginx/nginx.conf <<TEXT
+daemon off; master_process off; user root; pid /tmp/nginx/pid; error_log /tmp/nginx/error.log;
+events { worker_connections 100; }
+http {
+  types { video/mp4 mp4; }
+  access_log off; sendfile on; tcp_nopush on; output_buffers 2 512k; open_file_cache max=100; if_modified_since before;
+  client_body_temp_path /tmp/nginx/body; proxy_temp_path /tmp/nginx/proxy; fastcgi_temp_path /tmp/nginx/fastcgi;
+  uwsgi_temp_path /tmp/nginx/uwsgi; scgi_temp_path /tmp/nginx/scgi;
+  ssl_certificate /tmp/state/self-signed-cert.pem; ssl_certificate_key /tmp/state/self-signed-key.pem;
+  ssl_protocols TLSv1.2 TLSv1.3; ssl_conf_command Ciphersuites TLS_AES_128_GCM_SHA256; ssl_buffer_size 16k;
+  server { root /library; $* }
+}
+TEXT
+  nginx -c /tmp/nginx/nginx.conf -p /tmp/nginx -e /tmp/nginx/error.log >/tmp/nginx/said 2>&1 &
+  SERVER=$!
+  eventually 30 nginx_ready
+}
+nginx_ready() {
+  kill -0 "$SERVER" 2>/dev/null || { cat /tmp/nginx/said /tmp/nginx/error.log; wrong "nginx ended at its start"; }
+  [ -n "$(ss -Hltnp | grep nginx)" ]
+}
+nginx_ends() { kill -TERM "$SERVER"; wait "$SERVER" || true; }
 
 # --- viewers -------------------------------------------------------------------------------------------------------------------
 
@@ -67,6 +98,24 @@ same_part() { # FILE FIRST LAST CURL-ARGUMENTS...: the bytes FIRST to LAST
   expect "length of bytes $first-$last" "$(stat -c %s /tmp/part)" = "$((last - first + 1))"
   cmp -n "$((last - first + 1))" -s /tmp/part "$file" 0 "$first" || wrong "bytes $first-$last of $file are not those of: curl $*"
 }
+
+has_bytes() { [ "$(stat -c %s "$1" 2>/dev/null || echo 0)" -ge "$2" ]; } # FILE BYTES, for eventually
+
+# A viewer in the middle of a film, VIEWER: takes 400 KB of it, then some 40 KB/s, and the rest when told to. What it got is in
+# /tmp/got-NAME, what curl had to say in /tmp/said-NAME.
+begin() { # NAME CURL-ARGUMENTS...
+  local name=$1; shift
+  rm -f "/tmp/go-$name" "/tmp/got-$name"
+  curl -sSk "$@" 2>"/tmp/said-$name" | slowly "/tmp/go-$name" >"/tmp/got-$name" &
+  VIEWER=$!
+  eventually 30 has_bytes "/tmp/got-$name" 400000
+}
+slowly() { # FILE: until it is there. dd takes no byte more than it gives, which not every head does.
+  dd bs=20000 count=20 iflag=fullblock 2>/dev/null
+  while [ ! -e "$1" ]; do dd bs=20000 count=1 2>/dev/null; sleep 0.5; done
+  cat
+}
+go_on() { : >"/tmp/go-$1"; wait "$2"; } # NAME VIEWER: fails if curl did
 
 # --- network -------------------------------------------------------------------------------------------------------------------
 

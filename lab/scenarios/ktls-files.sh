@@ -1,0 +1,72 @@
+#!/bin/bash
+# shows: a film that is overwritten, truncated, replaced or removed while the kernel sends it: no viewer gets a byte of another version, others go on
+# machines: plain newest
+# deadline: 300
+# shellcheck source=lab/guest/lab.bash
+. /lab/guest/lab.bash
+
+S=https://127.0.0.1:8443
+LIBRARY=/tmp/films # one that can be written to; read by serve
+mkdir "$LIBRARY"
+mount -t tmpfs tmpfs "$LIBRARY"
+for number in 3 4 5 6 7; do cp "/library/film-00$number.mp4" "$LIBRARY/"; done
+modprobe tls
+serve --route kernel --disk cached --listen 127.0.0.1:8443
+
+# The viewer of a film that changed: right bytes of the old one, and an end before the last of them, for this reason.
+cut_off() { # NAME REASON
+  eventually 60 has_ended "$2" 1
+  if go_on "$1" "$VIEWER"; then wrong "curl had nothing to complain about: $1"; fi
+  local got_bytes
+  got_bytes=$(stat -c %s "/tmp/got-$1")
+  say "$1: $got_bytes right bytes, then $2"
+  expect "bytes of $1 that came" "$got_bytes" '<' 4194304
+  cmp -n "$got_bytes" "/tmp/got-$1" "/library/$1.mp4" || wrong "the viewer of $1 got a byte of another version"
+}
+
+begin film-007 "$S/film-007.mp4" # nobody touches this one
+witness=$VIEWER
+
+# Overwritten in place: who writes waits until the viewers are cut off.
+begin film-003 "$S/film-003.mp4"
+cat /library/film-010.mp4 >"$LIBRARY/film-003.mp4"
+cut_off film-003 file_recalled
+same_as /library/film-010.mp4 "$S/film-003.mp4"
+
+# Truncated: the same, since that takes opening it for writing or truncate(2), which both ask for the lease back.
+before=$(ended file_recalled)
+begin film-004 "$S/film-004.mp4"
+perl -e 'truncate($ARGV[0], 1000000) or die "truncate: $!\n"' "$LIBRARY/film-004.mp4" # busybox opens it so as not to wait, and gets EAGAIN
+eventually 60 has_ended file_recalled $((before + 1))
+cut_off film-004 file_recalled
+head -c 1000000 /library/film-004.mp4 >/tmp/short
+same_as /tmp/short "$S/film-004.mp4"
+
+# Replaced by renaming another over it, and removed: nobody waits, and the viewer is cut off at the next window.
+begin film-005 "$S/film-005.mp4"
+cp /library/film-011.mp4 "$LIBRARY/.new"; mv "$LIBRARY/.new" "$LIBRARY/film-005.mp4"
+cut_off film-005 file_removed
+same_as /library/film-011.mp4 "$S/film-005.mp4"
+before=$(ended file_removed)
+begin film-006 "$S/film-006.mp4"
+rm "$LIBRARY/film-006.mp4"
+eventually 60 has_ended file_removed $((before + 1))
+cut_off film-006 file_removed
+expect "status of a film that was removed" "$(curl -sk -o /dev/null -w '%{http_code}' "$S/film-006.mp4")" is 404
+
+# Somebody has it open for writing: no lease, so no sendfile; read into buffers, counted, and found out when it is written to.
+cp /library/film-012.mp4 "$LIBRARY/"
+exec 7<>"$LIBRARY/film-012.mp4"
+same_as /library/film-012.mp4 "$S/film-012.mp4"
+expect "windows that were not held" "$(metric windows_not_held_total)" '>' 0
+begin film-012 "$S/film-012.mp4"
+cat /library/film-013.mp4 >&7
+cut_off film-012 file_changed
+exec 7>&-
+say "open for writing elsewhere: $(metric windows_not_held_total) windows read into buffers"
+
+go_on film-007 "$witness" || wrong "the viewer of a film that nobody touched was cut off"
+cmp /tmp/got-film-007 /library/film-007.mp4 || wrong "the viewer of a film that nobody touched got other bytes"
+expect "faults" "$(metric tasks_panicked_total)" = 0
+stopped
+expect "sockets that the kernel still seals for" "$(tls_stat TlsCurrTxSw)" = 0
