@@ -1,0 +1,92 @@
+#!/bin/bash
+# shows: how many system calls a MiB takes with nginx and on each route, and how much of it passes through user space: no byte of a film on the kernel route
+# machines: plain
+# deadline: 300
+# shellcheck source=lab/guest/lab.bash
+. /lab/guest/lab.bash
+
+# Counts, never times: an emulated machine has none that mean anything. Warm films, one worker, one viewer (curl) behind a link with packets
+# as networks have them, all under strace. What the ring does is no system call, so its operations are counted beside them, from the ring.
+# Reading the clock is left out: it is a system call only where the clock is a poor one, as it may be here.
+FILMS=(film-001 film-002)
+MIB=8
+for film in "${FILMS[@]}"; do cat "/library/$film.mp4"; done >/tmp/films
+ASKED_FOR="{$(IFS=,; echo "${FILMS[*]}")}.mp4"
+S=https://10.9.0.1:8443
+H=http://10.9.0.1:8443
+modprobe tls
+link_made
+ethtool -K near tso on gso on >/dev/null
+
+all_traced() { ! grep -q '^TracerPid:.0$' /proc/"$SERVER"/task/*/status; }
+ring_operations() { cat /proc/"$SERVER"/fdinfo/* 2>/dev/null | awk '/^SqTail:/ { sum += $2 } END { print sum + 0 }'; }
+count() { # ROW URL: into /tmp/table; READ, WRITTEN and SENT are bytes that calls moved into user space, out of it, and past it
+  local url=$2 tracer before operations calls names
+  get -o /dev/null "$url/$ASKED_FOR"
+  strace -f -qq -s 0 -o /tmp/calls -p "$SERVER" 2>/dev/null &
+  tracer=$!
+  eventually 30 all_traced
+  before=$(ring_operations)
+  elsewhere curl -sSk --fail "$url/$ASKED_FOR" | cmp - /tmp/films || wrong "$1: the bytes are not right"
+  operations=$(($(ring_operations) - before))
+  kill -INT "$tracer"; wait "$tracer" || true
+  read -r READ WRITTEN SENT calls names < <(summed /tmp/calls)
+  printf '%s|%s|%s|%s|%s|%s|%s\n' "$1" "$((READ / MIB))" "$((WRITTEN / MIB))" "$((SENT / MIB))" \
+    "$(per_mib "$calls")" "$(per_mib "$operations")" "$names" >>/tmp/table
+}
+per_mib() { awk -v n="$1" -v mib="$MIB" 'BEGIN { printf "%.1f", n / mib }'; }
+summed() { # FILE: bytes read, written and sent past user space, calls, and names with calls per MiB
+  awk -v mib="$MIB" '
+    { name = $2 == "<..." ? $3 : $2; sub(/\(.*/, "", name); bytes = $NF ~ /^[0-9]+$/ && !/unfinished/ ? $NF : 0 }
+    name ~ /^(clock_gettime|gettimeofday)$/ { next }
+    $2 != "<..." { calls[name]++; all++ }
+    name ~ /^(read|readv|pread64|preadv2?|recvfrom|recvmsg)$/ { into += bytes }
+    name ~ /^(write|writev|sendto|sendmsg)$/ { out += bytes }
+    name ~ /^(sendfile|splice)$/ { past += bytes }
+    END {
+      printf "%d %d %d %d", into, out, past, all
+      for (name in calls) if (calls[name] >= mib / 2) printf " %s:%.1f", name, calls[name] / mib
+      printf "\n"
+    }' "$1"
+}
+by_user_space() { expect "$1: bytes of a MiB through user space" "$(((READ + WRITTEN) / MIB))" "$2" "$3"; }
+
+for route in kernel userspace; do
+  serve --no-sandbox --route "$route" --disk cached --workers 1 --listen 10.9.0.1:8443
+  count "TLS, fullbore $route" "$S"
+  case $route in
+    kernel) by_user_space "$route" '<' 8192; expect "bytes by sendfile ($route)" "$SENT" '>=' $((MIB << 20)) ;;
+    userspace) by_user_space "$route" '>=' $((2 << 20)) ;;
+  esac
+  settled
+  for way in cached once direct; do expect "bytes that were read through the ring ($way)" "$(metric "read_${way}_bytes_total")" '<' $((1 << 20)); done
+  stopped
+  serve --no-sandbox --route "$route" --disk cached --workers 1 --tls off --listen 10.9.0.1:8443
+  count "HTTP, fullbore $route" "$H"
+  if [ "$route" = kernel ]; then by_user_space "plain HTTP, $route" '<' 8192; fi
+  stopped
+done
+
+printf '[net]\nunsent_bytes_max = 131072\n' >/tmp/fullbore.toml
+serve --config /tmp/fullbore.toml --no-sandbox --route kernel --disk cached --workers 1 --listen 10.9.0.1:8443
+count "TLS, fullbore kernel, unsent_bytes_max 128 KiB" "$S"
+stopped
+
+nginx_serves "listen 10.9.0.1:8443 ssl;"
+count "TLS, nginx" "$S"
+nginx_ends
+sealed=$(tls_stat TlsTxSw)
+nginx_serves "listen 10.9.0.1:8443 ssl; ssl_conf_command Options KTLS;"
+get -o /dev/null "$S/film-001.mp4"
+if [ "$(tls_stat TlsTxSw)" -gt "$sealed" ]; then
+  count "TLS, nginx with kernel TLS" "$S"
+else
+  say "this machine's nginx has no kernel TLS: its OpenSSL is built without"
+fi
+nginx_ends
+nginx_serves "listen 10.9.0.1:8443;"
+count "HTTP, nginx" "$H"
+nginx_ends
+
+say "of each MiB: bytes read into user space | written out of it | sent past it | system calls | ring operations | calls by name"
+sort /tmp/table | while read -r line; do say "$line"; done
