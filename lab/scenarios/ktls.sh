@@ -43,7 +43,8 @@ expect "suites that were agreed on" "$(curl -sS "http://$ADMIN/metrics" | grep -
 { head -c 3000000 "$FILM" | tail -c 2000000; cat /library/film-008.mp4 /library/empty.mp4; } >/tmp/expected
 for version in -tls1_2 -tls1_3; do
   { request film-007.mp4 $'Range: bytes=1000000-2999999\r\n'; request film-008.mp4; request empty.mp4 $'Connection: close\r\n'; } >/tmp/requests
-  openssl s_client -quiet "$version" -connect 127.0.0.1:8443 </tmp/requests >/tmp/answers 2>/tmp/openssl.err
+  openssl s_client -quiet "$version" -connect 127.0.0.1:8443 </tmp/requests >/tmp/answers 2>/tmp/openssl.err ||
+    wrong "openssl ended with $? after $(stat -c %s /tmp/answers) bytes: $(cat /tmp/openssl.err)"
   perl /lab/guest/answers.pl </tmp/answers >/tmp/bodies 2>/tmp/statuses || wrong "pipelined requests: $(cat /tmp/statuses)"
   expect "answers to pipelined requests" "$(cat /tmp/statuses)" is "206 200 200"
   cmp /tmp/bodies /tmp/expected || wrong "the bytes of pipelined answers are not right ($version)"
