@@ -14,7 +14,7 @@ lab_help() {
   cat <<'TEXT'
 usage: ./run lab [--long]                       all scenarios, each on its machines
        ./run lab list                           what machines and scenarios there are
-       ./run lab SCENARIO [MACHINE] [--long]    one of them, on a machine of your choice
+       ./run lab SCENARIO [MACHINE] [--long]    one of them, on a machine of your choice (some take MACHINE/ROUTE)
        ./run lab shell MACHINE                  a console on a machine (leave it with exit; Ctrl-A X pulls its plug)
 
 Scenarios are tests: exit code 0 says that all held. Consoles are kept in target/lab/. --long runs the longer variants.
@@ -50,27 +50,27 @@ lab_known() { # FOLDER NAME
 
 # Now and then the emulator trips over a kernel that changes its own code while two processors run it, as kernels do near the end of
 # their boot ("Oops: int3"). A machine that panics before its first process is booted again, which is said; twice at most.
-lab_boot() { # SCENARIO MACHINE LOG
+lab_boot() { # SCENARIO MACHINE ROUTE LOG
   local attempt
   for attempt in 1 2 3; do
     lab_boot_once "$@"
-    if grep -q '^lab: up' "$3" || ! grep -q 'Kernel panic' "$3"; then return; fi
-    cp "$3" "${3%.log}.panic-$attempt.log"
+    if grep -q '^lab: up' "$4" || ! grep -q 'Kernel panic' "$4"; then return; fi
+    cp "$4" "${4%.log}.panic-$attempt.log"
     printf '    the kernel panicked while it booted (attempt %s)\n' "$attempt"
   done
 }
 
 # Boots a machine for a scenario and waits for its end. Its console goes to LOG. LAB_STATUS is QEMU's exit code, or 137 past the deadline.
-lab_boot_once() { # SCENARIO MACHINE LOG
+lab_boot_once() { # SCENARIO MACHINE ROUTE LOG
   local deadline
   deadline=$(lab_header "$1" "deadline$([ "$LAB_LONG" = 0 ] || echo " long")")
   machine_files "$2" "$1"
-  machine_command "$2" "lab.scenario=$1 lab.long=$LAB_LONG"
+  machine_command "$2" "lab.scenario=$1 lab.long=$LAB_LONG lab.route=$3"
   LAB_STATUS=0
-  timeout --signal=KILL "${deadline:-150}" "${MACHINE_COMMAND[@]}" -serial "file:$3" </dev/null >"$3.qemu" 2>&1 || LAB_STATUS=$?
+  timeout --signal=KILL "${deadline:-150}" "${MACHINE_COMMAND[@]}" -serial "file:$4" </dev/null >"$4.qemu" 2>&1 || LAB_STATUS=$?
   rm -f "$MACHINE_INITRD"
-  sed -i 's/\r//g' "$3"
-  [ -s "$3.qemu" ] || rm "$3.qemu"
+  sed -i 's/\r//g' "$4"
+  [ -s "$4.qemu" ] || rm "$4.qemu"
 }
 
 # Nothing is taken for granted: only the guest's own last word says that a scenario passed.
@@ -85,18 +85,18 @@ lab_judge() { # SCENARIO LOG STATUS: prints what is wrong, if anything
   esac
 }
 
-lab_one() { # SCENARIO MACHINE: sets LAB_WRONG, empty if it passed
-  local log=$LAB_OUT/$1-$2.log began=$SECONDS wrong
+lab_one() { # SCENARIO MACHINE[/ROUTE]: sets LAB_WRONG, empty if it passed
+  local log=$LAB_OUT/$1-${2/\//-}.log machine=${2%%/*} route=${2#"${2%%/*}"} began=$SECONDS wrong
   mkdir -p "$LAB_OUT"
   : >"$log"
-  lab_boot "$1" "$2" "$log"
+  lab_boot "$1" "$machine" "${route#/}" "$log"
   wrong=$(lab_judge "$1" "$log" "$LAB_STATUS")
   sed -n 's/^lab: | /    /p' "$log"
   if [ -n "$wrong" ]; then
     tail -n 25 "$log" | sed 's/^/    > /'
-    printf 'lab %-16s on %-11s FAILED after %3s s: %s\n' "$1" "$2" "$((SECONDS - began))" "$wrong"
+    printf 'lab %-16s on %-17s FAILED after %3s s: %s\n' "$1" "$2" "$((SECONDS - began))" "$wrong"
   else
-    printf 'lab %-16s on %-11s passed in %3s s\n' "$1" "$2" "$((SECONDS - began))"
+    printf 'lab %-16s on %-17s passed in %3s s\n' "$1" "$2" "$((SECONDS - began))"
   fi
   printf '    console: %s\n' "$(realpath --relative-to=. "$log")"
   LAB_WRONG=$wrong
@@ -151,7 +151,7 @@ lab_main() {
     -*) lab_help >&2; fail "no such flag: $1" 2 ;;
     *)
       lab_known scenarios "$1"
-      if [ -n "${2:-}" ]; then lab_known machines "$2"; pairs=("$1 $2"); else mapfile -t pairs < <(lab_pairs "$1"); fi ;;
+      if [ -n "${2:-}" ]; then lab_known machines "${2%%/*}"; pairs=("$1 $2"); else mapfile -t pairs < <(lab_pairs "$1"); fi ;;
   esac
   lab_prepare
   lab_some "${pairs[@]}"

@@ -32,6 +32,11 @@ serve() { # ARGUMENTS...: starts a server of LIBRARY (/library) in SERVER; what 
   eventually 60 serving
 }
 
+serve_by() { # ROUTE ARGUMENTS...
+  if [ "$1" = kernel ]; then modprobe tls; fi
+  serve --route "$@"
+}
+
 serving() {
   kill -0 "$SERVER" 2>/dev/null || { cat /tmp/fullbore.log; wrong "the server ended at its start"; }
   grep -q '^ready ' /tmp/fullbore.log
@@ -46,8 +51,15 @@ stopped() { # asks the server to end; its exit code has to be 0
 
 settled() { sleep 2; } # numbers of the disk and of buffers are told once a second
 
+metrics() { # with what bash has: to start curl takes an emulated processor longer than to be answered
+  exec 8<>"/dev/tcp/${ADMIN/://}"
+  printf 'GET /metrics HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n' >&8
+  cat <&8
+  exec 8>&-
+}
+
 metric() { # NAME (labels and all, without fullbore_); what is not there is 0
-  curl -sS "http://$ADMIN/metrics" | awk -v name="fullbore_$1" '$1 == name { print $2; found = 1 } END { if (!found) print 0 }'
+  metrics | awk -v name="fullbore_$1" '$1 == name { print $2; found = 1 } END { if (!found) print 0 }'
 }
 
 ended() { metric "connections_ended_total{reason=\"$1\"}"; } # REASON: connections that ended for it
@@ -82,6 +94,18 @@ nginx_ready() {
   [ -n "$(ss -Hltnp | grep nginx)" ]
 }
 nginx_ends() { kill -TERM "$SERVER"; wait "$SERVER" || true; }
+
+# What the kernel has counted of all workers since counting_waits: how often one slept for a disk, for how many ms, for how many ms it slept
+# for anything else that cannot be interrupted, and how many ms it waited for a processor. (Delay accounting, field 42 of stat, counts waiting
+# in the ring as well, whatever the ring waits for. Schedstats do not.)
+counting_waits() { echo 1 >/proc/sys/kernel/sched_schedstats; }
+worker_waits() {
+  local task
+  for task in /proc/"$SERVER"/task/*; do
+    if grep -q '^worker-' "$task/comm"; then cat "$task/sched"; fi
+  done | awk '$1 == "iowait_count" { count += $3 } $1 == "iowait_sum" { disk += $3 } $1 == "sum_block_runtime" { any += $3 } $1 == "wait_sum" { processor += $3 }
+    END { printf "%d %d %d %d\n", count, disk, any - disk, processor }'
+}
 
 # --- viewers -------------------------------------------------------------------------------------------------------------------
 

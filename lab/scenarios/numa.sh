@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: four nodes are there, each with its CPU, memory, disk and network card, and viewers are served from any of the disks
+# shows: four nodes are there, each with its CPU, memory, disk and network card, and viewers are served from any of the disks, on each route
 # machines: four-nodes
 # shellcheck source=lab/guest/lab.bash
 . /lab/guest/lab.bash
@@ -26,12 +26,20 @@ for node in 0 1 2 3; do
 done
 
 # A worker per CPU, so one per node; each accepts what the kernel gives it.
-serve --listen 127.0.0.1:8443
-for node in 0 1 2 3; do same_as "/library/node$node/film-00$node.mp4" "https://127.0.0.1:8443/node$node/film-00$node.mp4"; done
+served_by() { # ROUTE
+  local node
+  serve_by "$1" --disk cached --listen 127.0.0.1:8443
+  for node in 0 1 2 3; do same_as "/library/node$node/film-00$node.mp4" "https://127.0.0.1:8443/node$node/film-00$node.mp4"; done
+  expect "workers on a CPU of their own" \
+    "$(for task in /proc/"$SERVER"/task/*; do awk '/Cpus_allowed_list/ { print $2 }' "$task/status"; done | grep -cx '[0-3]')" '>=' 4
+  if [ "$1" = kernel ]; then expect "bytes that the kernel sent" "$(metric sendfile_bytes_total)" = $((4 * 4194304)); fi
+  expect "faults" "$(metric tasks_panicked_total)" = 0
+}
+
+served_by userspace
 for task in /proc/"$SERVER"/task/*; do
   say "$(cat "$task/comm"): CPUs $(awk '/Cpus_allowed_list/ { print $2 }' "$task/status"), memory on nodes $(awk '/Mems_allowed_list/ { print $2 }' "$task/status")"
 done
-expect "workers on a CPU of their own" \
-  "$(for task in /proc/"$SERVER"/task/*; do awk '/Cpus_allowed_list/ { print $2 }' "$task/status"; done | grep -cx '[0-3]')" '>=' 4
-expect "faults" "$(metric tasks_panicked_total)" = 0
+stopped
+served_by kernel
 stopped

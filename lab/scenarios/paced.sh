@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: net.pacing_bits_per_second holds each viewer's rate, with fq and without
+# shows: net.pacing_bits_per_second holds each viewer's rate on each route, with fq and without
 # machines: plain
 # shellcheck source=lab/guest/lab.bash
 . /lab/guest/lab.bash
@@ -19,22 +19,30 @@ rate_of() { # FILE SECONDS
 }
 
 printf '[net]\npacing_bits_per_second = %s\n' "$RATE" >/tmp/fullbore.toml
-for queue in fq pfifo_fast; do
-  # Without fq, TCP paces by timers of its own, which an emulated processor fires late.
-  if [ "$queue" = fq ]; then share=90; else share=75; fi
-  tc qdisc replace dev near root "$queue"
-  serve --config /tmp/fullbore.toml --listen 10.9.0.1:8443
+
+paced() { # QUEUE PERCENT_MIN ROUTE https|http
+  local what="$1, $3, $4" tls=on rate viewer viewers=()
+  if [ "$4" = http ]; then tls=off; fi
+  tc qdisc replace dev near root "$1"
+  serve_by "$3" --config /tmp/fullbore.toml --tls "$tls" --listen 10.9.0.1:8443
   for viewer in 1 2; do
     rm -f "/tmp/got-$viewer"
-    elsewhere curl -sSkN --fail -o "/tmp/got-$viewer" "https://10.9.0.1:8443/film-00$viewer.mp4" &
+    elsewhere curl -sSkN --fail -o "/tmp/got-$viewer" "$4://10.9.0.1:8443/film-00$viewer.mp4" &
     viewers+=($!)
   done
   rate=$(rate_of /tmp/got-1 2)
-  say "$queue: $(awk -v rate="$rate" 'BEGIN { printf "%.2f", rate / 1e6 }') Mbit/s of body for $((RATE / 1000000)) Mbit/s"
-  expect "rate under $queue" "$rate" '>' "$((RATE * share / 100))"
-  expect "rate under $queue" "$rate" '<' "$((RATE * 110 / 100))"
-  for viewer in "${viewers[@]}"; do wait "$viewer" || wrong "a paced viewer did not get its film"; done
-  viewers=()
-  for viewer in 1 2; do cmp "/tmp/got-$viewer" "/library/film-00$viewer.mp4" || wrong "a paced film is not right"; done
+  say "$what: $(awk -v rate="$rate" 'BEGIN { printf "%.2f", rate / 1e6 }') Mbit/s of body for $((RATE / 1000000)) Mbit/s"
+  expect "rate ($what)" "$rate" '>' "$((RATE * $2 / 100))"
+  expect "rate ($what)" "$rate" '<' "$((RATE * 110 / 100))"
+  for viewer in "${viewers[@]}"; do wait "$viewer" || wrong "a paced viewer did not get its film ($what)"; done
+  for viewer in 1 2; do cmp "/tmp/got-$viewer" "/library/film-00$viewer.mp4" || wrong "a paced film is not right ($what)"; done
+  if [ "$3" = kernel ]; then expect "bytes that the kernel sent ($what)" "$(metric sendfile_bytes_total)" '>=' $((2 * 4194304)); fi
   stopped
-done
+}
+
+# Without fq, TCP paces by timers of its own, which an emulated processor fires late.
+paced fq 90 userspace https
+paced fq 90 kernel https
+paced fq 90 kernel http
+paced pfifo_fast 75 userspace https
+paced pfifo_fast 75 kernel https
