@@ -67,11 +67,6 @@ for route in kernel userspace; do
   stopped
 done
 
-printf '[net]\nunsent_bytes_max = 131072\n' >/tmp/fullbore.toml
-serve --config /tmp/fullbore.toml --no-sandbox --route kernel --disk cached --workers 1 --listen 10.9.0.1:8443
-count "TLS, fullbore kernel, unsent_bytes_max 128 KiB" "$S"
-stopped
-
 nginx_serves "listen 10.9.0.1:8443 ssl;"
 count "TLS, nginx" "$S"
 nginx_ends

@@ -198,8 +198,8 @@ impl Default for Http {
 pub struct Net {
     /// Connections that may wait to be accepted, per worker.
     pub backlog: u32,
-    /// Unsent bytes in the kernel above which a connection does not ask for more.
-    pub unsent_bytes_max: u32,
+    /// Unsent bytes in the kernel above which a connection does not ask for more; by the route, if nothing is said.
+    pub unsent_bytes_max: Option<u32>,
     /// Each connection's rate at most, in bits per second; 0 is no limit.
     pub pacing_bits_per_second: u64,
     /// Congestion control by the kernel's name; else the system's.
@@ -212,9 +212,7 @@ impl Default for Net {
     fn default() -> Self {
         Self {
             backlog: 4096,
-            // TCP gets what it can send soon, not bursts: under BBR, 128 KiB here cost a timer for each packet of a
-            // burst and a third of the throughput (docs/performance.md).
-            unsent_bytes_max: 32 << 10,
+            unsent_bytes_max: None,
             pacing_bits_per_second: 0,
             congestion_control: None,
             // Larger gained nothing, and two of these fit a 1 MiB second-level cache (docs/performance.md).
@@ -360,7 +358,7 @@ impl Config {
                 self.workers
             ));
         }
-        if self.net.unsent_bytes_max == 0 {
+        if self.net.unsent_bytes_max == Some(0) {
             return wrong(
                 "net.unsent_bytes_max must be at least 1; to do without, use --off pull".into(),
             );

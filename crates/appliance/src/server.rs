@@ -91,7 +91,7 @@ impl Server {
         let in_kernel = InKernel::choose(&config).map_err(StartError)?;
         let log_out = config.access_log.as_deref().map(open_access_log).transpose()?;
         let count = if config.workers == 0 { machine.cpus.len() } else { config.workers };
-        let (address, listeners) = listen(&config, count)?;
+        let (address, listeners) = listen(&config, in_kernel, count)?;
         let admin_listener = bind_admin(config.admin)?;
         let admin_address = local_address(&admin_listener).map_err(failed("the admin listener"))?;
         // Before the threads: Landlock holds for the thread that asks and for those that it starts.
@@ -390,16 +390,21 @@ fn open_access_log(path: &Path) -> Result<Box<dyn io::Write + Send>, StartError>
 }
 
 /// Binds a listener per worker, or one for all; with port 0 all get the port that the first one gets.
-fn listen(config: &Config, count: usize) -> Result<(SocketAddr, Vec<OwnedFd>), StartError> {
+fn listen(
+    config: &Config,
+    in_kernel: InKernel,
+    count: usize,
+) -> Result<(SocketAddr, Vec<OwnedFd>), StartError> {
     let wanted = config.listen;
     if is_taken(wanted) {
         return Err(StartError(format!(
             "cannot listen on {wanted}: another program has this address; stop it or choose another with --listen ADDR:PORT"
         )));
     }
+    let unsent_bytes_max = config.net.unsent_bytes_max.unwrap_or(in_kernel.unsent_bytes_max());
     let options = ListenerOptions {
         backlog: i32::try_from(config.net.backlog).unwrap_or(i32::MAX),
-        unsent_bytes_max: config.is_on(Switch::Pull).then_some(config.net.unsent_bytes_max),
+        unsent_bytes_max: config.is_on(Switch::Pull).then_some(unsent_bytes_max),
         pacing_bytes_per_second: match config.net.pacing_bits_per_second {
             0 => None,
             bits => Some((bits / 8).max(1)),

@@ -42,6 +42,19 @@ impl InKernel {
         Ok(chosen)
     }
 
+    /// Unsent bytes in the kernel above which a connection does not ask for more, where nobody has chosen.
+    pub fn unsent_bytes_max(self) -> u32 {
+        if self.seals {
+            // The kernel holds sealed bytes back until they fill a packet, 64 KiB with segmentation offload. With less
+            // than that allowed it never asks for what would fill it: ten times the calls on Linux 6.1 (`lab calls`).
+            128 << 10
+        } else {
+            // TCP gets what it can send soon, not bursts: under BBR, 128 KiB here cost a timer for each packet of a
+            // burst and a third of the throughput (docs/performance.md).
+            32 << 10
+        }
+    }
+
     /// The route's name.
     pub fn name(self) -> &'static str {
         if self.seals || self.sends_files { "kernel" } else { "userspace" }

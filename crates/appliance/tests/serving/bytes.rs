@@ -82,7 +82,7 @@ fn sparse(random: &mut Random) -> Content {
 /// Settings that make buffers scarce, windows small and large, and the kernel take little at once.
 pub(crate) fn tune(config: &mut Config, tuning: usize) {
     config.net.window_bytes_max = [16 << 10, 64 << 10, 512 << 10][tuning];
-    config.net.unsent_bytes_max = [4 << 10, 16 << 10, 128 << 10][tuning];
+    config.net.unsent_bytes_max = Some([4 << 10, 16 << 10, 128 << 10][tuning]);
     config.timeouts.hold_seconds = [0.0, 0.002, 0.0][tuning];
     // The smallest pool that there is.
     config.limits.buffer_bytes_max = 1;

@@ -50,7 +50,7 @@ impl Library {
             config.route = route;
             config.disk = disk;
             config.net.window_bytes_max = 64 << 10;
-            config.net.unsent_bytes_max = 16 << 10;
+            config.net.unsent_bytes_max = Some(16 << 10);
             config.timeouts.hold_seconds = 0.0;
         })
     }
