@@ -519,15 +519,18 @@ fn slow_peers_time_out_by_name() {
         });
         // Says half of it and falls silent.
         assert_eq!(last_words(&served, b"GET /a.mp4 HT").status, 408);
-        // Says a little now and then: the time is for the whole head.
-        let mut dripping = served.viewer();
-        while served.count(Family::Refusals, "request_timeout") < 2 {
-            // Sent in vain once the server has answered.
-            let _ = dripping.send(b"G");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        assert_eq!(dripping.response(true).unwrap().status, 408);
-        drop(dripping);
+        // Says a little now and then: the time is for the whole head. Where the machine has other things to do, a viewer
+        // may say its first byte so late that it was idle.
+        let dripped = (0..5).find_map(|_| {
+            let mut dripping = served.viewer();
+            for _ in 0..50 {
+                // Sent in vain once the server has answered.
+                let _ = dripping.send(b"G");
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            dripping.response(true).ok()
+        });
+        assert_eq!(dripped.map(|response| response.status), Some(408));
         served.await_count(Family::Ends, "answered", 2);
         // Has been served and says nothing more.
         let mut idle = served.viewer();
