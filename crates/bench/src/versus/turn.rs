@@ -172,7 +172,10 @@ impl Task<'_> {
             return Err(io::Error::other("it did no work in the time that was measured"));
         }
         let figure = match self.workload.figure() {
-            Figure::SlowestFirstByteMs => outcome.first_byte_ms(100.0).unwrap_or(f64::INFINITY),
+            Figure::SlowestFirstByteMs => outcome.first_byte_ms(100.0).ok_or_else(|| {
+                let what = "no response began in the time that was measured: try more --seconds";
+                io::Error::other(what)
+            })?,
             _ => work / cpu_seconds,
         };
         let rss_bytes = after.rss_bytes;
