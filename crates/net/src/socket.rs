@@ -166,7 +166,25 @@ impl Socket {
         let mut bytes: libc::c_int = 0;
         // SAFETY: the request writes one int, to `bytes`, before the call returns.
         let result = unsafe { libc::ioctl(self.0.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
-        if result == 0 { usize::try_from(bytes).unwrap_or(0) } else { 0 }
+        // Once the connection is reset, the kernel still says how much was under way.
+        let is_known = result == 0 && !self.is_closed();
+        if is_known { usize::try_from(bytes).unwrap_or(0) } else { 0 }
+    }
+
+    /// Whether TCP has nothing more to do for this connection, because of a reset or a time-out above all.
+    fn is_closed(&self) -> bool {
+        /// `TCP_CLOSE` of include/net/tcp_states.h.
+        const CLOSED: u8 = 7;
+        let mut state = 0u8;
+        let mut bytes = 1;
+        let fd = self.0.as_raw_fd();
+        // SAFETY: the kernel writes as many bytes of `tcp_info` as `bytes` says, one, to `state`, which lives until the
+        // call returns. The first byte is the state (include/uapi/linux/tcp.h).
+        let result = unsafe {
+            let state = (&raw mut state).cast();
+            libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, state, &raw mut bytes)
+        };
+        result == 0 && state == CLOSED
     }
 
     pub(crate) fn fd(&self) -> &Fd {
