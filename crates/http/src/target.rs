@@ -1,7 +1,7 @@
 //! From the request-target to a path in the library (RFC 9112 section 3.2, RFC 3986 sections 2.1 and 3.3).
 //!
 //! A [`LibraryPath`] can only be made here, and is safe to hand to an open beneath the library: relative, percent-decoded
-//! exactly once, and each segment neither empty, `.`, `..` nor with a slash or control byte in it. That links do not lead
+//! exactly once, and each segment neither empty nor beginning with a dot nor with a slash or control byte in it. That links do not lead
 //! out of the library is the opener's part (openat2). Nothing is normalised: a path that needs it is refused, because no
 //! client that follows the library's own links sends one.
 
@@ -38,12 +38,19 @@ pub enum PathEscape {
     EncodedSlash,
     /// NUL or another control byte, percent-encoded.
     ControlByte,
+    /// A name that begins with a dot: what is hidden in a folder is not served. `.well-known` (RFC 8615) is, at the top.
+    HiddenName,
 }
 
 impl PathEscape {
     /// Every reason, for registering counters.
-    pub const ALL: [Self; 4] =
-        [Self::DotSegment, Self::EmptySegment, Self::EncodedSlash, Self::ControlByte];
+    pub const ALL: [Self; 5] = [
+        Self::DotSegment,
+        Self::EmptySegment,
+        Self::EncodedSlash,
+        Self::ControlByte,
+        Self::HiddenName,
+    ];
 
     /// The reason as a counter label, in snake case.
     pub fn as_str(self) -> &'static str {
@@ -52,6 +59,7 @@ impl PathEscape {
             Self::EmptySegment => "empty_segment",
             Self::EncodedSlash => "encoded_slash",
             Self::ControlByte => "control_byte",
+            Self::HiddenName => "hidden_name",
         }
     }
 }
@@ -162,7 +170,7 @@ fn resource(path: &str) -> Result<Resource, Reject> {
         }
         let start = decoded.len();
         decode(segment.as_bytes(), &mut decoded)?;
-        if let Some(escape) = escape_of(&decoded[start..]) {
+        if let Some(escape) = escape_of(&decoded[start..], start == 0) {
             return Ok(Resource::Refused(escape));
         }
     }
@@ -195,12 +203,17 @@ fn decode_pair(tail: &[u8]) -> Result<(u8, &[u8]), Reject> {
     Ok(((digit(*high)? * 16 + digit(*low)?) as u8, tail))
 }
 
-fn escape_of(segment: &[u8]) -> Option<PathEscape> {
+/// The name at the top of a site that is for clients to find by themselves (RFC 8615 section 3).
+const WELL_KNOWN: &[u8] = b".well-known";
+
+fn escape_of(segment: &[u8], is_first: bool) -> Option<PathEscape> {
     match segment {
         b"" => Some(PathEscape::EmptySegment),
         b"." | b".." => Some(PathEscape::DotSegment),
         _ if segment.contains(&b'/') => Some(PathEscape::EncodedSlash),
         _ if segment.iter().any(u8::is_ascii_control) => Some(PathEscape::ControlByte),
+        WELL_KNOWN if is_first => None,
+        [b'.', ..] => Some(PathEscape::HiddenName),
         _ => None,
     }
 }
@@ -222,8 +235,8 @@ mod tests {
         assert_eq!(resource_of("/a/b.mp4"), Ok(Resource::File(path("a/b.mp4"))));
         assert_eq!(resource_of("/a/"), Ok(Resource::Directory(path("a"))));
         assert_eq!(resource_of("/"), Ok(Resource::Directory(path(""))));
-        assert_eq!(resource_of("/..."), Ok(Resource::File(path("..."))));
-        assert_eq!(resource_of("/.hidden"), Ok(Resource::File(path(".hidden"))));
+        assert_eq!(resource_of("/.well-known/x"), Ok(Resource::File(path(".well-known/x"))));
+        assert_eq!(resource_of("/a/b..mp4"), Ok(Resource::File(path("a/b..mp4"))));
     }
 
     #[test]
@@ -244,6 +257,18 @@ mod tests {
             (PathEscape::EmptySegment, &["//", "//x", "/a//b", "/a//", "///"]),
             (PathEscape::EncodedSlash, &["/a%2fb", "/%2F", "/..%2fx", "/%2f..%2f"]),
             (PathEscape::ControlByte, &["/a%00.mp4", "/%0a", "/%7f", "/%1f"]),
+            (
+                PathEscape::HiddenName,
+                &[
+                    "/.hidden",
+                    "/...",
+                    "/a/.b/c",
+                    "/%2ea",
+                    "/.ingest-x/",
+                    "/a/.well-known/x",
+                    "/.well-knowns",
+                ],
+            ),
         ];
         for (escape, targets) in table {
             for target in targets {
