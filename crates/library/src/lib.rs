@@ -1,14 +1,28 @@
-//! The video library as a viewer sees it: which titles a folder holds and where each is played from, and a sample for those who
-//! have none at hand.
+//! The video library as a viewer sees it: which titles a folder holds and where each is played from; making titles of video files
+//! ([`ingest`](mod@ingest)); and a sample for those who have none at hand.
 //!
-//! It reads folder listings and names, never what is in the files: what a file contains is the player's business. It follows no
-//! symbolic link, because the server would refuse those that lead out of the library.
+//! What serves a library reads folder listings and names, never what is in the files: what a file contains is the player's business.
+//! It follows no symbolic link, because the server would refuse those that lead out of the library. Only ingest looks into media files,
+//! and leaves their decoding to ffmpeg.
 //!
-//! Read first: [`titles()`], then [`sample::ensure`].
+//! Read first: [`titles()`], then [`ingest::ingest`].
 
+mod hash;
+pub mod ingest;
+mod ladder;
+mod language;
+mod mp4;
+mod name;
+mod probe;
+mod record;
 pub mod sample;
 mod titles;
 mod url;
 
+pub use ladder::{Ladder, LadderError, Rung};
+pub use name::{NameError, TitleName};
+pub use record::{
+    AudioRecord, FileRecord, Record, ReplacedRecord, SourceRecord, SubtitleRecord, VideoRecord,
+};
 pub use titles::{Form, Stream, TITLES_MAX, Title, titles};
 pub use url::encode_path;

@@ -1,0 +1,175 @@
+//! Encoding what is not there yet, and judging what was encoded.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::error::{Attempt, IngestError};
+use super::ffmpeg::Run;
+use super::jobs::{Job, Kind};
+use super::made::{Made, Picture, Sound};
+use super::progress::{Meter, Progress};
+use super::publish::sync;
+use super::work::{FINISHED, Work};
+use super::{Ingest, name_of, unlike};
+use crate::mp4::Track;
+
+/// A film may be this much shorter than it says, or this part of it: containers round, and frames end where they end.
+const SHORT_SECONDS: f64 = 1.0;
+const SHORT_PART: f64 = 0.01;
+/// Quality is held constant below a rung's bound, so that most films take about this part of it.
+const USUAL_PART: f64 = 0.5;
+/// What a rendition is called while it is encoded.
+const UNFINISHED: &str = "part";
+
+impl Ingest<'_> {
+    /// Encodes every job that has no finished file in `work` yet. `complaint` is the first that ffmpeg had.
+    pub(super) fn encode(
+        &self,
+        work: &Work,
+        jobs: Vec<Job>,
+        progress: &mut impl FnMut(Progress),
+        complaint: &mut Option<String>,
+    ) -> Result<Made, IngestError> {
+        let places: Vec<_> = jobs
+            .iter()
+            .map(|job| work.path().join(format!("{}{FINISHED}", self.key_of(job))))
+            .collect();
+        let wanted =
+            |name: &str| places.iter().any(|place| place.file_name() == Some(name.as_ref()));
+        work.keep_only(wanted)?;
+        let to_do: Vec<&Job> = jobs
+            .iter()
+            .zip(&places)
+            .filter(|(_, place)| !place.exists())
+            .map(|(job, _)| job)
+            .collect();
+        self.room_for(&to_do)?;
+        let seconds = self.source.seconds.unwrap_or(1.0);
+        let mut meter = Meter::new(to_do.iter().map(|job| job.weight).sum::<f64>() * seconds);
+        let mut made = Made { video: Vec::new(), audio: Vec::new(), subtitles: Vec::new() };
+        let of = jobs.len();
+        for (index, (job, place)) in jobs.into_iter().zip(places).enumerate() {
+            if place.exists() {
+                progress(Progress::Kept { part: job.making.clone() });
+            } else {
+                progress(Progress::Making { part: job.making.clone(), number: index + 1, of });
+                let heard = |seconds: f64| progress(meter.at(seconds * job.weight));
+                let said = self.encode_one(work.path(), &job, &place, heard)?;
+                *complaint = complaint.take().or(said);
+                meter.finish(job.weight * seconds);
+            }
+            made.add(job, place)?;
+        }
+        self.judge(&made)?;
+        made.choose_default();
+        Ok(made)
+    }
+
+    fn encode_one(
+        &self,
+        folder: &Path,
+        job: &Job,
+        place: &Path,
+        heard: impl FnMut(f64),
+    ) -> Result<Option<String>, IngestError> {
+        let unfinished = place.with_extension(UNFINISHED);
+        let mut arguments = job.arguments.clone();
+        arguments.push(crate::probe::ffmpeg_input(&unfinished));
+        let run = Run { making: &job.making, folder, arguments: &arguments };
+        let said = run.run(self.stop, heard)?;
+        let track = read(&unfinished, &job.making)?;
+        whole(track.seconds(), self.told_seconds(job.says_seconds))?;
+        sync(&unfinished)?;
+        fs::rename(&unfinished, place).attempt("put in place", place)?;
+        Ok(said)
+    }
+
+    /// Whether there is room for what is to be encoded, as far as can be foreseen.
+    fn room_for(&self, jobs: &[&Job]) -> Result<(), IngestError> {
+        let Some(seconds) = self.source.seconds else { return Ok(()) };
+        let rates: u64 = jobs.iter().filter_map(|job| job.bits_per_second).sum();
+        let mut needed = (rates as f64 / 8.0 * seconds * USUAL_PART) as u64;
+        if jobs.iter().any(|job| job.bits_per_second.is_none()) {
+            needed += fs::metadata(self.file).attempt("look at", self.file)?.len();
+        }
+        let disk = rustix::fs::statvfs(self.library).map_err(Into::into);
+        let disk = disk.attempt("look at the disk of", self.library)?;
+        let free = disk.f_bavail * disk.f_frsize;
+        if needed > free {
+            let library = self.library.to_path_buf();
+            return Err(IngestError::DiskFull { library, bytes: Some((needed, free)) });
+        }
+        Ok(())
+    }
+
+    /// A length that the file can be held to.
+    fn told_seconds(&self, seconds: Option<f64>) -> Option<f64> {
+        seconds.filter(|_| self.source.is_measured)
+    }
+
+    /// What no rendition shows by itself.
+    fn judge(&self, made: &Made) -> Result<(), IngestError> {
+        whole(made.seconds(), self.told_seconds(self.source.seconds))?;
+        let times = |picture: &Picture| {
+            let ticks: Vec<_> = picture.track.segments.iter().map(|one| one.ticks).collect();
+            (picture.track.timescale, ticks)
+        };
+        let first = made.video.first().map(times);
+        if made.video.iter().any(|picture| Some(times(picture)) != first) {
+            let why = "their key frames are not at the same places".into();
+            return Err(IngestError::Unusable { making: "sizes of the picture".into(), why });
+        }
+        Ok(())
+    }
+}
+
+fn read(place: &Path, making: &str) -> Result<Track, IngestError> {
+    Track::read(place).map_err(|error| IngestError::Unusable {
+        making: making.to_owned(),
+        why: error.to_string(),
+    })
+}
+
+/// Refuses what is a good deal shorter than it says.
+fn whole(has_seconds: f64, says_seconds: Option<f64>) -> Result<(), IngestError> {
+    match says_seconds {
+        Some(says) if has_seconds < says - (says * SHORT_PART).max(SHORT_SECONDS) => {
+            Err(IngestError::CutShort { says_seconds: says, has_seconds })
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Made {
+    fn add(&mut self, job: Job, place: PathBuf) -> Result<(), IngestError> {
+        let track = read(&place, &job.making)?;
+        match job.kind {
+            Kind::Video { width, height, frame_rate } => {
+                self.video.push(Picture {
+                    file: job.file,
+                    place,
+                    width,
+                    height,
+                    frame_rate,
+                    track,
+                });
+            }
+            Kind::Audio { label, channels } => {
+                let others = self.audio.iter().map(|one| one.name.as_str());
+                let name = unlike(others, name_of(&label, "Audio"));
+                let (language, is_default) = (label.language, label.is_default);
+                let file = job.file;
+                self.audio.push(Sound { file, place, language, name, is_default, channels, track });
+            }
+        }
+        Ok(())
+    }
+
+    /// Exactly one sound is played unasked: the first that the source says so of, else the first.
+    fn choose_default(&mut self) {
+        let chosen = self.audio.iter().position(|one| one.is_default).unwrap_or(0);
+        for (index, one) in self.audio.iter_mut().enumerate() {
+            one.is_default = index == chosen;
+        }
+    }
+}

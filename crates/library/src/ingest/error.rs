@@ -1,0 +1,159 @@
+//! Why a file did not become a title.
+
+use std::fmt::{self, Display, Formatter};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a file did not become a title. Its text says what to do. No part of a title is in sight after any of these.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum IngestError {
+    /// There is no ffmpeg, or no ffprobe, on the PATH.
+    ToolMissing(&'static str),
+    /// It is no media file, or one that is broken from its start; with ffprobe's reason.
+    NotMedia(String),
+    /// There is neither a picture nor a sound in it.
+    NothingToPlay,
+    /// It says that it plays longer than it does.
+    CutShort {
+        /// The seconds it says it plays.
+        says_seconds: f64,
+        /// The seconds that are there.
+        has_seconds: f64,
+    },
+    /// `--copy` of a codec that browsers do not play from CMAF.
+    CannotCopy(String),
+    /// ffmpeg failed; this is the beginning of what it said.
+    FfmpegFailed {
+        /// What it was to make.
+        making: String,
+        /// What it said.
+        said: String,
+    },
+    /// ffmpeg made a file that cannot be served.
+    Unusable {
+        /// What it was to make.
+        making: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The library's disk has not the room.
+    DiskFull {
+        /// The library.
+        library: PathBuf,
+        /// What is needed at least, and what is free, if it was foreseen.
+        bytes: Option<(u64, u64)>,
+    },
+    /// Another process works on the same title.
+    Busy(String),
+    /// There is a folder of the title's name, and it is not ours to replace.
+    Foreign(PathBuf),
+    /// There is no title of this name that ingest has made.
+    Unknown(PathBuf),
+    /// A side file of subtitles has none.
+    NoSubtitles(PathBuf),
+    /// A signal came.
+    Interrupted,
+    /// A file or folder could not be used.
+    Io {
+        /// What was tried, as a verb: "make the folder".
+        what: &'static str,
+        /// On which file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl Display for IngestError {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ToolMissing(tool) => {
+                write!(f, "there is no {tool} here: install it (apt install ffmpeg)")
+            }
+            Self::NotMedia(why) => write!(f, "this is no video that ffmpeg can read: {why}"),
+            Self::NothingToPlay => f.write_str("there is neither picture nor sound in it"),
+            Self::CutShort { says_seconds, has_seconds } => write!(
+                f,
+                "it is cut short: it says it plays {says_seconds:.1} s and ends after {has_seconds:.1} s; get the whole \
+                 file, or make what is there a file of its own (ffmpeg -i FILE -c copy NEW.mkv)"
+            ),
+            Self::CannotCopy(codec) => write!(
+                f,
+                "--copy packages H.264, HEVC and AV1, and this is {codec}: encode it (leave --copy out)"
+            ),
+            Self::FfmpegFailed { making, said } => {
+                write!(f, "ffmpeg failed at {making}; it said: {said}")
+            }
+            Self::Unusable { making, why } => {
+                write!(f, "ffmpeg made {making} that cannot be served ({why}); try a newer ffmpeg")
+            }
+            Self::DiskFull { library, bytes } => disk_full(f, library, *bytes),
+            Self::Busy(title) => write!(
+                f,
+                "another fullbore is at work on the title {title:?}: wait for it to end, or choose another --title"
+            ),
+            Self::Foreign(path) => write!(
+                f,
+                "{} is there and was not made by ingest (or its title.json is damaged), so it is not replaced: remove it, or choose another --title",
+                path.display()
+            ),
+            Self::Unknown(path) => {
+                write!(f, "{} is no title that ingest has made", path.display())
+            }
+            Self::NoSubtitles(path) => write!(
+                f,
+                "there are no subtitles in {}: it has to be SubRip or WebVTT, in UTF-8",
+                path.display()
+            ),
+            Self::Interrupted => f.write_str(
+                "interrupted; what was finished is kept, and the same command goes on from there",
+            ),
+            Self::Io { what, path, source } => {
+                write!(f, "cannot {what} {}: {source}", path.display())
+            }
+        }
+    }
+}
+
+fn disk_full(f: &mut Formatter<'_>, library: &Path, bytes: Option<(u64, u64)>) -> fmt::Result {
+    let megabytes = |bytes: u64| bytes.div_ceil(1_000_000);
+    let library = library.display();
+    match bytes {
+        Some((needed, free)) => write!(
+            f,
+            "the disk of {library} has {} MB free and this takes some {} MB: make room",
+            megabytes(free),
+            megabytes(needed)
+        ),
+        None => write!(
+            f,
+            "the disk of {library} is full: make room and run the same command again; what was finished is kept"
+        ),
+    }
+}
+
+impl std::error::Error for IngestError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
+
+/// Says what was tried and on what when it fails.
+pub(crate) trait Attempt<T> {
+    fn attempt(self, what: &'static str, path: &Path) -> Result<T, IngestError>;
+}
+
+impl<T> Attempt<T> for io::Result<T> {
+    fn attempt(self, what: &'static str, path: &Path) -> Result<T, IngestError> {
+        self.map_err(|source| match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                IngestError::DiskFull { library: path.to_path_buf(), bytes: None }
+            }
+            _ => IngestError::Io { what, path: path.to_path_buf(), source },
+        })
+    }
+}

@@ -1,0 +1,215 @@
+//! From encoded renditions to a title: pictures, subtitles, manifests, sums; then into its place.
+
+use std::fs;
+use std::path::Path;
+
+use super::error::{Attempt, IngestError};
+use super::made::{Made, beside};
+use super::progress::Progress;
+use super::publish::{now, publish, write};
+use super::work::{MADE, Work};
+use super::{Ingest, Ingested, Outcome, dash, hls, jobs, pictures, subtitles};
+use crate::hash;
+use crate::record::{AudioRecord, FileRecord, Record, SourceRecord, SubtitleRecord, VideoRecord};
+
+const HLS: &str = "master.m3u8";
+const DASH: &str = "manifest.mpd";
+/// The folder of a version until its name is known.
+const UNNAMED: &str = "version";
+/// So much of its content's sum names a version: enough that no two of one title are ever the same.
+const VERSION_DIGITS: usize = 12;
+
+impl Ingest<'_> {
+    /// Makes the title in `work` and puts it in its place.
+    pub(super) fn make(
+        &self,
+        work: &Work,
+        progress: &mut impl FnMut(Progress),
+    ) -> Result<Ingested, IngestError> {
+        let jobs = jobs::jobs(self.file, &self.source, self.options, self.tools);
+        let mut complaint = None;
+        let mut made = self.encode(work, jobs, progress, &mut complaint)?;
+        progress(Progress::Finishing);
+        let place = work.empty_folder(MADE)?;
+        let version = work.empty_folder(&format!("{MADE}/{UNNAMED}"))?;
+        self.add_the_rest(&mut made, &version)?;
+        let mut files = self.sums(&made, &version)?;
+        let folder = self.version_name(&files);
+        for file in &mut files {
+            file.path = format!("{folder}/{}", file.path);
+        }
+        for (name, text) in
+            [(HLS, hls::master(&made, &folder)), (DASH, dash::manifest(&made, &folder))]
+        {
+            write(&place.join(name), text.as_bytes())?;
+            files.push(sum(&place.join(name), name)?);
+        }
+        let record = self.record(&made, &folder, files)?;
+        if self.stop.is_stopped() {
+            return Err(IngestError::Interrupted);
+        }
+        // From here on nothing takes long. Renditions leave the work folder last, so that whatever fails before leaves them in it.
+        for (file, from) in made.places() {
+            fs::rename(from, version.join(file)).attempt("put in place", from)?;
+        }
+        let named = place.join(&folder);
+        fs::rename(&version, &named).attempt("put in place", &named)?;
+        let title = self.library.join(self.title.as_str());
+        let outcome = if title.exists() { Outcome::Replaced } else { Outcome::Made };
+        let record = publish(&place, &title, record)?;
+        Ok(Ingested { folder: title, record, outcome, notes: self.notes(&made, complaint) })
+    }
+
+    /// Writes all but the renditions into the version's folder.
+    fn add_the_rest(&self, made: &mut Made, version: &Path) -> Result<(), IngestError> {
+        let side = &self.options.subtitles;
+        made.subtitles = subtitles::write(self.file, &self.source, side, version, self.stop)?;
+        pictures::poster(made, version, self.stop)?;
+        pictures::thumbnails(made, version, self.stop)?;
+        for playlist in hls::media(made) {
+            let path = version.join(&playlist.file);
+            fs::write(&path, playlist.text).attempt("write", &path)?;
+        }
+        Ok(())
+    }
+
+    /// Of every file of the version, wherever it is now, by name.
+    fn sums(&self, made: &Made, version: &Path) -> Result<Vec<FileRecord>, IngestError> {
+        let mut files = Vec::new();
+        for (name, place) in made.places() {
+            if self.stop.is_stopped() {
+                return Err(IngestError::Interrupted);
+            }
+            files.push(sum(place, name)?);
+        }
+        for entry in fs::read_dir(version).attempt("list", version)? {
+            let path = entry.attempt("list", version)?.path();
+            super::publish::sync(&path)?;
+            // We named them all ourselves.
+            files.push(sum(&path, &path.file_name().unwrap_or_default().to_string_lossy())?);
+        }
+        files.sort_by(|a, b| a.path.cmp(&b.path));
+        Ok(files)
+    }
+
+    /// A name that says what is in the version, and that no folder of the title has yet.
+    fn version_name(&self, files: &[FileRecord]) -> String {
+        let parts = files.iter().flat_map(|file| [file.path.as_bytes(), file.sha256.as_bytes()]);
+        let name = format!("v-{}", &hash::of_parts(parts)[..VERSION_DIGITS]);
+        let title = self.library.join(self.title.as_str());
+        let numbered = (2..).map(|number| format!("{name}-{number}"));
+        let mut names = std::iter::once(name.clone()).chain(numbered);
+        names.find(|name| !title.join(name).exists()).unwrap_or(name)
+    }
+
+    fn record(
+        &self,
+        made: &Made,
+        folder: &str,
+        files: Vec<FileRecord>,
+    ) -> Result<Record, IngestError> {
+        let (version, kind) = Record::form();
+        let source = SourceRecord {
+            name: self.file.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            bytes: fs::metadata(self.file).attempt("look at", self.file)?.len(),
+            key: self.key()?,
+        };
+        let picture = |name: &str| (!made.video.is_empty()).then(|| format!("{folder}/{name}"));
+        Ok(Record {
+            version,
+            kind,
+            title: self.title.to_string(),
+            duration_seconds: (made.seconds() * 1000.0).round() / 1000.0,
+            ingested_unix_seconds: now(),
+            source,
+            folder: folder.to_owned(),
+            hls: HLS.to_owned(),
+            dash: DASH.to_owned(),
+            video: video(made, folder),
+            audio: audio(made, folder),
+            subtitles: subtitle_records(made, folder),
+            poster: picture(pictures::POSTER),
+            thumbnails: picture(pictures::THUMBNAILS),
+            files,
+            replaced: Vec::new(),
+            sha256: String::new(),
+        })
+    }
+
+    /// What was done that nobody asked for, and what could not be done.
+    fn notes(&self, made: &Made, complaint: Option<String>) -> Vec<String> {
+        let left_out = self.source.left_out.iter().map(|one| format!("left out: {one}"));
+        let mut notes: Vec<_> = left_out.collect();
+        if let Some(video) = self.source.video.as_ref().filter(|_| !self.options.copy) {
+            if video.is_hdr && self.tools.has_zscale {
+                notes.push("its high dynamic range was mapped to the standard one".into());
+            } else if video.is_hdr {
+                notes.push(
+                    "its high dynamic range was cut to the standard one, so colours are pale: this ffmpeg has no zscale filter"
+                        .into(),
+                );
+            }
+        }
+        for (sound, source) in made.audio.iter().zip(&self.source.audio) {
+            if sound.channels < source.channels {
+                let (from, to) = (source.channels, sound.channels);
+                notes.push(format!("{}: {from} channels were mixed down to {to}", sound.name));
+            }
+            if self.options.copy && !jobs::AUDIO_COPIED.contains(&source.codec.as_str()) {
+                let codec = &source.codec;
+                notes
+                    .push(format!("{}: {codec} was encoded anew, no browser plays it", sound.name));
+            }
+        }
+        notes.extend(complaint.map(|said| format!("the file has faults; ffmpeg said: {said}")));
+        notes
+    }
+}
+
+fn sum(path: &Path, name: &str) -> Result<FileRecord, IngestError> {
+    let (bytes, sha256) = hash::of_file(path).attempt("read", path)?;
+    Ok(FileRecord { path: name.to_owned(), bytes, sha256 })
+}
+
+fn video(made: &Made, folder: &str) -> Vec<VideoRecord> {
+    let record = |one: &super::made::Picture| VideoRecord {
+        file: format!("{folder}/{}", one.file),
+        playlist: format!("{folder}/{}", beside(&one.file, "m3u8")),
+        codec: one.track.codec.clone(),
+        width: one.width,
+        height: one.height,
+        frames_per_second: (one.frame_rate.per_second() * 1000.0).round() / 1000.0,
+        bits_per_second: one.track.bits_per_second(),
+        bits_per_second_max: one.track.bits_per_second_max(),
+        bytes: one.track.bytes,
+        segments: one.track.segments.len(),
+    };
+    made.video.iter().map(record).collect()
+}
+
+fn audio(made: &Made, folder: &str) -> Vec<AudioRecord> {
+    let record = |one: &super::made::Sound| AudioRecord {
+        file: format!("{folder}/{}", one.file),
+        playlist: format!("{folder}/{}", beside(&one.file, "m3u8")),
+        codec: one.track.codec.clone(),
+        language: one.language.clone(),
+        name: one.name.clone(),
+        is_default: one.is_default,
+        channels: one.channels,
+        bits_per_second: one.track.bits_per_second(),
+        bits_per_second_max: one.track.bits_per_second_max(),
+        bytes: one.track.bytes,
+        segments: one.track.segments.len(),
+    };
+    made.audio.iter().map(record).collect()
+}
+
+fn subtitle_records(made: &Made, folder: &str) -> Vec<SubtitleRecord> {
+    let record = |one: &super::made::Subtitles| SubtitleRecord {
+        file: format!("{folder}/{}", one.file),
+        language: one.language.clone(),
+        name: one.name.clone(),
+        is_forced: one.is_forced,
+    };
+    made.subtitles.iter().map(record).collect()
+}

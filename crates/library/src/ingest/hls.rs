@@ -1,0 +1,165 @@
+//! HLS playlists (RFC 8216): one for each track, of byte ranges of its one file, and one of them all.
+
+use std::fmt::Write;
+
+use super::made::{Made, Picture, Sound, Subtitles, beside};
+use crate::mp4::Track;
+
+/// Byte ranges, maps and independent segments: all that is used here is in version 7.
+const VERSION: u32 = 7;
+
+/// A playlist and its file's name.
+pub(super) struct Playlist {
+    pub(super) file: String,
+    pub(super) text: String,
+}
+
+/// A playlist for each track and for each file of subtitles, in their folder.
+pub(super) fn media(made: &Made) -> Vec<Playlist> {
+    let tracks = made
+        .tracks()
+        .map(|(file, track)| Playlist { file: beside(file, "m3u8"), text: of_track(file, track) });
+    let subtitles = made.subtitles.iter().map(|one| Playlist {
+        file: beside(&one.file, "m3u8"),
+        text: of_subtitles(&one.file, made.seconds()),
+    });
+    tracks.chain(subtitles).collect()
+}
+
+// Writing to a String cannot fail, so what `write!` returns is passed over in this file.
+
+fn of_track(file: &str, track: &Track) -> String {
+    let mut text = head(track.longest_seconds());
+    let _ = writeln!(text, "#EXT-X-MAP:URI=\"{file}\",BYTERANGE=\"{}@0\"", track.head_bytes);
+    for segment in &track.segments {
+        let _ = writeln!(text, "#EXTINF:{:.6},", track.seconds_of(segment));
+        let _ = writeln!(text, "#EXT-X-BYTERANGE:{}@{}\n{file}", segment.bytes, segment.offset);
+    }
+    text.push_str("#EXT-X-ENDLIST\n");
+    text
+}
+
+fn of_subtitles(file: &str, seconds: f64) -> String {
+    let mut text = head(seconds);
+    let _ = writeln!(text, "#EXTINF:{seconds:.6},\n{file}\n#EXT-X-ENDLIST");
+    text
+}
+
+/// The target duration is that of the longest segment, rounded (section 4.3.3.1), and not zero.
+fn head(longest_seconds: f64) -> String {
+    let target = longest_seconds.round().max(1.0);
+    format!(
+        "#EXTM3U\n#EXT-X-VERSION:{VERSION}\n#EXT-X-TARGETDURATION:{target}\n\
+         #EXT-X-PLAYLIST-TYPE:VOD\n#EXT-X-INDEPENDENT-SEGMENTS\n"
+    )
+}
+
+/// The playlist of everything, from beside the folder `folder`.
+pub(super) fn master(made: &Made, folder: &str) -> String {
+    let mut text = format!("#EXTM3U\n#EXT-X-VERSION:{VERSION}\n#EXT-X-INDEPENDENT-SEGMENTS\n\n");
+    for one in &made.audio {
+        text.push_str(&sound(one, folder));
+    }
+    for one in &made.subtitles {
+        text.push_str(&subtitles(one, folder));
+    }
+    text.push('\n');
+    for one in &made.video {
+        text.push_str(&variant(made, one, folder));
+    }
+    if made.video.is_empty() {
+        text.push_str(&sound_alone(made, folder));
+    }
+    text
+}
+
+fn sound(one: &Sound, folder: &str) -> String {
+    let mut text = format!("#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID=\"audio\",{}", named(&one.name));
+    push_language(&mut text, one.language.as_deref());
+    let is_default = if one.is_default { "YES" } else { "NO" };
+    let _ = writeln!(
+        text,
+        ",DEFAULT={is_default},AUTOSELECT=YES,CHANNELS=\"{}\",URI=\"{folder}/{}\"",
+        one.channels,
+        beside(&one.file, "m3u8")
+    );
+    text
+}
+
+fn subtitles(one: &Subtitles, folder: &str) -> String {
+    let mut text =
+        format!("#EXT-X-MEDIA:TYPE=SUBTITLES,GROUP-ID=\"subtitles\",{}", named(&one.name));
+    push_language(&mut text, one.language.as_deref());
+    let forced = if one.is_forced { "YES" } else { "NO" };
+    let _ = writeln!(
+        text,
+        ",DEFAULT=NO,AUTOSELECT=YES,FORCED={forced},URI=\"{folder}/{}\"",
+        beside(&one.file, "m3u8")
+    );
+    text
+}
+
+fn push_language(text: &mut String, language: Option<&str>) {
+    if let Some(language) = language {
+        let _ = write!(text, ",LANGUAGE=\"{language}\"");
+    }
+}
+
+/// A quoted string can hold neither quotes nor line ends (section 4.2).
+fn named(name: &str) -> String {
+    let plain = |letter: char| match letter {
+        '"' => '\'',
+        letter if letter.is_control() => ' ',
+        letter => letter,
+    };
+    format!("NAME=\"{}\"", name.chars().map(plain).collect::<String>())
+}
+
+fn variant(made: &Made, one: &Picture, folder: &str) -> String {
+    let mut text = rates(made, Some(&one.track));
+    let _ = write!(
+        text,
+        ",RESOLUTION={}x{},FRAME-RATE={:.3}",
+        one.width,
+        one.height,
+        one.frame_rate.per_second()
+    );
+    if !made.audio.is_empty() {
+        text.push_str(",AUDIO=\"audio\"");
+    }
+    end_variant(text, made, &one.file, folder)
+}
+
+fn sound_alone(made: &Made, folder: &str) -> String {
+    let Some(one) = made.audio.iter().find(|one| one.is_default) else { return String::new() };
+    let text = rates(made, None) + ",AUDIO=\"audio\"";
+    end_variant(text, made, &one.file, folder)
+}
+
+fn end_variant(mut text: String, made: &Made, file: &str, folder: &str) -> String {
+    if !made.subtitles.is_empty() {
+        text.push_str(",SUBTITLES=\"subtitles\"");
+    }
+    let _ = writeln!(text, "\n{folder}/{}", beside(file, "m3u8"));
+    text
+}
+
+/// Rates and codecs of a picture with the sound that takes most (section 4.3.4.2).
+fn rates(made: &Made, picture: Option<&Track>) -> String {
+    let of = |rate: fn(&Track) -> u64| {
+        let sound = made.audio.iter().map(|one| rate(&one.track)).max();
+        picture.map_or(0, rate) + sound.unwrap_or(0)
+    };
+    let mut codecs: Vec<&str> = picture.iter().map(|track| track.codec.as_str()).collect();
+    for one in &made.audio {
+        if !codecs.contains(&one.track.codec.as_str()) {
+            codecs.push(&one.track.codec);
+        }
+    }
+    format!(
+        "#EXT-X-STREAM-INF:BANDWIDTH={},AVERAGE-BANDWIDTH={},CODECS=\"{}\"",
+        of(Track::bits_per_second_max),
+        of(Track::bits_per_second),
+        codecs.join(",")
+    )
+}

@@ -1,0 +1,297 @@
+//! What is encoded, one file each: the arguments of ffmpeg for every rendition of a source.
+//!
+//! Every rendition begins at the film's zero and has its key frames where every other has them: the frame rate is made constant, the
+//! same in all, and each group of pictures is as many frames long and closed. Sound is cut at the same distance, which its frames
+//! meet only nearly; players do not mind, since sound can be entered anywhere.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use super::options::{AudioCodec, Channels, Options, Speed, VideoCodec};
+use crate::ladder::Rung;
+use crate::probe::{Audio, FrameRate, Label, Source, Video, ffmpeg_input};
+
+/// One file to be made.
+#[derive(Clone, Debug)]
+pub(super) struct Job {
+    /// Its name in the title.
+    pub(super) file: String,
+    /// Its name for a person.
+    pub(super) making: String,
+    pub(super) kind: Kind,
+    /// Of ffmpeg, without the output.
+    pub(super) arguments: Vec<OsString>,
+    /// How long the stream that it is made from says it is.
+    pub(super) says_seconds: Option<f64>,
+    /// What a second of it costs, compared with others.
+    pub(super) weight: f64,
+    /// What it takes at most, roughly, in bits per second of film. None where it is copied.
+    pub(super) bits_per_second: Option<u64>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Kind {
+    Video { width: u32, height: u32, frame_rate: FrameRate },
+    Audio { label: Label, channels: u32 },
+}
+
+/// What this machine's ffmpeg can do, asked only where it matters.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tools {
+    /// The zscale filter, without which light cannot be mapped to what ordinary screens show.
+    pub(super) has_zscale: bool,
+    /// The SVT encoder of AV1; else libaom's is used.
+    pub(super) has_svt_av1: bool,
+}
+
+/// The jobs for a source: sound first, because it shows soonest whether the file is whole, then pictures, smallest first.
+pub(super) fn jobs(path: &Path, source: &Source, options: &Options, tools: Tools) -> Vec<Job> {
+    let audio = source.audio.iter().enumerate().map(|(index, audio)| {
+        let mut job = audio_job(index + 1, audio, options);
+        job.arguments.splice(0..0, input(path, audio.index));
+        job
+    });
+    let video = source.video.iter().flat_map(|video| video_jobs(path, video, options, tools));
+    audio.chain(video).collect()
+}
+
+fn input(path: &Path, stream: u32) -> Vec<OsString> {
+    let mut arguments = vec!["-i".into(), ffmpeg_input(path)];
+    arguments.extend(words(&format!("-map 0:{stream} -map_metadata -1 -map_chapters -1")));
+    arguments
+}
+
+fn video_jobs(path: &Path, video: &Video, options: &Options, tools: Tools) -> Vec<Job> {
+    let mut jobs = if options.copy {
+        vec![copied_video(video, options)]
+    } else {
+        let rungs = options.ladder.rungs_for(video.width.min(video.height));
+        rungs.iter().map(|rung| encoded_video(video, rung, options, tools)).collect()
+    };
+    for job in &mut jobs {
+        job.arguments.splice(0..0, input(path, video.index));
+    }
+    jobs
+}
+
+fn copied_video(video: &Video, options: &Options) -> Job {
+    let mut arguments = words("-c copy");
+    if video.codec == "hevc" {
+        arguments.extend(words("-tag:v hvc1"));
+    }
+    // Fragments begin at key frames, wherever the source has them, and are at least this long.
+    let microseconds = (options.segment_seconds * 1e6) as u64;
+    arguments.extend(words(&format!("-min_frag_duration {microseconds}")));
+    arguments.extend(output("+frag_keyframe"));
+    let (width, height, frame_rate) = (video.width, video.height, video.frame_rate);
+    Job {
+        file: format!("video-{}.mp4", width.min(height)),
+        making: "the video, copied".into(),
+        kind: Kind::Video { width, height, frame_rate },
+        arguments,
+        says_seconds: video.seconds,
+        weight: 1.0,
+        bits_per_second: None,
+    }
+}
+
+fn encoded_video(video: &Video, rung: &Rung, options: &Options, tools: Tools) -> Job {
+    let (width, height) = size(video, rung.height);
+    let kbps = kbps(rung.kbps, video.frame_rate, options.video_codec);
+    let mut arguments = words("-vf");
+    arguments.push(filters(video, width, height, tools).into());
+    arguments.extend(encoder(kbps, video.frame_rate, options, tools));
+    if video.is_hdr && tools.has_zscale {
+        arguments.extend(words("-color_primaries bt709 -color_trc bt709 -colorspace bt709"));
+    }
+    arguments.extend(output("+frag_keyframe"));
+    Job {
+        file: format!("video-{}.mp4", rung.height),
+        making: format!("video {}", rung.height),
+        kind: Kind::Video { width, height, frame_rate: video.frame_rate },
+        arguments,
+        says_seconds: video.seconds,
+        // Decoding a pixel costs some part of what encoding one does.
+        weight: f64::from(width * height) + video.stored_pixels as f64 * 0.2,
+        bits_per_second: Some(u64::from(kbps) * 1000),
+    }
+}
+
+/// The picture with its shorter side `side` pixels long, both sides even as 4:2:0 wants them, never larger than it was.
+fn size(video: &Video, side: u32) -> (u32, u32) {
+    let even = |pixels: f64| ((pixels / 2.0).round() as u32 * 2).max(2);
+    let (short, long) = (video.width.min(video.height), video.width.max(video.height));
+    let short_side = (side.min(short) / 2 * 2).max(2);
+    let long_side =
+        even(f64::from(long) * f64::from(short_side) / f64::from(short)).min((long / 2 * 2).max(2));
+    if video.width < video.height { (short_side, long_side) } else { (long_side, short_side) }
+}
+
+/// More frames take more, though not as much more; newer codecs take less.
+fn kbps(kbps: u32, frame_rate: FrameRate, codec: VideoCodec) -> u32 {
+    let frames = if frame_rate.per_second() > 31.0 { 1.5 } else { 1.0 };
+    let codec = match codec {
+        VideoCodec::H264 => 1.0,
+        VideoCodec::Hevc => 0.65,
+        VideoCodec::Av1 => 0.5,
+    };
+    (f64::from(kbps) * frames * codec).round().max(10.0) as u32
+}
+
+fn filters(video: &Video, width: u32, height: u32, tools: Tools) -> String {
+    let mut filters = Vec::new();
+    if video.is_interlaced {
+        filters.push("bwdif=mode=send_frame".to_owned());
+    }
+    filters.push(format!("fps={}:start_time=0", video.frame_rate));
+    filters.push(format!("scale={width}:{height}:flags=bicubic"));
+    if video.is_hdr && tools.has_zscale {
+        // To linear light, whose brightest parts are pressed together, and back to what BT.709 screens show.
+        filters.push(
+            "zscale=t=linear:npl=100,format=gbrpf32le,zscale=p=bt709,tonemap=tonemap=hable:desat=0,\
+             zscale=t=bt709:m=bt709:r=tv"
+                .to_owned(),
+        );
+    }
+    filters.push("setsar=1,format=yuv420p".to_owned());
+    filters.join(",")
+}
+
+/// Quality is constant (`-crf`), the rate is bounded: a quiet film takes less than its rung allows.
+fn encoder(kbps: u32, frame_rate: FrameRate, options: &Options, tools: Tools) -> Vec<OsString> {
+    let frames = (options.segment_seconds * frame_rate.per_second()).round().max(1.0) as u32;
+    let buffer = kbps * 2;
+    let words_of = |text: String| words(&text);
+    match options.video_codec {
+        VideoCodec::H264 => words_of(format!(
+            "-c:v libx264 -preset {} -profile:v high -crf 21 -maxrate {kbps}k -bufsize {buffer}k \
+             -g {frames} -keyint_min {frames} -sc_threshold 0 -flags +cgop",
+            x26_preset(options.speed)
+        )),
+        VideoCodec::Hevc => words_of(format!(
+            "-c:v libx265 -preset {} -crf 24 -tag:v hvc1 -x265-params \
+             log-level=error:keyint={frames}:min-keyint={frames}:scenecut=0:open-gop=0:vbv-maxrate={kbps}:vbv-bufsize={buffer}",
+            x26_preset(options.speed)
+        )),
+        VideoCodec::Av1 if tools.has_svt_av1 => words_of(format!(
+            "-c:v libsvtav1 -preset {} -crf 32 -g {frames} -svtav1-params \
+             scd=0:irefresh-type=2:mbr={kbps}",
+            [12, 10, 8, 5][options.speed as usize]
+        )),
+        VideoCodec::Av1 => words_of(format!(
+            "-c:v libaom-av1 -cpu-used {} -row-mt 1 -crf 30 -b:v {kbps}k -g {frames} \
+             -keyint_min {frames}",
+            [8, 7, 6, 4][options.speed as usize]
+        )),
+    }
+}
+
+fn x26_preset(speed: Speed) -> &'static str {
+    match speed {
+        Speed::Fastest => "ultrafast",
+        Speed::Fast => "veryfast",
+        Speed::Balanced => "medium",
+        Speed::Best => "slow",
+    }
+}
+
+/// What browsers play from CMAF as it is.
+pub(super) const AUDIO_COPIED: [&str; 2] = ["aac", "opus"];
+
+fn audio_job(number: usize, audio: &Audio, options: &Options) -> Job {
+    let is_copied = options.copy && AUDIO_COPIED.contains(&audio.codec.as_str());
+    let channels = match options.channels {
+        Channels::Stereo if !is_copied => audio.channels.min(2),
+        _ => audio.channels,
+    };
+    let kbps = channels * if options.audio_codec == AudioCodec::Aac { 64 } else { 48 };
+    let mut arguments = if is_copied {
+        words("-c copy")
+    } else {
+        let codec = if options.audio_codec == AudioCodec::Aac { "aac" } else { "libopus" };
+        let filters = audio_filters(channels, audio.channels);
+        words(&format!("-af {filters} -c:a {codec} -b:a {kbps}k -ar 48000 -ac {channels}"))
+    };
+    let microseconds = (options.segment_seconds * 1e6) as u64;
+    arguments.extend(words(&format!("-frag_duration {microseconds}")));
+    arguments.extend(output(""));
+    let language = audio.label.language.as_deref().unwrap_or("und");
+    Job {
+        file: format!("audio-{number}-{language}.mp4"),
+        making: format!("audio {number} ({language}){}", if is_copied { ", copied" } else { "" }),
+        kind: Kind::Audio { label: audio.label.clone(), channels },
+        arguments,
+        says_seconds: audio.seconds,
+        // About what a picture of some 100 by 100 does.
+        weight: 1e4,
+        bits_per_second: (!is_copied).then_some(u64::from(kbps) * 1000),
+    }
+}
+
+/// Sound that begins late, or has holes, gets silence there: it stays with its picture.
+fn audio_filters(channels: u32, source_channels: u32) -> String {
+    let mut filters = "aresample=async=1:first_pts=0".to_owned();
+    // Encoders of Opus want the usual order of loudspeakers, whichever of the source's layouts it was.
+    match (channels == source_channels, channels) {
+        (true, 6) => filters.push_str(",aformat=channel_layouts=5.1"),
+        (true, 8) => filters.push_str(",aformat=channel_layouts=7.1"),
+        _ => {}
+    }
+    filters
+}
+
+/// One track, a fragment per segment, an index of them at the front. The edit list says where in the decoder's time the film begins, so
+/// that frames out of order and an encoder's run-up shift nothing.
+fn output(flags: &str) -> Vec<OsString> {
+    words(&format!(
+        "-f mp4 -use_editlist 1 -movflags {flags}+cmaf+delay_moov+global_sidx+skip_trailer"
+    ))
+}
+
+/// Splits a phrase without spaces inside its words.
+pub(super) fn words(phrase: &str) -> Vec<OsString> {
+    phrase.split_whitespace().map(OsString::from).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn video(width: u32, height: u32) -> Video {
+        Video {
+            index: 0,
+            codec: "h264".into(),
+            width,
+            height,
+            stored_pixels: u64::from(width) * u64::from(height),
+            frame_rate: FrameRate { frames: 30, seconds: 1 },
+            is_hdr: false,
+            is_interlaced: false,
+            seconds: None,
+        }
+    }
+
+    #[test]
+    fn sizes_are_even_keep_the_shape_and_never_grow() {
+        assert_eq!(size(&video(1920, 1080), 720), (1280, 720));
+        assert_eq!(size(&video(1080, 1920), 360), (360, 640));
+        assert_eq!(size(&video(853, 481), 481), (852, 480));
+        assert_eq!(size(&video(853, 481), 360), (638, 360));
+        assert_eq!(size(&video(3, 5), 3), (2, 4));
+        for (width, height) in [(641, 359), (1, 1), (99, 4001), (1921, 1081)] {
+            let side = width.min(height);
+            let (w, h) = size(&video(width, height), side);
+            assert!(w % 2 == 0 && h % 2 == 0, "{w}x{h}");
+            assert!(w <= width.max(2) && h <= height.max(2), "{width}x{height} as {w}x{h}");
+        }
+    }
+
+    #[test]
+    fn faster_films_get_more_and_newer_codecs_less() {
+        let rate = |frames| FrameRate { frames, seconds: 1 };
+        assert_eq!(kbps(1000, rate(30), VideoCodec::H264), 1000);
+        assert_eq!(kbps(1000, rate(60), VideoCodec::H264), 1500);
+        assert_eq!(kbps(1000, rate(25), VideoCodec::Hevc), 650);
+        assert_eq!(kbps(1000, rate(25), VideoCodec::Av1), 500);
+    }
+}

@@ -1,0 +1,220 @@
+//! Making a title of a video file: CMAF in several sizes, with an HLS and a DASH manifest over the same files.
+//!
+//! ffmpeg decodes, encodes and writes one fragmented file per rendition, with an index at its front. The manifests are written here, from
+//! those indexes: what ffmpeg's own muxers write lists every fragment twice, knows one language per playlist, and its DASH manifest
+//! is one that its own player complains about. So both manifests say the same of the same bytes, and each file is checked on the way.
+//!
+//! Invariants: nothing is in sight in the library until it is whole (`publish.rs`); one process at a time works on a title (`work.rs`);
+//! a rendition that was finished is not encoded again, unless the source or what decides its bytes is another (`Job::key`).
+//!
+//! Read first: [`ingest`], then `jobs.rs` for what is encoded and how.
+
+mod dash;
+mod encode;
+mod error;
+mod ffmpeg;
+mod finish;
+mod hls;
+mod jobs;
+mod made;
+mod options;
+mod pictures;
+mod progress;
+mod publish;
+mod stop;
+mod subtitles;
+mod work;
+
+use error::Attempt;
+pub use error::IngestError;
+pub use options::{AudioCodec, Channels, Options, SideSubtitles, Speed, VideoCodec};
+pub use progress::{Progress, on_terminal};
+pub use stop::Stop;
+use work::Work;
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::hash;
+use crate::name::TitleName;
+use crate::probe::{ProbeError, Source, probe};
+use crate::record::Record;
+use jobs::Tools;
+
+/// Part of every key: goes up when what is made of the same source and options becomes another.
+const FORM: &str = "1";
+
+/// A title that is in the library.
+#[derive(Clone, Debug)]
+pub struct Ingested {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// What it consists of.
+    pub record: Record,
+    /// How it came there.
+    pub outcome: Outcome,
+    /// What a person might want to know of: each a line.
+    pub notes: Vec<String>,
+}
+
+/// How a title came into the library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was not there before.
+    Made,
+    /// It was there, made from something else or otherwise.
+    Replaced,
+    /// It was there, made from the same file with the same options; nothing was done.
+    Kept,
+}
+
+/// What an ingest is about.
+struct Ingest<'a> {
+    file: &'a Path,
+    library: &'a Path,
+    title: &'a TitleName,
+    options: &'a Options,
+    stop: &'a Stop,
+    source: Source,
+    tools: Tools,
+    /// Of the file as it is now.
+    identity: String,
+}
+
+/// Makes the title `title` of the video file `file` in the folder `library`, which is made if its parent is there.
+///
+/// Takes as long as encoding does; `progress` hears about it, `stop` ends it. What is in sight in `library` is a whole title or none.
+///
+/// # Errors
+/// [`IngestError`]; what was encoded stays in a hidden folder of the library for another attempt.
+pub fn ingest(
+    file: &Path,
+    library: &Path,
+    title: &TitleName,
+    options: &Options,
+    stop: &Stop,
+    mut progress: impl FnMut(Progress),
+) -> Result<Ingested, IngestError> {
+    let identity = identity(file)?;
+    let source = probed(file, options)?;
+    if !library.is_dir() {
+        fs::create_dir(library).attempt("make the folder", library)?;
+    }
+    let tools = Tools::ask(&source, options);
+    let ingest = Ingest { file, library, title, options, stop, source, tools, identity };
+    if let Some(kept) = ingest.kept()? {
+        return Ok(kept);
+    }
+    let work = Work::lock(library, title)?;
+    let made = ingest.make(&work, &mut progress);
+    match made {
+        Ok(made) => {
+            // The title is there. What could not be removed is removed by the next ingest of it.
+            let _ = work.remove();
+            Ok(made)
+        }
+        Err(error) => {
+            work.leave();
+            Err(ingest.told(error))
+        }
+    }
+}
+
+/// What tells a file from another, and from what it was before.
+fn identity(file: &Path) -> Result<String, IngestError> {
+    let path = file.canonicalize().attempt("open", file)?;
+    let metadata = fs::metadata(&path).attempt("look at", file)?;
+    if !metadata.is_file() {
+        return Err(IngestError::NotMedia("it is not a file".into()));
+    }
+    let (seconds, nanoseconds) = (metadata.mtime(), metadata.mtime_nsec());
+    let numbers = format!("{} {} {seconds}.{nanoseconds}", metadata.ino(), metadata.len());
+    Ok(hash::of_parts([path.as_os_str().as_encoded_bytes(), numbers.as_bytes()]))
+}
+
+fn probed(file: &Path, options: &Options) -> Result<Source, IngestError> {
+    let source = probe(file).map_err(|error| match error {
+        ProbeError::FfprobeMissing => IngestError::ToolMissing("ffprobe"),
+        ProbeError::Unreadable(why) => IngestError::NotMedia(why),
+    })?;
+    if source.video.is_none() && source.audio.is_empty() {
+        return Err(IngestError::NothingToPlay);
+    }
+    let copied = source.video.as_ref().filter(|_| options.copy);
+    match copied {
+        Some(video) if !["h264", "hevc", "av1"].contains(&video.codec.as_str()) => {
+            Err(IngestError::CannotCopy(video.codec.clone()))
+        }
+        _ => Ok(source),
+    }
+}
+
+impl Tools {
+    fn ask(source: &Source, options: &Options) -> Self {
+        let is_hdr = source.video.as_ref().is_some_and(|video| video.is_hdr);
+        Self {
+            has_zscale: is_hdr && !options.copy && ffmpeg::has("-filters", "zscale"),
+            has_svt_av1: options.video_codec == VideoCodec::Av1
+                && ffmpeg::has("-encoders", "libsvtav1"),
+        }
+    }
+}
+
+impl Ingest<'_> {
+    /// The title, if it is there as this ingest would make it.
+    fn kept(&self) -> Result<Option<Ingested>, IngestError> {
+        let folder = self.library.join(self.title.as_str());
+        let Ok(record) = Record::read(&folder) else { return Ok(None) };
+        let is_whole = record.files.iter().all(|file| {
+            fs::metadata(folder.join(&file.path)).is_ok_and(|found| found.len() == file.bytes)
+        });
+        if self.options.again || record.source.key != self.key()? || !is_whole {
+            return Ok(None);
+        }
+        Ok(Some(Ingested { folder, record, outcome: Outcome::Kept, notes: Vec::new() }))
+    }
+
+    /// The same for the same source and the same options.
+    fn key(&self) -> Result<String, IngestError> {
+        let jobs = jobs::jobs(self.file, &self.source, self.options, self.tools);
+        let mut parts: Vec<_> = jobs.iter().map(|job| self.key_of(job)).collect();
+        for side in &self.options.subtitles {
+            let (_, sum) = hash::of_file(&side.path).attempt("read", &side.path)?;
+            parts.extend([side.language.clone(), sum]);
+        }
+        Ok(hash::of_parts(parts.iter().map(String::as_bytes)))
+    }
+
+    /// The same for every attempt at one and the same rendition.
+    fn key_of(&self, job: &jobs::Job) -> String {
+        let arguments = job.arguments.iter().map(|word| word.as_encoded_bytes());
+        hash::of_parts([FORM.as_bytes(), self.identity.as_bytes()].into_iter().chain(arguments))
+    }
+
+    /// A full disk is the library's, whichever file it was noticed on.
+    fn told(&self, error: IngestError) -> IngestError {
+        match error {
+            IngestError::DiskFull { bytes, .. } => {
+                IngestError::DiskFull { library: self.library.to_path_buf(), bytes }
+            }
+            error => error,
+        }
+    }
+}
+
+/// How a person tells a stream from others.
+fn name_of(label: &crate::probe::Label, otherwise: &str) -> String {
+    let language = label.language.as_deref().map(crate::language::name);
+    label.title.clone().or(language).unwrap_or_else(|| otherwise.to_owned())
+}
+
+/// `wanted`, with a number if one of `others` has it already.
+fn unlike<'o>(others: impl Iterator<Item = &'o str> + Clone, wanted: String) -> String {
+    let taken = |name: &str| others.clone().any(|other| other == name);
+    if !taken(&wanted) {
+        return wanted;
+    }
+    let numbered = (2..).map(|number| format!("{wanted} {number}"));
+    numbered.into_iter().find(|name| !taken(name)).unwrap_or(wanted)
+}

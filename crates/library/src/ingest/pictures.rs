@@ -1,0 +1,170 @@
+//! The poster, and the small pictures that a player shows over its time bar: sheets of them, and a WebVTT file that says which part of
+//! which sheet goes with which time, by a media fragment (W3C Media Fragments URI 1.0 section 4.2.2).
+//!
+//! Both are made from what was encoded, which is upright, has square pixels and ordinary light.
+
+use std::ffi::OsString;
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use super::error::{Attempt, IngestError};
+use super::ffmpeg::Run;
+use super::jobs::words;
+use super::made::{Made, Picture};
+use super::stop::Stop;
+use crate::probe::ffmpeg_input;
+
+pub(super) const POSTER: &str = "poster.jpg";
+pub(super) const THUMBNAILS: &str = "thumbnails.vtt";
+/// A sheet is this many pictures wide and high.
+const SHEET: u32 = 5;
+/// A small picture's longer side.
+const SIDE_PIXELS: u32 = 160;
+/// So many pictures at least, where the film is long enough, and no further apart than this.
+const PICTURES: f64 = 100.0;
+const SECONDS_APART_MAX: f64 = 10.0;
+/// Among so many frames the most ordinary one becomes the poster: no flash, no black.
+const POSTER_CHOICE: u32 = 24;
+/// From a larger picture than this no poster is made.
+const POSTER_SIDE_MAX: u32 = 1080;
+
+/// Makes the poster in `folder`.
+pub(super) fn poster(made: &Made, folder: &Path, stop: &Stop) -> Result<(), IngestError> {
+    let small_enough = |one: &&Picture| one.width.min(one.height) <= POSTER_SIDE_MAX;
+    let best = made.video.iter().rev().find(small_enough).or(made.video.first());
+    let Some(best) = best else { return Ok(()) };
+    let mut arguments = words(&format!("-ss {:.3} -i", best.track.seconds() * 0.1));
+    arguments.push(ffmpeg_input(&best.place));
+    arguments.extend(words(&format!(
+        "-vf thumbnail=n={POSTER_CHOICE},setsar=1,format=yuvj420p -frames:v 1 -update 1 -q:v 3 {POSTER}"
+    )));
+    run("the poster", folder, &arguments, stop)?;
+    present(folder, POSTER)
+}
+
+/// Makes the sheets and their list in `folder`. Only key frames are looked at, so it takes a moment even for a long film.
+pub(super) fn thumbnails(made: &Made, folder: &Path, stop: &Stop) -> Result<(), IngestError> {
+    let Some(smallest) = made.video.first() else { return Ok(()) };
+    let plan = Plan::of(smallest);
+    let mut arguments = words("-skip_frame nokey -i");
+    arguments.push(ffmpeg_input(&smallest.place));
+    // The last key frame goes on for as long as the last sheet wants.
+    arguments.extend(words(&format!(
+        "-vf tpad=stop_mode=clone:stop=-1,fps=1/{}:start_time=0,scale={}:{},setsar=1,\
+         tile={SHEET}x{SHEET},format=yuvj420p -frames:v {} -q:v 5 thumbnails-%d.jpg",
+        plan.seconds_apart,
+        plan.width,
+        plan.height,
+        plan.sheets()
+    )));
+    run("the thumbnails", folder, &arguments, stop)?;
+    present(folder, &sheet(plan.sheets()))?;
+    let path = folder.join(THUMBNAILS);
+    fs::write(&path, plan.list()).attempt("write", &path)
+}
+
+fn run(
+    making: &str,
+    folder: &Path,
+    arguments: &[OsString],
+    stop: &Stop,
+) -> Result<(), IngestError> {
+    Run { making, folder, arguments }.run(stop, |_| {}).map(drop)
+}
+
+fn present(folder: &Path, file: &str) -> Result<(), IngestError> {
+    if folder.join(file).is_file() {
+        return Ok(());
+    }
+    Err(IngestError::Unusable { making: file.to_owned(), why: "it is not there".into() })
+}
+
+fn sheet(number: u32) -> String {
+    format!("thumbnails-{number}.jpg")
+}
+
+/// Which pictures there are.
+struct Plan {
+    seconds: f64,
+    seconds_apart: f64,
+    count: u32,
+    width: u32,
+    height: u32,
+}
+
+impl Plan {
+    fn of(picture: &Picture) -> Self {
+        let seconds = picture.track.seconds();
+        // No closer than key frames are: there would be nothing new to show. Whole seconds: the times stay readable.
+        let least = picture.track.longest_seconds().min(SECONDS_APART_MAX);
+        let seconds_apart = (seconds / PICTURES).clamp(least, SECONDS_APART_MAX).round().max(1.0);
+        let longer = f64::from(picture.width.max(picture.height));
+        let side = |pixels: u32| {
+            let scaled = f64::from(pixels) * f64::from(SIDE_PIXELS) / longer;
+            ((scaled / 2.0).round() as u32 * 2).max(2)
+        };
+        Self {
+            seconds,
+            seconds_apart,
+            count: ((seconds / seconds_apart).ceil() as u32).max(1),
+            width: side(picture.width),
+            height: side(picture.height),
+        }
+    }
+
+    fn sheets(&self) -> u32 {
+        self.count.div_ceil(SHEET * SHEET)
+    }
+
+    fn list(&self) -> String {
+        let mut text = String::from("WEBVTT\n");
+        let Self { width, height, .. } = self;
+        for index in 0..self.count {
+            let from = f64::from(index) * self.seconds_apart;
+            let to = (from + self.seconds_apart).min(self.seconds);
+            let (in_sheet, number) = (index % (SHEET * SHEET), index / (SHEET * SHEET) + 1);
+            let (x, y) = (in_sheet % SHEET * width, in_sheet / SHEET * height);
+            // Writing to a String cannot fail.
+            let _ = write!(
+                text,
+                "\n{} --> {}\n{}#xywh={x},{y},{width},{height}\n",
+                clock(from),
+                clock(to),
+                sheet(number)
+            );
+        }
+        text
+    }
+}
+
+/// A WebVTT timestamp.
+fn clock(seconds: f64) -> String {
+    let milliseconds = (seconds * 1000.0).round() as u64;
+    let (seconds, milliseconds) = (milliseconds / 1000, milliseconds % 1000);
+    let (minutes, seconds) = (seconds / 60, seconds % 60);
+    format!("{:02}:{:02}:{seconds:02}.{milliseconds:03}", minutes / 60, minutes % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_moment_of_a_film_has_one_picture_on_one_sheet() {
+        let plan = Plan { seconds: 260.5, seconds_apart: 10.0, count: 27, width: 160, height: 90 };
+        let list = plan.list();
+        assert_eq!(plan.sheets(), 2);
+        assert_eq!(list.matches("-->").count(), 27);
+        assert!(list.contains("00:00:10.000 --> 00:00:20.000\nthumbnails-1.jpg#xywh=160,0,160,90"));
+        assert!(
+            list.contains("00:04:00.000 --> 00:04:10.000\nthumbnails-1.jpg#xywh=640,360,160,90")
+        );
+        assert!(list.contains("00:04:20.000 --> 00:04:20.500\nthumbnails-2.jpg#xywh=160,0,160,90"));
+    }
+
+    #[test]
+    fn times_past_the_hour_are_written_out() {
+        assert_eq!(clock(3723.0405), "01:02:03.041");
+    }
+}

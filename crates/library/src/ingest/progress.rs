@@ -1,0 +1,206 @@
+//! How far an ingest is, and telling a person.
+
+use std::io::{IsTerminal, Write};
+use std::time::Instant;
+
+/// What becomes of a file.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Progress {
+    /// A part of the title is begun.
+    Making {
+        /// Which: "video 720".
+        part: String,
+        /// Its number, from 1 on.
+        number: usize,
+        /// How many there are.
+        of: usize,
+    },
+    /// A part is there from an earlier attempt.
+    Kept {
+        /// Which.
+        part: String,
+    },
+    /// So much of the encoding is done.
+    Encoded {
+        /// Of all that this attempt has to encode, 0 to 1.
+        done: f64,
+        /// How long the rest takes, if that can be told yet.
+        seconds_left: Option<f64>,
+    },
+    /// Everything is encoded; pictures, manifests and sums are made.
+    Finishing,
+}
+
+/// Adds up the work of several jobs into one progress.
+pub(super) struct Meter {
+    /// What there is to do, in weights times seconds.
+    total: f64,
+    before: f64,
+    began: Instant,
+}
+
+/// More of a title would not leave room for its progress in a line of 80.
+const TITLE_LETTERS_MAX: usize = 24;
+
+/// Before so many seconds and such a part of the work, what is left is a guess.
+const TELLING_SECONDS: f64 = 2.0;
+const TELLING_PART: f64 = 0.005;
+
+impl Meter {
+    pub(super) fn new(total: f64) -> Self {
+        Self { total, before: 0.0, began: Instant::now() }
+    }
+
+    /// With so much of the job done that runs now.
+    pub(super) fn at(&self, now: f64) -> Progress {
+        let done = ((self.before + now) / self.total).clamp(0.0, 1.0);
+        let took = self.began.elapsed().as_secs_f64();
+        let can_tell = took >= TELLING_SECONDS && done >= TELLING_PART;
+        Progress::Encoded { done, seconds_left: can_tell.then(|| took * (1.0 - done) / done) }
+    }
+
+    /// A job that was `whole` is done.
+    pub(super) fn finish(&mut self, whole: f64) {
+        self.before += whole;
+    }
+}
+
+/// Shows the progress of `title` on standard error: a bar that is rewritten on a terminal, else a line for each part.
+pub fn on_terminal(title: &str) -> impl FnMut(Progress) + use<> {
+    let mut shown = Shown { title: shortened(title), part: String::new(), width: 0 };
+    let is_terminal = std::io::stderr().is_terminal();
+    move |progress| {
+        let text = if is_terminal { shown.rewritten(&progress) } else { shown.line(&progress) };
+        // A person who closed the terminal loses the progress, not the film.
+        let _ = std::io::stderr().write_all(text.as_bytes());
+    }
+}
+
+struct Shown {
+    title: String,
+    part: String,
+    /// Of the line that is on the terminal.
+    width: usize,
+}
+
+impl Shown {
+    /// For a pipe.
+    fn line(&self, progress: &Progress) -> String {
+        let title = &self.title;
+        match progress {
+            Progress::Making { part, number, of } => {
+                format!("{title}: making {part} ({number} of {of})\n")
+            }
+            Progress::Kept { part } => format!("{title}: {part} is there from before\n"),
+            Progress::Encoded { .. } => String::new(),
+            Progress::Finishing => format!("{title}: making pictures, manifests and sums\n"),
+        }
+    }
+
+    /// For a terminal: the line, over the one before.
+    fn rewritten(&mut self, progress: &Progress) -> String {
+        let title = &self.title;
+        let line = match progress {
+            Progress::Making { part, number, of } => {
+                self.part = format!("{part} ({number} of {of})");
+                format!("{title}: {}", self.part)
+            }
+            Progress::Kept { part } => format!("{title}: {part} is there from before"),
+            Progress::Encoded { done, seconds_left } => {
+                let left = seconds_left.map(|seconds| format!(", {} left", clock(seconds)));
+                let (bar, part) = (bar(*done), &self.part);
+                format!("{title}: {bar} {:3.0}%{} {part}", done * 100.0, left.unwrap_or_default())
+            }
+            Progress::Finishing => format!("{title}: pictures, manifests and sums"),
+        };
+        let width = line.chars().count();
+        let blank = " ".repeat(self.width.saturating_sub(width));
+        self.width = width;
+        format!("\r{line}{blank}")
+    }
+}
+
+impl Drop for Shown {
+    /// What is said next begins on a line of its own.
+    fn drop(&mut self) {
+        if self.width > 0 {
+            let _ = std::io::stderr().write_all(b"\n");
+        }
+    }
+}
+
+fn shortened(title: &str) -> String {
+    match title.char_indices().nth(TITLE_LETTERS_MAX) {
+        Some((end, _)) => format!("{}...", &title[..end]),
+        None => title.to_owned(),
+    }
+}
+
+const BAR: usize = 24;
+
+fn bar(done: f64) -> String {
+    let full = (done * BAR as f64).round() as usize;
+    format!("[{}{}]", "#".repeat(full), " ".repeat(BAR.saturating_sub(full)))
+}
+
+/// "1:05:09", "5:09".
+fn clock(seconds: f64) -> String {
+    let seconds = seconds.round() as u64;
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    match hours {
+        0 => format!("{minutes}:{seconds:02}"),
+        hours => format!("{hours}:{minutes:02}:{seconds:02}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all() -> [Progress; 4] {
+        [
+            Progress::Kept { part: "audio 1 (en)".into() },
+            Progress::Making { part: "video 720".into(), number: 2, of: 2 },
+            Progress::Encoded { done: 0.5, seconds_left: Some(65.0) },
+            Progress::Finishing,
+        ]
+    }
+
+    fn shown() -> Shown {
+        Shown { title: "film".into(), part: String::new(), width: 0 }
+    }
+
+    #[test]
+    fn a_pipe_gets_a_line_for_each_part() {
+        let text = all().map(|progress| shown().line(&progress)).concat();
+        assert_eq!(text.lines().count(), 3);
+        assert!(text.contains("film: making video 720 (2 of 2)\n"), "{text}");
+    }
+
+    #[test]
+    fn a_terminal_gets_one_line_with_a_bar_and_the_time_left() {
+        let mut shown = shown();
+        let text = all().map(|progress| shown.rewritten(&progress)).concat();
+        assert_eq!((text.matches('\r').count(), text.matches('\n').count()), (4, 0));
+        assert!(text.contains("[############            ]  50%, 1:05 left video 720"), "{text}");
+    }
+
+    #[test]
+    fn a_long_title_leaves_room_for_the_rest() {
+        assert_eq!(shortened("\u{e4}".repeat(30).as_str()), format!("{}...", "\u{e4}".repeat(24)));
+        assert_eq!(shortened("film"), "film");
+    }
+
+    #[test]
+    fn times_left_are_readable() {
+        assert_eq!(clock(3909.0), "1:05:09");
+        assert_eq!(clock(9.4), "0:09");
+    }
+
+    #[test]
+    fn work_of_several_jobs_adds_up() {
+        let mut meter = Meter::new(40.0);
+        meter.finish(10.0);
+        assert_eq!(meter.at(10.0), Progress::Encoded { done: 0.5, seconds_left: None });
+    }
+}

@@ -1,0 +1,120 @@
+//! Putting a title in its place: whole, or not at all.
+//!
+//! A title that is new is renamed into the library as one folder. One that replaces another is put in beside it: its own folder first,
+//! then each manifest over the old one by rename. Whoever watches the old one goes on with the old one's files, which stay for
+//! [`GRACE_SECONDS`] and are removed by the next ingest after that. Cut off between two of these steps, both manifests still name
+//! whole versions, and the same ingest finishes what is left to do.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+use super::error::{Attempt, IngestError};
+use crate::record::{RECORD, Record, ReplacedRecord};
+
+/// How long files of a replaced version stay at least: longer than anybody watches a film, pauses included.
+const GRACE_SECONDS: u64 = 24 * 60 * 60;
+
+/// Moves what is in `made` (the folder of the version, manifests, the record yet to be written) to `title`.
+pub(super) fn publish(
+    made: &Path,
+    title: &Path,
+    mut record: Record,
+) -> Result<Record, IngestError> {
+    let old = old(title)?;
+    record.replaced = old.as_ref().map_or_else(Vec::new, |old| replaced(old, &record.folder));
+    let (kept, expired): (Vec<_>, Vec<_>) =
+        record.replaced.drain(..).partition(|one| one.unix_seconds + GRACE_SECONDS > now());
+    record.replaced = kept;
+    write(&made.join(RECORD), record.seal().as_bytes())?;
+    sync(&made.join(&record.folder))?;
+    sync(made)?;
+    match old {
+        None => appear(made, title)?,
+        Some(_) => replace(made, title, &record)?,
+    }
+    for one in expired {
+        remove_version(title, &one.folder)?;
+    }
+    Ok(record)
+}
+
+/// The record of the title that is there already, if there is one.
+fn old(title: &Path) -> Result<Option<Record>, IngestError> {
+    if fs::symlink_metadata(title).is_err() {
+        return Ok(None);
+    }
+    Record::read(title).map(Some).map_err(|_| IngestError::Foreign(title.to_path_buf()))
+}
+
+fn replaced(old: &Record, new_folder: &str) -> Vec<ReplacedRecord> {
+    let last = ReplacedRecord { folder: old.folder.clone(), unix_seconds: now() };
+    let all = old.replaced.iter().cloned().chain([last]);
+    all.filter(|one| one.folder != new_folder).collect()
+}
+
+fn appear(made: &Path, title: &Path) -> Result<(), IngestError> {
+    renameat_with(CWD, made, CWD, title, RenameFlags::NOREPLACE)
+        .map_err(Into::into)
+        .attempt("put in place", title)?;
+    // Beside the title: the library.
+    title.parent().map_or(Ok(()), sync)
+}
+
+fn replace(made: &Path, title: &Path, record: &Record) -> Result<(), IngestError> {
+    for name in [record.folder.as_str(), &record.hls, &record.dash, RECORD] {
+        let place = title.join(name);
+        fs::rename(made.join(name), &place).attempt("put in place", &place)?;
+    }
+    sync(title)
+}
+
+/// Removes the folder of a replaced version, if it has the name of one.
+pub(crate) fn remove_version(title: &Path, folder: &str) -> Result<(), IngestError> {
+    if !is_version(folder) {
+        return Ok(());
+    }
+    let path = title.join(folder);
+    match fs::remove_dir_all(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        removed => removed.attempt("remove", &path),
+    }
+}
+
+/// Whether it is the name that a version's folder has: what a record says is removed on its word.
+fn is_version(folder: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    folder.strip_prefix("v-").is_some_and(|rest| !rest.is_empty() && rest.bytes().all(plain))
+}
+
+/// Writes a file so that it is there after a power failure.
+pub(super) fn write(path: &Path, content: &[u8]) -> Result<(), IngestError> {
+    fs::write(path, content).attempt("write", path)?;
+    sync(path)
+}
+
+/// Waits until a file or folder is on the disk.
+pub(super) fn sync(path: &Path) -> Result<(), IngestError> {
+    File::open(path).and_then(|file| file.sync_all()).attempt("write to the disk", path)
+}
+
+/// Since 1970.
+pub(super) fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_has_a_versions_name_is_removed() {
+        for name in ["", "v-", "..", "v-../..", "v-a/b", "master.m3u8", "/"] {
+            assert!(!is_version(name), "{name}");
+        }
+        assert!(is_version("v-0123456789ab"));
+        assert!(is_version("v-0123456789ab-2"));
+    }
+}

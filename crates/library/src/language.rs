@@ -1,0 +1,113 @@
+//! What a language tag of a media file means to a player: the tag that BCP 47 (RFC 5646) wants, and a name to show.
+
+/// Tags of ISO 639-2 as media files have them (bibliographic and terminological), of ISO 639-1, and the English name. BCP 47 takes
+/// the shortest. Languages that are not here keep their own tag, which is right as well where there is no shorter one.
+const LANGUAGES: &[(&str, &str, &str, &str)] = &[
+    ("ara", "ara", "ar", "Arabic"),
+    ("bul", "bul", "bg", "Bulgarian"),
+    ("cat", "cat", "ca", "Catalan"),
+    ("chi", "zho", "zh", "Chinese"),
+    ("cze", "ces", "cs", "Czech"),
+    ("dan", "dan", "da", "Danish"),
+    ("dut", "nld", "nl", "Dutch"),
+    ("eng", "eng", "en", "English"),
+    ("est", "est", "et", "Estonian"),
+    ("fin", "fin", "fi", "Finnish"),
+    ("fre", "fra", "fr", "French"),
+    ("ger", "deu", "de", "German"),
+    ("gre", "ell", "el", "Greek"),
+    ("heb", "heb", "he", "Hebrew"),
+    ("hin", "hin", "hi", "Hindi"),
+    ("hrv", "hrv", "hr", "Croatian"),
+    ("hun", "hun", "hu", "Hungarian"),
+    ("ice", "isl", "is", "Icelandic"),
+    ("ind", "ind", "id", "Indonesian"),
+    ("gle", "gle", "ga", "Irish"),
+    ("ita", "ita", "it", "Italian"),
+    ("jpn", "jpn", "ja", "Japanese"),
+    ("kor", "kor", "ko", "Korean"),
+    ("lav", "lav", "lv", "Latvian"),
+    ("lit", "lit", "lt", "Lithuanian"),
+    ("nor", "nor", "no", "Norwegian"),
+    ("per", "fas", "fa", "Persian"),
+    ("pol", "pol", "pl", "Polish"),
+    ("por", "por", "pt", "Portuguese"),
+    ("rum", "ron", "ro", "Romanian"),
+    ("rus", "rus", "ru", "Russian"),
+    ("slo", "slk", "sk", "Slovak"),
+    ("slv", "slv", "sl", "Slovenian"),
+    ("spa", "spa", "es", "Spanish"),
+    ("srp", "srp", "sr", "Serbian"),
+    ("swe", "swe", "sv", "Swedish"),
+    ("tha", "tha", "th", "Thai"),
+    ("tur", "tur", "tr", "Turkish"),
+    ("ukr", "ukr", "uk", "Ukrainian"),
+    ("vie", "vie", "vi", "Vietnamese"),
+    ("wel", "cym", "cy", "Welsh"),
+];
+
+/// Of a language that a file does not tell (ISO 639-2).
+const UNKNOWN: &str = "und";
+
+/// `tag` as BCP 47 has it; `None` for what is no tag or says that the language is not known.
+///
+/// Only letters, digits and hyphens come back: it is safe in a file name, a playlist and a manifest.
+pub(crate) fn bcp47(tag: &str) -> Option<String> {
+    let (primary, rest) = tag.split_once(['-', '_']).unwrap_or((tag, ""));
+    let primary = primary.to_ascii_lowercase();
+    let is_tag = (2..=8).contains(&primary.len())
+        && primary.bytes().all(|byte| byte.is_ascii_lowercase())
+        && rest.len() <= 32
+        && rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
+    if !is_tag || primary == UNKNOWN {
+        return None;
+    }
+    let shortest = LANGUAGES
+        .iter()
+        .find(|(old, new, _, _)| *old == primary || *new == primary)
+        .map_or(primary.as_str(), |(_, _, short, _)| short);
+    let rest = rest.replace('_', "-");
+    Some(if rest.is_empty() { shortest.to_owned() } else { format!("{shortest}-{rest}") })
+}
+
+/// What to call the language of a tag that [`bcp47`] gave.
+pub(crate) fn name(tag: &str) -> String {
+    let primary = tag.split('-').next().unwrap_or(tag);
+    let known = LANGUAGES.iter().find(|(_, _, short, _)| *short == primary);
+    match known {
+        Some((_, _, _, name)) if primary == tag => (*name).to_owned(),
+        Some((_, _, _, name)) => format!("{name} ({tag})"),
+        None => tag.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_of_media_files_become_the_shortest_of_bcp_47() {
+        for (tag, expected) in [
+            ("eng", Some("en")),
+            ("ger", Some("de")),
+            ("deu", Some("de")),
+            ("DE", Some("de")),
+            ("pt_BR", Some("pt-BR")),
+            ("gsw", Some("gsw")),
+            ("und", None),
+            ("", None),
+            ("e", None),
+            ("e\"n", None),
+            ("en/..", None),
+        ] {
+            assert_eq!(bcp47(tag).as_deref(), expected, "{tag}");
+        }
+    }
+
+    #[test]
+    fn languages_have_names_and_those_that_do_not_keep_their_tag() {
+        assert_eq!(name("de"), "German");
+        assert_eq!(name("pt-BR"), "Portuguese (pt-BR)");
+        assert_eq!(name("gsw"), "gsw");
+    }
+}

@@ -1,0 +1,103 @@
+//! The codec of a track as manifests name it (RFC 6381 section 3.3; for each codec the annex of its file format), from the sample
+//! description in its head.
+
+use super::Mp4Error;
+use super::boxes::child;
+use std::fmt::Write;
+
+/// Behind a picture's or a sound's sample entry header come boxes; before them are this many bytes.
+const VISUAL_ENTRY_BYTES: usize = 78;
+const AUDIO_ENTRY_BYTES: usize = 28;
+
+/// The codec of the first track in `head`, the content of a 'moov'.
+pub(super) fn of(head: &[u8]) -> Result<String, Mp4Error> {
+    named(head).ok_or(Mp4Error::Broken("its codec is none that we know"))
+}
+
+fn named(head: &[u8]) -> Option<String> {
+    let path = [b"trak", b"mdia", b"minf", b"stbl", b"stsd"];
+    let descriptions = path.iter().try_fold(head, |boxes, kind| child(boxes, kind))?;
+    // Version and flags, count; then the first entry, a box.
+    let entry = descriptions.get(8..)?;
+    let kind: &[u8; 4] = entry.get(4..)?.first_chunk()?;
+    let entry = child(entry, kind)?;
+    match kind {
+        b"avc1" | b"avc3" => avc(kind, child(entry.get(VISUAL_ENTRY_BYTES..)?, b"avcC")?),
+        b"hvc1" | b"hev1" => hevc(kind, child(entry.get(VISUAL_ENTRY_BYTES..)?, b"hvcC")?),
+        b"av01" => av1(child(entry.get(VISUAL_ENTRY_BYTES..)?, b"av1C")?),
+        b"mp4a" => mp4a(child(entry.get(AUDIO_ENTRY_BYTES..)?, b"esds")?),
+        b"Opus" => Some("opus".into()),
+        _ => None,
+    }
+}
+
+fn name(kind: &[u8; 4]) -> String {
+    kind.iter().map(|&byte| char::from(byte)).collect()
+}
+
+/// ISO/IEC 14496-15 annex E: profile, constraints and level as they are in the configuration.
+fn avc(kind: &[u8; 4], configuration: &[u8]) -> Option<String> {
+    let [_, profile, constraints, level, ..] = configuration else { return None };
+    Some(format!("{}.{profile:02x}{constraints:02x}{level:02x}", name(kind)))
+}
+
+/// ISO/IEC 14496-15 annex E.3: compatibility flags in reverse, constraints without the zeros behind them.
+fn hevc(kind: &[u8; 4], configuration: &[u8]) -> Option<String> {
+    let [_, profile, c0, c1, c2, c3, constraints @ ..] = configuration else { return None };
+    let (constraints, level) = (constraints.get(..6)?, constraints.get(6)?);
+    let space = ["", "A", "B", "C"][usize::from(profile >> 6)];
+    let tier = if profile & 0x20 == 0 { 'L' } else { 'H' };
+    let compatible = u32::from_be_bytes([*c0, *c1, *c2, *c3]).reverse_bits();
+    let mut text = format!("{}.{space}{}.{compatible:X}.{tier}{level}", name(kind), profile & 0x1f);
+    let used = constraints.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+    for byte in &constraints[..used] {
+        let _ = write!(text, ".{byte:X}"); // writing to a String cannot fail
+    }
+    Some(text)
+}
+
+/// "AV1 Codec ISO Media File Format Binding" section 5: profile, level and tier, depth.
+fn av1(configuration: &[u8]) -> Option<String> {
+    let [_, first, second, ..] = configuration else { return None };
+    let tier = if second & 0x80 == 0 { 'M' } else { 'H' };
+    let depth = match (second & 0x40 != 0, second & 0x20 != 0) {
+        (true, true) => 12,
+        (true, false) => 10,
+        _ => 8,
+    };
+    Some(format!("av01.{}.{:02}{tier}.{depth:02}", first >> 5, first & 0x1f))
+}
+
+/// ISO/IEC 14496-1 section 7.2.6: the decoder's type and, for AAC, the audio object type.
+fn mp4a(esds: &[u8]) -> Option<String> {
+    const STREAM: u8 = 3;
+    const DECODER: u8 = 4;
+    const SPECIFIC: u8 = 5;
+    let stream = descriptor(esds.get(4..)?, STREAM)?;
+    // Its number and flags; none of what the flags could announce is ever written into a file.
+    let decoder = descriptor(stream.get(3..)?, DECODER)?;
+    let kind = decoder.first()?;
+    let Some(specific) = decoder.get(13..).and_then(|rest| descriptor(rest, SPECIFIC)) else {
+        return Some(format!("mp4a.{kind:02x}"));
+    };
+    let [first, second, ..] = specific else { return None };
+    let object = match first >> 3 {
+        31 => 32 + ((first & 7) << 3 | second >> 5),
+        object => object,
+    };
+    Some(format!("mp4a.{kind:02x}.{object}"))
+}
+
+/// The content of the descriptor `tag` at the start of `bytes`. Lengths are seven bits per byte.
+fn descriptor(bytes: &[u8], tag: u8) -> Option<&[u8]> {
+    let (&found, mut rest) = bytes.split_first()?;
+    let mut length = 0_usize;
+    for _ in 0..4 {
+        let (&byte, behind) = rest.split_first()?;
+        (length, rest) = (length << 7 | usize::from(byte & 0x7f), behind);
+        if byte & 0x80 == 0 {
+            break;
+        }
+    }
+    if found == tag { rest.get(..length) } else { None }
+}

@@ -1,0 +1,121 @@
+//! Reading the few boxes of a CMAF track file (ISO/IEC 14496-12, 23000-19) that manifests are written from: where its head and
+//! its segment index are, where each segment begins, how long it plays, and which codec it is, as RFC 6381 says it.
+//!
+//! A file that is read here is also checked: its boxes fill it to the last byte, and its index names exactly the fragments that
+//! are in it. What an encoder left unfinished is thereby refused. Media is not decoded.
+//!
+//! Bounded: a head of [`HEAD_BYTES_MAX`], everything else is stepped over.
+
+mod boxes;
+mod codec;
+mod index;
+#[cfg(test)]
+mod tests;
+
+use std::fmt::{self, Display, Formatter};
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::path::Path;
+
+use boxes::{TopLevel, top_level};
+pub(crate) use index::Segment;
+
+/// No 'moov' or 'sidx' of a file with one track is larger: an index of 16 hours in seconds is 700 KB.
+const HEAD_BYTES_MAX: u64 = 16 << 20;
+
+/// A CMAF track file as manifests see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Track {
+    /// What a player needs before any segment: 'ftyp' and 'moov', from the first byte on.
+    pub(crate) head_bytes: u64,
+    /// Where the segment index is.
+    pub(crate) index: Range<u64>,
+    /// Ticks per second of the segments' durations.
+    pub(crate) timescale: u32,
+    /// In the order they play, one behind the other, to the file's end.
+    pub(crate) segments: Vec<Segment>,
+    /// For CODECS and `codecs`: RFC 6381 section 3.3.
+    pub(crate) codec: String,
+    /// Of the whole file.
+    pub(crate) bytes: u64,
+}
+
+/// Why a file is no track file that can be played by its index.
+#[derive(Debug)]
+pub(crate) enum Mp4Error {
+    Io(io::Error),
+    /// What is wrong with it.
+    Broken(&'static str),
+}
+
+impl Display for Mp4Error {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => error.fmt(f),
+            Self::Broken(what) => f.write_str(what),
+        }
+    }
+}
+
+impl From<io::Error> for Mp4Error {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl Track {
+    /// Reads and checks the file at `path`.
+    pub(crate) fn read(path: &Path) -> Result<Self, Mp4Error> {
+        let mut file = File::open(path)?;
+        let bytes = file.metadata()?.len();
+        let TopLevel { head, index, fragments } = top_level(&mut file, bytes)?;
+        let (timescale, segments) = index::parse(&index.content, index.range.end)?;
+        if !segments.iter().map(|segment| segment.offset).eq(fragments) {
+            return Err(Mp4Error::Broken("its index names other fragments than it has"));
+        }
+        if segments.last().map(|last| last.offset + last.bytes) != Some(bytes) {
+            return Err(Mp4Error::Broken("its index ends elsewhere than its file"));
+        }
+        let codec = codec::of(&head.content)?;
+        Ok(Self {
+            head_bytes: head.range.end,
+            index: index.range,
+            timescale,
+            segments,
+            codec,
+            bytes,
+        })
+    }
+
+    /// How long it plays.
+    pub(crate) fn seconds(&self) -> f64 {
+        self.segments.iter().map(|segment| self.seconds_of(segment)).sum()
+    }
+
+    /// How long one of its segments plays.
+    pub(crate) fn seconds_of(&self, segment: &Segment) -> f64 {
+        f64::from(segment.ticks) / f64::from(self.timescale)
+    }
+
+    /// The mean rate, the head and the index left out.
+    pub(crate) fn bits_per_second(&self) -> u64 {
+        let media = self.bytes - self.index.end;
+        (media as f64 * 8.0 / self.seconds()).ceil() as u64
+    }
+
+    /// The highest rate of a segment. A segment that is less than half as long as the longest is not asked: RFC 8216 section
+    /// 4.1 looks at runs of at least half the target duration.
+    pub(crate) fn bits_per_second_max(&self) -> u64 {
+        let longest = self.longest_seconds();
+        let counted = self.segments.iter().filter(|one| self.seconds_of(one) * 2.0 >= longest);
+        let rates =
+            counted.map(|one| (one.bytes as f64 * 8.0 / self.seconds_of(one)).ceil() as u64);
+        rates.max().unwrap_or(0).max(self.bits_per_second())
+    }
+
+    /// The longest segment.
+    pub(crate) fn longest_seconds(&self) -> f64 {
+        self.segments.iter().map(|segment| self.seconds_of(segment)).fold(0.0, f64::max)
+    }
+}

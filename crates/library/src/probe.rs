@@ -1,0 +1,440 @@
+//! What is in a media file, as ffprobe tells it.
+//!
+//! Only what decides how a film is packaged is kept. Whether what ffprobe read is whole shows when it is decoded, not here.
+
+use std::ffi::OsString;
+use std::fmt::{self, Display, Formatter};
+use std::io::ErrorKind;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde::Deserialize;
+
+use crate::language;
+
+/// A media file.
+#[derive(Clone, Debug)]
+pub(crate) struct Source {
+    /// As ffprobe tells, if it does: what its container says, or a guess from the rate.
+    pub(crate) seconds: Option<f64>,
+    /// Whether its container says how long it is, so that one can tell whether it is whole.
+    pub(crate) is_measured: bool,
+    pub(crate) video: Option<Video>,
+    pub(crate) audio: Vec<Audio>,
+    pub(crate) text: Vec<Text>,
+    /// What is in it and is not carried over, each as words for a person.
+    pub(crate) left_out: Vec<String>,
+}
+
+/// A stream of pictures.
+#[derive(Clone, Debug)]
+pub(crate) struct Video {
+    /// Among all streams of the file.
+    pub(crate) index: u32,
+    pub(crate) codec: String,
+    /// As it is meant to be seen: turned upright, with square pixels.
+    pub(crate) width: u32,
+    pub(crate) height: u32,
+    /// Pixels as they are stored, which is what decoding takes.
+    pub(crate) stored_pixels: u64,
+    pub(crate) frame_rate: FrameRate,
+    /// More light or more colours than screens of the ordinary kind show (PQ or HLG).
+    pub(crate) is_hdr: bool,
+    pub(crate) is_interlaced: bool,
+    pub(crate) seconds: Option<f64>,
+}
+
+/// A stream of sound.
+#[derive(Clone, Debug)]
+pub(crate) struct Audio {
+    pub(crate) index: u32,
+    pub(crate) codec: String,
+    pub(crate) channels: u32,
+    pub(crate) label: Label,
+    pub(crate) seconds: Option<f64>,
+}
+
+/// A stream of subtitles, as text.
+#[derive(Clone, Debug)]
+pub(crate) struct Text {
+    pub(crate) index: u32,
+    pub(crate) label: Label,
+    pub(crate) is_forced: bool,
+}
+
+/// How a stream is told from others of its kind.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Label {
+    /// BCP 47.
+    pub(crate) language: Option<String>,
+    pub(crate) title: Option<String>,
+    pub(crate) is_default: bool,
+}
+
+/// Frames per second, as a fraction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FrameRate {
+    pub(crate) frames: u32,
+    pub(crate) seconds: u32,
+}
+
+impl FrameRate {
+    pub(crate) fn per_second(self) -> f64 {
+        f64::from(self.frames) / f64::from(self.seconds)
+    }
+}
+
+impl Display for FrameRate {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.frames, self.seconds)
+    }
+}
+
+/// Why nothing is known about a file.
+#[derive(Debug)]
+pub(crate) enum ProbeError {
+    FfprobeMissing,
+    /// What ffprobe said: it is no media file, or a broken one.
+    Unreadable(String),
+}
+
+/// Asks ffprobe about the file at `path`.
+pub(crate) fn probe(path: &Path) -> Result<Source, ProbeError> {
+    let output = Command::new("ffprobe")
+        .args(["-hide_banner", "-v", "error", "-of", "json", "-show_format", "-show_streams"])
+        .arg(ffmpeg_input(path))
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| match error.kind() {
+            ErrorKind::NotFound => ProbeError::FfprobeMissing,
+            _ => ProbeError::Unreadable(error.to_string()),
+        })?;
+    if !output.status.success() {
+        return Err(ProbeError::Unreadable(first_line(&output.stderr)));
+    }
+    let probed: Probed = serde_json::from_slice(&output.stdout)
+        .map_err(|error| ProbeError::Unreadable(format!("ffprobe's answer: {error}")))?;
+    Ok(probed.into_source())
+}
+
+/// A path as ffmpeg takes a file: without the prefix it would read `a:b` as a protocol, and `-a` as an option. Absolute, because ffmpeg
+/// runs in another folder than we do.
+pub(crate) fn ffmpeg_input(path: &Path) -> OsString {
+    let mut input = OsString::from("file:");
+    // Where we are cannot be told once that folder is removed: then nothing relative can be opened either.
+    input.push(std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
+    input
+}
+
+/// ffmpeg's words begin with who speaks ("[mov @ 0x55]") or with the file's name; the cause comes behind.
+fn first_line(said: &[u8]) -> String {
+    let text = String::from_utf8_lossy(said);
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("no reason");
+    let cause = line.rsplit_once("] ").map_or(line, |(_, cause)| cause);
+    cause.rsplit_once(": ").map_or(cause, |(_, cause)| cause).trim().to_owned()
+}
+
+#[derive(Deserialize)]
+struct Probed {
+    #[serde(default)]
+    streams: Vec<Stream>,
+    #[serde(default)]
+    format: Format,
+}
+
+#[derive(Default, Deserialize)]
+struct Format {
+    #[serde(default)]
+    format_name: String,
+    duration: Option<String>,
+}
+
+/// Containers, as ffprobe names them, that say how long they are. Of others it guesses, from their first frames' rate.
+const MEASURED_FORMATS: [&str; 7] = ["mov", "matroska", "avi", "flv", "asf", "wav", "flac"];
+
+#[derive(Deserialize)]
+struct Stream {
+    index: u32,
+    codec_type: Option<String>,
+    codec_name: Option<String>,
+    width: Option<u32>,
+    height: Option<u32>,
+    sample_aspect_ratio: Option<String>,
+    avg_frame_rate: Option<String>,
+    r_frame_rate: Option<String>,
+    color_transfer: Option<String>,
+    field_order: Option<String>,
+    channels: Option<u32>,
+    duration: Option<String>,
+    #[serde(default)]
+    disposition: Disposition,
+    #[serde(default)]
+    tags: Tags,
+    #[serde(default)]
+    side_data_list: Vec<SideData>,
+}
+
+#[derive(Default, Deserialize)]
+struct Disposition {
+    #[serde(default)]
+    default: u8,
+    #[serde(default)]
+    forced: u8,
+    #[serde(default)]
+    attached_pic: u8,
+}
+
+#[derive(Default, Deserialize)]
+struct Tags {
+    language: Option<String>,
+    title: Option<String>,
+    /// Matroska's length of one stream, "00:01:02.345000000".
+    #[serde(rename = "DURATION")]
+    duration: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct SideData {
+    rotation: Option<f64>,
+}
+
+/// Subtitles that are text; others are pictures.
+const TEXT_CODECS: [&str; 7] = ["subrip", "srt", "ass", "ssa", "mov_text", "webvtt", "text"];
+
+impl Probed {
+    fn into_source(self) -> Source {
+        let seconds = self.format.duration.as_deref().and_then(positive);
+        let mut names = self.format.format_name.split(',');
+        let is_measured = names.any(|name| MEASURED_FORMATS.contains(&name));
+        let mut source = Source {
+            seconds,
+            is_measured,
+            video: None,
+            audio: Vec::new(),
+            text: Vec::new(),
+            left_out: Vec::new(),
+        };
+        for stream in self.streams {
+            source.add(&stream);
+        }
+        source
+    }
+}
+
+impl Source {
+    fn add(&mut self, stream: &Stream) {
+        let codec = stream.codec_name.clone().unwrap_or_else(|| "unknown".into());
+        match stream.codec_type.as_deref() {
+            Some("video") if stream.disposition.attached_pic != 0 => {} // a cover
+            Some("video") => match (stream.video(), &self.video) {
+                (Some(video), None) => self.video = Some(video),
+                _ => self.left_out.push(format!("video stream {} ({codec})", stream.index)),
+            },
+            Some("audio") => match stream.audio() {
+                Some(audio) => self.audio.push(audio),
+                None => self.left_out.push(format!("audio stream {} ({codec})", stream.index)),
+            },
+            Some("subtitle") if TEXT_CODECS.contains(&codec.as_str()) => self.text.push(Text {
+                index: stream.index,
+                label: stream.label(),
+                is_forced: stream.disposition.forced != 0,
+            }),
+            Some("subtitle") => {
+                let index = stream.index;
+                self.left_out
+                    .push(format!("subtitle stream {index} ({codec}: pictures, not text)"));
+            }
+            _ => {} // Data and attachments: nothing to play.
+        }
+    }
+}
+
+impl Stream {
+    fn video(&self) -> Option<Video> {
+        let (stored_width, stored_height) = (self.width?, self.height?);
+        if stored_width == 0 || stored_height == 0 {
+            return None;
+        }
+        let pixel = self.sample_aspect_ratio.as_deref().and_then(|text| fraction(text, ':'));
+        let pixel = pixel.map_or(1.0, |(x, y)| f64::from(x) / f64::from(y));
+        let width = (f64::from(stored_width) * pixel).round().max(1.0) as u32;
+        let is_turned =
+            self.side_data_list.iter().filter_map(|data| data.rotation).any(is_sideways);
+        let (width, height) =
+            if is_turned { (stored_height, width) } else { (width, stored_height) };
+        Some(Video {
+            index: self.index,
+            codec: self.codec_name.clone()?,
+            width,
+            height,
+            stored_pixels: u64::from(stored_width) * u64::from(stored_height),
+            frame_rate: self.frame_rate(),
+            is_hdr: matches!(self.color_transfer.as_deref(), Some("smpte2084" | "arib-std-b67")),
+            is_interlaced: matches!(self.field_order.as_deref(), Some("tt" | "bb" | "tb" | "bt")),
+            seconds: self.seconds(),
+        })
+    }
+
+    fn audio(&self) -> Option<Audio> {
+        Some(Audio {
+            index: self.index,
+            codec: self.codec_name.clone()?,
+            channels: self.channels.filter(|&channels| channels > 0)?,
+            label: self.label(),
+            seconds: self.seconds(),
+        })
+    }
+
+    fn label(&self) -> Label {
+        Label {
+            language: self.tags.language.as_deref().and_then(language::bcp47),
+            title: self.tags.title.clone().filter(|title| !title.trim().is_empty()),
+            is_default: self.disposition.default != 0,
+        }
+    }
+
+    fn seconds(&self) -> Option<f64> {
+        let own = self.duration.as_deref().and_then(positive);
+        own.or_else(|| self.tags.duration.as_deref().and_then(clock_seconds))
+    }
+
+    fn frame_rate(&self) -> FrameRate {
+        let parsed = |text: &Option<String>| text.as_deref().and_then(|text| fraction(text, '/'));
+        constant_rate(parsed(&self.avg_frame_rate), parsed(&self.r_frame_rate))
+    }
+}
+
+/// Rates that films are made in (SMPTE ST 2036, ITU-R BT.2020), in ascending order.
+const USUAL_RATES: [(u32, u32); 9] = [
+    (24_000, 1001),
+    (24, 1),
+    (25, 1),
+    (30_000, 1001),
+    (30, 1),
+    (48, 1),
+    (50, 1),
+    (60_000, 1001),
+    (60, 1),
+];
+/// A mean that differs from a usual rate by less than this is that rate, measured.
+const MEASURED: f64 = 0.002;
+
+/// The rate to show a film at that has this mean rate and this one by its timestamps. The same in every rung: key frames can only be
+/// aligned where frames are.
+///
+/// A film whose rate varies (they differ) gets a usual rate that its mean is nearly, else the one that its time stamps are multiples of,
+/// else the next usual one above its mean. Nothing is shown faster than 60 frames a second.
+fn constant_rate(mean: Option<(u32, u32)>, stamped: Option<(u32, u32)>) -> FrameRate {
+    let value = |(frames, seconds): (u32, u32)| f64::from(frames) / f64::from(seconds);
+    let rate = |(frames, seconds)| FrameRate { frames, seconds };
+    const FASTEST: (u32, u32) = (60, 1);
+    let Some(mean) = mean.or(stamped) else { return rate((25, 1)) };
+    let stamped = stamped.filter(|&stamped| value(stamped) <= value(FASTEST));
+    if stamped == Some(mean) {
+        return rate(mean);
+    }
+    let near = |usual: &(u32, u32)| (value(*usual) / value(mean) - 1.0).abs() < MEASURED;
+    let above = || USUAL_RATES.iter().copied().find(|&usual| value(usual) >= value(mean));
+    let measured = USUAL_RATES.iter().copied().find(near);
+    rate(measured.or(stamped).or_else(above).unwrap_or(FASTEST))
+}
+
+fn is_sideways(degrees: f64) -> bool {
+    (degrees.abs() % 180.0 - 90.0).abs() < 1.0
+}
+
+fn positive(text: &str) -> Option<f64> {
+    text.parse().ok().filter(|&seconds: &f64| seconds.is_finite() && seconds > 0.0)
+}
+
+fn fraction(text: &str, between: char) -> Option<(u32, u32)> {
+    let (over, under) = text.split_once(between)?;
+    let (over, under) = (over.parse().ok()?, under.parse().ok()?);
+    (over > 0 && under > 0).then_some((over, under))
+}
+
+fn clock_seconds(text: &str) -> Option<f64> {
+    let mut parts = text.split(':').map(|part| part.parse::<f64>().ok());
+    let (hours, minutes, seconds) = (parts.next()??, parts.next()??, parts.next()??);
+    Some(hours * 3600.0 + minutes * 60.0 + seconds).filter(|&seconds| seconds > 0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(json: &str) -> Source {
+        serde_json::from_str::<Probed>(json).unwrap().into_source()
+    }
+
+    #[test]
+    fn a_phones_film_is_upright() {
+        let source = source(
+            r#"{"streams": [{"index": 0, "codec_type": "video", "codec_name": "h264", "width": 1920,
+            "height": 1080, "avg_frame_rate": "30/1", "r_frame_rate": "30/1",
+            "side_data_list": [{"side_data_type": "Display Matrix", "rotation": -90}]}],
+            "format": {"format_name": "mov,mp4,m4a,3gp,3g2,mj2", "duration": "10.5"}}"#,
+        );
+        let video = source.video.unwrap();
+        assert_eq!((video.width, video.height), (1080, 1920));
+        assert_eq!((source.seconds, source.is_measured), (Some(10.5), true));
+    }
+
+    #[test]
+    fn a_length_that_is_guessed_is_none_to_hold_a_file_to() {
+        let source = source(
+            r#"{"streams": [{"index": 0, "codec_type": "audio", "codec_name": "mp3", "channels": 2}],
+            "format": {"format_name": "mp3", "duration": "10.5"}}"#,
+        );
+        assert_eq!((source.seconds, source.is_measured), (Some(10.5), false));
+    }
+
+    #[test]
+    fn pixels_that_are_not_square_are_made_so() {
+        let source = source(
+            r#"{"streams": [{"index": 0, "codec_type": "video", "codec_name": "mpeg2video", "width": 720,
+            "height": 576, "sample_aspect_ratio": "64:45", "field_order": "tt"}]}"#,
+        );
+        let video = source.video.unwrap();
+        assert_eq!((video.width, video.height, video.is_interlaced), (1024, 576, true));
+    }
+
+    #[test]
+    fn covers_are_no_films_and_pictures_of_words_are_named_as_left_out() {
+        let source = source(
+            r#"{"streams": [
+            {"index": 0, "codec_type": "audio", "codec_name": "mp3", "channels": 2, "tags": {"language": "ger"}},
+            {"index": 1, "codec_type": "video", "codec_name": "mjpeg", "width": 9, "height": 9, "disposition": {"attached_pic": 1}},
+            {"index": 2, "codec_type": "subtitle", "codec_name": "hdmv_pgs_subtitle"},
+            {"index": 3, "codec_type": "subtitle", "codec_name": "ass"},
+            {"index": 4, "codec_type": "data"}]}"#,
+        );
+        assert!(source.video.is_none());
+        assert_eq!(source.audio[0].label.language.as_deref(), Some("de"));
+        assert_eq!(source.text.len(), 1);
+        assert_eq!(source.left_out, ["subtitle stream 2 (hdmv_pgs_subtitle: pictures, not text)"]);
+    }
+
+    #[test]
+    fn a_rate_that_varies_becomes_a_constant_one_and_one_that_does_not_is_kept() {
+        let rate = |mean, stamped| constant_rate(mean, stamped).to_string();
+        assert_eq!(rate(Some((30_000, 1001)), Some((30_000, 1001))), "30000/1001");
+        assert_eq!(rate(Some((15, 1)), Some((15, 1))), "15/1");
+        assert_eq!(rate(Some((2997, 100)), Some((90_000, 1))), "30000/1001");
+        assert_eq!(rate(Some((271, 10)), Some((120, 1))), "30000/1001");
+        assert_eq!(rate(Some((22, 1)), Some((30, 1))), "30/1");
+        assert_eq!(rate(Some((240, 1)), Some((240, 1))), "60/1");
+        assert_eq!(rate(Some((22, 1)), Some((1000, 1))), "24000/1001");
+        assert_eq!(rate(None, None), "25/1");
+    }
+
+    #[test]
+    fn the_cause_is_taken_out_of_what_ffprobe_says() {
+        assert_eq!(
+            first_line(b"[mov,mp4 @ 0x5]  moov atom not found\nx.mp4: Invalid data"),
+            "moov atom not found"
+        );
+        assert_eq!(first_line(b"file:/a: b.mp4: Invalid data found"), "Invalid data found");
+        assert_eq!(first_line(b""), "no reason");
+    }
+}

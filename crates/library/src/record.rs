@@ -1,0 +1,210 @@
+//! `title.json`: what a title consists of. docs/library.md describes it.
+
+use std::fmt::{self, Display, Formatter};
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::hash;
+
+/// The name of the record in a title's folder.
+pub(crate) const RECORD: &str = "title.json";
+/// Of what [`Record`] is.
+const VERSION: u32 = 1;
+const KIND: &str = "title";
+/// What stands for a record's own sum while that is taken.
+const NO_SUM: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+
+/// What a title consists of; paths are relative to its folder.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// Of this form: 1.
+    pub version: u32,
+    /// `title`.
+    pub kind: String,
+    /// The title's name.
+    pub title: String,
+    /// How long it plays.
+    pub duration_seconds: f64,
+    /// When it was made, by the clock of the machine that did, since 1970.
+    pub ingested_unix_seconds: u64,
+    /// What it was made from.
+    pub source: SourceRecord,
+    /// The folder with all of the title but its manifests and this record.
+    pub folder: String,
+    /// The HLS playlist of everything.
+    pub hls: String,
+    /// The DASH manifest.
+    pub dash: String,
+    /// Pictures, smallest first.
+    pub video: Vec<VideoRecord>,
+    /// Sound, as it is in the source.
+    pub audio: Vec<AudioRecord>,
+    /// WebVTT files.
+    pub subtitles: Vec<SubtitleRecord>,
+    /// A JPEG, if there is a picture.
+    pub poster: Option<String>,
+    /// A WebVTT file of pictures for places in the film, if there is a picture.
+    pub thumbnails: Option<String>,
+    /// Every file of the title but this record.
+    pub files: Vec<FileRecord>,
+    /// Folders of what the title was before. Their files are still there for those who watch.
+    pub replaced: Vec<ReplacedRecord>,
+    /// SHA-256 of this record, taken with zeros in place of these 64 digits.
+    pub sha256: String,
+}
+
+/// The file that a title was made from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SourceRecord {
+    /// Its name, without folders.
+    pub name: String,
+    /// How long it was.
+    pub bytes: u64,
+    /// The same for the same file and the same options.
+    pub key: String,
+}
+
+/// One size of the picture.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct VideoRecord {
+    /// A CMAF track file.
+    pub file: String,
+    /// Its HLS playlist.
+    pub playlist: String,
+    /// As in RFC 6381.
+    pub codec: String,
+    /// In pixels.
+    pub width: u32,
+    /// In pixels.
+    pub height: u32,
+    /// Constant.
+    pub frames_per_second: f64,
+    /// Mean.
+    pub bits_per_second: u64,
+    /// Of the segment that takes most.
+    pub bits_per_second_max: u64,
+    /// Of the file.
+    pub bytes: u64,
+    /// How many parts it can be fetched in.
+    pub segments: usize,
+}
+
+/// One sound.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AudioRecord {
+    /// A CMAF track file.
+    pub file: String,
+    /// Its HLS playlist.
+    pub playlist: String,
+    /// As in RFC 6381.
+    pub codec: String,
+    /// BCP 47, if it is known.
+    pub language: Option<String>,
+    /// As players show it.
+    pub name: String,
+    /// Whether players take it unasked.
+    pub is_default: bool,
+    /// 2 is stereo.
+    pub channels: u32,
+    /// Mean.
+    pub bits_per_second: u64,
+    /// Of the segment that takes most.
+    pub bits_per_second_max: u64,
+    /// Of the file.
+    pub bytes: u64,
+    /// How many parts it can be fetched in.
+    pub segments: usize,
+}
+
+/// Subtitles in one language.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SubtitleRecord {
+    /// A WebVTT file.
+    pub file: String,
+    /// BCP 47, if it is known.
+    pub language: Option<String>,
+    /// As players show it.
+    pub name: String,
+    /// Whether players show it unasked: what is said in another language than the film's.
+    pub is_forced: bool,
+}
+
+/// A file and its sum.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FileRecord {
+    /// Relative to the title's folder.
+    pub path: String,
+    /// How long it is.
+    pub bytes: u64,
+    /// Its SHA-256.
+    pub sha256: String,
+}
+
+/// What a title was before.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReplacedRecord {
+    /// A folder in the title's folder.
+    pub folder: String,
+    /// When it was replaced, since 1970.
+    pub unix_seconds: u64,
+}
+
+/// Why a record is not to be believed.
+#[derive(Debug)]
+pub(crate) enum RecordError {
+    Io(io::Error),
+    /// It is none, or was changed.
+    Broken(String),
+}
+
+impl Display for RecordError {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => error.fmt(f),
+            Self::Broken(why) => f.write_str(why),
+        }
+    }
+}
+
+impl Record {
+    /// The version and kind that are written now.
+    pub(crate) fn form() -> (u32, String) {
+        (VERSION, KIND.to_owned())
+    }
+
+    /// Reads and checks the record of the title in `folder`.
+    pub(crate) fn read(folder: &Path) -> Result<Self, RecordError> {
+        let text = fs::read_to_string(folder.join(RECORD)).map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidData => RecordError::Broken("it is not text".into()),
+            _ => RecordError::Io(error),
+        })?;
+        let broken = |why: &str| RecordError::Broken(why.to_owned());
+        let record: Self =
+            serde_json::from_str(&text).map_err(|error| RecordError::Broken(error.to_string()))?;
+        if record.kind != KIND {
+            return Err(broken("it is of another kind"));
+        }
+        if record.version != VERSION {
+            return Err(broken("it was written by another version of fullbore"));
+        }
+        if hash::of_bytes(text.replacen(&record.sha256, NO_SUM, 1).as_bytes()) != record.sha256 {
+            return Err(broken("it was changed after it was written"));
+        }
+        Ok(record)
+    }
+
+    /// Puts its sum into it; returns it as text.
+    pub(crate) fn seal(&mut self) -> String {
+        NO_SUM.clone_into(&mut self.sha256);
+        // Texts, numbers and lists of them: there is nothing in it that JSON cannot say.
+        let mut text = serde_json::to_string_pretty(self).expect("a record is plain JSON");
+        text.push('\n');
+        self.sha256 = hash::of_bytes(text.as_bytes());
+        let at = text.rfind(NO_SUM).expect("it was written above, as the last member");
+        text.replace_range(at..at + NO_SUM.len(), &self.sha256);
+        text
+    }
+}

@@ -1,0 +1,233 @@
+//! What others say of a title: ffprobe and ffmpeg of its files and how they play, mp4-atom of their boxes, m3u8-rs of the playlists,
+//! roxmltree of the DASH manifest.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use fullbore_library::Record;
+use m3u8_rs::{AlternativeMediaType, MasterPlaylist, MediaPlaylist, Playlist};
+use mp4_atom::{Any, ReadFrom};
+
+/// What a program wrote; it must have nothing to complain of.
+pub(crate) fn said(command: &mut Command) -> String {
+    let output = command.output().expect("ffmpeg and ffprobe come together");
+    let complaints = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && complaints.is_empty(), "{command:?}: {complaints}");
+    String::from_utf8(output.stdout).expect("plain text")
+}
+
+/// One stream's entries as ffprobe tells them, separated by commas.
+pub(crate) fn probe(file: &Path, entries: &str) -> String {
+    let mut command = Command::new("ffprobe");
+    command.args(["-v", "error", "-of", "csv=p=0", "-show_entries", entries]).arg(file);
+    said(&mut command).trim().to_owned()
+}
+
+/// A line with a checksum for every frame of one stream of a manifest or file.
+pub(crate) fn frames(source: &Path, stream: &str) -> Vec<String> {
+    let mut command = Command::new("ffmpeg");
+    command.args(["-nostdin", "-v", "error"]);
+    if source.extension().is_some_and(|extension| extension == "mpd") {
+        // Of DASH ffmpeg takes no file that is called .vtt, which is what subtitles are called.
+        command.args(["-allowed_extensions", "ALL"]);
+    }
+    command.arg("-i").arg(source);
+    command.args(["-map", stream, "-fps_mode", "passthrough", "-f", "framecrc", "-"]);
+    said(&mut command).lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()
+}
+
+/// Times of a stream's key frames in seconds, as ffprobe tells them.
+pub(crate) fn key_frames(file: &Path) -> Vec<String> {
+    let mut command = Command::new("ffprobe");
+    command.args([
+        "-v",
+        "error",
+        "-select_streams",
+        "v:0",
+        "-show_entries",
+        "packet=pts_time,flags",
+    ]);
+    let all = said(command.args(["-of", "csv=p=0"]).arg(file));
+    let keys = all.lines().filter(|line| line.contains(",K"));
+    keys.map(|line| line.split(',').next().unwrap_or_default().to_owned()).collect()
+}
+
+/// Judges everything of a title that is judged the same way for every title.
+pub(crate) fn judge(title: &Path, record: &Record) {
+    let master = master(&title.join(&record.hls));
+    for file in tracks(record) {
+        boxes(&title.join(&file));
+        probe(&title.join(&file), "stream=codec_name");
+        byte_ranges(title, &file);
+    }
+    assert_eq!(master.variants.len(), record.video.len().max(1));
+    for variant in &master.variants {
+        assert!(variant.codecs.is_some() && variant.average_bandwidth.is_some(), "{variant:?}");
+        assert!(variant.bandwidth >= variant.average_bandwidth.unwrap_or(0), "{variant:?}");
+        media(&title.join(&variant.uri));
+    }
+    let sounds =
+        master.alternatives.iter().filter(|one| one.media_type == AlternativeMediaType::Audio);
+    let defaults = sounds.clone().filter(|one| one.default).count();
+    assert_eq!((sounds.count(), defaults), (record.audio.len(), record.audio.len().min(1)));
+    for one in &master.alternatives {
+        media(&title.join(one.uri.as_ref().expect("a playlist of its own")));
+    }
+    dash(title, record);
+}
+
+fn tracks(record: &Record) -> Vec<String> {
+    let video = record.video.iter().map(|one| one.file.clone());
+    video.chain(record.audio.iter().map(|one| one.file.clone())).collect()
+}
+
+/// Another parser reads every box to its end, and finds a head, one index, then nothing but fragments.
+fn boxes(file: &Path) {
+    let mut reader = fs::File::open(file).expect("a file");
+    let mut kinds = String::new();
+    loop {
+        let atom = Option::<Any>::read_from(&mut reader);
+        let atom = atom.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        let Some(atom) = atom else { break };
+        kinds.push(match atom {
+            Any::Ftyp(_) => 't',
+            Any::Moov(moov) => {
+                assert_eq!(moov.trak.len(), 1);
+                'h'
+            }
+            Any::Sidx(_) => 'i',
+            Any::Moof(moof) => {
+                assert_eq!(moof.traf.len(), 1);
+                'f'
+            }
+            Any::Mdat(_) => 'd',
+            other => panic!("{}: {other:?}", file.display()),
+        });
+    }
+    let fragments = kinds.strip_prefix("thi").unwrap_or_else(|| panic!("{kinds}"));
+    assert!(!fragments.is_empty() && fragments.replace("fd", "").is_empty(), "{kinds}");
+}
+
+fn parsed(path: &Path) -> Playlist {
+    let text = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    match m3u8_rs::parse_playlist(&text) {
+        Ok(([], playlist)) => playlist,
+        other => panic!("{}: {other:?}", path.display()),
+    }
+}
+
+fn master(path: &Path) -> MasterPlaylist {
+    match parsed(path) {
+        Playlist::MasterPlaylist(master) => {
+            assert!(master.unknown_tags.is_empty(), "{:?}", master.unknown_tags);
+            master
+        }
+        Playlist::MediaPlaylist(_) => panic!("{} is no master playlist", path.display()),
+    }
+}
+
+fn media(path: &Path) -> MediaPlaylist {
+    match parsed(path) {
+        Playlist::MediaPlaylist(media) => {
+            assert!(media.end_list && media.unknown_tags.is_empty(), "{media:?}");
+            for segment in &media.segments {
+                assert!(segment.duration.round() as u64 <= media.target_duration, "{segment:?}");
+            }
+            media
+        }
+        Playlist::MasterPlaylist(_) => panic!("{} is no media playlist", path.display()),
+    }
+}
+
+/// The playlist of a track covers its file from the first byte to the last but for the index, and each part begins a fragment.
+fn byte_ranges(title: &Path, file: &str) {
+    let path = title.join(file);
+    let bytes = fs::read(&path).expect("a file");
+    let media = media(&path.with_extension("m3u8"));
+    let map = media.segments[0].map.as_ref().expect("a head");
+    let head = map.byte_range.as_ref().expect("a range");
+    assert_eq!(head.offset, Some(0));
+    assert_eq!(&bytes[head.length as usize + 4..head.length as usize + 8], b"sidx");
+    let mut expected = None;
+    for segment in &media.segments {
+        let range = segment.byte_range.as_ref().expect("a range");
+        let offset = range.offset.expect("each says where it begins");
+        assert!(expected.is_none_or(|end| end == offset), "a gap before {offset}");
+        assert_eq!(&bytes[offset as usize + 4..offset as usize + 8], b"moof");
+        expected = Some(offset + range.length);
+    }
+    assert_eq!(expected, Some(bytes.len() as u64));
+}
+
+/// The manifest names every track with the ranges of its head and its index, every file is there, and nothing is said twice.
+fn dash(title: &Path, record: &Record) {
+    let text = fs::read_to_string(title.join(&record.dash)).expect("a manifest");
+    let document = roxmltree::Document::parse(&text).expect("XML");
+    let root = document.root_element();
+    assert_eq!(root.tag_name().namespace(), Some("urn:mpeg:dash:schema:mpd:2011"));
+    elements_are_in_order(&document);
+    let mut ids = Vec::new();
+    let mut track_count = 0;
+    for one in document.descendants().filter(|node| node.tag_name().name() == "Representation") {
+        ids.push(one.attribute("id").expect("an id"));
+        let child = |name| one.children().find(|node| node.tag_name().name() == name);
+        let file = child("BaseURL").and_then(|node| node.text()).expect("a file");
+        let bytes = fs::read(title.join(file)).expect("the file it names");
+        if let Some(segments) = child("SegmentBase") {
+            track_count += 1;
+            let (from, to) = segments
+                .attribute("indexRange")
+                .and_then(|range| range.split_once('-'))
+                .expect("a range");
+            let (from, to): (usize, usize) =
+                (from.parse().expect("a number"), to.parse().expect("a number"));
+            assert_eq!(&bytes[from + 4..from + 8], b"sidx");
+            assert_eq!(&bytes[to + 5..to + 9], b"moof");
+        }
+    }
+    assert_eq!(track_count, record.video.len() + record.audio.len());
+    assert_eq!(ids.len(), track_count + record.subtitles.len());
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), track_count + record.subtitles.len());
+    schema(&title.join(&record.dash));
+}
+
+/// Which elements may be in which and in which order, as far as they are used here (ISO/IEC 23009-1 annex B). A whole schema is not ours
+/// to copy here; whoever has it says where: FULLBORE_MPD_SCHEMA=DASH-MPD.xsd.
+const CHILDREN: &[(&str, &[&str])] = &[
+    ("MPD", &["Period"]),
+    ("Period", &["AdaptationSet"]),
+    ("AdaptationSet", &["Label", "Role", "Representation"]),
+    ("Representation", &["AudioChannelConfiguration", "BaseURL", "SegmentBase"]),
+    ("SegmentBase", &["Initialization"]),
+    ("BaseURL", &[]),
+    ("Label", &[]),
+    ("Role", &[]),
+    ("AudioChannelConfiguration", &[]),
+    ("Initialization", &[]),
+];
+
+fn elements_are_in_order(document: &roxmltree::Document) {
+    for element in document.descendants().filter(roxmltree::Node::is_element) {
+        let name = element.tag_name().name();
+        let (_, order) =
+            CHILDREN.iter().find(|(known, _)| *known == name).expect("a known element");
+        let children = element.children().filter(roxmltree::Node::is_element);
+        let places = children.map(|child| {
+            let found = order.iter().position(|known| *known == child.tag_name().name());
+            found.unwrap_or_else(|| panic!("{} in {name}", child.tag_name().name()))
+        });
+        assert!(places.is_sorted(), "what is in {name} is not in order");
+    }
+}
+
+fn schema(manifest: &Path) {
+    let Some(schema) = std::env::var_os("FULLBORE_MPD_SCHEMA") else { return };
+    let mut xmllint = Command::new("xmllint");
+    let output =
+        xmllint.args(["--noout", "--nonet", "--schema"]).arg(schema).arg(manifest).output();
+    let output = output.expect("xmllint: apt install libxml2-utils");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}

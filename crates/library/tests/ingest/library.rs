@@ -1,0 +1,70 @@
+//! A library in a temporary folder, and ingesting into it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use fullbore_library::ingest::{IngestError, Ingested, Options, Progress, Speed, Stop, ingest};
+use fullbore_library::{Ladder, Rung, TitleName};
+use tempfile::TempDir;
+
+pub(crate) struct Library(TempDir);
+
+/// Quick to make: two small sizes.
+pub(crate) fn options() -> Options {
+    let rungs = vec![Rung { height: 90, kbps: 150 }, Rung { height: 180, kbps: 400 }];
+    let ladder = Ladder::new(rungs).expect("a ladder");
+    Options { ladder, speed: Speed::Fastest, segment_seconds: 2.0, ..Options::default() }
+}
+
+pub(crate) fn name(text: &str) -> TitleName {
+    TitleName::new(text).expect("a name")
+}
+
+impl Library {
+    pub(crate) fn new() -> Self {
+        Self(tempfile::tempdir().expect("a temporary folder"))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    pub(crate) fn title(&self, title: &str) -> PathBuf {
+        self.path().join(title)
+    }
+
+    pub(crate) fn ingest(
+        &self,
+        file: &Path,
+        title: &str,
+        options: &Options,
+    ) -> Result<Ingested, IngestError> {
+        self.ingest_with(file, title, options, &Stop::default(), |_| {})
+    }
+
+    pub(crate) fn ingest_with(
+        &self,
+        file: &Path,
+        title: &str,
+        options: &Options,
+        stop: &Stop,
+        progress: impl FnMut(Progress),
+    ) -> Result<Ingested, IngestError> {
+        ingest(file, self.path(), &name(title), options, stop, progress)
+    }
+
+    /// What is in it, hidden folders as well.
+    pub(crate) fn names(&self) -> Vec<String> {
+        names(self.path())
+    }
+}
+
+/// What is in a folder, sorted.
+pub(crate) fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).expect("a folder");
+    let mut names: Vec<_> = entries
+        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}

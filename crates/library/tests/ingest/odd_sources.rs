@@ -1,0 +1,128 @@
+//! Sources of the kinds that people have and that go wrong elsewhere.
+
+use std::fs;
+
+use crate::judge::{frames, judge, key_frames, probe};
+use crate::library::{Library, options};
+use crate::source::{ffmpeg_is_here, make, plain};
+use fullbore_library::ingest::{Channels, Ingested, Options};
+
+/// A source made by the arguments in `words`, ingested.
+fn made(words: &str, file: &str, options: &Options) -> Option<(Library, Ingested)> {
+    if !ffmpeg_is_here() {
+        return None;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let source = folder.path().join(file);
+    make(words, &source);
+    let library = Library::new();
+    let made = library.ingest(&source, "odd", options).expect("a title");
+    judge(&made.folder, &made.record);
+    Some((library, made))
+}
+
+fn sizes(made: &Ingested) -> Vec<(u32, u32)> {
+    made.record.video.iter().map(|one| (one.width, one.height)).collect()
+}
+
+#[test]
+fn a_phones_upright_film_stays_upright() {
+    if !ffmpeg_is_here() {
+        return;
+    }
+    let (folder, source) = plain();
+    let turned = folder.path().join("turned.mp4");
+    make(&format!("-i {} -c copy -metadata:s:v rotate=90", source.display()), &turned);
+    // Newer versions of ffmpeg take no such tag, but have an option that means the same.
+    if !probe(&turned, "stream_side_data=rotation").contains("90") {
+        make(&format!("-display_rotation:v:0 90 -i {} -c copy", source.display()), &turned);
+    }
+    let library = Library::new();
+    let made = library.ingest(&turned, "upright", &options()).expect("a title");
+    judge(&made.folder, &made.record);
+    assert_eq!(sizes(&made), [(90, 160), (180, 320)]);
+    let poster = made.folder.join(made.record.poster.as_ref().expect("a poster"));
+    assert_eq!(probe(&poster, "stream=width,height"), "180,320");
+}
+
+#[test]
+fn a_rate_that_varies_becomes_constant_and_key_frames_stay_aligned() {
+    let words = "-f lavfi -i testsrc2=size=320x180:rate=30:duration=6 \
+                 -vf select=lt(mod(n\\,30)\\,20) -fps_mode vfr -c:v libx264 -preset ultrafast";
+    let Some((_library, made)) = made(words, "vfr.mp4", &options()) else { return };
+    assert_eq!(made.record.video[0].frames_per_second, 30.0);
+    let keys: Vec<_> =
+        made.record.video.iter().map(|one| key_frames(&made.folder.join(&one.file))).collect();
+    assert_eq!(keys[0].len(), 3);
+    assert_eq!(keys[0], keys[1]);
+    assert!((made.record.duration_seconds - 6.0).abs() < 0.5, "{}", made.record.duration_seconds);
+}
+
+#[test]
+fn odd_sizes_become_even_and_never_larger() {
+    let words = "-f lavfi -i testsrc2=size=321x181:rate=15:duration=3,format=yuv444p \
+                 -c:v libx264 -preset ultrafast";
+    let Some((_library, made)) = made(words, "odd.mkv", &options()) else { return };
+    assert_eq!(sizes(&made), [(160, 90), (320, 180)]);
+    assert!(made.record.audio.is_empty());
+    assert_eq!(probe(&made.folder.join(&made.record.video[1].file), "stream=pix_fmt"), "yuv420p");
+}
+
+#[test]
+fn ten_bits_of_high_dynamic_range_become_eight_of_the_standard_one_and_it_says_so() {
+    let words = "-f lavfi -i testsrc2=size=320x180:rate=15:duration=3,format=yuv420p10le \
+                 -c:v libx265 -preset ultrafast -x265-params log-level=error \
+                 -color_primaries bt2020 -color_trc smpte2084 -colorspace bt2020nc";
+    let Some((_library, made)) = made(words, "hdr.mkv", &options()) else { return };
+    let video = made.folder.join(&made.record.video[1].file);
+    let entries = "stream=pix_fmt,color_transfer,color_primaries";
+    let told = probe(&video, entries);
+    assert!(told.starts_with("yuv420p,") && !told.contains("2084"), "{told}");
+    assert!(made.notes.iter().any(|note| note.contains("dynamic range")), "{:?}", made.notes);
+}
+
+#[test]
+fn surround_is_mixed_down_unless_it_is_to_be_kept() {
+    let words = "-f lavfi -i testsrc2=size=160x90:rate=15:duration=3 \
+                 -f lavfi -i anoisesrc=duration=3:amplitude=0.1,aformat=channel_layouts=5.1(side) \
+                 -c:v libx264 -preset ultrafast -c:a ac3";
+    let Some((_library, stereo)) = made(words, "surround.mkv", &options()) else { return };
+    assert_eq!(stereo.record.audio[0].channels, 2);
+    assert!(stereo.notes.iter().any(|note| note.contains("6 channels were mixed down to 2")));
+    let kept = Options { channels: Channels::Source, ..options() };
+    let Some((_library, made)) = made(words, "surround.mkv", &kept) else { return };
+    assert_eq!(made.record.audio[0].channels, 6);
+    let file = made.folder.join(&made.record.audio[0].file);
+    assert_eq!(probe(&file, "stream=channels"), "6");
+}
+
+#[test]
+fn sound_alone_is_a_title_too() {
+    let words = "-f lavfi -i sine=440:duration=5 -c:a libmp3lame";
+    let Some((_library, made)) = made(words, "song.mp3", &options()) else { return };
+    assert!(made.record.video.is_empty() && made.record.poster.is_none());
+    assert!(!frames(&made.folder.join("master.m3u8"), "0:a:0").is_empty());
+}
+
+#[test]
+fn sound_that_begins_late_stays_with_its_picture() {
+    let words = "-f lavfi -i testsrc2=size=160x90:rate=15:duration=4 \
+                 -itsoffset 1.5 -f lavfi -i sine=440:duration=2.5 -c:v libx264 -preset ultrafast -c:a aac";
+    let Some((_library, made)) = made(words, "late.mkv", &options()) else { return };
+    // The silence before it is encoded with it.
+    let seconds = probe(&made.folder.join(&made.record.audio[0].file), "stream=duration");
+    let seconds: f64 = seconds.parse().expect("a number");
+    assert!((seconds - 4.0).abs() < 0.2, "{seconds}");
+}
+
+#[test]
+fn a_stream_of_television_begins_at_zero() {
+    // MPEG-TS: time stamps begin anywhere, pixels are not square, pictures are interlaced.
+    let words = "-f lavfi -i testsrc2=size=360x288:rate=25:duration=4 -f lavfi -i sine=440:duration=4 \
+                 -vf setsar=64/45 -c:v mpeg2video -flags +ilme+ildct -top 1 -c:a mp2 -output_ts_offset 5000 -f mpegts";
+    let Some((_library, made)) = made(words, "tv.ts", &options()) else { return };
+    assert_eq!(sizes(&made).last(), Some(&(320, 180)));
+    assert_eq!(key_frames(&made.folder.join(&made.record.video[0].file))[0], "0.000000");
+    let text = fs::read_to_string(made.folder.join("manifest.mpd")).expect("a manifest");
+    assert!(text.contains("sar=\"1:1\""), "{text}");
+}
