@@ -1,5 +1,5 @@
 //! The video library as a viewer sees it: which titles a folder holds and where each is played from; making titles of video files
-//! ([`ingest`](mod@ingest)); and a sample for those who have none at hand.
+//! ([`ingest`](mod@ingest)) and looking after them ([`catalog`]); and a sample for those who have none at hand.
 //!
 //! What serves a library reads folder listings and names, never what is in the files: what a file contains is the player's business.
 //! It follows no symbolic link, because the server would refuse those that lead out of the library. Only ingest looks into media files,
@@ -7,6 +7,7 @@
 //!
 //! Read first: [`titles()`], then [`ingest::ingest`].
 
+pub mod catalog;
 mod hash;
 pub mod ingest;
 mod ladder;

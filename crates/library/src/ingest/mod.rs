@@ -25,12 +25,13 @@ mod stop;
 mod subtitles;
 mod work;
 
-use error::Attempt;
+pub(crate) use error::Attempt;
 pub use error::IngestError;
 pub use options::{AudioCodec, Channels, Options, SideSubtitles, Speed, VideoCodec};
 pub use progress::{Progress, on_terminal};
+pub(crate) use publish::remove_version;
 pub use stop::Stop;
-use work::Work;
+pub(crate) use work::Work;
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

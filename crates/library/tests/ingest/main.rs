@@ -2,10 +2,12 @@
 //!
 //! Sources are made here, a few seconds long and small. Tests that need ffmpeg say so loudly where there is none.
 
+mod catalog;
 mod faults;
 mod judge;
 mod library;
 mod odd_sources;
+mod replacing;
 mod resuming;
 mod source;
 mod title;

@@ -1,0 +1,77 @@
+//! A title that is ingested again.
+
+use std::fs;
+
+use crate::judge::judge;
+use crate::library::{Library, name, names, options};
+use crate::source::{ffmpeg_is_here, plain};
+use fullbore_library::catalog;
+use fullbore_library::ingest::{Options, Outcome};
+
+fn copy() -> Options {
+    Options { copy: true, ..options() }
+}
+
+#[test]
+fn the_same_again_is_nothing_to_do() {
+    if !ffmpeg_is_here() {
+        return;
+    }
+    let (_folder, source) = plain();
+    let library = Library::new();
+    let first = library.ingest(&source, "film", &copy()).expect("a title");
+    let again = library.ingest(&source, "film", &copy()).expect("a title");
+    assert_eq!(again.outcome, Outcome::Kept);
+    assert_eq!(again.record, first.record);
+    // Not if a file of it is gone.
+    fs::remove_file(first.folder.join(&first.record.video[0].file)).expect("a file");
+    let mended = library.ingest(&source, "film", &copy()).expect("a title");
+    assert_eq!(mended.outcome, Outcome::Replaced);
+    judge(&mended.folder, &mended.record);
+}
+
+#[test]
+fn whoever_watches_the_old_one_still_finds_its_files() {
+    if !ffmpeg_is_here() {
+        return;
+    }
+    let (_folder, source) = plain();
+    let library = Library::new();
+    let old = library.ingest(&source, "film", &copy()).expect("a title");
+    let shorter = Options { segment_seconds: 1.0, ..copy() };
+    let new = library.ingest(&source, "film", &shorter).expect("a title");
+    assert_eq!(new.outcome, Outcome::Replaced);
+    judge(&new.folder, &new.record);
+    assert_ne!(old.record.folder, new.record.folder);
+    for file in &old.record.files {
+        assert!(new.folder.join(&file.path).exists(), "{} is gone", file.path);
+    }
+    let entry = catalog::find(library.path(), &name("film")).expect("a title");
+    assert_eq!(catalog::verify(library.path(), &entry), []);
+
+    assert_eq!(catalog::remove_replaced(library.path(), &name("film")).expect("removed"), 1);
+    assert!(!new.folder.join(&old.record.folder).exists());
+    let entry = catalog::find(library.path(), &name("film")).expect("a title");
+    assert_eq!(catalog::verify(library.path(), &entry), []);
+    assert_eq!(library.names(), ["film"]);
+    let expected = [new.record.folder.as_str(), "manifest.mpd", "master.m3u8", "title.json"];
+    let mut expected: Vec<_> = expected.into();
+    expected.sort_unstable();
+    assert_eq!(names(&new.folder), expected);
+}
+
+#[test]
+fn made_again_on_request_the_title_has_another_folder_even_for_the_same_bytes() {
+    if !ffmpeg_is_here() {
+        return;
+    }
+    let (_folder, source) = plain();
+    let library = Library::new();
+    let first = library.ingest(&source, "film", &copy()).expect("a title");
+    let again = Options { again: true, ..copy() };
+    let second = library.ingest(&source, "film", &again).expect("a title");
+    assert_eq!(second.outcome, Outcome::Replaced);
+    assert_ne!(first.record.folder, second.record.folder);
+    assert_eq!(second.record.replaced.len(), 1);
+    judge(&second.folder, &second.record);
+}
