@@ -3,10 +3,13 @@
 //! Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.
 
 mod bench;
+mod ingest;
+mod library;
 mod load;
 mod serve;
 
 use clap::{Parser, Subcommand};
+use std::io::Write;
 use std::process::ExitCode;
 
 /// Serves video libraries over HTTPS at the speed of the machine.
@@ -20,14 +23,24 @@ struct Command {
 #[derive(Subcommand)]
 enum Verb {
     Bench(bench::Bench),
+    Ingest(ingest::Ingest),
+    Library(library::Library),
     Load(load::Load),
     Serve(serve::Serve),
+}
+
+/// Writes to standard output. Whoever read it may have gone: what is being done goes on.
+fn say(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
 fn main() -> ExitCode {
     // clap answers wrong usage itself, with exit code 2.
     match Command::parse().verb {
         Verb::Bench(bench) => bench.run(),
+        Verb::Ingest(ingest) => ingest.run(),
+        Verb::Library(library) => library.run(),
         Verb::Load(load) => load.run(),
         Verb::Serve(serve) => serve.run(),
     }

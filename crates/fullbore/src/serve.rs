@@ -1,11 +1,11 @@
 //! `fullbore serve`: puts a library on HTTPS.
 
+use crate::say;
 use appliance::config::{Certificate, Disk, Route, Switch};
 use appliance::{Config, Server};
 use clap::{Args, ValueEnum};
 use library::sample;
 use library::{Form, Title};
-use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -213,12 +213,6 @@ fn announce(server: &Server, tls: bool, library: &Path) {
         Err(error) => eprintln!("fullbore: cannot list {}: {error}", library.display()),
     }
     say(&(lines.join("\n") + "\n"));
-}
-
-/// Writes to standard output. Whoever read it may have gone after the first line: the server goes on.
-fn say(text: &str) {
-    let mut out = std::io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
 /// Titles that are listed at the start; more would scroll the rest away.

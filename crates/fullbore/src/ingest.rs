@@ -1,0 +1,233 @@
+//! `fullbore ingest`: makes titles of video files.
+
+use crate::say;
+use clap::{Args, ValueEnum};
+use library::ingest::{
+    AudioCodec, Channels, IngestError, Ingested, Options, Outcome, SideSubtitles, Speed, Stop,
+    VideoCodec, ingest, on_terminal,
+};
+use library::{Ladder, TitleName};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Make titles of video files: several sizes, HLS and DASH
+///
+/// Each FILE becomes the title DIR/NAME, with an HLS and a DASH manifest over the same files. It is there whole or not at
+/// all. Interrupted, the same command goes on where it was. A title that is there is replaced; who watches it goes on.
+/// Needs ffmpeg and ffprobe.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  fullbore ingest film.mkv --library /srv/video\n  \
+    fullbore ingest film.mp4 --library /srv/video --subtitle en=film.en.srt --subtitle de=film.de.srt\n  \
+    fullbore ingest film.mp4 --library /srv/video --copy\n  \
+    fullbore ingest *.mov --library /srv/video --video-codec hevc --speed best\n\n\
+    A ladder file says which sizes are made (heights of the shorter side; kbps for H.264 at up to 30 frames a second):\n  \
+    rungs = [{ height = 360, kbps = 800 }, { height = 720, kbps = 3000 }]")]
+pub(crate) struct Ingest {
+    /// Video (or audio) files, of any kind that ffmpeg reads
+    #[arg(required = true)]
+    file: Vec<PathBuf>,
+    /// The library: where the titles go
+    #[arg(long, value_name = "DIR")]
+    library: PathBuf,
+    /// The title's name, for a single FILE [default: the file's without its extension]
+    #[arg(long, value_name = "NAME")]
+    title: Option<String>,
+    /// Sizes and rates, TOML or JSON [default: by the source's size, 240 to 2160]
+    #[arg(long, value_name = "FILE")]
+    ladder: Option<PathBuf>,
+    /// How pictures are encoded
+    #[arg(long, value_enum, default_value_t = VideoArg::H264)]
+    video_codec: VideoArg,
+    /// How sound is encoded
+    #[arg(long, value_enum, default_value_t = AudioArg::Aac)]
+    audio_codec: AudioArg,
+    /// How many channels of sound are kept
+    #[arg(long, value_enum, default_value_t = ChannelsArg::Stereo)]
+    audio_channels: ChannelsArg,
+    /// How much time is spent on how good a picture
+    #[arg(long, value_enum, default_value_t = SpeedArg::Balanced)]
+    speed: SpeedArg,
+    /// Package the picture as it is, in its one size; sound too, where browsers play it
+    #[arg(long, conflicts_with_all = ["ladder", "video_codec", "speed"])]
+    copy: bool,
+    /// How long a segment is, and how far key frames are apart, 0.5 to 20
+    #[arg(long, value_name = "SECONDS", default_value_t = 4.0)]
+    segment_seconds: f64,
+    /// Subtitles from a file of their own (SubRip or WebVTT), for a single FILE; as often as needed
+    #[arg(long, value_name = "LANG=FILE", value_parser = subtitle)]
+    subtitle: Vec<SideSubtitles>,
+    /// Make the title although it is there, from the same file and with the same options
+    #[arg(long)]
+    again: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum VideoArg {
+    /// Played by everything
+    H264,
+    /// Some 35% smaller, not played by every browser
+    Hevc,
+    /// Some 50% smaller and slow to make, not played by older devices
+    Av1,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum AudioArg {
+    /// Played by everything
+    Aac,
+    /// Better at the same size, not played by older Apple devices
+    Opus,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum ChannelsArg {
+    /// Two at most: more are mixed down
+    Stereo,
+    /// As many as the source has
+    Source,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum SpeedArg {
+    /// To try things out
+    Fastest,
+    /// In a hurry
+    Fast,
+    /// For most
+    Balanced,
+    /// Made once, watched often
+    Best,
+}
+
+fn subtitle(text: &str) -> Result<SideSubtitles, String> {
+    let (language, path) = text
+        .split_once('=')
+        .filter(|(language, path)| !language.is_empty() && !path.is_empty())
+        .ok_or("it has to be LANG=FILE, as en=film.en.srt")?;
+    Ok(SideSubtitles { language: language.to_owned(), path: path.into() })
+}
+
+impl Ingest {
+    /// Ingests one file after the other.
+    pub(crate) fn run(self) -> ExitCode {
+        let (options, titles) =
+            match self.options().and_then(|options| Ok((options, self.titles()?))) {
+                Ok(checked) => checked,
+                Err(what) => {
+                    eprintln!("fullbore: {what}");
+                    return ExitCode::from(2);
+                }
+            };
+        let stop = Stop::default();
+        if let Err(error) = stop_when_signalled(stop.clone()) {
+            eprintln!("fullbore: cannot handle signals: {error}");
+            return ExitCode::FAILURE;
+        }
+        let mut has_failed = false;
+        for (file, title) in self.file.iter().zip(&titles) {
+            let shown = on_terminal(title.as_str());
+            match ingest(file, &self.library, title, &options, &stop, shown) {
+                Ok(ingested) => tell(&ingested),
+                Err(error) => {
+                    eprintln!("fullbore: {}: {error}", file.display());
+                    has_failed = true;
+                    // Of these, the next file would fail in the same way.
+                    if matches!(error, IngestError::Interrupted | IngestError::ToolMissing(_)) {
+                        break;
+                    }
+                }
+            }
+        }
+        if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    }
+
+    fn options(&self) -> Result<Options, String> {
+        if !(0.5..=20.0).contains(&self.segment_seconds) {
+            return Err("--segment-seconds has to be between 0.5 and 20".into());
+        }
+        if self.file.len() > 1 && (self.title.is_some() || !self.subtitle.is_empty()) {
+            return Err("--title and --subtitle are for a single FILE".into());
+        }
+        let ladder = self.ladder.as_deref().map_or_else(|| Ok(Ladder::default()), Ladder::read);
+        Ok(Options {
+            ladder: ladder.map_err(|error| error.to_string())?,
+            video_codec: match self.video_codec {
+                VideoArg::H264 => VideoCodec::H264,
+                VideoArg::Hevc => VideoCodec::Hevc,
+                VideoArg::Av1 => VideoCodec::Av1,
+            },
+            audio_codec: match self.audio_codec {
+                AudioArg::Aac => AudioCodec::Aac,
+                AudioArg::Opus => AudioCodec::Opus,
+            },
+            channels: match self.audio_channels {
+                ChannelsArg::Stereo => Channels::Stereo,
+                ChannelsArg::Source => Channels::Source,
+            },
+            speed: match self.speed {
+                SpeedArg::Fastest => Speed::Fastest,
+                SpeedArg::Fast => Speed::Fast,
+                SpeedArg::Balanced => Speed::Balanced,
+                SpeedArg::Best => Speed::Best,
+            },
+            copy: self.copy,
+            segment_seconds: self.segment_seconds,
+            subtitles: self.subtitle.clone(),
+            again: self.again,
+        })
+    }
+
+    /// A title for each file, no two the same.
+    fn titles(&self) -> Result<Vec<TitleName>, String> {
+        let mut seen = HashSet::new();
+        let mut titles = Vec::new();
+        for file in &self.file {
+            let name =
+                self.title.as_deref().map_or_else(|| TitleName::of_file(file), TitleName::new);
+            let name = name.map_err(|error| error.to_string())?;
+            if !seen.insert(name.clone()) {
+                return Err(format!(
+                    "two files would become the title {name:?}: ingest them one by one, with --title",
+                    name = name.as_str()
+                ));
+            }
+            titles.push(name);
+        }
+        Ok(titles)
+    }
+}
+
+/// From here on the signals that end a program end what it does, orderly.
+fn stop_when_signalled(stop: Stop) -> std::io::Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    std::thread::spawn(move || {
+        for _ in signals.forever() {
+            stop.stop();
+        }
+    });
+    Ok(())
+}
+
+fn tell(Ingested { folder, record, outcome, notes, .. }: &Ingested) {
+    for note in notes {
+        eprintln!("fullbore: {}: note: {note}", record.title);
+    }
+    let what = match outcome {
+        Outcome::Made => "made",
+        Outcome::Replaced => "replaced",
+        Outcome::Kept => "is there already",
+    };
+    let sizes = record.video.iter().map(|video| format!("{}x{}", video.width, video.height));
+    let sizes: Vec<_> = sizes.collect();
+    let sizes = if sizes.is_empty() { "sound only".to_owned() } else { sizes.join(", ") };
+    let bytes: u64 = record.files.iter().map(|file| file.bytes).sum();
+    say(&format!(
+        "{what}: {} ({:.1} s; {sizes}; {:.1} MB)\n",
+        folder.display(),
+        record.duration_seconds,
+        bytes as f64 / 1e6
+    ));
+}

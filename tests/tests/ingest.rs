@@ -1,0 +1,374 @@
+//! From a video file to a title that plays from a running server, by the commands that people type; and what happens when the disk is
+//! full, somebody presses Ctrl-C, or the process is killed.
+
+use fullbore_tests::tool::{self, Ran};
+use fullbore_tests::{Plain, Said, Server, eventually, program};
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use tempfile::{TempDir, tempdir};
+
+/// Small and quick: two sizes of a little film.
+const QUICK: &str = "--speed fastest --segment-seconds 2";
+const SECONDS: usize = 6;
+const FRAMES: usize = 15 * SECONDS;
+
+fn tools_are_here() -> bool {
+    tool::are_here(&[("ffmpeg", "ffmpeg"), ("ffprobe", "ffmpeg")])
+}
+
+/// A folder for sources and an empty library beside them.
+struct Place {
+    folder: TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        let folder = tempdir().unwrap();
+        fs::create_dir(folder.path().join("library")).unwrap();
+        let ladder = "rungs = [{ height = 90, kbps = 150 }, { height = 180, kbps = 400 }]";
+        fs::write(folder.path().join("ladder.toml"), ladder).unwrap();
+        Self { folder }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn library(&self) -> PathBuf {
+        self.path("library")
+    }
+
+    /// A source of pictures and a sound, made by ffmpeg.
+    fn film(&self, name: &str, picture: &str, encoder: &str) -> PathBuf {
+        let path = self.path(name);
+        let mut command = tool::command("ffmpeg");
+        command.args(["-nostdin", "-v", "error", "-f", "lavfi", "-i", picture, "-f", "lavfi"]);
+        command.args(["-i", &format!("sine=440:duration={SECONDS}"), "-shortest"]);
+        let ran = tool::run(command.args(encoder.split(' ')).arg(&path));
+        assert!(ran.success, "{}", ran.stderr);
+        path
+    }
+
+    fn little_film(&self) -> PathBuf {
+        let picture = format!("testsrc2=size=320x180:rate=15:duration={SECONDS}");
+        self.film("film.mp4", &picture, "-c:v libx264 -preset ultrafast -g 15 -c:a aac")
+    }
+
+    /// One whose encoding takes a while.
+    fn large_film(&self) -> PathBuf {
+        let picture = format!("testsrc2=size=1280x720:rate=30:duration={SECONDS}");
+        self.film("film.mp4", &picture, "-c:v libx264 -preset ultrafast -c:a aac")
+    }
+
+    fn ingest(&self, file: &Path, words: &str) -> Ran {
+        tool::run(fullbore("ingest", words).arg(file).arg("--library").arg(self.library()))
+    }
+
+    fn catalog(&self, words: &str) -> Ran {
+        tool::run(fullbore("library", words).arg("--library").arg(self.library()))
+    }
+}
+
+fn fullbore(verb: &str, words: &str) -> Command {
+    let mut command = Command::new(program());
+    command.arg(verb).args(words.split_whitespace()).stdin(Stdio::null());
+    command
+}
+
+/// The title's record.
+fn record(title: &Path) -> serde_json::Value {
+    serde_json::from_str(&fs::read_to_string(title.join("title.json")).unwrap()).unwrap()
+}
+
+/// The checksums of one stream's frames.
+fn frames(source: impl AsRef<OsStr>, stream: &str) -> Vec<String> {
+    let mut command = tool::command("ffmpeg");
+    command.args(["-nostdin", "-v", "error"]);
+    if source.as_ref().as_encoded_bytes().starts_with(b"https:") {
+        command.args(["-tls_verify", "0"]);
+    }
+    command.arg("-i").arg(source.as_ref());
+    let ran = tool::run(command.args([
+        "-map",
+        stream,
+        "-fps_mode",
+        "passthrough",
+        "-f",
+        "framecrc",
+        "-",
+    ]));
+    assert!(ran.success && ran.stderr.is_empty(), "{:?}: {}", source.as_ref(), ran.stderr);
+    ran.text().lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()
+}
+
+#[test]
+fn ffmpeg_plays_every_size_from_a_running_server_by_hls_and_dash() {
+    if !tools_are_here() {
+        return;
+    }
+    let place = Place::new();
+    let ladder = format!("{QUICK} --ladder {}", place.path("ladder.toml").display());
+    let ran = place.ingest(&place.little_film(), &ladder);
+    assert!(ran.success && ran.text().starts_with("made: "), "{}", ran.stderr);
+    let title = place.library().join("film");
+    let server = Server::start(&place.library(), "");
+    server.stdout.wait_for("title     film");
+    for manifest in ["master.m3u8", "manifest.mpd"] {
+        let url = server.url_of(&format!("film/{manifest}"));
+        for stream in ["0:v:0", "0:v:1", "0:a:0"] {
+            let served = frames(&url, stream);
+            assert!(stream == "0:a:0" || served.len() == FRAMES, "{stream}: {}", served.len());
+            assert_eq!(served, frames(title.join(manifest), stream), "{manifest} {stream}");
+        }
+    }
+    assert_eq!(server.counters().value("requests_refused_total{reason=\"not_found\"}"), 0);
+}
+
+#[test]
+fn names_are_relative_to_where_the_command_is_given() {
+    if !tools_are_here() {
+        return;
+    }
+    let place = Place::new();
+    place.little_film();
+    fs::write(place.path("words.srt"), "1\n00:00:01,000 --> 00:00:02,000\nHello\n").unwrap();
+    let words = "film.mp4 --copy --library new --subtitle en=words.srt";
+    let ran = tool::run(fullbore("ingest", words).current_dir(place.folder.path()));
+    assert!(ran.success && ran.text().starts_with("made: new/film "), "{}", ran.stderr);
+    assert_eq!(record(&place.path("new/film"))["subtitles"][0]["language"], "en");
+}
+
+#[test]
+fn what_is_hidden_in_a_library_is_not_served() {
+    let place = Place::new();
+    let work = place.library().join(".ingest-film");
+    fs::create_dir(&work).unwrap();
+    fs::write(work.join("half.mp4"), "half").unwrap();
+    fs::write(place.library().join("whole.mp4"), "whole").unwrap();
+    let server = Server::start(&place.library(), "--tls off");
+    let mut viewer = Plain::connect(server.address);
+    assert_eq!(viewer.fetch("/whole.mp4").status, 200);
+    assert_eq!(viewer.fetch("/.ingest-film/half.mp4").status, 404);
+    assert_eq!(viewer.fetch("/%2Eingest-film/half.mp4").status, 404);
+}
+
+#[test]
+fn a_title_that_is_replaced_while_it_is_watched_goes_on_to_its_end() {
+    if !tools_are_here() {
+        return;
+    }
+    let place = Place::new();
+    let noise = format!("testsrc2=size=640x360:rate=15:duration={SECONDS},noise=alls=100:allf=t");
+    let film = place.film("film.mp4", &noise, "-c:v libx264 -preset ultrafast -qp 4 -c:a aac");
+    assert!(place.ingest(&film, "--copy").success);
+    let title = place.library().join("film");
+    let old = record(&title);
+    let file = old["video"][0]["file"].as_str().unwrap().to_owned();
+    let whole = fs::read(title.join(&file)).unwrap();
+    let server = Server::start(&place.library(), "--tls off");
+    let mut viewer = Plain::connect(server.address);
+    viewer.ask(&format!("/film/{file}"));
+    let (status, _, length) = viewer.head();
+    assert_eq!((status, length), (200, whole.len()));
+    let mut got = viewer.body(100_000);
+
+    let ran = place.ingest(&film, "--copy --segment-seconds 1");
+    assert!(ran.text().starts_with("replaced: "), "{}", ran.stderr);
+    assert_ne!(record(&title)["folder"], old["folder"]);
+    got.extend(viewer.body(length - got.len()));
+    assert!(got == whole, "the viewer under way got other bytes");
+    // And whoever asks for the next part of the old one finds it.
+    assert_eq!(viewer.fetch(&format!("/film/{file}")).body.len(), length);
+
+    assert!(place.catalog("remove film --replaced").success);
+    assert_eq!(viewer.fetch(&format!("/film/{file}")).status, 404);
+    assert!(place.catalog("verify").success);
+}
+
+#[test]
+fn each_wrong_use_has_one_line_and_its_code() {
+    if !tools_are_here() {
+        return;
+    }
+    let place = Place::new();
+    let text = place.path("notes.mp4");
+    fs::write(&text, "Buy milk.\n").unwrap();
+    let other = place.path("notes.mkv");
+    fs::write(&other, "Buy bread.\n").unwrap();
+    let ladder = place.path("broken.toml");
+    fs::write(&ladder, "rungs = []").unwrap();
+    let broken = format!("--ladder {}", ladder.display());
+    let same = format!("{}", other.display());
+    for (words, code, said) in [
+        ("", 1, "notes.mp4: this is no video that ffmpeg can read"),
+        (same.as_str(), 2, "two files would become the title \"notes\""),
+        (broken.as_str(), 2, "at least one rung"),
+        ("--title .hidden", 2, "names that begin with a dot"),
+        ("--segment-seconds 99", 2, "between 0.5 and 20"),
+        ("--copy --speed best", 2, "cannot be used with"),
+        ("--subtitle english", 2, "LANG=FILE"),
+    ] {
+        let ran = place.ingest(&text, words);
+        assert_eq!(ran.code, Some(code), "{words}: {}", ran.stderr);
+        assert!(ran.stderr.contains(said), "{words}: {}", ran.stderr);
+        assert!(ran.stderr.contains("--help") || ran.stderr.lines().count() == 1, "{}", ran.stderr);
+    }
+    assert_eq!(fs::read_dir(place.library()).unwrap().count(), 0);
+}
+
+#[test]
+fn titles_are_listed_verified_and_removed() {
+    if !tools_are_here() {
+        return;
+    }
+    let place = Place::new();
+    let film = place.little_film();
+    assert!(place.ingest(&film, "--copy --title one").success);
+    assert!(place.ingest(&film, "--copy --title two").success);
+    let list = place.catalog("list");
+    assert!(list.text().starts_with("one  0:00:06  "), "{}", list.text());
+    assert_eq!(list.text().lines().count(), 2);
+    let list: serde_json::Value =
+        serde_json::from_slice(&place.catalog("list --json").stdout).unwrap();
+    assert_eq!((&list["version"], &list["kind"]), (&1.into(), &"library-list".into()));
+    assert_eq!(list["titles"][1]["record"]["video"][0]["height"], 180);
+    assert_eq!(place.catalog("verify").text(), "ok: one\nok: two\n");
+
+    let title = place.library().join("two");
+    let file = title.join(record(&title)["video"][0]["file"].as_str().unwrap());
+    let mut bytes = fs::read(&file).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&file, bytes).unwrap();
+    let verified = place.catalog("verify");
+    assert_eq!(verified.code, Some(1));
+    assert!(verified.text().contains("ok: one\nBAD: two: v-"), "{}", verified.text());
+    assert!(place.catalog("verify one").success);
+    let verified = place.catalog("verify two --json");
+    let verified: serde_json::Value = serde_json::from_slice(&verified.stdout).unwrap();
+    assert_eq!(verified["titles"][0]["faults"][0]["kind"], "content");
+
+    assert!(place.catalog("remove two").success);
+    assert_eq!(place.catalog("remove two").code, Some(1));
+    assert_eq!(fs::read_dir(place.library()).unwrap().count(), 1);
+}
+
+/// An ingest under way, and what it says.
+struct UnderWay {
+    child: Child,
+    said: Said,
+}
+
+impl UnderWay {
+    /// Begins to ingest, and waits until it encodes a picture.
+    fn begin(place: &Place, film: &Path) -> Self {
+        let mut command = fullbore("ingest", "--speed best");
+        command.arg(film).arg("--library").arg(place.library());
+        let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let said = Said::listen(child.stderr.take().unwrap());
+        said.wait_for("making video");
+        let under_way = Self { child, said };
+        eventually("ffmpeg to run", || (!encoders(place).is_empty()).then_some(()));
+        under_way
+    }
+
+    fn signal(&self, name: &str) {
+        let kill = format!("kill -s {name} {}", self.child.id());
+        assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+    }
+
+    fn wait(&mut self) -> Option<i32> {
+        eventually("it to end", || self.child.try_wait().unwrap()).code()
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        // It has ended, unless the test failed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The processes whose command line names the place: its encoders.
+fn encoders(place: &Place) -> Vec<String> {
+    let library = place.library();
+    let library = library.as_os_str().as_encoded_bytes();
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let lines = processes.filter_map(|process| fs::read(process.path().join("cmdline")).ok());
+    let ours = lines.filter(|line| {
+        line.starts_with(b"ffmpeg") && line.windows(library.len()).any(|part| part == library)
+    });
+    ours.map(|line| String::from_utf8_lossy(&line).into_owned()).collect()
+}
+
+#[test]
+fn ctrl_c_ends_the_encoder_and_keeps_what_is_finished() {
+    if !tools_are_here() {
+        return;
+    }
+    let place = Place::new();
+    let film = place.large_film();
+    let mut under_way = UnderWay::begin(&place, &film);
+    under_way.signal("INT");
+    assert_eq!(under_way.wait(), Some(1));
+    under_way.said.wait_for("interrupted; what was finished is kept");
+    assert!(encoders(&place).is_empty());
+    let work = place.library().join(".ingest-film");
+    let names: Vec<_> =
+        fs::read_dir(&work).unwrap().flatten().map(|entry| entry.file_name()).collect();
+    assert!(
+        !names.is_empty()
+            && names.iter().all(|name| Path::new(name).extension() == Some("mp4".as_ref())),
+        "{names:?}"
+    );
+    let mut again = UnderWay::begin(&place, &film);
+    again.said.wait_for("audio 1 (und) is there from before");
+    again.signal("TERM");
+    assert_eq!(again.wait(), Some(1));
+}
+
+#[test]
+fn killed_outright_it_takes_its_encoder_along_and_the_title_can_be_made() {
+    if !tools_are_here() {
+        return;
+    }
+    let place = Place::new();
+    let film = place.large_film();
+    let mut under_way = UnderWay::begin(&place, &film);
+    under_way.signal("KILL");
+    under_way.wait();
+    eventually("no encoder to be left", || encoders(&place).is_empty().then_some(()));
+    assert!(!place.library().join("film").exists());
+    let ran = place.ingest(&film, "--copy");
+    assert!(ran.success, "{}", ran.stderr);
+    assert_eq!(fs::read_dir(place.library()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_disk_that_fills_up_gives_one_line_and_no_title() {
+    if !tools_are_here() || !tool::are_here(&[("unshare", "util-linux")]) {
+        return;
+    }
+    let place = Place::new();
+    // It takes all that its rungs allow, which is twice what most films take and what is foreseen.
+    let noise = format!("nullsrc=size=320x180:rate=15:duration={SECONDS},noise=alls=100:allf=t+u");
+    let film = place.film("film.mp4", &noise, "-c:v libx264 -preset ultrafast -qp 20 -c:a aac");
+    let ladder = place.path("ladder.toml");
+    fs::write(&ladder, "rungs = [{ height = 180, kbps = 2500 }]").unwrap();
+    // A disk of its own, in a mount namespace of its own.
+    let script = "mount -t tmpfs -o size=1100k none \"$2\" && \
+                  { \"$1\" ingest \"$3\" --library \"$2\" --speed fastest --ladder \"$4\"; code=$?; ls -A \"$2\"; exit $code; }";
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"]);
+    let ran = tool::run(command.arg(program()).arg(place.library()).arg(&film).arg(&ladder));
+    if ran.stderr.contains("unshare") || ran.stderr.contains("mount:") {
+        tool::skip("no mount namespace can be made here");
+        return;
+    }
+    assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+    assert!(ran.stderr.contains("is full: make room"), "{}", ran.stderr);
+    assert_eq!(ran.text(), ".ingest-film\n");
+}
