@@ -158,8 +158,11 @@ async fn read_request(
 async fn send_all(socket: &Socket, response: &Response) -> io::Result<()> {
     let mut bytes = response.head.clone();
     for part in &response.body {
-        if let Part::Bytes(part) = part {
-            bytes.extend_from_slice(part);
+        match part {
+            Part::Bytes(part) => bytes.extend_from_slice(part),
+            Part::Static(part) => bytes.extend_from_slice(part),
+            // Its pages are in memory.
+            Part::Range(_) => {}
         }
     }
     let mut sent = 0;

@@ -30,6 +30,8 @@ pub struct Config {
     pub access_log: Option<PathBuf>,
     /// Seconds that a stopping server waits for its viewers.
     pub drain_seconds: u64,
+    /// Whether browsers get a shelf of the titles at `/`, and a player for each under `/-/watch/`.
+    pub page: bool,
     /// Landlock, seccomp and no-new-privs after start-up, where the kernel has them.
     pub sandbox: bool,
     /// Optimisations to leave out, to measure what they are worth.
@@ -58,6 +60,7 @@ impl Default for Config {
             disk: Disk::Auto,
             access_log: None,
             drain_seconds: 30,
+            page: true,
             sandbox: true,
             off: Vec::new(),
             tls: Tls::default(),

@@ -3,6 +3,7 @@
 //! Any range of it can be made again at any time, which is what lets a stalled viewer's buffer be taken away.
 
 use disk::File;
+use std::borrow::Cow;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -19,7 +20,7 @@ struct Extent {
 }
 
 enum Source {
-    Bytes(Vec<u8>),
+    Bytes(Cow<'static, [u8]>),
     File(Range<u64>),
 }
 
@@ -43,7 +44,8 @@ impl Outgoing {
         for part in parts.filter(|part| part.size_bytes() > 0) {
             let bytes = part.size_bytes();
             let source = match part {
-                http::Part::Bytes(bytes) => Source::Bytes(bytes),
+                http::Part::Bytes(bytes) => Source::Bytes(bytes.into()),
+                http::Part::Static(bytes) => Source::Bytes(bytes.into()),
                 http::Part::Range(range) => {
                     assert!(file.is_some(), "file ranges need a file");
                     Source::File(range)

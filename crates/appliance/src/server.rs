@@ -7,6 +7,7 @@ use crate::control::Control;
 use crate::notify::notify;
 use crate::route::InKernel;
 use crate::sandbox;
+use crate::shelf::Shelf;
 use crate::telemetry::Numbers;
 use crate::worker::{Parts, Worker};
 use crypt::{Origin, Tls, TlsOptions};
@@ -101,6 +102,8 @@ impl Server {
         }
         let access_log = log_out.map(AccessLog::start).transpose();
         let access_log = access_log.map_err(failed("cannot start the access log's thread"))?;
+        let shelf = config.page.then(|| Shelf::start(library.clone())).transpose();
+        let shelf = shelf.map_err(failed("cannot start the thread that lists titles"))?;
         let numbers: Vec<Arc<Numbers>> = (0..count).map(|_| Arc::default()).collect();
         let (ready, readiness) = channel();
         let (end, ended) = channel();
@@ -115,6 +118,7 @@ impl Server {
                 tls: tls.clone(),
                 numbers: Arc::clone(&numbers[index]),
                 access_log: access_log.as_ref().map(AccessLog::for_worker),
+                shelf: shelf.clone(),
                 in_kernel,
                 library: library.clone(),
                 buffer_bytes: buffer_bytes.clamp(4 << 20, 64 << 20) as usize,

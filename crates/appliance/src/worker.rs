@@ -6,6 +6,7 @@ use crate::control::Control;
 use crate::drain::Drain;
 use crate::route::InKernel;
 use crate::session;
+use crate::shelf::Shelf;
 use crate::telemetry::{Family, Numbers};
 use crypt::Tls;
 use disk::{Budget, DIRECT_ALIGNMENT, Files, Heat, Policy, Reader, Way};
@@ -85,6 +86,8 @@ pub struct Worker {
     pub bring_budget: Budget,
     /// The access log, if there is one.
     pub access_log: Option<AccessLog>,
+    /// What the pages list; none without pages.
+    pub shelf: Option<Shelf>,
     config: Arc<Config>,
     window_bytes_max: usize,
     date: Cell<HttpDate>,
@@ -102,6 +105,8 @@ pub struct Parts {
     pub numbers: Arc<Numbers>,
     /// The access log.
     pub access_log: Option<AccessLog>,
+    /// What the pages list; none without pages.
+    pub shelf: Option<Shelf>,
     /// What of a connection's work the kernel does.
     pub in_kernel: InKernel,
     /// The library's root.
@@ -123,6 +128,7 @@ impl Worker {
             tls,
             numbers,
             access_log,
+            shelf,
             in_kernel,
             library,
             buffer_bytes,
@@ -172,6 +178,7 @@ impl Worker {
             key_records_max: config.tls.key_records_max,
             bring_budget: Budget::new(BRING_BYTES_MAX),
             access_log,
+            shelf,
             config,
             window_bytes_max,
             date: Cell::new(date_now()),

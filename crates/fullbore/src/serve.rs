@@ -65,6 +65,9 @@ pub(crate) struct Serve {
     /// Log each response as a line of JSON; - is standard output
     #[arg(long, value_name = "FILE")]
     access_log: Option<PathBuf>,
+    /// Serve files only: no shelf at / and no player under /-/watch/
+    #[arg(long)]
+    no_page: bool,
     /// Go without Landlock, seccomp and no-new-privs
     #[arg(long)]
     no_sandbox: bool,
@@ -162,6 +165,7 @@ impl Serve {
         config.state = self.state.unwrap_or(config.state);
         config.access_log = self.access_log.or(config.access_log);
         config.sandbox &= !self.no_sandbox;
+        config.page &= !self.no_page;
         if let Some(tls) = self.tls {
             config.tls.enabled = matches!(tls, OnOff::On);
         }

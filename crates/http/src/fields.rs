@@ -24,17 +24,15 @@ pub enum Field {
     IfUnmodifiedSince,
     /// `Origin` (RFC 6454 section 7).
     Origin,
-    /// `Access-Control-Request-Method` (Fetch, CORS preflight).
-    AccessControlRequestMethod,
-    /// `Access-Control-Request-Headers` (Fetch, CORS preflight).
-    AccessControlRequestHeaders,
     /// `User-Agent` (RFC 9110 section 10.1.5).
     UserAgent,
     /// `Referer` (RFC 9110 section 10.1.3).
     Referer,
+    /// `Accept-Encoding` (RFC 9110 section 12.5.3).
+    AcceptEncoding,
 }
 
-const FIELD_COUNT: usize = 12;
+const FIELD_COUNT: usize = 11;
 
 /// Names in the order of [`Field`]'s variants.
 const FIELD_NAMES: [&str; FIELD_COUNT] = [
@@ -46,10 +44,9 @@ const FIELD_NAMES: [&str; FIELD_COUNT] = [
     "if-modified-since",
     "if-unmodified-since",
     "origin",
-    "access-control-request-method",
-    "access-control-request-headers",
     "user-agent",
     "referer",
+    "accept-encoding",
 ];
 
 /// Where a value lies in the head. A head begins with its method, so no value starts at 0: that marks an absent one.
@@ -150,12 +147,9 @@ mod tests {
     fn each_field_has_its_own_name() {
         assert_eq!(FIELD_NAMES[Field::Host as usize], "host");
         assert_eq!(FIELD_NAMES[Field::IfUnmodifiedSince as usize], "if-unmodified-since");
-        assert_eq!(
-            FIELD_NAMES[Field::AccessControlRequestHeaders as usize],
-            "access-control-request-headers"
-        );
-        assert_eq!(Field::Referer as usize, FIELD_COUNT - 1);
         assert_eq!(FIELD_NAMES[Field::Referer as usize], "referer");
+        assert_eq!(Field::AcceptEncoding as usize, FIELD_COUNT - 1);
+        assert_eq!(FIELD_NAMES[Field::AcceptEncoding as usize], "accept-encoding");
     }
 
     #[test]

@@ -57,6 +57,8 @@ impl<'a> Context<'a> {
 pub enum Part {
     /// These bytes.
     Bytes(Vec<u8>),
+    /// These bytes, which are part of the program.
+    Static(&'static [u8]),
     /// These bytes of the file; not empty.
     Range(Range<u64>),
 }
@@ -66,6 +68,7 @@ impl Part {
     pub fn size_bytes(&self) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes.len() as u64,
+            Self::Static(bytes) => bytes.len() as u64,
             Self::Range(range) => range.end - range.start,
         }
     }

@@ -73,6 +73,7 @@ fn body_of(response: &Response, file: &[u8]) -> Vec<u8> {
     for part in &response.body {
         match part {
             Part::Bytes(bytes) => body.extend_from_slice(bytes),
+            Part::Static(bytes) => body.extend_from_slice(bytes),
             Part::Range(range) => {
                 body.extend_from_slice(&file[range.start as usize..range.end as usize])
             }

@@ -1,9 +1,9 @@
 //! The video library as a viewer sees it: which titles a folder holds and where each is played from; making titles of video files
 //! ([`ingest`](mod@ingest)) and looking after them ([`catalog`]); and a sample for those who have none at hand.
 //!
-//! What serves a library reads folder listings and names, never what is in the files: what a file contains is the player's business.
-//! It follows no symbolic link, because the server would refuse those that lead out of the library. Only ingest looks into media files,
-//! and leaves their decoding to ffmpeg.
+//! What serves a library reads folder listings, names and, for the shelf, records of titles, never what is in media files: what a file
+//! contains is the player's business. It follows no symbolic link, because the server would refuse those that lead out of the library.
+//! Only ingest looks into media files, and leaves their decoding to ffmpeg.
 //!
 //! Read first: [`titles()`], then [`ingest::ingest`].
 
@@ -17,6 +17,7 @@ mod name;
 mod probe;
 mod record;
 pub mod sample;
+pub mod shelf;
 mod titles;
 mod url;
 

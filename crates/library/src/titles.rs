@@ -50,6 +50,8 @@ pub struct Title {
     pub name: String,
     /// The ways to play it, at least one: HLS before DASH.
     pub streams: Vec<Stream>,
+    /// The folder or file that it is, relative to the library; empty for the library itself.
+    pub location: PathBuf,
 }
 
 /// The titles in the folder `root`, sorted by name; see the module for what counts as one.
@@ -98,11 +100,14 @@ impl Walk<'_> {
         let streams = self.manifests(&listing.files);
         if !streams.is_empty() {
             let name = self.name(folder);
-            self.add(Title { name, streams });
+            let location = self.below_root(folder).to_owned();
+            self.add(Title { name, streams, location });
             return Vec::new();
         }
         for file in listing.files.iter().filter(|file| is_playable(file)) {
-            self.add(Title { name: self.name(file), streams: vec![self.stream(Form::File, file)] });
+            let streams = vec![self.stream(Form::File, file)];
+            let location = self.below_root(file).to_owned();
+            self.add(Title { name: self.name(file), streams, location });
         }
         if depth == DEPTH_MAX {
             return Vec::new();

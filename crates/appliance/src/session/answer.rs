@@ -4,12 +4,16 @@ use super::Session;
 use crate::access_log::Entry;
 use crate::end::End;
 use crate::outgoing::Outgoing;
+use crate::page;
 use crate::telemetry::{Family, Numbers};
 use crate::worker::Worker;
 use disk::{File, OpenError};
 use http::{Entity, Field, Refusal, Request, Resource, Response};
 use std::rc::Rc;
 use std::time::Instant;
+
+/// A library's own page at `/`.
+const FRONT: &[u8] = b"index.html";
 
 impl Session {
     /// Answers one request; says whether the connection goes on.
@@ -77,7 +81,16 @@ async fn plan(worker: &Worker, request: &Request) -> (Response, Option<Rc<File>>
                 None,
             );
         }
-        Resource::Directory(_) | Resource::Reserved(_) | Resource::Server => {
+        Resource::Reserved(path) => {
+            let page = page::reserved(worker, request, path.as_bytes());
+            let response =
+                page.unwrap_or_else(|| refused(worker, Refusal::NotFound, Some(request)));
+            return (response, None);
+        }
+        Resource::Directory(path) if path.as_bytes().is_empty() && worker.shelf.is_some() => {
+            return front(worker, request).await;
+        }
+        Resource::Directory(_) | Resource::Server => {
             return (refused(worker, Refusal::NotFound, Some(request)), None);
         }
     };
@@ -90,6 +103,14 @@ async fn plan(worker: &Worker, request: &Request) -> (Response, Option<Rc<File>>
             }
             (refused(worker, refusal_for(error), Some(request)), None)
         }
+    }
+}
+
+/// What is at `/`: the page that the library has for that, else the shelf.
+async fn front(worker: &Worker, request: &Request) -> (Response, Option<Rc<File>>) {
+    match worker.files.open(FRONT).await {
+        Ok(file) => (respond(worker, request, FRONT, &file), Some(file)),
+        Err(_) => (page::shelf(worker, request), None),
     }
 }
 

@@ -2,10 +2,12 @@
 //!
 //! [`bytes`]: what arrives is the file. [`bad_input`]: each kind of misbehaviour has its answer and its counter.
 //! [`faults`]: a file or a disk that fails under a response ends it, and no wrong byte is sent.
+//! [`pages`]: what the server has of its own.
 //! [`switches`]: none of that depends on an optimisation.
 
 mod bad_input;
 mod bytes;
 mod faults;
+mod pages;
 mod support;
 mod switches;

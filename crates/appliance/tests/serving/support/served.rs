@@ -137,7 +137,7 @@ pub(crate) fn kernel_seals() -> bool {
 
 /// Polls until `holds`, and fails with `otherwise` if it never does.
 #[track_caller]
-pub(crate) fn await_that(holds: impl Fn() -> bool, otherwise: impl FnOnce() -> String) {
+pub(crate) fn await_that(mut holds: impl FnMut() -> bool, otherwise: impl FnOnce() -> String) {
     let deadline = Instant::now() + PATIENCE;
     while !holds() {
         assert!(Instant::now() < deadline, "{}", otherwise());

@@ -1,0 +1,84 @@
+//! What is under `/-/` on the public listener: the pages, what they refer to, and the list of titles.
+//!
+//! | path | what |
+//! |---|---|
+//! | `/-/` | the shelf, also at `/` if the library has no `index.html` |
+//! | `/-/watch/TITLE` | the player; the page itself looks whether there is such a title |
+//! | `/-/assets/NAME` | what pages refer to, kept for good: names change with content |
+//! | `/-/titles.json` | the titles |
+
+use crate::worker::Worker;
+use http::{Page, Request, Response, respond_page};
+use std::borrow::Cow;
+
+/// Of documents: what they may do, and that no other site is told their address, which may hold a token, or may frame them.
+const DOCUMENT_FIELDS: &[(&str, &str)] = &[
+    ("Content-Security-Policy", web::POLICY),
+    ("Referrer-Policy", "no-referrer"),
+    ("Cross-Origin-Opener-Policy", "same-origin"),
+];
+
+/// Of all else: nobody else's page needs it.
+const PART_FIELDS: &[(&str, &str)] = &[("Cross-Origin-Resource-Policy", "same-origin")];
+
+/// The page of titles at `/`.
+pub fn shelf(worker: &Worker, request: &Request) -> Response {
+    document(worker, request, web::Page::Shelf, None)
+}
+
+/// What is at `path` below `/-/`; `None` if nothing is.
+pub fn reserved(worker: &Worker, request: &Request, path: &[u8]) -> Option<Response> {
+    let shelf = worker.shelf.as_ref()?;
+    let is_folder = is_folder(request);
+    if path.starts_with(b"watch/") {
+        let slashes = path.iter().filter(|byte| **byte == b'/').count();
+        let depth = slashes + usize::from(is_folder);
+        return Some(document(worker, request, web::Page::Watch, Some(depth)));
+    }
+    match (path, is_folder) {
+        (b"", true) => Some(document(worker, request, web::Page::Shelf, Some(0))),
+        (_, true) => None,
+        (b"titles.json", false) => {
+            let list = shelf.list();
+            let (etag, bytes) = (&*list.etag, Cow::Owned(list.json.clone()));
+            let page = Page { etag, bytes, content_type: "application/json", ..part(None) };
+            Some(respond(worker, request, page))
+        }
+        (path, false) => web::file(path).map(|file| respond(worker, request, part(Some(file)))),
+    }
+}
+
+/// Whether the address ends with a slash, as far as that is not part of a query.
+fn is_folder(request: &Request) -> bool {
+    let path = request.target().split(|byte| *byte == b'?').next();
+    path.is_some_and(|path| path.ends_with(b"/"))
+}
+
+fn document(worker: &Worker, request: &Request, page: web::Page, depth: Option<usize>) -> Response {
+    let html = page.fill_in(depth);
+    let page = Page {
+        content_type: "text/html; charset=utf-8",
+        etag: &html.etag,
+        cache_control: web::PAGE_CACHE_CONTROL,
+        fields: DOCUMENT_FIELDS,
+        bytes: Cow::Owned(html.bytes),
+        brotli: None,
+    };
+    respond(worker, request, page)
+}
+
+/// A file that pages refer to; without one, what a part of that kind begins with.
+fn part(file: Option<&'static web::File>) -> Page<'static> {
+    Page {
+        content_type: http::content_type(file.map_or(b"", |file| file.path.as_bytes())),
+        etag: file.map_or("", |file| file.etag),
+        cache_control: file.map_or(web::PAGE_CACHE_CONTROL, |_| web::FILE_CACHE_CONTROL),
+        fields: PART_FIELDS,
+        bytes: Cow::Borrowed(file.map_or(&[], |file| file.bytes)),
+        brotli: file.and_then(|file| file.brotli),
+    }
+}
+
+fn respond(worker: &Worker, request: &Request, page: Page<'_>) -> Response {
+    worker.with_context(|context| respond_page(request, page, context))
+}

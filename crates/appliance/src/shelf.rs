@@ -1,0 +1,96 @@
+//! The list of titles that the pages show, kept by a thread of its own: listing a library waits for disks, and a worker must not.
+//!
+//! Who asks gets the list as it was last made, and asking has it made again; but not sooner than two seconds after the last time,
+//! and never while nobody asks. So a list is as old as the last visit, and the pages ask twice. Bounded as [`library::shelf`] is.
+
+use library::shelf::{Item, shelf};
+use serde_json::json;
+use std::hash::{DefaultHasher, Hasher};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Between two listings: the largest library that is listed whole takes a fraction of a second.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// One worker's view of the list.
+#[derive(Clone)]
+pub struct Shelf {
+    list: Arc<Mutex<Arc<List>>>,
+    /// Holds one wish at most: more would not be granted sooner.
+    asking: SyncSender<()>,
+}
+
+/// The titles at one time.
+#[derive(Debug)]
+pub struct List {
+    /// As JSON, for whom everything is there.
+    pub json: Vec<u8>,
+    /// Its entity tag, with quotes.
+    pub etag: String,
+}
+
+impl Shelf {
+    /// Starts listing the titles in the folder `library`.
+    ///
+    /// # Errors
+    /// When no thread can be had.
+    pub fn start(library: PathBuf) -> io::Result<Self> {
+        let list = Arc::new(Mutex::new(Arc::new(List::of(&[], false))));
+        let (asking, asked) = sync_channel(1);
+        let kept = Arc::clone(&list);
+        let keeper = std::thread::Builder::new().name("shelf".into());
+        keeper.spawn(move || keep(&library, &kept, &asked))?;
+        Ok(Self { list, asking })
+    }
+
+    /// The list as it was last made. Has it made again.
+    pub fn list(&self) -> Arc<List> {
+        // Full: somebody else has asked. Gone: only if its thread panicked, and then the last list is what there is.
+        let _ = self.asking.try_send(());
+        Arc::clone(&self.list.lock().expect("no holder of this lock can panic"))
+    }
+}
+
+/// The thread's life: it ends with the last worker.
+fn keep(library: &Path, list: &Mutex<Arc<List>>, asked: &Receiver<()>) {
+    let mut complaint = String::new();
+    loop {
+        match shelf(library) {
+            Ok(items) => {
+                complaint.clear();
+                let made = Arc::new(List::of(&items, true));
+                *list.lock().expect("no holder of this lock can panic") = made;
+            }
+            Err(error) => {
+                let what = format!("cannot list the titles in {}: {error}", library.display());
+                if what != complaint {
+                    eprintln!("fullbore: {what}; the shelf shows what was there before");
+                    complaint = what;
+                }
+            }
+        }
+        std::thread::sleep(PAUSE);
+        if asked.recv().is_err() {
+            return;
+        }
+    }
+}
+
+impl List {
+    fn of(items: &[Item], is_complete: bool) -> Self {
+        let json = json!({
+            "version": 1,
+            "kind": "titles",
+            "is_complete": is_complete,
+            "titles": items,
+        });
+        let json = json.to_string().into_bytes();
+        let mut hasher = DefaultHasher::new();
+        hasher.write(&json);
+        let etag = format!("\"{:016x}\"", hasher.finish());
+        Self { json, etag }
+    }
+}

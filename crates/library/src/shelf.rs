@@ -1,0 +1,159 @@
+//! What a shelf shows of a library: its titles with what a viewer chooses by.
+//!
+//! Of titles that ingest has made it reads the record (`title.json`, docs/library.md), and of that only what it shows: a record by a
+//! later version that has these members will do, and a broken one makes a title that plays without a picture. What has no record
+//! is shown by name.
+//!
+//! Bounded: [`TITLES_MAX`](crate::TITLES_MAX) titles, the first MiB of each record.
+
+use std::fs::OpenOptions;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+use serde::{Deserialize, Serialize};
+
+use crate::{Form, Title, encode_path, titles};
+
+/// No record is longer that ingest has made: a hundred tracks of each kind take a tenth of this.
+const RECORD_BYTES_MAX: u64 = 1 << 20;
+
+/// A title as the shelf shows it. Paths are relative to the library, percent-encoded.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Item {
+    /// As a person reads it.
+    pub name: String,
+    /// Its folder, or the file that it is.
+    pub path: String,
+    /// The same as it is on disk.
+    #[serde(skip)]
+    pub location: PathBuf,
+    /// The HLS playlist.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hls: Option<String>,
+    /// The DASH manifest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dash: Option<String>,
+    /// A file that browsers may play as it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// What its record tells.
+    #[serde(flatten)]
+    pub facts: Option<Facts>,
+}
+
+/// What is known of a title by its record.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Facts {
+    /// How long it plays.
+    pub duration_seconds: f64,
+    /// When it was made, since 1970.
+    pub ingested_unix_seconds: u64,
+    /// The largest picture's, in pixels; 0 for sound alone.
+    pub width: u32,
+    /// The largest picture's, in pixels; 0 for sound alone.
+    pub height: u32,
+    /// Of its sounds, BCP 47, each once.
+    pub languages: Vec<String>,
+    /// Of its subtitles, BCP 47, each once.
+    pub subtitle_languages: Vec<String>,
+    /// A JPEG.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub poster: Option<String>,
+    /// A WebVTT file of small pictures.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thumbnails: Option<String>,
+}
+
+/// The titles in the folder `root`, sorted by name.
+///
+/// # Errors
+/// Those of listing `root` itself. What cannot be read below it is left out.
+pub fn shelf(root: &Path) -> io::Result<Vec<Item>> {
+    Ok(titles(root)?.into_iter().map(|title| item(root, title)).collect())
+}
+
+fn item(root: &Path, title: Title) -> Item {
+    let stream = |form| {
+        let of_form = title.streams.iter().find(|stream| stream.form == form);
+        of_form.map(|stream| stream.url_path.clone())
+    };
+    let (hls, dash, file) = (stream(Form::Hls), stream(Form::Dash), stream(Form::File));
+    let path = encode_path(&title.location);
+    // What is a file has no folder to keep a record in.
+    let record = file.is_none().then(|| Record::read(&root.join(&title.location)).ok()).flatten();
+    let facts = record.map(|record| record.facts(&path));
+    Item { name: title.name, path, location: title.location, hls, dash, file, facts }
+}
+
+/// The members of a record that the shelf shows.
+#[derive(Deserialize)]
+struct Record {
+    duration_seconds: f64,
+    #[serde(default)]
+    ingested_unix_seconds: u64,
+    #[serde(default)]
+    video: Vec<Picture>,
+    #[serde(default)]
+    audio: Vec<Track>,
+    #[serde(default)]
+    subtitles: Vec<Track>,
+    poster: Option<String>,
+    thumbnails: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Picture {
+    width: u32,
+    height: u32,
+}
+
+#[derive(Deserialize)]
+struct Track {
+    language: Option<String>,
+}
+
+impl Record {
+    fn read(folder: &Path) -> io::Result<Self> {
+        // No link, and nothing that could make a reader wait, such as a pipe.
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let mut options = OpenOptions::new();
+        options.read(true).custom_flags(flags.bits() as i32);
+        let file = options.open(folder.join("title.json"))?;
+        if !file.metadata()?.is_file() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let mut text = Vec::new();
+        file.take(RECORD_BYTES_MAX).read_to_end(&mut text)?;
+        Ok(serde_json::from_slice(&text)?)
+    }
+
+    fn facts(self, folder: &str) -> Facts {
+        let below = |path: String| match encode_path(Path::new(&path)) {
+            path if folder.is_empty() => path,
+            path => format!("{folder}/{path}"),
+        };
+        let largest = self.video.iter().max_by_key(|picture| picture.height);
+        Facts {
+            duration_seconds: self.duration_seconds,
+            ingested_unix_seconds: self.ingested_unix_seconds,
+            width: largest.map_or(0, |picture| picture.width),
+            height: largest.map_or(0, |picture| picture.height),
+            languages: languages(self.audio),
+            subtitle_languages: languages(self.subtitles),
+            poster: self.poster.map(below),
+            thumbnails: self.thumbnails.map(below),
+        }
+    }
+}
+
+fn languages(tracks: Vec<Track>) -> Vec<String> {
+    let mut languages = Vec::new();
+    for language in tracks.into_iter().filter_map(|track| track.language) {
+        if !languages.contains(&language) {
+            languages.push(language);
+        }
+    }
+    languages
+}

@@ -1,0 +1,65 @@
+//! Puts what Vite has built (`web/dist`) into the program. Without it the program builds all the same, and its pages say
+//! what to run.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::hash::{DefaultHasher, Hasher};
+use std::path::{Path, PathBuf};
+use std::{env, fs, io};
+
+fn main() -> io::Result<()> {
+    let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("set by cargo"));
+    let dist = root.join("../../web/dist");
+    println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed={}", dist.display());
+    let mut files = BTreeMap::new();
+    collect(&dist, "", &mut files)?;
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("set by cargo"));
+    fs::write(out.join("files.rs"), source(&files)?)
+}
+
+/// The files below `folder` by their path, which begins with `prefix`; what is hidden is left out.
+fn collect(folder: &Path, prefix: &str, files: &mut BTreeMap<String, PathBuf>) -> io::Result<()> {
+    if !folder.is_dir() {
+        return Ok(());
+    }
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name().into_string().expect("Vite's names are ASCII");
+        if name.starts_with('.') {
+            continue;
+        }
+        let path = format!("{prefix}{name}");
+        if entry.file_type()?.is_dir() {
+            collect(&entry.path(), &format!("{path}/"), files)?;
+        } else {
+            files.insert(path, entry.path().canonicalize()?);
+        }
+    }
+    Ok(())
+}
+
+/// The table as Rust, sorted by path. A file `x.br` is the compressed form of `x` and no file of its own.
+fn source(files: &BTreeMap<String, PathBuf>) -> io::Result<String> {
+    let mut text = String::from("&[\n");
+    for (path, file) in files.iter().filter(|(path, _)| !path.ends_with(".br")) {
+        let brotli = match files.get(&format!("{path}.br")) {
+            Some(file) => format!("Some(include_bytes!({file:?}))"),
+            None => "None".into(),
+        };
+        let etag = format!("\"{:016x}\"", digest(&fs::read(file)?));
+        let _ = writeln!(
+            text,
+            "File {{ path: {path:?}, etag: {etag:?}, bytes: include_bytes!({file:?}), brotli: {brotli} }},"
+        );
+    }
+    text.push(']');
+    Ok(text)
+}
+
+/// Tells one build's file from another's. Nobody gains by a collision: the files are ours.
+fn digest(bytes: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(bytes);
+    hasher.finish()
+}

@@ -1,0 +1,51 @@
+use super::*;
+
+#[test]
+fn files_are_sorted_so_that_they_are_found() {
+    assert!(FILES.is_sorted_by(|a, b| a.path < b.path));
+    for one in FILES.iter().filter(|file| file.path.starts_with("assets/")) {
+        assert!(std::ptr::eq(file(one.path.as_bytes()).unwrap(), one));
+    }
+    for path in ["", "assets/", "shelf.html", "assets/../shelf.html", "assets"] {
+        assert!(file(path.as_bytes()).is_none(), "{path}");
+    }
+}
+
+#[test]
+fn the_base_leads_from_the_pages_address_to_the_servers_own_folder() {
+    for page in [Page::Shelf, Page::Watch, Page::Dashboard] {
+        if built(page.name().as_bytes()).is_none() {
+            eprintln!("SKIPPED: {} is not built; run ./run build", page.name());
+            continue;
+        }
+        for (depth, base) in
+            [(None, "./-/"), (Some(0), "./"), (Some(1), "../"), (Some(2), "../../")]
+        {
+            let text = String::from_utf8(page.fill_in(depth).bytes).unwrap();
+            assert!(
+                text.contains(&format!("<base href=\"{base}\"")),
+                "{page:?} at {depth:?}: {text}"
+            );
+        }
+    }
+}
+
+#[test]
+fn each_place_of_a_page_has_an_entity_tag_of_its_own() {
+    let tags: Vec<_> = [None, Some(0), Some(1)].map(|depth| Page::Watch.fill_in(depth).etag).into();
+    assert!(tags.iter().all(|tag| tag.starts_with('"') && tag.ends_with('"')));
+    assert!(tags[0] != tags[1] && tags[1] != tags[2] && tags[0] != tags[2]);
+}
+
+#[test]
+fn a_built_page_has_nothing_that_the_policy_forbids() {
+    for page in [Page::Shelf, Page::Watch, Page::Dashboard] {
+        let text = String::from_utf8(page.fill_in(None).bytes).unwrap();
+        for inline in ["<style", " style=", " onclick=", "javascript:", "http://", "https://"] {
+            assert!(!text.contains(inline), "{page:?} has {inline}");
+        }
+        for script in text.split("<script").skip(1) {
+            assert!(script.contains("src=\""), "{page:?} has a script written into it");
+        }
+    }
+}

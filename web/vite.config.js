@@ -1,0 +1,47 @@
+// Builds the pages into dist/, from where cargo puts them into the program (crates/web).
+import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { brotliCompressSync, constants } from "node:zlib";
+import { defineConfig } from "vite";
+
+const DIST = new URL("dist/", import.meta.url).pathname;
+
+/** Empties dist/ but for its .gitignore, which is committed: cargo watches the folder, so it must always be there. */
+const clean = {
+  name: "clean",
+  buildStart() {
+    for (const name of readdirSync(DIST)) {
+      if (name !== ".gitignore") rmSync(join(DIST, name), { recursive: true });
+    }
+  },
+};
+
+/** Puts a compressed form beside each file that gains a tenth by it. */
+const compress = {
+  name: "compress",
+  closeBundle() {
+    const folder = join(DIST, "assets");
+    for (const name of readdirSync(folder)) {
+      const bytes = readFileSync(join(folder, name));
+      const params = { [constants.BROTLI_PARAM_QUALITY]: 11 };
+      const compressed = brotliCompressSync(bytes, { params });
+      if (compressed.length < bytes.length * 0.9) writeFileSync(join(folder, `${name}.br`), compressed);
+    }
+  },
+};
+
+export default defineConfig({
+  // Relative: a token may stand before everything (/t/TOKEN/-/watch/film). See crates/web/src/lib.rs for <base>.
+  base: "./",
+  plugins: [clean, compress],
+  build: {
+    emptyOutDir: false,
+    // Nothing written into pages: the policy forbids it.
+    assetsInlineLimit: 0,
+    modulePreload: { polyfill: false },
+    target: ["chrome109", "firefox115", "safari16"],
+    // dash.js is what it is; it is loaded by those who choose it.
+    chunkSizeWarningLimit: 1200,
+    rollupOptions: { input: ["shelf.html", "watch.html", "dashboard.html"] },
+  },
+});
