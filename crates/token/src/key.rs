@@ -1,0 +1,203 @@
+//! Keys and the files that they are kept in.
+//!
+//! A key file is text: one key a line, `ID:SECRET`, the secret in lower-case hex, [`SECRET_BYTES_MIN`] bytes at least. Empty lines
+//! and those that begin with `#` are passed over. Refused: a file that others than its owner may write, or that others than
+//! its owner and group may read.
+
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use aws_lc_rs::{hmac, rand};
+use zeroize::Zeroizing;
+
+use crate::KeyError;
+use crate::token::{from_hex, is_key_id, to_hex};
+
+/// A secret is as long as the hash's output at least (RFC 2104 section 3).
+const SECRET_BYTES_MIN: usize = 32;
+
+/// More would be hashed down (RFC 2104 section 2): the block of SHA-256.
+const SECRET_BYTES_MAX: usize = 64;
+
+/// A key file is a handful of lines.
+const FILE_BYTES_MAX: u64 = 64 << 10;
+
+/// Who else may do what with a key file: write by the group, anything by others.
+const FORBIDDEN_MODE: u32 = 0o027;
+
+/// A key with its name.
+pub(crate) struct Key {
+    pub(crate) id: String,
+    pub(crate) hmac: hmac::Key,
+}
+
+/// The keys in a file, in order; at least one.
+pub(crate) fn read(path: &Path) -> Result<Vec<Key>, KeyError> {
+    let wrong = |what: String| KeyError::new(path, what);
+    let file = File::open(path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
+    check_mode(&file, path)?;
+    // As large as it can get, so that no part of it is left where it was before it grew.
+    let mut text = Zeroizing::new(String::with_capacity(FILE_BYTES_MAX as usize));
+    file.take(FILE_BYTES_MAX)
+        .read_to_string(&mut text)
+        .map_err(|error| wrong(format!("cannot be read: {error}")))?;
+    let keys = parse(&text).map_err(wrong)?;
+    if keys.is_empty() {
+        return Err(wrong("holds no key; make one with `fullbore sign --new-key FILE`".into()));
+    }
+    Ok(keys)
+}
+
+/// Asked of the open file, so that it is the one that is read.
+fn check_mode(file: &File, path: &Path) -> Result<(), KeyError> {
+    let metadata = file
+        .metadata()
+        .map_err(|error| KeyError::new(path, format!("cannot be looked at: {error}")))?;
+    if !metadata.is_file() {
+        return Err(KeyError::new(path, "is not a file"));
+    }
+    let mode = metadata.mode() & 0o777;
+    if mode & FORBIDDEN_MODE != 0 {
+        let what = format!(
+            "has mode {mode:04o}: others could read or change it, and sign; run: chmod 600 {}",
+            path.display()
+        );
+        return Err(KeyError::new(path, what));
+    }
+    Ok(())
+}
+
+fn parse(text: &str) -> Result<Vec<Key>, String> {
+    let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim()));
+    let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+    lines.map(|(number, line)| key(line).map_err(|what| format!("line {number}: {what}"))).collect()
+}
+
+/// Errors do not repeat the line: it may hold a secret.
+fn key(line: &str) -> Result<Key, &'static str> {
+    let (id, secret) = line.split_once(':').ok_or("a key is written ID:SECRET")?;
+    if !is_key_id(id) {
+        return Err("an id is 1 to 32 letters, digits, - or _");
+    }
+    let secret = from_hex(secret).map(Zeroizing::new).ok_or("a secret is lower-case hex digits")?;
+    if !(SECRET_BYTES_MIN..=SECRET_BYTES_MAX).contains(&secret.len()) {
+        return Err("a secret has 64 to 128 hex digits");
+    }
+    Ok(Key { id: id.to_owned(), hmac: hmac::Key::new(hmac::HMAC_SHA256, &secret) })
+}
+
+/// Makes a new key with a random id, in a new file that only its owner may read. Returns the id.
+///
+/// # Errors
+/// When there is such a file already, since its key may be in use; or when it cannot be written.
+pub fn make_key_file(path: &Path) -> Result<String, KeyError> {
+    let failed = |what: String| KeyError::new(path, what);
+    let (mut id, mut secret) = ([0; 4], Zeroizing::new([0; SECRET_BYTES_MIN]));
+    rand::fill(&mut id)
+        .and_then(|()| rand::fill(&mut secret[..]))
+        .map_err(|_| failed("this system gives no random numbers".into()))?;
+    let id = to_hex(&id);
+    let line = Zeroizing::new(format!("{id}:{}\n", *Zeroizing::new(to_hex(&secret[..]))));
+    let opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    let mut file = opened.map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => failed(
+            "there is such a file already, and its key may be in use; choose another name".into(),
+        ),
+        _ => failed(format!("cannot be made: {error}")),
+    })?;
+    let written = file.write_all(line.as_bytes()).and_then(|()| file.sync_all());
+    written.map_err(|error| {
+        // Half a key is none, and would stand in the way of the next attempt. It may be gone already.
+        let _ = std::fs::remove_file(path);
+        failed(format!("cannot be written: {error}"))
+    })?;
+    Ok(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    fn secret() -> String {
+        "5a".repeat(SECRET_BYTES_MIN)
+    }
+
+    fn ids(text: &str) -> Result<Vec<String>, String> {
+        parse(text).map(|keys| keys.into_iter().map(|key| key.id).collect())
+    }
+
+    #[test]
+    fn keys_are_read_in_order_and_remarks_passed_over() {
+        let s = secret();
+        let text = format!("# of May\n b:{s}\r\n\na:{s}\n");
+        assert_eq!(ids(&text), Ok(vec!["b".into(), "a".into()]));
+    }
+
+    #[test]
+    fn a_wrong_line_is_named_and_not_repeated() {
+        let s = secret();
+        for (line, told) in [
+            (s.clone(), "ID:SECRET"),
+            (format!(":{s}"), "an id"),
+            (format!("a b:{s}"), "an id"),
+            (format!("a:{}", s.to_uppercase()), "lower-case"),
+            (format!("a:{s}0"), "lower-case"),
+            (format!("a:{}", &s[2..]), "64 to 128"),
+            (format!("a:{s}{s}5a"), "64 to 128"),
+        ] {
+            let error = ids(&format!("\n{line}")).unwrap_err();
+            assert!(error.starts_with("line 2: ") && error.contains(told), "{line}: {error}");
+            assert!(!error.contains("5a5a"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_made_key_can_be_read_and_is_its_owners_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("url.key");
+        let id = make_key_file(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        assert_eq!(read(&path).unwrap()[0].id, id);
+        let before = fs::read(&path).unwrap();
+        let error = make_key_file(&path).unwrap_err().to_string();
+        assert!(error.contains("already"), "{error}");
+        assert_eq!(fs::read(&path).unwrap(), before, "the old key is still there");
+    }
+
+    #[test]
+    fn a_file_that_others_can_read_or_change_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("url.key");
+        make_key_file(&path).unwrap();
+        for (mode, good) in [
+            (0o600, true),
+            (0o400, true),
+            (0o640, true),
+            (0o644, false),
+            (0o660, false),
+            (0o602, false),
+        ] {
+            fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            let read = read(&path).map(|_| ());
+            assert_eq!(read.is_ok(), good, "{mode:o}: {read:?}");
+            if let Err(error) = read {
+                assert!(error.to_string().contains("chmod 600"), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_key_file_is_refused_in_words() {
+        let folder = tempfile::tempdir().unwrap();
+        let of = |path: &Path| read(path).map(|_| ()).unwrap_err().to_string();
+        assert!(of(folder.path()).contains("is not a file"));
+        assert!(of(&folder.path().join("none")).contains("cannot be read"));
+        let path = folder.path().join("empty");
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).unwrap();
+        assert!(of(&path).contains("holds no key"));
+    }
+}

@@ -1,0 +1,235 @@
+//! The text of a token, and what its signature covers.
+//!
+//! A token is `EXPIRY.SIGNATURE.KEY.DEPTH`, with a `c` after DEPTH if it is for one address only:
+//! * EXPIRY: seconds since 1970, decimal; from then on it allows nothing.
+//! * SIGNATURE: HMAC-SHA256 (RFC 2104), 64 lower-case hex digits.
+//! * KEY: the id of the key.
+//! * DEPTH: how many leading segments of the requested path are the signed prefix, decimal; 0 is the whole library.
+//!
+//! Signed is `fullbore-url-1`, EXPIRY, the address (empty if any will do) and the prefix, with a line feed between them. None of
+//! them can hold a line feed, and the prefix comes last, so that no two grants have the same text. DEPTH and KEY need
+//! no signature: another depth is another prefix, another key another signature.
+
+use std::fmt::Write;
+use std::net::IpAddr;
+
+/// Bytes of a signature: SHA-256's.
+pub(crate) const SIGNATURE_BYTES: usize = 32;
+
+/// Digits of an expiry: enough for 30,000 years, and for no overflow.
+const EXPIRY_DIGITS_MAX: usize = 12;
+
+/// Digits of a depth: more segments than any path has that the kernel takes (PATH_MAX is 4096 bytes).
+const DEPTH_DIGITS_MAX: usize = 4;
+
+/// Bytes of a key's id.
+pub(crate) const KEY_ID_BYTES_MAX: usize = 32;
+
+/// What is allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant<'a> {
+    /// The path of a file, or of a folder and all below it, as the server opens it: decoded, without a slash at either end. Empty is
+    /// the whole library.
+    pub prefix: &'a [u8],
+    /// When it ends, in seconds since 1970.
+    pub expires_unix_seconds: u64,
+    /// Who may use it; none is anybody.
+    pub client: Option<IpAddr>,
+}
+
+impl Grant<'_> {
+    /// How many segments the prefix has.
+    pub(crate) fn depth(&self) -> usize {
+        if self.prefix.is_empty() { 0 } else { self.prefix.split(|byte| *byte == b'/').count() }
+    }
+
+    /// What is signed.
+    pub(crate) fn message(&self) -> Vec<u8> {
+        let mut text = format!("fullbore-url-1\n{}\n", self.expires_unix_seconds);
+        if let Some(client) = self.client {
+            // `::ffff:192.0.2.1` is how a listener for both versions sees 192.0.2.1. Writing to a String cannot fail.
+            let _ = write!(text, "{}", client.to_canonical());
+        }
+        text.push('\n');
+        let mut message = text.into_bytes();
+        message.extend_from_slice(self.prefix);
+        message
+    }
+}
+
+/// A token taken apart; nothing of it is proven.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Token<'t> {
+    /// When it says that it ends, in seconds since 1970.
+    pub expires_unix_seconds: u64,
+    /// Its signature.
+    pub signature: [u8; SIGNATURE_BYTES],
+    /// The id of the key that it says to be made with.
+    pub key_id: &'t str,
+    /// How many leading segments of the path were signed.
+    pub depth: usize,
+    /// Whether it is for one address only.
+    pub is_bound: bool,
+}
+
+impl<'t> Token<'t> {
+    /// Takes `text` apart. There is one text for each token: anything else is `None`.
+    pub fn parse(text: &'t [u8]) -> Option<Self> {
+        let mut parts = std::str::from_utf8(text).ok()?.split('.');
+        let (expiry, signature, key_id, depth) =
+            (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+        let (depth, is_bound) = match depth.strip_suffix('c') {
+            Some(depth) => (depth, true),
+            None => (depth, false),
+        };
+        if parts.next().is_some() || !is_key_id(key_id) {
+            return None;
+        }
+        Some(Self {
+            expires_unix_seconds: decimal(expiry, EXPIRY_DIGITS_MAX)?,
+            signature: from_hex(signature)?.try_into().ok()?,
+            key_id,
+            depth: usize::try_from(decimal(depth, DEPTH_DIGITS_MAX)?).ok()?,
+            is_bound,
+        })
+    }
+
+    /// The leading segments of `path` that the token says to be for; `None` if it has fewer.
+    pub fn prefix<'p>(&self, path: &'p [u8]) -> Option<&'p [u8]> {
+        let Some(last) = self.depth.checked_sub(1) else { return Some(&[]) };
+        let slashes = (0..path.len()).filter(|index| path[*index] == b'/');
+        let end = slashes.chain([path.len()]).nth(last)?;
+        if path.is_empty() { None } else { Some(&path[..end]) }
+    }
+}
+
+/// The text of a token.
+pub(crate) fn text(grant: &Grant<'_>, key_id: &str, signature: &[u8]) -> String {
+    let bound = if grant.client.is_some() { "c" } else { "" };
+    let (expiry, depth) = (grant.expires_unix_seconds, grant.depth());
+    format!("{expiry}.{}.{key_id}.{depth}{bound}", to_hex(signature))
+}
+
+/// Whether `text` can be a key's id: short, and harmless in a URL and beside the dots of a token.
+pub(crate) fn is_key_id(text: &str) -> bool {
+    (1..=KEY_ID_BYTES_MAX).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+}
+
+pub(crate) fn to_hex(bytes: &[u8]) -> String {
+    let mut hex = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        // Writing to a String cannot fail.
+        let _ = write!(hex, "{byte:02x}");
+    }
+    hex
+}
+
+/// Lower-case digits only, so that one value has one text.
+pub(crate) fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let digit = |byte: u8| match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        _ => None,
+    };
+    let pairs = text.as_bytes().chunks_exact(2);
+    if !pairs.remainder().is_empty() {
+        return None;
+    }
+    pairs.map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?)).collect()
+}
+
+/// A number without sign or leading zeros.
+fn decimal(text: &str, digits_max: usize) -> Option<u64> {
+    let plain = text == "0" || !text.starts_with('0');
+    let digits = (1..=digits_max).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
+    if plain && digits { text.parse().ok() } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn zeros() -> String {
+        "00".repeat(SIGNATURE_BYTES)
+    }
+
+    #[test]
+    fn a_token_has_exactly_one_text() {
+        let good = format!("1790000000.{}.k-1_A.2c", zeros());
+        let token = Token::parse(good.as_bytes()).unwrap();
+        assert_eq!(
+            (token.expires_unix_seconds, token.depth, token.is_bound),
+            (1_790_000_000, 2, true)
+        );
+        assert_eq!(token.key_id, "k-1_A");
+        let z = zeros();
+        for bad in [
+            String::new(),
+            "...".into(),
+            format!("01.{z}.k.2"),
+            format!("+1.{z}.k.2"),
+            format!("1.{z}.k.02"),
+            format!("1.{z}.k.c"),
+            format!("1.{z}.k.2C"),
+            format!("1.{z}.k.2cc"),
+            format!("1.{z}.k.2.3"),
+            format!("1.{z}..2"),
+            format!("1.{z}.k/.2"),
+            format!("1.{z}.{}.2", "k".repeat(33)),
+            format!("1.{}.k.2", "0".repeat(63)),
+            format!("1.{}.k.2", "0".repeat(66)),
+            format!("1.{}.k.2", "A0".repeat(32)),
+            format!("1234567890123.{z}.k.2"),
+            format!("1.{z}.k.99999"),
+            format!("1.{z}.k.\u{661}"),
+        ] {
+            assert_eq!(Token::parse(bad.as_bytes()), None, "{bad}");
+        }
+        assert_eq!(Token::parse(b"\xff"), None);
+    }
+
+    #[test]
+    fn a_prefix_ends_where_a_segment_does() {
+        let of_depth = |depth: usize, path: &'static str| {
+            let text = format!("1.{}.k.{depth}", zeros());
+            let prefix = Token::parse(text.as_bytes()).unwrap().prefix(path.as_bytes());
+            prefix.map(|prefix| std::str::from_utf8(prefix).unwrap())
+        };
+        assert_eq!(of_depth(0, "a/b/c"), Some(""));
+        assert_eq!(of_depth(1, "a/b/c"), Some("a"));
+        assert_eq!(of_depth(2, "a/b/c"), Some("a/b"));
+        assert_eq!(of_depth(3, "a/b/c"), Some("a/b/c"));
+        assert_eq!(of_depth(4, "a/b/c"), None);
+        assert_eq!(of_depth(0, ""), Some(""));
+        assert_eq!(of_depth(1, ""), None);
+    }
+
+    #[test]
+    fn an_address_is_signed_as_the_one_that_it_is() {
+        let message = |client: &str| {
+            let client = Some(client.parse().unwrap());
+            Grant { prefix: b"a", expires_unix_seconds: 7, client }.message()
+        };
+        assert_eq!(message("::ffff:192.0.2.1"), message("192.0.2.1"));
+        assert_eq!(message("2001:DB8:0::1"), b"fullbore-url-1\n7\n2001:db8::1\na");
+        assert_ne!(message("192.0.2.1"), message("::192.0.2.1"));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_again(
+            expiry in 0..10u64.pow(12), prefix in "(x{1,3}(/y{1,3}){0,5})?", bound: bool, signature: [u8; 32]
+        ) {
+            let client = bound.then_some(IpAddr::from([192, 0, 2, 1]));
+            let grant = Grant { prefix: prefix.as_bytes(), expires_unix_seconds: expiry, client };
+            let text = text(&grant, "key", &signature);
+            let token = Token::parse(text.as_bytes()).unwrap();
+            prop_assert_eq!(&token, &Token {
+                expires_unix_seconds: expiry, signature, key_id: "key", depth: grant.depth(), is_bound: bound,
+            });
+            prop_assert_eq!(token.prefix(prefix.as_bytes()), Some(prefix.as_bytes()));
+        }
+    }
+}
