@@ -136,6 +136,8 @@ pub enum Refusal {
     Reject(Reject),
     /// No such file, or a path that must not be opened: a peer cannot tell which. 404.
     NotFound,
+    /// The path needs leave that the request does not bring. 403.
+    Forbidden,
     /// A known method that is not served. 405 with Allow.
     MethodNotAllowed,
     /// If-Match or If-Unmodified-Since does not hold. 412.
@@ -161,6 +163,7 @@ impl Refusal {
         match self {
             Self::Reject(reject) => reject.status(),
             Self::HttpOnTlsPort => 400,
+            Self::Forbidden => 403,
             Self::NotFound => 404,
             Self::MethodNotAllowed => 405,
             Self::RequestTimeout => 408,
@@ -176,6 +179,7 @@ impl Refusal {
         match self {
             Self::Reject(reject) => reject.as_str(),
             Self::NotFound => "not_found",
+            Self::Forbidden => "forbidden",
             Self::MethodNotAllowed => "method_not_allowed",
             Self::PreconditionFailed => "precondition_failed",
             Self::RangeNotSatisfiable { .. } => "range_not_satisfiable",
@@ -203,6 +207,9 @@ impl Refusal {
         match self {
             Self::Reject(reject) => reject.explanation(),
             Self::NotFound => "There is no such file here.",
+            Self::Forbidden => {
+                "This address is not signed, or no longer: get a new one where you got this one."
+            }
             Self::MethodNotAllowed => METHOD_NOT_ALLOWED,
             Self::PreconditionFailed => "The file is not the version that the request asks for.",
             Self::RangeNotSatisfiable { .. } => {

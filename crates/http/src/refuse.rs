@@ -115,6 +115,7 @@ mod tests {
     fn every_refusal_names_its_status_and_the_length_of_its_text() {
         let others = [
             Refusal::NotFound,
+            Refusal::Forbidden,
             Refusal::MethodNotAllowed,
             Refusal::PreconditionFailed,
             Refusal::RangeNotSatisfiable { size_bytes: 7 },

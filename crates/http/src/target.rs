@@ -27,6 +27,24 @@ pub enum Resource {
     Server,
 }
 
+impl Resource {
+    /// What a file's or directory's path names without its first `count` segments: as if the request had left them out. `None`
+    /// if it has fewer, or is neither.
+    pub fn below(&self, count: usize) -> Option<Self> {
+        let (Self::File(path) | Self::Directory(path)) = self else { return None };
+        let is_directory = matches!(self, Self::Directory(_));
+        let mut rest = path.as_bytes();
+        for _ in 0..count {
+            rest = match rest.iter().position(|byte| *byte == b'/') {
+                Some(end) => &rest[end + 1..],
+                None if is_directory && !rest.is_empty() => &[],
+                None => return None,
+            };
+        }
+        Some(classify(rest.to_vec(), is_directory))
+    }
+}
+
 /// Why a path is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PathEscape {
@@ -295,6 +313,19 @@ mod tests {
         assert_eq!(resource_of("/-/../a"), Ok(Resource::Refused(PathEscape::DotSegment)));
         assert_eq!(resource_of("/-a"), Ok(Resource::File(path("-a"))));
         assert_eq!(resource_of("/a/-/b"), Ok(Resource::File(path("a/-/b"))));
+    }
+
+    #[test]
+    fn what_is_below_some_segments_is_what_the_rest_names() {
+        let below = |target: &str, count| resource_of(target).unwrap().below(count);
+        assert_eq!(below("/t/x/a/b.mp4", 2), Some(Resource::File(path("a/b.mp4"))));
+        assert_eq!(below("/t/x/a/", 2), Some(Resource::Directory(path("a"))));
+        assert_eq!(below("/t/x/", 2), Some(Resource::Directory(path(""))));
+        assert_eq!(below("/t/x/-/status.json", 2), Some(Resource::Reserved(path("status.json"))));
+        assert_eq!(below("/a", 0), Some(Resource::File(path("a"))));
+        for (target, count) in [("/t/x", 2), ("/t", 2), ("/t/", 2), ("/-/t/x", 1), ("/a/../b", 1)] {
+            assert_eq!(below(target, count), None, "{target}");
+        }
     }
 
     #[test]
