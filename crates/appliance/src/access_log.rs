@@ -1,6 +1,7 @@
 //! The access log: a line of JSON per response, written by a thread of its own so that no worker waits for the log's
 //! disk. When that thread cannot keep up, lines are lost and counted; viewers do not wait either.
 
+use crate::discreet;
 use http::{Field, Request};
 use serde_json::json;
 use std::fs::OpenOptions;
@@ -91,13 +92,13 @@ impl Entry<'_> {
             "peer": self.peer.ip().to_string(),
             "tls": self.tls,
             "method": self.request.map(|request| request.method.as_str()),
-            "target": self.request.map(|request| String::from_utf8_lossy(request.target()).into_owned()),
+            "target": self.request.map(|request| discreet::target(request.target())),
             "status": self.status,
             "response_bytes": self.response_bytes,
             "seconds": self.duration.as_secs_f64(),
             "range": self.field(Field::Range),
             "user_agent": self.field(Field::UserAgent),
-            "referer": self.field(Field::Referer),
+            "referer": self.request.and_then(|request| request.field(Field::Referer)).map(discreet::target),
             "end": self.end,
         })
     }

@@ -38,6 +38,8 @@ pub struct Config {
     pub off: Vec<Switch>,
     /// TLS.
     pub tls: Tls,
+    /// Signed URLs.
+    pub signing: Signing,
     /// HTTP.
     pub http: Http,
     /// Sockets.
@@ -64,6 +66,7 @@ impl Default for Config {
             sandbox: true,
             off: Vec::new(),
             tls: Tls::default(),
+            signing: Signing::default(),
             http: Http::default(),
             net: Net::default(),
             limits: Limits::default(),
@@ -176,6 +179,58 @@ impl From<Versions> for crypt::Versions {
             Versions::Tls12 => Self::Tls12,
         }
     }
+}
+
+/// Signed URLs: who may have what, and until when.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Signing {
+    /// Files with keys; their order matters to nobody who only checks. None: nothing needs a token.
+    pub keys: Vec<PathBuf>,
+    /// What needs a token: paths of files, or of folders with all below them, as they are on disk. `/` is the whole library.
+    pub required: Vec<String>,
+}
+
+impl Default for Signing {
+    fn default() -> Self {
+        Self { keys: Vec::new(), required: vec!["/".into()] }
+    }
+}
+
+impl Signing {
+    fn check(&self) -> Result<(), ConfigError> {
+        let wrong = |what: String| Err(ConfigError(what));
+        if self.keys.is_empty() && self.required != Self::default().required {
+            return wrong(
+                "signing.required is given without signing.keys, so nothing would need a token; \
+                 make a key with `fullbore sign --new-key FILE`"
+                    .into(),
+            );
+        }
+        if self.required.is_empty() {
+            return wrong(
+                "signing.required is empty, so nothing would need a token; leave it out to require one \
+                 for all"
+                    .into(),
+            );
+        }
+        match self.required.iter().find(|path| !is_library_path(path)) {
+            None => Ok(()),
+            Some(path) => wrong(format!(
+                "signing.required has {path:?}; write paths as in the library, such as \"films\" or \"films/a.mp4\""
+            )),
+        }
+    }
+}
+
+/// Whether `path` can be that of something in the library; `/` is all of it.
+fn is_library_path(path: &str) -> bool {
+    let inner = path.strip_prefix('/').unwrap_or(path);
+    let inner = inner.strip_suffix('/').unwrap_or(inner);
+    let is_name = |segment: &str| {
+        !matches!(segment, "" | "." | "..") && !segment.bytes().any(|byte| byte.is_ascii_control())
+    };
+    path == "/" || inner.split('/').all(is_name)
 }
 
 /// HTTP.
@@ -372,6 +427,7 @@ impl Config {
                 "tls.key_records_max is {key_records_max}; it may be 64 to 16777216"
             ));
         }
+        self.signing.check()?;
         if !self.tls.enabled && !self.tls.certificates.is_empty() {
             return wrong("tls is off, but certificates are given: leave out one of them".into());
         }
@@ -395,6 +451,26 @@ mod tests {
     fn an_unknown_setting_is_refused_by_name() {
         let error = toml::from_str::<Config>("[net]\nwindow = 3\n").unwrap_err().to_string();
         assert!(error.contains("window"), "{error}");
+    }
+
+    #[test]
+    fn what_needs_a_token_is_said_without_doubt() {
+        let of = |keys: &[&str], required: &[&str]| {
+            let signing = Signing {
+                keys: keys.iter().map(PathBuf::from).collect(),
+                required: required.iter().map(|path| (*path).into()).collect(),
+            };
+            Config { signing, ..Config::default() }.check().map_err(|error| error.to_string())
+        };
+        for path in ["/", "films", "/films", "films/", "films/a b.mp4", "..."] {
+            assert_eq!(of(&["k"], &[path]), Ok(()), "{path}");
+        }
+        for path in ["", "//", "/films//", "films//a", "../films", "films/.", "a\nb"] {
+            assert!(of(&["k"], &[path]).unwrap_err().contains("signing.required"), "{path}");
+        }
+        assert!(of(&["k"], &[]).unwrap_err().contains("leave it out"));
+        assert!(of(&[], &["films"]).unwrap_err().contains("signing.keys"));
+        assert_eq!(of(&[], &["/"]), Ok(()));
     }
 
     #[test]

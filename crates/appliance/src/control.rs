@@ -2,20 +2,27 @@
 
 use crypt::Tls;
 use reactor::Remote;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use token::KeyRing;
 
 /// What the main thread asks of one worker. The worker looks when it is woken.
 pub struct Control {
     drain: AtomicBool,
     tls: Mutex<Option<Tls>>,
+    keys: Mutex<Option<Arc<KeyRing>>>,
     remote: Remote,
 }
 
 impl Control {
     /// Controls the worker that `remote` wakes.
     pub fn new(remote: Remote) -> Self {
-        Self { drain: AtomicBool::new(false), tls: Mutex::new(None), remote }
+        Self {
+            drain: AtomicBool::new(false),
+            tls: Mutex::new(None),
+            keys: Mutex::new(None),
+            remote,
+        }
     }
 
     /// Asks the worker to stop accepting, finish what is under way and end.
@@ -30,9 +37,20 @@ impl Control {
         self.remote.wake();
     }
 
+    /// Gives the worker keys for the tokens of its next requests.
+    pub fn renew_keys(&self, keys: Arc<KeyRing>) {
+        *self.keys.lock().expect("no holder of this lock can panic") = Some(keys);
+        self.remote.wake();
+    }
+
     /// Whether the worker is to end.
     pub(crate) fn is_draining(&self) -> bool {
         self.drain.load(Ordering::Acquire)
+    }
+
+    /// New keys, once.
+    pub(crate) fn take_keys(&self) -> Option<Arc<KeyRing>> {
+        self.keys.lock().expect("no holder of this lock can panic").take()
     }
 
     /// New certificates, once.

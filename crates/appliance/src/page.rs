@@ -21,6 +21,12 @@ const DOCUMENT_FIELDS: &[(&str, &str)] = &[
 /// Of all else: nobody else's page needs it.
 const PART_FIELDS: &[(&str, &str)] = &[("Cross-Origin-Resource-Policy", "same-origin")];
 
+/// A library's own page at `/`.
+pub const FRONT: &[u8] = b"index.html";
+
+/// The list of titles, below `/-/`.
+pub const TITLES: &[u8] = b"titles.json";
+
 /// The page of titles at `/`.
 pub fn shelf(worker: &Worker, request: &Request) -> Response {
     document(worker, request, web::Page::Shelf, None)
@@ -38,7 +44,7 @@ pub fn reserved(worker: &Worker, request: &Request, path: &[u8]) -> Option<Respo
     match (path, is_folder) {
         (b"", true) => Some(document(worker, request, web::Page::Shelf, Some(0))),
         (_, true) => None,
-        (b"titles.json", false) => {
+        (TITLES, false) => {
             let list = shelf.list();
             let (etag, bytes) = (&*list.etag, Cow::Owned(list.json.clone()));
             let page = Page { etag, bytes, content_type: "application/json", ..part(None) };

@@ -24,6 +24,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use token::KeyRing;
 
 /// How often certificates are looked at for changes.
 const CERTIFICATES_LOOKED_AT: Duration = Duration::from_secs(2);
@@ -89,6 +90,7 @@ impl Server {
             config.library.clone().ok_or_else(|| StartError("no library was given".into()))?;
         check_library(&library)?;
         let tls = load_tls(&config)?;
+        let keys = load_keys(&config)?;
         let in_kernel = InKernel::choose(&config).map_err(StartError)?;
         let log_out = config.access_log.as_deref().map(open_access_log).transpose()?;
         let count = if config.workers == 0 { machine.cpus.len() } else { config.workers };
@@ -116,6 +118,7 @@ impl Server {
             let parts = Parts {
                 config: Arc::clone(&config),
                 tls: tls.clone(),
+                keys: keys.clone(),
                 numbers: Arc::clone(&numbers[index]),
                 access_log: access_log.as_ref().map(AccessLog::for_worker),
                 shelf: shelf.clone(),
@@ -161,13 +164,14 @@ impl Server {
         })
     }
 
-    /// Checks a configuration as far as that goes without starting: settings, library, certificates.
+    /// Checks a configuration as far as that goes without starting: settings, library, certificates, keys.
     ///
     /// # Errors
     /// One line: what, and what to do about it.
     pub fn check(config: &Config) -> Result<(), StartError> {
         config.check().map_err(|error| StartError(error.to_string()))?;
         config.library.as_deref().map_or(Ok(()), check_library)?;
+        load_keys(config)?;
         load_tls(config).map(|_| ())
     }
 
@@ -205,6 +209,11 @@ impl Server {
                 tls.fingerprint_sha256()
             ));
         }
+        let signing = &self.config.signing;
+        if !signing.keys.is_empty() {
+            lines
+                .push(format!("signing   a token is required for {}", signing.required.join(", ")));
+        }
         if !off.is_empty() {
             let names: Vec<_> = Switch::ALL
                 .iter()
@@ -229,6 +238,18 @@ impl Server {
         }
         *tls = Some(renewed);
         Ok(())
+    }
+
+    /// Reads the keys of signed URLs again; says whether there are any.
+    ///
+    /// # Errors
+    /// What is wrong with the files. The server goes on with those it has.
+    pub fn reload_keys(&self) -> Result<bool, StartError> {
+        let Some(keys) = load_keys(&self.config)? else { return Ok(false) };
+        for worker in &self.workers {
+            worker.control.renew_keys(Arc::clone(&keys));
+        }
+        Ok(true)
     }
 
     /// Stops accepting; sessions end when their present response is sent.
@@ -256,7 +277,7 @@ impl Server {
     }
 
     /// Serves until a signal ends it: SIGTERM or SIGINT drains, a second one ends at once, SIGHUP reads the
-    /// certificates again.
+    /// certificates and the keys of signed URLs again.
     ///
     /// # Errors
     /// When a worker failed, or viewers had to be cut off.
@@ -268,6 +289,7 @@ impl Server {
             match signals.recv_timeout(CERTIFICATES_LOOKED_AT) {
                 Ok(SIGHUP) => {
                     complaint.clear();
+                    self.reload_keys_and_tell();
                     self.reload_and_tell("on request", &mut complaint);
                 }
                 Ok(_) => break,
@@ -312,6 +334,14 @@ impl Server {
             .expect("no holder of this lock can panic")
             .as_ref()
             .is_some_and(Tls::changed_on_disk)
+    }
+
+    fn reload_keys_and_tell(&self) {
+        match self.reload_keys() {
+            Ok(true) => eprintln!("fullbore: keys of signed URLs read again on request"),
+            Ok(false) => {}
+            Err(error) => eprintln!("fullbore: {error}; going on with the keys already loaded"),
+        }
     }
 
     /// `complaint` is what was last said of files that cannot be used; it is not said every time they are looked at.
@@ -387,6 +417,14 @@ fn load_tls(config: &Config) -> Result<Option<Tls>, StartError> {
         tickets: config.is_on(Switch::Tickets),
     };
     Tls::load(options).map(Some).map_err(|error| StartError(error.to_string()))
+}
+
+fn load_keys(config: &Config) -> Result<Option<Arc<KeyRing>>, StartError> {
+    if config.signing.keys.is_empty() {
+        return Ok(None);
+    }
+    let keys = KeyRing::read(&config.signing.keys);
+    keys.map(|keys| Some(Arc::new(keys))).map_err(|error| StartError(error.to_string()))
 }
 
 fn open_access_log(path: &Path) -> Result<Box<dyn io::Write + Send>, StartError> {

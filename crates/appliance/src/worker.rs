@@ -4,6 +4,7 @@ use crate::access_log::AccessLog;
 use crate::config::{Config, Switch};
 use crate::control::Control;
 use crate::drain::Drain;
+use crate::gate::Gate;
 use crate::route::InKernel;
 use crate::session;
 use crate::shelf::Shelf;
@@ -21,6 +22,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use token::KeyRing;
 
 /// Room beside a window's bytes: a direct read begins and ends on whole blocks, and records have heads and tags.
 const BUFFER_SLACK_BYTES: usize = 2 * DIRECT_ALIGNMENT;
@@ -54,6 +56,8 @@ pub struct Timeouts {
 pub struct Worker {
     /// Certificates and tickets; none without TLS.
     pub tls: RefCell<Option<Tls>>,
+    /// Who may have which file; none without keys.
+    pub gate: Option<Gate>,
     /// The library.
     pub files: Files,
     /// The disk.
@@ -101,6 +105,8 @@ pub struct Parts {
     pub config: Arc<Config>,
     /// Certificates and tickets; none without TLS.
     pub tls: Option<Tls>,
+    /// Keys of signed URLs, if there are any.
+    pub keys: Option<Arc<KeyRing>>,
     /// Its counters.
     pub numbers: Arc<Numbers>,
     /// The access log.
@@ -126,6 +132,7 @@ impl Worker {
         let Parts {
             config,
             tls,
+            keys,
             numbers,
             access_log,
             shelf,
@@ -149,6 +156,7 @@ impl Worker {
         let seconds = Duration::from_secs_f64;
         let worker = Rc::new(Self {
             tls: RefCell::new(tls),
+            gate: keys.map(|keys| Gate::new(keys, &config.signing.required)),
             files: Files::new(&library, open_files_max)?,
             reader: Reader::new(read_buffers, policy, Heat::new(heat_bytes)),
             send_buffers,
@@ -261,6 +269,9 @@ impl Worker {
             .each(move || {
                 if let Some(tls) = control.take_tls() {
                     *worker.tls.borrow_mut() = Some(tls);
+                }
+                if let (Some(gate), Some(keys)) = (&worker.gate, control.take_keys()) {
+                    gate.renew(keys);
                 }
                 if control.is_draining() {
                     worker.drain.begin();

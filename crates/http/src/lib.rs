@@ -45,4 +45,4 @@ pub use plan::{Entity, respond};
 pub use refuse::{looks_like_http, options, refuse};
 pub use request::{Method, Parse, Request, Version, parse};
 pub use response::{Context, Cors, Part, Response};
-pub use target::{LibraryPath, PathEscape, Resource};
+pub use target::{LibraryPath, PathEscape, Resource, percent_decoded};

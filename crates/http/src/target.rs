@@ -204,6 +204,12 @@ fn classify(decoded: Vec<u8>, is_directory: bool) -> Resource {
     }
 }
 
+/// `text` percent-decoded once (RFC 3986 section 2.4); `None` if that is broken.
+pub fn percent_decoded(text: &[u8]) -> Option<Vec<u8>> {
+    let mut decoded = Vec::with_capacity(text.len());
+    decode(text, &mut decoded).ok().map(|()| decoded)
+}
+
 /// Percent-decodes once (RFC 3986 section 2.4). Bytes that a URI should have encoded are taken as they are.
 fn decode(segment: &[u8], decoded: &mut Vec<u8>) -> Result<(), Reject> {
     let mut rest = segment;

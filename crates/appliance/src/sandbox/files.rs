@@ -70,6 +70,9 @@ fn grants(
             grants.extend(folders.map(|folder| (folder, read)));
         }
     }
+    for keys in &config.signing.keys {
+        grants.extend(folders_of(keys).map(|folder| (folder, read)));
+    }
     // So that a panic can name the functions that it came through.
     grants.extend(std::env::current_exe().ok().map(|path| (path, AccessFs::ReadFile.into())));
     // Before Linux 7.1 Landlock leaves sockets that have a path alone, and this right is left out.
@@ -78,7 +81,7 @@ fn grants(
     grants
 }
 
-/// Where a certificate or key is looked for: the folder that holds it, since it is replaced by renaming another over it,
+/// Where a certificate or any key is looked for: the folder that holds it, since it is replaced by renaming another over it,
 /// and the one that holds what it links to, since certbot keeps the files there.
 fn folders_of(file: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let target = file.canonicalize().ok();
@@ -174,6 +177,14 @@ mod tests {
             let given = rights(&config, folder);
             assert_eq!(given, AccessFs::ReadFile | AccessFs::ReadDir, "{}", folder.display());
         }
+    }
+
+    #[test]
+    fn signing_keys_may_be_read_again() {
+        let mut config = Config::default();
+        config.signing.keys = vec!["/secrets/url.key".into()];
+        let given = rights(&config, Path::new("/secrets"));
+        assert_eq!(given, AccessFs::ReadFile | AccessFs::ReadDir);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::Session;
 use crate::access_log::Entry;
+use crate::discreet;
 use crate::end::End;
 use crate::outgoing::Outgoing;
 use crate::page;
@@ -9,18 +10,18 @@ use crate::telemetry::{Family, Numbers};
 use crate::worker::Worker;
 use disk::{File, OpenError};
 use http::{Entity, Field, Refusal, Request, Resource, Response};
+use std::borrow::Cow;
+use std::net::IpAddr;
 use std::rc::Rc;
-use std::time::Instant;
-
-/// A library's own page at `/`.
-const FRONT: &[u8] = b"index.html";
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use token::Fault;
 
 impl Session {
     /// Answers one request; says whether the connection goes on.
     pub(super) async fn answer(&mut self, request: &Request) -> Result<bool, End> {
         let started = Instant::now();
         let worker = Rc::clone(&self.channel.link().worker);
-        let (response, file) = plan(&worker, request).await;
+        let (response, file) = plan(&worker, request, self.peer.ip()).await;
         self.deliver(&worker, response, file, Some(request), started).await
     }
 
@@ -44,7 +45,7 @@ impl Session {
         let outgoing = Outgoing::new(response.head, response.body, file);
         let sent = self.channel.send(&outgoing).await;
         if let Err(end @ (End::File(_) | End::ChangedUnderUs)) = sent {
-            let target = String::from_utf8_lossy(request.map(Request::target).unwrap_or_default());
+            let target = discreet::target(request.map(Request::target).unwrap_or_default());
             let what = format!("{target}: {}; the viewer's connection was ended", end.as_str());
             worker.complain(&what);
         }
@@ -63,23 +64,23 @@ impl Session {
     }
 }
 
-async fn plan(worker: &Worker, request: &Request) -> (Response, Option<Rc<File>>) {
+async fn plan(worker: &Worker, request: &Request, client: IpAddr) -> (Response, Option<Rc<File>>) {
     if request.method == http::Method::Options {
         return (worker.with_context(|context| http::options(request, context)), None);
     }
     if !request.method.reads() {
         return (refused(worker, Refusal::MethodNotAllowed, Some(request)), None);
     }
-    let path = match &request.resource {
+    let resource = match admit(worker, request, client) {
+        Ok(resource) => resource,
+        Err(fault) => {
+            return (refused_as(worker, fault.as_str(), Refusal::Forbidden, Some(request)), None);
+        }
+    };
+    let path = match &*resource {
         Resource::File(path) => path,
         Resource::Refused(escape) => {
-            worker.numbers.count(Family::Refusals, escape.as_str());
-            return (
-                worker.with_context(|context| {
-                    http::refuse(Refusal::NotFound, Some(request), context)
-                }),
-                None,
-            );
+            return (refused_as(worker, escape.as_str(), Refusal::NotFound, Some(request)), None);
         }
         Resource::Reserved(path) => {
             let page = page::reserved(worker, request, path.as_bytes());
@@ -108,10 +109,22 @@ async fn plan(worker: &Worker, request: &Request) -> (Response, Option<Rc<File>>
 
 /// What is at `/`: the page that the library has for that, else the shelf.
 async fn front(worker: &Worker, request: &Request) -> (Response, Option<Rc<File>>) {
-    match worker.files.open(FRONT).await {
-        Ok(file) => (respond(worker, request, FRONT, &file), Some(file)),
+    match worker.files.open(page::FRONT).await {
+        Ok(file) => (respond(worker, request, page::FRONT, &file), Some(file)),
         Err(_) => (page::shelf(worker, request), None),
     }
+}
+
+/// What is asked for, its token taken off where tokens are looked at.
+fn admit<'r>(
+    worker: &Worker,
+    request: &'r Request,
+    client: IpAddr,
+) -> Result<Cow<'r, Resource>, Fault> {
+    let Some(gate) = &worker.gate else { return Ok(Cow::Borrowed(&request.resource)) };
+    // A clock before 1970 is taken as 1970.
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    gate.admit(request, client, now.as_secs())
 }
 
 fn respond(worker: &Worker, request: &Request, path: &[u8], file: &File) -> Response {
@@ -131,7 +144,17 @@ fn respond(worker: &Worker, request: &Request, path: &[u8], file: &File) -> Resp
 }
 
 fn refused(worker: &Worker, refusal: Refusal, request: Option<&Request>) -> Response {
-    worker.numbers.count(Family::Refusals, refusal.as_str());
+    refused_as(worker, refusal.as_str(), refusal, request)
+}
+
+/// Refuses, and counts a reason that the viewer is not told.
+fn refused_as(
+    worker: &Worker,
+    reason: &'static str,
+    refusal: Refusal,
+    request: Option<&Request>,
+) -> Response {
+    worker.numbers.count(Family::Refusals, reason);
     worker.with_context(|context| http::refuse(refusal, request, context))
 }
 
@@ -159,6 +182,7 @@ fn status_label(status: u16) -> &'static str {
         206 => "206",
         304 => "304",
         400 => "400",
+        403 => "403",
         404 => "404",
         405 => "405",
         408 => "408",

@@ -1,0 +1,232 @@
+//! Who may have which file: where keys are configured, the paths that require it are served with a valid token only.
+//!
+//! A token comes in front of the path (`/t/TOKEN/films/a.mp4`), so that what a playlist names relative to itself carries it on, or
+//! in the query (`/films/a.mp4?token=TOKEN`). Either way the file is the same one: same entry among the open files, same ETag.
+//! While keys are configured, a first segment `t` always means a token; a library's own folder of that name is under `/t/TOKEN/t/`.
+//!
+//! It is asked before anything is opened, so that a refusal does not tell whether the file exists. Paths are compared as they
+//! will be opened: decoded, with nothing left in them to normalise ([`http::LibraryPath`]).
+
+use crate::page;
+use http::{Request, Resource};
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::net::IpAddr;
+use std::sync::Arc;
+use token::{Fault, KeyRing};
+
+/// The first segment of a path that begins with a token.
+const TOKEN_SEGMENT: &[u8] = b"t";
+
+/// The name of a token in a query, with its sign.
+const TOKEN_ARGUMENT: &[u8] = b"token=";
+
+/// One worker's gate.
+pub struct Gate {
+    keys: RefCell<Arc<KeyRing>>,
+    /// Prefixes of what needs a token, without slashes at the ends; the empty one is all.
+    required: Vec<Vec<u8>>,
+}
+
+impl Gate {
+    /// A gate before the paths in `required` (see [`crate::config::Signing`]).
+    pub fn new(keys: Arc<KeyRing>, required: &[String]) -> Self {
+        let required = required.iter().map(|path| path.trim_matches('/').into()).collect();
+        Self { keys: RefCell::new(keys), required }
+    }
+
+    /// Takes other keys from now on.
+    pub fn renew(&self, keys: Arc<KeyRing>) {
+        *self.keys.borrow_mut() = keys;
+    }
+
+    /// What `request` asks for, its token taken off.
+    ///
+    /// # Errors
+    /// Why its token is not good enough for that.
+    pub fn admit<'r>(
+        &self,
+        request: &'r Request,
+        client: IpAddr,
+        now_unix_seconds: u64,
+    ) -> Result<Cow<'r, Resource>, Fault> {
+        let (token, resource) = match before_path(&request.resource) {
+            Some((token, rest)) => (Some(token), Cow::Owned(rest)),
+            None => (request.query().and_then(in_query), Cow::Borrowed(&request.resource)),
+        };
+        if let Some(path) = told_of(&resource) {
+            if self.requires(path) {
+                let token = token.ok_or(Fault::Missing)?;
+                self.keys.borrow().check(token, path, client, now_unix_seconds)?;
+            }
+        }
+        Ok(resource)
+    }
+
+    fn requires(&self, path: &[u8]) -> bool {
+        self.required.iter().any(|prefix| match path.strip_prefix(prefix.as_slice()) {
+            Some(rest) => prefix.is_empty() || rest.is_empty() || rest.starts_with(b"/"),
+            None => false,
+        })
+    }
+}
+
+/// The part of the library that the answer tells of; `None` if it tells of none: the server's pages are the same for all, and what is
+/// not there is not found, token or none. The list of titles tells of the whole library.
+fn told_of(resource: &Resource) -> Option<&[u8]> {
+    match resource {
+        Resource::File(path) => Some(path.as_bytes()),
+        Resource::Directory(path) if path.as_bytes().is_empty() => Some(page::FRONT),
+        Resource::Reserved(path) if path.as_bytes() == page::TITLES => Some(&[]),
+        _ => None,
+    }
+}
+
+/// The token that a path begins with, and what the rest of the path names.
+fn before_path(resource: &Resource) -> Option<(&[u8], Resource)> {
+    let (Resource::File(path) | Resource::Directory(path)) = resource else { return None };
+    let mut segments = path.as_bytes().split(|byte| *byte == b'/');
+    if segments.next()? != TOKEN_SEGMENT {
+        return None;
+    }
+    Some((segments.next()?, resource.below(2)?))
+}
+
+/// The first token in a query.
+fn in_query(query: &[u8]) -> Option<&[u8]> {
+    query.split(|byte| *byte == b'&').find_map(|pair| pair.strip_prefix(TOKEN_ARGUMENT))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::{Limits, Parse};
+    use token::Grant;
+
+    const NOW: u64 = 1_790_000_000;
+    const CLIENT: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+    fn keys() -> Arc<KeyRing> {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("url.key");
+        token::make_key_file(&file).unwrap();
+        Arc::new(KeyRing::read(&[file]).unwrap())
+    }
+
+    fn gate(required: &[&str]) -> Gate {
+        let required: Vec<String> = required.iter().map(|path| (*path).into()).collect();
+        Gate::new(keys(), &required)
+    }
+
+    fn token(gate: &Gate, prefix: &str) -> String {
+        let prefix = prefix.as_bytes();
+        gate.keys.borrow().sign(&Grant { prefix, expires_unix_seconds: NOW + 1, client: None })
+    }
+
+    /// The path that is let through, or why it is not.
+    fn admit(gate: &Gate, target: &str) -> Result<String, Fault> {
+        let head = format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n");
+        let parsed = http::parse(head.as_bytes(), &Limits::default()).unwrap();
+        let Parse::Complete { request, .. } = parsed else { panic!("{head:?}") };
+        gate.admit(&request, CLIENT, NOW).map(|resource| match &*resource {
+            Resource::File(path) => String::from_utf8(path.as_bytes().to_vec()).unwrap(),
+            other => format!("{other:?}"),
+        })
+    }
+
+    #[test]
+    fn a_token_in_front_or_in_the_query_is_taken_off() {
+        let gate = gate(&["/"]);
+        let token = token(&gate, "films/a");
+        let good = Ok("films/a/b.m4s".to_owned());
+        assert_eq!(admit(&gate, &format!("/t/{token}/films/a/b.m4s")), good);
+        assert_eq!(admit(&gate, &format!("/t/{token}/films/a/b.m4s?CMCD=br%3D1")), good);
+        assert_eq!(admit(&gate, &format!("/films/a/b.m4s?token={token}")), good);
+        assert_eq!(admit(&gate, &format!("/films/a/b.m4s?CMCD=su&token={token}&x")), good);
+        assert_eq!(admit(&gate, &format!("/%74/{token}/f%69lms/a/b%2Em4s")), good);
+    }
+
+    #[test]
+    fn without_one_there_is_nothing() {
+        let gate = gate(&["/"]);
+        for target in ["/films/a", "/t/films", "/t", "/films/a?t=x", "/films/a?Token=x"] {
+            assert_eq!(admit(&gate, target), Err(Fault::Missing), "{target}");
+        }
+        for target in ["/t/films/a", "/films/a?token=", "/t/../a", "/films/a?token=x"] {
+            let expected = if target == "/t/../a" {
+                Ok("Refused(DotSegment)".into())
+            } else {
+                Err(Fault::Malformed)
+            };
+            assert_eq!(admit(&gate, target), expected, "{target}");
+        }
+    }
+
+    #[test]
+    fn a_path_cannot_climb_out_of_its_prefix() {
+        let gate = gate(&["/"]);
+        let token = token(&gate, "films/a");
+        for path in ["films/a/../b", "films/a/%2e%2e/b", "films/a/./b", "films//a/b", "films/a%2fb"]
+        {
+            let admitted = admit(&gate, &format!("/t/{token}/{path}"));
+            assert!(
+                admitted.as_ref().is_ok_and(|path| path.starts_with("Refused")),
+                "{path}: {admitted:?}"
+            );
+        }
+        for path in ["films/ab", "films/b", "films", "films/A/b", "films%2fa"] {
+            let admitted = admit(&gate, &format!("/t/{token}/{path}"));
+            let refused = admitted.as_ref().is_ok_and(|path| path.starts_with("Refused"));
+            assert!(refused || admitted == Err(Fault::Wrong), "{path}: {admitted:?}");
+        }
+    }
+
+    #[test]
+    fn a_token_does_not_open_what_is_the_servers() {
+        let gate = gate(&["/"]);
+        let token = token(&gate, "");
+        let admitted = admit(&gate, &format!("/t/{token}/-/status.json")).unwrap();
+        assert!(admitted.starts_with("Reserved"), "{admitted}");
+        let twice = admit(&gate, &format!("/t/{token}/t/{token}/a"));
+        assert_eq!(twice, Ok(format!("t/{token}/a")), "one token is taken off, not two");
+    }
+
+    #[test]
+    fn pages_are_open_and_what_they_tell_of_the_library_is_not() {
+        let gate = gate(&["/"]);
+        for target in ["/-/", "/-/watch/films/a", "/-/assets/x.js", "/films/"] {
+            assert!(admit(&gate, target).is_ok(), "{target}");
+        }
+        let (all, film) = (token(&gate, ""), token(&gate, "films/a"));
+        for target in ["", "-/titles.json"] {
+            assert_eq!(admit(&gate, &format!("/{target}")), Err(Fault::Missing));
+            assert_eq!(admit(&gate, &format!("/t/{film}/{target}")), Err(Fault::Wrong));
+            assert!(admit(&gate, &format!("/t/{all}/{target}")).is_ok());
+        }
+    }
+
+    #[test]
+    fn a_front_page_that_needs_a_token_needs_it_by_its_short_name_too() {
+        let gate = gate(&["index.html"]);
+        assert_eq!(admit(&gate, "/"), Err(Fault::Missing));
+        assert!(admit(&gate, "/-/titles.json").is_ok());
+    }
+
+    #[test]
+    fn only_what_is_required_needs_one() {
+        let gate = gate(&["/films/", "private/x.mp4"]);
+        for (path, needs) in [
+            ("films/a", true),
+            ("films", true),
+            ("films2/a", false),
+            ("open/films/a", false),
+            ("private/x.mp4", true),
+            ("private/x.mp4x", false),
+            ("private/y.mp4", false),
+        ] {
+            let admitted = admit(&gate, &format!("/{path}"));
+            assert_eq!(admitted.is_err(), needs, "{path}: {admitted:?}");
+        }
+        assert_eq!(admit(&gate, "/t/anything/open/a"), Ok("open/a".into()));
+    }
+}
