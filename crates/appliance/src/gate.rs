@@ -8,7 +8,7 @@
 //! will be opened: decoded, with nothing left in them to normalise ([`http::LibraryPath`]).
 
 use crate::page;
-use http::{Request, Resource};
+use http::{LibraryPath, Request, Resource};
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::net::IpAddr;
@@ -24,14 +24,15 @@ const TOKEN_ARGUMENT: &[u8] = b"token=";
 /// One worker's gate.
 pub struct Gate {
     keys: RefCell<Arc<KeyRing>>,
-    /// Prefixes of what needs a token, without slashes at the ends; the empty one is all.
-    required: Vec<Vec<u8>>,
+    /// Prefixes of what needs a token; the empty one is all.
+    required: Vec<LibraryPath>,
 }
 
 impl Gate {
-    /// A gate before the paths in `required` (see [`crate::config::Signing`]).
+    /// A gate before the paths in `required`, which [`crate::Config::check`] has passed.
     pub fn new(keys: Arc<KeyRing>, required: &[String]) -> Self {
-        let required = required.iter().map(|path| path.trim_matches('/').into()).collect();
+        let paths = required.iter().map(|path| LibraryPath::as_written(path.as_bytes()));
+        let required = paths.map(|path| path.expect("checked with the configuration")).collect();
         Self { keys: RefCell::new(keys), required }
     }
 
@@ -64,7 +65,8 @@ impl Gate {
     }
 
     fn requires(&self, path: &[u8]) -> bool {
-        self.required.iter().any(|prefix| match path.strip_prefix(prefix.as_slice()) {
+        let mut prefixes = self.required.iter().map(LibraryPath::as_bytes);
+        prefixes.any(|prefix| match path.strip_prefix(prefix) {
             Some(rest) => prefix.is_empty() || rest.is_empty() || rest.starts_with(b"/"),
             None => false,
         })

@@ -7,6 +7,7 @@ mod ingest;
 mod library;
 mod load;
 mod serve;
+mod sign;
 
 use clap::{Parser, Subcommand};
 use std::io::Write;
@@ -27,6 +28,7 @@ enum Verb {
     Library(library::Library),
     Load(load::Load),
     Serve(serve::Serve),
+    Sign(sign::Sign),
 }
 
 /// Writes to standard output. Whoever read it may have gone: what is being done goes on.
@@ -43,5 +45,6 @@ fn main() -> ExitCode {
         Verb::Library(library) => library.run(),
         Verb::Load(load) => load.run(),
         Verb::Serve(serve) => serve.run(),
+        Verb::Sign(sign) => sign.run(),
     }
 }

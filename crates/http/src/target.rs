@@ -88,6 +88,16 @@ impl PathEscape {
 pub struct LibraryPath(Vec<u8>);
 
 impl LibraryPath {
+    /// A path as an operator writes it: as it is on disk, nothing encoded, with or without a slash at each end. `/` is the
+    /// root. `None` if no request could name it.
+    pub fn as_written(path: &[u8]) -> Option<Self> {
+        let inner = path.strip_prefix(b"/").unwrap_or(path);
+        let inner = inner.strip_suffix(b"/").unwrap_or(inner);
+        let mut segments = inner.split(|byte| *byte == b'/').enumerate();
+        let is_nameable = segments.all(|(index, segment)| escape_of(segment, index == 0).is_none());
+        (path == b"/" || is_nameable).then(|| Self(inner.to_vec()))
+    }
+
     /// The path's bytes, without NUL.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
@@ -298,6 +308,23 @@ mod tests {
             for target in targets {
                 assert_eq!(resource_of(target), Ok(Resource::Refused(escape)), "{target}");
             }
+        }
+    }
+
+    #[test]
+    fn a_written_path_is_one_that_a_request_could_name() {
+        let written = |text: &str| LibraryPath::as_written(text.as_bytes());
+        for (text, same) in [
+            ("/", ""),
+            ("a", "a"),
+            ("/a/", "a"),
+            ("a/b c%20.mp4", "a/b c%20.mp4"),
+            (".well-known/x", ".well-known/x"),
+        ] {
+            assert_eq!(written(text), Some(path(same)), "{text}");
+        }
+        for text in ["", "//", "a//", "//a", "a//b", ".", "../a", "a/./b", "a\nb", ".a", "a/.b"] {
+            assert_eq!(written(text), None, "{text:?}");
         }
     }
 

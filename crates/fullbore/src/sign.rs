@@ -1,0 +1,282 @@
+//! `fullbore sign`: makes a URL that works until a moment, and the keys for it.
+
+use clap::{ArgGroup, Args};
+use http::LibraryPath;
+use library::encode_path;
+use std::io::Write;
+use std::net::IpAddr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::str::FromStr;
+use std::time::{SystemTime, UNIX_EPOCH};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use token::{Grant, KeyRing};
+
+/// Sign a URL, so that it works until a moment; or make a key for that
+///
+/// PATH is written as in the library: a file, or a folder for all that is in it. A playlist or manifest (.m3u8, .mpd) is
+/// signed together with its folder, since players ask for what is in there.
+#[derive(Args)]
+#[command(
+    group = ArgGroup::new("task").required(true).args(["path", "new_key"]),
+    after_help = "Examples:\n  fullbore sign --new-key url.key\n  \
+    fullbore sign films/a/master.m3u8 --key url.key --expires 6h --base https://tv.example:8443\n  \
+    fullbore sign films/a.mp4 --key url.key --expires 2030-01-31T20:15:00Z --client 192.0.2.7"
+)]
+pub(crate) struct Sign {
+    /// What to sign: the path of a file or folder in the library; / is all of it
+    path: Option<PathBuf>,
+    /// Until when: in 90s, 15m, 6h or 7d from now, or at a moment such as 2030-01-31T20:15:00Z
+    #[arg(long, value_name = "TIME", required_unless_present = "new_key")]
+    expires: Option<Expiry>,
+    /// The file with the key; of several keys in it, the first signs
+    #[arg(long, value_name = "FILE", required_unless_present = "new_key")]
+    key: Option<PathBuf>,
+    /// Only for a viewer who comes from this address
+    #[arg(long, value_name = "ADDRESS")]
+    client: Option<IpAddr>,
+    /// Allow the whole folder DIR, which PATH is in, rather than PATH alone
+    #[arg(long, value_name = "DIR")]
+    scope: Option<PathBuf>,
+    /// The server, such as https://tv.example:8443 [default: none, the path alone is printed]
+    #[arg(long, value_name = "URL")]
+    base: Option<String>,
+    /// Put the token into the query: for single files, since what a playlist names would not inherit it
+    #[arg(long)]
+    query: bool,
+    /// Make a key in a new file that only you may read
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["expires", "key", "client", "scope", "base", "query"])]
+    new_key: Option<PathBuf>,
+}
+
+impl Sign {
+    /// Prints the URL, or makes the key.
+    pub(crate) fn run(self) -> ExitCode {
+        if let Some(file) = &self.new_key {
+            return match token::make_key_file(file) {
+                Ok(id) => say(&format!("key {id} in {}", file.display())),
+                Err(error) => fail(1, &error.to_string()),
+            };
+        }
+        // clap has made sure of these three.
+        let (Some(path), Some(expires), Some(key)) = (&self.path, self.expires, &self.key) else {
+            return fail(2, "PATH, --expires and --key are needed; see fullbore sign --help");
+        };
+        let what = match Signed::of(path, self.scope.as_deref(), self.query) {
+            Ok(what) => what,
+            Err(wrong) => return fail(2, &wrong),
+        };
+        let expires_unix_seconds = match expires.unix_seconds(now_unix_seconds()) {
+            Ok(seconds) => seconds,
+            Err(wrong) => return fail(2, &wrong),
+        };
+        let keys = match KeyRing::read(&[key]) {
+            Ok(keys) => keys,
+            Err(error) => return fail(1, &error.to_string()),
+        };
+        let prefix = what.scope.as_os_str().as_bytes();
+        let token = keys.sign(&Grant { prefix, expires_unix_seconds, client: self.client });
+        let base = self.base.as_deref().unwrap_or_default().trim_end_matches('/');
+        let path = encode_path(&what.path);
+        say(&if self.query {
+            format!("{base}/{path}?token={token}")
+        } else {
+            format!("{base}/t/{token}/{path}")
+        })
+    }
+}
+
+/// What is signed, and what of it the URL names.
+#[derive(Debug, PartialEq, Eq)]
+struct Signed {
+    path: PathBuf,
+    scope: PathBuf,
+}
+
+impl Signed {
+    fn of(path: &Path, scope: Option<&Path>, in_query: bool) -> Result<Self, String> {
+        let path = library_path(path)?;
+        let scope = match scope {
+            Some(scope) => library_path(scope)?,
+            None if is_manifest(&path) && !in_query => {
+                path.parent().map(Path::to_owned).unwrap_or_default()
+            }
+            None => path.clone(),
+        };
+        // By whole segments.
+        if !path.starts_with(&scope) {
+            return Err(format!("{} is not in {}", path.display(), scope.display()));
+        }
+        Ok(Self { path, scope })
+    }
+}
+
+/// Refused is what the server would never open, so that signing it would be in vain.
+fn library_path(path: &Path) -> Result<PathBuf, String> {
+    match LibraryPath::as_written(path.as_os_str().as_bytes()) {
+        Some(path) => Ok(path.as_path().to_owned()),
+        None => Err(format!(
+            "{:?} is no path in a library: write it as it is there, such as films/a.mp4",
+            path.display().to_string()
+        )),
+    }
+}
+
+fn is_manifest(path: &Path) -> bool {
+    let extension = path.extension().unwrap_or_default();
+    ["m3u8", "mpd"].iter().any(|manifest| extension.eq_ignore_ascii_case(manifest))
+}
+
+/// When a URL ends: so many seconds from now, or at a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Expiry {
+    InSeconds(u64),
+    AtUnixSeconds(i64),
+}
+
+/// As long as a token can say: until the year 33658.
+const EXPIRES_UNIX_SECONDS_MAX: u64 = 999_999_999_999;
+
+impl Expiry {
+    fn unix_seconds(self, now: u64) -> Result<u64, String> {
+        let seconds = match self {
+            Self::InSeconds(seconds) => now.saturating_add(seconds),
+            // Before 1970 is as much in the past as 1970.
+            Self::AtUnixSeconds(seconds) => u64::try_from(seconds).unwrap_or(0),
+        };
+        if seconds <= now {
+            return Err("--expires lies in the past: the URL would never work".into());
+        }
+        if seconds > EXPIRES_UNIX_SECONDS_MAX {
+            return Err("--expires lies too far ahead".into());
+        }
+        Ok(seconds)
+    }
+}
+
+impl FromStr for Expiry {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Ok(moment) = OffsetDateTime::parse(text, &Rfc3339) {
+            return Ok(Self::AtUnixSeconds(moment.unix_timestamp()));
+        }
+        let wrong = || {
+            format!(
+                "{text:?} is neither a time such as 15m, 6h or 7d nor one such as 2030-01-31T20:15:00Z"
+            )
+        };
+        let unit = text.chars().last().ok_or_else(wrong)?;
+        let seconds_each: u64 = match unit {
+            's' => 1,
+            'm' => 60,
+            'h' => 3600,
+            'd' => 86_400,
+            _ => return Err(wrong()),
+        };
+        let number = text.strip_suffix(unit).unwrap_or_default();
+        if !number.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(wrong());
+        }
+        let number: u64 = number.parse().map_err(|_| wrong())?;
+        number.checked_mul(seconds_each).map(Self::InSeconds).ok_or_else(wrong)
+    }
+}
+
+/// A clock before 1970 counts as 1970.
+fn now_unix_seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+fn say(line: &str) -> ExitCode {
+    match writeln!(std::io::stdout(), "{line}") {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(1, &format!("cannot write to standard output: {error}")),
+    }
+}
+
+fn fail(code: u8, what: &str) -> ExitCode {
+    eprintln!("fullbore: {what}");
+    ExitCode::from(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn signed(path: &str, scope: Option<&str>, in_query: bool) -> Result<(String, String), String> {
+        let text = |part: PathBuf| part.to_str().unwrap().to_owned();
+        Signed::of(Path::new(path), scope.map(Path::new), in_query)
+            .map(|what| (text(what.path), text(what.scope)))
+    }
+
+    #[test]
+    fn a_playlist_is_signed_with_its_folder() {
+        let both = |path: &str, scope: &str| Ok((path.to_owned(), scope.to_owned()));
+        assert_eq!(
+            signed("films/a/master.m3u8", None, false),
+            both("films/a/master.m3u8", "films/a")
+        );
+        assert_eq!(signed("a/X.MPD", None, false), both("a/X.MPD", "a"));
+        assert_eq!(signed("master.m3u8", None, false), both("master.m3u8", ""));
+        assert_eq!(signed("a/master.m3u8", None, true), both("a/master.m3u8", "a/master.m3u8"));
+        assert_eq!(signed("/films/a.mp4", None, false), both("films/a.mp4", "films/a.mp4"));
+        assert_eq!(signed("films/a/", None, false), both("films/a", "films/a"));
+        assert_eq!(signed("/", None, false), both("", ""));
+        assert_eq!(
+            signed("films/a/b/c.mp4", Some("films/a"), false),
+            both("films/a/b/c.mp4", "films/a")
+        );
+        assert_eq!(signed("films/a", Some("/"), true), both("films/a", ""));
+    }
+
+    #[test]
+    fn what_could_never_be_asked_for_is_refused() {
+        for path in ["", "//", "../a", "a/../b", "a//b", "./a", "a\nb"] {
+            assert!(signed(path, None, false).is_err(), "{path}");
+        }
+        for scope in ["films/b", "film", "films/a/b/c/d", "films/a/b/c.mp"] {
+            assert!(signed("films/a/b/c.mp4", Some(scope), false).is_err(), "{scope}");
+        }
+    }
+
+    #[test]
+    fn times_are_spans_or_moments() {
+        let expiry = |text: &str| text.parse::<Expiry>().ok();
+        assert_eq!(expiry("90s"), Some(Expiry::InSeconds(90)));
+        assert_eq!(expiry("15m"), Some(Expiry::InSeconds(900)));
+        assert_eq!(expiry("6h"), Some(Expiry::InSeconds(21_600)));
+        assert_eq!(expiry("7d"), Some(Expiry::InSeconds(604_800)));
+        let moment = Some(Expiry::AtUnixSeconds(1_896_120_900));
+        assert_eq!(expiry("2030-01-31T20:15:00Z"), moment);
+        assert_eq!(expiry("2030-01-31T22:15:00.7+02:00"), moment);
+        for text in [
+            "",
+            "h",
+            "6",
+            "-1h",
+            "+1h",
+            "1.5h",
+            "6w",
+            "2030-01-31",
+            "99999999999999999999d",
+            "6\u{e9}",
+        ] {
+            assert_eq!(expiry(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_moment_that_has_passed_is_refused() {
+        let at = |expiry: Expiry| expiry.unix_seconds(1000);
+        assert_eq!(at(Expiry::InSeconds(5)), Ok(1005));
+        assert_eq!(at(Expiry::AtUnixSeconds(1001)), Ok(1001));
+        for past in [Expiry::InSeconds(0), Expiry::AtUnixSeconds(1000), Expiry::AtUnixSeconds(-5)] {
+            assert!(at(past).unwrap_err().contains("past"));
+        }
+        assert!(at(Expiry::InSeconds(u64::MAX)).unwrap_err().contains("far"));
+        assert!(at(Expiry::InSeconds(EXPIRES_UNIX_SECONDS_MAX)).unwrap_err().contains("far"));
+    }
+}
