@@ -211,8 +211,8 @@ impl Server {
         }
         let signing = &self.config.signing;
         if !signing.keys.is_empty() {
-            lines
-                .push(format!("signing   a token is required for {}", signing.required.join(", ")));
+            let required = signing.required.join(", ");
+            lines.push(format!("signing   a token is required for {required}, see fullbore sign"));
         }
         if !off.is_empty() {
             let names: Vec<_> = Switch::ALL

@@ -1,0 +1,91 @@
+//! A token of any bytes, for a path of any bytes that the parser of requests lets through.
+//!
+//! Must hold: no panic; a token has one text, and its prefix is whole segments of the path; none that was not signed for this path
+//! is good; and one that was is, for what is below its prefix and for nothing else.
+
+#![no_main]
+
+use std::net::IpAddr;
+use std::os::unix::fs::OpenOptionsExt;
+use std::sync::OnceLock;
+
+use fullbore_fuzz::choices::Choices;
+use libfuzzer_sys::fuzz_target;
+use std::io::Write;
+use token::{Fault, Grant, KeyRing, Token};
+
+const NOW: u64 = 1_790_000_000;
+
+fuzz_target!(|bytes: &[u8]| {
+    let mut choices = Choices::new(bytes);
+    let (path, expires) = (path(choices.some(64)), NOW + choices.number() as u64 - 1000);
+    let client = IpAddr::from([192, 0, 2, choices.byte() % 2]);
+    let (depth, is_bound) = (usize::from(choices.byte() % 5), choices.byte() % 2 == 1);
+    check_any(choices.rest(), &path, client);
+    check_signed(&path, depth, expires, is_bound.then_some(client));
+});
+
+/// Segments as a request's path has them: not empty, not dots, no control bytes.
+fn path(bytes: &[u8]) -> Vec<u8> {
+    let segments = bytes.split(|byte| *byte == b'/').filter(|segment| !segment.is_empty());
+    let harmless = segments.filter(|segment| !segment.iter().all(|byte| *byte == b'.'));
+    let cleaned: Vec<Vec<u8>> = harmless
+        .map(|segment| segment.iter().map(|byte| byte.max(&b' ')).copied().collect())
+        .collect();
+    cleaned.join(&b'/')
+}
+
+fn check_any(text: &[u8], path: &[u8], client: IpAddr) {
+    if let Some(token) = Token::parse(text) {
+        let bound = if token.is_bound { "c" } else { "" };
+        let hex: String = token.signature.iter().map(|byte| format!("{byte:02x}")).collect();
+        let again =
+            format!("{}.{hex}.{}.{}{bound}", token.expires_unix_seconds, token.key_id, token.depth);
+        assert_eq!(again.as_bytes(), text, "one token, one text");
+        if let Some(prefix) = token.prefix(path) {
+            assert!(is_within(path, prefix), "{path:?} is not in {prefix:?}");
+        }
+    }
+    // The secret is new in each run, so that a good signature here is a forged one.
+    assert!(keys().check(text, path, client, NOW).is_err(), "forged");
+}
+
+fn check_signed(path: &[u8], depth: usize, expires_unix_seconds: u64, client: Option<IpAddr>) {
+    let segments: Vec<_> = path.split(|byte| *byte == b'/').take(depth).collect();
+    let prefix = segments.join(&b'/');
+    let token = keys().sign(&Grant { prefix: &prefix, expires_unix_seconds, client });
+    let from = client.unwrap_or(IpAddr::from([198, 51, 100, 1]));
+    let check = |path: &[u8]| keys().check(token.as_bytes(), path, from, NOW);
+    let good = if NOW < expires_unix_seconds { Ok(()) } else { Err(Fault::Expired) };
+    assert_eq!(check(path), good);
+    if !prefix.is_empty() {
+        let beside = [&prefix[..], b"x"].concat();
+        assert_eq!(check(&beside), Err(Fault::Wrong));
+        let below = [&prefix[..], b"/x"].concat();
+        assert_eq!(check(&below), good);
+    }
+}
+
+fn is_within(path: &[u8], prefix: &[u8]) -> bool {
+    match path.strip_prefix(prefix) {
+        Some(rest) => prefix.is_empty() || rest.is_empty() || rest.starts_with(b"/"),
+        None => false,
+    }
+}
+
+/// A key whose id the seeds know.
+fn keys() -> &'static KeyRing {
+    static KEYS: OnceLock<KeyRing> = OnceLock::new();
+    KEYS.get_or_init(|| {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (made, named) = (folder.path().join("made"), folder.path().join("named"));
+        token::make_key_file(&made).expect("a key can be made");
+        let line = std::fs::read_to_string(&made).expect("just made");
+        let (_, secret) = line.split_once(':').expect("ID:SECRET");
+        let mut options = std::fs::OpenOptions::new();
+        let mut file =
+            options.write(true).create_new(true).mode(0o600).open(&named).expect("a new file");
+        write!(file, "k1:{secret}").expect("written");
+        KeyRing::read(&[named]).expect("a key file")
+    })
+}

@@ -1,0 +1,338 @@
+//! Signed URLs, as those who sell films and those who watch them meet them.
+
+use fullbore_tests::tool::{self, Ran};
+use fullbore_tests::{Launch, Plain, Server, file, program};
+use library::sample::{Recipe, Rung, TITLE, ensure_recipe};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::{TempDir, tempdir};
+
+const LENGTH: usize = 100_000;
+
+/// Far enough ahead for the signature, and short enough to read.
+const EXPIRES: &str = "1h";
+
+/// A library with `films/a/b.mp4`, `films/ab/c.mp4` and `open.txt`; a key; and a configuration that uses it.
+struct Cinema {
+    folder: TempDir,
+    film: Vec<u8>,
+}
+
+impl Cinema {
+    fn new(signing: &str) -> Self {
+        let folder = tempdir().unwrap();
+        for name in ["library/films/a", "library/films/ab"] {
+            fs::create_dir_all(folder.path().join(name)).unwrap();
+        }
+        let film = file(&folder.path().join("library/films/a"), "b.mp4", LENGTH);
+        fs::write(folder.path().join("library/films/ab/c.mp4"), "another").unwrap();
+        fs::write(folder.path().join("library/open.txt"), "open").unwrap();
+        let cinema = Self { folder, film };
+        cinema.make_key("url.key");
+        let config = format!("[signing]\nkeys = [{:?}]\n{signing}\n", cinema.path("url.key"));
+        fs::write(cinema.path("fullbore.toml"), config).unwrap();
+        cinema
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn make_key(&self, name: &str) {
+        let ran = fullbore(&["sign", "--new-key", self.path(name).to_str().unwrap()]);
+        assert!(ran.success, "{}", ran.stderr);
+    }
+
+    fn launch(&self, arguments: &str) -> Launch {
+        let launch = Launch::of(&self.path("library")).arguments(arguments);
+        launch.arguments("--config").argument(self.path("fullbore.toml"))
+    }
+
+    /// What `fullbore sign` prints for `words`, by the key `key`.
+    fn sign(&self, key: &str, words: &str) -> String {
+        let key = self.path(key);
+        let fixed = ["sign", "--key", key.to_str().unwrap(), "--expires", EXPIRES];
+        let ran = fullbore(&[&fixed[..], &words.split(' ').collect::<Vec<_>>()].concat());
+        assert!(ran.success, "{}", ran.stderr);
+        ran.text().trim_end().to_owned()
+    }
+}
+
+fn fullbore(arguments: &[&str]) -> Ran {
+    tool::run(Command::new(program()).args(arguments))
+}
+
+fn refused(server: &Server, reason: &str) -> u64 {
+    server.counters().value(&format!("requests_refused_total{{reason=\"{reason}\"}}"))
+}
+
+/// The status of `path`; the answer to a refusal must not be kept by anybody, nor end the connection.
+fn status(viewer: &mut Plain, path: &str) -> u16 {
+    let response = viewer.fetch(path);
+    if response.status == 403 {
+        assert!(response.head.contains("Cache-Control: no-store\r\n"), "{}", response.head);
+        assert!(!response.head.contains("Connection: close"), "{}", response.head);
+    }
+    response.status
+}
+
+#[test]
+fn curl_gets_what_is_signed_for_in_either_form_over_tls() {
+    if !tool::are_here(&[("curl", "curl")]) {
+        return;
+    }
+    let cinema = Cinema::new("");
+    let server = cinema.launch("--workers 1").start();
+    let curl = |url: &str| {
+        let words = ["--silent", "--show-error", "--insecure", "--include", url];
+        String::from_utf8_lossy(&tool::run(tool::command("curl").args(words)).stdout).into_owned()
+    };
+    let base = server.url.clone();
+    let mut tags = Vec::new();
+    for form in ["", "--query "] {
+        let url = cinema.sign("url.key", &format!("films/a/b.mp4 {form}--base {base}"));
+        assert!(url.starts_with(&base), "{url}");
+        let answer = curl(&url);
+        assert!(answer.starts_with("HTTP/1.1 200"), "{url}: {answer}");
+        assert!(answer.contains(&format!("Content-Length: {LENGTH}\r\n")), "{answer}");
+        tags.extend(answer.lines().find(|line| line.starts_with("ETag: ")).map(str::to_owned));
+    }
+    assert!(tags.len() == 2 && tags[0] == tags[1], "one file, one ETag: {tags:?}");
+    server.wait_for_counter("open_files", 1);
+    assert_eq!(server.counters().value("open_files"), 1, "one file, opened once");
+    assert!(curl(&server.url_of("films/a/b.mp4")).starts_with("HTTP/1.1 403"));
+}
+
+#[test]
+fn every_way_to_be_refused_is_counted_by_its_reason() {
+    let cinema = Cinema::new("");
+    let server = cinema.launch("--tls off --workers 1").start();
+    let mut viewer = Plain::connect(server.address);
+    let signed = cinema.sign("url.key", "films/a --scope films/a");
+    let token = signed.split('/').nth(2).unwrap().to_owned();
+    let [expiry, signature, key, depth] = token.split('.').collect::<Vec<_>>()[..] else {
+        panic!("{token}")
+    };
+
+    assert_eq!(viewer.fetch(&format!("/t/{token}/films/a/b.mp4")).body, cinema.film);
+    for (reason, path, times) in [
+        ("token_missing", "/films/a/b.mp4".to_owned(), 1),
+        ("token_missing", "/films/a/nothing.mp4".to_owned(), 2),
+        ("token_malformed", format!("/t/{expiry}.{signature}.{key}/films/a/b.mp4"), 1),
+        ("token_malformed", "/films/a/b.mp4?token=secret".to_owned(), 2),
+        ("token_unknown_key", format!("/t/{expiry}.{signature}.other.{depth}/films/a/b.mp4"), 1),
+        ("token_wrong", format!("/t/{token}/films/ab/c.mp4"), 1),
+        ("token_wrong", format!("/t/{token}/open.txt"), 2),
+        ("token_wrong", format!("/t/{expiry}.{}.{key}.{depth}/films/a/b.mp4", "0".repeat(64)), 3),
+        ("token_wrong", format!("/t/{expiry}.{signature}.{key}.1/films/a/b.mp4"), 4),
+    ] {
+        assert_eq!(status(&mut viewer, &path), 403, "{path}");
+        assert_eq!(refused(&server, reason), times, "{reason}: {path}");
+    }
+    for escape in
+        ["films/a/../ab/c.mp4", "films/a/%2e%2e/ab/c.mp4", "films/a//b.mp4", "films%2fa/b.mp4"]
+    {
+        assert_eq!(status(&mut viewer, &format!("/t/{token}/{escape}")), 404, "{escape}");
+    }
+    assert_eq!(server.counters().value("responses_total{status=\"403\"}"), 9);
+}
+
+#[test]
+fn a_genuine_token_ends_at_its_moment() {
+    if !tool::are_here(&[("openssl", "openssl")]) {
+        return;
+    }
+    let cinema = Cinema::new("");
+    let server = cinema.launch("--tls off").start();
+    let mut viewer = Plain::connect(server.address);
+    // Made as docs/signed-urls.md says, without any program of ours: no program of ours signs what is over.
+    for (expiry, expected) in [(1_700_000_000_u64, 403), (4_000_000_000, 200)] {
+        let token = signed_by_openssl(&cinema, expiry, "films/a");
+        assert_eq!(status(&mut viewer, &format!("/t/{token}/films/a/b.mp4")), expected, "{token}");
+    }
+    assert_eq!(refused(&server, "token_expired"), 1);
+}
+
+fn signed_by_openssl(cinema: &Cinema, expiry: u64, prefix: &str) -> String {
+    let key = fs::read_to_string(cinema.path("url.key")).unwrap();
+    let (id, secret) = key.trim_end().split_once(':').unwrap();
+    let message = cinema.path("message");
+    fs::write(&message, format!("fullbore-url-1\n{expiry}\n\n{prefix}")).unwrap();
+    let mut command = tool::command("openssl");
+    let words = ["dgst", "-sha256", "-r", "-mac", "HMAC", "-macopt", &format!("hexkey:{secret}")];
+    let signature = tool::run(command.args(words).arg(&message)).text();
+    let signature = signature.split_whitespace().next().expect("a digest");
+    format!("{expiry}.{signature}.{id}.{}", prefix.split('/').count())
+}
+
+#[test]
+fn a_token_for_one_address_is_good_from_there_only() {
+    let cinema = Cinema::new("");
+    let bound = |client: &str| cinema.sign("url.key", &format!("films/a/b.mp4 --client {client}"));
+    let server = cinema.launch("--tls off").start();
+    let mut viewer = Plain::connect(server.address);
+    assert_eq!(status(&mut viewer, &bound("127.0.0.1")), 200);
+    assert_eq!(status(&mut viewer, &bound("127.0.0.2")), 403);
+    assert_eq!(status(&mut viewer, &bound("::1")), 403);
+    assert_eq!(refused(&server, "token_wrong"), 2);
+}
+
+#[test]
+fn an_ipv4_viewer_of_a_listener_for_both_versions_is_an_ipv4_viewer() {
+    let cinema = Cinema::new("");
+    let bound = cinema.sign("url.key", "films/a/b.mp4 --client 127.0.0.1");
+    let server = match std::net::TcpListener::bind("[::]:0") {
+        Ok(_) => cinema.launch("--tls off").listen("[::]:0").start(),
+        Err(error) => return tool::skip(&format!("no IPv6 here: {error}")),
+    };
+    let port = server.address.port();
+    let mut viewer = Plain::connect(([127, 0, 0, 1], port).into());
+    assert_eq!(status(&mut viewer, &bound), 200);
+    let mut other = Plain::connect((std::net::Ipv6Addr::LOCALHOST, port).into());
+    assert_eq!(status(&mut other, &bound), 403);
+}
+
+#[test]
+fn what_is_not_required_needs_no_token() {
+    let cinema = Cinema::new("required = [\"/films/a\"]");
+    let server = cinema.launch("--tls off").start();
+    server.stdout.wait_for("required for /films/a");
+    let mut viewer = Plain::connect(server.address);
+    assert_eq!(status(&mut viewer, "/open.txt"), 200);
+    assert_eq!(status(&mut viewer, "/films/ab/c.mp4"), 200);
+    assert_eq!(status(&mut viewer, "/films/a/b.mp4"), 403);
+    assert_eq!(status(&mut viewer, "/films/%61/b.mp4"), 403, "an encoded letter is that letter");
+}
+
+#[test]
+fn keys_are_changed_on_sighup_without_a_gap() {
+    let cinema = Cinema::new("");
+    let mut server = cinema.launch("").start();
+    let served = |url: &str| {
+        let mut command = tool::command("curl");
+        command.args([
+            "--silent",
+            "--insecure",
+            "--output",
+            "/dev/null",
+            "--write-out",
+            "%{http_code}",
+        ]);
+        tool::run(command.arg(format!("{}{url}", server.url))).text()
+    };
+    if !tool::are_here(&[("curl", "curl")]) {
+        return;
+    }
+    let old = cinema.sign("url.key", "films/a/b.mp4");
+    cinema.make_key("new.key");
+    let new = cinema.sign("new.key", "films/a/b.mp4");
+    assert_eq!((served(&old), served(&new)), ("200".into(), "403".into()));
+
+    let (old_line, new_line) = (read(&cinema.path("url.key")), read(&cinema.path("new.key")));
+    let reload = |keys: &str, heard: usize| {
+        fs::write(cinema.path("url.key"), keys).unwrap();
+        server.signal("HUP");
+        let said =
+            |line: &String| line.contains("signed URLs read again") || line.contains("going on");
+        fullbore_tests::eventually("the keys to be read", || {
+            let lines = server.stderr.lines();
+            (lines.iter().filter(|line| said(line)).count() >= heard).then_some(())
+        });
+    };
+    reload(&format!("{new_line}{old_line}"), 1);
+    assert_eq!((served(&old), served(&new)), ("200".into(), "200".into()));
+    assert!(cinema.sign("url.key", "films").contains(new_line.split(':').next().unwrap()));
+    reload(&new_line, 2);
+    assert_eq!((served(&old), served(&new)), ("403".into(), "200".into()));
+    reload("not a key", 3);
+    assert_eq!(served(&new), "200", "the keys that were good stay");
+    assert!(server.is_running());
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap()
+}
+
+#[test]
+fn ffmpeg_plays_signed_hls_and_dash_to_the_end() {
+    if !tool::are_here(&[("ffmpeg", "ffmpeg")]) {
+        return;
+    }
+    let cinema = Cinema::new("");
+    let rungs = vec![Rung { width: 160, height: 90, kbps: 200 }];
+    ensure_recipe(&cinema.path("library"), &Recipe { seconds: 4, rungs }, |_| ()).unwrap();
+    let server = cinema.launch("").start();
+    let frames = |url: &str| {
+        let mut command = tool::command("ffmpeg");
+        command.args(["-nostdin", "-v", "error", "-tls_verify", "0", "-i", url]);
+        command.args(["-map", "0:v:0", "-fps_mode", "passthrough", "-f", "framecrc", "-"]);
+        let ran = tool::run(&mut command);
+        assert!(ran.stderr.is_empty() == ran.success, "{}", ran.stderr);
+        ran.text().lines().filter(|line| !line.starts_with('#')).count()
+    };
+    for manifest in ["master.m3u8", "manifest.mpd"] {
+        let path = format!("{TITLE}/{manifest}");
+        let url = cinema.sign("url.key", &format!("{path} --base {}", server.url));
+        assert_eq!(frames(&url), 120, "{url}");
+    }
+    let before = server.counters();
+    assert_eq!(before.value("responses_total{status=\"403\"}"), 0);
+    // In the query, what the playlist names does not inherit it.
+    let path = format!("{TITLE}/master.m3u8 --query --base {}", server.url);
+    assert_eq!(frames(&cinema.sign("url.key", &path)), 0);
+    assert!(refused(&server, "token_missing") > 0);
+}
+
+#[test]
+fn the_access_log_holds_no_signature_and_no_session() {
+    let cinema = Cinema::new("");
+    let log = cinema.path("access.log");
+    let launch = cinema.launch("--tls off").argument("--access-log").argument(&log);
+    let server = launch.start();
+    let mut viewer = Plain::connect(server.address);
+    let signed = cinema.sign("url.key", "films/a/b.mp4");
+    let in_query = cinema.sign("url.key", "films/a/b.mp4 --query");
+    let signature = signed.split('.').nth(1).unwrap();
+    assert_eq!(status(&mut viewer, &format!("{signed}?CMCD=sid%3D%22somebody%22")), 200);
+    assert_eq!(status(&mut viewer, &in_query), 200);
+    let text = fullbore_tests::eventually("two lines", || {
+        fs::read_to_string(&log).ok().filter(|text| text.lines().count() == 2)
+    });
+    assert!(!text.contains(signature) && !text.contains("somebody"), "{text}");
+    assert!(text.contains("/films/a/b.mp4?CMCD=-") && text.contains("?token=-"), "{text}");
+}
+
+#[test]
+fn a_key_that_others_may_read_stops_the_start() {
+    let cinema = Cinema::new("");
+    let key = cinema.path("url.key");
+    let chmod = tool::run(Command::new("chmod").arg("644").arg(&key));
+    assert!(chmod.success);
+    let config = cinema.path("fullbore.toml");
+    let ran = fullbore(&["serve", "--check", "--config", config.to_str().unwrap()]);
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.stderr.contains("chmod 600"), "{}", ran.stderr);
+    let ran = fullbore(&["sign", "a", "--expires", "1h", "--key", key.to_str().unwrap()]);
+    assert!(ran.code == Some(1) && ran.stderr.contains("chmod 600"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_website_signs_for_itself_as_the_manual_says() {
+    if !tool::are_here(&[("python3", "python3")]) {
+        return;
+    }
+    let manual = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/signed-urls.md");
+    let manual = read(&manual);
+    let (_, code) = manual.split_once("    # Python\n").expect("the manual has an example");
+    let code = code.lines().take_while(|line| !line.is_empty()).map(str::trim_start);
+    let code = code.collect::<Vec<_>>().join("\n");
+
+    let cinema = Cinema::new("");
+    let server = cinema.launch("--tls off").start();
+    let mut python = tool::command("python3");
+    let ran = tool::run(python.args(["-c", &code]).current_dir(cinema.folder.path()));
+    assert!(ran.success, "{}", ran.stderr);
+    let signed = ran.text().trim_end().replace("master.m3u8", "b.mp4");
+    assert_eq!(status(&mut Plain::connect(server.address), &signed), 200, "{signed}");
+}
