@@ -24,6 +24,8 @@ const SIDE_PIXELS: u32 = 160;
 /// So many pictures at least, where the film is long enough, and no further apart than this.
 const PICTURES: f64 = 100.0;
 const SECONDS_APART_MAX: f64 = 10.0;
+/// The poster is from this part of the film on, behind opening titles.
+const POSTER_PART: f64 = 0.1;
 /// Among so many frames the most ordinary one becomes the poster: no flash, no black.
 const POSTER_CHOICE: u32 = 24;
 /// From a larger picture than this no poster is made.
@@ -34,7 +36,9 @@ pub(super) fn poster(made: &Made, folder: &Path, stop: &Stop) -> Result<(), Inge
     let small_enough = |one: &&Picture| one.width.min(one.height) <= POSTER_SIDE_MAX;
     let best = made.video.iter().rev().find(small_enough).or(made.video.first());
     let Some(best) = best else { return Ok(()) };
-    let mut arguments = words(&format!("-ss {:.3} -i", best.track.seconds() * 0.1));
+    // From the key frame before that time on: there always is one, even in a film of a single frame.
+    let begin = best.track.seconds() * POSTER_PART;
+    let mut arguments = words(&format!("-noaccurate_seek -ss {begin:.3} -i"));
     arguments.push(ffmpeg_input(&best.place));
     arguments.extend(words(&format!(
         "-vf thumbnail=n={POSTER_CHOICE},setsar=1,format=yuvj420p -frames:v 1 -update 1 -q:v 3 {POSTER}"

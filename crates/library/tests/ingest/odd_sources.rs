@@ -1,11 +1,13 @@
 //! Sources of the kinds that people have and that go wrong elsewhere.
 
 use std::fs;
+use std::path::PathBuf;
 
 use crate::judge::{frames, judge, key_frames, probe};
 use crate::library::{Library, options};
 use crate::source::{ffmpeg_is_here, make, plain};
 use fullbore_library::ingest::{Channels, Ingested, Options};
+use tempfile::TempDir;
 
 /// A source made by the arguments in `words`, ingested.
 fn made(words: &str, file: &str, options: &Options) -> Option<(Library, Ingested)> {
@@ -25,11 +27,8 @@ fn sizes(made: &Ingested) -> Vec<(u32, u32)> {
     made.record.video.iter().map(|one| (one.width, one.height)).collect()
 }
 
-#[test]
-fn a_phones_upright_film_stays_upright() {
-    if !ffmpeg_is_here() {
-        return;
-    }
+/// As phones do: the picture lies on its side, and the file says so.
+fn turned() -> (TempDir, PathBuf) {
     let (folder, source) = plain();
     let turned = folder.path().join("turned.mp4");
     make(&format!("-i {} -c copy -metadata:s:v rotate=90", source.display()), &turned);
@@ -37,10 +36,37 @@ fn a_phones_upright_film_stays_upright() {
     if !probe(&turned, "stream_side_data=rotation").contains("90") {
         make(&format!("-display_rotation:v:0 90 -i {} -c copy", source.display()), &turned);
     }
+    (folder, turned)
+}
+
+#[test]
+fn a_phones_upright_film_stays_upright() {
+    if !ffmpeg_is_here() {
+        return;
+    }
+    let (_folder, turned) = turned();
     let library = Library::new();
     let made = library.ingest(&turned, "upright", &options()).expect("a title");
     judge(&made.folder, &made.record);
     assert_eq!(sizes(&made), [(90, 160), (180, 320)]);
+    let poster = made.folder.join(made.record.poster.as_ref().expect("a poster"));
+    assert_eq!(probe(&poster, "stream=width,height"), "180,320");
+}
+
+#[test]
+fn a_film_that_lies_on_its_side_is_upright_even_where_it_is_copied() {
+    if !ffmpeg_is_here() {
+        return;
+    }
+    let (_folder, turned) = turned();
+    let library = Library::new();
+    let copy = Options { copy: true, ..options() };
+    let made = library.ingest(&turned, "upright", &copy).expect("a title");
+    judge(&made.folder, &made.record);
+    assert_eq!(sizes(&made), [(180, 320)]);
+    // The pixels lie as they lay; the file says how to turn them.
+    let file = made.folder.join(&made.record.video[0].file);
+    assert!(probe(&file, "stream_side_data=rotation").contains("90"));
     let poster = made.folder.join(made.record.poster.as_ref().expect("a poster"));
     assert_eq!(probe(&poster, "stream=width,height"), "180,320");
 }
@@ -94,6 +120,25 @@ fn surround_is_mixed_down_unless_it_is_to_be_kept() {
     assert_eq!(made.record.audio[0].channels, 6);
     let file = made.folder.join(&made.record.audio[0].file);
     assert_eq!(probe(&file, "stream=channels"), "6");
+}
+
+#[test]
+fn a_picture_without_sound_is_a_title_too() {
+    let words =
+        "-f lavfi -i testsrc2=size=160x90:rate=15:duration=3 -c:v libx264 -preset ultrafast";
+    let Some((_library, made)) = made(words, "silent.mp4", &options()) else { return };
+    assert!(made.record.audio.is_empty());
+    let master = fs::read_to_string(made.folder.join("master.m3u8")).expect("a playlist");
+    assert!(!master.contains("AUDIO") && !master.contains("mp4a"), "{master}");
+    assert_eq!(frames(&made.folder.join("master.m3u8"), "0:v:0").len(), 45);
+}
+
+#[test]
+fn a_single_frame_is_a_title_with_a_poster() {
+    let words = "-f lavfi -i testsrc2=size=160x90:rate=15 -frames:v 1 -c:v libx264";
+    let Some((_library, made)) = made(words, "frame.mp4", &options()) else { return };
+    let poster = made.folder.join(made.record.poster.as_ref().expect("a poster"));
+    assert_eq!(probe(&poster, "stream=width,height"), "160,90");
 }
 
 #[test]
