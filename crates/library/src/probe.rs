@@ -114,6 +114,10 @@ pub(crate) fn probe(path: &Path) -> Result<Source, ProbeError> {
     }
     let probed: Probed = serde_json::from_slice(&output.stdout)
         .map_err(|error| ProbeError::Unreadable(format!("ffprobe's answer: {error}")))?;
+    let format = &probed.format.format_name;
+    if LISTS.contains(&format.as_str()) {
+        return Err(ProbeError::Unreadable(format!("it only names other files ({format})")));
+    }
     Ok(probed.into_source())
 }
 
@@ -148,6 +152,10 @@ struct Format {
     format_name: String,
     duration: Option<String>,
 }
+
+/// What ffprobe reads that is no film but a list of files. Which files these are is decided by whoever wrote the list, and whether one of
+/// them has changed could not be told; so they are refused.
+const LISTS: [&str; 3] = ["hls", "dash", "concat"];
 
 /// Containers, as ffprobe names them, that say how long they are. Of others it guesses, from their first frames' rate.
 const MEASURED_FORMATS: [&str; 7] = ["mov", "matroska", "avi", "flv", "asf", "wav", "flac"];

@@ -34,6 +34,22 @@ fn a_text_in_a_videos_clothes_is_refused() {
 }
 
 #[test]
+fn a_list_of_other_files_is_refused_whatever_it_is_called() {
+    if !ffmpeg_is_here() {
+        return;
+    }
+    let (folder, _source) = plain();
+    let hls = "#EXTM3U\n#EXT-X-TARGETDURATION:6\n#EXTINF:6,\nplain.mp4\n#EXT-X-ENDLIST\n";
+    for (file, text) in [("film.mp4", hls), ("film.mkv", "ffconcat version 1.0\nfile plain.mp4\n")]
+    {
+        let source = folder.path().join(file);
+        fs::write(&source, text).expect("a file");
+        let said = refused(&source, &options());
+        assert!(said.contains("it only names other files"), "{file}: {said}");
+    }
+}
+
+#[test]
 fn a_file_that_is_cut_short_is_refused_wherever_its_head_is() {
     if !ffmpeg_is_here() {
         return;
