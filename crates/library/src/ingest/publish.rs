@@ -3,7 +3,7 @@
 //! A title that is new is renamed into the library as one folder. One that replaces another is put in beside it: its own folder first,
 //! then each manifest over the old one by rename. Whoever watches the old one goes on with the old one's files, which stay for
 //! [`GRACE_SECONDS`] and are removed by the next ingest after that. Cut off between two of these steps, both manifests still name
-//! whole versions, and the same ingest finishes what is left to do.
+//! whole versions; the next ingest replaces the title and counts what is left among what it replaces.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -24,7 +24,9 @@ pub(super) fn publish(
     mut record: Record,
 ) -> Result<Record, IngestError> {
     let old = old(title)?;
-    record.replaced = old.as_ref().map_or_else(Vec::new, |old| replaced(old, &record.folder));
+    if let Some(old) = &old {
+        record.replaced = replaced(title, old)?;
+    }
     let (kept, expired): (Vec<_>, Vec<_>) =
         record.replaced.drain(..).partition(|one| one.unix_seconds + GRACE_SECONDS > now());
     record.replaced = kept;
@@ -49,10 +51,17 @@ fn old(title: &Path) -> Result<Option<Record>, IngestError> {
     Record::read(title).map(Some).map_err(|_| IngestError::Foreign(title.to_path_buf()))
 }
 
-fn replaced(old: &Record, new_folder: &str) -> Vec<ReplacedRecord> {
-    let last = ReplacedRecord { folder: old.folder.clone(), unix_seconds: now() };
-    let all = old.replaced.iter().cloned().chain([last]);
-    all.filter(|one| one.folder != new_folder).collect()
+/// Every version that is in `title`: those that its record knows, and any that it does not, which somebody who was cut off has left.
+fn replaced(title: &Path, old: &Record) -> Result<Vec<ReplacedRecord>, IngestError> {
+    let mut all = old.replaced.clone();
+    for entry in fs::read_dir(title).attempt("list", title)? {
+        let name = entry.attempt("list", title)?.file_name();
+        let Some(folder) = name.to_str().filter(|name| is_version(name)) else { continue };
+        if all.iter().all(|known| known.folder != folder) {
+            all.push(ReplacedRecord { folder: folder.to_owned(), unix_seconds: now() });
+        }
+    }
+    Ok(all)
 }
 
 fn appear(made: &Path, title: &Path) -> Result<(), IngestError> {

@@ -75,3 +75,26 @@ fn made_again_on_request_the_title_has_another_folder_even_for_the_same_bytes() 
     assert_eq!(second.record.replaced.len(), 1);
     judge(&second.folder, &second.record);
 }
+
+#[test]
+fn what_somebody_who_was_cut_off_has_left_in_a_title_is_removed_like_what_was_replaced() {
+    if !ffmpeg_is_here() {
+        return;
+    }
+    let (_folder, source) = plain();
+    let library = Library::new();
+    let first = library.ingest(&source, "film", &copy()).expect("a title");
+    let left = first.folder.join("v-0123456789ab");
+    fs::create_dir(&left).expect("a folder");
+    fs::write(left.join("video-180.mp4"), "a version that was never announced").expect("a file");
+    let again = Options { again: true, ..copy() };
+    let second = library.ingest(&source, "film", &again).expect("a title");
+    let mut replaced: Vec<_> =
+        second.record.replaced.iter().map(|one| one.folder.as_str()).collect();
+    replaced.sort_unstable();
+    let mut expected = ["v-0123456789ab", first.record.folder.as_str()];
+    expected.sort_unstable();
+    assert_eq!(replaced, expected);
+    assert_eq!(catalog::remove_replaced(library.path(), &name("film")).expect("removed"), 2);
+    assert!(!left.exists());
+}
