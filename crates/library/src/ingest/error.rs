@@ -117,14 +117,13 @@ impl Display for IngestError {
 }
 
 fn disk_full(f: &mut Formatter<'_>, library: &Path, bytes: Option<(u64, u64)>) -> fmt::Result {
-    let megabytes = |bytes: u64| bytes.div_ceil(1_000_000);
     let library = library.display();
     match bytes {
         Some((needed, free)) => write!(
             f,
             "the disk of {library} has {} MB free and this takes some {} MB: make room",
-            megabytes(free),
-            megabytes(needed)
+            free / 1_000_000,
+            needed.div_ceil(1_000_000)
         ),
         None => write!(
             f,
