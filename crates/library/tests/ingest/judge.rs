@@ -1,9 +1,10 @@
-//! What others say of a title: ffprobe and ffmpeg of its files and how they play, mp4-atom of their boxes, m3u8-rs of the playlists,
-//! roxmltree of the DASH manifest.
+//! What others say of a title: ffprobe and ffmpeg of its files and how they play, MediaInfo and mp4-atom of their boxes, m3u8-rs of the
+//! playlists, roxmltree of the DASH manifest.
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::sync::OnceLock;
 
 use fullbore_library::Record;
 use m3u8_rs::{AlternativeMediaType, MasterPlaylist, MediaPlaylist, Playlist};
@@ -59,6 +60,7 @@ pub(crate) fn judge(title: &Path, record: &Record) {
     for file in tracks(record) {
         boxes(&title.join(&file));
         probe(&title.join(&file), "stream=codec_name");
+        mediainfo(&title.join(&file));
         byte_ranges(title, &file);
     }
     assert_eq!(master.variants.len(), record.video.len().max(1));
@@ -107,6 +109,34 @@ fn boxes(file: &Path) {
     }
     let fragments = kinds.strip_prefix("thi").unwrap_or_else(|| panic!("{kinds}"));
     assert!(!fragments.is_empty() && fragments.replace("fd", "").is_empty(), "{kinds}");
+}
+
+/// Yet another reader finds one stream, with as many frames as ffprobe counts, and nothing that is cut or wrong.
+fn mediainfo(file: &Path) {
+    static IS_HERE: OnceLock<bool> = OnceLock::new();
+    let is_here = IS_HERE.get_or_init(|| {
+        let here = Command::new("mediainfo").arg("--Version").output().is_ok();
+        if !here {
+            eprintln!("SKIPPED: there is no mediainfo on this machine (apt install mediainfo)");
+        }
+        here
+    });
+    if !is_here {
+        return;
+    }
+    let text = said(Command::new("mediainfo").arg("--Output=JSON").arg(file));
+    assert!(!text.contains("IsTruncated") && !text.contains("ConformanceErrors"), "{text}");
+    let told: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let [_, stream] = &told["media"]["track"].as_array().expect("tracks")[..] else {
+        panic!("one stream: {text}")
+    };
+    if stream["@type"] == "Video" {
+        let mut ffprobe = Command::new("ffprobe");
+        ffprobe.args(["-v", "error", "-count_packets", "-of", "csv=p=0"]);
+        let frames = said(ffprobe.args(["-show_entries", "stream=nb_read_packets"]).arg(file));
+        // A comma comes behind it where there is more to tell of the stream.
+        assert_eq!(stream["FrameCount"], frames.trim().trim_end_matches(','), "{text}");
+    }
 }
 
 fn parsed(path: &Path) -> Playlist {
@@ -166,7 +196,7 @@ fn dash(title: &Path, record: &Record) {
     let document = roxmltree::Document::parse(&text).expect("XML");
     let root = document.root_element();
     assert_eq!(root.tag_name().namespace(), Some("urn:mpeg:dash:schema:mpd:2011"));
-    elements_are_in_order(&document);
+    elements_have_their_form(&document);
     let mut ids = Vec::new();
     let mut track_count = 0;
     for one in document.descendants().filter(|node| node.tag_name().name() == "Representation") {
@@ -194,32 +224,76 @@ fn dash(title: &Path, record: &Record) {
     schema(&title.join(&record.dash));
 }
 
-/// Which elements may be in which and in which order, as far as they are used here (ISO/IEC 23009-1 annex B). A whole schema is not ours
-/// to copy here; whoever has it says where: FULLBORE_MPD_SCHEMA=DASH-MPD.xsd.
-const CHILDREN: &[(&str, &[&str])] = &[
-    ("MPD", &["Period"]),
-    ("Period", &["AdaptationSet"]),
-    ("AdaptationSet", &["Label", "Role", "Representation"]),
-    ("Representation", &["AudioChannelConfiguration", "BaseURL", "SegmentBase"]),
-    ("SegmentBase", &["Initialization"]),
-    ("BaseURL", &[]),
-    ("Label", &[]),
-    ("Role", &[]),
-    ("AudioChannelConfiguration", &[]),
-    ("Initialization", &[]),
+/// What an element may hold: attributes that it must have, those that it may, and its children in their order; as far as they are used
+/// here (ISO/IEC 23009-1, the tables of clause 5.3 and annex B). The whole schema is not ours to copy here; whoever has it says where:
+/// FULLBORE_MPD_SCHEMA=DASH-MPD.xsd.
+type Form =
+    (&'static str, &'static [&'static str], &'static [&'static str], &'static [&'static str]);
+
+const FORMS: &[Form] = &[
+    ("MPD", &["profiles", "minBufferTime", "mediaPresentationDuration"], &["type"], &["Period"]),
+    ("Period", &[], &["id"], &["AdaptationSet"]),
+    (
+        "AdaptationSet",
+        &["mimeType"],
+        &["id", "contentType", "lang", "subsegmentAlignment", "subsegmentStartsWithSAP"],
+        &["Label", "Role", "Representation"],
+    ),
+    (
+        "Representation",
+        &["id", "bandwidth"],
+        &["codecs", "width", "height", "frameRate", "sar"],
+        &["AudioChannelConfiguration", "BaseURL", "SegmentBase"],
+    ),
+    ("SegmentBase", &["indexRange"], &["timescale", "indexRangeExact"], &["Initialization"]),
+    ("Initialization", &["range"], &[], &[]),
+    ("Role", &["schemeIdUri", "value"], &[], &[]),
+    ("AudioChannelConfiguration", &["schemeIdUri", "value"], &[], &[]),
+    ("BaseURL", &[], &[], &[]),
+    ("Label", &[], &[], &[]),
 ];
 
-fn elements_are_in_order(document: &roxmltree::Document) {
+fn elements_have_their_form(document: &roxmltree::Document) {
     for element in document.descendants().filter(roxmltree::Node::is_element) {
         let name = element.tag_name().name();
-        let (_, order) =
-            CHILDREN.iter().find(|(known, _)| *known == name).expect("a known element");
+        let (_, required, optional, order) =
+            FORMS.iter().find(|(known, ..)| *known == name).expect("a known element");
+        for wanted in *required {
+            assert!(element.has_attribute(*wanted), "{name} has no {wanted}");
+        }
+        for attribute in element.attributes() {
+            let (key, value) = (attribute.name(), attribute.value());
+            assert!(required.contains(&key) || optional.contains(&key), "{key} in {name}");
+            assert!(is_valid(key, value), "{key}=\"{value}\" in {name}");
+        }
         let children = element.children().filter(roxmltree::Node::is_element);
         let places = children.map(|child| {
             let found = order.iter().position(|known| *known == child.tag_name().name());
             found.unwrap_or_else(|| panic!("{} in {name}", child.tag_name().name()))
         });
         assert!(places.is_sorted(), "what is in {name} is not in order");
+    }
+}
+
+/// The types of the schema, by the attributes that have them.
+fn is_valid(attribute: &str, value: &str) -> bool {
+    let number = |text: &str| text.parse::<u32>().is_ok_and(|number| number > 0);
+    let two = |between| value.split_once(between).map(|(a, b)| (a.to_owned(), b.to_owned()));
+    match attribute {
+        "bandwidth" | "width" | "height" | "timescale" | "subsegmentStartsWithSAP" => number(value),
+        "indexRangeExact" | "subsegmentAlignment" => value == "true",
+        "frameRate" => two('/').is_some_and(|(a, b)| number(&a) && number(&b)),
+        "sar" => two(':').is_some_and(|(a, b)| number(&a) && number(&b)),
+        "range" | "indexRange" => two('-')
+            .and_then(|(a, b)| Some((a.parse::<u64>().ok()?, b.parse::<u64>().ok()?)))
+            .is_some_and(|(from, to)| from < to),
+        "mediaPresentationDuration" | "minBufferTime" => value
+            .strip_prefix("PT")
+            .and_then(|rest| rest.strip_suffix('S'))
+            .is_some_and(|seconds| seconds.parse::<f64>().is_ok_and(|seconds| seconds > 0.0)),
+        "type" => value == "static",
+        "contentType" => ["video", "audio", "text"].contains(&value),
+        _ => !value.is_empty() && !value.contains(char::is_whitespace),
     }
 }
 
