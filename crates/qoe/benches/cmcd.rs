@@ -1,0 +1,105 @@
+//! What telling costs: to read CMCD and make a report of it, as a worker does for a request; to take a report into account; and to
+//! write the figures down when the tables are full. One thread; pin it with taskset.
+//!
+//! Prints the median and the median absolute deviation of the rounds. `--rounds N` (default 9).
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use fullbore_qoe::{Cmcd, Collector, Report, SESSIONS_MAX, Salt, TITLES_MAX, json, prometheus};
+
+const ROUND: Duration = Duration::from_millis(60);
+const NOW_UNIX_SECONDS: u64 = 1_790_000_000;
+
+/// As hls.js and dash.js send it.
+const TEXT: &[u8] = b"bl=21300,br=3200,cid=\"faec5fc2\",d=4004,dl=18500,mtp=48100,nor=\"..%2F300kbps%2Ftrack.m4v\",ot=v,\
+    sf=h,sid=\"6e2fb550-c457-11e9-bb97-0800200c9a66\",st=v,tb=6000";
+const TEXT_OF_VERSION_2: &[u8] = b"bl=(21300;v),br=(3200;v),d=4004,mtp=(48100;v),ot=v,sf=h,\
+    sid=\"6e2fb550-c457-11e9-bb97-0800200c9a66\",sn=17,st=v,sta=p,tb=(6000;v),ts=1790000000000,v=2";
+
+fn main() {
+    let rounds = argument("--rounds", 9);
+    print("read, version 1", rounds, || {
+        black_box(read(black_box(TEXT)));
+    });
+    print("read, version 2", rounds, || {
+        black_box(read(black_box(TEXT_OF_VERSION_2)));
+    });
+    let mut salt = Salt::random(NOW_UNIX_SECONDS).expect("there are random numbers");
+    print("read, hash and report", rounds, || {
+        let cmcd = read(black_box(TEXT));
+        let name = cmcd.session.expect("it names a session");
+        let session = salt.session(name, NOW_UNIX_SECONDS);
+        black_box(Report::new(1, session, b"films/big-buck-bunny/1080p.mp4", &cmcd));
+    });
+    let mut collector = full();
+    let mut at_ms = 100_000;
+    print("report and take 1000 into account", rounds, || {
+        at_ms += 1000;
+        collector.take((at_ms - 1000..at_ms).map(|at_ms| report(at_ms, at_ms * 7919)).collect());
+        collector.advance(at_ms);
+    });
+    assert!(!prometheus(&collector).is_empty() && json(&collector, 20)["titles"].is_array());
+    print("write JSON, tables full", rounds, || {
+        black_box(json(&collector, 20));
+    });
+    print("write for Prometheus, tables full", rounds, || {
+        black_box(prometheus(&collector));
+    });
+}
+
+fn read(text: &[u8]) -> Cmcd<'_> {
+    let mut cmcd = Cmcd::default();
+    cmcd.read(text);
+    assert!(cmcd.malformed == 0 && cmcd.duration_ms == Some(4004));
+    cmcd
+}
+
+/// One of as many sessions as there may be.
+fn report(at_ms: u64, number: u64) -> Report {
+    let session = number % SESSIONS_MAX as u64;
+    let path = format!("films/{}/1080p.mp4", session % TITLES_MAX as u64);
+    Report::new(at_ms * 1000, session, path.as_bytes(), &read(TEXT))
+}
+
+/// As many sessions of as many titles as there may be.
+fn full() -> Collector {
+    let mut collector = Collector::default();
+    for number in 0..2 * SESSIONS_MAX as u64 {
+        collector.take(vec![report(number / 2, number)]);
+        if number % 1000 == 0 {
+            collector.advance(number / 2);
+        }
+    }
+    collector.advance(100_000);
+    collector
+}
+
+/// The number behind `--name`, or `default`.
+fn argument(name: &str, default: usize) -> usize {
+    let mut arguments = std::env::args().skip_while(|argument| argument != name).skip(1);
+    arguments.next().and_then(|value| value.parse().ok()).unwrap_or(default)
+}
+
+fn print(name: &str, rounds: usize, mut work: impl FnMut()) {
+    let mut nanoseconds: Vec<f64> = (0..rounds.max(1)).map(|_| round(&mut work)).collect();
+    let middle = median(&mut nanoseconds);
+    let mut distances: Vec<f64> = nanoseconds.iter().map(|one| (one - middle).abs()).collect();
+    println!("{name:34} {middle:12.0} ns +- {:.0}", median(&mut distances));
+}
+
+fn round(work: &mut impl FnMut()) -> f64 {
+    let (started, mut times) = (Instant::now(), 0u32);
+    while started.elapsed() < ROUND {
+        for _ in 0..10 {
+            work();
+        }
+        times += 10;
+    }
+    started.elapsed().as_nanos() as f64 / f64::from(times)
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}

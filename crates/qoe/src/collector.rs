@@ -1,0 +1,310 @@
+//! Sessions that go on, and figures of those that are over. One for all workers: a player's connections may be on several.
+//!
+//! Reports wait a little before they are taken, so that those of one session are in order although workers pass theirs on once a second.
+//! A session that has not been heard of for five minutes is over; so is the one that was heard of least lately when there are too many.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashMap};
+
+use crate::Report;
+use crate::session::Session;
+use crate::stats::Stats;
+
+/// Sessions at once: some 20 MB.
+pub const SESSIONS_MAX: usize = 50_000;
+
+/// Titles with figures of their own; the sessions of others are counted together. Each has at most 100 KB of histograms.
+pub const TITLES_MAX: usize = 64;
+
+/// Reports that wait: a second's of two workers at their limit, and more.
+const WAITING_MAX: usize = 65_536;
+
+/// How long reports wait: workers pass theirs on once a second.
+const LAG_MS: u64 = 2500;
+
+/// After such a silence a session is over.
+const SILENCE_MS: u64 = 300_000;
+
+/// Quantiles are those of this time and up to twice of it.
+pub(crate) const WINDOW_MS: u64 = 3_600_000;
+
+/// All of it.
+#[derive(Debug, Default)]
+pub struct Collector {
+    waiting: Vec<Report>,
+    sessions: HashMap<u64, Session>,
+    /// The same, by when they were heard of last.
+    by_silence: BTreeSet<(u64, u64)>,
+    titles: HashMap<String, Title>,
+    pub(crate) all: Stats,
+    pub(crate) other: Stats,
+    pub(crate) evicted_total: u64,
+    pub(crate) reports_total: u64,
+    pub(crate) reports_lost_total: u64,
+    window_began_ms: u64,
+}
+
+#[derive(Debug, Default)]
+struct Title {
+    stats: Stats,
+    last_ms: u64,
+}
+
+impl Collector {
+    /// Takes reports of a worker, in any order. Those that are too many are lost, and counted.
+    pub fn take(&mut self, mut reports: Vec<Report>) {
+        let room = WAITING_MAX - self.waiting.len();
+        if reports.len() > room {
+            self.reports_lost_total += (reports.len() - room) as u64;
+            reports.truncate(room);
+        }
+        self.waiting.append(&mut reports);
+    }
+
+    /// It is `now_ms`, on the clock of the reports: takes into account what has waited long enough, and ends what is over.
+    pub fn advance(&mut self, now_ms: u64) {
+        self.waiting.sort_by_key(|report| report.at_us);
+        let due = self.waiting.partition_point(|report| report.at_ms() + LAG_MS <= now_ms);
+        for report in self.waiting.drain(..due).collect::<Vec<_>>() {
+            self.count(&report);
+        }
+        while let Some((last_ms, id)) = self.by_silence.first().copied() {
+            if last_ms + SILENCE_MS + LAG_MS > now_ms {
+                break;
+            }
+            self.end(last_ms, id);
+        }
+        if now_ms >= self.window_began_ms + WINDOW_MS {
+            self.window_began_ms = now_ms;
+            let titles = self.titles.values_mut().map(|title| &mut title.stats);
+            titles.chain([&mut self.all, &mut self.other]).for_each(Stats::rotate);
+        }
+    }
+
+    fn count(&mut self, report: &Report) {
+        self.reports_total += 1;
+        let is_new = !self.sessions.contains_key(&report.session);
+        if is_new {
+            self.make_room();
+        }
+        let session = self.sessions.entry(report.session).or_insert_with(|| Session::of(report));
+        self.by_silence.remove(&(session.last_ms(), report.session));
+        let news = session.take(report);
+        self.by_silence.insert((session.last_ms(), report.session));
+        self.all.sessions_total += u64::from(is_new);
+        self.all.tell(&news);
+    }
+
+    fn make_room(&mut self) {
+        if self.sessions.len() < SESSIONS_MAX {
+            return;
+        }
+        if let Some((last_ms, id)) = self.by_silence.first().copied() {
+            self.evicted_total += 1;
+            self.end(last_ms, id);
+        }
+    }
+
+    fn end(&mut self, last_ms: u64, id: u64) {
+        self.by_silence.remove(&(last_ms, id));
+        if let Some(session) = self.sessions.remove(&id) {
+            // Only now is it certain what it was watching.
+            let outcome = session.outcome();
+            self.all.end(&outcome);
+            let stats = self.stats(session.scope.title(), last_ms);
+            stats.begin_and_tell(&session);
+            stats.end(&outcome);
+        }
+    }
+
+    /// The figures of a title. One that is new when there are as many as may be takes the place of the one that was watched least
+    /// lately, if nobody has for a window's time; else it is among the others.
+    fn stats(&mut self, title: &str, now_ms: u64) -> &mut Stats {
+        if !self.titles.contains_key(title) {
+            if self.titles.len() == TITLES_MAX && !self.retire_title(now_ms) {
+                return &mut self.other;
+            }
+            self.titles.insert(title.to_owned(), Title::default());
+        }
+        let title = self.titles.get_mut(title).expect("it is there or was just put there");
+        title.last_ms = title.last_ms.max(now_ms);
+        &mut title.stats
+    }
+
+    fn retire_title(&mut self, now_ms: u64) -> bool {
+        let oldest = self.titles.iter().min_by_key(|(_, title)| title.last_ms);
+        let Some((name, title)) = oldest else { return false };
+        if title.last_ms + WINDOW_MS > now_ms {
+            return false;
+        }
+        let name = name.clone();
+        if let Some(title) = self.titles.remove(&name) {
+            self.other.add(&title.stats);
+        }
+        true
+    }
+
+    /// Sessions that go on.
+    pub(crate) fn sessions(&self) -> impl Iterator<Item = &Session> {
+        self.sessions.values()
+    }
+
+    /// Titles with figures of their own, those with the most sessions that go on first, and last the others together. Sessions that
+    /// go on are counted in, as far as that is certain. The sum of all is [`Self::all`].
+    pub(crate) fn by_title(&self) -> Vec<OfTitle<'_>> {
+        let of = |name, stats| OfTitle { name, stats, live: Vec::new() };
+        let known = self.titles.iter().map(|(name, title)| (name.as_str(), &title.stats));
+        let mut titles: HashMap<&str, OfTitle<'_>> =
+            known.map(|(name, stats)| (name, of(Some(name), stats.clone()))).collect();
+        let mut others = of(None, self.other.clone());
+        for session in self.sessions.values() {
+            let name = session.scope.title();
+            let has_room = titles.len() < TITLES_MAX || titles.contains_key(name);
+            let title = match has_room {
+                true => titles.entry(name).or_insert_with(|| of(Some(name), Stats::default())),
+                false => &mut others,
+            };
+            title.stats.begin_and_tell(session);
+            title.live.push(session);
+        }
+        let mut titles: Vec<_> = titles.into_values().collect();
+        titles.sort_by_key(|title| {
+            (Reverse((title.live.len(), title.stats.sessions_total)), title.name)
+        });
+        titles.push(others);
+        titles
+    }
+}
+
+/// What is known of one title.
+pub(crate) struct OfTitle<'a> {
+    /// None for those that have no figures of their own.
+    pub(crate) name: Option<&'a str>,
+    pub(crate) stats: Stats,
+    /// Its sessions that go on.
+    pub(crate) live: Vec<&'a Session>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Cmcd;
+
+    fn report(at_ms: u64, session: u64, path: &str, text: &str) -> Report {
+        let mut cmcd = Cmcd::default();
+        cmcd.read(text.as_bytes());
+        Report::new(at_ms * 1000, session, path.as_bytes(), &cmcd)
+    }
+
+    #[test]
+    fn reports_of_one_session_by_two_workers_are_put_in_order() {
+        let mut collector = Collector::default();
+        collector.take(vec![report(900, 1, "a/2.m4s", "ot=v,d=2000")]);
+        collector.advance(1000);
+        assert_eq!(
+            collector.all.sessions_total, 0,
+            "what has just come waits for what came before it"
+        );
+        collector.take(vec![
+            report(100, 1, "a/m.m3u8", "ot=m,su"),
+            report(300, 1, "a/1.m4s", "ot=v,su,d=2000"),
+        ]);
+        collector.advance(5000);
+        assert_eq!(collector.all.sessions_total, 1);
+        assert_eq!(
+            (collector.all.play_delay.count_total(), collector.all.play_delay.sum_total()),
+            (1, 800)
+        );
+    }
+
+    #[test]
+    fn a_silent_session_is_over() {
+        let mut collector = Collector::default();
+        collector.take(vec![
+            report(0, 1, "a/1.m4s", "ot=v,d=2000,br=500"),
+            report(2000, 1, "a/2.m4s", "ot=v,d=2000,br=500"),
+        ]);
+        collector.take(vec![report(0, 2, "b/m.m3u8", "su")]);
+        collector.advance(200_000);
+        assert_eq!(collector.sessions().count(), 2);
+        assert_eq!(collector.all.bitrate.count_total(), 0);
+        collector.advance(400_000);
+        assert_eq!((collector.sessions().count(), collector.by_silence.len()), (0, 0));
+        assert_eq!(
+            (collector.all.bitrate.count_total(), collector.all.bitrate.sum_total()),
+            (1, 500)
+        );
+        assert_eq!(collector.all.not_started_total, 1);
+        assert_eq!(collector.titles.len(), 2);
+        assert!(collector.titles.contains_key("a") && collector.titles.contains_key("b"));
+    }
+
+    #[test]
+    fn the_session_heard_of_least_lately_makes_room() {
+        let mut collector = Collector::default();
+        for index in 0..=SESSIONS_MAX as u64 {
+            // The first session is heard of again at the end.
+            let id = index % SESSIONS_MAX as u64;
+            collector.take(vec![report(index, id, "a/1.m4s", "ot=v,d=2000")]);
+        }
+        collector.advance(100_000);
+        assert_eq!((collector.sessions().count(), collector.evicted_total), (SESSIONS_MAX, 0));
+        collector.take(vec![report(200_000, SESSIONS_MAX as u64 + 7, "a/1.m4s", "ot=v")]);
+        collector.advance(210_000);
+        assert_eq!(collector.sessions().count(), SESSIONS_MAX);
+        assert_eq!(collector.evicted_total, 1);
+        assert!(
+            !collector.sessions.contains_key(&1),
+            "the first has been heard of again, the second has not"
+        );
+    }
+
+    #[test]
+    fn titles_that_are_too_many_are_counted_together_and_old_ones_retire() {
+        let mut collector = Collector::default();
+        let film = |at_ms: u64, index: u64| report(at_ms, index, &format!("{index}/m.m3u8"), "su");
+        collector.take((0..TITLES_MAX as u64 + 5).map(|index| film(1000 + index, index)).collect());
+        collector.advance(10_000);
+        let others =
+            |collector: &Collector| collector.by_title().pop().unwrap().stats.sessions_total;
+        assert_eq!((collector.by_title().len(), others(&collector)), (TITLES_MAX + 1, 5));
+        collector.advance(SILENCE_MS + 10_000);
+        assert_eq!((collector.by_title().len(), others(&collector)), (TITLES_MAX + 1, 5));
+        let later = WINDOW_MS + 100_000;
+        collector.take(vec![film(later, 999)]);
+        collector.advance(later + SILENCE_MS + 10_000);
+        assert_eq!(collector.titles.len(), TITLES_MAX);
+        assert!(collector.titles.contains_key("999") && !collector.titles.contains_key("0"));
+        assert_eq!(others(&collector), 6, "what was counted is not lost");
+        assert_eq!(collector.all.sessions_total, TITLES_MAX as u64 + 6);
+    }
+
+    #[test]
+    fn a_session_counts_for_the_title_that_it_turns_out_to_be() {
+        let mut collector = Collector::default();
+        collector.take(vec![
+            report(0, 1, "a/v/1.m4s", "ot=v,d=2000"),
+            report(2000, 1, "a/master.m3u8", "ot=m"),
+            report(2100, 1, "a/v/2.m4s", "ot=v,d=2000,msd=400"),
+        ]);
+        collector.advance(10_000);
+        let told = |collector: &Collector| {
+            let titles = collector.by_title().into_iter();
+            let named = titles.filter_map(|title| Some((title.name?.to_owned(), title.stats)));
+            named
+                .map(|(name, stats)| (name, stats.sessions_total, stats.play_delay.sum_total()))
+                .collect::<Vec<_>>()
+        };
+        let expected = vec![("a".to_owned(), 1, 400)];
+        assert_eq!(told(&collector), expected);
+        collector.advance(10_000 + SILENCE_MS);
+        assert_eq!(told(&collector), expected, "the same when it is over");
+    }
+
+    #[test]
+    fn reports_that_are_too_many_are_counted_as_lost() {
+        let mut collector = Collector::default();
+        collector.take(vec![report(0, 1, "a/1.m4s", "ot=v"); WAITING_MAX + 3]);
+        assert_eq!((collector.waiting.len(), collector.reports_lost_total), (WAITING_MAX, 3));
+    }
+}

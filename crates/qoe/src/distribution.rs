@@ -1,0 +1,141 @@
+//! Quantiles of the last one to two hours, and what was counted since the start.
+
+use hdrhistogram::Histogram;
+
+/// Digits that a value keeps: 1%.
+const SIGNIFICANT_DIGITS: u8 = 2;
+
+/// The largest value; larger ones count as this. A day in milliseconds, 10 Gb/s in kbit/s and a whole in millionths fit.
+const VALUE_MAX: u64 = 100_000_000;
+
+/// How one quantity is distributed over sessions, in whole units: since the start, with counts up to each of some bounds; and
+/// lately, with quantiles.
+#[derive(Clone, Debug)]
+pub(crate) struct Distribution {
+    count_total: u64,
+    sum_total: u64,
+    /// Ascending.
+    bounds: &'static [u64],
+    /// Values up to each bound, and more than the one before.
+    counts: Vec<u64>,
+    present: Histogram<u32>,
+    past: Histogram<u32>,
+}
+
+/// It grows with the values that it gets: up to 10 KB.
+fn empty() -> Histogram<u32> {
+    Histogram::new(SIGNIFICANT_DIGITS).expect("0 to 5 digits are allowed")
+}
+
+impl Distribution {
+    /// Nothing yet, to be counted up to each of `bounds`, which ascend.
+    pub(crate) fn new(bounds: &'static [u64]) -> Self {
+        let counts = vec![0; bounds.len()];
+        Self { count_total: 0, sum_total: 0, bounds, counts, present: empty(), past: empty() }
+    }
+
+    /// Counts a session's value.
+    pub(crate) fn record(&mut self, value: u64) {
+        let value = value.min(VALUE_MAX);
+        self.count_total += 1;
+        self.sum_total += value;
+        let index = self.bounds.partition_point(|bound| *bound < value);
+        if let Some(count) = self.counts.get_mut(index) {
+            *count += 1;
+        }
+        self.present.record(value).expect("it grows with its values");
+    }
+
+    /// A window is over.
+    pub(crate) fn rotate(&mut self) {
+        self.past = std::mem::replace(&mut self.present, empty());
+    }
+
+    /// Counts all that `other`, which has the same bounds, has counted as well.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.count_total += other.count_total;
+        self.sum_total += other.sum_total;
+        for (count, more) in self.counts.iter_mut().zip(&other.counts) {
+            *count += more;
+        }
+        self.present.add(&other.present).expect("it grows with its values");
+        self.past.add(&other.past).expect("it grows with its values");
+    }
+
+    /// The bounds, each with how many values since the start were not above it.
+    pub(crate) fn up_to(&self) -> impl Iterator<Item = (u64, u64)> {
+        let mut sum = 0;
+        self.bounds.iter().zip(&self.counts).map(move |(bound, count)| {
+            sum += count;
+            (*bound, sum)
+        })
+    }
+
+    /// Values since the start.
+    pub(crate) fn count_total(&self) -> u64 {
+        self.count_total
+    }
+
+    /// Their sum.
+    pub(crate) fn sum_total(&self) -> u64 {
+        self.sum_total
+    }
+
+    /// The values of the window, and of sessions that go on.
+    pub(crate) fn window(&self, live: impl Iterator<Item = u64>) -> Histogram<u32> {
+        let mut window = self.present.clone();
+        window.add(&self.past).expect("it grows with its values");
+        for value in live {
+            window.record(value.min(VALUE_MAX)).expect("it grows with its values");
+        }
+        window
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::iter::empty;
+
+    #[test]
+    fn quantiles_are_those_of_the_last_two_windows() {
+        let mut distribution = Distribution::new(&[10, 1000]);
+        for value in 1..=100 {
+            distribution.record(value * 10);
+        }
+        let median =
+            |distribution: &Distribution| distribution.window(empty()).value_at_quantile(0.5);
+        let near = |found: u64, value: u64| found.abs_diff(value) * 100 <= value;
+        assert!(near(median(&distribution), 500), "{}", median(&distribution));
+        distribution.rotate();
+        assert!(near(median(&distribution), 500));
+        distribution.record(5000);
+        distribution.rotate();
+        assert!(near(median(&distribution), 5000), "the first window is forgotten");
+        distribution.rotate();
+        assert_eq!(distribution.window(empty()).len(), 0);
+        assert_eq!((distribution.count_total(), distribution.sum_total()), (101, 55_500));
+    }
+
+    #[test]
+    fn anything_can_be_recorded() {
+        let mut distribution = Distribution::new(&[10, 1000]);
+        for value in [0, u64::MAX, VALUE_MAX] {
+            distribution.record(value);
+        }
+        let window = distribution.window([7, u64::MAX].into_iter());
+        assert_eq!((window.len(), window.min()), (5, 0));
+        let mut other = Distribution::new(&[10, 1000]);
+        other.add(&distribution);
+        assert_eq!((other.count_total(), other.window(empty()).len()), (3, 3));
+    }
+
+    #[test]
+    fn values_are_counted_up_to_each_bound() {
+        let mut distribution = Distribution::new(&[10, 1000]);
+        for value in [0, 10, 11, 1000, 1001] {
+            distribution.record(value);
+        }
+        assert_eq!(distribution.up_to().collect::<Vec<_>>(), [(10, 2), (1000, 4)]);
+    }
+}

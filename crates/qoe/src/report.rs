@@ -1,0 +1,104 @@
+//! What a worker passes on of one request.
+
+use crate::{Cmcd, ObjectType};
+
+/// Bytes of a path: longer ones are cut where a segment ends.
+const PATH_BYTES_MAX: usize = 256;
+
+/// What one request told. Owns what little text it has.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// When, in microseconds from a start that all reports have in common: fine enough to put two workers' in order.
+    pub at_us: u64,
+    /// Stands for the session ([`crate::Salt`]).
+    pub session: u64,
+    /// The path of the file that was served.
+    pub path: Box<str>,
+    /// What it is.
+    pub object: ObjectType,
+    /// Whether this was needed urgently, to begin or to go on.
+    pub startup: bool,
+    /// Whether the buffer ran dry since the last request.
+    pub starved: bool,
+    /// How long the object plays.
+    pub duration_ms: Option<u32>,
+    /// Its bit rate.
+    pub bitrate_kbps: Option<u32>,
+    /// The highest bit rate that the player may choose.
+    pub top_kbps: Option<u32>,
+    /// What is buffered.
+    pub buffer_ms: Option<u32>,
+    /// From the wish to play until something played.
+    pub start_delay_ms: Option<u32>,
+    /// How long the last stall was.
+    pub starved_ms: Option<u32>,
+}
+
+impl Report {
+    /// What `cmcd` says of a request for `path`, in the session that `session` stands for.
+    pub fn new(at_us: u64, session: u64, path: &[u8], cmcd: &Cmcd<'_>) -> Self {
+        Self {
+            at_us,
+            session,
+            path: short(path),
+            object: cmcd.object.unwrap_or_else(|| object_by_name(path)),
+            startup: cmcd.startup,
+            starved: cmcd.starved,
+            duration_ms: cmcd.duration_ms,
+            bitrate_kbps: cmcd.bitrate_kbps,
+            top_kbps: cmcd.top_kbps,
+            buffer_ms: cmcd.buffer_ms,
+            start_delay_ms: cmcd.start_delay_ms,
+            starved_ms: cmcd.starved_ms,
+        }
+    }
+
+    /// When, in milliseconds.
+    pub(crate) fn at_ms(&self) -> u64 {
+        self.at_us / 1000
+    }
+}
+
+/// For players that do not say what they ask for.
+fn object_by_name(path: &[u8]) -> ObjectType {
+    let extension = path.rsplit(|byte| *byte == b'.').next().unwrap_or_default();
+    match extension.to_ascii_lowercase().as_slice() {
+        b"m3u8" | b"mpd" => ObjectType::Manifest,
+        b"vtt" | b"key" | b"jpg" | b"jpeg" | b"png" | b"webp" | b"json" => ObjectType::Other,
+        _ => ObjectType::Video,
+    }
+}
+
+fn short(path: &[u8]) -> Box<str> {
+    let mut path = path;
+    while path.len() > PATH_BYTES_MAX {
+        let end = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+        path = &path[..end];
+    }
+    String::from_utf8_lossy(path).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_for_is_told_by_its_name_where_the_player_does_not_say() {
+        let object = |path: &str, object| {
+            Report::new(0, 1, path.as_bytes(), &Cmcd { object, ..Cmcd::default() }).object
+        };
+        assert_eq!(object("a/master.M3U8", None), ObjectType::Manifest);
+        assert_eq!(object("a/x.mpd", None), ObjectType::Manifest);
+        assert_eq!(object("a/x.m4s", None), ObjectType::Video);
+        assert_eq!(object("a/x.vtt", None), ObjectType::Other);
+        assert_eq!(object("a/x.m4s", Some(ObjectType::Audio)), ObjectType::Audio);
+    }
+
+    #[test]
+    fn a_long_path_is_cut_between_segments() {
+        let path = format!("{}/{}/x.mp4", "a".repeat(100), "b".repeat(200));
+        assert_eq!(&*short(path.as_bytes()), "a".repeat(100));
+        assert_eq!(&*short("c".repeat(300).as_bytes()), "");
+        assert_eq!(&*short(b"d/\xff"), "d/\u{fffd}");
+    }
+}

@@ -1,0 +1,288 @@
+//! One session, and what its requests say about the viewer's experience.
+//!
+//! All times are those of requests, since that is when a player speaks. So what is derived here is right to about the time between two
+//! requests; what a player of CMCD's second version says outright (`msd`, `bsd`) is taken instead.
+//!
+//! * **Play delay**: `msd` if it comes first; else from the session's first request to the first one for media without `su`, of
+//!   sessions that were seen with `su`. A session whose start was not seen has none.
+//! * **Stalls**: a request with `bs` tells one, of a session that plays. It began when the buffer that was told before (`bl`) must have been
+//!   empty, and ended with the next request for media without `su`; `bsd` replaces that length. Two requests with `bs` less
+//!   than [`SAME_STALL_MS`] apart, of sound and of pictures, tell the same stall.
+//! * **Played**: the time since playback began less the stalls, but no more than the media that was asked for plays, so that a pause
+//!   is not taken for play.
+//! * **Bit rate**: the mean of `br` weighted by `d`, of pictures if there are any.
+//! * **Time to quality**: from the first request to the one that completes [`GOOD_MS`] in a row at 80% of `tb` at least.
+
+use crate::scope::Scope;
+use crate::{ObjectType, Report};
+
+/// Two tellings of one stall are no further apart. A guess: sound and pictures are asked for together.
+const SAME_STALL_MS: u64 = 1000;
+
+/// So much in a row makes a good picture.
+const GOOD_MS: u64 = 4000;
+
+/// What a report changed that is counted at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct News {
+    /// The play delay became known.
+    pub(crate) play_delay_ms: Option<u64>,
+    /// The picture became good.
+    pub(crate) time_to_quality_ms: Option<u64>,
+    /// Stalls that began.
+    pub(crate) stalls: u64,
+    /// More that has been played.
+    pub(crate) played_ms: u64,
+    /// More that has been waited in stalls.
+    pub(crate) stalled_ms: u64,
+}
+
+impl News {
+    fn add(&mut self, more: &Self) {
+        self.play_delay_ms = self.play_delay_ms.or(more.play_delay_ms);
+        self.time_to_quality_ms = self.time_to_quality_ms.or(more.time_to_quality_ms);
+        self.stalls += more.stalls;
+        self.played_ms += more.played_ms;
+        self.stalled_ms += more.stalled_ms;
+    }
+}
+
+/// What a session comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    /// Whether it was seen waiting for its start, and never seen playing.
+    pub(crate) never_started: bool,
+    /// Whether it could have reached its good picture, and did not.
+    pub(crate) never_good: bool,
+    /// The part of the time that it stalled, in millionths; none if it did not play.
+    pub(crate) rebuffer_millionths: Option<u64>,
+    /// Its mean bit rate.
+    pub(crate) bitrate_kbps: Option<u64>,
+}
+
+/// Media of one kind that was asked for.
+#[derive(Clone, Copy, Debug, Default)]
+struct Media {
+    /// How long it all plays.
+    asked_ms: u64,
+    /// How long that plays of which the bit rate is known.
+    rated_ms: u64,
+    /// Its bits.
+    bits: u64,
+    /// When the buffer is empty if nothing comes.
+    dry_at_ms: Option<u64>,
+}
+
+/// One session.
+#[derive(Clone, Debug)]
+pub(crate) struct Session {
+    pub(crate) scope: Scope,
+    /// All its news.
+    pub(crate) told: News,
+    first_ms: u64,
+    last_ms: u64,
+    waited_for_start: bool,
+    started_ms: Option<u64>,
+    knows_delay: bool,
+    sound: Media,
+    pictures: Media,
+    /// A stall that has not ended.
+    stall_since_ms: Option<u64>,
+    /// When a stall was told last.
+    stall_told_ms: Option<u64>,
+    /// How long the last stall was taken to be; none when its length has been told.
+    stall_guess_ms: Option<u64>,
+    stalled_ms: u64,
+    played_ms: u64,
+    top_known: bool,
+    good_ms: u64,
+    is_good: bool,
+}
+
+impl Session {
+    /// A session that begins with `report`, which still has to be [taken](Self::take).
+    pub(crate) fn of(report: &Report) -> Self {
+        Self {
+            scope: Scope::of(&report.path, report.object == ObjectType::Manifest),
+            told: News::default(),
+            first_ms: report.at_ms(),
+            last_ms: report.at_ms(),
+            waited_for_start: false,
+            started_ms: None,
+            knows_delay: false,
+            sound: Media::default(),
+            pictures: Media::default(),
+            stall_since_ms: None,
+            stall_told_ms: None,
+            stall_guess_ms: None,
+            stalled_ms: 0,
+            played_ms: 0,
+            top_known: false,
+            good_ms: 0,
+            is_good: false,
+        }
+    }
+
+    /// When it was heard of last.
+    pub(crate) fn last_ms(&self) -> u64 {
+        self.last_ms
+    }
+
+    /// Takes what one request told.
+    pub(crate) fn take(&mut self, report: &Report) -> News {
+        // One that comes late is taken as of now.
+        let now_ms = report.at_ms().max(self.last_ms);
+        let mut news = News::default();
+        self.scope.widen(&report.path, report.object == ObjectType::Manifest);
+        self.take_start(report, now_ms, &mut news);
+        if self.started_ms.is_some() {
+            self.take_stall(report, now_ms, &mut news);
+        }
+        self.take_media(report, now_ms);
+        self.take_quality(report, now_ms, &mut news);
+        self.last_ms = now_ms;
+        self.take_played(now_ms, &mut news);
+        self.told.add(&news);
+        news
+    }
+
+    fn take_start(&mut self, report: &Report, now_ms: u64, news: &mut News) {
+        let told = report.start_delay_ms.map(u64::from);
+        if self.started_ms.is_none() {
+            let plays = is_media(report) && !report.startup;
+            self.waited_for_start |= report.startup;
+            if !plays && told.is_none() {
+                return;
+            }
+            self.started_ms = Some(now_ms);
+            if told.is_none() && self.waited_for_start {
+                news.play_delay_ms = Some(now_ms - self.first_ms);
+            }
+        }
+        if !self.knows_delay {
+            news.play_delay_ms = told.or(news.play_delay_ms);
+            self.knows_delay = news.play_delay_ms.is_some();
+        }
+    }
+
+    fn take_stall(&mut self, report: &Report, now_ms: u64, news: &mut News) {
+        if report.starved && is_media(report) {
+            let is_told =
+                self.stall_told_ms.is_some_and(|told_ms| now_ms - told_ms < SAME_STALL_MS);
+            self.stall_told_ms = Some(now_ms);
+            if !is_told && self.stall_since_ms.is_none() {
+                news.stalls += 1;
+                self.stall_since_ms =
+                    Some(self.dry_at_ms().unwrap_or(now_ms).clamp(self.last_ms, now_ms));
+            }
+        }
+        if is_media(report) && !report.startup {
+            if let Some(since_ms) = self.stall_since_ms.take() {
+                let guess_ms = now_ms - since_ms;
+                self.stall_guess_ms = Some(guess_ms);
+                self.add_stalled(guess_ms, news);
+            }
+        }
+        if let Some(told_ms) = report.starved_ms {
+            self.take_told_stall(report, u64::from(told_ms), news);
+        }
+    }
+
+    /// The player says how long its last stall was: that is better than what was guessed.
+    fn take_told_stall(&mut self, report: &Report, told_ms: u64, news: &mut News) {
+        // Told for sound and for pictures; those are the same stall.
+        if report.object == ObjectType::Audio && self.pictures.asked_ms > 0 {
+            return;
+        }
+        let guess_ms = match (self.stall_since_ms.take(), self.stall_guess_ms.take()) {
+            (Some(_), _) => 0,
+            (None, Some(guess_ms)) => guess_ms,
+            (None, None) => {
+                news.stalls += 1;
+                0
+            }
+        };
+        self.stalled_ms = self.stalled_ms.saturating_sub(guess_ms);
+        self.stalled_ms += told_ms;
+        // What is counted already cannot be taken back from a counter.
+        news.stalled_ms = (news.stalled_ms + told_ms).saturating_sub(guess_ms);
+    }
+
+    fn add_stalled(&mut self, ms: u64, news: &mut News) {
+        self.stalled_ms += ms;
+        news.stalled_ms += ms;
+    }
+
+    /// When the first of the buffers is empty.
+    fn dry_at_ms(&self) -> Option<u64> {
+        [self.sound.dry_at_ms, self.pictures.dry_at_ms].into_iter().flatten().min()
+    }
+
+    fn take_media(&mut self, report: &Report, now_ms: u64) {
+        let media = match report.object {
+            ObjectType::Audio => &mut self.sound,
+            ObjectType::Video => &mut self.pictures,
+            ObjectType::Manifest | ObjectType::Other => return,
+        };
+        if let Some(buffer_ms) = report.buffer_ms {
+            media.dry_at_ms = Some(now_ms + u64::from(buffer_ms));
+        }
+        let Some(duration_ms) = report.duration_ms.map(u64::from) else { return };
+        media.asked_ms += duration_ms;
+        if let Some(kbps) = report.bitrate_kbps {
+            media.rated_ms += duration_ms;
+            media.bits = media.bits.saturating_add(u64::from(kbps) * duration_ms);
+        }
+    }
+
+    fn take_quality(&mut self, report: &Report, now_ms: u64, news: &mut News) {
+        let (ObjectType::Video, Some(top), Some(kbps), Some(duration_ms)) =
+            (report.object, report.top_kbps, report.bitrate_kbps, report.duration_ms)
+        else {
+            return;
+        };
+        self.top_known = true;
+        let is_near_top = u64::from(kbps) * 10 >= u64::from(top) * 8;
+        self.good_ms = if is_near_top { self.good_ms + u64::from(duration_ms) } else { 0 };
+        if self.good_ms >= GOOD_MS && !self.is_good {
+            self.is_good = true;
+            news.time_to_quality_ms = Some(now_ms - self.first_ms);
+        }
+    }
+
+    fn take_played(&mut self, now_ms: u64, news: &mut News) {
+        let Some(started_ms) = self.started_ms else { return };
+        let stalled_ms = self.stalled_ms
+            + self.stall_since_ms.map_or(0, |since_ms| now_ms.saturating_sub(since_ms));
+        let passed_ms = (now_ms - started_ms).saturating_sub(stalled_ms);
+        let asked_ms = self.sound.asked_ms.max(self.pictures.asked_ms);
+        let played_ms = if asked_ms > 0 { passed_ms.min(asked_ms) } else { passed_ms };
+        if let Some(more_ms) = played_ms.checked_sub(self.played_ms) {
+            news.played_ms = more_ms;
+            self.played_ms = played_ms;
+        }
+    }
+
+    /// What it comes to, if it ends now.
+    pub(crate) fn outcome(&self) -> Outcome {
+        let in_stall_ms =
+            self.stall_since_ms.map_or(0, |since_ms| self.last_ms.saturating_sub(since_ms));
+        let stalled_ms = self.stalled_ms + in_stall_ms;
+        let both_ms = stalled_ms + self.played_ms;
+        let rated = if self.pictures.rated_ms > 0 { self.pictures } else { self.sound };
+        Outcome {
+            never_started: self.waited_for_start && self.started_ms.is_none(),
+            never_good: self.top_known && !self.is_good,
+            rebuffer_millionths: (both_ms > 0).then(|| stalled_ms * 1_000_000 / both_ms),
+            bitrate_kbps: rated.bits.checked_div(rated.rated_ms),
+        }
+    }
+}
+
+fn is_media(report: &Report) -> bool {
+    matches!(report.object, ObjectType::Audio | ObjectType::Video)
+}
+
+#[cfg(test)]
+#[path = "session_tests.rs"]
+mod tests;
