@@ -37,7 +37,12 @@ impl Plain {
     /// # Panics
     /// When the connection is gone.
     pub fn ask(&mut self, path: &str) {
-        let request = format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n");
+        self.ask_with(path, "");
+    }
+
+    /// As [`Self::ask`], with header `lines`, each with its line end.
+    fn ask_with(&mut self, path: &str, lines: &str) {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: test\r\n{lines}\r\n");
         self.stream.get_mut().write_all(request.as_bytes()).expect("the server reads");
     }
 
@@ -74,7 +79,15 @@ impl Plain {
     /// # Panics
     /// When there is none.
     pub fn fetch(&mut self, path: &str) -> Response {
-        self.ask(path);
+        self.fetch_with(path, "")
+    }
+
+    /// As [`Self::fetch`], with header `lines`, each with its line end.
+    ///
+    /// # Panics
+    /// When there is no answer.
+    pub fn fetch_with(&mut self, path: &str, lines: &str) -> Response {
+        self.ask_with(path, lines);
         let (status, head, length) = self.head();
         let body = self.body(length);
         Response { status, head, body }

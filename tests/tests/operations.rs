@@ -109,39 +109,49 @@ fn metrics_are_text_that_prometheus_reads() {
     let server = Server::start(folder.path(), "--tls off");
     Plain::connect(server.address).fetch("/note.txt");
     Plain::connect(server.address).fetch("/nothing");
+    Plain::connect(server.address).fetch("/note.txt?CMCD=sid%3D%22x%22,ot%3Dv,msd%3D5");
+    server.wait_for_counter("qoe_play_delay_seconds_count", 1);
     let (status, text) = server.admin_page("/metrics");
     assert_eq!(status, 200);
     let (mut typed, mut seen) = (BTreeSet::new(), BTreeSet::new());
     for line in text.lines() {
         if let Some(described) = line.strip_prefix("# TYPE ") {
             let (name, kind) = described.split_once(' ').expect("a name and a kind");
-            assert!(["counter", "gauge"].contains(&kind), "{line}");
+            assert!(["counter", "gauge", "histogram", "summary"].contains(&kind), "{line}");
             assert!(typed.insert(name.to_owned()), "{name} is described twice");
         } else if !line.starts_with("# HELP ") {
             let (series, value) = line.rsplit_once(' ').expect("a series and a value");
             assert!(value.parse::<f64>().is_ok_and(|value| value >= 0.0), "{line}");
-            assert!(
-                typed.contains(series.split('{').next().unwrap()),
-                "{line} comes before its TYPE"
-            );
+            let name = series.split('{').next().unwrap();
+            let of_many =
+                ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end));
+            let known = typed.contains(name) || of_many.is_some_and(|name| typed.contains(name));
+            assert!(known, "{line} comes before its TYPE");
             assert!(has_sound_labels(series), "{line}");
             assert!(seen.insert(series.to_owned()), "{series} is told twice");
         }
     }
     assert!(text.ends_with('\n'));
     let counters = server.counters();
-    assert_eq!(counters.value("requests_total"), 2);
+    assert_eq!(counters.value("requests_total"), 3);
     assert_eq!(counters.value("responses_total{status=\"404\"}"), 1);
 }
 
-/// Whether `series` is `name` or `name{label="value"}`, of characters that need no escape.
+/// Whether `series` is `name` or `name{label="value",...}`, of characters that need no escape.
 fn has_sound_labels(series: &str) -> bool {
     let word = |text: &str| {
         !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
     };
     let Some((name, labels)) = series.split_once('{') else { return word(series) };
-    let label = labels.strip_suffix("\"}").and_then(|labels| labels.split_once("=\""));
-    word(name) && label.is_some_and(|(label, value)| word(label) && !value.contains(['"', '\\']))
+    let Some(labels) = labels.strip_suffix("\"}") else { return false };
+    let value = |text: &str| {
+        !text.is_empty()
+            && text.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"\\".contains(&byte))
+    };
+    let spaced = |text: &str| value(&text.replace(' ', "_"));
+    let label =
+        |text: &str| text.split_once("=\"").is_some_and(|(name, text)| word(name) && spaced(text));
+    word(name) && labels.split("\",").all(label)
 }
 
 #[test]

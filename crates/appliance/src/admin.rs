@@ -7,13 +7,14 @@ use crate::telemetry::{self, Numbers};
 use crate::tls_stat::TlsStat;
 use http::{Context, HttpDate, Limits, Parse, Part, Refusal, Request, Resource, Response};
 use net::{Admission, Socket};
+use qoe::Collector;
 use reactor::op::Incoming;
 use reactor::{Fd, Reactor, RingOptions, sleep, spawn, timeout_at};
 use serde_json::json;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Connections at once: a few scrapers and people.
@@ -22,6 +23,12 @@ const CONNECTIONS_MAX: usize = 64;
 /// Until a whole request has come: scrapers ask every 15 to 60 s and keep their connection, which goes on working when
 /// no descriptor is left for a new one.
 const IDLE_MAX: Duration = Duration::from_secs(120);
+
+/// How often what players tell is taken over; workers hand it over as often.
+const GATHERED: Duration = Duration::from_secs(1);
+
+/// Titles in `/status.json`, the busiest ones; `/metrics` has them all.
+const TITLES_SHOWN: usize = 20;
 
 /// For a whole answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -33,7 +40,10 @@ pub struct Admin {
 
 struct State {
     numbers: Vec<Arc<Numbers>>,
+    /// When the server started; times of reports count from here.
     started: Instant,
+    /// What viewers experience. Only this thread asks for it.
+    experience: Mutex<Collector>,
     draining: AtomicBool,
     config: Config,
     in_kernel: InKernel,
@@ -51,11 +61,13 @@ impl Admin {
         numbers: Vec<Arc<Numbers>>,
         config: &Config,
         in_kernel: InKernel,
+        started: Instant,
     ) -> io::Result<Self> {
         let draining = AtomicBool::new(false);
         let state = Arc::new(State {
             numbers,
-            started: Instant::now(),
+            started,
+            experience: Mutex::default(),
             draining,
             config: config.clone(),
             in_kernel,
@@ -68,7 +80,10 @@ impl Admin {
             match Reactor::new(options) {
                 Ok(reactor) => {
                     let _ = ready.send(Ok(()));
-                    let _ = reactor.run(accept(served, listener));
+                    let _ = reactor.run(async move {
+                        spawn(gather(Arc::clone(&served)));
+                        accept(served, listener).await;
+                    });
                 }
                 Err(error) => {
                     let _ = ready.send(Err(error));
@@ -83,6 +98,24 @@ impl Admin {
     pub fn drain(&self) {
         self.state.draining.store(true, Ordering::Relaxed);
     }
+}
+
+/// Takes over what players tell, whether anybody looks or not.
+async fn gather(state: Arc<State>) {
+    loop {
+        drop(experience(&state));
+        sleep(GATHERED).await;
+    }
+}
+
+/// What viewers experience, as of now.
+fn experience(state: &State) -> MutexGuard<'_, Collector> {
+    let mut collector = state.experience.lock().expect("no holder of this lock can panic");
+    for numbers in &state.numbers {
+        collector.take(numbers.take_reports());
+    }
+    collector.advance(u64::try_from(state.started.elapsed().as_millis()).unwrap_or(u64::MAX));
+    collector
 }
 
 async fn accept(state: Arc<State>, listener: OwnedFd) {
@@ -247,6 +280,9 @@ fn metrics(state: &State) -> String {
     text.push_str(&format!("process_resident_memory_bytes {}\n", resident_bytes()));
     text.push_str("# HELP fullbore_uptime_seconds Seconds since the start.\n# TYPE fullbore_uptime_seconds gauge\n");
     text.push_str(&format!("fullbore_uptime_seconds {}\n", state.started.elapsed().as_secs_f64()));
+    if state.config.http.cmcd {
+        text.push_str(&qoe::prometheus(&experience(state)));
+    }
     if let Some(stat) = &state.tls_stat {
         text.push_str(&stat.prometheus());
     }
@@ -270,6 +306,7 @@ fn status(state: &State) -> String {
         "disk": state.config.disk,
         "off": state.config.off,
         "total": telemetry::json(state.numbers.iter().map(AsRef::as_ref)),
+        "qoe": state.config.http.cmcd.then(|| qoe::json(&experience(state), TITLES_SHOWN)),
         "workers": workers,
     });
     format!("{status:#}\n")

@@ -234,11 +234,13 @@ pub struct Http {
     /// Whether pages of other origins may read. Files are served without credentials, so this gives nothing away that
     /// `curl` could not have.
     pub cors: bool,
+    /// Whether what players tell of their viewers' experience is counted (CMCD).
+    pub cmcd: bool,
 }
 
 impl Default for Http {
     fn default() -> Self {
-        Self { cache_control: "no-cache".into(), cors: true }
+        Self { cache_control: "no-cache".into(), cors: true, cmcd: true }
     }
 }
 

@@ -13,6 +13,7 @@ pub mod control;
 pub mod discreet;
 pub mod drain;
 pub mod end;
+pub mod experience;
 pub mod gate;
 pub mod notify;
 pub mod outgoing;

@@ -13,6 +13,7 @@ use crate::worker::{Parts, Worker};
 use crypt::{Origin, Tls, TlsOptions};
 use machine::Machine;
 use net::listener::{ListenerOptions, bind, is_taken, local_address};
+use qoe::Salt;
 use reactor::{Reactor, RingFeatures, RingOptions, remote};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::fmt;
@@ -23,7 +24,7 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use token::KeyRing;
 
 /// How often certificates are looked at for changes.
@@ -113,12 +114,15 @@ impl Server {
             machine.last_level_bytes_per_cpu().unwrap_or(BUFFER_BYTES_DEFAULT * 2) / 2;
         let heat_bytes = machine.memory_limit_bytes.or(machine.memory_bytes).unwrap_or(1 << 30) * 2
             / count as u64;
+        let epoch = Instant::now();
+        let salt = make_salt(&config)?;
         let mut workers = Vec::with_capacity(count);
         for (index, listener) in listeners.into_iter().enumerate() {
             let parts = Parts {
                 config: Arc::clone(&config),
                 tls: tls.clone(),
                 keys: keys.clone(),
+                experience: salt.clone().map(|salt| (salt, epoch)),
                 numbers: Arc::clone(&numbers[index]),
                 access_log: access_log.as_ref().map(AccessLog::for_worker),
                 shelf: shelf.clone(),
@@ -142,7 +146,7 @@ impl Server {
                 }
             };
         }
-        let admin = admin::Admin::start(admin_listener, numbers.clone(), &config, in_kernel)
+        let admin = admin::Admin::start(admin_listener, numbers.clone(), &config, in_kernel, epoch)
             .map_err(failed("cannot start the admin listener"))?;
         if config.sandbox {
             sandbox::confine_calls(&mut sandbox, in_kernel);
@@ -425,6 +429,15 @@ fn load_keys(config: &Config) -> Result<Option<Arc<KeyRing>>, StartError> {
     }
     let keys = KeyRing::read(&config.signing.keys);
     keys.map(|keys| Some(Arc::new(keys))).map_err(|error| StartError(error.to_string()))
+}
+
+/// What makes names of sessions unrecognisable; none where they are not read.
+fn make_salt(config: &Config) -> Result<Option<Salt>, StartError> {
+    if !config.http.cmcd {
+        return Ok(None);
+    }
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Salt::random(since_1970.as_secs()).map(Some).map_err(failed("no random numbers to be had"))
 }
 
 fn open_access_log(path: &Path) -> Result<Box<dyn io::Write + Send>, StartError> {

@@ -1,8 +1,11 @@
 //! Counters, per worker, summed when somebody reads them.
 //!
+//! What players tell of their viewers goes the same way: handed over once a second, taken when somebody reads.
+//!
 //! A worker is the only writer of its counters, so counting is a plain addition; readers see each counter whole but not
 //! all of them at one instant.
 
+use qoe::Report;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -44,6 +47,7 @@ macro_rules! numbers {
         pub struct Numbers {
             $(#[doc = $help] pub $name: Number,)*
             labelled: Mutex<BTreeMap<(Family, &'static str), u64>>,
+            reports: Mutex<Vec<Report>>,
         }
 
         impl Numbers {
@@ -85,6 +89,10 @@ numbers! {
     Gauge send_buffers_free "Send buffers that nobody holds.";
     Gauge send_buffers "Send buffers.";
     Gauge open_files "Library files remembered as open.";
+    Counter cmcd_reports_total "Requests that told of a viewer's experience (CMCD).";
+    Counter cmcd_sessionless_total "Requests with CMCD that names no session.";
+    Counter cmcd_malformed_total "Parts of CMCD that make no sense.";
+    Counter cmcd_reports_lost_total "Requests with CMCD that were not counted: too many at once.";
     Counter access_log_lost_total "Access log lines lost because the disk under the log was too slow.";
     Counter tasks_panicked_total "Sessions ended by a fault of this program.";
     Counter cpu_microseconds_total "Processor time of the worker's thread.";
@@ -154,6 +162,19 @@ impl Numbers {
     /// The labelled counters.
     pub fn labelled(&self) -> BTreeMap<(Family, &'static str), u64> {
         self.lock().clone()
+    }
+
+    /// Hands over what players told, once a second. What was not taken since the last time stays, and nothing is added to it.
+    pub fn hand_over(&self, reports: &mut Vec<Report>) {
+        let mut waiting = self.reports.lock().expect("no holder of this lock can panic");
+        if waiting.is_empty() {
+            std::mem::swap(&mut *waiting, reports);
+        }
+    }
+
+    /// Takes what was handed over.
+    pub fn take_reports(&self) -> Vec<Report> {
+        std::mem::take(&mut *self.reports.lock().expect("no holder of this lock can panic"))
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<(Family, &'static str), u64>> {

@@ -4,6 +4,7 @@ use crate::access_log::AccessLog;
 use crate::config::{Config, Switch};
 use crate::control::Control;
 use crate::drain::Drain;
+use crate::experience::Experience;
 use crate::gate::Gate;
 use crate::route::InKernel;
 use crate::session;
@@ -13,6 +14,7 @@ use crypt::Tls;
 use disk::{Budget, DIRECT_ALIGNMENT, Files, Heat, Policy, Reader, Way};
 use http::HttpDate;
 use net::{Admission, Refusal, Socket};
+use qoe::Salt;
 use reactor::op::Incoming;
 use reactor::{Fd, Pool, PoolOptions, sleep, spawn};
 use std::cell::{Cell, RefCell};
@@ -58,6 +60,8 @@ pub struct Worker {
     pub tls: RefCell<Option<Tls>>,
     /// Who may have which file; none without keys.
     pub gate: Option<Gate>,
+    /// What players tell of their viewers; none if nobody wants to know.
+    pub experience: Option<Experience>,
     /// The library.
     pub files: Files,
     /// The disk.
@@ -107,6 +111,8 @@ pub struct Parts {
     pub tls: Option<Tls>,
     /// Keys of signed URLs, if there are any.
     pub keys: Option<Arc<KeyRing>>,
+    /// What it tells of viewers with, if anybody wants to know.
+    pub experience: Option<(Salt, Instant)>,
     /// Its counters.
     pub numbers: Arc<Numbers>,
     /// The access log.
@@ -133,6 +139,7 @@ impl Worker {
             config,
             tls,
             keys,
+            experience,
             numbers,
             access_log,
             shelf,
@@ -156,6 +163,7 @@ impl Worker {
         let seconds = Duration::from_secs_f64;
         let worker = Rc::new(Self {
             tls: RefCell::new(tls),
+            experience: experience.map(|(salt, epoch)| Experience::new(salt, epoch)),
             gate: keys.map(|keys| Gate::new(keys, &config.signing.required)),
             files: Files::new(&library, open_files_max)?,
             reader: Reader::new(read_buffers, policy, Heat::new(heat_bytes)),
@@ -352,6 +360,9 @@ impl Worker {
         numbers.tasks_panicked_total.set(reactor::tasks_panicked());
         if let Some(log) = &self.access_log {
             numbers.access_log_lost_total.set(log.lost());
+        }
+        if let Some(experience) = &self.experience {
+            experience.publish(numbers);
         }
         numbers.cpu_microseconds_total.set(thread_cpu_microseconds());
     }

@@ -30,23 +30,26 @@ pub enum Field {
     Referer,
     /// `Accept-Encoding` (RFC 9110 section 12.5.3).
     AcceptEncoding,
+    /// `CMCD-Object`, `CMCD-Request`, `CMCD-Session` and `CMCD-Status` (CTA-5004), which are one list in four parts.
+    Cmcd,
 }
 
-const FIELD_COUNT: usize = 11;
+const FIELD_COUNT: usize = 12;
 
 /// Names in the order of [`Field`]'s variants.
-const FIELD_NAMES: [&str; FIELD_COUNT] = [
-    "host",
-    "range",
-    "if-range",
-    "if-match",
-    "if-none-match",
-    "if-modified-since",
-    "if-unmodified-since",
-    "origin",
-    "user-agent",
-    "referer",
-    "accept-encoding",
+const FIELD_NAMES: [&[&str]; FIELD_COUNT] = [
+    &["host"],
+    &["range"],
+    &["if-range"],
+    &["if-match"],
+    &["if-none-match"],
+    &["if-modified-since"],
+    &["if-unmodified-since"],
+    &["origin"],
+    &["user-agent"],
+    &["referer"],
+    &["accept-encoding"],
+    &["cmcd-object", "cmcd-request", "cmcd-session", "cmcd-status"],
 ];
 
 /// Where a value lies in the head. A head begins with its method, so no value starts at 0: that marks an absent one.
@@ -83,13 +86,13 @@ impl Fields {
     /// Finds the fields of `head`; joined values are appended to `text`, which must begin as a copy of `head`.
     pub(crate) fn collect(headers: &[Header<'_>], head: &[u8], text: &mut Vec<u8>) -> Self {
         let mut spans = [Span::default(); FIELD_COUNT];
-        for (span, name) in spans.iter_mut().zip(FIELD_NAMES) {
-            let mut lines = values(headers, name);
+        for (span, names) in spans.iter_mut().zip(FIELD_NAMES) {
+            let mut lines = values_of_any(headers, names);
             let Some(first) = lines.next() else { continue };
             *span = if lines.next().is_none() {
                 Span::of(first, head)
             } else {
-                join(values(headers, name), text)
+                join(values_of_any(headers, names), text)
             };
         }
         Self(spans)
@@ -102,6 +105,15 @@ impl Fields {
     pub(crate) fn replace(&mut self, field: Field, span: Span) {
         self.0[field as usize] = span;
     }
+}
+
+fn values_of_any<'h>(
+    headers: &'h [Header<'h>],
+    names: &'h [&'h str],
+) -> impl Iterator<Item = &'h [u8]> {
+    let is_called =
+        move |header: &&Header<'_>| names.iter().any(|name| header.name.eq_ignore_ascii_case(name));
+    headers.iter().filter(is_called).map(|header| header.value)
 }
 
 /// The values of all lines called `name`, in order.
@@ -145,11 +157,12 @@ mod tests {
 
     #[test]
     fn each_field_has_its_own_name() {
-        assert_eq!(FIELD_NAMES[Field::Host as usize], "host");
-        assert_eq!(FIELD_NAMES[Field::IfUnmodifiedSince as usize], "if-unmodified-since");
-        assert_eq!(FIELD_NAMES[Field::Referer as usize], "referer");
-        assert_eq!(Field::AcceptEncoding as usize, FIELD_COUNT - 1);
-        assert_eq!(FIELD_NAMES[Field::AcceptEncoding as usize], "accept-encoding");
+        assert_eq!(FIELD_NAMES[Field::Host as usize], ["host"]);
+        assert_eq!(FIELD_NAMES[Field::IfUnmodifiedSince as usize], ["if-unmodified-since"]);
+        assert_eq!(FIELD_NAMES[Field::Referer as usize], ["referer"]);
+        assert_eq!(FIELD_NAMES[Field::AcceptEncoding as usize], ["accept-encoding"]);
+        assert_eq!(Field::Cmcd as usize, FIELD_COUNT - 1);
+        assert_eq!(FIELD_NAMES[Field::Cmcd as usize][3], "cmcd-status");
     }
 
     #[test]
@@ -163,5 +176,15 @@ mod tests {
         assert_eq!(fields.span(Field::IfMatch).slice(&text), Some(&b"b, c"[..]));
         assert_eq!(fields.span(Field::Host).slice(&text), None);
         assert_eq!(text.len(), head.len() + 4);
+    }
+
+    #[test]
+    fn the_four_parts_of_cmcd_are_one_list() {
+        let head = b"XCMCD-Status: bs\r\nCMCD-Object: d=1\r\n";
+        let line = |name, value: std::ops::Range<usize>| Header { name, value: &head[value] };
+        let headers = [line("CMCD-Status", 14..16), line("cmcd-object", 31..34)];
+        let mut text = head.to_vec();
+        let fields = Fields::collect(&headers, head, &mut text);
+        assert_eq!(fields.span(Field::Cmcd).slice(&text), Some(&b"bs, d=1"[..]));
     }
 }

@@ -13,7 +13,7 @@ use http::{Entity, Field, Refusal, Request, Resource, Response};
 use std::borrow::Cow;
 use std::net::IpAddr;
 use std::rc::Rc;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use token::Fault;
 
 impl Session {
@@ -96,7 +96,11 @@ async fn plan(worker: &Worker, request: &Request, client: IpAddr) -> (Response, 
         }
     };
     match worker.files.open(path.as_bytes()).await {
-        Ok(file) => (respond(worker, request, path.as_bytes(), &file), Some(file)),
+        Ok(file) => {
+            let response = respond(worker, request, path.as_bytes(), &file);
+            note_experience(worker, request, path.as_bytes(), response.status);
+            (response, Some(file))
+        }
         Err(error) => {
             if matches!(error, OpenError::Denied | OpenError::Io(_)) {
                 let path = String::from_utf8_lossy(path.as_bytes());
@@ -122,9 +126,7 @@ fn admit<'r>(
     client: IpAddr,
 ) -> Result<Cow<'r, Resource>, Fault> {
     let Some(gate) = &worker.gate else { return Ok(Cow::Borrowed(&request.resource)) };
-    // A clock before 1970 is taken as 1970.
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    gate.admit(request, client, now.as_secs())
+    gate.admit(request, client, since_1970().as_secs())
 }
 
 fn respond(worker: &Worker, request: &Request, path: &[u8], file: &File) -> Response {
@@ -141,6 +143,19 @@ fn respond(worker: &Worker, request: &Request, path: &[u8], file: &File) -> Resp
     let response = worker.with_context(|context| http::respond(request, &entity, context));
     count_refusal(&worker.numbers, response.status);
     response
+}
+
+/// Takes note of what the player tells of its viewer, where it is given what it asks for: so nobody can make up titles.
+fn note_experience(worker: &Worker, request: &Request, path: &[u8], status: u16) {
+    let Some(experience) = &worker.experience else { return };
+    if request.method == http::Method::Get && matches!(status, 200 | 206 | 304) {
+        experience.note(request, path, since_1970(), &worker.numbers);
+    }
+}
+
+/// A clock before 1970 is taken as 1970.
+fn since_1970() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 fn refused(worker: &Worker, refusal: Refusal, request: Option<&Request>) -> Response {

@@ -1,0 +1,153 @@
+//! What players tell of their viewers' experience (CMCD), on its way from the sessions of one worker to the admin listener's thread,
+//! which keeps the figures ([`qoe`]).
+//!
+//! A request that brings none costs a look at its query. One that does is read and hashed, and joins a list
+//! that only this worker touches; once a second the list is handed over, so that no request takes a lock. Of the name of a session
+//! only the hash leaves this module.
+
+use crate::telemetry::Numbers;
+use http::{Field, Request};
+use qoe::{Cmcd, Report, Salt};
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::time::{Duration, Instant};
+
+/// Reports between two times of handing over: far more than requests per second and core. Others are lost and counted.
+const REPORTS_MAX: usize = 8192;
+
+/// The argument of a query.
+const ARGUMENT: &[u8] = b"CMCD=";
+
+/// One worker's ear.
+pub struct Experience {
+    salt: RefCell<Salt>,
+    /// Where all workers' times start.
+    epoch: Instant,
+    reports: RefCell<Vec<Report>>,
+}
+
+impl Experience {
+    /// With the salt and the start that all workers have in common.
+    pub fn new(salt: Salt, epoch: Instant) -> Self {
+        Self { salt: RefCell::new(salt), epoch, reports: RefCell::default() }
+    }
+
+    /// Takes note of what `request` tells; it is answered with the file at `path`.
+    pub fn note(&self, request: &Request, path: &[u8], since_1970: Duration, numbers: &Numbers) {
+        let query = request.query().and_then(in_query);
+        let mut cmcd = Cmcd::default();
+        if let Some(text) = request.field(Field::Cmcd) {
+            cmcd.read(text);
+        }
+        if let Some(text) = &query {
+            cmcd.read(text);
+        }
+        if cmcd.is_empty() {
+            return;
+        }
+        numbers.cmcd_malformed_total.add(u64::from(cmcd.malformed));
+        let Some(name) = cmcd.session else {
+            numbers.cmcd_sessionless_total.add(1);
+            return;
+        };
+        let mut reports = self.reports.borrow_mut();
+        if reports.len() >= REPORTS_MAX {
+            numbers.cmcd_reports_lost_total.add(1);
+            return;
+        }
+        numbers.cmcd_reports_total.add(1);
+        let at_us = u64::try_from(self.epoch.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let session = self.salt.borrow_mut().session(name, since_1970.as_secs());
+        reports.push(Report::new(at_us, session, path, &cmcd));
+    }
+
+    /// Hands over what was noted.
+    pub fn publish(&self, numbers: &Numbers) {
+        numbers.hand_over(&mut self.reports.borrow_mut());
+    }
+}
+
+/// What a query has of CMCD, decoded. Broken encoding is read as it stands, and will make little sense.
+fn in_query(query: &[u8]) -> Option<Cow<'_, [u8]>> {
+    let value = query.split(|byte| *byte == b'&').find_map(|pair| pair.strip_prefix(ARGUMENT))?;
+    Some(http::percent_decoded(value).map_or(Cow::Borrowed(value), Cow::Owned))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::{Limits, Parse};
+
+    /// What is handed over of one request.
+    fn noted(target: &str, lines: &str) -> (Vec<Report>, Numbers) {
+        let head = format!("GET {target} HTTP/1.1\r\nHost: h\r\n{lines}\r\n");
+        let parsed = http::parse(head.as_bytes(), &Limits::default()).unwrap();
+        let Parse::Complete { request, .. } = parsed else { panic!("{head:?}") };
+        let now = Duration::from_secs(1_790_000_000);
+        let experience = Experience::new(Salt::random(now.as_secs()).unwrap(), Instant::now());
+        let numbers = Numbers::default();
+        experience.note(&request, b"a/1.m4s", now, &numbers);
+        experience.publish(&numbers);
+        (numbers.take_reports(), numbers)
+    }
+
+    #[test]
+    fn query_and_headers_tell_the_same() {
+        let query = "/a/1.m4s?x=1&CMCD=br%3D3200%2Cd%3D4004%2Cot%3Dv%2Csid%3D%22me%22%2Csu";
+        let lines =
+            "CMCD-Object: br=3200,d=4004,ot=v\r\ncmcd-request: su\r\nCMCD-Session: sid=\"me\"\r\n";
+        for (reports, numbers) in [noted(query, ""), noted("/a/1.m4s", lines)] {
+            let [report] = &reports[..] else { panic!("{reports:?}") };
+            assert_eq!(
+                (report.bitrate_kbps, report.duration_ms, report.startup),
+                (Some(3200), Some(4004), true)
+            );
+            assert_eq!(&*report.path, "a/1.m4s");
+            assert_eq!(numbers.cmcd_reports_total.value(), 1);
+        }
+    }
+
+    #[test]
+    fn what_tells_nothing_is_not_noted() {
+        for target in
+            ["/a/1.m4s", "/a/1.m4s?cmcd=sid%3D%22x%22", "/a/1.m4s?CMCD=", "/a?xCMCD=sid%3D%22x%22"]
+        {
+            let (reports, numbers) = noted(target, "");
+            assert!(reports.is_empty(), "{target}");
+            assert_eq!(numbers.cmcd_sessionless_total.value(), 0, "{target}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_counted() {
+        let (reports, numbers) = noted("/a/1.m4s?CMCD=br%3D3200%2Cd%3Dx", "");
+        assert!(reports.is_empty());
+        assert_eq!(
+            (numbers.cmcd_sessionless_total.value(), numbers.cmcd_malformed_total.value()),
+            (1, 1)
+        );
+        let (_, numbers) = noted("/a/1.m4s?CMCD=sid%3D%zz", "");
+        assert_eq!(numbers.cmcd_malformed_total.value(), 1, "broken encoding");
+    }
+
+    #[test]
+    fn a_flood_is_bounded() {
+        let now = Duration::from_secs(1_790_000_000);
+        let experience = Experience::new(Salt::random(now.as_secs()).unwrap(), Instant::now());
+        let head = b"GET /a?CMCD=sid%3D%22x%22 HTTP/1.1\r\nHost: h\r\n\r\n";
+        let Ok(Parse::Complete { request, .. }) = http::parse(head, &Limits::default()) else {
+            panic!()
+        };
+        let numbers = Numbers::default();
+        for _ in 0..REPORTS_MAX + 5 {
+            experience.note(&request, b"a", now, &numbers);
+        }
+        assert_eq!(numbers.cmcd_reports_lost_total.value(), 5);
+        // Nobody takes them: the next ones are lost, what waits is not.
+        for _ in 0..3 {
+            experience.publish(&numbers);
+            experience.note(&request, b"a", now, &numbers);
+        }
+        assert_eq!(numbers.take_reports().len(), REPORTS_MAX);
+    }
+}
