@@ -206,6 +206,38 @@ fn what_is_not_required_needs_no_token() {
 }
 
 #[test]
+fn the_shelf_names_what_the_token_allows() {
+    let cinema = Cinema::new("");
+    let server = cinema.launch("--tls off --workers 1").start();
+    let mut viewer = Plain::connect(server.address);
+    let token = |words: &str| {
+        let signed = cinema.sign("url.key", words);
+        format!("/t/{}", signed.split('/').nth(2).unwrap())
+    };
+    let page = cinema.sign("url.key", "films/a/b.mp4 --page");
+    assert!(page.ends_with("/-/watch/films/a/b.mp4"), "{page}");
+    assert_eq!(status(&mut viewer, &page), 200);
+    for (prefix, expected) in [
+        (token("films/a/b.mp4"), vec!["films/a/b.mp4"]),
+        (token("films"), vec!["films/a/b.mp4", "films/ab/c.mp4"]),
+        (String::new(), vec![]),
+    ] {
+        assert_eq!(status(&mut viewer, &format!("{prefix}/")), 200, "the shelf itself is open");
+        let named = fullbore_tests::eventually("a whole list", || {
+            let list = viewer.fetch(&format!("{prefix}/-/titles.json")).body;
+            let list: serde_json::Value = serde_json::from_slice(&list).unwrap();
+            let titles = list["titles"].as_array().unwrap().iter();
+            let paths = titles.map(|title| title["path"].as_str().unwrap().to_owned());
+            (list["is_complete"] == true).then(|| paths.collect::<Vec<_>>())
+        });
+        assert_eq!(named, expected, "{prefix}");
+    }
+    fs::write(cinema.path("library/index.html"), "mine").unwrap();
+    assert_eq!(viewer.fetch(&format!("{}/", token("/"))).body, b"mine");
+    assert_ne!(viewer.fetch("/").body, b"mine");
+}
+
+#[test]
 fn keys_are_changed_on_sighup_without_a_gap() {
     let cinema = Cinema::new("");
     let mut server = cinema.launch("").start();

@@ -7,13 +7,12 @@
 //! It is asked before anything is opened, so that a refusal does not tell whether the file exists. Paths are compared as they
 //! will be opened: decoded, with nothing left in them to normalise ([`http::LibraryPath`]).
 
-use crate::page;
 use http::{LibraryPath, Request, Resource};
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::net::IpAddr;
 use std::sync::Arc;
-use token::{Fault, KeyRing};
+use token::{Fault, KeyRing, Token};
 
 /// The first segment of a path that begins with a token.
 const TOKEN_SEGMENT: &[u8] = b"t";
@@ -51,17 +50,45 @@ impl Gate {
         client: IpAddr,
         now_unix_seconds: u64,
     ) -> Result<Cow<'r, Resource>, Fault> {
-        let (token, resource) = match before_path(&request.resource) {
-            Some((token, rest)) => (Some(token), Cow::Owned(rest)),
-            None => (request.query().and_then(in_query), Cow::Borrowed(&request.resource)),
-        };
-        if let Some(path) = told_of(&resource) {
+        let (token, resource) = taken_off(request);
+        if let Resource::File(path) = &*resource {
+            let path = path.as_bytes();
             if self.requires(path) {
                 let token = token.ok_or(Fault::Missing)?;
                 self.keys.borrow().check(token, path, client, now_unix_seconds)?;
             }
         }
+        // The server's own pages are the same for everybody, and what is no file is not found, token or none.
         Ok(resource)
+    }
+
+    /// Whether `request` may have a file or folder that it does not ask for: what a list may name to it. A signature is checked once for
+    /// all paths below the same prefix that are asked about in a row.
+    pub fn may_have<'a>(
+        &'a self,
+        request: &'a Request,
+        client: IpAddr,
+        now_unix_seconds: u64,
+    ) -> impl FnMut(&[u8]) -> bool + use<'a> {
+        let text = taken_off(request).0.unwrap_or_default();
+        let token = Token::parse(text);
+        let mut last: Option<(Vec<u8>, bool)> = None;
+        move |path| {
+            if !self.requires(path) {
+                return true;
+            }
+            let Some(prefix) = token.as_ref().and_then(|token| token.prefix(path)) else {
+                return false;
+            };
+            match &last {
+                Some((known, is_good)) if known == prefix => *is_good,
+                _ => {
+                    let checked = self.keys.borrow().check(text, path, client, now_unix_seconds);
+                    last = Some((prefix.to_vec(), checked.is_ok()));
+                    checked.is_ok()
+                }
+            }
+        }
     }
 
     fn requires(&self, path: &[u8]) -> bool {
@@ -73,14 +100,11 @@ impl Gate {
     }
 }
 
-/// The part of the library that the answer tells of; `None` if it tells of none: the server's pages are the same for all, and what is
-/// not there is not found, token or none. The list of titles tells of the whole library.
-fn told_of(resource: &Resource) -> Option<&[u8]> {
-    match resource {
-        Resource::File(path) => Some(path.as_bytes()),
-        Resource::Directory(path) if path.as_bytes().is_empty() => Some(page::FRONT),
-        Resource::Reserved(path) if path.as_bytes() == page::TITLES => Some(&[]),
-        _ => None,
+/// The token of `request`, and what it asks for without it.
+fn taken_off(request: &Request) -> (Option<&[u8]>, Cow<'_, Resource>) {
+    match before_path(&request.resource) {
+        Some((token, rest)) => (Some(token), Cow::Owned(rest)),
+        None => (request.query().and_then(in_query), Cow::Borrowed(&request.resource)),
     }
 }
 
@@ -125,12 +149,16 @@ mod tests {
         gate.keys.borrow().sign(&Grant { prefix, expires_unix_seconds: NOW + 1, client: None })
     }
 
-    /// The path that is let through, or why it is not.
-    fn admit(gate: &Gate, target: &str) -> Result<String, Fault> {
+    fn request(target: &str) -> Request {
         let head = format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n");
         let parsed = http::parse(head.as_bytes(), &Limits::default()).unwrap();
         let Parse::Complete { request, .. } = parsed else { panic!("{head:?}") };
-        gate.admit(&request, CLIENT, NOW).map(|resource| match &*resource {
+        request
+    }
+
+    /// The path that is let through, or why it is not.
+    fn admit(gate: &Gate, target: &str) -> Result<String, Fault> {
+        gate.admit(&request(target), CLIENT, NOW).map(|resource| match &*resource {
             Resource::File(path) => String::from_utf8(path.as_bytes().to_vec()).unwrap(),
             other => format!("{other:?}"),
         })
@@ -194,24 +222,28 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_open_and_what_they_tell_of_the_library_is_not() {
+    fn the_servers_pages_are_open() {
         let gate = gate(&["/"]);
-        for target in ["/-/", "/-/watch/films/a", "/-/assets/x.js", "/films/"] {
+        for target in ["/", "/-/", "/-/watch/films/a", "/-/titles.json", "/films/"] {
             assert!(admit(&gate, target).is_ok(), "{target}");
-        }
-        let (all, film) = (token(&gate, ""), token(&gate, "films/a"));
-        for target in ["", "-/titles.json"] {
-            assert_eq!(admit(&gate, &format!("/{target}")), Err(Fault::Missing));
-            assert_eq!(admit(&gate, &format!("/t/{film}/{target}")), Err(Fault::Wrong));
-            assert!(admit(&gate, &format!("/t/{all}/{target}")).is_ok());
         }
     }
 
     #[test]
-    fn a_front_page_that_needs_a_token_needs_it_by_its_short_name_too() {
-        let gate = gate(&["index.html"]);
-        assert_eq!(admit(&gate, "/"), Err(Fault::Missing));
-        assert!(admit(&gate, "/-/titles.json").is_ok());
+    fn a_list_names_what_the_token_allows() {
+        let gate = gate(&["films"]);
+        let named = |target: &str| {
+            let request = request(target);
+            let mut may_have = gate.may_have(&request, CLIENT, NOW);
+            let paths = ["films/a", "films/ab", "films/b", "films/b/c", "open"];
+            paths.into_iter().filter(|path| may_have(path.as_bytes())).collect::<Vec<_>>()
+        };
+        assert_eq!(named("/-/titles.json"), ["open"]);
+        assert_eq!(named("/t/x/-/titles.json"), ["open"]);
+        let film = token(&gate, "films/b");
+        assert_eq!(named(&format!("/t/{film}/-/titles.json")), ["films/b", "films/b/c", "open"]);
+        assert_eq!(named(&format!("/t/{}/-/titles.json", token(&gate, "films"))).len(), 5);
+        assert_eq!(named(&format!("/t/{}/-/titles.json", token(&gate, "open"))), ["open"]);
     }
 
     #[test]

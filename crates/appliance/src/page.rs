@@ -5,11 +5,13 @@
 //! | `/-/` | the shelf, also at `/` if the library has no `index.html` |
 //! | `/-/watch/TITLE` | the player; the page itself looks whether there is such a title |
 //! | `/-/assets/NAME` | what pages refer to, kept for good: names change with content |
-//! | `/-/titles.json` | the titles |
+//! | `/-/titles.json` | the titles, of those that need a token the ones that the request's token allows |
 
 use crate::worker::Worker;
 use http::{Page, Request, Response, respond_page};
 use std::borrow::Cow;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
 
 /// Of documents: what they may do, and that no other site is told their address, which may hold a token, or may frame them.
 const DOCUMENT_FIELDS: &[(&str, &str)] = &[
@@ -24,16 +26,18 @@ const PART_FIELDS: &[(&str, &str)] = &[("Cross-Origin-Resource-Policy", "same-or
 /// A library's own page at `/`.
 pub const FRONT: &[u8] = b"index.html";
 
-/// The list of titles, below `/-/`.
-pub const TITLES: &[u8] = b"titles.json";
-
 /// The page of titles at `/`.
 pub fn shelf(worker: &Worker, request: &Request) -> Response {
     document(worker, request, web::Page::Shelf, None)
 }
 
-/// What is at `path` below `/-/`; `None` if nothing is.
-pub fn reserved(worker: &Worker, request: &Request, path: &[u8]) -> Option<Response> {
+/// What is at `path` below `/-/`; `None` if nothing is. Titles are listed that it `may_name`, by their paths.
+pub fn reserved(
+    worker: &Worker,
+    request: &Request,
+    path: &[u8],
+    may_name: Option<impl FnMut(&[u8]) -> bool>,
+) -> Option<Response> {
     let shelf = worker.shelf.as_ref()?;
     let is_folder = is_folder(request);
     if path.starts_with(b"watch/") {
@@ -44,8 +48,11 @@ pub fn reserved(worker: &Worker, request: &Request, path: &[u8]) -> Option<Respo
     match (path, is_folder) {
         (b"", true) => Some(document(worker, request, web::Page::Shelf, Some(0))),
         (_, true) => None,
-        (TITLES, false) => {
-            let list = shelf.list();
+        (b"titles.json", false) => {
+            let mut list = shelf.list();
+            if let Some(mut may_name) = may_name {
+                list = Arc::new(list.only(|title| may_name(title.as_os_str().as_bytes())));
+            }
             let (etag, bytes) = (&*list.etag, Cow::Owned(list.json.clone()));
             let page = Page { etag, bytes, content_type: "application/json", ..part(None) };
             Some(respond(worker, request, page))

@@ -26,7 +26,9 @@ pub struct Shelf {
 /// The titles at one time.
 #[derive(Debug)]
 pub struct List {
-    /// As JSON, for whom everything is there.
+    items: Vec<Item>,
+    is_complete: bool,
+    /// As JSON.
     pub json: Vec<u8>,
     /// Its entity tag, with quotes.
     pub etag: String,
@@ -38,7 +40,7 @@ impl Shelf {
     /// # Errors
     /// When no thread can be had.
     pub fn start(library: PathBuf) -> io::Result<Self> {
-        let list = Arc::new(Mutex::new(Arc::new(List::of(&[], false))));
+        let list = Arc::new(Mutex::new(Arc::new(List::of(Vec::new(), false))));
         let (asking, asked) = sync_channel(1);
         let kept = Arc::clone(&list);
         let keeper = std::thread::Builder::new().name("shelf".into());
@@ -61,7 +63,7 @@ fn keep(library: &Path, list: &Mutex<Arc<List>>, asked: &Receiver<()>) {
         match shelf(library) {
             Ok(items) => {
                 complaint.clear();
-                let made = Arc::new(List::of(&items, true));
+                let made = Arc::new(List::of(items, true));
                 *list.lock().expect("no holder of this lock can panic") = made;
             }
             Err(error) => {
@@ -80,17 +82,23 @@ fn keep(library: &Path, list: &Mutex<Arc<List>>, asked: &Receiver<()>) {
 }
 
 impl List {
-    fn of(items: &[Item], is_complete: bool) -> Self {
+    /// With only the titles, named as on disk, that `is_wanted`.
+    pub fn only(&self, mut is_wanted: impl FnMut(&Path) -> bool) -> Self {
+        let wanted = self.items.iter().filter(|item| is_wanted(&item.location));
+        Self::of(wanted.cloned().collect(), self.is_complete)
+    }
+
+    fn of(items: Vec<Item>, is_complete: bool) -> Self {
         let json = json!({
             "version": 1,
             "kind": "titles",
             "is_complete": is_complete,
-            "titles": items,
+            "titles": &items,
         });
         let json = json.to_string().into_bytes();
         let mut hasher = DefaultHasher::new();
         hasher.write(&json);
         let etag = format!("\"{:016x}\"", hasher.finish());
-        Self { json, etag }
+        Self { items, is_complete, json, etag }
     }
 }

@@ -403,7 +403,7 @@ fn date_now() -> HttpDate {
     HttpDate::new(since_1970().as_secs())
 }
 
-fn since_1970() -> Duration {
+pub(crate) fn since_1970() -> Duration {
     // A clock before 1970 is taken as 1970.
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }

@@ -46,8 +46,11 @@ pub(crate) struct Sign {
     /// Put the token into the query: for single files, since what a playlist names would not inherit it
     #[arg(long)]
     query: bool,
+    /// Print the address of the page that plays it, rather than its own
+    #[arg(long, conflicts_with = "query")]
+    page: bool,
     /// Make a key in a new file that only you may read
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["expires", "key", "client", "scope", "base", "query"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["expires", "key", "client", "scope", "base", "query", "page"])]
     new_key: Option<PathBuf>,
 }
 
@@ -82,6 +85,8 @@ impl Sign {
         let path = encode_path(&what.path);
         say(&if self.query {
             format!("{base}/{path}?token={token}")
+        } else if self.page {
+            format!("{base}/t/{token}/-/watch/{}", encode_path(title_of(&what.path)))
         } else {
             format!("{base}/t/{token}/{path}")
         })
@@ -121,6 +126,14 @@ fn library_path(path: &Path) -> Result<PathBuf, String> {
             "{:?} is no path in a library: write it as it is there, such as films/a.mp4",
             path.display().to_string()
         )),
+    }
+}
+
+/// The title that the player's page knows: of a manifest its folder.
+fn title_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if is_manifest(path) => folder,
+        _ => path,
     }
 }
 
@@ -230,6 +243,15 @@ mod tests {
             both("films/a/b/c.mp4", "films/a")
         );
         assert_eq!(signed("films/a", Some("/"), true), both("films/a", ""));
+    }
+
+    #[test]
+    fn a_page_is_that_of_a_manifests_folder_or_of_a_file() {
+        for (path, title) in
+            [("films/a/master.m3u8", "films/a"), ("films/a", "films/a"), ("a.mp4", "a.mp4")]
+        {
+            assert_eq!(title_of(Path::new(path)), Path::new(title));
+        }
     }
 
     #[test]

@@ -7,13 +7,13 @@ use crate::end::End;
 use crate::outgoing::Outgoing;
 use crate::page;
 use crate::telemetry::{Family, Numbers};
-use crate::worker::Worker;
+use crate::worker::{Worker, since_1970};
 use disk::{File, OpenError};
 use http::{Entity, Field, Refusal, Request, Resource, Response};
 use std::borrow::Cow;
 use std::net::IpAddr;
 use std::rc::Rc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 use token::Fault;
 
 impl Session {
@@ -83,13 +83,14 @@ async fn plan(worker: &Worker, request: &Request, client: IpAddr) -> (Response, 
             return (refused_as(worker, escape.as_str(), Refusal::NotFound, Some(request)), None);
         }
         Resource::Reserved(path) => {
-            let page = page::reserved(worker, request, path.as_bytes());
+            let page =
+                page::reserved(worker, request, path.as_bytes(), may_have(worker, request, client));
             let response =
                 page.unwrap_or_else(|| refused(worker, Refusal::NotFound, Some(request)));
             return (response, None);
         }
         Resource::Directory(path) if path.as_bytes().is_empty() && worker.shelf.is_some() => {
-            return front(worker, request).await;
+            return front(worker, request, client).await;
         }
         Resource::Directory(_) | Resource::Server => {
             return (refused(worker, Refusal::NotFound, Some(request)), None);
@@ -111,12 +112,26 @@ async fn plan(worker: &Worker, request: &Request, client: IpAddr) -> (Response, 
     }
 }
 
-/// What is at `/`: the page that the library has for that, else the shelf.
-async fn front(worker: &Worker, request: &Request) -> (Response, Option<Rc<File>>) {
-    match worker.files.open(page::FRONT).await {
-        Ok(file) => (respond(worker, request, page::FRONT, &file), Some(file)),
-        Err(_) => (page::shelf(worker, request), None),
+/// What is at `/`: the page that the library has for that and the viewer may have, else the shelf.
+async fn front(worker: &Worker, request: &Request, client: IpAddr) -> (Response, Option<Rc<File>>) {
+    let is_allowed =
+        may_have(worker, request, client).is_none_or(|mut may_have| may_have(page::FRONT));
+    if is_allowed {
+        if let Ok(file) = worker.files.open(page::FRONT).await {
+            return (respond(worker, request, page::FRONT, &file), Some(file));
+        }
     }
+    (page::shelf(worker, request), None)
+}
+
+/// Whether files that are not asked for may be named to the viewer; none where everybody may have everything.
+fn may_have<'a>(
+    worker: &'a Worker,
+    request: &'a Request,
+    client: IpAddr,
+) -> Option<impl FnMut(&[u8]) -> bool + use<'a>> {
+    let gate = worker.gate.as_ref()?;
+    Some(gate.may_have(request, client, since_1970().as_secs()))
 }
 
 /// What is asked for, its token taken off where tokens are looked at.
@@ -151,11 +166,6 @@ fn note_experience(worker: &Worker, request: &Request, path: &[u8], status: u16)
     if request.method == http::Method::Get && matches!(status, 200 | 206 | 304) {
         experience.note(request, path, since_1970(), &worker.numbers);
     }
-}
-
-/// A clock before 1970 is taken as 1970.
-fn since_1970() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 fn refused(worker: &Worker, refusal: Refusal, request: Option<&Request>) -> Response {
