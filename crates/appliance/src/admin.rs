@@ -1,7 +1,10 @@
-//! The admin listener: `/healthz`, `/metrics` (Prometheus), `/status.json`. On a thread of its own, so that it answers
-//! while every worker is busy, and so that nobody who looks at the server slows it down.
+//! The admin listener: `/healthz`, `/metrics` (Prometheus), `/status.json`, and the dashboard at `/` with its `/events`. On
+//! a thread of its own, so that it answers while every worker is busy, and so that nobody who looks at the server slows it
+//! down.
 
 use crate::config::Config;
+use crate::live::{self, Live};
+use crate::page;
 use crate::route::InKernel;
 use crate::telemetry::{self, Numbers};
 use crate::tls_stat::TlsStat;
@@ -13,6 +16,7 @@ use reactor::{Fd, Reactor, RingOptions, sleep, spawn, timeout_at};
 use serde_json::json;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -24,11 +28,11 @@ const CONNECTIONS_MAX: usize = 64;
 /// no descriptor is left for a new one.
 const IDLE_MAX: Duration = Duration::from_secs(120);
 
-/// How often what players tell is taken over; workers hand it over as often.
-const GATHERED: Duration = Duration::from_secs(1);
-
 /// Titles in `/status.json`, the busiest ones; `/metrics` has them all.
 const TITLES_SHOWN: usize = 20;
+
+/// Titles whose experience a snapshot tells.
+const QOE_TITLES_MAX: usize = 8;
 
 /// For a whole answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -62,6 +66,7 @@ impl Admin {
         config: &Config,
         in_kernel: InKernel,
         started: Instant,
+        sources: live::Sources,
     ) -> io::Result<Self> {
         let draining = AtomicBool::new(false);
         let state = Arc::new(State {
@@ -80,10 +85,7 @@ impl Admin {
             match Reactor::new(options) {
                 Ok(reactor) => {
                     let _ = ready.send(Ok(()));
-                    let _ = reactor.run(async move {
-                        spawn(gather(Arc::clone(&served)));
-                        accept(served, listener).await;
-                    });
+                    let _ = reactor.run(serve(served, listener, sources));
                 }
                 Err(error) => {
                     let _ = ready.send(Err(error));
@@ -100,11 +102,30 @@ impl Admin {
     }
 }
 
-/// Takes over what players tell, whether anybody looks or not.
-async fn gather(state: Arc<State>) {
-    loop {
-        drop(experience(&state));
-        sleep(GATHERED).await;
+async fn serve(state: Arc<State>, listener: OwnedFd, sources: live::Sources) {
+    let live = Live::new();
+    let constants = live::Constants {
+        route: state.in_kernel.name(),
+        disk: format!("{:?}", state.config.disk).to_lowercase(),
+        started: state.started,
+    };
+    let more = more_of(Arc::clone(&state));
+    let numbers = state.numbers.clone();
+    spawn(live::take_snapshots(Rc::clone(&live), numbers, sources, constants, more));
+    accept(state, live, listener).await;
+}
+
+/// What a snapshot has beside the figures. It takes over what players tell, too, so that this goes on while nobody asks.
+fn more_of(state: Arc<State>) -> impl Fn(bool) -> serde_json::Map<String, serde_json::Value> {
+    move |is_looked_at| {
+        let mut more = serde_json::Map::new();
+        more.insert("draining".into(), state.draining.load(Ordering::Relaxed).into());
+        let experience = experience(&state);
+        // Its quantiles take a look at each session.
+        if state.config.http.cmcd && is_looked_at {
+            more.insert("qoe".into(), qoe::json(&experience, QOE_TITLES_MAX));
+        }
+        more
     }
 }
 
@@ -118,7 +139,7 @@ fn experience(state: &State) -> MutexGuard<'_, Collector> {
     collector
 }
 
-async fn accept(state: Arc<State>, listener: OwnedFd) {
+async fn accept(state: Arc<State>, live: Rc<Live>, listener: OwnedFd) {
     let mut incoming = Incoming::new(Fd::from(listener));
     let admission = Admission::new(CONNECTIONS_MAX, 0);
     loop {
@@ -129,22 +150,30 @@ async fn accept(state: Arc<State>, listener: OwnedFd) {
         let socket = Socket::from(connection);
         let Ok(peer) = socket.peer() else { continue };
         if let Ok(pass) = admission.admit(peer.ip()) {
-            let state = Arc::clone(&state);
+            let (state, live) = (Arc::clone(&state), Rc::clone(&live));
             spawn(async move {
                 let _pass = pass;
-                converse(&state, &socket).await;
+                converse(&state, &live, &socket).await;
             });
         }
     }
 }
 
-async fn converse(state: &State, socket: &Socket) {
+async fn converse(state: &State, live: &Live, socket: &Socket) {
     let limits = Limits::default();
     let mut input = Vec::new();
     loop {
         let deadline = Instant::now() + IDLE_MAX;
         let response = match timeout_at(deadline, read_request(socket, &mut input, &limits)).await {
-            Ok(Some(Ok(request))) => answer(state, &request, &limits),
+            Ok(Some(Ok(request))) if is_for_events(&request) => {
+                if live::stream(live, socket).await {
+                    return;
+                }
+                with_context(&limits, |context| {
+                    http::refuse(Refusal::Unavailable, Some(&request), context)
+                })
+            }
+            Ok(Some(Ok(request))) => answer(state, live, &request, &limits),
             Ok(Some(Err(refusal))) => {
                 with_context(&limits, |context| http::refuse(refusal, None, context))
             }
@@ -208,7 +237,30 @@ async fn send_all(socket: &Socket, response: &Response) -> io::Result<()> {
     Ok(())
 }
 
-fn answer(state: &State, request: &Request, limits: &Limits) -> Response {
+fn is_for_events(request: &Request) -> bool {
+    let is_events =
+        matches!(&request.resource, Resource::File(path) if path.as_bytes() == b"events");
+    is_events && request.method == http::Method::Get
+}
+
+/// The dashboard at `/` and `/dashboard`, and what it refers to.
+fn answer_page(request: &Request, context: &Context<'_>) -> Option<Response> {
+    match &request.resource {
+        Resource::Directory(path) if path.as_bytes().is_empty() => {
+            Some(page::dashboard(request, context))
+        }
+        Resource::File(path) if path.as_bytes() == b"dashboard" => {
+            Some(page::dashboard(request, context))
+        }
+        Resource::Reserved(path) => page::asset(request, path.as_bytes(), context),
+        _ => None,
+    }
+}
+
+fn answer(state: &State, live: &Live, request: &Request, limits: &Limits) -> Response {
+    if let Some(page) = with_context(limits, |context| answer_page(request, context)) {
+        return page;
+    }
     let path = match &request.resource {
         Resource::File(path) => path.as_bytes(),
         _ => b"",
@@ -220,7 +272,7 @@ fn answer(state: &State, request: &Request, limits: &Limits) -> Response {
             });
         }
         b"healthz" => ("text/plain; charset=utf-8", "ok\n".to_owned()),
-        b"metrics" => ("text/plain; version=0.0.4; charset=utf-8", metrics(state)),
+        b"metrics" => ("text/plain; version=0.0.4; charset=utf-8", metrics(state, live)),
         b"status.json" => ("application/json", status(state)),
         _ => {
             return with_context(limits, |context| {
@@ -258,13 +310,13 @@ fn page(
     response
 }
 
-fn with_context(limits: &Limits, f: impl FnOnce(&Context<'_>) -> Response) -> Response {
+fn with_context<R>(limits: &Limits, f: impl FnOnce(&Context<'_>) -> R) -> R {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let date = HttpDate::new(since_1970.as_secs());
     f(&Context { cache_control: "no-store", ..Context::new(&date, limits) })
 }
 
-fn metrics(state: &State) -> String {
+fn metrics(state: &State, live: &Live) -> String {
     let mut text = telemetry::prometheus(state.numbers.iter().map(AsRef::as_ref));
     text.push_str(
         "# HELP fullbore_worker_cpu_seconds_total Processor time of each worker's thread.\n",
@@ -283,6 +335,12 @@ fn metrics(state: &State) -> String {
     if state.config.http.cmcd {
         text.push_str(&qoe::prometheus(&experience(state)));
     }
+    text.push_str(
+        "# HELP fullbore_dashboards Dashboards open now.\n# TYPE fullbore_dashboards gauge\n",
+    );
+    text.push_str(&format!("fullbore_dashboards {}\n", live.streams()));
+    text.push_str("# HELP fullbore_dashboards_dropped_total Dashboards let go of because they took nothing.\n# TYPE fullbore_dashboards_dropped_total counter\n");
+    text.push_str(&format!("fullbore_dashboards_dropped_total {}\n", live.streams_dropped()));
     if let Some(stat) = &state.tls_stat {
         text.push_str(&stat.prometheus());
     }
@@ -312,7 +370,8 @@ fn status(state: &State) -> String {
     format!("{status:#}\n")
 }
 
-fn resident_bytes() -> u64 {
+/// Resident memory of this process.
+pub(crate) fn resident_bytes() -> u64 {
     let pages = std::fs::read_to_string("/proc/self/statm")
         .ok()
         .and_then(|text| text.split_ascii_whitespace().nth(1)?.parse::<u64>().ok());

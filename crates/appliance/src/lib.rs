@@ -8,13 +8,16 @@
 
 pub mod access_log;
 pub mod admin;
+pub mod busiest;
 pub mod config;
 pub mod control;
 pub mod discreet;
 pub mod drain;
 pub mod end;
 pub mod experience;
+pub mod first_byte;
 pub mod gate;
+pub mod live;
 pub mod notify;
 pub mod outgoing;
 pub mod page;

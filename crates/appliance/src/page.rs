@@ -8,7 +8,7 @@
 //! | `/-/titles.json` | the titles, of those that need a token the ones that the request's token allows |
 
 use crate::worker::Worker;
-use http::{Page, Request, Response, respond_page};
+use http::{Context, Page, Request, Response, respond_page};
 use std::borrow::Cow;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ pub fn reserved(
             let page = Page { etag, bytes, content_type: "application/json", ..part(None) };
             Some(respond(worker, request, page))
         }
-        (path, false) => web::file(path).map(|file| respond(worker, request, part(Some(file)))),
+        (path, false) => worker.with_context(|context| asset(request, path, context)),
     }
 }
 
@@ -67,7 +67,26 @@ fn is_folder(request: &Request) -> bool {
     path.is_some_and(|path| path.ends_with(b"/"))
 }
 
+/// The dashboard, for the admin listener's root.
+pub fn dashboard(request: &Request, context: &Context<'_>) -> Response {
+    respond_document(request, web::Page::Dashboard, None, context)
+}
+
+/// What pages refer to, at `path` below `/-/`; `None` if there is nothing of that name.
+pub fn asset(request: &Request, path: &[u8], context: &Context<'_>) -> Option<Response> {
+    web::file(path).map(|file| respond_page(request, part(Some(file)), context))
+}
+
 fn document(worker: &Worker, request: &Request, page: web::Page, depth: Option<usize>) -> Response {
+    worker.with_context(|context| respond_document(request, page, depth, context))
+}
+
+fn respond_document(
+    request: &Request,
+    page: web::Page,
+    depth: Option<usize>,
+    context: &Context<'_>,
+) -> Response {
     let html = page.fill_in(depth);
     let page = Page {
         content_type: "text/html; charset=utf-8",
@@ -77,7 +96,7 @@ fn document(worker: &Worker, request: &Request, page: web::Page, depth: Option<u
         bytes: Cow::Owned(html.bytes),
         brotli: None,
     };
-    respond(worker, request, page)
+    respond_page(request, page, context)
 }
 
 /// A file that pages refer to; without one, what a part of that kind begins with.

@@ -4,6 +4,7 @@ use crate::access_log::{self, AccessLog};
 use crate::admin;
 use crate::config::{Config, Switch};
 use crate::control::Control;
+use crate::live;
 use crate::notify::notify;
 use crate::route::InKernel;
 use crate::sandbox;
@@ -98,6 +99,7 @@ impl Server {
         let (address, listeners) = listen(&config, in_kernel, count)?;
         let admin_listener = bind_admin(config.admin)?;
         let admin_address = local_address(&admin_listener).map_err(failed("the admin listener"))?;
+        let sources = live::Sources::open();
         // Before the threads: Landlock holds for the thread that asks and for those that it starts.
         let mut sandbox = sandbox::Report::default();
         if config.sandbox {
@@ -146,8 +148,15 @@ impl Server {
                 }
             };
         }
-        let admin = admin::Admin::start(admin_listener, numbers.clone(), &config, in_kernel, epoch)
-            .map_err(failed("cannot start the admin listener"))?;
+        let admin = admin::Admin::start(
+            admin_listener,
+            numbers.clone(),
+            &config,
+            in_kernel,
+            epoch,
+            sources,
+        )
+        .map_err(failed("cannot start the admin listener"))?;
         if config.sandbox {
             sandbox::confine_calls(&mut sandbox, in_kernel);
         }

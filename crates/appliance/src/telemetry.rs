@@ -5,6 +5,8 @@
 //! A worker is the only writer of its counters, so counting is a plain addition; readers see each counter whole but not
 //! all of them at one instant.
 
+use crate::busiest::{Busiest, Share};
+use crate::first_byte::{FirstByte, Waits};
 use qoe::Report;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -18,6 +20,11 @@ impl Number {
     /// Adds `by`. Only its worker's thread may.
     pub fn add(&self, by: u64) {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);
+    }
+
+    /// Takes `by` away: for gauges. Only its worker's thread may.
+    pub fn subtract(&self, by: u64) {
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_sub(by), Ordering::Relaxed);
     }
 
     /// Sets it: for gauges.
@@ -48,6 +55,9 @@ macro_rules! numbers {
             $(#[doc = $help] pub $name: Number,)*
             labelled: Mutex<BTreeMap<(Family, &'static str), u64>>,
             reports: Mutex<Vec<Report>>,
+            /// How long first bytes take.
+            pub first_byte: FirstByte,
+            busiest: Mutex<Busiest>,
         }
 
         impl Numbers {
@@ -61,6 +71,7 @@ macro_rules! numbers {
 
 numbers! {
     Gauge connections "Connections open now.";
+    Gauge sending "Responses on their way now.";
     Counter connections_accepted_total "Connections accepted.";
     Counter accept_pauses_total "Pauses in accepting, for want of descriptors or memory.";
     Counter requests_total "Requests read.";
@@ -177,14 +188,24 @@ impl Numbers {
         std::mem::take(&mut *self.reports.lock().expect("no holder of this lock can panic"))
     }
 
+    /// Counts a response's bytes for its title; `path` is that of its file. Once per response, as [`Self::count`].
+    pub fn count_title(&self, path: &[u8], bytes: u64) {
+        self.busiest.lock().expect("no holder of this lock can panic").note(path, bytes);
+    }
+
+    /// The titles since the last time, and their bytes.
+    pub fn take_busiest(&self) -> Vec<Share> {
+        self.busiest.lock().expect("no holder of this lock can panic").take()
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<(Family, &'static str), u64>> {
         self.labelled.lock().expect("no holder of this lock can panic")
     }
 }
 
 /// The sum over workers, in the form that Prometheus reads.
-pub fn prometheus<'a>(workers: impl Iterator<Item = &'a Numbers>) -> String {
-    let totals = Totals::of(workers);
+pub fn prometheus<'a>(workers: impl Iterator<Item = &'a Numbers> + Clone) -> String {
+    let totals = Totals::of(workers.clone());
     let mut text = String::with_capacity(8 << 10);
     let describe = |text: &mut String, kind: Kind, name: &str, help: &str| {
         let kind = if kind == Kind::Counter { "counter" } else { "gauge" };
@@ -200,6 +221,8 @@ pub fn prometheus<'a>(workers: impl Iterator<Item = &'a Numbers>) -> String {
             text.push_str(&format!("fullbore_{name}{{{label}=\"{value}\"}} {count}\n"));
         }
     }
+    let waits = Waits::of(workers.map(|worker| &worker.first_byte));
+    text.push_str(&waits.prometheus("fullbore_first_byte_seconds"));
     text
 }
 

@@ -96,6 +96,7 @@ pub struct Worker {
     pub access_log: Option<AccessLog>,
     /// What the pages list; none without pages.
     pub shelf: Option<Shelf>,
+    started: Instant,
     config: Arc<Config>,
     window_bytes_max: usize,
     date: Cell<HttpDate>,
@@ -195,6 +196,7 @@ impl Worker {
             bring_budget: Budget::new(BRING_BYTES_MAX),
             access_log,
             shelf,
+            started: Instant::now(),
             config,
             window_bytes_max,
             date: Cell::new(date_now()),
@@ -202,6 +204,11 @@ impl Worker {
             complained: Cell::new(None),
         });
         Ok(worker)
+    }
+
+    /// Microseconds of this worker's life, but for what exceeds 32 bits: for differences of less than an hour.
+    pub fn clock(&self, at: Instant) -> u32 {
+        at.saturating_duration_since(self.started).as_micros() as u32
     }
 
     /// The most bytes brought at once for one connection.

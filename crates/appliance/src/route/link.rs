@@ -22,13 +22,36 @@ pub struct Link {
     pub worker: Rc<Worker>,
     /// How often in a row the kernel has said that it takes bytes, and has taken none.
     refusals: Cell<u32>,
+    /// Bytes that the kernel has taken so far.
+    taken_bytes: Cell<u64>,
+    /// Since when the first byte of a response is due, by [`Worker::clock`]; none is where it is 0. Half as wide as it could be,
+    /// since idle viewers carry it, too.
+    first_byte_due_since: Cell<u32>,
 }
 
 impl Link {
     /// A new connection.
     pub fn new(worker: Rc<Worker>, socket: Socket) -> Self {
         let window = Window::new(worker.window_bytes_max());
-        Self { socket, window, worker, refusals: Cell::new(0) }
+        Self {
+            socket,
+            window,
+            worker,
+            refusals: Cell::new(0),
+            taken_bytes: Cell::new(0),
+            first_byte_due_since: Cell::new(0),
+        }
+    }
+
+    /// The next byte taken is the first of a response to a request that was whole `since` then. Returns the bytes taken so far.
+    pub fn begin_response(&self, since: Instant) -> u64 {
+        self.first_byte_due_since.set(self.worker.clock(since).max(1));
+        self.taken_bytes.get()
+    }
+
+    /// Bytes that the kernel has taken so far, encryption included unless the kernel does it.
+    pub fn taken_bytes(&self) -> u64 {
+        self.taken_bytes.get()
     }
 
     /// Waits until TCP takes bytes: the moment of a pull.
@@ -87,9 +110,19 @@ impl Link {
     fn count_taken(&self, taken: usize) -> usize {
         if taken > 0 {
             self.refusals.set(0);
+            self.taken_bytes.set(self.taken_bytes.get() + taken as u64);
+            self.note_first_byte();
         }
         self.worker.numbers.wire_bytes_sent_total.add(taken as u64);
         taken
+    }
+
+    fn note_first_byte(&self) {
+        let since = self.first_byte_due_since.take();
+        if since != 0 {
+            let waited = self.worker.clock(Instant::now()).wrapping_sub(since);
+            self.worker.numbers.first_byte.note(Duration::from_micros(waited.into()));
+        }
     }
 
     /// Waits before offering again, when TCP said that it takes bytes and took none: the kernel is out of memory for

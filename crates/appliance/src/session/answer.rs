@@ -42,8 +42,17 @@ impl Session {
     ) -> Result<bool, End> {
         let (status, keep_alive) = (response.status, response.keep_alive);
         worker.numbers.count(Family::Responses, status_label(status));
+        let is_file = file.is_some();
         let outgoing = Outgoing::new(response.head, response.body, file);
+        let taken_before = self.channel.link().begin_response(started);
+        worker.numbers.sending.add(1);
         let sent = self.channel.send(&outgoing).await;
+        worker.numbers.sending.subtract(1);
+        let taken_bytes = self.channel.link().taken_bytes() - taken_before;
+        if let Some(path) = request.and_then(|request| path_of(worker, request)).filter(|_| is_file)
+        {
+            worker.numbers.count_title(path, taken_bytes);
+        }
         if let Err(end @ (End::File(_) | End::ChangedUnderUs)) = sent {
             let target = discreet::target(request.map(Request::target).unwrap_or_default());
             let what = format!("{target}: {}; the viewer's connection was ended", end.as_str());
@@ -62,6 +71,15 @@ impl Session {
         }
         sent.map(|()| keep_alive)
     }
+}
+
+/// The path of the file that `request` was answered with, without the token before it (`t/TOKEN/`).
+fn path_of<'r>(worker: &Worker, request: &'r Request) -> Option<&'r [u8]> {
+    let Resource::File(path) = &request.resource else { return None };
+    let path = path.as_bytes();
+    let behind_token = worker.gate.as_ref().and(path.strip_prefix(b"t/"));
+    let behind_token = behind_token.and_then(|rest| rest.splitn(2, |byte| *byte == b'/').nth(1));
+    Some(behind_token.unwrap_or(path))
 }
 
 async fn plan(worker: &Worker, request: &Request, client: IpAddr) -> (Response, Option<Rc<File>>) {

@@ -67,6 +67,11 @@ impl Served {
         self.address
     }
 
+    /// Where its admin listener is.
+    pub(crate) fn admin(&self) -> SocketAddr {
+        self.server.lock().unwrap().admin_address()
+    }
+
     /// A new viewer who speaks the server's protocol.
     pub(crate) fn viewer(&self) -> Viewer {
         Viewer::connect(self.address(), self.protocol, None)

@@ -1,0 +1,175 @@
+//! The server as it is this second, for the dashboard: one snapshot a second, made once for all who look, and five minutes of
+//! the figures that are drawn as curves.
+//!
+//! All of it lives on the admin listener's thread. A worker notices nothing but reads of its counters and, once a second, of
+//! its list of titles. The shape of what is sent is described in `docs/dashboard.md`.
+//!
+//! Read first: `take_snapshots`; [`Figures`] is what is counted, `Snapshot` what becomes of two of them.
+
+mod faults;
+mod history;
+mod machine_rates;
+mod popular;
+mod snapshot;
+mod stream;
+
+pub use stream::stream;
+
+use crate::first_byte::Waits;
+use crate::telemetry::{Family, Numbers};
+use history::History;
+use machine_rates::MachineRates;
+use popular::Popular;
+use snapshot::Snapshot;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// How long after the beginning of a second it is looked at: workers publish their numbers at its beginning, and a busy one
+/// a little later.
+const AFTER_THE_SECOND: Duration = Duration::from_millis(100);
+
+/// What of the machine is read. To be opened before the server is confined.
+#[derive(Debug)]
+pub struct Sources {
+    disks: Option<File>,
+    disk_names: Vec<String>,
+    nics: Option<File>,
+}
+
+/// What does not change while the server runs.
+#[derive(Clone, Debug)]
+pub struct Constants {
+    /// The route's name.
+    pub route: &'static str,
+    /// The disk policy's name.
+    pub disk: String,
+    /// When the server started.
+    pub started: Instant,
+}
+
+/// What is live, shared by the streams.
+pub struct Live {
+    /// How many snapshots there have been.
+    sequence: Cell<u64>,
+    /// The newest, as an event.
+    event: RefCell<Rc<[u8]>>,
+    history: RefCell<History>,
+    waiting: RefCell<Vec<Waker>>,
+    streams: Cell<usize>,
+    streams_dropped: Cell<u64>,
+}
+
+/// What is counted, summed over the workers, at one moment.
+struct Figures {
+    at: Instant,
+    plain: BTreeMap<&'static str, u64>,
+    labelled: BTreeMap<(Family, &'static str), u64>,
+    waits: Waits,
+    /// Processor time of each worker.
+    cpu_microseconds: Vec<u64>,
+}
+
+impl Figures {
+    fn of(workers: &[Arc<Numbers>]) -> Self {
+        let mut plain = BTreeMap::new();
+        let mut labelled = BTreeMap::new();
+        for worker in workers {
+            worker.each(|_, name, _, value| *plain.entry(name).or_default() += value);
+            for (key, count) in worker.labelled() {
+                *labelled.entry(key).or_default() += count;
+            }
+        }
+        let cpu_microseconds = workers.iter().map(|worker| worker.cpu_microseconds_total.value());
+        Self {
+            at: Instant::now(),
+            plain,
+            labelled,
+            waits: Waits::of(workers.iter().map(|worker| &worker.first_byte)),
+            cpu_microseconds: cpu_microseconds.collect(),
+        }
+    }
+
+    fn value(&self, name: &str) -> u64 {
+        debug_assert!(self.plain.contains_key(name), "there is no counter {name}");
+        self.plain.get(name).copied().unwrap_or(0)
+    }
+}
+
+impl Live {
+    /// Nothing has been seen yet.
+    pub fn new() -> Rc<Self> {
+        Rc::new(Self {
+            sequence: Cell::new(0),
+            event: RefCell::new(Rc::from(&b""[..])),
+            history: RefCell::default(),
+            waiting: RefCell::default(),
+            streams: Cell::new(0),
+            streams_dropped: Cell::new(0),
+        })
+    }
+
+    /// How many look now.
+    pub fn streams(&self) -> usize {
+        self.streams.get()
+    }
+
+    /// How many were let go of because they did not take what they were sent.
+    pub fn streams_dropped(&self) -> u64 {
+        self.streams_dropped.get()
+    }
+
+    fn publish(&self, event: Vec<u8>) {
+        *self.event.borrow_mut() = event.into();
+        self.sequence.set(self.sequence.get() + 1);
+        for waker in self.waiting.take() {
+            waker.wake();
+        }
+    }
+}
+
+/// Looks at the server once a second for as long as it lives. `more` gives what others add to each
+/// snapshot, by its key; it is told whether anybody looks.
+pub async fn take_snapshots(
+    live: Rc<Live>,
+    workers: Vec<Arc<Numbers>>,
+    sources: Sources,
+    constants: Constants,
+    more: impl Fn(bool) -> serde_json::Map<String, serde_json::Value>,
+) {
+    let mut machine = MachineRates::new(sources);
+    let mut popular = Popular::default();
+    let mut past = history::Past::default();
+    past.push(Figures::of(&workers));
+    loop {
+        reactor::sleep(until_next_look()).await;
+        let now = Figures::of(&workers);
+        let seconds = now.at.duration_since(past.last().at).as_secs_f64();
+        popular.advance(&workers, seconds);
+        let rates = machine.advance(seconds);
+        let snapshot = Snapshot::new(&now, &past, &rates, &popular, &constants);
+        live.history.borrow_mut().push(snapshot.point());
+        let mut json = snapshot.into_json();
+        json.insert("dashboards".into(), live.streams.get().into());
+        json.append(&mut more(live.streams.get() > 0));
+        live.publish(stream::event("snapshot", &serde_json::Value::Object(json)));
+        past.push(now);
+    }
+}
+
+fn since_1970() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+fn until_next_look() -> Duration {
+    let into_second = Duration::from_nanos(since_1970().subsec_nanos().into());
+    let second = Duration::from_secs(1);
+    // Looks that are nearly due are left out rather than made twice.
+    let next =
+        AFTER_THE_SECOND + if into_second < AFTER_THE_SECOND / 2 { Duration::ZERO } else { second };
+    next - into_second
+}

@@ -1,0 +1,117 @@
+//! The busiest titles: what the workers' lists of each second add up to, as a rate that forgets within seconds.
+
+use crate::busiest::Share;
+use crate::telemetry::Numbers;
+use serde::Serialize;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Titles remembered.
+const TITLES_MAX: usize = 256;
+
+/// Titles told.
+const TITLES_TOLD: usize = 10;
+
+/// The rate is an average that counts a second's bytes e times less for every so many seconds that it is past. Responses are
+/// counted when they end, and players ask every two to six seconds.
+const MEMORY_SECONDS: f64 = 10.0;
+
+/// A title as it is told.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct Title {
+    /// Its name; what is no UTF-8 in it is replaced.
+    pub title: String,
+    /// Bits sent for it per second.
+    pub gbps: f64,
+    /// Bytes sent for it since it was first among those remembered.
+    pub bytes: u64,
+}
+
+#[derive(Debug, Default)]
+struct Rate {
+    bytes_per_second: f64,
+    bytes: u64,
+}
+
+/// What is remembered.
+#[derive(Debug, Default)]
+pub(super) struct Popular(HashMap<Box<[u8]>, Rate>);
+
+impl Popular {
+    /// Takes over the workers' lists, `seconds` after the last time.
+    pub(super) fn advance(&mut self, workers: &[Arc<Numbers>], seconds: f64) {
+        self.take_over(workers.iter().flat_map(|worker| worker.take_busiest()), seconds);
+    }
+
+    fn take_over(&mut self, shares: impl Iterator<Item = Share>, seconds: f64) {
+        let kept = (-seconds / MEMORY_SECONDS).exp();
+        for rate in self.0.values_mut() {
+            rate.bytes_per_second *= kept;
+        }
+        for Share { title, bytes } in shares {
+            let rate = self.0.entry(title).or_default();
+            rate.bytes += bytes;
+            rate.bytes_per_second += bytes as f64 / seconds * (1.0 - kept);
+        }
+        self.forget_least();
+    }
+
+    fn forget_least(&mut self) {
+        if self.0.len() <= TITLES_MAX {
+            return;
+        }
+        let mut rates: Vec<f64> = self.0.values().map(|rate| rate.bytes_per_second).collect();
+        rates.sort_by(|a, b| b.total_cmp(a));
+        let bound = rates[TITLES_MAX];
+        self.0.retain(|_, rate| rate.bytes_per_second > bound);
+    }
+
+    /// The busiest, busiest first.
+    pub(super) fn busiest(&self) -> Vec<Title> {
+        let mut all: Vec<_> =
+            self.0.iter().filter(|(_, rate)| rate.bytes_per_second >= 1.0).collect();
+        all.sort_by(|(_, a), (_, b)| b.bytes_per_second.total_cmp(&a.bytes_per_second));
+        let told = all.into_iter().take(TITLES_TOLD);
+        told.map(|(title, rate)| Title {
+            title: String::from_utf8_lossy(title).into_owned(),
+            gbps: super::snapshot::rounded(rate.bytes_per_second * 8.0 / 1e9),
+            bytes: rate.bytes,
+        })
+        .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn share(title: &str, bytes: u64) -> Share {
+        Share { title: title.as_bytes().into(), bytes }
+    }
+
+    #[test]
+    fn a_steady_title_comes_to_its_rate_and_goes_when_it_ends() {
+        let mut popular = Popular::default();
+        for _ in 0..60 {
+            popular.take_over([share("steady", 125_000_000)].into_iter(), 1.0);
+        }
+        let [title] = &popular.busiest()[..] else { panic!() };
+        assert!((title.gbps - 1.0).abs() < 0.01, "{title:?}");
+        assert_eq!(title.bytes, 60 * 125_000_000);
+        for _ in 0..200 {
+            popular.take_over([].into_iter(), 1.0);
+        }
+        assert!(popular.busiest().is_empty());
+    }
+
+    #[test]
+    fn many_titles_are_bounded_and_the_busiest_are_told_in_order() {
+        let mut popular = Popular::default();
+        let shares = (0..5000_u64).map(|index| share(&format!("title-{index}"), 1000 + index));
+        popular.take_over(shares, 1.0);
+        assert!(popular.0.len() <= TITLES_MAX);
+        let told = popular.busiest();
+        assert_eq!(told.len(), TITLES_TOLD);
+        assert_eq!((&*told[0].title, &*told[1].title), ("title-4999", "title-4998"));
+    }
+}

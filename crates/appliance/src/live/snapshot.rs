@@ -1,0 +1,290 @@
+//! What is told of one second: the difference of two lots of [`Figures`], with units in every name.
+
+use super::faults::{Fault, errors_total, faults};
+use super::history::{COLUMNS, Past, Point};
+use super::machine_rates::{DiskRate, NicRate, Rates};
+use super::popular::{Popular, Title};
+use super::{Constants, Figures, since_1970};
+use crate::telemetry::Family;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Seconds over which waits for the first byte are told: one alone has few.
+const WAITS_SECONDS: usize = 10;
+
+/// One second of the server.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Snapshot {
+    version: u32,
+    kind: &'static str,
+    fullbore: &'static str,
+    unix_seconds: f64,
+    uptime_seconds: f64,
+    route: &'static str,
+    disk: String,
+    sent_gbps: f64,
+    connections: u64,
+    sending: u64,
+    connections_per_second: f64,
+    requests_per_second: f64,
+    errors_per_second: f64,
+    cpu: Cpu,
+    gbps_per_cpu_percent: Option<f64>,
+    first_byte: FirstByte,
+    cache: Cache,
+    disks: Vec<DiskRate>,
+    nics: Vec<NicRate>,
+    handshakes: BTreeMap<&'static str, u64>,
+    handshakes_by_kind: BTreeMap<&'static str, u64>,
+    handshakes_per_second: f64,
+    routes: BTreeMap<&'static str, u64>,
+    responses: BTreeMap<&'static str, u64>,
+    errors: Vec<Fault>,
+    titles: Vec<Title>,
+    buffers: Buffers,
+    rss_bytes: u64,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Cpu {
+    /// Of each worker, 0 to 1.
+    workers: Vec<f64>,
+    mean: f64,
+    max: f64,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct FirstByte {
+    count: u64,
+    p50_ms: Option<f64>,
+    p95_ms: Option<f64>,
+    p99_ms: Option<f64>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Cache {
+    hit_ratio: Option<f64>,
+    from_memory_mb_per_second: f64,
+    from_disk_mb_per_second: f64,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Buffers {
+    read: u64,
+    read_free: u64,
+    send: u64,
+    send_free: u64,
+    waits_per_second: f64,
+}
+
+impl Snapshot {
+    /// Of `now` and what was before.
+    pub(super) fn new(
+        now: &Figures,
+        past: &Past,
+        rates: &Rates,
+        popular: &Popular,
+        constants: &Constants,
+    ) -> Self {
+        let step = Step::new(now, past.last());
+        let cpu = step.cpu();
+        let sent_gbps = step.rate("wire_bytes_sent_total") * 8.0 / 1e9;
+        let cpu_percent = cpu.workers.iter().sum::<f64>() * 100.0;
+        Self {
+            version: 1,
+            kind: "dashboard",
+            fullbore: env!("CARGO_PKG_VERSION"),
+            unix_seconds: (since_1970().as_secs_f64() * 1e3).round() / 1e3,
+            uptime_seconds: constants.started.elapsed().as_secs_f64().round(),
+            route: constants.route,
+            disk: constants.disk.clone(),
+            sent_gbps: rounded(sent_gbps),
+            connections: now.value("connections"),
+            sending: now.value("sending"),
+            connections_per_second: rounded(step.rate("connections_accepted_total")),
+            requests_per_second: rounded(step.rate("requests_total")),
+            errors_per_second: rounded(step.growth_per_second(errors_total)),
+            // Below a hundredth of a core, what is measured is the server looking at its clock.
+            gbps_per_cpu_percent: (cpu_percent >= 1.0).then(|| rounded(sent_gbps / cpu_percent)),
+            cpu,
+            first_byte: FirstByte::new(now, past.before(WAITS_SECONDS)),
+            cache: step.cache(),
+            disks: rates.disks.clone(),
+            nics: rates.nics.clone(),
+            handshakes: of_family(now, Family::Handshakes),
+            handshakes_by_kind: of_family(now, Family::Resumptions),
+            handshakes_per_second: rounded(step.growth_per_second(|figures| {
+                of_family(figures, Family::Handshakes).values().sum()
+            })),
+            routes: of_family(now, Family::Routes),
+            responses: of_family(now, Family::Responses),
+            errors: faults(now, past.before(60)),
+            titles: popular.busiest(),
+            buffers: step.buffers(),
+            rss_bytes: crate::admin::resident_bytes(),
+        }
+    }
+
+    /// What of it is drawn as curves.
+    pub(super) fn point(&self) -> Point {
+        let (waits, cache) = (&self.first_byte, &self.cache);
+        let point = [
+            Some(self.unix_seconds),
+            Some(self.sent_gbps),
+            Some(self.connections as f64),
+            Some(self.sending as f64),
+            Some(self.cpu.mean),
+            Some(self.cpu.max),
+            self.gbps_per_cpu_percent,
+            waits.p50_ms,
+            waits.p99_ms,
+            cache.hit_ratio,
+            Some(rounded(self.disks.iter().map(|disk| disk.read_mb_per_second).sum())),
+            Some(rounded(self.nics.iter().map(|nic| nic.sent_gbps).sum())),
+            Some(self.requests_per_second),
+            Some(self.errors_per_second),
+        ];
+        debug_assert_eq!(point.len(), COLUMNS.len());
+        point
+    }
+
+    /// As JSON, with the point under its own name.
+    pub(super) fn into_json(self) -> serde_json::Map<String, serde_json::Value> {
+        let point: serde_json::Map<_, _> = COLUMNS
+            .iter()
+            .zip(self.point())
+            .map(|(name, value)| ((*name).to_owned(), value.into()))
+            .collect();
+        let json = serde_json::to_value(self).expect("it is made of numbers and strings");
+        let serde_json::Value::Object(mut json) = json else {
+            unreachable!("a struct is an object")
+        };
+        json.insert("point".into(), point.into());
+        json
+    }
+}
+
+impl FirstByte {
+    fn new(now: &Figures, before: &Figures) -> Self {
+        let waits = now.waits.since(&before.waits);
+        let ms = |of_one| waits.quantile_seconds(of_one).map(|seconds| rounded(seconds * 1e3));
+        Self { count: waits.count(), p50_ms: ms(0.5), p95_ms: ms(0.95), p99_ms: ms(0.99) }
+    }
+}
+
+/// From one look to the next.
+struct Step<'a> {
+    now: &'a Figures,
+    before: &'a Figures,
+    seconds: f64,
+}
+
+impl<'a> Step<'a> {
+    fn new(now: &'a Figures, before: &'a Figures) -> Self {
+        // Two looks at the same moment would make infinite rates.
+        let seconds = now.at.duration_since(before.at).as_secs_f64().max(1e-3);
+        Self { now, before, seconds }
+    }
+
+    fn growth_per_second(&self, of: impl Fn(&Figures) -> u64) -> f64 {
+        of(self.now).saturating_sub(of(self.before)) as f64 / self.seconds
+    }
+
+    fn rate(&self, name: &str) -> f64 {
+        self.growth_per_second(|figures| figures.value(name))
+    }
+
+    fn cpu(&self) -> Cpu {
+        let pairs = self.now.cpu_microseconds.iter().zip(&self.before.cpu_microseconds);
+        let part = |(now, before): (&u64, &u64)| {
+            rounded((now.saturating_sub(*before) as f64 / 1e6 / self.seconds).min(1.0))
+        };
+        let workers: Vec<f64> = pairs.map(part).collect();
+        let mean = workers.iter().sum::<f64>() / workers.len().max(1) as f64;
+        let max = workers.iter().copied().fold(0.0, f64::max);
+        Cpu { workers, mean: rounded(mean), max }
+    }
+
+    /// A byte that the kernel sent by itself came from memory unless it was brought there for that.
+    fn cache(&self) -> Cache {
+        let brought = self.rate("brought_bytes_total");
+        let sent_from_memory = (self.rate("sendfile_bytes_total") - brought).max(0.0);
+        let from_memory = self.rate("read_resident_bytes_total") + sent_from_memory;
+        let read = ["read_cached_bytes_total", "read_once_bytes_total", "read_direct_bytes_total"];
+        let from_disk = brought + read.iter().map(|name| self.rate(name)).sum::<f64>();
+        let all = from_memory + from_disk;
+        Cache {
+            hit_ratio: (all > 0.0).then(|| rounded(from_memory / all)),
+            from_memory_mb_per_second: rounded(from_memory / 1e6),
+            from_disk_mb_per_second: rounded(from_disk / 1e6),
+        }
+    }
+
+    fn buffers(&self) -> Buffers {
+        Buffers {
+            read: self.now.value("read_buffers"),
+            read_free: self.now.value("read_buffers_free"),
+            send: self.now.value("send_buffers"),
+            send_free: self.now.value("send_buffers_free"),
+            waits_per_second: rounded(self.rate("buffer_waits_total")),
+        }
+    }
+}
+
+fn of_family(figures: &Figures, family: Family) -> BTreeMap<&'static str, u64> {
+    let members = figures.labelled.iter().filter(|((of, _), _)| *of == family);
+    members.map(|((_, label), count)| (*label, *count)).collect()
+}
+
+/// To four digits: what is drawn shows no more, and a stream of such numbers is a third as long.
+pub(super) fn rounded(value: f64) -> f64 {
+    if value == 0.0 || !value.is_finite() {
+        return 0.0;
+    }
+    let scale = 10_f64.powi(3 - value.abs().log10().floor() as i32);
+    (value * scale).round() / scale
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::telemetry::Numbers;
+    use std::sync::Arc;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn numbers_keep_four_digits() {
+        for (value, wanted) in
+            [(0.0, 0.0), (12_345.6, 12_350.0), (0.012_345_6, 0.012_35), (f64::NAN, 0.0)]
+        {
+            assert_eq!(rounded(value), wanted);
+        }
+    }
+
+    #[test]
+    fn a_second_is_told_by_what_came_in_it() {
+        let workers = [Arc::new(Numbers::default()), Arc::new(Numbers::default())];
+        let mut past = Past::default();
+        past.push(Figures::of(&workers));
+        for worker in &workers {
+            worker.wire_bytes_sent_total.add(62_500_000);
+            worker.read_resident_bytes_total.add(300);
+            worker.read_direct_bytes_total.add(100);
+            worker.first_byte.note(Duration::from_millis(2));
+        }
+        workers[0].cpu_microseconds_total.add(500_000);
+        let mut now = Figures::of(&workers);
+        now.at = past.last().at + Duration::from_secs(1);
+        let constants =
+            Constants { route: "userspace", disk: "auto".into(), started: Instant::now() };
+        let snapshot =
+            Snapshot::new(&now, &past, &Rates::default(), &Popular::default(), &constants);
+        let json = snapshot.into_json();
+        assert_eq!(json["sent_gbps"], 1.0);
+        assert_eq!(json["cpu"]["workers"], serde_json::json!([0.5, 0.0]));
+        assert_eq!(json["gbps_per_cpu_percent"], 0.02);
+        assert_eq!(json["cache"]["hit_ratio"], 0.75);
+        assert_eq!(json["first_byte"]["count"], 2);
+        assert_eq!(json["point"]["sent_gbps"], 1.0);
+    }
+}

@@ -1,0 +1,145 @@
+//! The dashboard: its page, and the stream that fills it.
+
+use crate::support::served::Served;
+use crate::support::viewer::Protocol;
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// More than a second passes between two events only on a machine that does nothing else.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn ask(admin: SocketAddr, path: &str) -> BufReader<TcpStream> {
+    let mut stream = TcpStream::connect(admin).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    BufReader::new(stream)
+}
+
+fn fetch(admin: SocketAddr, path: &str) -> String {
+    let mut text = String::new();
+    ask(admin, path).read_to_string(&mut text).unwrap();
+    text
+}
+
+/// A dashboard without a browser.
+struct Events(BufReader<TcpStream>);
+
+impl Events {
+    fn open(admin: SocketAddr) -> Self {
+        let mut lines = ask(admin, "/events");
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            assert!(lines.read_line(&mut head).unwrap() > 0, "the head is cut off: {head}");
+        }
+        assert!(head.contains("Content-Type: text/event-stream\r\n"), "{head}");
+        Self(lines)
+    }
+
+    /// The data of the next event of that name.
+    fn next(&mut self, name: &str) -> Value {
+        let (wanted, mut line) = (format!("event: {name}\n"), String::new());
+        loop {
+            line.clear();
+            assert!(self.0.read_line(&mut line).unwrap() > 0, "the stream ended");
+            if line == wanted {
+                line.clear();
+                self.0.read_line(&mut line).unwrap();
+                return serde_json::from_str(line.strip_prefix("data: ").unwrap()).unwrap();
+            }
+        }
+    }
+
+    /// The first snapshot of which that is so.
+    fn until(&mut self, holds: impl Fn(&Value) -> bool) -> Value {
+        let mut last = Value::Null;
+        for _ in 0..30 {
+            last = self.next("snapshot");
+            if holds(&last) {
+                return last;
+            }
+        }
+        panic!("it never came to be so: {last:#}");
+    }
+}
+
+fn library() -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    std::fs::create_dir(root.path().join("a film")).unwrap();
+    std::fs::write(root.path().join("a film/1.m4s"), vec![7; 3 << 20]).unwrap();
+    root
+}
+
+#[test]
+fn a_snapshot_tells_what_viewers_did() {
+    let library = library();
+    let served = Served::start(library.path(), Protocol::Tls13, |_| {});
+    let mut events = Events::open(served.admin());
+    assert_eq!(events.next("history")["kind"], "dashboard_history");
+    let mut viewer = served.viewer();
+    for _ in 0..3 {
+        assert_eq!(viewer.ask("/a%20film/1.m4s").body.len(), 3 << 20);
+    }
+    assert_eq!(viewer.ask("/missing").status, 404);
+    let told = events.until(|told| told["responses"]["404"] == 1);
+    assert_eq!(told["titles"][0]["title"], "a film");
+    assert!(told["titles"][0]["bytes"].as_u64().unwrap() >= 9 << 20);
+    assert_eq!(told["handshakes"].as_object().unwrap().len(), 1);
+    assert_eq!(told["first_byte"]["count"], 4);
+    assert!(told["first_byte"]["p50_ms"].as_f64().unwrap() > 0.0);
+    assert_eq!(told["cpu"]["workers"].as_array().unwrap().len(), 1);
+    let missed = |fault: &&Value| fault["label"] == "not_found";
+    let errors = told["errors"].as_array().unwrap();
+    assert_eq!(errors.iter().find(missed).unwrap()["last_minute"], 1);
+    let told = events.until(|told| told["connections"] == 1);
+    assert_eq!(told["sending"], 0);
+    served.stop();
+}
+
+#[test]
+fn who_comes_later_sees_what_was() {
+    let library = library();
+    let served = Served::start(library.path(), Protocol::Plain, |_| {});
+    let mut first = Events::open(served.admin());
+    let seen = first.next("snapshot")["point"]["unix_seconds"].clone();
+    first.next("snapshot");
+    let mut second = Events::open(served.admin());
+    let history = second.next("history");
+    let times = history["columns"]["unix_seconds"].as_array().unwrap();
+    assert!(times.contains(&seen), "{seen} is not in {history}");
+    served.stop();
+}
+
+#[test]
+fn the_page_is_at_the_root_under_a_strict_policy() {
+    let library = library();
+    let served = Served::start(library.path(), Protocol::Plain, |_| {});
+    for path in ["/", "/dashboard"] {
+        let page = fetch(served.admin(), path);
+        assert!(page.starts_with("HTTP/1.1 200 "), "{page}");
+        assert!(page.contains("default-src 'self'"), "{page}");
+    }
+    for (path, start) in [
+        ("/healthz", "HTTP/1.1 200 "),
+        ("/metrics", "HTTP/1.1 200 "),
+        ("/status.json", "HTTP/1.1 200 "),
+        ("/-/assets/none.js", "HTTP/1.1 404 "),
+        ("/else", "HTTP/1.1 404 "),
+    ] {
+        assert!(fetch(served.admin(), path).starts_with(start), "{path}");
+    }
+    served.stop();
+}
+
+#[test]
+fn there_are_only_so_many_dashboards() {
+    let library = library();
+    let served = Served::start(library.path(), Protocol::Plain, |_| {});
+    let open: Vec<_> = (0..16).map(|_| Events::open(served.admin())).collect();
+    assert!(fetch(served.admin(), "/events").starts_with("HTTP/1.1 503 "));
+    assert!(fetch(served.admin(), "/metrics").contains("\nfullbore_dashboards 16\n"));
+    drop(open);
+    served.stop();
+}
