@@ -7,6 +7,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 use tempfile::{TempDir, tempdir};
 
 /// Small and quick: two sizes of a little film.
@@ -348,6 +349,62 @@ fn killed_outright_it_takes_its_encoder_along_and_the_title_can_be_made() {
 }
 
 #[test]
+fn killed_at_any_moment_it_leaves_the_old_title_or_the_new_one_whole() {
+    if !tools_are_here() {
+        return;
+    }
+    let place = Place::new();
+    let film = place.little_film();
+    assert!(place.ingest(&film, "--copy --title film").success);
+    for round in 0..10_u64 {
+        let mut command = fullbore("ingest", "--copy --again --title film --segment-seconds");
+        command.arg(if round % 2 == 0 { "1" } else { "2" }).arg(&film);
+        command.arg("--library").arg(place.library()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        // A whole one takes less than half a second on an idle machine: these are moments all over it.
+        std::thread::sleep(Duration::from_millis(round * 60));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let verified = place.catalog("verify");
+        assert!(verified.success, "round {round}: {}", verified.text());
+        assert_eq!(frames(place.library().join("film/master.m3u8"), "0:v:0").len(), FRAMES);
+    }
+    assert!(place.ingest(&film, "--copy --again").success);
+    assert_eq!(fs::read_dir(place.library()).unwrap().count(), 1);
+}
+
+#[test]
+fn the_second_of_two_ingests_of_one_title_ends_with_one_line() {
+    if !tools_are_here() {
+        return;
+    }
+    let place = Place::new();
+    let film = place.large_film();
+    let mut first = UnderWay::begin(&place, &film);
+    let second = place.ingest(&film, "--copy");
+    assert_eq!(second.code, Some(1));
+    assert!(second.stderr.contains("another fullbore is at work on the title \"film\""));
+    assert_eq!(second.stderr.lines().count(), 1, "{}", second.stderr);
+    // The first goes on: nothing of it was taken away.
+    assert!(first.child.try_wait().unwrap().is_none() && !encoders(&place).is_empty());
+    first.signal("INT");
+    assert_eq!(first.wait(), Some(1));
+}
+
+/// Runs the shell script `script` with a mount namespace of its own, so that it can have a small disk for the library; it finds the
+/// program as `$1`, the library as `$2`, a film as `$3`. `None` where no such namespace can be made.
+fn with_own_mounts(script: &str, place: &Place, film: &Path) -> Option<Ran> {
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"]);
+    let ran = tool::run(command.arg(program()).arg(place.library()).arg(film));
+    if ran.stderr.contains("unshare") || ran.stderr.contains("mount:") {
+        tool::skip("no mount namespace can be made here");
+        return None;
+    }
+    Some(ran)
+}
+
+#[test]
 fn a_disk_that_fills_up_gives_one_line_and_no_title() {
     if !tools_are_here() || !tool::are_here(&[("unshare", "util-linux")]) {
         return;
@@ -358,17 +415,39 @@ fn a_disk_that_fills_up_gives_one_line_and_no_title() {
     let film = place.film("film.mp4", &noise, "-c:v libx264 -preset ultrafast -qp 20 -c:a aac");
     let ladder = place.path("ladder.toml");
     fs::write(&ladder, "rungs = [{ height = 180, kbps = 2500 }]").unwrap();
-    // A disk of its own, in a mount namespace of its own.
-    let script = "mount -t tmpfs -o size=1100k none \"$2\" && \
-                  { \"$1\" ingest \"$3\" --library \"$2\" --speed fastest --ladder \"$4\"; code=$?; ls -A \"$2\"; exit $code; }";
-    let mut command = Command::new("unshare");
-    command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"]);
-    let ran = tool::run(command.arg(program()).arg(place.library()).arg(&film).arg(&ladder));
-    if ran.stderr.contains("unshare") || ran.stderr.contains("mount:") {
-        tool::skip("no mount namespace can be made here");
-        return;
-    }
+    let script = format!(
+        "mount -t tmpfs -o size=1100k none \"$2\" && \
+         {{ \"$1\" ingest \"$3\" --library \"$2\" --speed fastest --ladder {}; code=$?; ls -A \"$2\"; exit $code; }}",
+        ladder.display()
+    );
+    let Some(ran) = with_own_mounts(&script, &place, &film) else { return };
     assert_eq!(ran.code, Some(1), "{}", ran.stderr);
     assert!(ran.stderr.contains("is full: make room"), "{}", ran.stderr);
     assert_eq!(ran.text(), ".ingest-film\n");
+}
+
+#[test]
+fn however_little_room_there_is_the_title_is_whole_or_not_there() {
+    if !tools_are_here() || !tool::are_here(&[("unshare", "util-linux")]) {
+        return;
+    }
+    let place = Place::new();
+    let film = place.little_film();
+    let kilobytes = fs::metadata(&film).unwrap().len() / 1000;
+    // From no room for the copy, over too little for the poster, the sums and the record, to enough for all.
+    let sizes: Vec<_> =
+        (0..10).map(|part| (kilobytes * (80 + part * 8) / 100).to_string()).collect();
+    let script = format!(
+        "for size in {} 4000; do mount -t tmpfs -o size=${{size}}k none \"$2\" || exit 9; \
+         \"$1\" ingest \"$3\" --library \"$2\" --copy >/dev/null 2>\"$3.said\"; code=$?; \
+         if [ -e \"$2/film\" ]; then \"$1\" library verify --library \"$2\" >/dev/null && echo \"$code whole\" || echo torn; \
+         else echo \"$code $(grep -c 'make room' \"$3.said\") $(grep -vc making \"$3.said\")\"; fi; umount \"$2\"; done",
+        sizes.join(" ")
+    );
+    let Some(ran) = with_own_mounts(&script, &place, &film) else { return };
+    let told = ran.text();
+    let ends: Vec<_> = told.lines().collect();
+    assert_eq!(ends.len(), 11, "{}", ran.stderr);
+    assert!(ends.iter().all(|end| ["0 whole", "1 1 1"].contains(end)), "{ends:?}");
+    assert_eq!((ends[0], ends[10]), ("1 1 1", "0 whole"));
 }
