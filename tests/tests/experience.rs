@@ -2,7 +2,8 @@
 
 use fullbore_tests::tool;
 use fullbore_tests::{Launch, Plain, Server, eventually};
-use library::sample::{Recipe, Rung, TITLE, ensure_recipe};
+use library::sample::{Recipe, TITLE, ensure_recipe};
+use library::{Ladder, Rung};
 use serde_json::Value;
 use std::fs;
 use std::time::Duration;
@@ -183,8 +184,8 @@ fn a_session_of_ffmpeg_is_one_session_of_its_title() {
         return;
     }
     let folder = tempdir().unwrap();
-    let rungs = vec![Rung { width: 160, height: 90, kbps: 200 }];
-    ensure_recipe(folder.path(), &Recipe { seconds: 4, rungs }, |_| ()).unwrap();
+    let ladder = Ladder::new(vec![Rung { height: 90, kbps: 200 }]).unwrap();
+    ensure_recipe(folder.path(), &Recipe { seconds: 4, ladder }, |_| ()).unwrap();
     let server = Server::start(folder.path(), "");
     let mut command = tool::command("ffmpeg");
     let lines = "CMCD-Session: sid=\"6e2fb550-c457-11e9-bb97-0800200c9a66\",sf=h\r\n";

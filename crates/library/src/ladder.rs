@@ -107,6 +107,11 @@ impl Ladder {
         Self::new(written.rungs).map_err(|error| within(&error))
     }
 
+    /// Its largest rung.
+    pub(crate) fn largest(&self) -> Rung {
+        *self.0.last().expect("a ladder has at least one rung")
+    }
+
     /// The rungs for a picture whose shorter side is `side` pixels: every one that is not larger, and one of the picture's own size
     /// where the largest of those is a good deal smaller, or where there is none.
     pub(crate) fn rungs_for(&self, side: u32) -> Vec<Rung> {

@@ -1,32 +1,61 @@
-//! A sample library, made once with ffmpeg: a test picture with a running timecode and a beep each second, in three sizes, as CMAF
-//! with an HLS and a DASH manifest over the same files.
+//! A sample library, made once with ffmpeg: a test picture with a running timecode, a beep each second and captions, ingested in three
+//! sizes as anybody's film is.
 //!
-//! A title appears whole or not at all: it is made in a folder beside its place, whose name begins with a dot, and renamed when
-//! ffmpeg and we are done. Whoever makes one holds a lock, so that two servers started together do not fight; what an interrupted
-//! attempt left is removed by the next.
+//! Whoever makes the sample holds a lock, so that two servers started together do not fight: the second one waits. What an interrupted
+//! attempt left is hidden, and written over by the next.
 //!
-//! Read first: [`ensure`]. `recipe.rs` is what the film is, `ffmpeg.rs` runs the encoder, `manifest.rs` mends its DASH manifest.
+//! Read first: [`ensure`]. `recipe.rs` is what the film is.
 
-mod error;
-mod ffmpeg;
-mod manifest;
-mod progress;
 mod recipe;
 
-pub use error::SampleError;
-pub use progress::{Progress, on_terminal};
-pub use recipe::{Recipe, Rung};
+pub use recipe::Recipe;
 
+use std::fmt::{self, Display, Formatter};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use error::Attempt;
 use rustix::fs::{FlockOperation, flock};
+
+use crate::TitleName;
+use crate::ingest::{self, Attempt, IngestError, Run, Stop};
 
 /// The name of the title's folder in the sample library.
 pub const TITLE: &str = "sample";
-const PARTIAL: &str = ".sample.partial-";
+/// Where the film is until it is ingested.
+const WORK: &str = ".sample";
+const FILM: &str = "sample.mkv";
 const LOCK: &str = ".sample.lock";
+
+/// What becomes of the sample.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Progress {
+    /// Another process is making it; we wait.
+    Waiting,
+    /// It is begun.
+    Started,
+    /// Its film is being ingested.
+    Ingest(ingest::Progress),
+}
+
+/// Why the sample could not be made. Its text says what to do.
+#[derive(Debug)]
+pub struct SampleError(IngestError);
+
+impl Display for SampleError {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self(cause) = self;
+        write!(
+            f,
+            "cannot make a sample film: {cause}; or give a folder with videos: fullbore serve DIR"
+        )
+    }
+}
+
+impl std::error::Error for SampleError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.0)
+    }
+}
 
 /// Makes sure that the library folder `library` holds the sample title; returns the title's folder.
 ///
@@ -34,7 +63,7 @@ const LOCK: &str = ".sample.lock";
 /// making it); `progress` hears about it.
 ///
 /// # Errors
-/// [`SampleError`]: no ffmpeg, an ffmpeg that fails, or a folder that cannot be written. Nothing half made is left in sight.
+/// [`SampleError`]: no ffmpeg, an ffmpeg that fails, or a folder that cannot be written. Nothing half made is in sight.
 pub fn ensure(library: &Path, progress: impl FnMut(Progress)) -> Result<PathBuf, SampleError> {
     ensure_recipe(library, &Recipe::default(), progress)
 }
@@ -49,40 +78,68 @@ pub fn ensure_recipe(
     mut progress: impl FnMut(Progress),
 ) -> Result<PathBuf, SampleError> {
     let title = library.join(TITLE);
-    if title.is_dir() {
-        return Ok(title);
+    if !title.is_dir() {
+        make_alone(library, &title, recipe, &mut progress).map_err(SampleError)?;
     }
+    Ok(title)
+}
+
+/// Shows progress on standard error.
+pub fn on_terminal() -> impl FnMut(Progress) {
+    let mut ingesting = ingest::on_terminal(TITLE);
+    move |progress| match progress {
+        Progress::Waiting => tell("waiting for another process that is making the sample film"),
+        Progress::Started => tell("making a sample film, once"),
+        Progress::Ingest(progress) => ingesting(progress),
+    }
+}
+
+fn tell(what: &str) {
+    use std::io::Write;
+    // A person who closed the terminal loses the progress, not the film.
+    let _ = writeln!(std::io::stderr(), "{what}");
+}
+
+fn make_alone(
+    library: &Path,
+    title: &Path,
+    recipe: &Recipe,
+    progress: &mut impl FnMut(Progress),
+) -> Result<(), IngestError> {
     fs::create_dir_all(library).attempt("make the folder", library)?;
-    let _lock = lock(library, &mut progress)?;
+    let _lock = lock(library, progress)?;
     if title.is_dir() {
-        return Ok(title); // made while we waited
+        return Ok(()); // made while we waited
     }
-    remove_leftovers(library)?;
-    let partial = library.join(format!("{PARTIAL}{}", std::process::id()));
-    fs::create_dir(&partial).attempt("make the folder", &partial)?;
-    let made = make(&partial, recipe, &mut progress)
-        .and_then(|()| fs::rename(&partial, &title).attempt("put in place", &title));
-    if made.is_err() {
-        // Best effort: the next attempt removes it as well.
-        let _ = fs::remove_dir_all(&partial);
-    }
-    made.map(|()| title)
+    progress(Progress::Started);
+    let work = library.join(WORK);
+    fs::create_dir_all(&work).attempt("make the folder", &work)?;
+    let made = make(library, &work, recipe, progress);
+    // Best effort: it is hidden, and whoever makes the sample next writes over it.
+    let _ = fs::remove_dir_all(&work);
+    made
 }
 
 fn make(
-    folder: &Path,
+    library: &Path,
+    work: &Path,
     recipe: &Recipe,
     progress: &mut impl FnMut(Progress),
-) -> Result<(), SampleError> {
-    progress(Progress::Started);
-    ffmpeg::encode(folder, recipe, |done| progress(Progress::Encoded(done)))?;
-    manifest::mend(folder)?;
-    progress(Progress::Finished);
-    Ok(())
+) -> Result<(), IngestError> {
+    // Nobody stops it but who ends the whole process, and that ends ffmpeg.
+    let stop = Stop::default();
+    let captions = work.join(recipe::CAPTIONS);
+    fs::write(&captions, recipe.captions()).attempt("write", &captions)?;
+    let mut arguments = recipe.ffmpeg_arguments();
+    arguments.push(FILM.into());
+    Run { making: "a sample film", folder: work, arguments: &arguments }.run(&stop, |_| {})?;
+    let name = TitleName::new(TITLE).expect("the sample's name is a title's");
+    let told = |heard| progress(Progress::Ingest(heard));
+    ingest::ingest(&work.join(FILM), library, &name, &recipe.options(), &stop, told).map(drop)
 }
 
 /// The lock is held until the file is dropped; the kernel drops it for a process that dies.
-fn lock(library: &Path, progress: &mut impl FnMut(Progress)) -> Result<File, SampleError> {
+fn lock(library: &Path, progress: &mut impl FnMut(Progress)) -> Result<File, IngestError> {
     let path = library.join(LOCK);
     let file = File::create(&path).attempt("make the lock file", &path)?;
     if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
@@ -90,15 +147,4 @@ fn lock(library: &Path, progress: &mut impl FnMut(Progress)) -> Result<File, Sam
         flock(&file, FlockOperation::LockExclusive).map_err(Into::into).attempt("lock", &path)?;
     }
     Ok(file)
-}
-
-/// Only called under the lock: nobody waits for what is in these folders, though an encoder whose parent was killed may still write.
-fn remove_leftovers(library: &Path) -> Result<(), SampleError> {
-    for entry in fs::read_dir(library).attempt("list", library)? {
-        let entry = entry.attempt("list", library)?;
-        if entry.file_name().as_encoded_bytes().starts_with(PARTIAL.as_bytes()) {
-            fs::remove_dir_all(entry.path()).attempt("remove", &entry.path())?;
-        }
-    }
-    Ok(())
 }

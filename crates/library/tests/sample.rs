@@ -4,17 +4,15 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use fullbore_library::sample::{Progress, Recipe, Rung, TITLE, ensure_recipe};
-use fullbore_library::{Form, titles};
+use fullbore_library::catalog::{self, Entry};
+use fullbore_library::sample::{Progress, Recipe, TITLE, ensure_recipe};
+use fullbore_library::{Form, Ladder, Rung, ingest, titles};
 use tempfile::TempDir;
 
 fn recipe() -> Recipe {
-    let rungs = vec![
-        Rung { width: 160, height: 90, kbps: 60 },
-        Rung { width: 240, height: 136, kbps: 120 },
-        Rung { width: 320, height: 180, kbps: 200 },
-    ];
-    Recipe { seconds: 4, rungs }
+    let rungs = [(90, 60), (136, 120), (180, 200)];
+    let rungs = rungs.map(|(height, kbps)| Rung { height, kbps }).to_vec();
+    Recipe { seconds: 4, ladder: Ladder::new(rungs).expect("a ladder") }
 }
 
 fn ffmpeg_is_here() -> bool {
@@ -43,15 +41,18 @@ fn probe(file: &Path) -> String {
 
 /// Decodes every rung to the end; anything ffmpeg has to say about it is an error.
 fn decode(manifest: &Path) -> String {
-    said(Command::new("ffmpeg").args(["-nostdin", "-v", "error", "-i"]).arg(manifest).args([
-        "-map",
-        "0",
-        "-f",
-        "null",
-        "-progress",
-        "pipe:1",
-        "-",
-    ]))
+    let mut command = Command::new("ffmpeg");
+    command.args(["-nostdin", "-v", "error"]);
+    if manifest.extension() == Some("mpd".as_ref()) {
+        // Of DASH ffmpeg takes no file that is called .vtt, which is what captions are called.
+        command.args(["-allowed_extensions", "ALL"]);
+    }
+    command.arg("-i").arg(manifest);
+    said(command.args(["-map", "0:v", "-map", "0:a", "-f", "null", "-progress", "pipe:1", "-"]))
+}
+
+fn entry(library: &Path) -> Entry {
+    catalog::list(library).expect("a readable library").pop().expect("a title with a record")
 }
 
 #[test]
@@ -64,12 +65,14 @@ fn the_sample_plays_in_every_rung_and_by_both_manifests() {
     let title = ensure_recipe(library.path(), &recipe(), |progress| heard.push(progress))
         .expect("a sample");
 
-    for (file, stream) in [
-        ("0.mp4", "h264,160,90"),
-        ("1.mp4", "h264,240,136"),
-        ("2.mp4", "h264,320,180"),
-        ("3.mp4", "aac"),
-    ] {
+    let entry = entry(library.path());
+    assert_eq!(catalog::verify(library.path(), &entry), []);
+    let record = entry.record.expect("a whole record");
+    let video = record.video.iter().map(|one| &one.file);
+    let files: Vec<_> = video.chain(record.audio.iter().map(|one| &one.file)).collect();
+    let streams = ["h264,160,90", "h264,242,136", "h264,320,180", "aac"];
+    assert_eq!(files.len(), streams.len());
+    for (file, stream) in files.into_iter().zip(streams) {
         let probed = probe(&title.join(file));
         assert!(probed.starts_with(stream), "{file}: {probed}");
         let seconds: f64 = probed.lines().last().expect("a duration").parse().expect("a number");
@@ -80,8 +83,11 @@ fn the_sample_plays_in_every_rung_and_by_both_manifests() {
         let decoded = decode(&title.join(manifest));
         assert!(decoded.lines().any(|line| line == "frame=120"), "{manifest}: {decoded}");
     }
+    let captions = fs::read_to_string(title.join(&record.subtitles[0].file)).expect("captions");
+    assert!(captions.contains("00:03.000 --> 00:04.000\nsecond 3"), "{captions}");
+    assert!(record.poster.is_some());
     assert_eq!(heard.first(), Some(&Progress::Started));
-    assert_eq!(heard.last(), Some(&Progress::Finished));
+    assert_eq!(heard.last(), Some(&Progress::Ingest(ingest::Progress::Finishing)));
 
     let found = titles(library.path()).expect("a readable library");
     assert_eq!(found.len(), 1);
@@ -108,9 +114,9 @@ fn what_an_interrupted_attempt_left_is_removed_and_the_sample_made() {
         return;
     }
     let library = TempDir::new().expect("a temporary folder");
-    let left = library.path().join(".sample.partial-1");
+    let left = library.path().join(".sample");
     fs::create_dir(&left).expect("a folder");
-    fs::write(left.join("0.mp4"), b"half").expect("a file");
+    fs::write(left.join("sample.mkv"), b"half").expect("a file");
     let title = ensure_recipe(library.path(), &recipe(), |_| {}).expect("a sample");
     assert!(title.join("manifest.mpd").exists());
     assert!(!left.exists());
@@ -123,10 +129,10 @@ fn of_two_that_start_together_one_makes_the_sample_and_both_have_it() {
     }
     let library = TempDir::new().expect("a temporary folder");
     let made = || {
-        let mut finished = 0;
-        let count = |progress| finished += usize::from(progress == Progress::Finished);
+        let mut started = 0;
+        let count = |progress| started += usize::from(progress == Progress::Started);
         ensure_recipe(library.path(), &recipe(), count).expect("a sample");
-        finished
+        started
     };
     let total = std::thread::scope(|scope| {
         let other = scope.spawn(made);
@@ -141,10 +147,13 @@ fn a_film_that_ffmpeg_refuses_leaves_nothing_in_sight_and_says_why() {
         return;
     }
     let library = TempDir::new().expect("a temporary folder");
-    let odd = Recipe { seconds: 2, rungs: vec![Rung { width: 161, height: 91, kbps: 60 }] };
-    let error =
-        ensure_recipe(library.path(), &odd, |_| {}).expect_err("odd sizes cannot be encoded");
-    assert!(error.to_string().contains("not divisible by 2"), "{error}");
+    let none = Recipe { seconds: 0, ..recipe() };
+    let error = ensure_recipe(library.path(), &none, |_| {}).expect_err("there is nothing to play");
+    let said = error.to_string();
+    assert!(
+        said.starts_with("cannot make a sample film: ") && said.contains("serve DIR"),
+        "{said}"
+    );
     let left: Vec<_> = fs::read_dir(library.path())
         .expect("a folder")
         .map(|entry| entry.expect("an entry").file_name())

@@ -2,7 +2,8 @@
 
 use crate::bad::Bad;
 use crate::program::{Server, load, skip};
-use library::sample::{Recipe, Rung, TITLE, ensure_recipe};
+use library::sample::{Recipe, TITLE, ensure_recipe};
+use library::{Ladder, Rung};
 use std::io::Write;
 use std::process::Command;
 
@@ -13,11 +14,9 @@ fn hls_and_dash_titles_are_played_from_their_manifests() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let rungs = vec![
-        Rung { width: 160, height: 90, kbps: 200 },
-        Rung { width: 320, height: 180, kbps: 600 },
-    ];
-    ensure_recipe(folder.path(), &Recipe { seconds: 6, rungs }, |_| ()).unwrap();
+    let rungs = vec![Rung { height: 90, kbps: 200 }, Rung { height: 180, kbps: 600 }];
+    let recipe = Recipe { seconds: 6, ladder: Ladder::new(rungs).unwrap() };
+    ensure_recipe(folder.path(), &recipe, |_| ()).unwrap();
     let server = Server::start(folder.path(), &[]);
     for manifest in ["master.m3u8", "manifest.mpd"] {
         let url = [format!("{}/{TITLE}/{manifest}", server.url)];

@@ -19,19 +19,19 @@ const SAID_LINES_MAX: usize = 3;
 const FULL: [&str; 2] = ["No space left on device", "Disk quota exceeded"];
 
 /// One run of ffmpeg.
-pub(super) struct Run<'a> {
+pub(crate) struct Run<'a> {
     /// What it makes, for messages: "video 720".
-    pub(super) making: &'a str,
+    pub(crate) making: &'a str,
     /// Its working directory, where its output goes.
-    pub(super) folder: &'a Path,
+    pub(crate) folder: &'a Path,
     /// From the inputs on.
-    pub(super) arguments: &'a [OsString],
+    pub(crate) arguments: &'a [OsString],
 }
 
 impl Run<'_> {
     /// Runs it to its end; `progress` hears how many seconds of film are done. Returns the first of its complaints, if it had any and
     /// ended well all the same.
-    pub(super) fn run(
+    pub(crate) fn run(
         &self,
         stop: &Stop,
         mut progress: impl FnMut(f64),

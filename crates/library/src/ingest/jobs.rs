@@ -249,7 +249,7 @@ fn output(flags: &str) -> Vec<OsString> {
 }
 
 /// Splits a phrase without spaces inside its words.
-pub(super) fn words(phrase: &str) -> Vec<OsString> {
+pub(crate) fn words(phrase: &str) -> Vec<OsString> {
     phrase.split_whitespace().map(OsString::from).collect()
 }
 

@@ -27,6 +27,8 @@ mod work;
 
 pub(crate) use error::Attempt;
 pub use error::IngestError;
+pub(crate) use ffmpeg::Run;
+pub(crate) use jobs::words;
 pub use options::{AudioCodec, Channels, Options, SideSubtitles, Speed, VideoCodec};
 pub use progress::{Progress, on_terminal};
 pub(crate) use publish::remove_version;
