@@ -157,15 +157,14 @@ impl Collector {
         let mut titles: HashMap<&str, OfTitle<'_>> =
             known.map(|(name, stats)| (name, of(Some(name), stats.clone()))).collect();
         let mut others = of(None, self.other.clone());
-        for session in self.sessions.values() {
-            let name = session.scope.title();
+        for (name, sessions) in self.live_by_title() {
             let has_room = titles.len() < TITLES_MAX || titles.contains_key(name);
             let title = match has_room {
                 true => titles.entry(name).or_insert_with(|| of(Some(name), Stats::default())),
                 false => &mut others,
             };
-            title.stats.begin_and_tell(session);
-            title.live.push(session);
+            sessions.iter().for_each(|session| title.stats.begin_and_tell(session));
+            title.live.extend(sessions);
         }
         let mut titles: Vec<_> = titles.into_values().collect();
         titles.sort_by_key(|title| {
@@ -173,6 +172,17 @@ impl Collector {
         });
         titles.push(others);
         titles
+    }
+
+    /// Sessions that go on, by title, the busiest first: those are who get room of their own.
+    fn live_by_title(&self) -> Vec<(&str, Vec<&Session>)> {
+        let mut live: HashMap<&str, Vec<&Session>> = HashMap::new();
+        for session in self.sessions.values() {
+            live.entry(session.scope.title()).or_default().push(session);
+        }
+        let mut live: Vec<_> = live.into_iter().collect();
+        live.sort_by_key(|(name, sessions)| (Reverse(sessions.len()), *name));
+        live
     }
 }
 
@@ -277,6 +287,25 @@ mod tests {
         assert!(collector.titles.contains_key("999") && !collector.titles.contains_key("0"));
         assert_eq!(others(&collector), 6, "what was counted is not lost");
         assert_eq!(collector.all.sessions_total, TITLES_MAX as u64 + 6);
+    }
+
+    #[test]
+    fn the_busiest_titles_come_first_and_get_room() {
+        let mut collector = Collector::default();
+        for index in 0..2 * TITLES_MAX as u64 {
+            collector.take(vec![report(1000, index, &format!("{index}/1.m4s"), "ot=v")]);
+        }
+        for viewer in 1000..1003 {
+            collector.take(vec![report(1000, viewer, "zapping/1.m4s", "ot=v")]);
+            collector.take(vec![report(1000, viewer + 100, "zoo/1.m4s", "ot=v")]);
+        }
+        collector.take(vec![report(1000, 2000, "zoo/1.m4s", "ot=v")]);
+        collector.advance(10_000);
+        let titles = collector.by_title();
+        let names: Vec<_> = titles.iter().map(|title| title.name).collect();
+        assert_eq!(names.len(), TITLES_MAX + 1);
+        assert_eq!(names[..2], [Some("zoo/1.m4s"), Some("zapping/1.m4s")]);
+        assert_eq!(names.last(), Some(&None));
     }
 
     #[test]
