@@ -40,8 +40,8 @@ pub(crate) struct Sign {
     /// Allow the whole folder DIR, which PATH is in, rather than PATH alone
     #[arg(long, value_name = "DIR")]
     scope: Option<PathBuf>,
-    /// The server, such as https://tv.example:8443 [default: none, the path alone is printed]
-    #[arg(long, value_name = "URL")]
+    /// The server [default: none, the path alone is printed]
+    #[arg(long, value_name = "https://HOST:PORT")]
     base: Option<String>,
     /// Put the token into the query: for single files, since what a playlist names would not inherit it
     #[arg(long)]
