@@ -342,6 +342,23 @@ fn the_access_log_holds_no_signature_and_no_session() {
 }
 
 #[test]
+fn a_viewer_with_a_token_is_one_of_the_film_and_not_of_the_token() {
+    let cinema = Cinema::new("");
+    let server = cinema.launch("--tls off").start();
+    let signed = cinema.sign("url.key", "films/a/b.mp4");
+    let watched = format!("{signed}?CMCD=ot%3Dv%2Csid%3D%22somebody%22");
+    assert_eq!(status(&mut Plain::connect(server.address), &watched), 200);
+    // Refused: tells nothing.
+    let refused = "/films/ab/c.mp4?CMCD=ot%3Dv%2Csid%3D%22another%22";
+    assert_eq!(status(&mut Plain::connect(server.address), refused), 403);
+    server.wait_for_counter("qoe_sessions_total", 1);
+    let (_, text) = server.admin_page("/metrics");
+    let told = "fullbore_qoe_title_sessions_total{title=\"films/a/b.mp4\"} 1\n";
+    assert!(text.contains(told) && !text.contains("somebody"), "{text}");
+    assert!(text.contains("fullbore_cmcd_reports_total 1\n"), "{text}");
+}
+
+#[test]
 fn a_key_that_others_may_read_stops_the_start() {
     let cinema = Cinema::new("");
     let key = cinema.path("url.key");
