@@ -41,6 +41,8 @@ pub(crate) struct Video {
     /// More light or more colours than screens of the ordinary kind show (PQ or HLG).
     pub(crate) is_hdr: bool,
     pub(crate) is_interlaced: bool,
+    /// So long after the file begins it does.
+    pub(crate) late_seconds: f64,
     pub(crate) seconds: Option<f64>,
 }
 
@@ -51,6 +53,8 @@ pub(crate) struct Audio {
     pub(crate) codec: String,
     pub(crate) channels: u32,
     pub(crate) label: Label,
+    /// So long after the file begins it does.
+    pub(crate) late_seconds: f64,
     pub(crate) seconds: Option<f64>,
 }
 
@@ -151,6 +155,7 @@ struct Format {
     #[serde(default)]
     format_name: String,
     duration: Option<String>,
+    start_time: Option<String>,
 }
 
 /// What ffprobe reads that is no film but a list of files. Which files these are is decided by whoever wrote the list, and whether one of
@@ -174,6 +179,7 @@ struct Stream {
     field_order: Option<String>,
     channels: Option<u32>,
     duration: Option<String>,
+    start_time: Option<String>,
     #[serde(default)]
     disposition: Disposition,
     #[serde(default)]
@@ -222,23 +228,24 @@ impl Probed {
             text: Vec::new(),
             left_out: Vec::new(),
         };
+        let begins_seconds = self.format.start_time.as_deref().map_or(0.0, time);
         for stream in self.streams {
-            source.add(&stream);
+            source.add(&stream, begins_seconds);
         }
         source
     }
 }
 
 impl Source {
-    fn add(&mut self, stream: &Stream) {
+    fn add(&mut self, stream: &Stream, begins_seconds: f64) {
         let codec = stream.codec_name.clone().unwrap_or_else(|| "unknown".into());
         match stream.codec_type.as_deref() {
             Some("video") if stream.disposition.attached_pic != 0 => {} // a cover
-            Some("video") => match (stream.video(), &self.video) {
+            Some("video") => match (stream.video(begins_seconds), &self.video) {
                 (Some(video), None) => self.video = Some(video),
                 _ => self.left_out.push(format!("video stream {} ({codec})", stream.index)),
             },
-            Some("audio") => match stream.audio() {
+            Some("audio") => match stream.audio(begins_seconds) {
                 Some(audio) => self.audio.push(audio),
                 None => self.left_out.push(format!("audio stream {} ({codec})", stream.index)),
             },
@@ -258,7 +265,7 @@ impl Source {
 }
 
 impl Stream {
-    fn video(&self) -> Option<Video> {
+    fn video(&self, begins_seconds: f64) -> Option<Video> {
         let (stored_width, stored_height) = (self.width?, self.height?);
         if stored_width == 0 || stored_height == 0 {
             return None;
@@ -279,16 +286,18 @@ impl Stream {
             frame_rate: self.frame_rate(),
             is_hdr: matches!(self.color_transfer.as_deref(), Some("smpte2084" | "arib-std-b67")),
             is_interlaced: matches!(self.field_order.as_deref(), Some("tt" | "bb" | "tb" | "bt")),
+            late_seconds: self.late_seconds(begins_seconds),
             seconds: self.seconds(),
         })
     }
 
-    fn audio(&self) -> Option<Audio> {
+    fn audio(&self, begins_seconds: f64) -> Option<Audio> {
         Some(Audio {
             index: self.index,
             codec: self.codec_name.clone()?,
             channels: self.channels.filter(|&channels| channels > 0)?,
             label: self.label(),
+            late_seconds: self.late_seconds(begins_seconds),
             seconds: self.seconds(),
         })
     }
@@ -299,6 +308,10 @@ impl Stream {
             title: self.tags.title.clone().filter(|title| !title.trim().is_empty()),
             is_default: self.disposition.default != 0,
         }
+    }
+
+    fn late_seconds(&self, begins_seconds: f64) -> f64 {
+        self.start_time.as_deref().map_or(0.0, |start| (time(start) - begins_seconds).max(0.0))
     }
 
     fn seconds(&self) -> Option<f64> {
@@ -349,6 +362,11 @@ fn constant_rate(mean: Option<(u32, u32)>, stamped: Option<(u32, u32)>) -> Frame
 
 fn is_sideways(degrees: f64) -> bool {
     (degrees.abs() % 180.0 - 90.0).abs() < 1.0
+}
+
+/// Of a start, which may be before zero; zero if it is none.
+fn time(text: &str) -> f64 {
+    text.parse().ok().filter(|seconds: &f64| seconds.is_finite()).unwrap_or(0.0)
 }
 
 fn positive(text: &str) -> Option<f64> {

@@ -23,6 +23,8 @@ pub enum IngestError {
     },
     /// `--copy` of a codec that browsers do not play from CMAF.
     CannotCopy(String),
+    /// `--copy` of a picture that begins so many seconds after its sound.
+    CannotCopyLate(f64),
     /// ffmpeg failed; this is the beginning of what it said.
     FfmpegFailed {
         /// What it was to make.
@@ -82,6 +84,10 @@ impl Display for IngestError {
                 f,
                 "--copy packages H.264, HEVC and AV1, and this is {codec}: encode it (leave --copy out)"
             ),
+            Self::CannotCopyLate(seconds) => write!(
+                f,
+                "its picture begins {seconds:.1} s after its sound, which --copy cannot mend: encode it (leave --copy out)"
+            ),
             Self::FfmpegFailed { making, said } => {
                 write!(f, "ffmpeg failed at {making}; it said: {said}")
             }
@@ -95,7 +101,8 @@ impl Display for IngestError {
             ),
             Self::Foreign(path) => write!(
                 f,
-                "{} is there and was not made by ingest (or its title.json is damaged), so it is not replaced: remove it, or choose another --title",
+                "{} is there and was not made by ingest (or its title.json is damaged), so it is not replaced: \
+                 remove it, or choose another --title",
                 path.display()
             ),
             Self::Unknown(path) => {

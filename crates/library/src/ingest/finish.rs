@@ -155,11 +155,8 @@ impl Ingest<'_> {
                 let (from, to) = (source.channels, sound.channels);
                 notes.push(format!("{}: {from} channels were mixed down to {to}", sound.name));
             }
-            if self.options.copy && !jobs::AUDIO_COPIED.contains(&source.codec.as_str()) {
-                let codec = &source.codec;
-                notes
-                    .push(format!("{}: {codec} was encoded anew, no browser plays it", sound.name));
-            }
+            let encoded = jobs::why_not_copied(source).filter(|_| self.options.copy);
+            notes.extend(encoded.map(|why| format!("{}: encoded anew, {why}", sound.name)));
         }
         notes.extend(complaint.map(|said| format!("the file has faults; ffmpeg said: {said}")));
         notes

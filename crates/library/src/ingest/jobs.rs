@@ -196,17 +196,31 @@ fn x26_preset(speed: Speed) -> &'static str {
 }
 
 /// What browsers play from CMAF as it is.
-pub(super) const AUDIO_COPIED: [&str; 2] = ["aac", "opus"];
+const AUDIO_COPIED: [&str; 2] = ["aac", "opus"];
+/// Sound that begins later than this gets silence in front, which has to be encoded with it.
+const AUDIO_LATE_SECONDS: f64 = 0.1;
+
+/// Why a sound is encoded although it was to be copied, if it is.
+pub(super) fn why_not_copied(audio: &Audio) -> Option<String> {
+    if !AUDIO_COPIED.contains(&audio.codec.as_str()) {
+        return Some(format!("no browser plays {}", audio.codec));
+    }
+    let late = audio.late_seconds;
+    (late > AUDIO_LATE_SECONDS).then(|| format!("it begins {late:.1} s late"))
+}
+
+/// In MPEG-TS each frame of AAC has a header of its own, which MP4 does not; elsewhere the filter changes nothing.
+const AAC_COPY: &str = "-c copy -bsf:a aac_adtstoasc";
 
 fn audio_job(number: usize, audio: &Audio, options: &Options) -> Job {
-    let is_copied = options.copy && AUDIO_COPIED.contains(&audio.codec.as_str());
+    let is_copied = options.copy && why_not_copied(audio).is_none();
     let channels = match options.channels {
         Channels::Stereo if !is_copied => audio.channels.min(2),
         _ => audio.channels,
     };
     let kbps = channels * if options.audio_codec == AudioCodec::Aac { 64 } else { 48 };
     let mut arguments = if is_copied {
-        words("-c copy")
+        words(if audio.codec == "aac" { AAC_COPY } else { "-c copy" })
     } else {
         let codec = if options.audio_codec == AudioCodec::Aac { "aac" } else { "libopus" };
         let filters = audio_filters(channels, audio.channels);
@@ -267,6 +281,7 @@ mod tests {
             frame_rate: FrameRate { frames: 30, seconds: 1 },
             is_hdr: false,
             is_interlaced: false,
+            late_seconds: 0.0,
             seconds: None,
         }
     }

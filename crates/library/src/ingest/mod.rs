@@ -48,6 +48,9 @@ use jobs::Tools;
 /// Part of every key: goes up when what is made of the same source and options becomes another.
 const FORM: &str = "1";
 
+/// A picture that is copied may begin this much after its sound: players close such a gap.
+const COPIED_LATE_SECONDS: f64 = 0.5;
+
 /// A title that is in the library.
 #[derive(Clone, Debug)]
 pub struct Ingested {
@@ -148,6 +151,9 @@ fn probed(file: &Path, options: &Options) -> Result<Source, IngestError> {
     match copied {
         Some(video) if !["h264", "hevc", "av1"].contains(&video.codec.as_str()) => {
             Err(IngestError::CannotCopy(video.codec.clone()))
+        }
+        Some(video) if video.late_seconds > COPIED_LATE_SECONDS => {
+            Err(IngestError::CannotCopyLate(video.late_seconds))
         }
         _ => Ok(source),
     }

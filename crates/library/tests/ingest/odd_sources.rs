@@ -171,3 +171,39 @@ fn a_stream_of_television_begins_at_zero() {
     let text = fs::read_to_string(made.folder.join("manifest.mpd")).expect("a manifest");
     assert!(text.contains("sar=\"1:1\""), "{text}");
 }
+
+#[test]
+fn a_stream_of_television_is_copied_as_well() {
+    // In MPEG-TS both H.264 and AAC are framed otherwise than in MP4.
+    let words = "-f lavfi -i testsrc2=size=320x180:rate=25:duration=4 -f lavfi -i sine=440:duration=4 \
+                 -c:v libx264 -preset ultrafast -g 25 -c:a aac -output_ts_offset 5000 -f mpegts";
+    let copy = Options { copy: true, ..options() };
+    let Some((_library, made)) = made(words, "tv.ts", &copy) else { return };
+    assert!(made.notes.is_empty(), "{:?}", made.notes);
+    assert_eq!(frames(&made.folder.join("master.m3u8"), "0:v:0").len(), 100);
+}
+
+#[test]
+fn sound_that_begins_late_is_not_copied_and_a_picture_that_does_is_refused() {
+    if !ffmpeg_is_here() {
+        return;
+    }
+    let (folder, source) = plain();
+    let source = source.display();
+    let copy = Options { copy: true, ..options() };
+    let library = Library::new();
+
+    let late = folder.path().join("late sound.mkv");
+    make(&format!("-i {source} -itsoffset 1.5 -i {source} -map 0:v -map 1:a -c copy"), &late);
+    let made = library.ingest(&late, "sound", &copy).expect("a title");
+    judge(&made.folder, &made.record);
+    assert_eq!(made.notes, ["Audio: encoded anew, it begins 1.5 s late"]);
+
+    let late = folder.path().join("late picture.mkv");
+    make(&format!("-itsoffset 1.5 -i {source} -i {source} -map 0:v -map 1:a -c copy"), &late);
+    let error = library.ingest(&late, "picture", &copy).expect_err("it cannot be mended");
+    assert!(error.to_string().contains("begins 1.5 s after its sound"), "{error}");
+    let made = library.ingest(&late, "picture", &options()).expect("a title");
+    judge(&made.folder, &made.record);
+    assert!((made.record.duration_seconds - 7.5).abs() < 0.2, "{}", made.record.duration_seconds);
+}
