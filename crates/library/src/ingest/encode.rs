@@ -46,7 +46,7 @@ impl Ingest<'_> {
         self.room_for(&to_do)?;
         let seconds = self.source.seconds.unwrap_or(1.0);
         let mut meter = Meter::new(to_do.iter().map(|job| job.weight).sum::<f64>() * seconds);
-        let mut made = Made { video: Vec::new(), audio: Vec::new(), subtitles: Vec::new() };
+        let mut made = Made::default();
         let of = jobs.len();
         for (index, (job, place)) in jobs.into_iter().zip(places).enumerate() {
             if place.exists() {

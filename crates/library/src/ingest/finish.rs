@@ -63,7 +63,7 @@ impl Ingest<'_> {
     /// Writes all but the renditions into the version's folder.
     fn add_the_rest(&self, made: &mut Made, version: &Path) -> Result<(), IngestError> {
         let side = &self.options.subtitles;
-        made.subtitles = subtitles::write(self.file, &self.source, side, version, self.stop)?;
+        subtitles::write(self.file, &self.source, side, version, self.stop, made)?;
         pictures::poster(made, version, self.stop)?;
         pictures::thumbnails(made, version, self.stop)?;
         for playlist in hls::media(made) {
@@ -138,8 +138,8 @@ impl Ingest<'_> {
 
     /// What was done that nobody asked for, and what could not be done.
     fn notes(&self, made: &Made, complaint: Option<String>) -> Vec<String> {
-        let left_out = self.source.left_out.iter().map(|one| format!("left out: {one}"));
-        let mut notes: Vec<_> = left_out.collect();
+        let left_out = self.source.left_out.iter().chain(&made.left_out);
+        let mut notes: Vec<_> = left_out.map(|one| format!("left out: {one}")).collect();
         if let Some(video) = self.source.video.as_ref().filter(|_| !self.options.copy) {
             if video.is_hdr && self.tools.has_zscale {
                 notes.push("its high dynamic range was mapped to the standard one".into());

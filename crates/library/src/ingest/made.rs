@@ -6,12 +6,15 @@ use crate::mp4::Track;
 use crate::probe::FrameRate;
 
 /// Everything of a title that its manifests are about. Files are in one folder.
+#[derive(Default)]
 pub(super) struct Made {
     /// Smallest first.
     pub(super) video: Vec<Picture>,
     /// As in the source. Of several, exactly one is the default.
     pub(super) audio: Vec<Sound>,
     pub(super) subtitles: Vec<Subtitles>,
+    /// What of the source could not be made, each as words for a person.
+    pub(super) left_out: Vec<String>,
 }
 
 pub(super) struct Picture {

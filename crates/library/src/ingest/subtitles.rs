@@ -2,35 +2,43 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::io;
 use std::path::Path;
 
 use super::error::{Attempt, IngestError};
 use super::ffmpeg::Run;
 use super::jobs::words;
-use super::made::Subtitles;
+use super::made::{Made, Subtitles};
 use super::options::SideSubtitles;
 use super::stop::Stop;
 use crate::language;
 use crate::probe::{Label, Source, ffmpeg_input};
 
-/// Writes every subtitle of the source, then every side file's, into `folder`. A stream without a line in it is left out.
+/// Writes every subtitle of the source, then every side file's, into `folder`, and adds them to `made`. A stream without a line in it
+/// is left out, and so is one that ffmpeg cannot read (not in UTF-8, often): the film is worth having without it.
 pub(super) fn write(
     path: &Path,
     source: &Source,
     side: &[SideSubtitles],
     folder: &Path,
     stop: &Stop,
-) -> Result<Vec<Subtitles>, IngestError> {
-    let mut all = Vec::new();
+    made: &mut Made,
+) -> Result<(), IngestError> {
+    let all = &mut made.subtitles;
     for text in &source.text {
-        let one = named(&all, &text.label, text.is_forced);
-        if convert(&input(path, text.index), folder, &one.file, stop)? {
-            all.push(one);
+        let one = named(all, &text.label, text.is_forced);
+        match convert(&input(path, text.index), folder, &one.file, stop) {
+            Ok(true) => all.push(one),
+            Ok(false) => {}
+            Err(IngestError::FfmpegFailed { said, .. }) => {
+                made.left_out.push(format!("subtitle stream {} ({said})", text.index));
+            }
+            Err(error) => return Err(error),
         }
     }
     for file in side {
         let label = Label { language: language::bcp47(&file.language), ..Label::default() };
-        let one = named(&all, &label, false);
+        let one = named(all, &label, false);
         let none = || IngestError::NoSubtitles(file.path.clone());
         match convert(&input(&file.path, 0), folder, &one.file, stop) {
             Ok(true) => all.push(one),
@@ -38,7 +46,7 @@ pub(super) fn write(
             Err(error) => return Err(error),
         }
     }
-    Ok(all)
+    Ok(())
 }
 
 fn named(others: &[Subtitles], label: &Label, is_forced: bool) -> Subtitles {
@@ -67,12 +75,16 @@ fn convert(
 ) -> Result<bool, IngestError> {
     let mut arguments = arguments.to_vec();
     arguments.push(file.into());
-    Run { making: "subtitles", folder, arguments: &arguments }.run(stop, |_| {})?;
+    let run = Run { making: "subtitles", folder, arguments: &arguments }.run(stop, |_| {});
     let path = folder.join(file);
-    let text = fs::read_to_string(&path).attempt("read", &path)?;
-    if text.contains("-->") {
+    let has_lines = fs::read_to_string(&path).is_ok_and(|text| text.contains("-->"));
+    if run.is_ok() && has_lines {
         return Ok(true);
     }
-    fs::remove_file(&path).attempt("remove", &path)?;
-    Ok(false)
+    // Nothing of it, or half of it: it is no part of the title.
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        removed => removed.attempt("remove", &path)?,
+    }
+    run.map(|_| false)
 }

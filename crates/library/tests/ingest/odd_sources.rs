@@ -207,3 +207,31 @@ fn sound_that_begins_late_is_not_copied_and_a_picture_that_does_is_refused() {
     judge(&made.folder, &made.record);
     assert!((made.record.duration_seconds - 7.5).abs() < 0.2, "{}", made.record.duration_seconds);
 }
+
+#[test]
+fn subtitles_that_cannot_be_read_are_left_out_with_a_note() {
+    if !ffmpeg_is_here() {
+        return;
+    }
+    let (folder, source) = plain();
+    let words = folder.path().join("words.srt");
+    fs::write(&words, "1\n00:00:01,000 --> 00:00:02,000\nXXXXX\n").expect("a file");
+    let whole = folder.path().join("whole.mkv");
+    let arguments = format!("-i {} -i {} -c copy -c:s srt", source.display(), words.display());
+    make(&arguments, &whole);
+    // As of a file in Latin 1 that was never converted: ffmpeg writes none, so it is changed behind its back.
+    let mut bytes = fs::read(&whole).expect("a file");
+    let at = bytes.windows(5).position(|part| part == b"XXXXX").expect("the words");
+    bytes[at..at + 5].fill(0xfc);
+    fs::write(&whole, bytes).expect("written");
+    let library = Library::new();
+    let copy = Options { copy: true, ..options() };
+    let made = library.ingest(&whole, "words", &copy).expect("a title");
+    judge(&made.folder, &made.record);
+    assert!(made.record.subtitles.is_empty());
+    assert!(
+        made.notes[0].contains("left out: subtitle stream 2 (Invalid UTF-8"),
+        "{:?}",
+        made.notes
+    );
+}
