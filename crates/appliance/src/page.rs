@@ -40,7 +40,7 @@ pub fn reserved(
 ) -> Option<Response> {
     let shelf = worker.shelf.as_ref()?;
     let is_folder = is_folder(request);
-    if path.starts_with(b"watch/") {
+    if path.starts_with(b"watch/") || (path == b"watch" && is_folder) {
         let slashes = path.iter().filter(|byte| **byte == b'/').count();
         let depth = slashes + usize::from(is_folder);
         return Some(document(worker, request, web::Page::Watch, Some(depth)));

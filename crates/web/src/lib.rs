@@ -26,9 +26,9 @@ pub struct File {
 static FILES: &[File] = include!(concat!(env!("OUT_DIR"), "/files.rs"));
 
 /// What may run and be loaded on a page (Content-Security-Policy, level 3): only what this server has, nothing that is written
-/// into the page. `blob:` is how a browser names a film that a script feeds to it, and pictures that a script cut out.
-pub const POLICY: &str = "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; \
-    media-src 'self' blob:; connect-src 'self'; worker-src 'self' blob:; object-src 'none'; base-uri 'self'; \
+/// into the page. `blob:` is how a browser names a film that a script feeds to it; hls.js makes an empty track of captions as `data:`.
+pub const POLICY: &str = "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self'; \
+    media-src 'self' blob: data:; connect-src 'self'; worker-src 'none'; object-src 'none'; base-uri 'self'; \
     form-action 'none'; frame-ancestors 'none'";
 
 /// For files whose names change with their content: a year, which is as good as forever (RFC 8246).

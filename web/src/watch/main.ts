@@ -1,1 +1,104 @@
+// The page of one title: the player, and below it what is known of the title and what else there is.
+
 import "../base.css";
+import "../card.css";
+import "./watch.css";
+import { card } from "../card";
+import { element, icon } from "../element";
+import { places } from "../memory";
+import { LISTED_ANEW_MS, listWhole, shelfUrl, shownFolder, shownHeight, shownName, Unreachable, type Title } from "../titles";
+import { language, length } from "../words";
+import { Player } from "./player";
+
+/** More would be a shelf. */
+const OTHERS_MAX = 12;
+
+const root = document.querySelector<HTMLElement>("#watch") ?? document.body;
+
+/** What stands behind `watch/` in the address, as the list of titles has it. */
+function wantedPath(): string {
+  const below = location.pathname.slice(new URL("watch/", document.baseURI).pathname.length);
+  return below.replace(/\/$/, "");
+}
+
+function decoded(path: string): string {
+  try {
+    return decodeURIComponent(path);
+  } catch {
+    return path;
+  }
+}
+
+/** The title of this page. One that was made a moment ago is not yet in the list that comes first. */
+async function find(): Promise<[Title | undefined, Title[]]> {
+  const path = decoded(wantedPath());
+  const among = (titles: Title[]) => titles.find((title) => decoded(title.path) === path);
+  let titles = await listWhole();
+  if (among(titles) === undefined) {
+    await new Promise((done) => setTimeout(done, LISTED_ANEW_MS));
+    titles = await listWhole();
+  }
+  return [among(titles), titles];
+}
+
+function fact(text: string, label?: string): HTMLElement {
+  return element("li", label === undefined ? {} : { title: label }, text);
+}
+
+function about(title: Title): HTMLElement {
+  const facts = [];
+  if (title.duration_seconds !== undefined) facts.push(fact(length(title.duration_seconds)));
+  if (title.height) facts.push(fact(shownHeight(title.width ?? 0, title.height)));
+  const sounds = (title.languages ?? []).filter((tag) => tag !== "und").map(language);
+  if (sounds.length > 0) facts.push(fact(sounds.join(", "), "Languages"));
+  const captions = (title.subtitle_languages ?? []).map(language);
+  if (captions.length > 0) facts.push(fact(`Captions: ${captions.join(", ")}`));
+  const folder = shownFolder(title);
+  return element(
+    "section",
+    { class: "about" },
+    folder === "" ? null : element("p", { class: "folder" }, folder),
+    element("h2", {}, shownName(title)),
+    element("ul", { class: "facts" }, ...facts),
+  );
+}
+
+function others(title: Title, titles: Title[]): HTMLElement | null {
+  const at = titles.indexOf(title);
+  const rest = [...titles.slice(at + 1), ...titles.slice(0, at)].slice(0, OTHERS_MAX);
+  if (rest.length === 0) return null;
+  const known = places();
+  const cards = rest.map((other) => element("li", {}, card(other, known[other.path])));
+  return element("section", { class: "others" }, element("h2", {}, "More titles"), element("ul", { class: "cards" }, ...cards));
+}
+
+function header(name: string): HTMLElement {
+  const back = element("a", { href: shelfUrl(), class: "control", "aria-label": "All titles", title: "All titles" }, icon("back"));
+  return element("header", { class: "top" }, back, element("h1", {}, name));
+}
+
+function show(title: Title, titles: Title[]): void {
+  document.title = `${shownName(title)} · Fullbore`;
+  const player = new Player(title, header(shownName(title)));
+  root.replaceChildren(element("main", {}, player.element, element("div", { class: "below" }, about(title), others(title, titles) ?? "")));
+  void player.load(places()[title.path]?.seconds ?? 0);
+}
+
+function complain(what: string, advice: string): void {
+  const again = element("button", { type: "button", class: "again", onclick: () => location.reload() }, "Try again");
+  const back = element("a", { href: shelfUrl() }, "All titles");
+  root.replaceChildren(element("main", { class: "notice" }, element("h1", {}, what), element("p", {}, advice), again, back));
+}
+
+async function main(): Promise<void> {
+  try {
+    const [title, titles] = await find();
+    if (title !== undefined) show(title, titles);
+    else complain("There is no such title here.", "It may have been renamed or taken away. Look for it among all titles.");
+  } catch (error) {
+    const what = error instanceof Unreachable ? error.message : "This page has failed.";
+    complain(what, "Check your connection, then try again.");
+  }
+}
+
+void main();

@@ -67,6 +67,7 @@ fn the_shelf_and_the_player_are_pages_wherever_they_are() {
         ("/-/watch/film", "../"),
         ("/-/watch/a/film?x=/", "../../"),
         ("/-/watch/film/", "../../"),
+        ("/-/watch/", "../"),
         ("/-/watch/%66ilm%20one", "../"),
     ] {
         assert_is_page(&viewer.ask(path), base);

@@ -1,0 +1,77 @@
+// A title as a card: its picture, how long it is, and how far one has come.
+
+import { element } from "./element";
+import type { Place } from "./memory";
+import { Thumbnails } from "./thumbnails";
+import { libraryUrl, shownFolder, shownHeight, shownName, watchUrl, type Title } from "./titles";
+import { clock, language, spoken } from "./words";
+
+/** A pointer that stays so long wants to see more. */
+const LOOK_MS = 250;
+
+export function card(title: Title, place: Place | undefined): HTMLElement {
+  const picture = element("div", { class: "poster" }, title.poster === undefined ? initials(shownName(title)) : poster(title));
+  if (title.duration_seconds !== undefined) {
+    const label = element("span", { class: "unseen" }, `, ${spoken(title.duration_seconds)}`);
+    picture.append(element("span", { class: "badge" }, element("span", { "aria-hidden": "true" }, clock(title.duration_seconds)), label));
+  }
+  if (place !== undefined && place.of > 0) {
+    const done = element("div", { class: "done" });
+    done.style.width = `${Math.min(100, (100 * place.seconds) / place.of)}%`;
+    picture.append(element("div", { class: "progress" }, done));
+  }
+  const name = element("h3", {}, shownName(title));
+  const link = element("a", { class: "card", href: watchUrl(title) }, picture, name, element("p", {}, facts(title)));
+  if (title.thumbnails !== undefined) leafThrough(picture, title.thumbnails, title.duration_seconds ?? 0);
+  return link;
+}
+
+function poster(title: Title): HTMLElement {
+  return element("img", { src: libraryUrl(title.poster ?? ""), alt: "", loading: "lazy", decoding: "async" });
+}
+
+/** In place of a picture: the first letters, on a colour that is always the same for a name. */
+export function initials(name: string): HTMLElement {
+  const words = name.split(/\s+/).filter(Boolean);
+  const letters = words.slice(0, 2).map((word) => [...word][0] ?? "").join("");
+  const made = element("div", { class: "initials", "aria-hidden": "true" }, letters.toLocaleUpperCase());
+  const hue = [...name].reduce((sum, letter) => (sum * 31 + (letter.codePointAt(0) ?? 0)) % 360, 7);
+  made.style.setProperty("--hue", String(hue));
+  return made;
+}
+
+function facts(title: Title): string {
+  const parts = [];
+  const folder = shownFolder(title);
+  if (folder !== "") parts.push(folder);
+  if (title.height) parts.push(shownHeight(title.width ?? 0, title.height));
+  const languages = (title.languages ?? []).filter((tag) => tag !== "und");
+  if (languages.length > 0) parts.push(languages.map(language).join(", "));
+  if ((title.subtitle_languages ?? []).length > 0) parts.push("captions");
+  if (parts.length === 0) parts.push(title.duration_seconds === undefined ? "File" : title.height === 0 ? "Sound" : "Film");
+  return parts.join(" · ");
+}
+
+/** Moving over the picture goes through the film's small pictures. */
+function leafThrough(picture: HTMLElement, thumbnails: string, duration: number): void {
+  const place = element("div", { class: "leaf", hidden: true, "aria-hidden": "true" });
+  picture.append(place);
+  let loaded: Promise<Thumbnails> | null = null;
+  let wish = 0;
+  picture.addEventListener("pointermove", (event) => {
+    if (event.pointerType !== "mouse") return;
+    const box = picture.getBoundingClientRect();
+    const share = Math.min(1, Math.max(0, (event.clientX - box.left) / box.width));
+    window.clearTimeout(wish);
+    wish = window.setTimeout(() => {
+      loaded ??= Thumbnails.load(thumbnails);
+      void loaded.then((pictures) => {
+        place.hidden = !picture.matches(":hover") || !pictures.show(share * duration, place, box.width);
+      });
+    }, place.hidden ? LOOK_MS : 0);
+  });
+  picture.addEventListener("pointerleave", () => {
+    window.clearTimeout(wish);
+    place.hidden = true;
+  });
+}

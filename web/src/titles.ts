@@ -1,0 +1,84 @@
+// The titles as the server lists them (`titles.json`), and where they are.
+
+export interface Title {
+  name: string;
+  /** Below the library, percent-encoded; like every path here. */
+  path: string;
+  hls?: string;
+  dash?: string;
+  file?: string;
+  duration_seconds?: number;
+  ingested_unix_seconds?: number;
+  width?: number;
+  height?: number;
+  languages?: string[];
+  subtitle_languages?: string[];
+  poster?: string;
+  thumbnails?: string;
+}
+
+export interface TitleList {
+  /** Whether the server has looked through the library since it started. */
+  is_complete: boolean;
+  titles: Title[];
+}
+
+/** The page's `<base>` is the server's own folder, `/-/`; the library is above it. A token may stand before both. */
+const LIBRARY = new URL("../", document.baseURI);
+
+export function libraryUrl(path: string): string {
+  return new URL(path, LIBRARY).href;
+}
+
+export function watchUrl(title: Title): string {
+  return new URL(`watch/${title.path}`, document.baseURI).href;
+}
+
+export function shelfUrl(): string {
+  return LIBRARY.href;
+}
+
+export class Unreachable extends Error {}
+
+/** The list as the server last made it. The first list after a long while is old; ask again after `LISTED_ANEW_MS`. */
+export async function listTitles(): Promise<TitleList> {
+  let response: Response;
+  try {
+    response = await fetch(new URL("titles.json", document.baseURI));
+  } catch {
+    throw new Unreachable("The server does not answer.");
+  }
+  if (!response.ok) throw new Unreachable(`The server answers with error ${response.status}.`);
+  return (await response.json()) as TitleList;
+}
+
+/** The server lists titles anew when it is asked for them, but not more often than every two seconds. */
+export const LISTED_ANEW_MS = 2500;
+
+/** The list once it is complete. */
+export async function listWhole(): Promise<Title[]> {
+  for (;;) {
+    const list = await listTitles();
+    if (list.is_complete) return list.titles;
+    await new Promise((done) => setTimeout(done, 300));
+  }
+}
+
+/** A name for people: the file's or folder's, without what only computers need. */
+export function shownName(title: Title): string {
+  const last = title.name.split("/").pop() ?? title.name;
+  const bare = title.file === undefined ? last : last.replace(/\.[a-z0-9]{2,4}$/i, "");
+  return bare.includes(" ") ? bare : bare.replace(/[_.]+/g, " ").trim() || last;
+}
+
+/** The folder that a title is in, if it is in one. */
+export function shownFolder(title: Title): string {
+  return title.name.split("/").slice(0, -1).join(" / ");
+}
+
+export function shownHeight(width: number, height: number): string {
+  // By the shorter side, as the sizes are made; a film as wide as 4K is 4K, however low.
+  const lines = Math.min(width || height, height);
+  if (lines >= 2160 || Math.max(width, height) >= 3840) return "4K";
+  return `${lines}p`;
+}

@@ -1,0 +1,147 @@
+// DASH by dash.js.
+
+import { Debug, MediaPlayer, type MediaPlayerClass, type Representation } from "dashjs";
+import { BEHIND_SECONDS, BUFFER_SECONDS, PROBLEMS, problemOf, type Engine, type Quality, type Start, type Track } from "./engine";
+
+/** Tried again each second, for as long as the buffer lasts. */
+const RETRIES = BUFFER_SECONDS;
+
+/** What dash.js takes is not what its types say. */
+const IN_HEADERS = "headers" as "header";
+
+interface TextTrackInfo {
+  lang?: string | null;
+  labels?: { text: string }[];
+  id?: string | null;
+}
+
+/** What dash.js says of an error, as far as it is of use here. */
+interface Failure {
+  error?: { code?: number; data?: { response?: { status?: number } } };
+}
+
+/** The codes of MediaPlayer's errors: no manifest (MANIFEST_LOADER_LOADING_FAILURE, DOWNLOAD_ERROR_ID_MANIFEST), no segment. */
+const CODES_OF_NETWORK = [11, 25, 26, 27, 28, 29];
+/** Nothing in it that this browser decodes: MANIFEST_ERROR_ID_NOSTREAMS, CAPABILITY_MEDIASOURCE, media errors of the browser. */
+const CODES_OF_DECODING = [32, 34, 23, 24];
+
+export class DashEngine implements Engine {
+  readonly name = "dash";
+  private readonly player: MediaPlayerClass;
+  private texts: TextTrackInfo[] = [];
+  private text: number | null = null;
+  private choice: number | null = null;
+  private status = 0;
+
+  constructor(private readonly start: Start) {
+    const { events } = start;
+    this.player = MediaPlayer().create();
+    this.player.updateSettings({
+      debug: { logLevel: Debug.LOG_LEVEL_NONE },
+      streaming: {
+        buffer: {
+          bufferTimeDefault: BUFFER_SECONDS,
+          bufferTimeAtTopQuality: BUFFER_SECONDS,
+          bufferTimeAtTopQualityLongForm: BUFFER_SECONDS,
+          bufferToKeep: BEHIND_SECONDS,
+          fastSwitchEnabled: true,
+        },
+        text: { defaultEnabled: false },
+        // What was chosen before is remembered by the player, in its own way.
+        lastBitrateCachingInfo: { enabled: false },
+        lastMediaSettingsCachingInfo: { enabled: false },
+        retryAttempts: { MPD: 3, MediaSegment: RETRIES, InitializationSegment: RETRIES, IndexSegment: RETRIES },
+        retryIntervals: { MPD: 1000, MediaSegment: 1000, InitializationSegment: 1000, IndexSegment: 1000 },
+        cmcd: { enabled: true, mode: IN_HEADERS, sid: start.sessionId, cid: start.contentId, applyParametersFromMpd: false },
+      },
+    });
+    const dash = MediaPlayer.events;
+    for (const event of [dash.STREAM_INITIALIZED, dash.QUALITY_CHANGE_RENDERED, dash.TRACK_CHANGE_RENDERED]) {
+      this.player.on(event, () => events.changed());
+    }
+    this.player.on(dash.TEXT_TRACKS_ADDED, (event) => {
+      this.texts = (event as unknown as { tracks: TextTrackInfo[] }).tracks;
+      events.changed();
+    });
+    this.player.on(dash.FRAGMENT_LOADING_COMPLETED, (event) => {
+      const { response, error } = event as unknown as { response?: unknown; error?: unknown };
+      if (response !== undefined && response !== null && !error) events.connected(true);
+    });
+    this.player.addResponseInterceptor((response) => {
+      this.status = response.status ?? 0;
+      if (this.status >= 500 || this.status === 0) events.connected(false);
+      return Promise.resolve(response);
+    });
+    this.player.on(dash.ERROR, (event) => this.onError(event as Failure));
+    this.player.initialize(start.video, start.url, false, start.at > 0 ? start.at : undefined);
+  }
+
+  private onError(event: Failure): void {
+    const code = event.error?.code ?? 0;
+    const status = event.error?.data?.response?.status ?? this.status;
+    if (CODES_OF_NETWORK.includes(code)) this.start.events.failed(problemOf(status));
+    else if (CODES_OF_DECODING.includes(code)) this.start.events.failed(PROBLEMS.undecodable);
+    else this.start.events.failed(PROBLEMS.broken);
+  }
+
+  private representations(): Representation[] {
+    return this.player.isReady() && this.player.getActiveStream() ? this.player.getRepresentationsByType("video") : [];
+  }
+
+  qualities(): Quality[] {
+    return this.representations()
+      .map(({ index, width, height, bandwidth }) => ({ id: index, width, height, bitsPerSecond: bandwidth }))
+      .sort((a, b) => a.bitsPerSecond - b.bitsPerSecond);
+  }
+
+  chosen(): number | null {
+    return this.choice;
+  }
+
+  choose(quality: number | null): void {
+    this.choice = quality;
+    this.player.updateSettings({ streaming: { abr: { autoSwitchBitrate: { video: quality === null } } } });
+    // What is loaded in another size is dropped: dash.js has no way to keep only what is about to be shown.
+    if (quality !== null) this.player.setRepresentationForTypeByIndex("video", quality, true);
+    this.start.events.changed();
+  }
+
+  private audio() {
+    return this.player.isReady() && this.player.getActiveStream() ? this.player.getTracksFor("audio") : [];
+  }
+
+  sounds(): Track[] {
+    return this.audio().map(({ lang, labels }, id) => ({ id, language: lang ?? "", label: labels?.[0]?.text ?? "" }));
+  }
+
+  sound(): number | null {
+    const tracks = this.audio();
+    const current = tracks.length > 0 ? this.player.getCurrentTrackFor("audio") : null;
+    const id = tracks.findIndex((track) => track.index === current?.index);
+    return id < 0 ? null : id;
+  }
+
+  chooseSound(id: number): void {
+    const track = this.audio()[id];
+    if (track !== undefined) this.player.setCurrentTrack(track);
+  }
+
+  captions(): Track[] {
+    return this.texts.map(({ lang, labels }, id) => ({ id, language: lang ?? "", label: labels?.[0]?.text ?? "" }));
+  }
+
+  caption(): number | null {
+    return this.text;
+  }
+
+  chooseCaption(id: number | null): void {
+    this.text = id;
+    if (id !== null) this.player.enableText(true);
+    this.player.setTextTrack(id ?? -1);
+    this.start.events.changed();
+  }
+
+  destroy(): void {
+    this.player.destroy();
+  }
+}

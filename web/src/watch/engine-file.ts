@@ -1,0 +1,62 @@
+// A file that the browser plays by itself: what is in the library as it came, or HLS where a browser knows that.
+
+import { PROBLEMS, problemOf, type Engine, type Quality, type Start, type Track } from "./engine";
+
+export class FileEngine implements Engine {
+  readonly name = "file";
+  private readonly onError = () => void this.explain();
+
+  constructor(private readonly start: Start) {
+    const { video, url, at } = start;
+    video.src = at > 0 ? `${url}#t=${at}` : url;
+    video.addEventListener("error", this.onError);
+  }
+
+  /** A browser does not say why it cannot have a file; asking again does. */
+  private async explain(): Promise<void> {
+    const { events, url, video } = this.start;
+    if (video.error?.code === MediaError.MEDIA_ERR_DECODE) return events.failed(PROBLEMS.broken);
+    try {
+      const { ok, status } = await fetch(url, { method: "HEAD" });
+      events.failed(ok ? PROBLEMS.undecodable : problemOf(status));
+    } catch {
+      events.failed(PROBLEMS.unreachable);
+    }
+  }
+
+  qualities(): Quality[] {
+    return [];
+  }
+  chosen(): number | null {
+    return null;
+  }
+  choose(): void {}
+  sounds(): Track[] {
+    return [];
+  }
+  sound(): number | null {
+    return null;
+  }
+  chooseSound(): void {}
+
+  captions(): Track[] {
+    return [...this.start.video.textTracks].map(({ language, label }, id) => ({ id, language, label }));
+  }
+  caption(): number | null {
+    const shown = [...this.start.video.textTracks].findIndex(({ mode }) => mode === "showing");
+    return shown < 0 ? null : shown;
+  }
+  chooseCaption(id: number | null): void {
+    [...this.start.video.textTracks].forEach((track, index) => {
+      track.mode = index === id ? "showing" : "disabled";
+    });
+    this.start.events.changed();
+  }
+
+  destroy(): void {
+    const { video } = this.start;
+    video.removeEventListener("error", this.onError);
+    video.removeAttribute("src");
+    video.load();
+  }
+}

@@ -1,0 +1,107 @@
+// What plays a title: hls.js, dash.js, or the browser by itself. The player knows only this.
+
+import type { EngineName } from "../memory";
+
+/** One size of the picture. */
+export interface Quality {
+  id: number;
+  width: number;
+  height: number;
+  bitsPerSecond: number;
+}
+
+/** One sound, or one language of captions. */
+export interface Track {
+  id: number;
+  /** BCP 47, or empty. */
+  language: string;
+  label: string;
+}
+
+/** What went wrong, and what to do about it; in sentences. */
+export interface Problem {
+  what: string;
+  advice: string;
+}
+
+export interface EngineEvents {
+  /** Lists or choices are others now. */
+  changed(): void;
+  /** The server does not answer at present; the engine goes on trying. Or: it answers again. */
+  connected(isConnected: boolean): void;
+  /** It is over. The engine will do nothing more. */
+  failed(problem: Problem): void;
+}
+
+export interface Engine {
+  readonly name: EngineName | "file";
+  /** Smallest first. */
+  qualities(): Quality[];
+  /** The chosen one; null while the engine chooses. */
+  chosen(): number | null;
+  choose(quality: number | null): void;
+  sounds(): Track[];
+  sound(): number | null;
+  chooseSound(id: number): void;
+  captions(): Track[];
+  caption(): number | null;
+  chooseCaption(id: number | null): void;
+  destroy(): void;
+}
+
+/** What an engine is started with. */
+export interface Start {
+  video: HTMLVideoElement;
+  url: string;
+  /** Where to begin, in seconds. */
+  at: number;
+  /** What CMCD calls the title, and this viewing of it (CTA-5004 cid and sid). */
+  contentId: string;
+  sessionId: string;
+  events: EngineEvents;
+}
+
+/** Loaded at once, as far as memory allows: two minutes survive most of what happens to a network, or to a server. */
+export const BUFFER_SECONDS = 120;
+
+/** Kept behind, so that going back a little costs nothing. */
+export const BEHIND_SECONDS = 30;
+
+export const PROBLEMS = {
+  missing: {
+    what: "There is no such film here.",
+    advice: "It may have been moved or taken away. Go back to all titles and look for it there.",
+  },
+  forbidden: {
+    what: "This address does not work, or no longer.",
+    advice: "It needs a token that is still good. Get a new link from where you got this one.",
+  },
+  unreachable: {
+    what: "The server does not answer.",
+    advice: "Check your connection, then try again.",
+  },
+  undecodable: {
+    what: "This browser cannot play this film.",
+    advice: "Try another size or the other way of streaming in the settings, or another browser.",
+  },
+  broken: {
+    what: "The film's data is broken.",
+    advice: "Try again. If that does not help, whoever runs this server can look with “fullbore library verify”.",
+  },
+} as const satisfies Record<string, Problem>;
+
+/** The problem that an HTTP status tells of. */
+export function problemOf(status: number): Problem {
+  if (status === 403 || status === 401) return PROBLEMS.forbidden;
+  if (status === 404 || status === 410) return PROBLEMS.missing;
+  return PROBLEMS.unreachable;
+}
+
+/** A random UUID; `crypto.randomUUID` is not there without TLS. */
+export function uuid(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x40;
+  bytes[8] = ((bytes[8] ?? 0) & 0x3f) | 0x80;
+  const hex = [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
+}

@@ -1,0 +1,65 @@
+// Keys, as in players that people know. They are not taken from text fields, menus and sliders, nor with Ctrl, Alt or Meta.
+
+export interface Actions {
+  toggle(): void;
+  skip(seconds: number): void;
+  goTo(share: number): void;
+  louder(by: number): void;
+  mute(): void;
+  captions(): void;
+  fullscreen(): void;
+  faster(by: number): void;
+  help(): void;
+}
+
+export const KEYS: [string, string][] = [
+  ["Space or K", "Play or pause"],
+  ["← →", "5 seconds back or on"],
+  ["J L", "10 seconds back or on"],
+  ["↑ ↓", "Louder or quieter"],
+  ["M", "Sound off or on"],
+  ["C", "Captions off or on"],
+  ["F", "Full screen"],
+  ["0 – 9", "To 0% – 90% of the film"],
+  ["< >", "Slower or faster"],
+  ["?", "These keys"],
+];
+
+export function listen(actions: Actions): void {
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.altKey || event.metaKey || event.defaultPrevented) return;
+    if (handle(event, actions)) event.preventDefault();
+  });
+}
+
+function handle({ key, target }: KeyboardEvent, actions: Actions): boolean {
+  const on = target instanceof HTMLElement ? target : document.body;
+  if (on.isContentEditable || on.matches("input:not([type=range]), select, textarea, [role^=menuitem]")) return false;
+  // A button is pressed by Space, a slider of its own is moved by up and down.
+  if (key === " " && on.matches("button, a")) return false;
+  if ((key === "ArrowUp" || key === "ArrowDown") && on.matches("input")) return false;
+  if ((key === "ArrowLeft" || key === "ArrowRight") && on.matches(".volume")) return false;
+  if (/^[0-9]$/.test(key)) {
+    actions.goTo(Number(key) / 10);
+    return true;
+  }
+  const does: Record<string, () => void> = {
+    " ": () => actions.toggle(),
+    k: () => actions.toggle(),
+    ArrowLeft: () => actions.skip(-5),
+    ArrowRight: () => actions.skip(5),
+    j: () => actions.skip(-10),
+    l: () => actions.skip(10),
+    ArrowUp: () => actions.louder(0.1),
+    ArrowDown: () => actions.louder(-0.1),
+    m: () => actions.mute(),
+    c: () => actions.captions(),
+    f: () => actions.fullscreen(),
+    "<": () => actions.faster(-1),
+    ">": () => actions.faster(1),
+    "?": () => actions.help(),
+  };
+  const action = does[key.length === 1 ? key.toLowerCase() : key];
+  action?.();
+  return action !== undefined;
+}

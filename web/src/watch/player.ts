@@ -1,0 +1,510 @@
+// The player: the picture, what is laid over it, and what the buttons do. What fetches the film is an engine (engine.ts).
+
+import { initials } from "../card";
+import { element, icon, type Shape } from "../element";
+import { keepPlace, remember, remembered, type EngineName } from "../memory";
+import { Thumbnails } from "../thumbnails";
+import { libraryUrl, shownHeight, shownName, type Title } from "../titles";
+import { clock, rate, trackName } from "../words";
+import { FileEngine } from "./engine-file";
+import { PROBLEMS, uuid, type Engine, type EngineEvents, type Problem, type Start, type Track } from "./engine";
+import { KEYS, listen } from "./keyboard";
+import { Menu, type Page } from "./menu";
+import { Timebar } from "./timebar";
+
+const SPEEDS = [0.5, 0.75, 1, 1.25, 1.5, 2];
+/** Controls go away so long after the last movement, while the film plays. */
+const IDLE_MS = 3000;
+/** A pause shorter than this is not worth a wheel. */
+const WAIT_SHOWN_MS = 400;
+/** How often the place is remembered. */
+const PLACE_KEPT_MS = 5000;
+
+export class Player {
+  readonly video = element("video", { playsinline: true, preload: "auto", tabindex: -1 });
+  private readonly message = element("div", { class: "message", role: "alert", hidden: true });
+  private readonly hint = element("div", { class: "hint", role: "status", hidden: true });
+  private readonly said = element("div", { class: "unseen", "aria-live": "polite" });
+  private readonly time = element("div", { class: "time" }, "0:00");
+  private readonly playButton = this.button("play", "Play", () => this.toggle());
+  private readonly bigButton = element("button", { class: "big", type: "button", "aria-label": "Play", onclick: () => this.toggle() }, icon("play"));
+  private readonly muteButton = this.button("loud", "Sound off", () => this.mute());
+  private readonly volume = element("input", { type: "range", class: "volume", min: 0, max: 1, step: 0.05, value: 1, "aria-label": "Volume" });
+  private readonly captionsButton = this.button("captions", "Captions", () => {});
+  private readonly settingsButton = this.button("settings", "Settings", () => {});
+  private readonly insetButton = this.button("inset", "Picture in picture", () => void this.inset());
+  private readonly screenButton = this.button("widen", "Full screen", () => void this.fullscreen());
+  private readonly timebar = new Timebar(this.video, (seconds) => this.go(seconds));
+  private readonly captionsMenu = new Menu(this.captionsButton, "Captions", () => [this.captionsPage()], () => this.stir());
+  private readonly settingsMenu = new Menu(this.settingsButton, "Settings", () => this.settingsPages(), () => this.stir());
+  private readonly help = this.helpPanel();
+  readonly element: HTMLElement;
+
+  private engine: Engine | null = null;
+  private readonly sessionId = uuid();
+  private idle = 0;
+  private waiting = 0;
+  private hasSettled = false;
+
+  constructor(
+    private readonly title: Title,
+    header: HTMLElement,
+  ) {
+    const left = [this.button("replay", "10 seconds back", () => this.skip(-10)), this.button("skip", "10 seconds on", () => this.skip(10))];
+    const row = element(
+      "div",
+      { class: "row" },
+      this.playButton,
+      ...left,
+      element("div", { class: "loudness" }, this.muteButton, this.volume),
+      this.time,
+      element("div", { class: "space" }),
+      this.captionsButton,
+      this.settingsButton,
+      this.insetButton,
+      this.screenButton,
+    );
+    const controls = element("div", { class: "controls", role: "group", "aria-label": "Player" }, this.timebar.element, row);
+    const veil = element("div", { class: "veil", onclick: () => this.onVeil(), ondblclick: () => void this.fullscreen() });
+    const wheel = element("div", { class: "wheel", "aria-hidden": "true" });
+    this.element = element(
+      "div",
+      { class: "player", "data-state": "loading" },
+      this.video,
+      veil,
+      wheel,
+      this.bigButton,
+      this.hint,
+      header,
+      controls,
+      this.captionsMenu.element,
+      this.settingsMenu.element,
+      this.help,
+      this.message,
+      this.said,
+    );
+    this.watchVideo();
+    this.watchPointer();
+    if (title.height === 0) this.video.after(initials(shownName(title)));
+    if (title.poster !== undefined) this.video.poster = libraryUrl(title.poster);
+    if (title.thumbnails !== undefined) void Thumbnails.load(title.thumbnails).then((loaded) => this.timebar.show(loaded));
+    this.insetButton.hidden = !document.pictureInPictureEnabled;
+    this.setVolume(remembered.volume());
+    this.tellDevice();
+    listen({
+      toggle: () => this.toggle(),
+      skip: (seconds) => this.skip(seconds),
+      goTo: (share) => this.go(share * (this.video.duration || 0)),
+      louder: (by) => this.setVolume(Math.min(1, Math.max(0, this.video.volume + by))),
+      mute: () => this.mute(),
+      captions: () => this.toggleCaptions(),
+      fullscreen: () => void this.fullscreen(),
+      faster: (by) => this.faster(by),
+      help: () => this.showHelp(),
+    });
+  }
+
+  // --- the engine -------------------------------------------------------------------------------------------------------
+
+  /** Loads the film and, where the browser allows it, plays it from `at` on. */
+  async load(at: number, plays = true): Promise<void> {
+    this.engine?.destroy();
+    this.engine = null;
+    this.hasSettled = false;
+    this.message.hidden = true;
+    this.element.dataset.state = "loading";
+    this.wait(true);
+    try {
+      this.engine = await this.makeEngine(at);
+    } catch {
+      return this.fail(PROBLEMS.unreachable);
+    }
+    this.element.dataset.engine = this.engine.name;
+    this.update();
+    if (plays) await this.play();
+  }
+
+  private async makeEngine(at: number): Promise<Engine> {
+    const { title, video, sessionId } = this;
+    const events: EngineEvents = {
+      changed: () => this.update(),
+      connected: (isConnected) => this.connection(isConnected),
+      failed: (problem) => this.fail(problem),
+    };
+    const start = (path: string): Start => ({ video, url: libraryUrl(path), at, contentId: title.path.slice(0, 64), sessionId, events });
+    const wanted = this.wantedEngine();
+    if (wanted === "dash" && title.dash !== undefined) {
+      const { DashEngine } = await import("./engine-dash");
+      return new DashEngine(start(title.dash));
+    }
+    if (title.hls !== undefined) {
+      const { HlsEngine, isSupported } = await import("./engine-hls");
+      return isSupported() ? new HlsEngine(start(title.hls)) : new FileEngine(start(title.hls));
+    }
+    return new FileEngine(start(title.file ?? title.path));
+  }
+
+  private wantedEngine(): EngineName {
+    const { hls, dash } = this.title;
+    return dash !== undefined && (remembered.engine() === "dash" || hls === undefined) ? "dash" : "hls";
+  }
+
+  private chooseEngine(name: EngineName): void {
+    remember("engine", name);
+    const isPlaying = !this.video.paused;
+    void this.load(this.video.currentTime, isPlaying);
+  }
+
+  /** Something of the engine is other than it was. */
+  private update(): void {
+    const { engine } = this;
+    if (engine === null) return;
+    this.settle(engine);
+    this.element.dataset.quality = String(this.video.videoHeight);
+    this.captionsButton.hidden = engine.captions().length === 0;
+    const hasCaption = engine.caption() !== null;
+    this.captionsButton.classList.toggle("on", hasCaption);
+    this.captionsMenu.refresh();
+    this.settingsMenu.refresh();
+  }
+
+  /** Takes what was chosen on earlier visits, once the film's tracks are known. */
+  private settle(engine: Engine): void {
+    if (this.hasSettled || (engine.sounds().length === 0 && engine.captions().length === 0)) return;
+    this.hasSettled = engine.captions().length > 0 || (this.title.subtitle_languages?.length ?? 0) === 0;
+    const sound = engine.sounds().find(({ language }) => language !== "" && language === remembered.sound());
+    if (sound !== undefined && engine.sound() !== sound.id) engine.chooseSound(sound.id);
+    const wanted = remembered.captions();
+    const caption = wanted === null || wanted === "" ? undefined : engine.captions().find(({ language }) => language === wanted);
+    // Later: hls.js makes a choice of its own when it has told of the tracks.
+    if (this.hasSettled) queueMicrotask(() => engine.chooseCaption(caption?.id ?? null));
+  }
+
+  private fail(problem: Problem): void {
+    this.wait(false);
+    this.hint.hidden = true;
+    this.element.dataset.state = "failed";
+    const at = this.video.currentTime;
+    const again = () => void this.load(at);
+    this.message.replaceChildren(
+      element("h2", {}, problem.what),
+      element("p", {}, problem.advice),
+      element("button", { type: "button", class: "again", onclick: again }, "Try again"),
+    );
+    this.message.hidden = false;
+  }
+
+  private connection(isConnected: boolean): void {
+    this.hint.hidden = isConnected;
+    if (!isConnected && this.hint.textContent === "") this.hint.textContent = "Connection lost. Playing on from what is loaded, and trying again…";
+    if (isConnected) this.hint.textContent = "";
+  }
+
+  // --- what buttons and keys do ---------------------------------------------------------------------------------------------
+
+  private async play(): Promise<void> {
+    try {
+      await this.video.play();
+    } catch (error) {
+      // Browsers play with sound only what somebody has asked for: the large button says so.
+      if (error instanceof DOMException && error.name === "NotAllowedError") this.state();
+    }
+  }
+
+  private toggle(): void {
+    if (this.video.ended) this.video.currentTime = 0;
+    if (this.video.paused) void this.play();
+    else this.video.pause();
+  }
+
+  private go(seconds: number): void {
+    const { duration } = this.video;
+    if (!Number.isFinite(duration)) return;
+    this.video.currentTime = Math.min(Math.max(0, seconds), Math.max(0, duration - 0.1));
+    this.stir();
+  }
+
+  private skip(seconds: number): void {
+    this.go(this.video.currentTime + seconds);
+    this.say(`${clock(this.video.currentTime)}`);
+  }
+
+  private mute(): void {
+    this.video.muted = !this.video.muted;
+    if (!this.video.muted && this.video.volume === 0) this.setVolume(0.5);
+  }
+
+  private setVolume(volume: number): void {
+    this.video.volume = volume;
+    if (volume > 0) this.video.muted = false;
+    remember("volume", String(Math.round(volume * 100) / 100));
+    this.stir();
+  }
+
+  private faster(by: number): void {
+    const at = SPEEDS.indexOf(this.video.playbackRate);
+    const speed = SPEEDS[Math.min(SPEEDS.length - 1, Math.max(0, at + by))];
+    if (speed !== undefined) this.setSpeed(speed);
+  }
+
+  private setSpeed(speed: number): void {
+    this.video.playbackRate = speed;
+    this.say(`Speed ${speed}`);
+    this.stir();
+  }
+
+  private chooseCaption(track: Track | null): void {
+    remember("captions", track?.language ?? "");
+    this.engine?.chooseCaption(track?.id ?? null);
+    this.say(track === null ? "Captions off" : `Captions ${this.nameOf(track)}`);
+  }
+
+  private toggleCaptions(): void {
+    const { engine } = this;
+    if (engine === null) return;
+    const tracks = engine.captions();
+    const wanted = tracks.find(({ language }) => navigator.languages.some((own) => own.startsWith(language))) ?? tracks[0];
+    this.chooseCaption(engine.caption() === null ? (wanted ?? null) : null);
+    this.stir();
+  }
+
+  private async fullscreen(): Promise<void> {
+    try {
+      if (document.fullscreenElement !== null) await document.exitFullscreen();
+      else if (this.element.requestFullscreen !== undefined) await this.element.requestFullscreen();
+      // On phones by Apple only the film itself can.
+      else (this.video as unknown as { webkitEnterFullscreen?(): void }).webkitEnterFullscreen?.();
+    } catch {
+      this.say("Full screen is not possible here.");
+    }
+  }
+
+  private async inset(): Promise<void> {
+    try {
+      if (document.pictureInPictureElement !== null) await document.exitPictureInPicture();
+      else await this.video.requestPictureInPicture();
+    } catch {
+      this.say("Picture in picture is not possible now.");
+    }
+  }
+
+  private say(text: string): void {
+    this.said.textContent = text;
+  }
+
+  // --- menus ---------------------------------------------------------------------------------------------------------------
+
+  private nameOf({ id, label, language: tag }: Track): string {
+    return trackName(tag, label) || `Track ${id + 1}`;
+  }
+
+  private captionsPage(): Page {
+    const tracks = this.engine?.captions() ?? [];
+    const chosen = this.engine?.caption() ?? null;
+    const off = { label: "Off", isChosen: chosen === null, choose: () => this.chooseCaption(null) };
+    const rest = tracks.map((track) => ({
+      label: this.nameOf(track),
+      isChosen: chosen === track.id,
+      choose: () => this.chooseCaption(track),
+    }));
+    return { title: "Captions", value: "", choices: () => [off, ...rest] };
+  }
+
+  private settingsPages(): Page[] {
+    const pages = [this.qualityPage(), this.soundPage(), this.speedPage(), this.enginePage()];
+    return pages.filter((page) => page.choices().length > 1);
+  }
+
+  private qualityPage(): Page {
+    const { engine } = this;
+    const qualities = engine?.qualities() ?? [];
+    const chosen = engine?.chosen() ?? null;
+    const shown = qualities.find(({ height }) => height === this.video.videoHeight) ?? null;
+    const name = ({ width, height }: { width: number; height: number }) => shownHeight(width, height);
+    const shownName = shown === null ? "" : name(shown);
+    const automatic = {
+      label: "Automatic",
+      detail: chosen === null ? shownName : "",
+      isChosen: chosen === null,
+      choose: () => engine?.choose(null),
+    };
+    const sizes = [...qualities].reverse().map((quality) => ({
+      label: name(quality),
+      detail: rate(quality.bitsPerSecond),
+      isChosen: chosen === quality.id,
+      choose: () => engine?.choose(quality.id),
+    }));
+    const chosenOne = qualities.find(({ id }) => id === chosen);
+    const value = chosenOne === undefined ? `Automatic${shownName && ` · ${shownName}`}` : name(chosenOne);
+    return { title: "Quality", value, choices: () => (sizes.length > 0 ? [automatic, ...sizes] : []) };
+  }
+
+  private soundPage(): Page {
+    const { engine } = this;
+    const chosen = engine?.sound() ?? null;
+    const sounds = engine?.sounds() ?? [];
+    const current = sounds.find(({ id }) => id === chosen);
+    const choices = sounds.map((track) => ({
+      label: this.nameOf(track),
+      isChosen: chosen === track.id,
+      choose: () => {
+        remember("sound", track.language);
+        engine?.chooseSound(track.id);
+      },
+    }));
+    return { title: "Language", value: current === undefined ? "" : this.nameOf(current), choices: () => choices };
+  }
+
+  private speedPage(): Page {
+    const current = this.video.playbackRate;
+    const name = (speed: number) => (speed === 1 ? "Normal" : `${speed}×`);
+    const choices = SPEEDS.map((speed) => ({ label: name(speed), isChosen: speed === current, choose: () => this.setSpeed(speed) }));
+    return { title: "Speed", value: name(current), choices: () => choices };
+  }
+
+  private enginePage(): Page {
+    const { hls, dash } = this.title;
+    const current = this.engine?.name;
+    const names: [EngineName, string][] = [
+      ["hls", "HLS"],
+      ["dash", "DASH"],
+    ];
+    const there = names.filter(([name]) => (name === "hls" ? hls : dash) !== undefined);
+    const choices = there.map(([name, label]) => ({ label, isChosen: name === current, choose: () => this.chooseEngine(name) }));
+    return { title: "Streaming", value: current?.toUpperCase() ?? "", choices: () => choices };
+  }
+
+  private helpPanel(): HTMLElement {
+    const rows = KEYS.flatMap(([keys, does]) => [element("dt", {}, keys), element("dd", {}, does)]);
+    const close = element("button", { type: "button", class: "again", onclick: () => this.showHelp() }, "Close");
+    const panel = element("div", { class: "help", role: "dialog", "aria-label": "Keys", hidden: true }, element("h2", {}, "Keys"), element("dl", {}, ...rows), close);
+    panel.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") this.showHelp();
+    });
+    return panel;
+  }
+
+  private showHelp(): void {
+    this.help.hidden = !this.help.hidden;
+    if (this.help.hidden) this.playButton.focus();
+    else this.help.querySelector("button")?.focus();
+  }
+
+  // --- what the film does ------------------------------------------------------------------------------------------------
+
+  private watchVideo(): void {
+    const { video } = this;
+    const on = (names: string, does: () => void) => {
+      for (const name of names.split(" ")) video.addEventListener(name, does);
+    };
+    on("play pause ended emptied", () => this.state());
+    on("playing", () => {
+      this.wait(false);
+      this.state();
+    });
+    on("waiting seeking", () => this.wait(true));
+    on("canplay seeked", () => this.wait(false));
+    on("timeupdate durationchange", () => {
+      this.time.textContent = `${clock(video.currentTime)} / ${clock(video.duration)}`;
+    });
+    on("resize", () => this.update());
+    on("volumechange", () => this.loudness());
+    on("pause ended", () => this.keep());
+    window.setInterval(() => this.keep(), PLACE_KEPT_MS);
+    addEventListener("pagehide", () => this.keep());
+    this.volume.addEventListener("input", () => this.setVolume(Number(this.volume.value)));
+    document.addEventListener("fullscreenchange", () => {
+      const isFull = document.fullscreenElement !== null;
+      this.setButton(this.screenButton, isFull ? "narrow" : "widen", isFull ? "Leave full screen" : "Full screen");
+    });
+  }
+
+  private state(): void {
+    const { video } = this;
+    if (this.element.dataset.state === "failed") return;
+    const isPlaying = !video.paused && !video.ended;
+    this.element.dataset.state = video.ended ? "ended" : isPlaying ? "playing" : "paused";
+    if (!isPlaying) this.wait(false);
+    this.setButton(this.playButton, isPlaying ? "pause" : "play", isPlaying ? "Pause" : "Play");
+    this.stir();
+  }
+
+  private loudness(): void {
+    const { muted, volume } = this.video;
+    this.setButton(this.muteButton, muted || volume === 0 ? "muted" : "loud", muted ? "Sound on" : "Sound off");
+    this.volume.value = muted ? "0" : String(volume);
+    this.volume.style.setProperty("--share", `${muted ? 0 : volume * 100}%`);
+    this.volume.setAttribute("aria-valuetext", `${Math.round((muted ? 0 : volume) * 100)}%`);
+  }
+
+  private wait(isWaiting: boolean): void {
+    window.clearTimeout(this.waiting);
+    if (!isWaiting) {
+      this.element.classList.remove("waiting");
+      return;
+    }
+    this.waiting = window.setTimeout(() => this.element.classList.add("waiting"), WAIT_SHOWN_MS);
+  }
+
+  private keep(): void {
+    const { currentTime, duration } = this.video;
+    if (Number.isFinite(duration) && this.video.readyState > 0) keepPlace(this.title.path, currentTime, duration);
+  }
+
+  // --- what is shown when -----------------------------------------------------------------------------------------------
+
+  private watchPointer(): void {
+    for (const name of ["pointermove", "pointerdown", "keydown", "focusin"]) {
+      this.element.addEventListener(name, () => this.stir());
+    }
+    document.addEventListener("keydown", () => this.stir());
+    document.addEventListener("pointerdown", ({ target }) => {
+      for (const menu of [this.captionsMenu, this.settingsMenu]) {
+        const isOutside = target instanceof Node && !menu.element.contains(target) && !(target as Element).closest("[aria-haspopup]");
+        if (isOutside) menu.close(false);
+      }
+    });
+  }
+
+  /** Shows the controls, and hides them again after a while if nobody needs them. */
+  private stir(): void {
+    window.clearTimeout(this.idle);
+    this.element.classList.remove("idle");
+    this.idle = window.setTimeout(() => {
+      const isNeeded = this.video.paused || this.captionsMenu.isOpen || this.settingsMenu.isOpen || !this.help.hidden;
+      if (!isNeeded) this.element.classList.add("idle");
+    }, IDLE_MS);
+  }
+
+  /** A finger shows the controls first; a mouse has shown them by coming. */
+  private onVeil(): void {
+    const isTouch = matchMedia("(hover: none)").matches;
+    if (isTouch && this.element.classList.contains("idle")) this.stir();
+    else this.toggle();
+  }
+
+  private button(shape: Shape, label: string, does: () => void): HTMLButtonElement {
+    return element("button", { type: "button", class: "control", "aria-label": label, title: label, onclick: does }, icon(shape));
+  }
+
+  private setButton(button: HTMLButtonElement, shape: Shape, label: string): void {
+    if (button.getAttribute("aria-label") === label) return;
+    button.setAttribute("aria-label", label);
+    button.title = label;
+    button.replaceChildren(icon(shape));
+  }
+
+  /** Keys on headsets and lock screens, and what they show. */
+  private tellDevice(): void {
+    if (!("mediaSession" in navigator)) return;
+    const artwork = this.title.poster === undefined ? [] : [{ src: libraryUrl(this.title.poster) }];
+    navigator.mediaSession.metadata = new MediaMetadata({ title: shownName(this.title), artwork });
+    const does: [MediaSessionAction, () => void][] = [
+      ["play", () => void this.play()],
+      ["pause", () => this.video.pause()],
+      ["seekbackward", () => this.skip(-10)],
+      ["seekforward", () => this.skip(10)],
+    ];
+    for (const [action, handler] of does) navigator.mediaSession.setActionHandler(action, handler);
+  }
+}

@@ -1,0 +1,56 @@
+// Times and languages in words and figures.
+
+/** As 4:05 or 1:02:03. */
+export function clock(seconds: number): string {
+  const whole = Number.isFinite(seconds) ? Math.max(0, Math.floor(seconds)) : 0;
+  const pad = (value: number) => String(value).padStart(2, "0");
+  const [hours, minutes, rest] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60, whole % 60];
+  return hours > 0 ? `${hours}:${pad(minutes)}:${pad(rest)}` : `${minutes}:${pad(rest)}`;
+}
+
+/** As "1 hour 2 minutes 3 seconds", for those who hear it. */
+export function spoken(seconds: number): string {
+  const whole = Number.isFinite(seconds) ? Math.max(0, Math.floor(seconds)) : 0;
+  const parts: [number, string][] = [
+    [Math.floor(whole / 3600), "hour"],
+    [Math.floor(whole / 60) % 60, "minute"],
+    [whole % 60, "second"],
+  ];
+  const said = parts.filter(([count]) => count > 0).map(([count, unit]) => `${count} ${unit}${count === 1 ? "" : "s"}`);
+  return said.join(" ") || "0 seconds";
+}
+
+/** As "1 h 35 min", "4 min" or "42 s". */
+export function length(seconds: number): string {
+  if (seconds < 60) return `${Math.max(1, Math.round(seconds))} s`;
+  const minutes = Math.round(seconds / 60);
+  return minutes < 60 ? `${minutes} min` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+function named(tag: string, inLanguage: string): string | null {
+  try {
+    return new Intl.DisplayNames([inLanguage], { type: "language", fallback: "none" }).of(tag) ?? null;
+  } catch {
+    return null;
+  }
+}
+
+/** A language by its own name, as its speakers look for it. */
+export function language(tag: string): string {
+  if (tag === "" || tag === "und") return "Unknown";
+  const name = named(tag, tag) ?? tag;
+  return name.charAt(0).toLocaleUpperCase() + name.slice(1);
+}
+
+/** A sound or captions: by its label if that says more than the language does. */
+export function trackName(tag: string, label: string): string {
+  if (tag === "" || tag === "und") return label;
+  const saysNoMore = label === "" || [named(tag, "en"), named(tag, tag), tag].includes(label);
+  return saysNoMore ? language(tag) : label;
+}
+
+/** As "3.2 Mb/s". */
+export function rate(bitsPerSecond: number): string {
+  if (bitsPerSecond >= 1e6) return `${(bitsPerSecond / 1e6).toFixed(1)} Mb/s`;
+  return `${Math.round(bitsPerSecond / 1e3)} kb/s`;
+}
