@@ -1,0 +1,63 @@
+// What the pages are tried with: a film made here, with two languages and captions, and Big Buck Bunny where it can be had.
+
+import { execFileSync } from "node:child_process";
+import { copyFileSync, existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+
+/** Longer than the player's buffer of two minutes, so that there is a place that is not loaded. */
+export const FILM_SECONDS = 200;
+export const FILM = "Test Film";
+export const BUNNY = "Big Buck Bunny";
+export const FILE = "plain_file.mp4";
+
+/** Two sizes that are told apart by their height, and far enough apart in what they take that a bound lies between. */
+export const HEIGHTS = [144, 288];
+export const BETWEEN_BITS_PER_SECOND = 900_000;
+const LADDER = `rungs = [{ height = ${HEIGHTS[0]}, kbps = 200 }, { height = ${HEIGHTS[1]}, kbps = 1800 }]\n`;
+
+function stamp(seconds) {
+  const two = (value) => String(value).padStart(2, "0");
+  return `${two(Math.floor(seconds / 3600))}:${two(Math.floor(seconds / 60) % 60)}:${two(seconds % 60)},000`;
+}
+
+/** Captions without a pause, so that there is always one. */
+function captions(line) {
+  const blocks = [];
+  for (let at = 0; at < FILM_SECONDS; at += 4) blocks.push(`${blocks.length + 1}\n${stamp(at)} --> ${stamp(at + 4)}\n${line} ${at}\n`);
+  return blocks.join("\n");
+}
+
+/** Makes the library once; later runs find it. */
+export function makeLibrary(folder) {
+  const library = join(folder, "library");
+  const done = join(folder, "made-4");
+  if (existsSync(done)) return library;
+  mkdirSync(library, { recursive: true });
+  const source = join(folder, "source.mkv");
+  for (const [name, line] of [["en", "A line at"], ["de", "Eine Zeile bei"]]) writeFileSync(join(folder, `${name}.srt`), captions(line));
+  const size = `${(HEIGHTS[1] * 16) / 9}x${HEIGHTS[1]}`;
+  // Noise takes as many bits as there are: the sizes take what the ladder gives them.
+  const picture = `testsrc2=size=${size}:rate=25,noise=alls=24:allf=t`;
+  execFileSync("ffmpeg", [
+    ..."-y -v error -f lavfi -i".split(" "), picture,
+    ..."-f lavfi -i sine=440 -f lavfi -i sine=660 -i".split(" "), join(folder, "en.srt"), "-i", join(folder, "de.srt"),
+    ...`-t ${FILM_SECONDS} -map 0:v -map 1:a -map 2:a -map 3 -map 4 -c:v libx264 -preset ultrafast -crf 18 -g 50 -pix_fmt yuv420p`.split(" "),
+    ..."-c:a aac -c:s srt -metadata:s:a:0 language=eng -metadata:s:a:1 language=deu".split(" "),
+    ..."-metadata:s:s:0 language=eng -metadata:s:s:1 language=deu".split(" "), source,
+  ], { stdio: "inherit" });
+  const ladder = join(folder, "ladder.toml");
+  writeFileSync(ladder, LADDER);
+  ingest(source, library, FILM, "--ladder", ladder);
+  const bunny = process.env.FULLBORE_BUNNY;
+  if (bunny) {
+    ingest(bunny, library, BUNNY);
+    copyFileSync(bunny, join(library, FILE));
+  }
+  writeFileSync(done, "");
+  return library;
+}
+
+function ingest(source, library, title, ...rest) {
+  const args = ["ingest", source, "--library", library, "--title", title, "--speed", "fastest", ...rest];
+  execFileSync(process.env.FULLBORE_PROGRAM, args, { stdio: ["ignore", "inherit", "inherit"] });
+}

