@@ -81,6 +81,8 @@ impl Run<'_> {
             .args(["-hide_banner", "-nostdin", "-y", "-v", "error", "-nostats"])
             .args(["-progress", "pipe:1"])
             .args(self.arguments)
+            // SVT-AV1 introduces itself on standard error whatever ffmpeg is told: errors only.
+            .env("SVT_LOG", "1")
             .current_dir(self.folder)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -122,6 +122,7 @@ fn other_codecs_are_named_and_cut_alike() {
         let options = Options { video_codec: codec, audio_codec: audio, ..options() };
         let made = library.ingest(&source, "codecs", &options).expect("a title");
         judge(&made.folder, &made.record);
+        assert!(made.notes.is_empty(), "{:?}", made.notes);
         for video in &made.record.video {
             assert!(video.codec.starts_with(name) && video.segments == 3, "{video:?}");
             let keys = key_frames(&made.folder.join(&video.file));
