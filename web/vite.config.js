@@ -30,10 +30,26 @@ const compress = {
   },
 };
 
+/** Puts the licences of what went into the bundles beside them, as those licences ask for. */
+const licences = {
+  name: "licences",
+  generateBundle(_, bundle) {
+    const modules = Object.values(bundle).flatMap((chunk) => Object.keys(chunk.modules ?? {}));
+    const folders = new Set(modules.map((id) => /^\0?(.*\/node_modules\/(?:@[^/]+\/)?[^/]+)\//.exec(id)?.[1]).filter(Boolean));
+    const texts = [...folders].sort().map((folder) => {
+      const { name, version, license } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
+      const file = readdirSync(folder).find((file) => /^licen[cs]e/i.test(file));
+      if (file === undefined) this.error(`${name} comes without the text of its licence`);
+      return `${name} ${version} (${license})\n\n${readFileSync(join(folder, file), "utf8").trim()}\n`;
+    });
+    this.emitFile({ type: "asset", fileName: "licences.txt", source: texts.join(`\n${"-".repeat(80)}\n\n`) });
+  },
+};
+
 export default defineConfig({
   // Relative: a token may stand before everything (/t/TOKEN/-/watch/film). See crates/web/src/lib.rs for <base>.
   base: "./",
-  plugins: [clean, compress],
+  plugins: [clean, licences, compress],
   build: {
     emptyOutDir: false,
     // Nothing written into pages: the policy forbids it.

@@ -1,8 +1,10 @@
 // The pages in a real browser, from a real server over TLS: the shelf, and the player by HLS and by DASH.
 
 import assert from "node:assert/strict";
-import { mkdirSync } from "node:fs";
-import { resolve } from "node:path";
+import { execFileSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join, resolve } from "node:path";
 import { after, before, test } from "node:test";
 import { BETWEEN_BITS_PER_SECOND, BUNNY, FILE, FILM, FILM_SECONDS, HEIGHTS, makeLibrary } from "./films.mjs";
 import { Server } from "./server.mjs";
@@ -255,6 +257,29 @@ test("a plain file plays as it is", { skip: noBunny }, async () => {
     await viewer.goesOn();
     await viewer.assertSeesSomething();
   });
+});
+
+test("where a token is required, its page plays, and only that", async () => {
+  const closed = new Server(server.library);
+  const key = join(mkdtempSync(join(tmpdir(), "fullbore-key-")), "url.key");
+  const sign = (...args) => execFileSync(process.env.FULLBORE_PROGRAM, ["sign", ...args], { encoding: "utf8" }).trim();
+  sign("--new-key", key);
+  await closed.start(`[signing]\nkeys = [${JSON.stringify(key)}]\n`);
+  const viewer = await Viewer.arrive();
+  try {
+    await viewer.page.goto(closed.url);
+    await viewer.page.getByText("The shelf is empty.").waitFor();
+    const address = sign(`${FILM}/master.m3u8`, "--key", key, "--expires", "1h", "--base", closed.url.replace(/\/$/, ""), "--page");
+    await viewer.page.goto(address);
+    await viewer.page.waitForSelector("video");
+    await viewer.goesOn();
+    await viewer.assertSeesSomething();
+    viewer.assertContent();
+  } finally {
+    await viewer.leave();
+    await closed.remove();
+    rmSync(dirname(key), { recursive: true });
+  }
 });
 
 test("what is not there is said, with what to do", async () => {

@@ -104,7 +104,7 @@ fn part(file: Option<&'static web::File>) -> Page<'static> {
     Page {
         content_type: http::content_type(file.map_or(b"", |file| file.path.as_bytes())),
         etag: file.map_or("", |file| file.etag),
-        cache_control: file.map_or(web::PAGE_CACHE_CONTROL, |_| web::FILE_CACHE_CONTROL),
+        cache_control: file.map_or(web::PAGE_CACHE_CONTROL, web::File::cache_control),
         fields: PART_FIELDS,
         bytes: Cow::Borrowed(file.map_or(&[], |file| file.bytes)),
         brotli: file.and_then(|file| file.brotli),

@@ -9,7 +9,7 @@
 #[cfg(test)]
 mod tests;
 
-/// A file that pages refer to; its name changes with its content.
+/// A file that pages refer to; but for the licences its name changes with its content.
 #[derive(Debug)]
 pub struct File {
     /// Where it is below `/-/`, such as `assets/watch-1a2b3c4d.js`.
@@ -32,7 +32,7 @@ pub const POLICY: &str = "default-src 'self'; script-src 'self'; style-src 'self
     form-action 'none'; frame-ancestors 'none'";
 
 /// For files whose names change with their content: a year, which is as good as forever (RFC 8246).
-pub const FILE_CACHE_CONTROL: &str = "public, max-age=31536000, immutable";
+const FILE_CACHE_CONTROL: &str = "public, max-age=31536000, immutable";
 
 /// For pages: kept, but asked about each time, so that a new version of the server shows at once.
 pub const PAGE_CACHE_CONTROL: &str = "no-cache";
@@ -62,12 +62,19 @@ const BASE: &str = "href=\"./-/\"";
 
 const NOT_BUILT: &str = include_str!("not-built.html");
 
+/// The licences of what went into the pages; of all files the one whose name stays.
+const LICENCES: &str = "licences.txt";
+
 /// The file at `path` below `/-/`; pages are none.
 pub fn file(path: &[u8]) -> Option<&'static File> {
-    if !path.starts_with(b"assets/") {
-        return None;
+    if path.starts_with(b"assets/") || path == LICENCES.as_bytes() { built(path) } else { None }
+}
+
+impl File {
+    /// How long it may be kept without asking.
+    pub fn cache_control(&self) -> &'static str {
+        if self.path == LICENCES { PAGE_CACHE_CONTROL } else { FILE_CACHE_CONTROL }
     }
-    built(path)
 }
 
 fn built(path: &[u8]) -> Option<&'static File> {

@@ -28,10 +28,11 @@ let titles: Title[] = [];
 let shown = "";
 
 function frame(): void {
-  const brand = element("a", { class: "brand", href: "" , "aria-label": "Fullbore, all titles" }, mark(), element("span", {}, "Fullbore"));
+  const brand = element("a", { class: "brand", href: "", "aria-label": "Fullbore, all titles" }, mark(), element("span", {}, "Fullbore"));
   brand.href = new URL("../", document.baseURI).href;
   const field = element("label", { class: "search" }, icon("search"), search);
-  root.replaceChildren(element("header", { class: "top" }, brand, field, order), content);
+  const licences = element("a", { href: new URL("licences.txt", document.baseURI).href }, "Licences");
+  root.replaceChildren(element("header", { class: "top" }, brand, field, order), content, element("footer", {}, licences));
   search.addEventListener("input", render);
   order.addEventListener("change", render);
   document.addEventListener("keydown", (event) => {
