@@ -121,7 +121,7 @@ fn disk_counters(text: &str, names: &[String]) -> HashMap<String, [u64; 4]> {
     lines.collect()
 }
 
-/// Bytes sent, bytes received, packets dropped or in error.
+/// Bytes sent, bytes received, packets dropped or in error. Cards that never carried anything are left out.
 fn nic_counters(text: &str) -> HashMap<String, [u64; 3]> {
     let lines = text.lines().filter_map(|line| {
         let (name, rest) = line.split_once(':')?;
@@ -132,7 +132,8 @@ fn nic_counters(text: &str) -> HashMap<String, [u64; 3]> {
             return None;
         };
         let faults = errors_in + drops_in + errors_out + drops_out;
-        Some((name.trim().to_owned(), [sent, received, faults]))
+        let is_used = sent + received > 0;
+        is_used.then(|| (name.trim().to_owned(), [sent, received, faults]))
     });
     lines.collect()
 }

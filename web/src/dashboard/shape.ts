@@ -1,0 +1,88 @@
+// What /events sends; docs/dashboard.md describes it.
+
+/** The curves' names; the server's history has them as columns, each snapshot as a point. */
+export type Column =
+  | "unix_seconds"
+  | "sent_gbps"
+  | "connections"
+  | "sending"
+  | "cpu_mean"
+  | "cpu_max"
+  | "gbps_per_cpu_percent"
+  | "first_byte_p50_ms"
+  | "first_byte_p99_ms"
+  | "cache_hit_ratio"
+  | "disk_read_mb_per_second"
+  | "nic_sent_gbps"
+  | "requests_per_second"
+  | "errors_per_second";
+
+export type Point = Record<Column, number | null>;
+
+export interface History {
+  columns: Record<Column, (number | null)[]>;
+}
+
+export interface Fault {
+  counter: string;
+  label: string | null;
+  last_minute: number;
+  total: number;
+  is_error: boolean;
+}
+
+/** Quantiles of something that players tell. */
+export interface Spread {
+  count: number;
+  p50: number | null;
+  p95: number | null;
+}
+
+export interface Experience {
+  title?: string | null;
+  sessions: number;
+  sessions_total: number;
+  stalls_total: number;
+  play_delay_seconds: Spread | null;
+  time_to_quality_seconds: Spread | null;
+  rebuffer_ratio: (Spread & { mean: number }) | null;
+  bitrate_kbps: Spread | null;
+}
+
+export interface Snapshot {
+  fullbore: string;
+  unix_seconds: number;
+  uptime_seconds: number;
+  draining: boolean;
+  route: string;
+  disk: string;
+  sent_gbps: number;
+  connections: number;
+  sending: number;
+  connections_per_second: number;
+  requests_per_second: number;
+  errors_per_second: number;
+  cpu: { workers: number[]; mean: number; max: number };
+  gbps_per_cpu_percent: number | null;
+  first_byte: { count: number; p50_ms: number | null; p95_ms: number | null; p99_ms: number | null };
+  cache: { hit_ratio: number | null; from_memory_mb_per_second: number; from_disk_mb_per_second: number };
+  disks: {
+    name: string;
+    read_mb_per_second: number;
+    written_mb_per_second: number;
+    reads_per_second: number;
+    busy_ratio: number;
+  }[];
+  nics: { name: string; sent_gbps: number; received_gbps: number; faults_per_second: number }[];
+  handshakes: Record<string, number>;
+  handshakes_by_kind: Record<string, number>;
+  handshakes_per_second: number;
+  routes: Record<string, number>;
+  responses: Record<string, number>;
+  errors: Fault[];
+  titles: { title: string; gbps: number; bytes: number }[];
+  buffers: { read: number; read_free: number; send: number; send_free: number; waits_per_second: number };
+  rss_bytes: number;
+  qoe?: { all: Experience; titles: Experience[] } | null;
+  point: Point;
+}
