@@ -17,7 +17,10 @@ export class Server {
   #process = null;
   #state = mkdtempSync(join(tmpdir(), "fullbore-pages-"));
   #address = "127.0.0.1:0";
+  #adminAddress = "127.0.0.1:0";
   url = "";
+  /** The admin listener, where the dashboard is. */
+  admin = "";
 
   constructor(library) {
     this.library = library;
@@ -27,23 +30,26 @@ export class Server {
   async start(settings = "") {
     const config = join(this.#state, "fullbore.toml");
     writeFileSync(config, settings);
-    const args = ["serve", this.library, "--listen", this.#address, "--admin", "127.0.0.1:0", "--state", this.#state];
+    const args = ["serve", this.library, "--listen", this.#address, "--admin", this.#adminAddress, "--state", this.#state];
     args.push("--workers", "1", "--config", config);
     this.#process = spawn(PROGRAM, args, { stdio: ["ignore", "pipe", "inherit"] });
-    this.url = await this.#ready(this.#process);
+    [this.url, this.admin] = await this.#ready(this.#process);
     this.#address = new URL(this.url).host;
+    this.#adminAddress = new URL(this.admin).host;
     return this;
   }
 
   #ready(process) {
     return new Promise((done, fail) => {
+      let url;
       const timer = setTimeout(() => fail(new Error("the server does not get ready")), START_MS);
       process.once("exit", (code) => fail(new Error(`the server ended with ${code}`)));
       createInterface({ input: process.stdout }).on("line", (line) => {
-        const ready = /^ready (\S+)$/.exec(line);
-        if (!ready) return;
+        url ??= /^ready (\S+)$/.exec(line)?.[1];
+        const admin = /^admin\s+(http:\/\/[^/]+\/)/.exec(line)?.[1];
+        if (!url || !admin) return;
         clearTimeout(timer);
-        done(ready[1]);
+        done([url, admin]);
       });
     });
   }

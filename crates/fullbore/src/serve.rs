@@ -25,7 +25,7 @@ pub(crate) struct Serve {
     /// Where to serve; port 0 lets the kernel choose [default: port 8443 of every address]
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<SocketAddr>,
-    /// Where /healthz, /metrics and /status.json are [default: 127.0.0.1:9443]
+    /// Where the dashboard, /healthz, /metrics and /status.json are [default: 127.0.0.1:9443]
     #[arg(long, value_name = "ADDR:PORT")]
     admin: Option<SocketAddr>,
     /// TLS, or plain HTTP [default: on]
@@ -207,7 +207,7 @@ fn announce(server: &Server, tls: bool, library: &Path) {
     let mut lines = vec![format!("library   {}", library.display())];
     lines.extend(server.describe());
     let admin = server.admin_address();
-    lines.push(format!("admin     http://{admin}/status.json, /metrics, /healthz"));
+    lines.push(format!("admin     http://{admin}/ (dashboard), /status.json, /metrics, /healthz"));
     match library::titles(library) {
         Ok(titles) if titles.is_empty() => {
             let advice = "none yet: put video files or HLS/DASH folders into the library";

@@ -82,7 +82,7 @@ impl Server {
             line.and_then(|line| line.split_ascii_whitespace().nth(1)).unwrap_or_default()
         };
         server.url = word_after("ready").trim_end_matches('/').to_owned();
-        server.admin = word_after("admin").trim_end_matches("/status.json,").to_owned();
+        server.admin = word_after("admin").trim_end_matches('/').to_owned();
         server
     }
 
