@@ -29,13 +29,11 @@ after(async () => {
 /** Runs with a viewer who must have nothing to complain of. */
 async function as(options, does) {
   const viewer = await Viewer.arrive(options);
-  try {
+  await viewer.during(async () => {
     await does(viewer, viewer.page);
     viewer.assertContent();
     viewer.assertAtHome(server.url);
-  } finally {
-    await viewer.leave();
-  }
+  });
 }
 
 for (const [name, options] of Object.entries({ dark: {}, light: { colorScheme: "light" }, phone: PHONE })) {
@@ -67,7 +65,7 @@ for (const engine of ENGINES) {
       await viewer.goesOn();
       assert.equal(await page.locator(".player").getAttribute("data-engine"), engine);
       await viewer.assertSeesSomething();
-      await page.waitForFunction(() => document.querySelector("video").buffered.end(0) > 100);
+      await viewer.isLoadedUntil(100);
       assert.ok((await viewer.film("ahead")) <= 140, "two minutes are loaded ahead, not all");
       await viewer.picture(`watch-${engine}`);
       await viewer.assertAccessible();
@@ -133,9 +131,9 @@ for (const engine of ENGINES) {
 
   test(`${engine}: a server that restarts is not noticed in the picture`, async () => {
     const viewer = await Viewer.arrive({ storage });
-    try {
+    await viewer.during(async () => {
       await viewer.watch(server.url, FILM);
-      await viewer.page.waitForFunction(() => document.querySelector("video").buffered.length > 0 && document.querySelector("video").buffered.end(0) > 60);
+      await viewer.isLoadedUntil(60);
       await viewer.goesOn();
       const waits = await viewer.film("waits");
       await server.kill();
@@ -150,18 +148,18 @@ for (const engine of ENGINES) {
       assert.equal(await viewer.film("waits"), waits, "the picture stood still");
       assert.equal(await viewer.page.locator(".message").isHidden(), true);
       assert.deepEqual(viewer.complaints.filter((text) => !text.includes("net::ERR_")), []);
-    } finally {
-      await viewer.leave();
-    }
+    });
   });
 }
 
 test("hls: when there is less to be had, it takes a smaller size and does not stall", async () => {
   const viewer = await Viewer.arrive({ storage: { engine: "hls" } });
   const heightOf = (request) => Number(/video-(\d+)\.mp4/.exec(request.url())?.[1] ?? 0);
-  try {
+  await viewer.during(async () => {
     await viewer.watch(server.url, FILM);
     await viewer.page.waitForFunction((height) => document.querySelector("video").videoHeight === height, HEIGHTS[1]);
+    // As somebody has it who has watched for a while.
+    await viewer.isLoadedUntil(100);
     await viewer.goesOn();
     const waits = await viewer.film("waits");
     await server.kill();
@@ -175,24 +173,23 @@ test("hls: when there is less to be had, it takes a smaller size and does not st
     }
     await viewer.goesOn();
     assert.equal(await viewer.film("waits"), waits, "the picture stood still");
-  } finally {
-    await viewer.leave();
-  }
+  });
 });
 
 test("dash: under a bound it settles on a size that fits, without a stall", async () => {
   const viewer = await Viewer.arrive({ storage: { engine: "dash" } });
   try {
-    await viewer.watch(server.url, FILM);
-    await viewer.goesOn(2);
-    const waits = await viewer.film("waits");
-    await viewer.goesOn(8);
-    assert.equal(await viewer.film("height"), HEIGHTS[0]);
-    assert.equal(await viewer.film("waits"), waits, "the picture stood still");
-    assert.ok((await viewer.film("ahead")) > 10);
-    viewer.assertContent();
+    await viewer.during(async () => {
+      await viewer.watch(server.url, FILM);
+      await viewer.goesOn(2);
+      const waits = await viewer.film("waits");
+      await viewer.goesOn(8);
+      assert.equal(await viewer.film("height"), HEIGHTS[0]);
+      assert.equal(await viewer.film("waits"), waits, "the picture stood still");
+      assert.ok((await viewer.film("ahead")) > 10);
+      viewer.assertContent();
+    });
   } finally {
-    await viewer.leave();
     await server.kill();
     await server.start();
   }
@@ -267,16 +264,17 @@ test("where a token is required, its page plays, and only that", async () => {
   await closed.start(`[signing]\nkeys = [${JSON.stringify(key)}]\n`);
   const viewer = await Viewer.arrive();
   try {
-    await viewer.page.goto(closed.url);
-    await viewer.page.getByText("The shelf is empty.").waitFor();
-    const address = sign(`${FILM}/master.m3u8`, "--key", key, "--expires", "1h", "--base", closed.url.replace(/\/$/, ""), "--page");
-    await viewer.page.goto(address);
-    await viewer.page.waitForSelector("video");
-    await viewer.goesOn();
-    await viewer.assertSeesSomething();
-    viewer.assertContent();
+    await viewer.during(async () => {
+      await viewer.page.goto(closed.url);
+      await viewer.page.getByText("The shelf is empty.").waitFor();
+      const address = sign(`${FILM}/master.m3u8`, "--key", key, "--expires", "1h", "--base", closed.url.replace(/\/$/, ""), "--page");
+      await viewer.page.goto(address);
+      await viewer.page.waitForSelector("video");
+      await viewer.goesOn();
+      await viewer.assertSeesSomething();
+      viewer.assertContent();
+    });
   } finally {
-    await viewer.leave();
     await closed.remove();
     rmSync(dirname(key), { recursive: true });
   }

@@ -59,6 +59,33 @@ export class Viewer {
     await this.context.close();
   }
 
+  /** Runs `does`; if it fails, says what there was to see. Leaves in any case. */
+  async during(does) {
+    try {
+      await does();
+    } catch (error) {
+      console.log(await this.state().catch((why) => `the page does not answer: ${why.message}`));
+      await this.picture(`failed-${Date.now()}`).catch(() => {});
+      throw error;
+    } finally {
+      await this.leave();
+    }
+  }
+
+  /** The film, what is complained of, and what was asked for and is not answered yet. */
+  async state() {
+    const open = this.requests.filter((request) => request.timing().responseEnd < 0 && !request.failure()).map((request) => request.url());
+    const film = await this.page.evaluate(() => {
+      const video = document.querySelector("video");
+      if (video === null) return null;
+      const { currentTime, readyState, networkState, paused, seeking, buffered, videoHeight, dataset } = video;
+      const ranges = [...Array(buffered.length).keys()].map((i) => [buffered.start(i), buffered.end(i)]);
+      const state = { ...document.querySelector(".player")?.dataset };
+      return { currentTime, readyState, networkState, paused, seeking, ranges, videoHeight, dataset, state, error: video.error?.message };
+    });
+    return JSON.stringify({ film, complaints: this.complaints, open: open.slice(-8) });
+  }
+
   assertContent() {
     assert.deepEqual(this.complaints, []);
   }
@@ -112,6 +139,13 @@ export class Viewer {
   async goesOn(seconds = 1.5) {
     const from = await this.film("seconds");
     await this.page.waitForFunction((to) => document.querySelector("video").currentTime >= to, from + seconds);
+  }
+
+  async isLoadedUntil(seconds) {
+    await this.page.waitForFunction((seconds) => {
+      const { buffered } = document.querySelector("video");
+      return buffered.length > 0 && buffered.end(buffered.length - 1) >= seconds;
+    }, seconds);
   }
 
   /** Fails if the picture is black, or one colour: mean and spread of what a canvas gets of it. */
