@@ -42,7 +42,7 @@ const TOLD: Told[] = [
       least: 0.1,
       most: 1,
     },
-    tell: (now) => [format.ratio(now.cpu.mean), `of ${now.cpu.workers.length} workers, busiest ${text(format.ratio(now.cpu.max))}`],
+    tell: (now) => [format.ratio(now.cpu.mean), `${now.cpu.workers.length === 1 ? "one worker" : `of ${now.cpu.workers.length} workers`}, busiest ${text(format.ratio(now.cpu.max))}`],
   },
   {
     curve: {
@@ -53,7 +53,7 @@ const TOLD: Told[] = [
     },
     tell: (now) => [
       { number: now.gbps_per_cpu_percent == null ? format.NONE : format.digits(now.gbps_per_cpu_percent), unit: "" },
-      now.gbps_per_cpu_percent == null ? "too idle to tell" : `${text(format.gbps(now.gbps_per_cpu_percent * 100))} from a whole core`,
+      now.gbps_per_cpu_percent == null ? "too idle to tell" : `${text(format.gbps(now.gbps_per_cpu_percent * 100))} per core`,
     ],
   },
   {
@@ -68,7 +68,7 @@ const TOLD: Told[] = [
     },
     tell: (now) => [
       format.milliseconds(now.first_byte.p50_ms),
-      `99% within ${text(format.milliseconds(now.first_byte.p99_ms))}, ${text(format.count(now.first_byte.count))} in 10 s`,
+      `99% within ${text(format.milliseconds(now.first_byte.p99_ms))}`,
     ],
   },
   {
