@@ -4,7 +4,7 @@
 //! All of it lives on the admin listener's thread. A worker notices nothing but reads of its counters and, once a second, of
 //! its list of titles. The shape of what is sent is described in `docs/dashboard.md`.
 //!
-//! Read first: `take_snapshots`; [`Figures`] is what is counted, `Snapshot` what becomes of two of them.
+//! Read first: `take_snapshots`; `Figures` is what is counted, `Snapshot` what becomes of two of them.
 
 mod faults;
 mod history;
