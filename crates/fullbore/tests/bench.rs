@@ -195,6 +195,14 @@ fn viewers_are_compared_while_others_wait_for_the_disk() {
 }
 
 #[test]
+fn open_dashboards_are_told_something_on_a_server_that_has_one() {
+    let outcome = compare(&["fullbore", "--workload", "http-warm", "--dashboards", "2"]);
+    assert_shape(&outcome, ["fullbore", "fullbore (2)"]);
+    let refused = fullbore(&["nginx", "--dashboards", "2"]).output().unwrap();
+    assert!(!refused.status.success() && text(&refused.stderr).contains("versus fullbore"));
+}
+
+#[test]
 fn a_mix_of_hot_and_cold_has_a_part_with_its_ratio_for_each_hit_ratio() {
     let outcome = compare(&["fullbore", "--workload", "mixed", "--hit-ratio", "0,100"]);
     let parts = outcome["parts"].as_array().unwrap();

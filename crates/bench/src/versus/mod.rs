@@ -5,6 +5,7 @@
 //!
 //! Read `turn` for what is measured when, `peer` for how servers are run, `peers/` for their configurations.
 
+mod dashboards;
 mod outcome;
 mod peer;
 mod process;
@@ -63,6 +64,8 @@ pub struct Options {
     pub library_bytes: Option<u64>,
     /// Where to make the library; else the system's temporary directory.
     pub scratch: Option<PathBuf>,
+    /// Dashboards that are open on the other side while it is measured; it has to be this program.
+    pub dashboards: usize,
     /// Further arguments for our own server.
     pub serve_arguments: Vec<String>,
 }
@@ -77,6 +80,11 @@ pub fn run(
     interrupt: &Interrupt,
     mut progress: impl FnMut(String),
 ) -> io::Result<Outcome> {
+    if options.dashboards > 0 && !matches!(options.peer, Peer::Fullbore) {
+        return Err(io::Error::other(
+            "only fullbore has a dashboard: compare it with itself (versus fullbore --dashboards 2)",
+        ));
+    }
     let scratch = match &options.scratch {
         Some(directory) => tempfile::tempdir_in(directory)?,
         None => tempfile::tempdir()?,
@@ -94,7 +102,7 @@ pub fn run(
     let told = [&options.serve_arguments[..], &untold].concat();
     let recipes =
         [fullbore(options.workload, &told, OURS)?, options.peer.recipe(options.workload, &untold)?];
-    let mut match_up = Match::new(recipes, given)?;
+    let mut match_up = Match::new(recipes, given, options.dashboards)?;
     let mut outcome = Outcome::new(options, match_up.sides.each_ref().map(SideOutcome::of));
     let hit_percents: Vec<_> = match options.workload {
         Workload::Mixed => options.hit_percents.iter().copied().map(Some).collect(),
@@ -156,14 +164,16 @@ struct Match<'a> {
     recipes: [Recipe; 2],
     given: Given<'a>,
     sides: [Side; 2],
+    /// Open on the other side while it is measured.
+    dashboards: usize,
 }
 
 impl<'a> Match<'a> {
     /// Starts both. Ours comes first: it makes the certificate that both use.
-    fn new(recipes: [Recipe; 2], given: Given<'a>) -> io::Result<Self> {
+    fn new(recipes: [Recipe; 2], given: Given<'a>, dashboards: usize) -> io::Result<Self> {
         let ours = Side::start(&recipes[0], &given)?;
         let theirs = Side::start(&recipes[1], &given)?;
-        Ok(Self { recipes, given, sides: [ours, theirs] })
+        Ok(Self { recipes, given, sides: [ours, theirs], dashboards })
     }
 
     /// All rounds: A B, B A, A B and so on, so that neither side always has what the other one left.
@@ -182,7 +192,8 @@ impl<'a> Match<'a> {
                     self.sides[index] = Side::start(&self.recipes[index], &self.given)?;
                 }
                 let side = &mut self.sides[index];
-                let round = task.take(side, interrupt).map_err(|error| {
+                let dashboards = if index == 1 { self.dashboards } else { 0 };
+                let round = task.take_beside(side, dashboards, interrupt).map_err(|error| {
                     let (name, last_words) = (&side.name, side.last_words());
                     let what = format!("{name} failed, nothing is compared: {error}{last_words}");
                     io::Error::new(error.kind(), what)

@@ -89,14 +89,21 @@ impl Process {
         }))
     }
 
-    /// A line of its standard output, if there is one within `patience`.
+    /// The first line of its standard output that begins so, if there is one within `patience`.
     ///
     /// # Errors
     /// When it closes its output first, or says too much.
-    pub(crate) fn line(&mut self, patience: Duration) -> io::Result<Option<String>> {
+    pub(crate) fn line(
+        &mut self,
+        beginning: &str,
+        patience: Duration,
+    ) -> io::Result<Option<String>> {
         let output = self.child.stdout.as_mut().ok_or(io::ErrorKind::InvalidInput)?;
         let seconds = i64::try_from(patience.as_secs()).unwrap_or(i64::MAX);
         let timeout = Timespec { tv_sec: seconds, tv_nsec: patience.subsec_nanos().into() };
+        if let Some(line) = said_line(&self.said, beginning) {
+            return Ok(Some(line));
+        }
         if poll(&mut [PollFd::new(output, PollFlags::IN)], Some(&timeout))? > 0 {
             let mut chunk = [0; 512];
             let bytes = output.read(&mut chunk)?;
@@ -105,7 +112,7 @@ impl Process {
             }
             self.said.extend_from_slice(&chunk[..bytes]);
         }
-        Ok(self.said.iter().position(|byte| *byte == b'\n').map(|end| text(&self.said[..end])))
+        Ok(said_line(&self.said, beginning))
     }
 
     /// The end of what it said, to be put behind an error; empty if it said nothing.
@@ -146,6 +153,13 @@ fn find(program: &str) -> io::Result<()> {
     if found && !program.is_empty() { Ok(()) } else { Err(missing()) }
 }
 
+/// The first whole line that begins so.
+fn said_line(said: &[u8], beginning: &str) -> Option<String> {
+    let lines = said.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
+    let mut lines = lines.map(|line| text(line).trim_end().to_owned());
+    lines.find(|line| line.starts_with(beginning))
+}
+
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
@@ -173,7 +187,7 @@ mod tests {
             "trap '' TERM; sleep 600 & echo $!",
         ] {
             let mut process = start(script, &folder.path().join("log"));
-            let child = process.line(Duration::from_secs(10)).unwrap().unwrap();
+            let child = process.line("", Duration::from_secs(10)).unwrap().unwrap();
             assert!(is_running(&child), "{script}");
             drop(process);
             let deadline = Instant::now() + Duration::from_secs(10);
@@ -188,7 +202,7 @@ mod tests {
     fn its_last_words_are_kept() {
         let folder = tempfile::tempdir().unwrap();
         let mut process = start("echo alas >&2; exit 3", &folder.path().join("log"));
-        assert!(process.line(Duration::from_secs(10)).is_err(), "it said nothing");
+        assert!(process.line("", Duration::from_secs(10)).is_err(), "it said nothing");
         assert_eq!(process.child.wait().unwrap().code(), Some(3));
         assert!(process.last_words().ends_with("\nalas"));
     }

@@ -92,12 +92,23 @@ impl Side {
 
     /// Waits a moment for the line with its address.
     fn says_address(&mut self) -> io::Result<bool> {
-        let Some(line) = self.process.line(GLANCE)? else { return Ok(false) };
+        let Some(line) = self.process.line("", GLANCE)? else { return Ok(false) };
         let address = line.trim_end().trim_end_matches('/').rsplit("//").next();
         self.address = address
             .and_then(|address| address.parse().ok())
             .ok_or_else(|| io::Error::other(format!("it said {line:?}")))?;
         Ok(true)
+    }
+
+    /// Where its dashboard is, which ours says after it is ready.
+    ///
+    /// # Errors
+    /// When it says no such thing.
+    pub(crate) fn admin_address(&mut self) -> io::Result<SocketAddr> {
+        let line = self.process.line("admin ", PATIENCE)?.unwrap_or_default();
+        let address = line.split("//").nth(1).and_then(|rest| rest.split('/').next());
+        let address = address.and_then(|address| address.parse().ok());
+        address.ok_or_else(|| io::Error::other("it does not say where its dashboard is"))
     }
 
     /// Waits a moment if it does not accept connections yet. Where nobody listens, a connection to a port of the range

@@ -1,5 +1,6 @@
 //! One side's turn: is every byte right, then how much work a CPU second does.
 
+use super::dashboards::Dashboards;
 use super::side::Side;
 use super::workload::{FILES, Figure, Workload, client_options};
 use crate::accounting::CoreTimes;
@@ -67,6 +68,25 @@ impl Round {
 }
 
 impl Task<'_> {
+    /// Does it while so many dashboards are open on the server.
+    ///
+    /// # Errors
+    /// As [`Self::take`], and when a dashboard was told nothing.
+    pub(crate) fn take_beside(
+        &self,
+        side: &mut Side,
+        dashboards: usize,
+        interrupt: &Interrupt,
+    ) -> io::Result<Round> {
+        if dashboards == 0 {
+            return self.take(side, interrupt);
+        }
+        let open = Dashboards::open(side.admin_address()?, dashboards)?;
+        let round = self.take(side, interrupt)?;
+        open.close()?;
+        Ok(round)
+    }
+
     /// Does it.
     ///
     /// # Errors

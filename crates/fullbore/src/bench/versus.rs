@@ -49,6 +49,9 @@ pub(super) struct Versus {
     /// MiB of video in the library, over sixteen files [default: 2048, or a quarter of the memory]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(16..=1 << 30))]
     library: Option<u64>,
+    /// Dashboards that are open on the other side, with `versus fullbore`: what do they cost?
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=16))]
+    dashboards: u8,
     /// Where to make the library
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
@@ -106,6 +109,7 @@ impl Versus {
             rate_bits_per_second: self.rate.map(|mbps| (mbps.clamp(0.001, 1e5) * 1e6) as u64),
             hit_percents: self.hit_ratio,
             library_bytes: self.library.map(|mib| mib << 20),
+            dashboards: self.dashboards.into(),
             scratch: self.scratch,
             serve_arguments: self.serve,
         }
