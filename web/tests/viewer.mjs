@@ -137,6 +137,7 @@ export class Viewer {
 
   /** Until the film has gone on by so much from where it is now. */
   async goesOn(seconds = 1.5) {
+    await this.page.waitForSelector("video");
     const from = await this.film("seconds");
     await this.page.waitForFunction((to) => document.querySelector("video").currentTime >= to, from + seconds);
   }
