@@ -19,26 +19,27 @@ serve_with() { # NAME VALUE: of [tls]; slow enough that a film takes two seconds
   serve --config /tmp/fullbore.toml --route kernel --disk cached --workers 1 --listen 127.0.0.1:8443
 }
 
-# Waits until openssl has taken so many commands; not for ever, since the connection may have ended.
-taken() { # COUNT
-  for _ in {1..30}; do
-    if [ "$(grep -ac KEYUPDATE /tmp/said)" -ge "$1" ]; then return; fi
-    sleep 0.1
-  done
-}
-
 # A viewer of a film who types commands of openssl meanwhile: k changes its keys, K asks for ours to change as well. What came is in
 # /tmp/body, as far as it came; what openssl said is in /tmp/said.
 view_and_type() { # FILM COMMAND...
   local film=$1 command typed=0; shift
-  : >/tmp/got; : >/tmp/said
+  : >/tmp/got; : >/tmp/said; rm -f /tmp/ended
   # shellcheck disable=SC2094 # what openssl writes is what is waited for
   { printf 'GET /%s HTTP/1.1\r\nHost: h\r\n\r\n' "$film"
     eventually 20 grep -aq 'HTTP/1.1 200' /tmp/got # openssl takes for a command only what it reads by itself
-    for command in "$@"; do echo "$command"; typed=$((typed + 1)); taken "$typed"; done
-    sleep 2; printf 'GET /empty.mp4 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n'; sleep 1
-  } | openssl s_client -connect 127.0.0.1:8443 -tls1_3 >/tmp/got 2>/tmp/said || true
+    for command in "$@"; do echo "$command"; typed=$((typed + 1)); ended_or taken "$typed"; done
+    ended_or has_bytes /tmp/got 4194304
+    printf 'GET /empty.mp4 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n'
+    ended_or false
+  } | { openssl s_client -connect 127.0.0.1:8443 -tls1_3 >/tmp/got 2>/tmp/said || true; : >/tmp/ended; }
   perl -e 'local $/; $_ = <STDIN>; s/.*?HTTP\/1\.1 200 .*?\r\n\r\n//s or $_ = ""; print substr($_, 0, 4194304)' </tmp/got >/tmp/body
+}
+taken() { [ "$(grep -ac KEYUPDATE /tmp/said)" -ge "$1" ]; } # COUNT: commands
+ended_or() { # COMMAND...: until it succeeds or openssl has ended with its connection, half a minute at most
+  for _ in {1..300}; do
+    if [ -e /tmp/ended ] || "$@"; then return; fi
+    sleep 0.1
+  done
 }
 
 # --- keys that a viewer changes, and asks for, in the middle of its film ----------------------------------------------------------
