@@ -50,6 +50,12 @@ eventually 30 has_ended bad_record_mac 1
 wait "$CROSSING" || true
 say "alerts: $(ended peer_alert) by viewers, $(ended bad_record_mac) to one"
 
+# Answers before a close, whose ends find TCP full: all of them arrive, and so does the goodbye.
+viewers=()
+for number in 1 2 3 4 5 6 7 8; do begin "close-$number" -H 'Connection: close' "$S/film-01$number.mp4"; viewers+=("$VIEWER"); done
+for number in 1 2 3 4 5 6 7 8; do go_on "close-$number" "${viewers[number - 1]}" || wrong "an answer before a close: $(cat "/tmp/said-close-$number")"; done
+for number in 1 2 3 4 5 6 7 8; do cmp "/tmp/got-close-$number" "/library/film-01$number.mp4"; done
+
 # A viewer who breaks off: its kernel answers by a reset.
 curl -sSk --limit-rate 200K -o /tmp/broken "$S/film-002.mp4" & viewer=$!
 eventually 30 has_bytes /tmp/broken 1
@@ -70,7 +76,7 @@ turns_away() { ! curl -sk --max-time 5 -o /dev/null "$S/empty.mp4"; }
 eventually 30 turns_away
 wait "$idle" || true
 if grep -E 'unexpected eof|errno' /tmp/idle; then wrong "who was between two films was told no goodbye"; fi
-go_on witness "$witness" || wrong "a viewer lost its connection although the server was draining"
+go_on witness "$witness" || wrong "a viewer lost its connection although the server was draining: $(cat /tmp/said-witness)"
 cmp /tmp/got-witness /library/film-010.mp4 || wrong "the bytes of a drained viewer are not right"
 wait "$SERVER" || wrong "the server did not end with 0 after draining"
 say "drained: a viewer in the middle of a film got all of it; $sent_bytes bytes by sendfile until then"

@@ -159,6 +159,28 @@ impl Link {
         Ok(())
     }
 
+    /// Waits until the viewer has acknowledged everything that TCP was given; asks `check` now and then whether that may
+    /// go on.
+    ///
+    /// # Errors
+    /// What `check` says; [`End::SendTimeout`] when it takes too long.
+    pub async fn acknowledged(&self, check: impl Fn() -> Result<(), End>) -> Result<(), End> {
+        /// Nothing tells when the last byte is acknowledged. Honest guesses: a round trip nearby, and a few far away.
+        const PAUSE_MIN: Duration = Duration::from_millis(1);
+        const PAUSE_MAX: Duration = Duration::from_millis(100);
+        let deadline = Instant::now() + self.worker.timeouts.send;
+        let mut pause = PAUSE_MIN;
+        while self.socket.unacknowledged_bytes() > 0 {
+            check()?;
+            if Instant::now() >= deadline {
+                return Err(End::SendTimeout);
+            }
+            sleep(pause).await;
+            pause = PAUSE_MAX.min(2 * pause);
+        }
+        Ok(())
+    }
+
     /// Waits for bytes and appends what has arrived, at least one.
     ///
     /// # Errors

@@ -70,13 +70,17 @@ impl Channel {
     }
 
     /// Says goodbye in an orderly way: nothing more will be sent, and what was sent was all.
-    pub fn finish(&mut self) {
+    ///
+    /// # Errors
+    /// When that cannot be said: the viewer has not taken everything in time.
+    pub async fn finish(&mut self) -> Result<(), End> {
         match self {
             Self::Clear(clear) => clear.link.socket.finish(),
             Self::Userspace(userspace) => userspace.finish(),
-            Self::Kernel(kernel) => kernel.finish(),
+            Self::Kernel(kernel) => kernel.finish().await?,
             Self::Retained(retained) => retained.finish(),
         }
+        Ok(())
     }
 
     /// Waits, after the goodbye, until closing the connection does no harm to what was sent.

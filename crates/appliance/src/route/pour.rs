@@ -82,15 +82,8 @@ impl Lent {
     /// # Errors
     /// As [`Self::watch_while`].
     pub(super) async fn settle(&mut self, link: &Link) -> Result<(), End> {
-        /// Nothing tells when the last byte is acknowledged. An honest guess: a few round trips.
-        const PAUSE: Duration = Duration::from_millis(100);
-        let deadline = Instant::now() + link.worker.timeouts.send;
-        while self.is_some() && link.socket.unacknowledged_bytes() > 0 {
-            self.check()?;
-            if Instant::now() >= deadline {
-                return Err(End::SendTimeout);
-            }
-            reactor::sleep(PAUSE).await;
+        if self.is_some() {
+            link.acknowledged(|| self.check()).await?;
         }
         self.clear();
         Ok(())

@@ -129,20 +129,29 @@ impl Session {
         let end = match self.answer_all().await {
             Ok(end) | Err(end) => end,
         };
+        match Box::pin(self.part(end)).await {
+            Ok(()) => end,
+            Err(worse) => worse,
+        }
+    }
+
+    /// The goodbye, where there is one.
+    async fn part(&mut self, end: End) -> Result<(), End> {
         match end {
             // The answer must arrive although the viewer may still be sending.
             End::Answered => {
-                self.channel.finish();
-                Box::pin(self.channel.link().linger()).await;
+                self.channel.finish().await?;
+                self.channel.link().linger().await;
             }
             End::Drained | End::IdleTimeout | End::PeerClosed | End::KeysFixed => {
-                self.channel.finish();
+                self.channel.finish().await?;
             }
             // A response that cannot be completed ends without a goodbye, which would say that it was whole.
-            _ => return end,
+            _ => return Ok(()),
         }
-        let _ = Box::pin(self.channel.settle()).await;
-        end
+        // Whatever comes of that, all was said.
+        let _ = self.channel.settle().await;
+        Ok(())
     }
 
     async fn answer_all(&mut self) -> Result<End, End> {
