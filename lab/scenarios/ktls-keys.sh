@@ -31,7 +31,7 @@ view_and_type() { # FILM COMMAND...
     ended_or has_bytes /tmp/got 4194304
     printf 'GET /empty.mp4 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n'
     ended_or false
-  } | { openssl s_client -connect 127.0.0.1:8443 -tls1_3 >/tmp/got 2>/tmp/said || true; : >/tmp/ended; }
+  } | { openssl s_client -connect 127.0.0.1:8443 -tls1_3 >/tmp/got 2>/tmp/said; : >/tmp/ended; } || true
   perl -e 'local $/; $_ = <STDIN>; s/.*?HTTP\/1\.1 200 .*?\r\n\r\n//s or $_ = ""; print substr($_, 0, 4194304)' </tmp/got >/tmp/body
 }
 taken() { [ "$(grep -ac KEYUPDATE /tmp/said)" -ge "$1" ]; } # COUNT: commands
@@ -93,7 +93,7 @@ done
 { printf 'GET /empty.mp4 HTTP/1.1\r\nHost: h\r\n\r\n'; sleep 1
   for _ in $(seq 20); do printf 'GET /film-007.mp4 HTTP/1.1\r\nHost: h\r\nRange: bytes=100-199\r\n\r\n'; done
   printf 'GET /film-008.mp4 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n'; } |
-  openssl s_client -quiet -ign_eof -connect 127.0.0.1:8443 >/tmp/got 2>/tmp/said
+  openssl s_client -quiet -ign_eof -connect 127.0.0.1:8443 >/tmp/got 2>/tmp/said || wrong "openssl, after $(stat -c %s /tmp/got) bytes: $(cat /tmp/said)"
 expect "answers to requests sent at once" "$(grep -ac 'HTTP/1.1 206' /tmp/got)" = 20
 tail -c 4194304 /tmp/got | cmp - /library/film-008.mp4
 if grep -E 'unexpected eof|SSL routines' /tmp/said; then wrong "openssl had to complain"; fi
