@@ -5,9 +5,10 @@ import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
-import { after, before, test } from "node:test";
+import { after, before } from "node:test";
 import { BETWEEN_BITS_PER_SECOND, BUNNY, FILE, FILM, FILM_SECONDS, HEIGHTS, makeLibrary } from "./films.mjs";
 import { Server } from "./server.mjs";
+import { test } from "./twice.mjs";
 import { closeBrowser, PATIENCE_MS, Viewer } from "./viewer.mjs";
 
 const ENGINES = ["hls", "dash"];
@@ -137,8 +138,11 @@ for (const engine of ENGINES) {
       await viewer.goesOn();
       const waits = await viewer.film("waits");
       await server.kill();
-      await viewer.goesOn(4);
-      await server.start();
+      try {
+        await viewer.goesOn(4);
+      } finally {
+        await server.start();
+      }
       const until = (await viewer.film("seconds")) + (await viewer.film("ahead"));
       await viewer.page.waitForFunction((until) => {
         const { buffered } = document.querySelector("video");
@@ -152,9 +156,17 @@ for (const engine of ENGINES) {
   });
 }
 
+/** Starts the server anew, with these settings. */
+async function restart(settings) {
+  await server.kill();
+  await server.start(settings);
+}
+const BOUND = `[net]\npacing_bits_per_second = ${BETWEEN_BITS_PER_SECOND}\n`;
+
 test("hls: when there is less to be had, it takes a smaller size and does not stall", async () => {
   const viewer = await Viewer.arrive({ storage: { engine: "hls" } });
   const heightOf = (request) => Number(/video-(\d+)\.mp4/.exec(request.url())?.[1] ?? 0);
+  await restart();
   await viewer.during(async () => {
     await viewer.watch(server.url, FILM);
     await viewer.page.waitForFunction((height) => document.querySelector("video").videoHeight === height, HEIGHTS[1]);
@@ -162,9 +174,8 @@ test("hls: when there is less to be had, it takes a smaller size and does not st
     await viewer.isLoadedUntil(100);
     await viewer.goesOn();
     const waits = await viewer.film("waits");
-    await server.kill();
     const before = viewer.requests.length;
-    await server.start(`[net]\npacing_bits_per_second = ${BETWEEN_BITS_PER_SECOND}\n`);
+    await restart(BOUND);
     const asked = () => viewer.requests.slice(before).map(heightOf).filter((height) => height > 0);
     const patience = Date.now() + 2 * PATIENCE_MS;
     while (!asked().includes(HEIGHTS[0])) {
@@ -178,6 +189,7 @@ test("hls: when there is less to be had, it takes a smaller size and does not st
 
 test("dash: under a bound it settles on a size that fits, without a stall", async () => {
   const viewer = await Viewer.arrive({ storage: { engine: "dash" } });
+  await restart(BOUND);
   try {
     await viewer.during(async () => {
       await viewer.watch(server.url, FILM);
@@ -190,8 +202,7 @@ test("dash: under a bound it settles on a size that fits, without a stall", asyn
       viewer.assertContent();
     });
   } finally {
-    await server.kill();
-    await server.start();
+    await restart();
   }
 });
 
