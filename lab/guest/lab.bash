@@ -127,10 +127,10 @@ has_bytes() { [ "$(stat -c %s "$1" 2>/dev/null || echo 0)" -ge "$2" ]; } # FILE 
 
 # A viewer in the middle of a film, VIEWER: takes 400 KB of it, then some 40 KB/s, and the rest when told to. What it got is in
 # /tmp/got-NAME, what curl had to say in /tmp/said-NAME.
-begin() { # NAME CURL-ARGUMENTS...
+begin() { # NAME CURL-ARGUMENTS...; FROM=elsewhere for a viewer behind a link
   local name=$1; shift
   rm -f "/tmp/go-$name" "/tmp/got-$name"
-  curl -sSk "$@" 2>"/tmp/said-$name" | slowly "/tmp/go-$name" >"/tmp/got-$name" &
+  ${FROM:-} curl -sSk "$@" 2>"/tmp/said-$name" | slowly "/tmp/go-$name" >"/tmp/got-$name" &
   VIEWER=$!
   eventually 30 has_bytes "/tmp/got-$name" 400000
 }
