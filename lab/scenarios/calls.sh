@@ -1,7 +1,6 @@
 #!/bin/bash
 # shows: how many system calls a MiB takes with nginx and on each route, and how much of it passes through user space: no byte of a film on the kernel route
 # machines: plain
-# deadline: 300
 # shellcheck source=lab/guest/lab.bash
 . /lab/guest/lab.bash
 

@@ -1,7 +1,6 @@
 #!/bin/bash
 # shows: ffmpeg, curl and openssl get every byte and every frame from the kernel route, over TLS 1.3 and 1.2
 # machines: newest
-# deadline: 300
 # with: player
 # shellcheck source=lab/guest/lab.bash
 . /lab/guest/lab.bash

@@ -1,7 +1,6 @@
 #!/bin/bash
 # shows: on the kernel route films come from where disk policy and heat say, and plain HTTP goes by sendfile
 # machines: plain
-# deadline: 300
 # shellcheck source=lab/guest/lab.bash
 . /lab/guest/lab.bash
 

@@ -1,7 +1,6 @@
 #!/bin/bash
 # shows: viewers of the kernel route who alert, break off, vanish or stay to the end while their film is sent: each end is orderly and counted, others go on
 # machines: plain newest
-# deadline: 300
 # shellcheck source=lab/guest/lab.bash
 . /lab/guest/lab.bash
 

@@ -1,7 +1,6 @@
 #!/bin/bash
 # shows: a film that is overwritten, truncated, replaced or removed while the kernel sends it: no viewer gets a byte of another version, others go on
 # machines: plain newest
-# deadline: 300
 # shellcheck source=lab/guest/lab.bash
 . /lab/guest/lab.bash
 

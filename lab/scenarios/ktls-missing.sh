@@ -1,7 +1,6 @@
 #!/bin/bash
 # shows: without kernel TLS the kernel route is refused in words and auto serves; a module or cipher that is missing later costs a connection its route and nothing else
 # machines: plain
-# deadline: 300
 # shellcheck source=lab/guest/lab.bash
 . /lab/guest/lab.bash
 

@@ -1,7 +1,6 @@
 #!/bin/bash
 # shows: on the kernel route every byte is right for each version and cipher, the kernel seals, and no byte of a film is read by the server
 # machines: plain newest
-# deadline: 300
 # shellcheck source=lab/guest/lab.bash
 . /lab/guest/lab.bash
 

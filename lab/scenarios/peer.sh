@@ -1,7 +1,6 @@
 #!/bin/bash
 # shows: nginx and the kernel route give the same answers to the same requests: status, ranges, lengths, bytes
 # machines: plain
-# deadline: 300
 # shellcheck source=lab/guest/lab.bash
 . /lab/guest/lab.bash
 
