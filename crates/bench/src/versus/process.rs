@@ -98,21 +98,32 @@ impl Process {
         beginning: &str,
         patience: Duration,
     ) -> io::Result<Option<String>> {
+        let deadline = Instant::now() + patience;
+        loop {
+            if let Some(line) = said_line(&self.said, beginning) {
+                return Ok(Some(line));
+            }
+            if !self.hears_more(deadline.saturating_duration_since(Instant::now()))? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Takes what it says next, if that comes within `patience`.
+    fn hears_more(&mut self, patience: Duration) -> io::Result<bool> {
         let output = self.child.stdout.as_mut().ok_or(io::ErrorKind::InvalidInput)?;
         let seconds = i64::try_from(patience.as_secs()).unwrap_or(i64::MAX);
         let timeout = Timespec { tv_sec: seconds, tv_nsec: patience.subsec_nanos().into() };
-        if let Some(line) = said_line(&self.said, beginning) {
-            return Ok(Some(line));
+        if poll(&mut [PollFd::new(output, PollFlags::IN)], Some(&timeout))? == 0 {
+            return Ok(false);
         }
-        if poll(&mut [PollFd::new(output, PollFlags::IN)], Some(&timeout))? > 0 {
-            let mut chunk = [0; 512];
-            let bytes = output.read(&mut chunk)?;
-            if bytes == 0 || self.said.len() > LINE_BYTES_MAX {
-                return Err(io::Error::other(format!("it said {:?}", text(&self.said))));
-            }
-            self.said.extend_from_slice(&chunk[..bytes]);
+        let mut chunk = [0; 512];
+        let bytes = output.read(&mut chunk)?;
+        if bytes == 0 || self.said.len() > LINE_BYTES_MAX {
+            return Err(io::Error::other(format!("it said {:?}", text(&self.said))));
         }
-        Ok(said_line(&self.said, beginning))
+        self.said.extend_from_slice(&chunk[..bytes]);
+        Ok(true)
     }
 
     /// The end of what it said, to be put behind an error; empty if it said nothing.
@@ -196,6 +207,20 @@ mod tests {
             }
             assert!(!is_running(&child), "{script}: {child} is left");
         }
+    }
+
+    #[test]
+    fn a_line_is_waited_for_while_others_come() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = "echo first; sleep 0.1; printf 'wan'; sleep 0.1; echo ted; sleep 600";
+        let mut process = start(script, &folder.path().join("log"));
+        let line = |process: &mut Process, beginning| {
+            process.line(beginning, Duration::from_secs(10)).unwrap().unwrap()
+        };
+        assert_eq!(line(&mut process, "wanted"), "wanted");
+        assert_eq!(line(&mut process, ""), "first");
+        let nothing = process.line("more", Duration::from_millis(1)).unwrap();
+        assert_eq!(nothing, None);
     }
 
     #[test]
