@@ -77,7 +77,7 @@ daemon off; master_process off; user root; pid /tmp/nginx/pid; error_log /tmp/ng
 events { worker_connections 100; }
 http {
   types { video/mp4 mp4; }
-  access_log off; sendfile on; tcp_nopush on; output_buffers 2 512k; open_file_cache max=100; if_modified_since before;
+  access_log off; sendfile on; tcp_nopush on; send_timeout 15s; output_buffers 2 512k; open_file_cache max=100; if_modified_since before;
   client_body_temp_path /tmp/nginx/body; proxy_temp_path /tmp/nginx/proxy; fastcgi_temp_path /tmp/nginx/fastcgi;
   uwsgi_temp_path /tmp/nginx/uwsgi; scgi_temp_path /tmp/nginx/scgi;
   ssl_certificate /tmp/state/self-signed-cert.pem; ssl_certificate_key /tmp/state/self-signed-key.pem;
