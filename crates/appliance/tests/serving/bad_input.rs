@@ -397,7 +397,9 @@ fn records_reordered_repeated_damaged_or_oversized_get_an_alert() {
         assert_eq!(served.number(|n| &n.requests_total), 1, "only what could be trusted");
 
         let (mut viewer, _) = with_records(&served, &[]);
-        viewer.stream.write_all(&[23, 3, 3, 0x7f, 0xff]).unwrap();
+        // A kernel that opens does not look at a head before the nonce of TLS 1.2, 8 bytes, is there as well.
+        let oversized = [&[23, 3, 3, 0x7f, 0xff][..], &[0; 8]].concat();
+        viewer.stream.write_all(&oversized).unwrap();
         assert_eq!(alert(&mut viewer), AlertDescription::RecordOverflow, "{protocol:?} oversized");
         served.await_count(Family::Ends, "oversized_record", 1);
 
