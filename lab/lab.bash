@@ -85,7 +85,7 @@ lab_judge() { # SCENARIO LOG STATUS: prints what is wrong, if anything
   esac
 }
 
-lab_once() { # SCENARIO MACHINE[/ROUTE]: sets LAB_WRONG, empty if it passed
+lab_one() { # SCENARIO MACHINE[/ROUTE]: sets LAB_WRONG, empty if it passed
   local log=$LAB_OUT/$1-${2/\//-}.log machine=${2%%/*} route=${2#"${2%%/*}"} began=$SECONDS wrong
   mkdir -p "$LAB_OUT"
   : >"$log"
@@ -94,7 +94,6 @@ lab_once() { # SCENARIO MACHINE[/ROUTE]: sets LAB_WRONG, empty if it passed
   sed -n 's/^lab: | /    /p' "$log"
   if [ -n "$wrong" ]; then
     tail -n 40 "$log" | sed 's/^/    > /'
-    cp "$log" "${log%.log}.failed.log"
     printf 'lab %-16s on %-17s FAILED after %3s s: %s\n' "$1" "$2" "$((SECONDS - began))" "$wrong"
   else
     printf 'lab %-16s on %-17s passed in %3s s\n' "$1" "$2" "$((SECONDS - began))"
@@ -103,25 +102,14 @@ lab_once() { # SCENARIO MACHINE[/ROUTE]: sets LAB_WRONG, empty if it passed
   LAB_WRONG=$wrong
 }
 
-# An emulated processor gets what the real one has left, which may be nothing for seconds. A scenario that fails is tried once more, which is
-# said, here and in the last line: what is wrong every other time shows there.
 lab_some() { # "SCENARIO MACHINE"...
-  local pair passed=0 failed=() twice=() began=$SECONDS first
+  local pair passed=0 failed=() began=$SECONDS
   for pair in "$@"; do
     # shellcheck disable=SC2086 # a pair is two words
-    lab_once $pair
-    first=$LAB_WRONG
-    # shellcheck disable=SC2086
-    if [ -n "$first" ]; then lab_once $pair; fi
-    if [ -n "$LAB_WRONG" ]; then
-      failed+=("${pair/ / on }: $LAB_WRONG")
-    else
-      passed=$((passed + 1))
-      if [ -n "$first" ]; then twice+=("${pair/ / on } at the second try: $first"); fi
-    fi
+    lab_one $pair
+    if [ -z "$LAB_WRONG" ]; then passed=$((passed + 1)); else failed+=("${pair/ / on }: $LAB_WRONG"); fi
   done
   printf 'lab: %s passed, %s failed in %s s\n' "$passed" "${#failed[@]}" "$((SECONDS - began))"
-  if [ "${#twice[@]}" != 0 ]; then printf 'lab: passed %s\n' "${twice[@]}"; fi
   if [ "${#failed[@]}" != 0 ]; then printf 'lab: failed %s\n' "${failed[@]}"; return 1; fi
 }
 

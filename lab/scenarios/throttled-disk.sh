@@ -82,9 +82,9 @@ look_at_budget >/tmp/budget 2>/dev/null &
 looking_at_budget=$!
 all_have_asked() { [ "$(metric requests_total)" -ge "$((requests_before + 45))" ]; } # so that no handshake takes the processor any more
 eventually 120 all_have_asked
-# Whoever waits for a disk does so every time; what else the real processor had to do does not come five times.
+# Whoever waits for a disk does so every time; what else the real processor had to do does not come three times.
 watched=0 share=0
-until awk -v share="$share" 'BEGIN { exit !(share >= 0.9) }' || [ "$watched" = 5 ]; do
+until awk -v share="$share" 'BEGIN { exit !(share >= 0.9) }' || [ "$watched" = 3 ]; do
   watched=$((watched + 1))
   watch
 done

@@ -5,10 +5,9 @@ import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
-import { after, before } from "node:test";
+import { after, before, test } from "node:test";
 import { BETWEEN_BITS_PER_SECOND, BUNNY, FILE, FILM, FILM_SECONDS, HEIGHTS, makeLibrary } from "./films.mjs";
 import { Server } from "./server.mjs";
-import { test } from "./twice.mjs";
 import { closeBrowser, PATIENCE_MS, Viewer } from "./viewer.mjs";
 
 const ENGINES = ["hls", "dash"];
