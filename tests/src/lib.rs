@@ -13,6 +13,7 @@ mod plain;
 mod program;
 mod said;
 mod server;
+pub mod stopwatch;
 pub mod tool;
 mod wait;
 

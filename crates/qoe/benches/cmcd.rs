@@ -4,11 +4,10 @@
 //! Prints the median and the median absolute deviation of the rounds. `--rounds N` (default 9).
 
 use std::hint::black_box;
-use std::time::{Duration, Instant};
 
 use fullbore_qoe::{Cmcd, Collector, Report, SESSIONS_MAX, Salt, TITLES_MAX, json, prometheus};
+use fullbore_tests::stopwatch::{argument, print};
 
-const ROUND: Duration = Duration::from_millis(60);
 const NOW_UNIX_SECONDS: u64 = 1_790_000_000;
 
 /// As hls.js and dash.js send it.
@@ -73,33 +72,4 @@ fn full() -> Collector {
     }
     collector.advance(100_000);
     collector
-}
-
-/// The number behind `--name`, or `default`.
-fn argument(name: &str, default: usize) -> usize {
-    let mut arguments = std::env::args().skip_while(|argument| argument != name).skip(1);
-    arguments.next().and_then(|value| value.parse().ok()).unwrap_or(default)
-}
-
-fn print(name: &str, rounds: usize, mut work: impl FnMut()) {
-    let mut nanoseconds: Vec<f64> = (0..rounds.max(1)).map(|_| round(&mut work)).collect();
-    let middle = median(&mut nanoseconds);
-    let mut distances: Vec<f64> = nanoseconds.iter().map(|one| (one - middle).abs()).collect();
-    println!("{name:34} {middle:12.0} ns +- {:.0}", median(&mut distances));
-}
-
-fn round(work: &mut impl FnMut()) -> f64 {
-    let (started, mut times) = (Instant::now(), 0u32);
-    while started.elapsed() < ROUND {
-        for _ in 0..10 {
-            work();
-        }
-        times += 10;
-    }
-    started.elapsed().as_nanos() as f64 / f64::from(times)
-}
-
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }

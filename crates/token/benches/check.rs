@@ -4,11 +4,10 @@
 
 use std::hint::black_box;
 use std::net::IpAddr;
-use std::time::{Duration, Instant};
 
+use fullbore_tests::stopwatch::{argument, print};
 use fullbore_token::{Grant, KeyRing, make_key_file};
 
-const ROUND: Duration = Duration::from_millis(60);
 const NOW: u64 = 1_790_000_000;
 const PATH: &[u8] = b"films/big-buck-bunny/video/1080p.mp4";
 
@@ -33,33 +32,4 @@ fn main() {
             black_box(keys.sign(black_box(&grant)));
         });
     }
-}
-
-/// The number behind `--name`, or `default`.
-fn argument(name: &str, default: usize) -> usize {
-    let mut arguments = std::env::args().skip_while(|argument| argument != name).skip(1);
-    arguments.next().and_then(|value| value.parse().ok()).unwrap_or(default)
-}
-
-fn print(name: &str, rounds: usize, mut work: impl FnMut()) {
-    let mut nanoseconds: Vec<f64> = (0..rounds.max(1)).map(|_| round(&mut work)).collect();
-    let middle = median(&mut nanoseconds);
-    let mut distances: Vec<f64> = nanoseconds.iter().map(|one| (one - middle).abs()).collect();
-    println!("{name:24} {middle:8.0} ns +- {:.0}", median(&mut distances));
-}
-
-fn round(work: &mut impl FnMut()) -> f64 {
-    let (started, mut times) = (Instant::now(), 0u32);
-    while started.elapsed() < ROUND {
-        for _ in 0..100 {
-            work();
-        }
-        times += 100;
-    }
-    started.elapsed().as_nanos() as f64 / f64::from(times)
-}
-
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }
