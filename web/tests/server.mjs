@@ -3,6 +3,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -13,11 +14,26 @@ if (!PROGRAM) throw new Error("FULLBORE_PROGRAM names no program; run this by ./
 /** Long enough for a loaded machine; nothing waits as long otherwise. */
 const START_MS = 30_000;
 
+/**
+ * A port that is still free when a server comes back to it. The kernel's own choice would not be: it lends such a port to any
+ * connection on the machine while the server is away. It lends those from 32768 on (ip_local_port_range).
+ */
+async function freePort() {
+  for (;;) {
+    const port = 20_000 + Math.floor(Math.random() * 10_000);
+    const probe = createServer();
+    const free = await new Promise((done) => probe.once("error", () => done(false)).listen(port, "127.0.0.1", () => done(true)));
+    if (!free) continue;
+    await new Promise((done) => probe.close(done));
+    return port;
+  }
+}
+
 export class Server {
   #process = null;
   #state = mkdtempSync(join(tmpdir(), "fullbore-pages-"));
-  #address = "127.0.0.1:0";
-  #adminAddress = "127.0.0.1:0";
+  #address = null;
+  #adminAddress = null;
   url = "";
   /** The admin listener, where the dashboard is. */
   admin = "";
@@ -28,14 +44,14 @@ export class Server {
 
   /** Starts, on the port of the last time if there was one. Settings are lines of TOML. */
   async start(settings = "") {
+    this.#address ??= `127.0.0.1:${await freePort()}`;
+    this.#adminAddress ??= `127.0.0.1:${await freePort()}`;
     const config = join(this.#state, "fullbore.toml");
     writeFileSync(config, settings);
     const args = ["serve", this.library, "--listen", this.#address, "--admin", this.#adminAddress, "--state", this.#state];
     args.push("--workers", "1", "--config", config);
     this.#process = spawn(PROGRAM, args, { stdio: ["ignore", "pipe", "inherit"] });
     [this.url, this.admin] = await this.#ready(this.#process);
-    this.#address = new URL(this.url).host;
-    this.#adminAddress = new URL(this.admin).host;
     return this;
   }
 

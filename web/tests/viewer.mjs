@@ -43,6 +43,16 @@ export class Viewer {
     await context.addInitScript((entries) => {
       for (const [name, value] of Object.entries(entries)) localStorage.setItem(`fullbore.${name}`, value);
     }, storage);
+    await context.addInitScript(() => {
+      /** Seconds of the film that are loaded beyond where it is. */
+      window.ahead = () => {
+        const { buffered, currentTime } = document.querySelector("video");
+        for (let i = 0; i < buffered.length; i += 1) {
+          if (buffered.start(i) <= currentTime && currentTime <= buffered.end(i)) return buffered.end(i) - currentTime;
+        }
+        return 0;
+      };
+    });
     const viewer = new Viewer();
     viewer.context = context;
     viewer.page = await context.newPage();
@@ -115,23 +125,17 @@ export class Viewer {
     await this.page.goto(`${url}-/watch/${encodeURIComponent(title)}`);
     await this.page.waitForSelector("video");
     await this.page.evaluate(() => {
+      const video = document.querySelector("video");
+      // A picture waits for bytes, or for a decoder that gets no processor time; only the first is what is tried here.
       window.waits = 0;
-      document.querySelector("video").addEventListener("waiting", () => (window.waits += 1));
+      video.addEventListener("waiting", () => (window.waits += window.ahead() < 1));
     });
   }
 
   film(of) {
     return this.page.evaluate((of) => {
       const video = document.querySelector("video");
-      const ahead = () => {
-        for (let i = 0; i < video.buffered.length; i += 1) {
-          if (video.buffered.start(i) <= video.currentTime && video.currentTime <= video.buffered.end(i)) {
-            return video.buffered.end(i) - video.currentTime;
-          }
-        }
-        return 0;
-      };
-      return { seconds: video.currentTime, ahead: ahead(), height: video.videoHeight, waits: window.waits }[of];
+      return { seconds: video.currentTime, ahead: window.ahead(), height: video.videoHeight, waits: window.waits }[of];
     }, of);
   }
 
@@ -162,6 +166,13 @@ export class Viewer {
       return [mean, Math.sqrt(light.reduce((sum, value) => sum + (value - mean) ** 2, 0) / light.length)];
     });
     assert.ok(mean > 16 && spread > 8, `the picture is black or blank: mean ${mean}, spread ${spread}`);
+  }
+
+  /** From now on no more than so many bits a second reach this page, from the first byte of an answer on; null: as many as may. */
+  async bound(bitsPerSecond) {
+    this.network ??= await this.context.newCDPSession(this.page);
+    const downloadThroughput = bitsPerSecond === null ? -1 : bitsPerSecond / 8;
+    await this.network.send("Network.emulateNetworkConditions", { offline: false, latency: 0, downloadThroughput, uploadThroughput: -1 });
   }
 
   /** Opens a menu and chooses: `choose("Settings", "Quality", "360p")`. */
