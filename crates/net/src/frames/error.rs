@@ -1,0 +1,55 @@
+//! What can be in the way of opening a device, and what to do about it.
+
+use std::fmt;
+use std::io;
+
+/// A step of set-up that failed.
+#[derive(Debug)]
+pub struct SetupError {
+    /// What was tried, and with what.
+    step: String,
+    /// What to do about it.
+    advice: &'static str,
+    source: io::Error,
+}
+
+impl SetupError {
+    pub(crate) fn new(step: impl Into<String>, source: io::Error) -> Self {
+        let advice = match source.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) => {
+                "this needs CAP_NET_ADMIN and CAP_NET_RAW, and CAP_BPF for AF_XDP: start as root (privileges are dropped after \
+                 set-up) or give them with systemd's AmbientCapabilities="
+            }
+            Some(libc::ENODEV) => "look at `ip link` for the names of interfaces",
+            Some(libc::ENOENT | libc::ENOSYS | libc::EAFNOSUPPORT) => {
+                "this kernel lacks it: load its module (`modprobe tun` for a TAP), or use another route"
+            }
+            Some(libc::EBUSY) => "something else has it: another server, or another name is needed",
+            Some(libc::EEXIST) => {
+                "the kernel already has a route or an address like this: give the server an address that nothing else has"
+            }
+            Some(libc::ENOMEM | libc::ENOBUFS) => {
+                "raise the limit on locked memory (LimitMEMLOCK= in systemd, `ulimit -l`), or give CAP_IPC_LOCK"
+            }
+            _ => "docs/bypass.md says what is needed",
+        };
+        Self { step: step.into(), advice, source }
+    }
+
+    /// The system's own error.
+    pub fn io(&self) -> &io::Error {
+        &self.source
+    }
+}
+
+impl fmt::Display for SetupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}; {}", self.step, self.source, self.advice)
+    }
+}
+
+impl std::error::Error for SetupError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.source)
+    }
+}

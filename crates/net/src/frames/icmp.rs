@@ -1,0 +1,139 @@
+//! The two kinds of ICMP message (RFC 792, RFC 4443) that matter here: a router that cannot pass on what we send, and pings.
+//!
+//! A message about a packet quotes its beginning. What is not about a connection of one of our addresses is refused; whether
+//! there is such a connection, and whether the quoted sequence number lies in its window, TCP must check, since anybody can
+//! send such a message (RFC 5927 section 4).
+
+use crate::frames::checksum::Sum;
+use crate::frames::parse::{
+    ETHERNET_BYTES, IPV4_BYTES, IPV6_BYTES, Ip, PROTOCOL_ICMPV6, PROTOCOL_TCP, Packet,
+};
+use crate::frames::refusal::Refusal;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// "Destination unreachable: fragmentation needed and DF set" (RFC 1191 section 4), "packet too big" (RFC 4443 section 3.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooBig {
+    /// Our end of the connection.
+    pub local: SocketAddr,
+    /// The other end.
+    pub remote: SocketAddr,
+    /// The sequence number of the segment that did not fit.
+    pub sequence: u32,
+    /// What fits, IP header included. Anything: 0 from old routers, and less than IP's minimum from liars.
+    pub mtu_bytes: u32,
+}
+
+/// Takes an ICMP message apart.
+pub(crate) fn parse<'a>(
+    ip: &Ip<'a>,
+    frame: &'a [u8],
+    ours: impl Fn(IpAddr) -> bool,
+) -> Result<Packet<'a>, Refusal> {
+    let (head, quoted) = ip.payload.split_at_checked(8).ok_or(Refusal::Icmp)?;
+    let mut sum = match ip.source {
+        IpAddr::V4(_) => Sum::default(),
+        IpAddr::V6(_) => {
+            Sum::pseudo_header(ip.source, ip.destination, PROTOCOL_ICMPV6, ip.payload.len())
+        }
+    };
+    sum.add(ip.payload);
+    if !sum.is_whole() {
+        return Err(Refusal::Icmp);
+    }
+    let is_v6 = ip.protocol == PROTOCOL_ICMPV6;
+    if is_v6 != ip.source.is_ipv6() {
+        return Err(Refusal::Icmp);
+    }
+    match (is_v6, head[0], head[1]) {
+        (false, 8, 0) | (true, 128, 0) => Ok(Packet::Ping(frame)),
+        (false, 3, 4) => {
+            let mtu_bytes = u16::from_be_bytes([head[6], head[7]]).into();
+            quoted_segment(quoted_ipv4(quoted)?, mtu_bytes, ours)
+        }
+        (true, 2, 0) => {
+            let mtu_bytes = u32::from_be_bytes([head[4], head[5], head[6], head[7]]);
+            quoted_segment(quoted_ipv6(quoted)?, mtu_bytes, ours)
+        }
+        _ => Err(Refusal::OtherProtocol),
+    }
+}
+
+/// Source, destination, and the first eight bytes of a TCP header.
+type Quoted = (IpAddr, IpAddr, [u8; 8]);
+
+/// The packet as it was when the router had it: cut off, its header checksum perhaps not what it says.
+fn quoted_ipv4(packet: &[u8]) -> Result<Quoted, Refusal> {
+    let packet = packet.first_chunk::<{ IPV4_BYTES + 8 }>().ok_or(Refusal::Icmp)?;
+    if packet[0] != 0x45 || packet[9] != PROTOCOL_TCP {
+        return Err(Refusal::Icmp);
+    }
+    let address =
+        |at: usize| Ipv4Addr::new(packet[at], packet[at + 1], packet[at + 2], packet[at + 3]);
+    Ok((address(12).into(), address(16).into(), tail(packet)))
+}
+
+fn quoted_ipv6(packet: &[u8]) -> Result<Quoted, Refusal> {
+    let packet = packet.first_chunk::<{ IPV6_BYTES + 8 }>().ok_or(Refusal::Icmp)?;
+    if packet[0] >> 4 != 6 || packet[6] != PROTOCOL_TCP {
+        return Err(Refusal::Icmp);
+    }
+    let address = |at: usize| {
+        let mut octets = [0; 16];
+        octets.copy_from_slice(&packet[at..at + 16]);
+        Ipv6Addr::from(octets)
+    };
+    Ok((address(8).into(), address(24).into(), tail(packet)))
+}
+
+fn tail(packet: &[u8]) -> [u8; 8] {
+    *packet.last_chunk().expect("both quotations end with eight bytes of TCP header")
+}
+
+fn quoted_segment<'a>(
+    (source, destination, tcp): Quoted,
+    mtu_bytes: u32,
+    ours: impl Fn(IpAddr) -> bool,
+) -> Result<Packet<'a>, Refusal> {
+    if !ours(source) {
+        return Err(Refusal::Icmp);
+    }
+    let [a, b, c, d, sequence @ ..] = tcp;
+    Ok(Packet::TooBig(TooBig {
+        local: SocketAddr::new(source, u16::from_be_bytes([a, b])),
+        remote: SocketAddr::new(destination, u16::from_be_bytes([c, d])),
+        sequence: u32::from_be_bytes(sequence),
+        mtu_bytes,
+    }))
+}
+
+/// Turns a ping that [`parse`] has found into its answer, in place. Says how many bytes of the frame the answer has.
+pub(crate) fn answer_ping(frame: &mut [u8]) -> usize {
+    swap(frame, 0, 6, 6);
+    let is_v6 = frame[ETHERNET_BYTES] >> 4 == 6;
+    let (icmp, end) = if is_v6 {
+        swap(frame, ETHERNET_BYTES + 8, ETHERNET_BYTES + 24, 16);
+        let bytes = u16::from_be_bytes([frame[ETHERNET_BYTES + 4], frame[ETHERNET_BYTES + 5]]);
+        let icmp = ETHERNET_BYTES + IPV6_BYTES;
+        (icmp, icmp + usize::from(bytes))
+    } else {
+        swap(frame, ETHERNET_BYTES + 12, ETHERNET_BYTES + 16, 4);
+        let bytes = u16::from_be_bytes([frame[ETHERNET_BYTES + 2], frame[ETHERNET_BYTES + 3]]);
+        (ETHERNET_BYTES + IPV4_BYTES, ETHERNET_BYTES + usize::from(bytes))
+    };
+    let (asked, answered) = if is_v6 { (128u8, 129u8) } else { (8, 0) };
+    frame[icmp] = answered;
+    // RFC 1624 equation 3: of the sum only this one word has changed; swapped addresses sum the same.
+    let mut sum = Sum::default();
+    sum.add(&[!frame[icmp + 2], !frame[icmp + 3]]);
+    sum.add(&[!asked, 0xff]);
+    sum.add(&[answered, 0]);
+    let checksum = sum.checksum();
+    frame[icmp + 2..icmp + 4].copy_from_slice(&checksum);
+    end
+}
+
+fn swap(frame: &mut [u8], first: usize, second: usize, bytes: usize) {
+    let (left, right) = frame.split_at_mut(second);
+    left[first..first + bytes].swap_with_slice(&mut right[..bytes]);
+}

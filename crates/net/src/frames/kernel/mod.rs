@@ -1,0 +1,3 @@
+//! System calls that nobody has wrapped: the only home of `unsafe` below [`crate::frames`].
+
+pub(crate) mod tun;

@@ -1,0 +1,132 @@
+//! Frames: the net below TCP, where the server has a TCP of its own.
+//!
+//! A [`Device`] is one queue of a network device, and one worker's. There are two kinds:
+//!
+//! - **TAP** ([`TapPlan`]): a virtual card whose other end is this machine's kernel. The kernel takes super-segments of up to
+//!   64 KiB, cuts them, completes their checksums or leaves that to the card, and routes them on; and hands us what it has
+//!   coalesced. The server has addresses of its own there, which the kernel has not: for each there is a route (`/32` or `/128`)
+//!   to the device and a permanent neighbour entry, so that the kernel never asks for our station by ARP or NDP, and we never
+//!   answer. The kernel reaches us as the next hop of a route, and viewers elsewhere by its ordinary forwarding, which must be on
+//!   (`net.ipv4.ip_forward`, `net.ipv6.conf.all.forwarding`) and which we do not touch. Pings are answered here, since nobody
+//!   else could.
+//!
+//! All that needs privileges happens in `open` of a plan. Devices are not persistent: when the process ends, however it
+//! ends, they are gone, and routes and neighbours with them.
+//!
+//! Invariants:
+//! - What arrives is from strangers: it ends in a [`Packet`] whose lengths are in bounds and whose checksum is right, or in the
+//!   counter of a [`Refusal`]. No bytes make this panic.
+//! - Nothing is allocated per frame, and no frame is copied more than once: by the kernel (TAP).
+//!
+//! Read [`parse`](mod@parse) and [`compose`] first, then [`plan`].
+
+pub mod checksum;
+pub mod compose;
+pub mod error;
+pub mod icmp;
+mod kernel;
+pub mod neighbours;
+mod netlink;
+pub mod parse;
+pub mod plan;
+pub mod refusal;
+pub mod tap;
+mod virtio;
+
+pub use compose::{Between, HEAD_BYTES_MAX, Head, Hop, PAYLOAD_BYTES_MAX};
+pub use error::SetupError;
+pub use icmp::TooBig;
+pub use neighbours::{Neighbours, Resolved};
+pub use parse::{Checksum, Mac, Packet, Segment, parse};
+pub use plan::TapPlan;
+pub use refusal::{Refusal, Statistics};
+pub use tap::{PAYLOAD_SLICES_MAX, Tap};
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+/// What one worker gets of a network device.
+pub struct Interface {
+    /// The device's name.
+    pub name: String,
+    /// The worker's queue of it.
+    pub device: Device,
+    /// Where packets go next.
+    pub neighbours: Neighbours,
+}
+
+/// One queue of a network device.
+pub enum Device {
+    /// Of a virtual one, whose other end is the kernel.
+    Tap(Tap),
+}
+
+impl Device {
+    /// Hands on what has arrived, at most so many frames, and says how many there were; what is refused counts too. Waits for
+    /// nothing: poll [`Self::fd`] after a call that found less than it was allowed.
+    ///
+    /// # Errors
+    /// When the device is gone or down.
+    pub fn receive(
+        &mut self,
+        frames_max: usize,
+        each: impl FnMut(Packet<'_>),
+    ) -> io::Result<usize> {
+        match self {
+            Self::Tap(tap) => tap.receive(frames_max, each),
+        }
+    }
+
+    /// Whether [`Self::send`] has room for this much now. If not: [`Self::flush`], then wait until [`Self::fd`] is writable.
+    pub fn can_send(&mut self, _payload_bytes: usize, _segment_bytes: u16) -> bool {
+        match self {
+            Self::Tap(_) => true,
+        }
+    }
+
+    /// Sends one segment, or several as one: where there are more than `segment_bytes` of payload, each segment gets so many, the
+    /// last one what is left: the kernel cuts them or, where it does not, the device itself. All or nothing; the payload is copied before
+    /// this returns. With many small segments it is cheaper to call this often and [`Self::flush`] once.
+    ///
+    /// # Errors
+    /// When the kernel does not take it: the segment is lost, as on any wire, and counted.
+    ///
+    /// # Panics
+    /// If there are more than [`PAYLOAD_SLICES_MAX`] slices, `segment_bytes` is 0, or the slices are not together as long as
+    /// `head` was made for.
+    pub fn send(&mut self, head: Head, payload: &[&[u8]], segment_bytes: u16) -> io::Result<()> {
+        assert!(segment_bytes > 0, "a segment has a length");
+        let payload_bytes: usize = payload.iter().map(|slice| slice.len()).sum();
+        assert_eq!(payload_bytes, head.payload_bytes(), "the payload that the head was made for");
+        match self {
+            Self::Tap(tap) => tap.send(head, payload, segment_bytes),
+        }
+    }
+
+    /// Sees that what was sent leaves, and takes back the room of what has left.
+    ///
+    /// # Errors
+    /// When the device is gone or down.
+    pub fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Tap(_) => Ok(()),
+        }
+    }
+
+    /// Readable when something has arrived, writable when there is room to send.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tap(tap) => tap.fd(),
+        }
+    }
+
+    /// What it has done.
+    pub fn statistics(&self) -> &Statistics {
+        match self {
+            Self::Tap(tap) => tap.statistics(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

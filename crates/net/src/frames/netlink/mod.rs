@@ -1,0 +1,74 @@
+//! A conversation with the kernel's routing tables: rtnetlink(7), as much of it as is asked here.
+
+pub(crate) mod link;
+pub(crate) mod message;
+
+use message::{Message, Messages, Request};
+use rustix::io::Errno;
+use rustix::net::netlink::SocketAddrNetlink;
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// The kernel puts together as much of a list as it is given room for, up to 32 KiB.
+const RECEIVE_BYTES: usize = 32 * 1024;
+
+/// A netlink socket.
+pub(crate) struct Netlink {
+    socket: OwnedFd,
+    sequence: u32,
+    buffer: Box<[u8]>,
+}
+
+impl Netlink {
+    /// Opens one that hears what is told to `groups` (a mask of `RTMGRP_*`); 0 for one that only asks.
+    pub(crate) fn open(groups: i32) -> io::Result<Self> {
+        let flags = SocketFlags::CLOEXEC;
+        let socket =
+            rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
+        rustix::net::bind(&socket, &SocketAddrNetlink::new(0, groups as u32))?;
+        Ok(Self { socket, sequence: 0, buffer: vec![0; RECEIVE_BYTES].into() })
+    }
+
+    /// Asks for something to be done.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(crate) fn ask(&mut self, request: Request) -> io::Result<()> {
+        self.query(request, |_| {})
+    }
+
+    /// Asks, and hands on what the kernel answers. It answers at once, so this may wait for it.
+    ///
+    /// # Errors
+    /// The kernel's; `EINTR` when what a list was made of changed meanwhile: then ask again.
+    pub(crate) fn query(
+        &mut self,
+        mut request: Request,
+        mut each: impl FnMut(Message<'_>),
+    ) -> io::Result<()> {
+        self.sequence = self.sequence.wrapping_add(1);
+        let is_dump = request.is_dump();
+        rustix::net::send(&self.socket, request.finish(self.sequence), SendFlags::empty())?;
+        let mut interrupted = false;
+        loop {
+            let (bytes, _) =
+                rustix::net::recv(&self.socket, &mut *self.buffer, RecvFlags::empty())?;
+            for message in Messages(&self.buffer[..bytes]).filter(|m| m.sequence == self.sequence) {
+                interrupted |= i32::from(message.flags) & libc::NLM_F_DUMP_INTR != 0;
+                match i32::from(message.kind) {
+                    libc::NLMSG_ERROR => return message.outcome(),
+                    libc::NLMSG_DONE if is_dump && interrupted => return Err(Errno::INTR.into()),
+                    libc::NLMSG_DONE => return Ok(()),
+                    _ => each(message),
+                }
+            }
+        }
+    }
+}
+
+impl AsFd for Netlink {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}

@@ -1,0 +1,129 @@
+//! Why a frame was not taken, and how often: a counter for each reason.
+
+/// Why a frame was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Refusal {
+    /// Shorter than an Ethernet header, or longer than what was made ready for it.
+    FrameBytes,
+    /// Neither IPv4 nor IPv6: ARP, a VLAN tag, anything.
+    NotIp,
+    /// The IP header contradicts itself or is cut off.
+    IpHeader,
+    /// The IP header says more bytes than came.
+    IpBytes,
+    /// IPv4's header checksum is wrong.
+    IpChecksum,
+    /// IPv4 options or IPv6 extension headers: not used by any viewer, and dear to look through.
+    Options,
+    /// A fragment: our segments fit, and so do those of every peer that heeds our maximum segment size.
+    Fragment,
+    /// A source that nobody may have: unspecified, loopback, multicast, broadcast, or our own.
+    Source,
+    /// For an address that is not ours.
+    NotOurs,
+    /// Neither TCP nor an ICMP message of use.
+    OtherProtocol,
+    /// The TCP header contradicts itself or is cut off.
+    TcpHeader,
+    /// TCP's checksum is wrong.
+    TcpChecksum,
+    /// What the device says about a frame (offloads) does not fit the frame.
+    Offload,
+    /// An ICMP message that is cut off, or whose checksum is wrong, or that is not about one of our connections.
+    Icmp,
+}
+
+impl Refusal {
+    /// All of them.
+    pub const ALL: [Self; 14] = [
+        Self::FrameBytes,
+        Self::NotIp,
+        Self::IpHeader,
+        Self::IpBytes,
+        Self::IpChecksum,
+        Self::Options,
+        Self::Fragment,
+        Self::Source,
+        Self::NotOurs,
+        Self::OtherProtocol,
+        Self::TcpHeader,
+        Self::TcpChecksum,
+        Self::Offload,
+        Self::Icmp,
+    ];
+
+    /// Its name in telemetry.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::FrameBytes => "frame_bytes",
+            Self::NotIp => "not_ip",
+            Self::IpHeader => "ip_header",
+            Self::IpBytes => "ip_bytes",
+            Self::IpChecksum => "ip_checksum",
+            Self::Options => "options",
+            Self::Fragment => "fragment",
+            Self::Source => "source",
+            Self::NotOurs => "not_ours",
+            Self::OtherProtocol => "other_protocol",
+            Self::TcpHeader => "tcp_header",
+            Self::TcpChecksum => "tcp_checksum",
+            Self::Offload => "offload",
+            Self::Icmp => "icmp",
+        }
+    }
+}
+
+/// What a device has done since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Frames that arrived; a coalesced one counts once.
+    pub frames_received: u64,
+    /// Of these, how many the kernel had coalesced out of several.
+    pub coalesced_received: u64,
+    /// Frames handed to the kernel; a super-segment that the kernel splits counts once.
+    pub frames_sent: u64,
+    /// Of these, how many were super-segments.
+    pub super_segments_sent: u64,
+    /// Payload in frames handed to the kernel.
+    pub payload_bytes_sent: u64,
+    /// Frames that the kernel did not take.
+    pub send_errors: u64,
+    /// Pings answered (a TAP's addresses are ours alone).
+    pub pings_answered: u64,
+    /// Frames not taken, by [`Refusal`].
+    refused: [u64; Refusal::ALL.len()],
+}
+
+impl Statistics {
+    /// How often frames were not taken for this reason.
+    pub fn refused(&self, reason: Refusal) -> u64 {
+        self.refused[reason as usize]
+    }
+
+    /// Counts a frame that was not taken.
+    pub(crate) fn refuse(&mut self, reason: Refusal) {
+        self.refused[reason as usize] += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_reason_has_its_own_counter_and_name() {
+        let mut statistics = Statistics::default();
+        for (index, reason) in Refusal::ALL.into_iter().enumerate() {
+            assert_eq!(reason as usize, index);
+            (0..=index).for_each(|_| statistics.refuse(reason));
+        }
+        for (index, reason) in Refusal::ALL.into_iter().enumerate() {
+            assert_eq!(statistics.refused(reason), index as u64 + 1);
+        }
+        let mut names: Vec<_> = Refusal::ALL.iter().map(|reason| reason.name()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Refusal::ALL.len());
+    }
+}
