@@ -4,7 +4,8 @@
 //! [`Opener`], the two halves of the connection; rustls's state is gone by then. From there on records are
 //! sealed and opened here, in the caller's buffers: straight from where the plaintext lies, in one pass.
 //!
-//! The sending half can be handed to the kernel instead ([`kernel`]).
+//! The sending half can be handed to the kernel instead ([`kernel`]), or kept so that any record can be made again until
+//! the peer has it ([`Ledger`]).
 //!
 //! [`client`] is the other end of a connection, made the same way, for measuring.
 //!
@@ -22,6 +23,7 @@ mod error;
 mod handshake;
 mod identity;
 pub mod kernel;
+mod ledger;
 mod open;
 mod record;
 mod retained;
@@ -36,6 +38,7 @@ pub use error::{
 };
 pub use handshake::{Established, Group, HANDSHAKE_BYTES_MAX, Handshake, Progress, SessionInfo};
 pub use identity::Origin;
+pub use ledger::{Ledger, Made};
 pub use open::{Content, Opened, Opener};
 pub use record::{
     CONTROL_RECORD_BYTES_MAX, HEADER_BYTES, PLAINTEXT_MAX, RECORD_BYTES_MAX, TAG_BYTES, tag,

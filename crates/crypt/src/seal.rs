@@ -206,12 +206,8 @@ impl Sealer {
         expected_tag: &[u8; TAG_BYTES],
     ) -> Result<usize, ResealError> {
         assert!(plaintext.len() <= PLAINTEXT_MAX, "a record is made again by itself");
-        if !(self.reach_start..self.position).contains(&position) {
-            return Err(ResealError::OutOfReach);
-        }
-        let record_bytes = plaintext.len() + self.record_overhead();
-        let record = out.get_mut(..record_bytes).ok_or(ResealError::BufferTooSmall)?;
-        self.write_record(position, content_type::APPLICATION_DATA, plaintext, record);
+        let record_bytes = self.seal_reserved(position, plaintext, out)?;
+        let record = &mut out[..record_bytes];
         if tag(record) != *expected_tag {
             record.fill(0);
             return Err(ResealError::ChangedUnderUs);
@@ -246,16 +242,69 @@ impl Sealer {
         request_peer: bool,
         out: &mut [u8],
     ) -> Result<usize, SealError> {
-        if self.keys.version() != Version::Tls13 {
-            return Err(SealError::NotTls13);
-        }
+        self.change_keys(request_peer, out).map(|(record_bytes, _)| record_bytes)
+    }
+
+    /// As [`Self::seal_key_update`], and hands out the keys before it, for records sealed with them that may be made again.
+    pub(crate) fn change_keys(
+        &mut self,
+        request_peer: bool,
+        out: &mut [u8],
+    ) -> Result<(usize, Self), SealError> {
+        let keys = self.keys.next().ok_or(SealError::NotTls13)?;
+        let record_bytes = self.seal_key_update_message(request_peer, out)?;
+        let next = Self {
+            expanded: keys.expand(),
+            keys,
+            layout: self.layout,
+            position: self.position,
+            generation_start: self.position,
+            reach_start: self.position,
+        };
+        Ok((record_bytes, std::mem::replace(self, next)))
+    }
+
+    fn seal_key_update_message(
+        &mut self,
+        request_peer: bool,
+        out: &mut [u8],
+    ) -> Result<usize, SealError> {
         let message = [handshake_type::KEY_UPDATE, 0, 0, 1, u8::from(request_peer)];
-        let record_bytes = self.seal_control(content_type::HANDSHAKE, &message, out)?;
-        let updated = self.keys.update();
-        debug_assert!(updated, "TLS 1.3 keys have a secret");
-        self.expanded = self.keys.expand();
-        self.generation_start = self.position;
-        self.reach_start = self.position;
+        self.seal_control(content_type::HANDSHAKE, &message, out)
+    }
+
+    /// Sets the positions of the next `records` aside, to be sealed by [`Self::seal_reserved`]. Returns the first.
+    pub(crate) fn reserve(&mut self, records: u64) -> Result<u64, SealError> {
+        self.check_limit(records)?;
+        let first = self.position;
+        self.position += records;
+        Ok(first)
+    }
+
+    /// Records that may still be sealed before the keys should be changed, or where they cannot be, at all.
+    pub(crate) fn records_left(&self, records_max: u64) -> u64 {
+        let suite = self.keys.suite();
+        let max = match self.keys.version() {
+            Version::Tls13 => records_soft(suite).min(records_max),
+            Version::Tls12 => self::records_max(suite),
+        };
+        max.saturating_sub(self.sequence(self.position))
+    }
+
+    /// Seals one record at a position that was set aside. The caller sees to it that no position is sealed with two
+    /// plaintexts.
+    pub(crate) fn seal_reserved(
+        &self,
+        position: u64,
+        plaintext: &[u8],
+        out: &mut [u8],
+    ) -> Result<usize, ResealError> {
+        if !(self.reach_start..self.position).contains(&position) {
+            return Err(ResealError::OutOfReach);
+        }
+        let record_bytes = plaintext.len() + self.record_overhead();
+        let record = out.get_mut(..record_bytes).ok_or(ResealError::BufferTooSmall)?;
+        self.write_record(position, content_type::APPLICATION_DATA, plaintext, record);
         Ok(record_bytes)
     }
 

@@ -188,21 +188,28 @@ impl Keys {
         LessSafeKey::new(key)
     }
 
-    /// Moves on to the next generation (RFC 8446 section 7.2). Returns false, and changes nothing, for
-    /// TLS 1.2, which has no such thing.
+    /// Moves on to the next generation. Returns false, and changes nothing, for TLS 1.2, which has no such thing.
     #[must_use]
     pub(crate) fn update(&mut self) -> bool {
-        let Some(secret) = &self.secret else { return false };
+        let next = self.next();
+        let updated = next.is_some();
+        if let Some(next) = next {
+            *self = next;
+        }
+        updated
+    }
+
+    /// The next generation (RFC 8446 section 7.2); `None` for TLS 1.2.
+    pub(crate) fn next(&self) -> Option<Self> {
+        let secret = self.secret.as_ref()?;
         let mut next = TrafficSecret { bytes: [0; SECRET_BYTES_MAX], used: secret.used };
         self.expand_label(secret, b"traffic upd", &mut next.bytes[..usize::from(secret.used)]);
-        let (mut key, mut iv) = ([0; KEY_BYTES_MAX], [0; NONCE_BYTES]);
-        self.expand_label(&next, b"key", &mut key[..self.suite.aead().key_len()]);
-        self.expand_label(&next, b"iv", &mut iv);
-        self.key.copy_from_slice(&key);
-        self.iv = iv;
-        key.zeroize();
-        self.secret = Some(next);
-        true
+        let (key, iv) = ([0; KEY_BYTES_MAX], [0; NONCE_BYTES]);
+        let mut keys = Self { suite: self.suite, key, iv, secret: None };
+        self.expand_label(&next, b"key", &mut keys.key[..self.suite.aead().key_len()]);
+        self.expand_label(&next, b"iv", &mut keys.iv);
+        keys.secret = Some(next);
+        Some(keys)
     }
 
     /// HKDF-Expand-Label with an empty context (RFC 8446 section 7.1).
