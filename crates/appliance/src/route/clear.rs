@@ -53,6 +53,10 @@ impl Clear {
         Ok(())
     }
 
+    pub(super) fn finish(&self) {
+        self.link.socket.finish();
+    }
+
     /// Waits until the viewer has everything.
     pub(super) async fn settle(&mut self) -> Result<(), End> {
         self.lent.settle(&self.link).await

@@ -202,16 +202,18 @@ impl Kernel {
         Ok(())
     }
 
-    /// Says goodbye when TCP has all that was sealed before.
+    /// Waits until TCP has all that was sealed, so that a goodbye can be said.
     ///
     /// What TCP had no room for waits in the kernel, sealed, and is lost if TCP is told to finish before it has room
     /// (`tls_sw_release_resources_tx`, net/tls/tls_sw.c; seen on Linux 6.1). Nothing tells whether something waits. But
     /// the next record takes all of it along, if there is room for it, as there is when everything has arrived.
-    pub(super) async fn finish(&mut self) -> Result<(), End> {
-        self.link.acknowledged(|| Ok(())).await?;
+    pub(super) async fn emptied(&self) -> Result<(), End> {
+        self.link.acknowledged(|| Ok(())).await
+    }
+
+    pub(super) fn finish(&mut self) {
         self.alert(Alert::CloseNotify);
         self.link.socket.finish();
-        Ok(())
     }
 
     fn alert(&mut self, what: Alert) {

@@ -1,9 +1,9 @@
-//! What every channel over a kernel socket has: the socket, its pull, its worker.
+//! What every channel has: what carries its bytes, its pull, its worker.
 
+use super::transport::Transport;
 use crate::end::End;
 use crate::worker::Worker;
 use disk::{File, ReadError};
-use net::tls::Received;
 use net::{Socket, Window};
 use reactor::{sleep, timeout_at};
 use std::cell::Cell;
@@ -13,25 +13,25 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// A connection without its protection.
-pub struct Link {
-    /// The socket.
-    pub socket: Socket,
+pub struct Link<T = Socket> {
+    /// What carries its bytes: a socket of the kernel's, or one of our own TCP.
+    pub socket: T,
     /// How much to bring at once.
     pub window: Window,
     /// The worker that it lives on.
     pub worker: Rc<Worker>,
-    /// How often in a row the kernel has said that it takes bytes, and has taken none.
+    /// How often in a row TCP has said that it takes bytes, and has taken none.
     refusals: Cell<u32>,
-    /// Bytes that the kernel has taken so far.
+    /// Bytes that TCP has taken so far.
     taken_bytes: Cell<u64>,
     /// Since when the first byte of a response is due, by [`Worker::clock`]; none is where it is 0. Half as wide as it could be,
     /// since idle viewers carry it, too.
     first_byte_due_since: Cell<u32>,
 }
 
-impl Link {
+impl<T: Transport> Link<T> {
     /// A new connection.
-    pub fn new(worker: Rc<Worker>, socket: Socket) -> Self {
+    pub fn new(worker: Rc<Worker>, socket: T) -> Self {
         let window = Window::new(worker.window_bytes_max());
         Self {
             socket,
@@ -49,7 +49,7 @@ impl Link {
         self.taken_bytes.get()
     }
 
-    /// Bytes that the kernel has taken so far, encryption included unless the kernel does it.
+    /// Bytes that TCP has taken so far, encryption included unless the kernel does it.
     pub fn taken_bytes(&self) -> u64 {
         self.taken_bytes.get()
     }
@@ -84,30 +84,8 @@ impl Link {
         Ok(self.count_taken(self.socket.send(bytes, more)?))
     }
 
-    /// As [`Self::offer`], for bytes that lie in several places.
-    ///
-    /// # Errors
-    /// When the connection is broken.
-    pub fn offer_parts(&self, parts: &[IoSlice<'_>]) -> Result<usize, End> {
-        Ok(self.count_taken(self.socket.send_parts(parts)?))
-    }
-
-    /// As [`Self::offer`], for a part of a file that the page cache has.
-    ///
-    /// # Errors
-    /// When the connection is broken or the file cannot be read.
-    pub fn offer_file(&self, file: &File, range: Range<u64>) -> Result<usize, End> {
-        let bytes = (range.end - range.start) as usize;
-        match self.socket.send_file(file.fd().borrowed(), range.start, bytes) {
-            Ok(taken) => Ok(self.count_taken(taken)),
-            Err(error) if error.raw_os_error() == Some(libc::EIO) => {
-                Err(ReadError::Io(libc::EIO).into())
-            }
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    fn count_taken(&self, taken: usize) -> usize {
+    /// Counts bytes that TCP has taken, and hands their number on.
+    pub fn count_taken(&self, taken: usize) -> usize {
         if taken > 0 {
             self.refusals.set(0);
             self.taken_bytes.set(self.taken_bytes.get() + taken as u64);
@@ -159,28 +137,6 @@ impl Link {
         Ok(())
     }
 
-    /// Waits until the viewer has acknowledged everything that TCP was given; asks `check` now and then whether that may
-    /// go on.
-    ///
-    /// # Errors
-    /// What `check` says; [`End::SendTimeout`] when it takes too long.
-    pub async fn acknowledged(&self, check: impl Fn() -> Result<(), End>) -> Result<(), End> {
-        /// Nothing tells when the last byte is acknowledged. Honest guesses: a round trip nearby, and a few far away.
-        const PAUSE_MIN: Duration = Duration::from_millis(1);
-        const PAUSE_MAX: Duration = Duration::from_millis(100);
-        let deadline = Instant::now() + self.worker.timeouts.send;
-        let mut pause = PAUSE_MIN;
-        while self.socket.unacknowledged_bytes() > 0 {
-            check()?;
-            if Instant::now() >= deadline {
-                return Err(End::SendTimeout);
-            }
-            sleep(pause).await;
-            pause = PAUSE_MAX.min(2 * pause);
-        }
-        Ok(())
-    }
-
     /// Waits for bytes and appends what has arrived, at least one.
     ///
     /// # Errors
@@ -220,16 +176,62 @@ impl Link {
     /// Waits for bytes and throws them away, whoever opens them. `None` when no more will come.
     async fn discard(&self) -> Option<usize> {
         loop {
-            let received = {
+            let discarded = {
                 let mut scratch = self.worker.scratch.borrow_mut();
-                self.socket.receive_record(&mut scratch).ok()?
+                self.socket.discard(&mut scratch).ok()?
             };
-            match received {
-                Received::Nothing => self.socket.readable().await,
-                Received::Finished => return None,
-                // Empty ones count, so that they come to an end as well.
-                Received::Record { bytes, .. } => return Some(bytes.max(1)),
+            match discarded {
+                None => self.socket.readable().await,
+                Some(0) => return None,
+                Some(bytes) => return Some(bytes),
             }
+        }
+    }
+}
+
+impl Link {
+    /// Waits until the viewer has acknowledged everything that TCP was given; asks `check` now and then whether that may
+    /// go on.
+    ///
+    /// # Errors
+    /// What `check` says; [`End::SendTimeout`] when it takes too long.
+    pub async fn acknowledged(&self, check: impl Fn() -> Result<(), End>) -> Result<(), End> {
+        /// Nothing tells when the last byte is acknowledged. Honest guesses: a round trip nearby, and a few far away.
+        const PAUSE_MIN: Duration = Duration::from_millis(1);
+        const PAUSE_MAX: Duration = Duration::from_millis(100);
+        let deadline = Instant::now() + self.worker.timeouts.send;
+        let mut pause = PAUSE_MIN;
+        while self.socket.unacknowledged_bytes() > 0 {
+            check()?;
+            if Instant::now() >= deadline {
+                return Err(End::SendTimeout);
+            }
+            sleep(pause).await;
+            pause = PAUSE_MAX.min(2 * pause);
+        }
+        Ok(())
+    }
+
+    /// As [`Self::offer`], for bytes that lie in several places.
+    ///
+    /// # Errors
+    /// When the connection is broken.
+    pub fn offer_parts(&self, parts: &[IoSlice<'_>]) -> Result<usize, End> {
+        Ok(self.count_taken(self.socket.send_parts(parts)?))
+    }
+
+    /// As [`Self::offer`], for a part of a file that the page cache has.
+    ///
+    /// # Errors
+    /// When the connection is broken or the file cannot be read.
+    pub fn offer_file(&self, file: &File, range: Range<u64>) -> Result<usize, End> {
+        let bytes = (range.end - range.start) as usize;
+        match self.socket.send_file(file.fd().borrowed(), range.start, bytes) {
+            Ok(taken) => Ok(self.count_taken(taken)),
+            Err(error) if error.raw_os_error() == Some(libc::EIO) => {
+                Err(ReadError::Io(libc::EIO).into())
+            }
+            Err(error) => Err(error.into()),
         }
     }
 }

@@ -12,13 +12,18 @@ pub mod kernel;
 mod link;
 mod pour;
 pub mod retained;
+pub mod transport;
 pub mod userspace;
 
 pub use in_kernel::InKernel;
 pub use link::Link;
+pub use transport::{Protection, Transport};
 
 use crate::end::End;
 use crate::outgoing::Outgoing;
+use crate::worker::Worker;
+use std::rc::Rc;
+use std::time::Instant;
 
 /// A connection, as a session sees it.
 pub enum Channel {
@@ -30,6 +35,18 @@ pub enum Channel {
     Kernel(Box<kernel::Kernel>),
     /// TLS, sealed by the library that shook hands.
     Retained(Box<retained::Retained>),
+}
+
+/// What is the same for every kind of channel, written once.
+macro_rules! each {
+    ($channel:expr, $each:ident => $what:expr) => {
+        match $channel {
+            Channel::Clear($each) => $what,
+            Channel::Userspace($each) => $what,
+            Channel::Kernel($each) => $what,
+            Channel::Retained($each) => $what,
+        }
+    };
 }
 
 impl Channel {
@@ -48,12 +65,7 @@ impl Channel {
     /// # Errors
     /// When no more will come.
     pub async fn receive(&mut self, input: &mut Vec<u8>) -> Result<(), End> {
-        match self {
-            Self::Clear(clear) => clear.receive(input).await,
-            Self::Userspace(userspace) => userspace.receive(input).await,
-            Self::Kernel(kernel) => kernel.receive(input).await,
-            Self::Retained(retained) => retained.receive(input).await,
-        }
+        each!(self, channel => channel.receive(input).await)
     }
 
     /// Sends all of `outgoing`, as fast as the viewer pulls.
@@ -61,12 +73,7 @@ impl Channel {
     /// # Errors
     /// When the viewer or the file is gone: the response cannot be completed, and the connection must end.
     pub async fn send(&mut self, outgoing: &Outgoing) -> Result<(), End> {
-        match self {
-            Self::Clear(clear) => clear.send(outgoing).await,
-            Self::Userspace(userspace) => userspace.send(outgoing).await,
-            Self::Kernel(kernel) => kernel.send(outgoing).await,
-            Self::Retained(retained) => retained.send(outgoing).await,
-        }
+        each!(self, channel => channel.send(outgoing).await)
     }
 
     /// Says goodbye in an orderly way: nothing more will be sent, and what was sent was all.
@@ -74,12 +81,10 @@ impl Channel {
     /// # Errors
     /// When that cannot be said: the viewer has not taken everything in time.
     pub async fn finish(&mut self) -> Result<(), End> {
-        match self {
-            Self::Clear(clear) => clear.link.socket.finish(),
-            Self::Userspace(userspace) => userspace.finish(),
-            Self::Kernel(kernel) => kernel.finish().await?,
-            Self::Retained(retained) => retained.finish(),
+        if let Self::Kernel(kernel) = self {
+            kernel.emptied().await?;
         }
+        each!(self, channel => channel.finish());
         Ok(())
     }
 
@@ -94,13 +99,23 @@ impl Channel {
         }
     }
 
-    /// The connection under it.
-    pub fn link(&self) -> &Link {
-        match self {
-            Self::Clear(clear) => &clear.link,
-            Self::Userspace(userspace) => &userspace.link,
-            Self::Kernel(kernel) => &kernel.link,
-            Self::Retained(retained) => &retained.link,
-        }
+    /// Reads and throws away what the viewer still sends ([`Link::linger`]).
+    pub async fn linger(&self) {
+        each!(self, channel => channel.link.linger().await);
+    }
+
+    /// The worker that it lives on.
+    pub fn worker(&self) -> &Rc<Worker> {
+        each!(self, channel => &channel.link.worker)
+    }
+
+    /// The next byte taken is the first of a response ([`Link::begin_response`]).
+    pub fn begin_response(&self, since: Instant) -> u64 {
+        each!(self, channel => channel.link.begin_response(since))
+    }
+
+    /// Bytes that TCP has taken so far ([`Link::taken_bytes`]).
+    pub fn taken_bytes(&self) -> u64 {
+        each!(self, channel => channel.link.taken_bytes())
     }
 }

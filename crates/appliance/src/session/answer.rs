@@ -20,14 +20,14 @@ impl Session {
     /// Answers one request; says whether the connection goes on.
     pub(super) async fn answer(&mut self, request: &Request) -> Result<bool, End> {
         let started = Instant::now();
-        let worker = Rc::clone(&self.channel.link().worker);
+        let worker = Rc::clone(self.channel.worker());
         let (response, file) = plan(&worker, request, self.peer.ip()).await;
         self.deliver(&worker, response, file, Some(request), started).await
     }
 
     /// Answers what could not be understood. The connection ends after it.
     pub(super) async fn refuse(&mut self, refusal: Refusal) -> Result<(), End> {
-        let worker = Rc::clone(&self.channel.link().worker);
+        let worker = Rc::clone(self.channel.worker());
         let response = refused(&worker, refusal, None);
         Box::pin(self.deliver(&worker, response, None, None, Instant::now())).await.map(|_| ())
     }
@@ -44,11 +44,11 @@ impl Session {
         worker.numbers.count(Family::Responses, status_label(status));
         let is_file = file.is_some();
         let outgoing = Outgoing::new(response.head, response.body, file);
-        let taken_before = self.channel.link().begin_response(started);
+        let taken_before = self.channel.begin_response(started);
         worker.numbers.sending.add(1);
         let sent = self.channel.send(&outgoing).await;
         worker.numbers.sending.subtract(1);
-        let taken_bytes = self.channel.link().taken_bytes() - taken_before;
+        let taken_bytes = self.channel.taken_bytes() - taken_before;
         if let Some(path) = request.and_then(|request| path_of(worker, request)).filter(|_| is_file)
         {
             worker.numbers.count_title(path, taken_bytes);

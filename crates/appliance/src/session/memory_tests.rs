@@ -15,7 +15,7 @@ fn block_bytes(bytes: usize) -> usize {
 
 #[test]
 fn an_idle_session_is_as_small_as_documented() {
-    let session_bytes = future_bytes(run);
+    let session_bytes = future_bytes(run::<net::Socket>);
     let channel_bytes = size_of::<Userspace>();
     println!("session {session_bytes}, channel {channel_bytes}");
     assert!(session_bytes <= 1016, "the session's future takes {session_bytes} bytes");

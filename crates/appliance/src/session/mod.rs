@@ -8,12 +8,12 @@ mod memory_tests;
 
 use crate::end::End;
 use crate::outgoing::Outgoing;
-use crate::route::{Channel, Link, clear::Clear, kernel, retained::Retained, userspace::Userspace};
+use crate::route::{Channel, Link, Protection, Transport};
 use crate::telemetry::Family;
 use crate::worker::Worker;
 use crypt::{Handshake, HandshakeError, Progress, SessionInfo, Tls};
 use http::{BodyDrain, Drain, Parse, Refusal, Request};
-use net::{Pass, Socket};
+use net::Pass;
 use reactor::timeout_at;
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -30,7 +30,7 @@ struct Session {
 }
 
 /// Serves one connection from its first byte to its last, and counts why it ended.
-pub async fn run(worker: Rc<Worker>, socket: Socket, peer: SocketAddr, _pass: Pass) {
+pub async fn run<T: Transport>(worker: Rc<Worker>, socket: T, peer: SocketAddr, _pass: Pass) {
     let numbers = std::sync::Arc::clone(&worker.numbers);
     let link = Link::new(worker, socket);
     let end = match Box::pin(establish(link)).await {
@@ -41,11 +41,11 @@ pub async fn run(worker: Rc<Worker>, socket: Socket, peer: SocketAddr, _pass: Pa
 }
 
 /// Makes a channel of a connection. Boxed by its caller: a handshake's state is large, and gone when it is over.
-async fn establish(link: Link) -> Result<(Channel, Option<&'static str>), End> {
+async fn establish<T: Transport>(link: Link<T>) -> Result<(Channel, Option<&'static str>), End> {
     let numbers = std::sync::Arc::clone(&link.worker.numbers);
     let tls = link.worker.tls.borrow().clone();
     let (channel, tls) = match tls {
-        None => (Channel::Clear(Box::new(Clear::new(link))), None),
+        None => (T::establish(link, Protection::None, Vec::new()), None),
         Some(tls) => {
             let deadline = Instant::now() + link.worker.timeouts.handshake;
             match timeout_at(deadline, shake_hands(link, &tls)).await {
@@ -58,7 +58,10 @@ async fn establish(link: Link) -> Result<(Channel, Option<&'static str>), End> {
     Ok((channel, tls))
 }
 
-async fn shake_hands(link: Link, tls: &Tls) -> Result<(Channel, &'static str), End> {
+async fn shake_hands<T: Transport>(
+    link: Link<T>,
+    tls: &Tls,
+) -> Result<(Channel, &'static str), End> {
     let begin = if link.worker.hands_keys_out { Handshake::new } else { Handshake::retaining };
     let mut handshake = begin(tls).map_err(End::Handshake)?;
     let (mut input, mut output) = (Vec::new(), Vec::new());
@@ -70,22 +73,17 @@ async fn shake_hands(link: Link, tls: &Tls) -> Result<(Channel, &'static str), E
         match advanced {
             Ok((consumed, progress)) => {
                 input.drain(..consumed);
-                match progress {
-                    Progress::NeedsInput => {}
+                let (label, protection) = match progress {
+                    Progress::NeedsInput => continue,
                     Progress::Done(established) => {
                         let label = count_handshake(&link.worker, &established.info);
-                        if link.worker.in_kernel.seals {
-                            return Ok((kernel::hand_over(link, *established, input), label));
-                        }
-                        let userspace = Userspace::new(link, *established, input);
-                        return Ok((Channel::Userspace(Box::new(userspace)), label));
+                        (label, Protection::Keys(established))
                     }
                     Progress::Retained(tls) => {
-                        let label = count_handshake(&link.worker, tls.info());
-                        let retained = Retained::new(link, tls, input);
-                        return Ok((Channel::Retained(Box::new(retained)), label));
+                        (count_handshake(&link.worker, tls.info()), Protection::Retained(tls))
                     }
-                }
+                };
+                return Ok((T::establish(link, protection, input), label));
             }
             Err(HandshakeError::PlainHttp) => {
                 let response = link
@@ -141,7 +139,7 @@ impl Session {
             // The answer must arrive although the viewer may still be sending.
             End::Answered => {
                 self.channel.finish().await?;
-                self.channel.link().linger().await;
+                self.channel.linger().await;
             }
             End::Drained | End::IdleTimeout | End::PeerClosed | End::KeysFixed => {
                 self.channel.finish().await?;
@@ -169,11 +167,11 @@ impl Session {
             }
             if let Err(refusal) = Box::pin(self.skip_body(&request)).await? {
                 // Already answered: a second answer would be taken for the next request's.
-                let numbers = &self.channel.link().worker.numbers;
+                let numbers = &self.channel.worker().numbers;
                 numbers.count(Family::Refusals, refusal.as_str());
                 return Ok(End::Answered);
             }
-            if self.channel.link().worker.drain.has_begun() {
+            if self.channel.worker().drain.has_begun() {
                 return Ok(End::Drained);
             }
         }
@@ -183,7 +181,7 @@ impl Session {
     async fn next_request(&mut self) -> Result<Result<Request, Refusal>, End> {
         let mut head_deadline = None;
         loop {
-            let worker = Rc::clone(&self.channel.link().worker);
+            let worker = Rc::clone(self.channel.worker());
             match http::parse(&self.input, &worker.limits) {
                 Ok(Parse::Complete { request, consumed }) => {
                     self.consume(consumed);
@@ -222,7 +220,7 @@ impl Session {
         if request.body == http::BodyFraming::None {
             return Ok(Ok(()));
         }
-        let worker = Rc::clone(&self.channel.link().worker);
+        let worker = Rc::clone(self.channel.worker());
         let mut body = BodyDrain::new(request.body, &worker.limits);
         let deadline = Instant::now() + worker.timeouts.head;
         loop {

@@ -1,0 +1,111 @@
+//! What carries a connection's bytes: a socket of the kernel's, or one of our own TCP.
+//!
+//! This is as much as handshakes, small answers and goodbyes need of it, so that a session is written once. How the bytes
+//! of a film get into it is a channel's affair, and knows which of the two it has.
+
+use super::Channel;
+use super::link::Link;
+use crypt::{Established, Retained};
+use net::Socket;
+use net::tls::Received;
+use std::future::Future;
+use std::io;
+
+/// How a connection is protected, once its handshake is done.
+pub enum Protection {
+    /// Not at all.
+    None,
+    /// By keys of ours. Boxed: it moves with its caller's future.
+    Keys(Box<Established>),
+    /// By the library that shook hands.
+    Retained(Retained),
+}
+
+/// One connection's bytes, in both directions. Calls never wait; waits are futures.
+pub trait Transport: Sized {
+    /// Takes what has arrived: `None` when nothing has, `Some(0)` when the peer has finished.
+    ///
+    /// # Errors
+    /// When the connection is broken.
+    fn receive(&self, into: &mut [u8]) -> io::Result<Option<usize>>;
+
+    /// As [`Self::receive`], for bytes that nobody wants; `room` is memory to put them in.
+    ///
+    /// # Errors
+    /// When the connection is broken.
+    fn discard(&self, room: &mut [u8]) -> io::Result<Option<usize>>;
+
+    /// Gives TCP as many of a few `bytes` as it takes now, and says how many. `more` says that the next bytes follow at
+    /// once.
+    ///
+    /// # Errors
+    /// When the connection is broken.
+    fn send(&self, bytes: &[u8], more: bool) -> io::Result<usize>;
+
+    /// Whether TCP takes bytes now (or the peer is gone, which the next send tells).
+    fn is_writable(&self) -> bool;
+
+    /// Waits until something has arrived or the peer is gone.
+    fn readable(&self) -> impl Future<Output = ()>;
+
+    /// Waits until TCP takes bytes again or the peer is gone.
+    fn writable(&self) -> impl Future<Output = ()>;
+
+    /// Says that nothing more will be sent. What was sent before still arrives.
+    fn finish(&self);
+
+    /// Makes a channel of a connection whose handshake is done and sent; `sealed_input` is what came behind its last record.
+    fn establish(link: Link<Self>, protection: Protection, sealed_input: Vec<u8>) -> Channel;
+}
+
+impl Transport for Socket {
+    fn receive(&self, into: &mut [u8]) -> io::Result<Option<usize>> {
+        Self::receive(self, into)
+    }
+
+    fn discard(&self, room: &mut [u8]) -> io::Result<Option<usize>> {
+        // The kernel may be the one who opens records.
+        Ok(match self.receive_record(room)? {
+            Received::Nothing => None,
+            Received::Finished => Some(0),
+            // Empty ones count, so that they come to an end as well.
+            Received::Record { bytes, .. } => Some(bytes.max(1)),
+        })
+    }
+
+    fn send(&self, bytes: &[u8], more: bool) -> io::Result<usize> {
+        Self::send(self, bytes, more)
+    }
+
+    fn is_writable(&self) -> bool {
+        Self::is_writable(self)
+    }
+
+    fn readable(&self) -> impl Future<Output = ()> {
+        Self::readable(self)
+    }
+
+    fn writable(&self) -> impl Future<Output = ()> {
+        Self::writable(self)
+    }
+
+    fn finish(&self) {
+        Self::finish(self);
+    }
+
+    fn establish(link: Link, protection: Protection, sealed_input: Vec<u8>) -> Channel {
+        use super::{clear::Clear, kernel, retained, userspace::Userspace};
+        match protection {
+            Protection::None => Channel::Clear(Box::new(Clear::new(link))),
+            Protection::Keys(established) if link.worker.in_kernel.seals => {
+                kernel::hand_over(link, *established, sealed_input)
+            }
+            Protection::Keys(established) => {
+                Channel::Userspace(Box::new(Userspace::new(link, *established, sealed_input)))
+            }
+            Protection::Retained(tls) => {
+                Channel::Retained(Box::new(retained::Retained::new(link, tls, sealed_input)))
+            }
+        }
+    }
+}
