@@ -1,0 +1,175 @@
+//! Two ports and two links: what arrives at one port leaves at the other when its link says so. One thread, one epoll.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::time::Instant;
+
+use fullbore_middlebox::frame::{self, OFFLOAD_BYTES, Offload};
+use fullbore_middlebox::{Counters, Impairment, Link};
+use rustix::event::epoll;
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
+
+use crate::port::{Arrived, Port};
+
+/// Frames that are taken from one port before the links are asked what is due: a batch, so that neither side starves the other.
+const BATCH: usize = 64;
+
+/// What the events of epoll stand for; 0 and 1 are ports.
+const TIMER: u64 = 2;
+const SIGNAL: u64 = 3;
+
+/// What became of frames that the links do not know of.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Lapses {
+    /// Frames that could not be cut into what a wire carries.
+    pub(crate) unusable_frames: u64,
+    /// Packets that the interface they should leave by did not take: it was full, or they were larger than its MTU.
+    pub(crate) refused_by_interface_packets: u64,
+    /// Frames that waited for this process in vain.
+    pub(crate) dropped_by_kernel_frames: u64,
+}
+
+/// One direction: from the port with the same number to the other.
+struct Way {
+    link: Link<Vec<u8>>,
+    lapses: Lapses,
+}
+
+/// The box.
+pub(crate) struct Bridge {
+    ports: [Port; 2],
+    ways: [Way; 2],
+    keep_super_segments: bool,
+    epoll: OwnedFd,
+    timer: OwnedFd,
+    /// Readable once the process is told to end.
+    _signals: UnixStream,
+}
+
+impl Bridge {
+    /// Puts links between `ports`, the first one from the first port to the second.
+    pub(crate) fn new(
+        ports: [Port; 2],
+        impairments: [Impairment; 2],
+        seed: u64,
+        keep_super_segments: bool,
+    ) -> io::Result<Self> {
+        let [there, back] = impairments;
+        let way =
+            |impairment, seed| Way { link: Link::new(impairment, seed), lapses: Lapses::default() };
+        // The two directions draw different fates from one seed.
+        let ways = [way(there, seed), way(back, !seed)];
+        let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC)?;
+        let (signals, writer) = UnixStream::pair()?;
+        for signal in [libc::SIGTERM, libc::SIGINT] {
+            signal_hook::low_level::pipe::register(signal, writer.try_clone()?)?;
+        }
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let readable = epoll::EventFlags::IN;
+        for (number, port) in (0_u64..).zip(&ports) {
+            epoll::add(&epoll, port, epoll::EventData::new_u64(number), readable)?;
+        }
+        epoll::add(&epoll, &timer, epoll::EventData::new_u64(TIMER), readable)?;
+        epoll::add(&epoll, &signals, epoll::EventData::new_u64(SIGNAL), readable)?;
+        Ok(Self { ports, ways, keep_super_segments, epoll, timer, _signals: signals })
+    }
+
+    /// Carries frames until SIGTERM or SIGINT.
+    ///
+    /// # Errors
+    /// When an interface has gone.
+    pub(crate) fn run(&mut self) -> io::Result<()> {
+        let ended = self.carry();
+        for (port, way) in self.ports.iter_mut().zip(&mut self.ways) {
+            way.lapses.dropped_by_kernel_frames = port.dropped_by_kernel();
+        }
+        ended
+    }
+
+    /// What became of what arrived at the port with this number.
+    pub(crate) fn counters(&self, from: usize) -> (&Counters, &Lapses) {
+        (self.ways[from].link.counters(), &self.ways[from].lapses)
+    }
+
+    fn carry(&mut self) -> io::Result<()> {
+        let mut events = Vec::with_capacity(8);
+        loop {
+            events.clear();
+            match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), None) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            for event in &events {
+                match event.data.u64() {
+                    SIGNAL => return Ok(()),
+                    TIMER => {}
+                    0 => self.take_in(0)?,
+                    _ => self.take_in(1)?,
+                }
+            }
+            let now = Instant::now();
+            self.hand_out(0, now)?;
+            self.hand_out(1, now)?;
+            self.set_timer(now)?;
+        }
+    }
+
+    /// Puts what waits at a port on its link.
+    fn take_in(&mut self, from: usize) -> io::Result<()> {
+        let now = Instant::now();
+        let way = &mut self.ways[from];
+        for _ in 0..BATCH {
+            let bytes = match self.ports[from].receive()? {
+                Arrived::Frame(bytes) => bytes,
+                Arrived::Unusable => {
+                    way.lapses.unusable_frames += 1;
+                    continue;
+                }
+                Arrived::Nothing => break,
+            };
+            let packet = self.ports[from].bytes(bytes);
+            if self.keep_super_segments {
+                way.link.offer(now, packet.to_vec(), bytes - OFFLOAD_BYTES);
+                continue;
+            }
+            let (header, frame) = packet.split_at_mut(OFFLOAD_BYTES);
+            let header: &[u8; OFFLOAD_BYTES] = (&*header).try_into().expect("split there");
+            let whole = frame::make_whole(&Offload::parse(header), frame, |frame| {
+                let packet = [&[0; OFFLOAD_BYTES], frame].concat();
+                way.link.offer(now, packet, frame.len());
+            });
+            way.lapses.unusable_frames += u64::from(whole.is_err());
+        }
+        Ok(())
+    }
+
+    /// Sends what has arrived at the far end of a link.
+    fn hand_out(&mut self, from: usize, now: Instant) -> io::Result<()> {
+        let way = &mut self.ways[from];
+        while let Some(delivered) = way.link.poll(now) {
+            if !self.ports[1 - from].send(&delivered.packet)? {
+                way.lapses.refused_by_interface_packets += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// The timer goes off when the next packet is due; a time that has passed goes off at once. Setting it makes it unreadable.
+    fn set_timer(&self, now: Instant) -> io::Result<()> {
+        let due = self.ways.iter().filter_map(|way| way.link.next_due()).min();
+        // 0 would switch it off.
+        let nanoseconds = due.map_or(0, |due| due.saturating_duration_since(now).as_nanos().max(1));
+        let value = Timespec {
+            tv_sec: i64::try_from(nanoseconds / 1_000_000_000).unwrap_or(i64::MAX),
+            tv_nsec: (nanoseconds % 1_000_000_000) as _,
+        };
+        let never = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let spec = Itimerspec { it_interval: never, it_value: value };
+        timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &spec)?;
+        Ok(())
+    }
+}

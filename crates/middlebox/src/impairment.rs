@@ -1,0 +1,178 @@
+//! What a path does to packets in one direction, as numbers and as text.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::Chance;
+
+/// One direction of a path. The default is a perfect wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Impairment {
+    /// How long every packet is under way.
+    pub delay: Duration,
+    /// Up to so much longer, evenly drawn. It keeps the order: a packet waits for the one before it.
+    pub jitter: Duration,
+    /// How many are lost, each by itself.
+    pub loss: Chance,
+    /// How many are held back by up to [`Impairment::reorder_by`] while others pass.
+    pub reorder: Chance,
+    /// The longest time by which one is held back.
+    pub reorder_by: Duration,
+    /// How many arrive twice.
+    pub duplicate: Chance,
+    /// How many are marked as having met congestion, where [`crate::Link::poll`]'s caller can carry such a mark.
+    pub mark: Chance,
+    /// The bottleneck's rate; none: there is no bottleneck.
+    pub rate_bits_per_second: Option<u64>,
+    /// What may wait for the bottleneck. What does not fit is dropped on arrival; a packet that need not wait always fits.
+    pub queue_bytes: u64,
+    /// What the path may hold in all, waiting or under way. It bounds the memory of a box whose senders are too fast.
+    pub held_bytes_max: u64,
+}
+
+impl Default for Impairment {
+    fn default() -> Self {
+        Self {
+            delay: Duration::ZERO,
+            jitter: Duration::ZERO,
+            loss: Chance::NEVER,
+            reorder: Chance::NEVER,
+            reorder_by: Duration::from_millis(5),
+            duplicate: Chance::NEVER,
+            mark: Chance::NEVER,
+            rate_bits_per_second: None,
+            queue_bytes: 256 << 10,
+            held_bytes_max: 256 << 20,
+        }
+    }
+}
+
+/// A setting that cannot be understood. What it displays says why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadSetting(String);
+
+impl fmt::Display for BadSetting {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BadSetting {}
+
+/// The names of settings, as [`Impairment::set`] takes them.
+const NAMES: &str = "delay, jitter, loss, reorder, reorder-by, duplicate, rate, queue, held";
+
+impl Impairment {
+    /// Changes the setting `name` to what `value` says: `10ms`, `1%`, `100Mbit`, `256KiB`.
+    ///
+    /// # Errors
+    /// [`BadSetting`] if there is no such setting or the value is none of its kind.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), BadSetting> {
+        match name {
+            "delay" => self.delay = duration(value)?,
+            "jitter" => self.jitter = duration(value)?,
+            "loss" => self.loss = chance(value)?,
+            "reorder" => self.reorder = chance(value)?,
+            "reorder-by" => self.reorder_by = duration(value)?,
+            "duplicate" => self.duplicate = chance(value)?,
+            "rate" => self.rate_bits_per_second = Some(rate(value)?),
+            "queue" => self.queue_bytes = bytes(value)?,
+            "held" => self.held_bytes_max = bytes(value)?,
+            _ => return Err(BadSetting(format!("there is no setting {name}; there are {NAMES}"))),
+        }
+        Ok(())
+    }
+
+    /// Changes several settings: `delay=10ms,loss=1%`.
+    ///
+    /// # Errors
+    /// As [`Impairment::set`]; the settings before the bad one are changed.
+    pub fn set_all(&mut self, settings: &str) -> Result<(), BadSetting> {
+        for setting in settings.split(',') {
+            let (name, value) = setting.split_once('=').ok_or_else(|| {
+                BadSetting(format!("{setting} is no setting: say delay=10ms,loss=1%"))
+            })?;
+            self.set(name, value)?;
+        }
+        Ok(())
+    }
+}
+
+fn chance(text: &str) -> Result<Chance, BadSetting> {
+    text.parse().map_err(BadSetting)
+}
+
+fn duration(text: &str) -> Result<Duration, BadSetting> {
+    const UNITS: [(&str, u64); 4] =
+        [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
+    let nanoseconds = scaled(text, &UNITS, "a duration: say 10ms, 500us or 1s")?;
+    Ok(Duration::from_nanos(nanoseconds))
+}
+
+fn rate(text: &str) -> Result<u64, BadSetting> {
+    const UNITS: [(&str, u64); 4] =
+        [("Gbit", 1_000_000_000), ("Mbit", 1_000_000), ("kbit", 1_000), ("bit", 1)];
+    match scaled(text, &UNITS, "a rate: say 100Mbit or 1.5Gbit")? {
+        0 => Err(BadSetting("a rate of 0 would hold packets for ever: say loss=100%".to_owned())),
+        bits_per_second => Ok(bits_per_second),
+    }
+}
+
+fn bytes(text: &str) -> Result<u64, BadSetting> {
+    const UNITS: [(&str, u64); 3] = [("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
+    scaled(text, &UNITS, "a size: say 256KiB or 1MiB")
+}
+
+/// The number in front of one of `units`, times that unit.
+fn scaled(text: &str, units: &[(&str, u64)], wanted: &str) -> Result<u64, BadSetting> {
+    let split = |(unit, factor): &(&str, u64)| Some((text.strip_suffix(unit)?, *factor));
+    let value = units
+        .iter()
+        .find_map(split)
+        .and_then(|(number, factor)| Some(number.parse::<f64>().ok()? * factor as f64));
+    match value {
+        // 2^53: up to there a double counts every one.
+        Some(value) if (0.0..9e15).contains(&value) => Ok(value.round() as u64),
+        _ => Err(BadSetting(format!("{text} is not {wanted}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_read_with_their_units() {
+        let mut read = Impairment::default();
+        read.set_all("delay=10ms,jitter=1.5us,loss=1%,rate=1.5Gbit,queue=64KiB").expect("good");
+        assert_eq!(
+            read,
+            Impairment {
+                delay: Duration::from_millis(10),
+                jitter: Duration::from_nanos(1500),
+                loss: Chance::per_million(10_000),
+                rate_bits_per_second: Some(1_500_000_000),
+                queue_bytes: 65_536,
+                ..Impairment::default()
+            }
+        );
+    }
+
+    #[test]
+    fn every_setting_that_is_named_exists() {
+        for name in NAMES.split(", ") {
+            let error = Impairment::default().set(name, "?").expect_err("no value of any kind");
+            assert!(!error.to_string().contains("there is no setting"), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_and_said() {
+        for settings in
+            ["delay", "delay=10", "delay=-1ms", "rate=0bit", "queue=1KB", "loss=200%", "speed=1"]
+        {
+            let error = Impairment::default().set_all(settings).expect_err(settings);
+            assert!(!error.to_string().is_empty());
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Network namespaces: kernels' stacks that have nothing to do with this machine's network, joined by veth pairs.
+//!
+//! A namespace has no name and no process of its own: it ends with its [`Namespace`], and takes its interfaces with it.
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::process::Command;
+use std::thread;
+
+use rustix::thread::{LinkNameSpaceType, UnshareFlags};
+
+use crate::tool;
+
+/// A network namespace with its loopback up.
+#[derive(Debug)]
+pub struct Namespace {
+    file: File,
+}
+
+impl Namespace {
+    /// Makes one.
+    ///
+    /// # Panics
+    /// Without the privilege for it: ask [`can_be_made`] first.
+    #[must_use]
+    #[expect(
+        clippy::new_without_default,
+        reason = "a default that needs privileges would surprise"
+    )]
+    pub fn new() -> Self {
+        let file = thread::scope(|scope| {
+            scope.spawn(|| unshare().expect("may be made")).join().expect("it does not panic")
+        });
+        let namespace = Self { file };
+        namespace.ip("link set dev lo up");
+        namespace
+    }
+
+    /// Runs `work` on a thread inside. Sockets that it opens and processes that it starts belong to this namespace for good.
+    ///
+    /// # Panics
+    /// When `work` does.
+    pub fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        let enter = || {
+            rustix::thread::move_into_link_name_space(
+                rustix::fd::AsFd::as_fd(&self.file),
+                Some(LinkNameSpaceType::Network),
+            )
+            .expect("who made it may enter it");
+            work()
+        };
+        match thread::scope(|scope| scope.spawn(enter).join()) {
+            Ok(done) => done,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    }
+
+    /// Runs `ip` with `arguments`, apart at blanks.
+    ///
+    /// # Panics
+    /// When it fails.
+    pub fn ip(&self, arguments: &str) {
+        self.inside(|| {
+            let ran = tool::run(Command::new("ip").args(arguments.split_whitespace()));
+            assert!(ran.success, "ip {arguments}: {}", ran.stderr);
+        });
+    }
+
+    /// Joins this namespace with `other` by a veth pair: an interface named `name` here and one named `other_name` there, both up,
+    /// both with this MTU.
+    ///
+    /// # Panics
+    /// When they cannot be made.
+    pub fn join(&self, name: &str, other: &Self, other_name: &str, mtu_bytes: usize) {
+        let there = format!("/proc/{}/fd/{}", std::process::id(), other.file.as_raw_fd());
+        self.ip(&format!("link add name {name} type veth peer name {other_name} netns {there}"));
+        for (namespace, name) in [(self, name), (other, other_name)] {
+            namespace.ip(&format!("link set dev {name} mtu {mtu_bytes} up"));
+        }
+    }
+
+    /// Gives the interface `name` an address with its prefix length. An IPv6 address is good at once.
+    ///
+    /// # Panics
+    /// When it cannot have it.
+    pub fn address(&self, name: &str, address: &str) {
+        // Nobody else is there who could have the same one, so it need not be looked for.
+        let at_once = if address.contains(':') { " nodad" } else { "" };
+        self.ip(&format!("address add {address} dev {name}{at_once}"));
+    }
+
+    /// The kernel's counter `name` of TCP in this namespace, as in `/proc/net/snmp`.
+    ///
+    /// # Panics
+    /// When there is none of this name.
+    pub fn tcp_counter(&self, name: &str) -> u64 {
+        let text = self.inside(|| {
+            std::fs::read_to_string("/proc/thread-self/net/snmp").expect("the kernel tells")
+        });
+        let mut lines = text.lines().filter_map(|line| line.strip_prefix("Tcp: "));
+        let (names, values) = (lines.next().expect("names"), lines.next().expect("values"));
+        let mut counters = names.split(' ').zip(values.split(' '));
+        let (_, value) = counters.find(|(known, _)| *known == name).expect("a counter's name");
+        value.parse().expect("a number")
+    }
+}
+
+/// Whether namespaces can be made and joined here. If not, says so loudly: the caller then leaves its test.
+pub fn can_be_made() -> bool {
+    if !tool::are_here(&[("ip", "iproute2")]) {
+        return false;
+    }
+    let made = thread::scope(|scope| scope.spawn(unshare).join().expect("it does not panic"));
+    if let Err(error) = &made {
+        tool::skip(&format!("no network namespace can be made here ({error}): run it as root"));
+    }
+    made.is_ok()
+}
+
+/// Moves this thread into a new namespace and returns what keeps that one alive.
+fn unshare() -> std::io::Result<File> {
+    // SAFETY: what is unshared is the network namespace alone. The function is unsafe for flags that part the table of descriptors.
+    unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET)? };
+    File::open("/proc/thread-self/ns/net")
+}
