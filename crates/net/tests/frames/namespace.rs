@@ -1,0 +1,78 @@
+//! Network namespaces: each is a thread's own, and gone when the thread is.
+
+use std::process::Command;
+use std::sync::mpsc::{Sender, channel};
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// A thread in a network namespace of its own.
+pub(crate) struct Namespace {
+    jobs: Sender<Job>,
+    thread_id: i32,
+}
+
+impl Namespace {
+    /// A new one, its loopback interface up; nothing where this process may not make any.
+    pub(crate) fn new() -> Option<Self> {
+        let (jobs, inbox) = channel::<Job>();
+        let (tell, told) = channel();
+        std::thread::spawn(move || {
+            // SAFETY: only this thread's network namespace changes, on which no memory depends.
+            let made = unsafe { libc::unshare(libc::CLONE_NEWNET) } == 0;
+            let thread_id = rustix::thread::gettid().as_raw_nonzero().get();
+            if tell.send(made.then_some(thread_id)).is_ok() && made {
+                inbox.into_iter().for_each(|job| job());
+            }
+        });
+        let Some(thread_id) = told.recv().unwrap() else {
+            eprintln!("SKIPPED: network namespaces need root");
+            return None;
+        };
+        let namespace = Self { jobs, thread_id };
+        namespace.ip("link set lo up");
+        Some(namespace)
+    }
+
+    /// Runs something in it, and waits for it.
+    pub(crate) fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
+        self.start(job).recv().expect("what ran in the namespace has panicked")
+    }
+
+    /// Starts something in it; what it returns can be received. Later jobs wait for it.
+    pub(crate) fn start<T: Send + 'static>(
+        &self,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> std::sync::mpsc::Receiver<T> {
+        let (tell, told) = channel();
+        let job = Box::new(move || {
+            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
+            if let Ok(result) = result {
+                let _ = tell.send(result);
+            }
+        });
+        self.jobs.send(job).unwrap();
+        told
+    }
+
+    /// `ip ARGUMENTS` in it.
+    pub(crate) fn ip(&self, arguments: &str) -> String {
+        let arguments = arguments.to_owned();
+        self.run(move || {
+            let output =
+                Command::new("ip").args(arguments.split(' ')).output().expect("there is `ip`");
+            assert!(output.status.success(), "ip {arguments}: {output:?}");
+            String::from_utf8(output.stdout).unwrap()
+        })
+    }
+
+    /// Writes into a file below `/proc/sys/net`.
+    pub(crate) fn set(&self, name: &str, value: &'static str) {
+        let path = format!("/proc/sys/net/{name}");
+        self.run(move || std::fs::write(&path, value).unwrap_or_else(|e| panic!("{path}: {e}")));
+    }
+
+    /// By which `ip link ... netns` knows it.
+    pub(crate) fn thread_id(&self) -> i32 {
+        self.thread_id
+    }
+}
