@@ -18,6 +18,9 @@ pub struct Config {
     pub want_bytes_min: u32,
     /// The most that one [`Want`](crate::Want) asks for, in bytes.
     pub want_bytes_max: u32,
+    /// Whether what the caller holds may end in a segment that is not full, although the stream goes on. Else such an end is withheld while something
+    /// is in flight ([`Withheld::TooFew`](crate::Withheld::TooFew)).
+    pub short_segments: bool,
     /// Whether sending is spread over the round trip (pacing) instead of leaving in bursts.
     pub pacing: bool,
     /// Whether ECN (RFC 3168) is agreed to, or asked for by an active open.
@@ -71,6 +74,7 @@ impl Default for Config {
             read_ahead_bytes: 0,
             want_bytes_min: 32 << 10,
             want_bytes_max: 256 << 10,
+            short_segments: false,
             pacing: true,
             ecn: true,
             sack: true,

@@ -1,27 +1,104 @@
-//! The endpoint: a table of connections, and who of them has something to say.
+//! The endpoint: which connection a segment belongs to, and which connections have something to say.
+//!
+//! Invariants: a pair of addresses is in `pairs` exactly while a connection that has not ended, a half-open one or a TIME-WAIT entry
+//! belongs to it; a connection stands at most once in each queue; a connection that has ended is forgotten when its last event is told.
 
+use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::time::Instant;
 
+use crate::alarms::{Alarms, Owner};
+use crate::clock::{Time, micros};
+use crate::connection::{Connection, Context};
+use crate::half_open::HalfOpen;
+use crate::header::Incoming;
+use crate::keyed::{Keyed, Pair};
+use crate::receive::Buffers;
+use crate::seq::Seq;
+use crate::table::Table;
+use crate::time_wait::TimeWait;
 use crate::{Arrived, Config, Event, Id, Info, Secret, Statistics, Transmit, Want, Withheld};
+
+/// Replies without a connection that may wait to leave: more than one batch of a device, less than a flood is worth.
+const REPLIES_MAX: usize = 1024;
+
+/// What a pair of addresses stands for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Slot {
+    Connection(Id),
+    HalfOpen(Id),
+    TimeWait(Id),
+}
 
 /// Many connections of one host, or of one core of it.
 pub struct Endpoint {
-    statistics: Statistics,
+    pub(crate) config: Config,
+    pub(crate) keyed: Keyed,
+    epoch: Instant,
+    pub(crate) statistics: Statistics,
+    pub(crate) buffers: Buffers,
+    pub(crate) pairs: HashMap<Pair, Slot, Keyed>,
+    // Boxed: a table that grows moves its entries.
+    pub(crate) connections: Table<Box<Connection>>,
+    pub(crate) half_open: Table<HalfOpen>,
+    pub(crate) time_wait: TimeWait,
+    pub(crate) alarms: Alarms,
+    replies: VecDeque<Transmit>,
+    with_event: VecDeque<Id>,
+    with_control: VecDeque<Id>,
+    with_want: VecDeque<Id>,
+    /// When the last cookie was sent: answers are expected for a while.
+    pub(crate) cookie_sent_at: Time,
 }
 
 impl Endpoint {
     /// An endpoint without connections. `now` is its beginning: no later call may have an earlier time.
     #[must_use]
     pub fn new(config: Config, secret: Secret, now: Instant) -> Self {
-        let _ = (config, secret, now);
-        Endpoint { statistics: Statistics::default() }
+        let keyed = Keyed::new(secret);
+        Endpoint {
+            epoch: now,
+            statistics: Statistics::default(),
+            buffers: Buffers::new(config.receive_bytes_max.max(1)),
+            pairs: HashMap::with_hasher(keyed.clone()),
+            connections: Table::new(config.connections_max),
+            half_open: Table::new(config.half_open_max),
+            time_wait: TimeWait::new(config.time_wait_max, micros(config.time_wait)),
+            alarms: Alarms::default(),
+            replies: VecDeque::new(),
+            with_event: VecDeque::new(),
+            with_control: VecDeque::new(),
+            with_want: VecDeque::new(),
+            cookie_sent_at: Time::NEVER,
+            config,
+            keyed,
+        }
     }
 
     /// Takes in a segment.
     pub fn handle_segment(&mut self, now: Instant, arrived: Arrived<'_>) {
-        let _ = (now, arrived);
+        let now = self.time(now);
+        self.statistics.segments_received += 1;
+        let Some(segment) = Incoming::parse(arrived.segment) else {
+            self.statistics.header_malformed += 1;
+            return;
+        };
+        if segment.options_malformed {
+            self.statistics.option_malformed += 1;
+        }
+        let pair = Pair {
+            remote: SocketAddr::new(arrived.remote, segment.source),
+            local: SocketAddr::new(arrived.local, segment.destination),
+        };
+        match self.pairs.get(&pair).copied() {
+            Some(Slot::Connection(id)) => {
+                self.with(now, id, |connection, cx| connection.arrive(arrived.ecn, &segment, cx));
+            }
+            Some(Slot::HalfOpen(id)) => self.arrive_half_open(now, id, arrived.ecn, &segment),
+            Some(Slot::TimeWait(id)) => self.arrive_in_time_wait(now, id, &pair, &segment),
+            None => self.arrive_unknown(now, &pair, arrived.ecn, &segment),
+        }
     }
 
     /// A router says that packets to `remote` of more than `mtu_bytes` do not get through (ICMP "fragmentation needed", ICMPv6
@@ -34,34 +111,101 @@ impl Endpoint {
         sequence: u32,
         mtu_bytes: u16,
     ) {
-        let _ = (now, local, remote, sequence, mtu_bytes);
+        let now = self.time(now);
+        match self.pairs.get(&Pair { remote, local }).copied() {
+            Some(Slot::Connection(id)) => {
+                self.with(now, id, |connection, cx| {
+                    connection.packet_too_big(Seq(sequence), mtu_bytes, cx);
+                });
+            }
+            _ => self.statistics.path_mtu_refused += 1,
+        }
     }
 
     /// Does what is due. Harmless if called early.
     pub fn handle_timeout(&mut self, now: Instant) {
-        let _ = now;
+        let now = self.time(now);
+        while let Some((time, owner)) = self.alarms.pop_due(now) {
+            match owner {
+                Owner::Connection(id) => self.wake_connection(now, time, id),
+                Owner::HalfOpen(id) => self.wake_half_open(now, time, id),
+            }
+        }
+        while let Some(pair) = self.time_wait.expire(now) {
+            self.pairs.remove(&pair);
+        }
+    }
+
+    fn wake_connection(&mut self, now: Time, time: Time, id: Id) {
+        let Some(connection) =
+            self.connections.get_mut(id).filter(|connection| connection.armed == time)
+        else {
+            return;
+        };
+        connection.armed = Time::NEVER;
+        self.with(now, id, |connection, cx| connection.expire(cx));
     }
 
     /// When [`Endpoint::handle_timeout`] is to be called, at the latest.
     #[must_use]
-    pub fn next_timeout(&mut self) -> Option<Instant> {
-        None
+    pub fn next_timeout(&self) -> Option<Instant> {
+        self.alarms.next().min(self.time_wait.next_timeout()).instant(self.epoch)
     }
 
     /// The next thing that happened.
     pub fn poll_event(&mut self) -> Option<(Id, Event)> {
+        while let Some(id) = self.with_event.front().copied() {
+            let event = self.connections.get_mut(id).and_then(|connection| connection.take_event());
+            if let Some(event) = event {
+                if let Event::Ended(_) = event {
+                    self.connections.remove(id);
+                    self.with_event.pop_front();
+                }
+                return Some((id, event));
+            }
+            self.with_event.pop_front();
+            if let Some(connection) = self.connections.get_mut(id) {
+                connection.queued.event = false;
+            }
+        }
         None
     }
 
     /// The next segment without payload: SYN-ACK, ACK, RST, FIN, probes.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
-        let _ = now;
+        let now = self.time(now);
+        let transmit = self.replies.pop_front().or_else(|| self.next_control(now))?;
+        self.statistics.segments_sent += 1;
+        Some(transmit)
+    }
+
+    fn next_control(&mut self, now: Time) -> Option<Transmit> {
+        while let Some(id) = self.with_control.pop_front() {
+            if let Some(connection) = self.connections.get_mut(id) {
+                connection.queued.transmit = false;
+            }
+            let transmit =
+                self.with(now, id, |connection, cx| connection.next_control(cx)).flatten();
+            if transmit.is_some() {
+                return transmit;
+            }
+        }
         None
     }
 
     /// The next range that is asked for.
     pub fn poll_want(&mut self, now: Instant) -> Option<(Id, Want)> {
-        let _ = now;
+        let now = self.time(now);
+        while let Some(id) = self.with_want.pop_front() {
+            if let Some(connection) = self.connections.get_mut(id) {
+                connection.queued.want = false;
+            }
+            let Some((connection, mut cx)) = self.borrow(now, id) else { continue };
+            if let Some(want) = connection.want(&mut cx) {
+                self.settle(now, id);
+                return Some((id, want));
+            }
+        }
         None
     }
 
@@ -77,70 +221,209 @@ impl Endpoint {
         offset: u64,
         bytes: usize,
     ) -> Result<Transmit, Withheld> {
-        let _ = (now, id, offset, bytes);
-        Err(Withheld::Gone)
+        let now = self.time(now);
+        let in_hand = offset..offset + bytes as u64;
+        let transmit = self
+            .with(now, id, |connection, cx| connection.transmit(in_hand, cx))
+            .unwrap_or(Err(Withheld::Gone))?;
+        self.statistics.segments_sent += 1;
+        Ok(transmit)
     }
 
     /// What was wanted is not at hand any more and not sent: it may be asked for again.
     pub fn decline(&mut self, now: Instant, id: Id, range: Range<u64>) {
-        let _ = (now, id, range);
+        let now = self.time(now);
+        self.with(now, id, |connection, cx| connection.decline(range, cx));
     }
 
-    /// The send stream is longer by so many bytes. Nothing is copied: they are wanted when they can be sent.
+    /// The send stream is longer by so many bytes. Nothing is copied: they are wanted when they can be sent. Not after [`Endpoint::finish`].
     pub fn write(&mut self, now: Instant, id: Id, bytes: u64) {
-        let _ = (now, id, bytes);
+        let now = self.time(now);
+        self.with(now, id, |connection, _| connection.write(bytes));
     }
 
     /// No more will be written: a FIN follows the last byte.
     pub fn finish(&mut self, now: Instant, id: Id) {
-        let _ = (now, id);
+        let now = self.time(now);
+        self.with(now, id, |connection, _| connection.finish());
     }
 
     /// Ends the connection at once with a RST.
     pub fn reset(&mut self, now: Instant, id: Id) {
-        let _ = (now, id);
+        let now = self.time(now);
+        if let Some(reset) = self.with(now, id, |connection, cx| connection.reset(cx)).flatten() {
+            self.statistics.resets_sent += 1;
+            self.reply(reset);
+        }
     }
 
     /// Takes received bytes, in order; says how many.
     pub fn read(&mut self, now: Instant, id: Id, into: &mut [u8]) -> usize {
-        let _ = (now, id, into);
-        0
+        let now = self.time(now);
+        self.with(now, id, |connection, cx| connection.read(into, cx)).unwrap_or(0)
     }
 
     /// Opens a connection from `local` to `remote`. None: there are too many, or this pair has one already.
     pub fn connect(&mut self, now: Instant, local: SocketAddr, remote: SocketAddr) -> Option<Id> {
-        let _ = (now, local, remote);
-        None
+        let now = self.time(now);
+        let pair = Pair { remote, local };
+        if self.pairs.contains_key(&pair) || self.connections.is_full() {
+            return None;
+        }
+        let (isn, offset) = (self.keyed.isn(now, &pair), self.keyed.timestamp_offset(&pair));
+        let connection = Connection::opening(pair, isn, offset, &mut self.context(now));
+        self.admit(now, connection)
+    }
+
+    /// Puts a connection into the tables. None: they are full.
+    pub(crate) fn admit(&mut self, now: Time, connection: Connection) -> Option<Id> {
+        let pair = connection.pair;
+        let id = self.connections.insert(Box::new(connection))?;
+        self.pairs.insert(pair, Slot::Connection(id));
+        self.settle(now, id);
+        Some(id)
     }
 
     /// Caps the rate of a connection, in bytes per second. None: no cap. Without effect if pacing is off.
     pub fn limit_rate(&mut self, id: Id, bytes_per_second: Option<u64>) {
-        let _ = (id, bytes_per_second);
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.limit_rate(bytes_per_second);
+        }
     }
 
     /// Who is connected to which of our addresses: (remote, local).
     #[must_use]
     pub fn addresses(&self, id: Id) -> Option<(SocketAddr, SocketAddr)> {
-        let _ = id;
-        None
+        self.connections.get(id).map(|connection| (connection.pair.remote, connection.pair.local))
     }
 
     /// A connection in figures. None: no such connection any more.
     #[must_use]
     pub fn info(&self, id: Id) -> Option<Info> {
-        let _ = id;
-        None
+        self.connections.get(id).map(|connection| connection.info())
     }
 
-    /// Connections at present.
+    /// Connections at present, those included whose end has not been told yet.
     #[must_use]
     pub fn connections(&self) -> usize {
-        0
+        self.connections.len()
+    }
+
+    /// Half-open connections at present.
+    #[must_use]
+    pub fn half_open(&self) -> usize {
+        self.half_open.len()
     }
 
     /// All counters.
     #[must_use]
     pub fn statistics(&self) -> &Statistics {
         &self.statistics
+    }
+
+    fn time(&self, now: Instant) -> Time {
+        Time::of(now, self.epoch)
+    }
+
+    /// What connections work with.
+    pub(crate) fn context(&mut self, now: Time) -> Context<'_> {
+        Context {
+            now,
+            config: &self.config,
+            statistics: &mut self.statistics,
+            buffers: &mut self.buffers,
+        }
+    }
+
+    fn borrow(&mut self, now: Time, id: Id) -> Option<(&mut Connection, Context<'_>)> {
+        let connection = self.connections.get_mut(id)?;
+        let cx = Context {
+            now,
+            config: &self.config,
+            statistics: &mut self.statistics,
+            buffers: &mut self.buffers,
+        };
+        Some((connection, cx))
+    }
+
+    /// Has a connection do something, and sees to what follows from it. None: no such connection.
+    pub(crate) fn with<T>(
+        &mut self,
+        now: Time,
+        id: Id,
+        work: impl FnOnce(&mut Connection, &mut Context<'_>) -> T,
+    ) -> Option<T> {
+        let (connection, mut cx) = self.borrow(now, id)?;
+        let done = work(connection, &mut cx);
+        self.settle(now, id);
+        Some(done)
+    }
+
+    /// Puts a connection into the queues that it belongs in, and sets its alarm.
+    fn settle(&mut self, now: Time, id: Id) {
+        let Some((connection, cx)) = self.borrow(now, id) else { return };
+        connection.settle(&cx);
+        let event = connection.has_event() && !connection.queued.event;
+        let control = connection.has_control() && !connection.queued.transmit;
+        let want = connection.may_want() && !connection.queued.want;
+        connection.queued.event |= event;
+        connection.queued.transmit |= control;
+        connection.queued.want |= want;
+        let ended = connection.has_ended();
+        if event {
+            self.with_event.push_back(id);
+        }
+        if control {
+            self.with_control.push_back(id);
+        }
+        if want {
+            self.with_want.push_back(id);
+        }
+        if ended { self.leave(now, id) } else { self.arm(now, id) }
+    }
+
+    fn arm(&mut self, now: Time, id: Id) {
+        let Some(connection) = self.connections.get_mut(id) else { return };
+        let deadline = connection.deadline(&self.config);
+        if deadline.is_set() {
+            // Never for a moment that is being served: what is due now was just done, or is done by the next call.
+            let deadline = deadline.max(now.after_us(1));
+            self.alarms.set(Owner::Connection(id), deadline, &mut connection.armed);
+        }
+        let (connections, half_open) = (&self.connections, &self.half_open);
+        self.alarms.compact(connections.len() + half_open.len(), |time, owner| match owner {
+            Owner::Connection(id) => connections.get(id).is_some_and(|entry| entry.armed == time),
+            Owner::HalfOpen(id) => half_open.get(id).is_some_and(|entry| entry.armed == time),
+        });
+    }
+
+    /// The addresses of a connection that has ended are free again, or remembered in TIME-WAIT.
+    fn leave(&mut self, now: Time, id: Id) {
+        let Some(connection) = self.connections.get(id) else { return };
+        let pair = connection.pair;
+        match self.pairs.get(&pair) {
+            Some(Slot::Connection(other)) if *other == id => self.pairs.remove(&pair),
+            _ => return,
+        };
+        if !connection.leaves_time_wait() {
+            return;
+        }
+        let (evicted, entry) = self.time_wait.insert(now, connection.remembrance(&self.config));
+        if let Some(evicted) = evicted {
+            self.statistics.time_wait_evicted += 1;
+            self.pairs.remove(&evicted);
+        }
+        if let Some(entry) = entry {
+            self.pairs.insert(pair, Slot::TimeWait(entry));
+        }
+    }
+
+    /// Queues a reply that belongs to no connection; drops it if too many wait.
+    pub(crate) fn reply(&mut self, transmit: Transmit) {
+        if self.replies.len() >= REPLIES_MAX {
+            self.statistics.replies_dropped += 1;
+        } else {
+            self.replies.push_back(transmit);
+        }
     }
 }

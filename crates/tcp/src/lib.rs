@@ -23,11 +23,28 @@
 //!
 //! Read first: `endpoint.rs`, then `connection/mod.rs`. The arithmetic stands beside the section of the RFC that it comes from.
 
+mod agreed;
+mod alarms;
+mod clock;
 mod config;
+mod congestion;
+mod connection;
+mod cookie;
 mod endpoint;
 mod event;
+mod half_open;
+mod header;
+mod keyed;
+mod listen;
+mod rack;
+mod receive;
+mod rtt;
+mod scoreboard;
 mod segment;
+mod seq;
 mod statistics;
+mod table;
+mod time_wait;
 
 pub use config::{Config, KeepAlive, Secret};
 pub use endpoint::Endpoint;

@@ -3,6 +3,8 @@
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
+use crate::keyed::Pair;
+
 /// The ECN field of the IP header (RFC 3168 section 5), by its two bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Ecn {
@@ -60,6 +62,12 @@ pub struct Header {
 }
 
 impl Header {
+    /// Lengths are multiples of four and not above the maximum: `header.rs` writes nothing else.
+    pub(crate) fn new(bytes: [u8; HEADER_BYTES_MAX], length: usize) -> Self {
+        debug_assert!(length <= HEADER_BYTES_MAX && length % 4 == 0);
+        Header { bytes, length: length as u8 }
+    }
+
     /// The header's bytes, options included.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
@@ -91,6 +99,11 @@ pub struct Transmit {
 }
 
 impl Transmit {
+    pub(crate) fn without_payload(pair: &Pair, header: Header) -> Self {
+        let (remote, local) = (pair.remote, pair.local);
+        Transmit { remote, local, ecn: Ecn::NotCapable, header, payload: 0..0, segment_bytes: 0 }
+    }
+
     /// Payload bytes.
     #[must_use]
     pub fn payload_bytes(&self) -> usize {

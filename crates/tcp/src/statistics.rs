@@ -62,6 +62,8 @@ counters! {
     outside_window,
     /// A timestamp older than the last one (PAWS, RFC 7323 section 5).
     paws_refused,
+    /// A segment without timestamps, although they were agreed on (RFC 7323 section 3.2).
+    timestamp_missing,
     /// A segment without the ACK bit in a synchronized state.
     ack_missing,
     /// An ACK for data that was never sent.

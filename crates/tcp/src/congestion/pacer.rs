@@ -1,0 +1,117 @@
+//! Pacing: sendings spread over the round trip.
+
+use crate::clock::Time;
+
+/// The window leaves in half a round trip in slow start, so that it can double, and in five sixths else, so that pacing itself never is the
+/// bottleneck. Linux's ratios.
+const SLOW_START_PERCENT: u64 = 200;
+const AVOIDANCE_PERCENT: u64 = 120;
+
+/// Whoever comes late may catch up on so much: timers are no better than a millisecond.
+const CREDIT_US: u64 = 1_000;
+
+/// One sending is worth a millisecond: fewer, larger super-segments at a higher rate.
+const QUANTUM_US: u64 = 1_000;
+
+#[derive(Debug)]
+pub(crate) struct Pacer {
+    enabled: bool,
+    /// Bytes per second; None: not known yet, nothing is held back.
+    rate: Option<u64>,
+    rate_max: Option<u64>,
+    free_at: Time,
+}
+
+impl Pacer {
+    pub(crate) fn new(enabled: bool) -> Self {
+        Pacer { enabled, rate: None, rate_max: None, free_at: Time(0) }
+    }
+
+    pub(crate) fn limit(&mut self, bytes_per_second: Option<u64>) {
+        self.rate_max = bytes_per_second.map(|rate| rate.max(1));
+    }
+
+    pub(crate) fn update(&mut self, window_bytes: u64, srtt_us: u64, slow_start: bool) {
+        if !self.enabled || srtt_us == 0 {
+            return;
+        }
+        let percent = if slow_start { SLOW_START_PERCENT } else { AVOIDANCE_PERCENT };
+        let rate = window_bytes as u128 * percent as u128 * 10_000 / srtt_us as u128;
+        self.rate = Some(u64::try_from(rate).unwrap_or(u64::MAX).max(1));
+    }
+
+    /// Bytes per second, if sending is paced.
+    pub(crate) fn rate(&self) -> Option<u64> {
+        if !self.enabled {
+            return None;
+        }
+        match (self.rate, self.rate_max) {
+            (Some(rate), Some(most)) => Some(rate.min(most)),
+            (rate, most) => rate.or(most),
+        }
+    }
+
+    /// When the next bytes may leave.
+    pub(crate) fn free_at(&self) -> Time {
+        self.free_at
+    }
+
+    pub(crate) fn is_free(&self, now: Time) -> bool {
+        self.rate().is_none() || self.free_at <= now
+    }
+
+    pub(crate) fn sent(&mut self, now: Time, bytes: u64) {
+        let Some(rate) = self.rate() else { return };
+        let takes_us = (bytes as u128 * 1_000_000 / rate as u128) as u64;
+        self.free_at = self.free_at.max(now.before_us(CREDIT_US)).after_us(takes_us);
+    }
+
+    /// How much may leave at once, in whole segments: a millisecond's worth, two segments at least.
+    pub(crate) fn quantum_bytes(&self, mss: u64, most: u64) -> u64 {
+        let quantum = match self.rate() {
+            Some(rate) => (rate as u128 * QUANTUM_US as u128 / 1_000_000) as u64,
+            None => most,
+        };
+        (quantum.clamp(2 * mss, most.max(2 * mss)) / mss * mss).min(most.max(mss))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_is_spread_over_the_round_trip() {
+        let mut pacer = Pacer::new(true);
+        pacer.update(100_000, 100_000, false);
+        assert_eq!(pacer.rate(), Some(1_200_000));
+        let mut now = Time(10_000_000);
+        let mut sent = 0;
+        while now < Time(10_100_000) {
+            if pacer.is_free(now) {
+                pacer.sent(now, 2000);
+                sent += 2000;
+            }
+            now = now.after_us(10);
+        }
+        assert!((118_000..=124_000).contains(&sent), "{sent}");
+    }
+
+    #[test]
+    fn lateness_beyond_a_millisecond_is_not_made_up_for() {
+        let mut pacer = Pacer::new(true);
+        pacer.update(100_000, 100_000, false);
+        pacer.sent(Time(1_000_000), 1200);
+        pacer.sent(Time(9_000_000), 1200);
+        assert_eq!(pacer.free_at(), Time(9_000_000));
+    }
+
+    #[test]
+    fn a_cap_holds_before_a_round_trip_is_known() {
+        let mut pacer = Pacer::new(true);
+        pacer.limit(Some(1_000_000));
+        pacer.sent(Time(5_000_000), 10_000);
+        assert_eq!(pacer.free_at(), Time(5_009_000));
+        assert_eq!(pacer.quantum_bytes(1000, 60_000), 2000);
+    }
+}

@@ -1,0 +1,79 @@
+//! Proportional rate reduction (RFC 6937): during recovery the window comes down in step with what is delivered.
+
+/// The state of section 3 of RFC 6937, in bytes.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Prr {
+    /// RecoverFS: what was in flight when it began.
+    in_flight_at_start: u64,
+    delivered: u64,
+    out: u64,
+}
+
+impl Prr {
+    pub(crate) fn new(in_flight: u64) -> Self {
+        Prr { in_flight_at_start: in_flight.max(1), delivered: 0, out: 0 }
+    }
+
+    pub(crate) fn sent(&mut self, bytes: u64) {
+        self.out += bytes;
+    }
+
+    /// How many bytes may leave after an ACK that delivered `delivered`, while `pipe` are in flight.
+    ///
+    /// `progress`: the ACK advances the left edge and finds nothing new lost. Only then the pipe is refilled as in slow start (SSRB); else
+    /// what comes in goes out (CRB). That is the rule that Linux and RFC 6937bis have settled on.
+    pub(crate) fn may_send(
+        &mut self,
+        delivered: u64,
+        pipe: u64,
+        ssthresh: u64,
+        mss: u64,
+        progress: bool,
+    ) -> u64 {
+        self.delivered += delivered;
+        if pipe > ssthresh {
+            let share = (self.delivered as u128 * ssthresh as u128)
+                .div_ceil(self.in_flight_at_start as u128);
+            return (share as u64).saturating_sub(self.out);
+        }
+        let conservation = self.delivered.saturating_sub(self.out);
+        let limit = if progress { conservation.max(delivered) + mss } else { conservation };
+        // Something always leaves at the beginning: the retransmission that recovery is for.
+        let least = if self.out == 0 { mss } else { 0 };
+        limit.min(ssthresh - pipe).max(least)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_window_comes_down_in_proportion() {
+        // RFC 6937 section 4: 20 segments, one lost, halving: seven of ten ACKs let one out.
+        let mut prr = Prr::new(20);
+        let mut pipe = 19;
+        let mut sent = 0;
+        for _ in 0..10 {
+            pipe -= 1;
+            let now = prr.may_send(1, pipe, 14, 1, false);
+            prr.sent(now);
+            pipe += now;
+            sent += now;
+        }
+        assert_eq!(sent, 7);
+    }
+
+    #[test]
+    fn a_pipe_that_ran_empty_is_refilled_up_to_the_threshold_only() {
+        let mut prr = Prr::new(100);
+        assert_eq!(prr.may_send(10, 5, 50, 1, true), 11);
+        prr.sent(11);
+        assert_eq!(prr.may_send(1, 49, 50, 1, true), 1);
+    }
+
+    #[test]
+    fn the_first_retransmission_leaves_in_any_case() {
+        assert_eq!(Prr::new(10).may_send(0, 10, 10, 3, false), 3);
+    }
+}

@@ -1,0 +1,459 @@
+//! What an acknowledgement tells: what has arrived, how long it took, what is lost, what the window is now.
+
+use super::{Connection, Context, Probe, Waiting};
+use crate::clock::{Time, micros};
+use crate::congestion::Acked;
+use crate::header::{Flags, Incoming};
+use crate::scoreboard::Piece;
+use crate::seq::timestamp_older;
+use crate::{Config, Statistics};
+
+/// RFC 8985 section 7.2: a lone segment's ACK may be delayed by so much; 200 ms is the longest that is widespread.
+const DELAYED_ACK_US_MAX: u64 = 200_000;
+
+/// A peer that never has a larger window gets crumbs at the pace of the persist timer only: each may cost the caller a read from disk.
+const WORTH_BYTES_MIN: u64 = 536;
+
+/// What one acknowledgement has brought.
+#[derive(Debug, Default)]
+struct Delivered {
+    bytes: u64,
+    /// When the last of what was sent only once had left.
+    sent_at: Option<Time>,
+    /// Something of it had been sent twice.
+    retransmitted: bool,
+    /// What the peer says to have got twice (RFC 2883).
+    duplicate: Option<std::ops::Range<u64>>,
+}
+
+impl Connection {
+    /// False: the segment is not to be looked at any further.
+    pub(super) fn take_acknowledgement(
+        &mut self,
+        segment: &Incoming<'_>,
+        cx: &mut Context<'_>,
+    ) -> bool {
+        let ack = segment.ack.offset_near(self.acknowledged, self.seq_of(self.acknowledged));
+        if ack > self.sent_below as i64 {
+            cx.statistics.ack_unsent += 1;
+            self.challenge(cx);
+            return false;
+        }
+        // RFC 5961 section 5.2.
+        if ack < self.acknowledged as i64 - self.window.largest as i64 {
+            cx.statistics.ack_ancient += 1;
+            self.challenge(cx);
+            return false;
+        }
+        if ack < self.acknowledged as i64 {
+            return true;
+        }
+        let ack = ack as u64;
+        let window_moved = self.take_window(ack, segment, cx.config);
+        self.take_news(ack, segment, window_moved, cx);
+        self.check_persist(cx);
+        true
+    }
+
+    /// SND.WND (RFC 9293 section 3.10.7.4): only from a segment that is not older than the last that told. True: it has changed.
+    fn take_window(&mut self, ack: u64, segment: &Incoming<'_>, config: &Config) -> bool {
+        let newer = segment.seq.ahead_of(self.window.seq);
+        if newer < 0 || (newer == 0 && ack < self.window.ack) {
+            return false;
+        }
+        let bytes = (u64::from(segment.window) << self.agreed.send_shift())
+            .min(u64::from(config.window_bytes_max));
+        let before = std::mem::replace(&mut self.window.right, ack + bytes);
+        self.window.seq = segment.seq;
+        self.window.ack = ack;
+        self.window.largest = self.window.largest.max(bytes);
+        before != self.window.right
+    }
+
+    fn take_news(
+        &mut self,
+        ack: u64,
+        segment: &Incoming<'_>,
+        window_moved: bool,
+        cx: &mut Context<'_>,
+    ) {
+        let in_flight_before = self.in_flight();
+        let advanced = ack - self.acknowledged;
+        let sacked_before = self.board.sacked_bytes();
+        let delivered = self.collect(ack, segment, cx);
+        if advanced > 0 {
+            self.advance(ack, cx);
+        }
+        let rtt_us = self.measure(advanced, &delivered, segment, cx);
+        self.count_duplicates(advanced, segment, window_moved);
+        self.take_duplicate_report(&delivered, cx.statistics);
+        self.check_for_spurious(advanced, segment, cx.statistics);
+        let lost = self.find_losses(advanced, cx);
+        self.end_probe(ack, &delivered, in_flight_before, cx.statistics);
+        let was_recovering = self.congestion.is_recovering();
+        let entered = self.congestion.acked(&Acked {
+            now: cx.now,
+            acknowledged: self.acknowledged,
+            sent_below: self.sent_below,
+            advanced_bytes: advanced,
+            delivered_bytes: self.delivered_bytes(advanced, &delivered, sacked_before),
+            lost_bytes: lost,
+            in_flight_before,
+            in_flight: self.in_flight(),
+            slack_bytes: self.want_bytes_min(cx.config),
+            rtt_us,
+            srtt_us: self.rtt.srtt_us(),
+        });
+        self.note_recovery(was_recovering, entered, cx.statistics);
+        self.take_echo(segment, cx.statistics);
+        self.update_pace();
+        self.set_loss_timers(advanced > 0, cx);
+    }
+
+    /// Goes through the cumulative acknowledgement and the SACK blocks.
+    fn collect(&mut self, ack: u64, segment: &Incoming<'_>, cx: &mut Context<'_>) -> Delivered {
+        let mut delivered = Delivered::default();
+        let (now, minimum) = (cx.now, self.rtt.minimum_us());
+        let echo =
+            segment.options.timestamps.filter(|_| self.agreed.timestamps).map(|both| both.echo);
+        let Connection { board, rack, stamps, .. } = self;
+        let mut visit = |piece: Piece| {
+            delivered.bytes += piece.bytes;
+            let older = echo.is_some_and(|echo| timestamp_older(echo, stamps.at(piece.sent_at)));
+            rack.delivered(&piece, now, minimum, older);
+            if piece.retransmitted {
+                delivered.retransmitted = true;
+            } else {
+                delivered.sent_at = delivered.sent_at.max(Some(piece.sent_at));
+            }
+        };
+        board.acknowledge(ack, &mut visit);
+        if self.agreed.sack {
+            let sent = self.sent_below as i64;
+            let blocks = segment.options.sack.as_slice();
+            let offset = |seq: crate::seq::Seq| seq.offset_near(ack, self.isn.plus(1).plus(ack));
+            let enclosing = blocks.get(1).map(|(left, right)| offset(*left)..offset(*right));
+            for (index, (left, right)) in blocks.iter().enumerate() {
+                let (left, right) = (offset(*left), offset(*right));
+                if left >= right || left < 0 || right > sent {
+                    // Below the beginning: an ancient duplicate report, as far as it can be one at all.
+                    cx.statistics.sack_invalid += 1;
+                    continue;
+                }
+                let inside =
+                    enclosing.as_ref().is_some_and(|all| all.start <= left && right <= all.end);
+                if right <= ack as i64 || index == 0 && inside {
+                    delivered.duplicate = Some(left as u64..right as u64);
+                    continue;
+                }
+                if !board.sack(left.max(ack as i64) as u64..right as u64, &mut visit) {
+                    cx.statistics.sack_overflow += 1;
+                }
+            }
+        }
+        cx.statistics.ranges_forgotten += board.take_forgotten();
+        delivered
+    }
+
+    /// SND.UNA moves.
+    fn advance(&mut self, ack: u64, cx: &Context<'_>) {
+        let bytes = ack - self.acknowledged;
+        self.acknowledged = ack;
+        self.asked_below = self.asked_below.max(ack.min(self.written));
+        self.news.acknowledged = true;
+        self.progress_at = cx.now;
+        self.timeouts = 0;
+        self.crumbs_allowed = false;
+        self.rtt.forget_backoff();
+        self.note_rate(bytes, cx.now);
+        if self.acknowledged == self.sent_below {
+            self.idle_since = cx.now;
+        }
+        if self.fin_acknowledged() && !self.receive.is_finished() && !self.timers.fin_wait.is_set()
+        {
+            self.timers.fin_wait = cx.now.after_us(micros(cx.config.fin_wait));
+        }
+    }
+
+    fn note_rate(&mut self, bytes: u64, now: Time) {
+        self.delivery.bytes += bytes;
+        if self.acknowledged < self.delivery.round_end {
+            return;
+        }
+        let elapsed_us = now.since_us(self.delivery.since).max(1);
+        self.delivery.per_second =
+            (u128::from(self.delivery.bytes) * 1_000_000 / u128::from(elapsed_us)) as u64;
+        self.delivery.round_end = self.sent_below;
+        (self.delivery.since, self.delivery.bytes) = (now, 0);
+    }
+
+    /// A round-trip time: from what was sent once (Karn, RFC 6298 section 3), else from the timestamp that came back (RFC 7323 section 4.1).
+    fn measure(
+        &mut self,
+        advanced: u64,
+        delivered: &Delivered,
+        segment: &Incoming<'_>,
+        cx: &Context<'_>,
+    ) -> Option<u64> {
+        let rtt_us = match delivered.sent_at {
+            Some(sent_at) if !delivered.retransmitted => Some(cx.now.since_us(sent_at)),
+            _ if advanced > 0 => self.rtt_by_timestamp(segment, cx),
+            _ => None,
+        }?;
+        self.take_rtt(cx.now, rtt_us);
+        Some(rtt_us)
+    }
+
+    fn rtt_by_timestamp(&self, segment: &Incoming<'_>, cx: &Context<'_>) -> Option<u64> {
+        let timestamps = segment.options.timestamps.filter(|_| self.agreed.timestamps)?;
+        let ms = self.stamps.at(cx.now).wrapping_sub(timestamps.echo);
+        // A peer may echo anything: longer than the connection's last silence is not believed.
+        let plausible = u64::from(ms) * 1000 <= crate::rtt::RTO_US_MAX && timestamps.echo != 0;
+        plausible.then_some(u64::from(ms).max(1) * 1000)
+    }
+
+    /// Without SACKs, duplicate ACKs tell that something has arrived (RFC 5681 section 2).
+    fn count_duplicates(&mut self, advanced: u64, segment: &Incoming<'_>, window_moved: bool) {
+        if self.agreed.sack {
+            return;
+        }
+        if advanced > 0 {
+            let segments = advanced.div_ceil(self.segment_bytes);
+            self.duplicate_acks = if self.congestion.is_recovering() {
+                self.duplicate_acks.saturating_sub(segments)
+            } else {
+                0
+            };
+        } else if segment.payload.is_empty()
+            && !window_moved
+            && !segment.flags.has(Flags::FIN)
+            && self.board.ranges() > 0
+        {
+            // An ACK can stand for a segment in flight, not for more.
+            let most = self.board.outstanding_bytes() / self.segment_bytes;
+            self.duplicate_acks = (self.duplicate_acks + 1).min(most);
+        }
+    }
+
+    fn delivered_bytes(&self, advanced: u64, delivered: &Delivered, sacked_before: u64) -> u64 {
+        if self.agreed.sack || advanced > 0 {
+            delivered.bytes
+        } else {
+            // RFC 6937 section 3: without SACKs a duplicate ACK is worth a segment.
+            debug_assert_eq!(sacked_before, 0);
+            if self.duplicate_acks > 0 { self.segment_bytes } else { 0 }
+        }
+    }
+
+    fn take_duplicate_report(&mut self, delivered: &Delivered, statistics: &mut Statistics) {
+        let Some(duplicate) = &delivered.duplicate else { return };
+        statistics.dsack_received += 1;
+        self.rack.duplicate_reported(self.acknowledged, self.sent_below);
+        if let Some(left) = self.undo_bytes {
+            let left = left.saturating_sub(duplicate.end - duplicate.start);
+            self.undo_bytes = Some(left);
+            if left == 0 {
+                self.undo(statistics);
+            }
+        }
+    }
+
+    /// Eifel detection (RFC 3522 section 3.2): the ACK that ends the wait for a retransmission answers the original.
+    fn check_for_spurious(
+        &mut self,
+        advanced: u64,
+        segment: &Incoming<'_>,
+        statistics: &mut Statistics,
+    ) {
+        if advanced == 0 || !self.congestion.is_recovering() {
+            return;
+        }
+        let Some(first) = self.first_retransmission.take() else { return };
+        let Some(timestamps) = segment.options.timestamps.filter(|_| self.agreed.timestamps) else {
+            return;
+        };
+        if timestamp_older(timestamps.echo, first) && timestamps.echo != 0 {
+            self.undo(statistics);
+        }
+    }
+
+    fn undo(&mut self, statistics: &mut Statistics) {
+        self.undo_bytes = None;
+        self.first_retransmission = None;
+        if self.congestion.undo() {
+            statistics.recoveries_undone += 1;
+            self.board.unmark_lost();
+        }
+    }
+
+    /// Marks what is lost; returns how many bytes.
+    pub(super) fn find_losses(&mut self, advanced: u64, cx: &mut Context<'_>) -> u64 {
+        let lost = if self.agreed.sack {
+            let recovering = self.congestion.is_recovering();
+            let window_us = self.rack.window_us(
+                &self.rtt,
+                recovering,
+                self.board.sacked_bytes(),
+                self.segment_bytes,
+            );
+            let (lost, look_again) = self.rack.detect(&mut self.board, cx.now, window_us);
+            self.timers.reorder = look_again;
+            lost
+        } else {
+            self.find_losses_by_duplicates(advanced)
+        };
+        if lost > 0 {
+            cx.statistics.losses += 1;
+        }
+        lost
+    }
+
+    /// RFC 5681 section 3.2 and RFC 6582 section 3.2: three duplicates, or a partial acknowledgement, mean that the first segment is lost.
+    fn find_losses_by_duplicates(&mut self, advanced: u64) -> u64 {
+        let recovering = self.congestion.is_recovering();
+        let third = !recovering && self.duplicate_acks == 3 && advanced == 0;
+        let partial = recovering
+            && advanced > 0
+            && self.acknowledged < self.congestion.point()
+            && !self.board.has_lost();
+        if !third && !partial {
+            return 0;
+        }
+        self.board.mark_range_lost(self.acknowledged..self.acknowledged + self.segment_bytes)
+    }
+
+    /// RFC 8985 section 7.4: whether a tail loss probe has repaired a loss that nobody else saw.
+    fn end_probe(
+        &mut self,
+        ack: u64,
+        delivered: &Delivered,
+        in_flight_before: u64,
+        statistics: &mut Statistics,
+    ) {
+        match self.probe {
+            Probe::Sent { end, again } if ack >= end => {
+                self.probe = Probe::None;
+                let both_arrived = delivered.duplicate.is_some();
+                // Only an ACK beyond the probe's end without a duplicate report says that the original was lost.
+                if again && !both_arrived && ack > end && !self.congestion.is_recovering() {
+                    let entered =
+                        self.congestion.lost(in_flight_before, self.in_flight(), self.sent_below);
+                    self.note_recovery(false, entered, statistics);
+                }
+            }
+            Probe::Sent { again: true, .. } if delivered.duplicate.is_some() => {
+                self.probe = Probe::None
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn note_recovery(
+        &mut self,
+        before: bool,
+        entered: bool,
+        statistics: &mut Statistics,
+    ) {
+        if entered {
+            statistics.recoveries += 1;
+            self.probe = Probe::None;
+            self.begin_undo();
+        } else if before && !self.congestion.is_recovering() {
+            self.rack.recovered();
+            self.undo_bytes = None;
+            self.first_retransmission = None;
+            self.congestion.confirm();
+            if !self.agreed.sack {
+                self.duplicate_acks = 0;
+            }
+        }
+    }
+
+    /// A recovery begins: from here on, what is retransmitted is counted, to be able to say that it was for nothing.
+    pub(super) fn begin_undo(&mut self) {
+        self.undo_bytes = None;
+        self.first_retransmission = None;
+    }
+
+    /// RFC 3168 section 6.1.2: the peer echoes a mark.
+    fn take_echo(&mut self, segment: &Incoming<'_>, statistics: &mut Statistics) {
+        if self.agreed.ecn
+            && segment.flags.has(Flags::ECE)
+            && self.congestion.marked(self.in_flight(), self.sent_below)
+        {
+            statistics.ecn_reductions += 1;
+            self.cwr_owed = true;
+        }
+    }
+
+    /// RFC 6298 section 5 and RFC 8985 section 7.2: which clock runs now.
+    pub(super) fn set_loss_timers(&mut self, restart: bool, cx: &Context<'_>) {
+        if self.board.outstanding_bytes() == 0 {
+            self.timers.retransmit = Time::NEVER;
+            self.timers.probe = Time::NEVER;
+            return;
+        }
+        if restart || !self.timers.retransmit.is_set() {
+            self.timers.retransmit = cx.now.after_us(self.rtt.rto_us());
+        }
+        self.set_probe_timer(cx.now);
+    }
+
+    /// RFC 8985 section 7.2: TLP_calc_PTO(), if a probe may be of use at all.
+    pub(super) fn set_probe_timer(&mut self, now: Time) {
+        let useful = self.agreed.sack
+            && self.probe == Probe::None
+            && !self.congestion.is_recovering()
+            && !self.board.has_lost()
+            && self.board.sacked_bytes() == 0
+            && self.board.outstanding_bytes() > 0
+            && self.rtt.srtt_us() > 0;
+        if !useful {
+            self.timers.probe = Time::NEVER;
+            return;
+        }
+        let alone = self.board.outstanding_bytes() <= self.segment_bytes;
+        let wait_us = 2 * self.rtt.srtt_us() + if alone { DELAYED_ACK_US_MAX } else { 0 };
+        let probe = now.after_us(wait_us);
+        self.timers.probe = probe.min(self.timers.retransmit);
+    }
+
+    /// Whether the peer's window, and nothing else, keeps us from sending (RFC 9293 section 3.8.6.1).
+    pub(super) fn check_persist(&mut self, cx: &Context<'_>) {
+        let shut = self.is_open()
+            && self.board.ranges() == 0
+            && self.written > self.sent_below
+            && self.window_is_shut();
+        if !shut {
+            self.timers.persist = Time::NEVER;
+            self.persist_backoff = 0;
+        } else if !self.timers.persist.is_set() {
+            self.progress_at = cx.now;
+            self.timers.persist = cx.now.after_us(self.rtt.rto_us());
+        }
+    }
+
+    /// What the window leaves is nothing, or so little that it is not worth sending (SWS, RFC 9293 section 3.8.6.2.1): less than a segment, than
+    /// what remains, and than half of the largest window. The last never counts as less than [`WORTH_BYTES_MIN`].
+    pub(super) fn window_is_shut(&self) -> bool {
+        let usable = self.window.right.saturating_sub(self.sent_below);
+        let remaining = self.written.saturating_sub(self.sent_below);
+        let half = (self.window.largest / 2).max(WORTH_BYTES_MIN);
+        let worth = self.segment_bytes.min(remaining).min(half);
+        usable < worth && !(self.crumbs_allowed && usable > 0)
+    }
+
+    /// Tells a caller who waits that it is worth trying again.
+    pub(super) fn check_sendable(&mut self, cx: &Context<'_>) {
+        let worth = match self.waiting {
+            Waiting::No => false,
+            Waiting::Window => self.may_send_something(cx),
+            Waiting::Bytes => self.board.outstanding_bytes() == 0,
+        };
+        if worth {
+            self.waiting = Waiting::No;
+            self.news.sendable = true;
+            self.timers.pace = Time::NEVER;
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! A segment has arrived: what RFC 9293 section 3.10.7 does with it, in its order, hardened by RFC 5961 and RFC 7323.
+
+use super::{Connection, Context, Stage};
+use crate::agreed::{Agreed, syn_ack_agrees_to_ecn};
+use crate::header::{Flags, Incoming};
+use crate::receive::Taken;
+use crate::seq::timestamp_older;
+use crate::{Ecn, Reason};
+
+/// RFC 5961 section 7: ten challenge ACKs in five seconds. Counted per connection, since a common count would tell others about it.
+const CHALLENGES_MAX: u8 = 10;
+const CHALLENGE_PERIOD_US: u64 = 5_000_000;
+
+/// RFC 7323 section 5.5: a timestamp this old says nothing any more.
+const STAMP_AGE_US_MAX: u64 = 24 * 24 * 3600 * 1_000_000;
+
+/// RFC 9293 section 3.8.6.3: an ACK must not wait for more than half a second; 40 ms is what is common.
+const DELAYED_ACK_US: u64 = 40_000;
+
+impl Connection {
+    pub(crate) fn arrive(&mut self, ecn: Ecn, segment: &Incoming<'_>, cx: &mut Context<'_>) {
+        if self.ended.is_some() {
+            return;
+        }
+        match self.stage {
+            Stage::SynSent { .. } => self.arrive_in_syn_sent(segment, cx),
+            Stage::Open => self.arrive_synchronized(ecn, segment, cx),
+        }
+    }
+
+    fn arrive_synchronized(&mut self, ecn: Ecn, segment: &Incoming<'_>, cx: &mut Context<'_>) {
+        let expected = self.receive.next_with_fin();
+        let at = segment.seq.offset_near(expected, self.peer_seq_of(expected));
+        if !self.timestamp_is_acceptable(segment, cx) {
+            return;
+        }
+        if segment.flags.has(Flags::RST) {
+            return self.take_reset(at, cx);
+        }
+        if segment.flags.has(Flags::SYN) {
+            // RFC 5961 section 4.2: whatever its sequence number.
+            cx.statistics.syn_challenged += 1;
+            return self.challenge(cx);
+        }
+        if !self.sequence_is_acceptable(at, segment) {
+            cx.statistics.outside_window += 1;
+            return self.answer_unacceptable(at, segment, cx);
+        }
+        if !segment.flags.has(Flags::ACK) {
+            cx.statistics.ack_missing += 1;
+            return;
+        }
+        self.heard_at = cx.now;
+        self.silent_probes = 0;
+        self.note_timestamp(at, segment, cx);
+        if !self.take_acknowledgement(segment, cx) {
+            return;
+        }
+        if segment.flags.has(Flags::URG) {
+            // RFC 6093: nobody uses it; the bytes are bytes like others.
+            cx.statistics.urgent_ignored += 1;
+        }
+        self.note_mark(ecn, segment, cx);
+        self.take_payload(at, segment, cx);
+        self.end_if_closed(cx);
+    }
+
+    /// PAWS (RFC 7323 section 5.3). A RST is exempt: it may come from a host that has forgotten its clock.
+    fn timestamp_is_acceptable(&mut self, segment: &Incoming<'_>, cx: &mut Context<'_>) -> bool {
+        if !self.agreed.timestamps || segment.flags.has(Flags::RST) {
+            return true;
+        }
+        let Some(timestamps) = segment.options.timestamps else {
+            // RFC 7323 section 3.2: once agreed, every segment has them.
+            cx.statistics.timestamp_missing += 1;
+            return false;
+        };
+        let stale = cx.now.since_us(self.stamps.recent_at) > STAMP_AGE_US_MAX;
+        if timestamp_older(timestamps.value, self.stamps.recent) && !stale {
+            cx.statistics.paws_refused += 1;
+            self.challenge(cx);
+            return false;
+        }
+        true
+    }
+
+    /// RFC 7323 section 4.3: remembered only from a segment that spans what was acknowledged last.
+    fn note_timestamp(&mut self, at: i64, segment: &Incoming<'_>, cx: &Context<'_>) {
+        let Some(timestamps) = segment.options.timestamps.filter(|_| self.agreed.timestamps) else {
+            return;
+        };
+        if at <= self.acking.last_sent as i64
+            && !timestamp_older(timestamps.value, self.stamps.recent)
+        {
+            self.stamps.recent = timestamps.value;
+            self.stamps.recent_at = cx.now;
+        }
+    }
+
+    /// RFC 5961 section 3.2: only the very next sequence number is believed; others in the window are asked about.
+    fn take_reset(&mut self, at: i64, cx: &mut Context<'_>) {
+        let expected = self.receive.next_with_fin() as i64;
+        if at == expected {
+            cx.statistics.reset_received += 1;
+            self.end(Reason::ResetByPeer, cx);
+        } else if at > expected && at < expected + self.receive.window() as i64 {
+            cx.statistics.reset_challenged += 1;
+            self.challenge(cx);
+        } else {
+            cx.statistics.reset_outside_window += 1;
+        }
+    }
+
+    /// RFC 9293 section 3.10.7.4, first check. While our window is shut, a segment at its edge is looked at for its ACK.
+    fn sequence_is_acceptable(&self, at: i64, segment: &Incoming<'_>) -> bool {
+        let expected = self.receive.next_with_fin() as i64;
+        let window = self.receive.window() as i64;
+        let length = segment.sequence_bytes() as i64;
+        if length == 0 || window == 0 {
+            return at >= expected && (at == expected || at < expected + window);
+        }
+        at < expected + window && at + length > expected
+    }
+
+    /// The peer gets an ACK that tells where we are: at once if it repeats data (its ACK was lost), else within the bounds of challenges.
+    fn answer_unacceptable(&mut self, at: i64, segment: &Incoming<'_>, cx: &mut Context<'_>) {
+        if segment.payload.is_empty() {
+            return self.challenge(cx);
+        }
+        let sequence = at + segment.payload.len() as i64;
+        if sequence <= self.receive.next() as i64 {
+            self.receive.take(at, segment.payload, cx.buffers, cx.statistics);
+        }
+        self.due.ack = true;
+    }
+
+    /// An ACK that a peer who is who he claims to be can answer (RFC 5961).
+    pub(super) fn challenge(&mut self, cx: &mut Context<'_>) {
+        if cx.now.since_us(self.challenges_since) >= CHALLENGE_PERIOD_US {
+            self.challenges = 0;
+            self.challenges_since = cx.now;
+        }
+        if self.challenges >= CHALLENGES_MAX {
+            cx.statistics.challenges_throttled += 1;
+            return;
+        }
+        self.challenges += 1;
+        cx.statistics.challenges_sent += 1;
+        self.due.ack = true;
+    }
+
+    /// RFC 3168 section 6.1.3: a mark is echoed until the peer says that its window is reduced.
+    fn note_mark(&mut self, ecn: Ecn, segment: &Incoming<'_>, cx: &mut Context<'_>) {
+        if !self.agreed.ecn {
+            return;
+        }
+        if segment.flags.has(Flags::CWR) {
+            self.acking.echo_mark = false;
+        }
+        if ecn == Ecn::Congestion {
+            cx.statistics.ecn_marks_received += 1;
+            self.acking.echo_mark = true;
+            self.due.ack = true;
+        }
+    }
+
+    fn take_payload(&mut self, at: i64, segment: &Incoming<'_>, cx: &mut Context<'_>) {
+        let finishes = segment.flags.has(Flags::FIN);
+        if finishes {
+            self.take_fin(at + segment.payload.len() as i64, cx);
+        }
+        if !segment.payload.is_empty() {
+            self.take_bytes(at, segment.payload, cx);
+        }
+        if finishes {
+            // A FIN is acknowledged at once, again if it comes again.
+            self.due.ack = true;
+        }
+        if self.receive.is_finished() && !self.finished_told {
+            self.finished_told = true;
+            self.news.finished = true;
+            self.timers.fin_wait = crate::clock::Time::NEVER;
+        }
+    }
+
+    fn take_fin(&mut self, at: i64, cx: &mut Context<'_>) {
+        let right = self.receive.next() + self.receive.window();
+        let in_reach = (0..=right as i64).contains(&at);
+        if !in_reach || !self.receive.finish_at(at as u64) {
+            cx.statistics.after_finish += 1;
+        }
+    }
+
+    fn take_bytes(&mut self, at: i64, payload: &[u8], cx: &mut Context<'_>) {
+        let before = self.receive.next();
+        let taken = self.receive.take(at, payload, cx.buffers, cx.statistics);
+        let news = self.receive.next() - before;
+        if news > 0 {
+            self.news.readable = true;
+        }
+        self.acking.segment_bytes =
+            self.acking.segment_bytes.max(payload.len() as u64).min(self.segment_bytes);
+        self.acking.unacknowledged_bytes += news;
+        let at_once = taken != Taken::InOrder
+            || self.acking.quick > 0
+            || self.acking.unacknowledged_bytes >= 2 * self.acking.segment_bytes;
+        self.acking.quick = self.acking.quick.saturating_sub(1);
+        if at_once {
+            self.due.ack = true;
+        } else if !self.timers.delayed_ack.is_set() {
+            self.timers.delayed_ack = cx.now.after_us(DELAYED_ACK_US);
+        }
+    }
+
+    /// RFC 9293 section 3.10.7.3. A SYN without ACK (a simultaneous open) is not taken: servers do not meet it.
+    fn arrive_in_syn_sent(&mut self, segment: &Incoming<'_>, cx: &mut Context<'_>) {
+        if !segment.flags.has(Flags::ACK) || segment.ack != self.isn.plus(1) {
+            cx.statistics.ack_unsent += 1;
+            return;
+        }
+        if segment.flags.has(Flags::RST) {
+            cx.statistics.reset_received += 1;
+            return self.end(Reason::Refused, cx);
+        }
+        if !segment.flags.has(Flags::SYN) {
+            cx.statistics.ack_missing += 1;
+            return;
+        }
+        self.open(segment, cx);
+    }
+
+    fn open(&mut self, segment: &Incoming<'_>, cx: &mut Context<'_>) {
+        let Stage::SynSent { tries } = self.stage else { return };
+        let options = &segment.options;
+        let ecn = syn_ack_agrees_to_ecn(segment.flags);
+        self.agreed = Agreed::from_syn(cx.config, &self.pair, options, ecn);
+        self.peer_isn = segment.seq;
+        self.stamps.recent = options.timestamps.map_or(0, |timestamps| timestamps.value);
+        self.stamps.recent_at = cx.now;
+        self.segment_bytes = u64::from(self.agreed.segment_bytes(&self.pair, cx.config.mtu_bytes));
+        self.congestion = super::new_congestion(self.segment_bytes, cx.config);
+        if tries == 1 {
+            self.take_rtt(cx.now, cx.now.since_us(self.progress_at));
+        }
+        self.rtt.forget_backoff();
+        self.stage = Stage::Open;
+        self.timers.retransmit = crate::clock::Time::NEVER;
+        (self.heard_at, self.progress_at, self.idle_since) = (cx.now, cx.now, cx.now);
+        // The window of a SYN is never scaled (RFC 7323 section 2.2).
+        self.window.right = u64::from(segment.window);
+        self.window.largest = self.window.right;
+        self.window.seq = segment.seq;
+        self.news.connected = true;
+        self.due.ack = true;
+        cx.statistics.connected += 1;
+    }
+}

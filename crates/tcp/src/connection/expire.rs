@@ -1,0 +1,203 @@
+//! Timers: what is done when nothing has been heard.
+
+use super::{Connection, Context, Probe, Stage};
+use crate::Reason;
+use crate::clock::Time;
+use crate::seq::Seq;
+
+/// SYNs of an active open: 1 + 2 + 4 + 8 + 16 seconds (RFC 9293 section 3.8.3 wants a way to give up).
+const SYN_TRIES_MAX: u8 = 5;
+
+/// RFC 4821 section 7.7: so many time-outs of full segments in a row look like a black hole.
+const BLACK_HOLE_TIMEOUTS: u32 = 2;
+
+/// What to try in a black hole, as payload with options: tunnels within Ethernet, IPv6's least MTU, IPv4's.
+const SMALLER_SEGMENTS: [u64; 3] = [1360, 1180, 512];
+
+/// A router may not ask for less (RFC 1191 section 3 has 68 for IPv4, but nothing below 576 exists any more; IPv6: RFC 8200 section 5).
+const MTU_MIN_V4: u16 = 576;
+const MTU_MIN_V6: u16 = 1280;
+
+impl Connection {
+    /// Does what is due.
+    pub(crate) fn expire(&mut self, cx: &mut Context<'_>) {
+        if self.ended.is_some() || self.give_up(cx) {
+            return;
+        }
+        let now = cx.now;
+        let due = |timer: &mut Time| {
+            let is_due = *timer <= now;
+            if is_due {
+                *timer = Time::NEVER;
+            }
+            is_due
+        };
+        if due(&mut self.timers.delayed_ack) {
+            self.due.ack = true;
+        }
+        due(&mut self.timers.pace);
+        if due(&mut self.timers.reorder) {
+            self.look_for_losses(cx);
+        }
+        if due(&mut self.timers.probe) {
+            self.probe_tail(cx);
+        }
+        if due(&mut self.timers.persist) {
+            self.probe_window(cx);
+        }
+        if due(&mut self.timers.retransmit) {
+            self.time_out(cx);
+        }
+        if self.keep_alive_at(cx.config) <= now {
+            self.silent_probes += 1;
+            self.due.probe = true;
+            cx.statistics.keep_alive_probes += 1;
+        }
+    }
+
+    /// Ends a connection that has had its time.
+    fn give_up(&mut self, cx: &mut Context<'_>) -> bool {
+        let silent = cx.config.keep_alive.is_some_and(|keep_alive| {
+            self.silent_probes >= keep_alive.probes && self.keep_alive_at(cx.config) <= cx.now
+        });
+        if self.timers.fin_wait <= cx.now {
+            cx.statistics.never_finished += 1;
+            self.end(Reason::NeverFinished, cx);
+        } else if self.stall_at(cx.config) <= cx.now {
+            cx.statistics.stalled += 1;
+            self.end(Reason::Stalled, cx);
+        } else if silent {
+            cx.statistics.silent += 1;
+            self.end(Reason::Silent, cx);
+        }
+        self.ended.is_some()
+    }
+
+    /// RACK's reordering timer (RFC 8985 section 6.3).
+    fn look_for_losses(&mut self, cx: &mut Context<'_>) {
+        let before = self.in_flight();
+        if self.find_losses(0, cx) > 0 {
+            let was_recovering = self.congestion.is_recovering();
+            let entered = self.congestion.lost(before, self.in_flight(), self.sent_below);
+            self.note_recovery(was_recovering, entered, cx.statistics);
+            self.update_pace();
+        }
+        self.set_loss_timers(false, cx);
+    }
+
+    /// RFC 8985 section 7.3: new data if there is some, else the last segment again.
+    fn probe_tail(&mut self, cx: &mut Context<'_>) {
+        if self.probe != Probe::None || self.board.outstanding_bytes() == 0 {
+            return;
+        }
+        if self.probe_with_new_data() {
+            self.probe = Probe::Owed { again: None, asked: false };
+        } else if let Some(mut tail) = self.board.tail(self.segment_bytes) {
+            // The FIN is not the caller's to bring.
+            tail.end = tail.end.min(self.written);
+            if tail.is_empty() {
+                cx.statistics.tail_probes += 1;
+                self.due.fin_again = true;
+                self.probe = Probe::Sent { end: self.sent_below, again: true };
+            } else {
+                self.probe = Probe::Owed { again: Some(tail), asked: false };
+            }
+        }
+    }
+
+    /// RFC 9293 section 3.8.6.1: ask what the window is now; what little there is of it may be used for once.
+    fn probe_window(&mut self, cx: &mut Context<'_>) {
+        if self.window.right > self.sent_below {
+            self.crumbs_allowed = true;
+            self.check_persist(cx);
+            return;
+        }
+        cx.statistics.window_probes += 1;
+        self.due.probe = true;
+        self.persist_backoff += 1;
+        let wait_us =
+            (self.rtt.rto_us() << self.persist_backoff.min(16)).min(crate::rtt::RTO_US_MAX);
+        self.timers.persist = cx.now.after_us(wait_us);
+    }
+
+    /// The retransmission time-out (RFC 6298 section 5.4 to 5.6).
+    fn time_out(&mut self, cx: &mut Context<'_>) {
+        if let Stage::SynSent { tries } = self.stage {
+            return self.time_out_opening(tries, cx);
+        }
+        if self.board.outstanding_bytes() == 0 {
+            return;
+        }
+        cx.statistics.timeouts += 1;
+        self.timeouts += 1;
+        if self.board.first_is_sacked() {
+            cx.statistics.sack_reneged += 1;
+            self.board.renege();
+        }
+        self.leave_black_hole(cx);
+        self.congestion.timed_out(self.acknowledged, self.sent_below);
+        let window_us = self.rack.window_us(&self.rtt, true, 0, self.segment_bytes);
+        let (rack, first, now) = (&self.rack, self.acknowledged, cx.now);
+        self.board.mark_lost(|flight| rack.lost_on_timeout(flight, first, now, window_us));
+        self.duplicate_acks = 0;
+        self.probe = Probe::None;
+        self.begin_undo();
+        self.rtt.back_off();
+        self.update_pace();
+        self.set_loss_timers(true, cx);
+    }
+
+    fn time_out_opening(&mut self, tries: u8, cx: &mut Context<'_>) {
+        if tries >= SYN_TRIES_MAX {
+            return self.end(Reason::Unreachable, cx);
+        }
+        self.due.syn = true;
+        self.rtt.back_off();
+        self.timers.retransmit = cx.now.after_us(self.rtt.rto_us());
+    }
+
+    fn leave_black_hole(&mut self, cx: &mut Context<'_>) {
+        let full = self
+            .board
+            .iter()
+            .next()
+            .is_some_and(|first| u64::from(first.bytes) >= self.segment_bytes);
+        if self.timeouts < BLACK_HOLE_TIMEOUTS || !full {
+            return;
+        }
+        if let Some(smaller) = SMALLER_SEGMENTS.iter().find(|bytes| **bytes < self.segment_bytes) {
+            cx.statistics.black_holes += 1;
+            self.set_segment_bytes(*smaller);
+        }
+    }
+
+    fn set_segment_bytes(&mut self, bytes: u64) {
+        self.segment_bytes = bytes;
+        self.congestion.set_mss(bytes);
+    }
+
+    /// A router says that packets larger than `mtu_bytes` do not pass.
+    pub(crate) fn packet_too_big(&mut self, sequence: Seq, mtu_bytes: u16, cx: &mut Context<'_>) {
+        let at = sequence.offset_near(self.acknowledged, self.seq_of(self.acknowledged));
+        let in_flight = at >= self.acknowledged as i64 && at < self.sent_below as i64;
+        let least = if self.pair.remote.is_ipv6() { MTU_MIN_V6 } else { MTU_MIN_V4 };
+        let bytes = u64::from(self.agreed.segment_bytes(&self.pair, mtu_bytes));
+        if !in_flight || mtu_bytes < least || bytes >= self.segment_bytes || !self.is_open() {
+            cx.statistics.path_mtu_refused += 1;
+            return;
+        }
+        cx.statistics.path_mtu_lowered += 1;
+        self.set_segment_bytes(bytes);
+        // RFC 1191 section 6.1: send it again at once. It was not congestion: the window stays.
+        self.board.mark_lost(|flight| u64::from(flight.bytes) > bytes);
+        self.set_loss_timers(true, cx);
+    }
+
+    /// After anything: whether the peer's window holds us up, and whether a waiting caller may try again.
+    pub(crate) fn settle(&mut self, cx: &Context<'_>) {
+        if self.is_open() {
+            self.check_persist(cx);
+            self.check_sendable(cx);
+        }
+    }
+}

@@ -1,0 +1,575 @@
+//! A connection after its handshake (and, for an active open, from its SYN on).
+//!
+//! `arrive.rs` judges a segment in the order of RFC 9293 section 3.10.7.4, `acknowledge.rs` draws the conclusions of an ACK, `supply.rs` says what
+//! to bring and cuts it to size, `control.rs` writes headers and segments without payload, `expire.rs` serves the timers.
+//!
+//! Positions are offsets in the two streams. On the send side the FIN counts for one byte after the last: `sent_below` and `acknowledged` may
+//! be `written + 1`.
+//!
+//! Invariants: `acknowledged <= sent_below <= written + 1`; the scoreboard spans `acknowledged..sent_below`; `asked_below >= sent_below`
+//! but for the FIN.
+
+mod acknowledge;
+mod arrive;
+mod control;
+mod expire;
+mod supply;
+
+use crate::agreed::Agreed;
+use crate::clock::{Time, micros};
+use crate::congestion::{Congestion, Pacer};
+use crate::keyed::Pair;
+use crate::rack::Rack;
+use crate::receive::{Buffers, Receive};
+use crate::rtt::Rtt;
+use crate::scoreboard::Scoreboard;
+use crate::seq::Seq;
+use crate::{Config, Event, Info, Reason, Statistics};
+
+/// What a connection needs from its endpoint while it works.
+pub(crate) struct Context<'a> {
+    pub(crate) now: Time,
+    pub(crate) config: &'a Config,
+    pub(crate) statistics: &'a mut Statistics,
+    pub(crate) buffers: &'a mut Buffers,
+}
+
+/// How a connection begins.
+#[derive(Debug)]
+pub(crate) struct Beginning {
+    pub(crate) pair: Pair,
+    pub(crate) isn: Seq,
+    pub(crate) peer_isn: Seq,
+    pub(crate) agreed: Agreed,
+    pub(crate) timestamp_offset: u32,
+    /// The peer's timestamp, from its SYN.
+    pub(crate) timestamp_recent: u32,
+    /// How long the handshake's answer took, if that is known.
+    pub(crate) rtt_us: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Our SYN is out.
+    SynSent { tries: u8 },
+    /// ESTABLISHED and all states after it; which one is told by the streams' ends.
+    Open,
+}
+
+/// The peer's timestamps and our own clock (RFC 7323).
+#[derive(Debug)]
+struct Stamps {
+    offset: u32,
+    /// TS.Recent, and when it was taken.
+    recent: u32,
+    recent_at: Time,
+}
+
+impl Stamps {
+    /// Our clock: milliseconds from a secret beginning.
+    fn at(&self, time: Time) -> u32 {
+        self.offset.wrapping_add(time.milliseconds() as u32)
+    }
+}
+
+/// The peer's receive window.
+#[derive(Debug)]
+struct PeerWindow {
+    /// May be sent below this offset.
+    right: u64,
+    /// SND.WL1 and SND.WL2: the segment that told so.
+    seq: Seq,
+    ack: u64,
+    /// MAX.SND.WND: the largest ever.
+    largest: u64,
+}
+
+/// A tail loss probe (RFC 8985 section 7).
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Probe {
+    None,
+    /// To be sent as soon as the caller has the bytes: new ones, or these again.
+    Owed {
+        again: Option<std::ops::Range<u64>>,
+        asked: bool,
+    },
+    /// Sent; TLP.end_seq, and TLP.is_retrans.
+    Sent {
+        end: u64,
+        again: bool,
+    },
+}
+
+#[derive(Debug)]
+struct Timers {
+    retransmit: Time,
+    probe: Time,
+    reorder: Time,
+    persist: Time,
+    delayed_ack: Time,
+    pace: Time,
+    fin_wait: Time,
+}
+
+impl Timers {
+    fn none() -> Self {
+        Timers {
+            retransmit: Time::NEVER,
+            probe: Time::NEVER,
+            reorder: Time::NEVER,
+            persist: Time::NEVER,
+            delayed_ack: Time::NEVER,
+            pace: Time::NEVER,
+            fin_wait: Time::NEVER,
+        }
+    }
+}
+
+/// Segments without payload that are due.
+#[derive(Debug, Default)]
+struct Due {
+    syn: bool,
+    ack: bool,
+    /// An ACK that asks for one: below the window (RFC 9293 section 3.8.4).
+    probe: bool,
+    fin_again: bool,
+}
+
+/// Events that have not been told yet.
+#[derive(Debug, Default)]
+struct News {
+    accepted: bool,
+    connected: bool,
+    readable: bool,
+    acknowledged: bool,
+    sendable: bool,
+    finished: bool,
+    ended: bool,
+}
+
+/// In which of the endpoint's queues a connection stands.
+#[derive(Debug, Default)]
+pub(crate) struct Queued {
+    pub(crate) event: bool,
+    pub(crate) transmit: bool,
+    pub(crate) want: bool,
+}
+
+/// How fast the peer gets bytes, by whole round trips.
+#[derive(Debug)]
+struct DeliveryRate {
+    round_end: u64,
+    since: Time,
+    bytes: u64,
+    per_second: u64,
+}
+
+/// How what a segment told is acknowledged.
+#[derive(Debug)]
+struct Acking {
+    /// Payload since the last ACK that left.
+    unacknowledged_bytes: u64,
+    /// Last.ACK.sent, as an offset.
+    last_sent: u64,
+    /// The largest segment of the peer: two of them are acknowledged at once.
+    segment_bytes: u64,
+    /// The first few segments are acknowledged at once, so that the peer's slow start gets going.
+    quick: u8,
+    /// RFC 3168 section 6.1.3: a mark has arrived and the peer has not yet said CWR.
+    echo_mark: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) pair: Pair,
+    stage: Stage,
+    agreed: Agreed,
+    isn: Seq,
+    peer_isn: Seq,
+    stamps: Stamps,
+
+    written: u64,
+    finishing: bool,
+    acknowledged: u64,
+    sent_below: u64,
+    asked_below: u64,
+    window: PeerWindow,
+    segment_bytes: u64,
+    board: Scoreboard,
+    rtt: Rtt,
+    rack: Rack,
+    congestion: Congestion,
+    pacer: Pacer,
+    probe: Probe,
+    /// Duplicate ACKs, where there are no SACKs (RFC 5681 section 3.2).
+    duplicate_acks: u64,
+    /// Our clock at the first retransmission of this recovery (RFC 3522 section 3.2).
+    first_retransmission: Option<u32>,
+    /// Retransmitted in this recovery and not reported as duplicate: at zero there was no loss.
+    undo_bytes: Option<u64>,
+    /// Time-outs without progress in between.
+    timeouts: u32,
+    cwr_owed: bool,
+    /// The last caller was told to wait.
+    waiting: Waiting,
+    /// SWS avoidance is overridden once (RFC 9293 section 3.8.6.2.1, case 4).
+    crumbs_allowed: bool,
+    persist_backoff: u32,
+    retransmitted_bytes: u64,
+    delivery: DeliveryRate,
+    /// Since when nothing has been in flight.
+    idle_since: Time,
+
+    receive: Receive,
+    acking: Acking,
+    finished_told: bool,
+    /// Our FIN left before the peer's arrived: TIME-WAIT is ours.
+    closed_first: bool,
+
+    heard_at: Time,
+    progress_at: Time,
+    silent_probes: u8,
+    challenges: u8,
+    challenges_since: Time,
+    timers: Timers,
+    due: Due,
+    news: News,
+    ended: Option<Reason>,
+    pub(crate) queued: Queued,
+    /// The deadline that the endpoint's timer heap knows.
+    pub(crate) armed: Time,
+}
+
+/// Whether somebody holds bytes that were not let out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Waiting {
+    No,
+    /// For the window, the congestion window or pacing.
+    Window,
+    /// For more bytes, or for nothing to be in flight.
+    Bytes,
+}
+
+impl Connection {
+    /// A connection that a peer has opened: its handshake is complete but for the segment that completes it, which is to be handed to
+    /// [`Connection::arrive`] next.
+    pub(crate) fn accepted(beginning: Beginning, cx: &mut Context<'_>) -> Self {
+        cx.statistics.accepted += 1;
+        let mut connection = Connection::new(beginning, cx);
+        connection.news.accepted = true;
+        connection
+    }
+
+    /// A connection that we open.
+    pub(crate) fn opening(
+        pair: Pair,
+        isn: Seq,
+        timestamp_offset: u32,
+        cx: &mut Context<'_>,
+    ) -> Self {
+        let beginning = Beginning {
+            pair,
+            isn,
+            peer_isn: Seq(0),
+            agreed: Agreed::nothing(),
+            timestamp_offset,
+            timestamp_recent: 0,
+            rtt_us: None,
+        };
+        let mut connection = Connection::new(beginning, cx);
+        connection.stage = Stage::SynSent { tries: 0 };
+        connection.due.syn = true;
+        connection.timers.retransmit = cx.now.after_us(connection.rtt.rto_us());
+        connection
+    }
+
+    fn new(beginning: Beginning, cx: &Context<'_>) -> Self {
+        let Beginning { pair, agreed, .. } = beginning;
+        let segment_bytes = u64::from(agreed.segment_bytes(&pair, cx.config.mtu_bytes));
+        let mut connection = Connection {
+            pair,
+            stage: Stage::Open,
+            agreed,
+            isn: beginning.isn,
+            peer_isn: beginning.peer_isn,
+            stamps: Stamps {
+                offset: beginning.timestamp_offset,
+                recent: beginning.timestamp_recent,
+                recent_at: cx.now,
+            },
+            written: 0,
+            finishing: false,
+            acknowledged: 0,
+            sent_below: 0,
+            asked_below: 0,
+            window: PeerWindow { right: 0, seq: beginning.peer_isn, ack: 0, largest: 0 },
+            segment_bytes,
+            board: Scoreboard::default(),
+            rtt: Rtt::new(cx.now),
+            rack: Rack::new(),
+            congestion: new_congestion(segment_bytes, cx.config),
+            pacer: Pacer::new(cx.config.pacing),
+            probe: Probe::None,
+            duplicate_acks: 0,
+            first_retransmission: None,
+            undo_bytes: None,
+            timeouts: 0,
+            cwr_owed: false,
+            waiting: Waiting::No,
+            crumbs_allowed: false,
+            persist_backoff: 0,
+            retransmitted_bytes: 0,
+            delivery: DeliveryRate { round_end: 0, since: cx.now, bytes: 0, per_second: 0 },
+            idle_since: cx.now,
+            receive: Receive::new(cx.config.receive_bytes_max),
+            acking: Acking {
+                unacknowledged_bytes: 0,
+                last_sent: 0,
+                segment_bytes: 1,
+                quick: 4,
+                echo_mark: false,
+            },
+            finished_told: false,
+            closed_first: false,
+            heard_at: cx.now,
+            progress_at: cx.now,
+            silent_probes: 0,
+            challenges: 0,
+            challenges_since: cx.now,
+            timers: Timers::none(),
+            due: Due::default(),
+            news: News::default(),
+            ended: None,
+            queued: Queued::default(),
+            armed: Time::NEVER,
+        };
+        if let Some(rtt_us) = beginning.rtt_us {
+            connection.take_rtt(cx.now, rtt_us);
+        }
+        connection
+    }
+
+    /// The wire's number for an offset of our stream: the SYN has the first (RFC 9293 section 3.4).
+    fn seq_of(&self, offset: u64) -> Seq {
+        self.isn.plus(1).plus(offset)
+    }
+
+    /// The wire's number for an offset of the peer's stream.
+    fn peer_seq_of(&self, offset: u64) -> Seq {
+        self.peer_isn.plus(1).plus(offset)
+    }
+
+    /// Our FIN has left at least once.
+    fn fin_sent(&self) -> bool {
+        self.sent_below > self.written
+    }
+
+    fn fin_acknowledged(&self) -> bool {
+        self.acknowledged > self.written
+    }
+
+    fn is_open(&self) -> bool {
+        self.stage == Stage::Open && self.ended.is_none()
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended.is_some()
+    }
+
+    /// The connection is over. Only its last event remains.
+    fn end(&mut self, reason: Reason, cx: &mut Context<'_>) {
+        if self.ended.is_some() {
+            return;
+        }
+        cx.statistics.ended += 1;
+        self.ended = Some(reason);
+        self.news.ended = true;
+        self.timers = Timers::none();
+        self.due = Due::default();
+        self.receive.release(cx.buffers);
+    }
+
+    /// Both directions are finished and all is acknowledged.
+    fn end_if_closed(&mut self, cx: &mut Context<'_>) {
+        if self.is_open() && self.fin_acknowledged() && self.receive.is_finished() {
+            self.end(Reason::Closed, cx);
+        }
+    }
+
+    /// Whether the endpoint has to remember this connection in TIME-WAIT (RFC 9293 section 3.6.1).
+    pub(crate) fn leaves_time_wait(&self) -> bool {
+        self.ended == Some(Reason::Closed) && self.closed_first
+    }
+
+    /// The next event, in the order of [`Event`].
+    pub(crate) fn take_event(&mut self) -> Option<Event> {
+        let take = std::mem::take::<bool>;
+        if take(&mut self.news.accepted) {
+            return Some(Event::Accepted);
+        }
+        if take(&mut self.news.connected) {
+            return Some(Event::Connected);
+        }
+        if take(&mut self.news.readable) {
+            return Some(Event::Readable);
+        }
+        if take(&mut self.news.acknowledged) {
+            return Some(Event::Acknowledged { below: self.acknowledged.min(self.written) });
+        }
+        if take(&mut self.news.sendable) {
+            return Some(Event::Sendable);
+        }
+        if take(&mut self.news.finished) {
+            return Some(Event::Finished);
+        }
+        if take(&mut self.news.ended) {
+            return self.ended.map(Event::Ended);
+        }
+        None
+    }
+
+    pub(crate) fn has_event(&self) -> bool {
+        let News { accepted, connected, readable, acknowledged, sendable, finished, ended } =
+            self.news;
+        accepted || connected || readable || acknowledged || sendable || finished || ended
+    }
+
+    pub(crate) fn write(&mut self, bytes: u64) {
+        debug_assert!(!self.finishing, "written after finish");
+        if !self.finishing {
+            self.written += bytes;
+        }
+    }
+
+    pub(crate) fn finish(&mut self) {
+        self.finishing = true;
+    }
+
+    pub(crate) fn limit_rate(&mut self, bytes_per_second: Option<u64>) {
+        self.pacer.limit(bytes_per_second);
+    }
+
+    /// Hands out received bytes; what that opens of the window is announced if it is worth it.
+    pub(crate) fn read(&mut self, into: &mut [u8], cx: &mut Context<'_>) -> usize {
+        let count = self.receive.read(into, cx.buffers);
+        if self.is_open()
+            && !self.receive.end_is_known()
+            && self.receive.window_growth(self.acking.segment_bytes) > 0
+        {
+            // Only if the peer may be waiting for it: less than half of the buffer was left.
+            self.due.ack |= self.receive.window() < u64::from(cx.config.receive_bytes_max) / 2;
+        }
+        count
+    }
+
+    /// Estimated to be in the network. Without SACKs each duplicate ACK stands for a segment that has left it (RFC 5681 section 3.2).
+    fn in_flight(&self) -> u64 {
+        self.board.outstanding_bytes().saturating_sub(self.duplicate_acks * self.segment_bytes)
+    }
+
+    fn take_rtt(&mut self, now: Time, rtt_us: u64) {
+        let samples = self.board.outstanding_bytes().div_ceil(2 * self.segment_bytes);
+        self.rtt.sample(now, rtt_us, samples);
+        // Sendings within a 64th of a round trip are remembered as one: far less than RACK's quarter.
+        self.board.set_spread_us_max(self.rtt.srtt_us() / 64);
+    }
+
+    fn update_pace(&mut self) {
+        // During recovery the window follows what is in flight; the pace is that of what it will be.
+        let window = self.congestion.cwnd().max(self.in_flight());
+        self.pacer.update(window, self.rtt.srtt_us(), self.congestion.in_slow_start());
+    }
+
+    /// Bytes that a peer can make a connection hold.
+    fn memory_bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.board.memory_bytes()
+            + self.congestion.memory_bytes()
+            + self.receive.memory_bytes()
+    }
+
+    pub(crate) fn info(&self) -> Info {
+        let duration = std::time::Duration::from_micros;
+        Info {
+            srtt: duration(self.rtt.srtt_us()),
+            rttvar: duration(self.rtt.rttvar_us()),
+            rtt_min: duration(self.rtt.minimum_us()),
+            rto: duration(self.rtt.rto_us()),
+            cwnd_bytes: self.congestion.cwnd(),
+            ssthresh_bytes: self.congestion.ssthresh(),
+            in_flight_bytes: self.in_flight(),
+            peer_window_bytes: self.window.right.saturating_sub(self.sent_below),
+            segment_bytes: self.segment_bytes as u16,
+            sent_below: self.sent_below.min(self.written),
+            acknowledged_below: self.acknowledged.min(self.written),
+            retransmitted_bytes: self.retransmitted_bytes,
+            delivery_rate_bytes_per_second: self.delivery.per_second,
+            pacing_rate_bytes_per_second: self.pacer.rate().unwrap_or(0),
+            memory_bytes: self.memory_bytes(),
+            ranges: self.board.ranges(),
+            recovering: self.congestion.is_recovering(),
+        }
+    }
+
+    /// What TIME-WAIT has to know.
+    pub(crate) fn remembrance(&self, config: &Config) -> crate::time_wait::Remembrance {
+        crate::time_wait::Remembrance {
+            pair: self.pair,
+            next: self.seq_of(self.sent_below),
+            expected: self.peer_seq_of(self.receive.next_with_fin()),
+            timestamps: self.agreed.timestamps.then_some((self.stamps.offset, self.stamps.recent)),
+            window: (self.receive.window() >> self.agreed.receive_shift(config)).min(0xffff) as u16,
+        }
+    }
+
+    /// When something is due at the latest.
+    pub(crate) fn deadline(&self, config: &Config) -> Time {
+        if self.ended.is_some() {
+            return Time::NEVER;
+        }
+        let timers = &self.timers;
+        [
+            timers.retransmit,
+            timers.probe,
+            timers.reorder,
+            timers.persist,
+            timers.delayed_ack,
+            timers.pace,
+            timers.fin_wait,
+            self.stall_at(config),
+            self.keep_alive_at(config),
+        ]
+        .into_iter()
+        .min()
+        .unwrap_or(Time::NEVER)
+    }
+
+    /// When the peer has left us waiting for too long.
+    fn stall_at(&self, config: &Config) -> Time {
+        let waits = self.stage == Stage::Open
+            && (self.board.outstanding_bytes() > 0 || self.timers.persist.is_set());
+        if waits { self.progress_at.after_us(micros(config.stall)) } else { Time::NEVER }
+    }
+
+    /// When to ask a silent peer whether it is there (RFC 9293 section 3.8.4): only if nothing else would find out.
+    fn keep_alive_at(&self, config: &Config) -> Time {
+        let Some(keep_alive) = config.keep_alive else { return Time::NEVER };
+        let idle = self.stage == Stage::Open
+            && self.board.outstanding_bytes() == 0
+            && !self.timers.persist.is_set()
+            && !self.timers.fin_wait.is_set();
+        if !idle {
+            return Time::NEVER;
+        }
+        let interval = micros(keep_alive.interval) * u64::from(self.silent_probes);
+        self.heard_at.after_us(micros(keep_alive.idle) + interval)
+    }
+}
+
+fn new_congestion(segment_bytes: u64, config: &Config) -> Congestion {
+    Congestion::new(
+        segment_bytes,
+        u64::from(config.initial_window_segments.max(1)),
+        u64::from(config.window_bytes_max),
+    )
+}

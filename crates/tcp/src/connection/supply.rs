@@ -1,0 +1,396 @@
+//! What the caller is asked to bring, and how what it has brought leaves.
+
+use std::ops::Range;
+
+use super::{Connection, Context, Probe, Waiting};
+use crate::header::Flags;
+use crate::{Config, Ecn, Transmit, Want, Withheld};
+
+/// An IP packet is 65,535 bytes at most; so much is left beside the longest headers.
+const PAYLOAD_BYTES_MAX: u64 = 65_535 - 120;
+
+impl Connection {
+    /// What the congestion window leaves.
+    fn room(&self) -> u64 {
+        self.congestion.cwnd().saturating_sub(self.in_flight())
+    }
+
+    /// What the peer's window leaves.
+    fn usable_window(&self) -> u64 {
+        self.window.right.saturating_sub(self.sent_below)
+    }
+
+    /// The most that one [`Transmit`] carries, in whole segments.
+    fn transmit_bytes_max(&self, config: &Config) -> u64 {
+        let most = u64::from(config.tso_bytes_max).min(PAYLOAD_BYTES_MAX);
+        let whole = most / self.segment_bytes * self.segment_bytes;
+        self.pacer.quantum_bytes(self.segment_bytes, whole.max(self.segment_bytes))
+    }
+
+    /// What is worth leaving at once: as much as a device takes, but not more than a quarter of the window, so that ACKs come often enough.
+    /// In recovery every segment counts.
+    fn goal_bytes(&self, config: &Config) -> u64 {
+        if self.congestion.is_recovering() {
+            return self.segment_bytes;
+        }
+        let quarter = self.congestion.cwnd() / 4 / self.segment_bytes * self.segment_bytes;
+        self.transmit_bytes_max(config).min(quarter).max(self.segment_bytes)
+    }
+
+    /// Less is not asked for while something is under way: each want may cost the caller a read from disk.
+    pub(super) fn want_bytes_min(&self, config: &Config) -> u64 {
+        u64::from(config.want_bytes_min)
+            .min(self.congestion.cwnd() / 4)
+            .min(self.window.largest / 2)
+            .max(self.segment_bytes)
+    }
+
+    fn has_unsent(&self) -> bool {
+        self.written > self.sent_below
+    }
+
+    /// Whether it makes sense to ask for a want.
+    pub(crate) fn may_want(&self) -> bool {
+        self.is_open()
+            && (self.board.lost_bytes() > 0
+                || self.asked_below < self.written
+                || matches!(self.probe, Probe::Owed { asked: false, .. }))
+    }
+
+    /// RFC 5681 section 4.1: after silence the window is not what it was.
+    fn wake(&mut self, cx: &Context<'_>) {
+        if self.sent_below == self.acknowledged && self.idle_since.is_set() {
+            self.congestion.idle(cx.now.since_us(self.idle_since), self.rtt.rto_us());
+        }
+    }
+
+    /// The next range to bring: a probe, what was lost, then what is new.
+    pub(crate) fn want(&mut self, cx: &mut Context<'_>) -> Option<Want> {
+        if !self.is_open() {
+            return None;
+        }
+        self.wake(cx);
+        if let Some(want) = self.want_for_probe() {
+            return Some(want);
+        }
+        if self.board.lost_bytes() > 0 {
+            let want = self.want_again(cx);
+            if want.is_some() || self.board.lost_bytes() > 0 {
+                return want;
+            }
+        }
+        self.want_new(cx.config)
+    }
+
+    fn want_for_probe(&mut self) -> Option<Want> {
+        let Probe::Owed { again, asked: asked @ false } = &mut self.probe else { return None };
+        *asked = true;
+        if let Some(range) = again {
+            return Some(Want { range: range.clone(), retransmission: true });
+        }
+        if self.asked_below > self.sent_below {
+            // The caller has it, or is bringing it.
+            return None;
+        }
+        let end = (self.asked_below + self.segment_bytes).min(self.written);
+        let range = std::mem::replace(&mut self.asked_below, end)..end;
+        (!range.is_empty()).then_some(Want { range, retransmission: false })
+    }
+
+    /// RFC 6675 section 5 (C) and NextSeg(): lost bytes go first. A little more than may leave now is asked for, since reading a few bytes
+    /// costs as much as reading many.
+    fn want_again(&mut self, cx: &mut Context<'_>) -> Option<Want> {
+        let config = cx.config;
+        let ahead = u64::from(config.read_ahead_bytes.max(config.want_bytes_min));
+        let held =
+            self.board.asked_bytes() + (self.asked_below - self.sent_below.min(self.asked_below));
+        let budget =
+            (self.room() + ahead).saturating_sub(held).min(u64::from(config.want_bytes_max));
+        if budget < self.segment_bytes && held > 0 {
+            return None;
+        }
+        let range = self.board.ask(budget.max(self.segment_bytes), self.written);
+        cx.statistics.ranges_forgotten += self.board.take_forgotten();
+        range.map(|range| Want { range, retransmission: true })
+    }
+
+    fn want_new(&mut self, config: &Config) -> Option<Want> {
+        let from = self.asked_below;
+        if from >= self.written {
+            return None;
+        }
+        let idle = self.board.outstanding_bytes() == 0 && from <= self.sent_below;
+        if idle && self.window_is_shut() {
+            return None;
+        }
+        let ahead = self.ask_below(config).min(self.written);
+        let end = if ahead == self.written || idle && ahead - from < self.segment_bytes.min(ahead) {
+            ahead
+        } else {
+            // In whole segments from what is sent next, so that nothing short is left over.
+            ahead - ahead.saturating_sub(self.sent_below) % self.segment_bytes
+        };
+        let bytes = end.saturating_sub(from);
+        if bytes == 0 || bytes < self.want_bytes_min(config) && end < self.written && !idle {
+            return None;
+        }
+        let end = from + bytes.min(u64::from(config.want_bytes_max));
+        self.asked_below = end;
+        Some(Want { range: from..end, retransmission: false })
+    }
+
+    /// How far the stream may be asked for: what may leave now, in a few sendings, and what is to be read ahead.
+    fn ask_below(&self, config: &Config) -> u64 {
+        let burst = u64::from(config.want_bytes_max).max(4 * self.transmit_bytes_max(config));
+        let now = self.room().min(self.usable_window()).min(burst);
+        (self.sent_below + now + u64::from(config.read_ahead_bytes)).max(self.asked_below)
+    }
+
+    /// What was asked for will not be brought now.
+    pub(crate) fn decline(&mut self, range: Range<u64>, cx: &mut Context<'_>) {
+        self.board.decline(range.clone());
+        cx.statistics.ranges_forgotten += self.board.take_forgotten();
+        // New data is asked for in order: from the first declined byte on, all of it comes again.
+        if range.start < self.asked_below && range.end > self.sent_below {
+            self.asked_below = range.start.max(self.sent_below);
+        }
+        if let Probe::Owed { asked, .. } = &mut self.probe {
+            *asked = false;
+        }
+    }
+
+    /// The caller has `in_hand` of the stream: what of it leaves now.
+    pub(crate) fn transmit(
+        &mut self,
+        in_hand: Range<u64>,
+        cx: &mut Context<'_>,
+    ) -> Result<Transmit, Withheld> {
+        if !self.is_open() {
+            return Err(Withheld::Gone);
+        }
+        self.wake(cx);
+        let in_hand = in_hand.start..in_hand.end.min(self.written);
+        if let Some(transmit) = self.transmit_probe(&in_hand, cx) {
+            return Ok(transmit);
+        }
+        if let Some(lost) = self.board.lost_within(&in_hand) {
+            return self.transmit_again(lost, cx);
+        }
+        if in_hand.end <= self.sent_below {
+            return Err(Withheld::NotNeeded);
+        }
+        if in_hand.start > self.sent_below {
+            return Err(Withheld::OutOfOrder);
+        }
+        self.transmit_new(self.sent_below..in_hand.end, cx)
+    }
+
+    /// RFC 8985 section 7.3: a probe leaves whatever the congestion window says, one segment.
+    fn transmit_probe(&mut self, in_hand: &Range<u64>, cx: &mut Context<'_>) -> Option<Transmit> {
+        let Probe::Owed { again, .. } = &self.probe else { return None };
+        let (range, again) = match again {
+            Some(range) => (range.clone(), true),
+            None => {
+                let end =
+                    in_hand.end.min(self.sent_below + self.segment_bytes).min(self.window.right);
+                (self.sent_below..end.max(self.sent_below), false)
+            }
+        };
+        if range.is_empty() || range.start < in_hand.start || range.end > in_hand.end {
+            return None;
+        }
+        if again && !self.board.is_outstanding(&range) {
+            self.probe = Probe::None;
+            return None;
+        }
+        cx.statistics.tail_probes += 1;
+        let transmit = if again { self.resend(range, cx) } else { self.send(range, cx) };
+        self.probe = Probe::Sent { end: self.sent_below, again };
+        self.timers.probe = crate::clock::Time::NEVER;
+        self.timers.retransmit = cx.now.after_us(self.rtt.rto_us());
+        Some(transmit)
+    }
+
+    fn transmit_again(
+        &mut self,
+        lost: Range<u64>,
+        cx: &mut Context<'_>,
+    ) -> Result<Transmit, Withheld> {
+        let bytes = lost.end - lost.start;
+        let empty = self.board.outstanding_bytes() == 0;
+        let room = if empty { self.room().max(self.segment_bytes) } else { self.room() };
+        if room < self.segment_bytes.min(bytes) || self.is_paced(cx) {
+            return Err(self.wait(Waiting::Window, cx));
+        }
+        let most = room.min(self.transmit_bytes_max(cx.config));
+        let bytes = whole_segments(bytes.min(most), bytes, self.segment_bytes);
+        Ok(self.resend(lost.start..lost.start + bytes, cx))
+    }
+
+    fn transmit_new(
+        &mut self,
+        range: Range<u64>,
+        cx: &mut Context<'_>,
+    ) -> Result<Transmit, Withheld> {
+        let bytes = range.end - range.start;
+        if self.congestion_withholds(bytes, cx.config)
+            || self.window_withholds(bytes)
+            || self.is_paced(cx)
+        {
+            return Err(self.wait(Waiting::Window, cx));
+        }
+        let empty = self.board.outstanding_bytes() == 0;
+        let short = bytes < self.segment_bytes && range.end < self.written;
+        if short && !empty && !cx.config.short_segments {
+            return Err(self.wait(Waiting::Bytes, cx));
+        }
+        let most = self.room().min(self.usable_window()).min(self.transmit_bytes_max(cx.config));
+        let goes_on = range.end < self.written && !cx.config.short_segments;
+        let worth = if goes_on { u64::MAX } else { bytes };
+        let bytes = whole_segments(bytes.min(most), worth, self.segment_bytes);
+        Ok(self.send(range.start..range.start + bytes, cx))
+    }
+
+    /// The congestion window has no room that is worth a sending.
+    fn congestion_withholds(&self, bytes: u64, config: &Config) -> bool {
+        let empty = self.board.outstanding_bytes() == 0;
+        let worth = if empty { self.segment_bytes } else { self.goal_bytes(config) };
+        self.room() < worth.min(bytes)
+    }
+
+    /// The peer's window has none. While something is in flight only whole segments are let out into what is left of it.
+    fn window_withholds(&self, bytes: u64) -> bool {
+        let usable = self.usable_window();
+        let crumb = usable < self.segment_bytes.min(bytes);
+        usable == 0
+            || crumb
+                && (self.window_is_shut()
+                    || self.board.outstanding_bytes() > 0 && !self.crumbs_allowed)
+    }
+
+    fn is_paced(&self, cx: &Context<'_>) -> bool {
+        !self.pacer.is_free(cx.now)
+    }
+
+    fn wait(&mut self, waiting: Waiting, cx: &Context<'_>) -> Withheld {
+        self.waiting = waiting;
+        if waiting == Waiting::Bytes {
+            return Withheld::TooFew;
+        }
+        self.timers.pace =
+            if self.is_paced(cx) { self.pacer.free_at() } else { crate::clock::Time::NEVER };
+        Withheld::NotYet
+    }
+
+    /// Whether a caller with bytes in hand would get some of them out.
+    pub(super) fn may_send_something(&self, cx: &Context<'_>) -> bool {
+        if !self.is_open() || self.is_paced(cx) {
+            return false;
+        }
+        if self.board.has_lost() {
+            return self.board.outstanding_bytes() == 0 || self.room() >= self.segment_bytes;
+        }
+        if matches!(self.probe, Probe::Owed { .. }) {
+            return true;
+        }
+        let bytes = self.written.saturating_sub(self.sent_below);
+        bytes > 0 && !self.congestion_withholds(bytes, cx.config) && !self.window_withholds(bytes)
+    }
+
+    /// `range` leaves for the first time.
+    fn send(&mut self, range: Range<u64>, cx: &mut Context<'_>) -> Transmit {
+        if self.sent_below == self.acknowledged {
+            self.progress_at = cx.now;
+            self.delivery.since = cx.now;
+            self.idle_since = crate::clock::Time::NEVER;
+        }
+        let fin = self.finishing && range.end == self.written;
+        let end = range.end + u64::from(fin);
+        self.board.sent(range.start..end, cx.now);
+        self.sent_below = end;
+        self.asked_below = self.asked_below.max(range.end);
+        if fin {
+            self.note_fin_sent();
+        }
+        self.note_sent(end - range.start, cx);
+        self.set_loss_timers(false, cx);
+        let mut flags = Flags::ACK.with_if(fin, Flags::FIN);
+        flags = flags.with_if(range.end == self.written, Flags::PSH);
+        flags = flags.with_if(std::mem::take(&mut self.cwr_owed), Flags::CWR);
+        // RFC 3168 section 6.1.5: only new data may be marked on its way.
+        let ecn = if self.agreed.ecn { Ecn::Ect0 } else { Ecn::NotCapable };
+        self.payload_segment(range, flags, ecn, cx)
+    }
+
+    /// `range` leaves again.
+    fn resend(&mut self, range: Range<u64>, cx: &mut Context<'_>) -> Transmit {
+        let fin = self.fin_sent() && range.end == self.written;
+        let end = range.end + u64::from(fin);
+        let bytes = range.end - range.start;
+        self.board.resent(range.start..end, cx.now);
+        cx.statistics.ranges_forgotten += self.board.take_forgotten();
+        self.note_resent(bytes, cx);
+        if range.start == self.acknowledged {
+            // RFC 6298 section 5.5 in spirit: the clock of the first segment starts anew.
+            self.timers.retransmit = cx.now.after_us(self.rtt.rto_us());
+        }
+        self.note_sent(bytes, cx);
+        self.set_loss_timers(false, cx);
+        let flags =
+            Flags::ACK.with_if(fin, Flags::FIN).with_if(range.end == self.written, Flags::PSH);
+        self.payload_segment(range, flags, Ecn::NotCapable, cx)
+    }
+
+    fn note_sent(&mut self, bytes: u64, cx: &Context<'_>) {
+        self.congestion.sent(bytes);
+        self.pacer.sent(cx.now, bytes);
+    }
+
+    fn note_resent(&mut self, bytes: u64, cx: &mut Context<'_>) {
+        self.retransmitted_bytes += bytes;
+        cx.statistics.retransmitted_bytes += bytes;
+        if self.congestion.is_recovering() {
+            self.undo_bytes = Some(self.undo_bytes.unwrap_or(0) + bytes);
+            if self.first_retransmission.is_none() {
+                self.first_retransmission = Some(self.stamps.at(cx.now));
+            }
+        }
+    }
+
+    pub(super) fn note_fin_sent(&mut self) {
+        self.closed_first = !self.receive.is_finished();
+    }
+
+    fn payload_segment(
+        &mut self,
+        payload: Range<u64>,
+        flags: Flags,
+        ecn: Ecn,
+        cx: &mut Context<'_>,
+    ) -> Transmit {
+        cx.statistics.payload_bytes_sent += payload.end - payload.start;
+        let header = self.header(payload.start, flags, false, cx);
+        Transmit {
+            remote: self.pair.remote,
+            local: self.pair.local,
+            ecn,
+            header,
+            payload,
+            segment_bytes: self.segment_bytes as u16,
+        }
+    }
+
+    /// Whether new bytes wait to be brought or sent.
+    pub(super) fn probe_with_new_data(&self) -> bool {
+        self.has_unsent() && self.usable_window() > 0
+    }
+}
+
+/// `bytes`, cut down to whole segments unless it is all that is there (`all`) or less than one.
+fn whole_segments(bytes: u64, all: u64, segment_bytes: u64) -> u64 {
+    if bytes == all || bytes < segment_bytes {
+        bytes
+    } else {
+        bytes / segment_bytes * segment_bytes
+    }
+}

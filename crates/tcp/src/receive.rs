@@ -1,0 +1,292 @@
+//! The receive side: a small buffer, in which data out of order has its place already, and what is to be acknowledged.
+//!
+//! Offsets count from the first byte after the peer's SYN. The buffer is borrowed from a pool while it holds something.
+//!
+//! Invariants: `read <= next <= right`; all gaps' ranges lie within `next..right`; the right edge of the window never goes back
+//! (RFC 9293 section 3.8.6).
+
+use std::ops::Range;
+
+use crate::statistics::Statistics;
+
+/// Ranges out of order that are remembered, the newest first: as many as SACK can report (RFC 2018 section 3).
+const RANGES_MAX: usize = 4;
+
+/// Buffers that nobody uses are kept for the next ones, up to so many.
+const FREE_BUFFERS_MAX: usize = 64;
+
+/// Receive buffers of one size, last in, first out.
+#[derive(Debug)]
+pub(crate) struct Buffers {
+    bytes: usize,
+    free: Vec<Box<[u8]>>,
+}
+
+impl Buffers {
+    pub(crate) fn new(bytes: u32) -> Self {
+        Buffers { bytes: bytes as usize, free: Vec::new() }
+    }
+
+    fn take(&mut self) -> Box<[u8]> {
+        self.free.pop().unwrap_or_else(|| vec![0; self.bytes].into_boxed_slice())
+    }
+
+    pub(crate) fn give_back(&mut self, buffer: Box<[u8]>) {
+        if self.free.len() < FREE_BUFFERS_MAX {
+            self.free.push(buffer);
+        }
+    }
+}
+
+/// What came of a segment's payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// In order; nothing is missing before it or after it.
+    InOrder,
+    /// It filled a gap, or left one: to be acknowledged at once (RFC 5681 section 4.2).
+    Gap,
+    /// Nothing new.
+    Duplicate,
+}
+
+#[derive(Debug)]
+pub(crate) struct Receive {
+    capacity: u64,
+    buffer: Option<Box<[u8]>>,
+    /// Handed to the caller below this.
+    read: u64,
+    /// RCV.NXT without the FIN: received in order below this.
+    next: u64,
+    /// The right edge of the window that was announced.
+    right: u64,
+    unordered: [Range<u64>; RANGES_MAX],
+    unordered_count: usize,
+    /// What arrived twice, to be reported once (RFC 2883).
+    duplicate: Option<Range<u64>>,
+    /// Where the peer's stream ends, once its FIN has been seen.
+    end: Option<u64>,
+}
+
+impl Receive {
+    pub(crate) fn new(capacity: u32) -> Self {
+        Receive {
+            capacity: u64::from(capacity),
+            buffer: None,
+            read: 0,
+            next: 0,
+            right: u64::from(capacity),
+            unordered: [0..0, 0..0, 0..0, 0..0],
+            unordered_count: 0,
+            duplicate: None,
+            end: None,
+        }
+    }
+
+    /// RCV.NXT as an offset; a FIN in order counts for one.
+    pub(crate) fn next_with_fin(&self) -> u64 {
+        self.next + u64::from(self.is_finished())
+    }
+
+    pub(crate) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// RCV.WND, as announced last.
+    pub(crate) fn window(&self) -> u64 {
+        self.right - self.next
+    }
+
+    /// Whether all of the peer's stream, up to its FIN, is here.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.end == Some(self.next)
+    }
+
+    pub(crate) fn readable_bytes(&self) -> u64 {
+        self.next - self.read
+    }
+
+    pub(crate) fn has_gaps(&self) -> bool {
+        self.unordered_count > 0
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.buffer.as_ref().map_or(0, |buffer| buffer.len())
+    }
+
+    /// The SACK blocks to send: a duplicate first (RFC 2883 section 4), then the range that changed last, then the others (RFC 2018 section 4).
+    pub(crate) fn take_sack_ranges(&mut self) -> impl Iterator<Item = Range<u64>> + '_ {
+        let duplicate = self.duplicate.take();
+        duplicate.into_iter().chain(self.unordered[..self.unordered_count].iter().cloned())
+    }
+
+    pub(crate) fn has_sack_ranges(&self) -> bool {
+        self.duplicate.is_some() || self.has_gaps()
+    }
+
+    /// Takes in payload at `offset`, which may begin before what is expected and end after the window.
+    pub(crate) fn take(
+        &mut self,
+        offset: i64,
+        payload: &[u8],
+        buffers: &mut Buffers,
+        statistics: &mut Statistics,
+    ) -> Taken {
+        let bytes = payload.len() as i64;
+        let limit = self.end.map_or(self.right, |end| end.min(self.right)) as i64;
+        let before = (self.next as i64 - offset).clamp(0, bytes);
+        let after = (offset + bytes - limit).clamp(0, bytes - before);
+        statistics.payload_bytes_duplicate += before as u64;
+        statistics.payload_bytes_outside += after as u64;
+        let (start, stop) = (offset + before, offset + bytes - after);
+        if before > 0 && offset >= 0 {
+            self.duplicate = Some(offset as u64..start as u64);
+        }
+        if start == stop {
+            return Taken::Duplicate;
+        }
+        let range = start as u64..stop as u64;
+        let payload = &payload[before as usize..(bytes - after) as usize];
+        self.take_range(range, payload, buffers, statistics)
+    }
+
+    fn take_range(
+        &mut self,
+        range: Range<u64>,
+        payload: &[u8],
+        buffers: &mut Buffers,
+        statistics: &mut Statistics,
+    ) -> Taken {
+        if range.start == self.next {
+            let had_gaps = self.has_gaps();
+            self.store(range.start, payload, buffers);
+            statistics.payload_bytes_received += range.end - range.start;
+            self.next = range.end;
+            self.close_gaps();
+            return if had_gaps { Taken::Gap } else { Taken::InOrder };
+        }
+        match self.note_unordered(range.clone()) {
+            Noted::Known => {
+                statistics.payload_bytes_duplicate += payload.len() as u64;
+                self.duplicate = Some(range);
+            }
+            Noted::Full => statistics.payload_bytes_unordered_dropped += payload.len() as u64,
+            Noted::New => {
+                statistics.payload_bytes_received += payload.len() as u64;
+                self.store(range.start, payload, buffers);
+            }
+        }
+        Taken::Gap
+    }
+
+    /// Remembers a range out of order, joined with those it touches, as the newest.
+    fn note_unordered(&mut self, range: Range<u64>) -> Noted {
+        let known = &self.unordered[..self.unordered_count];
+        if known.iter().any(|other| other.start <= range.start && range.end <= other.end) {
+            return Noted::Known;
+        }
+        let mut joined = range;
+        let mut others = [0..0, 0..0, 0..0, 0..0];
+        let mut count = 0;
+        for other in known {
+            if other.start <= joined.end && joined.start <= other.end {
+                joined = joined.start.min(other.start)..joined.end.max(other.end);
+            } else {
+                others[count] = other.clone();
+                count += 1;
+            }
+        }
+        if count == RANGES_MAX {
+            return Noted::Full;
+        }
+        self.unordered[0] = joined;
+        self.unordered[1..=count].clone_from_slice(&others[..count]);
+        self.unordered_count = count + 1;
+        Noted::New
+    }
+
+    /// What was out of order and is not any more.
+    fn close_gaps(&mut self) {
+        let mut index = 0;
+        while index < self.unordered_count {
+            if self.unordered[index].start > self.next {
+                index += 1;
+                continue;
+            }
+            self.next = self.next.max(self.unordered[index].end);
+            self.unordered[index..self.unordered_count].rotate_left(1);
+            self.unordered_count -= 1;
+            index = 0;
+        }
+    }
+
+    fn store(&mut self, offset: u64, payload: &[u8], buffers: &mut Buffers) {
+        let buffer = self.buffer.get_or_insert_with(|| buffers.take());
+        let at = (offset % self.capacity) as usize;
+        let straight = payload.len().min(buffer.len() - at);
+        buffer[at..at + straight].copy_from_slice(&payload[..straight]);
+        buffer[..payload.len() - straight].copy_from_slice(&payload[straight..]);
+    }
+
+    /// A FIN at `offset`. False: the stream ends elsewhere already, or data beyond it has been seen.
+    pub(crate) fn finish_at(&mut self, offset: u64) -> bool {
+        let seen = self.unordered[..self.unordered_count].iter().map(|range| range.end).max();
+        match self.end {
+            Some(end) => end == offset,
+            None if offset < self.next || seen.is_some_and(|seen| seen > offset) => false,
+            None => {
+                self.end = Some(offset);
+                true
+            }
+        }
+    }
+
+    /// Whether the stream's end is known, be there gaps before it or not.
+    pub(crate) fn end_is_known(&self) -> bool {
+        self.end.is_some()
+    }
+
+    /// Hands out bytes in order; says how many.
+    pub(crate) fn read(&mut self, into: &mut [u8], buffers: &mut Buffers) -> usize {
+        let Some(buffer) = &self.buffer else { return 0 };
+        let count = self.readable_bytes().min(into.len() as u64) as usize;
+        let at = (self.read % self.capacity) as usize;
+        let straight = count.min(buffer.len() - at);
+        into[..straight].copy_from_slice(&buffer[at..at + straight]);
+        into[straight..count].copy_from_slice(&buffer[..count - straight]);
+        self.read += count as u64;
+        if self.readable_bytes() == 0 && !self.has_gaps() {
+            self.release(buffers);
+        }
+        count
+    }
+
+    /// Gives the buffer back.
+    pub(crate) fn release(&mut self, buffers: &mut Buffers) {
+        if let Some(buffer) = self.buffer.take() {
+            buffers.give_back(buffer);
+        }
+    }
+
+    /// By how much the window would grow if it were announced now, if that is worth it (RFC 9293 section 3.8.6.2.2: half the buffer or a
+    /// segment, so that the peer does not send crumbs).
+    pub(crate) fn window_growth(&self, mss: u64) -> u64 {
+        let growth = self.read + self.capacity - self.right;
+        if growth >= mss.min(self.capacity / 2) { growth } else { 0 }
+    }
+
+    /// The window to announce in a segment that leaves now.
+    pub(crate) fn announce(&mut self, mss: u64) -> u64 {
+        self.right += self.window_growth(mss);
+        self.window()
+    }
+}
+
+enum Noted {
+    New,
+    Known,
+    Full,
+}
+
+#[cfg(test)]
+#[path = "receive_tests.rs"]
+mod tests;

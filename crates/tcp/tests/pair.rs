@@ -1,0 +1,282 @@
+//! A client endpoint and a server endpoint on an ideal link: everything arrives, in order, after a while.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use fullbore_tcp::{
+    Arrived, Config, Ecn, Endpoint, Event, Id, Info, Reason, Secret, Transmit, Withheld,
+};
+
+/// The byte at an offset of the server's stream.
+fn byte_at(offset: u64) -> u8 {
+    (offset.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
+}
+
+struct Packet {
+    due: Instant,
+    to_server: bool,
+    from: SocketAddr,
+    to: SocketAddr,
+    segment: Vec<u8>,
+}
+
+struct Pair {
+    now: Instant,
+    delay: Duration,
+    server: Endpoint,
+    client: Endpoint,
+    link: VecDeque<Packet>,
+    /// What the server has asked for and not sent.
+    hand: Vec<(Id, Range<u64>)>,
+    wanted_again: bool,
+    /// Whether the server cuts its super-segments into packets, as a device does.
+    cut: bool,
+}
+
+impl Pair {
+    fn new(delay: Duration, server: Config, client: Config) -> Self {
+        let now = Instant::now();
+        Pair {
+            now,
+            delay,
+            server: Endpoint::new(Config { listen: vec![443], ..server }, Secret([1; 16]), now),
+            client: Endpoint::new(client, Secret([2; 16]), now),
+            link: VecDeque::new(),
+            hand: Vec::new(),
+            wanted_again: false,
+            cut: true,
+        }
+    }
+
+    fn carry(&mut self, transmit: &Transmit, to_server: bool) {
+        let payload: Vec<u8> = transmit.payload.clone().map(byte_at).collect();
+        let header = transmit.header.as_bytes();
+        let size = usize::from(transmit.segment_bytes).max(1);
+        let cut = self.cut && payload.len() > size;
+        let pieces: Vec<&[u8]> = if cut { payload.chunks(size).collect() } else { vec![&payload] };
+        for (index, piece) in pieces.iter().enumerate() {
+            let mut segment = header.to_vec();
+            let seq = u32::from_be_bytes(segment[4..8].try_into().unwrap());
+            segment[4..8].copy_from_slice(&seq.wrapping_add((index * size) as u32).to_be_bytes());
+            if index + 1 < pieces.len() {
+                segment[13] &= !0x09;
+            }
+            segment.extend_from_slice(piece);
+            let due = self.now + self.delay;
+            self.link.push_back(Packet {
+                due,
+                to_server,
+                from: transmit.local,
+                to: transmit.remote,
+                segment,
+            });
+        }
+    }
+
+    /// Brings what the server wants, lets it leave as far as it may, and carries what both want to send.
+    fn exchange(&mut self) {
+        while let Some((id, want)) = self.server.poll_want(self.now) {
+            self.wanted_again |= want.retransmission;
+            match self
+                .hand
+                .iter_mut()
+                .find(|(other, held)| *other == id && held.end == want.range.start)
+            {
+                Some((_, held)) => held.end = want.range.end,
+                None => self.hand.push((id, want.range)),
+            }
+        }
+        for (id, held) in std::mem::take(&mut self.hand) {
+            if let Some(held) = self.let_out(id, held) {
+                self.hand.push((id, held));
+            }
+        }
+        while let Some(transmit) = self.server.poll_transmit(self.now) {
+            self.carry(&transmit, false);
+        }
+        while let Some(transmit) = self.client.poll_transmit(self.now) {
+            self.carry(&transmit, true);
+        }
+    }
+
+    /// What is left of it to hold.
+    fn let_out(&mut self, id: Id, mut held: Range<u64>) -> Option<Range<u64>> {
+        loop {
+            match self.server.transmit(self.now, id, held.start, (held.end - held.start) as usize) {
+                Ok(transmit) => {
+                    assert!(
+                        held.start <= transmit.payload.start && transmit.payload.end <= held.end
+                    );
+                    self.carry(&transmit, false);
+                    held.start = transmit.payload.end.min(held.end);
+                }
+                Err(Withheld::NotNeeded | Withheld::Gone) => return None,
+                Err(_) => return Some(held),
+            }
+        }
+    }
+
+    fn events(&mut self) -> Vec<(bool, Id, Event)> {
+        let mut events = Vec::new();
+        while let Some((id, event)) = self.server.poll_event() {
+            events.push((true, id, event));
+        }
+        while let Some((id, event)) = self.client.poll_event() {
+            events.push((false, id, event));
+        }
+        events
+    }
+
+    /// Goes to the next moment at which something happens. False: nothing ever will.
+    fn step(&mut self) -> bool {
+        let moments = [
+            self.link.front().map(|packet| packet.due),
+            self.server.next_timeout(),
+            self.client.next_timeout(),
+        ];
+        let Some(next) = moments.into_iter().flatten().min() else { return false };
+        self.now = self.now.max(next);
+        while self.link.front().is_some_and(|packet| packet.due <= self.now) {
+            let packet = self.link.pop_front().unwrap();
+            let endpoint = if packet.to_server { &mut self.server } else { &mut self.client };
+            endpoint.handle_segment(
+                self.now,
+                Arrived {
+                    remote: packet.from.ip(),
+                    local: packet.to.ip(),
+                    ecn: Ecn::NotCapable,
+                    segment: &packet.segment,
+                },
+            );
+        }
+        self.server.handle_timeout(self.now);
+        self.client.handle_timeout(self.now);
+        true
+    }
+}
+
+/// What a client fetched, and how.
+struct Fetched {
+    seconds: f64,
+    pair: Pair,
+    memory_bytes_max: usize,
+    ranges_max: usize,
+}
+
+/// One client sends a request of one byte and reads `bytes` until the server finishes.
+fn fetch(mut pair: Pair, bytes: u64, v6: bool) -> Fetched {
+    let (local, remote): (SocketAddr, SocketAddr) = if v6 {
+        ("[2001:db8::1]:50000".parse().unwrap(), "[2001:db8::2]:443".parse().unwrap())
+    } else {
+        ("192.0.2.1:50000".parse().unwrap(), "192.0.2.2:443".parse().unwrap())
+    };
+    let began = pair.now;
+    let client = pair.client.connect(pair.now, local, remote).unwrap();
+    pair.client.write(pair.now, client, 1);
+    let (mut received, mut memory_bytes_max, mut ranges_max) = (0, 0, 0);
+    let mut ended = Vec::new();
+    let mut done_at = began;
+    let mut buffer = vec![0; 1 << 20];
+    while ended.len() < 2 {
+        for (at_server, id, event) in pair.events() {
+            match event {
+                Event::Connected => {
+                    let transmit = pair.client.transmit(pair.now, id, 0, 1).unwrap();
+                    pair.carry(&transmit, true);
+                }
+                Event::Readable if at_server => {
+                    assert_eq!(pair.server.read(pair.now, id, &mut buffer), 1);
+                    pair.server.write(pair.now, id, bytes);
+                    pair.server.finish(pair.now, id);
+                }
+                Event::Readable => {
+                    let count = pair.client.read(pair.now, id, &mut buffer);
+                    for byte in &buffer[..count] {
+                        assert_eq!(*byte, byte_at(received), "at {received}");
+                        received += 1;
+                    }
+                }
+                Event::Finished if !at_server => {
+                    done_at = pair.now;
+                    pair.client.finish(pair.now, id);
+                }
+                Event::Ended(reason) => ended.push(reason),
+                _ => {}
+            }
+            // With a window in flight; the request has been read by then.
+            let full = |info: &Info| at_server && info.in_flight_bytes > 1 << 20;
+            if let Some(info) = pair.server.info(id).filter(full) {
+                memory_bytes_max = memory_bytes_max.max(info.memory_bytes);
+                ranges_max = ranges_max.max(info.ranges);
+            }
+        }
+        pair.exchange();
+        assert!(pair.step(), "stuck after {received} bytes");
+        assert!(pair.now - began < Duration::from_secs(3600), "slow: {received} bytes in an hour");
+    }
+    assert_eq!((received, &ended[..]), (bytes, &[Reason::Closed; 2][..]));
+    Fetched { seconds: (done_at - began).as_secs_f64(), pair, memory_bytes_max, ranges_max }
+}
+
+fn viewer() -> Config {
+    Config { receive_bytes_max: 4 << 20, ..Config::default() }
+}
+
+#[test]
+fn ten_megabytes_arrive_whole_and_nothing_is_sent_twice() {
+    let pair = Pair::new(Duration::from_millis(10), Config::default(), viewer());
+    let fetched = fetch(pair, 10 << 20, false);
+    let statistics = fetched.pair.server.statistics();
+    assert_eq!((statistics.retransmitted_bytes, statistics.timeouts), (0, 0), "{statistics:?}");
+    assert!(!fetched.pair.wanted_again);
+    // Slow start from 14,480 bytes doubles each 20 ms: ten round trips, and the rest at 4 MiB per round trip.
+    assert!(fetched.seconds < 0.5, "{} s", fetched.seconds);
+}
+
+#[test]
+fn a_connection_with_a_full_window_holds_less_than_8_kib() {
+    let pair = Pair::new(Duration::from_millis(50), Config::default(), viewer());
+    let fetched = fetch(pair, 50 << 20, true);
+    println!("{} bytes in {} ranges", fetched.memory_bytes_max, fetched.ranges_max);
+    assert!(fetched.memory_bytes_max <= 8192, "{} bytes", fetched.memory_bytes_max);
+    assert!(fetched.ranges_max > 10, "the window was not filled");
+}
+
+#[test]
+fn every_switch_may_be_off() {
+    let plain = Config {
+        tso_bytes_max: 0,
+        pacing: false,
+        ecn: false,
+        sack: false,
+        timestamps: false,
+        window_scaling: false,
+        ..Config::default()
+    };
+    let fetched = fetch(Pair::new(Duration::from_millis(5), plain, viewer()), 1 << 20, false);
+    assert_eq!(fetched.pair.server.statistics().retransmitted_bytes, 0);
+}
+
+#[test]
+fn a_small_window_is_filled_and_never_exceeded() {
+    let small = Config { receive_bytes_max: 3000, ..Config::default() };
+    let fetched =
+        fetch(Pair::new(Duration::from_millis(1), Config::default(), small), 1 << 18, false);
+    assert_eq!(fetched.pair.client.statistics().payload_bytes_outside, 0);
+}
+
+#[test]
+fn super_segments_may_arrive_whole() {
+    let mut pair = Pair::new(Duration::from_millis(5), Config::default(), viewer());
+    pair.cut = false;
+    fetch(pair, 5 << 20, false);
+}
+
+#[test]
+fn reading_ahead_changes_nothing_but_what_is_held() {
+    let ahead = Config { read_ahead_bytes: 256 << 10, ..Config::default() };
+    let fetched = fetch(Pair::new(Duration::from_millis(5), ahead, viewer()), 5 << 20, false);
+    assert_eq!(fetched.pair.server.statistics().retransmitted_bytes, 0);
+}
