@@ -91,6 +91,8 @@ pub(crate) struct Piece {
     /// When it left last; if that is not known exactly, the earliest it can have been.
     pub(crate) sent_at: Time,
     pub(crate) retransmitted: bool,
+    /// It had been given up: the ACK, or one before it, has come late or been lost, and says little about the round trip.
+    pub(crate) found_lost: bool,
 }
 
 /// The bookkeeping of all that is in flight.
@@ -206,6 +208,7 @@ impl Scoreboard {
                     bytes: u64::from(bytes),
                     sent_at: if whole { flight.sent_at } else { flight.first_sent_at() },
                     retransmitted: flight.retransmitted,
+                    found_lost: flight.state != State::Outstanding,
                 });
             }
         }
@@ -232,6 +235,7 @@ impl Scoreboard {
                 bytes: u64::from(flight.bytes),
                 sent_at: flight.first_sent_at(),
                 retransmitted: flight.retransmitted,
+                found_lost: flight.state != State::Outstanding,
             });
         }
         if changed {
@@ -336,6 +340,12 @@ impl Scoreboard {
         })?;
         let overlap = flight.start.max(range.start)..flight.end().min(range.end);
         (!overlap.is_empty()).then_some(overlap)
+    }
+
+    /// Where the first lost bytes begin, asked for or not.
+    pub(crate) fn first_lost(&self) -> Option<u64> {
+        let lost = |flight: &&Flight| matches!(flight.state, State::Lost | State::Asked);
+        self.flights.iter().find(lost).map(|flight| flight.start)
     }
 
     /// Bytes that were sent before have left again.

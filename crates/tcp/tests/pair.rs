@@ -1,6 +1,6 @@
-//! A client endpoint and a server endpoint on an ideal link: everything arrives, in order, after a while.
+//! A client endpoint and a server endpoint on a link, ideal at first: everything arrives, in order, after a while. Then less so.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -14,12 +14,24 @@ fn byte_at(offset: u64) -> u8 {
     (offset.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
 }
 
+#[derive(Clone)]
 struct Packet {
-    due: Instant,
     to_server: bool,
     from: SocketAddr,
     to: SocketAddr,
     segment: Vec<u8>,
+}
+
+/// What happens to packets, by chance.
+#[derive(Clone, Copy, Default)]
+struct Weather {
+    loss: f64,
+    duplicate: f64,
+    /// Part of the packets that take half as long again.
+    late: f64,
+    bytes_per_second: Option<u64>,
+    /// Bytes that may wait for the way to the client.
+    queue_bytes: u64,
 }
 
 struct Pair {
@@ -27,9 +39,15 @@ struct Pair {
     delay: Duration,
     server: Endpoint,
     client: Endpoint,
-    link: VecDeque<Packet>,
-    /// What the server has asked for and not sent.
-    hand: Vec<(Id, Range<u64>)>,
+    /// By when and in which order they arrive.
+    link: BTreeMap<(Instant, u64), Packet>,
+    carried: u64,
+    weather: Weather,
+    random: fastrand::Rng,
+    /// When the way to the client is free again, if it has a rate.
+    busy_until: Instant,
+    /// What server (true) and client have asked for and not sent.
+    hand: Vec<(bool, Id, Range<u64>)>,
     wanted_again: bool,
     /// Whether the server cuts its super-segments into packets, as a device does.
     cut: bool,
@@ -43,7 +61,11 @@ impl Pair {
             delay,
             server: Endpoint::new(Config { listen: vec![443], ..server }, Secret([1; 16]), now),
             client: Endpoint::new(client, Secret([2; 16]), now),
-            link: VecDeque::new(),
+            link: BTreeMap::new(),
+            carried: 0,
+            weather: Weather::default(),
+            random: fastrand::Rng::with_seed(0),
+            busy_until: now,
             hand: Vec::new(),
             wanted_again: false,
             cut: true,
@@ -64,33 +86,48 @@ impl Pair {
                 segment[13] &= !0x09;
             }
             segment.extend_from_slice(piece);
-            let due = self.now + self.delay;
-            self.link.push_back(Packet {
-                due,
-                to_server,
-                from: transmit.local,
-                to: transmit.remote,
-                segment,
-            });
+            self.offer(&Packet { to_server, from: transmit.local, to: transmit.remote, segment });
         }
     }
 
-    /// Brings what the server wants, lets it leave as far as it may, and carries what both want to send.
+    fn offer(&mut self, packet: &Packet) {
+        let weather = self.weather;
+        let leaves = match weather.bytes_per_second.filter(|_| !packet.to_server) {
+            None => self.now,
+            Some(rate) => {
+                let starts = self.busy_until.max(self.now);
+                if (starts - self.now).as_secs_f64() * rate as f64 > weather.queue_bytes as f64 {
+                    return;
+                }
+                self.busy_until = starts
+                    + Duration::from_secs_f64((packet.segment.len() + 40) as f64 / rate as f64);
+                self.busy_until
+            }
+        };
+        if self.random.f64() < weather.loss {
+            return;
+        }
+        let copies = if self.random.f64() < weather.duplicate { 2 } else { 1 };
+        for _ in 0..copies {
+            let late =
+                if self.random.f64() < weather.late { self.delay / 2 } else { Duration::ZERO };
+            self.carried += 1;
+            self.link.insert((leaves + self.delay + late, self.carried), packet.clone());
+        }
+    }
+
+    /// Brings what both want, lets it leave as far as it may, and carries what else they want to send.
     fn exchange(&mut self) {
         while let Some((id, want)) = self.server.poll_want(self.now) {
             self.wanted_again |= want.retransmission;
-            match self
-                .hand
-                .iter_mut()
-                .find(|(other, held)| *other == id && held.end == want.range.start)
-            {
-                Some((_, held)) => held.end = want.range.end,
-                None => self.hand.push((id, want.range)),
-            }
+            self.bring(true, id, want.range);
         }
-        for (id, held) in std::mem::take(&mut self.hand) {
-            if let Some(held) = self.let_out(id, held) {
-                self.hand.push((id, held));
+        while let Some((id, want)) = self.client.poll_want(self.now) {
+            self.bring(false, id, want.range);
+        }
+        for (at_server, id, held) in std::mem::take(&mut self.hand) {
+            if let Some(held) = self.let_out(at_server, id, held) {
+                self.hand.push((at_server, id, held));
             }
         }
         while let Some(transmit) = self.server.poll_transmit(self.now) {
@@ -101,16 +138,27 @@ impl Pair {
         }
     }
 
+    /// Held together with what it follows.
+    fn bring(&mut self, at_server: bool, id: Id, range: Range<u64>) {
+        let follows = |held: &&mut (bool, Id, Range<u64>)| {
+            (held.0, held.1, held.2.end) == (at_server, id, range.start)
+        };
+        match self.hand.iter_mut().find(follows) {
+            Some((_, _, held)) => held.end = range.end,
+            None => self.hand.push((at_server, id, range)),
+        }
+    }
+
     /// What is left of it to hold.
-    fn let_out(&mut self, id: Id, mut held: Range<u64>) -> Option<Range<u64>> {
+    fn let_out(&mut self, at_server: bool, id: Id, held: Range<u64>) -> Option<Range<u64>> {
         loop {
-            match self.server.transmit(self.now, id, held.start, (held.end - held.start) as usize) {
+            let endpoint = if at_server { &mut self.server } else { &mut self.client };
+            match endpoint.transmit(self.now, id, held.start, (held.end - held.start) as usize) {
                 Ok(transmit) => {
                     assert!(
                         held.start <= transmit.payload.start && transmit.payload.end <= held.end
                     );
-                    self.carry(&transmit, false);
-                    held.start = transmit.payload.end.min(held.end);
+                    self.carry(&transmit, !at_server);
                 }
                 Err(Withheld::NotNeeded | Withheld::Gone) => return None,
                 Err(_) => return Some(held),
@@ -132,14 +180,14 @@ impl Pair {
     /// Goes to the next moment at which something happens. False: nothing ever will.
     fn step(&mut self) -> bool {
         let moments = [
-            self.link.front().map(|packet| packet.due),
+            self.link.keys().next().map(|(due, _)| *due),
             self.server.next_timeout(),
             self.client.next_timeout(),
         ];
         let Some(next) = moments.into_iter().flatten().min() else { return false };
         self.now = self.now.max(next);
-        while self.link.front().is_some_and(|packet| packet.due <= self.now) {
-            let packet = self.link.pop_front().unwrap();
+        while let Some(first) = self.link.first_entry().filter(|first| first.key().0 <= self.now) {
+            let packet = first.remove();
             let endpoint = if packet.to_server { &mut self.server } else { &mut self.client };
             endpoint.handle_segment(
                 self.now,
@@ -182,10 +230,6 @@ fn fetch(mut pair: Pair, bytes: u64, v6: bool) -> Fetched {
     while ended.len() < 2 {
         for (at_server, id, event) in pair.events() {
             match event {
-                Event::Connected => {
-                    let transmit = pair.client.transmit(pair.now, id, 0, 1).unwrap();
-                    pair.carry(&transmit, true);
-                }
                 Event::Readable if at_server => {
                     assert_eq!(pair.server.read(pair.now, id, &mut buffer), 1);
                     pair.server.write(pair.now, id, bytes);
@@ -279,4 +323,21 @@ fn reading_ahead_changes_nothing_but_what_is_held() {
     let ahead = Config { read_ahead_bytes: 256 << 10, ..Config::default() };
     let fetched = fetch(Pair::new(Duration::from_millis(5), ahead, viewer()), 5 << 20, false);
     assert_eq!(fetched.pair.server.statistics().retransmitted_bytes, 0);
+}
+
+#[test]
+fn nothing_is_missing_after_loss_reordering_and_duplicates() {
+    for seed in 0..60 {
+        println!("seed {seed}");
+        let mut pair = Pair::new(Duration::from_millis(1 + seed % 40), Config::default(), viewer());
+        pair.random.seed(seed);
+        pair.weather = Weather {
+            loss: [0.0, 0.01, 0.05, 0.2][seed as usize % 4],
+            duplicate: 0.02,
+            late: [0.0, 0.1, 0.5][seed as usize % 3],
+            ..Weather::default()
+        };
+        let fetched = fetch(pair, 300_000, seed % 2 == 0);
+        assert!(fetched.memory_bytes_max <= 8192, "{} bytes", fetched.memory_bytes_max);
+    }
 }

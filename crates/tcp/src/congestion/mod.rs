@@ -100,6 +100,15 @@ impl Congestion {
         self.cwnd < self.ssthresh
     }
 
+    /// What is to leave within a round trip. During recovery the window follows what is in flight, down to nothing; the pace is that of
+    /// where it is going.
+    pub(crate) fn pace_bytes(&self) -> u64 {
+        match self.phase {
+            Phase::Open | Phase::Loss => self.cwnd.max(self.mss),
+            Phase::Recovery | Phase::Reducing => self.ssthresh,
+        }
+    }
+
     /// In fast recovery or after a time-out.
     pub(crate) fn is_recovering(&self) -> bool {
         matches!(self.phase, Phase::Recovery | Phase::Loss)

@@ -20,8 +20,10 @@ struct Delivered {
     bytes: u64,
     /// When the last of what was sent only once had left.
     sent_at: Option<Time>,
-    /// Something of it had been sent twice.
-    retransmitted: bool,
+    /// When the last of what was sent more than once had left.
+    resent_at: Option<Time>,
+    /// Something of it had been given up and not sent again: an ACK came late or was lost.
+    given_up: bool,
     /// What the peer says to have got twice (RFC 2883).
     duplicate: Option<std::ops::Range<u64>>,
 }
@@ -84,6 +86,7 @@ impl Connection {
         if advanced > 0 {
             self.advance(ack, cx);
         }
+        self.first_lost_may_have_changed();
         let rtt_us = self.measure(advanced, &delivered, segment, cx);
         self.count_duplicates(advanced, segment, window_moved);
         self.take_duplicate_report(&delivered, cx.statistics);
@@ -121,11 +124,13 @@ impl Connection {
             delivered.bytes += piece.bytes;
             let older = echo.is_some_and(|echo| timestamp_older(echo, stamps.at(piece.sent_at)));
             rack.delivered(&piece, now, minimum, older);
+            let sent_at = Some(piece.sent_at);
             if piece.retransmitted {
-                delivered.retransmitted = true;
+                delivered.resent_at = delivered.resent_at.max(sent_at);
             } else {
-                delivered.sent_at = delivered.sent_at.max(Some(piece.sent_at));
+                delivered.sent_at = delivered.sent_at.max(sent_at);
             }
+            delivered.given_up |= piece.found_lost;
         };
         board.acknowledge(ack, &mut visit);
         if self.agreed.sack {
@@ -160,7 +165,8 @@ impl Connection {
         let bytes = ack - self.acknowledged;
         self.acknowledged = ack;
         self.asked_below = self.asked_below.max(ack.min(self.written));
-        self.news.acknowledged = true;
+        // Our FIN alone is no news to who wrote the stream.
+        self.news.acknowledged |= ack - bytes < self.written;
         self.progress_at = cx.now;
         self.timeouts = 0;
         self.crumbs_allowed = false;
@@ -187,7 +193,8 @@ impl Connection {
         (self.delivery.since, self.delivery.bytes) = (now, 0);
     }
 
-    /// A round-trip time: from what was sent once (Karn, RFC 6298 section 3), else from the timestamp that came back (RFC 7323 section 4.1).
+    /// A round-trip time: from what was sent once (Karn, RFC 6298 section 3), else from the timestamp that came back (RFC 7323 section 4.1) if it
+    /// is that of the last sending. If it is older, an ACK was lost, and how long this one took says nothing.
     fn measure(
         &mut self,
         advanced: u64,
@@ -195,21 +202,23 @@ impl Connection {
         segment: &Incoming<'_>,
         cx: &Context<'_>,
     ) -> Option<u64> {
-        let rtt_us = match delivered.sent_at {
-            Some(sent_at) if !delivered.retransmitted => Some(cx.now.since_us(sent_at)),
-            _ if advanced > 0 => self.rtt_by_timestamp(segment, cx),
+        let sent_at = match (delivered.sent_at, delivered.resent_at) {
+            _ if delivered.given_up => None,
+            (Some(sent_at), None) => Some(sent_at),
+            (_, Some(resent_at)) if advanced > 0 => {
+                self.answers(segment, resent_at).then_some(resent_at)
+            }
             _ => None,
         }?;
+        let rtt_us = cx.now.since_us(sent_at);
         self.take_rtt(cx.now, rtt_us);
         Some(rtt_us)
     }
 
-    fn rtt_by_timestamp(&self, segment: &Incoming<'_>, cx: &Context<'_>) -> Option<u64> {
-        let timestamps = segment.options.timestamps.filter(|_| self.agreed.timestamps)?;
-        let ms = self.stamps.at(cx.now).wrapping_sub(timestamps.echo);
-        // A peer may echo anything: longer than the connection's last silence is not believed.
-        let plausible = u64::from(ms) * 1000 <= crate::rtt::RTO_US_MAX && timestamps.echo != 0;
-        plausible.then_some(u64::from(ms).max(1) * 1000)
+    /// Whether the timestamp that came back is not older than what left at `sent_at`.
+    fn answers(&self, segment: &Incoming<'_>, sent_at: Time) -> bool {
+        let timestamps = segment.options.timestamps.filter(|_| self.agreed.timestamps);
+        timestamps.is_some_and(|both| !timestamp_older(both.echo, self.stamps.at(sent_at)))
     }
 
     /// Without SACKs, duplicate ACKs tell that something has arrived (RFC 5681 section 2).
@@ -443,15 +452,15 @@ impl Connection {
         usable < worth && !(self.crumbs_allowed && usable > 0)
     }
 
-    /// Tells a caller who waits that it is worth trying again.
+    /// Tells a caller who waits that it is worth trying again. What is asked here must be what [`Connection::transmit`] asks, or else they would
+    /// send each other in circles.
     pub(super) fn check_sendable(&mut self, cx: &Context<'_>) {
-        let worth = match self.waiting {
-            Waiting::No => false,
-            Waiting::Window => self.may_send_something(cx),
-            Waiting::Bytes => self.board.outstanding_bytes() == 0,
-        };
+        let Waiting { again, new, few, .. } = self.waiting;
+        let worth = again && self.may_send_again(cx)
+            || new && self.may_send_new(cx)
+            || few && self.board.outstanding_bytes() == 0;
         if worth {
-            self.waiting = Waiting::No;
+            self.waiting = Waiting::default();
             self.news.sendable = true;
             self.timers.pace = Time::NEVER;
         }

@@ -111,13 +111,14 @@ impl Connection {
         }
     }
 
-    /// RFC 9293 section 3.10.7.4, first check. While our window is shut, a segment at its edge is looked at for its ACK.
+    /// RFC 9293 section 3.10.7.4, first check. While our window is shut, a segment at its edge is looked at for its ACK. So is an ACK
+    /// that stands at the right edge: its sender has filled the window, and what filled it was lost.
     fn sequence_is_acceptable(&self, at: i64, segment: &Incoming<'_>) -> bool {
         let expected = self.receive.next_with_fin() as i64;
         let window = self.receive.window() as i64;
         let length = segment.sequence_bytes() as i64;
         if length == 0 || window == 0 {
-            return at >= expected && (at == expected || at < expected + window);
+            return at >= expected && at <= expected + window;
         }
         at < expected + window && at + length > expected
     }

@@ -9,7 +9,7 @@ use crate::seq::Seq;
 const SYN_TRIES_MAX: u8 = 5;
 
 /// RFC 4821 section 7.7: so many time-outs of full segments in a row look like a black hole.
-const BLACK_HOLE_TIMEOUTS: u32 = 2;
+const BLACK_HOLE_TIMEOUTS: u32 = 3;
 
 /// What to try in a black hole, as payload with options: tunnels within Ethernet, IPv6's least MTU, IPv4's.
 const SMALLER_SEGMENTS: [u64; 3] = [1360, 1180, 512];
@@ -60,7 +60,9 @@ impl Connection {
         let silent = cx.config.keep_alive.is_some_and(|keep_alive| {
             self.silent_probes >= keep_alive.probes && self.keep_alive_at(cx.config) <= cx.now
         });
-        if self.timers.fin_wait <= cx.now {
+        if self.timers.fin_wait <= cx.now && self.is_closed() {
+            self.end(Reason::Closed, cx);
+        } else if self.timers.fin_wait <= cx.now {
             cx.statistics.never_finished += 1;
             self.end(Reason::NeverFinished, cx);
         } else if self.stall_at(cx.config) <= cx.now {

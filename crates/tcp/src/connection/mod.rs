@@ -210,7 +210,6 @@ pub(crate) struct Connection {
     /// Time-outs without progress in between.
     timeouts: u32,
     cwr_owed: bool,
-    /// The last caller was told to wait.
     waiting: Waiting,
     /// SWS avoidance is overridden once (RFC 9293 section 3.8.6.2.1, case 4).
     crumbs_allowed: bool,
@@ -240,14 +239,17 @@ pub(crate) struct Connection {
     pub(crate) armed: Time,
 }
 
-/// Whether somebody holds bytes that were not let out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Waiting {
-    No,
-    /// For the window, the congestion window or pacing.
-    Window,
-    /// For more bytes, or for nothing to be in flight.
-    Bytes,
+/// What the caller holds and was not let out with.
+#[derive(Debug, Default)]
+struct Waiting {
+    /// Lost bytes.
+    again: bool,
+    /// Lost bytes, but not the first of them.
+    later: bool,
+    /// New bytes.
+    new: bool,
+    /// New bytes that are too few for a segment.
+    few: bool,
 }
 
 impl Connection {
@@ -315,7 +317,7 @@ impl Connection {
             undo_bytes: None,
             timeouts: 0,
             cwr_owed: false,
-            waiting: Waiting::No,
+            waiting: Waiting::default(),
             crumbs_allowed: false,
             persist_backoff: 0,
             retransmitted_bytes: 0,
@@ -390,9 +392,19 @@ impl Connection {
     }
 
     /// Both directions are finished and all is acknowledged.
+    fn is_closed(&self) -> bool {
+        self.fin_acknowledged() && self.receive.is_finished()
+    }
+
+    /// What has not been read yet keeps a closed connection, though not for ever.
     fn end_if_closed(&mut self, cx: &mut Context<'_>) {
-        if self.is_open() && self.fin_acknowledged() && self.receive.is_finished() {
+        if !self.is_open() || !self.is_closed() {
+            return;
+        }
+        if self.receive.readable_bytes() == 0 {
             self.end(Reason::Closed, cx);
+        } else if !self.timers.fin_wait.is_set() {
+            self.timers.fin_wait = cx.now.after_us(micros(cx.config.fin_wait));
         }
     }
 
@@ -459,6 +471,7 @@ impl Connection {
             // Only if the peer may be waiting for it: less than half of the buffer was left.
             self.due.ack |= self.receive.window() < u64::from(cx.config.receive_bytes_max) / 2;
         }
+        self.end_if_closed(cx);
         count
     }
 
@@ -475,8 +488,7 @@ impl Connection {
     }
 
     fn update_pace(&mut self) {
-        // During recovery the window follows what is in flight; the pace is that of what it will be.
-        let window = self.congestion.cwnd().max(self.in_flight());
+        let window = self.congestion.pace_bytes().max(self.in_flight());
         self.pacer.update(window, self.rtt.srtt_us(), self.congestion.in_slow_start());
     }
 

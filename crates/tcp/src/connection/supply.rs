@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Connection, Context, Probe, Waiting};
+use super::{Connection, Context, Probe};
 use crate::header::Flags;
 use crate::{Config, Ecn, Transmit, Want, Withheld};
 
@@ -30,7 +30,7 @@ impl Connection {
     /// What is worth leaving at once: as much as a device takes, but not more than a quarter of the window, so that ACKs come often enough.
     /// In recovery every segment counts.
     fn goal_bytes(&self, config: &Config) -> u64 {
-        if self.congestion.is_recovering() {
+        if self.congestion.is_recovering() || self.board.has_lost() {
             return self.segment_bytes;
         }
         let quarter = self.congestion.cwnd() / 4 / self.segment_bytes * self.segment_bytes;
@@ -124,7 +124,7 @@ impl Connection {
             return None;
         }
         let ahead = self.ask_below(config).min(self.written);
-        let end = if ahead == self.written || idle && ahead - from < self.segment_bytes.min(ahead) {
+        let end = if ahead == self.written || idle && ahead - from < self.segment_bytes {
             ahead
         } else {
             // In whole segments from what is sent next, so that nothing short is left over.
@@ -217,14 +217,24 @@ impl Connection {
         cx: &mut Context<'_>,
     ) -> Result<Transmit, Withheld> {
         let bytes = lost.end - lost.start;
-        let empty = self.board.outstanding_bytes() == 0;
-        let room = if empty { self.room().max(self.segment_bytes) } else { self.room() };
+        // RFC 6675 section 4, NextSeg(): the first goes first. Others may pass it only if there is room for it as well.
+        let is_first = self.board.first_lost().is_none_or(|first| first >= lost.start);
+        let reserve = if is_first { 0 } else { self.segment_bytes };
+        let room = self.room_again().saturating_sub(reserve);
         if room < self.segment_bytes.min(bytes) || self.is_paced(cx) {
-            return Err(self.wait(Waiting::Window, cx));
+            self.waiting.again |= is_first || self.is_paced(cx);
+            self.waiting.later |= !is_first;
+            return Err(self.not_yet(cx));
         }
         let most = room.min(self.transmit_bytes_max(cx.config));
         let bytes = whole_segments(bytes.min(most), bytes, self.segment_bytes);
         Ok(self.resend(lost.start..lost.start + bytes, cx))
+    }
+
+    /// Room for what is sent again: one segment if nothing at all is in flight.
+    fn room_again(&self) -> u64 {
+        let empty = self.board.outstanding_bytes() == 0;
+        if empty { self.room().max(self.segment_bytes) } else { self.room() }
     }
 
     fn transmit_new(
@@ -237,12 +247,14 @@ impl Connection {
             || self.window_withholds(bytes)
             || self.is_paced(cx)
         {
-            return Err(self.wait(Waiting::Window, cx));
+            self.waiting.new = true;
+            return Err(self.not_yet(cx));
         }
         let empty = self.board.outstanding_bytes() == 0;
         let short = bytes < self.segment_bytes && range.end < self.written;
         if short && !empty && !cx.config.short_segments {
-            return Err(self.wait(Waiting::Bytes, cx));
+            self.waiting.few = true;
+            return Err(Withheld::TooFew);
         }
         let most = self.room().min(self.usable_window()).min(self.transmit_bytes_max(cx.config));
         let goes_on = range.end < self.written && !cx.config.short_segments;
@@ -272,29 +284,34 @@ impl Connection {
         !self.pacer.is_free(cx.now)
     }
 
-    fn wait(&mut self, waiting: Waiting, cx: &Context<'_>) -> Withheld {
-        self.waiting = waiting;
-        if waiting == Waiting::Bytes {
-            return Withheld::TooFew;
+    fn not_yet(&mut self, cx: &Context<'_>) -> Withheld {
+        if self.is_paced(cx) {
+            self.timers.pace = self.pacer.free_at();
         }
-        self.timers.pace =
-            if self.is_paced(cx) { self.pacer.free_at() } else { crate::clock::Time::NEVER };
         Withheld::NotYet
     }
 
-    /// Whether a caller with bytes in hand would get some of them out.
-    pub(super) fn may_send_something(&self, cx: &Context<'_>) -> bool {
-        if !self.is_open() || self.is_paced(cx) {
-            return false;
-        }
-        if self.board.has_lost() {
-            return self.board.outstanding_bytes() == 0 || self.room() >= self.segment_bytes;
-        }
-        if matches!(self.probe, Probe::Owed { .. }) {
+    /// The first lost range was sent, or is lost no more: who had to let it pass may try.
+    pub(super) fn first_lost_may_have_changed(&mut self) {
+        self.waiting.again |= std::mem::take(&mut self.waiting.later);
+    }
+
+    /// Whether a caller with lost bytes in hand would get some of them out, or be told that they are not needed.
+    pub(super) fn may_send_again(&self, cx: &Context<'_>) -> bool {
+        !self.board.has_lost() || !self.is_paced(cx) && self.room_again() >= self.segment_bytes
+    }
+
+    /// The same for new bytes.
+    pub(super) fn may_send_new(&self, cx: &Context<'_>) -> bool {
+        let bytes = self.written.saturating_sub(self.sent_below);
+        if bytes == 0
+            || matches!(self.probe, Probe::Owed { again: None, .. }) && self.usable_window() > 0
+        {
             return true;
         }
-        let bytes = self.written.saturating_sub(self.sent_below);
-        bytes > 0 && !self.congestion_withholds(bytes, cx.config) && !self.window_withholds(bytes)
+        !self.is_paced(cx)
+            && !self.congestion_withholds(bytes, cx.config)
+            && !self.window_withholds(bytes)
     }
 
     /// `range` leaves for the first time.
@@ -329,6 +346,7 @@ impl Connection {
         let bytes = range.end - range.start;
         self.board.resent(range.start..end, cx.now);
         cx.statistics.ranges_forgotten += self.board.take_forgotten();
+        self.first_lost_may_have_changed();
         self.note_resent(bytes, cx);
         if range.start == self.acknowledged {
             // RFC 6298 section 5.5 in spirit: the clock of the first segment starts anew.
