@@ -36,6 +36,11 @@ impl SetupError {
         Self { step: step.into(), advice, source }
     }
 
+    /// The same with other advice.
+    pub(crate) fn advise(self, advice: &'static str) -> Self {
+        Self { advice, ..self }
+    }
+
     /// The system's own error.
     pub fn io(&self) -> &io::Error {
         &self.source

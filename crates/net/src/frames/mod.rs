@@ -10,15 +10,20 @@
 //!   (`net.ipv4.ip_forward`, `net.ipv6.conf.all.forwarding`) and which we do not touch. Pings are answered here, since nobody
 //!   else could.
 //!
-//! All that needs privileges happens in `open` of a plan. Devices are not persistent: when the process ends, however it
-//! ends, they are gone, and routes and neighbours with them.
+//! - **AF_XDP** ([`XdpPlan`]): queues of a network card, past the kernel's stack. An XDP program takes TCP to our addresses and ports
+//!   out of what arrives and leaves everything else to the kernel, to which the addresses belong: it answers ARP, NDP and pings,
+//!   and ssh lives on. Super-segments are cut and summed here. Where packets go next the kernel's routes and neighbours say
+//!   ([`Neighbours`]). Firewall rules do not see these frames, and ICMP goes to the kernel: a router's "too big" is not heard.
+//!
+//! All that needs privileges happens in `open` of a plan. Devices are not persistent, and the program is held by a descriptor:
+//! when the process ends, however it ends, they are gone, and routes and neighbours with them.
 //!
 //! Invariants:
 //! - What arrives is from strangers: it ends in a [`Packet`] whose lengths are in bounds and whose checksum is right, or in the
 //!   counter of a [`Refusal`]. No bytes make this panic.
-//! - Nothing is allocated per frame, and no frame is copied more than once: by the kernel (TAP).
+//! - Nothing is allocated per frame, and no frame is copied more than once: by the kernel (TAP), or into a chunk that is shared with it (AF_XDP).
 //!
-//! Read [`parse`](mod@parse) and [`compose`] first, then [`plan`].
+//! Read [`parse`](mod@parse) and [`compose`] first, then [`plan`] and [`xdp`].
 
 pub mod checksum;
 pub mod compose;
@@ -32,6 +37,7 @@ pub mod plan;
 pub mod refusal;
 pub mod tap;
 mod virtio;
+pub mod xdp;
 
 pub use compose::{Between, HEAD_BYTES_MAX, Head, Hop, PAYLOAD_BYTES_MAX};
 pub use error::SetupError;
@@ -41,6 +47,7 @@ pub use parse::{Checksum, Mac, Packet, Segment, parse};
 pub use plan::TapPlan;
 pub use refusal::{Refusal, Statistics};
 pub use tap::{PAYLOAD_SLICES_MAX, Tap};
+pub use xdp::{Xdp, XdpPlan};
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -59,6 +66,8 @@ pub struct Interface {
 pub enum Device {
     /// Of a virtual one, whose other end is the kernel.
     Tap(Tap),
+    /// Of a network card.
+    Xdp(Box<Xdp>),
 }
 
 impl Device {
@@ -74,13 +83,15 @@ impl Device {
     ) -> io::Result<usize> {
         match self {
             Self::Tap(tap) => tap.receive(frames_max, each),
+            Self::Xdp(xdp) => xdp.receive(frames_max, each),
         }
     }
 
     /// Whether [`Self::send`] has room for this much now. If not: [`Self::flush`], then wait until [`Self::fd`] is writable.
-    pub fn can_send(&mut self, _payload_bytes: usize, _segment_bytes: u16) -> bool {
+    pub fn can_send(&mut self, payload_bytes: usize, segment_bytes: u16) -> bool {
         match self {
             Self::Tap(_) => true,
+            Self::Xdp(xdp) => xdp.can_send(payload_bytes, segment_bytes),
         }
     }
 
@@ -100,6 +111,7 @@ impl Device {
         assert_eq!(payload_bytes, head.payload_bytes(), "the payload that the head was made for");
         match self {
             Self::Tap(tap) => tap.send(head, payload, segment_bytes),
+            Self::Xdp(xdp) => xdp.send(&head, payload, segment_bytes),
         }
     }
 
@@ -110,6 +122,7 @@ impl Device {
     pub fn flush(&mut self) -> io::Result<()> {
         match self {
             Self::Tap(_) => Ok(()),
+            Self::Xdp(xdp) => xdp.flush(),
         }
     }
 
@@ -117,6 +130,7 @@ impl Device {
     pub fn fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Tap(tap) => tap.fd(),
+            Self::Xdp(xdp) => xdp.fd(),
         }
     }
 
@@ -124,6 +138,7 @@ impl Device {
     pub fn statistics(&self) -> &Statistics {
         match self {
             Self::Tap(tap) => tap.statistics(),
+            Self::Xdp(xdp) => xdp.statistics(),
         }
     }
 }

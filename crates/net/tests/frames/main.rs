@@ -6,3 +6,4 @@ mod namespace;
 mod stream;
 mod survivors;
 mod tap;
+mod xdp;

@@ -29,6 +29,9 @@ impl Namespace {
             return None;
         };
         let namespace = Self { jobs, thread_id };
+        // Addresses are good at once, link-local ones too, from which routers ask for their neighbours.
+        namespace.set("ipv6/conf/all/accept_dad", "0");
+        namespace.set("ipv6/conf/default/accept_dad", "0");
         namespace.ip("link set lo up");
         Some(namespace)
     }
@@ -56,11 +59,16 @@ impl Namespace {
 
     /// `ip ARGUMENTS` in it.
     pub(crate) fn ip(&self, arguments: &str) -> String {
+        self.command("ip", arguments)
+    }
+
+    /// A command in it.
+    pub(crate) fn command(&self, program: &'static str, arguments: &str) -> String {
         let arguments = arguments.to_owned();
         self.run(move || {
-            let output =
-                Command::new("ip").args(arguments.split(' ')).output().expect("there is `ip`");
-            assert!(output.status.success(), "ip {arguments}: {output:?}");
+            let output = Command::new(program).args(arguments.split(' ')).output();
+            let output = output.unwrap_or_else(|error| panic!("{program}: {error}"));
+            assert!(output.status.success(), "{program} {arguments}: {output:?}");
             String::from_utf8(output.stdout).unwrap()
         })
     }

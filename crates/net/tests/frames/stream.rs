@@ -46,7 +46,7 @@ impl Stream {
         mut interface: Interface,
         local: SocketAddr,
         segment_bytes: u16,
-    ) -> Result<Self, Interface> {
+    ) -> Result<Self, Box<Interface>> {
         let mut greeting = None;
         wait(&mut interface, patience, |packet| {
             let Packet::Tcp(segment) = packet else { return false };
@@ -61,7 +61,7 @@ impl Stream {
             greeting = Some((remote, number(&segment, 4), segment.station));
             true
         });
-        let Some((remote, sequence, station)) = greeting else { return Err(interface) };
+        let Some((remote, sequence, station)) = greeting else { return Err(Box::new(interface)) };
         interface.neighbours.sighted(remote.ip(), station);
         let mut stream = Self {
             interface,

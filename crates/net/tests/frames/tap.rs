@@ -104,6 +104,8 @@ fn the_kernel_forwards_to_viewers_elsewhere() {
     far.ip("addr add 2001:db8:2::2/64 dev far nodad");
     near.ip("link set near gso_max_size 2000 gso_max_segs 1 up");
     far.ip("link set far up");
+    near.command("ethtool", "-K near tx off");
+    far.command("ethtool", "-K far tx off");
     far.ip("route add default via 203.0.113.1");
     far.ip("route add default via 2001:db8:2::1");
     near.set("ipv4/ip_forward", "1");
@@ -199,7 +201,7 @@ fn serve_all(mut interface: Interface, local: SocketAddr, are_done: &AtomicBool)
                 served += 1;
                 stream.interface
             }
-            Err(interface) => interface,
+            Err(interface) => *interface,
         }
     }
     served

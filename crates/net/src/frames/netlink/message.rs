@@ -3,7 +3,7 @@
 //! Numbers are in the machine's byte order, addresses in the network's. The kernel is believed, but only within the bytes
 //! that came: lengths that do not fit end a message.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 const HEADER_BYTES: usize = 16;
 
@@ -113,6 +113,11 @@ impl<'a> Attributes<'a> {
     pub(crate) fn number(self, wanted: u16) -> Option<u32> {
         self.find(wanted)?.first_chunk().map(|value| u32::from_ne_bytes(*value))
     }
+
+    /// The same, as an address.
+    pub(crate) fn ip(self, wanted: u16) -> Option<IpAddr> {
+        as_ip(self.find(wanted)?)
+    }
 }
 
 impl<'a> Iterator for Attributes<'a> {
@@ -126,6 +131,15 @@ impl<'a> Iterator for Attributes<'a> {
         let value = self.0.get(4..bytes)?;
         self.0 = self.0.get(bytes.next_multiple_of(4)..).unwrap_or_default();
         Some((kind, value))
+    }
+}
+
+/// An address out of its four or sixteen bytes.
+pub(crate) fn as_ip(bytes: &[u8]) -> Option<IpAddr> {
+    match bytes.len() {
+        4 => bytes.first_chunk::<4>().map(|octets| Ipv4Addr::from(*octets).into()),
+        16 => bytes.first_chunk::<16>().map(|octets| Ipv6Addr::from(*octets).into()),
+        _ => None,
     }
 }
 
@@ -154,7 +168,7 @@ mod tests {
         assert_eq!((message.kind, message.sequence), (24, 77));
         let (fixed, attributes) = message.split::<12>().unwrap();
         assert_eq!(fixed, &[9; 12]);
-        assert_eq!(attributes.find(1), Some(&[192, 0, 2, 7][..]));
+        assert_eq!(attributes.ip(1), Some(address));
         assert_eq!(attributes.find(2), Some(&b"odd"[..]));
         assert_eq!(attributes.find(3), None);
     }

@@ -2,6 +2,8 @@
 
 pub(crate) mod link;
 pub(crate) mod message;
+pub(crate) mod routes;
+pub(crate) mod stations;
 
 use message::{Message, Messages, Request};
 use rustix::io::Errno;
@@ -62,6 +64,23 @@ impl Netlink {
                     libc::NLMSG_DONE => return Ok(()),
                     _ => each(message),
                 }
+            }
+        }
+    }
+
+    /// Hands on what the kernel has told meanwhile. Says whether some of it was lost, for want of room.
+    ///
+    /// # Errors
+    /// Any other than that.
+    pub(crate) fn heard(&mut self, mut each: impl FnMut(Message<'_>)) -> io::Result<bool> {
+        let mut lost = false;
+        loop {
+            match rustix::net::recv(&self.socket, &mut *self.buffer, RecvFlags::DONTWAIT) {
+                Ok((bytes, _)) => Messages(&self.buffer[..bytes]).for_each(&mut each),
+                Err(Errno::AGAIN) => return Ok(lost),
+                Err(Errno::NOBUFS) => lost = true,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
             }
         }
     }
