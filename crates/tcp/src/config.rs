@@ -14,9 +14,9 @@ pub struct Config {
     pub tso_bytes_max: u32,
     /// How many bytes beyond what may leave now are asked for as well, so that a slow disk does not leave the window unused.
     pub read_ahead_bytes: u32,
-    /// The least that is worth asking for, in bytes: less is only wanted when nothing else is under way.
+    /// The least that is worth asking for, in bytes: less is only wanted when nothing else is under way, or if it is an eighth of the window.
     pub want_bytes_min: u32,
-    /// The most that one [`Want`](crate::Want) asks for, in bytes.
+    /// The most that one [`Want`](crate::Want) asks for, in bytes; a segment at least.
     pub want_bytes_max: u32,
     /// Whether what the caller holds may end in a segment that is not full, although the stream goes on. Else such an end is withheld while something
     /// is in flight ([`Withheld::TooFew`](crate::Withheld::TooFew)).
@@ -33,6 +33,8 @@ pub struct Config {
     pub window_scaling: bool,
     /// The receive buffer of one connection, in bytes: what is announced as the window. Requests are small.
     pub receive_bytes_max: u32,
+    /// How many ranges out of order are kept within that buffer; more are dropped. A client that downloads wants hundreds.
+    pub receive_ranges_max: u16,
     /// The first congestion window in segments (RFC 6928: 10).
     pub initial_window_segments: u32,
     /// The congestion window never exceeds this many bytes: the bound of what one peer can have in flight.
@@ -81,6 +83,7 @@ impl Default for Config {
             timestamps: true,
             window_scaling: true,
             receive_bytes_max: 16 << 10,
+            receive_ranges_max: 4,
             initial_window_segments: 10,
             window_bytes_max: 16 << 20,
             connections_max: 65_536,

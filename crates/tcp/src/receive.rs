@@ -9,9 +9,6 @@ use std::ops::Range;
 
 use crate::statistics::Statistics;
 
-/// Ranges out of order that are remembered, the newest first: as many as SACK can report (RFC 2018 section 3).
-const RANGES_MAX: usize = 4;
-
 /// Buffers that nobody uses are kept for the next ones, up to so many.
 const FREE_BUFFERS_MAX: usize = 64;
 
@@ -59,8 +56,9 @@ pub(crate) struct Receive {
     next: u64,
     /// The right edge of the window that was announced.
     right: u64,
-    unordered: [Range<u64>; RANGES_MAX],
-    unordered_count: usize,
+    /// Out of order, the newest first (RFC 2018 section 4).
+    unordered: Vec<Range<u64>>,
+    unordered_max: usize,
     /// What arrived twice, to be reported once (RFC 2883).
     duplicate: Option<Range<u64>>,
     /// Where the peer's stream ends, once its FIN has been seen.
@@ -68,15 +66,15 @@ pub(crate) struct Receive {
 }
 
 impl Receive {
-    pub(crate) fn new(capacity: u32) -> Self {
+    pub(crate) fn new(capacity: u32, unordered_max: u16) -> Self {
         Receive {
             capacity: u64::from(capacity),
             buffer: None,
             read: 0,
             next: 0,
             right: u64::from(capacity),
-            unordered: [0..0, 0..0, 0..0, 0..0],
-            unordered_count: 0,
+            unordered: Vec::new(),
+            unordered_max: usize::from(unordered_max),
             duplicate: None,
             end: None,
         }
@@ -106,17 +104,18 @@ impl Receive {
     }
 
     pub(crate) fn has_gaps(&self) -> bool {
-        self.unordered_count > 0
+        !self.unordered.is_empty()
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.buffer.as_ref().map_or(0, |buffer| buffer.len())
+        let ranges = self.unordered.capacity() * size_of::<Range<u64>>();
+        self.buffer.as_ref().map_or(0, |buffer| buffer.len()) + ranges
     }
 
     /// The SACK blocks to send: a duplicate first (RFC 2883 section 4), then the range that changed last, then the others (RFC 2018 section 4).
     pub(crate) fn take_sack_ranges(&mut self) -> impl Iterator<Item = Range<u64>> + '_ {
         let duplicate = self.duplicate.take();
-        duplicate.into_iter().chain(self.unordered[..self.unordered_count].iter().cloned())
+        duplicate.into_iter().chain(self.unordered.iter().cloned())
     }
 
     pub(crate) fn has_sack_ranges(&self) -> bool {
@@ -180,42 +179,38 @@ impl Receive {
 
     /// Remembers a range out of order, joined with those it touches, as the newest.
     fn note_unordered(&mut self, range: Range<u64>) -> Noted {
-        let known = &self.unordered[..self.unordered_count];
+        let known = &mut self.unordered;
         if known.iter().any(|other| other.start <= range.start && range.end <= other.end) {
             return Noted::Known;
         }
-        let mut joined = range;
-        let mut others = [0..0, 0..0, 0..0, 0..0];
-        let mut count = 0;
-        for other in known {
-            if other.start <= joined.end && joined.start <= other.end {
-                joined = joined.start.min(other.start)..joined.end.max(other.end);
-            } else {
-                others[count] = other.clone();
-                count += 1;
-            }
-        }
-        if count == RANGES_MAX {
+        let touches = |other: &Range<u64>| other.start <= range.end && range.start <= other.end;
+        if known.len() >= self.unordered_max && !known.iter().any(touches) {
             return Noted::Full;
         }
-        self.unordered[0] = joined;
-        self.unordered[1..=count].clone_from_slice(&others[..count]);
-        self.unordered_count = count + 1;
+        let mut joined = range.clone();
+        known.retain(|other| {
+            let apart = !touches(other);
+            if !apart {
+                joined = joined.start.min(other.start)..joined.end.max(other.end);
+            }
+            apart
+        });
+        known.insert(0, joined);
         Noted::New
     }
 
-    /// What was out of order and is not any more.
+    /// What was out of order and is not any more. Ranges that are remembered never touch: one at most begins here.
     fn close_gaps(&mut self) {
-        let mut index = 0;
-        while index < self.unordered_count {
-            if self.unordered[index].start > self.next {
-                index += 1;
-                continue;
+        let next = &mut self.next;
+        self.unordered.retain(|range| {
+            let behind = range.start <= *next;
+            if behind {
+                *next = (*next).max(range.end);
             }
-            self.next = self.next.max(self.unordered[index].end);
-            self.unordered[index..self.unordered_count].rotate_left(1);
-            self.unordered_count -= 1;
-            index = 0;
+            !behind
+        });
+        if self.unordered.is_empty() {
+            self.unordered = Vec::new();
         }
     }
 
@@ -229,7 +224,7 @@ impl Receive {
 
     /// A FIN at `offset`. False: the stream ends elsewhere already, or data beyond it has been seen.
     pub(crate) fn finish_at(&mut self, offset: u64) -> bool {
-        let seen = self.unordered[..self.unordered_count].iter().map(|range| range.end).max();
+        let seen = self.unordered.iter().map(|range| range.end).max();
         match self.end {
             Some(end) => end == offset,
             None if offset < self.next || seen.is_some_and(|seen| seen > offset) => false,

@@ -12,7 +12,7 @@ struct Side {
 impl Side {
     fn new(capacity: u32) -> Self {
         Side {
-            receive: Receive::new(capacity),
+            receive: Receive::new(capacity, 4),
             buffers: Buffers::new(capacity),
             statistics: Statistics::default(),
         }

@@ -265,7 +265,7 @@ fn fetch(mut pair: Pair, bytes: u64, v6: bool) -> Fetched {
 }
 
 fn viewer() -> Config {
-    Config { receive_bytes_max: 4 << 20, ..Config::default() }
+    Config { receive_bytes_max: 4 << 20, receive_ranges_max: 4096, ..Config::default() }
 }
 
 #[test]
@@ -340,4 +340,40 @@ fn nothing_is_missing_after_loss_reordering_and_duplicates() {
         let fetched = fetch(pair, 300_000, seed % 2 == 0);
         assert!(fetched.memory_bytes_max <= 8192, "{} bytes", fetched.memory_bytes_max);
     }
+}
+
+/// Goodput in part of the bottleneck's rate, for so many megabytes.
+fn goodput(rtt_ms: u64, loss: f64, queue_bytes: u64, megabytes: u64, seed: u64) -> f64 {
+    let rate = 12_500_000;
+    let mut pair = Pair::new(Duration::from_micros(rtt_ms * 500), Config::default(), viewer());
+    pair.random.seed(seed);
+    pair.weather =
+        Weather { loss, bytes_per_second: Some(rate), queue_bytes, ..Weather::default() };
+    let bytes = megabytes << 20;
+    bytes as f64 / fetch(pair, bytes, false).seconds / rate as f64
+}
+
+#[test]
+fn a_bottleneck_is_filled() {
+    // 100 Mbit/s, the queue as long as a window, and then a third of it.
+    for (rtt_ms, least) in [(2, 0.9), (20, 0.85), (100, 0.7)] {
+        let window = (rtt_ms * 12_500).max(64 << 10);
+        for queue_bytes in [window, window / 3] {
+            let part = goodput(rtt_ms, 0.0, queue_bytes, 40, 1);
+            println!("{rtt_ms} ms, queue of {queue_bytes}: {part:.3} of the rate");
+            assert!(
+                part > least,
+                "{part} of the rate at {rtt_ms} ms with a queue of {queue_bytes}"
+            );
+        }
+    }
+}
+
+#[test]
+fn one_per_cent_of_loss_leaves_what_the_window_formula_gives() {
+    // RFC 9438 section 4.3 with RFC 5681: sqrt(1.5 / loss) segments per round trip, whatever the link could carry.
+    let formula = 1448.0 * (1.5_f64 / 0.01).sqrt() / 0.020 / 12_500_000.0;
+    let part = goodput(20, 0.01, 250_000, 20, 1);
+    println!("{:.3} of the formula", part / formula);
+    assert!(part > 0.8 * formula, "{part} of the rate instead of {formula}");
 }

@@ -1,6 +1,6 @@
 //! What an acknowledgement tells: what has arrived, how long it took, what is lost, what the window is now.
 
-use super::{Connection, Context, Probe, Waiting};
+use super::{Connection, Context, FirstRetransmission, Probe, Waiting};
 use crate::clock::{Time, micros};
 use crate::congestion::Acked;
 use crate::header::{Flags, Incoming};
@@ -277,7 +277,8 @@ impl Connection {
         if advanced == 0 || !self.congestion.is_recovering() {
             return;
         }
-        let Some(first) = self.first_retransmission.take() else { return };
+        let FirstRetransmission::At(first) = self.first_retransmission else { return };
+        self.first_retransmission = FirstRetransmission::Answered;
         let Some(timestamps) = segment.options.timestamps.filter(|_| self.agreed.timestamps) else {
             return;
         };
@@ -288,7 +289,7 @@ impl Connection {
 
     fn undo(&mut self, statistics: &mut Statistics) {
         self.undo_bytes = None;
-        self.first_retransmission = None;
+        self.first_retransmission = FirstRetransmission::None;
         if self.congestion.undo() {
             statistics.recoveries_undone += 1;
             self.board.unmark_lost();
@@ -370,7 +371,7 @@ impl Connection {
         } else if before && !self.congestion.is_recovering() {
             self.rack.recovered();
             self.undo_bytes = None;
-            self.first_retransmission = None;
+            self.first_retransmission = FirstRetransmission::None;
             self.congestion.confirm();
             if !self.agreed.sack {
                 self.duplicate_acks = 0;
@@ -381,7 +382,7 @@ impl Connection {
     /// A recovery begins: from here on, what is retransmitted is counted, to be able to say that it was for nothing.
     pub(super) fn begin_undo(&mut self) {
         self.undo_bytes = None;
-        self.first_retransmission = None;
+        self.first_retransmission = FirstRetransmission::None;
     }
 
     /// RFC 3168 section 6.1.2: the peer echoes a mark.

@@ -203,14 +203,14 @@ pub(crate) struct Connection {
     probe: Probe,
     /// Duplicate ACKs, where there are no SACKs (RFC 5681 section 3.2).
     duplicate_acks: u64,
-    /// Our clock at the first retransmission of this recovery (RFC 3522 section 3.2).
-    first_retransmission: Option<u32>,
+    first_retransmission: FirstRetransmission,
     /// Retransmitted in this recovery and not reported as duplicate: at zero there was no loss.
     undo_bytes: Option<u64>,
     /// Time-outs without progress in between.
     timeouts: u32,
     cwr_owed: bool,
     waiting: Waiting,
+    declined: Declined,
     /// SWS avoidance is overridden once (RFC 9293 section 3.8.6.2.1, case 4).
     crumbs_allowed: bool,
     persist_backoff: u32,
@@ -237,6 +237,25 @@ pub(crate) struct Connection {
     pub(crate) queued: Queued,
     /// The deadline that the endpoint's timer heap knows.
     pub(crate) armed: Time,
+}
+
+/// Eifel detection (RFC 3522 section 3.2), once in a recovery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FirstRetransmission {
+    None,
+    /// It left when our clock said so.
+    At(u32),
+    /// The ACK after it has come: whatever follows answers other retransmissions too.
+    Answered,
+}
+
+/// What the caller has let go of since it could last be sent.
+#[derive(Debug, Default)]
+struct Declined {
+    again: bool,
+    new: bool,
+    /// New bytes that come before others which it still holds or brings.
+    hole: Option<std::ops::Range<u64>>,
 }
 
 /// What the caller holds and was not let out with.
@@ -313,17 +332,18 @@ impl Connection {
             pacer: Pacer::new(cx.config.pacing),
             probe: Probe::None,
             duplicate_acks: 0,
-            first_retransmission: None,
+            first_retransmission: FirstRetransmission::None,
             undo_bytes: None,
             timeouts: 0,
             cwr_owed: false,
             waiting: Waiting::default(),
+            declined: Declined::default(),
             crumbs_allowed: false,
             persist_backoff: 0,
             retransmitted_bytes: 0,
             delivery: DeliveryRate { round_end: 0, since: cx.now, bytes: 0, per_second: 0 },
             idle_since: cx.now,
-            receive: Receive::new(cx.config.receive_bytes_max),
+            receive: Receive::new(cx.config.receive_bytes_max, cx.config.receive_ranges_max),
             acking: Acking {
                 unacknowledged_bytes: 0,
                 last_sent: 0,

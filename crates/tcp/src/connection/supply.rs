@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Connection, Context, Probe};
+use super::{Connection, Context, FirstRetransmission, Probe};
 use crate::header::Flags;
 use crate::{Config, Ecn, Transmit, Want, Withheld};
 
@@ -33,16 +33,21 @@ impl Connection {
         if self.congestion.is_recovering() || self.board.has_lost() {
             return self.segment_bytes;
         }
-        let quarter = self.congestion.cwnd() / 4 / self.segment_bytes * self.segment_bytes;
+        let quarter = self.congestion.cwnd() / 8 / self.segment_bytes * self.segment_bytes;
         self.transmit_bytes_max(config).min(quarter).max(self.segment_bytes)
     }
 
     /// Less is not asked for while something is under way: each want may cost the caller a read from disk.
     pub(super) fn want_bytes_min(&self, config: &Config) -> u64 {
         u64::from(config.want_bytes_min)
-            .min(self.congestion.cwnd() / 4)
+            .min(self.congestion.cwnd() / 8)
             .min(self.window.largest / 2)
             .max(self.segment_bytes)
+    }
+
+    /// Never less than a segment.
+    fn want_bytes_max(&self, config: &Config) -> u64 {
+        u64::from(config.want_bytes_max).max(self.segment_bytes)
     }
 
     fn has_unsent(&self) -> bool {
@@ -54,6 +59,7 @@ impl Connection {
         self.is_open()
             && (self.board.lost_bytes() > 0
                 || self.asked_below < self.written
+                || self.declined.hole.is_some()
                 || matches!(self.probe, Probe::Owed { asked: false, .. }))
     }
 
@@ -73,13 +79,23 @@ impl Connection {
         if let Some(want) = self.want_for_probe() {
             return Some(want);
         }
-        if self.board.lost_bytes() > 0 {
+        if self.board.lost_bytes() > 0 && self.asks_again(cx) {
             let want = self.want_again(cx);
             if want.is_some() || self.board.lost_bytes() > 0 {
                 return want;
             }
         }
+        if self.declined.new && !self.may_send_new(cx) {
+            return None;
+        }
+        self.declined.new = false;
         self.want_new(cx.config)
+    }
+
+    fn asks_again(&mut self, cx: &Context<'_>) -> bool {
+        let asks = !self.declined.again || self.may_send_again(cx);
+        self.declined.again &= !asks;
+        asks
     }
 
     fn want_for_probe(&mut self) -> Option<Want> {
@@ -102,10 +118,8 @@ impl Connection {
     fn want_again(&mut self, cx: &mut Context<'_>) -> Option<Want> {
         let config = cx.config;
         let ahead = u64::from(config.read_ahead_bytes.max(config.want_bytes_min));
-        let held =
-            self.board.asked_bytes() + (self.asked_below - self.sent_below.min(self.asked_below));
-        let budget =
-            (self.room() + ahead).saturating_sub(held).min(u64::from(config.want_bytes_max));
+        let held = self.board.asked_bytes();
+        let budget = (self.room() + ahead).saturating_sub(held).min(self.want_bytes_max(config));
         if budget < self.segment_bytes && held > 0 {
             return None;
         }
@@ -114,7 +128,24 @@ impl Connection {
         range.map(|range| Want { range, retransmission: true })
     }
 
+    /// What was declined although later bytes were not.
+    fn want_hole(&mut self, config: &Config) -> Option<Want> {
+        let hole = self.declined.hole.take()?;
+        let range = hole.start.max(self.sent_below)..hole.end.min(self.asked_below);
+        if range.is_empty() {
+            return None;
+        }
+        let end = range.end.min(range.start + self.want_bytes_max(config));
+        if end < range.end {
+            self.declined.hole = Some(end..range.end);
+        }
+        Some(Want { range: range.start..end, retransmission: false })
+    }
+
     fn want_new(&mut self, config: &Config) -> Option<Want> {
+        if let Some(want) = self.want_hole(config) {
+            return Some(want);
+        }
         let from = self.asked_below;
         if from >= self.written {
             return None;
@@ -134,25 +165,35 @@ impl Connection {
         if bytes == 0 || bytes < self.want_bytes_min(config) && end < self.written && !idle {
             return None;
         }
-        let end = from + bytes.min(u64::from(config.want_bytes_max));
+        let end = from + bytes.min(self.want_bytes_max(config));
         self.asked_below = end;
         Some(Want { range: from..end, retransmission: false })
     }
 
     /// How far the stream may be asked for: what may leave now, in a few sendings, and what is to be read ahead.
     fn ask_below(&self, config: &Config) -> u64 {
-        let burst = u64::from(config.want_bytes_max).max(4 * self.transmit_bytes_max(config));
+        let burst = self.want_bytes_max(config).max(4 * self.transmit_bytes_max(config));
         let now = self.room().min(self.usable_window()).min(burst);
         (self.sent_below + now + u64::from(config.read_ahead_bytes)).max(self.asked_below)
     }
 
-    /// What was asked for will not be brought now.
+    /// What was asked for will not be brought now. It is asked for again when it may leave, so that a caller who lets go of what has to
+    /// wait does not read it again and again.
     pub(crate) fn decline(&mut self, range: Range<u64>, cx: &mut Context<'_>) {
+        self.declined.again |= range.start < self.sent_below;
+        self.declined.new |= range.end > self.sent_below;
+        if self.is_paced(cx) {
+            self.timers.pace = self.pacer.free_at();
+        }
         self.board.decline(range.clone());
         cx.statistics.ranges_forgotten += self.board.take_forgotten();
-        // New data is asked for in order: from the first declined byte on, all of it comes again.
-        if range.start < self.asked_below && range.end > self.sent_below {
-            self.asked_below = range.start.max(self.sent_below);
+        let new = range.start.max(self.sent_below)..range.end.min(self.asked_below);
+        if new.end == self.asked_below {
+            self.asked_below = new.start.min(new.end);
+        } else if !new.is_empty() {
+            // One hole is remembered. A second one makes it span both: what lies between comes again.
+            let hole = self.declined.hole.clone().unwrap_or(new.clone());
+            self.declined.hole = Some(hole.start.min(new.start)..hole.end.max(new.end));
         }
         if let Probe::Owed { asked, .. } = &mut self.probe {
             *asked = false;
@@ -369,8 +410,8 @@ impl Connection {
         cx.statistics.retransmitted_bytes += bytes;
         if self.congestion.is_recovering() {
             self.undo_bytes = Some(self.undo_bytes.unwrap_or(0) + bytes);
-            if self.first_retransmission.is_none() {
-                self.first_retransmission = Some(self.stamps.at(cx.now));
+            if self.first_retransmission == FirstRetransmission::None {
+                self.first_retransmission = FirstRetransmission::At(self.stamps.at(cx.now));
             }
         }
     }
