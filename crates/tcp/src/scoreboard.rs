@@ -342,10 +342,18 @@ impl Scoreboard {
         (!overlap.is_empty()).then_some(overlap)
     }
 
+    fn first_lost_flight(&self) -> Option<&Flight> {
+        self.flights.iter().find(|flight| matches!(flight.state, State::Lost | State::Asked))
+    }
+
     /// Where the first lost bytes begin, asked for or not.
     pub(crate) fn first_lost(&self) -> Option<u64> {
-        let lost = |flight: &&Flight| matches!(flight.state, State::Lost | State::Asked);
-        self.flights.iter().find(lost).map(|flight| flight.start)
+        self.first_lost_flight().map(|flight| flight.start)
+    }
+
+    /// Whether these have not been asked for.
+    pub(crate) fn first_lost_is_unasked(&self) -> bool {
+        self.first_lost_flight().is_some_and(|flight| flight.state == State::Lost)
     }
 
     /// Bytes that were sent before have left again.

@@ -100,7 +100,10 @@ impl Connection {
     /// RFC 5961 section 3.2: only the very next sequence number is believed; others in the window are asked about.
     fn take_reset(&mut self, at: i64, cx: &mut Context<'_>) {
         let expected = self.receive.next_with_fin() as i64;
-        if at == expected {
+        if self.is_closed() {
+            // TIME-WAIT in all but what has not been read yet: a RST ends nothing (RFC 1337 section 3).
+            cx.statistics.time_wait_hits += 1;
+        } else if at == expected {
             cx.statistics.reset_received += 1;
             self.end(Reason::ResetByPeer, cx);
         } else if at > expected && at < expected + self.receive.window() as i64 {

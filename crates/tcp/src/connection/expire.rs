@@ -8,7 +8,7 @@ use crate::seq::Seq;
 /// SYNs of an active open: 1 + 2 + 4 + 8 + 16 seconds (RFC 9293 section 3.8.3 wants a way to give up).
 const SYN_TRIES_MAX: u8 = 5;
 
-/// RFC 4821 section 7.7: so many time-outs of full segments in a row look like a black hole.
+/// RFC 4821 section 7.7: so many time-outs in a row look like a black hole for large segments.
 const BLACK_HOLE_TIMEOUTS: u32 = 3;
 
 /// What to try in a black hole, as payload with options: tunnels within Ethernet, IPv6's least MTU, IPv4's.
@@ -159,15 +159,12 @@ impl Connection {
     }
 
     fn leave_black_hole(&mut self, cx: &mut Context<'_>) {
-        let full = self
-            .board
-            .iter()
-            .next()
-            .is_some_and(|first| u64::from(first.bytes) >= self.segment_bytes);
-        if self.timeouts < BLACK_HOLE_TIMEOUTS || !full {
+        let first_bytes = self.board.iter().next().map_or(0, |first| u64::from(first.bytes));
+        let largest = self.segment_bytes.min(first_bytes);
+        if self.timeouts < BLACK_HOLE_TIMEOUTS {
             return;
         }
-        if let Some(smaller) = SMALLER_SEGMENTS.iter().find(|bytes| **bytes < self.segment_bytes) {
+        if let Some(smaller) = SMALLER_SEGMENTS.iter().find(|bytes| **bytes < largest) {
             cx.statistics.black_holes += 1;
             self.set_segment_bytes(*smaller);
         }

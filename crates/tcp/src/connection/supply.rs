@@ -120,7 +120,8 @@ impl Connection {
         let ahead = u64::from(config.read_ahead_bytes.max(config.want_bytes_min));
         let held = self.board.asked_bytes();
         let budget = (self.room() + ahead).saturating_sub(held).min(self.want_bytes_max(config));
-        if budget < self.segment_bytes && held > 0 {
+        // The very first is asked for whatever else is: everything waits for it.
+        if budget < self.segment_bytes && held > 0 && !self.board.first_lost_is_unasked() {
             return None;
         }
         let range = self.board.ask(budget.max(self.segment_bytes), self.written);

@@ -1,0 +1,5 @@
+//! Scripted exchanges, one for each behaviour that an RFC asks for. `script.rs` says how to read them.
+
+mod handshake;
+mod script;
+mod segment;
