@@ -1,0 +1,189 @@
+//! Peers that mean harm: bounded memory, counted by the allocator, and honest peers served on.
+
+mod peer;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::time::Duration;
+
+use fullbore_tcp::{Config, Event, KeepAlive};
+use peer::{ACK, Peer, RST, SYN, World};
+
+/// Counts what each thread, that is each test, holds.
+struct Counting;
+
+thread_local! {
+    static HELD_BYTES: Cell<isize> = const { Cell::new(0) };
+}
+
+fn held_bytes() -> isize {
+    HELD_BYTES.with(Cell::get)
+}
+
+fn count(bytes: isize) {
+    // A thread that is ending holds nothing that matters.
+    let _ = HELD_BYTES.try_with(|held| held.set(held.get() + bytes));
+}
+
+// SAFETY: every call goes on to the system's allocator as it came; counting neither allocates nor touches the memory.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size() as isize);
+        // SAFETY: the caller keeps the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        count(-(layout.size() as isize));
+        // SAFETY: the caller keeps the contract of `dealloc`, and the pointer is the system's.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// What a connection may hold beside its receive buffer.
+const CONNECTION_BYTES_MAX: isize = 8 << 10;
+
+fn config() -> Config {
+    Config { listen: vec![443], receive_bytes_max: 4096, ..Config::default() }
+}
+
+#[test]
+fn a_flood_of_syns_takes_no_more_memory_than_its_queue() {
+    let mut world = World::new(Config { half_open_max: 64, ..config() });
+    let mut honest = Peer::connect(&mut world, 1, 5000).expect("let in before the flood");
+    let before = held_bytes();
+    for stranger in 0..200_000 {
+        world.take(&Peer::stranger(stranger).segment(SYN, 0, 0));
+        if stranger % 10_000 == 0 {
+            // A device that cannot keep up: answers wait in vain for that long.
+            world.poll_segments();
+            world.pass(Duration::from_millis(100));
+        }
+    }
+    let grown = held_bytes() - before;
+    assert!(grown < 64 * CONNECTION_BYTES_MAX, "{grown} bytes");
+    let statistics = world.endpoint.statistics();
+    assert!(statistics.syn_cookies_sent > 100_000, "{statistics:?}");
+    assert!(statistics.replies_dropped > 100_000, "{statistics:?}");
+    assert_eq!(world.endpoint.connections(), 1);
+    honest.fetch(&mut world, 100_000);
+    let late = Peer::connect(&mut world, 2, 5000);
+    late.expect("let in by a cookie, in the middle of the flood").fetch(&mut world, 100_000);
+    assert_eq!(world.endpoint.statistics().syn_cookies_accepted, 1);
+}
+
+#[test]
+fn lies_in_sack_cost_neither_memory_nor_the_stream() {
+    let mut world = World::new(config());
+    let mut liar = Peer::connect(&mut world, 1, 60_000).expect("let in");
+    let mut honest = Peer::connect(&mut world, 2, 60_000).expect("let in");
+    world.write(liar.port(), 4_000_000);
+    // Let the window grow, so that there is much to lie about.
+    while liar.heard_below() < 1_000_000 {
+        liar.acknowledge_all(&mut world);
+        world.pass(Duration::from_millis(5));
+    }
+    let before = held_bytes();
+    let base = liar.acknowledged();
+    for round in 0_u64..20_000 {
+        // Every other byte, everywhere, in and out of what was sent.
+        let start = base + round * 7919 % 400_000;
+        let blocks = [(start, start + 1), (start + 2, start + 3), (start + 1_000_000, start + 9)];
+        liar.acknowledge_with_sack(&mut world, &blocks);
+        if round % 100 == 0 {
+            world.pass(Duration::from_millis(1));
+        }
+    }
+    let grown = held_bytes() - before;
+    assert!(grown < CONNECTION_BYTES_MAX, "{grown} bytes");
+    let statistics = world.endpoint.statistics();
+    assert!(statistics.sack_invalid > 0, "{statistics:?}");
+    honest.fetch(&mut world, 200_000);
+    // Who lied may have lost by it, but the stream is still in order: all of it arrives, or the connection ends.
+    liar.fetch_rest(&mut world, 4_000_000);
+}
+
+#[test]
+fn acknowledging_what_did_not_come_yet_opens_no_window_without_bound() {
+    let window_bytes_max = 1 << 20;
+    let mut world = World::new(Config { window_bytes_max, ..config() });
+    let mut eager = Peer::connect(&mut world, 1, 65_535).expect("let in");
+    world.write(eager.port(), 1 << 40);
+    for _ in 0..5_000 {
+        // What was sent but cannot have arrived, and then what was not even sent.
+        eager.acknowledge_all(&mut world);
+        eager.acknowledge_beyond(&mut world, 1_000_000);
+        world.pass(Duration::from_micros(100));
+        let info = world.info(eager.port()).expect("it lives on");
+        assert!(info.sent_below - info.acknowledged_below <= u64::from(window_bytes_max));
+        assert!(info.cwnd_bytes <= u64::from(window_bytes_max), "{}", info.cwnd_bytes);
+        assert!(info.acknowledged_below <= info.sent_below);
+    }
+    assert!(world.endpoint.statistics().ack_unsent > 0);
+}
+
+#[test]
+fn windows_held_shut_for_ever_end_and_hold_little_until_then() {
+    const PEERS: u16 = 1000;
+    let mut world = World::new(Config { stall: Duration::from_secs(60), ..config() });
+    let before = held_bytes();
+    let mut peers: Vec<_> = (0..PEERS)
+        .map(|number| Peer::connect(&mut world, number, number % 3).expect("let in"))
+        .collect();
+    for peer in &peers {
+        world.write(peer.port(), 1_000_000);
+    }
+    for _ in 0..40 {
+        for peer in &mut peers {
+            peer.acknowledge_all(&mut world);
+        }
+        world.pass(Duration::from_secs(1));
+    }
+    // The test's own end of a connection is counted as well.
+    let each = (held_bytes() - before) / isize::try_from(PEERS).expect("small");
+    assert!(each < CONNECTION_BYTES_MAX, "{each} bytes for each");
+    let sent = world.endpoint.statistics().payload_bytes_sent;
+    // One window of at most 32 bytes for each word of the peer's, and a few probes.
+    assert!(sent < 4000 * u64::from(PEERS), "{sent} bytes");
+    world.pass(Duration::from_secs(300));
+    assert_eq!(world.endpoint.connections(), 0, "{:?}", world.endpoint.statistics());
+    assert!(world.endpoint.statistics().stalled > 0);
+}
+
+#[test]
+fn resets_and_syns_outside_the_window_end_nothing() {
+    let mut world = World::new(config());
+    let mut peer = Peer::connect(&mut world, 1, 60_000).expect("let in");
+    world.write(peer.port(), 3_000_000);
+    for round in 0_u32..10_000 {
+        // Anywhere but where a reset is believed (RFC 5961): at the next sequence number itself.
+        let shift = 1 + round.wrapping_mul(429_496);
+        for flags in [RST, RST | ACK, SYN, SYN | ACK] {
+            world.take(&peer.shifted(flags, shift));
+        }
+        if round % 10 == 0 {
+            peer.acknowledge_all(&mut world);
+            world.pass(Duration::from_millis(1));
+        }
+    }
+    let statistics = world.endpoint.statistics().clone();
+    assert!(statistics.reset_outside_window > 0 && statistics.reset_challenged > 0);
+    assert!(statistics.syn_challenged > 0 && statistics.challenges_throttled > 0);
+    assert!(statistics.challenges_sent < 10_000, "{statistics:?}");
+    peer.fetch_rest(&mut world, 3_000_000);
+    assert!(!world.events.iter().any(|(_, event)| matches!(event, Event::Ended(_))));
+}
+
+#[test]
+fn a_silent_peer_is_let_go() {
+    let keep_alive =
+        KeepAlive { idle: Duration::from_secs(10), interval: Duration::from_secs(5), probes: 3 };
+    let mut world = World::new(Config { keep_alive: Some(keep_alive), ..config() });
+    Peer::connect(&mut world, 1, 5000).expect("let in");
+    world.pass(Duration::from_secs(60));
+    assert_eq!(world.endpoint.connections(), 0);
+    assert_eq!(world.endpoint.statistics().silent, 1);
+}
