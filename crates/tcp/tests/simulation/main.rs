@@ -1,0 +1,90 @@
+//! The endpoint against itself, in virtual time, over paths that lose, reorder, duplicate, delay and queue.
+//!
+//! Every scenario is drawn from a seed (`scenario.rs`). Both ends are real endpoints with small applications (`host.rs`,
+//! `application.rs`); what is on the wire is held to the rules by a model of the connection that shares no code with the endpoint
+//! (`referee.rs`). Must hold: every byte is the one that belongs there, nothing leaves beyond the window or beyond what was written,
+//! nothing is acknowledged that did not come, memory is bounded, and every connection comes to an end in bounded time.
+//!
+//!     cargo test -p fullbore-tcp --test simulation                                  # a thousand seeds, the table, fairness
+//!     FULLBORE_SEED=4711 cargo test -p fullbore-tcp --test simulation seeds -- --nocapture     # one seed, every segment
+//!     cargo test --release -p fullbore-tcp --test simulation -- --ignored           # 100,000 seeds; FULLBORE_SEEDS=N for others
+//!     FULLBORE_WRITE=1 cargo test -p fullbore-tcp --test simulation goodput         # write the table anew, to be looked at
+
+mod application;
+mod bulk;
+mod canary;
+mod host;
+mod ranges;
+mod referee;
+mod scenario;
+mod stream;
+mod wire;
+mod world;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use scenario::Scenario;
+use world::World;
+
+/// How many seeds the ordinary test tries: a few seconds of a lightly optimised build.
+const SEEDS: u64 = 1000;
+/// How many failures are worth looking at before the rest.
+const FAILURES_MAX: usize = 60;
+
+fn variable(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
+}
+
+/// Runs seeds from 0 on, on all cores, and says which ones failed.
+fn try_seeds(count: u64) {
+    let (next, failures) = (AtomicU64::new(0), Mutex::new(Vec::new()));
+    let steps = AtomicU64::new(0);
+    let work = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= count || failures.lock().expect("nobody panics with it").len() > FAILURES_MAX
+            {
+                return;
+            }
+            let run = || World::new(Scenario::drawn(seed), false).run();
+            match catch_unwind(AssertUnwindSafe(run)) {
+                Ok(outcome) => _ = steps.fetch_add(outcome.steps, Ordering::Relaxed),
+                Err(_) => {
+                    eprintln!("that was seed {seed}\n");
+                    failures.lock().expect("nobody panics with it").push(seed);
+                }
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(work);
+        }
+    });
+    eprintln!("{count} seeds, {} steps of the clock", steps.into_inner());
+    let mut failures = failures.into_inner().expect("nobody panics with it");
+    failures.sort_unstable();
+    assert!(failures.is_empty(), "failed, each to be seen with FULLBORE_SEED: {failures:?}");
+}
+
+#[test]
+fn all_seeds_keep_every_promise() {
+    match variable("FULLBORE_SEED") {
+        Some(seed) => {
+            let scenario = Scenario::drawn(seed);
+            eprintln!("{scenario:#?}");
+            eprintln!("{:?}", World::new(scenario, true).run());
+        }
+        None => try_seeds(SEEDS),
+    }
+}
+
+#[test]
+#[ignore = "takes minutes, optimised"]
+fn a_hundred_thousand_seeds_keep_every_promise() {
+    try_seeds(variable("FULLBORE_SEEDS").unwrap_or(100_000));
+}
