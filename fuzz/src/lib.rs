@@ -1,5 +1,6 @@
 //! What the fuzz targets share. Each target (`targets/`) gives arbitrary bytes a meaning and states what must hold; here is
-//! how bytes become choices, what a correct answer looks like, and a TLS client that can say anything.
+//! how bytes become choices, what a correct answer looks like, a TLS client that can say anything, and
+//! a TCP endpoint with an application.
 //!
 //! Everything here is deterministic but for the key exchanges of TLS, so that an input that fails once fails again.
 
@@ -8,3 +9,4 @@ pub mod choices;
 pub mod client;
 pub mod model;
 pub mod records;
+pub mod tcp;
