@@ -107,8 +107,11 @@ fn quoted_segment<'a>(
     }))
 }
 
-/// Turns a ping that [`parse`] has found into its answer, in place. Says how many bytes of the frame the answer has.
-pub(crate) fn answer_ping(frame: &mut [u8]) -> usize {
+/// Turns a ping ([`Packet::Ping`]) into its answer, in place. Says how many bytes of the frame the answer has.
+///
+/// # Panics
+/// Perhaps, if it is none.
+pub fn answer_ping(frame: &mut [u8]) -> usize {
     swap(frame, 0, 6, 6);
     let is_v6 = frame[ETHERNET_BYTES] >> 4 == 6;
     let (icmp, end) = if is_v6 {

@@ -13,7 +13,10 @@
 //! - **AF_XDP** ([`XdpPlan`]): queues of a network card, past the kernel's stack. An XDP program takes TCP to our addresses and ports
 //!   out of what arrives and leaves everything else to the kernel, to which the addresses belong: it answers ARP, NDP and pings,
 //!   and ssh lives on. Super-segments are cut and summed here. Where packets go next the kernel's routes and neighbours say
-//!   ([`Neighbours`]). Firewall rules do not see these frames, and ICMP goes to the kernel: a router's "too big" is not heard.
+//!   ([`Neighbours`]). Firewall rules do not see these frames.
+//!
+//! With several queues, a connection's segments all come to one, whose choice is the kernel's or the card's. What a router says of
+//! a connection ([`Packet::TooBig`]) may come to another one.
 //!
 //! All that needs privileges happens in `open` of a plan. Devices are not persistent, and the program is held by a descriptor:
 //! when the process ends, however it ends, they are gone, and routes and neighbours with them.
@@ -36,7 +39,7 @@ pub mod parse;
 pub mod plan;
 pub mod refusal;
 pub mod tap;
-mod virtio;
+pub mod virtio;
 pub mod xdp;
 
 pub use compose::{Between, HEAD_BYTES_MAX, Head, Hop, PAYLOAD_BYTES_MAX};

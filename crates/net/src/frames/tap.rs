@@ -6,9 +6,9 @@
 use crate::frames::compose::Head;
 use crate::frames::icmp;
 use crate::frames::kernel::tun;
-use crate::frames::parse::{Packet, parse};
-use crate::frames::refusal::{Refusal, Statistics};
-use crate::frames::virtio::{self, VIRTIO_BYTES};
+use crate::frames::parse::{Packet, Segment};
+use crate::frames::refusal::Statistics;
+use crate::frames::virtio::{self, VIRTIO_BYTES, parse_with_header};
 use rustix::io::Errno;
 use std::io::{self, IoSlice};
 use std::net::IpAddr;
@@ -71,23 +71,15 @@ impl Tap {
     /// Looks at what was read, and hands it on or answers it.
     fn take(&mut self, bytes: usize, each: &mut impl FnMut(Packet<'_>)) {
         self.statistics.frames_received += 1;
-        let received = &self.buffer[..bytes];
-        let Some((header, frame)) = received.split_first_chunk::<VIRTIO_BYTES>() else {
-            return self.statistics.refuse(Refusal::FrameBytes);
-        };
-        let offloads = virtio::Arrived::new(*header);
         let ours = |address| self.ours.contains(&address);
-        match parse(frame, offloads.checksum(), ours) {
-            Ok(Packet::Tcp(segment)) => match offloads.describe(segment) {
-                Ok(segment) => {
-                    self.statistics.coalesced_received +=
-                        u64::from(segment.coalesced_bytes.is_some());
-                    each(Packet::Tcp(segment));
-                }
-                Err(reason) => self.statistics.refuse(reason),
-            },
+        match parse_with_header(&self.buffer[..bytes], ours) {
             Ok(Packet::Ping(_)) => self.answer_ping(bytes),
-            Ok(packet) => each(packet),
+            Ok(packet) => {
+                let is_coalesced =
+                    matches!(packet, Packet::Tcp(Segment { coalesced_bytes: Some(_), .. }));
+                self.statistics.coalesced_received += u64::from(is_coalesced);
+                each(packet);
+            }
             Err(reason) => self.statistics.refuse(reason),
         }
     }

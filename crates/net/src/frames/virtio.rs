@@ -2,11 +2,14 @@
 //! has left to us, or we leave to it. Ten bytes, in the machine's byte order.
 
 use crate::frames::compose::Head;
-use crate::frames::parse::{Checksum, ETHERNET_BYTES, IPV4_BYTES, IPV6_BYTES, Segment};
+use crate::frames::parse::{
+    Checksum, ETHERNET_BYTES, IPV4_BYTES, IPV6_BYTES, Packet, Segment, parse,
+};
 use crate::frames::refusal::Refusal;
+use std::net::IpAddr;
 
 /// Its length.
-pub(crate) const VIRTIO_BYTES: usize = 10;
+pub const VIRTIO_BYTES: usize = 10;
 
 /// The checksum has to be completed.
 const NEEDS_CHECKSUM: u8 = 1;
@@ -19,27 +22,39 @@ const GSO_ECN: u8 = 0x80;
 /// Where a TCP header has its checksum.
 const CHECKSUM_AT: u16 = 16;
 
+/// Takes a frame with its header apart, as [`parse`](crate::frames::parse()) does one without.
+///
+/// # Errors
+/// Why the frame is not taken.
+pub fn parse_with_header(
+    received: &[u8],
+    ours: impl Fn(IpAddr) -> bool,
+) -> Result<Packet<'_>, Refusal> {
+    let (header, frame) = received.split_first_chunk().ok_or(Refusal::FrameBytes)?;
+    let header = Arrived(*header);
+    match parse(frame, header.checksum(), ours)? {
+        Packet::Tcp(segment) => header.describe(segment).map(Packet::Tcp),
+        other => Ok(other),
+    }
+}
+
 /// What the header of a received frame says.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Arrived([u8; VIRTIO_BYTES]);
+struct Arrived([u8; VIRTIO_BYTES]);
 
 impl Arrived {
-    pub(crate) fn new(header: [u8; VIRTIO_BYTES]) -> Self {
-        Self(header)
-    }
-
     fn number(self, at: usize) -> u16 {
         u16::from_ne_bytes([self.0[at], self.0[at + 1]])
     }
 
     /// Whether the kernel vouches for the segment: it has looked, or has made the segment itself.
-    pub(crate) fn checksum(self) -> Checksum {
+    fn checksum(self) -> Checksum {
         let vouched = self.0[0] & (NEEDS_CHECKSUM | DATA_VALID) != 0;
         if vouched { Checksum::Verified } else { Checksum::Unknown }
     }
 
     /// Whether this describes that segment. Adds to the segment how it was coalesced.
-    pub(crate) fn describe<'a>(self, segment: Segment<'a>) -> Result<Segment<'a>, Refusal> {
+    fn describe<'a>(self, segment: Segment<'a>) -> Result<Segment<'a>, Refusal> {
         let is_v4 = segment.local.is_ipv4();
         let tcp_at = ETHERNET_BYTES + if is_v4 { IPV4_BYTES } else { IPV6_BYTES };
         let is_here = (usize::from(self.number(6)), self.number(8)) == (tcp_at, CHECKSUM_AT);
@@ -71,4 +86,65 @@ pub(crate) fn header(head: &Head, segment_bytes: u16) -> [u8; VIRTIO_BYTES] {
     header[6..8].copy_from_slice(&(head.tcp_at() as u16).to_ne_bytes());
     header[8..10].copy_from_slice(&CHECKSUM_AT.to_ne_bytes());
     header
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frames::{Between, Hop, Mac};
+    use proptest::prelude::*;
+
+    const OURS: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(198, 51, 100, 2));
+
+    fn frame(payload: &[u8]) -> (Head, Vec<u8>) {
+        let hop = Hop { destination: Mac([2; 6]), source: Mac([4; 6]), mtu_bytes: 1500 };
+        let between = Between { local: [192, 0, 2, 1].into(), remote: OURS, ecn: 0 };
+        let mut tcp = [0; 20];
+        tcp[12..14].copy_from_slice(&[0x50, 0x10]);
+        let mut head = Head::tcp(&hop, between, &tcp, payload.len());
+        head.leave_checksum();
+        let frame = [head.bytes(), payload].concat();
+        (head, frame)
+    }
+
+    fn parsed(header: [u8; VIRTIO_BYTES], payload: &[u8]) -> Result<Option<u16>, Refusal> {
+        let received = [&header[..], &frame(payload).1].concat();
+        match parse_with_header(&received, |address| address == OURS)? {
+            Packet::Tcp(segment) => Ok(segment.coalesced_bytes),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_we_say_of_a_frame_is_what_we_would_believe() {
+        let payload = [7; 3000];
+        let header = header(&frame(&payload).0, 1448);
+        assert_eq!(parsed(header, &payload), Ok(Some(1448)));
+        let header = super::header(&frame(b"short").0, 1448);
+        assert_eq!(parsed(header, b"short"), Ok(None));
+    }
+
+    #[test]
+    fn what_does_not_fit_the_frame_is_refused() {
+        let good = header(&frame(&[7; 3000]).0, 1448);
+        // Kind of segments, their length, where the checksum is.
+        for (at, value) in [(1, GSO_TCPV6), (1, 3), (1, 5), (6, 20), (8, 6)] {
+            let mut bad = good;
+            bad[at] = value;
+            assert_eq!(parsed(bad, &[7; 3000]), Err(Refusal::Offload), "byte {at} is {value}");
+        }
+        let mut bad = good;
+        bad[4..6].fill(0);
+        assert_eq!(parsed(bad, &[7; 3000]), Err(Refusal::Offload));
+        let mut unvouched = good;
+        unvouched[0] = 0;
+        assert_eq!(parsed(unvouched, &[7; 3000]), Err(Refusal::TcpChecksum));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..120)) {
+            let _ = parse_with_header(&bytes, |_| true);
+        }
+    }
 }

@@ -6,4 +6,5 @@ mod namespace;
 mod stream;
 mod survivors;
 mod tap;
+mod worker;
 mod xdp;

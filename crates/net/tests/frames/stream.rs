@@ -1,6 +1,6 @@
 //! The least TCP that can talk to a real one over a device, to see frames at work; no model for anything.
 
-use fullbore_net::frames::{Between, Head, Interface, Packet, Resolved, Segment};
+use fullbore_net::frames::{Between, Head, Interface, Packet, Resolved, Segment, TooBig};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -31,6 +31,8 @@ pub(crate) struct Stream {
     pub(crate) received: Vec<u8>,
     pub(crate) coalesced: usize,
     pub(crate) finished: bool,
+    /// The last that a router has said.
+    pub(crate) too_big: Option<TooBig>,
 }
 
 impl Stream {
@@ -74,6 +76,7 @@ impl Stream {
             received: Vec::new(),
             coalesced: 0,
             finished: false,
+            too_big: None,
         };
         stream.insist(SYN | ACK);
         Ok(stream)
@@ -114,6 +117,20 @@ impl Stream {
         assert!(is_acknowledged, "nothing more has come");
     }
 
+    /// Sends segments of `segment_bytes` that a router does not pass on, until it says so, and goes on with smaller ones.
+    pub(crate) fn shrink(&mut self, segment_bytes: u16, fits_bytes: u16) {
+        self.segment_bytes = segment_bytes;
+        let payload = vec![0; segment_bytes.into()];
+        let is_told = (0..20).any(|_| {
+            self.transmit(ACK, self.next, &payload);
+            self.pump_for(PATIENCE / 20, |stream| stream.too_big.is_some())
+        });
+        assert!(is_told, "no router has said that it is too big");
+        let told = self.too_big.unwrap();
+        assert_eq!((told.local, told.remote, told.sequence), (self.local, self.remote, self.next));
+        self.segment_bytes = fits_bytes;
+    }
+
     pub(crate) fn pump(&mut self, until: impl Fn(&Self) -> bool) {
         assert!(self.pump_for(PATIENCE, until), "nothing more has come");
     }
@@ -131,7 +148,11 @@ impl Stream {
             self.interface
                 .device
                 .receive(64, |packet| {
-                    let Packet::Tcp(segment) = packet else { return };
+                    let segment = match packet {
+                        Packet::Tcp(segment) => segment,
+                        Packet::TooBig(told) => return self.too_big = Some(told),
+                        Packet::Ping(_) => panic!("pings are answered or the kernel's"),
+                    };
                     if segment.bytes[..2] != self.remote.port().to_be_bytes() {
                         return;
                     }

@@ -12,11 +12,11 @@ use std::time::Duration;
 const FETCH_BYTES: usize = 3_000_000;
 const SEND_BYTES: usize = 1_000_000;
 
-fn ours() -> Vec<IpAddr> {
+pub(crate) fn ours() -> Vec<IpAddr> {
     vec!["198.51.100.1".parse().unwrap(), "2001:db8:1::1".parse().unwrap()]
 }
 
-fn plan() -> TapPlan {
+pub(crate) fn plan() -> TapPlan {
     TapPlan {
         addresses: ours(),
         kernel_addresses: vec![
@@ -27,7 +27,7 @@ fn plan() -> TapPlan {
     }
 }
 
-fn open(namespace: &Namespace, plan: TapPlan) -> Interface {
+pub(crate) fn open(namespace: &Namespace, plan: TapPlan) -> Interface {
     let mut interfaces = namespace.run(move || plan.open().unwrap());
     assert_eq!(interfaces.len(), 1);
     interfaces.remove(0)
@@ -113,6 +113,17 @@ fn the_kernel_forwards_to_viewers_elsewhere() {
     // No address of the kernel's is needed on the device itself.
     let plan = TapPlan { kernel_addresses: Vec::new(), ..plan() };
     films_go_both_ways(&near, &far, &plan, 1428);
+    // And says what it cannot forward.
+    near.ip("link set near mtu 1300");
+    far.ip("link set far mtu 1300");
+    let interface = open(&near, plan.clone());
+    let local = SocketAddr::new(ours()[1], 443);
+    let fetched = far.start(move || fetch_and_send(local, FETCH_BYTES, SEND_BYTES));
+    let mut stream = Stream::accept(interface, local, 1428);
+    stream.shrink(1428, 1228);
+    assert_eq!(stream.too_big.unwrap().mtu_bytes, 1300);
+    exchange(&mut stream, FETCH_BYTES, SEND_BYTES);
+    assert!(fetched.recv().unwrap() == film(FETCH_BYTES));
 }
 
 #[test]

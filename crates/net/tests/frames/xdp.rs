@@ -11,7 +11,7 @@ use std::time::Duration;
 const FETCH_BYTES: usize = 2_000_000;
 const SEND_BYTES: usize = 500_000;
 
-fn ours() -> Vec<IpAddr> {
+pub(crate) fn ours() -> Vec<IpAddr> {
     vec!["203.0.113.1".parse().unwrap(), "2001:db8:2::1".parse().unwrap()]
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn pair(mtu_bytes: u32) -> Option<(Namespace, Namespace)> {
     Some((near, far))
 }
 
-fn open(near: &Namespace) -> Interface {
+pub(crate) fn open(near: &Namespace) -> Interface {
     let mut interfaces = near.run(|| plan().open().unwrap_or_else(|error| panic!("{error}")));
     assert_eq!(interfaces.len(), 1);
     interfaces.remove(0)
@@ -116,7 +116,7 @@ fn everything_else_still_goes_to_the_kernel() {
     assert_eq!(refused, std::io::ErrorKind::ConnectionRefused);
 }
 
-/// A router stands between, whose station only the kernel's tables can tell.
+/// A router stands between, whose station only the kernel's tables can tell, and which does not pass on what is too big.
 #[test]
 fn viewers_behind_a_router_are_reached() {
     let Some((near, router)) = pair(1500) else { return };
@@ -130,6 +130,7 @@ fn viewers_behind_a_router_are_reached() {
     far.ip("addr add 198.51.100.2/24 dev viewer");
     far.ip("addr add 2001:db8:9::2/64 dev viewer nodad");
     far.ip("link set viewer up");
+    router.ip("link set out mtu 1300");
     far.ip("route add default via 198.51.100.1");
     far.ip("route add default via 2001:db8:9::1");
     // The device is open before there are routes, so that it hears of them.
@@ -146,6 +147,8 @@ fn films_with(mut interface: Interface, far: &Namespace) {
         let local = SocketAddr::new(address, 443);
         let fetched = far.start(move || fetch_and_send(local, FETCH_BYTES, SEND_BYTES));
         let mut stream = Stream::accept(interface, local, 1340);
+        stream.shrink(1340, 1240);
+        assert_eq!(stream.too_big.unwrap().mtu_bytes, 1300);
         exchange(&mut stream, FETCH_BYTES, SEND_BYTES);
         assert!(fetched.recv().unwrap() == film(FETCH_BYTES));
         interface = stream.interface;
@@ -162,4 +165,23 @@ fn a_queue_without_a_worker_is_refused_with_advice() {
         plan.open().err().unwrap().to_string()
     });
     assert!(refused.contains("nowhere") && refused.contains("ip link"), "{refused}");
+}
+
+/// A bridge has no place for a program in its driver: it goes behind it.
+#[test]
+fn an_interface_without_a_driver_of_its_own_serves_too() {
+    let (Some(near), Some(far)) = (Namespace::new(), Namespace::new()) else { return };
+    near.ip(&format!("link add port type veth peer name far netns {}", far.thread_id()));
+    near.ip("link add near type bridge");
+    near.ip("link set port master near up");
+    near.ip("addr add 203.0.113.1/24 dev near");
+    near.ip("addr add 2001:db8:2::1/64 dev near nodad");
+    near.ip("link set near up");
+    far.ip("addr add 203.0.113.2/24 dev far");
+    far.ip("addr add 2001:db8:2::2/64 dev far nodad");
+    far.ip("link set far up");
+    // A bridge would hand over what its ports coalesce; the card behind it must not.
+    near.command("ethtool", "-K port gro off");
+    far.command("ethtool", "-K far tx off");
+    films_go_both_ways(&near, &far, 1500);
 }

@@ -147,7 +147,8 @@ impl XdpPlan {
     }
 }
 
-/// A `veth` hands over frames of this machine's own kernel as they are, with checksums that a card would complete.
+/// A virtual interface may hand over frames of this machine's own kernel as they are, with checksums that a card would
+/// complete.
 fn checksum(link: &Link) -> Checksum {
-    if link.kind == "veth" { Checksum::PerhapsPartial } else { Checksum::Unknown }
+    if link.kind.is_empty() { Checksum::Unknown } else { Checksum::PerhapsPartial }
 }

@@ -1,8 +1,8 @@
 //! The XDP program: which frames are ours, put together here as bytecode, so that nothing but the kernel is needed to load it.
 //!
 //! A frame goes to the worker of its queue if it is plain TCP (no VLAN tag, no IPv4 options or fragments, no IPv6 extension
-//! headers) and its destination, address and port, is in a map. Everything else goes on to the kernel: ARP, NDP, ICMP, ssh.
-//! So does a frame of ours whose queue has no worker.
+//! headers) and its destination, address and port, is in a map; or if a router says that a packet from there was too big.
+//! Everything else goes on to the kernel: ARP, NDP, pings, ssh. So does a frame of ours whose queue has no worker.
 //!
 //! Read beside `Documentation/bpf/standardization/instruction-set.rst` and `struct xdp_md` in linux/bpf.h.
 
@@ -111,6 +111,8 @@ const KEY: i16 = -24;
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Label {
     Ipv4,
+    Icmp,
+    Icmpv6,
     Lookup,
     Pass,
 }
@@ -176,52 +178,97 @@ fn instructions(flows: u32, sockets: u32) -> Vec<u64> {
     program.add(LOAD_WORD, R2, R1, CONTEXT_DATA, 0);
     program.add(LOAD_WORD, R3, R1, CONTEXT_DATA_END, 0);
     // Ethernet, IPv4 and TCP headers: what is shorter is neither that nor IPv6.
-    program.add(MOVE, R4, R2, 0, 0);
-    program.add(ADD_NUMBER, R4, 0, 0, 14 + 20 + 20);
-    program.jump(JUMP_GREATER, R4, R3, 0, Label::Pass);
+    check_length(&mut program, 14 + 20 + 20);
     program.add(LOAD_HALF, R5, R2, 12, 0);
     program.jump(JUMP_EQUAL_NUMBER, R5, 0, half([0x08, 0x00]), Label::Ipv4);
     program.jump(JUMP_UNEQUAL_NUMBER, R5, 0, half([0x86, 0xdd]), Label::Pass);
     ipv6(&mut program);
+    icmpv6(&mut program);
     ipv4(&mut program);
+    icmp(&mut program);
     look_up(&mut program, flows, sockets);
     program.finish()
 }
 
-/// Next header, destination, port.
-fn ipv6(program: &mut Assembler) {
+/// To the kernel if the frame ends before `bytes`.
+fn check_length(program: &mut Assembler, bytes: i32) {
     program.add(MOVE, R4, R2, 0, 0);
-    program.add(ADD_NUMBER, R4, 0, 0, 14 + 40 + 20);
+    program.add(ADD_NUMBER, R4, 0, 0, bytes);
     program.jump(JUMP_GREATER, R4, R3, 0, Label::Pass);
-    program.add(LOAD_BYTE, R5, R2, 14 + 6, 0);
-    program.jump(JUMP_UNEQUAL_NUMBER, R5, 0, 6, Label::Pass);
-    program.add(LOAD_DOUBLE, R5, R2, 14 + 24, 0);
-    program.add(STORE_DOUBLE, R10, R5, KEY, 0);
-    program.add(LOAD_DOUBLE, R5, R2, 14 + 32, 0);
-    program.add(STORE_DOUBLE, R10, R5, KEY + 8, 0);
-    program.add(LOAD_HALF, R5, R2, 14 + 40 + 2, 0);
-    program.add(STORE_WORD, R10, R5, KEY + 16, 0);
-    program.jump(JUMP, 0, 0, 0, Label::Lookup);
 }
 
-/// Version and length of header, protocol, whether it is a fragment, destination, port.
-fn ipv4(program: &mut Assembler) {
-    program.label(Label::Ipv4);
-    program.add(LOAD_BYTE, R5, R2, 14, 0);
-    program.jump(JUMP_UNEQUAL_NUMBER, R5, 0, 0x45, Label::Pass);
-    program.add(LOAD_BYTE, R5, R2, 14 + 9, 0);
-    program.jump(JUMP_UNEQUAL_NUMBER, R5, 0, 6, Label::Pass);
-    program.add(LOAD_HALF, R5, R2, 14 + 6, 0);
-    program.add(AND_NUMBER, R5, 0, 0, half([0x3f, 0xff]));
-    program.jump(JUMP_UNEQUAL_NUMBER, R5, 0, 0, Label::Pass);
+/// To the kernel if the byte at `at` is another one.
+fn check_byte(program: &mut Assembler, at: i16, value: i32) {
+    program.add(LOAD_BYTE, R5, R2, at, 0);
+    program.jump(JUMP_UNEQUAL_NUMBER, R5, 0, value, Label::Pass);
+}
+
+/// The key: an IPv6 address, and a port.
+fn set_key_v6(program: &mut Assembler, address_at: i16, port_at: i16) {
+    program.add(LOAD_DOUBLE, R5, R2, address_at, 0);
+    program.add(STORE_DOUBLE, R10, R5, KEY, 0);
+    program.add(LOAD_DOUBLE, R5, R2, address_at + 8, 0);
+    program.add(STORE_DOUBLE, R10, R5, KEY + 8, 0);
+    program.add(LOAD_HALF, R5, R2, port_at, 0);
+    program.add(STORE_WORD, R10, R5, KEY + 16, 0);
+}
+
+/// The key: an IPv4 address, and a port.
+fn set_key_v4(program: &mut Assembler, address_at: i16, port_at: i16) {
     program.add(MOVE_NUMBER, R5, 0, 0, 0);
     program.add(STORE_DOUBLE, R10, R5, KEY, 0);
     program.add(MOVE_WORD_NUMBER, R5, 0, 0, i32::from_ne_bytes([0, 0, 0xff, 0xff]));
     program.add(STORE_WORD, R10, R5, KEY + 8, 0);
-    program.add(LOAD_WORD, R5, R2, 14 + 16, 0);
+    program.add(LOAD_WORD, R5, R2, address_at, 0);
     program.add(STORE_WORD, R10, R5, KEY + 12, 0);
-    program.add(LOAD_HALF, R5, R2, 14 + 20 + 2, 0);
+    program.add(LOAD_HALF, R5, R2, port_at, 0);
     program.add(STORE_WORD, R10, R5, KEY + 16, 0);
+}
+
+/// Next header; then destination and port.
+fn ipv6(program: &mut Assembler) {
+    check_length(program, 14 + 40 + 20);
+    program.add(LOAD_BYTE, R5, R2, 14 + 6, 0);
+    program.jump(JUMP_EQUAL_NUMBER, R5, 0, 58, Label::Icmpv6);
+    program.jump(JUMP_UNEQUAL_NUMBER, R5, 0, 6, Label::Pass);
+    set_key_v6(program, 14 + 24, 14 + 40 + 2);
+    program.jump(JUMP, 0, 0, 0, Label::Lookup);
+}
+
+/// "Packet too big" (type 2); of the packet quoted behind eight bytes, next header; then source and port.
+fn icmpv6(program: &mut Assembler) {
+    program.label(Label::Icmpv6);
+    check_length(program, 14 + 40 + 8 + 40 + 8);
+    check_byte(program, 14 + 40, 2);
+    check_byte(program, 14 + 48 + 6, 6);
+    set_key_v6(program, 14 + 48 + 8, 14 + 48 + 40);
+    program.jump(JUMP, 0, 0, 0, Label::Lookup);
+}
+
+/// Version and length of header, whether it is a fragment, protocol; then destination and port.
+fn ipv4(program: &mut Assembler) {
+    program.label(Label::Ipv4);
+    check_byte(program, 14, 0x45);
+    program.add(LOAD_HALF, R5, R2, 14 + 6, 0);
+    program.add(AND_NUMBER, R5, 0, 0, half([0x3f, 0xff]));
+    program.jump(JUMP_UNEQUAL_NUMBER, R5, 0, 0, Label::Pass);
+    program.add(LOAD_BYTE, R5, R2, 14 + 9, 0);
+    program.jump(JUMP_EQUAL_NUMBER, R5, 0, 1, Label::Icmp);
+    program.jump(JUMP_UNEQUAL_NUMBER, R5, 0, 6, Label::Pass);
+    set_key_v4(program, 14 + 16, 14 + 20 + 2);
+    program.jump(JUMP, 0, 0, 0, Label::Lookup);
+}
+
+/// "Fragmentation needed" (type 3, code 4); of the packet quoted behind eight bytes, version and length of header, protocol;
+/// then source and port.
+fn icmp(program: &mut Assembler) {
+    program.label(Label::Icmp);
+    check_length(program, 14 + 20 + 8 + 20 + 8);
+    check_byte(program, 14 + 20, 3);
+    check_byte(program, 14 + 21, 4);
+    check_byte(program, 14 + 28, 0x45);
+    check_byte(program, 14 + 28 + 9, 6);
+    set_key_v4(program, 14 + 28 + 12, 14 + 28 + 20);
 }
 
 /// To the worker of the queue, if the key is in the map.
