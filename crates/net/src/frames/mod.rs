@@ -50,7 +50,7 @@ pub use parse::{Checksum, Mac, Packet, Segment, parse};
 pub use plan::TapPlan;
 pub use refusal::{Refusal, Statistics};
 pub use tap::{PAYLOAD_SLICES_MAX, Tap};
-pub use xdp::{Xdp, XdpPlan};
+pub use xdp::{Xdp, XdpPlan, receive_queues};
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -59,6 +59,8 @@ use std::os::fd::BorrowedFd;
 pub struct Interface {
     /// The device's name.
     pub name: String,
+    /// The largest IP packet it takes, header included, when it was opened.
+    pub mtu_bytes: u32,
     /// The worker's queue of it.
     pub device: Device,
     /// Where packets go next.
@@ -134,6 +136,14 @@ impl Device {
         match self {
             Self::Tap(tap) => tap.fd(),
             Self::Xdp(xdp) => xdp.fd(),
+        }
+    }
+
+    /// How it is done, for people.
+    pub fn describe(&self) -> &'static str {
+        match self {
+            Self::Tap(_) => "TAP",
+            Self::Xdp(xdp) => xdp.describe(),
         }
     }
 

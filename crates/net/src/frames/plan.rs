@@ -68,6 +68,7 @@ impl TapPlan {
         let hop = self.connect(&name)?;
         let interface = |tap| Interface {
             name: name.clone(),
+            mtu_bytes: self.mtu_bytes,
             device: Device::Tap(tap),
             neighbours: Neighbours::one(hop),
         };

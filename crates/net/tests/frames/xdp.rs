@@ -3,7 +3,7 @@
 use crate::namespace::Namespace;
 use crate::stream::{Stream, exchange, fetch_and_send, film};
 use crate::tap::is_answered;
-use fullbore_net::frames::{Device, Interface, Refusal, XdpPlan};
+use fullbore_net::frames::{Interface, Refusal, XdpPlan};
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
@@ -87,8 +87,8 @@ fn jumbo_and_small_packets_go_through() {
 fn everything_else_still_goes_to_the_kernel() {
     let Some((near, far)) = pair(1500) else { return };
     let mut interface = open(&near);
-    let Device::Xdp(queue) = &interface.device else { panic!("an AF_XDP queue") };
-    assert!(!queue.is_zero_copy(), "a veth copies");
+    assert_eq!(interface.device.describe(), "AF_XDP with copies, XDP in the driver");
+    assert_eq!(interface.mtu_bytes, 1500);
     for address in ours() {
         assert!(far.run(move || is_answered(address)), "{address} answers no ping");
         // Another port is the kernel's.

@@ -8,7 +8,7 @@ mod plan;
 mod program;
 mod socket;
 
-pub use plan::XdpPlan;
+pub use plan::{XdpPlan, receive_queues};
 
 use crate::frames::checksum::Sum;
 use crate::frames::compose::HEAD_BYTES_MAX;
@@ -38,6 +38,8 @@ pub struct Xdp {
     jumbo: Vec<u8>,
     is_in_jumbo: bool,
     statistics: Statistics,
+    /// Whether the program runs in the card's driver.
+    is_native: bool,
     /// Keeps the program on the interface.
     _attached: Arc<OwnedFd>,
 }
@@ -54,6 +56,14 @@ impl Xdp {
     /// Whether the card reads and writes our memory itself.
     pub fn is_zero_copy(&self) -> bool {
         self.socket.is_zero_copy
+    }
+
+    pub(crate) fn describe(&self) -> &'static str {
+        match (self.is_zero_copy(), self.is_native) {
+            (true, _) => "AF_XDP without copies",
+            (false, true) => "AF_XDP with copies, XDP in the driver",
+            (false, false) => "AF_XDP with copies, XDP behind the driver",
+        }
     }
 
     pub(crate) fn receive(

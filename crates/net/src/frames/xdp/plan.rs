@@ -51,7 +51,8 @@ impl XdpPlan {
         self.check_queues()?;
         let is_jumbo = link.mtu_bytes + ETHERNET_BYTES_MAX > FRAME_BYTES_MAX;
         let sockets = self.open_sockets(&link, is_jumbo)?;
-        let attached = Arc::new(self.attach(&link, &sockets, is_jumbo)?);
+        let (attached, is_native) = self.attach(&link, &sockets, is_jumbo)?;
+        let attached = Arc::new(attached);
         let ours: Arc<[IpAddr]> = self.flows.iter().map(SocketAddr::ip).collect();
         let step = || format!("cannot read the routes and neighbours of {name}");
         let mut interfaces = Vec::new();
@@ -64,10 +65,12 @@ impl XdpPlan {
                 jumbo: Vec::new(),
                 is_in_jumbo: false,
                 statistics: Statistics::default(),
+                is_native,
                 _attached: Arc::clone(&attached),
             };
             interfaces.push(Interface {
                 name: name.clone(),
+                mtu_bytes: link.mtu_bytes,
                 device: Device::Xdp(Box::new(xdp)),
                 neighbours,
             });
@@ -91,7 +94,7 @@ impl XdpPlan {
 
     /// A connection comes to whichever queue the card chooses: each needs a worker.
     fn check_queues(&self) -> Result<(), SetupError> {
-        match ethtool::receive_queues(&self.interface) {
+        match receive_queues(&self.interface) {
             Ok(queues) if queues != self.queues => {
                 let name = &self.interface;
                 let what = format!(
@@ -120,13 +123,13 @@ impl XdpPlan {
         (0..self.queues).map(open).collect()
     }
 
-    /// In the driver if that can be, else behind it.
+    /// In the driver if that can be, else behind it; says which.
     fn attach(
         &self,
         link: &Link,
         sockets: &[XdpSocket],
         is_jumbo: bool,
-    ) -> Result<OwnedFd, SetupError> {
+    ) -> Result<(OwnedFd, bool), SetupError> {
         let fail = |step: String| move |error| SetupError::new(step, error);
         let program = Program::load(self.queues, is_jumbo)
             .map_err(fail("cannot load the XDP program".to_owned()))?;
@@ -137,14 +140,22 @@ impl XdpPlan {
             let step = format!("cannot redirect to the socket of queue {queue}");
             program.add_socket(queue, &socket.fd).map_err(fail(step))?;
         }
-        let attached = program.attach(link.index, XDP_FLAGS_DRV_MODE).or_else(|error| match error
-            .raw_os_error()
-        {
+        let attach = |flags| program.attach(link.index, flags);
+        let native = attach(XDP_FLAGS_DRV_MODE).map(|attached| (attached, true));
+        let attached = native.or_else(|error| match error.raw_os_error() {
             Some(libc::EPERM | libc::EBUSY) => Err(error),
-            _ => program.attach(link.index, XDP_FLAGS_SKB_MODE),
+            _ => attach(XDP_FLAGS_SKB_MODE).map(|attached| (attached, false)),
         });
         attached.map_err(fail(format!("cannot attach the XDP program to {}", self.interface)))
     }
+}
+
+/// How many receive queues an interface uses, each of which needs a worker.
+///
+/// # Errors
+/// `EOPNOTSUPP` where the driver does not say: it has one, most likely. `ENODEV` where there is no such interface.
+pub fn receive_queues(interface: &str) -> io::Result<u32> {
+    ethtool::receive_queues(interface)
 }
 
 /// A virtual interface may hand over frames of this machine's own kernel as they are, with checksums that a card would
