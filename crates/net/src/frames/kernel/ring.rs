@@ -76,7 +76,7 @@ impl<T: Copy> Producer<T> {
 
     /// How many entries there is room for.
     pub(crate) fn room(&self) -> u32 {
-        self.shared.entries - self.pending()
+        self.shared.entries.saturating_sub(self.pending())
     }
 
     /// How many entries the kernel has not taken yet.

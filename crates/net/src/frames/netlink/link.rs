@@ -64,10 +64,12 @@ impl Link {
         })
     }
 
-    /// Sets how large its packets may be, and takes it into use.
+    /// Sets how large its packets may be, and takes it into use. Its address is set to what it is: as one that somebody has
+    /// chosen, udev does not replace it (systemd.link(5), `MACAddressPolicy=`).
     pub(crate) fn bring_up(&self, netlink: &mut Netlink, mtu_bytes: u32) -> io::Result<()> {
         let fixed = description(self.index, libc::IFF_UP as u32);
         let request = Request::new(libc::RTM_NEWLINK, 0, &fixed);
+        let request = request.attribute(IFLA_ADDRESS, &self.mac.0);
         netlink.ask(request.attribute(IFLA_MTU, &mtu_bytes.to_ne_bytes()))
     }
 

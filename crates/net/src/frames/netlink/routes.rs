@@ -65,7 +65,11 @@ impl Routes {
             mtu_bytes: metrics.and_then(|metrics| metrics.number(RTAX_MTU)),
             preference: (table != libc::RT_TABLE_MAIN, priority),
         };
-        let is_v6 = i32::from(family) == libc::AF_INET6;
+        let is_v6 = match i32::from(family) {
+            libc::AF_INET => false,
+            libc::AF_INET6 => true,
+            _ => return None,
+        };
         let prefix = attributes.ip(RTA_DST).map_or(0, |address| masked(address, bits));
         self.insert(is_v6, bits, prefix, way);
         Some(())

@@ -77,14 +77,14 @@ impl Xdp {
             received += usize::from(self.take(piece, &mut each));
         }
         self.socket.receive.release();
-        self.socket.fill.publish();
+        self.refill();
         if self.socket.fill.needs_wakeup() {
             let _ = rustix::net::recv(&self.socket.fd, &mut [0; 0], RecvFlags::DONTWAIT);
         }
         Ok(received)
     }
 
-    /// Looks at a piece of a frame, gives its chunk back, and says whether the frame is whole.
+    /// Looks at a piece of a frame, puts its chunk aside, and says whether the frame is whole.
     fn take(&mut self, piece: XdpDesc, each: &mut impl FnMut(Packet<'_>)) -> bool {
         let Some((chunk, offset)) = self.socket.umem.take_back(piece.addr) else {
             self.statistics.refuse(Refusal::FrameBytes);
@@ -104,9 +104,19 @@ impl Xdp {
         } else {
             see(bytes, self.checksum, &self.ours, &mut self.statistics, each);
         }
-        let address = self.socket.umem.lend(chunk);
-        self.socket.fill.push(address);
+        self.socket.empty.push(chunk);
         !has_more
+    }
+
+    /// Gives chunks back for frames to arrive in. The kernel says that it has taken one only after it has said that there is
+    /// something in it, so that there may be no room for the last ones yet.
+    fn refill(&mut self) {
+        let XdpSocket { empty, umem, fill, .. } = &mut self.socket;
+        while fill.room() > 0 {
+            let Some(chunk) = empty.pop() else { break };
+            fill.push(umem.lend(chunk));
+        }
+        fill.publish();
     }
 
     /// Takes back the chunks of what has left.

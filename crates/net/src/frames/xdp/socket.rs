@@ -37,6 +37,8 @@ pub(super) struct XdpSocket {
     pub(super) transmit: Producer<XdpDesc>,
     /// Chunks to send with; what was given back last is taken first.
     pub(super) free: Vec<Chunk>,
+    /// Chunks to receive with that the kernel is to get back.
+    pub(super) empty: Vec<Chunk>,
     pub(super) is_zero_copy: bool,
 }
 
@@ -80,7 +82,8 @@ impl XdpSocket {
         bind(&fd, binding)?;
         let is_zero_copy =
             sockopt::xdp_options(&fd)?.contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY);
-        Ok(Self { fd, umem, fill, completion, receive, transmit, free, is_zero_copy })
+        let empty = Vec::with_capacity(RECEIVE_CHUNKS as usize);
+        Ok(Self { fd, umem, fill, completion, receive, transmit, free, empty, is_zero_copy })
     }
 }
 
