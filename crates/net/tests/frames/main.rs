@@ -3,6 +3,7 @@
 //! Needs root. Without it, or without what a device needs, the tests say so and show nothing.
 
 mod namespace;
+mod neighbours;
 mod stream;
 mod survivors;
 mod tap;

@@ -150,6 +150,50 @@ fn what_is_not_for_us_is_counted_and_pings_are_answered() {
     assert_eq!(statistics.refused(Refusal::OtherProtocol), 2, "two datagrams: {statistics:?}");
 }
 
+/// An IPv4 packet from the kernel's end, as somebody who wants to do harm puts it together.
+fn forged(first_byte: u8, fragment: [u8; 2], segment: &[u8]) -> Vec<u8> {
+    let mut packet = vec![first_byte, 0, 0, 0, 0, 1, fragment[0], fragment[1], 64, 6, 0, 0];
+    packet.extend([192, 0, 2, 1, 198, 51, 100, 1]);
+    packet.resize(usize::from(first_byte & 15) * 4, 1);
+    packet.extend(segment);
+    packet
+}
+
+#[test]
+fn fragments_options_and_bad_checksums_end_in_their_counters() {
+    let Some(namespace) = Namespace::new() else { return };
+    let mut interface = open(&namespace, plan());
+    let mut syn = [0; 20];
+    syn[12..14].copy_from_slice(&[0x50, 2]);
+    let packets = [
+        forged(0x45, [0x20, 0], &[0; 64]),
+        forged(0x45, [0, 8], &[0; 64]),
+        forged(0x46, [0, 0], &syn),
+        forged(0x45, [0, 0], &syn),
+        forged(0x45, [0, 0], &syn[..12]),
+    ];
+    namespace.run(move || {
+        use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+        // IPPROTO_RAW: the header is ours, but for lengths and its checksum, which the kernel sets.
+        let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(255))).unwrap();
+        let server = SockAddr::from(SocketAddr::new(ours()[0], 0));
+        for packet in packets {
+            socket.send_to(&packet, &server).unwrap();
+        }
+    });
+    interface.device.receive(64, |packet| panic!("{packet:?} was taken")).unwrap();
+    let statistics = interface.device.statistics();
+    let expected = [
+        (Refusal::Fragment, 2),
+        (Refusal::Options, 1),
+        (Refusal::TcpChecksum, 1),
+        (Refusal::TcpHeader, 1),
+    ];
+    for (reason, count) in expected {
+        assert_eq!(statistics.refused(reason), count, "{}", reason.name());
+    }
+}
+
 /// Pings `address` and says whether the answer came.
 pub(crate) fn is_answered(address: IpAddr) -> bool {
     use socket2::{Domain, Protocol, SockAddr, Socket, Type};
