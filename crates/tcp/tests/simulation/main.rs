@@ -1,6 +1,6 @@
 //! The endpoint against itself, in virtual time, over paths that lose, reorder, duplicate, delay and queue.
 //!
-//! Every scenario is drawn from a seed (`scenario.rs`). Both ends are real endpoints with small applications (`host.rs`,
+//! Every scenario is drawn from a seed (`scenario.rs`). Both ends are real endpoints with small applications (`host/`,
 //! `application.rs`); what is on the wire is held to the rules by a model of the connection that shares no code with the endpoint
 //! (`referee.rs`). Must hold: every byte is the one that belongs there, nothing leaves beyond the window or beyond what was written,
 //! nothing is acknowledged that did not come, memory is bounded, and every connection comes to an end in bounded time.

@@ -223,7 +223,9 @@ impl Referee {
         } else if let Some(isn) = peer.isn {
             let start = offset(isn, parsed.sequence, peer.sent_below);
             // RFC 9293 section 3.10.7.4: what lies outside the window may be disregarded, its ACK as well.
-            let (expected, until) = (peer.arrived.unbroken(), start + parsed.payload.len() as i64);
+            let whole = peer.arrived.unbroken();
+            let expected = whole + u64::from(peer.fin_arrived && whole == peer.written);
+            let until = start + parsed.payload.len() as i64 + i64::from(parsed.has(FIN));
             is_acceptable = start < end.said_edge as i64
                 && (until > expected as i64 || start >= expected as i64);
             if !parsed.payload.is_empty() {

@@ -32,16 +32,46 @@ impl Stream {
 
     /// The first place where `bytes` are not those from `offset` on.
     pub(crate) fn difference(self, offset: u64, bytes: &[u8]) -> Option<u64> {
-        let mut word = [0; 8];
-        for (index, byte) in bytes.iter().enumerate() {
-            let at = offset + index as u64;
-            if index == 0 || at % 8 == 0 {
-                word = self.word(at / 8);
-            }
-            if word[(at % 8) as usize] != *byte {
-                return Some(at);
-            }
+        let head_bytes = bytes.len().min((8 - offset % 8) as usize % 8);
+        let (head, rest) = bytes.split_at(head_bytes);
+        let exact = rest.chunks_exact(8);
+        let tail = exact.remainder();
+        let words = exact.map(|word| <[u8; 8]>::try_from(word).expect("eight bytes"));
+        let first = (offset + head_bytes as u64) / 8;
+        self.difference_within(offset, head).or_else(|| {
+            // Numbers, not slices: most of what a long simulation does is here.
+            let same = |(word, at)| u64::from_le_bytes(word) == u64::from_le_bytes(self.word(at));
+            let wrong = words.zip(first..).find(|pair| !same(*pair));
+            let (word, at) = wrong.unzip();
+            let tail_at = (offset + (bytes.len() - tail.len()) as u64, tail);
+            let (at, bytes) = match (&word, at) {
+                (Some(word), Some(at)) => (at * 8, &word[..]),
+                _ => tail_at,
+            };
+            self.difference_within(at, bytes)
+        })
+    }
+
+    /// The same for bytes of one word.
+    fn difference_within(self, offset: u64, bytes: &[u8]) -> Option<u64> {
+        let word = self.word(offset / 8);
+        let expected = &word[(offset % 8) as usize..];
+        let at = expected.iter().zip(bytes).position(|(one, other)| one != other);
+        at.map(|at| offset + at as u64)
+    }
+}
+
+#[test]
+fn every_byte_in_the_wrong_place_is_found() {
+    let (stream, mut bytes) = (Stream::new(5), Vec::new());
+    stream.append(3, 40, &mut bytes);
+    for (from, until) in [(0, 40), (1, 6), (5, 5), (5, 13), (6, 30)] {
+        assert_eq!(stream.difference(3 + from, &bytes[from as usize..until]), None);
+        for wrong in from as usize..until {
+            let mut changed = bytes.clone();
+            changed[wrong] ^= 1;
+            let found = stream.difference(3 + from, &changed[from as usize..until]);
+            assert_eq!(found, Some(3 + wrong as u64));
         }
-        None
     }
 }

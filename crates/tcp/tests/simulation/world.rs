@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 use fullbore_tcp::Reason;
 use middlebox::{Fate, Link};
 
-use crate::host::{CLIENT_PORT, Contest, Host, addresses};
+use crate::host::{CLIENT_PORT, Contest, Host, SERVER_PORT};
 use crate::referee::{Referee, Side};
 use crate::scenario::Scenario;
 use crate::stream::Stream;
-use crate::wire::{Packet, Parsed, coalesce};
+use crate::wire::{Packet, coalesce};
 
 /// No scenario takes longer: slow readers, the longest rest, a blackout and every time-out fit several times.
 const VIRTUAL_TIME_MAX: Duration = Duration::from_secs(7200);
@@ -59,7 +59,7 @@ impl World {
             let streams =
                 [0, 1].map(|side| Stream::new(scenario.seed ^ (number * 2 + side) as u64));
             let referee = Referee::new(streams, segment_bytes_max, receive_bytes_max);
-            Contest { plan: plan.clone(), streams, referee }
+            Contest { plan: plan.clone(), streams, referee, is_haunted: false }
         };
         let contests: Vec<_> = scenario.plans.iter().enumerate().map(contest).collect();
         let link = |side: Side| {
@@ -138,7 +138,9 @@ impl World {
         for packet in packets {
             self.say(to.other(), "->", &packet.segment);
             let contest = &mut self.contests[number(&packet.segment)];
-            contest.referee.delivered(to, &packet.segment);
+            if !contest.is_haunted {
+                contest.referee.delivered(to, &packet.segment);
+            }
             self.hosts[to as usize].handle(now, &packet);
         }
         let (due, waiting) = std::mem::take(&mut self.too_big)
@@ -154,7 +156,10 @@ impl World {
 
     fn put_on_path(&mut self, from: Side, packet: Packet) {
         self.say(from, "--", &packet.segment);
-        self.contests[number(&packet.segment)].referee.sent(from, &packet.segment);
+        let contest = &mut self.contests[number(&packet.segment)];
+        if !contest.is_haunted {
+            contest.referee.sent(from, &packet.segment);
+        }
         let bytes = packet.segment.len() + self.ip_bytes;
         if self.is_dark() {
             self.say(from, "-x dark", &packet.segment);
@@ -242,8 +247,6 @@ impl World {
 
 /// Which connection a segment belongs to: one of its ports says so.
 fn number(segment: &[u8]) -> usize {
-    let parsed = Parsed::new(segment);
-    let [_, server] = addresses(false);
-    let port = if parsed.from_port == server.port() { parsed.to_port } else { parsed.from_port };
-    usize::from(port - CLIENT_PORT)
+    let [from, to] = [0, 2].map(|at| u16::from_be_bytes([segment[at], segment[at + 1]]));
+    usize::from(if from == SERVER_PORT { to } else { from } - CLIENT_PORT)
 }

@@ -1,12 +1,14 @@
 //! A host: an endpoint, its applications, and the disk that payload comes from.
 
+mod supply;
+
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::net::SocketAddr;
 use std::ops::Range;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use fullbore_tcp::{Arrived, Endpoint, Event, Id, Reason, Secret, Transmit, Withheld};
+use fullbore_tcp::{Arrived, Endpoint, Event, Id, Reason, Secret, Transmit};
 use middlebox::Random;
 
 use crate::application::{Action, Application};
@@ -27,6 +29,8 @@ pub(crate) struct Contest {
     pub(crate) plan: Plan,
     pub(crate) streams: [Stream; 2],
     pub(crate) referee: Referee,
+    /// A cookie's late duplicate has brought the connection back to life at the server after its end. That life ends unobserved.
+    pub(crate) is_haunted: bool,
 }
 
 /// What is due at some time.
@@ -84,6 +88,9 @@ pub(crate) struct Host {
     memory_bytes_most: usize,
     start: Instant,
     trace: bool,
+    takes_cookies: bool,
+    /// Connections that came back to life.
+    ghosts: BTreeSet<Id>,
 }
 
 impl Host {
@@ -104,6 +111,8 @@ impl Host {
             memory_bytes_most: 0,
             start,
             trace,
+            takes_cookies: scenario.configs[side as usize].half_open_max == 0,
+            ghosts: BTreeSet::new(),
         };
         for (number, plan) in scenario.plans.iter().enumerate() {
             if side == Side::Client {
@@ -233,8 +242,7 @@ impl Host {
             ended: None,
         };
         let before = self.sessions.insert(number, session);
-        let replaced = before.is_some_and(|before| before.ended.is_none());
-        assert!(!replaced, "connection {number} is accepted while it lives");
+        assert!(before.is_none(), "connection {number} is made twice");
     }
 
     /// The session, unless it has ended.
@@ -252,7 +260,18 @@ impl Host {
         self.say(now, id, || format!("{event:?}"));
         if event == Event::Accepted {
             let (remote, _) = self.endpoint.addresses(id).expect("it is just accepted");
-            self.add_session(usize::from(remote.port() - CLIENT_PORT), id, contests);
+            let number = usize::from(remote.port() - CLIENT_PORT);
+            if self.sessions.get(&number).is_some_and(|session| session.ended.is_some()) {
+                assert!(self.takes_cookies, "only cookies can be answered twice");
+                contests[number].is_haunted = true;
+                self.ghosts.insert(id);
+                self.endpoint.reset(now, id);
+            } else {
+                self.add_session(number, id, contests);
+            }
+        }
+        if self.ghosts.contains(&id) {
+            return;
         }
         let number = self.number(id);
         let side = self.side;
@@ -348,92 +367,6 @@ impl Host {
         }
     }
 
-    fn ask_disk(&mut self, now: Instant, id: Id, range: Range<u64>, contests: &mut [Contest]) {
-        let number = self.number(id);
-        let (written, _) = contests[number].referee.length(self.side);
-        assert!(!range.is_empty() && range.end <= written, "wants {range:?} of {written}");
-        let middle = range.start + self.random.below(range.end - range.start);
-        let is_split = self.supply.split.happens(&mut self.random) && middle > range.start;
-        let cut = if is_split { middle } else { range.end };
-        for (start, end) in [(range.start, cut), (cut, range.end)] {
-            if start == end {
-                continue;
-            }
-            let declined = self.supply.declined.happens(&mut self.random);
-            let longest = self.supply.latency.as_nanos() as u64;
-            let latency = Duration::from_nanos(self.random.below(longest + 1));
-            let task = Task::Supply { number, range: (start, end), declined };
-            if latency.is_zero() {
-                self.do_task(now, task, contests);
-            } else {
-                self.at(now + latency, task);
-            }
-        }
-    }
-
-    /// Offers what is in hand, until none of it may leave.
-    fn offer_in_hand(&mut self, now: Instant, number: usize, contests: &mut [Contest]) {
-        let only_when_told = self.supply.only_when_told;
-        let Some(session) = self.live(number) else { return };
-        if only_when_told && !session.is_worth_trying {
-            return;
-        }
-        session.is_worth_trying = false;
-        let id = session.id;
-        let mut in_hand = merged(std::mem::take(&mut session.in_hand));
-        let mut progress = true;
-        while std::mem::take(&mut progress) {
-            let mut kept = Vec::with_capacity(in_hand.len());
-            for range in in_hand {
-                let (left, sent) = self.offer(now, id, range, contests);
-                progress |= sent;
-                kept.extend(left);
-            }
-            in_hand = kept;
-        }
-        if let Some(session) = self.live(number) {
-            session.in_hand = in_hand;
-        }
-    }
-
-    /// Offers one range; returns what is left of it, and whether any of it left.
-    fn offer(
-        &mut self,
-        now: Instant,
-        id: Id,
-        range: Range<u64>,
-        contests: &mut [Contest],
-    ) -> (Vec<Range<u64>>, bool) {
-        let (mut left, mut untried, mut sent) = (Vec::new(), vec![range], false);
-        while let Some(range) = untried.pop() {
-            let bytes = (range.end - range.start) as usize;
-            let result = self.endpoint.transmit(now, id, range.start, bytes);
-            let payload = result.as_ref().map(|transmit| &transmit.payload);
-            self.say(now, id, || format!("{range:?} offered: {payload:?}"));
-            match result {
-                Ok(transmit) => {
-                    let payload = transmit.payload.clone();
-                    let is_in_hand = range.start <= payload.start && payload.end <= range.end;
-                    assert!(is_in_hand && !payload.is_empty(), "{payload:?} out of {range:?}");
-                    // What precedes it may still be wanted.
-                    let around = [payload.end..range.end, range.start..payload.start];
-                    untried.extend(around.into_iter().filter(|part| !part.is_empty()));
-                    sent = true;
-                    self.emit(&transmit, contests);
-                }
-                Err(Withheld::NotNeeded | Withheld::Gone) => {}
-                Err(Withheld::NotYet | Withheld::TooFew)
-                    if self.supply.impatient.happens(&mut self.random) =>
-                {
-                    self.say(now, id, || format!("declined, since it may not leave: {range:?}"));
-                    self.endpoint.decline(now, id, range);
-                }
-                Err(Withheld::NotYet | Withheld::TooFew | Withheld::OutOfOrder) => left.push(range),
-            }
-        }
-        (left, sent)
-    }
-
     fn emit(&mut self, transmit: &Transmit, contests: &[Contest]) {
         let [client, server] = self.addresses;
         let (local, remote) =
@@ -495,19 +428,6 @@ pub(crate) fn addresses(is_ipv6: bool) -> [SocketAddr; 2] {
     let hosts = if is_ipv6 { ["[fd77::1]", "[fd77::2]"] } else { ["10.77.0.1", "10.77.0.2"] };
     let ports = [CLIENT_PORT, SERVER_PORT];
     [0, 1].map(|at| format!("{}:{}", hosts[at], ports[at]).parse().expect("an address"))
-}
-
-/// Neighbours become one.
-fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
-    ranges.sort_by_key(|range| range.start);
-    let mut merged: Vec<Range<u64>> = Vec::with_capacity(ranges.len());
-    for range in ranges {
-        match merged.last_mut() {
-            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
-            _ => merged.push(range),
-        }
-    }
-    merged
 }
 
 /// An orderly end is one only if everything has come and is acknowledged.
