@@ -399,8 +399,12 @@ impl Endpoint {
 
     /// The addresses of a connection that has ended are free again, or remembered in TIME-WAIT.
     fn leave(&mut self, now: Time, id: Id) {
-        let Some(connection) = self.connections.get(id) else { return };
+        let Some((connection, mut cx)) = self.borrow(now, id) else { return };
         let pair = connection.pair;
+        if let Some(farewell) = connection.farewell(&mut cx) {
+            self.reply(farewell);
+        }
+        let Some(connection) = self.connections.get(id) else { return };
         match self.pairs.get(&pair) {
             Some(Slot::Connection(other)) if *other == id => self.pairs.remove(&pair),
             _ => return,

@@ -82,6 +82,11 @@ impl Rack {
         self.recoveries_left = RECOVERIES_PERSIST;
     }
 
+    /// All that was retransmitted in a recovery had arrived: it was reordering, which RFC 8985 section 6.2 step 3 cannot see in what was sent twice.
+    pub(crate) fn loss_was_reordering(&mut self) {
+        self.reordering_seen = true;
+    }
+
     /// A recovery has ended: patience wears off.
     pub(crate) fn recovered(&mut self) {
         self.recoveries_left = self.recoveries_left.saturating_sub(1);

@@ -31,15 +31,15 @@ impl Prr {
         progress: bool,
     ) -> u64 {
         self.delivered += delivered;
+        // Something always leaves at the beginning: the retransmission that recovery is for.
+        let least = if self.out == 0 { mss } else { 0 };
         if pipe > ssthresh {
             let share = (self.delivered as u128 * ssthresh as u128)
                 .div_ceil(self.in_flight_at_start as u128);
-            return (share as u64).saturating_sub(self.out);
+            return (share as u64).saturating_sub(self.out).max(least);
         }
         let conservation = self.delivered.saturating_sub(self.out);
         let limit = if progress { conservation.max(delivered) + mss } else { conservation };
-        // Something always leaves at the beginning: the retransmission that recovery is for.
-        let least = if self.out == 0 { mss } else { 0 };
         limit.min(ssthresh - pipe).max(least)
     }
 }

@@ -93,6 +93,9 @@ impl Connection {
         self.check_for_spurious(advanced, segment, cx.statistics);
         let lost = self.find_losses(advanced, cx);
         self.end_probe(ack, &delivered, in_flight_before, cx.statistics);
+        if lost == 0 {
+            self.take_echo(segment, in_flight_before, cx.statistics);
+        }
         let was_recovering = self.congestion.is_recovering();
         let entered = self.congestion.acked(&Acked {
             now: cx.now,
@@ -108,7 +111,6 @@ impl Connection {
             srtt_us: self.rtt.srtt_us(),
         });
         self.note_recovery(was_recovering, entered, cx.statistics);
-        self.take_echo(segment, cx.statistics);
         self.update_pace();
         self.set_loss_timers(advanced > 0, cx);
     }
@@ -262,6 +264,7 @@ impl Connection {
             let left = left.saturating_sub(duplicate.end - duplicate.start);
             self.undo_bytes = Some(left);
             if left == 0 {
+                self.rack.loss_was_reordering();
                 self.undo(statistics);
             }
         }
@@ -385,11 +388,16 @@ impl Connection {
         self.first_retransmission = FirstRetransmission::None;
     }
 
-    /// RFC 3168 section 6.1.2: the peer echoes a mark.
-    fn take_echo(&mut self, segment: &Incoming<'_>, statistics: &mut Statistics) {
+    /// RFC 3168 section 6.1.2: the peer echoes a mark. That weighs as much as a loss, and beside one no more.
+    fn take_echo(
+        &mut self,
+        segment: &Incoming<'_>,
+        in_flight_before: u64,
+        statistics: &mut Statistics,
+    ) {
         if self.agreed.ecn
             && segment.flags.has(Flags::ECE)
-            && self.congestion.marked(self.in_flight(), self.sent_below)
+            && self.congestion.marked(in_flight_before, self.sent_below)
         {
             statistics.ecn_reductions += 1;
             self.cwr_owed = true;
@@ -398,7 +406,7 @@ impl Connection {
 
     /// RFC 6298 section 5 and RFC 8985 section 7.2: which clock runs now.
     pub(super) fn set_loss_timers(&mut self, restart: bool, cx: &Context<'_>) {
-        if self.board.outstanding_bytes() == 0 {
+        if !self.peer_owes() {
             self.timers.retransmit = Time::NEVER;
             self.timers.probe = Time::NEVER;
             return;

@@ -1,12 +1,12 @@
 //! Headers, and segments without payload: SYN, ACK, FIN, probes.
 
 use super::{Connection, Context, Stage};
-use crate::Ecn;
 use crate::agreed::syn_options;
 use crate::clock::Time;
 use crate::header::{Flags, Options, Outgoing, Timestamps};
 use crate::segment::{Header, Transmit};
 use crate::seq::Seq;
+use crate::{Ecn, Reason};
 
 impl Connection {
     /// Whether [`Connection::next_control`] has something.
@@ -155,12 +155,25 @@ impl Connection {
             .then(|| Timestamps { value: self.stamps.at(now), echo: self.stamps.recent })
     }
 
-    /// A RST that the peer believes: at exactly the number that it expects next (RFC 5961 section 3.2).
+    /// Ends the connection with a RST that the peer believes: at exactly the number that it expects next (RFC 5961 section 3.2).
     pub(crate) fn reset(&mut self, cx: &mut Context<'_>) -> Option<Transmit> {
-        if self.stage != Stage::Open || self.ended.is_some() {
+        if self.ended.is_some() {
             return None;
         }
-        let header = self.header(self.sent_below, Flags::RST.with(Flags::ACK), false, cx);
+        let reset = (self.stage == Stage::Open).then(|| {
+            let header = self.header(self.sent_below, Flags::RST.with(Flags::ACK), false, cx);
+            self.control(header)
+        });
+        self.end(Reason::ResetByUs, cx);
+        reset
+    }
+
+    /// The ACK of a FIN that has ended the connection.
+    pub(crate) fn farewell(&mut self, cx: &mut Context<'_>) -> Option<Transmit> {
+        if self.ended.is_none() || !std::mem::take(&mut self.due.ack) {
+            return None;
+        }
+        let header = self.header(self.sent_below, Flags::ACK, true, cx);
         Some(self.control(header))
     }
 }

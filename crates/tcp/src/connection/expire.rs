@@ -41,6 +41,8 @@ impl Connection {
         }
         if due(&mut self.timers.probe) {
             self.probe_tail(cx);
+            // RFC 8985 section 7.3: the probe comes first, and the time-out gets its whole time after it.
+            self.timers.retransmit = self.timers.retransmit.max(now.after_us(self.rtt.rto_us()));
         }
         if due(&mut self.timers.persist) {
             self.probe_window(cx);
@@ -127,7 +129,7 @@ impl Connection {
         if let Stage::SynSent { tries } = self.stage {
             return self.time_out_opening(tries, cx);
         }
-        if self.board.outstanding_bytes() == 0 {
+        if !self.peer_owes() {
             return;
         }
         cx.statistics.timeouts += 1;

@@ -407,7 +407,8 @@ impl Connection {
         self.ended = Some(reason);
         self.news.ended = true;
         self.timers = Timers::none();
-        self.due = Due::default();
+        // A FIN that ends it is still to be acknowledged.
+        self.due = Due { ack: reason == Reason::Closed && self.due.ack, ..Due::default() };
         self.receive.release(cx.buffers);
     }
 
@@ -495,6 +496,12 @@ impl Connection {
         count
     }
 
+    /// Whether something is to be heard from the peer: about what is in flight, or about what it has said to have and never acknowledged. While
+    /// all the rest is lost, it is the caller who owes.
+    fn peer_owes(&self) -> bool {
+        self.board.outstanding_bytes() > 0 || self.board.ranges() > 0 && !self.board.has_lost()
+    }
+
     /// Estimated to be in the network. Without SACKs each duplicate ACK stands for a segment that has left it (RFC 5681 section 3.2).
     fn in_flight(&self) -> u64 {
         self.board.outstanding_bytes().saturating_sub(self.duplicate_acks * self.segment_bytes)
@@ -578,8 +585,7 @@ impl Connection {
 
     /// When the peer has left us waiting for too long.
     fn stall_at(&self, config: &Config) -> Time {
-        let waits = self.stage == Stage::Open
-            && (self.board.outstanding_bytes() > 0 || self.timers.persist.is_set());
+        let waits = self.stage == Stage::Open && (self.peer_owes() || self.timers.persist.is_set());
         if waits { self.progress_at.after_us(micros(config.stall)) } else { Time::NEVER }
     }
 
@@ -587,7 +593,7 @@ impl Connection {
     fn keep_alive_at(&self, config: &Config) -> Time {
         let Some(keep_alive) = config.keep_alive else { return Time::NEVER };
         let idle = self.stage == Stage::Open
-            && self.board.outstanding_bytes() == 0
+            && !self.peer_owes()
             && !self.timers.persist.is_set()
             && !self.timers.fin_wait.is_set();
         if !idle {

@@ -174,7 +174,9 @@ impl Connection {
     /// How far the stream may be asked for: what may leave now, in a few sendings, and what is to be read ahead.
     fn ask_below(&self, config: &Config) -> u64 {
         let burst = self.want_bytes_max(config).max(4 * self.transmit_bytes_max(config));
-        let now = self.room().min(self.usable_window()).min(burst);
+        // What was lost has a claim on the room.
+        let room = self.room().saturating_sub(self.board.asked_bytes());
+        let now = room.min(self.usable_window()).min(burst);
         (self.sent_below + now + u64::from(config.read_ahead_bytes)).max(self.asked_below)
     }
 

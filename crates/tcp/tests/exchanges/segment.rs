@@ -52,7 +52,9 @@ pub(crate) fn parse(line: &str) -> Segment {
         }
     }
     segment.with_options = options.is_some();
-    for option in options.iter().flat_map(|options| options.split(',')) {
+    for option in
+        options.iter().flat_map(|options| options.split(',')).filter(|option| !option.is_empty())
+    {
         parse_option(option.trim(), &mut segment);
     }
     segment

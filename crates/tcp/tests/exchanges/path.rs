@@ -1,0 +1,80 @@
+//! What the path carries: segment sizes, routers' messages, black holes.
+
+use fullbore_tcp::Config;
+
+use crate::script::{plain, play};
+
+/// RFC 9293 section 3.7.1: the smaller of what the peer takes and what the way out carries, less our options.
+#[test]
+fn segments_fit_the_way_out() {
+    let config = Config { mtu_bytes: 1280, tso_bytes_max: 0, ..plain() };
+    play(
+        config,
+        "
+        < S 0:0(0) win 65535 <mss 8960,sackOK>
+        > S. 0:0(0) ack 1 <mss 1240,sackOK>
+        < . 1:1(0) ack 1 win 65535
+        write 1300
+        > . 1:1241(1240) ack 1
+        > P. 1241:1301(60) ack 1
+        ",
+    );
+}
+
+/// RFC 1191 section 6.1 and RFC 5927 section 7.2: believed for what is in flight, sent again at once, without a smaller window.
+#[test]
+fn a_router_may_ask_for_smaller_packets() {
+    let config = Config { tso_bytes_max: 0, ..plain() };
+    play(
+        config,
+        "
+        open 20ms
+        write 2920
+        > . 1:1461(1460) ack 1
+        > P. 1461:2921(1460) ack 1
+        too big 1400 at 1
+        > . 1:1361(1360) ack 1
+        > . 1361:2721(1360) ack 1
+        > P. 2721:2921(200) ack 1
+        count path_mtu_lowered 1
+        cwnd 14600
+        ",
+    );
+}
+
+#[test]
+fn a_router_is_not_believed_for_what_is_not_in_flight_or_out_of_reason() {
+    play(
+        plain(),
+        "
+        open 20ms
+        write 1460
+        > P. 1:1461(1460) ack 1
+        too big 1400 at 2000
+        too big 68 at 1
+        too big 1500 at 1
+        count path_mtu_refused 3
+        count path_mtu_lowered 0
+        ",
+    );
+}
+
+/// RFC 4821 section 7.7: nobody says so, but large segments do not get through.
+#[test]
+fn a_black_hole_is_left_by_smaller_segments() {
+    let config = Config { tso_bytes_max: 0, ..plain() };
+    play(
+        config,
+        "
+        open 20ms mss 1460
+        write 1460
+        > P. 1:1461(1460) ack 1
+        +200ms > P. 1:1461(1460) ack 1
+        +400ms > P. 1:1461(1460) ack 1
+        +800ms > . 1:1361(1360) ack 1
+        count black_holes 1
+        < . 1:1(0) ack 1361 win 65535
+        > P. 1361:1461(100) ack 1
+        ",
+    );
+}
