@@ -27,8 +27,9 @@ impl Connection {
         self.sent_below == self.written || self.fin_sent() && self.fin_is_lost()
     }
 
+    /// And nothing before it is: lost bytes go first.
     fn fin_is_lost(&self) -> bool {
-        self.board.lost_within(&(self.written..self.written + 1)).is_some()
+        self.board.first_lost() == Some(self.written)
     }
 
     /// The next segment without payload.

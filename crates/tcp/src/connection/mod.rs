@@ -503,8 +503,12 @@ impl Connection {
     }
 
     /// Estimated to be in the network. Without SACKs each duplicate ACK stands for a segment that has left it (RFC 5681 section 3.2).
+    /// A FIN takes no room: it is not payload, and one byte must not keep a segment waiting.
     fn in_flight(&self) -> u64 {
-        self.board.outstanding_bytes().saturating_sub(self.duplicate_acks * self.segment_bytes)
+        let fin = u64::from(self.fin_sent() && !self.fin_acknowledged());
+        self.board
+            .outstanding_bytes()
+            .saturating_sub(self.duplicate_acks * self.segment_bytes + fin)
     }
 
     fn take_rtt(&mut self, now: Time, rtt_us: u64) {
