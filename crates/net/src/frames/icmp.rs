@@ -113,27 +113,26 @@ fn quoted_segment<'a>(
 /// Perhaps, if it is none.
 pub fn answer_ping(frame: &mut [u8]) -> usize {
     swap(frame, 0, 6, 6);
-    let is_v6 = frame[ETHERNET_BYTES] >> 4 == 6;
-    let (icmp, end) = if is_v6 {
-        swap(frame, ETHERNET_BYTES + 8, ETHERNET_BYTES + 24, 16);
-        let bytes = u16::from_be_bytes([frame[ETHERNET_BYTES + 4], frame[ETHERNET_BYTES + 5]]);
-        let icmp = ETHERNET_BYTES + IPV6_BYTES;
-        (icmp, icmp + usize::from(bytes))
-    } else {
-        swap(frame, ETHERNET_BYTES + 12, ETHERNET_BYTES + 16, 4);
-        let bytes = u16::from_be_bytes([frame[ETHERNET_BYTES + 2], frame[ETHERNET_BYTES + 3]]);
-        (ETHERNET_BYTES + IPV4_BYTES, ETHERNET_BYTES + usize::from(bytes))
-    };
-    let (asked, answered) = if is_v6 { (128u8, 129u8) } else { (8, 0) };
-    frame[icmp] = answered;
-    // RFC 1624 equation 3: of the sum only this one word has changed; swapped addresses sum the same.
+    let (ether, ip) = frame.split_at_mut(ETHERNET_BYTES);
+    let is_v6 = ip[0] >> 4 == 6;
+    let length = |at: usize| usize::from(u16::from_be_bytes([ip[at], ip[at + 1]]));
+    let (header_bytes, bytes, answer) =
+        if is_v6 { (IPV6_BYTES, IPV6_BYTES + length(4), 129) } else { (IPV4_BYTES, length(2), 0) };
+    let (addresses, address_bytes) = if is_v6 { (8, 16) } else { (12, 4) };
+    swap(ip, addresses, addresses + address_bytes, address_bytes);
+    let (header, message) = ip[..bytes].split_at_mut(header_bytes);
+    message[0] = answer;
+    message[2..4].fill(0);
     let mut sum = Sum::default();
-    sum.add(&[!frame[icmp + 2], !frame[icmp + 3]]);
-    sum.add(&[!asked, 0xff]);
-    sum.add(&[answered, 0]);
-    let checksum = sum.checksum();
-    frame[icmp + 2..icmp + 4].copy_from_slice(&checksum);
-    end
+    if is_v6 {
+        // The pseudo-header; addresses may be added in any order.
+        sum.add(&header[addresses..]);
+        sum.add(&(message.len() as u32).to_be_bytes());
+        sum.add(&[0, PROTOCOL_ICMPV6]);
+    }
+    sum.add(message);
+    message[2..4].copy_from_slice(&sum.checksum());
+    ether.len() + bytes
 }
 
 fn swap(frame: &mut [u8], first: usize, second: usize, bytes: usize) {
