@@ -146,7 +146,7 @@ fn what_is_not_for_us_is_counted_and_pings_are_answered() {
     };
     assert!(is_answered, "a ping was not answered");
     let statistics = interface.device.statistics();
-    assert_eq!(statistics.pings_answered, 2);
+    assert!(statistics.pings_answered >= 2, "{statistics:?}");
     assert_eq!(statistics.refused(Refusal::OtherProtocol), 2, "two datagrams: {statistics:?}");
 }
 
@@ -203,7 +203,7 @@ fn fragments_options_and_bad_checksums_end_in_their_counters() {
     assert_eq!(counted, expected.map(|(_, count)| count), "{:?}", interface.device.statistics());
 }
 
-/// Pings `address` and says whether the answer came.
+/// Pings `address` and says whether an answer came. An address of the kernel's may take a moment until it is good.
 pub(crate) fn is_answered(address: IpAddr) -> bool {
     use socket2::{Domain, Protocol, SockAddr, Socket, Type};
     let (domain, protocol, kinds) = match address {
@@ -211,21 +211,24 @@ pub(crate) fn is_answered(address: IpAddr) -> bool {
         IpAddr::V6(_) => (Domain::IPV6, Protocol::ICMPV6, [128, 129]),
     };
     let socket = Socket::new(domain, Type::RAW, Some(protocol)).unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    socket.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
     // The kernel sums what is ICMPv6 itself.
     let mut ping = [kinds[0], 0, 0, 0, 0x12, 0x34, 0, 1, b'p', b'i', b'n', b'g', b'!'];
     let mut sum = Sum::default();
     sum.add(&ping);
     ping[2..4].copy_from_slice(&sum.checksum());
-    socket.send_to(&ping, &SockAddr::from(SocketAddr::new(address, 0))).unwrap();
-    let mut answer = [0; 128];
-    while let Ok(bytes) = std::io::Read::read(&mut &socket, &mut answer) {
-        let icmp = &answer[if address.is_ipv4() { 20 } else { 0 }..bytes];
-        if icmp[0] == kinds[1] && icmp[4..] == ping[4..] {
-            return true;
+    let server = SockAddr::from(SocketAddr::new(address, 0));
+    (0..20).any(|_| {
+        socket.send_to(&ping, &server).unwrap();
+        let mut heard = [0; 128];
+        while let Ok(bytes) = std::io::Read::read(&mut &socket, &mut heard) {
+            let icmp = &heard[if address.is_ipv4() { 20 } else { 0 }..bytes];
+            if icmp[0] == kinds[1] && icmp[4..] == ping[4..] {
+                return true;
+            }
         }
-    }
-    false
+        false
+    })
 }
 
 #[test]
