@@ -120,7 +120,8 @@ impl Device {
         }
     }
 
-    /// Sees that what was sent leaves, and takes back the room of what has left.
+    /// Sees that what was sent leaves, and takes back the room of what has left. What the kernel cannot take now, since a card is
+    /// busy, waits for the next call, or for a poll of [`Self::fd`].
     ///
     /// # Errors
     /// When the device is gone or down.

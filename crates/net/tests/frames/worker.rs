@@ -10,10 +10,16 @@ use std::net::{IpAddr, SocketAddr};
 const FETCH_BYTES: usize = 500_000;
 const SEND_BYTES: usize = 100_000;
 
-/// Gives up all capabilities of this thread, for good (capset(2)).
-fn drop_privileges() {
-    // _LINUX_CAPABILITY_VERSION_3, ourselves; then twice effective, permitted, inheritable.
-    let (header, sets) = ([0x2008_0522u32, 0], [0u32; 6]);
+// linux/capability.h
+const NET_ADMIN: u64 = 1 << 12;
+const NET_RAW: u64 = 1 << 13;
+const BPF: u64 = 1 << 39;
+
+/// Gives up all capabilities of this thread but these, for good (capset(2)).
+fn keep_privileges(kept: u64) {
+    // _LINUX_CAPABILITY_VERSION_3, ourselves; then twice effective, permitted, inheritable: low halves first.
+    let (low, high) = (kept as u32, (kept >> 32) as u32);
+    let (header, sets) = ([0x2008_0522u32, 0], [low, low, 0, high, high, 0]);
     // SAFETY: both are laid out as capset(2) wants them and live until the call is over.
     let result = unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), sets.as_ptr()) };
     assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
@@ -24,7 +30,7 @@ fn serve(interface: Interface, address: IpAddr, far: &Namespace) {
     let local = SocketAddr::new(address, 443);
     let fetched = far.start(move || fetch_and_send(local, FETCH_BYTES, SEND_BYTES));
     let worker = std::thread::spawn(move || {
-        drop_privileges();
+        keep_privileges(0);
         let device = interface.device.fd().try_clone_to_owned().unwrap();
         let reactor = Reactor::new(RingOptions::default()).expect("this kernel has io_uring");
         let (events, _) = reactor
@@ -62,7 +68,7 @@ fn a_queue_of_a_card_is_waited_for_in_the_ring_and_needs_no_privileges() {
 fn opening_without_privileges_says_which_are_needed() {
     let Some((near, _far)) = xdp::pair(1500) else { return };
     let said = near.run(|| {
-        drop_privileges();
+        keep_privileges(0);
         [
             tap::plan().open().err().unwrap().to_string(),
             xdp::plan().open().err().unwrap().to_string(),
@@ -71,4 +77,15 @@ fn opening_without_privileges_says_which_are_needed() {
     for said in said {
         assert!(said.contains("CAP_NET_ADMIN") && said.contains("AmbientCapabilities"), "{said}");
     }
+}
+
+#[test]
+fn the_privileges_that_are_named_are_enough() {
+    let Some((near, _far)) = xdp::pair(1500) else { return };
+    near.run(|| {
+        keep_privileges(NET_ADMIN | NET_RAW | BPF);
+        xdp::plan().open().unwrap_or_else(|error| panic!("{error}"));
+        keep_privileges(NET_ADMIN);
+        tap::plan().open().unwrap_or_else(|error| panic!("{error}"));
+    });
 }

@@ -17,6 +17,9 @@ use std::time::{Duration, Instant};
 pub(super) const RECEIVE_CHUNKS: u32 = 512;
 /// Chunks for frames to be sent: a dozen super-segments.
 pub(super) const SEND_CHUNKS: u32 = 1024;
+/// What the kernel may hold of ours that a card has not sent yet, where it copies: each frame counts as two chunks at most. What
+/// sockets have by default is 90 frames.
+const SEND_BUFFER_BYTES: usize = 2 * SEND_CHUNKS as usize * CHUNK_BYTES;
 /// What the kernel keeps free before each frame that arrives (`XDP_PACKET_HEADROOM`).
 const HEADROOM_BYTES: u32 = 256;
 
@@ -64,6 +67,7 @@ impl XdpSocket {
         let fd = rustix::net::socket_with(kind.0, kind.1, kind.2, None)?;
         let (mut umem, mut free) = Umem::new(RECEIVE_CHUNKS + SEND_CHUNKS)?;
         register(&fd, &umem)?;
+        sockopt::set_socket_send_buffer_size_force(&fd, SEND_BUFFER_BYTES)?;
         sockopt::set_xdp_umem_fill_ring_size(&fd, RECEIVE_CHUNKS)?;
         sockopt::set_xdp_umem_completion_ring_size(&fd, SEND_CHUNKS)?;
         sockopt::set_xdp_rx_ring_size(&fd, RECEIVE_CHUNKS)?;
