@@ -25,7 +25,7 @@ pub enum Event {
     Accepted,
     /// An active open has succeeded.
     Connected,
-    /// There are bytes to [`read`](crate::Endpoint::read).
+    /// There are more bytes to [`read`](crate::Endpoint::read) than before.
     Readable,
     /// The peer has all of the send stream below this offset: nothing below it will be wanted again.
     Acknowledged {

@@ -87,6 +87,10 @@ impl Connection {
             self.advance(ack, cx);
         }
         self.first_lost_may_have_changed();
+        if delivered.bytes > 0 && matches!(self.probe, Probe::Owed { .. }) {
+            // It has been answered before it was asked.
+            self.probe = Probe::None;
+        }
         let rtt_us = self.measure(advanced, &delivered, segment, cx);
         self.count_duplicates(advanced, segment, window_moved);
         self.take_duplicate_report(&delivered, cx.statistics);

@@ -1,0 +1,140 @@
+//! What a thousand connections with full windows in flight really hold: resident memory, not what the crate says of itself. A process of
+//! its own, since tests beside it would be counted too.
+
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use fullbore_tcp::{Arrived, Config, Ecn, Endpoint, Event, Id, Secret};
+
+const CONNECTIONS: u16 = 1000;
+const WINDOW_BYTES: u64 = 4 << 20;
+
+/// The promise, per connection.
+const HELD_BYTES_MAX: usize = 8192;
+
+fn resident_bytes() -> Option<usize> {
+    let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: usize = statm.split_whitespace().nth(1)?.parse().ok()?;
+    Some(pages * 4096)
+}
+
+/// A peer's segment: its port, sequence number 0 for the SYN, flags, what it acknowledges, and options.
+fn segment(port: u16, flags: u8, ack: u32, options: &[u8]) -> Vec<u8> {
+    let seq: u32 = if flags & 2 != 0 { 0 } else { 1 };
+    let mut bytes = Vec::new();
+    bytes.extend(port.to_be_bytes());
+    bytes.extend(443_u16.to_be_bytes());
+    bytes.extend(seq.to_be_bytes());
+    bytes.extend(ack.to_be_bytes());
+    bytes.extend([((20 + options.len()) / 4 * 16) as u8, flags, 0xff, 0xff, 0, 0, 0, 0]);
+    bytes.extend(options);
+    bytes
+}
+
+struct Host {
+    endpoint: Endpoint,
+    now: Instant,
+    /// Each connection with its peer's port and our initial sequence number.
+    connections: Vec<(Id, u16, u32)>,
+}
+
+impl Host {
+    fn receive(&mut self, segment: &[u8]) {
+        let (remote, local) = (IpAddr::from([192, 0, 2, 1]), IpAddr::from([192, 0, 2, 2]));
+        self.endpoint
+            .handle_segment(self.now, Arrived { remote, local, ecn: Ecn::NotCapable, segment });
+    }
+
+    fn open(&mut self, port: u16) {
+        // MSS 1460, SACK permitted, window scale 7: 8 MiB of window.
+        self.receive(&segment(port, 0x02, 0, &[2, 4, 5, 180, 1, 1, 4, 2, 1, 3, 3, 7]));
+        let answer = self.endpoint.poll_transmit(self.now).expect("a SYN-ACK");
+        let isn = u32::from_be_bytes(answer.header.as_bytes()[4..8].try_into().unwrap());
+        self.now += Duration::from_micros(100);
+        self.receive(&segment(port, 0x10, isn.wrapping_add(1), &[]));
+        match self.endpoint.poll_event() {
+            Some((id, Event::Accepted)) => self.connections.push((id, port, isn)),
+            other => panic!("{other:?} instead of a connection"),
+        }
+    }
+
+    /// Lets a window leave on each connection, a little at a time, so that it is many ranges.
+    fn fill(&mut self) {
+        for (id, ..) in &self.connections {
+            self.endpoint.write(self.now, *id, 2 * WINDOW_BYTES);
+        }
+        for step in 0..WINDOW_BYTES / (64 << 10) {
+            self.now += Duration::from_millis(1);
+            for (id, ..) in &self.connections {
+                let bytes = 64 << 10;
+                let mut offset = step * bytes;
+                while offset < (step + 1) * bytes {
+                    let left = ((step + 1) * bytes - offset) as usize;
+                    let sent =
+                        self.endpoint.transmit(self.now, *id, offset, left).expect("a window");
+                    offset = sent.payload.end;
+                }
+            }
+        }
+    }
+
+    /// Each peer says that it has every other segment.
+    fn report_holes(&mut self) {
+        for (_, port, isn) in self.connections.clone() {
+            for at in (1..2000_u32).step_by(8) {
+                let mut options = vec![1, 1, 5, 34];
+                for block in 0..4 {
+                    let left = isn.wrapping_add(1 + (at + 2 * block) * 1460);
+                    options.extend(left.to_be_bytes());
+                    options.extend(left.wrapping_add(1460).to_be_bytes());
+                }
+                self.receive(&segment(port, 0x10, isn.wrapping_add(1), &options));
+            }
+            while self.endpoint.poll_transmit(self.now).is_some() {}
+        }
+    }
+
+    fn ranges_min(&self) -> usize {
+        let ranges =
+            |(id, ..): &(Id, u16, u32)| self.endpoint.info(*id).expect("a connection").ranges;
+        self.connections.iter().map(ranges).min().unwrap_or(0)
+    }
+}
+
+#[test]
+fn a_thousand_full_windows_hold_less_than_8_kib_each() {
+    let Some(before) = resident_bytes() else {
+        println!("SKIPPED: there is no /proc/self/statm to read resident memory from");
+        return;
+    };
+    let now = Instant::now();
+    let config = Config {
+        listen: vec![443],
+        pacing: false,
+        short_segments: true,
+        initial_window_segments: (WINDOW_BYTES / 1460 + 1) as u32,
+        ..Config::default()
+    };
+    let mut host = Host {
+        endpoint: Endpoint::new(config, Secret([7; 16]), now),
+        now,
+        connections: Vec::new(),
+    };
+    for port in 1..=CONNECTIONS {
+        host.open(port);
+    }
+    host.fill();
+    let held = |what: &str, ranges: usize| {
+        let each = (resident_bytes().unwrap_or(0) - before) / usize::from(CONNECTIONS);
+        println!(
+            "{what}: {each} bytes of resident memory for each connection, in {ranges} ranges and more"
+        );
+        assert!(each <= HELD_BYTES_MAX, "{what}: {each} bytes");
+    };
+    let info = host.endpoint.info(host.connections[0].0).expect("a connection");
+    assert_eq!(info.in_flight_bytes, WINDOW_BYTES);
+    held("a full window in flight", host.ranges_min());
+    host.report_holes();
+    assert!(host.ranges_min() > 60, "the peers' holes were not noted");
+    held("every other segment missing", host.ranges_min());
+}
