@@ -80,7 +80,7 @@ impl Device {
     /// nothing: poll [`Self::fd`] after a call that found less than it was allowed.
     ///
     /// # Errors
-    /// When the device is gone or down.
+    /// When the device is gone.
     pub fn receive(
         &mut self,
         frames_max: usize,
@@ -124,7 +124,7 @@ impl Device {
     /// busy, waits for the next call, or for a poll of [`Self::fd`].
     ///
     /// # Errors
-    /// When the device is gone or down.
+    /// When the device is gone.
     pub fn flush(&mut self) -> io::Result<()> {
         match self {
             Self::Tap(_) => Ok(()),

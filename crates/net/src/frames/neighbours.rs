@@ -54,7 +54,7 @@ impl Neighbours {
     }
 
     /// Tells that a frame of `remote` has come from this station. It is taken for the way there as long as the kernel knows
-    /// none; worth calling for a connection's first segment.
+    /// none; enough for a connection's first segment.
     pub fn sighted(&mut self, remote: IpAddr, station: Mac) {
         if let Ways::Many(tables) = &mut self.0 {
             tables.sighted(remote, station);

@@ -100,3 +100,20 @@ fn changes_of_the_kernels_tables_are_followed() {
     expect("route del 192.0.2.0/24", Some((second, 1300)));
     expect("neigh del 203.0.113.8 dev near", None);
 }
+
+#[test]
+fn routes_that_change_quickly_are_all_seen_in_the_end() {
+    let Some((near, _far)) = xdp::pair(1500) else { return };
+    near.ip("neigh add 203.0.113.8 lladdr 02:00:00:00:00:01 dev near nud permanent");
+    let Interface { mut neighbours, device: _device, .. } = xdp::open(&near);
+    for third in 0..4 {
+        near.ip(&format!("route add 192.0.{third}.0/24 via 203.0.113.8"));
+        neighbours.update().unwrap();
+    }
+    // No more news come; what was put off is done when it is needed.
+    std::thread::sleep(Duration::from_millis(150));
+    let known = (0..4).filter(|third| {
+        matches!(neighbours.resolve(IpAddr::from([192, 0, *third, 1])), Resolved::Known(_))
+    });
+    assert_eq!(known.count(), 4);
+}

@@ -1,6 +1,6 @@
 //! The least TCP that can talk to a real one over a device, to see frames at work; no model for anything.
 
-use fullbore_net::frames::{Between, Head, Interface, Packet, Resolved, Segment, TooBig};
+use fullbore_net::frames::{Between, Head, Hop, Interface, Packet, Resolved, Segment, TooBig};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -196,6 +196,18 @@ impl Stream {
         }
     }
 
+    /// The way to the peer. Without one, what is to be sent is lost.
+    fn hop(&mut self) -> Option<Hop> {
+        for _ in 0..10 {
+            if let Resolved::Known(hop) = self.interface.neighbours.resolve(self.remote.ip()) {
+                return Some(hop);
+            }
+            std::thread::sleep(Duration::from_millis(2));
+            self.interface.neighbours.update().unwrap();
+        }
+        None
+    }
+
     fn transmit(&mut self, flags: u8, sequence: u32, payload: &[u8]) {
         let mut header = [0; 28];
         let mut header_bytes = 20;
@@ -213,13 +225,7 @@ impl Stream {
             header_bytes = 28;
         }
         header[12] = (header_bytes as u8 / 4) << 4;
-        let hop = loop {
-            match self.interface.neighbours.resolve(self.remote.ip()) {
-                Resolved::Known(hop) => break hop,
-                Resolved::Pending => self.interface.neighbours.update().unwrap(),
-                Resolved::Unreachable => panic!("no way to {}", self.remote),
-            }
-        };
+        let Some(hop) = self.hop() else { return };
         let between = Between { local: self.local.ip(), remote: self.remote.ip(), ecn: 0 };
         let head = Head::tcp(&hop, between, &header[..header_bytes], payload.len());
         // In three pieces of odd lengths, as records and their tags lie.

@@ -6,6 +6,8 @@ use crate::{tap, xdp};
 use fullbore_net::frames::Interface;
 use reactor::{Fd, Reactor, RingOptions, op};
 use std::net::{IpAddr, SocketAddr};
+use std::process::Command;
+use std::time::Duration;
 
 const FETCH_BYTES: usize = 500_000;
 const SEND_BYTES: usize = 100_000;
@@ -88,4 +90,26 @@ fn the_privileges_that_are_named_are_enough() {
         keep_privileges(NET_ADMIN);
         tap::plan().open().unwrap_or_else(|error| panic!("{error}"));
     });
+}
+
+/// As when a cable is pulled: routes and neighbours go, and come back.
+#[test]
+fn a_card_that_was_down_goes_on_when_it_is_up_again() {
+    let Some((near, far)) = xdp::pair(1500) else { return };
+    let film = film(2 * FETCH_BYTES);
+    let (first, second) = film.split_at(FETCH_BYTES);
+    let local = SocketAddr::new(xdp::ours()[0], 443);
+    let interface = xdp::open(&near);
+    let fetched = far.start(move || fetch_and_send(local, 2 * FETCH_BYTES, 0));
+    let mut stream = Stream::accept(interface, local, 1428);
+    stream.send(first, 20_000);
+    near.ip("link set near down");
+    let is_up = near.start(|| {
+        std::thread::sleep(Duration::from_millis(500));
+        Command::new("ip").args(["link", "set", "near", "up"]).status().unwrap()
+    });
+    stream.send(second, 20_000);
+    assert!(is_up.try_recv().unwrap().success(), "nothing was sent while it was down");
+    stream.finish();
+    assert!(fetched.recv().unwrap() == film);
 }

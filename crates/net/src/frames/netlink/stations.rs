@@ -9,6 +9,7 @@ use crate::frames::neighbours::Resolved;
 use crate::frames::parse::Mac;
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -37,6 +38,8 @@ const ROUTES_INTERVAL: Duration = Duration::from_millis(100);
 const UNKNOWN_MAX: usize = 256;
 /// A list is read again when it has changed meanwhile, so often.
 const ATTEMPTS: usize = 10;
+/// Peers whose way is kept at hand: a power of two, and 16 KiB of the processor's cache.
+const LATELY: usize = 256;
 /// RFC 863
 const DISCARD_PORT: u16 = 9;
 
@@ -50,6 +53,9 @@ pub(crate) struct Tables {
     routes_changed: bool,
     stations: HashMap<IpAddr, Station>,
     unknown: HashMap<IpAddr, Unknown>,
+    /// Peers asked for lately whose way is sure, each at the place that its address hashes to. Emptied by any news.
+    lately: Box<[Option<(IpAddr, Hop)>]>,
+    hasher: RandomState,
     /// For IPv4 and IPv6, where the machine has it.
     probes: [Option<Socket>; 2],
     generation: u64,
@@ -81,6 +87,8 @@ impl Tables {
             routes_changed: false,
             stations: HashMap::new(),
             unknown: HashMap::new(),
+            lately: vec![None; LATELY].into(),
+            hasher: RandomState::new(),
             probes: [probe(Domain::IPV4, name).ok(), probe(Domain::IPV6, name).ok()],
             generation: 0,
         };
@@ -98,11 +106,33 @@ impl Tables {
     }
 
     pub(crate) fn resolve(&mut self, remote: IpAddr) -> Resolved {
-        let Some(way) = self.routes.find(remote) else { return Resolved::Unreachable };
+        if self.routes_changed {
+            // What was put off, since routes had been read a moment before. Without an answer the old ones stay.
+            let _ = self.read_changed_routes();
+        }
+        let place = self.place(remote);
+        if let Some((_, hop)) = self.lately[place].filter(|(known, _)| *known == remote) {
+            return Resolved::Known(hop);
+        }
+        let resolved = self.look_up(remote, place);
+        resolved.map_or_else(|otherwise| otherwise, Resolved::Known)
+    }
+
+    fn place(&self, remote: IpAddr) -> usize {
+        self.hasher.hash_one(remote) as usize % LATELY
+    }
+
+    fn look_up(&mut self, remote: IpAddr, place: usize) -> Result<Hop, Resolved> {
+        let way = self.routes.find(remote).ok_or(Resolved::Unreachable)?;
         let next = way.gateway.unwrap_or(remote);
-        let Some(destination) = self.station(next) else { return Resolved::Pending };
+        let destination = self.station(next).ok_or(Resolved::Pending)?;
         let mtu_bytes = way.mtu_bytes.unwrap_or(u32::MAX).min(self.link.mtu_bytes);
-        Resolved::Known(Hop { destination, source: self.link.mac, mtu_bytes })
+        let hop = Hop { destination, source: self.link.mac, mtu_bytes };
+        // What is not sure is asked for again each time, so that it will be.
+        if self.stations.get(&next).is_some_and(|station| station.is_fresh) {
+            self.lately[place] = Some((remote, hop));
+        }
+        Ok(hop)
     }
 
     /// The station's address, if it is known. Sees that it will be, and stays so.
@@ -129,6 +159,9 @@ impl Tables {
     }
 
     pub(crate) fn sighted(&mut self, remote: IpAddr, station: Mac) {
+        if self.lately[self.place(remote)].is_some_and(|(known, _)| known == remote) {
+            return;
+        }
         let Some(way) = self.routes.find(remote) else { return };
         let next = way.gateway.unwrap_or(remote);
         if self.stations.contains_key(&next) {
@@ -144,6 +177,7 @@ impl Tables {
     }
 
     pub(crate) fn update(&mut self) -> io::Result<()> {
+        self.lately.fill(None);
         let Self { hears, link, stations, unknown, routes_changed, generation, .. } = self;
         let has_lost = hears.heard(|message| match message.kind {
             libc::RTM_NEWNEIGH | libc::RTM_DELNEIGH => {
@@ -164,6 +198,11 @@ impl Tables {
             self.read_stations()?;
             self.routes_changed = true;
         }
+        self.read_changed_routes()
+    }
+
+    /// Reads the routes again if they have changed, but not all the time.
+    fn read_changed_routes(&mut self) -> io::Result<()> {
         if self.routes_changed && self.routes_read.elapsed() >= ROUTES_INTERVAL {
             self.read_routes()?;
         }
@@ -177,6 +216,7 @@ impl Tables {
                 routes.add(m, interface);
             })?;
         (self.routes_read, self.routes_changed) = (Instant::now(), false);
+        self.lately.fill(None);
         self.generation += 1;
         Ok(())
     }

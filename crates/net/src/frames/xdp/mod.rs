@@ -208,6 +208,8 @@ impl Xdp {
             // The kernel takes a few dozen frames per call (32 in copy mode), and says so by EAGAIN.
             match rustix::net::send(&self.socket.fd, &[], SendFlags::DONTWAIT) {
                 Ok(_) | Err(Errno::AGAIN | Errno::BUSY | Errno::NOBUFS | Errno::INTR) => {}
+                // It may come up again; until then frames wait, and TCP finds some of them lost.
+                Err(Errno::NETDOWN) => return Ok(()),
                 Err(error) => return Err(error.into()),
             }
             if self.socket.transmit.pending() == pending {
