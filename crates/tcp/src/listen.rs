@@ -169,8 +169,9 @@ impl Endpoint {
     fn arrive_cookie(&mut self, now: Time, pair: &Pair, ecn: Ecn, segment: &Incoming<'_>) {
         let (isn, peer_isn) = (segment.ack.minus(1), segment.seq.minus(1));
         let Some(peer_mss) = cookie::check(&self.keyed, now, pair, peer_isn, isn) else {
+            // No RST: it may be a later segment that has overtaken the one with the cookie, and a flood of guesses is worth no answers.
             self.statistics.syn_cookies_refused += 1;
-            return self.send_reset(pair, segment);
+            return;
         };
         if self.connections.is_full() {
             self.statistics.connections_full += 1;

@@ -52,7 +52,7 @@ counters! {
     syn_cookies_sent,
     /// Connections made from a cookie.
     syn_cookies_accepted,
-    /// An ACK that may have been an answer to a cookie, but does not verify.
+    /// An ACK that may have been an answer to a cookie, but does not verify: dropped.
     syn_cookies_refused,
     /// Half-open connections given up after the last SYN-ACK.
     half_open_expired,

@@ -1,6 +1,7 @@
 //! What an acknowledgement tells: what has arrived, how long it took, what is lost, what the window is now.
 
-use super::{Connection, Context, FirstRetransmission, Probe, Waiting};
+use super::state::{FirstRetransmission, Probe, Waiting};
+use super::{Connection, Context};
 use crate::clock::{Time, micros};
 use crate::congestion::Acked;
 use crate::header::{Flags, Incoming};

@@ -1,6 +1,7 @@
 //! A segment has arrived: what RFC 9293 section 3.10.7 does with it, in its order, hardened by RFC 5961 and RFC 7323.
 
-use super::{Connection, Context, Stage};
+use super::state::Stage;
+use super::{Connection, Context};
 use crate::agreed::{Agreed, syn_ack_agrees_to_ecn};
 use crate::header::{Flags, Incoming};
 use crate::receive::Taken;

@@ -1,6 +1,7 @@
 //! Headers, and segments without payload: SYN, ACK, FIN, probes.
 
-use super::{Connection, Context, Stage};
+use super::state::Stage;
+use super::{Connection, Context};
 use crate::agreed::syn_options;
 use crate::clock::Time;
 use crate::header::{Flags, Options, Outgoing, Timestamps};

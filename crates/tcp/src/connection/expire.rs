@@ -1,6 +1,7 @@
 //! Timers: what is done when nothing has been heard.
 
-use super::{Connection, Context, Probe, Stage};
+use super::state::{Probe, Stage};
+use super::{Connection, Context};
 use crate::Reason;
 use crate::clock::Time;
 use crate::seq::Seq;

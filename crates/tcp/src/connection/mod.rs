@@ -1,7 +1,8 @@
 //! A connection after its handshake (and, for an active open, from its SYN on).
 //!
 //! `arrive.rs` judges a segment in the order of RFC 9293 section 3.10.7.4, `acknowledge.rs` draws the conclusions of an ACK, `supply.rs` says what
-//! to bring and cuts it to size, `control.rs` writes headers and segments without payload, `expire.rs` serves the timers.
+//! to bring and cuts it to size, `control.rs` writes headers and segments without payload, `expire.rs` serves the timers, `figures.rs` says when
+//! they are due. `state.rs` has the parts.
 //!
 //! Positions are offsets in the two streams. On the send side the FIN counts for one byte after the last: `sent_below` and `acknowledged` may
 //! be `written + 1`.
@@ -13,7 +14,14 @@ mod acknowledge;
 mod arrive;
 mod control;
 mod expire;
+mod figures;
+mod state;
 mod supply;
+
+use state::{
+    Acking, Declined, DeliveryRate, Due, FirstRetransmission, News, PeerWindow, Probe, Queued,
+    Stage, Stamps, Timers, Waiting,
+};
 
 use crate::agreed::Agreed;
 use crate::clock::{Time, micros};
@@ -24,7 +32,7 @@ use crate::receive::{Buffers, Receive};
 use crate::rtt::Rtt;
 use crate::scoreboard::Scoreboard;
 use crate::seq::Seq;
-use crate::{Config, Event, Info, Reason, Statistics};
+use crate::{Config, Event, Reason, Statistics};
 
 /// What a connection needs from its endpoint while it works.
 pub(crate) struct Context<'a> {
@@ -46,137 +54,6 @@ pub(crate) struct Beginning {
     pub(crate) timestamp_recent: u32,
     /// How long the handshake's answer took, if that is known.
     pub(crate) rtt_us: Option<u64>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    /// Our SYN is out.
-    SynSent { tries: u8 },
-    /// ESTABLISHED and all states after it; which one is told by the streams' ends.
-    Open,
-}
-
-/// The peer's timestamps and our own clock (RFC 7323).
-#[derive(Debug)]
-struct Stamps {
-    offset: u32,
-    /// TS.Recent, and when it was taken.
-    recent: u32,
-    recent_at: Time,
-}
-
-impl Stamps {
-    /// Our clock: milliseconds from a secret beginning.
-    fn at(&self, time: Time) -> u32 {
-        self.offset.wrapping_add(time.milliseconds() as u32)
-    }
-}
-
-/// The peer's receive window.
-#[derive(Debug)]
-struct PeerWindow {
-    /// May be sent below this offset.
-    right: u64,
-    /// SND.WL1 and SND.WL2: the segment that told so.
-    seq: Seq,
-    ack: u64,
-    /// MAX.SND.WND: the largest ever.
-    largest: u64,
-}
-
-/// A tail loss probe (RFC 8985 section 7).
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Probe {
-    None,
-    /// To be sent as soon as the caller has the bytes: new ones, or these again.
-    Owed {
-        again: Option<std::ops::Range<u64>>,
-        asked: bool,
-    },
-    /// Sent; TLP.end_seq, and TLP.is_retrans.
-    Sent {
-        end: u64,
-        again: bool,
-    },
-}
-
-#[derive(Debug)]
-struct Timers {
-    retransmit: Time,
-    probe: Time,
-    reorder: Time,
-    persist: Time,
-    delayed_ack: Time,
-    pace: Time,
-    fin_wait: Time,
-}
-
-impl Timers {
-    fn none() -> Self {
-        Timers {
-            retransmit: Time::NEVER,
-            probe: Time::NEVER,
-            reorder: Time::NEVER,
-            persist: Time::NEVER,
-            delayed_ack: Time::NEVER,
-            pace: Time::NEVER,
-            fin_wait: Time::NEVER,
-        }
-    }
-}
-
-/// Segments without payload that are due.
-#[derive(Debug, Default)]
-struct Due {
-    syn: bool,
-    ack: bool,
-    /// An ACK that asks for one: below the window (RFC 9293 section 3.8.4).
-    probe: bool,
-    fin_again: bool,
-}
-
-/// Events that have not been told yet.
-#[derive(Debug, Default)]
-struct News {
-    accepted: bool,
-    connected: bool,
-    readable: bool,
-    acknowledged: bool,
-    sendable: bool,
-    finished: bool,
-    ended: bool,
-}
-
-/// In which of the endpoint's queues a connection stands.
-#[derive(Debug, Default)]
-pub(crate) struct Queued {
-    pub(crate) event: bool,
-    pub(crate) transmit: bool,
-    pub(crate) want: bool,
-}
-
-/// How fast the peer gets bytes, by whole round trips.
-#[derive(Debug)]
-struct DeliveryRate {
-    round_end: u64,
-    since: Time,
-    bytes: u64,
-    per_second: u64,
-}
-
-/// How what a segment told is acknowledged.
-#[derive(Debug)]
-struct Acking {
-    /// Payload since the last ACK that left.
-    unacknowledged_bytes: u64,
-    /// Last.ACK.sent, as an offset.
-    last_sent: u64,
-    /// The largest segment of the peer: two of them are acknowledged at once.
-    segment_bytes: u64,
-    /// The first few segments are acknowledged at once, so that the peer's slow start gets going.
-    quick: u8,
-    /// RFC 3168 section 6.1.3: a mark has arrived and the peer has not yet said CWR.
-    echo_mark: bool,
 }
 
 #[derive(Debug)]
@@ -237,38 +114,6 @@ pub(crate) struct Connection {
     pub(crate) queued: Queued,
     /// The deadline that the endpoint's timer heap knows.
     pub(crate) armed: Time,
-}
-
-/// Eifel detection (RFC 3522 section 3.2), once in a recovery.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum FirstRetransmission {
-    None,
-    /// It left when our clock said so.
-    At(u32),
-    /// The ACK after it has come: whatever follows answers other retransmissions too.
-    Answered,
-}
-
-/// What the caller has let go of since it could last be sent.
-#[derive(Debug, Default)]
-struct Declined {
-    again: bool,
-    new: bool,
-    /// New bytes that come before others which it still holds or brings.
-    hole: Option<std::ops::Range<u64>>,
-}
-
-/// What the caller holds and was not let out with.
-#[derive(Debug, Default)]
-struct Waiting {
-    /// Lost bytes.
-    again: bool,
-    /// Lost bytes, but not the first of them.
-    later: bool,
-    /// New bytes.
-    new: bool,
-    /// New bytes that are too few for a segment.
-    few: bool,
 }
 
 impl Connection {
@@ -521,90 +366,6 @@ impl Connection {
     fn update_pace(&mut self) {
         let window = self.congestion.pace_bytes().max(self.in_flight());
         self.pacer.update(window, self.rtt.srtt_us(), self.congestion.in_slow_start());
-    }
-
-    /// Bytes that a peer can make a connection hold.
-    fn memory_bytes(&self) -> usize {
-        size_of::<Self>()
-            + self.board.memory_bytes()
-            + self.congestion.memory_bytes()
-            + self.receive.memory_bytes()
-    }
-
-    pub(crate) fn info(&self) -> Info {
-        let duration = std::time::Duration::from_micros;
-        Info {
-            srtt: duration(self.rtt.srtt_us()),
-            rttvar: duration(self.rtt.rttvar_us()),
-            rtt_min: duration(self.rtt.minimum_us()),
-            rto: duration(self.rtt.rto_us()),
-            cwnd_bytes: self.congestion.cwnd(),
-            ssthresh_bytes: self.congestion.ssthresh(),
-            in_flight_bytes: self.in_flight(),
-            peer_window_bytes: self.window.right.saturating_sub(self.sent_below),
-            segment_bytes: self.segment_bytes as u16,
-            sent_below: self.sent_below.min(self.written),
-            acknowledged_below: self.acknowledged.min(self.written),
-            retransmitted_bytes: self.retransmitted_bytes,
-            delivery_rate_bytes_per_second: self.delivery.per_second,
-            pacing_rate_bytes_per_second: self.pacer.rate().unwrap_or(0),
-            memory_bytes: self.memory_bytes(),
-            ranges: self.board.ranges(),
-            recovering: self.congestion.is_recovering(),
-        }
-    }
-
-    /// What TIME-WAIT has to know.
-    pub(crate) fn remembrance(&self, config: &Config) -> crate::time_wait::Remembrance {
-        crate::time_wait::Remembrance {
-            pair: self.pair,
-            next: self.seq_of(self.sent_below),
-            expected: self.peer_seq_of(self.receive.next_with_fin()),
-            timestamps: self.agreed.timestamps.then_some((self.stamps.offset, self.stamps.recent)),
-            window: (self.receive.window() >> self.agreed.receive_shift(config)).min(0xffff) as u16,
-        }
-    }
-
-    /// When something is due at the latest.
-    pub(crate) fn deadline(&self, config: &Config) -> Time {
-        if self.ended.is_some() {
-            return Time::NEVER;
-        }
-        let timers = &self.timers;
-        [
-            timers.retransmit,
-            timers.probe,
-            timers.reorder,
-            timers.persist,
-            timers.delayed_ack,
-            timers.pace,
-            timers.fin_wait,
-            self.stall_at(config),
-            self.keep_alive_at(config),
-        ]
-        .into_iter()
-        .min()
-        .unwrap_or(Time::NEVER)
-    }
-
-    /// When the peer has left us waiting for too long.
-    fn stall_at(&self, config: &Config) -> Time {
-        let waits = self.stage == Stage::Open && (self.peer_owes() || self.timers.persist.is_set());
-        if waits { self.progress_at.after_us(micros(config.stall)) } else { Time::NEVER }
-    }
-
-    /// When to ask a silent peer whether it is there (RFC 9293 section 3.8.4): only if nothing else would find out.
-    fn keep_alive_at(&self, config: &Config) -> Time {
-        let Some(keep_alive) = config.keep_alive else { return Time::NEVER };
-        let idle = self.stage == Stage::Open
-            && !self.peer_owes()
-            && !self.timers.persist.is_set()
-            && !self.timers.fin_wait.is_set();
-        if !idle {
-            return Time::NEVER;
-        }
-        let interval = micros(keep_alive.interval) * u64::from(self.silent_probes);
-        self.heard_at.after_us(micros(keep_alive.idle) + interval)
     }
 }
 

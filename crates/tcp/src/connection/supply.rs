@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use super::{Connection, Context, FirstRetransmission, Probe};
+use super::state::{FirstRetransmission, Probe};
+use super::{Connection, Context};
 use crate::header::Flags;
 use crate::{Config, Ecn, Transmit, Want, Withheld};
 
