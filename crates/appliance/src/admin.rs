@@ -105,7 +105,7 @@ impl Admin {
 async fn serve(state: Arc<State>, listener: OwnedFd, sources: live::Sources) {
     let live = Live::new();
     let constants = live::Constants {
-        route: state.in_kernel.name(),
+        route: state.in_kernel.name(state.config.route),
         disk: format!("{:?}", state.config.disk).to_lowercase(),
         started: state.started,
     };
@@ -359,7 +359,7 @@ fn status(state: &State) -> String {
         "uptime_seconds": state.started.elapsed().as_secs_f64(),
         "draining": state.draining.load(Ordering::Relaxed),
         "rss_bytes": resident_bytes(),
-        "route": state.in_kernel.name(),
+        "route": state.in_kernel.name(state.config.route),
         "kernel_tls": state.tls_stat.as_ref().map(TlsStat::json),
         "disk": state.config.disk,
         "off": state.config.off,

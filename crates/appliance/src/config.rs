@@ -1,6 +1,9 @@
 //! The configuration: a TOML file, defaults under it, command-line flags over it.
 
+pub mod bypass;
+
 pub use crate::switch::Switch;
+pub use bypass::Bypass;
 
 use disk::{Policy, Way};
 use http::LibraryPath;
@@ -45,6 +48,8 @@ pub struct Config {
     pub http: Http,
     /// Sockets.
     pub net: Net,
+    /// The bypass route.
+    pub bypass: Bypass,
     /// Bounds on what viewers may take.
     pub limits: Limits,
     /// How long viewers may take.
@@ -70,6 +75,7 @@ impl Default for Config {
             signing: Signing::default(),
             http: Http::default(),
             net: Net::default(),
+            bypass: Bypass::default(),
             limits: Limits::default(),
             timeouts: Timeouts::default(),
         }
@@ -95,6 +101,8 @@ pub enum Route {
     Userspace,
     /// Sendfile, and TLS in the kernel.
     Kernel,
+    /// TCP of our own, which asks the disk when the viewer's window opens.
+    Bypass,
 }
 
 /// How bytes come off the disk.
@@ -422,10 +430,31 @@ impl Config {
             ));
         }
         self.signing.check()?;
+        self.check_bypass()?;
         if !self.tls.enabled && !self.tls.certificates.is_empty() {
             return wrong("tls is off, but certificates are given: leave out one of them".into());
         }
         Ok(())
+    }
+
+    /// What the bypass route needs, and what it cannot have.
+    fn check_bypass(&self) -> Result<(), ConfigError> {
+        if self.route != Route::Bypass {
+            return Ok(());
+        }
+        let wrong = |what: &str| Err(ConfigError(what.into()));
+        if !self.is_on(Switch::Handout) {
+            return wrong(
+                "--off handout leaves the keys where the bypass route cannot make records again: choose --route userspace",
+            );
+        }
+        if self.listen.port() == 0 {
+            return wrong("the bypass route needs a port: give one with --listen ADDR:PORT");
+        }
+        if self.net.congestion_control.as_ref().is_some_and(|name| name != "cubic") {
+            return wrong("net.congestion_control can only be \"cubic\" on the bypass route");
+        }
+        self.bypass.check()
     }
 }
 

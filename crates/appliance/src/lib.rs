@@ -9,6 +9,7 @@
 pub mod access_log;
 pub mod admin;
 pub mod busiest;
+pub mod bypass;
 pub mod config;
 pub mod control;
 pub mod discreet;

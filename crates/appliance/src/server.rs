@@ -2,7 +2,8 @@
 
 use crate::access_log::{self, AccessLog};
 use crate::admin;
-use crate::config::{Config, Switch};
+use crate::bypass;
+use crate::config::{Config, Route, Switch};
 use crate::control::Control;
 use crate::live;
 use crate::notify::notify;
@@ -67,7 +68,27 @@ pub struct Server {
     ring: RingFeatures,
     sandbox: sandbox::Report,
     in_kernel: InKernel,
+    /// What the bypass route uses, if that is the route.
+    bypass: Option<String>,
     admin: admin::Admin,
+}
+
+/// Where connections come from.
+struct Entrance {
+    /// Where it serves.
+    address: SocketAddr,
+    /// A way in for each worker.
+    ways_in: Vec<WayIn>,
+    /// What the bypass route uses, for people.
+    bypass: Option<String>,
+}
+
+/// One worker's way in.
+enum WayIn {
+    /// A socket of the kernel's that listens.
+    Listener(OwnedFd),
+    /// A queue of a network device, for our own TCP.
+    Frames(Box<bypass::Parts>),
 }
 
 struct RunningWorker {
@@ -96,7 +117,7 @@ impl Server {
         let in_kernel = InKernel::choose(&config).map_err(StartError)?;
         let log_out = config.access_log.as_deref().map(open_access_log).transpose()?;
         let count = if config.workers == 0 { machine.cpus.len() } else { config.workers };
-        let (address, listeners) = listen(&config, in_kernel, count)?;
+        let Entrance { address, ways_in, bypass } = enter(&config, in_kernel, count)?;
         let admin_listener = bind_admin(config.admin)?;
         let admin_address = local_address(&admin_listener).map_err(failed("the admin listener"))?;
         let sources = live::Sources::open();
@@ -119,7 +140,11 @@ impl Server {
         let epoch = Instant::now();
         let salt = make_salt(&config)?;
         let mut workers = Vec::with_capacity(count);
-        for (index, listener) in listeners.into_iter().enumerate() {
+        for (index, way_in) in ways_in.into_iter().enumerate() {
+            let (listener, frames) = match way_in {
+                WayIn::Listener(listener) => (Some(listener), None),
+                WayIn::Frames(frames) => (None, Some(*frames)),
+            };
             let parts = Parts {
                 config: Arc::clone(&config),
                 tls: tls.clone(),
@@ -129,6 +154,7 @@ impl Server {
                 access_log: access_log.as_ref().map(AccessLog::for_worker),
                 shelf: shelf.clone(),
                 in_kernel,
+                bypass: frames,
                 library: library.clone(),
                 buffer_bytes: buffer_bytes.clamp(4 << 20, 64 << 20) as usize,
                 heat_bytes,
@@ -173,6 +199,7 @@ impl Server {
             ring,
             sandbox,
             in_kernel,
+            bypass,
             admin,
         })
     }
@@ -207,7 +234,7 @@ impl Server {
     pub fn describe(&self) -> Vec<String> {
         let Config { disk, off, .. } = &*self.config;
         let mut lines = vec![
-            format!("route     {}", self.in_kernel.describe(&self.config)),
+            format!("route     {}", self.describe_route()),
             format!("disk      {}", describe_disk(*disk)),
             format!("workers   {}, io_uring with {}", self.workers.len(), self.ring.describe()),
             format!("sandbox   {}", self.sandbox),
@@ -236,6 +263,10 @@ impl Server {
             lines.push(format!("off       {}", names.join(", ")));
         }
         lines
+    }
+
+    fn describe_route(&self) -> String {
+        self.bypass.clone().unwrap_or_else(|| self.in_kernel.describe(&self.config))
     }
 
     /// Reads the certificates again; connections that exist keep theirs.
@@ -453,6 +484,22 @@ fn open_access_log(path: &Path) -> Result<Box<dyn io::Write + Send>, StartError>
     access_log::open(path).map_err(failed(format!("cannot open the access log {}", path.display())))
 }
 
+/// Makes a way in for each worker. What that takes of privileges is given up afterwards.
+fn enter(config: &Config, in_kernel: InKernel, count: usize) -> Result<Entrance, StartError> {
+    if config.route != Route::Bypass {
+        let (address, listeners) = listen(config, in_kernel, count)?;
+        let ways_in = listeners.into_iter().map(WayIn::Listener).collect();
+        return Ok(Entrance { address, ways_in, bypass: None });
+    }
+    let parts = bypass::open::open(config, count).map_err(StartError)?;
+    let address = bypass::open::address(config)
+        .ok_or_else(|| StartError("bypass.addresses is empty".into()))?;
+    let given_up = sandbox::give_up_network_privileges();
+    let described = format!("{}; {given_up}", bypass::open::describe(config, &parts));
+    let ways_in = parts.into_iter().map(|parts| WayIn::Frames(Box::new(parts))).collect();
+    Ok(Entrance { address, ways_in, bypass: Some(described) })
+}
+
 /// Binds a listener per worker, or one for all; with port 0 all get the port that the first one gets.
 fn listen(
     config: &Config,
@@ -514,7 +561,7 @@ fn bind_admin(address: SocketAddr) -> Result<OwnedFd, StartError> {
 fn start_worker(
     index: usize,
     cpu: Option<u32>,
-    listener: OwnedFd,
+    listener: Option<OwnedFd>,
     parts: Parts,
     ready: Sender<Result<RingFeatures, String>>,
     end: Sender<()>,

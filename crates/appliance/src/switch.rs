@@ -34,11 +34,17 @@ pub enum Switch {
     Listeners,
     /// Workers pinned to cores; off: the kernel's scheduler decides.
     Pinning,
+    /// On the bypass route, super-segments that the device cuts; off: one segment at a time.
+    Tso,
+    /// On the bypass route, several segments that arrive as one.
+    Coalesce,
+    /// On the bypass route, reads that are sealed and sent as soon as they are there; off: in stages, with queues between.
+    Completion,
 }
 
 impl Switch {
     /// Every switch with its name and what it is.
-    pub const ALL: [(Switch, &'static str, &'static str); 13] = [
+    pub const ALL: [(Switch, &'static str, &'static str); 16] = [
         (Self::Pull, "pull", "window pull by TCP_NOTSENT_LOWAT"),
         (Self::Lifo, "lifo", "last-in-first-out buffers"),
         (Self::Registered, "registered", "buffers registered with the ring"),
@@ -52,6 +58,9 @@ impl Switch {
         (Self::Tickets, "tickets", "TLS session tickets"),
         (Self::Listeners, "listeners", "a listener per worker"),
         (Self::Pinning, "pinning", "workers pinned to cores"),
+        (Self::Tso, "tso", "super-segments that the device cuts (bypass)"),
+        (Self::Coalesce, "coalesce", "segments that arrive as one (bypass)"),
+        (Self::Completion, "completion", "reads processed to their end at once (bypass)"),
     ];
 
     /// All names, for people.

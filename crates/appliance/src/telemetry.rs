@@ -81,7 +81,11 @@ numbers! {
     Counter windows_taken_in_part_total "Windows of which TCP took only a part at first.";
     Counter send_pauses_total "Pauses in sending, for want of memory in the kernel.";
     Counter take_backs_total "Buffers taken back from stalled viewers.";
-    Counter records_made_again_total "TLS records sealed a second time after a take-back.";
+    Counter records_made_again_total "TLS records sealed again: after a take-back, or because they were lost or left only in part (bypass).";
+    Counter bypass_wants_total "Ranges that our own TCP asked for (bypass).";
+    Counter bypass_reread_bytes_total "Bytes of files read again because they were lost on the way (bypass).";
+    Gauge bypass_connection_bytes "Memory of TCP and of send streams, tags included (bypass).";
+    Gauge bypass_in_flight_bytes "Bytes that are on their way to viewers (bypass).";
     Counter key_updates_received_total "TLS key updates received.";
     Counter key_updates_sent_total "TLS key updates sent.";
     Counter read_resident_bytes_total "Bytes read that were in the page cache.";
@@ -128,11 +132,17 @@ pub enum Family {
     Routes,
     /// Connections whose keys the kernel did not take, by reason.
     KernelTlsRefusals,
+    /// What our own TCP has counted.
+    Tcp,
+    /// Frames, by what was done with them.
+    Frames,
+    /// Frames not taken, by reason.
+    FramesRefused,
 }
 
 impl Family {
     /// Every family with its metric's name, its label's name and what it counts.
-    pub const ALL: [(Family, &'static str, &'static str, &'static str); 8] = [
+    pub const ALL: [(Family, &'static str, &'static str, &'static str); 11] = [
         (Self::Ends, "connections_ended_total", "reason", "Connections ended, by reason."),
         (
             Self::ConnectionsRefused,
@@ -161,6 +171,14 @@ impl Family {
             "reason",
             "Connections that the kernel did not seal for, by reason.",
         ),
+        (Self::Tcp, "tcp_total", "event", "What our own TCP has counted (bypass)."),
+        (Self::Frames, "frames_total", "event", "Frames of a network device (bypass)."),
+        (
+            Self::FramesRefused,
+            "frames_refused_total",
+            "reason",
+            "Frames not taken, by reason (bypass).",
+        ),
     ];
 }
 
@@ -168,6 +186,13 @@ impl Numbers {
     /// Counts one under a label. Not for the path of a byte: it takes the worker's own, uncontended lock.
     pub fn count(&self, family: Family, label: &'static str) {
         *self.lock().entry((family, label)).or_default() += 1;
+    }
+
+    /// Sets a labelled counter that is kept elsewhere.
+    pub fn set(&self, family: Family, label: &'static str, count: u64) {
+        if count > 0 {
+            self.lock().insert((family, label), count);
+        }
     }
 
     /// The labelled counters.

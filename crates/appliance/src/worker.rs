@@ -1,12 +1,13 @@
 //! A core's life: one thread, one ring, one listener, its own buffers, files and counters.
 
 use crate::access_log::AccessLog;
+use crate::bypass::{self, Stack};
 use crate::config::{Config, Switch};
 use crate::control::Control;
 use crate::drain::Drain;
 use crate::experience::Experience;
 use crate::gate::Gate;
-use crate::route::InKernel;
+use crate::route::{InKernel, Transport};
 use crate::session;
 use crate::shelf::Shelf;
 use crate::telemetry::{Family, Numbers};
@@ -19,6 +20,7 @@ use reactor::op::Incoming;
 use reactor::{Fd, Pool, PoolOptions, sleep, spawn};
 use std::cell::{Cell, RefCell};
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -96,6 +98,8 @@ pub struct Worker {
     pub access_log: Option<AccessLog>,
     /// What the pages list; none without pages.
     pub shelf: Option<Shelf>,
+    /// Our own TCP, on the bypass route.
+    stack: Option<Rc<Stack>>,
     started: Instant,
     config: Arc<Config>,
     window_bytes_max: usize,
@@ -122,6 +126,8 @@ pub struct Parts {
     pub shelf: Option<Shelf>,
     /// What of a connection's work the kernel does.
     pub in_kernel: InKernel,
+    /// What our own TCP is made from, on the bypass route.
+    pub bypass: Option<bypass::Parts>,
     /// The library's root.
     pub library: PathBuf,
     /// Bytes of buffers of each kind, if the configuration does not say.
@@ -145,6 +151,7 @@ impl Worker {
             access_log,
             shelf,
             in_kernel,
+            bypass,
             library,
             buffer_bytes,
             heat_bytes,
@@ -196,6 +203,7 @@ impl Worker {
             bring_budget: Budget::new(BRING_BYTES_MAX),
             access_log,
             shelf,
+            stack: bypass.map(Stack::new),
             started: Instant::now(),
             config,
             window_bytes_max,
@@ -264,41 +272,65 @@ impl Worker {
         })
     }
 
-    /// The worker's whole life: accepts until told to drain, and returns when the last session has ended.
+    /// The worker's whole life: accepts until told to drain, and returns when the last session has ended. With our own TCP
+    /// there is no listener.
     ///
     /// # Errors
     /// When the kernel refuses what no server can go without.
     pub async fn run(
         self: Rc<Self>,
-        listener: OwnedFd,
+        listener: Option<OwnedFd>,
         control: Arc<Control>,
         woken: reactor::Woken,
     ) -> io::Result<()> {
         spawn(Rc::clone(&self).tick());
-        let accepting = Rc::clone(&self);
-        spawn(async move {
-            accepting.drain.unless_begun(accepting.accept(listener)).await;
-        });
+        if let Some(listener) = listener {
+            let accepting = Rc::clone(&self);
+            spawn(async move {
+                accepting.drain.unless_begun(accepting.accept(listener)).await;
+            });
+        }
+        let failure = self.run_stack();
         let worker = Rc::clone(&self);
-        woken
-            .each(move || {
-                if let Some(tls) = control.take_tls() {
-                    *worker.tls.borrow_mut() = Some(tls);
-                }
-                if let (Some(gate), Some(keys)) = (&worker.gate, control.take_keys()) {
-                    gate.renew(keys);
-                }
-                if control.is_draining() {
-                    worker.drain.begin();
-                }
-                !worker.drain.has_begun()
-            })
-            .await?;
+        let waiting = woken.each(move || {
+            if let Some(tls) = control.take_tls() {
+                *worker.tls.borrow_mut() = Some(tls);
+            }
+            if let (Some(gate), Some(keys)) = (&worker.gate, control.take_keys()) {
+                gate.renew(keys);
+            }
+            if control.is_draining() {
+                worker.drain.begin();
+            }
+            !worker.drain.has_begun()
+        });
+        if let Some(waited) = self.drain.unless_begun(waiting).await {
+            waited?;
+        }
         while self.admission.connections() > 0 {
             sleep(Duration::from_millis(5)).await;
         }
         self.publish();
-        Ok(())
+        failure.take().map_or(Ok(()), Err)
+    }
+
+    /// Starts our own TCP, if there is one. If its device fails, the worker drains, and the error is in what is returned.
+    fn run_stack(self: &Rc<Self>) -> Rc<Cell<Option<io::Error>>> {
+        let failure = Rc::new(Cell::new(None));
+        let Some(stack) = &self.stack else { return failure };
+        for _ in 0..bypass::suppliers(self) {
+            spawn(Rc::clone(stack).supply(Rc::clone(self)));
+        }
+        let (stack, worker) = (Rc::clone(stack), Rc::clone(self));
+        let failed = Rc::clone(&failure);
+        spawn(async move {
+            if let Err(error) = stack.run(Rc::clone(&worker)).await {
+                worker.complain(&format!("the bypass route's device failed: {error}"));
+                failed.set(Some(error));
+                worker.drain.begin();
+            }
+        });
+        failure
     }
 
     async fn accept(self: &Rc<Self>, listener: OwnedFd) {
@@ -308,7 +340,11 @@ impl Worker {
             match incoming.next().await {
                 Ok(connection) => {
                     pause = PAUSE_MIN;
-                    self.welcome(Socket::from(connection));
+                    let socket = Socket::from(connection);
+                    match socket.peer() {
+                        Ok(peer) => self.welcome(socket, peer),
+                        Err(_) => self.numbers.count(Family::ConnectionsRefused, "peer_gone"),
+                    }
                 }
                 Err(error) => match error.raw_os_error() {
                     // The viewer left before it was accepted.
@@ -324,11 +360,11 @@ impl Worker {
         }
     }
 
-    fn welcome(self: &Rc<Self>, socket: Socket) {
-        let Ok(peer) = socket.peer() else {
-            self.numbers.count(Family::ConnectionsRefused, "peer_gone");
-            return;
-        };
+    /// Gives a new connection its session, if there is room.
+    pub fn welcome<T: Transport + 'static>(self: &Rc<Self>, socket: T, peer: SocketAddr) {
+        if self.drain.has_begun() {
+            return self.numbers.count(Family::ConnectionsRefused, "draining");
+        }
         match self.admission.admit(peer.ip()) {
             Ok(pass) => {
                 self.numbers.connections_accepted_total.add(1);
@@ -370,6 +406,9 @@ impl Worker {
         }
         if let Some(experience) = &self.experience {
             experience.publish(numbers);
+        }
+        if let Some(stack) = &self.stack {
+            stack.publish(numbers);
         }
         numbers.cpu_microseconds_total.set(thread_cpu_microseconds());
     }

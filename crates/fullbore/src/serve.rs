@@ -37,7 +37,7 @@ pub(crate) struct Serve {
     /// Private key, PEM
     #[arg(long, value_name = "FILE")]
     key: Vec<PathBuf>,
-    /// How bytes get from disk to network: auto, userspace or kernel [default: auto]
+    /// How bytes get from disk to network: auto, userspace, kernel or bypass [default: auto]
     #[arg(long)]
     route: Option<RouteArg>,
     /// How bytes come off the disk [default: auto]
@@ -87,6 +87,8 @@ enum RouteArg {
     Userspace,
     /// Sendfile, and TLS in the kernel (module tls)
     Kernel,
+    /// TCP of our own over a TAP; needs [bypass] in --config, and privileges while it starts
+    Bypass,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -174,6 +176,7 @@ impl Serve {
                 RouteArg::Auto => Route::Auto,
                 RouteArg::Userspace => Route::Userspace,
                 RouteArg::Kernel => Route::Kernel,
+                RouteArg::Bypass => Route::Bypass,
             };
         }
         if let Some(disk) = self.disk {

@@ -56,8 +56,12 @@ impl InKernel {
     }
 
     /// The route's name.
-    pub fn name(self) -> &'static str {
-        if self.seals || self.sends_files { "kernel" } else { "userspace" }
+    pub fn name(self, route: Route) -> &'static str {
+        match route {
+            Route::Bypass => "bypass",
+            _ if self.seals || self.sends_files => "kernel",
+            _ => "userspace",
+        }
     }
 
     /// What happens on this route, and why it was chosen, for people.
@@ -144,7 +148,7 @@ mod tests {
         {
             config.route = route;
             let chosen = InKernel::choose(&config).unwrap();
-            assert_eq!((chosen.name(), chosen.seals), (name, false), "{route:?}");
+            assert_eq!((chosen.name(route), chosen.seals), (name, false), "{route:?}");
         }
     }
 

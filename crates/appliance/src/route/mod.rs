@@ -5,6 +5,7 @@
 //! nor crypt.
 
 mod ahead;
+pub mod bypass;
 pub mod clear;
 pub mod in_kernel;
 mod incoming;
@@ -35,6 +36,8 @@ pub enum Channel {
     Kernel(Box<kernel::Kernel>),
     /// TLS, sealed by the library that shook hands.
     Retained(Box<retained::Retained>),
+    /// Over our own TCP, with TLS or without.
+    Bypass(Box<bypass::Bypass>),
 }
 
 /// What is the same for every kind of channel, written once.
@@ -45,6 +48,7 @@ macro_rules! each {
             Channel::Userspace($each) => $what,
             Channel::Kernel($each) => $what,
             Channel::Retained($each) => $what,
+            Channel::Bypass($each) => $what,
         }
     };
 }
@@ -57,6 +61,7 @@ impl Channel {
             Self::Userspace(_) => "userspace",
             Self::Kernel(_) => "kernel",
             Self::Retained(_) => "retained",
+            Self::Bypass(_) => "bypass",
         }
     }
 
@@ -72,7 +77,7 @@ impl Channel {
     ///
     /// # Errors
     /// When the viewer or the file is gone: the response cannot be completed, and the connection must end.
-    pub async fn send(&mut self, outgoing: &Outgoing) -> Result<(), End> {
+    pub async fn send(&mut self, outgoing: &Rc<Outgoing>) -> Result<(), End> {
         each!(self, channel => channel.send(outgoing).await)
     }
 
@@ -95,6 +100,7 @@ impl Channel {
     pub async fn settle(&mut self) -> Result<(), End> {
         match self {
             Self::Clear(clear) => clear.settle().await,
+            Self::Bypass(bypass) => bypass.settle().await,
             Self::Userspace(_) | Self::Kernel(_) | Self::Retained(_) => Ok(()),
         }
     }

@@ -11,6 +11,9 @@
 
 mod calls;
 mod files;
+mod privileges;
+
+pub use privileges::give_up_network_privileges;
 
 use crate::config::Config;
 use crate::route::InKernel;

@@ -43,7 +43,7 @@ impl Session {
         let (status, keep_alive) = (response.status, response.keep_alive);
         worker.numbers.count(Family::Responses, status_label(status));
         let is_file = file.is_some();
-        let outgoing = Outgoing::new(response.head, response.body, file);
+        let outgoing = Rc::new(Outgoing::new(response.head, response.body, file));
         let taken_before = self.channel.begin_response(started);
         worker.numbers.sending.add(1);
         let sent = self.channel.send(&outgoing).await;

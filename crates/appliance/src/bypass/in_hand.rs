@@ -1,0 +1,101 @@
+//! Bytes of a send stream that were brought and can be sent at once.
+
+use crate::outgoing::{Outgoing, Piece};
+use disk::Plain;
+use net::frames::PAYLOAD_SLICES_MAX;
+use reactor::Buffer;
+use std::ops::Range;
+use std::rc::Rc;
+
+/// Stretches of the stream that follow each other. Buffers go back when it is dropped.
+#[derive(Default)]
+pub(super) struct InHand {
+    pieces: Vec<Brought>,
+}
+
+struct Brought {
+    stream: Range<u64>,
+    bytes: Bytes,
+}
+
+/// Where bytes lie.
+pub(super) enum Bytes {
+    /// Kept with the stream.
+    Kept(Rc<[u8]>),
+    /// In a response, from this offset on.
+    Response(Rc<Outgoing>, u64),
+    /// In a read buffer.
+    Read(Plain),
+    /// In a send buffer, from this index on.
+    Sealed(Rc<Buffer>, usize),
+}
+
+impl Bytes {
+    fn slice(&self, range: Range<usize>) -> &[u8] {
+        match self {
+            Self::Kept(bytes) => &bytes[range],
+            Self::Read(plain) => &plain[range],
+            Self::Sealed(buffer, start) => &buffer[start + range.start..start + range.end],
+            Self::Response(outgoing, start) => {
+                match outgoing.piece(start + range.start as u64, range.len()) {
+                    Some(Piece::Bytes(bytes)) => bytes,
+                    _ => unreachable!("what lies in a file was read"),
+                }
+            }
+        }
+    }
+}
+
+impl InHand {
+    /// Adds what follows. `stream` is where it belongs.
+    pub(super) fn push(&mut self, stream: Range<u64>, bytes: Bytes) {
+        debug_assert!(self.pieces.last().is_none_or(|last| last.stream.end == stream.start));
+        self.pieces.push(Brought { stream, bytes });
+    }
+
+    /// What of the stream it is.
+    pub(super) fn range(&self) -> Range<u64> {
+        let start = self.pieces.first().map_or(0, |first| first.stream.start);
+        start..self.pieces.last().map_or(0, |last| last.stream.end)
+    }
+
+    /// Lets `send` have the bytes of `range`, which is part of [`Self::range`].
+    pub(super) fn with_slices<R>(&self, range: &Range<u64>, send: impl FnOnce(&[&[u8]]) -> R) -> R {
+        let mut slices = [&[][..]; PAYLOAD_SLICES_MAX];
+        let mut count = 0;
+        for piece in &self.pieces {
+            let start = range.start.max(piece.stream.start);
+            let end = range.end.min(piece.stream.end);
+            if start < end {
+                let within = |offset: u64| (offset - piece.stream.start) as usize;
+                slices[count] = piece.bytes.slice(within(start)..within(end));
+                count += 1;
+            }
+        }
+        send(&slices[..count])
+    }
+
+    /// Gives the buffers back, and keeps the room for what is brought next.
+    pub(super) fn clear(&mut self) {
+        self.pieces.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_are_the_bytes_of_the_range_wherever_they_lie() {
+        let response = Rc::new(Outgoing::new(b"a head".to_vec(), Vec::new(), None));
+        let mut in_hand = InHand::default();
+        in_hand.push(100..103, Bytes::Kept((*b"key").into()));
+        in_hand.push(103..107, Bytes::Response(response, 2));
+        assert_eq!(in_hand.range(), 100..107);
+        let joined = |range| in_hand.with_slices(&range, |slices| slices.concat());
+        assert_eq!(joined(100..107), b"keyhead");
+        assert_eq!(joined(102..104), b"yh");
+        assert_eq!(joined(105..106), b"a");
+        assert_eq!(joined(103..103), b"");
+    }
+}

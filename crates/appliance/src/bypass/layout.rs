@@ -1,0 +1,361 @@
+//! What a connection's send stream is made from: stream offset, TLS record, place in a response.
+//!
+//! TCP here knows offsets only, and asks for the bytes of a range whenever it may send them, for the first time or again
+//! (the `tcp` crate). This is the other half: a list of regions that says for each offset below the end of what was written,
+//! and not acknowledged yet, how its bytes are made. No region holds a byte of a film.
+//!
+//! A response is laid out extent by extent, so that records of a file begin where the file's part does: with ranges that
+//! begin at multiples of 4 KiB, as whole files do, every record is read from disk without a block too many.
+
+use crate::outgoing::Outgoing;
+use crypt::PLAINTEXT_MAX;
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::rc::Rc;
+
+/// The regions of one send stream, from the first byte that is not acknowledged to the last that was written.
+#[derive(Default)]
+pub struct Layout {
+    regions: VecDeque<Region>,
+    end: u64,
+}
+
+struct Region {
+    start: u64,
+    bytes: u64,
+    source: Source,
+}
+
+enum Source {
+    /// Few bytes that are kept: handshake flights, alerts, key updates.
+    Kept(Rc<[u8]>),
+    /// One extent of a response, or a part of one.
+    Extent(Extent),
+}
+
+/// A part of a response that lies in one place.
+#[derive(Clone)]
+struct Extent {
+    outgoing: Rc<Outgoing>,
+    /// Where it begins in the response.
+    offset: u64,
+    bytes: u64,
+    records: Option<Records>,
+}
+
+/// How an extent is cut into records: every [`PLAINTEXT_MAX`], the last one shorter.
+#[derive(Clone, Copy)]
+struct Records {
+    first_position: u64,
+    overhead_bytes: u64,
+}
+
+/// What makes some bytes of the stream.
+pub struct Part {
+    /// The bytes that come out.
+    pub stream: Range<u64>,
+    /// What they are made from.
+    pub made_from: MadeFrom,
+}
+
+/// The source of a [`Part`].
+pub enum MadeFrom {
+    /// The bytes themselves.
+    Kept(Rc<[u8]>),
+    /// These bytes of a response, as they are.
+    Response(Rc<Outgoing>, Range<u64>),
+    /// These bytes of a response, in records from this position on.
+    Records(Rc<Outgoing>, Range<u64>, u64),
+}
+
+impl Layout {
+    /// Where the stream ends: the offset of what is written next.
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Appends bytes that are kept.
+    pub fn keep(&mut self, bytes: &[u8]) {
+        self.append(bytes.len() as u64, Source::Kept(bytes.into()));
+    }
+
+    /// Appends `range` of a response as it is.
+    pub fn append_plain(&mut self, outgoing: &Rc<Outgoing>, range: Range<u64>) {
+        each_extent(outgoing, range, |offset, bytes| {
+            let outgoing = Rc::clone(outgoing);
+            let extent = Extent { outgoing, offset, bytes, records: None };
+            self.append(bytes, Source::Extent(extent));
+        });
+    }
+
+    /// Appends `range` of a response in records, the first of which has `position`, and each of which is longer than its
+    /// plaintext by `overhead_bytes`. There are [`records_of`] it.
+    pub fn append_records(
+        &mut self,
+        outgoing: &Rc<Outgoing>,
+        range: Range<u64>,
+        position: u64,
+        overhead_bytes: usize,
+    ) {
+        let mut first_position = position;
+        let overhead_bytes = overhead_bytes as u64;
+        each_extent(outgoing, range, |offset, bytes| {
+            let records = Records { first_position, overhead_bytes };
+            let count = bytes.div_ceil(PLAINTEXT_MAX as u64);
+            let outgoing = Rc::clone(outgoing);
+            let extent = Extent { outgoing, offset, bytes, records: Some(records) };
+            self.append(bytes + count * overhead_bytes, Source::Extent(extent));
+            first_position += count;
+        });
+    }
+
+    fn append(&mut self, bytes: u64, source: Source) {
+        self.regions.push_back(Region { start: self.end, bytes, source });
+        self.end += bytes;
+    }
+
+    /// Everything below `offset` is acknowledged: the regions that lie there go. Returns the position below which no record
+    /// is needed any more, if that is known.
+    pub fn forget_below(&mut self, offset: u64) -> Option<u64> {
+        let mut needed_from = None;
+        while self.regions.front().is_some_and(|first| first.start + first.bytes <= offset) {
+            let region = self.regions.pop_front()?;
+            needed_from = region.positions().map(|positions| positions.end).or(needed_from);
+        }
+        let of_first = self.regions.front().and_then(|first| first.position_at(offset));
+        if self.regions.is_empty() {
+            // An idle viewer keeps no room for regions.
+            self.regions = VecDeque::new();
+        }
+        of_first.or(needed_from)
+    }
+
+    /// What makes the bytes from `range.start` on: whole records, so that it may begin before; at most to the end of the
+    /// region, and at most `plaintext_bytes_max` of a response, rounded down to records, but one. With `trim` it ends with
+    /// the last record that `range` has the end of, if there is one; else with the one that has its last byte.
+    ///
+    /// `None` where nothing was written, or all is acknowledged.
+    pub fn part(&self, range: &Range<u64>, plaintext_bytes_max: usize, trim: bool) -> Option<Part> {
+        let index = self.regions.partition_point(|region| region.start <= range.start);
+        let region = self.regions.get(index.checked_sub(1)?)?;
+        let within =
+            range.start - region.start..range.end.min(region.start + region.bytes) - region.start;
+        if within.is_empty() {
+            return None;
+        }
+        let (stream, made_from) = match &region.source {
+            Source::Kept(bytes) => (0..region.bytes, MadeFrom::Kept(bytes.clone())),
+            Source::Extent(extent) => extent.part(within, plaintext_bytes_max as u64, trim),
+        };
+        Some(Part { stream: region.start + stream.start..region.start + stream.end, made_from })
+    }
+
+    /// Bytes of memory that it takes beyond its own size, but for the responses, which it shares with their session.
+    pub fn memory_bytes(&self) -> usize {
+        let kept = self.regions.iter().map(|region| match &region.source {
+            Source::Kept(bytes) => bytes.len(),
+            Source::Extent(_) => 0,
+        });
+        self.regions.capacity() * size_of::<Region>() + kept.sum::<usize>()
+    }
+}
+
+impl Region {
+    fn positions(&self) -> Option<Range<u64>> {
+        let Source::Extent(extent) = &self.source else { return None };
+        let first = extent.records?.first_position;
+        Some(first..first + extent.bytes.div_ceil(PLAINTEXT_MAX as u64))
+    }
+
+    /// The position of the record that the byte at `offset` of the stream lies in.
+    fn position_at(&self, offset: u64) -> Option<u64> {
+        let Source::Extent(extent) = &self.source else { return None };
+        let records = extent.records?;
+        let within = offset.saturating_sub(self.start);
+        Some(records.first_position + within / records.record_bytes())
+    }
+}
+
+impl Records {
+    /// Bytes of every record but the last.
+    fn record_bytes(self) -> u64 {
+        PLAINTEXT_MAX as u64 + self.overhead_bytes
+    }
+}
+
+impl Extent {
+    fn part(
+        &self,
+        within: Range<u64>,
+        plaintext_bytes_max: u64,
+        trim: bool,
+    ) -> (Range<u64>, MadeFrom) {
+        let Some(records) = self.records else {
+            let range = within.start..within.end.min(within.start + plaintext_bytes_max);
+            let of_response = self.offset + range.start..self.offset + range.end;
+            return (range, MadeFrom::Response(Rc::clone(&self.outgoing), of_response));
+        };
+        let record_bytes = records.record_bytes();
+        let all = self.bytes.div_ceil(PLAINTEXT_MAX as u64);
+        let first = within.start / record_bytes;
+        let whole =
+            if within.end == self.stream_bytes(records) { all } else { within.end / record_bytes };
+        let last = within.end.div_ceil(record_bytes);
+        let end = if trim && whole > first { whole } else { last };
+        let end = end.min(first + (plaintext_bytes_max / PLAINTEXT_MAX as u64).max(1));
+        let plain = |record: u64| (record * PLAINTEXT_MAX as u64).min(self.bytes);
+        let stream_end =
+            (plain(end) + end * records.overhead_bytes).min(self.stream_bytes(records));
+        let of_response = self.offset + plain(first)..self.offset + plain(end);
+        let outgoing = Rc::clone(&self.outgoing);
+        let position = records.first_position + first;
+        (first * record_bytes..stream_end, MadeFrom::Records(outgoing, of_response, position))
+    }
+
+    fn stream_bytes(&self, records: Records) -> u64 {
+        self.bytes + self.bytes.div_ceil(PLAINTEXT_MAX as u64) * records.overhead_bytes
+    }
+}
+
+/// Records that `range` of a response is cut into.
+pub fn records_of(outgoing: &Outgoing, range: Range<u64>) -> u64 {
+    let mut count = 0;
+    each_extent(outgoing, range, |_, bytes| count += bytes.div_ceil(PLAINTEXT_MAX as u64));
+    count
+}
+
+/// The longest part of a response from `start` on that takes at most `records_max` records: where it ends.
+pub fn end_of_records(outgoing: &Outgoing, start: u64, records_max: u64) -> u64 {
+    let (mut end, mut left) = (start, records_max);
+    each_extent(outgoing, start..outgoing.bytes(), |offset, bytes| {
+        if left > 0 {
+            let taken = bytes.min(left.saturating_mul(PLAINTEXT_MAX as u64));
+            left -= taken.div_ceil(PLAINTEXT_MAX as u64);
+            end = offset + taken;
+        }
+    });
+    end
+}
+
+/// Calls `see` with the offset and the bytes of each part of `range` that lies in one place.
+fn each_extent(outgoing: &Outgoing, range: Range<u64>, mut see: impl FnMut(u64, u64)) {
+    let mut offset = range.start;
+    while offset < range.end {
+        let bytes = outgoing.extent_left(offset).min(range.end - offset);
+        if bytes == 0 {
+            return;
+        }
+        see(offset, bytes);
+        offset += bytes;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RECORD: u64 = PLAINTEXT_MAX as u64 + 22;
+
+    fn response(file_bytes: u64) -> Rc<Outgoing> {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(file_bytes).unwrap();
+        let file = Rc::new(disk::File::new(file.into()).unwrap());
+        let body = vec![http::Part::Range(0..file_bytes)];
+        Rc::new(Outgoing::new(vec![b'h'; 100], body, Some(file)))
+    }
+
+    /// A flight of 50 bytes, a head in one record (122 bytes), and a file in three records and a bit, from 172 on.
+    fn layout() -> Layout {
+        let outgoing = response(3 * PLAINTEXT_MAX as u64 + 10);
+        let mut layout = Layout::default();
+        layout.keep(&[9; 50]);
+        layout.append_records(&outgoing, 0..outgoing.bytes(), 1000, 22);
+        layout
+    }
+
+    fn records(
+        layout: &Layout,
+        range: Range<u64>,
+        max: usize,
+        trim: bool,
+    ) -> (Range<u64>, Range<u64>, u64) {
+        let part = layout.part(&range, max, trim).unwrap();
+        let MadeFrom::Records(_, of_response, position) = part.made_from else { panic!() };
+        (part.stream, of_response, position)
+    }
+
+    #[test]
+    fn a_response_is_cut_where_its_file_begins() {
+        let layout = layout();
+        assert_eq!(layout.end(), 50 + 122 + 3 * RECORD + 32);
+        assert_eq!(records(&layout, 60..70, 1 << 20, false), (50..172, 0..100, 1000));
+        let all = records(&layout, 172..layout.end(), 1 << 20, true);
+        assert_eq!(all, (172..layout.end(), 100..100 + 3 * 16_384 + 10, 1001));
+    }
+
+    #[test]
+    fn a_part_is_whole_records() {
+        let layout = layout();
+        let lost = records(&layout, 172 + RECORD + 5..172 + RECORD + 6, 1 << 20, false);
+        assert_eq!(lost, (172 + RECORD..172 + 2 * RECORD, 100 + 16_384..100 + 2 * 16_384, 1002));
+        let across = records(&layout, 172 + RECORD - 1..172 + RECORD + 1, 1 << 20, false);
+        assert_eq!(across, (172..172 + 2 * RECORD, 100..100 + 2 * 16_384, 1001));
+        let last = records(&layout, layout.end() - 1..layout.end(), 1 << 20, true);
+        assert_eq!(
+            last,
+            (172 + 3 * RECORD..layout.end(), 100 + 3 * 16_384..100 + 3 * 16_384 + 10, 1004)
+        );
+    }
+
+    #[test]
+    fn a_trimmed_part_ends_with_a_record_that_is_wanted_whole() {
+        let layout = layout();
+        let trimmed = records(&layout, 172..172 + 2 * RECORD + 9, 1 << 20, true);
+        assert_eq!(trimmed.0, 172..172 + 2 * RECORD);
+        let less_than_one = records(&layout, 172..172 + 9, 1 << 20, true);
+        assert_eq!(less_than_one.0, 172..172 + RECORD);
+    }
+
+    #[test]
+    fn a_part_fits_its_buffer_but_is_at_least_a_record() {
+        let layout = layout();
+        assert_eq!(records(&layout, 172..layout.end(), 40_000, false).0, 172..172 + 2 * RECORD);
+        assert_eq!(records(&layout, 172..layout.end(), 1, false).0, 172..172 + RECORD);
+    }
+
+    #[test]
+    fn what_is_acknowledged_is_forgotten_and_the_rest_is_not() {
+        let mut layout = layout();
+        assert_eq!(layout.forget_below(49), None);
+        assert_eq!(layout.forget_below(50), Some(1000));
+        assert_eq!(layout.forget_below(172 + RECORD), Some(1002));
+        assert_eq!(layout.forget_below(172 + 2 * RECORD - 1), Some(1002));
+        assert!(layout.part(&(60..70), 1 << 20, false).is_none());
+        assert!(layout.part(&(172..173), 1 << 20, false).is_some(), "its region is still there");
+        assert_eq!(layout.forget_below(layout.end()), Some(1005));
+        assert_eq!(layout.memory_bytes(), 0);
+    }
+
+    #[test]
+    fn every_offset_is_made_from_its_own_bytes() {
+        let outgoing = response(70_000);
+        let mut layout = Layout::default();
+        layout.append_plain(&outgoing, 0..outgoing.bytes());
+        for (offset, bytes) in [(0, 10), (99, 10), (100, 10), (70_000, 200)] {
+            let part = layout.part(&(offset..offset + bytes), 1 << 20, true).unwrap();
+            let MadeFrom::Response(_, of_response) = part.made_from else { panic!() };
+            assert_eq!(part.stream, of_response);
+            assert_eq!(part.stream.start, offset);
+        }
+    }
+
+    #[test]
+    fn keys_that_may_seal_little_get_a_part_of_a_response() {
+        let outgoing = response(10 * PLAINTEXT_MAX as u64);
+        assert_eq!(end_of_records(&outgoing, 0, 1), 100);
+        assert_eq!(end_of_records(&outgoing, 0, 3), 100 + 2 * 16_384);
+        assert_eq!(end_of_records(&outgoing, 100 + 2 * 16_384, 3), 100 + 5 * 16_384);
+        assert_eq!(end_of_records(&outgoing, 0, u64::MAX), outgoing.bytes());
+        assert_eq!(records_of(&outgoing, 0..outgoing.bytes()), 11);
+    }
+}

@@ -1,0 +1,94 @@
+//! The loop of a stack: from the device to TCP, from TCP to sessions, suppliers and the device.
+
+use super::stack::Stack;
+use crate::worker::Worker;
+use reactor::op::{self, Op};
+use reactor::{Fd, sleep_until, yield_now};
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+/// A descriptor that is waited on again and again.
+struct Source {
+    fd: Fd,
+    waiting: Option<Op<Fd>>,
+}
+
+impl Source {
+    fn new(fd: Fd) -> Self {
+        Self { fd, waiting: None }
+    }
+
+    /// Whether there is something to read.
+    fn poll(&mut self, cx: &mut Context<'_>) -> bool {
+        let waiting = self.waiting.get_or_insert_with(|| op::readable(&self.fd));
+        let is_ready = Pin::new(waiting).poll(cx).is_ready();
+        if is_ready {
+            self.waiting = None;
+        }
+        is_ready
+    }
+}
+
+/// Why the loop goes on.
+#[derive(Clone, Copy, Default)]
+struct Why {
+    frames: bool,
+    news: bool,
+}
+
+impl Stack {
+    /// Runs the stack for as long as its worker lives.
+    ///
+    /// # Errors
+    /// When the device is gone. Every connection has ended then.
+    pub async fn run(self: Rc<Self>, worker: Rc<Worker>) -> io::Result<()> {
+        let ran = self.turn_by_turn(&worker).await;
+        self.end_all();
+        ran
+    }
+
+    async fn turn_by_turn(self: &Rc<Self>, worker: &Rc<Worker>) -> io::Result<()> {
+        let (device, news) = self.descriptors()?;
+        let (mut device, mut news) = (Source::new(device), news.map(Source::new));
+        let mut why = Why { frames: true, news: news.is_some() };
+        loop {
+            let now = Instant::now();
+            if why.news {
+                self.learn_ways()?;
+            }
+            let has_more = why.frames && self.receive(now)?;
+            self.handle_timeout(now);
+            for socket in self.hand_on(now) {
+                let peer = socket.peer();
+                worker.welcome(socket, peer);
+            }
+            self.flush()?;
+            if has_more {
+                yield_now().await;
+                why = Why { frames: true, news: false };
+            } else {
+                why = self.wait(&mut device, news.as_mut()).await;
+            }
+        }
+    }
+
+    /// Waits for frames, for news, for the clock, or for somebody who has something to send.
+    async fn wait(&self, device: &mut Source, mut news: Option<&mut Source>) -> Why {
+        let mut due = pin!(self.next_timeout().map(sleep_until));
+        poll_fn(|cx| {
+            let frames = device.poll(cx);
+            let news = news.as_mut().is_some_and(|news| news.poll(cx));
+            let due = due.as_mut().as_pin_mut().is_some_and(|due| due.poll(cx).is_ready());
+            if self.is_kicked.take() || frames || news || due {
+                return Poll::Ready(Why { frames, news });
+            }
+            self.pump.set(Some(cx.waker().clone()));
+            Poll::Pending
+        })
+        .await
+    }
+}

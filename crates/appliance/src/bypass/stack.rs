@@ -1,0 +1,367 @@
+//! A worker's own TCP: one endpoint, one queue of a device, and what connections there are.
+
+use super::connection::Connection;
+use super::in_hand::InHand;
+use super::socket::Socket;
+use crate::end::End;
+use crate::telemetry::{Family, Numbers};
+use net::frames::{Between, Head, Interface, Packet, Refusal, Resolved};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::io;
+use std::ops::Range;
+use std::rc::Rc;
+use std::task::Waker;
+use std::time::Instant;
+use tcp::{Arrived, Ecn, Endpoint, Event, Id, Reason, Transmit, Want, Withheld};
+
+/// Frames taken from the device before anything else is done: an honest guess, long enough to spread the cost of a turn, and
+/// too short for acknowledgements to grow old.
+const FRAMES_AT_ONCE: usize = 64;
+
+/// Ranges that wait for a supplier. What TCP wants beyond these waits inside TCP.
+const JOBS_MAX: usize = 256;
+
+/// What a stack is made from: it crosses from the thread that has the privileges to the worker's own.
+pub struct Parts {
+    /// The device's queue.
+    pub interface: Interface,
+    /// How TCP is to behave.
+    pub tcp: tcp::Config,
+    /// What its sequence numbers hang on.
+    pub secret: tcp::Secret,
+    /// Whether a read is processed to its end at once; else in stages.
+    pub to_completion: bool,
+}
+
+/// One worker's own TCP.
+pub struct Stack {
+    core: RefCell<Core>,
+    /// By slot of their [`Id`].
+    connections: RefCell<Vec<Option<Rc<Connection>>>>,
+    jobs: RefCell<VecDeque<Job>>,
+    idle_suppliers: RefCell<Vec<Waker>>,
+    /// Something was written, read or sent since the pump looked.
+    pub(super) is_kicked: Cell<bool>,
+    pub(super) pump: Cell<Option<Waker>>,
+    pub(super) to_completion: bool,
+}
+
+struct Core {
+    endpoint: Endpoint,
+    interface: Interface,
+    /// Segments that found no way to their peer.
+    unrouted: u64,
+}
+
+/// A range that TCP wants.
+pub(super) struct Job {
+    pub(super) connection: Rc<Connection>,
+    pub(super) want: Want,
+    /// Its place among the new bytes of its connection; none for lost ones.
+    pub(super) number: Option<u64>,
+}
+
+impl Stack {
+    /// A stack without connections.
+    pub fn new(parts: Parts) -> Rc<Self> {
+        let Parts { interface, tcp, secret, to_completion } = parts;
+        let endpoint = Endpoint::new(tcp, secret, Instant::now());
+        Rc::new(Self {
+            core: RefCell::new(Core { endpoint, interface, unrouted: 0 }),
+            connections: RefCell::default(),
+            jobs: RefCell::default(),
+            idle_suppliers: RefCell::default(),
+            is_kicked: Cell::new(false),
+            pump: Cell::new(None),
+            to_completion,
+        })
+    }
+
+    /// Copies of the device's descriptor, and of that which tells of changed ways if there is one, to wait on.
+    ///
+    /// # Errors
+    /// When no descriptor is left.
+    pub(super) fn descriptors(&self) -> io::Result<(reactor::Fd, Option<reactor::Fd>)> {
+        let core = self.core.borrow();
+        let device = core.interface.device.fd().try_clone_to_owned()?;
+        let news = core.interface.neighbours.fd().map(|fd| fd.try_clone_to_owned()).transpose()?;
+        Ok((device.into(), news.map(Into::into)))
+    }
+
+    /// Has the pump look at what there is to send.
+    pub(super) fn kick(&self) {
+        self.is_kicked.set(true);
+        if let Some(waker) = self.pump.take() {
+            waker.wake();
+        }
+    }
+
+    /// Takes in what has arrived; says whether there may be more.
+    pub(super) fn receive(&self, now: Instant) -> io::Result<bool> {
+        let Core { endpoint, interface, .. } = &mut *self.core.borrow_mut();
+        let neighbours = &mut interface.neighbours;
+        let received = interface.device.receive(FRAMES_AT_ONCE, |packet| match packet {
+            Packet::Tcp(segment) => {
+                neighbours.sighted(segment.remote, segment.station);
+                endpoint.handle_segment(
+                    now,
+                    Arrived {
+                        remote: segment.remote,
+                        local: segment.local,
+                        ecn: Ecn::from_bits(segment.ecn),
+                        segment: segment.bytes,
+                    },
+                );
+            }
+            Packet::TooBig(too_big) => {
+                let mtu_bytes = u16::try_from(too_big.mtu_bytes).unwrap_or(u16::MAX);
+                let (local, remote) = (too_big.local, too_big.remote);
+                endpoint.handle_packet_too_big(now, local, remote, too_big.sequence, mtu_bytes);
+            }
+            // Where nobody else answers, the device has.
+            Packet::Ping(_) => {}
+        })?;
+        Ok(received == FRAMES_AT_ONCE)
+    }
+
+    /// Takes in news of ways to peers.
+    pub(super) fn learn_ways(&self) -> io::Result<()> {
+        self.core.borrow_mut().interface.neighbours.update()
+    }
+
+    /// Does what is due, and tells when more will be.
+    pub(super) fn handle_timeout(&self, now: Instant) {
+        self.core.borrow_mut().endpoint.handle_timeout(now);
+    }
+
+    /// When something is due.
+    pub(super) fn next_timeout(&self) -> Option<Instant> {
+        self.core.borrow_mut().endpoint.next_timeout()
+    }
+
+    /// Hands on what TCP has to say: to sessions, to suppliers, to the device. Returns the connections that are new.
+    pub(super) fn hand_on(self: &Rc<Self>, now: Instant) -> Vec<Socket> {
+        let mut accepted = Vec::new();
+        loop {
+            let event = self.core.borrow_mut().endpoint.poll_event();
+            let Some((id, event)) = event else { break };
+            if event == Event::Accepted {
+                accepted.extend(self.accept(id));
+            } else if let Some(connection) = self.connection(id) {
+                notice(&connection, event);
+                self.forget_if_done(&connection);
+            }
+        }
+        self.hand_out_wants(now);
+        self.send_control(now);
+        accepted
+    }
+
+    fn accept(self: &Rc<Self>, id: Id) -> Option<Socket> {
+        let (peer, _) = self.core.borrow().endpoint.addresses(id)?;
+        let connection = Rc::new(Connection::new(id, peer));
+        let mut connections = self.connections.borrow_mut();
+        if connections.len() <= id.index() {
+            connections.resize(id.index() + 1, None);
+        }
+        connections[id.index()] = Some(Rc::clone(&connection));
+        Some(Socket::new(Rc::clone(self), connection))
+    }
+
+    fn connection(&self, id: Id) -> Option<Rc<Connection>> {
+        let connections = self.connections.borrow();
+        let found = connections.get(id.index())?.as_ref().filter(|found| found.id == id)?;
+        Some(Rc::clone(found))
+    }
+
+    fn hand_out_wants(&self, now: Instant) {
+        while self.jobs.borrow().len() < JOBS_MAX {
+            let wanted = self.core.borrow_mut().endpoint.poll_want(now);
+            let Some((id, want)) = wanted else { return };
+            let Some(connection) = self.connection(id) else { continue };
+            let number = (!want.retransmission).then(|| connection.take_number());
+            self.jobs.borrow_mut().push_back(Job { connection, want, number });
+            if let Some(waker) = self.idle_suppliers.borrow_mut().pop() {
+                waker.wake();
+            }
+        }
+    }
+
+    fn send_control(&self, now: Instant) {
+        let core = &mut *self.core.borrow_mut();
+        while let Some(transmit) = core.endpoint.poll_transmit(now) {
+            core.send(&transmit, &[]);
+        }
+    }
+
+    /// Sees that what was sent leaves.
+    pub(super) fn flush(&self) -> io::Result<()> {
+        self.core.borrow_mut().interface.device.flush()
+    }
+
+    /// For a supplier: the range that has waited longest, or a place in the queue of those who have nothing to do.
+    pub(super) fn next_job(&self, waker: &Waker) -> Option<Job> {
+        let job = self.jobs.borrow_mut().pop_front();
+        if job.is_none() {
+            self.idle_suppliers.borrow_mut().push(waker.clone());
+        }
+        job
+    }
+
+    /// Sends what TCP lets go of `range`, which is `in_hand`. Returns what of it has left, or why nothing may.
+    pub(super) fn transmit(
+        &self,
+        now: Instant,
+        id: Id,
+        range: Range<u64>,
+        in_hand: &InHand,
+    ) -> Result<Range<u64>, Withheld> {
+        let core = &mut *self.core.borrow_mut();
+        let bytes = (range.end - range.start) as usize;
+        let transmit = core.endpoint.transmit(now, id, range.start, bytes)?;
+        in_hand.with_slices(&transmit.payload, |slices| core.send(&transmit, slices));
+        Ok(transmit.payload)
+    }
+
+    /// Gives a range back that was wanted and is not sent.
+    pub(super) fn decline(&self, id: Id, range: Range<u64>) {
+        if !range.is_empty() {
+            self.core.borrow_mut().endpoint.decline(Instant::now(), id, range);
+        }
+    }
+
+    /// The stream is so much longer.
+    pub(super) fn write(&self, connection: &Connection, bytes: u64) {
+        self.core.borrow_mut().endpoint.write(Instant::now(), connection.id, bytes);
+        self.kick();
+    }
+
+    /// Takes bytes that have arrived.
+    pub(super) fn read(&self, connection: &Connection, into: &mut [u8]) -> usize {
+        let room = into.len();
+        let bytes = self.core.borrow_mut().endpoint.read(Instant::now(), connection.id, into);
+        if bytes < room {
+            connection.has_arrived.set(false);
+        }
+        if bytes > 0 {
+            // The viewer is to be told of the room.
+            self.kick();
+        }
+        bytes
+    }
+
+    /// Nothing more will be written.
+    pub(super) fn finish(&self, connection: &Connection) {
+        if !connection.finished.replace(true) {
+            self.core.borrow_mut().endpoint.finish(Instant::now(), connection.id);
+            self.kick();
+        }
+    }
+
+    /// Ends a connection at once.
+    pub(super) fn end(&self, connection: &Connection, end: End) {
+        connection.end_with(end);
+        self.core.borrow_mut().endpoint.reset(Instant::now(), connection.id);
+        self.kick();
+    }
+
+    /// The session is gone. What it has finished, TCP brings to its end alone; anything else is reset.
+    pub(super) fn let_go(&self, connection: &Connection) {
+        if connection.end().is_none() && !connection.finished.get() {
+            self.end(connection, End::PeerClosed);
+        }
+        connection.is_let_go.set(true);
+        self.forget_if_done(connection);
+    }
+
+    /// Forgets a connection that no session has and that owes its viewer nothing.
+    fn forget_if_done(&self, connection: &Connection) {
+        let is_done = connection.end().is_some() || connection.is_acknowledged();
+        if connection.is_let_go.get() && is_done {
+            self.connections.borrow_mut()[connection.id.index()] = None;
+        }
+    }
+
+    /// The device is gone, and every connection with it.
+    pub(super) fn end_all(&self) {
+        let all: Vec<_> = self.connections.borrow().iter().flatten().cloned().collect();
+        all.iter().for_each(|connection| connection.end_with(End::PeerReset));
+    }
+
+    /// Hands counters over.
+    pub fn publish(&self, numbers: &Numbers) {
+        let core = self.core.borrow();
+        for (name, count) in core.endpoint.statistics().iter() {
+            numbers.set(Family::Tcp, name, count);
+        }
+        let frames = core.interface.device.statistics();
+        let plain = [
+            ("received", frames.frames_received),
+            ("received_coalesced", frames.coalesced_received),
+            ("sent", frames.frames_sent),
+            ("sent_super_segments", frames.super_segments_sent),
+            ("send_errors", frames.send_errors),
+            ("pings_answered", frames.pings_answered),
+            ("unrouted", core.unrouted),
+        ];
+        for (name, count) in plain {
+            numbers.set(Family::Frames, name, count);
+        }
+        for reason in Refusal::ALL {
+            numbers.set(Family::FramesRefused, reason.name(), frames.refused(reason));
+        }
+        let connections = self.connections.borrow();
+        let live = || connections.iter().flatten();
+        let infos = live().filter_map(|connection| core.endpoint.info(connection.id));
+        let (mut memory_bytes, mut in_flight_bytes) = (0, 0);
+        for info in infos {
+            memory_bytes += info.memory_bytes as u64;
+            in_flight_bytes += info.in_flight_bytes;
+        }
+        let own = live().map(|connection| connection.memory_bytes() as u64).sum::<u64>();
+        numbers.bypass_connection_bytes.set(memory_bytes + own);
+        numbers.bypass_in_flight_bytes.set(in_flight_bytes);
+    }
+}
+
+impl Core {
+    /// Sends one segment or super-segment. What the device does not take is lost, as on any wire, and counted there.
+    fn send(&mut self, transmit: &Transmit, payload: &[&[u8]]) {
+        let Resolved::Known(hop) = self.interface.neighbours.resolve(transmit.remote.ip()) else {
+            self.unrouted += 1;
+            return;
+        };
+        let between = Between {
+            local: transmit.local.ip(),
+            remote: transmit.remote.ip(),
+            ecn: transmit.ecn.bits(),
+        };
+        let head = Head::tcp(&hop, between, transmit.header.as_bytes(), transmit.payload_bytes());
+        let _ = self.interface.device.send(head, payload, transmit.segment_bytes.max(1));
+    }
+}
+
+fn notice(connection: &Connection, event: Event) {
+    match event {
+        // Handled by who knows more; and nobody here opens connections.
+        Event::Accepted | Event::Connected => {}
+        Event::Readable => {
+            connection.has_arrived.set(true);
+            connection.wake_session();
+        }
+        Event::Acknowledged { below } => connection.acknowledged_below(below),
+        Event::Sendable => connection.wake_held(),
+        Event::Finished => {
+            connection.peer_finished.set(true);
+            connection.wake_session();
+        }
+        Event::Ended(reason) => connection.end_with(match reason {
+            Reason::Closed | Reason::ResetByUs | Reason::NeverFinished => End::PeerClosed,
+            Reason::Stalled => End::SendTimeout,
+            Reason::ResetByPeer | Reason::Silent | Reason::Unreachable | Reason::Refused => {
+                End::PeerReset
+            }
+        }),
+    }
+}

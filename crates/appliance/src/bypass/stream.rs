@@ -1,0 +1,180 @@
+//! One connection's send stream: where each byte comes from, and how its records are made, once and again.
+
+use super::layout::{Layout, Part, end_of_records, records_of};
+use crate::end::End;
+use crate::outgoing::{Outgoing, Piece};
+use crypt::{Alert, CONTROL_RECORD_BYTES_MAX, Ledger, PLAINTEXT_MAX, ResealError};
+use std::ops::Range;
+use std::rc::Rc;
+
+/// The send stream of one connection.
+#[derive(Default)]
+pub struct Stream {
+    layout: Layout,
+    /// The sending half of TLS, once hands are shaken; none without TLS.
+    ledger: Option<Box<Ledger>>,
+}
+
+/// Records that were made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sealed {
+    /// Bytes of them.
+    pub bytes: usize,
+    /// How many records had been made before.
+    pub again: u64,
+    /// Bytes at the front that were left out, since the viewer has acknowledged them meanwhile. They are not set.
+    pub left_out_bytes: usize,
+}
+
+impl Stream {
+    /// From now on what is appended of responses is sealed.
+    pub fn protect(&mut self, ledger: Ledger) {
+        self.ledger = Some(Box::new(ledger));
+    }
+
+    /// Where the stream ends: the offset of what is appended next.
+    pub fn end(&self) -> u64 {
+        self.layout.end()
+    }
+
+    /// Appends bytes that are kept until they are acknowledged.
+    pub fn keep(&mut self, bytes: &[u8]) {
+        self.layout.keep(bytes);
+    }
+
+    /// Appends as much of a response from `start` on as the present keys may seal, and says where that ends in the response.
+    /// Keys that have sealed `records_max` are changed before. The flag says whether they were.
+    ///
+    /// # Errors
+    /// [`End::KeysExhausted`] where they cannot be changed.
+    pub fn append(
+        &mut self,
+        outgoing: &Rc<Outgoing>,
+        start: u64,
+        records_max: u64,
+    ) -> Result<(u64, bool), End> {
+        let Some(ledger) = &self.ledger else {
+            self.layout.append_plain(outgoing, start..outgoing.bytes());
+            return Ok((outgoing.bytes(), false));
+        };
+        let changes = ledger.records_left(records_max) == 0;
+        if changes {
+            self.update_key()?;
+        }
+        let Some(ledger) = &mut self.ledger else { return Err(End::KeysExhausted) };
+        let end = end_of_records(outgoing, start, ledger.records_left(records_max));
+        let range = start..end;
+        let records = records_of(outgoing, range.clone());
+        let position = ledger.reserve(records).map_err(|_| End::KeysExhausted)?;
+        self.layout.append_records(outgoing, range, position, ledger.record_overhead());
+        Ok((end, changes))
+    }
+
+    /// Appends a key update; what is appended after it is sealed with the next keys.
+    ///
+    /// # Errors
+    /// [`End::KeysExhausted`] without TLS 1.3.
+    pub fn update_key(&mut self) -> Result<(), End> {
+        let mut record = [0; CONTROL_RECORD_BYTES_MAX];
+        let ledger = self.ledger.as_mut().ok_or(End::KeysExhausted)?;
+        let bytes = ledger.seal_key_update(false, &mut record).map_err(|_| End::KeysExhausted)?;
+        self.layout.keep(&record[..bytes]);
+        Ok(())
+    }
+
+    /// Appends an alert, where there is TLS.
+    pub fn alert(&mut self, alert: Alert) {
+        let mut record = [0; CONTROL_RECORD_BYTES_MAX];
+        let Some(ledger) = &mut self.ledger else { return };
+        if let Ok(bytes) = ledger.seal_alert(alert, &mut record) {
+            self.layout.keep(&record[..bytes]);
+        }
+    }
+
+    /// The viewer has everything below `offset`.
+    pub fn acknowledge_below(&mut self, offset: u64) {
+        if let (Some(position), Some(ledger)) = (self.layout.forget_below(offset), &mut self.ledger)
+        {
+            ledger.acknowledge_below(position);
+        }
+    }
+
+    /// What makes the bytes from `range.start` on ([`Layout::part`]).
+    pub fn part(&self, range: &Range<u64>, plaintext_bytes_max: usize, trim: bool) -> Option<Part> {
+        self.layout.part(range, plaintext_bytes_max, trim)
+    }
+
+    /// Makes the records of `range` of a response, the first of which has `position`, at the front of `room`. `of_file` is
+    /// the plaintext, where it lies in a file.
+    ///
+    /// # Errors
+    /// [`End::ChangedUnderUs`] if one comes out different from what it was: the connection must end, and nothing of `room`
+    /// may be sent.
+    pub fn seal(
+        &mut self,
+        outgoing: &Outgoing,
+        range: Range<u64>,
+        position: u64,
+        of_file: Option<&[u8]>,
+        room: &mut [u8],
+    ) -> Result<Sealed, End> {
+        let ledger = self.ledger.as_mut().expect("records are laid out only with TLS");
+        let mut sealed = Sealed::default();
+        let starts = range.clone().step_by(PLAINTEXT_MAX);
+        for (position, start) in (position..).zip(starts) {
+            let bytes = PLAINTEXT_MAX.min((range.end - start) as usize);
+            let plaintext = match (of_file, outgoing.piece(start, bytes)) {
+                (Some(file), _) => &file[(start - range.start) as usize..][..bytes],
+                (None, Some(Piece::Bytes(in_memory))) => in_memory,
+                (None, _) => unreachable!("what lies in a file was read"),
+            };
+            match ledger.make(position, plaintext, &mut room[sealed.bytes..]) {
+                Ok(made) => {
+                    sealed.bytes += made.bytes;
+                    sealed.again += u64::from(made.again);
+                }
+                // Acknowledged while it was read. What is acknowledged is always the front.
+                Err(ResealError::OutOfReach) => {
+                    sealed.bytes += bytes + ledger.record_overhead();
+                    sealed.left_out_bytes = sealed.bytes;
+                }
+                Err(ResealError::ChangedUnderUs) => return Err(End::ChangedUnderUs),
+                Err(ResealError::BufferTooSmall) => {
+                    unreachable!("a part is no longer than its buffer")
+                }
+            }
+        }
+        Ok(sealed)
+    }
+
+    /// Bytes of memory that it takes beyond its own size, tags included.
+    pub fn memory_bytes(&self) -> usize {
+        let tags = self.ledger.as_ref().map_or(0, |ledger| ledger.tags_count());
+        let ledger_bytes = self.ledger.as_ref().map_or(0, |_| size_of::<Ledger>());
+        ledger_bytes + tags * (crypt::TAG_BYTES + 1) + self.layout.memory_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bypass::layout::MadeFrom;
+
+    fn response(bytes: usize) -> Rc<Outgoing> {
+        Rc::new(Outgoing::new(b"head".to_vec(), vec![http::Part::Bytes(vec![7; bytes])], None))
+    }
+
+    #[test]
+    fn without_tls_the_stream_is_the_response() {
+        let mut stream = Stream::default();
+        let outgoing = response(100);
+        assert_eq!(stream.append(&outgoing, 0, u64::MAX).unwrap(), (104, false));
+        assert_eq!(stream.end(), 104);
+        let part = stream.part(&(10..50), 1000, true).unwrap();
+        assert_eq!(part.stream, 10..50);
+        assert!(matches!(part.made_from, MadeFrom::Response(_, range) if range == (10..50)));
+        stream.acknowledge_below(104);
+        assert!(stream.part(&(10..50), 1000, true).is_none());
+        assert_eq!(stream.memory_bytes(), 0);
+    }
+}

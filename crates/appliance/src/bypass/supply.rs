@@ -1,0 +1,269 @@
+//! Suppliers: tasks that bring the ranges which TCP wants, from disk to the device.
+//!
+//! A supplier takes a wanted range, reads the records that cover it, waits for its turn if other new bytes go before it, seals,
+//! and hands TCP what it lets go. All of that after the read is one stretch of work without a wait, so that the bytes are
+//! still in the cache when the device takes them.
+//!
+//! There are as many suppliers as reads may be in flight. Each holds a read buffer and, while it seals and sends, a send
+//! buffer; there are more of both than suppliers, so none of them waits for another's.
+
+use super::connection::Connection;
+use super::in_hand::{Bytes, InHand};
+use super::layout::{MadeFrom, Part};
+use super::stack::{Job, Stack};
+use crate::end::End;
+use crate::outgoing::{Outgoing, Piece};
+use crate::worker::Worker;
+use crypt::PLAINTEXT_MAX;
+use disk::Plain;
+use reactor::{Buffer, timeout_at, yield_now};
+use std::future::poll_fn;
+use std::ops::Range;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Instant;
+use tcp::{Want, Withheld};
+
+/// Parts that are brought at once; the last may be of a file. More go with the next want.
+const PARTS_MAX: usize = 4;
+
+/// Reads in flight at most: a fast disk's queue depth.
+const SUPPLIERS_MAX: usize = 64;
+
+/// What is to be brought for one want, and what was read for it.
+struct Load {
+    parts: Vec<Part>,
+    /// What the last part needs of its file.
+    plain: Option<Plain>,
+}
+
+/// How many suppliers a worker has.
+pub fn suppliers(worker: &Worker) -> usize {
+    let buffers = worker.reader.pool().count().min(worker.send_buffers.count());
+    // An eighth of a pool is kept for who is done soon.
+    (buffers - buffers / 8 - 1).clamp(1, SUPPLIERS_MAX)
+}
+
+impl Stack {
+    /// A supplier's life.
+    pub async fn supply(self: Rc<Self>, worker: Rc<Worker>) {
+        let mut in_hand = InHand::default();
+        loop {
+            let job = poll_fn(|cx| match self.next_job(cx.waker()) {
+                Some(job) => Poll::Ready(job),
+                None => Poll::Pending,
+            })
+            .await;
+            let Job { connection, want, number } = job;
+            let turn = number.map(|number| connection.turn(number));
+            let brought = self.bring(&worker, &connection, &want).await;
+            if let Some(turn) = &turn {
+                turn.come().await;
+            }
+            let sent = match brought {
+                Ok(load) => self.send(&worker, &connection, &want, load, &mut in_hand).await,
+                Err(end) => Err(end),
+            };
+            in_hand.clear();
+            if let Err(end) = sent {
+                self.end(&connection, end);
+            }
+            drop(turn);
+            self.kick();
+        }
+    }
+
+    /// Finds out what a want is made from, and reads what of it is in a file.
+    async fn bring(
+        &self,
+        worker: &Rc<Worker>,
+        connection: &Connection,
+        want: &Want,
+    ) -> Result<Load, End> {
+        let mut load = Load { parts: load_of(worker, connection, want), plain: None };
+        let Some(Part { made_from, .. }) = load.parts.last() else { return Ok(load) };
+        if let MadeFrom::Records(outgoing, range, _) | MadeFrom::Response(outgoing, range) =
+            made_from
+        {
+            let bytes = (range.end - range.start) as usize;
+            if let Some(Piece::File(file, of_file)) = outgoing.piece(range.start, bytes) {
+                let plain = worker.reader.read(file, of_file).await?;
+                if want.retransmission {
+                    worker.numbers.bypass_reread_bytes_total.add(plain.len() as u64);
+                }
+                load.plain = Some(plain);
+            }
+        }
+        worker.numbers.bypass_wants_total.add(1);
+        Ok(load)
+    }
+
+    /// Makes the bytes of a load and sends what TCP lets go; gives back what it does not take.
+    async fn send(
+        &self,
+        worker: &Rc<Worker>,
+        connection: &Connection,
+        want: &Want,
+        load: Load,
+        in_hand: &mut InHand,
+    ) -> Result<(), End> {
+        if connection.end().is_some() || load.parts.is_empty() {
+            self.decline(connection.id, want.range.clone());
+            return Ok(());
+        }
+        if !self.to_completion {
+            yield_now().await;
+        }
+        let buffer =
+            if needs_buffer(&load) { Some(worker.send_buffers.take().await) } else { None };
+        make(worker, connection, load, buffer, in_hand)?;
+        if !self.to_completion {
+            yield_now().await;
+        }
+        let mut range = in_hand.range();
+        range.start = range.start.max(want.range.start);
+        if want.retransmission {
+            range.end = range.end.min(want.range.end);
+        }
+        let sent_to = self.send_in_hand(worker, connection, want, range, in_hand).await;
+        in_hand.clear();
+        self.decline(connection.id, sent_to..want.range.end.max(sent_to));
+        Ok(())
+    }
+
+    /// Sends `range` of what is in hand, as far as TCP lets it go now or soon. Says where it stopped.
+    async fn send_in_hand(
+        &self,
+        worker: &Worker,
+        connection: &Connection,
+        want: &Want,
+        range: Range<u64>,
+        in_hand: &InHand,
+    ) -> u64 {
+        let mut at = range.start;
+        let mut patience = worker.hold_patience();
+        while at < range.end {
+            let now = Instant::now();
+            match self.transmit(now, connection.id, at..range.end, in_hand) {
+                Ok(payload) => {
+                    at = payload.end;
+                    if !want.retransmission {
+                        connection.sent_below(at);
+                    }
+                }
+                Err(Withheld::NotYet) if !patience.is_zero() => {
+                    self.kick();
+                    let deadline = now + patience;
+                    if timeout_at(deadline, connection.sendable()).await.is_err() {
+                        break;
+                    }
+                    patience = deadline.saturating_duration_since(Instant::now());
+                }
+                Err(Withheld::NotNeeded) => {
+                    at = range.end;
+                }
+                Err(_) => break,
+            }
+        }
+        let _ = self.flush();
+        at
+    }
+}
+
+/// The parts that make the bytes of a want: at most one of a file, which is the last, and no more than a buffer holds.
+fn load_of(worker: &Worker, connection: &Connection, want: &Want) -> Vec<Part> {
+    let stream = connection.stream.borrow();
+    let mut parts: Vec<Part> = Vec::new();
+    let mut room = worker.reader.window_bytes_max();
+    let mut start = want.range.start;
+    while start < want.range.end && parts.len() < PARTS_MAX {
+        if !parts.is_empty() && room < PLAINTEXT_MAX {
+            break;
+        }
+        let trim = !want.retransmission;
+        let Some(part) = stream.part(&(start..want.range.end), room, trim) else { break };
+        // Less than a record behind whole ones can wait for the rest of it.
+        if trim && !parts.is_empty() && part.stream.end > want.range.end {
+            break;
+        }
+        start = part.stream.end;
+        let is_last = match &part.made_from {
+            MadeFrom::Kept(_) => false,
+            MadeFrom::Records(outgoing, range, _) | MadeFrom::Response(outgoing, range) => {
+                room = room.saturating_sub((range.end - range.start) as usize);
+                matches!(outgoing.piece(range.start, 1), Some(Piece::File(..)))
+            }
+        };
+        parts.push(part);
+        if is_last {
+            break;
+        }
+    }
+    parts
+}
+
+fn needs_buffer(load: &Load) -> bool {
+    load.parts.iter().any(|part| matches!(part.made_from, MadeFrom::Records(..)))
+}
+
+/// Makes the bytes of every part. Records are sealed into `buffer`, anything else stays where it lies.
+fn make(
+    worker: &Worker,
+    connection: &Connection,
+    load: Load,
+    mut buffer: Option<Buffer>,
+    in_hand: &mut InHand,
+) -> Result<(), End> {
+    let Load { parts, mut plain } = load;
+    let mut filled = 0;
+    let mut sealed: Vec<(Range<u64>, usize)> = Vec::new();
+    for part in &parts {
+        let (MadeFrom::Records(outgoing, range, position), Some(buffer)) =
+            (&part.made_from, &mut buffer)
+        else {
+            continue;
+        };
+        let of_file = plain.as_deref().filter(|_| is_of_file(outgoing, range));
+        let room = &mut buffer[filled..];
+        let made = connection.stream.borrow_mut().seal(
+            outgoing,
+            range.clone(),
+            *position,
+            of_file,
+            room,
+        )?;
+        worker.numbers.records_made_again_total.add(made.again);
+        let start = part.stream.start + made.left_out_bytes as u64;
+        sealed.push((start..part.stream.end, filled + made.left_out_bytes));
+        filled += made.bytes;
+    }
+    let buffer = buffer.map(Rc::new);
+    let mut sealed = sealed.into_iter();
+    for Part { stream, made_from } in parts {
+        match made_from {
+            MadeFrom::Kept(bytes) => in_hand.push(stream, Bytes::Kept(bytes)),
+            MadeFrom::Records(..) => {
+                let ((stream, start), buffer) = sealed
+                    .next()
+                    .zip(buffer.clone())
+                    .expect("records were sealed into the buffer above");
+                in_hand.push(stream, Bytes::Sealed(buffer, start));
+            }
+            MadeFrom::Response(outgoing, range) => {
+                let bytes = match plain.take() {
+                    Some(plain) if is_of_file(&outgoing, &range) => Bytes::Read(plain),
+                    other => {
+                        plain = other;
+                        Bytes::Response(outgoing, range.start)
+                    }
+                };
+                in_hand.push(stream, bytes);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn is_of_file(outgoing: &Outgoing, range: &Range<u64>) -> bool {
+    matches!(outgoing.piece(range.start, 1), Some(Piece::File(..)))
+}

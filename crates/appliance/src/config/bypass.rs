@@ -1,0 +1,116 @@
+//! What the bypass route is told: which device, and which addresses are the server's own there.
+
+use super::ConfigError;
+use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
+
+/// The bypass route: TCP of our own over a network device.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Bypass {
+    /// What carries the frames.
+    pub device: Device,
+    /// A TAP's name, which may have a `%d` for a number; an XDP device's is that of the network card.
+    pub interface: String,
+    /// The first queue of the network card; each worker has one, from here on. A TAP has its own.
+    pub queue: u32,
+    /// The server's addresses, which nothing else may have, the kernel included. It serves on the port of `listen`.
+    pub addresses: Vec<IpAddr>,
+    /// For a TAP: addresses for the kernel's end of it, as `192.0.2.1/24`, where the machine has none to talk to us from.
+    pub kernel_addresses: Vec<String>,
+    /// The largest packet. For a TAP only; a network card has its own.
+    pub mtu_bytes: u32,
+    /// The most bytes that one viewer may have on their way.
+    pub in_flight_bytes_max: u32,
+}
+
+/// What carries the frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Device {
+    /// A virtual network card that the kernel routes to.
+    Tap,
+}
+
+impl Default for Bypass {
+    fn default() -> Self {
+        Self {
+            device: Device::Tap,
+            interface: "fullbore%d".into(),
+            queue: 0,
+            addresses: Vec::new(),
+            kernel_addresses: Vec::new(),
+            mtu_bytes: 1500,
+            in_flight_bytes_max: 16 << 20,
+        }
+    }
+}
+
+impl Bypass {
+    /// The kernel's addresses, taken apart.
+    ///
+    /// # Errors
+    /// Which one is none.
+    pub fn kernel_prefixes(&self) -> Result<Vec<(IpAddr, u8)>, ConfigError> {
+        self.kernel_addresses.iter().map(|text| prefix(text)).collect()
+    }
+
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        let wrong = |what: &str| Err(ConfigError(what.into()));
+        if self.addresses.is_empty() {
+            return wrong(
+                "bypass.addresses is empty: give the server an address that nothing else has, in the configuration file: \
+                 [bypass] addresses = [\"192.0.2.2\"]",
+            );
+        }
+        if self.addresses.iter().any(|address| address.is_unspecified() || address.is_multicast()) {
+            return wrong("bypass.addresses must be addresses that one host can have");
+        }
+        if self.interface.is_empty() || self.interface.len() > 15 {
+            return wrong("bypass.interface must have 1 to 15 bytes");
+        }
+        if !(1280..=65_521).contains(&self.mtu_bytes) {
+            return wrong("bypass.mtu_bytes may be 1280 to 65521");
+        }
+        if self.in_flight_bytes_max < 64 << 10 {
+            return wrong("bypass.in_flight_bytes_max must be at least 65536");
+        }
+        self.kernel_prefixes().map(drop)
+    }
+}
+
+fn prefix(text: &str) -> Result<(IpAddr, u8), ConfigError> {
+    let parsed = text.split_once('/').and_then(|(address, bits)| {
+        let address: IpAddr = address.parse().ok()?;
+        let bits: u8 = bits.parse().ok()?;
+        let bits_max = if address.is_ipv4() { 32 } else { 128 };
+        (bits <= bits_max).then_some((address, bits))
+    });
+    parsed.ok_or_else(|| {
+        ConfigError(format!(
+            "bypass.kernel_addresses has {text:?}; write an address with its prefix, such as \"192.0.2.1/24\""
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_is_an_address_with_its_bits() {
+        assert_eq!(prefix("192.0.2.1/24").unwrap(), ([192, 0, 2, 1].into(), 24));
+        assert_eq!(prefix("fd00::1/64").unwrap().1, 64);
+        for wrong in ["192.0.2.1", "192.0.2.1/33", "fd00::1/129", "host/24", "192.0.2.1/"] {
+            assert!(prefix(wrong).unwrap_err().to_string().contains(wrong), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn without_an_address_of_its_own_there_is_no_route() {
+        let error = Bypass::default().check().unwrap_err().to_string();
+        assert!(error.contains("bypass.addresses is empty"), "{error}");
+        let good = Bypass { addresses: vec![[192, 0, 2, 2].into()], ..Bypass::default() };
+        assert!(good.check().is_ok());
+    }
+}
