@@ -40,11 +40,13 @@ pub enum Switch {
     Coalesce,
     /// On the bypass route, reads that are sealed and sent as soon as they are there; off: in stages, with queues between.
     Completion,
+    /// On the bypass route, what was lost is read from disk again; off: what was sent is kept in memory until it is acknowledged.
+    Reread,
 }
 
 impl Switch {
     /// Every switch with its name and what it is.
-    pub const ALL: [(Switch, &'static str, &'static str); 16] = [
+    pub const ALL: [(Switch, &'static str, &'static str); 17] = [
         (Self::Pull, "pull", "window pull by TCP_NOTSENT_LOWAT"),
         (Self::Lifo, "lifo", "last-in-first-out buffers"),
         (Self::Registered, "registered", "buffers registered with the ring"),
@@ -61,6 +63,7 @@ impl Switch {
         (Self::Tso, "tso", "super-segments that the device cuts (bypass)"),
         (Self::Coalesce, "coalesce", "segments that arrive as one (bypass)"),
         (Self::Completion, "completion", "reads processed to their end at once (bypass)"),
+        (Self::Reread, "reread", "lost bytes read from disk again (bypass)"),
     ];
 
     /// All names, for people.

@@ -86,6 +86,8 @@ pub struct Worker {
     pub reads_ahead: bool,
     /// Whether records are sealed from where their plaintext lies; else it is copied first.
     pub seals_in_one_pass: bool,
+    /// Whether our own TCP reads from disk again what was lost; else it keeps what it has sent.
+    pub rereads: bool,
     /// Whether connections live by keys of ours; else the handshake's state stays and seals.
     pub hands_keys_out: bool,
     /// What of a connection's work the kernel does.
@@ -197,6 +199,7 @@ impl Worker {
             scratch: RefCell::new(vec![0; SCRATCH_BYTES]),
             reads_ahead: config.is_on(Switch::Ahead),
             seals_in_one_pass: config.is_on(Switch::Onepass),
+            rereads: config.is_on(Switch::Reread),
             hands_keys_out: config.is_on(Switch::Handout),
             in_kernel,
             key_records_max: config.tls.key_records_max,

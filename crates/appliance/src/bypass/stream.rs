@@ -1,9 +1,10 @@
 //! One connection's send stream: where each byte comes from, and how its records are made, once and again.
 
-use super::layout::{Layout, Part, end_of_records, records_of};
+use super::layout::{Layout, MadeFrom, Part, end_of_records, records_of};
 use crate::end::End;
 use crate::outgoing::{Outgoing, Piece};
 use crypt::{Alert, CONTROL_RECORD_BYTES_MAX, Ledger, PLAINTEXT_MAX, ResealError};
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -13,6 +14,14 @@ pub struct Stream {
     layout: Layout,
     /// The sending half of TLS, once hands are shaken; none without TLS.
     ledger: Option<Box<Ledger>>,
+    /// What was sent and is not acknowledged, where that is kept after all (`--off reread`).
+    copies: VecDeque<Copied>,
+}
+
+/// A stretch of the stream as it was sent.
+struct Copied {
+    stream: Range<u64>,
+    bytes: Rc<[u8]>,
 }
 
 /// Records that were made.
@@ -97,11 +106,27 @@ impl Stream {
         {
             ledger.acknowledge_below(position);
         }
+        while self.copies.front().is_some_and(|copied| copied.stream.end <= offset) {
+            self.copies.pop_front();
+        }
     }
 
-    /// What makes the bytes from `range.start` on ([`Layout::part`]).
+    /// What makes the bytes from `range.start` on ([`Layout::part`]), unless there is a copy of them.
     pub fn part(&self, range: &Range<u64>, plaintext_bytes_max: usize, trim: bool) -> Option<Part> {
+        let index = self.copies.partition_point(|copied| copied.stream.end <= range.start);
+        if let Some(copied) = self.copies.get(index) {
+            if copied.stream.start <= range.start {
+                let made_from = MadeFrom::Kept(Rc::clone(&copied.bytes));
+                return Some(Part { stream: copied.stream.clone(), made_from });
+            }
+        }
         self.layout.part(range, plaintext_bytes_max, trim)
+    }
+
+    /// Keeps a copy of what was sent for the first time, until it is acknowledged. `start` is not below that of the one before.
+    pub fn copy(&mut self, start: u64, bytes: Vec<u8>) {
+        let stream = start..start + bytes.len() as u64;
+        self.copies.push_back(Copied { stream, bytes: bytes.into() });
     }
 
     /// Makes the records of `range` of a response, the first of which has `position`, at the front of `room`. `of_file` is
@@ -151,14 +176,14 @@ impl Stream {
     pub fn memory_bytes(&self) -> usize {
         let tags = self.ledger.as_ref().map_or(0, |ledger| ledger.tags_count());
         let ledger_bytes = self.ledger.as_ref().map_or(0, |_| size_of::<Ledger>());
-        ledger_bytes + tags * (crypt::TAG_BYTES + 1) + self.layout.memory_bytes()
+        let copies = self.copies.iter().map(|copied| copied.bytes.len()).sum::<usize>();
+        ledger_bytes + tags * (crypt::TAG_BYTES + 1) + self.layout.memory_bytes() + copies
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bypass::layout::MadeFrom;
 
     fn response(bytes: usize) -> Rc<Outgoing> {
         Rc::new(Outgoing::new(b"head".to_vec(), vec![http::Part::Bytes(vec![7; bytes])], None))
@@ -176,5 +201,21 @@ mod tests {
         stream.acknowledge_below(104);
         assert!(stream.part(&(10..50), 1000, true).is_none());
         assert_eq!(stream.memory_bytes(), 0);
+    }
+
+    #[test]
+    fn a_copy_goes_before_the_disk_until_it_is_acknowledged() {
+        let mut stream = Stream::default();
+        let outgoing = response(100);
+        stream.append(&outgoing, 0, u64::MAX).unwrap();
+        stream.copy(0, vec![1; 40]);
+        stream.copy(40, vec![2; 40]);
+        let part = stream.part(&(50..60), 1000, false).unwrap();
+        assert_eq!(part.stream, 40..80);
+        assert!(matches!(part.made_from, MadeFrom::Kept(bytes) if *bytes == [2; 40]));
+        stream.acknowledge_below(80);
+        let part = stream.part(&(90..95), 1000, false).unwrap();
+        assert!(matches!(part.made_from, MadeFrom::Response(..)));
+        assert_eq!(stream.copies.len(), 0);
     }
 }

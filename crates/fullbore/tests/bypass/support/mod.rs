@@ -1,0 +1,4 @@
+//! What the tests of the bypass route share.
+
+pub(crate) mod served;
+pub(crate) mod space;
