@@ -148,7 +148,8 @@ impl<P: FnMut(String)> Bench<'_, P> {
             Ok(group) => group,
             Err(why) => return self.skip(ablations, &why, outcome),
         };
-        if let Some(why) = (work == Work::Pair).then(pair::obstacle).flatten() {
+        let takes_namespace = matches!(work, Work::Pair | Work::Bypass);
+        if let Some(why) = takes_namespace.then(pair::obstacle).flatten() {
             return self.skip(ablations, &why, outcome);
         }
         let feasible = |ablation: &&Ablation| obstacle(ablation).is_none();
@@ -294,7 +295,7 @@ fn viewers_for(machine: &Machine) -> usize {
 
 /// Whether nothing of the library is to be in the page cache when a step begins.
 fn is_cold(work: Work) -> bool {
-    matches!(work, Work::Cold | Work::Scarce)
+    matches!(work, Work::Cold | Work::Scarce | Work::Bypass)
 }
 
 /// Why this machine cannot do without something, although it can do the work.
@@ -306,7 +307,8 @@ fn obstacle(ablation: &Ablation) -> Option<String> {
 }
 
 fn arguments(work: Work, without: Option<&Ablation>) -> Vec<String> {
-    let mut words = vec!["--disk", if work == Work::Cold { "direct" } else { "auto" }];
+    let mut words =
+        vec!["--disk", if matches!(work, Work::Cold | Work::Bypass) { "direct" } else { "auto" }];
     match without.map(|one| (one.off, one.name)) {
         Some((Off::Switch, name)) => words.extend(["--off", name]),
         Some((Off::Tls, _)) => words.extend(["--tls", "off"]),
@@ -318,6 +320,9 @@ fn arguments(work: Work, without: Option<&Ablation>) -> Vec<String> {
 fn place<'a>(work: Work, without: Option<&Ablation>, group: Option<&'a Group>) -> Place<'a> {
     if let Some(group) = group {
         return Place::In(group);
+    }
+    if work == Work::Bypass {
+        return Place::BehindTap;
     }
     if work != Work::Pair {
         return Place::Here;

@@ -19,6 +19,8 @@ pub(crate) enum Work {
     Workers,
     /// As `Warm`, over an Ethernet pair between two network namespaces, in packets of 1500 bytes.
     Pair,
+    /// As `Cold`, over TCP of our own and a TAP, in packets of 1500 bytes.
+    Bypass,
 }
 
 impl Work {
@@ -32,6 +34,7 @@ impl Work {
             Self::Handshakes => "handshakes",
             Self::Workers => "workers",
             Self::Pair => "pair",
+            Self::Bypass => "bypass",
         }
     }
 
@@ -45,6 +48,7 @@ impl Work {
             Self::Handshakes => "clients who come back and only shake hands, as fast as they can",
             Self::Workers => "as warm, two workers on two cores",
             Self::Pair => "as warm, over an Ethernet pair in packets of 1500 bytes",
+            Self::Bypass => "as cold, over TCP of our own and a TAP in packets of 1500 bytes",
         }
     }
 }
@@ -186,6 +190,10 @@ pub(crate) const ALL: &[Ablation] = &[
         })
         .beside(Seed::of_all("TSO and LRO", 170.0, 85.0)),
     switch("mtu", "nothing: packets of 9000 bytes added", Work::Pair).by(Off::Mtu(9000)),
+    switch("tso", "super-segments (one segment at a time instead)", Work::Bypass),
+    switch("coalesce", "segments that arrive as one", Work::Bypass),
+    switch("completion", "processing reads to their end (in stages instead)", Work::Bypass),
+    switch("reread", "reading lost bytes again (keeping what was sent instead)", Work::Bypass),
 ];
 
 /// The ablations that are named, or all.

@@ -27,5 +27,6 @@ pub use outcome::Outcome;
 /// Whether the switches named (none: all) want network namespaces, which this program has to be started again in.
 pub fn wants_namespace(names: &[String]) -> bool {
     let chosen = list::chosen(names).unwrap_or_default();
-    chosen.iter().any(|ablation| ablation.work == list::Work::Pair) && pair::obstacle().is_none()
+    let needs_one = |work| matches!(work, list::Work::Pair | list::Work::Bypass);
+    chosen.iter().any(|ablation| needs_one(ablation.work)) && pair::obstacle().is_none()
 }

@@ -43,7 +43,16 @@ pub(crate) enum Place<'a> {
     In(&'a Group),
     /// At the far end of an Ethernet pair.
     Behind(Pair),
+    /// Beside us, with TCP of its own behind a TAP.
+    BehindTap,
 }
+
+/// What a server behind a TAP is told, for one worker; addresses for documentation (RFC 5737), in a namespace of our own.
+const TAP_CONFIG: &str = r#"
+[bypass]
+addresses = ["192.0.2.2"]
+kernel_addresses = ["192.0.2.1/24"]
+"#;
 
 /// A running server; ended when dropped.
 #[derive(Debug)]
@@ -105,6 +114,7 @@ impl Setting<'_> {
         let listen = match self.place {
             Place::Behind(_) => SocketAddr::from((pair::SERVER, 0)),
             Place::Here | Place::In(_) => SocketAddr::from(([127, 0, 0, 1], 0)),
+            Place::BehindTap => SocketAddr::from(([0, 0, 0, 0], 8443)),
         };
         let mut words: Vec<OsString> = ["taskset", "-c", &cpus.join(",")].map(Into::into).into();
         words.push(std::env::current_exe()?.into());
@@ -113,8 +123,14 @@ impl Setting<'_> {
         words.extend(["--listen".into(), listen.to_string().into()]);
         words.extend(["--admin", "127.0.0.1:0", "--workers"].map(Into::into));
         words.push(self.cpus.len().to_string().into());
+        if matches!(self.place, Place::BehindTap) {
+            let config = self.scratch.join("bypass.toml");
+            fs::write(&config, TAP_CONFIG)?;
+            words.extend(["--route", "bypass", "--config"].map(Into::into));
+            words.push(config.into());
+        }
         let mut command = match self.place {
-            Place::Here => Command::new(words.remove(0)),
+            Place::Here | Place::BehindTap => Command::new(words.remove(0)),
             Place::In(group) => {
                 let mut command = Command::new("sh");
                 command.args(["-c", JOIN]).arg(group.members());
