@@ -53,6 +53,7 @@ fn tcp_config(config: &Config, interface: &Interface) -> tcp::Config {
         mtu_bytes: u16::try_from(config.bypass.mtu_bytes).unwrap_or(u16::MAX),
         tso_bytes_max: if tso { PAYLOAD_BYTES_MAX as u32 } else { 0 },
         want_bytes_min: WANT_BYTES_MIN,
+        short_segments: true,
         want_bytes_max: config.net.window_bytes_max as u32,
         window_bytes_max: config.bypass.in_flight_bytes_max,
         connections_max: config.limits.connections_max,

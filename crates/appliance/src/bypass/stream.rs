@@ -123,10 +123,15 @@ impl Stream {
         self.layout.part(range, plaintext_bytes_max, trim)
     }
 
-    /// Keeps a copy of what was sent for the first time, until it is acknowledged. `start` is not below that of the one before.
-    pub fn copy(&mut self, start: u64, bytes: Vec<u8>) {
-        let stream = start..start + bytes.len() as u64;
-        self.copies.push_back(Copied { stream, bytes: bytes.into() });
+    /// Keeps a copy of what is about to be sent for the first time, until it is acknowledged. What there is a copy of already
+    /// is left out.
+    pub fn copy(&mut self, start: u64, bytes: &[u8]) {
+        let end = start + bytes.len() as u64;
+        let copied_to = self.copies.back().map_or(start, |last| last.stream.end.max(start));
+        if copied_to < end {
+            let bytes = bytes[(copied_to - start) as usize..].into();
+            self.copies.push_back(Copied { stream: copied_to..end, bytes });
+        }
     }
 
     /// Makes the records of `range` of a response, the first of which has `position`, at the front of `room`. `of_file` is
@@ -208,8 +213,8 @@ mod tests {
         let mut stream = Stream::default();
         let outgoing = response(100);
         stream.append(&outgoing, 0, u64::MAX).unwrap();
-        stream.copy(0, vec![1; 40]);
-        stream.copy(40, vec![2; 40]);
+        stream.copy(0, &[1; 40]);
+        stream.copy(20, &[2; 60]);
         let part = stream.part(&(50..60), 1000, false).unwrap();
         assert_eq!(part.stream, 40..80);
         assert!(matches!(part.made_from, MadeFrom::Kept(bytes) if *bytes == [2; 40]));

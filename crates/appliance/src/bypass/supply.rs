@@ -125,12 +125,11 @@ impl Stack {
         if want.retransmission {
             range.end = range.end.min(want.range.end);
         }
-        let start = range.start;
-        let sent_to = self.send_in_hand(worker, connection, want, range, in_hand).await;
-        if !worker.rereads && !want.retransmission && sent_to > start {
-            let copy = in_hand.with_slices(&(start..sent_to), |slices| slices.concat());
-            connection.stream.borrow_mut().copy(start, copy);
+        if !worker.rereads && !want.retransmission {
+            let copy = in_hand.with_slices(&range, |slices| slices.concat());
+            connection.stream.borrow_mut().copy(range.start, &copy);
         }
+        let sent_to = self.send_in_hand(worker, connection, want, range, in_hand).await;
         in_hand.clear();
         self.decline(connection.id, sent_to..want.range.end.max(sent_to));
         Ok(())

@@ -1,6 +1,6 @@
 //! Real clients get the file, byte by byte.
 
-use crate::support::served::{Room, Server};
+use crate::support::served::{Room, Server, V4};
 use crate::support::space::{Space, is_here};
 use std::sync::Arc;
 
@@ -14,7 +14,8 @@ fn space_with(tool: &str, package: &str) -> Option<Arc<Space>> {
 /// What curl gets there.
 #[track_caller]
 fn curl(space: &Space, arguments: &[&str]) -> Vec<u8> {
-    let common = ["--silent", "--show-error", "--fail", "--insecure", "--max-time", "60"];
+    let common =
+        ["--silent", "--show-error", "--fail", "--insecure", "--globoff", "--max-time", "60"];
     space.succeed("curl", &[&common[..], arguments].concat())
 }
 
@@ -25,7 +26,7 @@ fn curl_gets_every_byte_over_tls_of_both_versions_and_both_kinds_of_ip() {
     let server = Server::start(&space, &room, &[], "");
     for url in [server.url(), server.url_v6()] {
         for version in [&["--tlsv1.3"][..], &["--tls-max", "1.2"]] {
-            let got = curl(&space, &[version, &["--globoff", &url]].concat());
+            let got = curl(&space, &[version, &[&url]].concat());
             assert!(got == room.film, "{url} {version:?}: {} bytes", got.len());
         }
     }
@@ -39,8 +40,84 @@ fn curl_gets_every_byte_without_tls() {
     let room = Room::new(FILM_BYTES);
     let server = Server::start(&space, &room, &["--tls", "off"], "");
     for url in [server.url(), server.url_v6()] {
-        let got = curl(&space, &["--globoff", &url]);
+        let got = curl(&space, &[&url]);
         assert!(got == room.film, "{url}: {} bytes", got.len());
     }
+    server.end();
+}
+
+#[test]
+fn ranges_are_those_of_the_file_over_one_connection() {
+    let Some(space) = space_with("curl", "curl") else { return };
+    let room = Room::new(FILM_BYTES);
+    for tls in ["on", "off"] {
+        let server = Server::start(&space, &room, &["--tls", tls], "");
+        let url = server.url();
+        let mut arguments: Vec<&str> = Vec::new();
+        let ranges = ["0-0", "5-16388", "1000000-1999999", "4999999-5000000", "16384-32767"];
+        for range in ranges {
+            if !arguments.is_empty() {
+                arguments.extend(["--next", "--silent", "--insecure"]);
+            }
+            arguments.extend(["--range", range, &url]);
+        }
+        let mut wanted = Vec::new();
+        for range in ranges {
+            let (first, last) = range.split_once('-').unwrap();
+            let range = first.parse::<usize>().unwrap()..=last.parse().unwrap();
+            wanted.extend_from_slice(&room.film[range]);
+        }
+        assert!(curl(&space, &arguments) == wanted, "--tls {tls}");
+        assert_eq!(server.number("connections_accepted_total"), 1, "--tls {tls}");
+        server.end();
+    }
+}
+
+#[test]
+fn every_switch_serves_the_same_bytes() {
+    let Some(space) = space_with("curl", "curl") else { return };
+    let room = Room::new(FILM_BYTES);
+    for off in ["tso", "coalesce", "completion", "reread", "lifo", "ahead", "window"] {
+        let server = Server::start(&space, &room, &["--off", off], "");
+        assert!(curl(&space, &[&server.url()]) == room.film, "--off {off}");
+        server.end();
+    }
+}
+
+#[test]
+fn keys_are_changed_as_often_as_they_are_to_be() {
+    let Some(space) = space_with("curl", "curl") else { return };
+    let room = Room::new(FILM_BYTES);
+    let server = Server::start(&space, &room, &[], "[tls]\nkey_records_max = 64\n");
+    assert!(curl(&space, &["--tlsv1.3", &server.url()]) == room.film);
+    // 306 records of 16 KiB, and a head.
+    server.await_number("key_updates_sent_total", 4);
+    server.end();
+}
+
+#[test]
+fn openssl_gets_every_byte() {
+    let Some(space) = space_with("openssl", "openssl") else { return };
+    let room = Room::new(FILM_BYTES);
+    let server = Server::start(&space, &room, &[], "");
+    let script = format!(
+        "printf 'GET /film.mp4 HTTP/1.1\\r\\nHost: h\\r\\nConnection: close\\r\\n\\r\\n' \
+         | openssl s_client -quiet -ign_eof -connect {V4}:8443 2>/dev/null"
+    );
+    let got = space.succeed("sh", &["-c", &script]);
+    assert!(got.ends_with(&room.film), "{} bytes", got.len());
+    server.end();
+}
+
+#[test]
+fn many_viewers_at_once_get_their_bytes() {
+    let Some(space) = Space::new().map(Arc::new) else { return };
+    let room = Room::new(1_000_001);
+    let server = Server::start(&space, &room, &[], "");
+    let program = env!("CARGO_BIN_EXE_fullbore");
+    let url = server.url();
+    let load = ["load", &url, "--insecure", "--connections", "1000", "--duration", "4s", "--pattern", "whole", "--verify", "20"];
+    space.succeed(program, &load);
+    assert!(server.number("connections_accepted_total") >= 1000);
     server.end();
 }

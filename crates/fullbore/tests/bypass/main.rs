@@ -1,5 +1,10 @@
 //! The bypass route against the kernel's own TCP: real clients on the other side of a TAP, in namespaces of the tests' own.
 //! They need root and say so where it is missing.
+//!
+//! [`clients`]: curl, openssl, ffmpeg and `fullbore load` get every byte. [`loss`]: what is lost is read from disk again.
+//! [`life`]: starting without privileges, ending, being killed.
 
 mod clients;
+mod life;
+mod loss;
 mod support;

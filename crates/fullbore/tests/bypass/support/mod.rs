@@ -1,4 +1,5 @@
 //! What the tests of the bypass route share.
 
+pub(crate) mod far;
 pub(crate) mod served;
 pub(crate) mod space;

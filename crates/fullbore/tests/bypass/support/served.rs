@@ -23,6 +23,8 @@ pub(crate) struct Room {
     folder: TempDir,
     /// The bytes of `film.mp4`.
     pub(crate) film: Vec<u8>,
+    /// Of the server's TAP.
+    pub(crate) mtu_bytes: u32,
 }
 
 impl Room {
@@ -38,7 +40,7 @@ impl Room {
         film.truncate(film_bytes);
         fs::create_dir(folder.path().join("library")).unwrap();
         fs::write(folder.path().join("library/film.mp4"), &film).unwrap();
-        Self { folder, film }
+        Self { folder, film, mtu_bytes: 1500 }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -46,11 +48,12 @@ impl Room {
     }
 
     /// The configuration that every server here has, with `more` at its end.
-    fn config(&self, more: &str) -> PathBuf {
+    pub(crate) fn config(&self, more: &str) -> PathBuf {
         let path = self.path("fullbore.toml");
         let text = format!(
             "workers = 1\n{more}\n[bypass]\naddresses = [\"{V4}\", \"{V6}\"]\n\
-             kernel_addresses = [\"192.0.2.1/24\", \"2001:db8:2::1/64\"]\n"
+             kernel_addresses = [\"192.0.2.1/24\", \"2001:db8:2::1/64\"]\nmtu_bytes = {mtu}\n",
+            mtu = self.mtu_bytes,
         );
         fs::write(&path, text).unwrap();
         path
@@ -103,8 +106,17 @@ impl Server {
         self.said.lock().unwrap().clone()
     }
 
-    pub(crate) fn process_id(&self) -> u32 {
-        self.child.id()
+    /// What each thread's status says after `field`.
+    pub(crate) fn of_every_thread(&self, field: &str) -> Vec<String> {
+        let threads = fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
+        // The kernel's own workers for the ring come and go; one that has gone has no status.
+        let statuses = threads
+            .filter_map(|thread| fs::read_to_string(thread.unwrap().path().join("status")).ok());
+        let values = statuses.map(|status| {
+            let line = status.lines().find(|line| line.starts_with(&format!("{field}:")));
+            line.expect("the kernel says so").split_ascii_whitespace().nth(1).unwrap().to_owned()
+        });
+        values.collect()
     }
 
     fn wait_for(&mut self, words: &str) {

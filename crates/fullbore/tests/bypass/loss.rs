@@ -1,0 +1,109 @@
+//! A network that loses: what is lost is read from disk again, and comes out as it was.
+
+use crate::support::far::Far;
+use crate::support::served::{Room, Server};
+use crate::support::space::is_here;
+use std::fs::{File, FileTimes};
+use std::os::unix::fs::FileExt;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const FILM_BYTES: usize = 8_000_003;
+
+#[test]
+fn every_byte_arrives_and_what_was_lost_was_read_again() {
+    if !is_here("curl", "curl") {
+        return;
+    }
+    let Some(far) = Far::new(1500, "--delay 5ms --loss 2% --reorder 1% --duplicate 1% --seed 7")
+    else {
+        return;
+    };
+    let room = Room::new(FILM_BYTES);
+    for (tls, url) in [("on", Server::url as fn(&Server) -> String), ("off", Server::url_v6)] {
+        let server = Server::start(&far.server, &room, &["--tls", tls], "");
+        let url = url(&server);
+        let get =
+            ["--silent", "--show-error", "--insecure", "--globoff", "--max-time", "120", &url];
+        let got = far.client.succeed("curl", &get);
+        assert!(got == room.film, "--tls {tls}: {} bytes", got.len());
+        server.await_number("tcp_total{event=\"retransmitted_bytes\"}", 10_000);
+        let reread = server.number("bypass_reread_bytes_total");
+        assert!(reread >= 10_000, "--tls {tls}: {reread} bytes read again");
+        server.end();
+    }
+}
+
+#[test]
+fn records_of_former_keys_are_made_again_after_a_change_of_keys() {
+    if !is_here("curl", "curl") {
+        return;
+    }
+    let Some(far) = Far::new(1500, "--delay 5ms --loss 3% --seed 3") else { return };
+    let room = Room::new(FILM_BYTES);
+    let server = Server::start(&far.server, &room, &[], "[tls]\nkey_records_max = 64\n");
+    let url = server.url();
+    let get = ["--silent", "--show-error", "--insecure", "--tlsv1.3", "--max-time", "120", &url];
+    assert!(far.client.succeed("curl", &get) == room.film);
+    server.await_number("key_updates_sent_total", 7);
+    server.end();
+}
+
+#[test]
+fn kept_copies_serve_without_the_disk() {
+    if !is_here("curl", "curl") {
+        return;
+    }
+    let Some(far) = Far::new(1500, "--delay 5ms --loss 2% --seed 7") else { return };
+    let room = Room::new(FILM_BYTES);
+    let server = Server::start(&far.server, &room, &["--off", "reread"], "");
+    let url = server.url();
+    let get = ["--silent", "--show-error", "--insecure", "--max-time", "120", &url];
+    assert!(far.client.succeed("curl", &get) == room.film);
+    server.await_number("tcp_total{event=\"retransmitted_bytes\"}", 10_000);
+    assert_eq!(server.number("bypass_reread_bytes_total"), 0);
+    server.end();
+}
+
+/// The film is overwritten where it lies, and its times put back, so that only the tags can tell.
+#[test]
+fn a_film_that_changes_under_a_retransmission_ends_the_connection() {
+    if !is_here("curl", "curl") {
+        return;
+    }
+    let Some(far) = Far::new(1500, "--delay 20ms --loss 5% --rate 40Mbit --seed 5") else { return };
+    let room = Room::new(40_000_000);
+    let server = Server::start(&far.server, &room, &["--disk", "direct"], "");
+    let got = room.path("got");
+    let mut curl = Command::new("curl");
+    curl.args(["--silent", "--insecure", "--max-time", "60", "--output"])
+        .arg(&got)
+        .arg(server.url());
+    curl.stdin(Stdio::null()).stderr(Stdio::null());
+    let mut curl = far.client.run(move || curl.spawn()).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while far.carried_bytes() < 2_000_000 && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    overwrite(&room);
+    let status = curl.wait().unwrap();
+    assert!(!status.success(), "a film that changed was served as if nothing had been");
+    server.await_number("connections_ended_total{reason=\"changed_under_us\"}", 1);
+    let got = std::fs::read(&got).unwrap();
+    let same = got.iter().zip(&room.film).take_while(|(got, film)| got == film).count();
+    let other = got[same..].iter().zip(&room.film[same..]).all(|(got, film)| *got == !*film);
+    assert!(same >= 500_000, "only {same} bytes are those of the first film");
+    assert!(other, "after the change there are bytes of neither film");
+    server.end();
+}
+
+/// Every byte becomes another one.
+fn overwrite(room: &Room) {
+    let file = File::options().read(true).write(true).open(room.path("library/film.mp4")).unwrap();
+    let modified = file.metadata().unwrap().modified().unwrap();
+    let other: Arc<[u8]> = room.film.iter().map(|byte| !*byte).collect();
+    file.write_all_at(&other, 0).unwrap();
+    file.sync_data().unwrap();
+    file.set_times(FileTimes::new().set_modified(modified)).unwrap();
+}

@@ -1,0 +1,77 @@
+//! A client far away: in a namespace of its own, with a bad network between it and the server's.
+
+use super::space::Space;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+/// Two namespaces and what is between them.
+pub(crate) struct Far {
+    pub(crate) client: Arc<Space>,
+    pub(crate) server: Arc<Space>,
+    between: Arc<Space>,
+    carrier: Child,
+}
+
+impl Far {
+    /// The server's namespace forwards between its TAP and the client's. `settings` are for the middlebox, separated by spaces.
+    /// `None`, and why on standard error, where that cannot be had.
+    pub(crate) fn new(mtu_bytes: u32, settings: &str) -> Option<Self> {
+        let program = middlebox()?;
+        let [client, between, server] = [Space::new()?, Space::new()?, Space::new()?].map(Arc::new);
+        for (end, space) in [("a", &client), ("b", &server)] {
+            let name = space.name();
+            between.ip(&format!(
+                "link add {end} mtu {mtu_bytes} type veth peer name eth mtu {mtu_bytes} netns {name}"
+            ));
+            between.ip(&format!("link set {end} up"));
+            space.ip("link set eth up");
+        }
+        client.ip("address add 198.51.100.2/24 dev eth");
+        client.ip("address add 2001:db8:1::2/64 dev eth nodad");
+        server.ip("address add 198.51.100.1/24 dev eth");
+        server.ip("address add 2001:db8:1::1/64 dev eth nodad");
+        client.ip("route add default via 198.51.100.1");
+        client.ip("route add default via 2001:db8:1::1");
+        server.run(|| {
+            for way in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
+                std::fs::write(format!("/proc/sys/net/{way}"), "1").unwrap();
+            }
+        });
+        let mut command = Command::new(program);
+        command.args(["--between", "a", "b"]).args(settings.split_ascii_whitespace());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        let mut carrier = between.run(move || command.spawn()).expect("it starts");
+        let mut said = String::new();
+        let out = carrier.stdout.as_mut().expect("it is piped");
+        BufReader::new(out).read_line(&mut said).unwrap();
+        assert!(said.starts_with("ready"), "the middlebox said {said:?}");
+        Some(Self { client, server, between, carrier })
+    }
+
+    /// What the middlebox's interface towards the client has seen, in bytes.
+    pub(crate) fn carried_bytes(&self) -> u64 {
+        self.between.run(|| {
+            let path = "/sys/class/net/a/statistics/tx_bytes";
+            std::fs::read_to_string(path).map_or(0, |text| text.trim().parse().unwrap_or(0))
+        })
+    }
+}
+
+impl Drop for Far {
+    fn drop(&mut self) {
+        let _ = self.carrier.kill();
+        let _ = self.carrier.wait();
+    }
+}
+
+/// The middlebox, which cargo builds beside this test's own program.
+fn middlebox() -> Option<PathBuf> {
+    let program = PathBuf::from(env!("CARGO_BIN_EXE_fullbore")).with_file_name("middlebox");
+    if program.exists() {
+        return Some(program);
+    }
+    eprintln!("SKIPPED: there is no {}: cargo build -p fullbore-middlebox", program.display());
+    None
+}
