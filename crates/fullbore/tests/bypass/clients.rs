@@ -116,8 +116,21 @@ fn many_viewers_at_once_get_their_bytes() {
     let server = Server::start(&space, &room, &[], "");
     let program = env!("CARGO_BIN_EXE_fullbore");
     let url = server.url();
-    let load = ["load", &url, "--insecure", "--connections", "1000", "--duration", "4s", "--pattern", "whole", "--verify", "20"];
-    space.succeed(program, &load);
-    assert!(server.number("connections_accepted_total") >= 1000);
+    let load = [
+        "load",
+        &url,
+        "--insecure",
+        "--connections",
+        "1000",
+        "--duration",
+        "4s",
+        "--pattern",
+        "whole",
+        "--verify",
+        "20",
+    ];
+    let told = String::from_utf8(space.succeed(program, &load)).unwrap();
+    let accepted = server.number("connections_accepted_total");
+    assert!(accepted >= 1000, "{accepted} connections:\n{told}");
     server.end();
 }

@@ -1,9 +1,10 @@
 //! How it starts, and what it leaves when it ends.
 
-use crate::support::served::{Room, Server};
+use crate::support::served::{PATIENCE, Room, Server};
 use crate::support::space::{Space, is_here};
 use std::process::Command;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 fn devices(space: &Space) -> String {
     let links = String::from_utf8(space.succeed("ip", &["-o", "link"])).unwrap();
@@ -11,6 +12,16 @@ fn devices(space: &Space) -> String {
     let routes_v6 = String::from_utf8(space.succeed("ip", &["-6", "route"])).unwrap();
     let neighbours = String::from_utf8(space.succeed("ip", &["neighbour"])).unwrap();
     [links, routes, routes_v6, neighbours].concat()
+}
+
+/// The kernel takes a ring apart at its leisure, and with it the last hold on a device.
+#[track_caller]
+fn await_devices(space: &Space, wanted: &str) {
+    let deadline = Instant::now() + PATIENCE;
+    while devices(space) != wanted {
+        assert!(Instant::now() < deadline, "there still is {}", devices(space));
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 #[test]
@@ -24,10 +35,10 @@ fn killed_it_leaves_nothing_and_starts_again() {
         let server = Server::start(&space, &room, &[], "");
         assert!(devices(&space).contains("fullbore"), "{}", devices(&space));
         server.kill();
-        assert_eq!(devices(&space), before);
+        await_devices(&space, &before);
     }
     Server::start(&space, &room, &[], "").end();
-    assert_eq!(devices(&space), before);
+    await_devices(&space, &before);
 }
 
 #[test]

@@ -23,9 +23,9 @@ impl Far {
         for (end, space) in [("a", &client), ("b", &server)] {
             let name = space.name();
             between.ip(&format!(
-                "link add {end} mtu {mtu_bytes} type veth peer name eth mtu {mtu_bytes} netns {name}"
+                "link add name {end} mtu {mtu_bytes} type veth peer name eth mtu {mtu_bytes} netns {name}"
             ));
-            between.ip(&format!("link set {end} up"));
+            between.ip(&format!("link set dev {end} up"));
             space.ip("link set eth up");
         }
         client.ip("address add 198.51.100.2/24 dev eth");

@@ -1,6 +1,7 @@
 //! `fullbore serve --route bypass` in a namespace, with a TAP of its own.
 
 use super::space::Space;
+use rustix::process::Signal;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -167,6 +168,12 @@ impl Server {
         }
     }
 
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        let process = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(process, signal).unwrap();
+    }
+
     /// Kills it without a chance to tidy up.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
@@ -176,8 +183,7 @@ impl Server {
     /// Ends it in an orderly way, and fails if it does not end well.
     #[track_caller]
     pub(crate) fn end(mut self) {
-        let process = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(process, rustix::process::Signal::TERM).unwrap();
+        self.signal(Signal::TERM);
         let status = self.child.wait().unwrap();
         assert!(status.success(), "{status}: {}", self.said());
     }
