@@ -173,6 +173,11 @@ impl Connection {
         number
     }
 
+    /// Whether nothing is to leave before the place with this number.
+    pub fn is_next(&self, number: u64) -> bool {
+        self.turns.serving.get() >= number
+    }
+
     /// The place with this number.
     pub fn turn(&self, number: u64) -> Turn<'_> {
         Turn { connection: self, number }

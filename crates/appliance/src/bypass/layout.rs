@@ -136,8 +136,7 @@ impl Layout {
     ///
     /// `None` where nothing was written, or all is acknowledged.
     pub fn part(&self, range: &Range<u64>, plaintext_bytes_max: usize, trim: bool) -> Option<Part> {
-        let index = self.regions.partition_point(|region| region.start <= range.start);
-        let region = self.regions.get(index.checked_sub(1)?)?;
+        let region = self.region(range.start)?;
         let within =
             range.start - region.start..range.end.min(region.start + region.bytes) - region.start;
         if within.is_empty() {
@@ -148,6 +147,16 @@ impl Layout {
             Source::Extent(extent) => extent.part(within, plaintext_bytes_max as u64, trim),
         };
         Some(Part { stream: region.start + stream.start..region.start + stream.end, made_from })
+    }
+
+    /// Whether the byte at `offset` is one of those that are kept.
+    pub fn is_kept(&self, offset: u64) -> bool {
+        self.region(offset).is_some_and(|region| matches!(region.source, Source::Kept(_)))
+    }
+
+    fn region(&self, offset: u64) -> Option<&Region> {
+        let index = self.regions.partition_point(|region| region.start <= offset);
+        self.regions.get(index.checked_sub(1)?)
     }
 
     /// Bytes of memory that it takes beyond its own size, but for the responses, which it shares with their session.

@@ -181,7 +181,18 @@ impl Stack {
             let Some((id, want)) = wanted else { return };
             let Some(connection) = self.connection(id) else { continue };
             let number = (!want.retransmission).then(|| connection.take_number());
-            self.jobs.borrow_mut().push_back(Job { connection, want, number });
+            // Never before other bytes of its own connection: a supplier would wait for those in vain.
+            let is_next = number.is_none_or(|number| connection.is_next(number));
+            let is_small = is_next && connection.stream.borrow().is_kept(want.range.start);
+            let job = Job { connection, want, number };
+            let mut jobs = self.jobs.borrow_mut();
+            if is_small {
+                // A handshake does not wait for films.
+                jobs.push_front(job);
+            } else {
+                jobs.push_back(job);
+            }
+            drop(jobs);
             if let Some(waker) = self.idle_suppliers.borrow_mut().pop() {
                 waker.wake();
             }

@@ -123,6 +123,11 @@ impl Stream {
         self.layout.part(range, plaintext_bytes_max, trim)
     }
 
+    /// Whether the byte at `offset` is one of those few that are kept.
+    pub fn is_kept(&self, offset: u64) -> bool {
+        self.layout.is_kept(offset)
+    }
+
     /// Keeps a copy of what is about to be sent for the first time, until it is acknowledged. What there is a copy of already
     /// is left out.
     pub fn copy(&mut self, start: u64, bytes: &[u8]) {

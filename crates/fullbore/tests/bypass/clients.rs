@@ -116,19 +116,8 @@ fn many_viewers_at_once_get_their_bytes() {
     let server = Server::start(&space, &room, &[], "");
     let program = env!("CARGO_BIN_EXE_fullbore");
     let url = server.url();
-    let load = [
-        "load",
-        &url,
-        "--insecure",
-        "--connections",
-        "1000",
-        "--duration",
-        "4s",
-        "--pattern",
-        "whole",
-        "--verify",
-        "20",
-    ];
+    let load = "load --insecure --connections 1000 --ramp 4s --duration 4s --rate 1M --verify 20";
+    let load: Vec<_> = load.split(' ').chain([&*url]).collect();
     let told = String::from_utf8(space.succeed(program, &load)).unwrap();
     let accepted = server.number("connections_accepted_total");
     assert!(accepted >= 1000, "{accepted} connections:\n{told}");
