@@ -116,7 +116,7 @@ impl Server {
         let keys = load_keys(&config)?;
         let in_kernel = InKernel::choose(&config).map_err(StartError)?;
         let log_out = config.access_log.as_deref().map(open_access_log).transpose()?;
-        let count = if config.workers == 0 { machine.cpus.len() } else { config.workers };
+        let count = count_workers(&config, &machine);
         let Entrance { address, ways_in, bypass } = enter(&config, in_kernel, count)?;
         let admin_listener = bind_admin(config.admin)?;
         let admin_address = local_address(&admin_listener).map_err(failed("the admin listener"))?;
@@ -482,6 +482,17 @@ fn make_salt(config: &Config) -> Result<Option<Salt>, StartError> {
 
 fn open_access_log(path: &Path) -> Result<Box<dyn io::Write + Send>, StartError> {
     access_log::open(path).map_err(failed(format!("cannot open the access log {}", path.display())))
+}
+
+/// One worker for each core that there is for them, unless it was told otherwise or a device wants another number.
+fn count_workers(config: &Config, machine: &Machine) -> usize {
+    let of_device =
+        (config.route == Route::Bypass).then(|| bypass::open::workers(config)).flatten();
+    match (config.workers, of_device) {
+        (0, Some(count)) => count,
+        (0, None) => machine.cpus.len(),
+        (count, _) => count,
+    }
 }
 
 /// Makes a way in for each worker. What that takes of privileges is given up afterwards.

@@ -3,10 +3,11 @@
 use super::stack::Parts;
 use crate::config::bypass::{Bypass, Device};
 use crate::config::{Config, Switch};
-use net::frames::{Interface, PAYLOAD_BYTES_MAX, TapPlan};
+use net::frames::{Interface, PAYLOAD_BYTES_MAX, TapPlan, XdpPlan};
+use std::error::Error;
 use std::fs::File;
 use std::io::Read;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 /// The least that is worth asking for, where more may be sent: whole records, so that one is seldom made in two goes.
@@ -19,8 +20,10 @@ const WANT_BYTES_MIN: u32 = 32 << 10;
 pub fn open(config: &Config, workers: usize) -> Result<Vec<Parts>, String> {
     let queues = u32::try_from(workers).map_err(|_| "too many workers for one device")?;
     let interfaces = match config.bypass.device {
-        Device::Tap => tap(config, queues)?,
+        Device::Tap => tap(config, queues),
+        Device::Xdp => xdp(config, queues),
     };
+    let interfaces = interfaces.map_err(|error| format!("no bypass route: {error}"))?;
     let secret = secret().map_err(|error| format!("no random numbers to be had: {error}"))?;
     let parts = interfaces.into_iter().map(|interface| Parts {
         tcp: tcp_config(config, &interface),
@@ -31,33 +34,67 @@ pub fn open(config: &Config, workers: usize) -> Result<Vec<Parts>, String> {
     Ok(parts.collect())
 }
 
-fn tap(config: &Config, queues: u32) -> Result<Vec<Interface>, String> {
+/// How many workers there are to be, if the configuration leaves that open and the device does not.
+pub fn workers(config: &Config) -> Option<usize> {
+    let Bypass { device, interface, .. } = &config.bypass;
+    let queues = std::fs::read_dir(format!("/sys/class/net/{interface}/queues"));
+    let is_receiving = |name: &std::ffi::OsStr| name.to_string_lossy().starts_with("rx-");
+    let count = queues.map_or(0, |queues| {
+        queues.flatten().filter(|queue| is_receiving(&queue.file_name())).count()
+    });
+    (*device == Device::Xdp && count > 0).then_some(count)
+}
+
+fn tap(config: &Config, queues: u32) -> Result<Vec<Interface>, Box<dyn Error>> {
     let Bypass { interface, addresses, mtu_bytes, .. } = &config.bypass;
     let plan = TapPlan {
         name: interface.clone(),
         queues,
         addresses: addresses.clone(),
-        kernel_addresses: config.bypass.kernel_prefixes().map_err(|error| error.to_string())?,
+        kernel_addresses: config.bypass.kernel_prefixes()?,
         mtu_bytes: *mtu_bytes,
         coalesce: config.is_on(Switch::Coalesce),
     };
-    plan.open().map_err(|error| format!("no bypass route: {error}"))
+    Ok(plan.open()?)
+}
+
+fn xdp(config: &Config, queues: u32) -> Result<Vec<Interface>, Box<dyn Error>> {
+    let port = config.listen.port();
+    let flow = |address: &IpAddr| SocketAddr::new(*address, port);
+    let plan = XdpPlan {
+        interface: config.bypass.interface.clone(),
+        queues,
+        flows: config.bypass.addresses.iter().map(flow).collect(),
+        zero_copy: true,
+    };
+    Ok(plan.open()?)
+}
+
+/// The largest packet that fits the device.
+fn mtu_bytes(config: &Config, interface: &Interface) -> u32 {
+    let told = || {
+        let path = format!("/sys/class/net/{}/mtu", interface.name);
+        std::fs::read_to_string(path).ok()?.trim().parse().ok()
+    };
+    match config.bypass.device {
+        Device::Tap => config.bypass.mtu_bytes,
+        Device::Xdp => told().unwrap_or(config.bypass.mtu_bytes),
+    }
 }
 
 fn tcp_config(config: &Config, interface: &Interface) -> tcp::Config {
-    let seconds = Duration::from_secs_f64;
-    let splits = matches!(interface.device, net::frames::Device::Tap(_));
-    let tso = config.is_on(Switch::Tso) && splits;
+    let tso = config.is_on(Switch::Tso);
     tcp::Config {
         listen: vec![config.listen.port()],
-        mtu_bytes: u16::try_from(config.bypass.mtu_bytes).unwrap_or(u16::MAX),
+        mtu_bytes: u16::try_from(mtu_bytes(config, interface)).unwrap_or(u16::MAX),
         tso_bytes_max: if tso { PAYLOAD_BYTES_MAX as u32 } else { 0 },
         want_bytes_min: WANT_BYTES_MIN,
-        short_segments: true,
         want_bytes_max: config.net.window_bytes_max as u32,
+        // A record's end is worth a short segment: what is left over would be read and sealed again.
+        short_segments: true,
         window_bytes_max: config.bypass.in_flight_bytes_max,
         connections_max: config.limits.connections_max,
-        stall: seconds(config.timeouts.send_seconds),
+        stall: Duration::from_secs_f64(config.timeouts.send_seconds),
         ..tcp::Config::default()
     }
 }
@@ -80,6 +117,7 @@ pub fn describe(config: &Config, parts: &[Parts]) -> String {
     let addresses: Vec<_> = config.bypass.addresses.iter().map(ToString::to_string).collect();
     let device = match config.bypass.device {
         Device::Tap => "TAP",
+        Device::Xdp => "AF_XDP on",
     };
     let queues =
         if parts.len() == 1 { "one queue".into() } else { format!("{} queues", parts.len()) };

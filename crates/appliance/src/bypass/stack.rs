@@ -5,7 +5,7 @@ use super::in_hand::InHand;
 use super::socket::Socket;
 use crate::end::End;
 use crate::telemetry::{Family, Numbers};
-use net::frames::{Between, Head, Interface, Packet, Refusal, Resolved};
+use net::frames::{Between, Head, Interface, PAYLOAD_BYTES_MAX, Packet, Refusal, Resolved};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io;
@@ -18,6 +18,9 @@ use tcp::{Arrived, Ecn, Endpoint, Event, Id, Reason, Transmit, Want, Withheld};
 /// Frames taken from the device before anything else is done: an honest guess, long enough to spread the cost of a turn, and
 /// too short for acknowledgements to grow old.
 const FRAMES_AT_ONCE: usize = 64;
+
+/// What a segment carries at least, but for rare paths: IPv6's smallest packet less its headers.
+const SEGMENT_BYTES_USUAL: u16 = 1208;
 
 /// Ranges that wait for a supplier. What TCP wants beyond these waits inside TCP.
 const JOBS_MAX: usize = 256;
@@ -52,6 +55,14 @@ struct Core {
     interface: Interface,
     /// Segments that found no way to their peer.
     unrouted: u64,
+}
+
+/// Why bytes in hand do not leave.
+pub(super) enum Held {
+    /// TCP says so.
+    ByTcp(Withheld),
+    /// The device has no room.
+    ByDevice,
 }
 
 /// A range that TCP wants.
@@ -227,10 +238,13 @@ impl Stack {
         id: Id,
         range: Range<u64>,
         in_hand: &InHand,
-    ) -> Result<Range<u64>, Withheld> {
+    ) -> Result<Range<u64>, Held> {
         let core = &mut *self.core.borrow_mut();
         let bytes = (range.end - range.start) as usize;
-        let transmit = core.endpoint.transmit(now, id, range.start, bytes)?;
+        if !core.has_room(bytes) {
+            return Err(Held::ByDevice);
+        }
+        let transmit = core.endpoint.transmit(now, id, range.start, bytes).map_err(Held::ByTcp)?;
         in_hand.with_slices(&transmit.payload, |slices| core.send(&transmit, slices));
         Ok(transmit.payload)
     }
@@ -337,6 +351,14 @@ impl Stack {
 }
 
 impl Core {
+    /// Whether the device takes so many bytes now, in the smallest segments that are usual.
+    fn has_room(&mut self, bytes: usize) -> bool {
+        let bytes = bytes.min(PAYLOAD_BYTES_MAX);
+        let device = &mut self.interface.device;
+        device.can_send(bytes, SEGMENT_BYTES_USUAL)
+            || device.flush().is_ok() && device.can_send(bytes, SEGMENT_BYTES_USUAL)
+    }
+
     /// Sends one segment or super-segment. What the device does not take is lost, as on any wire, and counted there.
     fn send(&mut self, transmit: &Transmit, payload: &[&[u8]]) {
         let Resolved::Known(hop) = self.interface.neighbours.resolve(transmit.remote.ip()) else {

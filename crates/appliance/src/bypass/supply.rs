@@ -10,18 +10,18 @@
 use super::connection::Connection;
 use super::in_hand::{Bytes, InHand};
 use super::layout::{MadeFrom, Part};
-use super::stack::{Job, Stack};
+use super::stack::{Held, Job, Stack};
 use crate::end::End;
 use crate::outgoing::{Outgoing, Piece};
 use crate::worker::Worker;
 use crypt::PLAINTEXT_MAX;
 use disk::Plain;
-use reactor::{Buffer, timeout_at, yield_now};
+use reactor::{Buffer, sleep, timeout_at, yield_now};
 use std::future::poll_fn;
 use std::ops::Range;
 use std::rc::Rc;
 use std::task::Poll;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tcp::{Want, Withheld};
 
 /// Parts that are brought at once; the last may be of a file. More go with the next want.
@@ -29,6 +29,9 @@ const PARTS_MAX: usize = 4;
 
 /// Reads in flight at most: a fast disk's queue depth.
 const SUPPLIERS_MAX: usize = 64;
+
+/// How long a device without room is left alone: an honest guess, some frames' time on a wire of 10 Gb/s.
+const DEVICE_PAUSE: Duration = Duration::from_micros(50);
 
 /// What is to be brought for one want, and what was read for it.
 struct Load {
@@ -155,7 +158,8 @@ impl Stack {
                         connection.sent_below(at);
                     }
                 }
-                Err(Withheld::NotYet) if !patience.is_zero() => {
+                Err(Held::ByDevice) => sleep(DEVICE_PAUSE).await,
+                Err(Held::ByTcp(Withheld::NotYet)) if !patience.is_zero() => {
                     self.kick();
                     let deadline = now + patience;
                     if timeout_at(deadline, connection.sendable()).await.is_err() {
@@ -163,10 +167,8 @@ impl Stack {
                     }
                     patience = deadline.saturating_duration_since(Instant::now());
                 }
-                Err(Withheld::NotNeeded) => {
-                    at = range.end;
-                }
-                Err(_) => break,
+                Err(Held::ByTcp(Withheld::NotNeeded)) => at = range.end,
+                Err(Held::ByTcp(_)) => break,
             }
         }
         let _ = self.flush();

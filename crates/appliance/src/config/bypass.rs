@@ -10,11 +10,10 @@ use std::net::IpAddr;
 pub struct Bypass {
     /// What carries the frames.
     pub device: Device,
-    /// A TAP's name, which may have a `%d` for a number; an XDP device's is that of the network card.
+    /// A TAP's name, which may have a `%d` for a number; with XDP, that of the network card.
     pub interface: String,
-    /// The first queue of the network card; each worker has one, from here on. A TAP has its own.
-    pub queue: u32,
-    /// The server's addresses, which nothing else may have, the kernel included. It serves on the port of `listen`.
+    /// The server's addresses; it serves on the port of `listen`. Behind a TAP nothing else may have them, the kernel
+    /// included. On a network card they are those that the kernel has there, and the port is taken from it.
     pub addresses: Vec<IpAddr>,
     /// For a TAP: addresses for the kernel's end of it, as `192.0.2.1/24`, where the machine has none to talk to us from.
     pub kernel_addresses: Vec<String>,
@@ -30,6 +29,8 @@ pub struct Bypass {
 pub enum Device {
     /// A virtual network card that the kernel routes to.
     Tap,
+    /// The receive queues of a network card, by AF_XDP: a worker for each.
+    Xdp,
 }
 
 impl Default for Bypass {
@@ -37,7 +38,6 @@ impl Default for Bypass {
         Self {
             device: Device::Tap,
             interface: "fullbore%d".into(),
-            queue: 0,
             addresses: Vec::new(),
             kernel_addresses: Vec::new(),
             mtu_bytes: 1500,
@@ -68,6 +68,9 @@ impl Bypass {
         }
         if self.interface.is_empty() || self.interface.len() > 15 {
             return wrong("bypass.interface must have 1 to 15 bytes");
+        }
+        if self.device == Device::Xdp && self.interface == Self::default().interface {
+            return wrong("bypass.interface is missing: name the network card, see `ip link`");
         }
         if !(1280..=65_521).contains(&self.mtu_bytes) {
             return wrong("bypass.mtu_bytes may be 1280 to 65521");
