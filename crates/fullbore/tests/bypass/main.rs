@@ -2,9 +2,10 @@
 //! They need root and say so where it is missing.
 //!
 //! [`clients`]: curl, openssl, ffmpeg and `fullbore load` get every byte. [`loss`]: what is lost is read from disk again.
-//! [`life`]: starting without privileges, ending, being killed.
+//! [`xdp`]: the same from a network card's queues. [`life`]: starting without privileges, ending, being killed.
 
 mod clients;
 mod life;
 mod loss;
 mod support;
+mod xdp;

@@ -50,6 +50,12 @@ impl Far {
         Some(Self { client, server, between, carrier })
     }
 
+    /// What a server is told that has the queues of its namespace's end of the way.
+    pub(crate) fn xdp() -> String {
+        "device = \"xdp\"\ninterface = \"eth\"\naddresses = [\"198.51.100.1\", \"2001:db8:1::1\"]\n"
+            .into()
+    }
+
     /// What the middlebox's interface towards the client has seen, in bytes.
     pub(crate) fn carried_bytes(&self) -> u64 {
         self.between.run(|| {

@@ -24,8 +24,8 @@ pub(crate) struct Room {
     folder: TempDir,
     /// The bytes of `film.mp4`.
     pub(crate) film: Vec<u8>,
-    /// Of the server's TAP.
-    pub(crate) mtu_bytes: u32,
+    /// What the servers' configurations say of their device.
+    pub(crate) device: String,
 }
 
 impl Room {
@@ -41,7 +41,7 @@ impl Room {
         film.truncate(film_bytes);
         fs::create_dir(folder.path().join("library")).unwrap();
         fs::write(folder.path().join("library/film.mp4"), &film).unwrap();
-        Self { folder, film, mtu_bytes: 1500 }
+        Self { folder, film, device: tap(1500) }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -51,14 +51,18 @@ impl Room {
     /// The configuration that every server here has, with `more` at its end.
     pub(crate) fn config(&self, more: &str) -> PathBuf {
         let path = self.path("fullbore.toml");
-        let text = format!(
-            "workers = 1\n{more}\n[bypass]\naddresses = [\"{V4}\", \"{V6}\"]\n\
-             kernel_addresses = [\"192.0.2.1/24\", \"2001:db8:2::1/64\"]\nmtu_bytes = {mtu}\n",
-            mtu = self.mtu_bytes,
-        );
+        let text = format!("workers = 1\n{more}\n[bypass]\n{}", self.device);
         fs::write(&path, text).unwrap();
         path
     }
+}
+
+/// A TAP with packets of so many bytes, and the kernel's addresses at its other end.
+pub(crate) fn tap(mtu_bytes: u32) -> String {
+    format!(
+        "addresses = [\"{V4}\", \"{V6}\"]\nmtu_bytes = {mtu_bytes}\n\
+         kernel_addresses = [\"192.0.2.1/24\", \"2001:db8:2::1/64\"]\n"
+    )
 }
 
 /// A running server; killed when dropped.
@@ -95,12 +99,17 @@ impl Server {
 
     /// The film's URL, over IPv4.
     pub(crate) fn url(&self) -> String {
-        format!("{}://{V4}:{PORT}/film.mp4", self.scheme)
+        self.url_at(V4)
     }
 
     /// The same over IPv6.
     pub(crate) fn url_v6(&self) -> String {
-        format!("{}://[{V6}]:{PORT}/film.mp4", self.scheme)
+        self.url_at(&format!("[{V6}]"))
+    }
+
+    /// The same at another host.
+    pub(crate) fn url_at(&self, host: &str) -> String {
+        format!("{}://{host}:{PORT}/film.mp4", self.scheme)
     }
 
     pub(crate) fn said(&self) -> String {

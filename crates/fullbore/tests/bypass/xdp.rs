@@ -1,0 +1,42 @@
+//! From the queues of a network card: one end of a veth pair, whose other end is the way to the client.
+
+use crate::support::far::Far;
+use crate::support::served::{Room, Server};
+use crate::support::space::is_here;
+use std::net::{TcpListener, TcpStream};
+
+/// Where the server is.
+const HOSTS: [&str; 2] = ["198.51.100.1", "[2001:db8:1::1]"];
+
+#[test]
+fn every_byte_arrives_and_the_kernel_keeps_what_is_its_own() {
+    if !is_here("curl", "curl") {
+        return;
+    }
+    for (mtu_bytes, settings) in [(1500, ""), (1280, "--delay 2ms --loss 1% --seed 9"), (9000, "")]
+    {
+        let Some(far) = Far::new(mtu_bytes, settings) else { return };
+        let mut room = Room::new(3_000_001);
+        room.device = Far::xdp();
+        for tls in ["on", "off"] {
+            let server = Server::start(&far.server, &room, &["--tls", tls], "");
+            for host in HOSTS {
+                let url = server.url_at(host);
+                let common =
+                    ["--silent", "--show-error", "--insecure", "--globoff", "--max-time", "60"];
+                let got = far.client.succeed("curl", &[&common[..], &[&url]].concat());
+                assert!(got == room.film, "{url}, MTU {mtu_bytes}: {} bytes", got.len());
+            }
+            let address = format!("{}:7", &HOSTS[0]);
+            let listener = far.server.run({
+                let address = address.clone();
+                move || TcpListener::bind(address).unwrap()
+            });
+            far.client
+                .run(move || drop(TcpStream::connect(address).expect("the kernel serves on")));
+            drop(listener);
+            assert_eq!(server.number("connections_by_route_total{route=\"bypass\"}"), 2);
+            server.end();
+        }
+    }
+}
