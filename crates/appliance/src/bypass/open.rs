@@ -3,7 +3,7 @@
 use super::stack::Parts;
 use crate::config::bypass::{Bypass, Device};
 use crate::config::{Config, Switch};
-use net::frames::{Interface, PAYLOAD_BYTES_MAX, TapPlan, XdpPlan};
+use net::frames::{Interface, PAYLOAD_BYTES_MAX, TapPlan, XdpPlan, receive_queues};
 use std::error::Error;
 use std::fs::File;
 use std::io::Read;
@@ -37,12 +37,11 @@ pub fn open(config: &Config, workers: usize) -> Result<Vec<Parts>, String> {
 /// How many workers there are to be, if the configuration leaves that open and the device does not.
 pub fn workers(config: &Config) -> Option<usize> {
     let Bypass { device, interface, .. } = &config.bypass;
-    let queues = std::fs::read_dir(format!("/sys/class/net/{interface}/queues"));
-    let is_receiving = |name: &std::ffi::OsStr| name.to_string_lossy().starts_with("rx-");
-    let count = queues.map_or(0, |queues| {
-        queues.flatten().filter(|queue| is_receiving(&queue.file_name())).count()
-    });
-    (*device == Device::Xdp && count > 0).then_some(count)
+    let count = match device {
+        Device::Tap => return None,
+        Device::Xdp => receive_queues(interface).ok()?,
+    };
+    usize::try_from(count).ok()
 }
 
 fn tap(config: &Config, queues: u32) -> Result<Vec<Interface>, Box<dyn Error>> {
@@ -70,23 +69,11 @@ fn xdp(config: &Config, queues: u32) -> Result<Vec<Interface>, Box<dyn Error>> {
     Ok(plan.open()?)
 }
 
-/// The largest packet that fits the device.
-fn mtu_bytes(config: &Config, interface: &Interface) -> u32 {
-    let told = || {
-        let path = format!("/sys/class/net/{}/mtu", interface.name);
-        std::fs::read_to_string(path).ok()?.trim().parse().ok()
-    };
-    match config.bypass.device {
-        Device::Tap => config.bypass.mtu_bytes,
-        Device::Xdp => told().unwrap_or(config.bypass.mtu_bytes),
-    }
-}
-
 fn tcp_config(config: &Config, interface: &Interface) -> tcp::Config {
     let tso = config.is_on(Switch::Tso);
     tcp::Config {
         listen: vec![config.listen.port()],
-        mtu_bytes: u16::try_from(mtu_bytes(config, interface)).unwrap_or(u16::MAX),
+        mtu_bytes: u16::try_from(interface.mtu_bytes).unwrap_or(u16::MAX),
         tso_bytes_max: if tso { PAYLOAD_BYTES_MAX as u32 } else { 0 },
         want_bytes_min: WANT_BYTES_MIN,
         want_bytes_max: config.net.window_bytes_max as u32,
@@ -113,16 +100,10 @@ pub fn address(config: &Config) -> Option<SocketAddr> {
 
 /// What the route uses, for people.
 pub fn describe(config: &Config, parts: &[Parts]) -> String {
-    let name = parts.first().map_or("", |parts| &parts.interface.name);
     let addresses: Vec<_> = config.bypass.addresses.iter().map(ToString::to_string).collect();
-    let device = match config.bypass.device {
-        Device::Tap => "TAP",
-        Device::Xdp => "AF_XDP on",
-    };
+    let device = parts.first().map(|parts| &parts.interface);
+    let (how, name) = device.map_or(("", ""), |device| (device.device.describe(), &device.name));
     let queues =
         if parts.len() == 1 { "one queue".into() } else { format!("{} queues", parts.len()) };
-    format!(
-        "bypass: own TCP over {device} {name}, {queues}, answering for {}",
-        addresses.join(", ")
-    )
+    format!("bypass: own TCP over {name} ({how}), {queues}, for {}", addresses.join(", "))
 }
