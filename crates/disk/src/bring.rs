@@ -27,7 +27,7 @@ const WINDOWS_AHEAD: u64 = 3;
 /// Touches per page that a part may take until it counts as thrown out again: each page is missing once, or twice.
 const ROUNDS_MAX: u64 = 2;
 
-/// Bytes that may be on their way into the page cache at once, for all viewers of a worker.
+/// Bytes that all viewers of a worker together may take of something: of what is on its way into the page cache, say.
 #[derive(Clone, Debug)]
 pub struct Budget(Rc<Cell<u64>>);
 
@@ -42,7 +42,8 @@ impl Budget {
         self.0.get()
     }
 
-    fn take(&self, bytes: u64) -> Option<Share> {
+    /// Takes `bytes` of it, if so many are left.
+    pub fn take(&self, bytes: u64) -> Option<Share> {
         self.0.set(self.left_bytes().checked_sub(bytes)?);
         Some(Share { budget: self.clone(), bytes })
     }
@@ -50,7 +51,7 @@ impl Budget {
 
 /// A part of a budget, until nobody needs it.
 #[derive(Debug)]
-struct Share {
+pub struct Share {
     budget: Budget,
     bytes: u64,
 }

@@ -21,7 +21,7 @@ pub mod judged;
 pub mod read;
 mod seen;
 
-pub use bring::{Bringing, Budget};
+pub use bring::{Bringing, Budget, Share};
 pub use error::{OpenError, ReadError};
 pub use file::{File, Stamp};
 pub use files::Files;

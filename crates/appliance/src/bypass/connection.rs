@@ -92,6 +92,7 @@ impl Connection {
     /// Notes that everything below `offset` has left.
     pub fn sent_below(&self, offset: u64) {
         self.sent_below.set(self.sent_below.get().max(offset));
+        self.stream.borrow_mut().sent_below(offset);
         if self.sent_below.get() >= self.awaited_below.get() {
             self.wake_session();
         }

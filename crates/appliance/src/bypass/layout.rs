@@ -130,12 +130,11 @@ impl Layout {
         of_first.or(needed_from)
     }
 
-    /// What makes the bytes from `range.start` on: whole records, so that it may begin before; at most to the end of the
-    /// region, and at most `plaintext_bytes_max` of a response, rounded down to records, but one. With `trim` it ends with
-    /// the last record that `range` has the end of, if there is one; else with the one that has its last byte.
+    /// What makes the bytes from `range.start` on: whole records, so that it may begin before and end behind; at most to the
+    /// end of the region, and at most `plaintext_bytes_max` of a response, rounded down to records, but one.
     ///
     /// `None` where nothing was written, or all is acknowledged.
-    pub fn part(&self, range: &Range<u64>, plaintext_bytes_max: usize, trim: bool) -> Option<Part> {
+    pub fn part(&self, range: &Range<u64>, plaintext_bytes_max: usize) -> Option<Part> {
         let region = self.region(range.start)?;
         let within =
             range.start - region.start..range.end.min(region.start + region.bytes) - region.start;
@@ -144,7 +143,7 @@ impl Layout {
         }
         let (stream, made_from) = match &region.source {
             Source::Kept(bytes) => (0..region.bytes, MadeFrom::Kept(bytes.clone())),
-            Source::Extent(extent) => extent.part(within, plaintext_bytes_max as u64, trim),
+            Source::Extent(extent) => extent.part(within, plaintext_bytes_max as u64),
         };
         Some(Part { stream: region.start + stream.start..region.start + stream.end, made_from })
     }
@@ -193,24 +192,15 @@ impl Records {
 }
 
 impl Extent {
-    fn part(
-        &self,
-        within: Range<u64>,
-        plaintext_bytes_max: u64,
-        trim: bool,
-    ) -> (Range<u64>, MadeFrom) {
+    fn part(&self, within: Range<u64>, plaintext_bytes_max: u64) -> (Range<u64>, MadeFrom) {
         let Some(records) = self.records else {
             let range = within.start..within.end.min(within.start + plaintext_bytes_max);
             let of_response = self.offset + range.start..self.offset + range.end;
             return (range, MadeFrom::Response(Rc::clone(&self.outgoing), of_response));
         };
         let record_bytes = records.record_bytes();
-        let all = self.bytes.div_ceil(PLAINTEXT_MAX as u64);
         let first = within.start / record_bytes;
-        let whole =
-            if within.end == self.stream_bytes(records) { all } else { within.end / record_bytes };
-        let last = within.end.div_ceil(record_bytes);
-        let end = if trim && whole > first { whole } else { last };
+        let end = within.end.div_ceil(record_bytes);
         let end = end.min(first + (plaintext_bytes_max / PLAINTEXT_MAX as u64).max(1));
         let plain = |record: u64| (record * PLAINTEXT_MAX as u64).min(self.bytes);
         let stream_end =
@@ -282,13 +272,8 @@ mod tests {
         layout
     }
 
-    fn records(
-        layout: &Layout,
-        range: Range<u64>,
-        max: usize,
-        trim: bool,
-    ) -> (Range<u64>, Range<u64>, u64) {
-        let part = layout.part(&range, max, trim).unwrap();
+    fn records(layout: &Layout, range: Range<u64>, max: usize) -> (Range<u64>, Range<u64>, u64) {
+        let part = layout.part(&range, max).unwrap();
         let MadeFrom::Records(_, of_response, position) = part.made_from else { panic!() };
         (part.stream, of_response, position)
     }
@@ -297,19 +282,19 @@ mod tests {
     fn a_response_is_cut_where_its_file_begins() {
         let layout = layout();
         assert_eq!(layout.end(), 50 + 122 + 3 * RECORD + 32);
-        assert_eq!(records(&layout, 60..70, 1 << 20, false), (50..172, 0..100, 1000));
-        let all = records(&layout, 172..layout.end(), 1 << 20, true);
+        assert_eq!(records(&layout, 60..70, 1 << 20), (50..172, 0..100, 1000));
+        let all = records(&layout, 172..layout.end(), 1 << 20);
         assert_eq!(all, (172..layout.end(), 100..100 + 3 * 16_384 + 10, 1001));
     }
 
     #[test]
     fn a_part_is_whole_records() {
         let layout = layout();
-        let lost = records(&layout, 172 + RECORD + 5..172 + RECORD + 6, 1 << 20, false);
+        let lost = records(&layout, 172 + RECORD + 5..172 + RECORD + 6, 1 << 20);
         assert_eq!(lost, (172 + RECORD..172 + 2 * RECORD, 100 + 16_384..100 + 2 * 16_384, 1002));
-        let across = records(&layout, 172 + RECORD - 1..172 + RECORD + 1, 1 << 20, false);
+        let across = records(&layout, 172 + RECORD - 1..172 + RECORD + 1, 1 << 20);
         assert_eq!(across, (172..172 + 2 * RECORD, 100..100 + 2 * 16_384, 1001));
-        let last = records(&layout, layout.end() - 1..layout.end(), 1 << 20, true);
+        let last = records(&layout, layout.end() - 1..layout.end(), 1 << 20);
         assert_eq!(
             last,
             (172 + 3 * RECORD..layout.end(), 100 + 3 * 16_384..100 + 3 * 16_384 + 10, 1004)
@@ -317,19 +302,10 @@ mod tests {
     }
 
     #[test]
-    fn a_trimmed_part_ends_with_a_record_that_is_wanted_whole() {
-        let layout = layout();
-        let trimmed = records(&layout, 172..172 + 2 * RECORD + 9, 1 << 20, true);
-        assert_eq!(trimmed.0, 172..172 + 2 * RECORD);
-        let less_than_one = records(&layout, 172..172 + 9, 1 << 20, true);
-        assert_eq!(less_than_one.0, 172..172 + RECORD);
-    }
-
-    #[test]
     fn a_part_fits_its_buffer_but_is_at_least_a_record() {
         let layout = layout();
-        assert_eq!(records(&layout, 172..layout.end(), 40_000, false).0, 172..172 + 2 * RECORD);
-        assert_eq!(records(&layout, 172..layout.end(), 1, false).0, 172..172 + RECORD);
+        assert_eq!(records(&layout, 172..layout.end(), 40_000).0, 172..172 + 2 * RECORD);
+        assert_eq!(records(&layout, 172..layout.end(), 1).0, 172..172 + RECORD);
     }
 
     #[test]
@@ -339,8 +315,8 @@ mod tests {
         assert_eq!(layout.forget_below(50), Some(1000));
         assert_eq!(layout.forget_below(172 + RECORD), Some(1002));
         assert_eq!(layout.forget_below(172 + 2 * RECORD - 1), Some(1002));
-        assert!(layout.part(&(60..70), 1 << 20, false).is_none());
-        assert!(layout.part(&(172..173), 1 << 20, false).is_some(), "its region is still there");
+        assert!(layout.part(&(60..70), 1 << 20).is_none());
+        assert!(layout.part(&(172..173), 1 << 20).is_some(), "its region is still there");
         assert_eq!(layout.forget_below(layout.end()), Some(1005));
         assert_eq!(layout.memory_bytes(), 0);
     }
@@ -351,7 +327,7 @@ mod tests {
         let mut layout = Layout::default();
         layout.append_plain(&outgoing, 0..outgoing.bytes());
         for (offset, bytes) in [(0, 10), (99, 10), (100, 10), (70_000, 200)] {
-            let part = layout.part(&(offset..offset + bytes), 1 << 20, true).unwrap();
+            let part = layout.part(&(offset..offset + bytes), 1 << 20).unwrap();
             let MadeFrom::Response(_, of_response) = part.made_from else { panic!() };
             assert_eq!(part.stream, of_response);
             assert_eq!(part.stream.start, offset);

@@ -5,6 +5,7 @@ use super::in_hand::InHand;
 use super::socket::Socket;
 use crate::end::End;
 use crate::telemetry::{Family, Numbers};
+use disk::Budget;
 use net::frames::{Between, Head, Interface, PAYLOAD_BYTES_MAX, Packet, Refusal, Resolved};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -18,6 +19,10 @@ use tcp::{Arrived, Ecn, Endpoint, Event, Id, Reason, Transmit, Want, Withheld};
 /// Frames taken from the device before anything else is done: an honest guess, long enough to spread the cost of a turn, and
 /// too short for acknowledgements to grow old.
 const FRAMES_AT_ONCE: usize = 64;
+
+/// Bytes of records that have left in part, for all connections together. An honest guess: the last record of 200 viewers
+/// whose windows are small, and little beside the buffers.
+const RESTS_BYTES_MAX: u64 = 2 << 20;
 
 /// What a segment carries at least, but for rare paths: IPv6's smallest packet less its headers.
 const SEGMENT_BYTES_USUAL: u16 = 1208;
@@ -48,6 +53,8 @@ pub struct Stack {
     pub(super) is_kicked: Cell<bool>,
     pub(super) pump: Cell<Option<Waker>>,
     pub(super) to_completion: bool,
+    /// What may be kept of records that have left in part.
+    pub(super) rests: Budget,
 }
 
 struct Core {
@@ -86,6 +93,7 @@ impl Stack {
             is_kicked: Cell::new(false),
             pump: Cell::new(None),
             to_completion,
+            rests: Budget::new(RESTS_BYTES_MAX),
         })
     }
 

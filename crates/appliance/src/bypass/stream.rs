@@ -4,6 +4,7 @@ use super::layout::{Layout, MadeFrom, Part, end_of_records, records_of};
 use crate::end::End;
 use crate::outgoing::{Outgoing, Piece};
 use crypt::{Alert, CONTROL_RECORD_BYTES_MAX, Ledger, PLAINTEXT_MAX, ResealError};
+use disk::Share;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::rc::Rc;
@@ -16,6 +17,9 @@ pub struct Stream {
     ledger: Option<Box<Ledger>>,
     /// What was sent and is not acknowledged, where that is kept after all (`--off reread`).
     copies: VecDeque<Copied>,
+    /// What was made and did not leave: less than a record, to begin with when TCP asks for what follows. Its share is of
+    /// what all viewers may have of this together.
+    rest: Option<(Copied, Share)>,
 }
 
 /// A stretch of the stream as it was sent.
@@ -111,16 +115,30 @@ impl Stream {
         }
     }
 
-    /// What makes the bytes from `range.start` on ([`Layout::part`]), unless there is a copy of them.
-    pub fn part(&self, range: &Range<u64>, plaintext_bytes_max: usize, trim: bool) -> Option<Part> {
+    /// What makes the bytes from `range.start` on ([`Layout::part`]), unless they are at hand.
+    pub fn part(&self, range: &Range<u64>, plaintext_bytes_max: usize) -> Option<Part> {
         let index = self.copies.partition_point(|copied| copied.stream.end <= range.start);
-        if let Some(copied) = self.copies.get(index) {
-            if copied.stream.start <= range.start {
-                let made_from = MadeFrom::Kept(Rc::clone(&copied.bytes));
-                return Some(Part { stream: copied.stream.clone(), made_from });
-            }
+        let rest = self.rest.as_ref().map(|(rest, _)| rest);
+        let at_hand = self.copies.get(index).into_iter().chain(rest);
+        let found = at_hand.into_iter().find(|copied| copied.stream.contains(&range.start));
+        if let Some(copied) = found {
+            let made_from = MadeFrom::Kept(Rc::clone(&copied.bytes));
+            return Some(Part { stream: copied.stream.clone(), made_from });
         }
-        self.layout.part(range, plaintext_bytes_max, trim)
+        self.layout.part(range, plaintext_bytes_max)
+    }
+
+    /// Keeps what was made and did not leave, from `start` on: it is asked for next.
+    pub fn keep_rest(&mut self, start: u64, bytes: &[u8], share: Share) {
+        let stream = start..start + bytes.len() as u64;
+        self.rest = Some((Copied { stream, bytes: bytes.into() }, share));
+    }
+
+    /// Everything below `offset` has left: what was kept of it is not needed any more.
+    pub fn sent_below(&mut self, offset: u64) {
+        if self.rest.as_ref().is_some_and(|(rest, _)| rest.stream.end <= offset) {
+            self.rest = None;
+        }
     }
 
     /// Whether the byte at `offset` is one of those few that are kept.
@@ -132,6 +150,10 @@ impl Stream {
     /// is left out.
     pub fn copy(&mut self, start: u64, bytes: &[u8]) {
         let end = start + bytes.len() as u64;
+        // What lies behind has not left: else this had before.
+        while self.copies.back().is_some_and(|last| last.stream.start > start) {
+            self.copies.pop_back();
+        }
         let copied_to = self.copies.back().map_or(start, |last| last.stream.end.max(start));
         if copied_to < end {
             let bytes = bytes[(copied_to - start) as usize..].into();
@@ -187,7 +209,8 @@ impl Stream {
         let tags = self.ledger.as_ref().map_or(0, |ledger| ledger.tags_count());
         let ledger_bytes = self.ledger.as_ref().map_or(0, |_| size_of::<Ledger>());
         let copies = self.copies.iter().map(|copied| copied.bytes.len()).sum::<usize>();
-        ledger_bytes + tags * (crypt::TAG_BYTES + 1) + self.layout.memory_bytes() + copies
+        let rest = self.rest.as_ref().map_or(0, |(rest, _)| rest.bytes.len());
+        ledger_bytes + tags * (crypt::TAG_BYTES + 1) + self.layout.memory_bytes() + copies + rest
     }
 }
 
@@ -205,12 +228,27 @@ mod tests {
         let outgoing = response(100);
         assert_eq!(stream.append(&outgoing, 0, u64::MAX).unwrap(), (104, false));
         assert_eq!(stream.end(), 104);
-        let part = stream.part(&(10..50), 1000, true).unwrap();
+        let part = stream.part(&(10..50), 1000).unwrap();
         assert_eq!(part.stream, 10..50);
         assert!(matches!(part.made_from, MadeFrom::Response(_, range) if range == (10..50)));
         stream.acknowledge_below(104);
-        assert!(stream.part(&(10..50), 1000, true).is_none());
+        assert!(stream.part(&(10..50), 1000).is_none());
         assert_eq!(stream.memory_bytes(), 0);
+    }
+
+    #[test]
+    fn a_rest_is_sent_before_anything_is_made_again() {
+        let mut stream = Stream::default();
+        stream.append(&response(100), 0, u64::MAX).unwrap();
+        let budget = disk::Budget::new(30);
+        stream.keep_rest(10, &[3; 30], budget.take(30).unwrap());
+        let part = stream.part(&(20..60), 1000).unwrap();
+        assert!(part.stream == (10..40) && matches!(part.made_from, MadeFrom::Kept(_)));
+        assert!(stream.memory_bytes() >= 30 && budget.take(1).is_none());
+        stream.sent_below(39);
+        assert!(stream.rest.is_some());
+        stream.sent_below(40);
+        assert!(stream.rest.is_none() && budget.left_bytes() == 30);
     }
 
     #[test]
@@ -220,11 +258,11 @@ mod tests {
         stream.append(&outgoing, 0, u64::MAX).unwrap();
         stream.copy(0, &[1; 40]);
         stream.copy(20, &[2; 60]);
-        let part = stream.part(&(50..60), 1000, false).unwrap();
+        let part = stream.part(&(50..60), 1000).unwrap();
         assert_eq!(part.stream, 40..80);
         assert!(matches!(part.made_from, MadeFrom::Kept(bytes) if *bytes == [2; 40]));
         stream.acknowledge_below(80);
-        let part = stream.part(&(90..95), 1000, false).unwrap();
+        let part = stream.part(&(90..95), 1000).unwrap();
         assert!(matches!(part.made_from, MadeFrom::Response(..)));
         assert_eq!(stream.copies.len(), 0);
     }

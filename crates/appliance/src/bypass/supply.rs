@@ -14,7 +14,7 @@ use super::stack::{Held, Job, Stack};
 use crate::end::End;
 use crate::outgoing::{Outgoing, Piece};
 use crate::worker::Worker;
-use crypt::PLAINTEXT_MAX;
+use crypt::{PLAINTEXT_MAX, RECORD_BYTES_MAX};
 use disk::Plain;
 use reactor::{Buffer, sleep, timeout_at, yield_now};
 use std::future::poll_fn;
@@ -57,7 +57,9 @@ impl Stack {
                 None => Poll::Pending,
             })
             .await;
-            let Job { connection, want, number } = job;
+            let Job { connection, mut want, number } = job;
+            // What has been acknowledged since is not brought.
+            want.range.start = want.range.start.max(connection.progress().1).min(want.range.end);
             let turn = number.map(|number| connection.turn(number));
             let brought = self.bring(&worker, &connection, &want).await;
             if let Some(turn) = &turn {
@@ -132,10 +134,26 @@ impl Stack {
             let copy = in_hand.with_slices(&range, |slices| slices.concat());
             connection.stream.borrow_mut().copy(range.start, &copy);
         }
+        let (start, end) = (range.start, range.end);
         let sent_to = self.send_in_hand(worker, connection, want, range, in_hand).await;
+        if !want.retransmission && sent_to > start {
+            self.keep_rest(connection, sent_to..end, in_hand);
+        }
         in_hand.clear();
         self.decline(connection.id, sent_to..want.range.end.max(sent_to));
         Ok(())
+    }
+
+    /// Keeps the end of a record whose beginning has left, if there is little of that in all: else every window that ends
+    /// within a record would have it read and sealed twice.
+    fn keep_rest(&self, connection: &Connection, rest: Range<u64>, in_hand: &InHand) {
+        let bytes = rest.end - rest.start;
+        if bytes == 0 || bytes > RECORD_BYTES_MAX as u64 || connection.end().is_some() {
+            return;
+        }
+        let Some(share) = self.rests.take(bytes) else { return };
+        let copy = in_hand.with_slices(&rest, |slices| slices.concat());
+        connection.stream.borrow_mut().keep_rest(rest.start, &copy, share);
     }
 
     /// Sends `range` of what is in hand, as far as TCP lets it go now or soon. Says where it stopped.
@@ -186,12 +204,7 @@ fn load_of(worker: &Worker, connection: &Connection, want: &Want) -> Vec<Part> {
         if !parts.is_empty() && room < PLAINTEXT_MAX {
             break;
         }
-        let trim = !want.retransmission;
-        let Some(part) = stream.part(&(start..want.range.end), room, trim) else { break };
-        // Less than a record behind whole ones can wait for the rest of it.
-        if trim && !parts.is_empty() && part.stream.end > want.range.end {
-            break;
-        }
+        let Some(part) = stream.part(&(start..want.range.end), room) else { break };
         start = part.stream.end;
         let is_last = match &part.made_from {
             MadeFrom::Kept(_) => false,

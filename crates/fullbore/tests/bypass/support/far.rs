@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub(crate) struct Far {
     pub(crate) client: Arc<Space>,
     pub(crate) server: Arc<Space>,
-    between: Arc<Space>,
+    _between: Arc<Space>,
     carrier: Child,
 }
 
@@ -34,11 +34,7 @@ impl Far {
         server.ip("address add 2001:db8:1::1/64 dev eth nodad");
         client.ip("route add default via 198.51.100.1");
         client.ip("route add default via 2001:db8:1::1");
-        server.run(|| {
-            for way in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
-                std::fs::write(format!("/proc/sys/net/{way}"), "1").unwrap();
-            }
-        });
+        server.run(|| forward(true));
         let mut command = Command::new(program);
         command.args(["--between", "a", "b"]).args(settings.split_ascii_whitespace());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
@@ -47,7 +43,12 @@ impl Far {
         let out = carrier.stdout.as_mut().expect("it is piped");
         BufReader::new(out).read_line(&mut said).unwrap();
         assert!(said.starts_with("ready"), "the middlebox said {said:?}");
-        Some(Self { client, server, between, carrier })
+        Some(Self { client, server, _between: between, carrier })
+    }
+
+    /// Whether the server's namespace passes on what comes from its TAP and goes there.
+    pub(crate) fn forward(&self, is_on: bool) {
+        self.server.run(move || forward(is_on));
     }
 
     /// What a server is told that has the queues of its namespace's end of the way.
@@ -56,11 +57,13 @@ impl Far {
             .into()
     }
 
-    /// What the middlebox's interface towards the client has seen, in bytes.
+    /// Bytes that have come to the client's namespace.
     pub(crate) fn carried_bytes(&self) -> u64 {
-        self.between.run(|| {
-            let path = "/sys/class/net/a/statistics/tx_bytes";
-            std::fs::read_to_string(path).map_or(0, |text| text.trim().parse().unwrap_or(0))
+        self.client.run(|| {
+            let devices = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap();
+            let ours = devices.lines().find_map(|line| line.trim().strip_prefix("eth:"));
+            let received = ours.and_then(|line| line.split_ascii_whitespace().next());
+            received.map_or(0, |bytes| bytes.parse().unwrap())
         })
     }
 }
@@ -69,6 +72,12 @@ impl Drop for Far {
     fn drop(&mut self) {
         let _ = self.carrier.kill();
         let _ = self.carrier.wait();
+    }
+}
+
+fn forward(is_on: bool) {
+    for way in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
+        std::fs::write(format!("/proc/sys/net/{way}"), u8::from(is_on).to_string()).unwrap();
     }
 }
 
