@@ -16,9 +16,9 @@ pub struct SetupError {
 impl SetupError {
     pub(crate) fn new(step: impl Into<String>, source: io::Error) -> Self {
         let advice = match source.raw_os_error() {
-            Some(libc::EPERM | libc::EACCES) => {
-                "this needs CAP_NET_ADMIN, and for AF_XDP CAP_NET_RAW and CAP_BPF too: start as root (privileges are dropped after \
-                 set-up) or give them with systemd's AmbientCapabilities="
+            _ if source.kind() == io::ErrorKind::PermissionDenied => {
+                "this needs CAP_NET_ADMIN, and for AF_XDP CAP_NET_RAW, CAP_BPF and (on older kernels) CAP_PERFMON too: start \
+                 as root (privileges are dropped after set-up) or give them with systemd's AmbientCapabilities="
             }
             Some(libc::ENODEV) => "look at `ip link` for the names of interfaces",
             Some(libc::ENOENT | libc::ENOSYS | libc::EAFNOSUPPORT) => {

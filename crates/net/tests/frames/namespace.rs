@@ -79,6 +79,21 @@ impl Namespace {
         self.run(move || std::fs::write(&path, value).unwrap_or_else(|e| panic!("{path}: {e}")));
     }
 
+    /// Moves a network card here. It comes back to where the program runs a moment after the namespace that had it is gone.
+    pub(crate) fn take_card(&self, name: &str) {
+        let thread_id = self.thread_id.to_string();
+        let is_taken = (0..200).any(|_| {
+            let output =
+                Command::new("ip").args(["link", "set", name, "netns", &thread_id]).output();
+            let is_taken = output.expect("there is `ip`").status.success();
+            if !is_taken {
+                std::thread::sleep(std::time::Duration::from_millis(100));
+            }
+            is_taken
+        });
+        assert!(is_taken, "there is no network card {name}");
+    }
+
     /// By which `ip link ... netns` knows it.
     pub(crate) fn thread_id(&self) -> i32 {
         self.thread_id

@@ -15,6 +15,7 @@ const SEND_BYTES: usize = 100_000;
 // linux/capability.h
 const NET_ADMIN: u64 = 1 << 12;
 const NET_RAW: u64 = 1 << 13;
+const PERFMON: u64 = 1 << 38;
 const BPF: u64 = 1 << 39;
 
 /// Gives up all capabilities of this thread but these, for good (capset(2)).
@@ -85,7 +86,7 @@ fn opening_without_privileges_says_which_are_needed() {
 fn the_privileges_that_are_named_are_enough() {
     let Some((near, _far)) = xdp::pair(1500) else { return };
     near.run(|| {
-        keep_privileges(NET_ADMIN | NET_RAW | BPF);
+        keep_privileges(NET_ADMIN | NET_RAW | BPF | PERFMON);
         xdp::plan().open().unwrap_or_else(|error| panic!("{error}"));
         keep_privileges(NET_ADMIN);
         tap::plan().open().unwrap_or_else(|error| panic!("{error}"));

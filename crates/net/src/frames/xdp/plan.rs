@@ -23,6 +23,9 @@ const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
 /// Ethernet's header and a VLAN tag.
 const ETHERNET_BYTES_MAX: u32 = 18;
 
+const JUMBO_ADVICE: &str =
+    "packets above 3822 bytes need Linux 6.6: make them smaller (`ip link set INTERFACE mtu 1500`)";
+
 /// Queues of a network card to take frames from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct XdpPlan {
@@ -111,14 +114,15 @@ impl XdpPlan {
 
     fn open_sockets(&self, link: &Link, is_jumbo: bool) -> Result<Vec<XdpSocket>, SetupError> {
         let open = |queue| {
-            let zero_copy = self.zero_copy;
-            XdpSocket::open(Binding { interface: link.index, queue, zero_copy, is_jumbo }).map_err(
-                |error| {
-                    let what =
-                        format!("cannot open an AF_XDP socket on {} queue {queue}", self.interface);
-                    SetupError::new(what, error)
-                },
-            )
+            let (interface, zero_copy) = (link.index, self.zero_copy);
+            let opened = XdpSocket::open(Binding { interface, queue, zero_copy, is_jumbo });
+            opened.map_err(|error| {
+                let is_invalid = error.raw_os_error() == Some(libc::EINVAL);
+                let what =
+                    format!("cannot open an AF_XDP socket on {} queue {queue}", self.interface);
+                let error = SetupError::new(what, error);
+                if is_jumbo && is_invalid { error.advise(JUMBO_ADVICE) } else { error }
+            })
         };
         (0..self.queues).map(open).collect()
     }
