@@ -81,6 +81,22 @@ fn a_peer_who_sacks_every_other_byte_cannot_make_it_grow() {
 }
 
 #[test]
+fn short_of_room_small_gaps_are_sent_again_with_their_neighbours() {
+    let mut board = Scoreboard::default();
+    for start in (0..90_000).step_by(1000) {
+        board.sent(start..start + 1000, Time(start));
+    }
+    for start in (1000..90_000).step_by(2000) {
+        board.sack(start..start + 1000, |_| {});
+    }
+    board.sack(60_000..64_000, |_| {});
+    board.mark_lost(|_| true);
+    let lost = |from, to| (from, to, State::Lost);
+    let expected = [lost(0, 59_000), (59_000, 64_000, State::Sacked), lost(64_000, 89_000)];
+    assert_eq!(states(&board)[..3], expected, "what is more than its neighbours is kept");
+}
+
+#[test]
 fn our_own_sendings_always_find_room() {
     let mut board = Scoreboard::default();
     for start in 0..1000 {

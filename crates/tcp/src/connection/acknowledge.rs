@@ -88,6 +88,7 @@ impl Connection {
             self.advance(ack, cx);
         }
         self.first_lost_may_have_changed();
+        self.declined.again &= delivered.bytes == 0;
         if delivered.bytes > 0 && matches!(self.probe, Probe::Owed { .. }) {
             // It has been answered before it was asked.
             self.probe = Probe::None;

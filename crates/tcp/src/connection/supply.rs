@@ -80,7 +80,7 @@ impl Connection {
         if let Some(want) = self.want_for_probe() {
             return Some(want);
         }
-        if self.board.lost_bytes() > 0 && self.asks_again(cx) {
+        if self.board.lost_bytes() > 0 && (!self.declined.again || self.may_send_again(cx)) {
             let want = self.want_again(cx);
             if want.is_some() || self.board.lost_bytes() > 0 {
                 return want;
@@ -91,12 +91,6 @@ impl Connection {
         }
         self.declined.new = false;
         self.want_new(cx.config)
-    }
-
-    fn asks_again(&mut self, cx: &Context<'_>) -> bool {
-        let asks = !self.declined.again || self.may_send_again(cx);
-        self.declined.again &= !asks;
-        asks
     }
 
     fn want_for_probe(&mut self) -> Option<Want> {
@@ -118,11 +112,17 @@ impl Connection {
     /// costs as much as reading many.
     fn want_again(&mut self, cx: &mut Context<'_>) -> Option<Want> {
         let config = cx.config;
-        let ahead = u64::from(config.read_ahead_bytes.max(config.want_bytes_min));
-        let held = self.board.asked_bytes();
-        let budget = (self.room() + ahead).saturating_sub(held).min(self.want_bytes_max(config));
+        let first = self.board.first_lost_is_unasked();
+        let (ahead, reserve) = match self.declined.again {
+            false => (u64::from(config.read_ahead_bytes.max(config.want_bytes_min)), 0),
+            // The caller does not wait: only what may leave now, beside the first.
+            true => (0, if first { 0 } else { self.segment_bytes }),
+        };
+        let held = self.board.asked_bytes() + reserve;
+        let budget =
+            (self.room_again() + ahead).saturating_sub(held).min(self.want_bytes_max(config));
         // The very first is asked for whatever else is: everything waits for it.
-        if budget < self.segment_bytes && held > 0 && !self.board.first_lost_is_unasked() {
+        if budget < self.segment_bytes && held > 0 && !first {
             return None;
         }
         let range = self.board.ask(budget.max(self.segment_bytes), self.written);
