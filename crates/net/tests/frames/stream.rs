@@ -12,7 +12,10 @@ const PSH: u8 = 8;
 const ACK: u8 = 16;
 /// What a Linux receiver takes at first, before its window opens.
 const IN_FLIGHT_BYTES_MAX: usize = 60_000;
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Long, since an emulated machine may stand still for seconds.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How often something is tried meanwhile.
+const ATTEMPTS: u32 = 120;
 
 /// Bytes that are everywhere different enough.
 pub(crate) fn film(bytes: usize) -> Vec<u8> {
@@ -86,6 +89,7 @@ impl Stream {
     pub(crate) fn send(&mut self, film: &[u8], at_once: usize) {
         let first = self.next;
         let mut done = 0;
+        let mut deadline = Instant::now() + PATIENCE;
         while done < film.len() {
             let mut end = done;
             while end < film.len() && end - done < IN_FLIGHT_BYTES_MAX {
@@ -97,7 +101,12 @@ impl Stream {
             self.next = first.wrapping_add(end as u32);
             // What is lost is sent again from where it was acknowledged.
             self.pump_for(Duration::from_millis(300), |stream| stream.acknowledged == stream.next);
-            done = self.acknowledged.wrapping_sub(first) as usize;
+            let acknowledged = self.acknowledged.wrapping_sub(first) as usize;
+            if acknowledged > done {
+                deadline = Instant::now() + PATIENCE;
+            }
+            assert!(Instant::now() < deadline, "nothing is acknowledged any more");
+            done = acknowledged;
         }
     }
 
@@ -110,9 +119,9 @@ impl Stream {
     fn insist(&mut self, flags: u8) {
         let sequence = self.next;
         self.next = self.next.wrapping_add(1);
-        let is_acknowledged = (0..20).any(|_| {
+        let is_acknowledged = (0..ATTEMPTS).any(|_| {
             self.transmit(flags, sequence, &[]);
-            self.pump_for(PATIENCE / 20, |stream| stream.acknowledged == stream.next)
+            self.pump_for(PATIENCE / ATTEMPTS, |stream| stream.acknowledged == stream.next)
         });
         assert!(is_acknowledged, "nothing more has come");
     }
@@ -121,9 +130,9 @@ impl Stream {
     pub(crate) fn shrink(&mut self, segment_bytes: u16, fits_bytes: u16) {
         self.segment_bytes = segment_bytes;
         let payload = vec![0; segment_bytes.into()];
-        let is_told = (0..20).any(|_| {
+        let is_told = (0..ATTEMPTS).any(|_| {
             self.transmit(ACK, self.next, &payload);
-            self.pump_for(PATIENCE / 20, |stream| stream.too_big.is_some())
+            self.pump_for(PATIENCE / ATTEMPTS, |stream| stream.too_big.is_some())
         });
         assert!(is_told, "no router has said that it is too big");
         let told = self.too_big.unwrap();
