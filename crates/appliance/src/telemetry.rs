@@ -134,6 +134,8 @@ pub enum Family {
     KernelTlsRefusals,
     /// What our own TCP has counted.
     Tcp,
+    /// Ranges that our own TCP asked for and did not let go whole, by reason.
+    Held,
     /// Frames, by what was done with them.
     Frames,
     /// Frames not taken, by reason.
@@ -142,7 +144,7 @@ pub enum Family {
 
 impl Family {
     /// Every family with its metric's name, its label's name and what it counts.
-    pub const ALL: [(Family, &'static str, &'static str, &'static str); 11] = [
+    pub const ALL: [(Family, &'static str, &'static str, &'static str); 12] = [
         (Self::Ends, "connections_ended_total", "reason", "Connections ended, by reason."),
         (
             Self::ConnectionsRefused,
@@ -172,6 +174,12 @@ impl Family {
             "Connections that the kernel did not seal for, by reason.",
         ),
         (Self::Tcp, "tcp_total", "event", "What our own TCP has counted (bypass)."),
+        (
+            Self::Held,
+            "bypass_held_total",
+            "reason",
+            "Ranges that our own TCP asked for and did not let go whole, by reason (bypass).",
+        ),
         (Self::Frames, "frames_total", "event", "Frames of a network device (bypass)."),
         (
             Self::FramesRefused,

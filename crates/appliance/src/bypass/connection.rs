@@ -35,8 +35,6 @@ pub struct Connection {
     session: Cell<Option<Waker>>,
     awaited_below: Cell<u64>,
     turns: Turns,
-    /// Those who hold bytes that TCP does not let go yet.
-    held: RefCell<Vec<Waker>>,
 }
 
 /// The order in which new bytes leave.
@@ -70,7 +68,6 @@ impl Connection {
             session: Cell::new(None),
             awaited_below: Cell::new(u64::MAX),
             turns: Turns::default(),
-            held: RefCell::default(),
         }
     }
 
@@ -85,7 +82,6 @@ impl Connection {
             self.end.set(Some(end));
         }
         self.wake_session();
-        self.wake_held();
         self.turns.waiting.borrow_mut().drain(..).for_each(|(_, waker)| waker.wake());
     }
 
@@ -130,11 +126,6 @@ impl Connection {
         }
     }
 
-    /// Wakes those who hold bytes, since TCP may let them go.
-    pub fn wake_held(&self) {
-        self.held.borrow_mut().drain(..).for_each(Waker::wake);
-    }
-
     /// For the session: waits until it is woken. `is_there` says whether there is anything to wait for.
     pub async fn changed(&self, mut is_there: impl FnMut() -> bool) {
         poll_fn(|cx| {
@@ -152,19 +143,6 @@ impl Connection {
         self.awaited_below.set(offset);
         self.changed(|| self.sent_below.get() >= offset).await;
         self.awaited_below.set(u64::MAX);
-    }
-
-    /// Waits once until TCP may let bytes go that it has held back, or it is over.
-    pub async fn sendable(&self) {
-        let mut has_waited = false;
-        poll_fn(|cx| {
-            if self.end.get().is_some() || std::mem::replace(&mut has_waited, true) {
-                return Poll::Ready(());
-            }
-            self.held.borrow_mut().push(cx.waker().clone());
-            Poll::Pending
-        })
-        .await;
     }
 
     /// Takes the next place in the order of new bytes.

@@ -79,6 +79,7 @@ fn tcp_config(config: &Config, interface: &Interface) -> tcp::Config {
         want_bytes_max: config.net.window_bytes_max as u32,
         // A record's end is worth a short segment: what is left over would be read and sealed again.
         short_segments: true,
+        pacing: false,
         window_bytes_max: config.bypass.in_flight_bytes_max,
         connections_max: config.limits.connections_max,
         stall: Duration::from_secs_f64(config.timeouts.send_seconds),

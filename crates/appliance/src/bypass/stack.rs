@@ -20,9 +20,9 @@ use tcp::{Arrived, Ecn, Endpoint, Event, Id, Reason, Transmit, Want, Withheld};
 /// too short for acknowledgements to grow old.
 const FRAMES_AT_ONCE: usize = 64;
 
-/// Bytes of records that have left in part, for all connections together. An honest guess: the last record of 200 viewers
-/// whose windows are small, and little beside the buffers.
-const RESTS_BYTES_MAX: u64 = 2 << 20;
+/// Bytes that TCP has held back, for all connections together: half a record for each of 500 viewers, and little beside the
+/// buffers.
+const RESTS_BYTES_MAX: u64 = 4 << 20;
 
 /// What a segment carries at least, but for rare paths: IPv6's smallest packet less its headers.
 const SEGMENT_BYTES_USUAL: u16 = 1208;
@@ -385,14 +385,13 @@ impl Core {
 
 fn notice(connection: &Connection, event: Event) {
     match event {
-        // Handled by who knows more; and nobody here opens connections.
-        Event::Accepted | Event::Connected => {}
+        // Handled by who knows more; nobody here opens connections, or holds what TCP has held back.
+        Event::Accepted | Event::Connected | Event::Sendable => {}
         Event::Readable => {
             connection.has_arrived.set(true);
             connection.wake_session();
         }
         Event::Acknowledged { below } => connection.acknowledged_below(below),
-        Event::Sendable => connection.wake_held(),
         Event::Finished => {
             connection.peer_finished.set(true);
             connection.wake_session();

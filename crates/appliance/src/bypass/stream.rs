@@ -17,8 +17,8 @@ pub struct Stream {
     ledger: Option<Box<Ledger>>,
     /// What was sent and is not acknowledged, where that is kept after all (`--off reread`).
     copies: VecDeque<Copied>,
-    /// What was made and did not leave: less than a record, to begin with when TCP asks for what follows. Its share is of
-    /// what all viewers may have of this together.
+    /// What was made and did not leave: little, to begin with when TCP asks for what follows. Its share is of what all viewers
+    /// may have of this together.
     rest: Option<(Copied, Share)>,
 }
 
@@ -128,8 +128,14 @@ impl Stream {
         self.layout.part(range, plaintext_bytes_max)
     }
 
+    /// Whether `range` is kept already.
+    pub fn has_rest(&self, range: &Range<u64>) -> bool {
+        let kept = self.rest.as_ref().map(|(rest, _)| &rest.stream);
+        kept.is_some_and(|kept| kept.start <= range.start && range.end <= kept.end)
+    }
+
     /// Keeps what was made and did not leave, from `start` on: it is asked for next.
-    pub fn keep_rest(&mut self, start: u64, bytes: &[u8], share: Share) {
+    pub fn keep_rest(&mut self, start: u64, bytes: Vec<u8>, share: Share) {
         let stream = start..start + bytes.len() as u64;
         self.rest = Some((Copied { stream, bytes: bytes.into() }, share));
     }
@@ -241,7 +247,7 @@ mod tests {
         let mut stream = Stream::default();
         stream.append(&response(100), 0, u64::MAX).unwrap();
         let budget = disk::Budget::new(30);
-        stream.keep_rest(10, &[3; 30], budget.take(30).unwrap());
+        stream.keep_rest(10, vec![3; 30], budget.take(30).unwrap());
         let part = stream.part(&(20..60), 1000).unwrap();
         assert!(part.stream == (10..40) && matches!(part.made_from, MadeFrom::Kept(_)));
         assert!(stream.memory_bytes() >= 30 && budget.take(1).is_none());

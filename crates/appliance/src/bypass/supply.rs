@@ -13,10 +13,11 @@ use super::layout::{MadeFrom, Part};
 use super::stack::{Held, Job, Stack};
 use crate::end::End;
 use crate::outgoing::{Outgoing, Piece};
+use crate::telemetry::Family;
 use crate::worker::Worker;
-use crypt::{PLAINTEXT_MAX, RECORD_BYTES_MAX};
+use crypt::PLAINTEXT_MAX;
 use disk::Plain;
-use reactor::{Buffer, sleep, timeout_at, yield_now};
+use reactor::{Buffer, sleep, yield_now};
 use std::future::poll_fn;
 use std::ops::Range;
 use std::rc::Rc;
@@ -29,6 +30,9 @@ const PARTS_MAX: usize = 4;
 
 /// Reads in flight at most: a fast disk's queue depth.
 const SUPPLIERS_MAX: usize = 64;
+
+/// What is kept for one connection at most: four records.
+const REST_BYTES_MAX: u64 = 64 << 10;
 
 /// How long a device without room is left alone: an honest guess, some frames' time on a wire of 10 Gb/s.
 const DEVICE_PAUSE: Duration = Duration::from_micros(50);
@@ -103,7 +107,8 @@ impl Stack {
         Ok(load)
     }
 
-    /// Makes the bytes of a load and sends what TCP lets go; gives back what it does not take.
+    /// Makes the bytes of a load and sends what TCP lets go of what it wanted; gives back what it does not take. What was made
+    /// beyond, to the end of a record, is kept for the next want: more in hand than there is room for would be held back.
     async fn send(
         &self,
         worker: &Rc<Worker>,
@@ -112,7 +117,11 @@ impl Stack {
         load: Load,
         in_hand: &mut InHand,
     ) -> Result<(), End> {
-        if connection.end().is_some() || load.parts.is_empty() {
+        let is_behind_a_hole = !want.retransmission && connection.progress().0 < want.range.start;
+        if connection.end().is_some() || load.parts.is_empty() || is_behind_a_hole {
+            worker
+                .numbers
+                .count(Family::Held, if is_behind_a_hole { "behind_a_hole" } else { "late" });
             self.decline(connection.id, want.range.clone());
             return Ok(());
         }
@@ -127,15 +136,16 @@ impl Stack {
         }
         let mut range = in_hand.range();
         range.start = range.start.max(want.range.start);
-        if want.retransmission {
-            range.end = range.end.min(want.range.end);
-        }
+        range.end = range.end.min(want.range.end);
         if !worker.rereads && !want.retransmission {
             let copy = in_hand.with_slices(&range, |slices| slices.concat());
             connection.stream.borrow_mut().copy(range.start, &copy);
         }
-        let (start, end) = (range.start, range.end);
-        let sent_to = self.send_in_hand(worker, connection, want, range, in_hand).await;
+        let (start, end) = (range.start, in_hand.range().end);
+        let (sent_to, held) = self.send_in_hand(connection, want, range, in_hand).await;
+        if let Some(reason) = held.filter(|_| sent_to < want.range.end) {
+            worker.numbers.count(Family::Held, reason);
+        }
         if !want.retransmission && sent_to > start {
             self.keep_rest(connection, sent_to..end, in_hand);
         }
@@ -144,32 +154,37 @@ impl Stack {
         Ok(())
     }
 
-    /// Keeps the end of a record whose beginning has left, if there is little of that in all: else every window that ends
-    /// within a record would have it read and sealed twice.
+    /// Keeps what TCP held back, if it is little: else a window that ends within a record would have it read and sealed
+    /// twice, and so would a rate that lets bytes go little by little.
     fn keep_rest(&self, connection: &Connection, rest: Range<u64>, in_hand: &InHand) {
         let bytes = rest.end - rest.start;
-        if bytes == 0 || bytes > RECORD_BYTES_MAX as u64 || connection.end().is_some() {
+        if bytes == 0 || bytes > REST_BYTES_MAX || connection.end().is_some() {
             return;
         }
-        let Some(share) = self.rests.take(bytes) else { return };
-        let copy = in_hand.with_slices(&rest, |slices| slices.concat());
-        connection.stream.borrow_mut().keep_rest(rest.start, &copy, share);
+        let mut stream = connection.stream.borrow_mut();
+        if stream.has_rest(&rest) {
+            return;
+        }
+        if let Some(share) = self.rests.take(bytes) {
+            stream.keep_rest(
+                rest.start,
+                in_hand.with_slices(&rest, |slices| slices.concat()),
+                share,
+            );
+        }
     }
 
-    /// Sends `range` of what is in hand, as far as TCP lets it go now or soon. Says where it stopped.
+    /// Sends `range` of what is in hand, as far as TCP lets it go now. Says where it stopped, and why.
     async fn send_in_hand(
         &self,
-        worker: &Worker,
         connection: &Connection,
         want: &Want,
         range: Range<u64>,
         in_hand: &InHand,
-    ) -> u64 {
-        let mut at = range.start;
-        let mut patience = worker.hold_patience();
+    ) -> (u64, Option<&'static str>) {
+        let (mut at, mut held) = (range.start, None);
         while at < range.end {
-            let now = Instant::now();
-            match self.transmit(now, connection.id, at..range.end, in_hand) {
+            match self.transmit(Instant::now(), connection.id, at..range.end, in_hand) {
                 Ok(payload) => {
                     at = payload.end;
                     if !want.retransmission {
@@ -177,20 +192,15 @@ impl Stack {
                     }
                 }
                 Err(Held::ByDevice) => sleep(DEVICE_PAUSE).await,
-                Err(Held::ByTcp(Withheld::NotYet)) if !patience.is_zero() => {
-                    self.kick();
-                    let deadline = now + patience;
-                    if timeout_at(deadline, connection.sendable()).await.is_err() {
-                        break;
-                    }
-                    patience = deadline.saturating_duration_since(Instant::now());
-                }
                 Err(Held::ByTcp(Withheld::NotNeeded)) => at = range.end,
-                Err(Held::ByTcp(_)) => break,
+                Err(Held::ByTcp(reason)) => {
+                    held = Some(name(reason));
+                    break;
+                }
             }
         }
         let _ = self.flush();
-        at
+        (at, held)
     }
 }
 
@@ -219,6 +229,17 @@ fn load_of(worker: &Worker, connection: &Connection, want: &Want) -> Vec<Part> {
         }
     }
     parts
+}
+
+/// A counter's label.
+fn name(reason: Withheld) -> &'static str {
+    match reason {
+        Withheld::NotNeeded => "not_needed",
+        Withheld::NotYet => "not_yet",
+        Withheld::TooFew => "too_few",
+        Withheld::OutOfOrder => "out_of_order",
+        Withheld::Gone => "gone",
+    }
 }
 
 fn needs_buffer(load: &Load) -> bool {
