@@ -82,12 +82,14 @@ base_archive() { # KIND: prints where it is
   printf '%s' "$file"
 }
 
-# Tests of the server's own that a scenario runs inside, by a header line "# tests: NAME": in the guest /bin/tests is that program.
+# Tests of the server's own that a scenario runs inside, by a header line "# tests: NAME" (of the crate appliance) or "# tests: CRATE/NAME":
+# in the guest /bin/tests is that program.
 test_program() { # SCENARIO: prints where it is, if the scenario wants one
-  local name
+  local name crate=appliance
   name=$(sed -n 's/^# tests: *//p' "lab/scenarios/$1.sh" 2>/dev/null) || true
   [ -n "$name" ] || return 0
-  cargo test -q -p fullbore-appliance --test "$name" --no-run --message-format=json | sed -n 's/.*"executable":"\([^"]*\)".*/\1/p'
+  [ "$name" = "${name%/*}" ] || crate=${name%/*}
+  cargo test -q -p "fullbore-$crate" --test "${name#*/}" --no-run --message-format=json | sed -n 's/.*"executable":"\([^"]*\)".*/\1/p'
 }
 
 top_archive() { # FILE TESTS
@@ -182,6 +184,17 @@ machine_devices() { # INDEX BUS
     -device "virtio-net-pci,netdev=net$1,bus=net$1-port,romfile=")
 }
 
+# Two more network cards, on one wire that leads nowhere else, known by the last two bytes of their addresses. With iommu_platform their driver
+# maps memory as for hardware, without which it does not let cards read and write a program's memory.
+machine_wire() {
+  local number
+  for number in 1 2; do
+    MACHINE_COMMAND+=(
+      -netdev "hubport,id=wire$number,hubid=1"
+      -device "virtio-net-pci,netdev=wire$number,mac=52:54:00:00:01:0$number,romfile=,disable-legacy=on,iommu_platform=on")
+  done
+}
+
 machine_nodes() { # NODES CPUS MEMORY_MIB: each with its memory, CPUs and host bridge
   local node last=$(($2 / $1))
   for ((node = 0; node < $1; node++)); do
@@ -203,4 +216,5 @@ machine_command() { # MACHINE WORDS: sets MACHINE_COMMAND; WORDS go to the guest
     MACHINE_COMMAND+=(-drive "id=player,if=none,format=raw,readonly=on,file=$MACHINE_PLAYER" -device virtio-blk-pci,drive=player)
   fi
   if [ "$nodes" = 1 ]; then machine_devices 0 pcie.0; else machine_nodes "$nodes" "$cpus" "$memory"; fi
+  if [ "$(machine_setting "$1" wire)" = yes ]; then machine_wire; fi
 }
