@@ -83,9 +83,9 @@ impl Application {
         }
     }
 
-    /// Whether it reads by its own clock, and not when told.
-    pub(crate) fn reads_by_the_clock(&self) -> bool {
-        matches!(self.plan.readers[self.side as usize], Reader::Slow { .. })
+    /// It has found nothing to read, and waits to be told.
+    pub(crate) fn is_waiting(&mut self) {
+        self.next_read = None;
     }
 
     /// What is to be done now, given what was read.

@@ -7,7 +7,7 @@
 //!
 //!     cargo test -p fullbore-tcp --test simulation                                  # a thousand seeds, the table, fairness
 //!     FULLBORE_SEED=4711 cargo test -p fullbore-tcp --test simulation seeds -- --nocapture     # one seed, every segment
-//!     cargo test --release -p fullbore-tcp --test simulation -- --ignored           # 100,000 seeds; FULLBORE_SEEDS=N for others
+//!     ./run simulate                                                                # 100,000 seeds; ./run simulate N for others
 //!     FULLBORE_WRITE=1 cargo test -p fullbore-tcp --test simulation goodput         # write the table anew, to be looked at
 
 mod application;
@@ -50,6 +50,9 @@ fn try_seeds(count: u64) {
             {
                 return;
             }
+            if seed > 0 && seed % 10_000 == 0 {
+                eprintln!("{seed} of {count} seeds");
+            }
             let run = || World::new(Scenario::drawn(seed), false).run();
             match catch_unwind(AssertUnwindSafe(run)) {
                 Ok(outcome) => _ = steps.fetch_add(outcome.steps, Ordering::Relaxed),
@@ -84,7 +87,7 @@ fn all_seeds_keep_every_promise() {
 }
 
 #[test]
-#[ignore = "takes minutes, optimised"]
+#[ignore = "takes a minute of CPU time, optimised: ./run simulate"]
 fn a_hundred_thousand_seeds_keep_every_promise() {
     try_seeds(variable("FULLBORE_SEEDS").unwrap_or(100_000));
 }

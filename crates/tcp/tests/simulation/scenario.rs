@@ -12,7 +12,7 @@ use crate::referee::Side;
 pub(crate) enum Reader {
     /// At once, whenever it is told that there is something.
     Eager,
-    /// So many bytes, then a rest, whether there is something or not.
+    /// So many bytes, then a rest.
     Slow { bytes: usize, every: Duration },
     /// As eager, but for one long rest.
     Resting { at: u64, rest: Duration },
@@ -294,7 +294,7 @@ fn drawn_reader(draw: &mut Random, bytes: u64, receive_bytes_max: u32) -> Reader
         }
         1 => Reader::Resting {
             at: draw.below(bytes + 1),
-            rest: duration(draw, &[10, 1000, 100_000]),
+            rest: duration(draw, &[10, 1000, 100_000]) + MS,
         },
         _ => Reader::Eager,
     }

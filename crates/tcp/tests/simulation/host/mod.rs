@@ -281,9 +281,6 @@ impl Host {
             Event::Accepted | Event::Connected => {
                 session.is_ready = true;
                 self.act(now, number);
-                if self.sessions[&number].application.reads_by_the_clock() {
-                    self.at(now, Task::Read { number });
-                }
             }
             Event::Readable => self.read_when_told(now, number, contests),
             Event::Acknowledged { below } => {
@@ -310,10 +307,9 @@ impl Host {
     }
 
     fn read_when_told(&mut self, now: Instant, number: usize, contests: &mut [Contest]) {
-        let application = &self.sessions[&number].application;
-        // It comes to it by itself.
-        let waits = application.next_read.is_some_and(|next| next > now);
-        if !application.reads_by_the_clock() && !waits {
+        // Else it comes to it by itself.
+        let next_read = self.sessions[&number].application.next_read;
+        if next_read.is_none_or(|next| next <= now) {
             self.read(now, number, contests);
         }
     }
@@ -333,7 +329,10 @@ impl Host {
             let at = application.received;
             assert_eq!(stream.difference(at, &buffer[..bytes]), None, "read at {at}");
             application.received += bytes as u64;
-            if bytes < room || application.reads_by_the_clock() {
+            if bytes == 0 {
+                application.is_waiting();
+            }
+            if bytes < room || application.next_read.is_some_and(|next| next > now) {
                 break;
             }
         }
