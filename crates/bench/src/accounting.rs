@@ -100,6 +100,8 @@ pub(crate) struct CoreTimes {
     all: u64,
     idle: u64,
     softirq: u64,
+    /// Of programs that are to give way to others (nice(2)).
+    polite: u64,
 }
 
 /// Shares of a core's time between two moments, 0 to 1.
@@ -109,6 +111,8 @@ pub(crate) struct CoreShares {
     pub(crate) busy: f64,
     /// In software interrupts, which is where packets are received and sent on.
     pub(crate) softirq: f64,
+    /// Not idle, and not in programs that are to give way to others.
+    pub(crate) spent: f64,
 }
 
 impl CoreTimes {
@@ -131,6 +135,7 @@ impl CoreTimes {
             all: ticks.iter().sum(),
             idle: ticks[3] + ticks[4],
             softirq: ticks[6],
+            polite: ticks[1],
         })
     }
 
@@ -138,9 +143,11 @@ impl CoreTimes {
     pub(crate) fn since(&self, earlier: &Self) -> CoreShares {
         let all = (self.all.saturating_sub(earlier.all)).max(1) as f64;
         let idle = self.idle.saturating_sub(earlier.idle) as f64;
+        let polite = self.polite.saturating_sub(earlier.polite) as f64;
         CoreShares {
             busy: (1.0 - idle / all).clamp(0.0, 1.0),
             softirq: self.softirq.saturating_sub(earlier.softirq) as f64 / all,
+            spent: (1.0 - (idle + polite) / all).clamp(0.0, 1.0),
         }
     }
 }
@@ -223,11 +230,11 @@ mod tests {
     #[test]
     fn a_core_s_time_is_split() {
         let earlier =
-            "cpu  9 9 9 9 9 9 9 9 0 0\ncpu1 10 0 10 80 0 0 0 0 0 0\ncpu11 1 1 1 1 1 1 1 1 0 0\n";
-        let later = "cpu1 30 0 20 130 0 0 20 0 0 0\n";
+            "cpu  9 9 9 9 9 9 9 9 0 0\ncpu1 10 10 10 80 0 0 0 0 0 0\ncpu11 1 1 1 1 1 1 1 1 0 0\n";
+        let later = "cpu1 20 20 20 130 0 0 20 0 0 0\n";
         let (earlier, later) =
             (CoreTimes::parse(earlier, 1).unwrap(), CoreTimes::parse(later, 1).unwrap());
-        assert_eq!(later.since(&earlier), CoreShares { busy: 0.5, softirq: 0.2 });
+        assert_eq!(later.since(&earlier), CoreShares { busy: 0.5, softirq: 0.2, spent: 0.4 });
         assert!(CoreTimes::parse("cpu1 10 0\n", 1).is_none());
         assert!(CoreTimes::read(0).is_ok() && CoreTimes::read(99_999).is_err());
     }

@@ -8,7 +8,7 @@ use crate::machine_json::machine_json;
 use crate::stats::Summary;
 use crate::versus::side::{Given, Side};
 use crate::versus::workload::client_options;
-use crate::versus::{OURS, Workload, fullbore};
+use crate::versus::{Network, OURS, Workload, fullbore};
 use reactor::{Reactor, RingOptions};
 use serde_json::{Value, json};
 use std::io;
@@ -29,8 +29,13 @@ pub fn run(rounds: usize) -> io::Result<Started> {
     let scratch = tempfile::tempdir()?;
     let interrupt = Interrupt::default();
     let library = Library::make(&scratch.path().join("library"), 1, 1 << 20, &interrupt)?;
-    let given =
-        Given { library: &library.root, scratch: scratch.path(), cpu: None, interrupt: &interrupt };
+    let given = Given {
+        library: &library.root,
+        scratch: scratch.path(),
+        cpu: None,
+        network: &Network::Loopback,
+        interrupt: &interrupt,
+    };
     let recipe = fullbore(Workload::TlsWarm, &[], OURS)?;
     let reactor = Reactor::new(RingOptions::default())?;
     let tls = ClientTls::load(&client_options()).map_err(io::Error::other)?;

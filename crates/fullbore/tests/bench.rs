@@ -92,7 +92,8 @@ fn compare(arguments: &[&str]) -> serde_json::Value {
     let scratch = tempfile::tempdir().unwrap();
     let file = scratch.path().join("outcome.json");
     let _alone = alone();
-    let output = fullbore(arguments).arg("--json").arg(&file).output().unwrap();
+    let file_named = ["--json", file.to_str().unwrap()];
+    let output = fullbore(&[&file_named[..], arguments].concat()).output().unwrap();
     let (told, said) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{arguments:?}: {told}{said}");
     assert!(told.contains("ratio"), "{told}");
@@ -181,6 +182,41 @@ fn memory_is_compared_per_idle_connection() {
     assert_eq!(outcome["better"], "lower");
     assert_eq!(outcome["connections"], 300);
     assert!(outcome["sides"][0]["median"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn tcp_of_our_own_is_compared_with_sockets_over_a_wire() {
+    if !rustix::process::geteuid().is_root() || !has("ethtool", "--version") {
+        eprintln!("SKIPPED a comparison over Ethernet: run as root; apt install ethtool");
+        return;
+    }
+    for wire in ["ethernet", "xdp"] {
+        for workload in ["tls-cold", "http-cold"] {
+            let outcome = compare(&[
+                "fullbore",
+                "--wire",
+                wire,
+                "--workload",
+                workload,
+                "--",
+                "--route",
+                "bypass",
+            ]);
+            assert_shape(&outcome, ["fullbore", "fullbore (2)"]);
+            assert_eq!(
+                (&outcome["wire"], &outcome["cpu_of"]),
+                (&wire.into(), &"the server's core".into())
+            );
+            assert_eq!(outcome["congestion_control"], "cubic");
+            let [ours, theirs] = [0, 1].map(|side| outcome["sides"][side]["command"].to_string());
+            assert!(
+                ours.contains("--route bypass") && !theirs.contains("bypass"),
+                "{ours} {theirs}"
+            );
+        }
+    }
+    let refused = fullbore(&["fullbore", "--", "--route", "bypass"]).output().unwrap();
+    assert!(text(&refused.stderr).contains("--wire ethernet"), "{}", text(&refused.stderr));
 }
 
 #[test]

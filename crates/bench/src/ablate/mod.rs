@@ -14,7 +14,7 @@ mod drive;
 mod group;
 mod list;
 mod outcome;
-mod pair;
+pub(crate) mod pair;
 mod search;
 mod subject;
 mod trial;

@@ -3,16 +3,22 @@
 //! The clients' end lies in the namespace that this program was started again in, the server's end in one of the
 //! server's own. Both vanish with the processes.
 
-use std::io;
+use std::fs;
+use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output};
+use std::time::{Duration, Instant};
 
 /// The server's address and the clients': of a network that is for documentation (RFC 5737).
 pub(crate) const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2));
 const CLIENTS: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 
-const SERVER_END: &str = "fb-server";
-const CLIENT_END: &str = "fb-clients";
+/// The names of the pair's ends, each in its namespace.
+pub(crate) const SERVER_END: &str = "fb-server";
+pub(crate) const CLIENT_END: &str = "fb-clients";
+
+/// How long a namespace and a link may take to be there.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Waits for the word that its end of the pair is there, sets it up, and becomes the server.
 const SERVER_SCRIPT: &str = r#"
@@ -62,11 +68,22 @@ impl Pair {
         command
     }
 
+    /// Gives the process of [`Self::server`] what it waits for.
+    ///
+    /// # Errors
+    /// When it has no namespace in time, and what `ip` or `ethtool` says.
+    pub(crate) fn meet(&self, server: &mut Child) -> io::Result<()> {
+        // `unshare` is in its namespace once it has become the shell that reads from us, not before.
+        await_namespace(server.id())?;
+        self.connect(server.id())?;
+        server.stdin.as_mut().expect("it was asked for").write_all(b"\n")
+    }
+
     /// Lays the pair from here to the namespace of process `server`.
     ///
     /// # Errors
     /// What `ip` or `ethtool` says.
-    pub(crate) fn connect(&self, server: u32) -> io::Result<()> {
+    fn connect(&self, server: u32) -> io::Result<()> {
         // The pair of the server before goes with that server's namespace, which the kernel takes apart at its leisure.
         let _ = run("ip", &["link", "delete", CLIENT_END]);
         let (server, mtu) = (server.to_string(), self.mtu.to_string());
@@ -80,6 +97,38 @@ impl Pair {
             return Ok(());
         }
         run("ethtool", &[&["-K", CLIENT_END], self.client_offloads].concat())
+    }
+}
+
+/// Waits until a process has a network namespace of its own.
+fn await_namespace(process: u32) -> io::Result<()> {
+    let ours = fs::read_link("/proc/self/ns/net")?;
+    let deadline = Instant::now() + PATIENCE;
+    while fs::read_link(format!("/proc/{process}/ns/net"))? == ours {
+        if Instant::now() > deadline {
+            return Err(io::Error::other("it has no network namespace of its own"));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
+
+/// Waits until the other end is up as well.
+///
+/// # Errors
+/// When it is not, in good time.
+pub(crate) fn await_link() -> io::Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let Output { stdout, .. } =
+            Command::new("ip").args(["-oneline", "link", "show", CLIENT_END]).output()?;
+        if String::from_utf8_lossy(&stdout).contains("LOWER_UP") {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            return Err(io::Error::other("the far end of the Ethernet pair does not come up"));
+        }
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 

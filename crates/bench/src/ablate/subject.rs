@@ -5,7 +5,7 @@ use super::pair::{self, Pair};
 use super::vector_aes;
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -148,24 +148,8 @@ impl Setting<'_> {
     /// Gives the child what it waits for before it becomes the server.
     fn meet(&self, child: &mut Child) -> io::Result<()> {
         let Place::Behind(pair) = self.place else { return Ok(()) };
-        // `unshare` is in its namespace once it has become the shell that reads from us, not before.
-        await_namespace(child.id())?;
-        pair.connect(child.id())?;
-        child.stdin.as_mut().expect("it was asked for").write_all(b"\n")
+        pair.meet(child)
     }
-}
-
-/// Waits until a process has a network namespace of its own.
-fn await_namespace(process: u32) -> io::Result<()> {
-    let ours = fs::read_link("/proc/self/ns/net")?;
-    let deadline = Instant::now() + END_PATIENCE;
-    while fs::read_link(format!("/proc/{process}/ns/net"))? == ours {
-        if Instant::now() > deadline {
-            return Err(io::Error::other("it has no network namespace of its own"));
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    Ok(())
 }
 
 /// The address in the line `ready https://ADDRESS/`.

@@ -20,7 +20,7 @@ use crate::stats::Summary;
 use crate::versus::side::{Given, Side};
 use crate::versus::turn::Task;
 use crate::versus::workload::FILES;
-use crate::versus::{OURS, SERVER_CPU, client_cpus, fullbore};
+use crate::versus::{Network, OURS, SERVER_CPU, client_cpus, fullbore};
 use chain::CHAINS;
 use parts::{Part, Rate, Stage};
 use std::io;
@@ -65,8 +65,13 @@ pub fn run(
         sink_cpu: client_cpus[0],
         seconds: options.seconds,
     };
-    let given =
-        Given { library: &library.root, scratch: scratch.path(), cpu: Some(SERVER_CPU), interrupt };
+    let given = Given {
+        library: &library.root,
+        scratch: scratch.path(),
+        cpu: Some(SERVER_CPU),
+        network: &Network::Loopback,
+        interrupt,
+    };
     let mut servers = Vec::new();
     for chain in &CHAINS {
         servers.push(Side::start(&fullbore(chain.workload, &[], OURS)?, &given)?);
@@ -109,6 +114,7 @@ fn measure(
             hit_share: 0.0,
             server_cpu: SERVER_CPU,
             client_cpus: client_cpus.to_vec(),
+            counts_core: false,
         };
         outcome.add_server(chain.workload, task.take(server, interrupt)?.figure);
     }

@@ -6,6 +6,7 @@
 //! Read `turn` for what is measured when, `peer` for how servers are run, `peers/` for their configurations.
 
 mod dashboards;
+mod network;
 mod outcome;
 mod peer;
 mod process;
@@ -14,10 +15,12 @@ mod table;
 pub(crate) mod turn;
 pub(crate) mod workload;
 
+pub use network::Wire;
 pub use outcome::Outcome;
 pub use peer::Peer;
 pub use workload::Workload;
 
+pub(crate) use network::Network;
 pub(crate) use peer::{OURS, fullbore};
 
 use crate::interrupt::Interrupt;
@@ -64,6 +67,8 @@ pub struct Options {
     pub library_bytes: Option<u64>,
     /// Where to make the library; else the system's temporary directory.
     pub scratch: Option<PathBuf>,
+    /// What lies between clients and servers.
+    pub wire: Wire,
     /// Dashboards that are open on the other side while it is measured; it has to be this program.
     pub dashboards: usize,
     /// Further arguments for our own server.
@@ -93,8 +98,15 @@ pub fn run(
     progress(format!("making a library of {} MiB", library_bytes >> 20));
     let library = Library::make(&scratch.path().join("library"), FILES, library_bytes, interrupt)?;
     let library = Arc::new(library);
-    let given =
-        Given { library: &library.root, scratch: scratch.path(), cpu: Some(SERVER_CPU), interrupt };
+    let client_cpus = client_cpus()?;
+    let network = Network::lay(options.wire, SERVER_CPU, &client_cpus)?;
+    let given = Given {
+        library: &library.root,
+        scratch: scratch.path(),
+        cpu: Some(SERVER_CPU),
+        network: &network,
+        interrupt,
+    };
     // As with the others: nobody resumes.
     let untold =
         if options.workload == Workload::Handshakes { &["--off", "tickets"][..] } else { &[] };
@@ -102,11 +114,17 @@ pub fn run(
     let told = [&options.serve_arguments[..], &untold].concat();
     let recipes =
         [fullbore(options.workload, &told, OURS)?, options.peer.recipe(options.workload, &untold)?];
+    if options.wire == Wire::Loopback && recipes.iter().any(|recipe| recipe.has_own_tcp) {
+        return Err(io::Error::other(
+            "serve --route bypass has a wire of its own: ask for --wire ethernet, or --wire xdp",
+        ));
+    }
     let mut match_up = Match::new(recipes, given, options.dashboards)?;
     let mut outcome = Outcome::new(options, match_up.sides.each_ref().map(SideOutcome::of));
-    let hit_percents: Vec<_> = match options.workload {
-        Workload::Mixed => options.hit_percents.iter().copied().map(Some).collect(),
-        _ => vec![None],
+    let hit_percents: Vec<_> = if options.workload.has_hit_ratio() {
+        options.hit_percents.iter().copied().map(Some).collect()
+    } else {
+        vec![None]
     };
     let task = Task {
         workload: options.workload,
@@ -116,7 +134,8 @@ pub fn run(
         rate_bits_per_second: outcome.rate_bits_per_second.unwrap_or(1),
         hit_share: 0.0,
         server_cpu: SERVER_CPU,
-        client_cpus: client_cpus()?,
+        client_cpus,
+        counts_core: options.wire.counts_core(),
     };
     for hit_percent in hit_percents {
         let hit_share = f64::from(hit_percent.unwrap_or(0)) / 100.0;

@@ -3,7 +3,7 @@
 use super::side::Side;
 use super::turn::Round;
 use super::workload::Figure;
-use super::{Options, Workload};
+use super::{Options, Wire, Workload};
 use crate::counters;
 use crate::machine_json::machine_json;
 use crate::namespace;
@@ -19,6 +19,7 @@ pub struct Outcome {
     /// What each viewer wants; none where there are no paced viewers.
     pub(super) rate_bits_per_second: Option<u64>,
     pub(super) congestion_control: String,
+    pub(super) wire: Wire,
     pub(super) sides: [SideOutcome; 2],
     pub(super) parts: Vec<Part>,
     /// Somebody ended it before its time.
@@ -81,6 +82,7 @@ impl Round {
             "handshakes_per_second": self.counts.handshakes as f64 / self.wall_seconds,
             "cpu_seconds": self.cpu_seconds,
             "wall_seconds": self.wall_seconds,
+            "core_cpu_seconds": self.core_cpu_seconds,
             "softirq_share": self.softirq_share,
             "rss_bytes": self.rss_bytes,
             "client_bound": self.outcome.is_client_bound(),
@@ -101,6 +103,14 @@ impl Part {
         (!ratios.is_empty()).then(|| Summary::of(&ratios))
     }
 
+    /// The same by the CPU seconds of the servers' threads alone, which other programs on the core are not in.
+    pub(super) fn ratio_of_threads(&self) -> Option<Summary> {
+        let work = |round: &Round| round.counts.body_bytes as f64 / round.cpu_seconds;
+        let pairs = self.sides[0].rounds.iter().zip(&self.sides[1].rounds);
+        let ratios: Vec<_> = pairs.map(|(ours, theirs)| work(ours) / work(theirs)).collect();
+        (!ratios.is_empty()).then(|| Summary::of(&ratios))
+    }
+
     fn to_json(&self) -> Value {
         let ratio = self.ratio();
         json!({
@@ -110,6 +120,7 @@ impl Part {
             "sides": self.sides.each_ref().map(SideOutcome::to_json),
             "ratio": ratio.map(|ratio| ratio.median),
             "ratio_deviation": ratio.map(|ratio| ratio.deviation),
+            "ratio_of_threads": self.ratio_of_threads().map(|ratio| ratio.median),
         })
     }
 }
@@ -127,6 +138,7 @@ impl Outcome {
                 .then_some(rate),
             seconds: options.seconds,
             congestion_control: namespace::congestion_control(),
+            wire: options.wire,
             sides,
             parts: Vec::new(),
             interrupted: false,
@@ -144,6 +156,8 @@ impl Outcome {
             "kind": "versus",
             "workload": self.workload.name(),
             "congestion_control": self.congestion_control,
+            "wire": self.wire.name(),
+            "cpu_of": self.wire.counted(),
             "connections": self.connections,
             "seconds": self.seconds,
             "rate_bits_per_second": self.rate_bits_per_second,
@@ -152,8 +166,8 @@ impl Outcome {
             "counters_unavailable": counters::unavailable(),
         });
         let parts: Vec<_> = self.parts.iter().map(Part::to_json).collect();
-        match (self.workload, parts.as_slice()) {
-            (Workload::Mixed, _) => whole["parts"] = parts.into(),
+        match (self.workload.has_hit_ratio(), parts.as_slice()) {
+            (true, _) => whole["parts"] = parts.into(),
             (_, [Value::Object(part)]) => {
                 let members = whole.as_object_mut().expect("it was made as an object");
                 members.extend(part.clone());

@@ -28,8 +28,8 @@ pub enum Peer {
     },
 }
 
-/// How to start one side. In its words and its configuration these are replaced: `@PORT@` the port to listen on, on
-/// 127.0.0.1, `@LIBRARY@` the root of the files, `@CERT@` and `@KEY@` the certificate and its key (PEM), `@SCRATCH@` a
+/// How to start one side. In its words and its configuration these are replaced: `@ADDRESS@` and `@PORT@` where to listen,
+/// `@LIBRARY@` the root of the files, `@CERT@` and `@KEY@` the certificate and its key (PEM), `@SCRATCH@` a
 /// folder that is removed afterwards, `@CPU@` the core that it is pinned to, `@CONFIG@` the path of its configuration.
 #[derive(Clone, Debug)]
 pub(crate) struct Recipe {
@@ -47,6 +47,8 @@ pub(crate) struct Recipe {
     pub(crate) advice: &'static str,
     /// It prints `ready URL` once it listens, on a port of its own choice.
     pub(crate) says_ready: bool,
+    /// It has TCP of its own: its configuration is that of its wire.
+    pub(crate) has_own_tcp: bool,
 }
 
 impl Recipe {
@@ -85,12 +87,18 @@ pub(crate) fn fullbore(workload: Workload, arguments: &[String], name: &str) -> 
     let program = std::env::current_exe()?.to_string_lossy().into_owned();
     let tls = if workload.has_tls() { "on" } else { "off" };
     let disk = if workload.hot_files() == 0 { "direct" } else { "auto" };
+    let has_own_tcp = arguments.join("=").contains("--route=bypass");
+    // TCP of its own has no kernel to choose a port.
+    let port = if has_own_tcp { "@PORT@" } else { "0" };
     let mut command = words(&format!(
-        "serve @LIBRARY@ --state @SCRATCH@/state --listen 127.0.0.1:0 --workers 1 --tls {tls} --disk {disk}"
+        "serve @LIBRARY@ --state @SCRATCH@/state --listen @ADDRESS@:{port} --workers 1 --tls {tls} --disk {disk}"
     ));
     command.insert(0, program);
     if !arguments.iter().any(|argument| argument.starts_with("--admin")) {
         command.extend(words("--admin 127.0.0.1:0"));
+    }
+    if has_own_tcp {
+        command.extend(words("--config @CONFIG@"));
     }
     command.extend_from_slice(arguments);
     Ok(Recipe {
@@ -101,6 +109,7 @@ pub(crate) fn fullbore(workload: Workload, arguments: &[String], name: &str) -> 
         version: Some("--version"),
         advice: "run the same `fullbore serve` by hand to see why",
         says_ready: true,
+        has_own_tcp,
     })
 }
 
@@ -108,7 +117,9 @@ fn nginx(workload: Workload) -> Recipe {
     let tls = if workload.has_tls() { include_str!("../../peers/nginx-tls.conf") } else { "" };
     let disk = match workload {
         Workload::TlsCold | Workload::HttpCold => include_str!("../../peers/nginx-cold.conf"),
-        Workload::Mixed | Workload::HttpBeside => include_str!("../../peers/nginx-mixed.conf"),
+        Workload::Mixed | Workload::HttpMixed | Workload::HttpBeside => {
+            include_str!("../../peers/nginx-mixed.conf")
+        }
         _ => include_str!("../../peers/nginx-warm.conf"),
     };
     let config = include_str!("../../peers/nginx.conf")
@@ -124,6 +135,7 @@ fn nginx(workload: Workload) -> Recipe {
         version: Some("-v"),
         advice: "if there is no nginx: apt install nginx-light, or ./run bench versus nginx, which unpacks one for the bench alone",
         says_ready: false,
+        has_own_tcp: false,
     }
 }
 
@@ -142,6 +154,7 @@ fn h2o(workload: Workload) -> Recipe {
         advice: "if there is no h2o: apt install h2o (Debian 12 has it), or ./run bench versus h2o, which unpacks one for the bench \
                  alone",
         says_ready: false,
+        has_own_tcp: false,
     }
 }
 
@@ -171,6 +184,7 @@ fn other(command: &str, config: Option<&Path>, name: Option<&str>) -> io::Result
         advice: "check --peer-command and --peer-config; it has to stay in the foreground and listen on \
                  127.0.0.1:@PORT@",
         says_ready: false,
+        has_own_tcp: false,
         command,
     })
 }

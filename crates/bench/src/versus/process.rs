@@ -35,12 +35,13 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts a program with its arguments and variables of its environment. What it says goes to `log`; its standard output does not if `is_read`, to be
-    /// had from [`Self::line`].
+    /// Starts a program with its arguments and variables of its environment, by way of `entry`, which leads to where it is to
+    /// be. What it says goes to `log`; its standard output does not if `is_read`, to be had from [`Self::line`].
     ///
     /// # Errors
     /// Above all, when there is no such program.
     pub(crate) fn start(
+        entry: &[String],
         words: &[String],
         variables: &[(&str, PathBuf)],
         cpu: Option<u32>,
@@ -57,6 +58,7 @@ impl Process {
             command.args(["taskset", "-c", &cpu.to_string()]);
         }
         command
+            .args(entry)
             .args(words)
             .envs(variables.iter().cloned())
             .stdin(Stdio::null())
@@ -181,7 +183,7 @@ mod tests {
 
     fn start(script: &str, log: &Path) -> Process {
         let words = ["sh", "-c", script].map(str::to_owned);
-        Process::start(&words, &[], None, log, true).unwrap()
+        Process::start(&[], &words, &[], None, log, true).unwrap()
     }
 
     fn is_running(process: &str) -> bool {
@@ -236,7 +238,8 @@ mod tests {
     fn a_program_that_is_not_there_is_said_before_anything_starts() {
         let log = Path::new("/dev/null");
         for program in ["no-such-server", "/nowhere/server", ""] {
-            let error = Process::start(&[program.to_owned()], &[], None, log, false).unwrap_err();
+            let error =
+                Process::start(&[], &[program.to_owned()], &[], None, log, false).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::NotFound, "{program}");
         }
     }

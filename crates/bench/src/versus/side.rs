@@ -1,5 +1,6 @@
 //! A side: a server pinned to a core, where it listens, and what it costs. It ends when this is dropped.
 
+use super::network::Network;
 use super::peer::{Recipe, version};
 use super::process::Process;
 use crate::accounting::{Account, Reading};
@@ -41,6 +42,8 @@ pub(crate) struct Given<'a> {
     pub(crate) scratch: &'a Path,
     /// The core to run on; else any.
     pub(crate) cpu: Option<u32>,
+    /// Where it is reached.
+    pub(crate) network: &'a Network,
     /// Ends the wait for it.
     pub(crate) interrupt: &'a Interrupt,
 }
@@ -53,10 +56,13 @@ impl Side {
     pub(crate) fn start(recipe: &Recipe, given: &Given<'_>) -> io::Result<Self> {
         let Recipe { name, advice, .. } = recipe;
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let words = given.fill(recipe, port)?;
+        let ip = given.network.address(recipe);
+        let words = given.fill(recipe, SocketAddr::from((ip, port)))?;
         let log = given.scratch.join(format!("{name}.log"));
         let variables = given.write_files(recipe)?;
-        let process = Process::start(&words, &variables, given.cpu, &log, recipe.says_ready);
+        let entry = given.network.entry(Some(recipe));
+        let process =
+            Process::start(&entry, &words, &variables, given.cpu, &log, recipe.says_ready);
         let process = process.map_err(|error| {
             io::Error::new(error.kind(), format!("{name} cannot be started: {error}; {advice}"))
         })?;
@@ -64,7 +70,7 @@ impl Side {
             name: name.clone(),
             version: version(recipe),
             command: recipe.shown(),
-            address: SocketAddr::from(([127, 0, 0, 1], port)),
+            address: SocketAddr::from((ip, port)),
             account: Account::of(process.id()),
             process,
         };
@@ -75,6 +81,7 @@ impl Side {
             let last_words = side.process.last_words();
             io::Error::other(format!("{name} did not start: {error}; {advice}{last_words}"))
         })?;
+        given.network.settle(recipe)?;
         Ok(side)
     }
 
@@ -163,12 +170,13 @@ impl Given<'_> {
     }
 
     /// The words of the command line, pinned, after the configuration is written.
-    fn fill(&self, recipe: &Recipe, port: u16) -> io::Result<Vec<String>> {
+    fn fill(&self, recipe: &Recipe, address: SocketAddr) -> io::Result<Vec<String>> {
         let state = self.scratch.join("state");
         let path = self.scratch.join(format!("{}.conf", recipe.name));
         let cpu = self.cpu.map_or_else(String::new, |cpu| cpu.to_string());
         let values = [
-            ("@PORT@", port.to_string()),
+            ("@ADDRESS@", address.ip().to_string()),
+            ("@PORT@", address.port().to_string()),
             ("@LIBRARY@", self.library.display().to_string()),
             ("@CERT@", state.join("self-signed-cert.pem").display().to_string()),
             ("@KEY@", state.join("self-signed-key.pem").display().to_string()),
@@ -179,8 +187,8 @@ impl Given<'_> {
         let fill = |text: &str| {
             values.iter().fold(text.to_owned(), |text, (name, value)| text.replace(name, value))
         };
-        if let Some(config) = &recipe.config {
-            fs::write(&path, fill(config))?;
+        if let Some(config) = recipe.config.clone().or_else(|| self.network.config(recipe)) {
+            fs::write(&path, fill(&config))?;
         }
         Ok(recipe.command.iter().map(|word| fill(word)).collect())
     }

@@ -5,6 +5,7 @@ use super::outcome::{Outcome, Part, SideOutcome};
 use super::turn::Round;
 use super::workload::Figure;
 use crate::counters;
+use crate::stats::Summary;
 use std::fmt::{self, Write};
 
 /// The share of the median that a viewer at the 1st percentile gets of a server that treats viewers alike.
@@ -12,6 +13,9 @@ const FAIR_SHARE: f64 = 0.8;
 
 /// The share of its rate that a viewer gets of a server that can serve them all.
 const SERVED_SHARE: f64 = 0.95;
+
+/// The share of the server's core that other programs may have before it is said.
+const OTHERS_SHARE_MAX: f64 = 0.03;
 
 /// Between columns.
 const GAP: &str = "   ";
@@ -29,11 +33,14 @@ const REQUESTS: Column = ("requests/s", |side| {
 const HANDSHAKES: Column = ("handshakes/s", |side| {
     median(side, |round| per_second(round, round.counts.handshakes)).map(number)
 });
-const CPU: Column = ("server's CPU", |side| {
+const CPU: Column = ("server's threads", |side| {
     median(side, |round| 100.0 * round.cpu_seconds / round.wall_seconds).map(percent)
 });
+const CORE: Column = ("its core", |side| {
+    median(side, |round| 100.0 * round.core_cpu_seconds / round.wall_seconds).map(percent)
+});
 const SOFTIRQ: Column =
-    ("softirq of its core", |side| median(side, |round| 100.0 * round.softirq_share).map(percent));
+    ("softirq", |side| median(side, |round| 100.0 * round.softirq_share).map(percent));
 const MEMORY: Column = ("memory", |side| {
     median(side, |round| round.rss_bytes as f64 / f64::from(1 << 20))
         .map(|mib| format!("{mib:.1} MiB"))
@@ -54,7 +61,7 @@ fn columns(workload: Workload) -> &'static [Column] {
         Workload::Idle => &[MEMORY],
         Workload::Handshakes => &[HANDSHAKES, CPU, SOFTIRQ, MEMORY, FIRST_BYTE],
         Workload::Viewers => &[GBPS, CPU, SOFTIRQ, MEMORY, FIRST_BYTE, VIEWERS],
-        _ => &[GBPS, REQUESTS, CPU, SOFTIRQ, MEMORY, FIRST_BYTE],
+        _ => &[GBPS, REQUESTS, CPU, CORE, SOFTIRQ, MEMORY, FIRST_BYTE],
     }
 }
 
@@ -71,15 +78,17 @@ impl Outcome {
         let ended = if self.interrupted { "interrupted; " } else { "" };
         writeln!(
             text,
-            "{ended}{}, {connections} connections, turns of {seconds} s, {congestion_control}",
-            self.workload.name()
+            "{ended}{}, {connections} connections, turns of {seconds} s, {congestion_control}, {}; CPU seconds are those of {}",
+            self.workload.name(),
+            self.wire.name(),
+            self.wire.counted()
         )?;
         for side in &self.sides {
             let version = side.version.as_deref().unwrap_or("version unknown");
             writeln!(text, "  {}: {version}", side.name)?;
         }
         for part in &self.parts {
-            part.write(text, self.workload, self.rate_bits_per_second)?;
+            part.write(text, self)?;
         }
         if let Some(reason) = counters::unavailable() {
             writeln!(text, "hardware counters: not available on this machine ({reason})")?;
@@ -99,12 +108,8 @@ impl Part {
         format!("{hit}round {turn}  {name:12} {figure} {}{wire}", self.figure.words())
     }
 
-    fn write(
-        &self,
-        text: &mut String,
-        workload: Workload,
-        viewer_bits_per_second: Option<u64>,
-    ) -> fmt::Result {
+    fn write(&self, text: &mut String, outcome: &Outcome) -> fmt::Result {
+        let Outcome { workload, wire, rate_bits_per_second: viewer_bits_per_second, .. } = *outcome;
         writeln!(text)?;
         if let Some(hit) = self.hit_percent {
             writeln!(text, "hit ratio {hit}%")?;
@@ -122,7 +127,17 @@ impl Part {
                 .collect();
             writeln!(text, "  {}", cells.join(GAP).trim_end())?;
         }
-        self.sides.iter().try_for_each(|side| side.write_remarks(text, viewer_bits_per_second))
+        if let (true, Some(ratio)) = (wire.counts_core(), self.ratio_of_threads()) {
+            let Summary { median, deviation } = ratio;
+            writeln!(text, "  by the servers' threads alone: {median:.2} +- {deviation:.2}")?;
+        }
+        for side in &self.sides {
+            side.write_remarks(text, viewer_bits_per_second)?;
+            if wire.counts_core() {
+                side.write_others(text)?;
+            }
+        }
+        Ok(())
     }
 
     /// Headings, sides, ratio.
@@ -153,6 +168,24 @@ impl SideOutcome {
             .chain(cells)
             .map(|cell| cell.unwrap_or_else(|| "-".to_owned()))
             .collect()
+    }
+
+    /// What was on the server's core that was neither its threads nor a software interrupt: counted against it.
+    fn write_others(&self, text: &mut String) -> fmt::Result {
+        let others = |round: &Round| {
+            round.core_cpu_seconds / round.wall_seconds
+                - round.cpu_seconds / round.wall_seconds
+                - round.softirq_share
+        };
+        let share = median(self, others).unwrap_or(0.0);
+        if share > OTHERS_SHARE_MAX {
+            let (name, percent) = (&self.name, 100.0 * share);
+            writeln!(
+                text,
+                "  OTHERS: {percent:.0}% of the core were other programs' in the turns of {name}, and are counted against it"
+            )?;
+        }
+        Ok(())
     }
 
     /// What the figures alone could be misread for. Viewers who take what they can get are as many streams as TCP makes of

@@ -40,6 +40,8 @@ pub(crate) struct Task<'a> {
     pub(crate) hit_share: f64,
     pub(crate) server_cpu: u32,
     pub(crate) client_cpus: Vec<u32>,
+    /// What is compared is work per CPU second of the server's core, and not of its threads.
+    pub(crate) counts_core: bool,
 }
 
 /// What a turn has found.
@@ -48,6 +50,8 @@ pub(crate) struct Round {
     /// What is compared; its unit is the workload's.
     pub(crate) figure: f64,
     pub(crate) cpu_seconds: f64,
+    /// What the server's core has spent, polite programs aside, whoever it was for.
+    pub(crate) core_cpu_seconds: f64,
     pub(crate) wall_seconds: f64,
     /// The server's, at the end.
     pub(crate) rss_bytes: u64,
@@ -173,7 +177,8 @@ impl Task<'_> {
         wait(&running, Duration::from_secs_f64(self.seconds), interrupt)?;
         let counts = running.snapshot().since(counts);
         let (after, wall_seconds) = (side.read()?, began.elapsed().as_secs_f64());
-        let softirq_share = CoreTimes::read(self.server_cpu)?.since(&core).softirq;
+        let shares = CoreTimes::read(self.server_cpu)?.since(&core);
+        let core_cpu_seconds = shares.spent * wall_seconds;
         let hardware = counters.as_mut().map(Counters::read).transpose()?;
         let hardware = hardware.zip(counted).map(|(after, before)| after.since(&before));
         wait(&running, Duration::MAX, interrupt)?;
@@ -184,11 +189,12 @@ impl Task<'_> {
             expect_clean(&beside.join()?)?;
         }
         let cpu_seconds = after.cpu_seconds - reading.cpu_seconds;
+        let counted_seconds = if self.counts_core { core_cpu_seconds } else { cpu_seconds };
         let work = match self.workload.figure() {
             Figure::HandshakesPerCpuSecond => counts.handshakes as f64,
             _ => counts.body_bytes as f64 * 8e-9,
         };
-        if work <= 0.0 || cpu_seconds <= 0.0 {
+        if work <= 0.0 || counted_seconds <= 0.0 {
             return Err(io::Error::other("it did no work in the time that was measured"));
         }
         let figure = match self.workload.figure() {
@@ -196,15 +202,16 @@ impl Task<'_> {
                 let what = "no response began in the time that was measured: try more --seconds";
                 io::Error::other(what)
             })?,
-            _ => work / cpu_seconds,
+            _ => work / counted_seconds,
         };
         let rss_bytes = after.rss_bytes;
         Ok(Round {
             figure,
             cpu_seconds,
+            core_cpu_seconds,
             wall_seconds,
             rss_bytes,
-            softirq_share,
+            softirq_share: shares.softirq,
             hardware,
             counts,
             outcome,
@@ -236,7 +243,7 @@ impl Task<'_> {
         wait(&running, 5 * MARGIN, interrupt)?;
         let counts = running.snapshot();
         let (after, wall_seconds) = (side.read()?, began.elapsed().as_secs_f64());
-        let softirq_share = CoreTimes::read(self.server_cpu)?.since(&core).softirq;
+        let shares = CoreTimes::read(self.server_cpu)?.since(&core);
         running.stop();
         let outcome = running.join()?;
         if !outcome.errors.is_empty() {
@@ -258,9 +265,10 @@ impl Task<'_> {
         Ok(Round {
             figure: grown_bytes as f64 / self.connections as f64,
             cpu_seconds: after.cpu_seconds - before.cpu_seconds,
+            core_cpu_seconds: shares.spent * wall_seconds,
             wall_seconds,
             rss_bytes: after.rss_bytes,
-            softirq_share,
+            softirq_share: shares.softirq,
             hardware: None,
             counts,
             outcome,

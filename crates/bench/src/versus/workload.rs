@@ -37,6 +37,8 @@ pub enum Workload {
     Viewers,
     /// Ranges of which a set share is of titles in the page cache.
     Mixed,
+    /// The same without TLS.
+    HttpMixed,
 }
 
 /// The figure that decides.
@@ -81,7 +83,7 @@ impl Figure {
 
 impl Workload {
     /// Every workload with its name.
-    pub const ALL: [(Workload, &'static str); 9] = [
+    pub const ALL: [(Workload, &'static str); 10] = [
         (Self::TlsWarm, "tls-warm"),
         (Self::TlsCold, "tls-cold"),
         (Self::HttpWarm, "http-warm"),
@@ -91,6 +93,7 @@ impl Workload {
         (Self::Handshakes, "handshakes"),
         (Self::Viewers, "viewers"),
         (Self::Mixed, "mixed"),
+        (Self::HttpMixed, "http-mixed"),
     ];
 
     /// Its name on the command line.
@@ -101,14 +104,14 @@ impl Workload {
 
     /// Whether it is over TLS.
     pub fn has_tls(self) -> bool {
-        !matches!(self, Self::HttpWarm | Self::HttpCold | Self::HttpBeside)
+        !matches!(self, Self::HttpWarm | Self::HttpCold | Self::HttpBeside | Self::HttpMixed)
     }
 
     /// Connections where none are asked for.
     pub fn connections(self) -> usize {
         match self {
             Self::TlsWarm | Self::TlsCold | Self::HttpWarm | Self::HttpCold => 8,
-            Self::Mixed => 16,
+            Self::Mixed | Self::HttpMixed => 16,
             Self::Handshakes | Self::HttpBeside => 64,
             Self::Idle | Self::Viewers => 1000,
         }
@@ -135,9 +138,14 @@ impl Workload {
     pub(crate) fn hot_files(self) -> usize {
         match self {
             Self::TlsCold | Self::HttpCold => 0,
-            Self::Mixed | Self::HttpBeside => HOT_FILES,
+            Self::Mixed | Self::HttpMixed | Self::HttpBeside => HOT_FILES,
             _ => FILES,
         }
+    }
+
+    /// Whether it is done once for each hit ratio.
+    pub(crate) fn has_hit_ratio(self) -> bool {
+        matches!(self, Self::Mixed | Self::HttpMixed)
     }
 
     pub(crate) fn figure(self) -> Figure {
@@ -152,7 +160,7 @@ impl Workload {
     /// Whether a server that has done this before would be measured differently: memory that it took stays with it, and
     /// what it has been asked for before is not cold to it.
     pub(crate) fn wants_fresh_servers(self) -> bool {
-        matches!(self, Self::Idle | Self::Mixed | Self::HttpBeside)
+        matches!(self, Self::Idle | Self::HttpBeside) || self.has_hit_ratio()
     }
 
     /// What the clients do.
@@ -167,10 +175,10 @@ impl Workload {
                 (Pattern::Player, Pace::Viewers { bits_per_second: rate_bits_per_second })
             }
             // The larger of a player's ranges, so that the disk decides and not the requests.
-            Self::Mixed => (Pattern::Ranges { bytes: 1 << 20 }, Pace::Closed),
+            Self::Mixed | Self::HttpMixed => (Pattern::Ranges { bytes: 1 << 20 }, Pace::Closed),
         };
         let popularity = match self {
-            Self::Mixed => Popularity::HitRatio { hit_share, hot: HOT_FILES },
+            Self::Mixed | Self::HttpMixed => Popularity::HitRatio { hit_share, hot: HOT_FILES },
             Self::HttpBeside => Popularity::HitRatio { hit_share: 1.0, hot: HOT_FILES },
             _ => Popularity::InTurn,
         };

@@ -1,7 +1,7 @@
 //! `fullbore bench versus`.
 
 use ::bench::interrupt::{self, Interrupt};
-use ::bench::versus::{self, Options, Peer, Workload};
+use ::bench::versus::{self, Options, Peer, Wire, Workload};
 use clap::Args;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ pub(super) struct Versus {
     /// Its name in reports [default: its program's]
     #[arg(long, value_name = "NAME", requires = "peer_command", conflicts_with = "peer")]
     peer_name: Option<String>,
-    /// tls-warm, tls-cold, http-warm, http-cold, http-beside, idle, handshakes, viewers or mixed
+    /// tls-warm, tls-cold, http-warm, http-cold, http-beside, idle, handshakes, viewers, mixed or http-mixed
     #[arg(long, default_value = "tls-warm")]
     workload: Workload,
     /// Turns per side
@@ -49,8 +49,14 @@ pub(super) struct Versus {
     /// MiB of video in the library, over sixteen files [default: 2048, or a quarter of the memory]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(16..=1 << 30))]
     library: Option<u64>,
+    /// What lies between clients and servers. With ethernet (needs root) both are in network namespaces with packets of 1500
+    /// bytes between them, and all of the server's core is counted; serve --route bypass wants it, and is over a TAP there.
+    /// With xdp it takes its frames by AF_XDP
+    #[arg(long, value_name = "WHAT", default_value = "loopback")]
+    wire: Wire,
     /// Dashboards that are open on the other side, with `versus fullbore`: what do they cost?
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=16))]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=16),
+          conflicts_with = "wire")]
     dashboards: u8,
     /// Where to make the library
     #[arg(long, value_name = "DIR")]
@@ -68,7 +74,9 @@ pub(super) struct Versus {
 
 impl Versus {
     pub(super) fn run(self) -> io::Result<ExitCode> {
-        if let Some(name) = &self.congestion_control {
+        // Our own TCP has CUBIC: unless told otherwise, like is compared with like.
+        let own = (self.wire != Wire::Loopback).then_some("cubic");
+        if let Some(name) = self.congestion_control.as_deref().or(own) {
             if !::bench::namespace::is_inside() {
                 ::bench::namespace::enter_with(name)?;
             }
@@ -109,6 +117,7 @@ impl Versus {
             rate_bits_per_second: self.rate.map(|mbps| (mbps.clamp(0.001, 1e5) * 1e6) as u64),
             hit_percents: self.hit_ratio,
             library_bytes: self.library.map(|mib| mib << 20),
+            wire: self.wire,
             dashboards: self.dashboards.into(),
             scratch: self.scratch,
             serve_arguments: self.serve,
