@@ -2,9 +2,13 @@
 //! They need root and say so where it is missing.
 //!
 //! [`clients`]: curl, openssl, ffmpeg and `fullbore load` get every byte. [`loss`]: what is lost is read from disk again.
+//! [`capture`]: what tshark says of it. [`hostile`]: who means harm. [`goodput`]: beside Linux's CUBIC, as a measurement.
 //! [`xdp`]: the same from a network card's queues. [`life`]: starting without privileges, ending, being killed.
 
+mod capture;
 mod clients;
+mod goodput;
+mod hostile;
 mod life;
 mod loss;
 mod support;

@@ -1,0 +1,184 @@
+//! Goodput beside Linux's own CUBIC, through the same bad network: a table for people, measured and not asserted by default.
+//!
+//! `cargo test --release -p fullbore --test bypass goodput -- --ignored --nocapture`, about eight minutes. Both servers are in
+//! one namespace, ours behind its TAP; the client is the kernel's TCP in another one; between them is the middlebox.
+
+use crate::support::far::Far;
+use crate::support::served::{PORT, Room, Server, V4};
+use crate::support::space::Space;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Linux's server, in the same namespace as ours.
+const LINUX: ([u8; 4], u16) = ([198, 51, 100, 1], 9000);
+
+/// What is measured begins so long after all flows have, and takes so long.
+const SETTLING: Duration = Duration::from_secs(5);
+const MEASURED: Duration = Duration::from_secs(25);
+
+/// Each alone takes turns with the other, so often.
+const TURNS: usize = 3;
+
+/// More than any flow gets through in its time.
+const FILM_BYTES: u64 = 4 << 30;
+
+/// Where flows come from.
+#[derive(Clone, Copy, PartialEq)]
+enum From {
+    Ours,
+    Linux,
+}
+
+impl From {
+    fn address(self) -> SocketAddr {
+        match self {
+            Self::Ours => format!("{V4}:{PORT}").parse().unwrap(),
+            Self::Linux => LINUX.into(),
+        }
+    }
+}
+
+/// A way, and both servers at its end.
+struct Field {
+    far: Far,
+    server: Option<Server>,
+    /// What it serves from.
+    _room: Room,
+    is_over: Arc<AtomicBool>,
+}
+
+impl Field {
+    fn new(settings: &str) -> Option<Self> {
+        let far = Far::new(1500, settings)?;
+        let room = Room::new(1);
+        File::create(room.path("library/film.mp4")).unwrap().set_len(FILM_BYTES).unwrap();
+        let server = Server::start(&far.server, &room, &["--tls", "off"], "");
+        let is_over = Arc::new(AtomicBool::new(false));
+        serve_by_kernel(&far.server, &is_over);
+        Some(Self { far, server: Some(server), _room: room, is_over })
+    }
+
+    /// Megabits per second of each of these flows, all at once.
+    fn run(&self, flows: &[From]) -> Vec<f64> {
+        let flows = flows.to_vec();
+        self.far.client.run(move || {
+            let flows: Vec<_> = flows
+                .into_iter()
+                .map(|from| std::thread::spawn(move || goodput(from.address())))
+                .collect();
+            flows.into_iter().map(|flow| flow.join().unwrap()).collect()
+        })
+    }
+}
+
+impl Drop for Field {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        let _ = self.far.client.run(|| TcpStream::connect(SocketAddr::from(LINUX)));
+        self.server.take().unwrap().end();
+    }
+}
+
+/// Linux's TCP with CUBIC, and nothing else that could matter: zeros as fast as the socket takes them.
+fn serve_by_kernel(space: &Space, is_over: &Arc<AtomicBool>) {
+    let is_over = Arc::clone(is_over);
+    space.ip("route replace 198.51.100.0/24 dev eth proto kernel scope link src 198.51.100.1 congctl cubic");
+    space.run(move || {
+        let listener = TcpListener::bind(SocketAddr::from(LINUX)).unwrap();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                if is_over.load(Ordering::Relaxed) {
+                    return;
+                }
+                std::thread::spawn(move || pour(stream));
+            }
+        });
+    });
+}
+
+fn pour(mut stream: TcpStream) {
+    let zeros = [0; 64 << 10];
+    while stream.write_all(&zeros).is_ok() {}
+}
+
+/// One flow, by its client: what arrived in the time that is measured.
+fn goodput(address: SocketAddr) -> f64 {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    stream.write_all(b"GET /film.mp4 HTTP/1.1\r\nHost: field\r\n\r\n").unwrap();
+    let began = Instant::now();
+    let mut buffer = vec![0; 256 << 10];
+    let mut bytes = 0;
+    while began.elapsed() < SETTLING + MEASURED {
+        let got = stream.read(&mut buffer).unwrap();
+        assert!(got > 0, "{address} ended the flow");
+        if began.elapsed() >= SETTLING {
+            bytes += got;
+        }
+    }
+    bytes as f64 * 8e-6 / MEASURED.as_secs_f64()
+}
+
+/// Jain's index of fairness (RFC 5166 section 2.3): 1 if all have the same, 1/n if one has all.
+fn jain(rates: &[f64]) -> f64 {
+    let sum: f64 = rates.iter().sum();
+    let squares: f64 = rates.iter().map(|rate| rate * rate).sum();
+    sum * sum / (rates.len() as f64 * squares)
+}
+
+fn shown(rates: &[f64]) -> String {
+    let rates: Vec<_> = rates.iter().map(|rate| format!("{rate:.1}")).collect();
+    rates.join(" ")
+}
+
+fn median(mut rates: Vec<f64>) -> f64 {
+    rates.sort_by(f64::total_cmp);
+    rates[rates.len() / 2]
+}
+
+#[test]
+#[ignore = "a measurement of several minutes, for a quiet machine"]
+fn goodput_of_one_flow_alone() {
+    eprintln!("Mb/s | ours | Linux CUBIC | ours / Linux");
+    for settings in [
+        "--delay 10ms --loss 1% --seed 7",
+        "--delay 10ms --loss 0.1% --rate 100Mbit --queue 250KiB --seed 7",
+        "--delay 10ms --rate 100Mbit --queue 250KiB --seed 7",
+    ] {
+        let Some(field) = Field::new(settings) else { return };
+        let mut rates = [Vec::new(), Vec::new()];
+        for _ in 0..TURNS {
+            rates[0].extend(field.run(&[From::Ours]));
+            rates[1].extend(field.run(&[From::Linux]));
+        }
+        let told = rates.each_ref().map(|rates| shown(rates));
+        let [ours, linux] = rates.map(median);
+        let [told_ours, told_linux] = told;
+        eprintln!("{settings} | {told_ours} | {told_linux} | {:.2}", ours / linux);
+    }
+}
+
+#[test]
+#[ignore = "a measurement of several minutes, for a quiet machine"]
+fn goodput_of_flows_that_share() {
+    eprintln!("Mb/s | ours | Linux CUBIC | Jain's index");
+    for settings in [
+        "--delay 10ms --rate 50Mbit --queue 125KiB --seed 7",
+        "--delay 10ms --rate 50Mbit --queue 125KiB --loss 0.1% --seed 7",
+    ] {
+        for each in [1, 4] {
+            for _ in 0..TURNS {
+                let Some(field) = Field::new(settings) else { return };
+                let flows = [vec![From::Ours; each], vec![From::Linux; each]].concat();
+                let rates = field.run(&flows);
+                let (ours, linux) = rates.split_at(each);
+                let index = jain(&rates);
+                eprintln!("{settings} | {} | {} | {index:.3}", shown(ours), shown(linux));
+            }
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Somebody on the same network who means harm: others are served on, memory stays where it was, and counters tell.
+
+use crate::support::raw::{ACK, RST, Raw, SYN, Seen, set_ip_checksum};
+use crate::support::served::{PORT, Room, Server, V4};
+use crate::support::space::{Space, is_here};
+use std::net::SocketAddrV4;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+/// The TAP's name, which only has to be known here.
+const TAP: &str = "fb-hostile";
+
+/// SYNs of the flood: a few seconds of what one core can send.
+const FLOOD: u32 = 300_000;
+
+/// What a server may grow by, whatever is sent to it. Buffers for reading and for connections come and go by the megabyte.
+const GROWTH_KIB_MAX: u64 = 32 << 10;
+
+/// A server, a film, and a namespace to be hostile in; none where that cannot be had.
+struct Target {
+    space: Arc<Space>,
+    room: Room,
+    server: Server,
+}
+
+impl Target {
+    fn new(film_bytes: usize) -> Option<Self> {
+        let space = is_here("curl", "curl").then(Space::new).flatten().map(Arc::new)?;
+        let mut room = Room::new(film_bytes);
+        room.device = format!("interface = \"{TAP}\"\n{}", room.device);
+        let server = Server::start(&space, &room, &["--tls", "off"], "");
+        Some(Self { space, room, server })
+    }
+
+    /// An honest client gets every byte.
+    #[track_caller]
+    fn serves(&self, more: &[&str]) {
+        let common = ["--silent", "--show-error", "--fail", "--max-time", "60"];
+        let url = self.server.url();
+        let got = self.space.succeed("curl", &[&common[..], more, &[&url]].concat());
+        assert!(got == self.room.film, "{} bytes", got.len());
+    }
+
+    /// What it holds in memory, in KiB.
+    fn resident_kib(&self) -> u64 {
+        self.server.of_every_thread("VmRSS")[0].parse().unwrap()
+    }
+
+    #[track_caller]
+    fn assert_grew_little(&self, before_kib: u64) {
+        let grown_kib = self.resident_kib().saturating_sub(before_kib);
+        assert!(grown_kib <= GROWTH_KIB_MAX, "it grew by {grown_kib} KiB");
+    }
+
+    /// A segment of an honest client, seen on its way.
+    fn seen(&self) -> (Raw, Seen) {
+        let mut raw = Raw::open(&self.space, TAP);
+        self.serves(&["--local-port", "40000"]);
+        let seen = raw.receive_between(viewer(40_000), server());
+        (raw, seen)
+    }
+}
+
+fn viewer(port: u16) -> SocketAddrV4 {
+    SocketAddrV4::new([192, 0, 2, 1].into(), port)
+}
+
+fn server() -> SocketAddrV4 {
+    format!("{V4}:{PORT}").parse().unwrap()
+}
+
+#[test]
+fn a_flood_of_syns_shuts_nobody_out_and_takes_no_memory() {
+    let Some(target) = Target::new(2_000_003) else { return };
+    let (raw, seen) = target.seen();
+    let syn = Seen { flags: SYN, options: Vec::new(), ..seen };
+    let before_kib = target.resident_kib();
+    let (began, is_over) = (Instant::now(), Arc::new(AtomicBool::new(false)));
+    let attacker = std::thread::spawn({
+        let is_over = Arc::clone(&is_over);
+        move || {
+            let mut taken = 0_u32;
+            // From other addresses each, which nobody has: no RST takes the half-open connections away.
+            for number in 0..FLOOD {
+                let from =
+                    SocketAddrV4::new((0x0a00_0000 + number).into(), 1024 + number as u16 % 60_000);
+                let segment = Seen { from, sequence: number, ..syn.clone() };
+                taken += u32::from(raw.send(&segment.frame(&[])));
+            }
+            is_over.store(true, Ordering::Relaxed);
+            (taken, began.elapsed())
+        }
+    });
+    let mut served = 0;
+    while !is_over.load(Ordering::Relaxed) || served == 0 {
+        target.serves(&[]);
+        served += 1;
+    }
+    let (taken, time) = attacker.join().unwrap();
+    let rate = f64::from(taken) / time.as_secs_f64();
+    let number = |event: &str| target.server.number(&format!("tcp_total{{event=\"{event}\"}}"));
+    target.server.await_number("tcp_total{event=\"syn_cookies_sent\"}", 1000);
+    eprintln!(
+        "{taken} SYNs at {rate:.0}/s, {served} films served meanwhile, {} SYNs queued, {} cookies sent, {} accepted, {} KiB before and {} after",
+        number("syn_queued"),
+        number("syn_cookies_sent"),
+        number("syn_cookies_accepted"),
+        before_kib,
+        target.resident_kib(),
+    );
+    target.assert_grew_little(before_kib);
+    target.serves(&[]);
+    target.server.end();
+}
+
+#[test]
+fn segments_that_nobody_sent_end_no_connection() {
+    let Some(target) = Target::new(6_000_001) else { return };
+    let mut raw = Raw::open(&target.space, TAP);
+    let before_kib = target.resident_kib();
+    let is_over = Arc::new(AtomicBool::new(false));
+    let attacker = std::thread::spawn({
+        let is_over = Arc::clone(&is_over);
+        move || {
+            while !is_over.load(Ordering::Relaxed) {
+                let seen = raw.receive_between(viewer(41_000), server());
+                // Before the handshake is over, a guess at its middle may well end it.
+                if seen.flags & SYN == 0 {
+                    inject(&raw, &seen);
+                }
+                if seen.flags & 1 != 0 {
+                    return;
+                }
+            }
+        }
+    });
+    target.serves(&["--local-port", "41000", "--limit-rate", "2M"]);
+    is_over.store(true, Ordering::Relaxed);
+    attacker.join().unwrap();
+    for event in ["reset_outside_window", "reset_challenged", "syn_challenged", "ack_unsent"] {
+        target.server.await_number(&format!("tcp_total{{event=\"{event}\"}}"), 1);
+    }
+    target.assert_grew_little(before_kib);
+    target.serves(&[]);
+    target.server.end();
+}
+
+/// What somebody sends who sees a connection, timestamps and all, but for what would rightly end it: a RST at the very next byte.
+fn inject(raw: &Raw, seen: &Seen) {
+    let next = seen.sequence;
+    let segment =
+        |ahead: u32, flags: u8| Seen { sequence: next.wrapping_add(ahead), flags, ..seen.clone() };
+    let far = 1 << 20;
+    raw.send(&segment(far, RST).frame(&[]));
+    raw.send(&segment(0_u32.wrapping_sub(far), RST).frame(&[]));
+    raw.send(&segment(100, RST).frame(&[]));
+    raw.send(&segment(0, SYN).frame(&[]));
+    raw.send(&segment(far, SYN).frame(&[]));
+    raw.send(&segment(far, ACK).frame(b"GET /other HTTP/1.1\r\n\r\n"));
+    let unsent = seen.acknowledgment.wrapping_add(1 << 28);
+    raw.send(&Seen { acknowledgment: unsent, ..segment(0, ACK) }.frame(&[]));
+}
+
+#[test]
+fn fragments_and_noise_are_counted_and_nothing_else() {
+    let Some(target) = Target::new(2_000_003) else { return };
+    let (raw, seen) = target.seen();
+    let before_kib = target.resident_kib();
+    let whole =
+        Seen { from: viewer(42_000), flags: SYN, options: Vec::new(), ..seen }.frame(&[7; 64]);
+    for number in 0..20_000_u32 {
+        let mut frame = whole.clone();
+        match number % 4 {
+            // More fragments follow; or this is not the first (RFC 791 section 3.1).
+            0 => frame[20..22].copy_from_slice(&[0x20, 0]),
+            1 => frame[20..22].copy_from_slice(&[0, 16]),
+            // Cut short, its header unchanged.
+            2 => frame.truncate(14 + number as usize / 4 % 40),
+            // Any bytes where TCP's header was.
+            _ => {
+                let noise = number.wrapping_mul(0x9e37_79b9).to_be_bytes();
+                frame[34..]
+                    .chunks_mut(4)
+                    .for_each(|four| four.copy_from_slice(&noise[..four.len()]));
+            }
+        }
+        if frame.len() >= 34 {
+            set_ip_checksum(&mut frame);
+        }
+        raw.send(&frame);
+    }
+    target.serves(&[]);
+    target.server.await_number("frames_refused_total{reason=\"fragment\"}", 1000);
+    target.assert_grew_little(before_kib);
+    target.server.end();
+}
