@@ -20,9 +20,9 @@ use tcp::{Arrived, Ecn, Endpoint, Event, Id, Reason, Transmit, Want, Withheld};
 /// too short for acknowledgements to grow old.
 const FRAMES_AT_ONCE: usize = 64;
 
-/// Bytes that TCP has held back, for all connections together: half a record for each of 500 viewers, and little beside the
+/// Bytes that TCP has held back, for all connections together: half a record for each of 250 viewers, and little beside the
 /// buffers.
-const RESTS_BYTES_MAX: u64 = 4 << 20;
+const RESTS_BYTES_MAX: u64 = 2 << 20;
 
 /// What a segment carries at least, but for rare paths: IPv6's smallest packet less its headers.
 const SEGMENT_BYTES_USUAL: u16 = 1208;

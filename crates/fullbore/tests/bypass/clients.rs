@@ -110,6 +110,32 @@ fn openssl_gets_every_byte() {
 }
 
 #[test]
+fn ffmpeg_plays_a_film_and_seeks_in_it() {
+    let Some(space) = space_with("ffmpeg", "ffmpeg") else { return };
+    let room = Room::new(1000);
+    let film = room.path("library/clip.mp4");
+    let make =
+        "-loglevel error -f lavfi -i testsrc2=size=640x360:rate=25:duration=20 -c:v mpeg4 -q:v 2";
+    let mut arguments: Vec<_> = make.split(' ').collect();
+    arguments.push(film.to_str().unwrap());
+    space.succeed("ffmpeg", &arguments);
+    let server = Server::start(&space, &room, &[], "");
+    let url = server.url().replace("film", "clip");
+    let frames = |input: &str, seek: &str| {
+        let arguments = ["-loglevel", "error", "-tls_verify", "0", "-ss", seek, "-i", input];
+        let arguments = if input.starts_with("https") { &arguments[..] } else { &arguments[4..] };
+        let hashes = ["-frames:v", "50", "-f", "framemd5", "-"];
+        let log = ["-loglevel", "error"];
+        space.succeed("ffmpeg", &[&log, arguments, &hashes].concat())
+    };
+    for seek in ["0", "12.5"] {
+        let got = frames(&url, seek);
+        assert!(!got.is_empty() && got == frames(film.to_str().unwrap(), seek), "from {seek} s on");
+    }
+    server.end();
+}
+
+#[test]
 fn many_viewers_at_once_get_their_bytes() {
     let Some(space) = Space::new().map(Arc::new) else { return };
     let room = Room::new(1_000_001);

@@ -3,7 +3,8 @@
 //!
 //! [`clients`]: curl, openssl, ffmpeg and `fullbore load` get every byte. [`loss`]: what is lost is read from disk again.
 //! [`capture`]: what tshark says of it. [`hostile`]: who means harm. [`goodput`]: beside Linux's CUBIC, as a measurement.
-//! [`xdp`]: the same from a network card's queues. [`life`]: starting without privileges, ending, being killed.
+//! [`xdp`]: the same from a network card's queues. [`memory`]: what a connection holds. [`life`]: starting without privileges,
+//! ending, being killed.
 
 mod capture;
 mod clients;
@@ -11,5 +12,6 @@ mod goodput;
 mod hostile;
 mod life;
 mod loss;
+mod memory;
 mod support;
 mod xdp;
