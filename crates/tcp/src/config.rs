@@ -21,8 +21,11 @@ pub struct Config {
     /// Whether what the caller holds may end in a segment that is not full, although the stream goes on. Else such an end is withheld while something
     /// is in flight ([`Withheld::TooFew`](crate::Withheld::TooFew)).
     pub short_segments: bool,
-    /// Whether sending is spread over the round trip (pacing) instead of leaving in bursts.
+    /// Whether sending is spread over the round trip (pacing) instead of leaving in bursts: wants come one by one at that pace, and what was asked
+    /// for leaves when it is brought.
     pub pacing: bool,
+    /// With pacing, so much is asked for and leaves at once even if it is more than a millisecond's worth, in bytes.
+    pub pace_bytes_min: u32,
     /// Whether ECN (RFC 3168) is agreed to, or asked for by an active open.
     pub ecn: bool,
     /// Whether selective acknowledgements (RFC 2018) are agreed to.
@@ -78,6 +81,7 @@ impl Default for Config {
             want_bytes_max: 256 << 10,
             short_segments: false,
             pacing: true,
+            pace_bytes_min: 0,
             ecn: true,
             sack: true,
             timestamps: true,

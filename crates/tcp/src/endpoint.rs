@@ -205,6 +205,8 @@ impl Endpoint {
                 self.settle(now, id);
                 return Some((id, want));
             }
+            // Pacing may have set a time to ask again. Settling would ask at once.
+            self.arm(now, id);
         }
         None
     }

@@ -23,7 +23,7 @@ const RANGES_MAX_BY_SACK: usize = 96;
 const RANGES_BEFORE_COARSE: usize = 48;
 
 /// Short of room, ranges are joined that left this much further apart than usual: an eighth of a round trip, half of what RACK waits.
-const COARSE_SPREAD: u64 = 8;
+const COARSE_SPREAD: u64 = 2;
 
 /// What is known of a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,6 +113,8 @@ pub(crate) struct Scoreboard {
     spread_us_max: u64,
     /// Times that the bound on ranges made it forget what was SACKed.
     forgotten: u64,
+    /// What the peer has will be sent again: duplicates that it reports prove nothing.
+    coarse: bool,
 }
 
 impl Scoreboard {
@@ -155,6 +157,11 @@ impl Scoreboard {
 
     pub(crate) fn take_forgotten(&mut self) -> u64 {
         std::mem::take(&mut self.forgotten)
+    }
+
+    /// Whether, since this was asked last, something was counted as lost that the peer has.
+    pub(crate) fn take_coarse(&mut self) -> bool {
+        std::mem::take(&mut self.coarse)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Flight> {
@@ -225,6 +232,7 @@ impl Scoreboard {
         if self.flights.len() + 2 > RANGES_MAX_BY_SACK {
             self.join_neighbours(COARSE_SPREAD * self.spread_us_max);
             if self.flights.len() + 2 > RANGES_MAX_BY_SACK {
+                self.coarse = true;
                 return false;
             }
         }
@@ -278,6 +286,7 @@ impl Scoreboard {
                 && (before.state, after.state) == (State::Lost, State::Lost);
             if between && gap.bytes <= before.bytes + after.bytes {
                 self.change(index, State::Lost);
+                self.coarse = true;
                 // It was delivered once, long before it will be acknowledged.
                 self.flights[index].retransmitted = true;
             }

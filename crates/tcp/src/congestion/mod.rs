@@ -40,7 +40,8 @@ pub(crate) struct Acked {
     pub(crate) lost_bytes: u64,
     pub(crate) in_flight_before: u64,
     pub(crate) in_flight: u64,
-    /// How much less than the window may be in flight while it still counts as used: what the caller is asked for at once.
+    /// How much less than the window may be in flight while it still counts as used: what the caller is asked for at once, and a segment that
+    /// does not fit.
     pub(crate) slack_bytes: u64,
     pub(crate) rtt_us: Option<u64>,
     pub(crate) srtt_us: u64,

@@ -16,6 +16,7 @@ const QUANTUM_US: u64 = 1_000;
 #[derive(Debug)]
 pub(crate) struct Pacer {
     enabled: bool,
+    quantum_bytes_min: u64,
     /// Bytes per second; None: not known yet, nothing is held back.
     rate: Option<u64>,
     rate_max: Option<u64>,
@@ -23,8 +24,8 @@ pub(crate) struct Pacer {
 }
 
 impl Pacer {
-    pub(crate) fn new(enabled: bool) -> Self {
-        Pacer { enabled, rate: None, rate_max: None, free_at: Time(0) }
+    pub(crate) fn new(enabled: bool, quantum_bytes_min: u64) -> Self {
+        Pacer { enabled, quantum_bytes_min, rate: None, rate_max: None, free_at: Time(0) }
     }
 
     pub(crate) fn limit(&mut self, bytes_per_second: Option<u64>) {
@@ -66,13 +67,21 @@ impl Pacer {
         self.free_at = self.free_at.max(now.before_us(CREDIT_US)).after_us(takes_us);
     }
 
+    /// What was counted as sent will not be.
+    pub(crate) fn take_back(&mut self, bytes: u64) {
+        let Some(rate) = self.rate() else { return };
+        let takes_us = (bytes as u128 * 1_000_000 / rate as u128) as u64;
+        self.free_at = self.free_at.before_us(takes_us);
+    }
+
     /// How much may leave at once, in whole segments: a millisecond's worth, two segments at least.
     pub(crate) fn quantum_bytes(&self, mss: u64, most: u64) -> u64 {
         let quantum = match self.rate() {
             Some(rate) => (rate as u128 * QUANTUM_US as u128 / 1_000_000) as u64,
             None => most,
         };
-        (quantum.clamp(2 * mss, most.max(2 * mss)) / mss * mss).min(most.max(mss))
+        let least = self.quantum_bytes_min.div_ceil(mss).max(2) * mss;
+        (quantum.clamp(least, most.max(least)) / mss * mss).min(most.max(mss))
     }
 }
 
@@ -82,7 +91,7 @@ mod tests {
 
     #[test]
     fn a_window_is_spread_over_the_round_trip() {
-        let mut pacer = Pacer::new(true);
+        let mut pacer = Pacer::new(true, 0);
         pacer.update(100_000, 100_000, false);
         assert_eq!(pacer.rate(), Some(1_200_000));
         let mut now = Time(10_000_000);
@@ -99,7 +108,7 @@ mod tests {
 
     #[test]
     fn lateness_beyond_a_millisecond_is_not_made_up_for() {
-        let mut pacer = Pacer::new(true);
+        let mut pacer = Pacer::new(true, 0);
         pacer.update(100_000, 100_000, false);
         pacer.sent(Time(1_000_000), 1200);
         pacer.sent(Time(9_000_000), 1200);
@@ -108,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_cap_holds_before_a_round_trip_is_known() {
-        let mut pacer = Pacer::new(true);
+        let mut pacer = Pacer::new(true, 0);
         pacer.limit(Some(1_000_000));
         pacer.sent(Time(5_000_000), 10_000);
         assert_eq!(pacer.free_at(), Time(5_009_000));

@@ -112,7 +112,7 @@ impl Connection {
             lost_bytes: lost,
             in_flight_before,
             in_flight: self.in_flight(),
-            slack_bytes: self.want_bytes_min(cx.config),
+            slack_bytes: self.want_bytes_min(cx.config) + self.segment_bytes,
             rtt_us,
             srtt_us: self.rtt.srtt_us(),
         });
@@ -324,6 +324,10 @@ impl Connection {
         if lost > 0 {
             cx.statistics.losses += 1;
         }
+        if self.board.take_coarse() {
+            self.congestion.confirm();
+            self.undo_bytes = None;
+        }
         lost
     }
 
@@ -471,7 +475,7 @@ impl Connection {
     /// send each other in circles.
     pub(super) fn check_sendable(&mut self, cx: &Context<'_>) {
         let Waiting { again, new, few, .. } = self.waiting;
-        let worth = again && self.may_send_again(cx)
+        let worth = again && self.may_send_again()
             || new && self.may_send_new(cx)
             || few && self.board.outstanding_bytes() == 0;
         if worth {

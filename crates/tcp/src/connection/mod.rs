@@ -70,6 +70,8 @@ pub(crate) struct Connection {
     acknowledged: u64,
     sent_below: u64,
     asked_below: u64,
+    /// New bytes that pacing has accounted for.
+    paced_below: u64,
     window: PeerWindow,
     segment_bytes: u64,
     board: Scoreboard,
@@ -168,13 +170,14 @@ impl Connection {
             acknowledged: 0,
             sent_below: 0,
             asked_below: 0,
+            paced_below: 0,
             window: PeerWindow { right: 0, seq: beginning.peer_isn, ack: 0, largest: 0 },
             segment_bytes,
             board: Scoreboard::default(),
             rtt: Rtt::new(cx.now),
             rack: Rack::new(),
             congestion: new_congestion(segment_bytes, cx.config),
-            pacer: Pacer::new(cx.config.pacing),
+            pacer: Pacer::new(cx.config.pacing, u64::from(cx.config.pace_bytes_min)),
             probe: Probe::None,
             duplicate_acks: 0,
             first_retransmission: FirstRetransmission::None,
@@ -359,8 +362,8 @@ impl Connection {
     fn take_rtt(&mut self, now: Time, rtt_us: u64) {
         let samples = self.board.outstanding_bytes().div_ceil(2 * self.segment_bytes);
         self.rtt.sample(now, rtt_us, samples);
-        // Sendings within a 64th of a round trip are remembered as one: far less than RACK's quarter.
-        self.board.set_spread_us_max(self.rtt.srtt_us() / 64);
+        // Sendings within a 16th of a round trip are remembered as one, so that a full window is few ranges: a quarter of what RACK waits.
+        self.board.set_spread_us_max(self.rtt.srtt_us() / 16);
     }
 
     fn update_pace(&mut self) {

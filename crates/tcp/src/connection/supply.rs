@@ -40,10 +40,12 @@ impl Connection {
 
     /// Less is not asked for while something is under way: each want may cost the caller a read from disk.
     pub(super) fn want_bytes_min(&self, config: &Config) -> u64 {
-        u64::from(config.want_bytes_min)
+        let least = u64::from(config.want_bytes_min)
             .min(self.congestion.cwnd() / 8)
             .min(self.window.largest / 2)
-            .max(self.segment_bytes)
+            .min(self.transmit_bytes_max(config));
+        // In whole segments, as what may leave is.
+        (least / self.segment_bytes).max(1) * self.segment_bytes
     }
 
     /// Never less than a segment.
@@ -80,7 +82,11 @@ impl Connection {
         if let Some(want) = self.want_for_probe() {
             return Some(want);
         }
-        if self.board.lost_bytes() > 0 && (!self.declined.again || self.may_send_again(cx)) {
+        if self.is_paced(cx) {
+            self.timers.pace = self.pacer.free_at();
+            return None;
+        }
+        if self.board.lost_bytes() > 0 && (!self.declined.again || self.may_send_again()) {
             let want = self.want_again(cx);
             if want.is_some() || self.board.lost_bytes() > 0 {
                 return want;
@@ -90,7 +96,21 @@ impl Connection {
             return None;
         }
         self.declined.new = false;
-        self.want_new(cx.config)
+        let want = self.want_new(cx.config)?;
+        self.pace_new(want.range.end, cx);
+        Some(want)
+    }
+
+    /// New bytes below `below` leave, or are asked for, now.
+    fn pace_new(&mut self, below: u64, cx: &Context<'_>) {
+        let bytes = below.saturating_sub(self.paced_below.max(self.sent_below));
+        self.pacer.sent(cx.now, bytes);
+        self.paced_below = self.paced_below.max(below);
+    }
+
+    /// What may leave of new bytes up to `end` as far as pacing goes.
+    fn paced_end(&self, end: u64, cx: &Context<'_>) -> u64 {
+        if self.is_paced(cx) { end.min(self.paced_below.max(self.sent_below)) } else { end }
     }
 
     fn want_for_probe(&mut self) -> Option<Want> {
@@ -127,7 +147,9 @@ impl Connection {
         }
         let range = self.board.ask(budget.max(self.segment_bytes), self.written);
         cx.statistics.ranges_forgotten += self.board.take_forgotten();
-        range.map(|range| Want { range, retransmission: true })
+        let range = range?;
+        self.pacer.sent(cx.now, range.end - range.start);
+        Some(Want { range, retransmission: true })
     }
 
     /// What was declined although later bytes were not.
@@ -167,7 +189,9 @@ impl Connection {
         if bytes == 0 || bytes < self.want_bytes_min(config) && end < self.written && !idle {
             return None;
         }
-        let end = from + bytes.min(self.want_bytes_max(config));
+        let at_once =
+            if self.pacer.rate().is_some() { self.transmit_bytes_max(config) } else { u64::MAX };
+        let end = from + bytes.min(self.want_bytes_max(config)).min(at_once);
         self.asked_below = end;
         Some(Want { range: from..end, retransmission: false })
     }
@@ -194,6 +218,8 @@ impl Connection {
         let new = range.start.max(self.sent_below)..range.end.min(self.asked_below);
         if new.end == self.asked_below {
             self.asked_below = new.start.min(new.end);
+            self.pacer.take_back(self.paced_below.saturating_sub(self.asked_below));
+            self.paced_below = self.paced_below.min(self.asked_below);
         } else if !new.is_empty() {
             // One hole is remembered. A second one makes it span both: what lies between comes again.
             let hole = self.declined.hole.clone().unwrap_or(new.clone());
@@ -266,10 +292,10 @@ impl Connection {
         let is_first = self.board.first_lost().is_none_or(|first| first >= lost.start);
         let reserve = if is_first { 0 } else { self.segment_bytes };
         let room = self.room_again().saturating_sub(reserve);
-        if room < self.segment_bytes.min(bytes) || self.is_paced(cx) {
-            self.waiting.again |= is_first || self.is_paced(cx);
+        if room < self.segment_bytes.min(bytes) {
+            self.waiting.again |= is_first;
             self.waiting.later |= !is_first;
-            return Err(self.not_yet(cx));
+            return Err(Withheld::NotYet);
         }
         let most = room.min(self.transmit_bytes_max(cx.config));
         let bytes = whole_segments(bytes.min(most), bytes, self.segment_bytes);
@@ -287,10 +313,11 @@ impl Connection {
         range: Range<u64>,
         cx: &mut Context<'_>,
     ) -> Result<Transmit, Withheld> {
+        let range = range.start..self.paced_end(range.end, cx);
         let bytes = range.end - range.start;
-        if self.congestion_withholds(bytes, cx.config)
+        if self.pace_withholds(range.end, cx)
+            || self.congestion_withholds(bytes, cx.config)
             || self.window_withholds(bytes)
-            || self.is_paced(cx)
         {
             self.waiting.new = true;
             return Err(self.not_yet(cx));
@@ -306,6 +333,15 @@ impl Connection {
         let worth = if goes_on { u64::MAX } else { bytes };
         let bytes = whole_segments(bytes.min(most), worth, self.segment_bytes);
         Ok(self.send(range.start..range.start + bytes, cx))
+    }
+
+    /// Pacing has not accounted for a segment before `end`. What was asked for it has.
+    fn pace_withholds(&self, end: u64, cx: &Context<'_>) -> bool {
+        let bytes = end.saturating_sub(self.sent_below);
+        self.is_paced(cx)
+            && end == self.paced_end(u64::MAX, cx)
+            && bytes < self.segment_bytes
+            && end < self.written
     }
 
     /// The congestion window has no room that is worth a sending.
@@ -342,8 +378,8 @@ impl Connection {
     }
 
     /// Whether a caller with lost bytes in hand would get some of them out, or be told that they are not needed.
-    pub(super) fn may_send_again(&self, cx: &Context<'_>) -> bool {
-        !self.board.has_lost() || !self.is_paced(cx) && self.room_again() >= self.segment_bytes
+    pub(super) fn may_send_again(&self) -> bool {
+        !self.board.has_lost() || self.room_again() >= self.segment_bytes
     }
 
     /// The same for new bytes.
@@ -354,7 +390,7 @@ impl Connection {
         {
             return true;
         }
-        !self.is_paced(cx)
+        !self.pace_withholds(self.paced_end(self.written, cx), cx)
             && !self.congestion_withholds(bytes, cx.config)
             && !self.window_withholds(bytes)
     }
@@ -368,13 +404,14 @@ impl Connection {
         }
         let fin = self.finishing && range.end == self.written;
         let end = range.end + u64::from(fin);
+        self.pace_new(range.end, cx);
         self.board.sent(range.start..end, cx.now);
         self.sent_below = end;
         self.asked_below = self.asked_below.max(range.end);
         if fin {
             self.note_fin_sent();
         }
-        self.note_sent(end - range.start, cx);
+        self.congestion.sent(end - range.start);
         self.set_loss_timers(false, cx);
         let mut flags = Flags::ACK.with_if(fin, Flags::FIN);
         flags = flags.with_if(range.end == self.written, Flags::PSH);
@@ -397,16 +434,11 @@ impl Connection {
             // RFC 6298 section 5.5 in spirit: the clock of the first segment starts anew.
             self.timers.retransmit = cx.now.after_us(self.rtt.rto_us());
         }
-        self.note_sent(bytes, cx);
+        self.congestion.sent(bytes);
         self.set_loss_timers(false, cx);
         let flags =
             Flags::ACK.with_if(fin, Flags::FIN).with_if(range.end == self.written, Flags::PSH);
         self.payload_segment(range, flags, Ecn::NotCapable, cx)
-    }
-
-    fn note_sent(&mut self, bytes: u64, cx: &Context<'_>) {
-        self.congestion.sent(bytes);
-        self.pacer.sent(cx.now, bytes);
     }
 
     fn note_resent(&mut self, bytes: u64, cx: &mut Context<'_>) {
