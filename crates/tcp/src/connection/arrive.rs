@@ -66,9 +66,11 @@ impl Connection {
         self.end_if_closed(cx);
     }
 
-    /// PAWS (RFC 7323 section 5.3). A RST is exempt: it may come from a host that has forgotten its clock.
+    /// PAWS (RFC 7323 section 5.3). A RST is exempt, it may come from a host that has forgotten its clock; so is a SYN, which is challenged whatever
+    /// it has (RFC 5961 section 4.2), so that a host that began anew can end what is left of its old connection.
     fn timestamp_is_acceptable(&mut self, segment: &Incoming<'_>, cx: &mut Context<'_>) -> bool {
-        if !self.agreed.timestamps || segment.flags.has(Flags::RST) {
+        let exempt = segment.flags.has(Flags::RST) || segment.flags.has(Flags::SYN);
+        if !self.agreed.timestamps || exempt {
             return true;
         }
         let Some(timestamps) = segment.options.timestamps else {

@@ -79,6 +79,22 @@ fn a_syn_in_a_connection_is_challenged() {
     );
 }
 
+/// The peer began anew and has forgotten its timestamps: its RST for our challenge ends the old connection.
+#[test]
+fn a_host_that_began_anew_can_end_its_old_connection() {
+    let config = Config { timestamps: true, ..plain() };
+    play(
+        config,
+        "
+        open 20ms mss 1460,TS val 1 ecr 0
+        < S 5000:5000(0) win 65535 <mss 1460>
+        > . 1:1(0) ack 1
+        < R 1:1(0)
+        event ended ResetByPeer
+        ",
+    );
+}
+
 /// RFC 5961 section 7: ten in five seconds.
 #[test]
 fn challenges_are_limited() {
