@@ -215,6 +215,10 @@ fn tcp_of_our_own_is_compared_with_sockets_over_a_wire() {
             );
         }
     }
+    // Each turn has a fresh server, and a TAP of the same name.
+    let mixed = ["--workload", "http-mixed", "--hit-ratio", "50", "--", "--route", "bypass"];
+    let outcome = compare(&[&["fullbore", "--wire", "ethernet"], &mixed[..]].concat());
+    assert_shape(&outcome["parts"][0], ["fullbore", "fullbore (2)"]);
     let refused = fullbore(&["fullbore", "--", "--route", "bypass"]).output().unwrap();
     assert!(text(&refused.stderr).contains("--wire ethernet"), "{}", text(&refused.stderr));
 }

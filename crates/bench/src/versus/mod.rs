@@ -120,7 +120,13 @@ pub fn run(
         ));
     }
     let mut match_up = Match::new(recipes, given, options.dashboards)?;
-    let mut outcome = Outcome::new(options, match_up.sides.each_ref().map(SideOutcome::of));
+    let mut outcome = Outcome::new(
+        options,
+        match_up
+            .sides
+            .each_ref()
+            .map(|side| SideOutcome::of(side.as_ref().expect("both were started"))),
+    );
     let hit_percents: Vec<_> = if options.workload.has_hit_ratio() {
         options.hit_percents.iter().copied().map(Some).collect()
     } else {
@@ -182,7 +188,8 @@ fn library_bytes(options: &Options) -> io::Result<u64> {
 struct Match<'a> {
     recipes: [Recipe; 2],
     given: Given<'a>,
-    sides: [Side; 2],
+    /// None only while one is started afresh.
+    sides: [Option<Side>; 2],
     /// Open on the other side while it is measured.
     dashboards: usize,
 }
@@ -192,7 +199,7 @@ impl<'a> Match<'a> {
     fn new(recipes: [Recipe; 2], given: Given<'a>, dashboards: usize) -> io::Result<Self> {
         let ours = Side::start(&recipes[0], &given)?;
         let theirs = Side::start(&recipes[1], &given)?;
-        Ok(Self { recipes, given, sides: [ours, theirs], dashboards })
+        Ok(Self { recipes, given, sides: [Some(ours), Some(theirs)], dashboards })
     }
 
     /// All rounds: A B, B A, A B and so on, so that neither side always has what the other one left.
@@ -208,9 +215,11 @@ impl<'a> Match<'a> {
             let order = if number % 2 == 1 { [0, 1] } else { [1, 0] };
             for index in order {
                 if task.workload.wants_fresh_servers() {
-                    self.sides[index] = Side::start(&self.recipes[index], &self.given)?;
+                    // The one before ends first: the next one may need what it has.
+                    self.sides[index] = None;
+                    self.sides[index] = Some(Side::start(&self.recipes[index], &self.given)?);
                 }
-                let side = &mut self.sides[index];
+                let side = self.sides[index].as_mut().expect("each is started before it is used");
                 let dashboards = if index == 1 { self.dashboards } else { 0 };
                 let round = task.take_beside(side, dashboards, interrupt).map_err(|error| {
                     let (name, last_words) = (&side.name, side.last_words());

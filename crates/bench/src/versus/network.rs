@@ -14,6 +14,7 @@ use crate::namespace;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// The TAP's two ends: a network for documentation (RFC 5737), not the pair's.
 const TAP_SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 2));
@@ -21,6 +22,9 @@ const TAP_CLIENTS: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1));
 
 /// The TAP's name among the clients.
 const TAP: &str = "fb-tap";
+
+/// How long a TAP may take to go away.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 const PAIR: Pair = Pair { mtu: 1500, server_offloads: &[], client_offloads: &[] };
 
@@ -157,6 +161,23 @@ impl Network {
             _ => return None,
         };
         Some(text.replace("@INTERFACE@", interface).replace("@CLIENTS@", &TAP_CLIENTS.to_string()))
+    }
+
+    /// Before a server starts: waits until the TAP of the one before has gone, which the kernel takes apart at its leisure.
+    ///
+    /// # Errors
+    /// When it is still there after a good while.
+    pub(crate) fn await_room(&self, recipe: &Recipe) -> io::Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        while self.has_tap(recipe) && run(&[], &["ip", "link", "show", "dev", TAP]).is_ok() {
+            if Instant::now() > deadline {
+                return Err(io::Error::other(format!(
+                    "{TAP} of the server before does not go away"
+                )));
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
     }
 
     /// After a server has started: its own wire is as the others are.

@@ -56,6 +56,7 @@ impl Side {
     pub(crate) fn start(recipe: &Recipe, given: &Given<'_>) -> io::Result<Self> {
         let Recipe { name, advice, .. } = recipe;
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        given.network.await_room(recipe)?;
         let ip = given.network.address(recipe);
         let words = given.fill(recipe, SocketAddr::from((ip, port)))?;
         let log = given.scratch.join(format!("{name}.log"));
