@@ -44,10 +44,13 @@ pub(crate) struct Timestamps {
     pub(crate) echo: u32,
 }
 
-/// Up to four SACK blocks (RFC 2018 section 3): left edge, right edge.
+/// So many SACK blocks find room in a header (RFC 2018 section 3).
+pub(crate) const SACK_BLOCKS_MAX: usize = 4;
+
+/// SACK blocks: left edge, right edge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct SackBlocks {
-    blocks: [(Seq, Seq); 4],
+    blocks: [(Seq, Seq); SACK_BLOCKS_MAX],
     count: u8,
 }
 

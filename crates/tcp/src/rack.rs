@@ -115,6 +115,8 @@ impl Rack {
         if !self.known {
             return (0, look_again);
         }
+        // What left in one burst with the newest is told apart from it by its place.
+        board.split(self.newest_end, self.newest_sent_at);
         let lost = board.mark_lost(|flight| {
             if self.is_after(flight.sent_at, flight.end()) {
                 return false;

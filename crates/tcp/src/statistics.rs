@@ -84,13 +84,13 @@ counters! {
     challenges_throttled,
     /// SACK blocks that are empty, backwards, or name what was never sent.
     sack_invalid,
-    /// SACK blocks disregarded because the in-flight bookkeeping is full.
-    sack_overflow,
+    /// SACK blocks disregarded: there is no whole segment in them, or there are more segments in flight than can be remembered.
+    sack_disregarded,
     /// Times that a peer seems to have gone back on a SACK (RFC 2018 section 8).
     sack_reneged,
     /// Duplicates reported by the peer (RFC 2883).
     dsack_received,
-    /// Times that the bookkeeping had to forget what was SACKed to stay within its bound.
+    /// Times that the in-flight bookkeeping had to give up all that was in flight as lost to stay within its bound.
     ranges_forgotten,
     /// Times that a range was found lost by RACK (RFC 8985) or by duplicate ACKs.
     losses,

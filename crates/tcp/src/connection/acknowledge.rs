@@ -1,11 +1,11 @@
 //! What an acknowledgement tells: what has arrived, how long it took, what is lost, what the window is now.
 
+use super::reports::Delivered;
 use super::state::{FirstRetransmission, Probe, Waiting};
 use super::{Connection, Context};
 use crate::clock::{Time, micros};
 use crate::congestion::Acked;
 use crate::header::{Flags, Incoming};
-use crate::scoreboard::Piece;
 use crate::seq::timestamp_older;
 use crate::{Config, Statistics};
 
@@ -14,20 +14,6 @@ const DELAYED_ACK_US_MAX: u64 = 200_000;
 
 /// A peer that never has a larger window gets crumbs at the pace of the persist timer only: each may cost the caller a read from disk.
 const WORTH_BYTES_MIN: u64 = 536;
-
-/// What one acknowledgement has brought.
-#[derive(Debug, Default)]
-struct Delivered {
-    bytes: u64,
-    /// When the last of what was sent only once had left.
-    sent_at: Option<Time>,
-    /// When the last of what was sent more than once had left.
-    resent_at: Option<Time>,
-    /// Something of it had been given up and not sent again: an ACK came late or was lost.
-    given_up: bool,
-    /// What the peer says to have got twice (RFC 2883).
-    duplicate: Option<std::ops::Range<u64>>,
-}
 
 impl Connection {
     /// False: the segment is not to be looked at any further.
@@ -118,54 +104,12 @@ impl Connection {
         });
         self.note_recovery(was_recovering, entered, cx.statistics);
         self.update_pace();
+        let probe_was_set = self.timers.probe.is_set();
         self.set_loss_timers(advanced > 0, cx);
-    }
-
-    /// Goes through the cumulative acknowledgement and the SACK blocks.
-    fn collect(&mut self, ack: u64, segment: &Incoming<'_>, cx: &mut Context<'_>) -> Delivered {
-        let mut delivered = Delivered::default();
-        let (now, minimum) = (cx.now, self.rtt.minimum_us());
-        let echo =
-            segment.options.timestamps.filter(|_| self.agreed.timestamps).map(|both| both.echo);
-        let Connection { board, rack, stamps, .. } = self;
-        let mut visit = |piece: Piece| {
-            delivered.bytes += piece.bytes;
-            let older = echo.is_some_and(|echo| timestamp_older(echo, stamps.at(piece.sent_at)));
-            rack.delivered(&piece, now, minimum, older);
-            let sent_at = Some(piece.sent_at);
-            if piece.retransmitted {
-                delivered.resent_at = delivered.resent_at.max(sent_at);
-            } else {
-                delivered.sent_at = delivered.sent_at.max(sent_at);
-            }
-            delivered.given_up |= piece.found_lost;
-        };
-        board.acknowledge(ack, &mut visit);
-        if self.agreed.sack {
-            let sent = self.sent_below as i64;
-            let blocks = segment.options.sack.as_slice();
-            let offset = |seq: crate::seq::Seq| seq.offset_near(ack, self.isn.plus(1).plus(ack));
-            let enclosing = blocks.get(1).map(|(left, right)| offset(*left)..offset(*right));
-            for (index, (left, right)) in blocks.iter().enumerate() {
-                let (left, right) = (offset(*left), offset(*right));
-                if left >= right || left < 0 || right > sent {
-                    // Below the beginning: an ancient duplicate report, as far as it can be one at all.
-                    cx.statistics.sack_invalid += 1;
-                    continue;
-                }
-                let inside =
-                    enclosing.as_ref().is_some_and(|all| all.start <= left && right <= all.end);
-                if right <= ack as i64 || index == 0 && inside {
-                    delivered.duplicate = Some(left as u64..right as u64);
-                    continue;
-                }
-                if !board.sack(left.max(ack as i64) as u64..right as u64, &mut visit) {
-                    cx.statistics.sack_overflow += 1;
-                }
-            }
+        if advanced == 0 && !probe_was_set {
+            // RFC 8985 section 7.2: another probe needs progress, or else the time-out would never come.
+            self.timers.probe = Time::NEVER;
         }
-        cx.statistics.ranges_forgotten += board.take_forgotten();
-        delivered
     }
 
     /// SND.UNA moves.
@@ -323,10 +267,6 @@ impl Connection {
         };
         if lost > 0 {
             cx.statistics.losses += 1;
-        }
-        if self.board.take_coarse() {
-            self.congestion.confirm();
-            self.undo_bytes = None;
         }
         lost
     }

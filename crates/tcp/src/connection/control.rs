@@ -101,7 +101,7 @@ impl Connection {
                 self.progress_at = cx.now;
                 self.idle_since = Time::NEVER;
             }
-            self.board.sent(range, cx.now);
+            self.board.sent(range, self.segment_bytes, cx.now);
             self.sent_below = self.written + 1;
             self.note_fin_sent();
         }

@@ -162,8 +162,7 @@ impl Connection {
     }
 
     fn leave_black_hole(&mut self, cx: &mut Context<'_>) {
-        let first_bytes = self.board.iter().next().map_or(0, |first| u64::from(first.bytes));
-        let largest = self.segment_bytes.min(first_bytes);
+        let largest = self.segment_bytes.min(self.board.first_bytes());
         if self.timeouts < BLACK_HOLE_TIMEOUTS {
             return;
         }

@@ -1,8 +1,8 @@
 //! A connection after its handshake (and, for an active open, from its SYN on).
 //!
-//! `arrive.rs` judges a segment in the order of RFC 9293 section 3.10.7.4, `acknowledge.rs` draws the conclusions of an ACK, `supply.rs` says what
-//! to bring and cuts it to size, `control.rs` writes headers and segments without payload, `expire.rs` serves the timers, `figures.rs` says when
-//! they are due. `state.rs` has the parts.
+//! `arrive.rs` judges a segment in the order of RFC 9293 section 3.10.7.4, `reports.rs` says what an ACK and its SACK blocks tell of,
+//! `acknowledge.rs` draws the conclusions, `room.rs` says what may leave, `want.rs` what to bring, `supply.rs` cuts it to size, `control.rs` writes headers and segments
+//! without payload, `expire.rs` serves the timers, `figures.rs` says when they are due. `state.rs` has the parts.
 //!
 //! Positions are offsets in the two streams. On the send side the FIN counts for one byte after the last: `sent_below` and `acknowledged` may
 //! be `written + 1`.
@@ -15,8 +15,11 @@ mod arrive;
 mod control;
 mod expire;
 mod figures;
+mod reports;
+mod room;
 mod state;
 mod supply;
+mod want;
 
 use state::{
     Acking, Declined, DeliveryRate, Due, FirstRetransmission, News, PeerWindow, Probe, Queued,

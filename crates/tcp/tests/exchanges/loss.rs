@@ -314,3 +314,81 @@ fn what_arrives_while_it_is_being_brought_is_not_sent_again() {
         ",
     );
 }
+
+/// RFC 2018 section 4: a report may come on any segment that acknowledges, also on a request.
+#[test]
+fn reports_that_come_with_data_count() {
+    play(
+        plain(),
+        "
+        open 20ms
+        write 14600
+        > P. 1:14601(14600) ack 1
+        +20ms < P. 1:101(100) ack 1 win 65535 <sack 1461:5841>
+        > . 1:1461(1460) ack 101
+        count recoveries 1
+        ",
+    );
+}
+
+/// Each hole on its own would be a read from disk of its own.
+#[test]
+fn holes_that_are_close_are_wanted_together() {
+    play(
+        Config { want_bytes_min: 1500, ..plain() },
+        "
+        open 20ms
+        hold
+        write 14600
+        want 0..14600
+        bring 0..14600
+        > P. 1:14601(14600) ack 1
+        +20ms < . 1:1(0) ack 1 win 65535 <sack 11681:14601 1461:2921 4381:8761>
+        count losses 1
+        want again 0..4380
+        bring 0..4380
+        > . 1:1461(1460) ack 1
+        > . 2921:4381(1460) ack 1
+        withheld NotNeeded
+        want again 8760..11680
+        ",
+    );
+}
+
+/// RFC 8985 section 7.2: a probe whose answer brings no progress is the last before the time-out.
+#[test]
+fn a_probe_is_not_repeated_for_ever() {
+    play(
+        plain(),
+        "
+        open 20ms
+        write 2920
+        > P. 1:2921(2920) ack 1
+        +40ms > P. 1461:2921(1460) ack 1
+        +20ms < . 1:1(0) ack 1 win 65535 <sack 1500:2921 1500:2921>
+        +180ms > . 1:1461(1460) ack 1
+        count tail_probes 1
+        count timeouts 1
+        ",
+    );
+}
+
+/// A receiver may report the bytes before a FIN, but not the FIN.
+#[test]
+fn a_report_may_leave_out_the_fin() {
+    play(
+        plain(),
+        "
+        open 20ms
+        hold
+        write 2920
+        finish
+        want 0..2920
+        bring 0..2920
+        > FP. 1:2921(2920) ack 1
+        +20ms < . 1:1(0) ack 1 win 65535 <sack 1461:2921>
+        flight 1460
+        +5ms want again 0..1460
+        ",
+    );
+}

@@ -75,6 +75,22 @@ fn a_clean_path_is_used_and_nothing_is_sent_twice() {
     }
 }
 
+/// Slow start overshoots and every other segment of a window is dropped, a thousand of them: more holes than ranges are remembered.
+#[test]
+fn an_overshoot_sends_again_what_was_dropped_and_nothing_else() {
+    for (rtt, queue_bytes) in [(100, 200_000), (100, 1_250_000), (200, 600_000), (200, 5_000_000)] {
+        let mut scenario = Scenario::bulk(Chance::NEVER, ms(rtt), 1, 60_000_000);
+        scenario.impairments[1].queue_bytes = queue_bytes;
+        let (_, outcome) = run(scenario);
+        let dropped_bytes = outcome.dropped_packets * 1448;
+        let again = outcome.sent_again_bytes;
+        eprintln!(
+            "{rtt} ms, queue {queue_bytes}: {dropped_bytes} bytes dropped, {again} sent again"
+        );
+        assert!(again <= dropped_bytes + dropped_bytes / 50, "{rtt} ms: {outcome:?}");
+    }
+}
+
 /// Jain, Chiu and Hawe, "A quantitative measure of fairness", 1984: 1 if all are equal, 1/n if one has all.
 fn jain(rates: &[f64]) -> f64 {
     let sum: f64 = rates.iter().sum();

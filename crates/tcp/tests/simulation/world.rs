@@ -27,6 +27,8 @@ pub(crate) struct Outcome {
     pub(crate) first_sent_bytes: u64,
     /// And again.
     pub(crate) sent_again_bytes: u64,
+    /// Packets from servers that the path dropped.
+    pub(crate) dropped_packets: u64,
     /// How often the clock went on.
     pub(crate) steps: u64,
 }
@@ -224,10 +226,12 @@ impl World {
         let sum = |of: fn(&Referee) -> [u64; 2]| {
             self.contests.iter().map(|contest| of(&contest.referee)[1]).sum()
         };
+        let dropped = self.links[Side::Server as usize].counters();
         Outcome {
             last_byte: last.map(|(at, _)| *at).max().unwrap_or_default(),
             first_sent_bytes: sum(|referee| referee.first_sent_bytes),
             sent_again_bytes: sum(|referee| referee.sent_again_bytes),
+            dropped_packets: dropped.lost_packets + dropped.queue_full_packets,
             steps,
         }
     }

@@ -1,0 +1,122 @@
+//! Room: what the windows and pacing leave, and what of it is worth a sending.
+
+use super::state::Probe;
+use super::{Connection, Context};
+use crate::Config;
+
+/// An IP packet is 65,535 bytes at most; so much is left beside the longest headers.
+const PAYLOAD_BYTES_MAX: u64 = 65_535 - 120;
+
+impl Connection {
+    /// What the congestion window leaves.
+    pub(super) fn room(&self) -> u64 {
+        self.congestion.cwnd().saturating_sub(self.in_flight())
+    }
+
+    /// What the peer's window leaves.
+    pub(super) fn usable_window(&self) -> u64 {
+        self.window.right.saturating_sub(self.sent_below)
+    }
+
+    /// The most that one [`Transmit`] carries, in whole segments.
+    pub(super) fn transmit_bytes_max(&self, config: &Config) -> u64 {
+        let most = u64::from(config.tso_bytes_max).min(PAYLOAD_BYTES_MAX);
+        let whole = most / self.segment_bytes * self.segment_bytes;
+        self.pacer.quantum_bytes(self.segment_bytes, whole.max(self.segment_bytes))
+    }
+
+    /// What is worth leaving at once: as much as a device takes, but not more than a quarter of the window, so that ACKs come often enough.
+    /// In recovery every segment counts.
+    pub(super) fn goal_bytes(&self, config: &Config) -> u64 {
+        if self.congestion.is_recovering() || self.board.has_lost() {
+            return self.segment_bytes;
+        }
+        let quarter = self.congestion.cwnd() / 8 / self.segment_bytes * self.segment_bytes;
+        self.transmit_bytes_max(config).min(quarter).max(self.segment_bytes)
+    }
+
+    /// Less is not asked for while something is under way: each want may cost the caller a read from disk.
+    pub(super) fn want_bytes_min(&self, config: &Config) -> u64 {
+        let least = u64::from(config.want_bytes_min)
+            .min(self.congestion.cwnd() / 8)
+            .min(self.window.largest / 2)
+            .min(self.transmit_bytes_max(config));
+        // In whole segments, as what may leave is.
+        (least / self.segment_bytes).max(1) * self.segment_bytes
+    }
+
+    pub(super) fn has_unsent(&self) -> bool {
+        self.written > self.sent_below
+    }
+
+    /// Room for what is sent again: one segment if nothing at all is in flight.
+    pub(super) fn room_again(&self) -> u64 {
+        let empty = self.board.outstanding_bytes() == 0;
+        if empty { self.room().max(self.segment_bytes) } else { self.room() }
+    }
+
+    /// New bytes below `below` leave, or are asked for, now.
+    pub(super) fn pace_new(&mut self, below: u64, cx: &Context<'_>) {
+        let bytes = below.saturating_sub(self.paced_below.max(self.sent_below));
+        self.pacer.sent(cx.now, bytes);
+        self.paced_below = self.paced_below.max(below);
+    }
+
+    /// What may leave of new bytes up to `end` as far as pacing goes.
+    pub(super) fn paced_end(&self, end: u64, cx: &Context<'_>) -> u64 {
+        if self.is_paced(cx) { end.min(self.paced_below.max(self.sent_below)) } else { end }
+    }
+
+    /// Pacing has not accounted for a segment before `end`. What was asked for it has.
+    pub(super) fn pace_withholds(&self, end: u64, cx: &Context<'_>) -> bool {
+        let bytes = end.saturating_sub(self.sent_below);
+        self.is_paced(cx)
+            && end == self.paced_end(u64::MAX, cx)
+            && bytes < self.segment_bytes
+            && end < self.written
+    }
+
+    /// The congestion window has no room that is worth a sending.
+    pub(super) fn congestion_withholds(&self, bytes: u64, config: &Config) -> bool {
+        let empty = self.board.outstanding_bytes() == 0;
+        let worth = if empty { self.segment_bytes } else { self.goal_bytes(config) };
+        self.room() < worth.min(bytes)
+    }
+
+    /// The peer's window has none. While something is in flight only whole segments are let out into what is left of it.
+    pub(super) fn window_withholds(&self, bytes: u64) -> bool {
+        let usable = self.usable_window();
+        let crumb = usable < self.segment_bytes.min(bytes);
+        usable == 0
+            || crumb
+                && (self.window_is_shut()
+                    || self.board.outstanding_bytes() > 0 && !self.crumbs_allowed)
+    }
+
+    pub(super) fn is_paced(&self, cx: &Context<'_>) -> bool {
+        !self.pacer.is_free(cx.now)
+    }
+
+    /// Whether a caller with lost bytes in hand would get some of them out, or be told that they are not needed.
+    pub(super) fn may_send_again(&self) -> bool {
+        !self.board.has_lost() || self.room_again() >= self.segment_bytes
+    }
+
+    /// The same for new bytes.
+    pub(super) fn may_send_new(&self, cx: &Context<'_>) -> bool {
+        let bytes = self.written.saturating_sub(self.sent_below);
+        if bytes == 0
+            || matches!(self.probe, Probe::Owed { again: None, .. }) && self.usable_window() > 0
+        {
+            return true;
+        }
+        !self.pace_withholds(self.paced_end(self.written, cx), cx)
+            && !self.congestion_withholds(bytes, cx.config)
+            && !self.window_withholds(bytes)
+    }
+
+    /// Whether new bytes wait to be brought or sent.
+    pub(super) fn probe_with_new_data(&self) -> bool {
+        self.has_unsent() && self.usable_window() > 0
+    }
+}

@@ -1,0 +1,174 @@
+//! What the caller is asked to bring.
+
+use std::ops::Range;
+
+use super::state::Probe;
+use super::{Connection, Context};
+use crate::scoreboard::Bounds;
+use crate::{Config, Want};
+
+impl Connection {
+    /// Whether it makes sense to ask for a want.
+    pub(crate) fn may_want(&self) -> bool {
+        self.is_open()
+            && (self.board.lost_bytes() > 0
+                || self.asked_below < self.written
+                || self.declined.hole.is_some()
+                || matches!(self.probe, Probe::Owed { asked: false, .. }))
+    }
+
+    /// The next range to bring: a probe, what was lost, then what is new.
+    pub(crate) fn want(&mut self, cx: &mut Context<'_>) -> Option<Want> {
+        if !self.is_open() {
+            return None;
+        }
+        self.wake(cx);
+        if let Some(want) = self.want_for_probe() {
+            return Some(want);
+        }
+        if self.is_paced(cx) {
+            self.timers.pace = self.pacer.free_at();
+            return None;
+        }
+        if self.board.lost_bytes() > 0 && (!self.declined.again || self.may_send_again()) {
+            let want = self.want_again(cx);
+            if want.is_some() || self.board.lost_bytes() > 0 {
+                return want;
+            }
+        }
+        if self.declined.new && !self.may_send_new(cx) {
+            return None;
+        }
+        self.declined.new = false;
+        let want = self.want_new(cx.config)?;
+        self.pace_new(want.range.end, cx);
+        Some(want)
+    }
+
+    fn want_for_probe(&mut self) -> Option<Want> {
+        let Probe::Owed { again, asked: asked @ false } = &mut self.probe else { return None };
+        *asked = true;
+        if let Some(range) = again {
+            return Some(Want { range: range.clone(), retransmission: true });
+        }
+        if self.asked_below > self.sent_below {
+            // The caller has it, or is bringing it.
+            return None;
+        }
+        let end = (self.asked_below + self.segment_bytes).min(self.written);
+        let range = std::mem::replace(&mut self.asked_below, end)..end;
+        (!range.is_empty()).then_some(Want { range, retransmission: false })
+    }
+
+    /// RFC 6675 section 5 (C) and NextSeg(): lost bytes go first. A little more than may leave now is asked for, since reading a few bytes
+    /// costs as much as reading many.
+    fn want_again(&mut self, cx: &mut Context<'_>) -> Option<Want> {
+        let config = cx.config;
+        let first = self.board.first_lost_is_unasked();
+        let (ahead, reserve) = match self.declined.again {
+            false => (u64::from(config.read_ahead_bytes.max(config.want_bytes_min)), 0),
+            // The caller does not wait: only what may leave now, beside the first.
+            true => (0, if first { 0 } else { self.segment_bytes }),
+        };
+        let held = self.board.asked_bytes() + reserve;
+        let budget =
+            (self.room_again() + ahead).saturating_sub(held).min(self.want_bytes_max(config));
+        // The very first is asked for whatever else is: everything waits for it.
+        if budget < self.segment_bytes && held > 0 && !first {
+            return None;
+        }
+        let asked = self.board.ask(&Bounds {
+            lost_bytes: budget.max(self.segment_bytes),
+            span_bytes: self.want_bytes_max(config),
+            gap_bytes: u64::from(config.want_bytes_min),
+            below: self.written,
+        });
+        cx.statistics.ranges_forgotten += self.board.take_forgotten();
+        let (range, lost_bytes) = asked?;
+        self.pacer.sent(cx.now, lost_bytes);
+        Some(Want { range, retransmission: true })
+    }
+
+    /// What was declined although later bytes were not.
+    fn want_hole(&mut self, config: &Config) -> Option<Want> {
+        let hole = self.declined.hole.take()?;
+        let range = hole.start.max(self.sent_below)..hole.end.min(self.asked_below);
+        if range.is_empty() {
+            return None;
+        }
+        let end = range.end.min(range.start + self.want_bytes_max(config));
+        if end < range.end {
+            self.declined.hole = Some(end..range.end);
+        }
+        Some(Want { range: range.start..end, retransmission: false })
+    }
+
+    fn want_new(&mut self, config: &Config) -> Option<Want> {
+        if let Some(want) = self.want_hole(config) {
+            return Some(want);
+        }
+        let from = self.asked_below;
+        if from >= self.written {
+            return None;
+        }
+        let idle = self.board.outstanding_bytes() == 0 && from <= self.sent_below;
+        if idle && self.window_is_shut() {
+            return None;
+        }
+        let ahead = self.ask_below(config).min(self.written);
+        let end = if ahead == self.written || idle && ahead - from < self.segment_bytes {
+            ahead
+        } else {
+            // In whole segments from what is sent next, so that nothing short is left over.
+            ahead - ahead.saturating_sub(self.sent_below) % self.segment_bytes
+        };
+        let bytes = end.saturating_sub(from);
+        if bytes == 0 || bytes < self.want_bytes_min(config) && end < self.written && !idle {
+            return None;
+        }
+        let at_once =
+            if self.pacer.rate().is_some() { self.transmit_bytes_max(config) } else { u64::MAX };
+        let end = from + bytes.min(self.want_bytes_max(config)).min(at_once);
+        self.asked_below = end;
+        Some(Want { range: from..end, retransmission: false })
+    }
+
+    /// How far the stream may be asked for: what may leave now, in a few sendings, and what is to be read ahead.
+    fn ask_below(&self, config: &Config) -> u64 {
+        let burst = self.want_bytes_max(config).max(4 * self.transmit_bytes_max(config));
+        // What was lost has a claim on the room.
+        let room = self.room().saturating_sub(self.board.asked_bytes());
+        let now = room.min(self.usable_window()).min(burst);
+        (self.sent_below + now + u64::from(config.read_ahead_bytes)).max(self.asked_below)
+    }
+
+    /// Never less than a segment.
+    fn want_bytes_max(&self, config: &Config) -> u64 {
+        u64::from(config.want_bytes_max).max(self.segment_bytes)
+    }
+
+    /// What was asked for will not be brought now. It is asked for again when it may leave, so that a caller who lets go of what has to
+    /// wait does not read it again and again.
+    pub(crate) fn decline(&mut self, range: Range<u64>, cx: &mut Context<'_>) {
+        self.declined.again |= range.start < self.sent_below;
+        self.declined.new |= range.end > self.sent_below;
+        if self.is_paced(cx) {
+            self.timers.pace = self.pacer.free_at();
+        }
+        self.board.decline(range.clone());
+        cx.statistics.ranges_forgotten += self.board.take_forgotten();
+        let new = range.start.max(self.sent_below)..range.end.min(self.asked_below);
+        if new.end == self.asked_below {
+            self.asked_below = new.start.min(new.end);
+            self.pacer.take_back(self.paced_below.saturating_sub(self.asked_below));
+            self.paced_below = self.paced_below.min(self.asked_below);
+        } else if !new.is_empty() {
+            // One hole is remembered. A second one makes it span both: what lies between comes again.
+            let hole = self.declined.hole.clone().unwrap_or(new.clone());
+            self.declined.hole = Some(hole.start.min(new.start)..hole.end.max(new.end));
+        }
+        if let Probe::Owed { asked, .. } = &mut self.probe {
+            *asked = false;
+        }
+    }
+}
