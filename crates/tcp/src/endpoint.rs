@@ -299,6 +299,23 @@ impl Endpoint {
         self.connections.get(id).map(|connection| (connection.pair.remote, connection.pair.local))
     }
 
+    /// Whether there is a connection between these.
+    #[must_use]
+    pub fn has_connection(&self, remote: SocketAddr, local: SocketAddr) -> bool {
+        matches!(self.pairs.get(&Pair { remote, local }), Some(Slot::Connection(_)))
+    }
+
+    /// New connections are refused from now on, as on any port that nobody listens on.
+    pub fn stop_listening(&mut self) {
+        self.config.listen.clear();
+    }
+
+    /// Payload of one segment, as far as is known now. None: no such connection any more.
+    #[must_use]
+    pub fn segment_bytes(&self, id: Id) -> Option<u16> {
+        self.connections.get(id).map(|connection| connection.segment_bytes())
+    }
+
     /// A connection in figures. None: no such connection any more.
     #[must_use]
     pub fn info(&self, id: Id) -> Option<Info> {

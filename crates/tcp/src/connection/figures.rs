@@ -15,6 +15,10 @@ impl Connection {
             + self.receive.memory_bytes()
     }
 
+    pub(crate) fn segment_bytes(&self) -> u16 {
+        self.segment_bytes as u16
+    }
+
     pub(crate) fn info(&self) -> Info {
         let duration = std::time::Duration::from_micros;
         Info {
@@ -26,7 +30,7 @@ impl Connection {
             ssthresh_bytes: self.congestion.ssthresh(),
             in_flight_bytes: self.in_flight(),
             peer_window_bytes: self.window.right.saturating_sub(self.sent_below),
-            segment_bytes: self.segment_bytes as u16,
+            segment_bytes: self.segment_bytes(),
             sent_below: self.sent_below.min(self.written),
             acknowledged_below: self.acknowledged.min(self.written),
             retransmitted_bytes: self.retransmitted_bytes,
