@@ -281,6 +281,14 @@ impl Default for Net {
     }
 }
 
+impl Net {
+    /// Each connection's rate at most, in bytes per second, if there is a limit.
+    pub fn pacing_bytes_per_second(&self) -> Option<u64> {
+        let bits = self.pacing_bits_per_second;
+        (bits > 0).then_some((bits / 8).max(1))
+    }
+}
+
 /// Bounds on what viewers may take. All are per worker: nothing is shared between cores.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]

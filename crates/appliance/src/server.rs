@@ -527,10 +527,7 @@ fn listen(
     let options = ListenerOptions {
         backlog: i32::try_from(config.net.backlog).unwrap_or(i32::MAX),
         unsent_bytes_max: config.is_on(Switch::Pull).then_some(unsent_bytes_max),
-        pacing_bytes_per_second: match config.net.pacing_bits_per_second {
-            0 => None,
-            bits => Some((bits / 8).max(1)),
-        },
+        pacing_bytes_per_second: config.net.pacing_bytes_per_second(),
         congestion_control: config.net.congestion_control.clone(),
     };
     let advice = "choose another with --listen ADDR:PORT, or a port above 1023 without privileges";

@@ -42,11 +42,13 @@ pub enum Switch {
     Completion,
     /// On the bypass route, what was lost is read from disk again; off: what was sent is kept in memory until it is acknowledged.
     Reread,
+    /// On the bypass route, sending that is spread over the round trip; off: in bursts, unless a rate is set.
+    Pacing,
 }
 
 impl Switch {
     /// Every switch with its name and what it is.
-    pub const ALL: [(Switch, &'static str, &'static str); 17] = [
+    pub const ALL: [(Switch, &'static str, &'static str); 18] = [
         (Self::Pull, "pull", "window pull by TCP_NOTSENT_LOWAT"),
         (Self::Lifo, "lifo", "last-in-first-out buffers"),
         (Self::Registered, "registered", "buffers registered with the ring"),
@@ -64,6 +66,7 @@ impl Switch {
         (Self::Coalesce, "coalesce", "segments that arrive as one (bypass)"),
         (Self::Completion, "completion", "reads processed to their end at once (bypass)"),
         (Self::Reread, "reread", "lost bytes read from disk again (bypass)"),
+        (Self::Pacing, "pacing", "sending that is spread over the round trip (bypass)"),
     ];
 
     /// All names, for people.

@@ -304,6 +304,9 @@ impl Worker {
             }
             if control.is_draining() {
                 worker.drain.begin();
+                if let Some(stack) = &worker.stack {
+                    stack.refuse_new();
+                }
             }
             !worker.drain.has_begun()
         });
@@ -313,8 +316,12 @@ impl Worker {
         while self.admission.connections() > 0 {
             sleep(Duration::from_millis(5)).await;
         }
+        let failed = failure.take();
+        if let (Some(stack), None) = (&self.stack, &failed) {
+            stack.all_have_ended().await;
+        }
         self.publish();
-        failure.take().map_or(Ok(()), Err)
+        failed.map_or(Ok(()), Err)
     }
 
     /// Starts our own TCP, if there is one. If its device fails, the worker drains, and the error is in what is returned.

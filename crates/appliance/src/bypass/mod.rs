@@ -20,6 +20,7 @@ mod in_hand;
 pub mod layout;
 pub mod open;
 mod pump;
+mod siblings;
 pub mod socket;
 pub mod stack;
 pub mod stream;

@@ -1,5 +1,6 @@
 //! Opening: devices, what TCP is told, and a secret. All that needs privileges happens here, before any thread starts.
 
+use super::siblings::siblings;
 use super::stack::Parts;
 use crate::config::bypass::{Bypass, Device};
 use crate::config::{Config, Switch};
@@ -13,6 +14,9 @@ use std::time::Duration;
 /// The least that is worth asking for, where more may be sent: whole records, so that one is seldom made in two goes.
 const WANT_BYTES_MIN: u32 = 32 << 10;
 
+/// What pacing lets leave at once at least: a record with its head and tag, and another one's half. Linux's first window is 15 KB.
+const PACE_BYTES_MIN: u32 = 32 << 10;
+
 /// Opens the device, a queue for each of `workers`.
 ///
 /// # Errors
@@ -25,11 +29,16 @@ pub fn open(config: &Config, workers: usize) -> Result<Vec<Parts>, String> {
     };
     let interfaces = interfaces.map_err(|error| format!("no bypass route: {error}"))?;
     let secret = secret().map_err(|error| format!("no random numbers to be had: {error}"))?;
-    let parts = interfaces.into_iter().map(|interface| Parts {
+    let siblings = siblings(interfaces.len())
+        .map_err(|error| format!("no bypass route: no descriptor is left: {error}"))?;
+    let parts = interfaces.into_iter().zip(siblings).map(|(interface, (sibling, told))| Parts {
         tcp: tcp_config(config, &interface),
         interface,
+        sibling,
+        told,
         secret,
         to_completion: config.is_on(Switch::Completion),
+        rate_bytes_per_second: config.net.pacing_bytes_per_second(),
     });
     Ok(parts.collect())
 }
@@ -79,7 +88,9 @@ fn tcp_config(config: &Config, interface: &Interface) -> tcp::Config {
         want_bytes_max: config.net.window_bytes_max as u32,
         // A record's end is worth a short segment: what is left over would be read and sealed again.
         short_segments: true,
-        pacing: false,
+        // A rate that was asked for holds in any case.
+        pacing: config.is_on(Switch::Pacing) || config.net.pacing_bytes_per_second().is_some(),
+        pace_bytes_min: PACE_BYTES_MIN,
         window_bytes_max: config.bypass.in_flight_bytes_max,
         connections_max: config.limits.connections_max,
         stall: Duration::from_secs_f64(config.timeouts.send_seconds),

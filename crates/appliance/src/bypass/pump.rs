@@ -3,7 +3,7 @@
 use super::stack::Stack;
 use crate::worker::Worker;
 use reactor::op::{self, Op};
-use reactor::{Fd, sleep_until, yield_now};
+use reactor::{Fd, sleep_until, spawn, yield_now};
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
@@ -46,6 +46,9 @@ impl Stack {
     /// # Errors
     /// When the device is gone. Every connection has ended then.
     pub async fn run(self: Rc<Self>, worker: Rc<Worker>) -> io::Result<()> {
+        let listening = Rc::clone(&self).listen_to_others();
+        // Where it cannot go on, TCP finds out by losses what routers have said.
+        spawn(async move { drop(listening.await) });
         let ran = self.turn_by_turn(&worker).await;
         self.end_all();
         ran

@@ -2,11 +2,13 @@
 
 use super::connection::Connection;
 use super::in_hand::InHand;
+use super::siblings::{Sibling, heed};
 use super::socket::Socket;
 use crate::end::End;
 use crate::telemetry::{Family, Numbers};
 use disk::Budget;
 use net::frames::{Between, Head, Interface, PAYLOAD_BYTES_MAX, Packet, Refusal, Resolved};
+use reactor::Woken;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io;
@@ -24,27 +26,33 @@ const FRAMES_AT_ONCE: usize = 64;
 /// buffers.
 const RESTS_BYTES_MAX: u64 = 2 << 20;
 
-/// What a segment carries at least, but for rare paths: IPv6's smallest packet less its headers.
-const SEGMENT_BYTES_USUAL: u16 = 1208;
-
 /// Ranges that wait for a supplier. What TCP wants beyond these waits inside TCP.
 const JOBS_MAX: usize = 256;
+
+/// Segments of one sending: a peer whose segments are tiny must not need more room than a device ever has.
+const SEGMENTS_MAX: usize = 256;
 
 /// What a stack is made from: it crosses from the thread that has the privileges to the worker's own.
 pub struct Parts {
     /// The device's queue.
     pub interface: Interface,
+    /// Its place among the workers of that device.
+    pub sibling: Sibling,
+    /// Wakes it when another one has told it something.
+    pub told: Woken,
     /// How TCP is to behave.
     pub tcp: tcp::Config,
     /// What its sequence numbers hang on.
     pub secret: tcp::Secret,
     /// Whether a read is processed to its end at once; else in stages.
     pub to_completion: bool,
+    /// The most that each connection gets, in bytes per second.
+    pub rate_bytes_per_second: Option<u64>,
 }
 
 /// One worker's own TCP.
 pub struct Stack {
-    core: RefCell<Core>,
+    pub(super) core: RefCell<Core>,
     /// By slot of their [`Id`].
     connections: RefCell<Vec<Option<Rc<Connection>>>>,
     jobs: RefCell<VecDeque<Job>>,
@@ -53,13 +61,18 @@ pub struct Stack {
     pub(super) is_kicked: Cell<bool>,
     pub(super) pump: Cell<Option<Waker>>,
     pub(super) to_completion: bool,
+    rate_bytes_per_second: Option<u64>,
     /// What may be kept of records that have left in part.
     pub(super) rests: Budget,
+    /// Taken when the stack runs.
+    pub(super) told: Cell<Option<Woken>>,
 }
 
-struct Core {
-    endpoint: Endpoint,
+/// What TCP and the device are reached by.
+pub(super) struct Core {
+    pub(super) endpoint: Endpoint,
     interface: Interface,
+    pub(super) sibling: Sibling,
     /// Segments that found no way to their peer.
     unrouted: u64,
 }
@@ -83,17 +96,20 @@ pub(super) struct Job {
 impl Stack {
     /// A stack without connections.
     pub fn new(parts: Parts) -> Rc<Self> {
-        let Parts { interface, tcp, secret, to_completion } = parts;
+        let Parts { interface, sibling, told, tcp, secret, to_completion, rate_bytes_per_second } =
+            parts;
         let endpoint = Endpoint::new(tcp, secret, Instant::now());
         Rc::new(Self {
-            core: RefCell::new(Core { endpoint, interface, unrouted: 0 }),
+            core: RefCell::new(Core { endpoint, interface, sibling, unrouted: 0 }),
             connections: RefCell::default(),
             jobs: RefCell::default(),
             idle_suppliers: RefCell::default(),
             is_kicked: Cell::new(false),
             pump: Cell::new(None),
             to_completion,
+            rate_bytes_per_second,
             rests: Budget::new(RESTS_BYTES_MAX),
+            told: Cell::new(Some(told)),
         })
     }
 
@@ -118,7 +134,7 @@ impl Stack {
 
     /// Takes in what has arrived; says whether there may be more.
     pub(super) fn receive(&self, now: Instant) -> io::Result<bool> {
-        let Core { endpoint, interface, .. } = &mut *self.core.borrow_mut();
+        let Core { endpoint, interface, sibling, .. } = &mut *self.core.borrow_mut();
         let neighbours = &mut interface.neighbours;
         let received = interface.device.receive(FRAMES_AT_ONCE, |packet| match packet {
             Packet::Tcp(segment) => {
@@ -134,9 +150,10 @@ impl Stack {
                 );
             }
             Packet::TooBig(too_big) => {
-                let mtu_bytes = u16::try_from(too_big.mtu_bytes).unwrap_or(u16::MAX);
-                let (local, remote) = (too_big.local, too_big.remote);
-                endpoint.handle_packet_too_big(now, local, remote, too_big.sequence, mtu_bytes);
+                if !endpoint.has_connection(too_big.remote, too_big.local) {
+                    sibling.tell_others(&too_big);
+                }
+                heed(endpoint, now, &too_big);
             }
             // Where nobody else answers, the device has.
             Packet::Ping(_) => {}
@@ -178,7 +195,9 @@ impl Stack {
     }
 
     fn accept(self: &Rc<Self>, id: Id) -> Option<Socket> {
-        let (peer, _) = self.core.borrow().endpoint.addresses(id)?;
+        let endpoint = &mut self.core.borrow_mut().endpoint;
+        let (peer, _) = endpoint.addresses(id)?;
+        endpoint.limit_rate(id, self.rate_bytes_per_second);
         let connection = Rc::new(Connection::new(id, peer));
         let mut connections = self.connections.borrow_mut();
         if connections.len() <= id.index() {
@@ -248,8 +267,10 @@ impl Stack {
         in_hand: &InHand,
     ) -> Result<Range<u64>, Held> {
         let core = &mut *self.core.borrow_mut();
-        let bytes = (range.end - range.start) as usize;
-        if !core.has_room(bytes) {
+        let segment_bytes = core.endpoint.segment_bytes(id).ok_or(Held::ByTcp(Withheld::Gone))?;
+        let most = PAYLOAD_BYTES_MAX.min(SEGMENTS_MAX * usize::from(segment_bytes));
+        let bytes = most.min((range.end - range.start) as usize);
+        if !core.has_room(bytes, segment_bytes) {
             return Err(Held::ByDevice);
         }
         let transmit = core.endpoint.transmit(now, id, range.start, bytes).map_err(Held::ByTcp)?;
@@ -359,12 +380,11 @@ impl Stack {
 }
 
 impl Core {
-    /// Whether the device takes so many bytes now, in the smallest segments that are usual.
-    fn has_room(&mut self, bytes: usize) -> bool {
-        let bytes = bytes.min(PAYLOAD_BYTES_MAX);
+    /// Whether the device takes so many bytes now, in segments of this size.
+    fn has_room(&mut self, bytes: usize, segment_bytes: u16) -> bool {
         let device = &mut self.interface.device;
-        device.can_send(bytes, SEGMENT_BYTES_USUAL)
-            || device.flush().is_ok() && device.can_send(bytes, SEGMENT_BYTES_USUAL)
+        device.can_send(bytes, segment_bytes)
+            || device.flush().is_ok() && device.can_send(bytes, segment_bytes)
     }
 
     /// Sends one segment or super-segment. What the device does not take is lost, as on any wire, and counted there.

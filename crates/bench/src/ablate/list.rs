@@ -194,6 +194,7 @@ pub(crate) const ALL: &[Ablation] = &[
     switch("coalesce", "segments that arrive as one", Work::Bypass),
     switch("completion", "processing reads to their end (in stages instead)", Work::Bypass),
     switch("reread", "reading lost bytes again (keeping what was sent instead)", Work::Bypass),
+    switch("pacing", "sending spread over the round trip (in bursts instead)", Work::Bypass),
 ];
 
 /// The ablations that are named, or all.

@@ -18,12 +18,18 @@ impl Far {
     /// The server's namespace forwards between its TAP and the client's. `settings` are for the middlebox, separated by spaces.
     /// `None`, and why on standard error, where that cannot be had.
     pub(crate) fn new(mtu_bytes: u32, settings: &str) -> Option<Self> {
+        Self::with_queues(mtu_bytes, 1, settings)
+    }
+
+    /// The same, with so many queues at every end.
+    pub(crate) fn with_queues(mtu_bytes: u32, queues: u32, settings: &str) -> Option<Self> {
         let program = middlebox()?;
         let [client, between, server] = [Space::new()?, Space::new()?, Space::new()?].map(Arc::new);
         for (end, space) in [("a", &client), ("b", &server)] {
             let name = space.name();
+            let size = format!("mtu {mtu_bytes} numrxqueues {queues} numtxqueues {queues}");
             between.ip(&format!(
-                "link add name {end} mtu {mtu_bytes} type veth peer name eth mtu {mtu_bytes} netns {name}"
+                "link add name {end} {size} type veth peer name eth {size} netns {name}"
             ));
             between.ip(&format!("link set dev {end} up"));
             space.ip("link set eth up");

@@ -191,8 +191,14 @@ impl Server {
 
     /// Ends it in an orderly way, and fails if it does not end well.
     #[track_caller]
-    pub(crate) fn end(mut self) {
+    pub(crate) fn end(self) {
         self.signal(Signal::TERM);
+        self.await_end();
+    }
+
+    /// It was told to end: waits until it has, and fails if it does not end well.
+    #[track_caller]
+    pub(crate) fn await_end(mut self) {
         let status = self.child.wait().unwrap();
         assert!(status.success(), "{status}: {}", self.said());
     }

@@ -1,0 +1,83 @@
+//! Two workers on one device: a connection is always one worker's, and what is said of it comes to that one.
+
+use crate::support::far::Far;
+use crate::support::served::{Room, Server};
+use crate::support::space::{Space, is_here};
+use std::fs;
+use std::sync::Arc;
+
+/// So many that both queues have some: that one gets none happens once in eight million times.
+const CONNECTIONS: usize = 24;
+
+const TWO: [&str; 2] = ["--workers", "2"];
+
+/// So many viewers at once get the film, each over a connection of its own, and hang up when all was said.
+#[track_caller]
+fn watch(space: &Space, server: &Server, url: &str, room: &Room) {
+    let all = "--silent --show-error --fail --insecure --max-time 60 --parallel --parallel-immediate --parallel-max 50";
+    let mut arguments: Vec<_> = all.split(' ').collect();
+    arguments.extend(["--write-out", "%{size_download}\n"]);
+    for _ in 0..CONNECTIONS {
+        arguments.extend(["--output", "/dev/null", url]);
+    }
+    let told = String::from_utf8(space.succeed("curl", &arguments)).unwrap();
+    let bytes = room.film.len().to_string();
+    assert_eq!(told.lines().filter(|line| *line == bytes).count(), CONNECTIONS, "{told}");
+    let accepted = server.number("connections_accepted_total");
+    assert_eq!(accepted, CONNECTIONS as u64, "connections");
+}
+
+/// A segment of a connection that a queue does not know would have been answered by a reset.
+#[track_caller]
+fn assert_nobody_got_anothers_segments(server: &Server) {
+    // These are up to a second old.
+    server.await_number("tcp_total{event=\"accepted\"}", CONNECTIONS as u64);
+    assert_eq!(server.number("tcp_total{event=\"no_connection\"}"), 0, "{}", server.metrics());
+}
+
+#[test]
+fn a_connection_stays_with_its_queue_of_a_tap() {
+    let Some(space) = is_here("curl", "curl").then(Space::new).flatten().map(Arc::new) else {
+        return;
+    };
+    let room = Room::new(2_000_001);
+    let server = Server::start(&space, &room, &TWO, "");
+    assert!(server.said().contains("2 queues"), "{}", server.said());
+    watch(&space, &server, &server.url(), &room);
+    assert_nobody_got_anothers_segments(&server);
+    server.end();
+}
+
+#[test]
+fn a_connection_stays_with_its_queue_of_a_network_card() {
+    let Some(far) = is_here("curl", "curl").then(|| Far::with_queues(1500, 2, "")).flatten() else {
+        return;
+    };
+    let mut room = Room::new(2_000_001);
+    room.device = Far::xdp();
+    let server = Server::start(&far.server, &room, &TWO, "");
+    assert!(server.said().contains("2 queues"), "{}", server.said());
+    let url = server.url_at("198.51.100.1");
+    watch(&far.client, &server, &url, &room);
+    assert_nobody_got_anothers_segments(&server);
+    server.end();
+}
+
+/// The way becomes narrower behind the TAP, and all that the router says of it comes to one queue.
+#[test]
+fn what_a_router_says_reaches_the_worker_who_has_the_connection() {
+    let Some(far) = is_here("curl", "curl").then(|| Far::new(1500, "")).flatten() else { return };
+    far.server.ip("link set dev eth mtu 1300");
+    far.server.run(|| {
+        // One message a second would make this a test of patience.
+        fs::write("/proc/sys/net/ipv4/icmp_ratelimit", "0").unwrap();
+    });
+    let room = Room::new(300_001);
+    let server = Server::start(&far.server, &room, &TWO, "");
+    watch(&far.client, &server, &server.url(), &room);
+    let lowered = "tcp_total{event=\"path_mtu_lowered\"}";
+    server.await_number(lowered, CONNECTIONS as u64);
+    let elsewhere = server.number("tcp_total{event=\"path_mtu_refused\"}");
+    assert!(elsewhere > 0, "all was said to the right worker:\n{}", server.metrics());
+    server.end();
+}
