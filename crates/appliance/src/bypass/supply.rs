@@ -215,6 +215,10 @@ fn load_of(worker: &Worker, connection: &Connection, want: &Want) -> Vec<Part> {
             break;
         }
         let Some(part) = stream.part(&(start..want.range.end), room) else { break };
+        // A copy may end within a record, and a record is made as a whole: that goes with the next want.
+        if parts.last().is_some_and(|last| last.stream.end != part.stream.start) {
+            break;
+        }
         start = part.stream.end;
         let is_last = match &part.made_from {
             MadeFrom::Kept(_) => false,
