@@ -13,6 +13,7 @@ impl Connection {
             + self.board.memory_bytes()
             + self.congestion.memory_bytes()
             + self.receive.memory_bytes()
+            + self.declined.memory_bytes()
     }
 
     pub(crate) fn segment_bytes(&self) -> u16 {

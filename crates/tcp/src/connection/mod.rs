@@ -13,6 +13,7 @@
 mod acknowledge;
 mod arrive;
 mod control;
+mod declined;
 mod expire;
 mod figures;
 mod reports;
@@ -21,9 +22,10 @@ mod state;
 mod supply;
 mod want;
 
+use declined::Declined;
 use state::{
-    Acking, Declined, DeliveryRate, Due, FirstRetransmission, News, PeerWindow, Probe, Queued,
-    Stage, Stamps, Timers, Waiting,
+    Acking, DeliveryRate, Due, FirstRetransmission, News, PeerWindow, Probe, Queued, Stage, Stamps,
+    Timers, Waiting,
 };
 
 use crate::agreed::Agreed;

@@ -146,15 +146,6 @@ pub(super) enum FirstRetransmission {
     Answered,
 }
 
-/// What the caller has let go of since it could last be sent.
-#[derive(Debug, Default)]
-pub(super) struct Declined {
-    pub(super) again: bool,
-    pub(super) new: bool,
-    /// New bytes that come before others which it still holds or brings.
-    pub(super) hole: Option<Range<u64>>,
-}
-
 /// What the caller holds and was not let out with.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {

@@ -13,7 +13,7 @@ impl Connection {
         self.is_open()
             && (self.board.lost_bytes() > 0
                 || self.asked_below < self.written
-                || self.declined.hole.is_some()
+                || self.declined.has_holes()
                 || matches!(self.probe, Probe::Owed { asked: false, .. }))
     }
 
@@ -89,18 +89,13 @@ impl Connection {
         Some(Want { range, retransmission: true })
     }
 
-    /// What was declined although later bytes were not.
+    /// What was declined although later bytes were not: when it may leave, and not before.
     fn want_hole(&mut self, config: &Config) -> Option<Want> {
-        let hole = self.declined.hole.take()?;
-        let range = hole.start.max(self.sent_below)..hole.end.min(self.asked_below);
-        if range.is_empty() {
-            return None;
-        }
-        let end = range.end.min(range.start + self.want_bytes_max(config));
-        if end < range.end {
-            self.declined.hole = Some(end..range.end);
-        }
-        Some(Want { range: range.start..end, retransmission: false })
+        let within = self.sent_below..self.asked_below;
+        let may_leave = self.room().min(self.usable_window()).max(1);
+        let below = self.sent_below + may_leave;
+        let range = self.declined.take_hole(&within, below, self.want_bytes_max(config))?;
+        Some(Want { range, retransmission: false })
     }
 
     fn want_new(&mut self, config: &Config) -> Option<Want> {
@@ -163,9 +158,7 @@ impl Connection {
             self.pacer.take_back(self.paced_below.saturating_sub(self.asked_below));
             self.paced_below = self.paced_below.min(self.asked_below);
         } else if !new.is_empty() {
-            // One hole is remembered. A second one makes it span both: what lies between comes again.
-            let hole = self.declined.hole.clone().unwrap_or(new.clone());
-            self.declined.hole = Some(hole.start.min(new.start)..hole.end.max(new.end));
+            self.declined.add_hole(new);
         }
         if let Probe::Owed { asked, .. } = &mut self.probe {
             *asked = false;

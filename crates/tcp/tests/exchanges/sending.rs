@@ -129,6 +129,32 @@ fn what_is_declined_is_wanted_again_when_it_may_leave() {
     );
 }
 
+/// Between small reads that fail there are some that do not: those are not asked for again.
+#[test]
+fn of_many_wants_only_those_that_were_declined_come_again() {
+    play(
+        Config { want_bytes_max: 1460, read_ahead_bytes: 14_600, ..plain() },
+        "
+        open 20ms
+        hold
+        write 8760
+        want 0..1460
+        want 1460..2920
+        want 2920..4380
+        want 4380..5840
+        want 5840..7300
+        want 7300..8760
+        decline 1460..2920
+        decline 4380..5840
+        want 1460..2920
+        want 4380..5840
+        want nothing
+        bring 0..8760
+        > P. 1:8761(8760) ack 1
+        ",
+    );
+}
+
 /// RFC 9293 section 3.7.4 (Nagle), for what the caller happens to hold: the end of what was written always leaves.
 #[test]
 fn a_crumb_in_hand_waits_for_what_follows_while_something_is_in_flight() {

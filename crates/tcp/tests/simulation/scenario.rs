@@ -141,8 +141,7 @@ impl Scenario {
             (duration(&mut draw, &[1, 50, 300]), duration(&mut draw, &[100, 2000, 20_000]))
         });
         let count = *draw.one_of(&[1, 1, 1, 2, 5]);
-        let mut supply = |config| drawn_supply(&mut draw, config);
-        let supplies = [supply(&configs[0]), supply(&configs[1])];
+        let supplies = [drawn_supply(&mut draw), drawn_supply(&mut draw)];
         Self {
             seed,
             is_ipv6,
@@ -240,17 +239,15 @@ fn drawn_config(draw: &mut Random) -> Config {
     }
 }
 
-fn drawn_supply(draw: &mut Random, config: &Config) -> Supply {
+fn drawn_supply(draw: &mut Random) -> Supply {
     if one_in(draw, 3) {
         return Supply::instant();
     }
     let chance = |draw: &mut Random| Chance::per_million(*draw.one_of(&[0, 10_000, 300_000]));
-    // Of very many small reads, not as many fail: each failure has what follows it asked for again, which then may fail.
-    let failures_max = if config.want_bytes_max < 64 << 10 { 10_000 } else { 300_000 };
     Supply {
         latency: duration(draw, &[0, 1, 20, 200]),
         split: chance(draw),
-        declined: chance(draw).min(Chance::per_million(failures_max)),
+        declined: chance(draw),
         impatient: chance(draw),
         only_when_told: one_in(draw, 2),
     }

@@ -89,6 +89,10 @@ pub(crate) struct Host {
     start: Instant,
     trace: bool,
     takes_cookies: bool,
+    /// Bytes that were asked for.
+    wanted_bytes: u64,
+    /// And were in hand or under way at that time.
+    wanted_twice_bytes: u64,
     /// Connections that came back to life.
     ghosts: BTreeSet<Id>,
 }
@@ -112,6 +116,8 @@ impl Host {
             start,
             trace,
             takes_cookies: scenario.configs[side as usize].half_open_max == 0,
+            wanted_bytes: 0,
+            wanted_twice_bytes: 0,
             ghosts: BTreeSet::new(),
         };
         for (number, plan) in scenario.plans.iter().enumerate() {
@@ -414,8 +420,11 @@ impl Host {
         self.memory_bytes_most = self.memory_bytes_most.max(info.memory_bytes);
     }
 
-    /// What a connection holds stays within its bound.
+    /// What a connection holds stays within its bound, and its disk is not asked for the same again and again: that happens only if more
+    /// reads fail at once than are told apart.
     pub(crate) fn check_bounds(&self, receive_bytes_max: u32) {
+        let (wanted, twice) = (self.wanted_bytes, self.wanted_twice_bytes);
+        assert!(2 * twice <= wanted + 100_000, "of {wanted} bytes {twice} were wanted twice");
         let most = MEMORY_BYTES_MAX + receive_bytes_max as usize;
         let held = self.memory_bytes_most;
         assert!(held <= most, "{held} bytes held by a connection, {most} allowed");

@@ -1,5 +1,6 @@
 //! From the disk to the wire: what is asked for comes, late, in pieces or not at all, and is offered until it may leave.
 
+use std::cmp::Reverse;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,7 @@ impl Host {
         let number = self.number(id);
         let (written, _) = contests[number].referee.length(self.side);
         assert!(!range.is_empty() && range.end <= written, "wants {range:?} of {written}");
+        self.note_wanted(number, &range);
         let middle = range.start + self.random.below(range.end - range.start);
         let is_split = self.supply.split.happens(&mut self.random) && middle > range.start;
         let cut = if is_split { middle } else { range.end };
@@ -35,6 +37,21 @@ impl Host {
                 self.at(now + latency, task);
             }
         }
+    }
+
+    /// Counts what is asked for, and what of it the caller has or is bringing already.
+    fn note_wanted(&mut self, number: usize, range: &Range<u64>) {
+        let under_way = self.tasks.iter().filter_map(|Reverse((_, _, task))| match task {
+            Task::Supply { number: of, range, .. } if *of == number => Some(range.0..range.1),
+            _ => None,
+        });
+        let Some(session) = self.sessions.get(&number) else { return };
+        let known = merged(under_way.chain(session.in_hand.iter().cloned()).collect());
+        let twice = known
+            .iter()
+            .map(|known| known.end.min(range.end).saturating_sub(known.start.max(range.start)));
+        self.wanted_bytes += range.end - range.start;
+        self.wanted_twice_bytes += twice.sum::<u64>();
     }
 
     /// Offers what is in hand, until none of it may leave.
