@@ -1,6 +1,7 @@
 //! What tshark, a stranger to this program, says of the segments that arrive: none is malformed, none has a wrong checksum,
 //! none lies outside the window that the client has announced, and none acknowledges what was not sent.
 
+use crate::support::device::Device;
 use crate::support::far::Far;
 use crate::support::served::{PATIENCE, PORT, Room, Server};
 use crate::support::space::{Space, is_here};
@@ -32,6 +33,8 @@ struct Capture {
 
 impl Capture {
     fn start(space: &Space, interface: &str, file: PathBuf) -> Self {
+        // One of before would be taken for this one's.
+        let _ = std::fs::remove_file(&file);
         let mut command = Command::new("tshark");
         command.args(["-i", interface, "-s", "0", "-B", "64", "-q", "-w"]).arg(&file);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -133,11 +136,21 @@ fn assert_within_window(file: &Path) {
             checked += 1;
         }
     }
-    assert!(checked > 1000, "{checked} segments only");
+    assert!(checked > 400, "{checked} segments only");
 }
 
 #[test]
-fn tshark_finds_nothing_malformed_and_nothing_outside_the_window() {
+fn tshark_finds_nothing_malformed_and_nothing_outside_the_window_of_a_tap() {
+    captured(Device::Tap);
+}
+
+#[test]
+fn tshark_finds_nothing_malformed_and_nothing_outside_the_window_of_af_xdp() {
+    captured(Device::Xdp);
+}
+
+/// Fetches films through networks of all kinds, and has tshark look at all of it.
+fn captured(device: Device) {
     if !is_here("curl", "curl") || !is_here("tshark", "tshark") {
         return;
     }
@@ -145,14 +158,18 @@ fn tshark_finds_nothing_malformed_and_nothing_outside_the_window() {
         (1500, "--delay 2ms"),
         (1500, "--delay 5ms --loss 2% --reorder 1% --duplicate 1% --seed 11"),
         (1280, "--delay 5ms --loss 1% --rate 50Mbit --seed 12"),
+        (9000, "--delay 5ms --loss 1% --reorder 1% --seed 13"),
     ] {
+        if !device.takes(mtu_bytes) {
+            continue;
+        }
         let Some(far) = Far::new(mtu_bytes, settings) else { return };
-        let mut room = Room::new(5_000_001);
-        room.device = crate::support::served::tap(mtu_bytes);
+        let mut room = Room::new(2_000_001);
+        room.device = device.config(mtu_bytes);
         for tls in ["on", "off"] {
             let server = Server::start(&far.server, &room, &["--tls", tls], "");
             let capture = Capture::start(&far.client, "eth", room.path("capture.pcapng"));
-            let urls = [server.url(), server.url_v6()];
+            let urls = device.hosts().map(|host| server.url_at(&host));
             for url in &urls {
                 let get =
                     ["--silent", "--show-error", "--insecure", "--globoff", "--max-time", "120"];

@@ -3,8 +3,9 @@
 //!
 //! [`clients`]: curl, openssl, ffmpeg and `fullbore load` get every byte. [`loss`]: what is lost is read from disk again.
 //! [`capture`]: what tshark says of it. [`hostile`]: who means harm. [`goodput`]: beside Linux's CUBIC, as a measurement.
-//! [`xdp`]: the same from a network card's queues. [`memory`]: what a connection holds. [`life`]: starting without privileges,
-//! ending, being killed. [`farewell`]: ending what viewers are in the middle of. [`workers`]: two on one device.
+//! [`matrix`]: clients by versions by networks, on both devices. [`xdp`]: from a network card's queues. [`memory`]: what a
+//! connection holds. [`life`]: starting without privileges, ending, being killed. [`farewell`]: ending what viewers are in the
+//! middle of. [`workers`]: two on one device.
 
 mod capture;
 mod clients;
@@ -13,6 +14,7 @@ mod goodput;
 mod hostile;
 mod life;
 mod loss;
+mod matrix;
 mod memory;
 mod support;
 mod workers;

@@ -1,12 +1,10 @@
 //! From the queues of a network card: one end of a veth pair, whose other end is the way to the client.
 
+use crate::support::device::Device;
 use crate::support::far::Far;
 use crate::support::served::{Room, Server};
 use crate::support::space::is_here;
 use std::net::{TcpListener, TcpStream};
-
-/// Where the server is.
-const HOSTS: [&str; 2] = ["198.51.100.1", "[2001:db8:1::1]"];
 
 #[test]
 fn every_byte_arrives_and_the_kernel_keeps_what_is_its_own() {
@@ -15,19 +13,22 @@ fn every_byte_arrives_and_the_kernel_keeps_what_is_its_own() {
     }
     for (mtu_bytes, settings) in [(1500, ""), (1280, "--delay 2ms --loss 1% --seed 9"), (9000, "")]
     {
+        if !Device::Xdp.takes(mtu_bytes) {
+            continue;
+        }
         let Some(far) = Far::new(mtu_bytes, settings) else { return };
         let mut room = Room::new(3_000_001);
         room.device = Far::xdp();
         for tls in ["on", "off"] {
             let server = Server::start(&far.server, &room, &["--tls", tls], "");
-            for host in HOSTS {
-                let url = server.url_at(host);
+            for host in Device::Xdp.hosts() {
+                let url = server.url_at(&host);
                 let common =
                     ["--silent", "--show-error", "--insecure", "--globoff", "--max-time", "60"];
                 let got = far.client.succeed("curl", &[&common[..], &[&url]].concat());
                 assert!(got == room.film, "{url}, MTU {mtu_bytes}: {} bytes", got.len());
             }
-            let address = format!("{}:7", &HOSTS[0]);
+            let address = format!("{}:7", Device::Xdp.hosts()[0]);
             let listener = far.server.run({
                 let address = address.clone();
                 move || TcpListener::bind(address).unwrap()
@@ -39,4 +40,19 @@ fn every_byte_arrives_and_the_kernel_keeps_what_is_its_own() {
             server.end();
         }
     }
+}
+
+#[test]
+fn many_viewers_at_once_get_their_bytes() {
+    let Some(far) = Far::new(1500, "") else { return };
+    let mut room = Room::new(1_000_001);
+    room.device = Far::xdp();
+    let server = Server::start(&far.server, &room, &[], "");
+    let load = "load --insecure --connections 1000 --ramp 4s --duration 4s --rate 1M --verify 20";
+    let url = server.url_at(&Device::Xdp.hosts()[0]);
+    let load: Vec<_> = load.split(' ').chain([&*url]).collect();
+    let told = far.client.succeed(env!("CARGO_BIN_EXE_fullbore"), &load);
+    let told = String::from_utf8(told).unwrap();
+    assert!(told.contains("1000 open at the end"), "{told}");
+    server.end();
 }
