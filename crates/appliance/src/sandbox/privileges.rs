@@ -8,6 +8,7 @@ use rustix::thread::{
 const FOR_DEVICES: CapabilitySet = CapabilitySet::NET_ADMIN
     .union(CapabilitySet::NET_RAW)
     .union(CapabilitySet::BPF)
+    .union(CapabilitySet::PERFMON)
     .union(CapabilitySet::SYS_ADMIN);
 
 /// Gives them up, for this thread and those that it starts from now on; says so, or why not.
