@@ -96,6 +96,9 @@ pub fn make_whole(
     Ok(())
 }
 
+/// Where UDP's header has its checksum (RFC 768).
+const UDP_CHECKSUM_AT: usize = 6;
+
 /// The sender has put the pseudo-header's sum where the checksum belongs; the rest is added.
 fn complete_checksum(offload: &Offload, frame: &mut [u8]) -> Result<(), Refused> {
     let at = offload.checksum_start + offload.checksum_offset;
@@ -103,8 +106,8 @@ fn complete_checksum(offload: &Offload, frame: &mut [u8]) -> Result<(), Refused>
         return Err(Refused::Malformed);
     }
     let checksum = match !fold(sum(&frame[offload.checksum_start..])) {
-        // 0 means "none" in UDP, and one's complement has another zero, which TCP takes as well (RFC 768).
-        0 => 0xffff,
+        // 0 means "none" in UDP, so the other zero of one's complement stands there (RFC 768); TCP has no such rule.
+        0 if offload.checksum_offset == UDP_CHECKSUM_AT => 0xffff,
         checksum => checksum,
     };
     frame[at..at + 2].copy_from_slice(&checksum.to_be_bytes());

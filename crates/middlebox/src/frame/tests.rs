@@ -119,6 +119,23 @@ fn an_undone_checksum_is_completed() {
     assert_eq!(receive(&frames[0]), (7, 0x10, b"abc".to_vec()));
 }
 
+/// tshark takes the other zero for a wrong checksum of TCP's.
+#[test]
+fn a_checksum_of_zero_is_written_in_udp_only_as_the_other_zero() {
+    for (checksum_at, expected) in [(16, [0, 0]), (UDP_CHECKSUM_AT, [0xff, 0xff])] {
+        let mut frame = vec![0; 60];
+        frame[34 + checksum_at..][..2].fill(0xff);
+        let offload = Offload {
+            needs_checksum: true,
+            checksum_start: 34,
+            checksum_offset: checksum_at,
+            ..Offload::default()
+        };
+        let frames = cut(&offload, &mut frame).expect("sound");
+        assert_eq!(frames[0][34 + checksum_at..][..2], expected, "at {checksum_at}");
+    }
+}
+
 #[test]
 fn a_frame_that_needs_nothing_passes_as_it_is() {
     let mut frame = vec![9; 60];
