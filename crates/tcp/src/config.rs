@@ -50,6 +50,9 @@ pub struct Config {
     pub time_wait_max: usize,
     /// How long TIME-WAIT lasts: twice the longest life of a segment. RFC 9293 has 4 minutes; common practice is one.
     pub time_wait: Duration,
+    /// After segments were made smaller, since a router said so or nothing larger got through, larger ones are tried after so long and at such
+    /// intervals (RFC 4821 section 7.3 has ten minutes).
+    pub larger_segments_after: Duration,
     /// A connection without a segment from the peer for so long is probed (RFC 9293 section 3.8.4). None: never.
     pub keep_alive: Option<KeepAlive>,
     /// A connection that has something to send and gets nothing of it acknowledged for so long is ended, be it by loss or by a window
@@ -94,6 +97,7 @@ impl Default for Config {
             half_open_max: 1024,
             time_wait_max: 16_384,
             time_wait: Duration::from_secs(60),
+            larger_segments_after: Duration::from_secs(600),
             keep_alive: Some(KeepAlive {
                 idle: Duration::from_secs(120),
                 interval: Duration::from_secs(15),

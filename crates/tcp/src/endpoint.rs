@@ -433,9 +433,9 @@ impl Endpoint {
         }
         let (evicted, entry) = self.time_wait.insert(now, connection.remembrance(&self.config));
         if let Some(evicted) = evicted {
-            self.statistics.time_wait_evicted += 1;
             self.pairs.remove(&evicted);
         }
+        self.statistics.time_wait_evicted += u64::from(evicted.is_some() || entry.is_none());
         if let Some(entry) = entry {
             self.pairs.insert(pair, Slot::TimeWait(entry));
         }

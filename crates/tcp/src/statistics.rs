@@ -46,6 +46,8 @@ counters! {
     replies_dropped,
     /// A SYN with flags that make no sense (RFC 9293 has nothing to say about FIN or RST with it).
     syn_malformed,
+    /// SYNs without ACK that came while we opened a connection to their sender.
+    simultaneous_opens_refused,
     /// SYNs that made a half-open connection.
     syn_queued,
     /// SYNs that were answered with a cookie, since the queue was full.
@@ -110,10 +112,14 @@ counters! {
     window_probes,
     /// Keep-alive probes.
     keep_alive_probes,
-    /// Answers that MTU black holes forced: the segment size was lowered.
+    /// Times that the segment size was lowered since nothing larger seemed to get through.
     black_holes,
     /// Path MTU messages believed.
     path_mtu_lowered,
+    /// Segments sent that were larger than usual, to find out whether the path carries them by now (RFC 4821 section 7).
+    larger_segments_tried,
+    /// Such segments that arrived: the segment size was raised.
+    path_mtu_raised,
     /// Path MTU messages not believed: for no data in flight, or for a size out of reason.
     path_mtu_refused,
     /// Payload bytes beyond the receive window, cut off.

@@ -178,6 +178,34 @@ fn resets_and_syns_outside_the_window_end_nothing() {
 }
 
 #[test]
+fn malformed_headers_are_dropped_and_malformed_options_end_the_reading() {
+    let mut world = World::new(config());
+    let mut peer = Peer::connect(&mut world, 1, 60_000).expect("let in");
+    let changed = |change: &dyn Fn(&mut Vec<u8>)| {
+        let mut packet = peer.shifted(ACK, 0);
+        change(&mut packet.segment);
+        packet
+    };
+    for bytes in 0..20 {
+        world.take(&changed(&|segment| segment.truncate(bytes)));
+    }
+    for header_words in [0, 4, 15] {
+        world.take(&changed(&|segment| segment[12] = header_words << 4));
+    }
+    assert_eq!(world.endpoint.statistics().header_malformed, 23);
+    // A SACK block cut short, a length of zero, a length beyond the end.
+    for options in [[5, 4, 0, 0], [5, 0, 0, 0], [1, 1, 1, 8]] {
+        world.take(&changed(&|segment| {
+            segment.truncate(20);
+            segment.extend(options);
+            segment[12] = 6 << 4;
+        }));
+    }
+    assert_eq!(world.endpoint.statistics().option_malformed, 3);
+    peer.fetch(&mut world, 100_000);
+}
+
+#[test]
 fn a_silent_peer_is_let_go() {
     let keep_alive =
         KeepAlive { idle: Duration::from_secs(10), interval: Duration::from_secs(5), probes: 3 };

@@ -74,7 +74,8 @@ impl Connection {
             self.advance(ack, cx);
         }
         self.first_lost_may_have_changed();
-        self.declined.again &= delivered.bytes == 0;
+        // Who let go of lost bytes once does not wait: until all are repaired, no more is asked for than may leave.
+        self.declined.again &= self.board.has_lost();
         if delivered.bytes > 0 && matches!(self.probe, Probe::Owed { .. }) {
             // It has been answered before it was asked.
             self.probe = Probe::None;
@@ -227,10 +228,13 @@ impl Connection {
         segment: &Incoming<'_>,
         statistics: &mut Statistics,
     ) {
-        if advanced == 0 || !self.congestion.is_recovering() {
+        let FirstRetransmission::At { stamp: first, start } = self.first_retransmission else {
+            return;
+        };
+        // What was sent again before this recovery began may be acknowledged first.
+        if advanced == 0 || self.acknowledged <= start || !self.congestion.is_recovering() {
             return;
         }
-        let FirstRetransmission::At(first) = self.first_retransmission else { return };
         self.first_retransmission = FirstRetransmission::Answered;
         let Some(timestamps) = segment.options.timestamps.filter(|_| self.agreed.timestamps) else {
             return;
@@ -265,6 +269,7 @@ impl Connection {
         } else {
             self.find_losses_by_duplicates(advanced)
         };
+        let lost = self.judge_larger(lost, cx);
         if lost > 0 {
             cx.statistics.losses += 1;
         }

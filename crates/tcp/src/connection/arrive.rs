@@ -221,6 +221,10 @@ impl Connection {
 
     /// RFC 9293 section 3.10.7.3. A SYN without ACK (a simultaneous open) is not taken: servers do not meet it.
     fn arrive_in_syn_sent(&mut self, segment: &Incoming<'_>, cx: &mut Context<'_>) {
+        if segment.flags.has(Flags::SYN) && !segment.flags.has(Flags::ACK) {
+            cx.statistics.simultaneous_opens_refused += 1;
+            return;
+        }
         if !segment.flags.has(Flags::ACK) || segment.ack != self.isn.plus(1) {
             cx.statistics.ack_unsent += 1;
             return;
@@ -245,6 +249,7 @@ impl Connection {
         self.stamps.recent = options.timestamps.map_or(0, |timestamps| timestamps.value);
         self.stamps.recent_at = cx.now;
         self.segment_bytes = u64::from(self.agreed.segment_bytes(&self.pair, cx.config.mtu_bytes));
+        self.path = super::Path::new(self.segment_bytes);
         self.congestion = super::new_congestion(self.segment_bytes, cx.config);
         if tries == 1 {
             self.take_rtt(cx.now, cx.now.since_us(self.progress_at));

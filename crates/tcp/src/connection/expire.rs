@@ -4,20 +4,9 @@ use super::state::{Probe, Stage};
 use super::{Connection, Context};
 use crate::Reason;
 use crate::clock::Time;
-use crate::seq::Seq;
 
 /// SYNs of an active open: 1 + 2 + 4 + 8 + 16 seconds (RFC 9293 section 3.8.3 wants a way to give up).
 const SYN_TRIES_MAX: u8 = 5;
-
-/// RFC 4821 section 7.7: so many time-outs in a row look like a black hole for large segments.
-const BLACK_HOLE_TIMEOUTS: u32 = 3;
-
-/// What to try in a black hole, as payload with options: tunnels within Ethernet, IPv6's least MTU, IPv4's.
-const SMALLER_SEGMENTS: [u64; 3] = [1360, 1180, 512];
-
-/// A router may not ask for less (RFC 1191 section 3 has 68 for IPv4, but nothing below 576 exists any more; IPv6: RFC 8200 section 5).
-const MTU_MIN_V4: u16 = 576;
-const MTU_MIN_V6: u16 = 1280;
 
 impl Connection {
     /// Does what is due.
@@ -159,39 +148,6 @@ impl Connection {
         self.due.syn = true;
         self.rtt.back_off();
         self.timers.retransmit = cx.now.after_us(self.rtt.rto_us());
-    }
-
-    fn leave_black_hole(&mut self, cx: &mut Context<'_>) {
-        let largest = self.segment_bytes.min(self.board.first_bytes());
-        if self.timeouts < BLACK_HOLE_TIMEOUTS {
-            return;
-        }
-        if let Some(smaller) = SMALLER_SEGMENTS.iter().find(|bytes| **bytes < largest) {
-            cx.statistics.black_holes += 1;
-            self.set_segment_bytes(*smaller);
-        }
-    }
-
-    fn set_segment_bytes(&mut self, bytes: u64) {
-        self.segment_bytes = bytes;
-        self.congestion.set_mss(bytes);
-    }
-
-    /// A router says that packets larger than `mtu_bytes` do not pass.
-    pub(crate) fn packet_too_big(&mut self, sequence: Seq, mtu_bytes: u16, cx: &mut Context<'_>) {
-        let at = sequence.offset_near(self.acknowledged, self.seq_of(self.acknowledged));
-        let in_flight = at >= self.acknowledged as i64 && at < self.sent_below as i64;
-        let least = if self.pair.remote.is_ipv6() { MTU_MIN_V6 } else { MTU_MIN_V4 };
-        let bytes = u64::from(self.agreed.segment_bytes(&self.pair, mtu_bytes));
-        if !in_flight || mtu_bytes < least || bytes >= self.segment_bytes || !self.is_open() {
-            cx.statistics.path_mtu_refused += 1;
-            return;
-        }
-        cx.statistics.path_mtu_lowered += 1;
-        self.set_segment_bytes(bytes);
-        // RFC 1191 section 6.1: send it again at once. It was not congestion: the window stays.
-        self.board.mark_lost(|flight| u64::from(flight.bytes) > bytes);
-        self.set_loss_timers(true, cx);
     }
 
     /// After anything: whether the peer's window holds us up, and whether a waiting caller may try again.

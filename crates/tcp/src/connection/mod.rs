@@ -2,7 +2,8 @@
 //!
 //! `arrive.rs` judges a segment in the order of RFC 9293 section 3.10.7.4, `reports.rs` says what an ACK and its SACK blocks tell of,
 //! `acknowledge.rs` draws the conclusions, `room.rs` says what may leave, `want.rs` what to bring, `supply.rs` cuts it to size, `control.rs` writes headers and segments
-//! without payload, `expire.rs` serves the timers, `figures.rs` says when they are due. `state.rs` has the parts.
+//! without payload, `expire.rs` serves the timers, `path.rs` knows
+//! how large segments may be, `figures.rs` says when they are due. `state.rs` has the parts.
 //!
 //! Positions are offsets in the two streams. On the send side the FIN counts for one byte after the last: `sent_below` and `acknowledged` may
 //! be `written + 1`.
@@ -16,6 +17,7 @@ mod control;
 mod declined;
 mod expire;
 mod figures;
+mod path;
 mod reports;
 mod room;
 mod state;
@@ -23,6 +25,7 @@ mod supply;
 mod want;
 
 use declined::Declined;
+use path::Path;
 use state::{
     Acking, DeliveryRate, Due, FirstRetransmission, News, PeerWindow, Probe, Queued, Stage, Stamps,
     Timers, Waiting,
@@ -79,6 +82,7 @@ pub(crate) struct Connection {
     paced_below: u64,
     window: PeerWindow,
     segment_bytes: u64,
+    path: Path,
     board: Scoreboard,
     rtt: Rtt,
     rack: Rack,
@@ -178,6 +182,7 @@ impl Connection {
             paced_below: 0,
             window: PeerWindow { right: 0, seq: beginning.peer_isn, ack: 0, largest: 0 },
             segment_bytes,
+            path: Path::new(segment_bytes),
             board: Scoreboard::default(),
             rtt: Rtt::new(cx.now),
             rack: Rack::new(),

@@ -140,8 +140,11 @@ pub(super) struct Acking {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FirstRetransmission {
     None,
-    /// It left when our clock said so.
-    At(u32),
+    /// It left when our clock said so, and began at this offset: only an ACK beyond that answers it.
+    At {
+        stamp: u32,
+        start: u64,
+    },
     /// The ACK after it has come: whatever follows answers other retransmissions too.
     Answered,
 }

@@ -60,7 +60,8 @@ impl Connection {
             return None;
         }
         cx.statistics.tail_probes += 1;
-        let transmit = if again { self.resend(range, cx) } else { self.send(range, cx) };
+        let transmit =
+            if again { self.resend(range, cx) } else { self.send(range, self.segment_bytes, cx) };
         self.probe = Probe::Sent { end: self.sent_below, again };
         self.timers.probe = crate::clock::Time::NEVER;
         self.timers.retransmit = cx.now.after_us(self.rtt.rto_us());
@@ -107,11 +108,15 @@ impl Connection {
             self.waiting.few = true;
             return Err(Withheld::TooFew);
         }
+        if let Some(larger) = self.larger_segment(&range, cx) {
+            self.note_larger(larger.clone(), cx);
+            return Ok(self.send(larger.clone(), larger.end - larger.start, cx));
+        }
         let most = self.room().min(self.usable_window()).min(self.transmit_bytes_max(cx.config));
         let goes_on = range.end < self.written && !cx.config.short_segments;
         let worth = if goes_on { u64::MAX } else { bytes };
         let bytes = whole_segments(bytes.min(most), worth, self.segment_bytes);
-        Ok(self.send(range.start..range.start + bytes, cx))
+        Ok(self.send(range.start..range.start + bytes, self.segment_bytes, cx))
     }
 
     fn not_yet(&mut self, cx: &Context<'_>) -> Withheld {
@@ -126,8 +131,8 @@ impl Connection {
         self.waiting.again |= std::mem::take(&mut self.waiting.later);
     }
 
-    /// `range` leaves for the first time.
-    fn send(&mut self, range: Range<u64>, cx: &mut Context<'_>) -> Transmit {
+    /// `range` leaves for the first time, in segments of this size.
+    fn send(&mut self, range: Range<u64>, segment_bytes: u64, cx: &mut Context<'_>) -> Transmit {
         if self.sent_below == self.acknowledged {
             self.progress_at = cx.now;
             self.delivery.since = cx.now;
@@ -136,10 +141,10 @@ impl Connection {
         let fin = self.finishing && range.end == self.written;
         let end = range.end + u64::from(fin);
         self.pace_new(range.end, cx);
-        self.board.sent(range.clone(), self.segment_bytes, cx.now);
+        self.board.sent(range.clone(), segment_bytes, cx.now);
         if fin {
             // On its own: a peer may report that it has the bytes, and say nothing of the FIN.
-            self.board.sent(range.end..end, self.segment_bytes, cx.now);
+            self.board.sent(range.end..end, segment_bytes, cx.now);
         }
         self.sent_below = end;
         self.asked_below = self.asked_below.max(range.end);
@@ -153,7 +158,8 @@ impl Connection {
         flags = flags.with_if(std::mem::take(&mut self.cwr_owed), Flags::CWR);
         // RFC 3168 section 6.1.5: only new data may be marked on its way.
         let ecn = if self.agreed.ecn { Ecn::Ect0 } else { Ecn::NotCapable };
-        self.payload_segment(range, flags, ecn, cx)
+        let transmit = self.payload_segment(range, flags, ecn, cx);
+        Transmit { segment_bytes: segment_bytes as u16, ..transmit }
     }
 
     /// `range` leaves again.
@@ -164,7 +170,7 @@ impl Connection {
         self.board.resent(range.start..end, cx.now);
         cx.statistics.ranges_forgotten += self.board.take_forgotten();
         self.first_lost_may_have_changed();
-        self.note_resent(bytes, cx);
+        self.note_resent(range.clone(), cx);
         if range.start == self.acknowledged {
             // RFC 6298 section 5.5 in spirit: the clock of the first segment starts anew.
             self.timers.retransmit = cx.now.after_us(self.rtt.rto_us());
@@ -176,13 +182,15 @@ impl Connection {
         self.payload_segment(range, flags, Ecn::NotCapable, cx)
     }
 
-    fn note_resent(&mut self, bytes: u64, cx: &mut Context<'_>) {
+    fn note_resent(&mut self, range: Range<u64>, cx: &mut Context<'_>) {
+        let bytes = range.end - range.start;
         self.retransmitted_bytes += bytes;
         cx.statistics.retransmitted_bytes += bytes;
         if self.congestion.is_recovering() {
             self.undo_bytes = Some(self.undo_bytes.unwrap_or(0) + bytes);
             if self.first_retransmission == FirstRetransmission::None {
-                self.first_retransmission = FirstRetransmission::At(self.stamps.at(cx.now));
+                let stamp = self.stamps.at(cx.now);
+                self.first_retransmission = FirstRetransmission::At { stamp, start: range.start };
             }
         }
     }

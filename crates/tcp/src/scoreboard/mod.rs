@@ -203,6 +203,12 @@ impl Scoreboard {
         true
     }
 
+    /// Whether the peer has all of `range`, which was sent.
+    pub(crate) fn has_arrived(&self, range: &Range<u64>) -> bool {
+        let unacknowledged = self.flights.front().map_or(range.end, |first| first.start);
+        self.sacked.first_hole(range.start.max(unacknowledged)..range.end).is_none()
+    }
+
     fn change(&mut self, index: usize, state: State) {
         let flight = &mut self.flights[index];
         let (before, bytes) = (flight.state, flight.missing_bytes());

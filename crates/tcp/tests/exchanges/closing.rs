@@ -212,6 +212,7 @@ fn time_wait_is_bounded() {
         < F. 1:1(0) ack 2 win 100
         > . 2:2(0) ack 2
         event ended Closed
+        count time_wait_evicted 1
         < F. 1:1(0) ack 2 win 100
         > R 2:2(0)
         ",

@@ -280,3 +280,68 @@ fn an_active_open_without_answer_is_given_up() {
         ",
     );
 }
+
+/// RFC 9293 section 3.10.7.2 lets us keep it or have it sent again.
+#[test]
+fn data_on_a_syn_comes_again_after_the_handshake() {
+    play(
+        plain(),
+        "
+        < S 0:10(10) win 65535 <mss 1460>
+        > S. 0:0(0) ack 1
+        < . 1:1(0) ack 1 win 65535
+        event accepted
+        < P. 1:11(10) ack 1 win 65535
+        > . 1:1(0) ack 11
+        read 10
+        ",
+    );
+}
+
+/// RFC 7323 section 2.2: a SYN's window is as it says, all others are scaled.
+#[test]
+fn windows_are_scaled_after_the_handshake() {
+    play(
+        Config { receive_bytes_max: 1 << 20, ..plain() },
+        "
+        < S 0:0(0) win 65535 <mss 1460,sackOK,wscale 7>
+        > S. 0:0(0) ack 1 win 65535 <mss 1460,sackOK,wscale 5>
+        < P. 1:65(64) ack 1 win 23
+        > . 1:1(0) ack 65 win 32766
+        event accepted
+        write 5840
+        > . 1:2921(2920) ack 65
+        flight 2920
+        ",
+    );
+}
+
+/// Who has no room does not say so: the handshake may still succeed when somebody leaves.
+#[test]
+fn a_full_table_leaves_a_handshake_half_open() {
+    play(
+        Config { connections_max: 0, ..plain() },
+        "
+        < S 0:0(0) win 65535 <mss 1460>
+        > S. 0:0(0) ack 1
+        < . 1:1(0) ack 1 win 65535
+        count connections_full 1
+        +1s > S. 0:0(0) ack 1
+        ",
+    );
+}
+
+/// RFC 9293 section 3.5: two clients may open at once. A server does not.
+#[test]
+fn a_simultaneous_open_is_not_taken() {
+    play(
+        plain(),
+        "
+        connect
+        > S 0:0(0)
+        < S 0:0(0) win 65535 <mss 1460>
+        count simultaneous_opens_refused 1
+        +1s > S 0:0(0)
+        ",
+    );
+}

@@ -392,3 +392,60 @@ fn a_report_may_leave_out_the_fin() {
         ",
     );
 }
+
+/// Karn's rule (RFC 6298 section 3): nobody knows which of the two was acknowledged.
+#[test]
+fn a_retransmission_is_no_measure_of_the_round_trip() {
+    play(
+        plain(),
+        "
+        open 20ms
+        write 1460
+        > P. 1:1461(1460) ack 1
+        srtt 20ms
+        +200ms > P. 1:1461(1460) ack 1
+        +100ms < . 1:1(0) ack 1461 win 65535
+        srtt 20ms
+        ",
+    );
+}
+
+/// RFC 7323 section 4: the timestamp that comes back says which.
+#[test]
+fn with_timestamps_a_retransmission_is_a_measure() {
+    play(
+        Config { timestamps: true, ..plain() },
+        "
+        open 20ms mss 1460,sackOK,TS val 0 ecr 0,wscale 7
+        write 1448
+        > P. 1:1449(1448) ack 1
+        +200ms > P. 1:1449(1448) ack 1
+        +100ms < . 1:1(0) ack 1449 win 65535 <TS val 2 ecr 220>
+        srtt 30ms
+        ",
+    );
+}
+
+/// RFC 3522 section 3.2 compares with the retransmission that the ACK answers: not with one of a later recovery.
+#[test]
+fn an_answer_to_an_earlier_retransmission_undoes_nothing() {
+    play(
+        Config { timestamps: true, ..plain() },
+        "
+        open 20ms mss 1460,sackOK,TS val 0 ecr 0,wscale 7
+        write 14480
+        > P. 1:14481(14480) ack 1
+        +20ms < . 1:1(0) ack 1 win 65535 <TS val 2 ecr 20,sack 10137:11585 7241:8689 2897:4345>
+        > . 1:2897(2896) ack 1
+        > . 4345:5793(1448) ack 1
+        +10ms < . 1:1(0) ack 1449 win 65535 <TS val 3 ecr 20,sack 10137:11585 7241:8689 2897:4345>
+        count recoveries_undone 1
+        > . 5793:7241(1448) ack 1
+        count recoveries 2
+        +10ms < . 1:1(0) ack 4345 win 65535 <TS val 4 ecr 40,sack 10137:11585 7241:8689>
+        > . 8689:10137(1448) ack 1
+        +20ms < . 1:1(0) ack 14481 win 65535 <TS val 5 ecr 50>
+        count recoveries_undone 1
+        ",
+    );
+}

@@ -78,3 +78,57 @@ fn a_black_hole_is_left_by_smaller_segments() {
         ",
     );
 }
+
+/// RFC 4821 section 7: after a while one larger segment goes ahead of others. If it arrives, they are all so large.
+#[test]
+fn after_a_while_a_larger_segment_is_tried() {
+    play(
+        plain(),
+        "
+        open 20ms
+        write 1460
+        > P. 1:1461(1460) ack 1
+        too big 1400 at 1
+        > P. 1:1461(1460) ack 1             # cut by the device
+        +20ms < . 1:1(0) ack 1461 win 65535
+        write 2720
+        > P. 1461:4181(2720) ack 1
+        +20ms < . 1:1(0) ack 4181 win 65535
+        +10min write 13600
+        > . 4181:5641(1460) ack 1
+        > P. 5641:17781(12140) ack 1
+        +20ms < . 1:1(0) ack 17781 win 65535
+        count larger_segments_tried 1
+        count path_mtu_raised 1
+        write 2920
+        > P. 17781:20701(2920) ack 1
+        ",
+    );
+}
+
+/// RFC 4821 section 7.4: if it does not, that is no congestion, and it is tried again only after as long.
+#[test]
+fn a_larger_segment_that_is_lost_is_no_congestion() {
+    play(
+        plain(),
+        "
+        open 20ms
+        write 1460
+        > P. 1:1461(1460) ack 1
+        too big 1400 at 1
+        > P. 1:1461(1460) ack 1             # cut by the device
+        +20ms < . 1:1(0) ack 1461 win 65535
+        +10min write 13600
+        > . 1461:2921(1460) ack 1
+        > P. 2921:15061(12140) ack 1
+        +20ms < . 1:1(0) ack 1461 win 65535 <sack 2921:15061>
+        > . 1461:2921(1460) ack 1           # cut by the device
+        count recoveries 0
+        count path_mtu_raised 0
+        +20ms < . 1:1(0) ack 15061 win 65535
+        write 13600
+        > P. 15061:28661(13600) ack 1
+        count larger_segments_tried 1
+        ",
+    );
+}

@@ -180,3 +180,18 @@ fn a_coalesced_segment_is_one_of_many() {
         ",
     );
 }
+
+/// RFC 6093 section 6: nobody is told what is urgent.
+#[test]
+fn urgent_bytes_are_bytes_like_others() {
+    play(
+        plain(),
+        "
+        open 20ms
+        < PU. 1:11(10) ack 1 win 65535
+        > . 1:1(0) ack 11
+        read 10
+        count urgent_ignored 1
+        ",
+    );
+}

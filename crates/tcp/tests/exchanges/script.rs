@@ -10,7 +10,7 @@
 //! * `hold`: from here on nothing is brought by itself; `serve`: from here on it is again, as at first;
 //! * `want A..B`, `want again A..B`, `want nothing`: what is asked for; `bring A..B`: the caller has it in hand, once;
 //!   `withheld REASON`: what the last `bring` came to; `decline A..B`;
-//! * `count NAME N`: a counter's value; `cwnd N`, `flight N`: as `info` has them;
+//! * `count NAME N`: a counter's value; `cwnd N`, `flight N`, `srtt 20ms`: as `info` has them;
 //! * `too big MTU at SEQ`: a router's message;
 //! * `open RTT [OPTIONS]`: a whole handshake that takes so long, after which `cwnd` is ten segments.
 //!
@@ -132,11 +132,7 @@ impl Stage {
                 let withheld = format!("{:?}", self.withheld.expect(place));
                 return assert_eq!(withheld, rest, "{place}");
             }
-            "cwnd" | "flight" => {
-                let info = self.id.and_then(|id| self.endpoint.info(id)).expect(place);
-                let value = if verb == "cwnd" { info.cwnd_bytes } else { info.in_flight_bytes };
-                return assert_eq!(value.to_string(), rest, "{place}");
-            }
+            "cwnd" | "flight" | "srtt" => return self.expect_info(verb, rest, place),
             _ => {}
         }
         self.nothing_unmentioned(place);
@@ -305,6 +301,15 @@ impl Stage {
             format!("{again}{}..{}", want.range.start, want.range.end)
         });
         assert_eq!(want.as_deref().unwrap_or("nothing"), wanted, "{place}");
+    }
+
+    fn expect_info(&self, what: &str, value: &str, place: &str) {
+        let info = self.id.and_then(|id| self.endpoint.info(id)).expect(place);
+        match what {
+            "cwnd" => assert_eq!(info.cwnd_bytes.to_string(), value, "{place}"),
+            "flight" => assert_eq!(info.in_flight_bytes.to_string(), value, "{place}"),
+            _ => assert_eq!(info.srtt, duration(value), "{place}"),
+        }
     }
 
     fn expect_count(&self, rest: &str, place: &str) {

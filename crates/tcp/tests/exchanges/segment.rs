@@ -1,7 +1,7 @@
 //! Segments as lines of text and as bytes. Written apart from the crate's own headers, so that one checks the other.
 //!
 //! `S. 0:0(0) ack 1 win 16384 <mss 1460,sackOK,wscale 0>`: flags, first and last sequence number with the payload's length, and what else is
-//! to be there. Flags: `S` SYN, `F` FIN, `R` RST, `P` PSH, `E` ECE, `W` CWR, `.` ACK. Numbers count from each side's SYN, which is 0.
+//! to be there. Flags: `S` SYN, `F` FIN, `R` RST, `P` PSH, `U` URG, `E` ECE, `W` CWR, `.` ACK. Numbers count from each side's SYN, which is 0.
 //! `ce` and `ect0` after it are the IP header's ECN field.
 
 /// A line of text, or what has left. What a line does not mention is not looked at, but for SACK blocks.
@@ -22,8 +22,8 @@ pub(crate) struct Segment {
     pub(crate) with_options: bool,
 }
 
-const LETTERS: [(char, u8); 7] =
-    [('S', 2), ('F', 1), ('R', 4), ('P', 8), ('E', 0x40), ('W', 0x80), ('.', 0x10)];
+const LETTERS: [(char, u8); 8] =
+    [('S', 2), ('F', 1), ('R', 4), ('P', 8), ('U', 0x20), ('E', 0x40), ('W', 0x80), ('.', 0x10)];
 
 pub(crate) fn parse(line: &str) -> Segment {
     let mut segment = Segment::default();

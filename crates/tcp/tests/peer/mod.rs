@@ -20,7 +20,7 @@ const PEERS: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 /// A segment as it was sent by a peer, and from where.
 pub(crate) struct Packet {
     from: IpAddr,
-    segment: Vec<u8>,
+    pub(crate) segment: Vec<u8>,
 }
 
 /// What the endpoint sent, to the port that it is for.

@@ -135,7 +135,7 @@ impl Scenario {
             configs[1].half_open_max = 0;
         }
         let mtu_bytes = configs[0].mtu_bytes.min(configs[1].mtu_bytes);
-        let path_mtu = (one_in(&mut draw, 8) && mtu_bytes > 1280)
+        let path_mtu = (one_in(&mut draw, 4) && mtu_bytes > 1280)
             .then(|| (*draw.one_of(&[1280, 1400]), one_in(&mut draw, 2)));
         let blackout = one_in(&mut draw, 10).then(|| {
             (duration(&mut draw, &[1, 50, 300]), duration(&mut draw, &[100, 2000, 20_000]))
@@ -233,6 +233,7 @@ fn drawn_config(draw: &mut Random) -> Config {
         receive_bytes_max: *draw.one_of(&[1000, 4096, 16 << 10, 64 << 10, 100_000, 1 << 20]),
         initial_window_segments: *draw.one_of(&[1, 3, 10]),
         window_bytes_max: *draw.one_of(&[20_000, 1 << 20, 16 << 20]),
+        larger_segments_after: *draw.one_of(&[MS * 100, Duration::from_secs(600)]),
         // A half-closed end waits for the slowest transfer, and a finished one for the slowest reader.
         fin_wait: Duration::from_secs(3600),
         ..Config::default()

@@ -1,0 +1,127 @@
+//! How large segments may be on the way: smaller if a router says so or nothing large gets through, larger again after a while.
+
+use std::ops::Range;
+
+use super::{Connection, Context};
+use crate::clock::{Time, micros};
+use crate::seq::Seq;
+
+/// RFC 4821 section 7.7: so many time-outs in a row look like a black hole for large segments.
+const BLACK_HOLE_TIMEOUTS: u32 = 3;
+
+/// What to try in a black hole, as payload with options: tunnels within Ethernet, IPv6's least MTU, IPv4's.
+const SMALLER_SEGMENTS: [u64; 3] = [1360, 1180, 512];
+
+/// A router may not ask for less (RFC 1191 section 3 has 68 for IPv4, but nothing below 576 exists any more; IPv6: RFC 8200 section 5).
+const MTU_MIN_V4: u16 = 576;
+const MTU_MIN_V6: u16 = 1280;
+
+/// RFC 4821 section 7.4: so many segments follow a larger one at once, so that its loss is found by their ACKs.
+const FOLLOWERS: u64 = 3;
+
+/// What is known of the path beside the size of segments.
+#[derive(Debug)]
+pub(super) struct Path {
+    /// The largest segment that both ends and the way out allow.
+    segment_bytes_max: u64,
+    /// When a larger one than now is worth a try. Never, unless the size was lowered.
+    try_at: Time,
+    /// A larger one in flight.
+    larger: Option<Range<u64>>,
+}
+
+impl Path {
+    pub(super) fn new(segment_bytes_max: u64) -> Self {
+        Path { segment_bytes_max, try_at: Time::NEVER, larger: None }
+    }
+}
+
+impl Connection {
+    /// Time-outs in a row.
+    pub(super) fn leave_black_hole(&mut self, cx: &mut Context<'_>) {
+        let largest = self.segment_bytes.min(self.board.first_bytes());
+        if self.timeouts < BLACK_HOLE_TIMEOUTS {
+            return;
+        }
+        if let Some(smaller) = SMALLER_SEGMENTS.iter().find(|bytes| **bytes < largest) {
+            cx.statistics.black_holes += 1;
+            self.lower_segment_bytes(*smaller, cx);
+        }
+    }
+
+    /// A router says that packets larger than `mtu_bytes` do not pass.
+    pub(crate) fn packet_too_big(&mut self, sequence: Seq, mtu_bytes: u16, cx: &mut Context<'_>) {
+        let at = sequence.offset_near(self.acknowledged, self.seq_of(self.acknowledged));
+        let in_flight = at >= self.acknowledged as i64 && at < self.sent_below as i64;
+        let least = if self.pair.remote.is_ipv6() { MTU_MIN_V6 } else { MTU_MIN_V4 };
+        let bytes = u64::from(self.agreed.segment_bytes(&self.pair, mtu_bytes));
+        if !in_flight || mtu_bytes < least || bytes >= self.segment_bytes || !self.is_open() {
+            cx.statistics.path_mtu_refused += 1;
+            return;
+        }
+        cx.statistics.path_mtu_lowered += 1;
+        self.lower_segment_bytes(bytes, cx);
+        // RFC 1191 section 6.1: send it again at once. It was not congestion: the window stays.
+        self.board.mark_lost(|flight| u64::from(flight.bytes) > bytes);
+        self.set_loss_timers(true, cx);
+    }
+
+    fn lower_segment_bytes(&mut self, bytes: u64, cx: &Context<'_>) {
+        self.set_segment_bytes(bytes);
+        self.path.larger = None;
+        self.path.try_at = cx.now.after_us(micros(cx.config.larger_segments_after));
+    }
+
+    fn set_segment_bytes(&mut self, bytes: u64) {
+        self.segment_bytes = bytes;
+        self.congestion.set_mss(bytes);
+    }
+
+    /// Of `in_hand`, which begins where new bytes do: one segment larger than usual, if it is time to try (RFC 4821 section 7). Without SACKs its
+    /// loss could not be told from others.
+    pub(super) fn larger_segment(
+        &self,
+        in_hand: &Range<u64>,
+        cx: &Context<'_>,
+    ) -> Option<Range<u64>> {
+        let path = &self.path;
+        let calm = !self.congestion.is_recovering() && !self.board.has_lost();
+        if path.try_at > cx.now || path.larger.is_some() || !calm || !self.agreed.sack {
+            return None;
+        }
+        let steps = SMALLER_SEGMENTS.iter().rev().chain([&path.segment_bytes_max]);
+        let bytes = *steps.into_iter().find(|bytes| **bytes > self.segment_bytes)?;
+        let bytes = bytes.min(path.segment_bytes_max);
+        let least = bytes + FOLLOWERS * self.segment_bytes;
+        let may_leave = self.room().min(self.usable_window()).min(self.written - in_hand.start);
+        let fits = in_hand.end - in_hand.start >= bytes && may_leave >= least;
+        fits.then(|| in_hand.start..in_hand.start + bytes)
+    }
+
+    /// A larger segment leaves.
+    pub(super) fn note_larger(&mut self, segment: Range<u64>, cx: &mut Context<'_>) {
+        cx.statistics.larger_segments_tried += 1;
+        self.path.larger = Some(segment);
+    }
+
+    /// What became of a larger segment. Of `lost_bytes` that were just found lost, those that mean congestion: it is none if the path does not carry
+    /// such a segment (RFC 4821 section 7.4).
+    pub(super) fn judge_larger(&mut self, lost_bytes: u64, cx: &mut Context<'_>) -> u64 {
+        let Some(larger) = self.path.larger.clone() else { return lost_bytes };
+        let bytes = larger.end - larger.start;
+        if self.board.lost_within(&larger).is_some() {
+            self.path.larger = None;
+            self.path.try_at = cx.now.after_us(micros(cx.config.larger_segments_after));
+            return lost_bytes.saturating_sub(bytes);
+        }
+        if self.board.has_arrived(&larger) {
+            cx.statistics.path_mtu_raised += 1;
+            self.path.larger = None;
+            self.set_segment_bytes(bytes);
+            // The next step, if there is one.
+            let is_largest = bytes >= self.path.segment_bytes_max;
+            self.path.try_at = if is_largest { Time::NEVER } else { cx.now };
+        }
+        lost_bytes
+    }
+}
