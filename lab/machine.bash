@@ -211,7 +211,7 @@ machine_command() { # MACHINE WORDS: sets MACHINE_COMMAND; WORDS go to the guest
   nodes=$(machine_setting "$1" nodes) cpus=$(machine_setting "$1" cpus) memory=$(machine_setting "$1" memory_mib)
   MACHINE_COMMAND=(nice -n 5 qemu-system-x86_64 -accel "tcg,thread=multi" -cpu "max,la57=off" -machine q35 -nodefaults -display none
     -no-reboot -smp "$cpus,sockets=$nodes" -m "${memory}M" -kernel "$MACHINE_KERNEL" -initrd "$MACHINE_INITRD"
-    -append "console=ttyS0 quiet panic=-1 mitigations=off delayacct rdinit=/init lab.machine=$1 $2")
+    -append "console=ttyS0 quiet panic=-1 mitigations=off cryptomgr.notests delayacct rdinit=/init lab.machine=$1 $2")
   if [ -n "$MACHINE_PLAYER" ]; then
     MACHINE_COMMAND+=(-drive "id=player,if=none,format=raw,readonly=on,file=$MACHINE_PLAYER" -device virtio-blk-pci,drive=player)
   fi
