@@ -13,7 +13,8 @@
 //! 4. `transmit` for each range in hand until it is `Err`;
 //! 5. `poll_transmit` until `None`: segments without payload.
 //!
-//! Refused: urgent data (taken as ordinary data, RFC 6093), data on a SYN, simultaneous open, IP options and fragments (the caller's).
+//! Refused: urgent data (taken as ordinary data, RFC 6093), data on a SYN, simultaneous open, IP options and fragments (the caller's). Gaps in
+//! what we receive are reported on segments without payload only, so that those with payload are all of one size.
 //!
 //! Invariants:
 //! * Nothing a peer sends can panic this crate; every early exit counts ([`Statistics`]), and memory and work per segment are bounded.

@@ -1,4 +1,4 @@
-//! Proportional rate reduction (RFC 6937): during recovery the window comes down in step with what is delivered.
+//! Proportional rate reduction (RFC 6937 and RFC 9937, which replaces it): during recovery the window comes down in step with what is delivered.
 
 /// The state of section 3 of RFC 6937, in bytes.
 #[derive(Debug, Clone, Default)]
@@ -21,7 +21,7 @@ impl Prr {
     /// How many bytes may leave after an ACK that delivered `delivered`, while `pipe` are in flight.
     ///
     /// `progress`: the ACK advances the left edge and finds nothing new lost. Only then the pipe is refilled as in slow start (SSRB); else
-    /// what comes in goes out (CRB). That is the rule that Linux and RFC 6937bis have settled on.
+    /// what comes in goes out (CRB). That is what RFC 9937 has settled on, after Linux.
     pub(crate) fn may_send(
         &mut self,
         delivered: u64,

@@ -68,7 +68,6 @@ impl Connection {
     ) {
         let in_flight_before = self.in_flight();
         let advanced = ack - self.acknowledged;
-        let sacked_before = self.board.sacked_bytes();
         let delivered = self.collect(ack, segment, cx);
         if advanced > 0 {
             self.advance(ack, cx);
@@ -95,7 +94,7 @@ impl Connection {
             acknowledged: self.acknowledged,
             sent_below: self.sent_below,
             advanced_bytes: advanced,
-            delivered_bytes: self.delivered_bytes(advanced, &delivered, sacked_before),
+            delivered_bytes: self.delivered_bytes(advanced, &delivered),
             lost_bytes: lost,
             in_flight_before,
             in_flight: self.in_flight(),
@@ -197,14 +196,10 @@ impl Connection {
         }
     }
 
-    fn delivered_bytes(&self, advanced: u64, delivered: &Delivered, sacked_before: u64) -> u64 {
-        if self.agreed.sack || advanced > 0 {
-            delivered.bytes
-        } else {
-            // RFC 6937 section 3: without SACKs a duplicate ACK is worth a segment.
-            debug_assert_eq!(sacked_before, 0);
-            if self.duplicate_acks > 0 { self.segment_bytes } else { 0 }
-        }
+    /// DeliveredData of RFC 6937 section 3.1: without SACKs a duplicate ACK is worth a segment.
+    fn delivered_bytes(&self, advanced: u64, delivered: &Delivered) -> u64 {
+        let is_duplicate = !self.agreed.sack && advanced == 0 && self.duplicate_acks > 0;
+        if is_duplicate { self.segment_bytes } else { delivered.bytes }
     }
 
     fn take_duplicate_report(&mut self, delivered: &Delivered, statistics: &mut Statistics) {

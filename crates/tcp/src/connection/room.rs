@@ -25,14 +25,14 @@ impl Connection {
         self.pacer.quantum_bytes(self.segment_bytes, whole.max(self.segment_bytes))
     }
 
-    /// What is worth leaving at once: as much as a device takes, but not more than a quarter of the window, so that ACKs come often enough.
+    /// What is worth leaving at once: as much as a device takes, but not more than an eighth of the window, so that ACKs come often enough.
     /// In recovery every segment counts.
     pub(super) fn goal_bytes(&self, config: &Config) -> u64 {
         if self.congestion.is_recovering() || self.board.has_lost() {
             return self.segment_bytes;
         }
-        let quarter = self.congestion.cwnd() / 8 / self.segment_bytes * self.segment_bytes;
-        self.transmit_bytes_max(config).min(quarter).max(self.segment_bytes)
+        let eighth = self.congestion.cwnd() / 8 / self.segment_bytes * self.segment_bytes;
+        self.transmit_bytes_max(config).min(eighth).max(self.segment_bytes)
     }
 
     /// Less is not asked for while something is under way: each want may cost the caller a read from disk.

@@ -121,9 +121,12 @@ impl Connection {
         if bytes == 0 || bytes < self.want_bytes_min(config) && end < self.written && !idle {
             return None;
         }
-        let at_once =
-            if self.pacer.rate().is_some() { self.transmit_bytes_max(config) } else { u64::MAX };
-        let end = from + bytes.min(self.want_bytes_max(config)).min(at_once);
+        // With pacing a millisecond's worth, in as many sendings as that takes.
+        let at_once = match self.pacer.rate() {
+            Some(_) => self.pacer.quantum_bytes(self.segment_bytes, self.want_bytes_max(config)),
+            None => self.want_bytes_max(config),
+        };
+        let end = from + bytes.min(at_once);
         self.asked_below = end;
         Some(Want { range: from..end, retransmission: false })
     }

@@ -253,3 +253,36 @@ fn masks(cells: Range<u32>) -> impl Iterator<Item = (usize, u64)> {
         (word as usize, (u64::MAX >> (WORD_CELLS - (to - from))) << from)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_segments_than_there_is_room_for_wait_until_others_are_acknowledged() {
+        let mut sacked = Sacked::default();
+        sacked.sent(0..20_000_000, 1000);
+        assert_eq!(sacked.whole_segments(15_000_000..17_000_000), 15_000_000..16_384_000);
+        assert!(sacked.whole_segments(17_000_000..18_000_000).is_empty());
+        sacked.set(15_000_000..16_384_000);
+        sacked.acknowledge(10_000_000);
+        assert_eq!(sacked.whole_segments(17_000_000..18_000_000), 17_000_000..18_000_000);
+        assert_eq!(sacked.bytes_in(10_000_000..20_000_000), 1_384_000);
+    }
+
+    #[test]
+    fn the_numbers_of_cells_wrap() {
+        let cell = u32::MAX - 100;
+        let mut sacked = Sacked { base: cell - cell % WORD_CELLS, ..Sacked::default() };
+        sacked.grids.push_back(Grid { start: 0, cell, cell_bytes: 10 });
+        sacked.sent(0..1005, 10);
+        sacked.sent(1005..5000, 10);
+        sacked.set(900..3005);
+        assert_eq!(sacked.bytes_in(0..5000), 2105);
+        assert_eq!(sacked.first_hole(1000..5000), Some(3005..5000));
+        assert_eq!(sacked.first(0..5000, true), Some(900));
+        sacked.acknowledge(2000);
+        assert_eq!(sacked.bytes_in(2000..5000), 1005);
+        assert_eq!(sacked.whole_segments(2001..4999), 2005..4995);
+    }
+}

@@ -71,6 +71,8 @@ pub(crate) struct Scenario {
     pub(crate) impairments: [Impairment; 2],
     /// Nothing larger passes; with true, a router says so.
     pub(crate) path_mtu: Option<(u16, bool)>,
+    /// Before that the path is as wide as its ends.
+    pub(crate) narrow_from: Duration,
     /// From then on for so long, nothing passes.
     pub(crate) blackout: Option<(Duration, Duration)>,
     pub(crate) supplies: [Supply; 2],
@@ -113,6 +115,7 @@ impl Scenario {
             configs: [client, server],
             impairments: [there, back],
             path_mtu: None,
+            narrow_from: Duration::ZERO,
             blackout: None,
             supplies: [Supply::instant(); 2],
             plans: (0..flows).map(plan).collect(),
@@ -137,6 +140,7 @@ impl Scenario {
         let mtu_bytes = configs[0].mtu_bytes.min(configs[1].mtu_bytes);
         let path_mtu = (one_in(&mut draw, 4) && mtu_bytes > 1280)
             .then(|| (*draw.one_of(&[1280, 1400]), one_in(&mut draw, 2)));
+        let narrow_from = duration(&mut draw, &[0, 100, 2000]);
         let blackout = one_in(&mut draw, 10).then(|| {
             (duration(&mut draw, &[1, 50, 300]), duration(&mut draw, &[100, 2000, 20_000]))
         });
@@ -147,6 +151,7 @@ impl Scenario {
             is_ipv6,
             impairments,
             path_mtu,
+            narrow_from,
             blackout,
             supplies,
             plans: (0..count).map(|_| drawn_plan(&mut draw, &configs)).collect(),

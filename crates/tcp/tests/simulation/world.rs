@@ -167,7 +167,8 @@ impl World {
             self.say(from, "-x dark", &packet.segment);
             return;
         }
-        if let Some((mtu_bytes, is_said)) = self.scenario.path_mtu {
+        let is_narrow = self.now - self.start >= self.scenario.narrow_from;
+        if let Some((mtu_bytes, is_said)) = self.scenario.path_mtu.filter(|_| is_narrow) {
             if bytes > usize::from(mtu_bytes) {
                 self.say(from, "-x too big", &packet.segment);
                 if is_said {
