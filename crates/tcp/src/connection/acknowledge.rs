@@ -121,6 +121,7 @@ impl Connection {
         self.news.acknowledged |= ack - bytes < self.written;
         self.progress_at = cx.now;
         self.timeouts = 0;
+        self.note_first(true);
         self.crumbs_allowed = false;
         self.rtt.forget_backoff();
         self.note_rate(bytes, cx.now);
@@ -267,6 +268,9 @@ impl Connection {
         let lost = self.judge_larger(lost, cx);
         if lost > 0 {
             cx.statistics.losses += 1;
+            if self.board.first_lost() == Some(self.acknowledged) {
+                self.leave_black_hole(cx);
+            }
         }
         lost
     }

@@ -9,6 +9,9 @@ use crate::seq::Seq;
 /// RFC 4821 section 7.7: so many time-outs in a row look like a black hole for large segments.
 const BLACK_HOLE_TIMEOUTS: u32 = 3;
 
+/// And so does a segment that was sent again so often, whatever told of its loss.
+const BLACK_HOLE_RESENDS: u32 = 5;
+
 /// What to try in a black hole, as payload with options: tunnels within Ethernet, IPv6's least MTU, IPv4's.
 const SMALLER_SEGMENTS: [u64; 3] = [1360, 1180, 512];
 
@@ -28,25 +31,32 @@ pub(super) struct Path {
     try_at: Time,
     /// A larger one in flight.
     larger: Option<Range<u64>>,
+    /// How often the first unacknowledged bytes were sent again.
+    resends: u32,
 }
 
 impl Path {
     pub(super) fn new(segment_bytes_max: u64) -> Self {
-        Path { segment_bytes_max, try_at: Time::NEVER, larger: None }
+        Path { segment_bytes_max, try_at: Time::NEVER, larger: None, resends: 0 }
     }
 }
 
 impl Connection {
-    /// Time-outs in a row.
+    /// The first bytes were lost again. Time-outs tell, and so does their being sent again and again while others, which may be smaller, arrive.
     pub(super) fn leave_black_hole(&mut self, cx: &mut Context<'_>) {
         let largest = self.segment_bytes.min(self.board.first_bytes());
-        if self.timeouts < BLACK_HOLE_TIMEOUTS {
+        if self.timeouts < BLACK_HOLE_TIMEOUTS && self.path.resends < BLACK_HOLE_RESENDS {
             return;
         }
         if let Some(smaller) = SMALLER_SEGMENTS.iter().find(|bytes| **bytes < largest) {
             cx.statistics.black_holes += 1;
             self.lower_segment_bytes(*smaller, cx);
         }
+    }
+
+    /// What the peer waits for is sent once more, or has come.
+    pub(super) fn note_first(&mut self, has_come: bool) {
+        self.path.resends = if has_come { 0 } else { self.path.resends + 1 };
     }
 
     /// A router says that packets larger than `mtu_bytes` do not pass.
@@ -69,6 +79,7 @@ impl Connection {
     fn lower_segment_bytes(&mut self, bytes: u64, cx: &Context<'_>) {
         self.set_segment_bytes(bytes);
         self.path.larger = None;
+        self.path.resends = 0;
         self.path.try_at = cx.now.after_us(micros(cx.config.larger_segments_after));
     }
 

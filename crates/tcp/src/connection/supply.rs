@@ -172,6 +172,7 @@ impl Connection {
         self.first_lost_may_have_changed();
         self.note_resent(range.clone(), cx);
         if range.start == self.acknowledged {
+            self.note_first(false);
             // RFC 6298 section 5.5 in spirit: the clock of the first segment starts anew.
             self.timers.retransmit = cx.now.after_us(self.rtt.rto_us());
         }

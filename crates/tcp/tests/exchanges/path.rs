@@ -79,6 +79,52 @@ fn a_black_hole_is_left_by_smaller_segments() {
     );
 }
 
+/// What is smaller gets through and is reported, so that no time-out comes: the first segment is lost again and again.
+#[test]
+fn a_black_hole_is_left_although_smaller_segments_arrive() {
+    play(
+        plain(),
+        "
+        open 20ms
+        hold
+        write 100000
+        bring 0..14600
+        > . 1:14601(14600) ack 1
+        +20ms < . 1:1(0) ack 1 win 65535 <sack 1461:14601>
+        bring 0..1460
+        > . 1:1461(1460) ack 1
+        bring 14600..16060
+        > . 14601:16061(1460) ack 1
+        +20ms < . 1:1(0) ack 1 win 65535 <sack 1461:16061>
+        bring 0..1460
+        > . 1:1461(1460) ack 1
+        bring 16060..17520
+        > . 16061:17521(1460) ack 1
+        +20ms < . 1:1(0) ack 1 win 65535 <sack 1461:17521>
+        bring 0..1460
+        > . 1:1461(1460) ack 1
+        bring 17520..18980
+        > . 17521:18981(1460) ack 1
+        +20ms < . 1:1(0) ack 1 win 65535 <sack 1461:18981>
+        bring 0..1460
+        > . 1:1461(1460) ack 1
+        bring 18980..20440
+        > . 18981:20441(1460) ack 1
+        +20ms < . 1:1(0) ack 1 win 65535 <sack 1461:20441>
+        bring 0..1460
+        > . 1:1461(1460) ack 1
+        bring 20440..21900
+        > . 20441:21901(1460) ack 1
+        count black_holes 0
+        +20ms < . 1:1(0) ack 1 win 65535 <sack 1461:21901>
+        count black_holes 1
+        count timeouts 0
+        bring 0..1460
+        > . 1:1461(1460) ack 1             # cut by the device
+        ",
+    );
+}
+
 /// RFC 4821 section 7: after a while one larger segment goes ahead of others. If it arrives, they are all so large.
 #[test]
 fn after_a_while_a_larger_segment_is_tried() {

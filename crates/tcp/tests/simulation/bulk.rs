@@ -91,6 +91,26 @@ fn an_overshoot_sends_again_what_was_dropped_and_nothing_else() {
     }
 }
 
+/// Between two sendings of pacing less is in flight than the window allows. It is used all the same, and grows.
+#[test]
+fn pacing_in_large_pieces_costs_no_goodput() {
+    for (rtt, loss_per_million) in [(20, 0), (20, 1000), (20, 10_000), (100, 1000)] {
+        let goodput = |pacing, pace_bytes_min| {
+            let loss = Chance::per_million(loss_per_million);
+            let mut scenario = Scenario::bulk(loss, ms(rtt), 1, 20_000_000);
+            scenario.configs[1].pacing = pacing;
+            scenario.configs[1].pace_bytes_min = pace_bytes_min;
+            goodput_mbits(&run(scenario).1)
+        };
+        let (unpaced, fine, coarse) =
+            (goodput(false, 0), goodput(true, 0), goodput(true, 32 << 10));
+        eprintln!(
+            "{rtt} ms, {loss_per_million}: unpaced {unpaced:.2}, {fine:.2}, coarse {coarse:.2} Mbit/s"
+        );
+        assert!(coarse > 0.8 * unpaced, "{rtt} ms, {loss_per_million}");
+    }
+}
+
 /// Jain, Chiu and Hawe, "A quantitative measure of fairness", 1984: 1 if all are equal, 1/n if one has all.
 fn jain(rates: &[f64]) -> f64 {
     let sum: f64 = rates.iter().sum();

@@ -231,6 +231,8 @@ fn drawn_config(draw: &mut Random) -> Config {
         want_bytes_min: *draw.one_of(&[1, 4096, 32 << 10]),
         want_bytes_max: *draw.one_of(&[1000, 64 << 10, 256 << 10]),
         pacing: one_in(draw, 2),
+        pace_bytes_min: *draw.one_of(&[0, 32 << 10]),
+        short_segments: one_in(draw, 2),
         ecn: one_in(draw, 2),
         sack: !one_in(draw, 4),
         timestamps: !one_in(draw, 4),
