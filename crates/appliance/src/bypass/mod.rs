@@ -18,6 +18,8 @@
 pub mod connection;
 mod in_hand;
 pub mod layout;
+#[cfg(test)]
+mod memory_tests;
 pub mod open;
 mod pump;
 mod siblings;
@@ -28,4 +30,4 @@ mod supply;
 
 pub use socket::Socket;
 pub use stack::{Parts, Stack};
-pub use supply::suppliers;
+pub use supply::{REST_BYTES_MAX, suppliers};

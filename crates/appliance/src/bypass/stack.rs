@@ -24,7 +24,7 @@ const FRAMES_AT_ONCE: usize = 64;
 
 /// Bytes that TCP has held back, for all connections together: half a record for each of 250 viewers, and little beside the
 /// buffers.
-const RESTS_BYTES_MAX: u64 = 2 << 20;
+pub(super) const RESTS_BYTES_MAX: u64 = 2 << 20;
 
 /// Ranges that wait for a supplier. What TCP wants beyond these waits inside TCP.
 const JOBS_MAX: usize = 256;

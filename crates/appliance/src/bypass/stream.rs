@@ -117,15 +117,17 @@ impl Stream {
 
     /// What makes the bytes from `range.start` on ([`Layout::part`]), unless they are at hand.
     pub fn part(&self, range: &Range<u64>, plaintext_bytes_max: usize) -> Option<Part> {
-        let index = self.copies.partition_point(|copied| copied.stream.end <= range.start);
+        self.at_hand(range.start).or_else(|| self.layout.part(range, plaintext_bytes_max))
+    }
+
+    /// Kept bytes that begin at `offset` or before it.
+    pub fn at_hand(&self, offset: u64) -> Option<Part> {
+        let index = self.copies.partition_point(|copied| copied.stream.end <= offset);
         let rest = self.rest.as_ref().map(|(rest, _)| rest);
         let at_hand = self.copies.get(index).into_iter().chain(rest);
-        let found = at_hand.into_iter().find(|copied| copied.stream.contains(&range.start));
-        if let Some(copied) = found {
-            let made_from = MadeFrom::Kept(Rc::clone(&copied.bytes));
-            return Some(Part { stream: copied.stream.clone(), made_from });
-        }
-        self.layout.part(range, plaintext_bytes_max)
+        let found = at_hand.into_iter().find(|copied| copied.stream.contains(&offset))?;
+        let made_from = MadeFrom::Kept(Rc::clone(&found.bytes));
+        Some(Part { stream: found.stream.clone(), made_from })
     }
 
     /// Whether `range` is kept already.

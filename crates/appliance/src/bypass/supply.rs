@@ -29,10 +29,10 @@ use tcp::{Want, Withheld};
 const PARTS_MAX: usize = 4;
 
 /// Reads in flight at most: a fast disk's queue depth.
-const SUPPLIERS_MAX: usize = 64;
+pub(super) const SUPPLIERS_MAX: usize = 64;
 
 /// What is kept for one connection at most: four records.
-const REST_BYTES_MAX: u64 = 64 << 10;
+pub const REST_BYTES_MAX: u64 = 64 << 10;
 
 /// How long a device without room is left alone: an honest guess, some frames' time on a wire of 10 Gb/s.
 const DEVICE_PAUSE: Duration = Duration::from_micros(50);
@@ -65,7 +65,12 @@ impl Stack {
             // What has been acknowledged since is not brought.
             want.range.start = want.range.start.max(connection.progress().1).min(want.range.end);
             let turn = number.map(|number| connection.turn(number));
-            let brought = self.bring(&worker, &connection, &want).await;
+            // Another one before it may be making the record that it begins in, and will keep what is left of it.
+            let keeps = self.rests.left_bytes() > REST_BYTES_MAX;
+            let is_first = number.is_none_or(|number| connection.is_next(number));
+            let from =
+                if is_first || !keeps { want.range.start } else { next_record(&connection, &want) };
+            let brought = self.bring(&worker, &connection, &want, from).await;
             if let Some(turn) = &turn {
                 turn.come().await;
             }
@@ -82,14 +87,17 @@ impl Stack {
         }
     }
 
-    /// Finds out what a want is made from, and reads what of it is in a file.
+    /// Finds out what a want is made from, from an offset on, and reads what of it is in a file.
     async fn bring(
         &self,
         worker: &Rc<Worker>,
         connection: &Connection,
         want: &Want,
+        from: u64,
     ) -> Result<Load, End> {
-        let mut load = Load { parts: load_of(worker, connection, want), plain: None };
+        let range = from..want.range.end.max(from);
+        let mut load = Load { parts: load_of(worker, connection, &range), plain: None };
+        worker.numbers.bypass_wants_total.add(1);
         let Some(Part { made_from, .. }) = load.parts.last() else { return Ok(load) };
         if let MadeFrom::Records(outgoing, range, _) | MadeFrom::Response(outgoing, range) =
             made_from
@@ -103,7 +111,6 @@ impl Stack {
                 load.plain = Some(plain);
             }
         }
-        worker.numbers.bypass_wants_total.add(1);
         Ok(load)
     }
 
@@ -114,10 +121,11 @@ impl Stack {
         worker: &Rc<Worker>,
         connection: &Connection,
         want: &Want,
-        load: Load,
+        mut load: Load,
         in_hand: &mut InHand,
     ) -> Result<(), End> {
         let is_behind_a_hole = !want.retransmission && connection.progress().0 < want.range.start;
+        complete(connection, want, &mut load);
         if connection.end().is_some() || load.parts.is_empty() || is_behind_a_hole {
             worker
                 .numbers
@@ -204,17 +212,39 @@ impl Stack {
     }
 }
 
-/// The parts that make the bytes of a want: at most one of a file, which is the last, and no more than a buffer holds.
-fn load_of(worker: &Worker, connection: &Connection, want: &Want) -> Vec<Part> {
+/// Where the first record of a want begins, or ends if it begins before the want. Who makes it keeps what does not leave with it.
+fn next_record(connection: &Connection, want: &Want) -> u64 {
+    let start = want.range.start;
+    let part = connection.stream.borrow().part(&(start..start + 1), PLAINTEXT_MAX);
+    part.filter(|part| part.stream.start < start).map_or(start, |part| part.stream.end)
+}
+
+/// Puts what was kept of the record before in front of what was brought. If it was not kept, nothing is left to send.
+fn complete(connection: &Connection, want: &Want, load: &mut Load) {
+    let start = want.range.start;
+    if load.parts.first().is_some_and(|first| first.stream.start <= start) {
+        return;
+    }
+    let kept = connection.stream.borrow().at_hand(start);
+    let fits =
+        |kept: &Part| load.parts.first().is_none_or(|first| first.stream.start == kept.stream.end);
+    match kept.filter(fits) {
+        Some(kept) => load.parts.insert(0, kept),
+        None => load.parts.clear(),
+    }
+}
+
+/// The parts that make the bytes of a range: at most one of a file, which is the last, and no more than a buffer holds.
+fn load_of(worker: &Worker, connection: &Connection, range: &Range<u64>) -> Vec<Part> {
     let stream = connection.stream.borrow();
     let mut parts: Vec<Part> = Vec::new();
     let mut room = worker.reader.window_bytes_max();
-    let mut start = want.range.start;
-    while start < want.range.end && parts.len() < PARTS_MAX {
+    let mut start = range.start;
+    while start < range.end && parts.len() < PARTS_MAX {
         if !parts.is_empty() && room < PLAINTEXT_MAX {
             break;
         }
-        let Some(part) = stream.part(&(start..want.range.end), room) else { break };
+        let Some(part) = stream.part(&(start..range.end), room) else { break };
         // A copy may end within a record, and a record is made as a whole: that goes with the next want.
         if parts.last().is_some_and(|last| last.stream.end != part.stream.start) {
             break;

@@ -302,7 +302,7 @@ fn is_cold(work: Work) -> bool {
 fn obstacle(ablation: &Ablation) -> Option<String> {
     match ablation.off {
         Off::VectorAes => vector_aes::obstacle(),
-        Off::Switch | Off::Tls | Off::Offloads { .. } | Off::Mtu(_) => None,
+        Off::Switch | Off::SwitchOf(_) | Off::Tls | Off::Offloads { .. } | Off::Mtu(_) => None,
     }
 }
 
@@ -310,7 +310,7 @@ fn arguments(work: Work, without: Option<&Ablation>) -> Vec<String> {
     let mut words =
         vec!["--disk", if matches!(work, Work::Cold | Work::Bypass) { "direct" } else { "auto" }];
     match without.map(|one| (one.off, one.name)) {
-        Some((Off::Switch, name)) => words.extend(["--off", name]),
+        Some((Off::Switch, name) | (Off::SwitchOf(name), _)) => words.extend(["--off", name]),
         Some((Off::Tls, _)) => words.extend(["--tls", "off"]),
         _ => {}
     }

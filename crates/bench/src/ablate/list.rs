@@ -58,6 +58,8 @@ impl Work {
 pub(crate) enum Off {
     /// `serve --off` with its own name.
     Switch,
+    /// `serve --off` with this name, where another work has a row of its own name.
+    SwitchOf(&'static str),
     /// `serve --tls off`.
     Tls,
     /// An environment in which aws-lc does not see the vector AES instructions.
@@ -194,6 +196,8 @@ pub(crate) const ALL: &[Ablation] = &[
     switch("coalesce", "segments that arrive as one", Work::Bypass),
     switch("completion", "processing reads to their end (in stages instead)", Work::Bypass),
     switch("reread", "reading lost bytes again (keeping what was sent instead)", Work::Bypass),
+    switch("bypass-lifo", "last-in-first-out buffers (first in, first out instead)", Work::Bypass)
+        .by(Off::SwitchOf("lifo")),
     switch("pacing", "sending spread over the round trip (in bursts instead)", Work::Bypass),
 ];
 

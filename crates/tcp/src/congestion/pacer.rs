@@ -32,8 +32,20 @@ impl Pacer {
         self.rate_max = bytes_per_second.map(|rate| rate.max(1));
     }
 
-    pub(crate) fn update(&mut self, window_bytes: u64, srtt_us: u64, slow_start: bool) {
+    /// `least_us` is the shortest round trip of late. One that is shorter than a sending's worth cannot be spread: timers would only
+    /// hold back what the window lets go.
+    pub(crate) fn update(
+        &mut self,
+        window_bytes: u64,
+        srtt_us: u64,
+        least_us: u64,
+        slow_start: bool,
+    ) {
         if !self.enabled || srtt_us == 0 {
+            return;
+        }
+        if least_us < QUANTUM_US {
+            self.rate = None;
             return;
         }
         let percent = if slow_start { SLOW_START_PERCENT } else { AVOIDANCE_PERCENT };
@@ -92,7 +104,7 @@ mod tests {
     #[test]
     fn a_window_is_spread_over_the_round_trip() {
         let mut pacer = Pacer::new(true, 0);
-        pacer.update(100_000, 100_000, false);
+        pacer.update(100_000, 100_000, 100_000, false);
         assert_eq!(pacer.rate(), Some(1_200_000));
         let mut now = Time(10_000_000);
         let mut sent = 0;
@@ -109,10 +121,20 @@ mod tests {
     #[test]
     fn lateness_beyond_a_millisecond_is_not_made_up_for() {
         let mut pacer = Pacer::new(true, 0);
-        pacer.update(100_000, 100_000, false);
+        pacer.update(100_000, 100_000, 100_000, false);
         pacer.sent(Time(1_000_000), 1200);
         pacer.sent(Time(9_000_000), 1200);
         assert_eq!(pacer.free_at(), Time(9_000_000));
+    }
+
+    #[test]
+    fn a_way_of_less_than_a_millisecond_is_paced_only_by_a_cap() {
+        let mut pacer = Pacer::new(true, 0);
+        pacer.update(100_000, 100_000, 100_000, false);
+        pacer.update(100_000, 5_000, 999, false);
+        assert_eq!(pacer.rate(), None);
+        pacer.limit(Some(7));
+        assert_eq!(pacer.rate(), Some(7));
     }
 
     #[test]

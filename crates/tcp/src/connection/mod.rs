@@ -378,7 +378,8 @@ impl Connection {
 
     fn update_pace(&mut self) {
         let window = self.congestion.pace_bytes().max(self.in_flight());
-        self.pacer.update(window, self.rtt.srtt_us(), self.congestion.in_slow_start());
+        let (srtt_us, least_us) = (self.rtt.srtt_us(), self.rtt.minimum_us());
+        self.pacer.update(window, srtt_us, least_us, self.congestion.in_slow_start());
     }
 }
 

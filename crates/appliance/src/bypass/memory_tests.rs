@@ -1,0 +1,44 @@
+//! The sizes and bounds that docs/memory.md lists for this route. Whoever makes one grow meets it here, and changes the
+//! document or the code.
+
+use super::connection::Connection;
+use super::stack::RESTS_BYTES_MAX;
+use super::stream::Stream;
+use super::supply::{REST_BYTES_MAX, SUPPLIERS_MAX};
+use crate::outgoing::Outgoing;
+use crate::route::bypass::Bypass;
+use disk::Budget;
+use std::rc::Rc;
+
+#[test]
+fn a_connection_is_as_small_as_documented() {
+    let connection_bytes = size_of::<Connection>();
+    let channel_bytes = size_of::<Bypass>();
+    let ledger_bytes = size_of::<crypt::Ledger>();
+    println!("connection {connection_bytes}, channel {channel_bytes}, ledger {ledger_bytes}");
+    assert!(connection_bytes <= 280, "a connection takes {connection_bytes} bytes");
+    assert!(channel_bytes <= 56, "the channel takes {channel_bytes} bytes");
+    assert!(ledger_bytes <= 216, "the ledger takes {ledger_bytes} bytes");
+}
+
+#[test]
+fn a_stream_holds_no_byte_of_what_it_sends_but_for_a_bounded_rest() {
+    let mut stream = Stream::default();
+    let film = http::Part::Bytes(vec![7; 10 << 20]);
+    stream.append(&Rc::new(Outgoing::new(Vec::new(), vec![film], None)), 0, u64::MAX).unwrap();
+    let laid_out_bytes = stream.memory_bytes();
+    assert!(laid_out_bytes <= 512, "10 MiB laid out take {laid_out_bytes} bytes");
+    let rests = Budget::new(RESTS_BYTES_MAX);
+    let rest = vec![7; REST_BYTES_MAX as usize];
+    for start in [0, REST_BYTES_MAX] {
+        // One takes the place of the other.
+        stream.keep_rest(start, rest.clone(), rests.take(REST_BYTES_MAX).unwrap());
+        assert_eq!(stream.memory_bytes(), laid_out_bytes + rest.len());
+        assert_eq!(rests.left_bytes(), RESTS_BYTES_MAX - REST_BYTES_MAX);
+    }
+}
+
+#[test]
+fn what_a_worker_keeps_for_all_is_bounded() {
+    assert_eq!((REST_BYTES_MAX, RESTS_BYTES_MAX, SUPPLIERS_MAX), (64 << 10, 2 << 20, 64));
+}
