@@ -54,6 +54,30 @@ struct Before {
     cubic: Cubic,
 }
 
+/// How much of the window was used: the most that was in flight within this round trip, or the last. What leaves at once is large, so that
+/// less is in flight just before it.
+#[derive(Debug, Default)]
+struct Usage {
+    /// The round trip ends when this offset is acknowledged.
+    round_end: u64,
+    most_bytes: u64,
+    most_bytes_before: u64,
+}
+
+impl Usage {
+    fn note(&mut self, acked: &Acked) {
+        if acked.acknowledged >= self.round_end {
+            self.round_end = acked.sent_below;
+            self.most_bytes_before = std::mem::take(&mut self.most_bytes);
+        }
+        self.most_bytes = self.most_bytes.max(acked.in_flight_before);
+    }
+
+    fn bytes(&self) -> u64 {
+        self.most_bytes.max(self.most_bytes_before)
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Congestion {
     cwnd: u64,
@@ -67,6 +91,7 @@ pub(crate) struct Congestion {
     prr: Prr,
     cubic: Cubic,
     slow_start: SlowStart,
+    usage: Usage,
     /// What to go back to if the loss turns out to have been none.
     before: Option<Box<Before>>,
 }
@@ -85,6 +110,7 @@ impl Congestion {
             prr: Prr::default(),
             cubic: Cubic::default(),
             slow_start: SlowStart::new(),
+            usage: Usage::default(),
             before: None,
         }
     }
@@ -140,6 +166,7 @@ impl Congestion {
     /// An acknowledgement has been taken in. True: it began a fast recovery.
     pub(crate) fn acked(&mut self, acked: &Acked) -> bool {
         self.leave_if_over(acked.acknowledged);
+        self.usage.note(acked);
         let enters = acked.lost_bytes > 0 && matches!(self.phase, Phase::Open | Phase::Reducing);
         if enters {
             self.enter_recovery(acked);
@@ -169,6 +196,8 @@ impl Congestion {
             self.cwnd = self.ssthresh.max(self.mss);
         }
         self.phase = Phase::Open;
+        // What was in flight before is no use of the window that is now.
+        self.usage = Usage::default();
     }
 
     fn reduce(&mut self) {
@@ -254,7 +283,7 @@ impl Congestion {
         }
         if self.in_slow_start() {
             self.grow_in_slow_start(acked);
-        } else if acked.in_flight_before + acked.slack_bytes >= self.cwnd {
+        } else if self.usage.bytes() + acked.slack_bytes >= self.cwnd {
             self.cwnd = self.cubic.grown(
                 acked.now,
                 acked.srtt_us,
@@ -277,7 +306,7 @@ impl Congestion {
         );
         match growth {
             // Half used is enough here: the window doubles within one round trip.
-            Some(bytes) if 2 * acked.in_flight_before >= self.cwnd => {
+            Some(bytes) if 2 * self.usage.bytes() >= self.cwnd => {
                 self.cwnd = (self.cwnd + bytes).min(self.ssthresh);
             }
             Some(_) => {}
