@@ -24,7 +24,8 @@ pub struct Config {
     /// Whether sending is spread over the round trip (pacing) instead of leaving in bursts: wants come one by one at that pace, and what was asked
     /// for leaves when it is brought.
     pub pacing: bool,
-    /// With pacing, so much is asked for and leaves at once even if it is more than a millisecond's worth, in bytes.
+    /// With pacing, so much is asked for and leaves at once even if it is more than a millisecond's worth, in bytes; but not more than a
+    /// sixteenth of the window.
     pub pace_bytes_min: u32,
     /// Whether ECN (RFC 3168) is agreed to, or asked for by an active open.
     pub ecn: bool,
