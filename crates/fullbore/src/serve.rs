@@ -87,7 +87,7 @@ enum RouteArg {
     Userspace,
     /// Sendfile, and TLS in the kernel (module tls)
     Kernel,
-    /// TCP of our own over a TAP or AF_XDP; needs [bypass] in --config, and privileges while it starts
+    /// TCP of our own over a TAP or AF_XDP; needs the section "bypass" of --config, and privileges while it starts
     Bypass,
 }
 
