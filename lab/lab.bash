@@ -49,7 +49,8 @@ lab_known() { # FOLDER NAME
 # --- running -------------------------------------------------------------------------------------------------------------------
 
 # Now and then the emulator trips over a kernel that changes its own code while two processors run it, as kernels do near the end of
-# their boot ("Oops: int3"). A machine that panics before its first process is booted again, which is said; twice at most.
+# their boot, with the modules that they load then, and when they have found a better clock ("Oops: int3"). A machine that panics before it
+# is up, with nothing of ours begun, is booted again, which is said; twice at most.
 lab_boot() { # SCENARIO MACHINE ROUTE LOG
   local attempt
   for attempt in 1 2 3; do
