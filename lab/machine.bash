@@ -89,7 +89,9 @@ test_program() { # SCENARIO: prints where it is, if the scenario wants one
   name=$(sed -n 's/^# tests: *//p' "lab/scenarios/$1.sh" 2>/dev/null) || true
   [ -n "$name" ] || return 0
   [ "$name" = "${name%/*}" ] || crate=${name%/*}
-  cargo test -q -p "fullbore-$crate" --test "${name#*/}" --no-run --message-format=json | sed -n 's/.*"executable":"\([^"]*\)".*/\1/p'
+  # Of the whole workspace, as ./run test builds it: for one crate alone cargo would make another build, with fewer features.
+  cargo test -q --workspace --test "${name#*/}" --no-run --message-format=json |
+    sed -n "s|.*\"path+file:[^\"]*/crates/$crate#.*\"executable\":\"\([^\"]*\)\".*|\1|p"
 }
 
 top_archive() { # FILE TESTS
