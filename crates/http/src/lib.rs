@@ -32,6 +32,7 @@ mod refuse;
 mod request;
 mod response;
 mod target;
+mod version;
 
 pub use body::{BodyDrain, BodyFraming, Drain};
 pub use conditional::file_etag;

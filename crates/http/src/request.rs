@@ -12,6 +12,7 @@ use httparse::{Header, Status};
 
 use crate::fields::{Field, Fields, Span, elements, values};
 use crate::target::{Target, is_host, parse_target};
+use crate::version::{self, Word};
 use crate::{BodyFraming, Limits, Reject, Resource};
 
 /// Empty lines skipped before a request line (RFC 9112 section 2.2 asks for at least one).
@@ -97,7 +98,7 @@ impl Method {
     }
 }
 
-/// The protocol version of a request.
+/// The protocol version that a request is answered by: later minor versions of HTTP/1 as 1.1 (RFC 9110 section 2.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
     /// HTTP/1.0
@@ -151,21 +152,51 @@ pub fn parse(buf: &[u8], limits: &Limits) -> Result<Parse, Reject> {
     // What lies beyond the limit is not looked at: a head that is not complete within it is too large.
     let window = &buf[..buf.len().min(limits.head_bytes_max)];
     let skipped_bytes = leading_line_ends(window)?;
-    let rest = &window[skipped_bytes..];
+    match parse_lines(&window[skipped_bytes..], limits)? {
+        Parse::Complete { request, consumed } => {
+            Ok(Parse::Complete { request, consumed: skipped_bytes + consumed })
+        }
+        Parse::Partial if window.len() == limits.head_bytes_max => Err(Reject::HeadTooLarge),
+        Parse::Partial => Ok(Parse::Partial),
+    }
+}
+
+/// Parses the head that begins with its request line at the start of `rest`.
+fn parse_lines(rest: &[u8], limits: &Limits) -> Result<Parse, Reject> {
     let mut lines = [MaybeUninit::uninit(); Limits::HEADERS_CEILING];
     let lines = &mut lines[..limits.headers_max.min(Limits::HEADERS_CEILING)];
     let mut raw = httparse::Request::new(&mut []);
     let outcome = raw.parse_with_uninit_headers(rest, lines);
     check_request_line_length(&raw, rest, limits)?;
     match outcome {
-        Ok(Status::Complete(head_bytes)) => {
-            let request = build(&raw, &rest[..head_bytes], limits)?;
-            Ok(Parse::Complete { request, consumed: skipped_bytes + head_bytes })
+        Ok(Status::Complete(consumed)) => {
+            let request = build(&raw, &rest[..consumed], limits)?;
+            Ok(Parse::Complete { request, consumed })
         }
-        Ok(Status::Partial) if window.len() == limits.head_bytes_max => Err(Reject::HeadTooLarge),
         Ok(Status::Partial) => Ok(Parse::Partial),
-        Err(error) => Err(reject_of(error, &raw, rest)),
+        Err(httparse::Error::Version) => {
+            let word_at = after_word(raw.method) + after_word(raw.path);
+            match version::judge(rest.get(word_at..).unwrap_or_default()) {
+                Word::Partial => Ok(Parse::Partial),
+                Word::LaterMinor => parse_lines(&as_http11(rest, word_at), limits),
+                Word::OtherMajor => Err(Reject::VersionUnsupported),
+                Word::Malformed => Err(Reject::BadRequestLine),
+            }
+        }
+        Err(error) => Err(reject_of(error)),
     }
+}
+
+/// Bytes of a word of the request line and the space behind it.
+fn after_word(word: Option<&str>) -> usize {
+    word.map_or(0, |word| word.len() + 1)
+}
+
+/// A copy of a head, with the minor version that this server speaks. Hardly any client needs it.
+fn as_http11(rest: &[u8], version_at: usize) -> Vec<u8> {
+    let mut copy = rest.to_vec();
+    copy[version_at + version::MINOR_AT] = b'1';
+    copy
 }
 
 /// How many bytes of empty lines come first.
@@ -212,23 +243,14 @@ fn is_visible(byte: u8) -> bool {
     byte > b' ' && byte != 0x7f
 }
 
-fn reject_of(error: httparse::Error, raw: &httparse::Request<'_, '_>, rest: &[u8]) -> Reject {
+fn reject_of(error: httparse::Error) -> Reject {
     match error {
         httparse::Error::HeaderName | httparse::Error::HeaderValue => Reject::BadHeader,
         httparse::Error::NewLine => Reject::BadLineEnd,
         httparse::Error::TooManyHeaders => Reject::HeadTooLarge,
-        httparse::Error::Version => version_reject(raw, rest),
-        httparse::Error::Token | httparse::Error::Status => Reject::BadRequestLine,
-    }
-}
-
-/// Tells another version of HTTP from a third word that is none at all.
-fn version_reject(raw: &httparse::Request<'_, '_>, rest: &[u8]) -> Reject {
-    let word_bytes = |word: Option<&str>| word.map_or(0, |word| word.len() + 1);
-    let third_word = rest.get(word_bytes(raw.method) + word_bytes(raw.path)..).unwrap_or_default();
-    match third_word {
-        [b'H', b'T', b'T', b'P', b'/', b'0'..=b'9', ..] => Reject::VersionUnsupported,
-        _ => Reject::BadRequestLine,
+        httparse::Error::Version | httparse::Error::Token | httparse::Error::Status => {
+            Reject::BadRequestLine
+        }
     }
 }
 

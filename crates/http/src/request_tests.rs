@@ -83,12 +83,37 @@ fn malformed_heads_are_refused_for_their_reason() {
         ("CONNECT h:443 HTTP/1.1\r\nHost: h\r\n\r\n", Reject::MethodNotImplemented),
         ("AVERYLONGMETHODNAME", Reject::MethodNotImplemented),
         ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", Reject::VersionUnsupported),
-        ("GET / HTTP/1.2\r\nHost: h\r\n\r\n", Reject::VersionUnsupported),
+        ("GET / HTTP/1\r\nHost: h\r\n\r\n", Reject::BadRequestLine),
+        ("GET / HTTP/11\r\nHost: h\r\n\r\n", Reject::BadRequestLine),
+        ("GET / HTTP/2\r\nHost: h\r\n\r\n", Reject::BadRequestLine),
+        ("GET / HTTP/01.01\r\nHost: h\r\n\r\n", Reject::BadRequestLine),
+        ("GET / HTTP/1.25\r\nHost: h\r\n\r\n", Reject::BadRequestLine),
+        ("GET / HTTP/1.2\nHost: h\r\n\r\n", Reject::BadLineEnd),
+        ("GET / HTTP/1.2\r\n\r\n", Reject::BadHost),
         ("GET / HTTP/0.9\r\nHost: h\r\n\r\n", Reject::VersionUnsupported),
         ("GET / http/1.1\r\nHost: h\r\n\r\n", Reject::BadRequestLine),
     ];
     for (head, reject) in table {
         assert_eq!(parse_default(head), Err(*reject), "{head:?}");
+    }
+}
+
+#[test]
+fn a_later_minor_version_is_served_as_the_highest_that_we_speak() {
+    for version in ["1.2", "1.9"] {
+        let head = format!("GET /a?b HTTP/{version}\r\nHost: h\r\nRange: bytes=0-1\r\n\r\n");
+        let Ok(Parse::Complete { request, consumed }) = parse_default(&head) else {
+            panic!("{head:?}")
+        };
+        assert_eq!(
+            (request.version, request.keep_alive, consumed),
+            (Version::Http11, true, head.len())
+        );
+        assert_eq!(request.target(), b"/a?b");
+        assert_eq!(request.field(Field::Range), Some(&b"bytes=0-1"[..]));
+        for cut in 0..head.len() {
+            assert_eq!(parse_default(&head[..cut]), Ok(Parse::Partial), "cut at {cut}");
+        }
     }
 }
 

@@ -47,9 +47,9 @@ fn message() -> impl Strategy<Value = Vec<u8>> {
     let blank = select(vec!["", "", "\r\n", "\r\n\r\n"]);
     let method = select(vec!["GET", "HEAD", "OPTIONS", "POST"]);
     let target = select(vec!["/", "/a%20b/c.mp4?q=1", "http://x:1/y", "/-/status.json", "/../x"]);
-    (blank, method, target, select(vec!["1.0", "1.1"]), vec(line, 0..6), body).prop_map(
+    (blank, method, target, select(vec!["1.0", "1.1", "1.2"]), vec(line, 0..6), body).prop_map(
         |(blank, method, target, version, lines, (framing, content))| {
-            let framing_fits = version == "1.1" || !framing.starts_with("Transfer");
+            let framing_fits = version != "1.0" || !framing.starts_with("Transfer");
             let (framing, content) = if framing_fits { (framing, content) } else { ("", "") };
             let lines = lines.concat();
             format!("{blank}{method} {target} HTTP/{version}\r\nHost: h\r\n{lines}{framing}\r\n{content}").into_bytes()
@@ -89,6 +89,9 @@ fn almost_http() -> impl Strategy<Value = Vec<u8>> {
             "Expect: 100-continue\r\n",
             "abcdefgh",
             "HTTP/2.0",
+            "HTTP/1.2",
+            " HTTP/1.",
+            "1",
         ])
         .prop_map(|piece| piece.as_bytes().to_vec()),
         vec(any::<u8>(), 1..4),
