@@ -1,5 +1,8 @@
 //! The access log: a line of JSON per response, written by a thread of its own so that no worker waits for the log's
 //! disk. When that thread cannot keep up, lines are lost and counted; viewers do not wait either.
+//!
+//! What a viewer sends is as long as a request head may be, and grows when it is written as JSON. So long fields are cut, the
+//! line names those that were (`cut`), and lines that wait are bounded by their bytes.
 
 use crate::discreet;
 use http::{Field, Request};
@@ -9,16 +12,34 @@ use std::io::{self, BufWriter, Write};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Lines that may wait for the writer: some 4 MiB of text.
-const LINES_WAITING_MAX: usize = 16 << 10;
+/// Bytes of lines that may wait for the writer, of all workers together: some twenty thousand ordinary lines, more than a
+/// second of any disk's absence.
+const WAITING_BYTES_MAX: usize = 8 << 20;
+
+/// Lines that may wait: each takes a place in the queue, too, however short it is.
+const WAITING_LINES_MAX: usize = 32 << 10;
+
+/// Bytes of a target or a referer that are written down: longer than addresses that people have made.
+const ADDRESS_BYTES_MAX: usize = 1024;
+
+/// Bytes of other fields: a browser's name for itself takes some 150, a long list of ranges as much.
+const FIELD_BYTES_MAX: usize = 256;
 
 /// The sending end; one per worker.
 pub struct AccessLog {
-    lines: SyncSender<Vec<u8>>,
+    lines: SyncSender<Line>,
+    waiting_bytes: Arc<AtomicUsize>,
+    lost: Arc<AtomicU64>,
+}
+
+/// A line on its way to the writer.
+struct Line {
+    text: Vec<u8>,
+    /// Of the worker that it comes from.
     lost: Arc<AtomicU64>,
 }
 
@@ -57,28 +78,47 @@ impl AccessLog {
     /// # Errors
     /// When no thread can be had.
     pub fn start(out: Box<dyn Write + Send>) -> io::Result<Self> {
-        let (lines, received) = sync_channel(LINES_WAITING_MAX);
+        let (lines, received) = sync_channel(WAITING_LINES_MAX);
+        let waiting_bytes = Arc::new(AtomicUsize::new(0));
+        let waiting = Arc::clone(&waiting_bytes);
         std::thread::Builder::new()
             .name("access-log".into())
-            .spawn(move || write_lines(&received, out))?;
-        Ok(Self { lines, lost: Arc::default() })
+            .spawn(move || write_lines(&received, &waiting, out))?;
+        Ok(Self { lines, waiting_bytes, lost: Arc::default() })
     }
 
     /// The same log for another worker, which counts the lines that it loses itself.
     pub fn for_worker(&self) -> Self {
-        Self { lines: self.lines.clone(), lost: Arc::default() }
+        let waiting_bytes = Arc::clone(&self.waiting_bytes);
+        Self { lines: self.lines.clone(), waiting_bytes, lost: Arc::default() }
     }
 
     /// Logs one response; never waits.
     pub fn write(&self, entry: &Entry<'_>) {
-        let mut line = entry.to_json().to_string().into_bytes();
-        line.push(b'\n');
-        if self.lines.try_send(line).is_err() {
+        let mut text = entry.to_json().to_string().into_bytes();
+        text.push(b'\n');
+        if !self.enqueue(text) {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Lines of this worker that the writer could not take.
+    /// Hands a line to the writer, if there is room.
+    fn enqueue(&self, text: Vec<u8>) -> bool {
+        // What was reserved for the line counts, not only what is filled. Workers add up first and look then, so that they
+        // never exceed the bound together.
+        let bytes = text.capacity();
+        let waiting = &self.waiting_bytes;
+        if waiting.fetch_add(bytes, Ordering::Relaxed) + bytes <= WAITING_BYTES_MAX {
+            let line = Line { text, lost: Arc::clone(&self.lost) };
+            if self.lines.try_send(line).is_ok() {
+                return true;
+            }
+        }
+        waiting.fetch_sub(bytes, Ordering::Relaxed);
+        false
+    }
+
+    /// Lines of this worker that the writer could not take, or could not write.
     pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
@@ -87,33 +127,62 @@ impl AccessLog {
 impl Entry<'_> {
     fn to_json(&self) -> serde_json::Value {
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let mut cut = Vec::new();
+        let mut within = |name: &'static str, text: Option<String>, bytes_max: usize| {
+            let mut text = text?;
+            if text.len() > bytes_max {
+                truncate(&mut text, bytes_max);
+                cut.push(name);
+            }
+            Some(text)
+        };
+        // Cut behind the redaction: half a token would not be seen to be one.
+        let target = self.request.map(|request| discreet::target(request.target()));
+        let target = within("target", target, ADDRESS_BYTES_MAX);
+        let range = within("range", self.field(Field::Range), FIELD_BYTES_MAX);
+        let user_agent = within("user_agent", self.field(Field::UserAgent), FIELD_BYTES_MAX);
+        let referer = self.request.and_then(|request| request.field(Field::Referer));
+        let referer = within("referer", referer.map(discreet::target), ADDRESS_BYTES_MAX);
         json!({
             "unix_seconds": since_1970.as_secs_f64(),
             "peer": self.peer.ip().to_string(),
             "tls": self.tls,
             "method": self.request.map(|request| request.method.as_str()),
-            "target": self.request.map(|request| discreet::target(request.target())),
+            "target": target,
             "status": self.status,
             "response_bytes": self.response_bytes,
             "seconds": self.duration.as_secs_f64(),
-            "range": self.field(Field::Range),
-            "user_agent": self.field(Field::UserAgent),
-            "referer": self.request.and_then(|request| request.field(Field::Referer)).map(discreet::target),
+            "range": range,
+            "user_agent": user_agent,
+            "referer": referer,
+            "cut": if cut.is_empty() { None } else { Some(cut) },
             "end": self.end,
         })
     }
 }
 
+/// Cuts a text to at most so many bytes, between characters.
+fn truncate(text: &mut String, bytes_max: usize) {
+    let ends = (0..=bytes_max).rev();
+    let end = ends.into_iter().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    text.truncate(end);
+}
+
 /// Writes lines as they come, in batches when they come fast.
-fn write_lines(lines: &Receiver<Vec<u8>>, out: Box<dyn Write + Send>) {
+fn write_lines(lines: &Receiver<Line>, waiting_bytes: &AtomicUsize, out: Box<dyn Write + Send>) {
     let mut out = BufWriter::with_capacity(64 << 10, out);
     let mut broken = false;
-    while let Ok(line) = lines.recv() {
-        let mut written = out.write_all(&line);
-        while let Ok(line) = lines.try_recv() {
-            written = written.and_then(|()| out.write_all(&line));
+    while let Ok(first) = lines.recv() {
+        let mut failed = None;
+        for Line { text, lost } in std::iter::once(first).chain(lines.try_iter()) {
+            // What was buffered stays buffered when the disk refuses it; the line that found no room is lost.
+            if let Err(error) = out.write_all(&text) {
+                lost.fetch_add(1, Ordering::Relaxed);
+                failed = Some(error);
+            }
+            waiting_bytes.fetch_sub(text.capacity(), Ordering::Relaxed);
         }
-        match written.and_then(|()| out.flush()) {
+        match failed.map_or_else(|| out.flush(), Err) {
             Ok(()) => broken = false,
             // Said once, not per line: the disk under the log may well be full.
             Err(error) if !broken => {
@@ -126,3 +195,7 @@ fn write_lines(lines: &Receiver<Vec<u8>>, out: Box<dyn Write + Send>) {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "access_log_tests.rs"]
+mod tests;

@@ -1,0 +1,116 @@
+//! Lines that are too long, and a disk that is too slow or full.
+
+use super::*;
+use http::{Limits, Parse, parse};
+use std::net::Ipv4Addr;
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
+
+/// A request with long fields of bytes that are no text, which grow threefold when they are written down.
+fn long_request() -> Request {
+    let mut head = b"GET /".to_vec();
+    head.extend([b'a'; 6000]);
+    head.extend(b" HTTP/1.1\r\nHost: h\r\nUser-Agent: ");
+    head.extend([0xff; 8000]);
+    head.extend(b"\r\n\r\n");
+    match parse(&head, &Limits::default()) {
+        Ok(Parse::Complete { request, .. }) => request,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn entry(request: &Request) -> Entry<'_> {
+    Entry {
+        peer: SocketAddr::from((Ipv4Addr::LOCALHOST, 1)),
+        tls: None,
+        request: Some(request),
+        status: 200,
+        response_bytes: 1,
+        duration: Duration::ZERO,
+        end: None,
+    }
+}
+
+/// A disk that takes nothing until it is told to, and then all.
+struct Stuck(Arc<Mutex<()>>, std::sync::mpsc::Sender<usize>);
+
+impl Write for Stuck {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        drop(self.0.lock().unwrap());
+        let _ = self.1.send(bytes.iter().filter(|byte| **byte == b'\n').count());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A full disk.
+struct Full;
+
+impl Write for Full {
+    fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+        Err(io::ErrorKind::StorageFull.into())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn long_fields_are_cut_and_the_line_says_so() {
+    let request = long_request();
+    let line = entry(&request).to_json();
+    assert_eq!(line["target"].as_str().unwrap().len(), ADDRESS_BYTES_MAX);
+    let user_agent = line["user_agent"].as_str().unwrap();
+    assert!(user_agent.len() <= FIELD_BYTES_MAX && user_agent.len() > FIELD_BYTES_MAX - 4);
+    assert!(user_agent.chars().all(|c| c == '\u{fffd}'), "cut between characters");
+    assert_eq!(line["cut"], json!(["target", "user_agent"]));
+}
+
+#[test]
+fn ordinary_lines_are_whole() {
+    let head = b"GET /a?b HTTP/1.1\r\nHost: h\r\nUser-Agent: curl/8\r\n\r\n";
+    let Ok(Parse::Complete { request, .. }) = parse(head, &Limits::default()) else { panic!() };
+    let line = entry(&request).to_json();
+    assert_eq!((&line["target"], &line["user_agent"]), (&json!("/a?b"), &json!("curl/8")));
+    assert_eq!(line["cut"], serde_json::Value::Null);
+}
+
+#[test]
+fn lines_that_wait_for_a_stuck_disk_are_bounded_by_their_bytes() {
+    const LINES: u64 = 20_000;
+    let lock = Arc::new(Mutex::new(()));
+    let stuck = lock.lock().unwrap();
+    let (written, lines_written) = channel();
+    let log = AccessLog::start(Box::new(Stuck(Arc::clone(&lock), written))).unwrap();
+    let request = long_request();
+    let worker = log.for_worker();
+    for _ in 0..LINES {
+        worker.write(&entry(&request));
+        assert!(log.waiting_bytes.load(Ordering::Relaxed) <= WAITING_BYTES_MAX);
+    }
+    let lost = worker.lost();
+    assert!(lost > LINES / 2, "20,000 lines of more than 1.5 KB cannot all wait: {lost} lost");
+    assert!(lost < LINES - 1000, "thousands fit: {lost} lost");
+    drop(stuck);
+    let mut written = 0;
+    while written < LINES - lost {
+        written += lines_written.recv().unwrap() as u64;
+    }
+    assert_eq!((written, worker.lost()), (LINES - lost, lost), "each line is written or counted");
+}
+
+#[test]
+fn lines_that_a_full_disk_refuses_are_counted() {
+    let log = AccessLog::start(Box::new(Full)).unwrap();
+    let worker = log.for_worker();
+    let request = long_request();
+    // The first 64 KiB wait in the writer's buffer.
+    while worker.lost() < 10 {
+        worker.write(&entry(&request));
+        std::thread::yield_now();
+    }
+}
