@@ -212,6 +212,19 @@ fn the_number_of_workers_is_as_asked() {
 }
 
 #[test]
+fn what_it_suggests_to_play_is_not_an_empty_file() {
+    let library = tempdir().unwrap();
+    for (name, content) in [("a.mp4", ""), ("b.mp4", "x"), ("c.mp4", "")] {
+        fs::write(library.path().join(name), content).unwrap();
+    }
+    let server = Server::start(library.path(), "--tls off");
+    for line in ["play      ffplay", "fetch     curl"] {
+        let said = server.stdout.wait_for(line);
+        assert!(said.ends_with("/b.mp4"), "{said}");
+    }
+}
+
+#[test]
 fn without_a_library_a_sample_is_made_once() {
     if !tool::are_here(&[("ffmpeg", "ffmpeg")]) {
         return;

@@ -216,7 +216,7 @@ fn announce(server: &Server, tls: bool, library: &Path) {
             let advice = "none yet: put video files or HLS/DASH folders into the library";
             lines.push(format!("titles    {advice}"));
         }
-        Ok(titles) => describe_titles(&titles, &base, tls, &mut lines),
+        Ok(titles) => describe_titles(library, &titles, &base, tls, &mut lines),
         Err(error) => eprintln!("fullbore: cannot list {}: {error}", library.display()),
     }
     say(&(lines.join("\n") + "\n"));
@@ -225,7 +225,13 @@ fn announce(server: &Server, tls: bool, library: &Path) {
 /// Titles that are listed at the start; more would scroll the rest away.
 const TITLES_SHOWN: usize = 20;
 
-fn describe_titles(titles: &[Title], base: &str, tls: bool, lines: &mut Vec<String>) {
+fn describe_titles(
+    library: &Path,
+    titles: &[Title],
+    base: &str,
+    tls: bool,
+    lines: &mut Vec<String>,
+) {
     for title in titles.iter().take(TITLES_SHOWN) {
         lines.push(format!("title     {}", title.name));
         for stream in &title.streams {
@@ -240,7 +246,13 @@ fn describe_titles(titles: &[Title], base: &str, tls: bool, lines: &mut Vec<Stri
     if titles.len() > TITLES_SHOWN {
         lines.push(format!("          and {} more", titles.len() - TITLES_SHOWN));
     }
-    let Some(stream) = titles.first().and_then(|title| title.streams.first()) else { return };
+    // An empty file is a title while somebody copies it, and nothing to try the server with.
+    let is_empty = |title: &&Title| {
+        let found = std::fs::metadata(library.join(&title.location));
+        found.is_ok_and(|found| found.is_file() && found.len() == 0)
+    };
+    let suggested = titles.iter().find(|title| !is_empty(title));
+    let Some(stream) = suggested.and_then(|title| title.streams.first()) else { return };
     let url = format!("{base}/{}", stream.url_path);
     let (ffplay, curl) = if tls { ("-tls_verify 0 ", "-k ") } else { ("", "") };
     lines.push(format!("play      ffplay {ffplay}{url}"));
