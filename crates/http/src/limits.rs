@@ -12,6 +12,9 @@ pub struct Limits {
     pub headers_max: usize,
     /// Most ranges in one Range header; above, the header is ignored (RFC 9110 section 14.2). Default 64.
     pub ranges_max: usize,
+    /// Most ranges of less than 16 KiB in one answer, after near ones are merged; above, the header is ignored: each costs a
+    /// read and a send of its own. Default 8, more than any player or downloader asks for at once.
+    pub small_ranges_max: usize,
     /// Most bytes of a request body, its chunk framing included, that are read and thrown away; above: 413. Default
     /// 64 KiB: no request to this server needs a body, so this only keeps odd clients' connections in step.
     pub body_drain_bytes_max: u64,
@@ -29,6 +32,7 @@ impl Default for Limits {
             uri_bytes_max: 8 * 1024,
             headers_max: 100,
             ranges_max: 64,
+            small_ranges_max: 8,
             body_drain_bytes_max: 64 * 1024,
         }
     }

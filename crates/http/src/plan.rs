@@ -55,7 +55,7 @@ fn selection(request: &Request, entity: &Entity<'_>, context: &Context<'_>) -> S
         Some(value)
             if request.method == Method::Get && if_range_holds(request, entity, context.date) =>
         {
-            select(value, entity.size_bytes, context.limits.ranges_max)
+            select(value, entity.size_bytes, context.limits)
         }
         _ => Selection::Whole,
     }
@@ -90,7 +90,7 @@ fn multiple(
     entity: &Entity<'_>,
     context: &Context<'_>,
 ) -> Response {
-    let boundary = format!("fullbore-{:016x}", context.boundary_seed);
+    let boundary = format!("fullbore-{:032x}", context.boundary);
     let mut body = Vec::with_capacity(2 * ranges.len() + 1);
     for (index, range) in ranges.iter().enumerate() {
         body.push(Part::Bytes(part_head(index == 0, &boundary, range, entity)));

@@ -1,15 +1,26 @@
 //! The Range header: which bytes of a file are asked for (RFC 9110 sections 14.1 and 14.2).
 //!
-//! A header that is malformed, in another unit or names more than `ranges_max` ranges is ignored, as RFC 9110 section 14.2
-//! allows: the answer is the whole file, which costs no more than the plain GET that the client could have sent.
+//! Ranges that overlap, touch or lie less than [`GAP_BYTES`] apart are merged (RFC 9110 section 15.3.7.2) and take the place
+//! of the first of them; otherwise the order asked for is kept. So no byte is sent twice, a flood of overlapping ranges
+//! gets at most the file once, and the body cannot exceed the file by more than `ranges_max` part heads.
 //!
-//! Ranges that overlap or touch are merged (RFC 9110 section 15.3.7.2) and take the place of the first of them; otherwise
-//! the order asked for is kept. So no byte is sent twice, a flood of overlapping ranges gets at most the file once, and
-//! the body cannot exceed the file by more than `ranges_max` part heads.
+//! A header that is malformed, in another unit, names more than `ranges_max` ranges, or leaves more than `small_ranges_max`
+//! small ones after merging, is ignored, as RFC 9110 section 14.2 allows: the answer is the whole file, which costs no more
+//! than the plain GET that the client could have sent. Apache httpd (`MaxRanges`), nginx (`max_ranges`) and Go's net/http
+//! answer so, too, and a client must be ready for it: no server has to know ranges. A 416 would say that the file is
+//! shorter than it is.
 
 use std::ops::Range;
 
+use crate::Limits;
 use crate::fields::split_list;
+
+/// Bytes between two ranges that are cheaper sent than left out. What a part of a multipart answer costs beside its bytes
+/// is "around 80 bytes" by RFC 9110 section 15.3.7.2, and always more here.
+const GAP_BYTES: u64 = 80;
+
+/// A range is small below this: it costs its own read and its own send for less than one TLS record.
+const SMALL_BYTES: u64 = 16 << 10;
 
 /// What a Range header selects.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +29,7 @@ pub(crate) enum Selection {
     Whole,
     /// No range lies within the file: 416.
     Unsatisfiable,
-    /// At least one range; each non-empty and within the file, none overlapping or touching another.
+    /// At least one range; each non-empty and within the file, none nearer than [`GAP_BYTES`] to another.
     Ranges(Vec<Range<u64>>),
 }
 
@@ -32,7 +43,7 @@ enum Spec {
 }
 
 /// Applies a Range header's value to a file of `size_bytes`.
-pub(crate) fn select(value: &[u8], size_bytes: u64, ranges_max: usize) -> Selection {
+pub(crate) fn select(value: &[u8], size_bytes: u64, limits: &Limits) -> Selection {
     let Some(list) = byte_ranges(value) else { return Selection::Whole };
     let mut ranges = Vec::new();
     let mut spec_count = 0;
@@ -40,7 +51,7 @@ pub(crate) fn select(value: &[u8], size_bytes: u64, ranges_max: usize) -> Select
     for element in split_list(list) {
         let Some(spec) = Spec::parse(element) else { return Selection::Whole };
         spec_count += 1;
-        if spec_count > ranges_max {
+        if spec_count > limits.ranges_max {
             return Selection::Whole;
         }
         empty_file_suffix |= size_bytes == 0 && matches!(spec, Spec::Suffix { length: 1.. });
@@ -53,7 +64,10 @@ pub(crate) fn select(value: &[u8], size_bytes: u64, ranges_max: usize) -> Select
         // The last bytes of an empty file are satisfiable, yet Content-Range cannot say "no bytes": send it whole.
         (_, true) if empty_file_suffix => Selection::Whole,
         (_, true) => Selection::Unsatisfiable,
-        (_, false) => Selection::Ranges(ranges),
+        _ if ranges.iter().filter(|range| is_small(range)).count() > limits.small_ranges_max => {
+            Selection::Whole
+        }
+        _ => Selection::Ranges(ranges),
     }
 }
 
@@ -97,13 +111,22 @@ fn number(digits: &[u8]) -> Option<u64> {
     }))
 }
 
-/// Adds `range`, swallowing all that overlap or touch it. At most `ranges_max` squared steps in a header.
+fn is_small(range: &Range<u64>) -> bool {
+    range.end - range.start < SMALL_BYTES
+}
+
+/// Whether two ranges overlap, touch, or have too little between them to be worth two parts.
+fn are_near(one: &Range<u64>, other: &Range<u64>) -> bool {
+    let reaches =
+        |from: &Range<u64>, to: &Range<u64>| to.start < from.end.saturating_add(GAP_BYTES);
+    reaches(one, other) && reaches(other, one)
+}
+
+/// Adds `range`, swallowing all that are near it. At most `ranges_max` squared steps in a header.
 fn merge(ranges: &mut Vec<Range<u64>>, mut range: Range<u64>) {
     let mut place = ranges.len();
     // What is already there is pairwise apart, so growing over one may reach another, on either side: look again.
-    while let Some(index) =
-        ranges.iter().position(|other| other.start <= range.end && range.start <= other.end)
-    {
+    while let Some(index) = ranges.iter().position(|other| are_near(other, &range)) {
         let other = ranges.remove(index);
         range = other.start.min(range.start)..other.end.max(range.end);
         place = place.min(index);
@@ -117,7 +140,7 @@ mod tests {
     use super::*;
 
     fn selected(value: &str, size_bytes: u64) -> Selection {
-        select(value.as_bytes(), size_bytes, 64)
+        select(value.as_bytes(), size_bytes, &Limits::default())
     }
 
     #[track_caller]
@@ -194,15 +217,28 @@ mod tests {
 
     #[test]
     fn several_ranges_keep_their_order() {
-        assert_ranges("bytes=7-8, 0-1 ,,-1\t,3-4", 100, &[7..9, 0..2, 99..100, 3..5]);
+        assert_ranges(
+            "bytes=700-801, 0-1 ,,-1\t,300-400",
+            1000,
+            &[700..802, 0..2, 999..1000, 300..401],
+        );
     }
 
     #[test]
     fn overlapping_and_touching_ranges_are_merged_in_the_first_ones_place() {
         assert_ranges("bytes=0-4,5-9", 100, &[0..10]);
-        assert_ranges("bytes=20-29,0-4,25-40", 100, &[20..41, 0..5]);
-        assert_ranges("bytes=50-59,0-9,20-29,5-25", 100, &[50..60, 0..30]);
+        assert_ranges("bytes=2000-2900,0-4,2500-4000", 10_000, &[2000..4001, 0..5]);
+        assert_ranges("bytes=5000-5900,0-900,2000-2900,500-2500", 10_000, &[5000..5901, 0..2901]);
         assert_ranges("bytes=0-,0-,0-,-100", 100, &[0..100]);
+    }
+
+    #[test]
+    fn ranges_with_less_between_them_than_a_part_costs_are_merged() {
+        assert_ranges("bytes=0-9,89-99", 1000, &[0..100]);
+        assert_ranges("bytes=0-9,90-99", 1000, &[0..10, 90..100]);
+        assert_ranges("bytes=90-99,0-9,50-50", 1000, &[0..100]);
+        let end = u64::MAX - 1;
+        assert_ranges(&format!("bytes={end}-,0-0"), u64::MAX, &[end..u64::MAX, 0..1]);
     }
 
     #[test]
@@ -211,10 +247,26 @@ mod tests {
             let specs: Vec<_> = (0..count).map(|index| format!("{0}-{0}", index * 2)).collect();
             format!("bytes={}", specs.join(","))
         };
-        assert!(
-            matches!(selected(&value(64), 1000), Selection::Ranges(ranges) if ranges.len() == 64)
-        );
+        assert_ranges(&value(64), 1000, &[0..127]);
         assert_eq!(selected(&value(65), 1000), Selection::Whole);
-        assert_eq!(select(b"bytes=0-0", 10, 0), Selection::Whole);
+        let none = Limits { ranges_max: 0, ..Limits::default() };
+        assert_eq!(select(b"bytes=0-0", 10, &none), Selection::Whole);
+    }
+
+    #[test]
+    fn many_small_ranges_are_ignored_and_many_large_ones_are_not() {
+        let value = |count: u64, bytes: u64| {
+            let spec = |index: u64| format!("{}-{}", index * 100_000, index * 100_000 + bytes - 1);
+            format!("bytes={}", (0..count).map(spec).collect::<Vec<_>>().join(","))
+        };
+        let count_of = |value: &str| match selected(value, 1 << 30) {
+            Selection::Ranges(ranges) => ranges.len(),
+            other => panic!("{value}: {other:?}"),
+        };
+        assert_eq!(count_of(&value(8, 1)), 8);
+        assert_eq!(selected(&value(9, 1), 1 << 30), Selection::Whole);
+        assert_eq!(selected(&value(9, SMALL_BYTES - 1), 1 << 30), Selection::Whole);
+        assert_eq!(count_of(&value(64, SMALL_BYTES)), 64);
+        assert_eq!(count_of(&(value(8, 1) + ",50000000-60000000")), 9);
     }
 }
