@@ -39,18 +39,20 @@ fn collect(folder: &Path, prefix: &str, files: &mut BTreeMap<String, PathBuf>) -
     Ok(())
 }
 
-/// The table as Rust, sorted by path. A file `x.br` is the compressed form of `x` and no file of its own.
+/// The table as Rust, sorted by path. Files `x.br` and `x.gz` are compressed forms of `x` and no files of their own.
 fn source(files: &BTreeMap<String, PathBuf>) -> io::Result<String> {
     let mut text = String::from("&[\n");
-    for (path, file) in files.iter().filter(|(path, _)| !path.ends_with(".br")) {
-        let brotli = match files.get(&format!("{path}.br")) {
+    let is_whole = |path: &String| !path.ends_with(".br") && !path.ends_with(".gz");
+    for (path, file) in files.iter().filter(|(path, _)| is_whole(path)) {
+        let form = |suffix: &str| match files.get(&format!("{path}.{suffix}")) {
             Some(file) => format!("Some(include_bytes!({file:?}))"),
             None => "None".into(),
         };
+        let (brotli, gzip) = (form("br"), form("gz"));
         let etag = format!("\"{:016x}\"", digest(&fs::read(file)?));
         let _ = writeln!(
             text,
-            "File {{ path: {path:?}, etag: {etag:?}, bytes: include_bytes!({file:?}), brotli: {brotli} }},"
+            "File {{ path: {path:?}, etag: {etag:?}, bytes: include_bytes!({file:?}), brotli: {brotli}, gzip: {gzip} }},"
         );
     }
     text.push(']');

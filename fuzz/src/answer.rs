@@ -115,6 +115,6 @@ fn content_range(range: &Range<u64>, size_bytes: u64) -> String {
 fn range_of(part: &Part) -> Option<&Range<u64>> {
     match part {
         Part::Range(range) => Some(range),
-        Part::Bytes(_) | Part::Static(_) => None,
+        Part::Bytes(_) | Part::Static(_) | Part::Shared(_) => None,
     }
 }

@@ -40,7 +40,7 @@ fn check(bytes: &[u8], limits: &Limits, derived: &mut Derived) {
         );
     }
     let date = HttpDate::new(784_111_777 + derived.number() % 2);
-    let context = Context { boundary_seed: derived.number(), ..Context::new(&date, limits) };
+    let context = Context { boundary: derived.number().into(), ..Context::new(&date, limits) };
     match &whole {
         Ok(Parse::Partial) => assert!(bytes.len() < limits.head_bytes_max),
         Ok(Parse::Complete { request, consumed }) => {

@@ -42,7 +42,7 @@ impl Plain {
 
     /// As [`Self::ask`], with header `lines`, each with its line end.
     fn ask_with(&mut self, path: &str, lines: &str) {
-        let request = format!("GET {path} HTTP/1.1\r\nHost: test\r\n{lines}\r\n");
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n");
         self.stream.get_mut().write_all(request.as_bytes()).expect("the server reads");
     }
 

@@ -1,14 +1,19 @@
 //! The admin listener: `/healthz`, `/metrics` (Prometheus), `/status.json`, and the dashboard at `/` with its `/events`. On
 //! a thread of its own, so that it answers while every worker is busy, and so that nobody who looks at the server slows it
 //! down.
+//!
+//! It answers those who ask for it by an address or by a name that is known to be its own ([`AdminHosts`]); what it shows
+//! is made anew for each answer and is never to be kept.
 
+use crate::admin_hosts::AdminHosts;
 use crate::config::Config;
 use crate::live::{self, Live};
+use crate::outgoing::{Outgoing, Piece};
 use crate::page;
 use crate::route::InKernel;
 use crate::telemetry::{self, Numbers};
 use crate::tls_stat::TlsStat;
-use http::{Context, HttpDate, Limits, Parse, Part, Refusal, Request, Resource, Response};
+use http::{Context, HttpDate, Limits, Page, Parse, Part, Refusal, Request, Resource, Response};
 use net::{Admission, Socket};
 use qoe::Collector;
 use reactor::op::Incoming;
@@ -17,7 +22,7 @@ use serde_json::json;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -49,6 +54,9 @@ struct State {
     /// What viewers experience. Only this thread asks for it.
     experience: Mutex<Collector>,
     draining: AtomicBool,
+    hosts: AdminHosts,
+    /// Requests for other hosts.
+    misdirected: AtomicU64,
     config: Config,
     in_kernel: InKernel,
     /// The kernel's counters as they were; none where it does not seal.
@@ -74,6 +82,8 @@ impl Admin {
             started,
             experience: Mutex::default(),
             draining,
+            hosts: AdminHosts::new(&config.admin_hosts),
+            misdirected: AtomicU64::new(0),
             config: config.clone(),
             in_kernel,
             tls_stat: in_kernel.seals.then(TlsStat::now),
@@ -165,6 +175,12 @@ async fn converse(state: &State, live: &Live, socket: &Socket) {
     loop {
         let deadline = Instant::now() + IDLE_MAX;
         let response = match timeout_at(deadline, read_request(socket, &mut input, &limits)).await {
+            Ok(Some(Ok(request))) if !state.hosts.answer_to(&request) => {
+                state.misdirected.fetch_add(1, Ordering::Relaxed);
+                with_context(&limits, |context| {
+                    http::refuse(Refusal::Misdirected, Some(&request), context)
+                })
+            }
             Ok(Some(Ok(request))) if is_for_events(&request) => {
                 if live::stream(live, socket).await {
                     return;
@@ -179,9 +195,11 @@ async fn converse(state: &State, live: &Live, socket: &Socket) {
             }
             Ok(None) | Err(_) => return,
         };
-        let sending = send_all(socket, &response);
+        let keep_alive = response.keep_alive;
+        let outgoing = Outgoing::new(response.head, response.body, None);
+        let sending = send_all(socket, &outgoing);
         if !matches!(timeout_at(Instant::now() + PATIENCE, sending).await, Ok(Ok(())))
-            || !response.keep_alive
+            || !keep_alive
         {
             socket.finish();
             return;
@@ -217,21 +235,14 @@ async fn read_request(
     }
 }
 
-async fn send_all(socket: &Socket, response: &Response) -> io::Result<()> {
-    let mut bytes = response.head.clone();
-    for part in &response.body {
-        match part {
-            Part::Bytes(part) => bytes.extend_from_slice(part),
-            Part::Static(part) => bytes.extend_from_slice(part),
-            // Its pages are in memory.
-            Part::Range(_) => {}
-        }
-    }
+async fn send_all(socket: &Socket, outgoing: &Outgoing) -> io::Result<()> {
     let mut sent = 0;
-    while sent < bytes.len() {
-        match socket.send(&bytes[sent..], false)? {
+    // Its pages are in memory: there is no file.
+    while let Some(Piece::Bytes(bytes)) = outgoing.piece(sent, usize::MAX) {
+        let is_last = sent + bytes.len() as u64 == outgoing.bytes();
+        match socket.send(bytes, !is_last)? {
             0 => socket.writable().await,
-            taken => sent += taken,
+            taken => sent += taken as u64,
         }
     }
     Ok(())
@@ -280,34 +291,17 @@ fn answer(state: &State, live: &Live, request: &Request, limits: &Limits) -> Res
             });
         }
     };
-    with_context(limits, |context| {
-        if !request.method.reads() {
-            return http::refuse(Refusal::MethodNotAllowed, Some(request), context);
-        }
-        page(request, content_type, text, context)
-    })
-}
-
-/// A page made just now: no conditions, no ranges.
-fn page(
-    request: &Request,
-    content_type: &'static str,
-    text: String,
-    context: &Context<'_>,
-) -> Response {
-    let entity = http::Entity {
-        size_bytes: text.len() as u64,
-        modified_unix_seconds: u64::MAX,
-        etag: "\"now\"",
+    let page = Page {
         content_type,
+        // Made just now: nobody has a copy that is current.
+        etag: None,
+        cache_control: "no-store",
+        fields: &[],
+        body: vec![Part::Bytes(text.into_bytes())],
+        brotli: None,
+        gzip: None,
     };
-    let mut response = http::respond(request, &entity, context);
-    for part in &mut response.body {
-        if let Part::Range(range) = part {
-            *part = Part::Bytes(text.as_bytes()[range.start as usize..range.end as usize].to_vec());
-        }
-    }
-    response
+    with_context(limits, |context| http::respond_page(request, page, context))
 }
 
 fn with_context<R>(limits: &Limits, f: impl FnOnce(&Context<'_>) -> R) -> R {
@@ -341,6 +335,11 @@ fn metrics(state: &State, live: &Live) -> String {
     text.push_str(&format!("fullbore_dashboards {}\n", live.streams()));
     text.push_str("# HELP fullbore_dashboards_dropped_total Dashboards let go of because they took nothing.\n# TYPE fullbore_dashboards_dropped_total counter\n");
     text.push_str(&format!("fullbore_dashboards_dropped_total {}\n", live.streams_dropped()));
+    text.push_str("# HELP fullbore_admin_requests_refused_total Requests that the admin listener refused, by reason.\n# TYPE fullbore_admin_requests_refused_total counter\n");
+    text.push_str(&format!(
+        "fullbore_admin_requests_refused_total{{reason=\"misdirected\"}} {}\n",
+        state.misdirected.load(Ordering::Relaxed)
+    ));
     if let Some(stat) = &state.tls_stat {
         text.push_str(&stat.prometheus());
     }
@@ -363,6 +362,9 @@ fn status(state: &State) -> String {
         "kernel_tls": state.tls_stat.as_ref().map(TlsStat::json),
         "disk": state.config.disk,
         "off": state.config.off,
+        "admin_requests_refused_total": {
+            "misdirected": state.misdirected.load(Ordering::Relaxed),
+        },
         "total": telemetry::json(state.numbers.iter().map(AsRef::as_ref)),
         "qoe": state.config.http.cmcd.then(|| qoe::json(&experience(state), TITLES_SHOWN)),
         "workers": workers,

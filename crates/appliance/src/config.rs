@@ -5,6 +5,7 @@ pub mod bypass;
 pub use crate::switch::Switch;
 pub use bypass::Bypass;
 
+use crate::admin_hosts::is_host_name;
 use disk::{Policy, Way};
 use http::LibraryPath;
 use serde::{Deserialize, Serialize};
@@ -22,6 +23,8 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Where health, metrics and status are; loopback unless told otherwise.
     pub admin: SocketAddr,
+    /// Names that the admin listener answers to, beside addresses, `localhost` and this machine's own name.
+    pub admin_hosts: Vec<String>,
     /// Where the self-signed certificate and the sample library are kept.
     pub state: PathBuf,
     /// Threads, one core each; 0 is one per core that this process may use.
@@ -62,6 +65,7 @@ impl Default for Config {
             library: None,
             listen: SocketAddr::from(([0u16; 8], 8443)),
             admin: SocketAddr::from(([127, 0, 0, 1], 9443)),
+            admin_hosts: Vec::new(),
             state: default_state(),
             workers: 0,
             route: Route::Auto,
@@ -305,6 +309,8 @@ pub struct Limits {
     pub open_files_max: usize,
     /// Bytes of buffers for reading, and as many again for sending; 0 sizes them from the cache.
     pub buffer_bytes_max: usize,
+    /// Bytes of memory that responses may hold: pages, lists and heads of parts that viewers have not taken yet.
+    pub response_bytes_max: u64,
 }
 
 impl Default for Limits {
@@ -316,9 +322,14 @@ impl Default for Limits {
             uri_bytes_max: 8 << 10,
             open_files_max: 1024,
             buffer_bytes_max: 0,
+            // A hundred lists of the longest kind, each for a viewer of its own; what all get is there once.
+            response_bytes_max: 64 << 20,
         }
     }
 }
+
+/// Below this, an ordinary library's list of titles would not fit.
+const RESPONSE_BYTES_MAX_MIN: u64 = 64 << 10;
 
 /// How long viewers may take, in seconds (fractions allowed).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -401,6 +412,12 @@ impl Config {
                 "limits.connections_max and limits.open_files_max must be at least 1".into(),
             );
         }
+        if self.limits.response_bytes_max < RESPONSE_BYTES_MAX_MIN {
+            return wrong(format!(
+                "limits.response_bytes_max is {}; it must be at least {RESPONSE_BYTES_MAX_MIN}",
+                self.limits.response_bytes_max
+            ));
+        }
         let window = self.net.window_bytes_max;
         if !(16 << 10..=4 << 20).contains(&window) {
             return wrong(format!("net.window_bytes_max is {window}; it may be 16384 to 4194304"));
@@ -416,6 +433,11 @@ impl Config {
         }
         if !self.http.cache_control.bytes().all(|byte| (0x20..0x7f).contains(&byte)) {
             return wrong("http.cache_control must be visible ASCII".into());
+        }
+        if let Some(host) = self.admin_hosts.iter().find(|host| !is_host_name(host)) {
+            return wrong(format!(
+                "admin_hosts has {host:?}; write a host name without scheme and port, such as \"video-1.example.org\""
+            ));
         }
         if self.drain_seconds > 86_400 {
             return wrong("drain_seconds may be 86400 at most".into());
@@ -512,6 +534,13 @@ mod tests {
         let mut config = Config::default();
         config.tls.key_records_max = 1 << 25;
         assert!(config.check().unwrap_err().to_string().contains("key_records_max"));
+        let mut config = Config::default();
+        config.limits.response_bytes_max = 0;
+        assert!(config.check().unwrap_err().to_string().contains("response_bytes_max"));
+        for host in ["", "a:9443", "http://a", "[::1]"] {
+            let config = Config { admin_hosts: vec![host.into()], ..Config::default() };
+            assert!(config.check().unwrap_err().to_string().contains("admin_hosts"), "{host}");
+        }
         let mut config = Config::default();
         config.timeouts.idle_seconds = f64::NAN;
         assert!(config.check().is_err());

@@ -8,6 +8,7 @@
 
 pub mod access_log;
 pub mod admin;
+pub mod admin_hosts;
 pub mod busiest;
 pub mod bypass;
 pub mod config;
@@ -18,6 +19,7 @@ pub mod end;
 pub mod experience;
 pub mod first_byte;
 pub mod gate;
+pub mod in_memory;
 pub mod live;
 pub mod notify;
 pub mod outgoing;

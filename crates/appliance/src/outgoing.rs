@@ -2,15 +2,18 @@
 //!
 //! Any range of it can be made again at any time, which is what lets a stalled viewer's buffer be taken away.
 
+use crate::in_memory::Held;
 use disk::File;
-use std::borrow::Cow;
 use std::ops::Range;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// A response on its way: head, file ranges, and what stands between them.
 pub struct Outgoing {
     extents: Vec<Extent>,
     file: Option<Rc<File>>,
+    /// The account of its bytes in memory, for as long as it lives.
+    _held: Held,
 }
 
 struct Extent {
@@ -20,7 +23,9 @@ struct Extent {
 }
 
 enum Source {
-    Bytes(Cow<'static, [u8]>),
+    Bytes(Vec<u8>),
+    Static(&'static [u8]),
+    Shared(Arc<[u8]>),
     File(Range<u64>),
 }
 
@@ -44,8 +49,9 @@ impl Outgoing {
         for part in parts.filter(|part| part.size_bytes() > 0) {
             let bytes = part.size_bytes();
             let source = match part {
-                http::Part::Bytes(bytes) => Source::Bytes(bytes.into()),
-                http::Part::Static(bytes) => Source::Bytes(bytes.into()),
+                http::Part::Bytes(bytes) => Source::Bytes(bytes),
+                http::Part::Static(bytes) => Source::Static(bytes),
+                http::Part::Shared(bytes) => Source::Shared(bytes),
                 http::Part::Range(range) => {
                     assert!(file.is_some(), "file ranges need a file");
                     Source::File(range)
@@ -54,7 +60,12 @@ impl Outgoing {
             extents.push(Extent { start, source });
             start += bytes;
         }
-        Self { extents, file }
+        Self { extents, file, _held: Held::default() }
+    }
+
+    /// The same, with the account of what it holds in memory.
+    pub fn holding(self, held: Held) -> Self {
+        Self { _held: held, ..self }
     }
 
     /// Bytes in all.
@@ -69,21 +80,24 @@ impl Outgoing {
         let skip = offset - extent.start;
         let bytes =
             extent.bytes().checked_sub(skip).filter(|left| *left > 0)?.min(bytes_max as u64);
-        Some(match &extent.source {
-            Source::Bytes(all) => Piece::Bytes(&all[skip as usize..(skip + bytes) as usize]),
+        let in_memory = match &extent.source {
             Source::File(range) => {
                 let file = self.file.as_ref().expect("checked when this was made");
                 let start = range.start + skip;
-                Piece::File(file, start..start + bytes)
+                return Some(Piece::File(file, start..start + bytes));
             }
-        })
+            Source::Bytes(all) => all,
+            Source::Static(all) => *all,
+            Source::Shared(all) => &**all,
+        };
+        Some(Piece::Bytes(&in_memory[skip as usize..(skip + bytes) as usize]))
     }
 
     /// The parts that lie in memory, joined: the whole response, where it has no file.
     pub fn in_memory(&self) -> Vec<u8> {
         let mut joined = Vec::new();
         for extent in &self.extents {
-            if let Source::Bytes(bytes) = &extent.source {
+            if let Some(Piece::Bytes(bytes)) = self.piece(extent.start, usize::MAX) {
                 joined.extend_from_slice(bytes);
             }
         }
@@ -100,6 +114,8 @@ impl Extent {
     fn bytes(&self) -> u64 {
         match &self.source {
             Source::Bytes(bytes) => bytes.len() as u64,
+            Source::Static(bytes) => bytes.len() as u64,
+            Source::Shared(bytes) => bytes.len() as u64,
             Source::File(range) => range.end - range.start,
         }
     }
@@ -128,7 +144,7 @@ mod tests {
             http::Part::Range(100..200),
             http::Part::Bytes(Vec::new()),
             http::Part::Range(300..301),
-            http::Part::Bytes(b"--".to_vec()),
+            http::Part::Shared(Arc::from(&b"--"[..])),
         ];
         Outgoing::new(b"head".to_vec(), body, Some(file))
     }

@@ -8,8 +8,7 @@
 //! | `/-/titles.json` | the titles, of those that need a token the ones that the request's token allows |
 
 use crate::worker::Worker;
-use http::{Context, Page, Request, Response, respond_page};
-use std::borrow::Cow;
+use http::{Context, Page, Part, Request, Response, respond_page};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
@@ -51,10 +50,11 @@ pub fn reserved(
         (b"titles.json", false) => {
             let mut list = shelf.list();
             if let Some(mut may_name) = may_name {
-                list = Arc::new(list.only(|title| may_name(title.as_os_str().as_bytes())));
+                list = list.only(|title| may_name(title.as_os_str().as_bytes()));
             }
-            let (etag, bytes) = (&*list.etag, Cow::Owned(list.json.clone()));
-            let page = Page { etag, bytes, content_type: "application/json", ..part(None) };
+            let body = vec![Part::Shared(Arc::clone(&list.json))];
+            let etag = Some(&*list.etag);
+            let page = Page { etag, body, content_type: "application/json", ..part(None) };
             Some(respond(worker, request, page))
         }
         (path, false) => worker.with_context(|context| asset(request, path, context)),
@@ -90,11 +90,16 @@ fn respond_document(
     let html = page.fill_in(depth);
     let page = Page {
         content_type: "text/html; charset=utf-8",
-        etag: &html.etag,
+        etag: Some(&html.etag),
         cache_control: web::PAGE_CACHE_CONTROL,
         fields: DOCUMENT_FIELDS,
-        bytes: Cow::Owned(html.bytes),
+        body: vec![
+            Part::Static(html.before_base.as_bytes()),
+            Part::Bytes(html.base.into_bytes()),
+            Part::Static(html.after_base.as_bytes()),
+        ],
         brotli: None,
+        gzip: None,
     };
     respond_page(request, page, context)
 }
@@ -103,11 +108,12 @@ fn respond_document(
 fn part(file: Option<&'static web::File>) -> Page<'static> {
     Page {
         content_type: http::content_type(file.map_or(b"", |file| file.path.as_bytes())),
-        etag: file.map_or("", |file| file.etag),
+        etag: file.map(|file| file.etag),
         cache_control: file.map_or(web::PAGE_CACHE_CONTROL, web::File::cache_control),
         fields: PART_FIELDS,
-        bytes: Cow::Borrowed(file.map_or(&[], |file| file.bytes)),
+        body: file.map(|file| Part::Static(file.bytes)).into_iter().collect(),
         brotli: file.and_then(|file| file.brotli),
+        gzip: file.and_then(|file| file.gzip),
     }
 }
 

@@ -28,8 +28,8 @@ pub struct Shelf {
 pub struct List {
     items: Vec<Item>,
     is_complete: bool,
-    /// As JSON.
-    pub json: Vec<u8>,
+    /// As JSON; every response that is made of it shares it.
+    pub json: Arc<[u8]>,
     /// Its entity tag, with quotes.
     pub etag: String,
 }
@@ -63,8 +63,12 @@ fn keep(library: &Path, list: &Mutex<Arc<List>>, asked: &Receiver<()>) {
         match shelf(library) {
             Ok(items) => {
                 complaint.clear();
-                let made = Arc::new(List::of(items, true));
-                *list.lock().expect("no holder of this lock can panic") = made;
+                let made = List::of(items, true);
+                let mut list = list.lock().expect("no holder of this lock can panic");
+                // Viewers who still take an equal list and those to come share one.
+                if list.json != made.json {
+                    *list = Arc::new(made);
+                }
             }
             Err(error) => {
                 let what = format!("cannot list the titles in {}: {error}", library.display());
@@ -82,10 +86,14 @@ fn keep(library: &Path, list: &Mutex<Arc<List>>, asked: &Receiver<()>) {
 }
 
 impl List {
-    /// With only the titles, named as on disk, that `is_wanted`.
-    pub fn only(&self, mut is_wanted: impl FnMut(&Path) -> bool) -> Self {
+    /// With only the titles, named as on disk, that `is_wanted`. Where that is all of them, it is the same list.
+    pub fn only(self: Arc<Self>, mut is_wanted: impl FnMut(&Path) -> bool) -> Arc<Self> {
         let wanted = self.items.iter().filter(|item| is_wanted(&item.location));
-        Self::of(wanted.cloned().collect(), self.is_complete)
+        let wanted: Vec<_> = wanted.cloned().collect();
+        if wanted.len() == self.items.len() {
+            return self;
+        }
+        Arc::new(Self::of(wanted, self.is_complete))
     }
 
     fn of(items: Vec<Item>, is_complete: bool) -> Self {
@@ -99,6 +107,6 @@ impl List {
         let mut hasher = DefaultHasher::new();
         hasher.write(&json);
         let etag = format!("\"{:016x}\"", hasher.finish());
-        Self { items, is_complete, json, etag }
+        Self { items, is_complete, json: json.into(), etag }
     }
 }

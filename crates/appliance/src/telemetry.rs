@@ -104,6 +104,7 @@ numbers! {
     Gauge send_buffers_free "Send buffers that nobody holds.";
     Gauge send_buffers "Send buffers.";
     Gauge open_files "Library files remembered as open.";
+    Gauge response_bytes "Bytes of memory that responses hold: pages, lists, heads of parts.";
     Counter cmcd_reports_total "Requests that told of a viewer's experience (CMCD).";
     Counter cmcd_sessionless_total "Requests with CMCD that names no session.";
     Counter cmcd_malformed_total "Parts of CMCD that make no sense.";

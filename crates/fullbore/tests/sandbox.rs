@@ -160,7 +160,8 @@ fn get(url: &str, field: &str) -> (String, Vec<u8>) {
     let (address, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    write!(stream, "GET /{path} HTTP/1.1\r\nHost: x\r\n{field}Connection: close\r\n\r\n").unwrap();
+    write!(stream, "GET /{path} HTTP/1.1\r\nHost: localhost\r\n{field}Connection: close\r\n\r\n")
+        .unwrap();
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).unwrap();
     let head = answer.windows(4).position(|four| four == b"\r\n\r\n").expect("a whole head");

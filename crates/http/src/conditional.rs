@@ -20,6 +20,22 @@ pub(crate) enum Verdict {
     Failed,
 }
 
+/// What identifies a version of a representation, as far as it is known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Validators<'a> {
+    /// The entity tag, with quotes.
+    pub(crate) etag: Option<&'a str>,
+    /// Modification time in whole seconds since 1970.
+    pub(crate) modified_unix_seconds: Option<u64>,
+}
+
+impl<'a> From<&'a Entity<'_>> for Validators<'a> {
+    fn from(entity: &'a Entity<'_>) -> Self {
+        let modified_unix_seconds = Some(entity.modified_unix_seconds);
+        Self { etag: Some(entity.etag), modified_unix_seconds }
+    }
+}
+
 /// A strong ETag, quotes included, for a file that is never changed in place without its times changing.
 ///
 /// `modified_unix_ns` is the modification time in nanoseconds. Two writes within one tick of the file system's clock
@@ -34,21 +50,30 @@ pub(crate) fn last_modified(entity: &Entity<'_>, now: &HttpDate) -> Option<HttpD
     (modified < now.unix_seconds()).then(|| HttpDate::new(modified))
 }
 
-/// Evaluates the conditions of a GET or HEAD in the order of RFC 9110 section 13.2.2; If-Range comes later.
-pub(crate) fn evaluate(request: &Request, entity: &Entity<'_>) -> Verdict {
-    let date =
-        |field| request.field(field).and_then(HttpDate::parse).map(|date| date.unix_seconds());
-    let modified = entity.modified_unix_seconds;
+/// Evaluates the conditions of a GET or HEAD in the order of RFC 9110 section 13.2.2; If-Range comes later. Without a
+/// modification date, conditions by date are ignored (sections 13.1.3 and 13.1.4); without a tag, none matches.
+pub(crate) fn evaluate<'a>(request: &Request, of: impl Into<Validators<'a>>) -> Verdict {
+    let Validators { etag, modified_unix_seconds } = of.into();
+    // Whether the date in a field is that of the representation or later; nothing where there is none of either.
+    let has_date_since = |field| {
+        let date = HttpDate::parse(request.field(field)?)?;
+        Some(modified_unix_seconds? <= date.unix_seconds())
+    };
+    let etag = etag.map(str::as_bytes);
     let meant = match request.field(Field::IfMatch) {
-        Some(list) => list_matches(list, |tag| tags_match_strongly(tag, entity.etag.as_bytes())),
-        None => date(Field::IfUnmodifiedSince).is_none_or(|date| modified <= date),
+        Some(list) => {
+            list_matches(list, |tag| etag.is_some_and(|etag| tags_match_strongly(tag, etag)))
+        }
+        None => has_date_since(Field::IfUnmodifiedSince).unwrap_or(true),
     };
     if !meant {
         return Verdict::Failed;
     }
     let current = match request.field(Field::IfNoneMatch) {
-        Some(list) => list_matches(list, |tag| tags_match_weakly(tag, entity.etag.as_bytes())),
-        None => date(Field::IfModifiedSince).is_some_and(|date| modified <= date),
+        Some(list) => {
+            list_matches(list, |tag| etag.is_some_and(|etag| tags_match_weakly(tag, etag)))
+        }
+        None => has_date_since(Field::IfModifiedSince).unwrap_or(false),
     };
     if current { Verdict::NotModified } else { Verdict::Proceed }
 }
@@ -161,6 +186,26 @@ mod tests {
             assert_verdict(&format!("If-Unmodified-Since: {date}"), unmodified);
             assert_verdict(&format!("If-Modified-Since: {date}"), modified);
         }
+    }
+
+    #[test]
+    fn what_has_no_date_ignores_conditions_by_date() {
+        let undated = Validators { etag: Some("\"v1\""), modified_unix_seconds: None };
+        for date in [EARLIER, SAME, LATER] {
+            for field in ["If-Unmodified-Since", "If-Modified-Since"] {
+                let verdict = evaluate(&request(&format!("{field}: {date}")), undated);
+                assert_eq!(verdict, Verdict::Proceed, "{field}: {date}");
+            }
+        }
+        assert_eq!(evaluate(&request("If-None-Match: \"v1\""), undated), Verdict::NotModified);
+    }
+
+    #[test]
+    fn what_has_no_tag_matches_none() {
+        let untagged = Validators { etag: None, modified_unix_seconds: None };
+        assert_eq!(evaluate(&request("If-None-Match: \"now\""), untagged), Verdict::Proceed);
+        assert_eq!(evaluate(&request("If-Match: \"now\""), untagged), Verdict::Failed);
+        assert_eq!(evaluate(&request("If-Match: *"), untagged), Verdict::Proceed);
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub enum Reject {
     MethodNotImplemented,
     /// A transfer coding other than chunked (RFC 9112 section 6.1).
     CodingNotImplemented,
-    /// Neither HTTP/1.0 nor HTTP/1.1 (RFC 9110 section 15.6.6).
+    /// A major version of HTTP other than 1 (RFC 9110 section 15.6.6).
     VersionUnsupported,
 }
 
@@ -140,6 +140,8 @@ pub enum Refusal {
     Forbidden,
     /// A known method that is not served. 405 with Allow.
     MethodNotAllowed,
+    /// The request names a host that this listener does not answer for (RFC 9110 section 15.5.20). 421.
+    Misdirected,
     /// If-Match or If-Unmodified-Since does not hold. 412.
     PreconditionFailed,
     /// No range lies within the file (RFC 9110 section 15.5.17). 416 with the size.
@@ -168,6 +170,7 @@ impl Refusal {
             Self::MethodNotAllowed => 405,
             Self::RequestTimeout => 408,
             Self::PreconditionFailed => 412,
+            Self::Misdirected => 421,
             Self::RangeNotSatisfiable { .. } => 416,
             Self::Internal => 500,
             Self::Unavailable => 503,
@@ -181,6 +184,7 @@ impl Refusal {
             Self::NotFound => "not_found",
             Self::Forbidden => "forbidden",
             Self::MethodNotAllowed => "method_not_allowed",
+            Self::Misdirected => "misdirected",
             Self::PreconditionFailed => "precondition_failed",
             Self::RangeNotSatisfiable { .. } => "range_not_satisfiable",
             Self::RequestTimeout => "request_timeout",
@@ -211,6 +215,10 @@ impl Refusal {
                 "This address is not signed, or no longer: get a new one where you got this one."
             }
             Self::MethodNotAllowed => METHOD_NOT_ALLOWED,
+            Self::Misdirected => {
+                "This listener does not answer to the host name in the address: use an IP address or localhost, \
+                 or add the name to admin_hosts in the server's configuration."
+            }
             Self::PreconditionFailed => "The file is not the version that the request asks for.",
             Self::RangeNotSatisfiable { .. } => {
                 "The file is shorter than the range that the request asks for."

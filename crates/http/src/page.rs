@@ -1,28 +1,42 @@
 //! Answers that are whole in memory: pages of the server's own and what they refer to.
 //!
-//! They have no ranges. Their conditions are those of files, by entity tag only.
+//! They have no ranges and no modification date. Their conditions are those of files, by entity tag only; a page that is
+//! made anew for each answer has none, so that no copy of it is ever taken for current.
 
 use std::borrow::Cow;
 
-use crate::conditional::{Verdict, evaluate};
+use crate::conditional::{Validators, Verdict, evaluate};
 use crate::response::Head;
-use crate::{Context, Entity, Field, Part, Refusal, Request, Response, refuse};
+use crate::{Context, Field, Part, Refusal, Request, Response, refuse};
 
 /// A representation in memory.
 #[derive(Clone, Debug)]
 pub struct Page<'a> {
     /// Its media type.
     pub content_type: &'static str,
-    /// Its entity tag, with quotes; that of its other encodings is the same with the encoding's name in it.
-    pub etag: &'a str,
+    /// Its entity tag, with quotes; that of its other encodings is the same with the encoding's name in it. None: it is
+    /// made anew for each answer.
+    pub etag: Option<&'a str>,
     /// `Cache-Control`; visible ASCII.
     pub cache_control: &'a str,
     /// Further header lines: name and value, visible ASCII.
     pub fields: &'a [(&'a str, &'a str)],
-    /// The body as it is.
-    pub bytes: Cow<'static, [u8]>,
+    /// The body as it is; no part of it is a range of a file.
+    pub body: Vec<Part>,
     /// The body in Brotli's format (RFC 7932), if there is one.
     pub brotli: Option<&'static [u8]>,
+    /// The body in gzip's format (RFC 1952), if there is one.
+    pub gzip: Option<&'static [u8]>,
+}
+
+impl Page<'_> {
+    /// The smallest form that the request takes: its coding's name and its bytes. None: the body as it is.
+    fn encoded_for(&self, request: &Request) -> Option<(&'static str, &'static [u8])> {
+        let forms = [("br", self.brotli), ("gzip", self.gzip)];
+        forms.into_iter().find_map(|(coding, bytes)| {
+            Some((coding, bytes?)).filter(|_| accepts(request, coding.as_bytes()))
+        })
+    }
 }
 
 /// Answers with `page`: 200, 304 or 412 for GET and HEAD, 405 otherwise.
@@ -30,35 +44,29 @@ pub fn respond_page(request: &Request, page: Page<'_>, context: &Context<'_>) ->
     if !request.method.reads() {
         return refuse(Refusal::MethodNotAllowed, Some(request), context);
     }
-    let brotli = page.brotli.filter(|_| accepts(request, b"br"));
-    let etag = match brotli {
+    let encoded = page.encoded_for(request);
+    let etag = page.etag.map(|etag| match encoded {
         // Another encoding is another representation (RFC 9110 section 8.8.3.3).
-        Some(_) => Cow::Owned(format!("{}-br\"", page.etag.trim_end_matches('"'))),
-        None => Cow::Borrowed(page.etag),
-    };
-    let entity = Entity {
-        size_bytes: page.bytes.len() as u64,
-        modified_unix_seconds: u64::MAX, // Not known: no conditions by date.
-        etag: &etag,
-        content_type: page.content_type,
-    };
-    match evaluate(request, &entity) {
+        Some((coding, _)) => Cow::Owned(format!("{}-{coding}\"", etag.trim_end_matches('"'))),
+        None => Cow::Borrowed(etag),
+    });
+    let validators = Validators { etag: etag.as_deref(), modified_unix_seconds: None };
+    match evaluate(request, validators) {
         Verdict::Failed => refuse(Refusal::PreconditionFailed, Some(request), context),
-        Verdict::NotModified => {
-            head(304, request, &page, &etag, context).finish(Some(request.method), Vec::new())
-        }
+        Verdict::NotModified => head(304, request, &page, etag.as_deref(), context)
+            .finish(Some(request.method), Vec::new()),
         Verdict::Proceed => {
-            let mut head = head(200, request, &page, &etag, context);
+            let mut head = head(200, request, &page, etag.as_deref(), context);
             head.field("Content-Type", page.content_type.as_bytes());
-            if brotli.is_some() {
-                head.field("Content-Encoding", b"br");
-            }
-            let body = match (brotli, page.bytes) {
-                (Some(bytes), _) | (None, Cow::Borrowed(bytes)) => Part::Static(bytes),
-                (None, Cow::Owned(bytes)) => Part::Bytes(bytes),
+            let body = match encoded {
+                Some((coding, bytes)) => {
+                    head.field("Content-Encoding", coding.as_bytes());
+                    vec![Part::Static(bytes)]
+                }
+                None => page.body,
             };
-            head.content_length(body.size_bytes());
-            head.finish(Some(request.method), vec![body])
+            head.content_length(body.iter().map(Part::size_bytes).sum());
+            head.finish(Some(request.method), body)
         }
     }
 }
@@ -67,13 +75,15 @@ fn head(
     status: u16,
     request: &Request,
     page: &Page<'_>,
-    etag: &str,
+    etag: Option<&str>,
     context: &Context<'_>,
 ) -> Head {
     let mut head = Head::new(status, Some(request), false, context);
-    head.field("ETag", etag.as_bytes());
+    if let Some(etag) = etag {
+        head.field("ETag", etag.as_bytes());
+    }
     head.field("Cache-Control", page.cache_control.as_bytes());
-    if page.brotli.is_some() {
+    if page.brotli.is_some() || page.gzip.is_some() {
         head.field("Vary", b"Accept-Encoding");
     }
     head.field("X-Content-Type-Options", b"nosniff");
@@ -105,14 +115,17 @@ mod tests {
     use super::*;
     use crate::{HttpDate, Limits, Parse, parse};
 
-    const PAGE: Page<'static> = Page {
-        content_type: "text/html; charset=utf-8",
-        etag: "\"a\"",
-        cache_control: "no-cache",
-        fields: &[("Referrer-Policy", "no-referrer")],
-        bytes: Cow::Borrowed(b"the whole page"),
-        brotli: Some(b"short"),
-    };
+    fn page() -> Page<'static> {
+        Page {
+            content_type: "text/html; charset=utf-8",
+            etag: Some("\"a\""),
+            cache_control: "no-cache",
+            fields: &[("Referrer-Policy", "no-referrer")],
+            body: vec![Part::Static(b"the whole "), Part::Bytes(b"page".to_vec())],
+            brotli: Some(b"short"),
+            gzip: Some(b"shorter"),
+        }
+    }
 
     fn answer(request: &str, page: Page<'_>) -> Response {
         let limits = Limits::default();
@@ -129,7 +142,7 @@ mod tests {
 
     #[test]
     fn it_is_whole_with_its_fields_whatever_range_is_asked_for() {
-        let response = answer("GET / HTTP/1.1\r\nRange: bytes=0-1\r\n", PAGE);
+        let response = answer("GET / HTTP/1.1\r\nRange: bytes=0-1\r\n", page());
         assert_eq!((response.status, response.body_bytes), (200, 14));
         for line in [
             "Content-Length: 14\r\n",
@@ -139,48 +152,73 @@ mod tests {
         ] {
             assert!(text(&response).contains(line), "{line} is not in {}", text(&response));
         }
-        assert_eq!(response.body, [Part::Static(b"the whole page")]);
+        assert_eq!(response.body, page().body);
     }
 
     #[test]
     fn who_takes_brotli_gets_it_under_a_tag_of_its_own() {
         for accepted in ["br", "gzip, BR", "gzip;q=0.5 , br ; q=0.1", "br;q=1.000"] {
             let response =
-                answer(&format!("GET / HTTP/1.1\r\nAccept-Encoding: {accepted}\r\n"), PAGE);
+                answer(&format!("GET / HTTP/1.1\r\nAccept-Encoding: {accepted}\r\n"), page());
             assert_eq!(response.body, [Part::Static(b"short")], "{accepted}");
             assert!(text(&response).contains("Content-Encoding: br\r\n"), "{accepted}");
             assert!(text(&response).contains("ETag: \"a-br\"\r\n"), "{accepted}");
         }
-        for refused in ["", "gzip", "*", "br;q=0", "br; q=0.00", "brr", "xbr"] {
+        for refused in ["", "*", "br;q=0", "br; q=0.00", "brr", "xbr", "deflate", "identity"] {
             let response =
-                answer(&format!("GET / HTTP/1.1\r\nAccept-Encoding: {refused}\r\n"), PAGE);
+                answer(&format!("GET / HTTP/1.1\r\nAccept-Encoding: {refused}\r\n"), page());
             assert_eq!(response.body_bytes, 14, "{refused}");
         }
     }
 
     #[test]
     fn who_has_it_already_is_told_so() {
-        let response = answer("GET / HTTP/1.1\r\nIf-None-Match: \"a\"\r\n", PAGE);
+        let response = answer("GET / HTTP/1.1\r\nIf-None-Match: \"a\"\r\n", page());
         assert_eq!((response.status, response.body_bytes), (304, 0));
         let other = "GET / HTTP/1.1\r\nAccept-Encoding: br\r\nIf-None-Match: \"a\"\r\n";
-        assert_eq!(answer(other, PAGE).status, 200);
+        assert_eq!(answer(other, page()).status, 200);
         let same = "GET / HTTP/1.1\r\nAccept-Encoding: br\r\nIf-None-Match: \"a-br\"\r\n";
-        assert_eq!(answer(same, PAGE).status, 304);
+        assert_eq!(answer(same, page()).status, 304);
     }
 
     #[test]
     fn head_has_the_length_and_no_body_and_nothing_can_be_written() {
-        let response = answer("HEAD / HTTP/1.1\r\n", PAGE);
+        let response = answer("HEAD / HTTP/1.1\r\n", page());
         assert_eq!((response.status, response.body.len()), (200, 0));
         assert!(text(&response).contains("Content-Length: 14\r\n"));
-        assert_eq!(answer("DELETE / HTTP/1.1\r\n", PAGE).status, 405);
+        assert_eq!(answer("DELETE / HTTP/1.1\r\n", page()).status, 405);
     }
 
     #[test]
-    fn a_page_made_for_one_answer_is_owned_by_it() {
-        let page = Page { bytes: Cow::Owned(b"now".to_vec()), brotli: None, ..PAGE };
-        let response = answer("GET / HTTP/1.1\r\nAccept-Encoding: br\r\n", page);
-        assert_eq!(response.body, [Part::Bytes(b"now".to_vec())]);
-        assert!(!text(&response).contains("Vary"));
+    fn who_takes_gzip_and_no_brotli_gets_that() {
+        for accepted in ["gzip", "br;q=0, gzip", "deflate, GZIP;q=0.5"] {
+            let response =
+                answer(&format!("GET / HTTP/1.1\r\nAccept-Encoding: {accepted}\r\n"), page());
+            assert_eq!(response.body, [Part::Static(b"shorter")], "{accepted}");
+            assert!(text(&response).contains("Content-Encoding: gzip\r\n"), "{accepted}");
+            assert!(text(&response).contains("ETag: \"a-gzip\"\r\n"), "{accepted}");
+        }
+    }
+
+    #[test]
+    fn a_page_that_is_made_anew_has_no_tag_and_no_copy_of_it_is_current() {
+        let live = || Page { etag: None, brotli: None, gzip: None, ..page() };
+        for line in [
+            "If-None-Match: \"now\"\r\n",
+            "If-Modified-Since: Thu, 01 Jan 2099 00:00:00 GMT\r\n",
+            "Accept-Encoding: br\r\n",
+        ] {
+            let response = answer(&format!("GET / HTTP/1.1\r\n{line}"), live());
+            assert_eq!(response.status, 200, "{line}");
+            assert!(!text(&response).contains("ETag") && !text(&response).contains("Vary"));
+        }
+    }
+
+    #[test]
+    fn without_a_modification_date_conditions_by_date_are_ignored() {
+        for field in ["If-Unmodified-Since", "If-Modified-Since"] {
+            let request = format!("GET / HTTP/1.1\r\n{field}: Sun, 06 Nov 1994 08:49:37 GMT\r\n");
+            assert_eq!(answer(&request, page()).status, 200, "{field}");
+        }
     }
 }

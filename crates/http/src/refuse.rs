@@ -117,6 +117,7 @@ mod tests {
             Refusal::NotFound,
             Refusal::Forbidden,
             Refusal::MethodNotAllowed,
+            Refusal::Misdirected,
             Refusal::PreconditionFailed,
             Refusal::RangeNotSatisfiable { size_bytes: 7 },
             Refusal::RequestTimeout,

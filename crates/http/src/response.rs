@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::{HttpDate, Limits, Method, Request, Version};
 
@@ -29,9 +30,9 @@ pub struct Context<'a> {
     pub cache_control: &'a str,
     /// Whether other origins' pages may read.
     pub cors: Cors,
-    /// Distinguishes multipart boundaries. Take it from a random source: who can foretell it could store a file that
-    /// contains it, and confuse a client that asks for several ranges.
-    pub boundary_seed: u64,
+    /// Becomes the boundary, if the answer is multipart. Give each answer its own, from a random source that nobody can
+    /// foretell: whoever can could store a file that contains it, and confuse a client that asks for several ranges.
+    pub boundary: u128,
     /// Close after this answer, whatever the client asked for: the server is going away.
     pub closing: bool,
 }
@@ -46,7 +47,7 @@ impl<'a> Context<'a> {
             server: "fullbore",
             cache_control: "no-cache",
             cors: Cors::SameOrigin,
-            boundary_seed: 0,
+            boundary: 0,
             closing: false,
         }
     }
@@ -59,6 +60,8 @@ pub enum Part {
     Bytes(Vec<u8>),
     /// These bytes, which are part of the program.
     Static(&'static [u8]),
+    /// These bytes, which other responses may be made of, too.
+    Shared(Arc<[u8]>),
     /// These bytes of the file; not empty.
     Range(Range<u64>),
 }
@@ -69,6 +72,7 @@ impl Part {
         match self {
             Self::Bytes(bytes) => bytes.len() as u64,
             Self::Static(bytes) => bytes.len() as u64,
+            Self::Shared(bytes) => bytes.len() as u64,
             Self::Range(range) => range.end - range.start,
         }
     }
@@ -209,6 +213,7 @@ fn status_line(status: u16) -> &'static str {
         414 => "HTTP/1.1 414 URI Too Long\r\n",
         416 => "HTTP/1.1 416 Range Not Satisfiable\r\n",
         417 => "HTTP/1.1 417 Expectation Failed\r\n",
+        421 => "HTTP/1.1 421 Misdirected Request\r\n",
         431 => "HTTP/1.1 431 Request Header Fields Too Large\r\n",
         501 => "HTTP/1.1 501 Not Implemented\r\n",
         503 => "HTTP/1.1 503 Service Unavailable\r\n",

@@ -20,6 +20,8 @@ pub struct File {
     pub bytes: &'static [u8],
     /// Its content compressed by Brotli (RFC 7932), where that is worth it.
     pub brotli: Option<&'static [u8]>,
+    /// Its content compressed by gzip (RFC 1952), for clients that know no Brotli: curl, say, or a proxy's health check.
+    pub gzip: Option<&'static [u8]>,
 }
 
 /// Sorted by path.
@@ -32,7 +34,7 @@ pub const POLICY: &str = "default-src 'self'; script-src 'self'; style-src 'self
     form-action 'none'; frame-ancestors 'none'";
 
 /// For files whose names change with their content: a year, which is as good as forever (RFC 8246).
-const FILE_CACHE_CONTROL: &str = "public, max-age=31536000, immutable";
+const FILE_CACHE_CONTROL: &str = "max-age=31536000, immutable";
 
 /// For pages: kept, but asked about each time, so that a new version of the server shows at once.
 pub const PAGE_CACHE_CONTROL: &str = "no-cache";
@@ -48,17 +50,24 @@ pub enum Page {
     Dashboard,
 }
 
-/// A page, filled in.
+/// A page, filled in: its text is these three, one after the other. All but the base is part of the program, so that a
+/// viewer who takes it slowly keeps no copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Html {
-    /// The document, UTF-8.
-    pub bytes: Vec<u8>,
+    /// The document up to the base.
+    pub before_base: &'static str,
+    /// The base.
+    pub base: String,
+    /// What follows it.
+    pub after_base: &'static str,
     /// Its entity tag, with quotes.
     pub etag: String,
 }
 
-/// What stands in a built page where the base belongs; `web/*.html` have it.
-const BASE: &str = "href=\"./-/\"";
+/// What stands in a built page where the base belongs, between these two; `web/*.html` have it.
+const BASE: &str = "./-/";
+const BEFORE_BASE: &str = "href=\"";
+const AFTER_BASE: &str = "\"";
 
 const NOT_BUILT: &str = include_str!("not-built.html");
 
@@ -99,10 +108,25 @@ impl Page {
             Some(depth) => "../".repeat(depth),
         };
         let (text, etag) = match built(self.name().as_bytes()) {
-            Some(file) => (String::from_utf8_lossy(file.bytes), file.etag.trim_matches('"')),
-            None => (NOT_BUILT.into(), "not-built"),
+            Some(file) => {
+                let text = std::str::from_utf8(file.bytes).expect("Vite writes UTF-8");
+                (text, file.etag.trim_matches('"'))
+            }
+            None => (NOT_BUILT, "not-built"),
         };
         let etag = format!("\"{etag}-{}\"", depth.map_or(0, |depth| depth + 1));
-        Html { bytes: text.replacen(BASE, &format!("href=\"{base}\""), 1).into_bytes(), etag }
+        match text.find(&[BEFORE_BASE, BASE, AFTER_BASE].concat()) {
+            Some(at) => {
+                let (before_base, rest) = text.split_at(at + BEFORE_BASE.len());
+                Html { before_base, base, after_base: &rest[BASE.len()..], etag }
+            }
+            None => Html { before_base: text, base: String::new(), after_base: "", etag },
+        }
+    }
+}
+
+impl std::fmt::Display for Html {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}{}{}", self.before_base, self.base, self.after_base)
     }
 }

@@ -21,7 +21,7 @@ fn the_base_leads_from_the_pages_address_to_the_servers_own_folder() {
         for (depth, base) in
             [(None, "./-/"), (Some(0), "./"), (Some(1), "../"), (Some(2), "../../")]
         {
-            let text = String::from_utf8(page.fill_in(depth).bytes).unwrap();
+            let text = page.fill_in(depth).to_string();
             assert!(
                 text.contains(&format!("<base href=\"{base}\"")),
                 "{page:?} at {depth:?}: {text}"
@@ -40,12 +40,20 @@ fn each_place_of_a_page_has_an_entity_tag_of_its_own() {
 #[test]
 fn a_built_page_has_nothing_that_the_policy_forbids() {
     for page in [Page::Shelf, Page::Watch, Page::Dashboard] {
-        let text = String::from_utf8(page.fill_in(None).bytes).unwrap();
+        let text = page.fill_in(None).to_string();
         for inline in ["<style", " style=", " onclick=", "javascript:", "http://", "https://"] {
             assert!(!text.contains(inline), "{page:?} has {inline}");
         }
         for script in text.split("<script").skip(1) {
             assert!(script.contains("src=\""), "{page:?} has a script written into it");
         }
+    }
+}
+
+#[test]
+fn what_is_compressed_is_so_for_clients_without_brotli_too() {
+    for file in FILES.iter().filter(|file| file.brotli.is_some()) {
+        let gzip = file.gzip.unwrap_or_else(|| panic!("{} has no gzip form", file.path));
+        assert!(gzip.starts_with(&[0x1f, 0x8b]) && gzip.len() < file.bytes.len(), "{}", file.path);
     }
 }

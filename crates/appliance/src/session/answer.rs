@@ -4,6 +4,7 @@ use super::Session;
 use crate::access_log::Entry;
 use crate::discreet;
 use crate::end::End;
+use crate::in_memory::Held;
 use crate::outgoing::Outgoing;
 use crate::page;
 use crate::telemetry::{Family, Numbers};
@@ -40,10 +41,12 @@ impl Session {
         request: Option<&Request>,
         started: Instant,
     ) -> Result<bool, End> {
+        let (response, held) = hold(worker, response, request);
         let (status, keep_alive) = (response.status, response.keep_alive);
         worker.numbers.count(Family::Responses, status_label(status));
         let is_file = file.is_some();
-        let outgoing = Rc::new(Outgoing::new(response.head, response.body, file));
+        let outgoing = Outgoing::new(response.head, response.body, file).holding(held);
+        let outgoing = Rc::new(outgoing);
         let taken_before = self.channel.begin_response(started);
         worker.numbers.sending.add(1);
         let sent = self.channel.send(&outgoing).await;
@@ -70,6 +73,17 @@ impl Session {
             });
         }
         sent.map(|()| keep_alive)
+    }
+}
+
+/// Takes account of what a response holds in memory. Where there is no room for it, it becomes a refusal.
+fn hold(worker: &Worker, response: Response, request: Option<&Request>) -> (Response, Held) {
+    match worker.in_memory.hold(&response.body) {
+        Some(held) => (response, held),
+        None => {
+            let refusal = Refusal::Unavailable;
+            (refused_as(worker, "response_memory", refusal, request), Held::default())
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use crate::support::content::Content;
 use crate::support::served::{Served, await_that};
 use crate::support::viewer::{Protocol, Response, Viewer};
 use crypt::client::{ClientHandshake, ClientOptions, ClientProgress, ClientTls, Trust};
+use fullbore_appliance::config::Disk;
 use fullbore_appliance::telemetry::Family;
 use rustix::fs::{CWD, FileType, Mode, inotify};
 use rustls::AlertDescription;
@@ -96,6 +97,9 @@ fn heads_that_cannot_be_trusted_are_answered_counted_and_closed() {
         (501, "method_not_implemented", "BREW /a.mp4 HTTP/1.1\r\nHost: h\r\n\r\n".into()),
         (501, "coding_not_implemented", framed("Transfer-Encoding: gzip, chunked")),
         (505, "version_unsupported", "GET /a.mp4 HTTP/2.0\r\nHost: h\r\n\r\n".into()),
+        (400, "bad_request_line", "GET /a.mp4 HTTP/11\r\nHost: h\r\n\r\n".into()),
+        (400, "bad_request_line", "GET /a.mp4 HTTP/1\r\nHost: h\r\n\r\n".into()),
+        (400, "bad_request_line", "GET /a.mp4 HTTP/01.01\r\nHost: h\r\n\r\n".into()),
     ];
     let library = Library::new();
     for protocol in Protocol::ALL {
@@ -280,15 +284,13 @@ fn floods_of_ranges_cost_no_more_than_the_file() {
         viewer.send(head.as_bytes()).unwrap();
         viewer.response(true).unwrap()
     };
-    let apart = |count: u64| -> String {
-        let ranges: Vec<_> = (0..count).map(|n| format!("{0}-{0}", n * 2)).collect();
-        ranges.join(",")
-    };
+    let apart = |count: u64| every(2, count);
     let unsatisfiable = ask("100000-");
     assert_eq!(unsatisfiable.status, 416);
     assert_eq!(unsatisfiable.field("Content-Range"), Some("bytes */100000"));
     assert_eq!(served.count(Family::Refusals, "range_not_satisfiable"), 1);
-    assert_eq!(ask(&apart(64)).status, 206);
+    let near = ask(&apart(64));
+    assert_eq!((near.status, near.field("Content-Range")), (206, Some("bytes 0-126/100000")));
     let too_many = ask(&apart(65));
     assert_eq!((too_many.status, too_many.body.len()), (200, 100_000));
     library.a.assert_holds(0, &too_many.body, "the whole file");
@@ -297,6 +299,85 @@ fn floods_of_ranges_cost_no_more_than_the_file() {
     library.a.assert_holds(0, &overlapping.body, "the whole file");
     let nested: Vec<_> = (0..64).map(|n| format!("{n}-{}", 99_999 - n)).collect();
     assert_eq!(ask(&nested.join(",")).body.len(), 100_000);
+    served.stop();
+}
+
+/// So many ranges of one byte, each so many bytes behind the one before.
+fn every(step: u64, count: u64) -> String {
+    let ranges: Vec<_> = (0..count).map(|n| format!("{0}-{0}", n * step)).collect();
+    ranges.join(",")
+}
+
+#[test]
+fn many_small_ranges_cost_few_reads_and_sends() {
+    let (library, film) = (tempfile::tempdir().unwrap(), Content::new(5, 4_000_000));
+    film.write(&library.path().join("film.mp4")).unwrap();
+    // Each window is one read, if it is of the file, and one send.
+    for (protocol, ranges, bytes, windows_max) in [
+        (Protocol::Plain, every(16, 64), 63 * 16 + 1, 2),
+        (Protocol::Tls13, every(16, 64), 63 * 16 + 1, 1),
+        (Protocol::Plain, every(60_000, 8), 8, 18),
+        (Protocol::Tls13, every(60_000, 8), 8, 9),
+        // Too many: the whole film, in windows as of any other request for it.
+        (Protocol::Plain, every(60_000, 9), film.size, 40),
+        (Protocol::Tls13, every(60_000, 64), film.size, 40),
+    ] {
+        let served = Served::start(library.path(), protocol, |config| config.disk = Disk::Direct);
+        let mut viewer = served.viewer();
+        let head = format!("GET /film.mp4 HTTP/1.1\r\nHost: h\r\nRange: bytes={ranges}\r\n\r\n");
+        viewer.send(head.as_bytes()).unwrap();
+        let response = viewer.response(true).unwrap();
+        assert!(response.body.len() as u64 >= bytes, "{ranges}");
+        let is_whole = response.body.len() as u64 == film.size;
+        assert_eq!(response.status, if is_whole { 200 } else { 206 }, "{ranges}");
+        drop(viewer);
+        // Counted behind the last send.
+        served.stop();
+        let windows = served.number(|n| &n.windows_total);
+        assert!(windows <= windows_max, "{protocol:?} {ranges}: {windows} windows");
+    }
+}
+
+#[test]
+fn a_later_minor_version_is_answered_as_the_highest_we_speak() {
+    let library = Library::new();
+    let served = Served::start(library.path(), Protocol::Plain, |_| {});
+    let mut viewer = served.viewer();
+    for version in ["1.2", "1.9"] {
+        let head = format!("GET /a.mp4 HTTP/{version}\r\nHost: h\r\n\r\n");
+        viewer.send(head.as_bytes()).unwrap();
+        let response = viewer.response(true).unwrap();
+        assert_eq!((response.status, response.body.len()), (200, 100_000), "HTTP/{version}");
+    }
+    served.stop();
+}
+
+/// A boundary used to be one step along a sequence of 64 bits: one of them told the next.
+#[test]
+fn a_boundary_does_not_tell_the_next() {
+    let library = Library::new();
+    let served = Served::start(library.path(), Protocol::Plain, |_| {});
+    let mut viewer = served.viewer();
+    let mut boundary = || {
+        viewer
+            .send(b"GET /a.mp4 HTTP/1.1\r\nHost: h\r\nRange: bytes=0-9,5000-5009\r\n\r\n")
+            .unwrap();
+        let response = viewer.response(true).unwrap();
+        let kind = response.field("Content-Type").unwrap().to_owned();
+        let hex = kind.strip_prefix("multipart/byteranges; boundary=fullbore-").unwrap();
+        u128::from_str_radix(hex, 16).unwrap()
+    };
+    let halves = |boundary: u128| [boundary as u64, (boundary >> 64) as u64];
+    let next_of = |told: u64| {
+        let seed = told ^ (told >> 29) ^ (told >> 58);
+        let next = seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        next ^ (next >> 29)
+    };
+    let (first, second) = (boundary(), boundary());
+    for told in halves(first) {
+        assert!(!halves(second).contains(&next_of(told)), "{first:x} tells {second:x}");
+        assert!(!halves(second).contains(&told), "a half comes again");
+    }
     served.stop();
 }
 

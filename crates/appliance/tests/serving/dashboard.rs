@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 fn ask(admin: SocketAddr, path: &str) -> BufReader<TcpStream> {
     let mut stream = TcpStream::connect(admin).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    let request = format!("GET {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).unwrap();
     BufReader::new(stream)
 }
@@ -141,5 +141,60 @@ fn there_are_only_so_many_dashboards() {
     assert!(fetch(served.admin(), "/events").starts_with("HTTP/1.1 503 "));
     assert!(fetch(served.admin(), "/metrics").contains("\nfullbore_dashboards 16\n"));
     drop(open);
+    served.stop();
+}
+
+/// The status of the admin listener's answer to a request that has these `lines`, and its text.
+fn answer_to(admin: SocketAddr, path: &str, lines: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(admin).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\n{lines}Connection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    (text.split(' ').nth(1).unwrap().parse().unwrap(), text)
+}
+
+#[test]
+fn a_name_that_is_not_the_servers_is_told_nothing() {
+    let library = tempfile::tempdir().unwrap();
+    let served = Served::start(library.path(), Protocol::Plain, |config| {
+        config.admin_hosts = vec!["video-1.example.org".into()];
+    });
+    let admin = served.admin();
+    let paths = ["/", "/dashboard", "/healthz", "/metrics", "/status.json", "/events"];
+    for path in paths {
+        let (status, text) =
+            answer_to(admin, path, &format!("Host: evil.example:{}\r\n", admin.port()));
+        assert_eq!(status, 421, "{path}: {text}");
+        assert!(text.contains("admin_hosts") && !text.contains("fullbore_"), "{text}");
+    }
+    for host in [&*admin.to_string(), "localhost", "[::1]:1", "video-1.example.org:9443"] {
+        assert_eq!(answer_to(admin, "/healthz", &format!("Host: {host}\r\n")).0, 200, "{host}");
+    }
+    let metrics = fetch(admin, "/metrics");
+    let counted = "fullbore_admin_requests_refused_total{reason=\"misdirected\"} 6\n";
+    assert!(metrics.contains(counted), "{metrics}");
+    served.stop();
+}
+
+#[test]
+fn live_pages_are_never_current_and_never_kept() {
+    let library = tempfile::tempdir().unwrap();
+    let served = Served::start(library.path(), Protocol::Plain, |_| {});
+    for path in ["/metrics", "/status.json", "/healthz"] {
+        for condition in [
+            "If-None-Match: \"now\"",
+            "If-Modified-Since: Fri, 01 Jan 2100 00:00:00 GMT",
+            "If-Unmodified-Since: Sun, 06 Nov 1994 08:49:37 GMT",
+            "Range: bytes=0-0",
+        ] {
+            let lines = format!("Host: localhost\r\n{condition}\r\n");
+            let (status, text) = answer_to(served.admin(), path, &lines);
+            assert_eq!(status, 200, "{path} with {condition}");
+            assert!(text.contains("Cache-Control: no-store\r\n"), "{text}");
+            assert!(!text.contains("ETag:") && !text.contains("Last-Modified:"), "{text}");
+        }
+    }
     served.stop();
 }

@@ -106,6 +106,54 @@ fn without_pages_there_is_nothing_but_files() {
 }
 
 #[test]
+fn pages_without_a_modification_date_ignore_conditions_by_date() {
+    let library = library();
+    let served = serve(library.path());
+    let mut viewer = served.viewer();
+    for path in ["/", "/-/", "/-/watch/film", "/-/titles.json", "/-/licences.txt"] {
+        let whole = viewer.ask(path);
+        for field in ["If-Unmodified-Since", "If-Modified-Since"] {
+            let date = "Sun, 06 Nov 1994 08:49:37 GMT";
+            let request = format!("GET {path} HTTP/1.1\r\nHost: h\r\n{field}: {date}\r\n\r\n");
+            viewer.send(request.as_bytes()).unwrap();
+            assert_eq!(viewer.response(true).unwrap().status, whole.status, "{field} on {path}");
+        }
+    }
+    served.stop();
+}
+
+#[test]
+fn compressed_forms_are_for_who_asks_for_them() {
+    let library = library();
+    let served = serve(library.path());
+    let mut viewer = served.viewer();
+    let page = String::from_utf8(viewer.ask("/").body).unwrap();
+    let script =
+        page.split('"').find(|text| text.starts_with("./assets/") && text.ends_with(".js"));
+    let Some(script) = script.map(|path| path.trim_start_matches('.')) else {
+        eprintln!("SKIPPED: this build has no pages; run ./run build");
+        return;
+    };
+    let whole = viewer.ask(&format!("/-{script}"));
+    assert_eq!(whole.field("Content-Encoding"), None);
+    let mut tags = vec![whole.field("ETag").unwrap().to_owned()];
+    for (accepted, coding) in [("gzip", "gzip"), ("gzip, br", "br"), ("br;q=0, gzip", "gzip")] {
+        let request =
+            format!("GET /-{script} HTTP/1.1\r\nHost: h\r\nAccept-Encoding: {accepted}\r\n\r\n");
+        viewer.send(request.as_bytes()).unwrap();
+        let response = viewer.response(true).unwrap();
+        assert_eq!(response.field("Content-Encoding"), Some(coding), "{accepted}");
+        assert_eq!(response.field("Vary"), Some("Accept-Encoding"));
+        assert!(response.body.len() < whole.body.len());
+        tags.push(response.field("ETag").unwrap().to_owned());
+    }
+    tags.sort();
+    tags.dedup();
+    assert_eq!(tags.len(), 3, "each form has a tag of its own: {tags:?}");
+    served.stop();
+}
+
+#[test]
 fn what_pages_refer_to_is_kept_for_good() {
     let library = library();
     let served = serve(library.path());

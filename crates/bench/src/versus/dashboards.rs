@@ -16,7 +16,7 @@ impl Dashboards {
     pub(crate) fn open(admin: SocketAddr, count: usize) -> io::Result<Self> {
         let open = |_| {
             let mut stream = TcpStream::connect(admin)?;
-            stream.write_all(b"GET /events HTTP/1.1\r\nHost: bench\r\n\r\n")?;
+            stream.write_all(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
             let events = stream.try_clone()?;
             Ok((stream, std::thread::spawn(|| bytes_of(events))))
         };

@@ -53,7 +53,9 @@ impl Server {
     /// One of its own counters.
     pub(crate) fn counter(&self, name: &str) -> f64 {
         let mut stream = TcpStream::connect(&self.admin).unwrap();
-        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+        stream
+            .write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            .unwrap();
         let mut text = String::new();
         stream.read_to_string(&mut text).unwrap();
         let value = text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
