@@ -96,6 +96,21 @@ fn a_session_is_taken_up_again_from_its_ticket() {
 }
 
 #[test]
+fn a_client_whose_signature_schemes_do_not_fit_is_told() {
+    if !openssl_is_here() {
+        return;
+    }
+    let folder = library();
+    let server = Server::start(folder.path(), "");
+    // The certificate that the server makes itself is of P-256, which TLS 1.3 signs with SHA-256 alone, and so do we.
+    for flag in ["-tls1_2", "-tls1_3"] {
+        let said = visit(&server, &format!("{flag} -sigalgs ECDSA+SHA384"));
+        assert!(said.contains("SSL alert number 40"), "no handshake_failure: {said}");
+    }
+    server.wait_for_counter("connections_ended_total{reason=\"no_shared_cipher\"}", 2);
+}
+
+#[test]
 fn without_tickets_every_handshake_is_a_full_one() {
     if !openssl_is_here() {
         return;

@@ -15,14 +15,20 @@ pub enum Alert {
     BadRecordMac,
     /// A record longer than allowed.
     RecordOverflow,
-    /// A field out of range.
+    /// Nothing that both sides support.
+    HandshakeFailure,
+    /// A field out of range, or one that contradicts another.
     IllegalParameter,
     /// A message that cannot be parsed.
     DecodeError,
+    /// No TLS version in common.
+    ProtocolVersion,
     /// Something failed on our side.
     InternalError,
     /// TLS 1.2 renegotiation is not offered.
     NoRenegotiation,
+    /// No protocol in common above TLS.
+    NoApplicationProtocol,
 }
 
 impl Alert {
@@ -33,10 +39,13 @@ impl Alert {
             Self::UnexpectedMessage => 10,
             Self::BadRecordMac => 20,
             Self::RecordOverflow => 22,
+            Self::HandshakeFailure => 40,
             Self::IllegalParameter => 47,
             Self::DecodeError => 50,
+            Self::ProtocolVersion => 70,
             Self::InternalError => 80,
             Self::NoRenegotiation => 100,
+            Self::NoApplicationProtocol => 120,
         }
     }
 
@@ -46,6 +55,11 @@ impl Alert {
             Self::CloseNotify | Self::NoRenegotiation => 1,
             _ => 2,
         }
+    }
+
+    /// Does it say by itself that the connection is over? A warning does not, unless it is close_notify.
+    pub fn ends(self) -> bool {
+        self != Self::NoRenegotiation
     }
 }
 
@@ -103,6 +117,8 @@ pub enum HandshakeError {
     NoAlpn,
     /// The peer lacks something else that we require.
     Incompatible,
+    /// A second hello that contradicts the first.
+    ChangedOnRetry,
     /// The peer broke the protocol.
     Misbehaved,
     /// The peer ended the handshake with this alert description.
@@ -137,6 +153,7 @@ impl HandshakeError {
             Self::NoSharedCipher => "no_shared_cipher",
             Self::NoAlpn => "no_alpn",
             Self::Incompatible => "incompatible",
+            Self::ChangedOnRetry => "changed_on_retry",
             Self::Misbehaved => "misbehaved",
             Self::PeerAlert(_) => "peer_alert",
             Self::PeerClosed => "peer_closed",
@@ -167,20 +184,32 @@ impl fmt::Display for HandshakeError {
 impl std::error::Error for HandshakeError {}
 
 impl HandshakeError {
-    /// The alert for a peer whose first words already end the handshake, where rustls writes none itself.
-    pub(crate) fn plain_alert(self) -> Option<Alert> {
+    /// The alert that tells the peer (RFC 8446 section 6.2), for when rustls has written none. No alert answers an
+    /// alert, or HTTP.
+    pub(crate) fn alert(self) -> Option<Alert> {
         match self {
-            Self::Garbage | Self::Malformed => Some(Alert::DecodeError),
+            Self::Garbage | Self::Malformed | Self::TooLong => Some(Alert::DecodeError),
             Self::OversizedRecord => Some(Alert::RecordOverflow),
-            Self::TooLong | Self::Misbehaved => Some(Alert::UnexpectedMessage),
+            Self::BadRecordMac => Some(Alert::BadRecordMac),
+            Self::UnsupportedVersion => Some(Alert::ProtocolVersion),
+            Self::NoSharedCipher | Self::Incompatible => Some(Alert::HandshakeFailure),
+            Self::NoAlpn => Some(Alert::NoApplicationProtocol),
+            Self::ChangedOnRetry => Some(Alert::IllegalParameter),
+            Self::Misbehaved => Some(Alert::UnexpectedMessage),
             Self::Internal => Some(Alert::InternalError),
-            _ => None,
+            Self::PlainHttp | Self::PeerAlert(_) | Self::PeerClosed => None,
+            // Only a client comes to these, and it has rustls say them.
+            Self::CertificateExpired
+            | Self::CertificateNotYetValid
+            | Self::CertificateUntrusted
+            | Self::CertificateWrongName
+            | Self::CertificateInvalid => None,
         }
     }
 
     /// Sorts what rustls reports. Taken by value, to be handed to `map_err`.
     pub(crate) fn from_rustls(error: rustls::Error) -> Self {
-        use rustls::{Error, InvalidMessage};
+        use rustls::{Error, InvalidMessage, PeerMisbehaved};
         match error {
             Error::InvalidMessage(what) => match what {
                 InvalidMessage::InvalidContentType | InvalidMessage::UnknownProtocolVersion => {
@@ -190,13 +219,20 @@ impl HandshakeError {
                 _ => Self::Malformed,
             },
             Error::PeerSentOversizedRecord => Self::OversizedRecord,
-            Error::DecryptError => Self::BadRecordMac,
+            // The latter is a record that does not open, too, where early data would have been passed over.
+            Error::DecryptError
+            | Error::PeerMisbehaved(
+                PeerMisbehaved::RejectedEarlyDataInterleavedWithHandshakeMessage,
+            ) => Self::BadRecordMac,
             Error::NoApplicationProtocol => Self::NoAlpn,
             Error::AlertReceived(description) => Self::PeerAlert(u8::from(description)),
             Error::PeerIncompatible(what) => Self::from_incompatibility(&what),
             // How rustls says, while it shakes hands, that our key signs by no scheme that the peer knows: the
             // one use of `General` that a server comes to with a key and a certificate loaded.
             Error::General(_) => Self::NoSharedCipher,
+            Error::PeerMisbehaved(PeerMisbehaved::ServerNameDifferedOnRetry) => {
+                Self::ChangedOnRetry
+            }
             Error::PeerMisbehaved(_)
             | Error::InappropriateMessage { .. }
             | Error::InappropriateHandshakeMessage { .. } => Self::Misbehaved,
@@ -304,7 +340,8 @@ impl fmt::Display for ResealError {
 
 impl std::error::Error for ResealError {}
 
-/// Why a record of the peer was refused. Send [`OpenError::alert`], then close.
+/// Why a record of the peer was refused. Send [`OpenError::alert`], and close_notify too unless that [ends](Alert::ends)
+/// the connection; then close.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenError {
     /// The length in the header, or the opened plaintext, exceeds what TLS allows.
@@ -313,11 +350,11 @@ pub enum OpenError {
     BadRecordMac,
     /// A content or handshake type that has no place after the handshake.
     Unexpected,
-    /// An alert or key update that cannot be parsed.
+    /// An alert or key update of the wrong length.
     Malformed,
     /// A key update whose request field is neither 0 nor 1.
     BadKeyUpdate,
-    /// TLS 1.2: the peer wants to renegotiate; we do not, and end the connection.
+    /// TLS 1.2: the peer wants to renegotiate; we do not, and end the connection in an orderly way.
     Renegotiation,
     /// Too many key updates for the data received with them.
     KeyUpdateFlood,

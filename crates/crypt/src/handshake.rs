@@ -9,24 +9,28 @@
 //! after an error, and its own buffers live only as long as the handshake.
 //!
 //! Invariants: exactly the handshake's records are consumed, whatever follows them in the same segment is
-//! left for [`crate::Opener`]; and all of a peer's handshake together is bounded by
-//! [`HANDSHAKE_BYTES_MAX`]. Time is the caller's to bound.
+//! left for [`crate::Opener`]; all of a peer's handshake together is bounded by [`HANDSHAKE_BYTES_MAX`];
+//! and a handshake that fails ends with an alert, rustls's or else ours. Time is the caller's to bound.
 
 use std::sync::Arc;
 
-use rustls::{CommonState, HandshakeKind, NamedGroup, ServerConnection};
+use rustls::{CommonState, HandshakeKind, NamedGroup, ProtocolVersion, ServerConnection};
 
 use crate::config::Tls;
-use crate::error::HandshakeError;
+use crate::error::{Alert, HandshakeError};
 use crate::open::Opener;
-use crate::record::{HEADER_BYTES, Header, RECORD_BYTES_MAX, plain_alert};
+use crate::record::{
+    CONTROL_RECORD_BYTES_MAX, HEADER_BYTES, Header, PLAINTEXT_MAX, RECORD_BYTES_MAX, plain_alert,
+};
 use crate::retained::Retained;
 use crate::seal::Sealer;
 use crate::secrets::{Captured, Keys, Suite, Version};
 
 /// Bytes that a peer may send in one handshake. We ask for no certificate, so an honest client needs two
-/// hellos of about 2 KiB and a Finished; the rest is room for what is invented next.
-pub const HANDSHAKE_BYTES_MAX: usize = 64 * 1024;
+/// hellos of about 2 KiB and a Finished; the rest is room for what is invented next. rustls keeps the records
+/// of an unfinished message in a buffer of this size (`DeframerVecBuffer`, 0.23) and calls it our error
+/// when one more byte comes, so the bound must not be larger.
+pub const HANDSHAKE_BYTES_MAX: usize = 0xffff;
 
 /// How far a handshake has come.
 pub enum Progress {
@@ -104,8 +108,6 @@ pub struct Handshake {
     connection: Option<Box<ServerConnection>>,
     captured: Captured,
     consumed_bytes: usize,
-    /// Something was sent, so keys may be in use.
-    answered: bool,
     /// rustls keeps the connection.
     retains: bool,
 }
@@ -122,7 +124,6 @@ impl Handshake {
             connection: Some(Box::new(connection)),
             captured: Captured::default(),
             consumed_bytes: 0,
-            answered: false,
             retains: false,
         })
     }
@@ -150,35 +151,24 @@ impl Handshake {
         input: &[u8],
         output: &mut Vec<u8>,
     ) -> Result<(usize, Progress), HandshakeError> {
-        let output_start = output.len();
-        let step = self.step(input, output);
-        let silent = output.len() == output_start;
-        if let Err(error) = &step {
-            // rustls leaves some errors without an alert. Before our first answer it can go out as it is.
-            if let (true, false, Some(alert)) = (silent, self.answered, error.plain_alert()) {
-                output.extend_from_slice(&plain_alert(alert));
-            }
-        }
-        self.answered |= !silent;
-        step
-    }
-
-    fn step(
-        &mut self,
-        input: &[u8],
-        output: &mut Vec<u8>,
-    ) -> Result<(usize, Progress), HandshakeError> {
         let mut connection = self.connection.take().expect("not called after Done or an error");
         let mut consumed = 0;
         while connection.is_handshaking() {
-            let Some(record) = self.next_record(&input[consumed..])? else {
-                self.connection = Some(connection);
-                return Ok((consumed, Progress::NeedsInput));
-            };
-            let fed = self.feed(&mut connection, record);
-            flush(&mut connection, output)?;
-            fed?;
-            consumed += record.len();
+            let output_start = output.len();
+            match self.feed_next(&mut connection, &input[consumed..], output) {
+                Ok(0) => {
+                    self.connection = Some(connection);
+                    return Ok((consumed, Progress::NeedsInput));
+                }
+                Ok(record_bytes) => consumed += record_bytes,
+                Err(error) => {
+                    // rustls leaves some errors without an alert.
+                    if output.len() == output_start {
+                        self.say(error, &connection, output);
+                    }
+                    return Err(error);
+                }
+            }
         }
         let progress = if self.retains {
             retain(connection)?
@@ -188,22 +178,55 @@ impl Handshake {
         Ok((consumed, progress))
     }
 
-    /// The whole record at the front of `input`, if there is one. What cannot be a record is refused here,
-    /// or, once keys may be in use, handed out as a bare header: rustls then refuses it under those keys.
-    fn next_record<'a>(&mut self, input: &'a [u8]) -> Result<Option<&'a [u8]>, HandshakeError> {
+    /// Hands the record at the front of `input` to rustls, and appends what that has to say to `output`. Returns
+    /// the record's bytes; 0 while it is not whole.
+    fn feed_next(
+        &mut self,
+        connection: &mut ServerConnection,
+        input: &[u8],
+        output: &mut Vec<u8>,
+    ) -> Result<usize, HandshakeError> {
+        let body_bytes_max = match connection.protocol_version() {
+            // Before the first hello nothing can be protected, and so nothing expands.
+            None => PLAINTEXT_MAX,
+            Some(_) => RECORD_BYTES_MAX - HEADER_BYTES,
+        };
+        let record = match self.next_record(input, body_bytes_max) {
+            Ok(None) => return Ok(0),
+            Ok(Some(record)) => record,
+            Err(error) => {
+                if Writing::of(connection, &self.captured) == Writing::RustlsKeys {
+                    // Only rustls has the keys for an alert. Shown the header, it sends one.
+                    let _ = self.feed(connection, &input[..HEADER_BYTES]);
+                    flush(connection, output)?;
+                }
+                return Err(error);
+            }
+        };
+        let fed = self.feed(connection, record);
+        flush(connection, output)?;
+        fed.map(|()| record.len())
+    }
+
+    /// The whole record at the front of `input`, if there is one. What cannot be a record is refused here.
+    fn next_record<'a>(
+        &mut self,
+        input: &'a [u8],
+        body_bytes_max: usize,
+    ) -> Result<Option<&'a [u8]>, HandshakeError> {
         let Some(header) = Header::read(input) else { return Ok(None) };
         if self.consumed_bytes == 0 && looks_like_http(input) {
             return Err(HandshakeError::PlainHttp);
         }
-        let broken = match (header.is_tls(), header.record_bytes() > RECORD_BYTES_MAX) {
-            (false, _) => Some(HandshakeError::Garbage),
-            (true, true) => Some(HandshakeError::OversizedRecord),
-            (true, false) => None,
-        };
-        match broken {
-            Some(error) if !self.answered => return Err(error),
-            Some(_) => return Ok(Some(&input[..HEADER_BYTES])),
-            None => {}
+        if !header.is_tls() {
+            return Err(HandshakeError::Garbage);
+        }
+        // A record without content has no place in a handshake (RFC 8446 sections 5.1 and 5.4).
+        if !header.has_known_type() || header.body_bytes == 0 {
+            return Err(HandshakeError::Misbehaved);
+        }
+        if header.body_bytes > body_bytes_max {
+            return Err(HandshakeError::OversizedRecord);
         }
         let record = input.get(..header.record_bytes());
         self.consumed_bytes += record.map_or(0, <[u8]>::len);
@@ -220,13 +243,37 @@ impl Handshake {
         mut record: &[u8],
     ) -> Result<(), HandshakeError> {
         while !record.is_empty() {
-            connection.read_tls(&mut record).map_err(|_| HandshakeError::Internal)?;
+            // It fails when its buffer is full: the peer has sent too much.
+            connection.read_tls(&mut record).map_err(|_| HandshakeError::TooLong)?;
         }
         let state = self
             .captured
             .during(|| connection.process_new_packets())
             .map_err(HandshakeError::from_rustls)?;
         if state.peer_has_closed() { Err(HandshakeError::PeerClosed) } else { Ok(()) }
+    }
+
+    /// Appends the alert that answers `error`, protected as our next record has to be.
+    fn say(&mut self, error: HandshakeError, connection: &ServerConnection, output: &mut Vec<u8>) {
+        let Some(alert) = error.alert() else { return };
+        match Writing::of(connection, &self.captured) {
+            Writing::InClear => output.extend_from_slice(&plain_alert(alert)),
+            Writing::TrafficKeys => {
+                let sealed = self.sealed_alert(alert, connection);
+                output.extend_from_slice(sealed.as_deref().unwrap_or_default());
+            }
+            Writing::RustlsKeys => {}
+        }
+    }
+
+    /// An alert as the first record under the server's traffic keys.
+    fn sealed_alert(&mut self, alert: Alert, connection: &ServerConnection) -> Option<Vec<u8>> {
+        let suite = Suite::from_rustls(connection.negotiated_cipher_suite()?.suite())?;
+        let keys = Keys::of_secret(suite, self.captured.server.take()?);
+        let mut record = vec![0; CONTROL_RECORD_BYTES_MAX];
+        let bytes = Sealer::new(keys, 0).seal_alert(alert, &mut record).ok()?;
+        record.truncate(bytes);
+        Some(record)
     }
 
     /// Takes keys and facts out of `connection` and drops the rest of it.
@@ -241,6 +288,29 @@ impl Handshake {
         let (sealer, opener) =
             (Sealer::new(sending, secrets.tx.0), Opener::new(receiving, secrets.rx.0));
         Ok(Established { sealer, opener, info })
+    }
+}
+
+/// How our next record is protected while a handshake is not done.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Writing {
+    /// Not at all: TLS 1.2 before our Finished, TLS 1.3 before our ServerHello.
+    InClear,
+    /// TLS 1.3 behind our Finished, where these keys have sealed nothing: tickets wait for the client's Finished.
+    TrafficKeys,
+    /// A resumed handshake of TLS 1.2, where our Finished comes first and rustls keeps the keys to itself.
+    RustlsKeys,
+}
+
+impl Writing {
+    fn of(connection: &ServerConnection, captured: &Captured) -> Self {
+        let is_resumed = connection.handshake_kind() == Some(HandshakeKind::Resumed);
+        match connection.protocol_version() {
+            // Our flight is one piece: the secret is there when it has been written, and not before.
+            Some(ProtocolVersion::TLSv1_3) if captured.server.is_some() => Self::TrafficKeys,
+            Some(ProtocolVersion::TLSv1_2) if is_resumed => Self::RustlsKeys,
+            _ => Self::InClear,
+        }
     }
 }
 

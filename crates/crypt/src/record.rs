@@ -35,7 +35,6 @@ pub(crate) mod content_type {
     pub(crate) const ALERT: u8 = 21;
     pub(crate) const HANDSHAKE: u8 = 22;
     pub(crate) const APPLICATION_DATA: u8 = 23;
-    pub(crate) const HEARTBEAT: u8 = 24;
 }
 
 /// Handshake message types that may turn up after the handshake (RFC 8446 appendix B.3).
@@ -67,8 +66,14 @@ impl Header {
 
     /// Could this start a record of any TLS version? Otherwise the peer does not speak TLS.
     pub(crate) fn is_tls(&self) -> bool {
-        let known = content_type::CHANGE_CIPHER_SPEC..=content_type::HEARTBEAT;
-        self.version_major == 3 && known.contains(&self.content_type)
+        self.version_major == 3
+    }
+
+    /// Is the record of a type that this connection can have? Others are refused (RFC 8446 section 5); that of
+    /// heartbeats (24) is one, since we do not offer them.
+    pub(crate) fn has_known_type(&self) -> bool {
+        let known = content_type::CHANGE_CIPHER_SPEC..=content_type::APPLICATION_DATA;
+        known.contains(&self.content_type)
     }
 
     /// Bytes of the whole record.
@@ -189,6 +194,14 @@ mod tests {
     #[test]
     fn http_is_not_mistaken_for_a_record() {
         assert!(!Header::read(b"GET / HTTP/1.1").unwrap().is_tls());
+    }
+
+    #[test]
+    fn heartbeats_and_unknown_types_are_told_from_ours() {
+        let known =
+            |content_type| Header::read(&[content_type, 3, 3, 0, 1]).unwrap().has_known_type();
+        let all: Vec<u8> = (0..=255).filter(|content_type| known(*content_type)).collect();
+        assert_eq!(all, [20, 21, 22, 23]);
     }
 
     #[test]

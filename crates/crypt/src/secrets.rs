@@ -203,26 +203,32 @@ impl Keys {
     pub(crate) fn next(&self) -> Option<Self> {
         let secret = self.secret.as_ref()?;
         let mut next = TrafficSecret { bytes: [0; SECRET_BYTES_MAX], used: secret.used };
-        self.expand_label(secret, b"traffic upd", &mut next.bytes[..usize::from(secret.used)]);
-        let (key, iv) = ([0; KEY_BYTES_MAX], [0; NONCE_BYTES]);
-        let mut keys = Self { suite: self.suite, key, iv, secret: None };
-        self.expand_label(&next, b"key", &mut keys.key[..self.suite.aead().key_len()]);
-        self.expand_label(&next, b"iv", &mut keys.iv);
-        keys.secret = Some(next);
-        Some(keys)
+        let next_bytes = &mut next.bytes[..usize::from(secret.used)];
+        expand_label(self.suite, secret, b"traffic upd", next_bytes);
+        Some(Self::of_secret(self.suite, next))
     }
 
-    /// HKDF-Expand-Label with an empty context (RFC 8446 section 7.1).
-    fn expand_label(&self, secret: &TrafficSecret, label: &[u8], out: &mut [u8]) {
-        const PREFIX: &[u8] = b"tls13 ";
-        let length = (out.len() as u16).to_be_bytes();
-        let label_bytes = [(PREFIX.len() + label.len()) as u8];
-        let info: [&[u8]; 5] = [&length, &label_bytes, PREFIX, label, &[0]];
-        let prk = Prk::new_less_safe(self.suite.hkdf(), secret.as_slice());
-        prk.expand(&info, Length(out.len()))
-            .and_then(|okm| okm.fill(out))
-            .expect("at most 48 bytes are asked for; HKDF fails from 255 hash lengths on");
+    /// The keys that follow from a traffic secret (RFC 8446 section 7.3).
+    pub(crate) fn of_secret(suite: Suite, secret: TrafficSecret) -> Self {
+        let (key, iv) = ([0; KEY_BYTES_MAX], [0; NONCE_BYTES]);
+        let mut keys = Self { suite, key, iv, secret: None };
+        expand_label(suite, &secret, b"key", &mut keys.key[..suite.aead().key_len()]);
+        expand_label(suite, &secret, b"iv", &mut keys.iv);
+        keys.secret = Some(secret);
+        keys
     }
+}
+
+/// HKDF-Expand-Label with an empty context (RFC 8446 section 7.1).
+fn expand_label(suite: Suite, secret: &TrafficSecret, label: &[u8], out: &mut [u8]) {
+    const PREFIX: &[u8] = b"tls13 ";
+    let length = (out.len() as u16).to_be_bytes();
+    let label_bytes = [(PREFIX.len() + label.len()) as u8];
+    let info: [&[u8]; 5] = [&length, &label_bytes, PREFIX, label, &[0]];
+    let prk = Prk::new_less_safe(suite.hkdf(), secret.as_slice());
+    prk.expand(&info, Length(out.len()))
+        .and_then(|okm| okm.fill(out))
+        .expect("at most 48 bytes are asked for; HKDF fails from 255 hash lengths on");
 }
 
 impl Drop for Keys {

@@ -127,7 +127,7 @@ impl ClientHandshake {
         if self.consumed_bytes == 0 && input.starts_with(b"HTTP/") {
             return Err(HandshakeError::PlainHttp);
         }
-        if !header.is_tls() {
+        if !header.is_tls() || !header.has_known_type() {
             return Err(HandshakeError::Garbage);
         }
         if header.record_bytes() > RECORD_BYTES_MAX {

@@ -1,5 +1,6 @@
 //! The crate against a real peer: rustls's client, in memory.
 
+mod alerts;
 mod certificates;
 mod client;
 mod client_half;
