@@ -53,12 +53,15 @@ pub struct Model {
     records_without_content: usize,
     data_records: usize,
     key_updates: usize,
+    /// The pieces of a handshake message whose end has not come yet.
+    message: Vec<u8>,
 }
 
 impl Model {
     /// A connection right behind its handshake.
     pub fn new(version: Version) -> Self {
-        Self { version, records_without_content: 0, data_records: 0, key_updates: 0 }
+        let (records_without_content, data_records, key_updates) = (0, 0, 0);
+        Self { version, records_without_content, data_records, key_updates, message: Vec::new() }
     }
 
     /// What must become of `record`, sealed in turn and under the current keys.
@@ -89,14 +92,16 @@ impl Model {
 
     fn judge(&mut self, content_type: u8, plaintext: &[u8]) -> Expected {
         match (content_type, plaintext, self.version) {
+            (HANDSHAKE, piece, Version::Tls13) => self.handshake(piece),
+            _ if !self.message.is_empty() => unexpected(),
             (DATA, [], _) => self.without_content(Content::Ignored),
             (DATA, data, _) => {
                 (self.records_without_content, self.data_records) = (0, self.data_records + 1);
                 Expected::Data(data.to_vec())
             }
             (ALERT, &[level, description], _) => self.alert(level, description),
+            (ALERT, [], _) => unexpected(),
             (ALERT, ..) => Expected::Error(OpenError::Malformed),
-            (HANDSHAKE, [24, 0, 0, 1, request], Version::Tls13) => self.key_update(*request),
             (HANDSHAKE, [1, ..], Version::Tls12) => Expected::Error(OpenError::Renegotiation),
             _ => unexpected(),
         }
@@ -118,6 +123,23 @@ impl Model {
     fn without_content(&mut self, content: Content) -> Expected {
         self.records_without_content += 1;
         bounded(self.records_without_content, FLOOD, OpenError::EmptyRecordFlood, content)
+    }
+
+    /// RFC 8446 section 5.1: a message may come in pieces, none of them empty, with nothing in between; new keys begin
+    /// with a record of their own.
+    fn handshake(&mut self, piece: &[u8]) -> Expected {
+        self.message.extend_from_slice(piece);
+        match self.message[..] {
+            _ if piece.is_empty() => unexpected(),
+            [24] | [24, 0] | [24, 0, 0] | [24, 0, 0, 1] => Expected::Content(Content::Ignored),
+            [24, 0, 0, 1, request] => {
+                self.message.clear();
+                self.key_update(request)
+            }
+            [24, 0, 0, 1, ..] => unexpected(),
+            [24, ..] => Expected::Error(OpenError::Malformed),
+            _ => unexpected(),
+        }
     }
 
     /// RFC 8446 section 4.6.3.

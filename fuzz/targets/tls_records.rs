@@ -89,7 +89,7 @@ impl Talk {
     }
 
     fn act(&mut self, choices: &mut Choices<'_>) {
-        match choices.byte() % 16 {
+        match choices.byte() % 17 {
             0 => self.say(DATA, choices.some(256), 0),
             1 => {
                 let size =
@@ -113,7 +113,8 @@ impl Talk {
             12 => self.damage(choices),
             13 => self.lie(self.last_record.clone()),
             14 => self.leave_out(1 + u64::from(choices.byte())),
-            _ => self.break_off(choices),
+            15 => self.break_off(choices),
+            _ => self.update_in_pieces(choices),
         }
     }
 
@@ -148,6 +149,22 @@ impl Talk {
             plaintext: b"data".to_vec(),
             padding_bytes: 0,
         })
+    }
+
+    /// Announces new keys by a message that is cut at the bits of one byte, and may be damaged by another.
+    fn update_in_pieces(&mut self, choices: &mut Choices<'_>) {
+        let (cuts, damage) = (choices.byte(), choices.byte());
+        let mut message = [24, 0, 0, 1, damage % 3];
+        if damage >= 0xc0 {
+            message[usize::from(damage) % 4] = choices.byte();
+        }
+        let mut start = 0;
+        for end in 1..=message.len() {
+            if end == message.len() || cuts >> end & 1 == 1 {
+                self.say(HANDSHAKE, &message[start..end], 0);
+                start = end;
+            }
+        }
     }
 
     /// Announces new keys and goes on with the old.

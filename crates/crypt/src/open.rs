@@ -8,6 +8,9 @@
 //! It refuses, with the alert that RFC 8446 section 6 asks for: records out of order or damaged, oversized
 //! ones, change_cipher_spec and any handshake message but KeyUpdate, renegotiation (TLS 1.2), and floods of
 //! empty records or key updates. After an error the connection must end; nothing more can be opened.
+//!
+//! A KeyUpdate may come in pieces, one in each record (RFC 8446 section 5.1). All of them but its last byte are known
+//! beforehand, so nothing is kept of the pieces but how many bytes there were.
 
 use std::ops::Range;
 
@@ -27,6 +30,9 @@ const EMPTY_RECORDS_MAX: u8 = 16;
 /// a client updates every 2^24 records or when a person types a command, and we answer at the cost of
 /// three HKDF expansions, which this keeps in proportion to the data records we open anyway.
 const KEY_UPDATES_MAX: u8 = 32;
+
+/// How every KeyUpdate begins (RFC 8446 section 4.6.3): its type, and the length of what follows. One byte does.
+const KEY_UPDATE_HEAD: [u8; 4] = [handshake_type::KEY_UPDATE, 0, 0, 1];
 
 /// What [`Opener::open`] found at the front of the buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,6 +85,8 @@ pub struct Opener {
     sequence: u64,
     empty_records: u8,
     key_updates_left: u8,
+    /// Bytes of a KeyUpdate that came in earlier records; at most the length of [`KEY_UPDATE_HEAD`].
+    key_update_bytes: u8,
     /// The peer is a server, which may issue tickets at any time.
     takes_tickets: bool,
 }
@@ -88,7 +96,15 @@ impl Opener {
     pub(crate) fn new(keys: Keys, sequence: u64) -> Self {
         let layout = Layout::of(keys.version(), keys.suite());
         let key_updates_left = KEY_UPDATES_MAX;
-        Self { keys, layout, sequence, empty_records: 0, key_updates_left, takes_tickets: false }
+        Self {
+            keys,
+            layout,
+            sequence,
+            empty_records: 0,
+            key_updates_left,
+            key_update_bytes: 0,
+            takes_tickets: false,
+        }
     }
 
     /// For the records of a server.
@@ -184,6 +200,11 @@ impl Opener {
         nonce
     }
 
+    /// Whether a KeyUpdate has begun whose end is in a later record.
+    pub fn is_amid_message(&self) -> bool {
+        self.key_update_bytes > 0
+    }
+
     pub(crate) fn keys(&self) -> &Keys {
         &self.keys
     }
@@ -200,6 +221,10 @@ impl Opener {
         range: Range<usize>,
     ) -> Result<Content, OpenError> {
         match content_type {
+            // Nothing may come between the pieces of a message (RFC 8446 section 5.1).
+            _ if self.is_amid_message() && content_type != content_type::HANDSHAKE => {
+                Err(OpenError::Unexpected)
+            }
             content_type::APPLICATION_DATA if bytes.is_empty() => self.empty(),
             content_type::APPLICATION_DATA => {
                 self.empty_records = 0;
@@ -207,7 +232,11 @@ impl Opener {
                 Ok(Content::Data(range))
             }
             content_type::ALERT => self.alert(bytes),
-            content_type::HANDSHAKE if self.takes_tickets && are_tickets(bytes, self.layout) => {
+            content_type::HANDSHAKE
+                if self.takes_tickets
+                    && !self.is_amid_message()
+                    && are_tickets(bytes, self.layout) =>
+            {
                 self.empty().map(|_| Content::Tickets(range))
             }
             content_type::HANDSHAKE if self.layout == Layout::Tls13 => self.key_update(bytes),
@@ -234,7 +263,14 @@ impl Opener {
         const CLOSE_NOTIFY: u8 = 0;
         const USER_CANCELED: u8 = 90;
         const LEVEL_WARNING: u8 = 1;
-        let &[level, description] = bytes else { return Err(OpenError::Malformed) };
+        let &[level, description] = bytes else {
+            // An alert without content is not an alert of the wrong length (RFC 8446 section 5.4).
+            return Err(if bytes.is_empty() {
+                OpenError::Unexpected
+            } else {
+                OpenError::Malformed
+            });
+        };
         let warning = match self.layout {
             Layout::Tls13 => description == USER_CANCELED,
             Layout::Tls12Gcm | Layout::Tls12ChaCha => level == LEVEL_WARNING,
@@ -246,13 +282,32 @@ impl Opener {
         }
     }
 
-    /// A TLS 1.3 handshake message. Only KeyUpdate is expected: client certificates are never asked for.
-    /// It must fill its record, since the keys change behind it (RFC 8446 section 5.1); a KeyUpdate cut in
-    /// two, which is legal but has no purpose and is not known from any client, is refused as well.
-    fn key_update(&mut self, bytes: &[u8]) -> Result<Content, OpenError> {
-        let &[handshake_type::KEY_UPDATE, 0, 0, 1, request] = bytes else {
-            return Err(OpenError::Unexpected);
-        };
+    /// A TLS 1.3 handshake message, or the next piece of one. Only KeyUpdate is expected: client certificates are never
+    /// asked for. It must end with its record, since the keys change behind it (RFC 8446 section 5.1).
+    fn key_update(&mut self, piece: &[u8]) -> Result<Content, OpenError> {
+        let expected = &KEY_UPDATE_HEAD[usize::from(self.key_update_bytes)..];
+        let (head, rest) = piece.split_at(expected.len().min(piece.len()));
+        match head {
+            // A record of no content may not be one of a handshake (RFC 8446 section 5.1).
+            [] if rest.is_empty() => return Err(OpenError::Unexpected),
+            [first, ..] if !self.is_amid_message() && *first != handshake_type::KEY_UPDATE => {
+                return Err(OpenError::Unexpected);
+            }
+            _ if head != &expected[..head.len()] => return Err(OpenError::Malformed),
+            _ => {}
+        }
+        match *rest {
+            [] => {
+                self.key_update_bytes += head.len() as u8;
+                Ok(Content::Ignored)
+            }
+            [request] => self.update_key(request),
+            _ => Err(OpenError::Unexpected),
+        }
+    }
+
+    /// Follows the peer to its next keys.
+    fn update_key(&mut self, request: u8) -> Result<Content, OpenError> {
         if request > 1 {
             return Err(OpenError::BadKeyUpdate);
         }
@@ -260,7 +315,7 @@ impl Opener {
             self.key_updates_left.checked_sub(1).ok_or(OpenError::KeyUpdateFlood)?;
         let updated = self.keys.update();
         debug_assert!(updated, "TLS 1.3 keys have a secret");
-        self.sequence = 0;
+        (self.sequence, self.key_update_bytes) = (0, 0);
         Ok(Content::KeyUpdate { peer_requests_answer: request == 1 })
     }
 }
@@ -473,22 +528,72 @@ mod tests {
             Content::Alert { fatal: true, description: 40 }
         );
         assert_eq!(peer.raw(&[1, 21]), Err(OpenError::Malformed));
+        assert_eq!(peer.raw(&[21]), Err(OpenError::Unexpected));
     }
 
     #[test]
-    fn handshake_messages_other_than_a_whole_key_update_are_unexpected() {
-        let mut peer = Peer::tls13();
-        let cases: [&[u8]; 5] = [
+    fn handshake_messages_other_than_key_update_are_unexpected() {
+        let cases: [&[u8]; 4] = [
             &[11, 0, 0, 1, 0, 22],
-            &[24, 0, 0, 1, 22],
             &[24, 0, 0, 1, 0, 24, 0, 0, 1, 0, 22],
-            &[24, 0, 0, 2, 0, 0, 22],
+            &[24, 0, 0, 1, 0, 0, 22],
             &[22],
         ];
         for inner in cases {
-            assert_eq!(peer.raw(inner), Err(OpenError::Unexpected));
+            assert_eq!(Peer::tls13().raw(inner), Err(OpenError::Unexpected), "{inner:?}");
         }
-        assert_eq!(peer.raw(&[24, 0, 0, 1, 2, 22]), Err(OpenError::BadKeyUpdate));
+    }
+
+    #[test]
+    fn key_updates_of_the_wrong_length_or_content_are_told_apart() {
+        let cases: [&[u8]; 4] =
+            [&[24, 0, 0, 0, 22], &[24, 0, 0, 2, 0, 0, 22], &[24, 1, 22], &[24, 0, 0, 9, 22]];
+        for inner in cases {
+            let error = Peer::tls13().raw(inner).unwrap_err();
+            assert_eq!((error, error.alert()), (OpenError::Malformed, Alert::DecodeError));
+        }
+        let error = Peer::tls13().raw(&[24, 0, 0, 1, 2, 22]).unwrap_err();
+        assert_eq!((error, error.alert()), (OpenError::BadKeyUpdate, Alert::IllegalParameter));
+    }
+
+    #[test]
+    fn a_key_update_is_followed_however_it_was_cut() {
+        const UPDATE: [u8; 5] = [24, 0, 0, 1, 1];
+        for cuts in 0..1 << 4 {
+            let mut peer = Peer::tls13();
+            let mut piece = Vec::new();
+            for (index, byte) in UPDATE.into_iter().enumerate() {
+                piece.push(byte);
+                if index == 4 {
+                    let expected = Content::KeyUpdate { peer_requests_answer: true };
+                    assert_eq!(content(peer.raw(&[&piece[..], &[22]].concat())), expected);
+                } else if cuts >> index & 1 == 1 {
+                    piece.push(22);
+                    assert_eq!(content(peer.raw(&piece)), Content::Ignored, "{cuts:b}");
+                    assert!(peer.opener.is_amid_message());
+                    piece.clear();
+                }
+            }
+            assert!(!peer.opener.is_amid_message());
+            assert_eq!(peer.opener.sequence, 0, "the keys are the next ones");
+        }
+    }
+
+    #[test]
+    fn nothing_may_come_between_the_pieces_of_a_key_update_or_behind_the_last() {
+        let cases: [(&[u8], OpenError); 6] = [
+            (b"data\x17", OpenError::Unexpected),
+            (&[23], OpenError::Unexpected),
+            (&[1, 0, 21], OpenError::Unexpected),
+            (&[22], OpenError::Unexpected),
+            (&[0, 1, 0, 0, 22], OpenError::Unexpected),
+            (&[24, 22], OpenError::Malformed),
+        ];
+        for (inner, expected) in cases {
+            let mut peer = Peer::tls13();
+            assert_eq!(content(peer.raw(&[24, 0, 22])), Content::Ignored);
+            assert_eq!(peer.raw(inner), Err(expected), "{inner:?}");
+        }
     }
 
     #[test]

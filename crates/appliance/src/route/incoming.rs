@@ -75,7 +75,8 @@ impl Incoming {
 
     /// Whether a record ends where the bytes end that are here, so that the kernel may open the next one.
     pub(super) fn is_at_border(&self) -> bool {
-        self.sealed.is_empty() && !self.peer_finished
+        // A kernel opens nothing behind the first piece of a key update until it has other keys.
+        self.sealed.is_empty() && !self.peer_finished && !self.opener.is_amid_message()
     }
 
     /// The keys that the kernel needs to open the next record.
