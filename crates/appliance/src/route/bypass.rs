@@ -5,7 +5,7 @@
 //! taken it, and goes on to the next request. What the viewer has not acknowledged by then stays in the stream, as places in
 //! files.
 
-use super::incoming::{Incoming, Stop};
+use super::incoming::Incoming;
 use super::link::Link;
 use super::transport::{Protection, Transport};
 use crate::bypass::Socket;
@@ -65,7 +65,7 @@ impl Bypass {
             match opened {
                 Ok(asked) if asked.for_new_keys => self.update_key()?,
                 Ok(_) => {}
-                Err(stop) => return Err(self.stop(stop)),
+                Err(stop) => return Err(stop.into()),
             }
             if input.len() > before {
                 return Ok(());
@@ -79,15 +79,6 @@ impl Bypass {
             };
             received.map_err(|end| self.better(end))?;
         }
-    }
-
-    /// The end that a wrong record makes; the viewer is told.
-    fn stop(&mut self, stop: Stop) -> End {
-        if let Stop::Wrong(error) = &stop {
-            self.append(|stream| stream.alert(error.alert()));
-            self.link.socket.finish();
-        }
-        stop.into()
     }
 
     /// Lets `change` append to the stream, and tells TCP.
@@ -166,9 +157,11 @@ impl Bypass {
         }
     }
 
-    /// Says goodbye in an orderly way.
-    pub(super) fn finish(&mut self) {
-        self.append(|stream| stream.alert(Alert::CloseNotify));
+    /// Says goodbye by `alerts`.
+    pub(super) fn finish(&mut self, alerts: &[Alert]) {
+        for alert in alerts {
+            self.append(|stream| stream.alert(*alert));
+        }
         self.link.socket.finish();
     }
 

@@ -4,6 +4,7 @@ use super::link::Link;
 use super::pour::{Lent, Pour};
 use crate::end::End;
 use crate::outgoing::Outgoing;
+use crypt::Alert;
 use net::Window;
 use std::time::Instant;
 
@@ -53,7 +54,8 @@ impl Clear {
         Ok(())
     }
 
-    pub(super) fn finish(&self) {
+    /// Says nothing: there is no TLS to say `_alerts` by.
+    pub(super) fn finish(&self, _alerts: &[Alert]) {
         self.link.socket.finish();
     }
 

@@ -17,9 +17,10 @@
 //! here in both cases (`incoming`).
 //!
 //! A viewer that asks for new keys of ours gets them where the kernel can change them; elsewhere the connection is closed
-//! in an orderly way.
+//! in an orderly way. So is one that cuts its KeyUpdate in pieces where the kernel opens: behind the first piece the kernel
+//! opens nothing until it has other keys, and those follow from the last.
 
-use super::incoming::{Incoming, Stop};
+use super::incoming::Incoming;
 use super::link::Link;
 use super::pour::{Lent, Pour};
 use super::userspace::Userspace;
@@ -97,6 +98,15 @@ fn laid_out(keys: &KernelKeys) -> Keys<'_> {
     }
 }
 
+/// The end that an error of the kernel's makes.
+fn refused(error: &io::Error) -> End {
+    match in_kernel::wrong_record(error) {
+        Some(wrong) => End::Record(wrong),
+        None if error.raw_os_error() == Some(libc::EKEYEXPIRED) => End::KeysFixed,
+        None => End::PeerReset,
+    }
+}
+
 impl Kernel {
     pub(super) async fn receive(&mut self, input: &mut Vec<u8>) -> Result<(), End> {
         let before = input.len();
@@ -128,8 +138,7 @@ impl Kernel {
         if self.opens == Opens::Kernel {
             return self.take_opened(input);
         }
-        let opened = self.incoming.open(input, &self.link.worker.numbers);
-        Ok(opened.map_err(|stop| self.stop(stop))?.for_new_keys)
+        Ok(self.incoming.open(input, &self.link.worker.numbers)?.for_new_keys)
     }
 
     /// Gives the kernel the viewer's keys. Nothing may lie here that was received and not opened.
@@ -149,13 +158,12 @@ impl Kernel {
         while input.len() == before && !self.incoming.peer_finished {
             let opened = &mut scratch[..OPENED_BYTES_MAX];
             let received = self.link.socket.receive_record(opened);
-            let (record_type, bytes) = match received.map_err(|error| self.refused(&error))? {
+            let (record_type, bytes) = match received.map_err(|error| refused(&error))? {
                 Received::Nothing => break,
                 Received::Finished => return Err(End::PeerClosed),
                 Received::Record { record_type, bytes } => (record_type, &opened[..bytes]),
             };
-            let taken = self.incoming.take_opened(record_type, bytes, input, &worker.numbers);
-            let asked = taken.map_err(|stop| self.stop(stop))?;
+            let asked = self.incoming.take_opened(record_type, bytes, input, &worker.numbers)?;
             asks_for_keys |= asked.for_new_keys;
             if asked.changed_keys {
                 // Until it has them, the kernel opens nothing more.
@@ -164,23 +172,6 @@ impl Kernel {
             }
         }
         Ok(asks_for_keys)
-    }
-
-    /// The end that a wrong record makes; the viewer is told.
-    fn stop(&mut self, stop: Stop) -> End {
-        if let Stop::Wrong(error) = &stop {
-            self.alert(error.alert());
-        }
-        stop.into()
-    }
-
-    /// The end that the kernel's error makes.
-    fn refused(&mut self, error: &io::Error) -> End {
-        match in_kernel::wrong_record(error) {
-            Some(wrong) => self.stop(Stop::Wrong(wrong)),
-            None if error.raw_os_error() == Some(libc::EKEYEXPIRED) => End::KeysFixed,
-            None => End::PeerReset,
-        }
     }
 
     /// Changes the keys that the kernel seals with.
@@ -211,13 +202,11 @@ impl Kernel {
         self.link.acknowledged(|| Ok(())).await
     }
 
-    pub(super) fn finish(&mut self) {
-        self.alert(Alert::CloseNotify);
+    pub(super) fn finish(&mut self, alerts: &[Alert]) {
+        for what in alerts {
+            let _ = self.link.socket.send_record(ControlRecord::Alert as u8, &alert(*what));
+        }
         self.link.socket.finish();
-    }
-
-    fn alert(&mut self, what: Alert) {
-        let _ = self.link.socket.send_record(ControlRecord::Alert as u8, &alert(what));
     }
 
     pub(super) async fn send(&mut self, outgoing: &Outgoing) -> Result<(), End> {

@@ -23,6 +23,7 @@ pub use transport::{Protection, Transport};
 use crate::end::End;
 use crate::outgoing::Outgoing;
 use crate::worker::Worker;
+use crypt::Alert;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -81,15 +82,16 @@ impl Channel {
         each!(self, channel => channel.send(outgoing).await)
     }
 
-    /// Says goodbye in an orderly way: nothing more will be sent, and what was sent was all.
+    /// Says goodbye by `alerts`, where there is TLS: nothing more will be sent. With close_notify among them, what was
+    /// sent was all.
     ///
     /// # Errors
     /// When that cannot be said: the viewer has not taken everything in time.
-    pub async fn finish(&mut self) -> Result<(), End> {
+    pub async fn finish(&mut self, alerts: &[Alert]) -> Result<(), End> {
         if let Self::Kernel(kernel) = self {
             kernel.emptied().await?;
         }
-        each!(self, channel => channel.finish());
+        each!(self, channel => channel.finish(alerts));
         Ok(())
     }
 

@@ -9,7 +9,7 @@ use super::ahead::Ahead;
 use super::link::Link;
 use crate::end::End;
 use crate::outgoing::{Outgoing, Piece};
-use crypt::RetainedError;
+use crypt::{Alert, RetainedError};
 use reactor::yield_now;
 use std::io::{self, IoSlice, Write};
 
@@ -91,14 +91,8 @@ impl Retained {
                 self.peer_finished = peer_finished;
                 Ok(())
             }
-            Err(error) => {
-                // The alert, if TCP takes it.
-                let _ = self.offer_owed();
-                Err(match error {
-                    RetainedError::Record(error) => End::Record(error),
-                    RetainedError::PeerAlert => End::PeerAlert,
-                })
-            }
+            Err(RetainedError::Record(error)) => Err(End::Record(error)),
+            Err(RetainedError::PeerAlert) => Err(End::PeerAlert),
         }
     }
 
@@ -127,9 +121,12 @@ impl Retained {
         Ok(())
     }
 
-    /// Says goodbye, if TCP takes it: nobody waits for a viewer who is leaving.
-    pub(super) fn finish(&mut self) {
-        self.tls.seal_close_notify();
+    /// Says goodbye by `alerts`, if TCP takes them: nobody waits for a viewer who is leaving. What answers an error
+    /// rustls has sealed by itself.
+    pub(super) fn finish(&mut self, alerts: &[Alert]) {
+        if alerts.contains(&Alert::CloseNotify) {
+            self.tls.seal_close_notify();
+        }
         let _ = self.offer_owed();
         self.link.socket.finish();
     }

@@ -8,7 +8,7 @@
 //! buffer waits for nothing but the socket, and for that not long.
 
 use super::ahead::Ahead;
-use super::incoming::{Incoming, Stop};
+use super::incoming::Incoming;
 use super::link::Link;
 use crate::end::End;
 use crate::outgoing::{Outgoing, Piece};
@@ -82,11 +82,7 @@ impl Userspace {
 
     /// Opens all that has arrived; says whether the viewer asks for new keys of ours.
     fn open_input(&mut self, input: &mut Vec<u8>) -> Result<bool, End> {
-        let opened = self.incoming.open(input, &self.link.worker.numbers);
-        if let Err(Stop::Wrong(error)) = &opened {
-            self.alert(error.alert(), false);
-        }
-        Ok(opened?.for_new_keys)
+        Ok(self.incoming.open(input, &self.link.worker.numbers)?.for_new_keys)
     }
 
     /// Changes our keys. Only between flights: what was sealed before cannot be made again afterwards.
@@ -98,18 +94,16 @@ impl Userspace {
         self.link.send_all(&record[..bytes]).await
     }
 
-    /// Says goodbye, if TCP takes it: nobody waits for a viewer who is leaving.
-    pub(super) fn finish(&mut self) {
-        // In one packet with the end of the connection, which follows at once.
-        self.alert(Alert::CloseNotify, true);
-        self.link.socket.finish();
-    }
-
-    fn alert(&mut self, alert: Alert, more: bool) {
-        let mut record = [0; CONTROL_RECORD_BYTES_MAX];
-        if let Ok(bytes) = self.sealer.seal_alert(alert, &mut record) {
-            let _ = self.link.offer(&record[..bytes], more);
+    /// Says goodbye by `alerts`, if TCP takes them: nobody waits for a viewer who is leaving.
+    pub(super) fn finish(&mut self, alerts: &[Alert]) {
+        for alert in alerts {
+            let mut record = [0; CONTROL_RECORD_BYTES_MAX];
+            if let Ok(bytes) = self.sealer.seal_alert(*alert, &mut record) {
+                // In one packet with the end of the connection, which follows at once.
+                let _ = self.link.offer(&record[..bytes], true);
+            }
         }
+        self.link.socket.finish();
     }
 
     pub(super) async fn send(&mut self, outgoing: &Outgoing) -> Result<(), End> {

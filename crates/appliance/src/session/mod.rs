@@ -11,7 +11,7 @@ use crate::outgoing::Outgoing;
 use crate::route::{Channel, Link, Protection, Transport};
 use crate::telemetry::Family;
 use crate::worker::Worker;
-use crypt::{Handshake, HandshakeError, Progress, SessionInfo, Tls};
+use crypt::{Alert, Handshake, HandshakeError, Progress, SessionInfo, Tls};
 use http::{BodyDrain, Drain, Parse, Refusal, Request};
 use net::Pass;
 use reactor::timeout_at;
@@ -19,6 +19,9 @@ use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::Instant;
+
+/// How a connection ends that nothing was wrong with.
+const GOODBYE: &[Alert] = &[Alert::CloseNotify];
 
 /// A connection that is ready for requests.
 struct Session {
@@ -138,11 +141,18 @@ impl Session {
         match end {
             // The answer must arrive although the viewer may still be sending.
             End::Answered => {
-                self.channel.finish().await?;
+                self.channel.finish(GOODBYE).await?;
                 self.channel.linger().await;
             }
             End::Drained | End::IdleTimeout | End::PeerClosed | End::KeysFixed => {
-                self.channel.finish().await?;
+                self.channel.finish(GOODBYE).await?;
+            }
+            // So must the alert. Whatever keeps it from arriving, the record was what ended the connection.
+            End::Record(error) => {
+                let alerts = [error.alert(), Alert::CloseNotify];
+                let said = if error.alert().ends() { &alerts[..1] } else { &alerts };
+                let _ = self.channel.finish(said).await;
+                self.channel.linger().await;
             }
             // A response that cannot be completed ends without a goodbye, which would say that it was whole.
             _ => return Ok(()),

@@ -490,6 +490,38 @@ fn records_reordered_repeated_damaged_or_oversized_get_an_alert() {
 }
 
 #[test]
+fn an_alert_is_not_lost_because_the_viewer_goes_on_sending() {
+    /// More than the server takes in one go, and less than it takes in all once it has said why it ends.
+    const BEHIND_BYTES: usize = 700_000;
+    let library = Library::new();
+    for protocol in [Protocol::Tls12, Protocol::Tls13] {
+        // A kernel that opens has nothing more to do with a connection once a record was wrong.
+        let served = Served::start(library.path(), protocol, |config| {
+            config.tls.kernel_opens = false;
+        });
+        let (mut viewer, mut records) = with_records(&served, &[GET_A]);
+        *records[0].last_mut().unwrap() ^= 1;
+        let sent = [&records[0][..], &[0; BEHIND_BYTES]].concat();
+        viewer.stream.write_all(&sent).expect("the server goes on reading");
+        let mut answer = Vec::new();
+        viewer.stream.read_to_end(&mut answer).expect("an orderly end, and no reset");
+        let tls = viewer.tls.as_mut().unwrap();
+        let mut rest = &answer[..];
+        let told = loop {
+            tls.read_tls(&mut rest).unwrap();
+            if let Err(error) = tls.process_new_packets() {
+                break error;
+            }
+            assert!(!rest.is_empty(), "no alert came");
+        };
+        assert_eq!(told, rustls::Error::AlertReceived(AlertDescription::BadRecordMac));
+        served.await_count(Family::Ends, "bad_record_mac", 1);
+        library.assert_served(&mut served.viewer());
+        served.stop();
+    }
+}
+
+#[test]
 fn a_flood_of_key_updates_ends_that_connection_only() {
     let library = Library::new();
     let served = Served::start(library.path(), Protocol::Tls13, |_| {});
