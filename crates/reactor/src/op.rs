@@ -18,6 +18,19 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
+/// All that is ever asked of a ring: each operation that this module queues. A ring refuses any other ([`crate::ring`]), so an
+/// operation that is added here has to be listed, too.
+pub(crate) const OPERATIONS: [u8; 7] = [
+    opcode::PollAdd::CODE,
+    opcode::Read::CODE,
+    opcode::ReadFixed::CODE,
+    opcode::Fadvise::CODE,
+    opcode::OpenAt2::CODE,
+    // Of many connections, too: that is a flag of it.
+    opcode::Accept::CODE,
+    opcode::AsyncCancel::CODE,
+];
+
 /// Marks completions that nobody waits for.
 const NOBODY: u64 = u64::MAX;
 

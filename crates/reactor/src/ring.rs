@@ -1,7 +1,17 @@
 //! Setting the ring up with what this kernel offers, and saying what it did not.
+//!
+//! A filter of system calls does not see what is asked of a ring, so each ring refuses by itself what this program never
+//! asks for: it is made disabled, told which operations there are ([`OPERATIONS`]), and enabled, after which nobody can
+//! tell it otherwise (`IORING_REGISTER_RESTRICTIONS`, Linux 5.10). An operation that is not listed completes with `EACCES`.
 
+use crate::op::OPERATIONS;
 use io_uring::IoUring;
+use io_uring::register::Restriction;
 use std::io;
+
+/// The one thing that an enabled ring may still be told: which buffers are registered (`IORING_REGISTER_BUFFERS` of
+/// linux/io_uring.h).
+const REGISTER_BUFFERS: u8 = 0;
 
 /// How large a ring to ask for.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +35,8 @@ pub struct RingFeatures {
     pub defer_taskrun: bool,
     /// The kernel does not interrupt this thread to run completions (`IORING_SETUP_COOP_TASKRUN`, Linux 5.19).
     pub coop_taskrun: bool,
+    /// Operations that the ring takes; 0 where it takes all that the kernel has.
+    pub operations: usize,
     /// One multishot accept yields many connections (Linux 5.19).
     pub multishot_accept: bool,
     /// Bytes of the buffer pool that the ring knows by index, so that direct reads need not pin pages each time.
@@ -39,6 +51,10 @@ impl RingFeatures {
             (false, true) => "cooperative completions (deferred ones need Linux 6.1)".to_owned(),
             (false, false) => "interrupting completions (better ones need Linux 5.19)".to_owned(),
         }];
+        said.push(match self.operations {
+            0 => "any operation (they cannot be restricted here)".to_owned(),
+            count => format!("{count} operations allowed"),
+        });
         if !self.multishot_accept {
             said.push("one accept at a time (multishot needs Linux 5.19)".to_owned());
         }
@@ -59,11 +75,12 @@ pub(crate) fn set_up(options: RingOptions) -> io::Result<(IoUring, RingFeatures)
     let attempts = [(true, true), (false, true), (false, false)];
     let mut last = io::Error::from_raw_os_error(libc::ENOSYS);
     for (defer_taskrun, coop_taskrun) in attempts {
-        match build(options, defer_taskrun, coop_taskrun) {
-            Ok(ring) => {
+        match restricted_or_not(options, defer_taskrun, coop_taskrun) {
+            Ok((ring, operations)) => {
                 let features = RingFeatures {
                     defer_taskrun,
                     coop_taskrun,
+                    operations,
                     // Both arrived in 5.19; the kernel has no flag of its own for multishot accept.
                     multishot_accept: coop_taskrun,
                     registered_bytes: 0,
@@ -78,8 +95,39 @@ pub(crate) fn set_up(options: RingOptions) -> io::Result<(IoUring, RingFeatures)
     Err(last)
 }
 
-fn build(options: RingOptions, defer_taskrun: bool, coop_taskrun: bool) -> io::Result<IoUring> {
+/// A ring, and how many operations it takes: 0 for all, where rings cannot be told, say because a container forbids the
+/// call (`io_uring_register`).
+fn restricted_or_not(
+    options: RingOptions,
+    defer_taskrun: bool,
+    coop_taskrun: bool,
+) -> io::Result<(IoUring, usize)> {
+    let ring = build(options, defer_taskrun, coop_taskrun, true)?;
+    if restrict(&ring).is_ok() {
+        return Ok((ring, OPERATIONS.len()));
+    }
+    drop(ring);
+    build(options, defer_taskrun, coop_taskrun, false).map(|ring| (ring, 0))
+}
+
+/// Tells a disabled ring what it may be asked for, without any flag that links or changes operations, and enables it.
+fn restrict(ring: &IoUring) -> io::Result<()> {
+    let mut rules: Vec<Restriction> = OPERATIONS.into_iter().map(Restriction::sqe_op).collect();
+    rules.push(Restriction::register_op(REGISTER_BUFFERS));
+    ring.submitter().register_restrictions(&mut rules)?;
+    ring.submitter().register_enable_rings()
+}
+
+fn build(
+    options: RingOptions,
+    defer_taskrun: bool,
+    coop_taskrun: bool,
+    disabled: bool,
+) -> io::Result<IoUring> {
     let mut builder = IoUring::builder();
+    if disabled {
+        builder.setup_r_disabled();
+    }
     builder.setup_cqsize(options.completion_entries).setup_clamp();
     // The flag says that completions wait to be run. Without it a loop that is never idle would enter the kernel only to
     // submit, and never see one.
@@ -89,4 +137,67 @@ fn build(options: RingOptions, defer_taskrun: bool, coop_taskrun: bool) -> io::R
         builder.setup_coop_taskrun().setup_taskrun_flag();
     }
     builder.build(options.submission_entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use io_uring::{Probe, opcode, squeue, types};
+
+    const SMALL: RingOptions = RingOptions { submission_entries: 8, completion_entries: 16 };
+
+    fn restricted() -> IoUring {
+        let (ring, features) = set_up(SMALL).unwrap();
+        assert_eq!(features.operations, OPERATIONS.len(), "this kernel restricts rings");
+        ring
+    }
+
+    /// What becomes of one operation.
+    fn result_of(ring: &mut IoUring, entry: &squeue::Entry) -> i32 {
+        // SAFETY: none of the entries of these tests points to memory but to constants.
+        unsafe { ring.submission().push(entry) }.unwrap();
+        ring.submit_and_wait(1).unwrap();
+        ring.completion().next().unwrap().result()
+    }
+
+    #[test]
+    fn what_is_never_asked_of_a_ring_is_refused() {
+        let mut ring = restricted();
+        let (root, path) = (types::Fd(libc::AT_FDCWD), c"/nonexistent".as_ptr());
+        let never = [
+            ("nothing", opcode::Nop::new().build()),
+            ("a socket", opcode::Socket::new(libc::AF_INET, libc::SOCK_DGRAM, 0).build()),
+            ("a file to write", opcode::OpenAt::new(root, path).build()),
+            ("to write", opcode::Write::new(types::Fd(1), path.cast(), 1).build()),
+            ("to remove", opcode::UnlinkAt::new(root, path).build()),
+            ("to rename", opcode::RenameAt::new(root, path, root, path).build()),
+            ("an attribute", opcode::FSetXattr::new(types::Fd(1), path, path.cast(), 1).build()),
+            ("to a ring", opcode::MsgRingData::new(types::Fd(1), 0, 0, None).build()),
+            ("a driver's own", opcode::UringCmd16::new(types::Fd(1), 0).build()),
+        ];
+        for (what, entry) in never {
+            assert_eq!(result_of(&mut ring, &entry), -libc::EACCES, "{what}");
+        }
+    }
+
+    #[test]
+    fn what_is_asked_comes_without_flags() {
+        let mut ring = restricted();
+        let cancel = || opcode::AsyncCancel::new(1).build();
+        assert_eq!(result_of(&mut ring, &cancel()), -libc::ENOENT, "there is nothing to cancel");
+        for flag in [squeue::Flags::IO_LINK, squeue::Flags::ASYNC, squeue::Flags::IO_DRAIN] {
+            assert_eq!(result_of(&mut ring, &cancel().flags(flag)), -libc::EACCES, "{flag:?}");
+        }
+    }
+
+    #[test]
+    fn a_ring_can_be_told_nothing_else_afterwards() {
+        let ring = restricted();
+        let refused = |told: io::Result<()>| told.unwrap_err().raw_os_error();
+        let submitter = ring.submitter();
+        assert_eq!(refused(submitter.register_probe(&mut Probe::new())), Some(libc::EACCES));
+        assert_eq!(refused(submitter.register_files(&[1])), Some(libc::EACCES));
+        let mut rules = [Restriction::sqe_op(opcode::Nop::CODE)];
+        assert!(submitter.register_restrictions(&mut rules).is_err());
+    }
 }
