@@ -5,12 +5,14 @@
 //! It answers those who ask for it by an address or by a name that is known to be its own ([`AdminHosts`]); what it shows
 //! is made anew for each answer and is never to be kept.
 
+use crate::access::Lack;
 use crate::admin_hosts::AdminHosts;
 use crate::config::Config;
 use crate::live::{self, Live};
 use crate::outgoing::{Outgoing, Piece};
 use crate::page;
 use crate::route::InKernel;
+use crate::sandbox;
 use crate::telemetry::{self, Numbers};
 use crate::tls_stat::TlsStat;
 use http::{Context, HttpDate, Limits, Page, Parse, Part, Refusal, Request, Resource, Response};
@@ -59,6 +61,8 @@ struct State {
     misdirected: AtomicU64,
     config: Config,
     in_kernel: InKernel,
+    /// What the server would be faster with.
+    lacks: Vec<Lack>,
     /// The kernel's counters as they were; none where it does not seal.
     tls_stat: Option<TlsStat>,
 }
@@ -75,6 +79,7 @@ impl Admin {
         in_kernel: InKernel,
         started: Instant,
         sources: live::Sources,
+        lacks: Vec<Lack>,
     ) -> io::Result<Self> {
         let draining = AtomicBool::new(false);
         let state = Arc::new(State {
@@ -86,6 +91,7 @@ impl Admin {
             misdirected: AtomicU64::new(0),
             config: config.clone(),
             in_kernel,
+            lacks,
             tls_stat: in_kernel.seals.then(TlsStat::now),
         });
         let served = Arc::clone(&state);
@@ -94,6 +100,9 @@ impl Admin {
             let options = RingOptions { submission_entries: 16, completion_entries: 256 };
             match Reactor::new(options) {
                 Ok(reactor) => {
+                    if served.config.sandbox {
+                        sandbox::give_up_for_rings();
+                    }
                     let _ = ready.send(Ok(()));
                     let _ = reactor.run(serve(served, listener, sources));
                 }
@@ -365,6 +374,7 @@ fn status(state: &State) -> String {
         "admin_requests_refused_total": {
             "misdirected": state.misdirected.load(Ordering::Relaxed),
         },
+        "lacking": state.lacks,
         "total": telemetry::json(state.numbers.iter().map(AsRef::as_ref)),
         "qoe": state.config.http.cmcd.then(|| qoe::json(&experience(state), TITLES_SHOWN)),
         "workers": workers,

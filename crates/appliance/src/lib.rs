@@ -6,6 +6,7 @@
 //!
 //! Workers share nothing but what starts and ends them ([`control`]) and the counters that others read ([`telemetry`]).
 
+pub mod access;
 pub mod access_log;
 pub mod admin;
 pub mod admin_hosts;

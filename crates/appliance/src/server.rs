@@ -1,5 +1,6 @@
 //! Starting the workers, and telling them to end.
 
+use crate::access::{Access, Lack};
 use crate::access_log::{self, AccessLog};
 use crate::admin;
 use crate::bypass;
@@ -68,6 +69,10 @@ pub struct Server {
     ring: RingFeatures,
     sandbox: sandbox::Report,
     in_kernel: InKernel,
+    /// Whether the kernel can send the library's files by itself.
+    can_send_files: bool,
+    /// What it would be faster with.
+    lacks: Vec<Lack>,
     /// What the bypass route uses, if that is the route.
     bypass: Option<String>,
     admin: admin::Admin,
@@ -89,6 +94,34 @@ enum WayIn {
     Listener(OwnedFd),
     /// A queue of a network device, for our own TCP.
     Frames(Box<bypass::Parts>),
+}
+
+/// The threads beside the workers that have no ring.
+struct Writers {
+    access_log: Option<AccessLog>,
+    shelf: Option<Shelf>,
+}
+
+impl Writers {
+    /// Starts them, without the privileges that rings need: from a thread that has given those up.
+    fn start(
+        config: &Config,
+        library: &Path,
+        log_out: Option<Box<dyn io::Write + Send>>,
+    ) -> Result<Self, StartError> {
+        let start = move || {
+            if config.sandbox {
+                sandbox::give_up_for_rings();
+            }
+            let access_log = log_out.map(AccessLog::start).transpose();
+            let access_log = access_log.map_err(failed("cannot start the access log's thread"))?;
+            let shelf = config.page.then(|| Shelf::start(library.to_owned())).transpose();
+            let shelf = shelf.map_err(failed("cannot start the thread that lists titles"))?;
+            Ok(Self { access_log, shelf })
+        };
+        std::thread::scope(|scope| scope.spawn(start).join())
+            .unwrap_or_else(|_| Err(StartError("a thread panicked; its message is above".into())))
+    }
 }
 
 struct RunningWorker {
@@ -124,12 +157,11 @@ impl Server {
         // Before the threads: Landlock holds for the thread that asks and for those that it starts.
         let mut sandbox = sandbox::Report::default();
         if config.sandbox {
-            sandbox = sandbox::confine_files(&config, &library);
+            sandbox = sandbox::confine_files(&config, &library, in_kernel);
         }
-        let access_log = log_out.map(AccessLog::start).transpose();
-        let access_log = access_log.map_err(failed("cannot start the access log's thread"))?;
-        let shelf = config.page.then(|| Shelf::start(library.clone())).transpose();
-        let shelf = shelf.map_err(failed("cannot start the thread that lists titles"))?;
+        let access = Access::tried_on(&library);
+        let lacks = access.lacks(&config, in_kernel);
+        let Writers { access_log, shelf } = Writers::start(&config, &library, log_out)?;
         let numbers: Vec<Arc<Numbers>> = (0..count).map(|_| Arc::default()).collect();
         let (ready, readiness) = channel();
         let (end, ended) = channel();
@@ -181,9 +213,11 @@ impl Server {
             in_kernel,
             epoch,
             sources,
+            lacks.clone(),
         )
         .map_err(failed("cannot start the admin listener"))?;
         if config.sandbox {
+            sandbox::give_up_for_rings();
             sandbox::confine_calls(&mut sandbox, in_kernel);
         }
         let tls = Mutex::new(tls);
@@ -199,6 +233,8 @@ impl Server {
             ring,
             sandbox,
             in_kernel,
+            can_send_files: access.can_send_files(),
+            lacks,
             bypass,
             admin,
         })
@@ -239,6 +275,12 @@ impl Server {
             format!("workers   {}, io_uring with {}", self.workers.len(), self.ring.describe()),
             format!("sandbox   {}", self.sandbox),
         ];
+        lines.extend(self.lacks.iter().map(|lack| {
+            let Lack { what, why, cost, remedy } = lack;
+            format!(
+                "lacking   {what}: {why}. The cost: {cost}. To mend it: {remedy} (docs/serve.md)"
+            )
+        }));
         if let Some(tls) = self.tls.lock().expect("no holder of this lock can panic").as_ref() {
             let origin = match tls.origin() {
                 Origin::Given => "given".to_owned(),
@@ -266,7 +308,8 @@ impl Server {
     }
 
     fn describe_route(&self) -> String {
-        self.bypass.clone().unwrap_or_else(|| self.in_kernel.describe(&self.config))
+        let in_kernel = || self.in_kernel.describe(&self.config, self.can_send_files);
+        self.bypass.clone().unwrap_or_else(in_kernel)
     }
 
     /// Reads the certificates again; connections that exist keep theirs.
@@ -584,7 +627,11 @@ fn start_worker(
         let started = Reactor::new(RingOptions::default())
             .map_err(|error| format!("this kernel gives no io_uring: {error}; it needs Linux 6.1 and io_uring_disabled=0"))
             .and_then(|reactor| {
+                let is_confined = parts.config.sandbox;
                 let made = Worker::new(parts).map_err(|error| format!("worker {index} cannot start: {error}"))?;
+                if is_confined {
+                    sandbox::give_up_for_rings();
+                }
                 Ok((reactor, made))
             });
         let (reactor, worker) = match started {

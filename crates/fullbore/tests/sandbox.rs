@@ -212,6 +212,8 @@ fn every_thread_is_confined_by_default() {
         assert!(threads.iter().all(|mode| mode == "2"), "{threads:?}");
         assert!(!server.said().contains("except for"), "{}", server.said());
     }
+    // Each ring is told what it is for; a kernel that has Landlock can do that, too.
+    assert!(server.said().contains("7 operations allowed"), "{}", server.said());
     assert_eq!(server.end().code(), Some(0));
 }
 
@@ -221,7 +223,7 @@ fn no_sandbox_gives_nothing_up() {
     let server = Server::start(room.serve("state").arg("--no-sandbox"));
     assert!(server.said().contains("sandbox   off"), "{}", server.said());
     let ours = fs::read_to_string("/proc/self/status").unwrap();
-    for field in ["NoNewPrivs", "Seccomp"] {
+    for field in ["NoNewPrivs", "Seccomp", "CapEff", "CapPrm", "CapBnd"] {
         let same = |value: &String| ours.contains(&format!("{field}:\t{value}\n"));
         assert!(server.of_every_thread(field).iter().all(same), "{field} as in this process");
     }
@@ -403,6 +405,131 @@ fn an_ordinary_user_serves_with_little_locked_memory() {
         assert!(server.of_every_thread("Seccomp").iter().all(|mode| mode == "2"));
     }
     assert_eq!(server.end().code(), Some(0));
+}
+
+/// Sets of capabilities, from linux/capability.h.
+const READS_ALL: u64 = 1 << 2;
+const FOWNER: u64 = 1 << 3;
+const LEASE: u64 = 1 << 28;
+
+#[test]
+fn root_keeps_what_serving_takes_and_no_other_capability() {
+    if !is_root() {
+        return eprintln!("SKIPPED: only root has capabilities to lose: run as root");
+    }
+    let room = Room::new();
+    let log = room.path("log");
+    // Leases are for what the kernel sends by itself.
+    for (arguments, kept) in [
+        (&["--tls", "on"][..], READS_ALL | FOWNER),
+        (&["--tls", "off"], READS_ALL | FOWNER | LEASE),
+        (&["--tls", "off", "--route", "userspace"], READS_ALL | FOWNER),
+    ] {
+        let mut command = room.serve("state");
+        let server = Server::start(command.args(arguments).arg("--access-log").arg(&log));
+        assert!(server.said().contains("capabilities kept: dac_read_search fowner"));
+        for set in ["CapEff", "CapPrm", "CapBnd", "CapInh", "CapAmb"] {
+            let kept = if matches!(set, "CapInh" | "CapAmb") { 0 } else { kept };
+            for value in server.of_every_thread(set) {
+                let value = u64::from_str_radix(&value, 16).unwrap();
+                assert_eq!(value & !kept, 0, "{arguments:?}: {set} is {value:x}");
+            }
+        }
+        assert_eq!(server.end().code(), Some(0));
+    }
+}
+
+#[test]
+fn root_serves_films_that_only_another_user_may_read() {
+    if !is_root() {
+        return eprintln!("SKIPPED: only root may read all files: run as root");
+    }
+    let room = Room::new();
+    let library = room.path("library");
+    fs::set_permissions(library.join("film.mp4"), fs::Permissions::from_mode(0o600)).unwrap();
+    fs::set_permissions(&library, fs::Permissions::from_mode(0o700)).unwrap();
+    for path in [library.join("film.mp4"), library] {
+        std::os::unix::fs::chown(path, Some(65534), Some(65534)).unwrap();
+    }
+    for disk in ["auto", "direct"] {
+        let server = Server::start(room.serve("state").args(["--tls", "off", "--disk", disk]));
+        assert!(get(&format!("{}/film.mp4", server.url), "").1 == room.film, "{disk}");
+        let (_, titles) = get(&format!("{}/-/titles.json", server.url), "");
+        assert!(String::from_utf8_lossy(&titles).contains("film"), "{disk}: {titles:?}");
+        assert_eq!(server.end().code(), Some(0));
+    }
+}
+
+/// A server of root's library, run by a user of its own with these capabilities. `None` where that cannot be tried.
+fn serve_as_service(room: &Room, capabilities: &str, arguments: &[&str]) -> Option<Server> {
+    if !is_root() || Command::new("setpriv").arg("--version").output().is_err() {
+        eprintln!("SKIPPED: run as root, with setpriv: apt install util-linux");
+        return None;
+    }
+    let program = room.path("fullbore");
+    if !program.exists() {
+        fs::copy(env!("CARGO_BIN_EXE_fullbore"), &program).unwrap();
+        fs::create_dir(room.path("state")).unwrap();
+        std::os::unix::fs::chown(room.path("state"), Some(65534), Some(65534)).unwrap();
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+    if !capabilities.is_empty() {
+        command.arg(format!("--inh-caps={capabilities}"));
+        command.arg(format!("--ambient-caps={capabilities}"));
+    }
+    command.arg(&program);
+    room.tell(&mut command, "state");
+    Some(Server::start(command.args(arguments)))
+}
+
+/// What `/status.json` says is lacking, by name.
+fn lacking(server: &Server) -> Vec<String> {
+    let (_, status) = get(&format!("{}/status.json", server.admin), "");
+    let status: serde_json::Value = serde_json::from_slice(&status).unwrap();
+    let lacks = status["lacking"].as_array().expect("status.json tells what is lacking");
+    lacks.iter().map(|lack| lack["what"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn with_two_capabilities_a_service_is_as_fast_with_the_files_of_others() {
+    let room = Room::new();
+    let arguments = ["--tls", "off"];
+    let Some(server) = serve_as_service(&room, "+lease,+fowner", &arguments) else { return };
+    assert!(get(&format!("{}/film.mp4", server.url), "").1 == room.film);
+    assert!(server.said().contains("route     kernel: sendfile"), "{}", server.said());
+    assert!(server.said().contains("capabilities kept: fowner lease"), "{}", server.said());
+    assert!(lacking(&server).iter().all(|what| what == "cachestat"), "{}", server.said());
+    assert_eq!(counter(&server, "fullbore_windows_not_held_total"), 0);
+    let sent = counter(&server, "fullbore_sendfile_bytes_total");
+    assert_eq!(sent, room.film.len() as u64);
+    assert_eq!(server.end().code(), Some(0));
+}
+
+#[test]
+fn without_them_it_says_what_is_lacking_and_what_that_costs() {
+    let room = Room::new();
+    for (capabilities, arguments, lacks) in [
+        ("", &["--tls", "off"][..], &["read leases", "page cache"][..]),
+        ("+lease", &["--tls", "off"], &["page cache"]),
+        ("+fowner", &["--tls", "off"], &["read leases"]),
+        ("", &["--tls", "off", "--route", "userspace", "--disk", "direct"], &[]),
+    ] {
+        let Some(server) = serve_as_service(&room, capabilities, arguments) else { return };
+        let said = server.said();
+        let told = lacking(&server);
+        let told: Vec<_> = told.iter().filter(|what| *what != "cachestat").collect();
+        assert_eq!(told, lacks, "{capabilities:?}: {said}");
+        for what in lacks {
+            let line = said.lines().find(|line| line.starts_with(&format!("lacking   {what}: ")));
+            let line = line.unwrap_or_else(|| panic!("{what} in {said}"));
+            assert!(line.contains("film.mp4") && line.contains("CAP_LEASE"), "{line}");
+        }
+        assert!(!said.contains("kernel: sendfile"), "{said}");
+        assert!(get(&format!("{}/film.mp4", server.url), "").1 == room.film);
+        assert_eq!(counter(&server, "fullbore_sendfile_bytes_total"), 0);
+        assert_eq!(server.end().code(), Some(0));
+    }
 }
 
 fn is_root() -> bool {

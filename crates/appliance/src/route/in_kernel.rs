@@ -64,13 +64,19 @@ impl InKernel {
         }
     }
 
-    /// What happens on this route, and why it was chosen, for people.
-    pub fn describe(self, config: &Config) -> String {
+    /// What happens on this route, and why it was chosen, for people. `can_send_files` says whether the files of the library
+    /// can be left to the kernel.
+    pub fn describe(self, config: &Config, can_send_files: bool) -> String {
         let Self { seals, changes_keys, opens, sends_files } = self;
+        let sent = if can_send_files {
+            "kernel: sendfile"
+        } else {
+            "kernel: read and send, since it cannot send these files by itself"
+        };
         let mut said = match (sends_files, seals) {
-            (true, true) if opens => "kernel: sendfile, sealed and opened by the kernel".to_owned(),
-            (true, true) => "kernel: sendfile, sealed by the kernel".to_owned(),
-            (true, false) => "kernel: sendfile".to_owned(),
+            (true, true) if opens => format!("{sent}, sealed and opened by the kernel"),
+            (true, true) => format!("{sent}, sealed by the kernel"),
+            (true, false) => sent.to_owned(),
             (false, _) => "userspace: read, seal and send from user space".to_owned(),
         };
         if seals && !changes_keys {
@@ -150,6 +156,16 @@ mod tests {
             let chosen = InKernel::choose(&config).unwrap();
             assert_eq!((chosen.name(route), chosen.seals), (name, false), "{route:?}");
         }
+    }
+
+    #[test]
+    fn sendfile_is_not_claimed_for_files_that_are_copied() {
+        let mut config = Config::default();
+        config.tls.enabled = false;
+        let chosen = InKernel::choose(&config).unwrap();
+        assert!(chosen.describe(&config, true).starts_with("kernel: sendfile"));
+        let copied = chosen.describe(&config, false);
+        assert!(!copied.contains("sendfile") && copied.contains("cannot send"), "{copied}");
     }
 
     #[test]
