@@ -94,11 +94,36 @@ test_program() { # SCENARIO: prints where it is, if the scenario wants one
     sed -n "s|.*\"path+file:[^\"]*/crates/$crate#.*\"executable\":\"\([^\"]*\)\".*|\1|p"
 }
 
-top_archive() { # FILE TESTS
+# The host's systemd, for a scenario with a header line "# with: systemd". Of the units that come with it only targets: what else it would
+# start on a real machine is not what is tried.
+systemd_files() { # ROOT
+  local path
+  need "the lab's service manager" systemctl=systemd
+  chmod 755 "$1" # not all that is tried is root's
+  mkdir -p "$1"/{etc/systemd/system,usr/lib/systemd/system,home,srv,var/lib,var/log,var/tmp}
+  for path in /usr/lib/systemd/systemd{,-executor} "$(command -v systemctl)"; do
+    if [ -x "$path" ]; then install -D "$path" "$1$path"; libraries_of "$path"; fi
+  done | cat - <(systemd_plugins) | sort -u | while read -r path; do install -D "$path" "$1$path"; done
+  cp -P /lib/systemd/system/*.target "$1/usr/lib/systemd/system/"
+  cp lab/guest/lab.service "$1/etc/systemd/system/"
+  printf '%032d\n' 1 >"$1/etc/machine-id"
+}
+
+# Libraries that newer ones load when they want them, as far as this host has them, and what those stand on.
+systemd_plugins() {
+  local path
+  ldconfig -p | sed -n 's/^.*lib\(seccomp\|mount\|kmod\|acl\|blkid\|crypt\|pam\|apparmor\|audit\|selinux\)\.so\.[0-9]* .*x86-64.* => //p' | while read -r path; do
+    printf '%s\n' "$path"
+    libraries_of "$path"
+  done
+}
+
+top_archive() { # FILE TESTS SCENARIO
   local root
   root=$(mktemp -d)
   mkdir -p "$root"/{lab,bin}
-  cp -r lab/guest lab/scenarios lab/modules "$root/lab/"
+  cp -r lab/guest lab/scenarios lab/modules packaging "$root/lab/"
+  if grep -qs '^# with: systemd$' "lab/scenarios/$3.sh"; then systemd_files "$root"; fi
   install lab/guest/init "$root/init"
   strip -o "$root/bin/fullbore" "$LAB_FULLBORE"
   libraries_of "$LAB_FULLBORE" | while read -r path; do install -D "$path" "$root$path"; done
@@ -170,7 +195,7 @@ machine_files() { # MACHINE SCENARIO: sets MACHINE_KERNEL, MACHINE_INITRD, MACHI
   MACHINE_INITRD=$LAB_OUT/$2-$1.initrd
   top=$MACHINE_INITRD.top
   tests=$(test_program "$2")
-  top_archive "$top" "$tests"
+  top_archive "$top" "$tests" "$2"
   cat "$(base_archive "$kind")" "$top" >"$MACHINE_INITRD"
   rm "$top"
 }

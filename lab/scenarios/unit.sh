@@ -1,0 +1,113 @@
+#!/bin/bash
+# shows: the packaged systemd unit under a real systemd: a library of root's is sent by the kernel, a key of root's is read, reload, restart, stop
+# machines: plain newest
+# with: systemd
+# deadline: 600
+# shellcheck source=lab/guest/lab.bash
+. /lab/guest/lab.bash
+
+FILM=/library/film-007.mp4
+UNIT=/etc/systemd/system/fullbore.service
+SAID=/run/fullbore-said # where the unit's output goes here: there is no journal
+
+# As docs/serve.md says, with root's library of the lab in its place.
+mkdir -p /usr/local/bin /srv/video "$UNIT.d"
+cp /bin/fullbore /usr/local/bin/
+cp /lab/packaging/fullbore.service "$UNIT"
+mount -o remount,rw /library
+chmod 755 /library
+mount --bind /library /srv/video
+expect "owner of the film" "$(stat -c %u:%a "$FILM")" is 0:644
+
+drop_in() { # NAME LINES...
+  local name=$1; shift
+  printf '%s\n' '[Service]' "$@" >"$UNIT.d/$name.conf"
+}
+drop_in said "StandardOutput=append:$SAID" "StandardError=append:$SAID"
+
+# Has systemd begin anew with what the unit and its drop-ins say now.
+begins_anew() {
+  rm -f "$SAID"
+  systemctl daemon-reload
+  systemctl restart fullbore || { cat "$SAID"; wrong "the unit does not start"; }
+  SERVER=$(systemctl show -P MainPID fullbore)
+  eventually 20 grep -q '^admin ' "$SAID"
+  grep -E '^(route|workers|sandbox|lacking) ' "$SAID" | while read -r line; do say "$line"; done
+}
+capabilities() { awk -v set="Cap$1:" '$1 == set { print $2 }' "/proc/$SERVER/status"; } # SET: in hexadecimal
+leases() { awk '$2 == "LEASE"' /proc/locks | wc -l; }
+has_cachestat() { [ "$(printf '%s\n6.5\n' "$(uname -r)" | sort -V | head -n 1)" = 6.5 ]; }
+
+# --- speed, told by counts -----------------------------------------------------------------------------------------------------
+
+say "systemd $(systemctl --version | awk 'NR == 1 { print $2 }')"
+SERVE_PLAIN="ExecStart=/usr/local/bin/fullbore serve /srv/video --listen [::]:80 --tls off --state /var/lib/fullbore --access-log /var/log/fullbore/access.log"
+drop_in plain ExecStart= "$SERVE_PLAIN"
+begins_anew
+expect "user of the server" "$(stat -c %u "/proc/$SERVER")" '>' 60000 # one of systemd's for such units
+cat "$FILM" >/dev/null # into the page cache: what nobody has asked for before is read past it
+same_as "$FILM" http://localhost/film-007.mp4
+say "$(metric sendfile_bytes_total) bytes sent by the kernel, $(leases) leases, $(metric windows_not_held_total) windows not held"
+expect "bytes that the kernel sent by itself" "$(metric sendfile_bytes_total)" = 4194304
+expect "windows that were not held" "$(metric windows_not_held_total)" = 0
+expect "leases" "$(leases)" '>' 0
+expect "lacks that are told" "$(grep -c '^lacking ' "$SAID" || true)" = "$(has_cachestat && echo 0 || echo 1)"
+has_cachestat || grep -q '^lacking   cachestat: this kernel has no cachestat' "$SAID" || wrong "it does not say what an old kernel lacks"
+expect "lines in the access log" "$(wc -l </var/log/fullbore/access.log)" = 1
+
+# CAP_FOWNER and CAP_LEASE are left, and what programs could be given by execution is what the unit allows at most.
+expect "effective capabilities" "$(capabilities Eff)" is 0000000010000008
+expect "permitted capabilities" "$(capabilities Prm)" is 0000000010000008
+expect "inheritable capabilities" "$(capabilities Inh)" is 0000000000000000
+expect "ambient capabilities" "$(capabilities Amb)" is 0000000000000000
+expect "bounding capabilities" "$(capabilities Bnd)" is 0000000010000408
+
+# --- without them --------------------------------------------------------------------------------------------------------------
+
+drop_in fewer AmbientCapabilities= AmbientCapabilities=CAP_NET_BIND_SERVICE
+begins_anew
+same_as "$FILM" http://localhost/film-007.mp4
+expect "bytes that the kernel sent by itself" "$(metric sendfile_bytes_total)" = 0
+expect "leases" "$(leases)" = 0
+grep -q '^lacking   read leases: .*belongs to another user' "$SAID" || wrong "it does not say that it has no leases"
+grep -q '^lacking   page cache: .*belongs to another user' "$SAID" || wrong "it does not say that it is not told what is in memory"
+if grep '^route ' "$SAID" | grep -q sendfile; then wrong "it claims to use sendfile"; fi
+rm "$UNIT.d"/{fewer,plain}.conf
+
+# --- a key that only root may read, renewed ------------------------------------------------------------------------------------
+
+printf '[req]\ndistinguished_name = name\n[name]\n' >/tmp/openssl.cnf
+pair() { # FOLDER
+  mkdir -p "$1"
+  openssl req -config /tmp/openssl.cnf -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30 -subj /CN=localhost -addext subjectAltName=DNS:localhost \
+    -keyout "$1/privkey.pem" -out "$1/fullchain.pem" 2>/dev/null
+  chmod 600 "$1/privkey.pem"
+}
+pair /tmp/first
+pair /tmp/second
+mkdir -m 700 /etc/certificate
+cp -p /tmp/first/* /etc/certificate/
+sed 's|^Environment=CERTIFICATE=.*|Environment=CERTIFICATE=/etc/certificate|' /lab/packaging/certificate.conf >"$UNIT.d/certificate.conf"
+begins_anew
+trusting() { curl -sS --fail --cacert "/tmp/$1/fullchain.pem" "${@:2}" https://localhost/film-007.mp4; } # PAIR CURL-ARGUMENTS...
+trusting first | cmp - "$FILM"
+expect "who may read the copy of the key" "$(stat -c %u:%a /run/fullbore/privkey.pem)" is "$(stat -c %u "/proc/$SERVER"):600"
+begin watching --cacert /tmp/first/fullchain.pem https://localhost/film-007.mp4
+cp -p /tmp/second/* /etc/certificate/
+systemctl reload fullbore
+has_second() { trusting second -o /dev/null -r 0-9 2>/dev/null; }
+eventually 30 has_second
+say "reloaded: a renewed certificate, whose key only root may read"
+expect "who serves after a reload" "$(systemctl show -P MainPID fullbore)" = "$SERVER"
+go_on watching "$VIEWER"
+cmp /tmp/got-watching "$FILM" || wrong "the viewer who was there before the reload got other bytes"
+
+# --- the end -------------------------------------------------------------------------------------------------------------------
+
+systemctl restart fullbore
+trusting second -o /dev/null
+systemctl stop fullbore
+expect "result" "$(systemctl show -P Result fullbore)" is success
+expect "exit code" "$(systemctl show -P ExecMainStatus fullbore)" = 0
+[ ! -e /run/fullbore ] || wrong "copies of the key are left"
+expect "leases after the end" "$(leases)" = 0
