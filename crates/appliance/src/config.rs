@@ -500,6 +500,29 @@ mod tests {
         assert_eq!(toml::from_str::<Config>(&text).unwrap(), config);
     }
 
+    /// The bypass route's settings are in docs/bypass.md, in a table.
+    #[test]
+    fn every_setting_is_in_the_manual() {
+        let (serve, bypass) =
+            (include_str!("../../../docs/serve.md"), include_str!("../../../docs/bypass.md"));
+        let is_set = |key: &str| serve.contains(&format!("\n    {key} = "));
+        for (name, value) in toml::Table::try_from(Config::default()).unwrap() {
+            let toml::Value::Table(table) = value else {
+                assert!(is_set(&name), "{name} is missing");
+                continue;
+            };
+            for key in table.keys() {
+                let is_told = match name.as_str() {
+                    "bypass" => bypass.contains(&format!("\n| `{key}` |")),
+                    // These have a table of their own for each.
+                    "tls" if key == "certificates" => serve.contains("[[tls.certificates]]"),
+                    _ => is_set(key),
+                };
+                assert!(is_told, "{name}.{key} is missing");
+            }
+        }
+    }
+
     #[test]
     fn an_unknown_setting_is_refused_by_name() {
         let error = toml::from_str::<Config>("[net]\nwindow = 3\n").unwrap_err().to_string();
