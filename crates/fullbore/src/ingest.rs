@@ -1,10 +1,10 @@
 //! `fullbore ingest`: makes titles of video files.
 
 use crate::say;
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, value_parser};
 use library::ingest::{
-    AudioCodec, Channels, IngestError, Ingested, Options, Outcome, SideSubtitles, Speed, Stop,
-    VideoCodec, ingest, on_terminal,
+    AudioCodec, Bounds, Channels, IngestError, Ingested, Options, Outcome, SideSubtitles, Speed,
+    Stop, VideoCodec, ingest, lacking, on_terminal,
 };
 use library::{Ladder, TitleName};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -17,7 +17,7 @@ use std::process::ExitCode;
 ///
 /// Each FILE becomes the title DIR/NAME, with an HLS and a DASH manifest over the same files. It is there whole or not at
 /// all. Interrupted, the same command goes on where it was. A title that is there is replaced; who watches it goes on.
-/// Needs ffmpeg and ffprobe.
+/// Needs ffmpeg and ffprobe, which run confined: they read FILE, write the title, and reach nothing else.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  fullbore ingest film.mkv --library /srv/video\n  \
     fullbore ingest film.mp4 --library /srv/video --subtitle en=film.en.srt --subtitle de=film.de.srt\n  \
@@ -26,7 +26,7 @@ use std::process::ExitCode;
     A ladder file says which sizes are made (heights of the shorter side; kbps for H.264 at up to 30 frames a second):\n  \
     rungs = [{ height = 360, kbps = 800 }, { height = 720, kbps = 3000 }]")]
 pub(crate) struct Ingest {
-    /// Video (or audio) files, of any kind that ffmpeg reads
+    /// Video (or audio) files: MP4, Matroska, WebM, MPEG-TS, AVI and more (docs/library.md lists them)
     #[arg(required = true)]
     file: Vec<PathBuf>,
     /// The library: where the titles go
@@ -56,12 +56,46 @@ pub(crate) struct Ingest {
     /// How long a segment is, and how far key frames are apart, 0.5 to 20
     #[arg(long, value_name = "SECONDS", default_value_t = 4.0)]
     segment_seconds: f64,
-    /// Subtitles from a file of their own (SubRip or WebVTT), for a single FILE; as often as needed
+    /// Subtitles from a file of their own (SubRip, WebVTT or SubStation Alpha), for a single FILE; as often as needed
     #[arg(long, value_name = "LANG=FILE", value_parser = subtitle)]
     subtitle: Vec<SideSubtitles>,
     /// Make the title although it is there, from the same file and with the same options
     #[arg(long)]
     again: bool,
+    #[command(flatten)]
+    bounds: BoundArgs,
+}
+
+// A FILE that needs more than one of these allows is given up.
+#[derive(Args)]
+#[command(next_help_heading = "Limits for each FILE")]
+struct BoundArgs {
+    /// How long finding out what is in it may take
+    #[arg(long, value_name = "SECONDS", default_value_t = Bounds::default().probe_seconds_max)]
+    #[arg(value_parser = value_parser!(u64).range(1..))]
+    probe_seconds_max: u64,
+    /// How long making one part of the title may take: a size of the picture, a sound
+    #[arg(long, value_name = "SECONDS", default_value_t = Bounds::default().run_seconds_max)]
+    #[arg(value_parser = value_parser!(u64).range(1..))]
+    run_seconds_max: u64,
+    /// How much memory ffmpeg may take [default: half of the machine's, 8000 at most]
+    #[arg(long, value_name = "MB", value_parser = value_parser!(u64).range(1..))]
+    memory_mb_max: Option<u64>,
+    /// How large the title may become [default: 20 times the FILE, and 256 MB]
+    #[arg(long, value_name = "MB", value_parser = value_parser!(u64).range(1..))]
+    output_mb_max: Option<u64>,
+}
+
+impl BoundArgs {
+    fn bounds(&self) -> Bounds {
+        let bytes = |megabytes: u64| megabytes.saturating_mul(1_000_000);
+        Bounds {
+            probe_seconds_max: self.probe_seconds_max,
+            run_seconds_max: self.run_seconds_max,
+            memory_bytes_max: self.memory_mb_max.map_or(Bounds::default().memory_bytes_max, bytes),
+            output_bytes_max: self.output_mb_max.map(bytes),
+        }
+    }
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -126,6 +160,9 @@ impl Ingest {
             eprintln!("fullbore: cannot handle signals: {error}");
             return ExitCode::FAILURE;
         }
+        if let Some(what) = lacking() {
+            eprintln!("fullbore: note: {what}");
+        }
         let mut has_failed = false;
         for (file, title) in self.file.iter().zip(&titles) {
             let shown = on_terminal(title.as_str());
@@ -177,6 +214,7 @@ impl Ingest {
             segment_seconds: self.segment_seconds,
             subtitles: self.subtitle.clone(),
             again: self.again,
+            bounds: self.bounds.bounds(),
         })
     }
 

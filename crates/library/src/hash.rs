@@ -27,7 +27,11 @@ pub(crate) fn of_bytes(bytes: &[u8]) -> String {
 
 /// Of a file, and how long it is.
 pub(crate) fn of_file(path: &Path) -> io::Result<(u64, String)> {
-    let mut file = File::open(path)?;
+    of_open_file(&File::open(path)?)
+}
+
+/// Of a file that is open, from where it is read next to its end.
+pub(crate) fn of_open_file(mut file: &File) -> io::Result<(u64, String)> {
     let (mut context, mut block, mut bytes) = (Context::new(&SHA256), vec![0; BLOCK_BYTES], 0);
     loop {
         let count = match file.read(&mut block) {

@@ -3,11 +3,14 @@
 //!
 //! What serves a library reads folder listings, names and, for the shelf, records of titles, never what is in media files: what a file
 //! contains is the player's business. It follows no symbolic link, because the server would refuse those that lead out of the library.
-//! Only ingest looks into media files, and leaves their decoding to ffmpeg.
+//! Only ingest looks into media files, and leaves their decoding to ffmpeg, which it confines.
 //!
 //! Read first: [`titles()`], then [`ingest::ingest`].
 
 pub mod catalog;
+mod confined;
+mod film;
+mod formats;
 mod hash;
 pub mod ingest;
 mod ladder;

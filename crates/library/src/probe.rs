@@ -4,13 +4,13 @@
 
 use std::ffi::OsString;
 use std::fmt::{self, Display, Formatter};
-use std::io::ErrorKind;
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::fs::File;
 
 use serde::Deserialize;
 
-use crate::language;
+use crate::confined::{Bound, Bounds, Confined, Fault, Limits};
+use crate::ingest::{Stop, words};
+use crate::{formats, language};
 
 /// A media file.
 #[derive(Clone, Debug)]
@@ -97,41 +97,53 @@ impl Display for FrameRate {
 /// Why nothing is known about a file.
 #[derive(Debug)]
 pub(crate) enum ProbeError {
-    FfprobeMissing,
     /// What ffprobe said: it is no media file, or a broken one.
     Unreadable(String),
+    Fault(Fault),
 }
 
-/// Asks ffprobe about the file at `path`.
-pub(crate) fn probe(path: &Path) -> Result<Source, ProbeError> {
-    let output = Command::new("ffprobe")
-        .args(["-hide_banner", "-v", "error", "-of", "json", "-show_format", "-show_streams"])
-        .arg(ffmpeg_input(path))
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| match error.kind() {
-            ErrorKind::NotFound => ProbeError::FfprobeMissing,
-            _ => ProbeError::Unreadable(error.to_string()),
-        })?;
-    if !output.status.success() {
-        return Err(ProbeError::Unreadable(first_line(&output.stderr)));
+/// A film of a hundred streams takes some hundred kilobytes.
+const ANSWER_BYTES_MAX: usize = 16 << 20;
+
+/// Asks ffprobe about a film.
+pub(crate) fn probe(film: &File, bounds: &Bounds, stop: &Stop) -> Result<Source, ProbeError> {
+    let mut arguments: Vec<OsString> =
+        words("-hide_banner -v error -of json -show_format -show_streams");
+    arguments.extend(formats::film());
+    let ffprobe = Confined {
+        program: "ffprobe",
+        arguments: &arguments,
+        film: Some(film),
+        folder: None,
+        limits: Limits {
+            time: Bound::ProbeSeconds(bounds.probe_seconds_max),
+            memory_bytes_max: bounds.memory_bytes_max,
+            output: None,
+        },
+    };
+    let mut answer = Vec::new();
+    let hear = |bytes: &[u8]| {
+        if answer.len() <= ANSWER_BYTES_MAX {
+            answer.extend_from_slice(bytes);
+        }
+    };
+    let ended = ffprobe.run(stop, hear).map_err(ProbeError::Fault)?;
+    if !ended.status.success() {
+        return Err(ProbeError::Unreadable(reason(&ended.said)));
     }
-    let probed: Probed = serde_json::from_slice(&output.stdout)
+    if answer.len() > ANSWER_BYTES_MAX {
+        let most = ANSWER_BYTES_MAX >> 20;
+        return Err(ProbeError::Unreadable(format!(
+            "it takes more than {most} MiB to say what is in it"
+        )));
+    }
+    let probed: Probed = serde_json::from_slice(&answer)
         .map_err(|error| ProbeError::Unreadable(format!("ffprobe's answer: {error}")))?;
-    let format = &probed.format.format_name;
-    if LISTS.contains(&format.as_str()) {
-        return Err(ProbeError::Unreadable(format!("it only names other files ({format})")));
-    }
     Ok(probed.into_source())
 }
 
-/// A path as ffmpeg takes a file: without the prefix it would read `a:b` as a protocol, and `-a` as an option. Absolute, because ffmpeg
-/// runs in another folder than we do.
-pub(crate) fn ffmpeg_input(path: &Path) -> OsString {
-    let mut input = OsString::from("file:");
-    // Where we are cannot be told once that folder is removed: then nothing relative can be opened either.
-    input.push(std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
-    input
+fn reason(said: &[u8]) -> String {
+    formats::refusal(&String::from_utf8_lossy(said)).unwrap_or_else(|| first_line(said))
 }
 
 /// ffmpeg's words begin with who speaks ("[mov @ 0x55]") or with the file's name; the cause comes behind.
@@ -157,10 +169,6 @@ struct Format {
     duration: Option<String>,
     start_time: Option<String>,
 }
-
-/// What ffprobe reads that is no film but a list of files. Which files these are is decided by whoever wrote the list, and whether one of
-/// them has changed could not be told; so they are refused.
-const LISTS: [&str; 3] = ["hls", "dash", "concat"];
 
 /// Containers, as ffprobe names them, that say how long they are. Of others it guesses, from their first frames' rate.
 const MEASURED_FORMATS: [&str; 7] = ["mov", "matroska", "avi", "flv", "asf", "wav", "flac"];

@@ -17,13 +17,15 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::TitleName;
-use crate::ingest::{self, Attempt, IngestError, Run, Stop};
+use crate::ingest::{self, Attempt, Bounds, IngestError, Leash, Run, Stop};
 
 /// The name of the title's folder in the sample library.
 pub const TITLE: &str = "sample";
 /// Where the film is until it is ingested.
 const WORK: &str = ".sample";
 const FILM: &str = "sample.mkv";
+/// A minute of it takes some 100 MB.
+const FILM_BYTES_MAX: u64 = 10_000_000_000;
 const LOCK: &str = ".sample.lock";
 
 /// What becomes of the sample.
@@ -132,7 +134,12 @@ fn make(
     fs::write(&captions, recipe.captions()).attempt("write", &captions)?;
     let mut arguments = recipe.ffmpeg_arguments();
     arguments.push(FILM.into());
-    Run { making: "a sample film", folder: work, arguments: &arguments }.run(&stop, |_| {})?;
+    let captions = File::open(&captions).attempt("open", &captions)?;
+    let bounds = Bounds::default();
+    let leash = Leash { stop: &stop, bounds: &bounds, output: (work, FILM_BYTES_MAX) };
+    let film = Some(&captions);
+    Run { making: "a sample film", film, folder: work, arguments: &arguments }
+        .run(&leash, |_| {})?;
     let name = TitleName::new(TITLE).expect("the sample's name is a title's");
     let told = |heard| progress(Progress::Ingest(heard));
     ingest::ingest(&work.join(FILM), library, &name, &recipe.options(), &stop, told).map(drop)

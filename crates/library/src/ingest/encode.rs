@@ -1,5 +1,6 @@
 //! Encoding what is not there yet, and judging what was encoded.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -54,7 +55,7 @@ impl Ingest<'_> {
             } else {
                 progress(Progress::Making { part: job.making.clone(), number: index + 1, of });
                 let heard = |seconds: f64| progress(meter.at(seconds * job.weight));
-                let said = self.encode_one(work.path(), &job, &place, heard)?;
+                let said = self.encode_one(work, &job, &place, heard)?;
                 *complaint = complaint.take().or(said);
                 meter.finish(job.weight * seconds);
             }
@@ -67,16 +68,17 @@ impl Ingest<'_> {
 
     fn encode_one(
         &self,
-        folder: &Path,
+        work: &Work,
         job: &Job,
         place: &Path,
         heard: impl FnMut(f64),
     ) -> Result<Option<String>, IngestError> {
         let unfinished = place.with_extension(UNFINISHED);
         let mut arguments = job.arguments.clone();
-        arguments.push(crate::probe::ffmpeg_input(&unfinished));
-        let run = Run { making: &job.making, folder, arguments: &arguments };
-        let said = run.run(self.stop, heard)?;
+        arguments.push(as_output(&unfinished));
+        let (making, film, folder) = (&job.making, Some(&self.film), work.path());
+        let run = Run { making, film, folder, arguments: &arguments };
+        let said = run.run(&self.leash(work)?, heard)?;
         let track = read(&unfinished, &job.making)?;
         whole(track.seconds(), self.told_seconds(job.says_seconds))?;
         sync(&unfinished)?;
@@ -90,7 +92,7 @@ impl Ingest<'_> {
         let rates: u64 = jobs.iter().filter_map(|job| job.bits_per_second).sum();
         let mut needed = (rates as f64 / 8.0 * seconds * USUAL_PART) as u64;
         if jobs.iter().any(|job| job.bits_per_second.is_none()) {
-            needed += fs::metadata(self.file).attempt("look at", self.file)?.len();
+            needed += self.film.metadata().attempt("look at", self.file)?.len();
         }
         let disk = rustix::fs::statvfs(self.library).map_err(Into::into);
         let disk = disk.attempt("look at the disk of", self.library)?;
@@ -121,6 +123,15 @@ impl Ingest<'_> {
         }
         Ok(())
     }
+}
+
+/// A path as ffmpeg takes a file: without the prefix it would read `a:b` as a protocol, and `-a` as an option. Absolute, because ffmpeg
+/// runs in another folder than we do.
+fn as_output(path: &Path) -> OsString {
+    let mut output = OsString::from("file:");
+    // Where we are cannot be told once that folder is removed: then nothing relative can be opened either.
+    output.push(std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
+    output
 }
 
 fn read(place: &Path, making: &str) -> Result<Track, IngestError> {

@@ -4,12 +4,28 @@ use std::fmt::{self, Display, Formatter};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::confined::Bound;
+
 /// Why a file did not become a title. Its text says what to do. No part of a title is in sight after any of these.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum IngestError {
     /// There is no ffmpeg, or no ffprobe, on the PATH.
     ToolMissing(&'static str),
+    /// It is a folder, a named pipe, a socket or a device.
+    NotAFile {
+        /// What was named.
+        path: PathBuf,
+        /// What it is, for a person.
+        kind: &'static str,
+    },
+    /// ffmpeg took more than it may, and was ended.
+    Passed {
+        /// What it was to make.
+        making: String,
+        /// More of what.
+        bound: Bound,
+    },
     /// It is no media file, or one that is broken from its start; with ffprobe's reason.
     NotMedia(String),
     /// There is neither a picture nor a sound in it.
@@ -73,6 +89,10 @@ impl Display for IngestError {
             Self::ToolMissing(tool) => {
                 write!(f, "there is no {tool} here: install it (apt install ffmpeg)")
             }
+            Self::NotAFile { path, kind } => {
+                write!(f, "cannot take {}: it is a {kind}, not a file", path.display())
+            }
+            Self::Passed { making, bound } => write!(f, "making {making} took {bound}"),
             Self::NotMedia(why) => write!(f, "this is no video that ffmpeg can read: {why}"),
             Self::NothingToPlay => f.write_str("there is neither picture nor sound in it"),
             Self::CutShort { says_seconds, has_seconds } => write!(
@@ -110,7 +130,7 @@ impl Display for IngestError {
             }
             Self::NoSubtitles(path) => write!(
                 f,
-                "there are no subtitles in {}: it has to be SubRip or WebVTT, in UTF-8",
+                "there are no subtitles in {}: it has to be SubRip, WebVTT or SubStation Alpha, in UTF-8",
                 path.display()
             ),
             Self::Interrupted => f.write_str(

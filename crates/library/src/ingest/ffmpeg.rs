@@ -1,31 +1,41 @@
-//! Running ffmpeg: with progress, ended when we are told to stop or end ourselves, its complaints kept.
+//! Running ffmpeg: confined, with progress, ended when we are told to stop or end ourselves, its complaints kept.
 
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader, ErrorKind, Read};
-use std::os::unix::process::CommandExt;
+use std::fs::File;
 use std::path::Path;
-use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
-use std::thread;
+use std::process::{Command, ExitStatus};
 
-use rustix::process::{Signal, set_parent_process_death_signal};
-
-use super::error::{Attempt, IngestError};
+use super::error::IngestError;
+use super::jobs::words;
 use super::stop::Stop;
+use crate::confined::{Bound, Bounds, Confined, Fault, Limits};
 
-/// How much of its complaints is kept: the first lines name the cause, what follows from it comes after.
-const SAID_BYTES_MAX: u64 = 8 << 10;
+/// How many of its complaints are kept.
 const SAID_LINES_MAX: usize = 3;
 /// In what it says when there is no room (strerror of ENOSPC, and of EDQUOT).
 const FULL: [&str; 2] = ["No space left on device", "Disk quota exceeded"];
+/// A line of `-progress` is some thirty bytes long.
+const REPORT_BYTES_MAX: usize = 4 << 10;
 
 /// One run of ffmpeg.
 pub(crate) struct Run<'a> {
     /// What it makes, for messages: "video 720".
     pub(crate) making: &'a str,
+    /// What it reads, as [`crate::confined::FILM`].
+    pub(crate) film: Option<&'a File>,
     /// Its working directory, where its output goes.
     pub(crate) folder: &'a Path,
     /// From the inputs on.
     pub(crate) arguments: &'a [OsString],
+}
+
+/// What holds all runs for one title.
+#[derive(Clone, Copy)]
+pub(crate) struct Leash<'a> {
+    pub(crate) stop: &'a Stop,
+    pub(crate) bounds: &'a Bounds,
+    /// The folder that holds all that is made, and how large it may become.
+    pub(crate) output: (&'a Path, u64),
 }
 
 impl Run<'_> {
@@ -33,34 +43,35 @@ impl Run<'_> {
     /// ended well all the same.
     pub(crate) fn run(
         &self,
-        stop: &Stop,
+        leash: &Leash<'_>,
         mut progress: impl FnMut(f64),
     ) -> Result<Option<String>, IngestError> {
-        let mut child = self.start()?;
-        stop.watch(&child);
-        let complaints = child.stderr.take().map(|stderr| thread::spawn(|| keep_first(stderr)));
-        let reports = child.stdout.take().map(BufReader::new);
-        for report in reports.into_iter().flat_map(BufRead::lines).map_while(Result::ok) {
-            if let Some(seconds) = encoded_seconds(&report) {
-                progress(seconds);
-            }
-        }
-        stop.forget();
-        let status = child.wait().attempt("wait for", Path::new("ffmpeg"))?;
-        // The thread reads to the end of a pipe, and does nothing that panics.
-        let said = complaints.and_then(|thread| thread.join().ok()).unwrap_or_default();
-        self.judge(status, &said, stop)
+        let mut arguments = words("-hide_banner -nostdin -y -v error -nostats -progress pipe:1");
+        arguments.extend_from_slice(self.arguments);
+        let ffmpeg = Confined {
+            program: "ffmpeg",
+            arguments: &arguments,
+            film: self.film,
+            folder: Some(self.folder),
+            limits: Limits {
+                time: Bound::RunSeconds(leash.bounds.run_seconds_max),
+                memory_bytes_max: leash.bounds.memory_bytes_max,
+                output: Some(leash.output),
+            },
+        };
+        let mut reports = Vec::new();
+        let hear = |bytes: &[u8]| {
+            each_line(&mut reports, bytes, |line| {
+                if let Some(seconds) = encoded_seconds(line) {
+                    progress(seconds);
+                }
+            })
+        };
+        let ended = ffmpeg.run(leash.stop, hear).map_err(|fault| told(fault, self.making))?;
+        self.judge(ended.status, &complaints(&ended.said))
     }
 
-    fn judge(
-        &self,
-        status: ExitStatus,
-        said: &str,
-        stop: &Stop,
-    ) -> Result<Option<String>, IngestError> {
-        if stop.is_stopped() {
-            return Err(IngestError::Interrupted);
-        }
+    fn judge(&self, status: ExitStatus, said: &str) -> Result<Option<String>, IngestError> {
         // Some versions end well although the last bytes found no room.
         if FULL.iter().any(|full| said.contains(full)) {
             return Err(IngestError::DiskFull { library: self.folder.to_path_buf(), bytes: None });
@@ -74,43 +85,32 @@ impl Run<'_> {
         }
         Ok(said.split("; ").next().filter(|first| !first.is_empty()).map(str::to_owned))
     }
+}
 
-    fn start(&self) -> Result<Child, IngestError> {
-        let mut command = Command::new("ffmpeg");
-        command
-            .args(["-hide_banner", "-nostdin", "-y", "-v", "error", "-nostats"])
-            .args(["-progress", "pipe:1"])
-            .args(self.arguments)
-            // SVT-AV1 introduces itself on standard error whatever ffmpeg is told: errors only.
-            .env("SVT_LOG", "1")
-            .current_dir(self.folder)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            // A group of its own: Ctrl-C at a terminal is for us to hear, and to end it.
-            .process_group(0);
-        // SAFETY: between fork and exec only system calls are made here, which allocate nothing and take no lock.
-        unsafe { command.pre_exec(die_with_parent) };
-        command.spawn().map_err(|source| match source.kind() {
-            ErrorKind::NotFound => IngestError::ToolMissing("ffmpeg"),
-            _ => IngestError::Io { what: "run", path: "ffmpeg".into(), source },
-        })
+/// Why a run of ffmpeg or ffprobe did not come to its end.
+pub(super) fn told(fault: Fault, making: &str) -> IngestError {
+    match fault {
+        Fault::Missing(program) => IngestError::ToolMissing(program),
+        Fault::Stopped => IngestError::Interrupted,
+        Fault::Passed(bound) => IngestError::Passed { making: making.to_owned(), bound },
+        Fault::Io(source) => IngestError::Io { what: "run", path: "ffmpeg".into(), source },
     }
 }
 
-/// Killed outright we could not end it, and it would go on for hours into a folder that the next attempt works in.
-fn die_with_parent() -> std::io::Result<()> {
-    set_parent_process_death_signal(Some(Signal::KILL))?;
-    Ok(())
+/// Hands on the whole lines of what has come so far; `rest` keeps the one that has not ended.
+fn each_line(rest: &mut Vec<u8>, bytes: &[u8], mut hear: impl FnMut(&str)) {
+    for part in bytes.split_inclusive(|&byte| byte == b'\n') {
+        rest.extend_from_slice(part);
+        if part.ends_with(b"\n") || rest.len() > REPORT_BYTES_MAX {
+            hear(&String::from_utf8_lossy(rest));
+            rest.clear();
+        }
+    }
 }
 
-/// The beginning of what comes, as one line; the rest is read and forgotten, so that nobody waits for room in the pipe.
-fn keep_first(mut stderr: ChildStderr) -> String {
-    let mut said = Vec::new();
-    // What cannot be read is not said.
-    let _ = stderr.by_ref().take(SAID_BYTES_MAX).read_to_end(&mut said);
-    let _ = std::io::copy(&mut stderr, &mut std::io::sink());
-    let text = String::from_utf8_lossy(&said);
+/// The beginning of what it said, as one line.
+fn complaints(said: &[u8]) -> String {
+    let text = String::from_utf8_lossy(said);
     let full = text.lines().find(|line| FULL.iter().any(|full| line.contains(full)));
     let lines = text.lines().map(without_speaker).filter(|line| !line.is_empty());
     lines.take(SAID_LINES_MAX).chain(full).collect::<Vec<_>>().join("; ")
@@ -151,6 +151,18 @@ mod tests {
     }
 
     #[test]
+    fn reports_are_heard_as_lines_however_they_come() {
+        let (mut rest, mut lines) = (Vec::new(), Vec::new());
+        for part in ["a=1\nb", "=2\n", "", "c=3"] {
+            each_line(&mut rest, part.as_bytes(), |line| lines.push(line.to_owned()));
+        }
+        assert_eq!(lines, ["a=1\n", "b=2\n"]);
+        // Whoever ends no line is not listened to for ever.
+        each_line(&mut rest, &[b'x'; 2 * REPORT_BYTES_MAX], |_| {});
+        assert!(rest.len() <= REPORT_BYTES_MAX);
+    }
+
+    #[test]
     fn who_speaks_is_left_out_of_what_is_said() {
         assert_eq!(without_speaker("[h264 @ 0x55d0] no frame!"), "no frame!");
         assert_eq!(without_speaker("[not] a speaker"), "[not] a speaker");
@@ -167,9 +179,12 @@ mod tests {
         let stop = Stop::default();
         let arguments: Vec<OsString> =
             ["-re", "-f", "lavfi", "-i", "anullsrc", "-f", "null", "-"].map(Into::into).into();
-        let run = Run { making: "nothing", folder: folder.path(), arguments: &arguments };
+        let run =
+            Run { making: "nothing", film: None, folder: folder.path(), arguments: &arguments };
+        let bounds = Bounds::default();
+        let leash = Leash { stop: &stop, bounds: &bounds, output: (folder.path(), 1000) };
         // It would go on for ever; its first report stops it.
-        let ended = run.run(&stop, |_| stop.stop());
+        let ended = run.run(&leash, |_| stop.stop());
         assert!(matches!(ended, Err(IngestError::Interrupted)), "{ended:?}");
     }
 }

@@ -8,7 +8,7 @@ use super::made::{Made, beside};
 use super::progress::Progress;
 use super::publish::{now, publish, write};
 use super::work::{MADE, Work};
-use super::{Ingest, Ingested, Outcome, dash, hls, jobs, pictures, subtitles};
+use super::{Ingest, Ingested, Leash, Outcome, dash, hls, jobs, pictures, subtitles};
 use crate::hash;
 use crate::record::{AudioRecord, FileRecord, Record, SourceRecord, SubtitleRecord, VideoRecord};
 
@@ -26,13 +26,14 @@ impl Ingest<'_> {
         work: &Work,
         progress: &mut impl FnMut(Progress),
     ) -> Result<Ingested, IngestError> {
-        let jobs = jobs::jobs(self.file, &self.source, self.options, self.tools);
+        subtitles::check(self, &work.empty_folder(MADE)?, &self.leash(work)?)?;
+        let jobs = jobs::jobs(&self.source, self.options, self.tools);
         let mut complaint = None;
         let mut made = self.encode(work, jobs, progress, &mut complaint)?;
         progress(Progress::Finishing);
         let place = work.empty_folder(MADE)?;
         let version = work.empty_folder(&format!("{MADE}/{UNNAMED}"))?;
-        self.add_the_rest(&mut made, &version)?;
+        self.add_the_rest(&mut made, &version, &self.leash(work)?)?;
         let mut files = self.sums(&made, &version)?;
         let folder = self.version_name(&files);
         for file in &mut files {
@@ -61,11 +62,15 @@ impl Ingest<'_> {
     }
 
     /// Writes all but the renditions into the version's folder.
-    fn add_the_rest(&self, made: &mut Made, version: &Path) -> Result<(), IngestError> {
-        let side = &self.options.subtitles;
-        subtitles::write(self.file, &self.source, side, version, self.stop, made)?;
-        pictures::poster(made, version, self.stop)?;
-        pictures::thumbnails(made, version, self.stop)?;
+    fn add_the_rest(
+        &self,
+        made: &mut Made,
+        version: &Path,
+        leash: &Leash<'_>,
+    ) -> Result<(), IngestError> {
+        subtitles::write(self, version, leash, made)?;
+        pictures::poster(made, version, leash)?;
+        pictures::thumbnails(made, version, leash)?;
         for playlist in hls::media(made) {
             let path = version.join(&playlist.file);
             fs::write(&path, playlist.text).attempt("write", &path)?;
@@ -111,7 +116,7 @@ impl Ingest<'_> {
         let (version, kind) = Record::form();
         let source = SourceRecord {
             name: self.file.file_name().unwrap_or_default().to_string_lossy().into_owned(),
-            bytes: fs::metadata(self.file).attempt("look at", self.file)?.len(),
+            bytes: self.film.metadata().attempt("look at", self.file)?.len(),
             key: self.key()?,
         };
         let picture = |name: &str| (!made.video.is_empty()).then(|| format!("{folder}/{name}"));

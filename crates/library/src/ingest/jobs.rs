@@ -5,11 +5,11 @@
 //! meet only nearly; players do not mind, since sound can be entered anywhere.
 
 use std::ffi::OsString;
-use std::path::Path;
 
 use super::options::{AudioCodec, Channels, Options, Speed, VideoCodec};
+use crate::formats;
 use crate::ladder::Rung;
-use crate::probe::{Audio, FrameRate, Label, Source, Video, ffmpeg_input};
+use crate::probe::{Audio, FrameRate, Label, Source, Video};
 
 /// One file to be made.
 #[derive(Clone, Debug)]
@@ -45,23 +45,23 @@ pub(super) struct Tools {
 }
 
 /// The jobs for a source: sound first, because it shows soonest whether the file is whole, then pictures, smallest first.
-pub(super) fn jobs(path: &Path, source: &Source, options: &Options, tools: Tools) -> Vec<Job> {
+pub(super) fn jobs(source: &Source, options: &Options, tools: Tools) -> Vec<Job> {
     let audio = source.audio.iter().enumerate().map(|(index, audio)| {
         let mut job = audio_job(index + 1, audio, options);
-        job.arguments.splice(0..0, input(path, audio.index));
+        job.arguments.splice(0..0, input(audio.index));
         job
     });
-    let video = source.video.iter().flat_map(|video| video_jobs(path, video, options, tools));
+    let video = source.video.iter().flat_map(|video| video_jobs(video, options, tools));
     audio.chain(video).collect()
 }
 
-fn input(path: &Path, stream: u32) -> Vec<OsString> {
-    let mut arguments = vec!["-i".into(), ffmpeg_input(path)];
+fn input(stream: u32) -> Vec<OsString> {
+    let mut arguments = formats::film();
     arguments.extend(words(&format!("-map 0:{stream} -map_metadata -1 -map_chapters -1")));
     arguments
 }
 
-fn video_jobs(path: &Path, video: &Video, options: &Options, tools: Tools) -> Vec<Job> {
+fn video_jobs(video: &Video, options: &Options, tools: Tools) -> Vec<Job> {
     let mut jobs = if options.copy {
         vec![copied_video(video, options)]
     } else {
@@ -69,7 +69,7 @@ fn video_jobs(path: &Path, video: &Video, options: &Options, tools: Tools) -> Ve
         rungs.iter().map(|rung| encoded_video(video, rung, options, tools)).collect()
     };
     for job in &mut jobs {
-        job.arguments.splice(0..0, input(path, video.index));
+        job.arguments.splice(0..0, input(video.index));
     }
     jobs
 }

@@ -25,9 +25,10 @@ mod stop;
 mod subtitles;
 mod work;
 
+pub use crate::confined::{Bound, Bounds, lacking};
 pub(crate) use error::Attempt;
 pub use error::IngestError;
-pub(crate) use ffmpeg::Run;
+pub(crate) use ffmpeg::{Leash, Run};
 pub(crate) use jobs::words;
 pub use options::{AudioCodec, Channels, Options, SideSubtitles, Speed, VideoCodec};
 pub use progress::{Progress, on_terminal};
@@ -35,14 +36,15 @@ pub(crate) use publish::remove_version;
 pub use stop::Stop;
 pub(crate) use work::Work;
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Seek;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::hash;
 use crate::name::TitleName;
 use crate::probe::{ProbeError, Source, probe};
 use crate::record::Record;
+use crate::{film, hash};
 use jobs::Tools;
 
 /// Part of every key: goes up when what is made of the same source and options becomes another.
@@ -78,6 +80,10 @@ pub enum Outcome {
 /// What an ingest is about.
 struct Ingest<'a> {
     file: &'a Path,
+    /// The same, open.
+    film: File,
+    /// Files of subtitles beside it, open, in the order of the options.
+    side: Vec<File>,
     library: &'a Path,
     title: &'a TitleName,
     options: &'a Options,
@@ -102,13 +108,16 @@ pub fn ingest(
     stop: &Stop,
     mut progress: impl FnMut(Progress),
 ) -> Result<Ingested, IngestError> {
-    let identity = identity(file)?;
-    let source = probed(file, options)?;
+    let film = film::open(file)?;
+    let side: Result<_, _> = options.subtitles.iter().map(|one| film::open(&one.path)).collect();
+    let identity = identity(file, &film)?;
+    let source = probed(&film, options, stop)?;
     if !library.is_dir() {
         fs::create_dir(library).attempt("make the folder", library)?;
     }
     let tools = Tools::ask(&source, options);
-    let ingest = Ingest { file, library, title, options, stop, source, tools, identity };
+    let ingest =
+        Ingest { file, film, side: side?, library, title, options, stop, source, tools, identity };
     if let Some(kept) = ingest.kept()? {
         return Ok(kept);
     }
@@ -121,27 +130,28 @@ pub fn ingest(
             Ok(made)
         }
         Err(error) => {
-            work.leave();
+            match error {
+                // A film that takes too much gets nothing, not even room for its first parts.
+                IngestError::Passed { .. } => drop(work.remove()),
+                _ => work.leave(),
+            }
             Err(ingest.told(error))
         }
     }
 }
 
 /// What tells a file from another, and from what it was before.
-fn identity(file: &Path) -> Result<String, IngestError> {
+fn identity(file: &Path, film: &File) -> Result<String, IngestError> {
     let path = file.canonicalize().attempt("open", file)?;
-    let metadata = fs::metadata(&path).attempt("look at", file)?;
-    if !metadata.is_file() {
-        return Err(IngestError::NotMedia("it is not a file".into()));
-    }
+    let metadata = film.metadata().attempt("look at", file)?;
     let (seconds, nanoseconds) = (metadata.mtime(), metadata.mtime_nsec());
     let numbers = format!("{} {} {seconds}.{nanoseconds}", metadata.ino(), metadata.len());
     Ok(hash::of_parts([path.as_os_str().as_encoded_bytes(), numbers.as_bytes()]))
 }
 
-fn probed(file: &Path, options: &Options) -> Result<Source, IngestError> {
-    let source = probe(file).map_err(|error| match error {
-        ProbeError::FfprobeMissing => IngestError::ToolMissing("ffprobe"),
+fn probed(film: &File, options: &Options, stop: &Stop) -> Result<Source, IngestError> {
+    let source = probe(film, &options.bounds, stop).map_err(|error| match error {
+        ProbeError::Fault(fault) => ffmpeg::told(fault, "a list of what is in it"),
         ProbeError::Unreadable(why) => IngestError::NotMedia(why),
     })?;
     if source.video.is_none() && source.audio.is_empty() {
@@ -186,10 +196,14 @@ impl Ingest<'_> {
 
     /// The same for the same source and the same options.
     fn key(&self) -> Result<String, IngestError> {
-        let jobs = jobs::jobs(self.file, &self.source, self.options, self.tools);
+        let jobs = jobs::jobs(&self.source, self.options, self.tools);
         let mut parts: Vec<_> = jobs.iter().map(|job| self.key_of(job)).collect();
-        for side in &self.options.subtitles {
-            let (_, sum) = hash::of_file(&side.path).attempt("read", &side.path)?;
+        for (side, file) in self.options.subtitles.iter().zip(&self.side) {
+            let sum = file.try_clone().and_then(|mut file| {
+                file.rewind()?;
+                hash::of_open_file(&file)
+            });
+            let (_, sum) = sum.attempt("read", &side.path)?;
             parts.extend([side.language.clone(), sum]);
         }
         Ok(hash::of_parts(parts.iter().map(String::as_bytes)))
@@ -199,6 +213,14 @@ impl Ingest<'_> {
     fn key_of(&self, job: &jobs::Job) -> String {
         let arguments = job.arguments.iter().map(|word| word.as_encoded_bytes());
         hash::of_parts([FORM.as_bytes(), self.identity.as_bytes()].into_iter().chain(arguments))
+    }
+
+    /// What holds each run of ffmpeg for the title that is made in `work`.
+    fn leash<'w>(&'w self, work: &'w Work) -> Result<Leash<'w>, IngestError> {
+        let source_bytes = self.film.metadata().attempt("look at", self.file)?.len();
+        let bounds = &self.options.bounds;
+        let output = (work.path(), bounds.output_bytes(source_bytes));
+        Ok(Leash { stop: self.stop, bounds, output })
     }
 
     /// A full disk is the library's, whichever file it was noticed on.

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::confined::Bounds;
 use crate::ladder::Ladder;
 
 /// How pictures are encoded.
@@ -50,7 +51,7 @@ pub enum Speed {
     Best,
 }
 
-/// Subtitles from a file of their own, SubRip or WebVTT.
+/// Subtitles from a file of their own: SubRip, WebVTT or SubStation Alpha.
 #[derive(Clone, Debug)]
 pub struct SideSubtitles {
     /// BCP 47, or a tag of ISO 639.
@@ -80,6 +81,8 @@ pub struct Options {
     pub subtitles: Vec<SideSubtitles>,
     /// Make the title although it is there already, from the same file and with the same options.
     pub again: bool,
+    /// What ffmpeg may take of the machine.
+    pub bounds: Bounds,
 }
 
 impl Default for Options {
@@ -95,6 +98,7 @@ impl Default for Options {
             segment_seconds: 4.0,
             subtitles: Vec::new(),
             again: false,
+            bounds: Bounds::default(),
         }
     }
 }

@@ -5,15 +5,14 @@
 
 use std::ffi::OsString;
 use std::fmt::Write;
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
 
 use super::error::{Attempt, IngestError};
-use super::ffmpeg::Run;
+use super::ffmpeg::{Leash, Run};
 use super::jobs::words;
 use super::made::{Made, Picture};
-use super::stop::Stop;
-use crate::probe::ffmpeg_input;
+use crate::formats;
 
 pub(super) const POSTER: &str = "poster.jpg";
 pub(super) const THUMBNAILS: &str = "thumbnails.vtt";
@@ -32,27 +31,27 @@ const POSTER_CHOICE: u32 = 24;
 const POSTER_SIDE_MAX: u32 = 1080;
 
 /// Makes the poster in `folder`.
-pub(super) fn poster(made: &Made, folder: &Path, stop: &Stop) -> Result<(), IngestError> {
+pub(super) fn poster(made: &Made, folder: &Path, leash: &Leash<'_>) -> Result<(), IngestError> {
     let small_enough = |one: &&Picture| one.width.min(one.height) <= POSTER_SIDE_MAX;
     let best = made.video.iter().rev().find(small_enough).or(made.video.first());
     let Some(best) = best else { return Ok(()) };
     // From the key frame before that time on: there always is one, even in a film of a single frame.
     let begin = best.track.seconds() * POSTER_PART;
-    let mut arguments = words(&format!("-noaccurate_seek -ss {begin:.3} -i"));
-    arguments.push(ffmpeg_input(&best.place));
+    let mut arguments = words(&format!("-noaccurate_seek -ss {begin:.3}"));
+    arguments.extend(formats::rendition());
     arguments.extend(words(&format!(
         "-vf thumbnail=n={POSTER_CHOICE},setsar=1,format=yuvj420p -frames:v 1 -update 1 -q:v 3 {POSTER}"
     )));
-    run("the poster", folder, &arguments, stop)?;
+    run("the poster", &best.place, folder, &arguments, leash)?;
     present(folder, POSTER)
 }
 
 /// Makes the sheets and their list in `folder`. Only key frames are looked at, so it takes a moment even for a long film.
-pub(super) fn thumbnails(made: &Made, folder: &Path, stop: &Stop) -> Result<(), IngestError> {
+pub(super) fn thumbnails(made: &Made, folder: &Path, leash: &Leash<'_>) -> Result<(), IngestError> {
     let Some(smallest) = made.video.first() else { return Ok(()) };
     let plan = Plan::of(smallest);
-    let mut arguments = words("-skip_frame nokey -i");
-    arguments.push(ffmpeg_input(&smallest.place));
+    let mut arguments = words("-skip_frame nokey");
+    arguments.extend(formats::rendition());
     // The last key frame goes on for as long as the last sheet wants.
     arguments.extend(words(&format!(
         "-vf tpad=stop_mode=clone:stop=-1,fps=1/{}:start_time=0,scale={}:{},setsar=1,\
@@ -62,7 +61,7 @@ pub(super) fn thumbnails(made: &Made, folder: &Path, stop: &Stop) -> Result<(), 
         plan.height,
         plan.sheets()
     )));
-    run("the thumbnails", folder, &arguments, stop)?;
+    run("the thumbnails", &smallest.place, folder, &arguments, leash)?;
     present(folder, &sheet(plan.sheets()))?;
     let path = folder.join(THUMBNAILS);
     fs::write(&path, plan.list()).attempt("write", &path)
@@ -70,11 +69,13 @@ pub(super) fn thumbnails(made: &Made, folder: &Path, stop: &Stop) -> Result<(), 
 
 fn run(
     making: &str,
+    rendition: &Path,
     folder: &Path,
     arguments: &[OsString],
-    stop: &Stop,
+    leash: &Leash<'_>,
 ) -> Result<(), IngestError> {
-    Run { making, folder, arguments }.run(stop, |_| {}).map(drop)
+    let film = Some(&File::open(rendition).attempt("open", rendition)?);
+    Run { making, film, folder, arguments }.run(leash, |_| {}).map(drop)
 }
 
 fn present(folder: &Path, file: &str) -> Result<(), IngestError> {

@@ -33,7 +33,7 @@ impl Stop {
     }
 
     /// From here until [`Self::forget`], a stop ends `child`.
-    pub(super) fn watch(&self, child: &Child) {
+    pub(crate) fn watch(&self, child: &Child) {
         let mut state = self.state();
         state.child = Some(Pid::from_child(child));
         if let (true, Some(child)) = (state.is_stopped, state.child) {
@@ -42,7 +42,7 @@ impl Stop {
     }
 
     /// To be called before the child is waited for.
-    pub(super) fn forget(&self) {
+    pub(crate) fn forget(&self) {
         self.state().child = None;
     }
 

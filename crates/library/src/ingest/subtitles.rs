@@ -1,33 +1,31 @@
 //! Subtitles as WebVTT, from streams of the source and from files beside it.
 
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
+use super::Ingest;
 use super::error::{Attempt, IngestError};
-use super::ffmpeg::Run;
+use super::ffmpeg::{Leash, Run};
 use super::jobs::words;
 use super::made::{Made, Subtitles};
-use super::options::SideSubtitles;
-use super::stop::Stop;
-use crate::language;
-use crate::probe::{Label, Source, ffmpeg_input};
+use crate::probe::Label;
+use crate::{formats, language};
 
 /// Writes every subtitle of the source, then every side file's, into `folder`, and adds them to `made`. A stream without a line in it
 /// is left out, and so is one that ffmpeg cannot read (not in UTF-8, often): the film is worth having without it.
 pub(super) fn write(
-    path: &Path,
-    source: &Source,
-    side: &[SideSubtitles],
+    ingest: &Ingest<'_>,
     folder: &Path,
-    stop: &Stop,
+    leash: &Leash<'_>,
     made: &mut Made,
 ) -> Result<(), IngestError> {
     let all = &mut made.subtitles;
-    for text in &source.text {
+    let target = Target { folder, leash };
+    for text in &ingest.source.text {
         let one = named(all, &text.label, text.is_forced);
-        match convert(&input(path, text.index), folder, &one.file, stop) {
+        match target.convert(&ingest.film, formats::film(), text.index, &one.file) {
             Ok(true) => all.push(one),
             Ok(false) => {}
             Err(IngestError::FfmpegFailed { said, .. }) => {
@@ -36,17 +34,24 @@ pub(super) fn write(
             Err(error) => return Err(error),
         }
     }
-    for file in side {
-        let label = Label { language: language::bcp47(&file.language), ..Label::default() };
+    for (side, file) in ingest.options.subtitles.iter().zip(&ingest.side) {
+        let label = Label { language: language::bcp47(&side.language), ..Label::default() };
         let one = named(all, &label, false);
-        let none = || IngestError::NoSubtitles(file.path.clone());
-        match convert(&input(&file.path, 0), folder, &one.file, stop) {
-            Ok(true) => all.push(one),
-            Ok(false) | Err(IngestError::FfmpegFailed { .. }) => return Err(none()),
-            Err(error) => return Err(error),
-        }
+        target.convert_side(file, &side.path, &one.file)?;
+        all.push(one);
     }
     Ok(())
+}
+
+/// Refuses side files without subtitles, before hours go into encoding. `folder` is for what becomes of them.
+pub(super) fn check(
+    ingest: &Ingest<'_>,
+    folder: &Path,
+    leash: &Leash<'_>,
+) -> Result<(), IngestError> {
+    let target = Target { folder, leash };
+    let mut sides = ingest.options.subtitles.iter().zip(&ingest.side);
+    sides.try_for_each(|(side, file)| target.convert_side(file, &side.path, "side.vtt"))
 }
 
 fn named(others: &[Subtitles], label: &Label, is_forced: bool) -> Subtitles {
@@ -60,31 +65,46 @@ fn named(others: &[Subtitles], label: &Label, is_forced: bool) -> Subtitles {
     Subtitles { file, language: label.language.clone(), name, is_forced }
 }
 
-fn input(path: &Path, stream: u32) -> Vec<OsString> {
-    let mut arguments = vec!["-i".into(), ffmpeg_input(path)];
-    arguments.extend(words(&format!("-map 0:{stream} -map_metadata -1 -c:s webvtt -f webvtt")));
-    arguments
+/// Where they go, and what holds ffmpeg.
+struct Target<'a> {
+    folder: &'a Path,
+    leash: &'a Leash<'a>,
 }
 
-/// Whether there was anything to write.
-fn convert(
-    arguments: &[OsString],
-    folder: &Path,
-    file: &str,
-    stop: &Stop,
-) -> Result<bool, IngestError> {
-    let mut arguments = arguments.to_vec();
-    arguments.push(file.into());
-    let run = Run { making: "subtitles", folder, arguments: &arguments }.run(stop, |_| {});
-    let path = folder.join(file);
-    let has_lines = fs::read_to_string(&path).is_ok_and(|text| text.contains("-->"));
-    if run.is_ok() && has_lines {
-        return Ok(true);
+impl Target<'_> {
+    fn convert_side(&self, film: &File, path: &Path, file: &str) -> Result<(), IngestError> {
+        match self.convert(film, formats::subtitles(), 0, file) {
+            Ok(true) => Ok(()),
+            Ok(false) | Err(IngestError::FfmpegFailed { .. }) => {
+                Err(IngestError::NoSubtitles(path.to_owned()))
+            }
+            Err(error) => Err(error),
+        }
     }
-    // Nothing of it, or half of it: it is no part of the title.
-    match fs::remove_file(&path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        removed => removed.attempt("remove", &path)?,
+
+    /// Whether there was anything to write.
+    fn convert(
+        &self,
+        film: &File,
+        mut arguments: Vec<OsString>,
+        stream: u32,
+        file: &str,
+    ) -> Result<bool, IngestError> {
+        let rest = format!("-map 0:{stream} -map_metadata -1 -c:s webvtt -f webvtt {file}");
+        arguments.extend(words(&rest));
+        let folder = self.folder;
+        let run = Run { making: "subtitles", film: Some(film), folder, arguments: &arguments };
+        let run = run.run(self.leash, |_| {});
+        let path = folder.join(file);
+        let has_lines = fs::read_to_string(&path).is_ok_and(|text| text.contains("-->"));
+        if run.is_ok() && has_lines {
+            return Ok(true);
+        }
+        // Nothing of it, or half of it: it is no part of the title.
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            removed => removed.attempt("remove", &path)?,
+        }
+        run.map(|_| false)
     }
-    run.map(|_| false)
 }

@@ -6,6 +6,7 @@
 use std::ffi::OsString;
 use std::fmt::Write;
 
+use crate::formats;
 use crate::ingest::{Options, Speed, words};
 use crate::ladder::{Ladder, Rung};
 
@@ -59,8 +60,8 @@ impl Recipe {
         })
     }
 
-    /// The arguments, up to the output, that make ffmpeg draw the film in the folder of its captions. It is compressed in haste and
-    /// hardly at all: what is made of it is compressed with care.
+    /// The arguments, up to the output, that make ffmpeg draw the film, with its captions as standard input. It is compressed in haste
+    /// and hardly at all: what is made of it is compressed with care.
     pub(super) fn ffmpeg_arguments(&self) -> Vec<OsString> {
         let seconds = self.seconds;
         let (width, height) = self.size();
@@ -71,7 +72,8 @@ impl Recipe {
         arguments.push(picture.into());
         arguments.extend(words("-f lavfi -i"));
         arguments.push(sound.into());
-        arguments.extend(words(&format!("-i {CAPTIONS} -filter_complex")));
+        arguments.extend(formats::subtitles());
+        arguments.extend(words("-filter_complex"));
         arguments.push(self.filter().into());
         arguments.extend(words(
             "-map [film] -map 1:a -map 2:s -c:v libx264 -preset ultrafast -qp 10 -c:a pcm_s16le -ac 2 -c:s srt \

@@ -4,6 +4,8 @@
 
 mod catalog;
 mod faults;
+mod formats;
+mod hostile;
 mod judge;
 mod library;
 mod odd_sources;

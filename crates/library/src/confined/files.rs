@@ -1,0 +1,116 @@
+//! Landlock: the film to read, the folder to write, the program itself with its libraries, and what tells it which processor it
+//! runs on. No TCP, no signals to others, no sockets of others.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, PathBeneath, PathFd,
+    RestrictionStatus, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, Scope,
+    make_bitflags,
+};
+
+/// The newest Landlock that these rules were thought through for. An older kernel enforces what it knows of them.
+const NEWEST: ABI = ABI::V9;
+
+type Rights = BitFlags<AccessFs>;
+
+const READ: Rights = make_bitflags!(AccessFs::{ReadFile | ReadDir});
+const RUN: Rights = make_bitflags!(AccessFs::{ReadFile | ReadDir | Execute});
+const WRITE: Rights =
+    make_bitflags!(AccessFs::{ReadFile | ReadDir | WriteFile | Truncate | MakeReg | RemoveFile});
+
+/// Where systems keep programs and their libraries: everybody's, and nothing of the operator's.
+const PROGRAMS: [&str; 11] = [
+    "/bin",
+    "/lib",
+    "/lib64",
+    "/usr/bin",
+    "/usr/lib",
+    "/usr/lib64",
+    "/usr/libexec",
+    "/usr/local/bin",
+    "/usr/local/lib",
+    "/nix/store",
+    "/gnu/store",
+];
+/// The loader's own, ffmpeg's presets, and what the processor is: encoders divide their work by it.
+const ASKED: [&str; 10] = [
+    "/etc/ld.so.cache",
+    "/etc/ld.so.preload",
+    "/usr/share/ffmpeg",
+    "/proc/cpuinfo",
+    "/proc/meminfo",
+    "/proc/filesystems",
+    "/sys/devices/system/cpu",
+    "/sys/devices/system/node",
+    "/dev/zero",
+    "/dev/urandom",
+];
+const NULL: &str = "/dev/null";
+
+/// What may be opened, and how.
+pub(super) type Grants = Vec<(OwnedFd, Rights)>;
+
+/// What `program` opens to make something of `film` in `folder`. What is not there is not granted.
+pub(super) fn grants(program: &Path, film: Option<&File>, folder: Option<&Path>) -> Grants {
+    let programs = PROGRAMS.iter().map(PathBuf::from).chain(libraries_of(program));
+    let by_path = programs
+        .chain([program.to_owned()])
+        .map(|path| (path, RUN))
+        .chain(ASKED.iter().map(|path| (path.into(), READ)))
+        .chain([(NULL.into(), AccessFs::ReadFile | AccessFs::WriteFile)])
+        .chain(folder.map(|folder| (folder.to_owned(), WRITE)));
+    let mut grants: Grants = by_path.filter_map(|(path, rights)| grant(&path, rights)).collect();
+    // The descriptor and not a path: whatever is renamed meanwhile, it stays this film.
+    let film = film.and_then(|film| film.as_fd().try_clone_to_owned().ok());
+    grants.extend(film.map(|film| (film, AccessFs::ReadFile.into())));
+    grants
+}
+
+/// Rights over a file that are meant for folders are an error.
+fn grant(path: &Path, rights: Rights) -> Option<(OwnedFd, Rights)> {
+    let is_folder = path.is_dir();
+    let fitting = if is_folder { rights } else { rights & AccessFs::from_file(NEWEST) };
+    let opened = PathFd::new(path).ok()?;
+    Some((opened.as_fd().try_clone_to_owned().ok()?, fitting))
+}
+
+/// Libraries that lie beside a program that was installed on its own, or where the loader was told to look.
+fn libraries_of(program: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    let installed = program.canonicalize().ok().and_then(|program| {
+        let folder =
+            program.parent().filter(|folder| folder.file_name() == Some(OsStr::new("bin")))?;
+        Some(folder.parent()?.join("lib"))
+    });
+    let told = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    let told: Vec<_> = std::env::split_paths(&told).filter(|path| path.is_absolute()).collect();
+    installed.into_iter().chain(told)
+}
+
+/// Confines this thread and what it starts from now on, or says what the kernel lacks.
+pub(super) fn confine(grants: Grants) -> Result<(), String> {
+    match restrict(grants).map(|status| status.landlock) {
+        Ok(LandlockStatus::Available { .. }) => Ok(()),
+        Ok(LandlockStatus::NotEnabled) => {
+            Err("Landlock is off: add it to the kernel's lsm= option".into())
+        }
+        Ok(LandlockStatus::NotImplemented) => Err("this kernel has no Landlock".into()),
+        Err(error) => Err(format!("files are not confined: {error}")),
+    }
+}
+
+fn restrict(grants: Grants) -> Result<RestrictionStatus, RulesetError> {
+    let rules = grants
+        .into_iter()
+        .map(|(place, rights)| Ok::<_, RulesetError>(PathBeneath::new(place, rights)));
+    Ruleset::default()
+        .handle_access(AccessFs::from_all(NEWEST))?
+        .handle_access(AccessNet::from_all(NEWEST))?
+        .scope(Scope::from_all(NEWEST))?
+        .create()?
+        .add_rules(rules)?
+        .restrict_self()
+}

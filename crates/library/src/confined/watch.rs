@@ -1,0 +1,136 @@
+//! Looking after a program that runs: what it says is heard, what it takes is looked at, and it is ended when that is too much.
+//!
+//! The kernel's own limits (`resource_limits` in `mod.rs`) hold between two looks, at more than the bounds that people are told: what
+//! it counts as memory is asked for and not used, and it counts files one by one.
+
+use std::fs;
+use std::io::{self, ErrorKind, Read};
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+
+use super::{Bound, Limits};
+
+/// How far looks are apart. Memory is filled at some gigabytes a second, so it may be passed by some hundred megabytes.
+const LOOK: Duration = Duration::from_millis(50);
+/// How much of its complaints is kept: the first lines name the cause, what follows from it comes after.
+const SAID_BYTES_MAX: usize = 8 << 10;
+const BLOCK_BYTES: usize = 16 << 10;
+
+/// Hears and watches `child` until it has ended; it is still to be waited for. Returns the beginning of its standard error, and the
+/// bound for which it was ended.
+pub(super) fn to_the_end(
+    child: &mut Child,
+    limits: &Limits<'_>,
+    hear: &mut dyn FnMut(&[u8]),
+) -> io::Result<(Vec<u8>, Option<Bound>)> {
+    let pid = Pid::from_child(child);
+    let life = pidfd_open(pid, PidfdFlags::empty())?;
+    let mut output = Pipe::new(child.stdout.take())?;
+    let mut errors = Pipe::new(child.stderr.take())?;
+    let (mut said, mut passed, begun) = (Vec::new(), None, Instant::now());
+    let mut looked = begun;
+    loop {
+        let has_ended = wait(&life, &output, &errors)?;
+        output.read(hear)?;
+        errors.read(&mut |bytes| {
+            let room = SAID_BYTES_MAX - said.len();
+            said.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        })?;
+        // What it wrote last may be more than one block.
+        if has_ended && output.is_read() && errors.is_read() {
+            return Ok((said, passed.or_else(|| too_large(limits))));
+        }
+        if !has_ended && passed.is_none() && looked.elapsed() >= LOOK {
+            looked = Instant::now();
+            passed = too_much(pid, begun, limits);
+            if passed.is_some() {
+                // Not waited for, so the number is still its own.
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        }
+    }
+}
+
+/// Waits until something was written, it ended (then true), or it is time for a look.
+fn wait<O: Read + AsFd, E: Read + AsFd>(
+    life: &impl AsFd,
+    output: &Pipe<O>,
+    errors: &Pipe<E>,
+) -> io::Result<bool> {
+    let mut awaited = vec![PollFd::new(life, PollFlags::IN)];
+    awaited.extend(output.0.as_ref().map(|pipe| PollFd::new(pipe, PollFlags::IN)));
+    awaited.extend(errors.0.as_ref().map(|pipe| PollFd::new(pipe, PollFlags::IN)));
+    let at_most = Timespec::try_from(LOOK).map_err(io::Error::other)?;
+    match poll(&mut awaited, Some(&at_most)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(!awaited[0].revents().is_empty()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The end of a pipe that is read as far as something is in it; `None` once nobody can write to it any more.
+struct Pipe<R>(Option<R>);
+
+impl<R: Read + AsFd> Pipe<R> {
+    fn new(pipe: Option<R>) -> io::Result<Self> {
+        if let Some(pipe) = &pipe {
+            fcntl_setfl(pipe, fcntl_getfl(pipe)? | OFlags::NONBLOCK)?;
+        }
+        Ok(Self(pipe))
+    }
+
+    /// One block at most, so that the other pipe and the bounds have their turn.
+    fn read(&mut self, hear: &mut dyn FnMut(&[u8])) -> io::Result<()> {
+        let Some(pipe) = &mut self.0 else { return Ok(()) };
+        let mut block = [0; BLOCK_BYTES];
+        match pipe.read(&mut block) {
+            Ok(0) => self.0 = None,
+            Ok(count) => hear(&block[..count]),
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    fn is_read(&self) -> bool {
+        self.0.is_none()
+    }
+}
+
+fn too_much(pid: Pid, begun: Instant, limits: &Limits<'_>) -> Option<Bound> {
+    if begun.elapsed().as_secs() >= limits.time.value() {
+        return Some(limits.time);
+    }
+    if resident_bytes(pid).is_some_and(|bytes| bytes > limits.memory_bytes_max) {
+        return Some(Bound::MemoryBytes(limits.memory_bytes_max));
+    }
+    too_large(limits)
+}
+
+fn too_large(limits: &Limits<'_>) -> Option<Bound> {
+    let (root, bytes_max) = limits.output?;
+    (tree_bytes(root) > bytes_max).then_some(Bound::OutputBytes(bytes_max))
+}
+
+/// How much memory a process has that is really there (proc_pid_statm(5): pages, the second number).
+fn resident_bytes(pid: Pid) -> Option<u64> {
+    let pages = fs::read_to_string(format!("/proc/{}/statm", pid.as_raw_nonzero())).ok()?;
+    let pages: u64 = pages.split(' ').nth(1)?.parse().ok()?;
+    Some(pages * rustix::param::page_size() as u64)
+}
+
+/// All files in a folder and below it. What goes away meanwhile does not count.
+pub(super) fn tree_bytes(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let bytes = entries.map(|entry| match entry.file_type() {
+        Ok(kind) if kind.is_dir() => tree_bytes(&entry.path()),
+        _ => entry.metadata().map_or(0, |metadata| metadata.len()),
+    });
+    bytes.sum()
+}

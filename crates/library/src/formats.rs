@@ -1,0 +1,78 @@
+//! Which formats are taken. ffmpeg reads some 350, among them lists that name other files or hosts, scripts and pictures of screens;
+//! what is not listed here is refused by ffmpeg itself once it has looked at the beginning of a file, before it opens anything else.
+//!
+//! A format may be listed if all of it is in one file. docs/library.md lists them for people.
+
+use std::ffi::OsString;
+
+use crate::confined::FILM;
+
+/// Films and sound, as ffmpeg names the formats.
+const FILMS: &str = "mov,matroska,webm,mpegts,mpeg,avi,flv,asf,ogg,mxf,gxf,wtv,rm,nut,ivf,dv,\
+    h264,hevc,obu,m4v,mpegvideo,vc1,gif,apng,yuv4mpegpipe,\
+    wav,w64,aiff,au,caf,flac,mp3,aac,ac3,eac3,dts,truehd,amr,ape,tta,wv";
+/// Subtitles in files of their own: SubRip, WebVTT, SubStation Alpha.
+const SUBTITLES: &str = "srt,webvtt,ass";
+/// What ingest itself makes.
+const MADE: &str = "mov";
+
+/// Formats that are lists: for these the refusal says so.
+const LISTS: [&str; 6] = ["hls", "dash", "concat", "imf", "sdp", "webm_dash_manifest"];
+
+/// A film that is standard input, as ffmpeg's arguments.
+pub(crate) fn film() -> Vec<OsString> {
+    input(FILMS)
+}
+
+/// A file of subtitles that is standard input.
+pub(crate) fn subtitles() -> Vec<OsString> {
+    input(SUBTITLES)
+}
+
+/// A rendition that is standard input.
+pub(crate) fn rendition() -> Vec<OsString> {
+    input(MADE)
+}
+
+fn input(formats: &str) -> Vec<OsString> {
+    let words = ["-protocol_whitelist", "file", "-format_whitelist", formats, "-i", FILM];
+    words.map(OsString::from).into()
+}
+
+/// Why a file was refused for its format, if it was, from what ffmpeg said of it.
+pub(crate) fn refusal(said: &str) -> Option<String> {
+    let line = said.lines().find(|line| line.contains("Format not on whitelist"))?;
+    let speaker = line.trim().strip_prefix('[').and_then(|line| line.split_once(" @ "));
+    let format = speaker.map_or("unknown", |(format, _)| format);
+    if format.split(',').any(|name| LISTS.contains(&name)) {
+        return Some(format!("it only names other files ({format})"));
+    }
+    Some(format!(
+        "ingest does not take its format ({format}; docs/library.md lists those it takes)"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_format_is_named() {
+        let said =
+            "[hls @ 0x55] Format not on whitelist 'mov'\nfile:/proc/self/fd/0: Invalid argument";
+        assert_eq!(refusal(said).unwrap(), "it only names other files (hls)");
+        let said = "[png_pipe @ 0x55] Format not on whitelist 'mov'";
+        assert!(refusal(said).unwrap().starts_with("ingest does not take its format (png_pipe;"));
+        assert_eq!(refusal("[mov @ 0x5] moov atom not found"), None);
+    }
+
+    #[test]
+    fn no_format_is_taken_that_names_other_files() {
+        for list in LISTS.iter().chain(&["image2", "lavfi", "rtsp", "avs", "vapoursynth", "vobsub"])
+        {
+            for taken in [FILMS, SUBTITLES, MADE] {
+                assert!(!taken.split(',').any(|name| name == *list), "{list}");
+            }
+        }
+    }
+}
