@@ -250,7 +250,7 @@ async fn send_all(socket: &Socket, outgoing: &Outgoing) -> io::Result<()> {
     while let Some(Piece::Bytes(bytes)) = outgoing.piece(sent, usize::MAX) {
         let is_last = sent + bytes.len() as u64 == outgoing.bytes();
         match socket.send(bytes, !is_last)? {
-            0 => socket.writable().await,
+            0 => socket.writable_again().await,
             taken => sent += taken as u64,
         }
     }

@@ -25,6 +25,7 @@ pub mod live;
 pub mod notify;
 pub mod outgoing;
 pub mod page;
+pub mod room;
 pub mod route;
 pub mod sandbox;
 pub mod server;

@@ -8,13 +8,14 @@ use crate::config::{Config, Route, Switch};
 use crate::control::Control;
 use crate::live;
 use crate::notify::notify;
+use crate::room::reserve_bytes;
 use crate::route::InKernel;
 use crate::sandbox;
 use crate::shelf::Shelf;
 use crate::telemetry::Numbers;
-use crate::worker::{Parts, Worker};
+use crate::worker::{Parts, Worker, pools_bytes};
 use crypt::{Origin, Tls, TlsOptions};
-use machine::Machine;
+use machine::{Bound, Headroom, Machine};
 use net::listener::{ListenerOptions, bind, is_taken, local_address};
 use qoe::Salt;
 use reactor::{Reactor, RingFeatures, RingOptions, remote};
@@ -75,6 +76,8 @@ pub struct Server {
     lacks: Vec<Lack>,
     /// What the bypass route uses, if that is the route.
     bypass: Option<String>,
+    /// The tightest bound on memory when it started.
+    memory_bound: Option<Bound>,
     admin: admin::Admin,
 }
 
@@ -154,6 +157,7 @@ impl Server {
         let admin_listener = bind_admin(config.admin)?;
         let admin_address = local_address(&admin_listener).map_err(failed("the admin listener"))?;
         let sources = live::Sources::open();
+        let headroom = Arc::new(Headroom::open());
         // Before the threads: Landlock holds for the thread that asks and for those that it starts.
         let mut sandbox = sandbox::Report::default();
         if config.sandbox {
@@ -165,8 +169,9 @@ impl Server {
         let numbers: Vec<Arc<Numbers>> = (0..count).map(|_| Arc::default()).collect();
         let (ready, readiness) = channel();
         let (end, ended) = channel();
-        let buffer_bytes =
-            machine.last_level_bytes_per_cpu().unwrap_or(BUFFER_BYTES_DEFAULT * 2) / 2;
+        let memory_bound = tightest(&headroom);
+        let buffer_bytes = buffer_bytes(&machine, memory_bound, count);
+        check_memory(memory_bound, count, pools_bytes(&config, buffer_bytes))?;
         let heat_bytes = machine.memory_limit_bytes.or(machine.memory_bytes).unwrap_or(1 << 30) * 2
             / count as u64;
         let epoch = Instant::now();
@@ -188,7 +193,10 @@ impl Server {
                 in_kernel,
                 bypass: frames,
                 library: library.clone(),
-                buffer_bytes: buffer_bytes.clamp(4 << 20, 64 << 20) as usize,
+                buffer_bytes,
+                takes_buffers_early: memory_bound.is_some(),
+                headroom: Arc::clone(&headroom),
+                workers: count,
                 heat_bytes,
             };
             let cpu = machine.cpus[index % machine.cpus.len()];
@@ -236,6 +244,7 @@ impl Server {
             can_send_files: access.can_send_files(),
             lacks,
             bypass,
+            memory_bound,
             admin,
         })
     }
@@ -290,6 +299,9 @@ impl Server {
                 "tls       certificate {origin}, SHA-256 {}",
                 tls.fingerprint_sha256()
             ));
+        }
+        if let Some(bound) = self.memory_bound {
+            lines.push(describe_memory(bound));
         }
         let signing = &self.config.signing;
         if !signing.keys.is_empty() {
@@ -676,4 +688,46 @@ fn describe_disk(disk: crate::config::Disk) -> &'static str {
         Disk::Once => "once: through the page cache, leaving nothing there, as asked",
         Disk::Direct => "direct: past the page cache, as asked",
     }
+}
+
+/// The bound that leaves the least memory.
+fn tightest(headroom: &Headroom) -> Option<Bound> {
+    let bounds = [headroom.of_groups(), headroom.of_process()];
+    bounds.into_iter().flatten().min_by_key(|bound| bound.left_bytes)
+}
+
+/// Bytes of a worker's buffers of each kind: half of its core's share of the last-level cache, but together no more than an eighth of what
+/// memory is left.
+fn buffer_bytes(machine: &Machine, bound: Option<Bound>, workers: usize) -> usize {
+    let cached = machine.last_level_bytes_per_cpu().unwrap_or(BUFFER_BYTES_DEFAULT * 2) / 2;
+    let bytes = cached.clamp(4 << 20, 64 << 20);
+    bound.map_or(bytes, |bound| bytes.min(bound.left_bytes / 16 / workers as u64)) as usize
+}
+
+/// Refuses to start where the buffers alone would take more than half of what is left.
+fn check_memory(
+    bound: Option<Bound>,
+    workers: usize,
+    pools_bytes: usize,
+) -> Result<(), StartError> {
+    let Some(bound) = bound else { return Ok(()) };
+    let wanted = (workers * pools_bytes) as u64;
+    if wanted <= bound.left_bytes / 2 {
+        return Ok(());
+    }
+    Err(StartError(format!(
+        "not enough memory: the buffers of {workers} workers take {} MiB, and {} leaves {} MiB; raise that limit, or use fewer workers (--workers)",
+        wanted >> 20,
+        bound.name,
+        bound.left_bytes >> 20
+    )))
+}
+
+fn describe_memory(bound: Bound) -> String {
+    format!(
+        "memory    {} MiB by {}; new viewers are refused when less than {} MiB is left",
+        bound.bytes >> 20,
+        bound.name,
+        reserve_bytes(bound) >> 20
+    )
 }

@@ -8,6 +8,7 @@ use crate::drain::Drain;
 use crate::experience::Experience;
 use crate::gate::Gate;
 use crate::in_memory::InMemory;
+use crate::room::Room;
 use crate::route::{InKernel, Transport};
 use crate::session;
 use crate::shelf::Shelf;
@@ -15,6 +16,7 @@ use crate::telemetry::{Family, Numbers};
 use crypt::Tls;
 use disk::{Budget, DIRECT_ALIGNMENT, Files, Heat, Policy, Reader, Way};
 use http::HttpDate;
+use machine::Headroom;
 use net::{Admission, Refusal, Socket};
 use qoe::Salt;
 use reactor::op::Incoming;
@@ -74,6 +76,8 @@ pub struct Worker {
     pub send_buffers: Pool,
     /// Who may connect.
     pub admission: Rc<Admission>,
+    /// Whether there is memory for them.
+    pub room: Room,
     /// Counters.
     pub numbers: Arc<Numbers>,
     /// Bounds on requests.
@@ -138,6 +142,12 @@ pub struct Parts {
     pub library: PathBuf,
     /// Bytes of buffers of each kind, if the configuration does not say.
     pub buffer_bytes: usize,
+    /// Whether all memory for buffers is taken at the start: where memory is bounded, what is left is then for viewers.
+    pub takes_buffers_early: bool,
+    /// What tells how much memory is left.
+    pub headroom: Arc<Headroom>,
+    /// How many workers share it.
+    pub workers: usize,
     /// Bytes of reads that heat remembers.
     pub heat_bytes: u64,
 }
@@ -160,6 +170,9 @@ impl Worker {
             bypass,
             library,
             buffer_bytes,
+            takes_buffers_early,
+            headroom,
+            workers,
             heat_bytes,
         } = parts;
         let window_bytes_max = window_bytes_max(&config);
@@ -167,6 +180,10 @@ impl Worker {
         let read_buffers = Pool::new(pool)?;
         // The ring has one table of registered buffers, and only reads use it.
         let send_buffers = Pool::new(PoolOptions { register: false, ..pool })?;
+        if takes_buffers_early {
+            read_buffers.touch()?;
+            send_buffers.touch()?;
+        }
         let policy = match Policy::from(config.disk) {
             Policy::Auto if !config.is_on(Switch::Heat) => Policy::Always(Way::Cached),
             Policy::Auto if !config.is_on(Switch::Resident) => Policy::Heat,
@@ -186,6 +203,7 @@ impl Worker {
                 config.limits.connections_max,
                 config.limits.connections_per_address_max,
             ),
+            room: Room::new(headroom, workers),
             numbers,
             limits: http::Limits {
                 head_bytes_max: config.limits.head_bytes_max,
@@ -377,10 +395,13 @@ impl Worker {
         if self.drain.has_begun() {
             return self.numbers.count(Family::ConnectionsRefused, "draining");
         }
+        let Some(entering) = self.room.enter() else {
+            return self.numbers.count(Family::ConnectionsRefused, "memory");
+        };
         match self.admission.admit(peer.ip()) {
             Ok(pass) => {
                 self.numbers.connections_accepted_total.add(1);
-                spawn(session::run(Rc::clone(self), socket, peer, pass));
+                spawn(session::run(Rc::clone(self), socket, peer, pass, entering));
             }
             Err(Refusal::Worker) => self.numbers.count(Family::ConnectionsRefused, "worker_full"),
             Err(Refusal::Address) => self.numbers.count(Family::ConnectionsRefused, "address_full"),
@@ -442,6 +463,12 @@ const WINDOW_BYTES_FIRST: usize = 64 << 10;
 fn window_bytes_max(config: &Config) -> usize {
     let grown = config.net.window_bytes_max;
     if config.is_on(Switch::Window) { grown } else { grown.min(WINDOW_BYTES_FIRST) }
+}
+
+/// Bytes of a worker's buffers of both kinds.
+pub(crate) fn pools_bytes(config: &Config, buffer_bytes: usize) -> usize {
+    let pool = pool_options(config, buffer_bytes);
+    2 * pool.count * pool.buffer_bytes
 }
 
 fn pool_options(config: &Config, buffer_bytes: usize) -> PoolOptions {

@@ -7,6 +7,7 @@ use reactor::residency::{View, cached_pages};
 use reactor::{Fd, lease};
 use rustix::fs::{Advice, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
 use std::cell::{Cell, OnceCell};
 use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -183,6 +184,11 @@ impl File {
     }
 
     fn make_view(&self) -> Option<View> {
+        // A view takes as much address space as the file is long. Where that is bounded (`ulimit -v`), films would use up what allocations
+        // need, and an allocation that fails is the end.
+        if getrlimit(Resource::As).current.is_some() {
+            return None;
+        }
         // The kernel is not to read ahead by itself: what is on its way is then what this process has asked for.
         let _ = rustix::fs::fadvise(self.fd.borrowed(), 0, None, Advice::Random);
         View::new(self.fd.borrowed(), self.stamp.size).ok()

@@ -24,7 +24,12 @@ pub(crate) fn memory_limit(root: &Root) -> Option<u64> {
         let v2 = root.read(format!("{group}/memory.max"));
         v2.or_else(|| root.read(format!("{group}/memory.limit_in_bytes")))?.parse().ok()
     };
-    groups(root, "memory").iter().filter_map(|group| limit(group)).min()
+    memory_groups(root).iter().filter_map(|group| limit(group)).min()
+}
+
+/// The folders of the groups that bound our memory, from ours up.
+pub(crate) fn memory_groups(root: &Root) -> Vec<String> {
+    groups(root, "memory")
 }
 
 /// `50000 100000`: microseconds of CPU time in each period; `max 100000` sets no bound.

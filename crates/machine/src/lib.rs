@@ -10,12 +10,14 @@
 mod caches;
 mod cgroup;
 mod cpus;
+mod headroom;
 mod kernel;
 mod limits;
 mod root;
 
 pub use caches::Cache;
 pub use cpus::CpuFeatures;
+pub use headroom::{Bound, Headroom};
 pub use kernel::KernelVersion;
 pub use limits::{Limit, raise_nofile, reserve_files};
 

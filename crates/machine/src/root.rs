@@ -1,6 +1,6 @@
 //! The folder that `proc` and `sys` are in.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 pub(crate) struct Root(PathBuf);
@@ -14,6 +14,11 @@ impl Root {
     pub(crate) fn read(&self, path: impl AsRef<Path>) -> Option<String> {
         let text = fs::read(self.0.join(path)).ok()?;
         Some(String::from_utf8_lossy(&text).trim().to_owned())
+    }
+
+    /// The file, for reading again and again; `None` if it cannot be opened.
+    pub(crate) fn open(&self, path: impl AsRef<Path>) -> Option<File> {
+        File::open(self.0.join(path)).ok()
     }
 
     /// What the file says, as a value; `None` also if it says something else.

@@ -1,7 +1,8 @@
 //! One connection's socket: calls that never wait, and waits that cost no buffer.
 
 use crate::listener::set_option;
-use reactor::{Fd, op};
+use reactor::op::Op;
+use reactor::{Fd, op, sleep};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown};
@@ -200,13 +201,18 @@ impl Socket {
 
     /// Waits until something has arrived or the peer is gone.
     pub async fn readable(&self) {
-        // Whatever the poll says, the next call on the socket tells.
-        let _ = op::readable(&self.0).await;
+        heeded(op::readable(&self.0)).await;
     }
 
     /// Waits until the kernel takes bytes again or the peer is gone.
     pub async fn writable(&self) {
-        let _ = op::writable(&self.0).await;
+        heeded(op::writable(&self.0)).await;
+    }
+
+    /// As [`Self::writable`], after the kernel has taken none. If it says that it takes bytes all the same, it is out of memory for
+    /// sockets, which asking at once would not change.
+    pub async fn writable_again(&self) {
+        if self.is_writable() { sleep(op::SHORTAGE_PAUSE).await } else { self.writable().await }
     }
 
     /// From now on the socket is readable once so many bytes have arrived, or the peer has finished (`SO_RCVLOWAT`,
@@ -221,5 +227,13 @@ impl Socket {
     /// Says that nothing more will be sent. What was sent before still arrives.
     pub fn finish(&self) {
         let _ = rustix::net::shutdown(self.0.borrowed(), Shutdown::Write);
+    }
+}
+
+/// Waits for a poll. Whatever it says, the next call on the socket tells; but one that the kernel had no memory for is over at once, and whoever
+/// waits would ask again and again.
+async fn heeded(poll: Op<Fd>) {
+    if poll.await.0.is_err() {
+        sleep(op::SHORTAGE_PAUSE).await;
     }
 }

@@ -15,6 +15,9 @@ use std::rc::Rc;
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
 use std::time::{Duration, Instant};
 
+/// A worker can do nothing without operations, so this is short. An honest guess.
+const SUBMISSION_PAUSE: Duration = Duration::from_millis(1);
+
 thread_local! {
     static CORE: RefCell<Option<Rc<Core>>> = const { RefCell::new(None) };
 }
@@ -253,9 +256,14 @@ impl Core {
         };
         match entered {
             Ok(_) => Ok(()),
-            // ETIME: the deadline passed. EINTR: a signal. EBUSY, EAGAIN: completions must be taken in first.
+            // ETIME: the deadline passed. EINTR: a signal. EBUSY: completions must be taken in first.
             Err(error) => match error.raw_os_error() {
-                Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => Ok(()),
+                Some(libc::ETIME | libc::EINTR | libc::EBUSY) => Ok(()),
+                // The kernel has no memory for an operation, and has taken none: asked again at once, it would say the same.
+                Some(libc::EAGAIN) => {
+                    std::thread::sleep(SUBMISSION_PAUSE);
+                    Ok(())
+                }
                 _ => Err(error),
             },
         }

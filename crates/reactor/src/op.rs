@@ -17,6 +17,11 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+/// How long to wait when the kernel had no memory for an operation, before it is asked again. An honest guess: long enough to give the
+/// processor to others, short enough to be missed by nobody.
+pub const SHORTAGE_PAUSE: Duration = Duration::from_millis(10);
 
 /// All that is ever asked of a ring: each operation that this module queues. A ring refuses any other ([`crate::ring`]), so an
 /// operation that is added here has to be listed, too.

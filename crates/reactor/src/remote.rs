@@ -1,6 +1,6 @@
 //! The way into a reactor from other threads: a counter in the kernel (eventfd) that wakes it.
 
-use crate::{Fd, op};
+use crate::{Fd, op, sleep};
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -40,7 +40,14 @@ impl Woken {
     pub async fn each(self, mut on_wake: impl FnMut() -> bool) -> io::Result<()> {
         let fd = Fd::from(self.0);
         loop {
-            op::readable(&fd).await.0?;
+            match op::readable(&fd).await.0 {
+                Ok(_) => {}
+                // The kernel is short of memory, which does not last.
+                Err(error) if error.raw_os_error() == Some(libc::ENOMEM) => {
+                    sleep(op::SHORTAGE_PAUSE).await;
+                }
+                Err(error) => return Err(error),
+            }
             let mut counter = [0u8; 8];
             let _ = rustix::io::read(fd.borrowed(), &mut counter);
             if !on_wake() {

@@ -82,7 +82,7 @@ async fn stream_with(live: &Live, socket: &Socket, patience: Duration) -> bool {
 async fn send(socket: &Socket, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match socket.send(bytes, false)? {
-            0 => socket.writable().await,
+            0 => socket.writable_again().await,
             taken => bytes = &bytes[taken..],
         }
     }

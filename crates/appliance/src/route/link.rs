@@ -54,11 +54,14 @@ impl<T: Transport> Link<T> {
         self.taken_bytes.get()
     }
 
-    /// Waits until TCP takes bytes: the moment of a pull.
+    /// Waits until TCP takes bytes, and there is memory for them: the moment of a pull.
     ///
     /// # Errors
     /// [`End::SendTimeout`] when it took none for too long.
     pub async fn pull(&self) -> Result<(), End> {
+        while self.worker.room.is_short() {
+            self.back_off().await?;
+        }
         if self.socket.is_writable() {
             return Ok(());
         }
@@ -68,7 +71,8 @@ impl<T: Transport> Link<T> {
 
     /// Whether TCP takes bytes now or within the time that a buffer may be held for it.
     pub async fn pulls_soon(&self) -> bool {
-        self.socket.is_writable() || self.holds(self.worker.hold_patience()).await
+        !self.worker.room.is_short()
+            && (self.socket.is_writable() || self.holds(self.worker.hold_patience()).await)
     }
 
     /// Waits a little for TCP to take the rest of a window; says whether it does.

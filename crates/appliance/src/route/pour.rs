@@ -127,7 +127,7 @@ impl<'a> Pour<'a> {
             self.uncork(link);
             return Ok(None);
         };
-        if !link.socket.is_writable() {
+        if !link.socket.is_writable() || link.worker.room.is_short() {
             self.await_pull(link, lent).await?;
         }
         // A head goes with the beginning of its body, which would else be a turn behind.
@@ -161,6 +161,10 @@ impl<'a> Pour<'a> {
         self.uncork(link);
         if !link.pulls_soon().await {
             self.give_up();
+            while link.worker.room.is_short() {
+                lent.check()?;
+                link.back_off().await?;
+            }
             let deadline = Instant::now() + link.worker.timeouts.send;
             lent.watch_while(deadline, || link.socket.writable()).await?;
         }

@@ -4,7 +4,7 @@ use super::*;
 use crate::route::userspace::Userspace;
 
 /// Bytes of the future that `make` returns.
-fn future_bytes<A, B, C, D, F: Future>(_make: impl Fn(A, B, C, D) -> F) -> usize {
+fn future_bytes<A, B, C, D, E, F: Future>(_make: impl Fn(A, B, C, D, E) -> F) -> usize {
     size_of::<F>()
 }
 

@@ -8,6 +8,7 @@ mod memory_tests;
 
 use crate::end::End;
 use crate::outgoing::Outgoing;
+use crate::room::Entering;
 use crate::route::{Channel, Link, Protection, Transport};
 use crate::telemetry::Family;
 use crate::worker::Worker;
@@ -33,18 +34,34 @@ struct Session {
 }
 
 /// Serves one connection from its first byte to its last, and counts why it ended.
-pub async fn run<T: Transport>(worker: Rc<Worker>, socket: T, peer: SocketAddr, _pass: Pass) {
+pub fn run<T: Transport>(
+    worker: Rc<Worker>,
+    socket: T,
+    peer: SocketAddr,
+    pass: Pass,
+    entering: Entering,
+) -> impl Future<Output = ()> {
     let numbers = std::sync::Arc::clone(&worker.numbers);
-    let link = Link::new(worker, socket);
-    let end = match Box::pin(establish(link)).await {
-        Ok((channel, tls)) => Session { channel, peer, input: Vec::new(), tls }.converse().await,
-        Err(end) => end,
-    };
-    numbers.count(Family::Ends, end.as_str());
+    // Boxed: a handshake's state is large, and gone when it is over.
+    let establishing = Box::pin(establish(Link::new(worker, socket), entering));
+    async move {
+        let _pass = pass;
+        let established = establishing.await;
+        let end = match established {
+            Ok((channel, tls)) => {
+                Session { channel, peer, input: Vec::new(), tls }.converse().await
+            }
+            Err(end) => end,
+        };
+        numbers.count(Family::Ends, end.as_str());
+    }
 }
 
-/// Makes a channel of a connection. Boxed by its caller: a handshake's state is large, and gone when it is over.
-async fn establish<T: Transport>(link: Link<T>) -> Result<(Channel, Option<&'static str>), End> {
+/// Makes a channel of a connection, which is `_entering` until that is done.
+async fn establish<T: Transport>(
+    link: Link<T>,
+    _entering: Entering,
+) -> Result<(Channel, Option<&'static str>), End> {
     let numbers = std::sync::Arc::clone(&link.worker.numbers);
     let tls = link.worker.tls.borrow().clone();
     let (channel, tls) = match tls {

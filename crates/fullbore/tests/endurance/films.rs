@@ -35,6 +35,17 @@ pub(crate) fn chill(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Publishes, replaces or removes a title, by `number` in turn, as publishing is to be done: by renaming.
+pub(crate) fn publish(folder: &Path, number: u64) -> io::Result<()> {
+    let title = folder.join(format!("title-{}.m4s", number / 3 % 10));
+    if number % 3 == 2 {
+        return fs::remove_file(title);
+    }
+    let beside = folder.join("title.new");
+    fs::write(&beside, vec![number as u8; 10_000])?;
+    fs::rename(beside, title)
+}
+
 /// Whether `part` is what either file has at `offset`.
 pub(crate) fn is_part(offset: u64, part: &[u8]) -> bool {
     (offset..).zip(part).all(|(offset, &found)| found == byte(offset))

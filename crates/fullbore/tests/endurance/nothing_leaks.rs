@@ -34,6 +34,7 @@ pub(crate) struct Held {
     pub(crate) files: u64,
     pub(crate) read_buffers_missing: u64,
     pub(crate) send_buffers_missing: u64,
+    pub(crate) leases: usize,
 }
 
 #[test]
@@ -102,5 +103,6 @@ pub(crate) fn settled(server: &Server) -> Held {
         read_buffers_missing: server.number("read_buffers") - server.number("read_buffers_free"),
         send_buffers_missing: server.number("send_buffers") - server.number("send_buffers_free"),
         descriptors: server.descriptors(),
+        leases: server.leases(),
     }
 }

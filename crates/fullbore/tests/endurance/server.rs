@@ -68,8 +68,8 @@ impl Server {
         let said = Arc::new(Mutex::new(String::new()));
         keep(&said, child.stderr.take().expect("piped"));
         let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-        let address = address_after(&mut lines, "ready https://", &said);
-        let admin = address_after(&mut lines, "admin     http://", &said);
+        let address = address_after(&mut lines, "ready ", &said);
+        let admin = address_after(&mut lines, "admin ", &said);
         thread::spawn(move || lines.for_each(drop));
         Self { child, address, admin, said, _state: state }
     }
@@ -123,6 +123,17 @@ impl Server {
         self.proc("fd").read_dir().expect("the server runs").count()
     }
 
+    /// Leases that it holds on files, as the kernel lists them.
+    pub(crate) fn leases(&self) -> usize {
+        let locks = fs::read_to_string("/proc/locks").expect("the kernel tells");
+        let pid = self.pid().to_string();
+        // 1: LEASE  ACTIVE    READ  1234 08:01:42 0 EOF
+        let leases = locks.lines().map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
+        leases
+            .filter(|words| words.get(1) == Some(&"LEASE") && words.get(4) == Some(&&*pid))
+            .count()
+    }
+
     /// Memory of its own that is resident, in bytes: what it wrote to, not the program's pages on disk, nor the
     /// files that it serves.
     pub(crate) fn own_memory_bytes(&self) -> u64 {
@@ -134,7 +145,13 @@ impl Server {
         self.status_bytes("VmRSS:")
     }
 
-    fn status_bytes(&self, field: &str) -> u64 {
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// A field of its `/proc/PID/status` that is of memory, in bytes.
+    pub(crate) fn status_bytes(&self, field: &str) -> u64 {
         let status = fs::read_to_string(self.proc("status")).expect("the server runs");
         let line = status.lines().find_map(|line| line.strip_prefix(field));
         let kibibytes = line.and_then(|rest| rest.trim().strip_suffix(" kB")?.parse::<u64>().ok());
@@ -191,7 +208,7 @@ fn address_after(
 ) -> SocketAddr {
     for line in lines.map_while(Result::ok) {
         if let Some(rest) = line.strip_prefix(prefix) {
-            let address = rest.split('/').next().unwrap_or_default();
+            let address = rest.split('/').nth(2).unwrap_or_default();
             return address.parse().unwrap_or_else(|_| panic!("no address in {line:?}"));
         }
     }

@@ -1,25 +1,58 @@
-//! Minutes of everything at once, with every disk policy in turn. `./run soak` runs it against a server that was built
+//! Minutes of everything at once, by every route and disk policy in turn. `./run soak` runs it against a server that was built
 //! with AddressSanitizer, which ends with a report and a failure at the first bad access, and at its end if memory leaked.
+//!
+//! In each turn: viewers of all kinds, good and hostile, and slow ones; the certificate is replaced on disk and read again; titles are
+//! published, replaced and removed; and half-way the server is told to stop while viewers are in the middle of a film, who get the rest of
+//! it, and another one takes its place. In the end descriptors, buffers, open files and leases are exactly back. The bypass route has a soak
+//! of its own, in `tests/bypass`.
 
 use crate::films;
-use crate::nothing_leaks::{FEW_BUFFERS, Held, settled};
+use crate::nothing_leaks::{FEW_BUFFERS, settled};
+use crate::plain_viewer::PlainViewers;
 use crate::server::{Server, Start, eventually};
 use crate::viewer::{Kind, Viewers};
 use std::env;
+use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 
-/// Disk policies, in turn.
-const POLICIES: [&str; 4] = ["auto", "cached", "once", "direct"];
+/// What is tried, in turn.
+#[derive(Clone, Copy)]
+struct Turn {
+    name: &'static str,
+    flags: &'static [&'static str],
+    has_tls: bool,
+    /// Whether it needs a kernel with TLS in it.
+    in_kernel_tls: bool,
+}
 
-/// A server runs no longer than this before the next policy has its turn.
+const fn turn(name: &'static str, flags: &'static [&'static str]) -> Turn {
+    Turn { name, flags, has_tls: true, in_kernel_tls: false }
+}
+
+const TURNS: [Turn; 7] = [
+    turn("userspace, auto", &["--route", "userspace", "--disk", "auto"]),
+    turn("userspace, cached", &["--route", "userspace", "--disk", "cached"]),
+    turn("userspace, once", &["--route", "userspace", "--disk", "once"]),
+    turn("userspace, direct", &["--route", "userspace", "--disk", "direct"]),
+    Turn { has_tls: false, ..turn("kernel without TLS", &["--route", "kernel", "--tls", "off"]) },
+    Turn { in_kernel_tls: true, ..turn("kernel TLS", &["--route", "kernel"]) },
+    Turn { has_tls: false, ..turn("plain", &["--route", "userspace", "--tls", "off"]) },
+];
+
+/// A turn lasts no longer than this before the next one comes.
 const TURN_MAX: Duration = Duration::from_secs(60);
 
 /// Viewers at once of the mix, and of the slow kind: together they want more buffers than there are.
 const AT_ONCE: u64 = 8;
 const SLOW: usize = 12;
+
+/// Viewers in the middle of a film when the server is told to stop.
+const AT_THE_END: usize = 6;
 
 #[test]
 #[ignore = "takes minutes, and is worth most with a server built for it: ./run soak [MINUTES]"]
@@ -28,66 +61,127 @@ fn mixed_load_finds_nothing_to_complain_of() {
     let minutes: f64 = env::var("FULLBORE_SOAK_MINUTES")
         .map_or(1.0, |minutes| minutes.parse().expect("FULLBORE_SOAK_MINUTES is a number"));
     let duration = Duration::from_secs_f64(minutes * 60.0);
-    let turn = TURN_MAX.min(duration / POLICIES.len() as u32);
+    let length = TURN_MAX.min(duration / TURNS.len() as u32);
     let library = films::make().expect("the library is written");
     let began = Instant::now();
-    for (turns, policy) in (1..).zip(POLICIES.iter().cycle()) {
-        let connections = take_turn(policy, library.path(), turn);
+    for (count, turn) in (1..).zip(TURNS.iter().cycle()) {
+        let told = take_turn(turn, library.path(), length);
         let seconds = began.elapsed().as_secs();
-        eprintln!(
-            "soak: {seconds} s of {}: {policy}, {connections} connections",
-            duration.as_secs()
-        );
-        if turns >= POLICIES.len() && began.elapsed() >= duration {
+        eprintln!("soak: {seconds} s of {}: {}: {told}", duration.as_secs(), turn.name);
+        if count >= TURNS.len() && began.elapsed() >= duration {
             return;
         }
     }
 }
 
-/// One server's life with one policy. Returns how many connections it had.
-fn take_turn(policy: &str, library: &Path, turn: Duration) -> u64 {
+/// Two servers' lives, one after the other. Says what they had, for people.
+fn take_turn(turn: &Turn, library: &Path, length: Duration) -> String {
+    if turn.in_kernel_tls && !Path::new("/proc/net/tls_stat").exists() {
+        return "SKIPPED: this kernel has no TLS (modprobe tls)".into();
+    }
+    let certificates = Certificates::make();
     let mut start = Start::new(library);
-    start.flags = vec!["--disk".into(), policy.into()];
+    start.flags = turn.flags.iter().map(|&flag| flag.into()).collect();
+    if turn.has_tls {
+        start.flags.extend(certificates.flags());
+    }
     if let Some(program) = env::var_os("FULLBORE_SOAK_PROGRAM") {
         start.program = program.into();
         // The leak checker looks at the process from outside it, which the sandbox is there to prevent.
         start.flags.push("--no-sandbox".into());
     }
     start.config = FEW_BUFFERS.into();
-    let server = Server::start(&start);
-    // The first round opens what stays open.
-    load(&server, library, Duration::ZERO);
-    let before = settled(&server);
-    load(&server, library, turn);
-    // A file that was in memory the first time opens a second descriptor when it is first read past the page cache.
-    let descriptors_max = before.descriptors + before.files as usize;
-    eventually(&format!("everything is back at {before:?}"), || {
-        let after = settled(&server);
-        after.descriptors <= descriptors_max
-            && Held { descriptors: before.descriptors, ..after } == before
-    });
-    assert_eq!(server.number("tasks_panicked_total"), 0, "{}", server.said());
-    assert!(server.number("records_made_again_total") > 0, "no buffer was taken back");
-    let connections = server.number("connections_accepted_total");
-    let said = server.finish();
-    assert!(!said.contains("Sanitizer") && !said.contains("panicked"), "{said}");
-    connections
+    let first = live(&start, turn, &certificates, length / 2);
+    format!("{first}; then {}", live(&start, turn, &certificates, length / 2))
 }
 
-/// Viewers of every kind until `turn` is over, but each kind at least once; meanwhile the disk is asked anew and the
-/// certificates are read again.
-fn load(server: &Server, library: &Path, turn: Duration) {
-    let deadline = Instant::now() + turn;
+/// One server's life, to its end with viewers in the middle of a film.
+fn live(start: &Start, turn: &Turn, certificates: &Certificates, length: Duration) -> String {
+    let server = Server::start(start);
+    let library = start.library.as_path();
+    // The first round opens what stays open.
+    load(&server, turn, library, certificates, Duration::ZERO);
+    let before = settled(&server);
+    let memory_before = server.own_memory_bytes();
+    load(&server, turn, library, certificates, length);
+    // A file that was in memory the first time opens a second descriptor when it is first read past the page cache.
+    let descriptors_max = before.descriptors + before.files as usize;
+    let mut after = settled(&server);
+    eventually(&format!("everything is back at {before:?}"), || {
+        after = settled(&server);
+        let descriptors = after.descriptors;
+        after.descriptors = before.descriptors;
+        let is_back = descriptors <= descriptors_max && after == before;
+        after.descriptors = descriptors;
+        is_back
+    });
+    assert_eq!(server.number("tasks_panicked_total"), 0, "{}", server.said());
+    if turn.has_tls && !turn.in_kernel_tls {
+        assert!(server.number("records_made_again_total") > 0, "no buffer was taken back");
+    }
+    let told = format!(
+        "{} connections, {} MiB; {before:?} and {after:?}; memory {} and {} KiB",
+        server.number("connections_accepted_total"),
+        server.number("body_bytes_sent_total") >> 20,
+        memory_before >> 10,
+        server.own_memory_bytes() >> 10
+    );
+    let said = stop_amid_films(server, turn);
+    assert!(!said.contains("Sanitizer") && !said.contains("panicked"), "{said}");
+    told
+}
+
+/// Tells a server to stop when some are in the middle of a film: they get the rest of it.
+fn stop_amid_films(server: Server, turn: &Turn) -> String {
+    let requests_before = server.number("requests_total");
+    let address = server.address;
+    let viewers: Vec<_> = (0..AT_THE_END)
+        .map(|_| {
+            let has_tls = turn.has_tls;
+            thread::spawn(move || {
+                if has_tls {
+                    Viewers::new(address).slow()
+                } else {
+                    PlainViewers::new(address).slow()
+                }
+            })
+        })
+        .collect();
+    eventually("all have asked for the film", || {
+        server.number("requests_total") >= requests_before + AT_THE_END as u64
+    });
+    let said = server.finish();
+    for viewer in viewers {
+        viewer.join().expect("it does not panic").expect("the rest of the film");
+    }
+    said
+}
+
+/// Viewers of every kind until `length` is over, but each kind at least once; meanwhile the disk is asked anew, certificates and titles change.
+fn load(
+    server: &Server,
+    turn: &Turn,
+    library: &Path,
+    certificates: &Certificates,
+    length: Duration,
+) {
+    let deadline = Instant::now() + length;
     let next = AtomicU64::new(0);
     thread::scope(|scope| {
         for _ in 0..AT_ONCE {
             scope.spawn(|| {
                 let mut viewers = Viewers::new(server.address);
+                let mut plain = PlainViewers::new(server.address);
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     let kind = Kind::of(number);
-                    let visit = viewers.visit(kind);
-                    assert!(visit.is_ok(), "{kind:?}: {visit:?}; the server: {}", server.said());
+                    let visit =
+                        if turn.has_tls { viewers.visit(kind) } else { plain.visit(number) };
+                    assert!(
+                        visit.is_ok(),
+                        "{kind:?}, {number}: {visit:?}; the server: {}",
+                        server.said()
+                    );
                     if number >= 100 && Instant::now() >= deadline {
                         return;
                     }
@@ -96,9 +190,12 @@ fn load(server: &Server, library: &Path, turn: Duration) {
         }
         for _ in 0..SLOW {
             scope.spawn(|| {
-                let mut viewers = Viewers::new(server.address);
                 loop {
-                    let visit = viewers.slow();
+                    let visit = if turn.has_tls {
+                        Viewers::new(server.address).slow()
+                    } else {
+                        PlainViewers::new(server.address).slow()
+                    };
                     assert!(visit.is_ok(), "slow: {visit:?}; the server: {}", server.said());
                     if Instant::now() >= deadline {
                         return;
@@ -107,9 +204,13 @@ fn load(server: &Server, library: &Path, turn: Duration) {
             });
         }
         scope.spawn(|| {
-            loop {
+            for number in 0.. {
                 films::chill(library).expect("the kernel takes advice");
-                server.signal("HUP");
+                if turn.has_tls {
+                    certificates.replace(number);
+                    server.signal("HUP");
+                }
+                films::publish(library, number).expect("the library can be changed");
                 if Instant::now() >= deadline {
                     return;
                 }
@@ -117,4 +218,42 @@ fn load(server: &Server, library: &Path, turn: Duration) {
             }
         });
     });
+}
+
+/// Two certificates, and the place where the server looks for one.
+struct Certificates(TempDir);
+
+impl Certificates {
+    fn make() -> Self {
+        let folder = TempDir::new().expect("a temporary folder");
+        for name in ["a", "b"] {
+            let mut openssl = Command::new("openssl");
+            openssl.args(["req", "-x509", "-nodes", "-days", "2", "-subj", "/CN=localhost"]);
+            openssl.args(["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]);
+            openssl.args(["-addext", "subjectAltName=DNS:localhost"]);
+            openssl.arg("-keyout").arg(folder.path().join(format!("{name}.key")));
+            openssl.arg("-out").arg(folder.path().join(format!("{name}.cert")));
+            let made = openssl.output().expect("openssl runs: it is in the package openssl");
+            assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        }
+        let certificates = Self(folder);
+        certificates.replace(0);
+        certificates
+    }
+
+    fn flags(&self) -> [String; 4] {
+        let path = |name| self.0.path().join(name).display().to_string();
+        ["--cert".into(), path("cert"), "--key".into(), path("key")]
+    }
+
+    /// Puts one or the other in place. Key and certificate are replaced one after the other, as people do: in between they do not
+    /// belong together, and the server goes on with what it has.
+    fn replace(&self, number: u64) {
+        let name = if number % 2 == 0 { "a" } else { "b" };
+        for part in ["key", "cert"] {
+            let beside = self.0.path().join(format!("{part}.new"));
+            fs::copy(self.0.path().join(format!("{name}.{part}")), &beside).expect("it is ours");
+            fs::rename(&beside, self.0.path().join(part)).expect("it is ours");
+        }
+    }
 }

@@ -21,7 +21,7 @@ use std::time::Duration;
 /// Source addresses in turn, since one alone has only some 28,000 ports and each rests for a minute after use.
 const SOURCES: u32 = 64;
 
-type Tls = StreamOwned<ClientConnection, TcpStream>;
+pub(crate) type Tls = StreamOwned<ClientConnection, TcpStream>;
 
 /// One after another, all the viewers of a thread.
 pub(crate) struct Viewers {
@@ -105,6 +105,17 @@ impl Kind {
     }
 }
 
+/// A viewer in the middle of a handshake.
+pub(crate) struct Knock(Tls);
+
+impl Knock {
+    /// Ends the handshake, asks for the small file, and says goodbye.
+    pub(crate) fn go_on(mut self) -> io::Result<()> {
+        expect_small(&mut self.0)?;
+        goodbye(&mut self.0)
+    }
+}
+
 impl Viewers {
     /// Viewers of `server`.
     pub(crate) fn new(server: SocketAddr) -> Self {
@@ -143,6 +154,40 @@ impl Viewers {
         Ok(stream.sock)
     }
 
+    /// As [`Self::idle`], for a viewer who may ask [`Self::again`].
+    pub(crate) fn stay(&mut self) -> io::Result<Tls> {
+        let mut stream = self.tls(&Arc::clone(&self.full))?;
+        expect_small(&mut stream)?;
+        Ok(stream)
+    }
+
+    /// One more request of a viewer who stayed.
+    pub(crate) fn again(stream: &mut Tls) -> io::Result<()> {
+        expect_small(stream)
+    }
+
+    /// A viewer who says hello, and waits when the first word of the answer has come.
+    pub(crate) fn knock(&mut self) -> io::Result<Knock> {
+        let mut socket = self.connect()?;
+        let mut connection = connection(&self.full)?;
+        connection.write_tls(&mut socket)?;
+        let mut beginning = [0; 100];
+        socket.read_exact(&mut beginning)?;
+        connection.read_tls(&mut beginning.as_slice())?;
+        Ok(Knock(StreamOwned::new(connection, socket)))
+    }
+
+    /// The same, who then sends all but the end of the longest record there is, so that the server has to keep it.
+    pub(crate) fn knock_hard(&mut self) -> io::Result<Knock> {
+        const RECORD_BYTES: u16 = 16_640;
+        let mut knock = self.knock()?;
+        let socket = &mut knock.0.sock;
+        socket.write_all(&[23, 3, 3])?;
+        socket.write_all(&RECORD_BYTES.to_be_bytes())?;
+        socket.write_all(&[7; RECORD_BYTES as usize - 1])?;
+        Ok(knock)
+    }
+
     /// A viewer who takes all of the large file, some megabytes at a time, and rests after each for longer than the
     /// server holds a buffer for anybody.
     pub(crate) fn slow(&mut self) -> io::Result<()> {
@@ -160,7 +205,8 @@ impl Viewers {
             expect(films::is_part(offset, &chunk[..part]), "the file's bytes")?;
             offset += part as u64;
         }
-        goodbye(&mut stream)
+        // A server that is told to stop may be gone by now.
+        goodbye(&mut stream).or_else(gone)
     }
 
     fn full(&mut self) -> io::Result<Tls> {
@@ -277,15 +323,20 @@ impl Viewers {
 
     fn connect(&mut self) -> io::Result<TcpStream> {
         self.count = self.count.wrapping_add(1);
-        let source = Ipv4Addr::from(u32::from(Ipv4Addr::new(127, 0, 1, 0)) + self.count % SOURCES);
-        let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
-        socket.bind(&SocketAddr::from((source, 0)).into())?;
-        socket.set_tcp_nodelay(true)?;
-        socket.set_read_timeout(Some(PATIENCE))?;
-        socket.set_write_timeout(Some(PATIENCE))?;
-        socket.connect(&self.server.into())?;
-        Ok(socket.into())
+        connect(self.server, self.count)
     }
+}
+
+/// Connection number `count` of somebody.
+pub(crate) fn connect(server: SocketAddr, count: u32) -> io::Result<TcpStream> {
+    let source = Ipv4Addr::from(u32::from(Ipv4Addr::new(127, 0, 1, 0)) + count % SOURCES);
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+    socket.bind(&SocketAddr::from((source, 0)).into())?;
+    socket.set_tcp_nodelay(true)?;
+    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.set_write_timeout(Some(PATIENCE))?;
+    socket.connect(&server.into())?;
+    Ok(socket.into())
 }
 
 fn client_config() -> ClientConfig {
@@ -307,7 +358,7 @@ fn connection(config: &Arc<ClientConfig>) -> io::Result<ClientConnection> {
     ClientConnection::new(Arc::clone(config), name).map_err(io::Error::other)
 }
 
-fn request(path: &str, fields: &str) -> Vec<u8> {
+pub(crate) fn request(path: &str, fields: &str) -> Vec<u8> {
     format!("GET /{path} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n").into_bytes()
 }
 
@@ -316,7 +367,7 @@ fn expect_small(stream: &mut Tls) -> io::Result<()> {
     expect_response(&mut BufReader::new(stream), 200, 0..SMALL_BYTES)
 }
 
-fn expect_response(
+pub(crate) fn expect_response(
     from: &mut impl Read,
     status: u16,
     range: std::ops::Range<u64>,
@@ -329,7 +380,7 @@ fn expect_response(
 }
 
 /// A response's status and `Content-Length`.
-fn read_head(from: &mut impl Read) -> io::Result<(u16, u64)> {
+pub(crate) fn read_head(from: &mut impl Read) -> io::Result<(u16, u64)> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         let mut byte = [0];
@@ -352,16 +403,17 @@ fn goodbye(stream: &mut Tls) -> io::Result<()> {
 }
 
 /// Ends a connection by a reset.
-fn reset(socket: TcpStream) -> io::Result<()> {
+pub(crate) fn reset(socket: TcpStream) -> io::Result<()> {
     Socket::from(socket).set_linger(Some(Duration::ZERO))
 }
 
 /// A server that has had enough may reset: what it said before is lost with that, and that is all right.
-fn gone(error: io::Error) -> io::Result<()> {
-    if error.kind() == io::ErrorKind::ConnectionReset { Ok(()) } else { Err(error) }
+pub(crate) fn gone(error: io::Error) -> io::Result<()> {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset};
+    if [BrokenPipe, ConnectionReset].contains(&error.kind()) { Ok(()) } else { Err(error) }
 }
 
-fn expect(holds: bool, what: &str) -> io::Result<()> {
+pub(crate) fn expect(holds: bool, what: &str) -> io::Result<()> {
     if holds { Ok(()) } else { Err(io::Error::other(format!("expected {what}"))) }
 }
 

@@ -1,0 +1,269 @@
+//! A thousand viewers come while memory is nearly used up: some are served and the others refused, nobody who was there notices, and when
+//! there is memory again, everybody is served.
+//!
+//! Two bounds, which end a program in two ways: a control group, whose processes the kernel kills, and the limits on data and address
+//! space, where an allocation fails and a Rust program aborts. Both are set while the server runs, on what it uses then.
+
+use crate::films;
+use crate::nothing_leaks::{FEW_BUFFERS, settled};
+use crate::server::{Server, Start};
+use crate::viewer::{Kind, Knock, Viewers};
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use tempfile::TempDir;
+
+/// Viewers who come at once.
+const VIEWERS: u64 = 1_000;
+
+/// Viewers who were there before: some wait, some are in the middle of a film.
+const IDLE: usize = 50;
+const SLOW: usize = 8;
+
+/// What is left when they come. The records that three in four of them leave unfinished take more, and an eighth of the whole is kept back.
+const LEFT_BYTES: u64 = 20 << 20;
+
+#[test]
+fn a_full_control_group_refuses_viewers_and_kills_nobody() {
+    let Some(group) = Group::make() else { return };
+    let folder = TempDir::new().expect("a temporary folder");
+    let program = group.program(folder.path());
+    endure(program, |_, bound| match bound {
+        Bound::Leave(bytes) => group.limit(Some(group.used_bytes() + bytes)),
+        Bound::Lift => group.limit(None),
+    });
+    assert_eq!(group.killed(), 0, "the kernel killed for want of memory");
+}
+
+#[test]
+fn a_limit_on_data_refuses_viewers_and_aborts_nothing() {
+    endure(env!("CARGO_BIN_EXE_fullbore").into(), |server, bound| {
+        limit_process(server, "data", "VmData:", bound);
+    });
+}
+
+#[test]
+fn a_limit_on_address_space_refuses_viewers_and_aborts_nothing() {
+    endure(env!("CARGO_BIN_EXE_fullbore").into(), |server, bound| {
+        limit_process(server, "as", "VmSize:", bound);
+    });
+}
+
+/// What becomes of the bound.
+enum Bound {
+    /// So many bytes are left from now on.
+    Leave(u64),
+    /// There is no bound any more.
+    Lift,
+}
+
+/// The course of each test. `set` sets or lifts the bound.
+fn endure(program: PathBuf, set: impl Fn(&Server, Bound)) {
+    machine::raise_nofile().expect("the limit on files can be raised to the hard one");
+    let library = films::make().expect("the library is written");
+    // Handshakes that are left in the middle must still be there when all have come.
+    let config = format!("{FEW_BUFFERS}[timeouts]\nhandshake_seconds = 120\n");
+    let start = Start { program, config, ..Start::new(library.path()) };
+    let server = Server::start(&start);
+    // Files are opened and buffers touched before there is little memory.
+    Viewers::new(server.address).slow().expect("a slow viewer is served");
+    let mut viewers = Viewers::new(server.address);
+    let mut idle: Vec<_> = (0..IDLE).map(|_| viewers.stay().expect("served")).collect();
+
+    set(&server, Bound::Leave(LEFT_BYTES));
+    let refused_before = server.number("connections_refused_total");
+    let (held, refused) = thread::scope(|scope| {
+        let slow: Vec<_> = (0..SLOW)
+            .map(|_| {
+                let address = server.address;
+                // Those who come now may be refused as well as others, but never get a wrong byte.
+                scope.spawn(move || Viewers::new(address).slow().or_else(refusal))
+            })
+            .collect();
+        let come = come_at_once(&server);
+        for viewer in slow {
+            viewer.join().expect("it does not panic").expect("right bytes or none");
+        }
+        come
+    });
+    println!("{} of {VIEWERS} viewers were let in, {refused} refused", VIEWERS - refused);
+    server.wait_for_news();
+    assert!(refused > 0, "the bound was not reached: this shows nothing");
+    assert!(!held.is_empty(), "nobody was let in");
+    assert!(server.number("connections_refused_total") >= refused_before + refused);
+
+    // Who was let in is served, and so is who was there before.
+    for knock in held {
+        knock.go_on().expect("who was let in is served");
+    }
+    for viewer in &mut idle {
+        Viewers::again(viewer).expect("who was there before is served");
+    }
+    set(&server, Bound::Lift);
+    // The server notices within a second.
+    server.wait_for_news();
+    server.wait_for_news();
+    for _ in 0..100 {
+        viewers.visit(Kind::Full).expect("with memory there again, everybody is served");
+    }
+    drop(idle);
+    let held = settled(&server);
+    assert_eq!((held.read_buffers_missing, held.send_buffers_missing), (0, 0));
+    assert_eq!(server.number("tasks_panicked_total"), 0, "{}", server.said());
+    server.finish();
+}
+
+/// All viewers begin a handshake and leave it there, three in four of them in the middle of a long record. Returns the others who were
+/// answered, and how many were not.
+fn come_at_once(server: &Server) -> (Vec<Knock>, u64) {
+    const AT_ONCE: u64 = 8;
+    let next = AtomicU64::new(0);
+    let answered = thread::scope(|scope| {
+        let crew: Vec<_> = (0..AT_ONCE)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut viewers = Viewers::new(server.address);
+                    let (mut honest, mut hostile) = (Vec::new(), Vec::new());
+                    loop {
+                        let number = next.fetch_add(1, Ordering::Relaxed);
+                        if number >= VIEWERS {
+                            break;
+                        }
+                        let knocked =
+                            if number % 4 == 0 { viewers.knock() } else { viewers.knock_hard() };
+                        match knocked {
+                            Ok(knock) if number % 4 == 0 => honest.push(knock),
+                            Ok(knock) => hostile.push(knock),
+                            Err(error) => refusal(error).expect("served or refused"),
+                        }
+                    }
+                    (honest, hostile)
+                })
+            })
+            .collect();
+        crew.into_iter().map(|viewer| viewer.join().expect("it does not panic")).collect::<Vec<_>>()
+    });
+    let refused = VIEWERS - answered.iter().map(|(a, b)| (a.len() + b.len()) as u64).sum::<u64>();
+    // The hostile ones leave here, and not before all have come.
+    (answered.into_iter().flat_map(|(honest, _)| honest).collect(), refused)
+}
+
+/// What a viewer sees who is turned away: the connection is closed without a word.
+fn refusal(error: io::Error) -> io::Result<()> {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+    if [BrokenPipe, ConnectionReset, UnexpectedEof].contains(&error.kind()) {
+        Ok(())
+    } else {
+        Err(error)
+    }
+}
+
+/// Sets a resource limit of the server, as prlimit(1) does, `left` bytes above what /proc says that it uses.
+fn limit_process(server: &Server, limit: &str, field: &str, bound: Bound) {
+    let soft = match bound {
+        Bound::Leave(bytes) => (server.status_bytes(field) + bytes).to_string(),
+        Bound::Lift => "unlimited".into(),
+    };
+    let mut prlimit = Command::new("prlimit");
+    prlimit.arg(format!("--pid={}", server.pid())).arg(format!("--{limit}={soft}:"));
+    let set = prlimit.status().expect("prlimit runs: it is in the package util-linux");
+    assert!(set.success(), "{prlimit:?}");
+}
+
+/// A control group of this test's own, of version 1 or 2.
+struct Group {
+    folder: PathBuf,
+    is_v2: bool,
+}
+
+impl Group {
+    /// Makes one. Where that cannot be, says so loudly.
+    fn make() -> Option<Self> {
+        let memberships = fs::read_to_string("/proc/self/cgroup").expect("the kernel tells");
+        let (parent, is_v2) = memberships.lines().find_map(|line| {
+            let (_, rest) = line.split_once(':')?;
+            let (controllers, path) = rest.split_once(':')?;
+            let path = path.trim_start_matches('/');
+            match controllers {
+                "memory" => Some((Path::new("/sys/fs/cgroup/memory").join(path), false)),
+                "" if Path::new("/sys/fs/cgroup/cgroup.controllers").exists() => {
+                    // A group with processes of its own grants no controllers to groups below it; the root does.
+                    Some((PathBuf::from("/sys/fs/cgroup"), true))
+                }
+                _ => None,
+            }
+        })?;
+        let folder = parent.join(format!("fullbore-test-{}", std::process::id()));
+        if is_v2 {
+            let _ = fs::write(parent.join("cgroup.subtree_control"), "+memory");
+        }
+        let made = fs::create_dir(&folder);
+        let group = Self { folder, is_v2 };
+        if made.is_ok() && group.folder.join(group.limit_file()).exists() {
+            return Some(group);
+        }
+        eprintln!(
+            "SKIPPED: no control group with a memory limit can be made here ({made:?}): run this as root"
+        );
+        None
+    }
+
+    /// The server, started in this group by a script that becomes it.
+    fn program(&self, folder: &Path) -> PathBuf {
+        let script = folder.join("fullbore-in-a-group");
+        let text = format!(
+            "#!/bin/sh\necho $$ >{}/cgroup.procs || exit 9\nexec {} \"$@\"\n",
+            self.folder.display(),
+            env!("CARGO_BIN_EXE_fullbore")
+        );
+        fs::write(&script, text).expect("a temporary folder can be written");
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("it is ours");
+        script
+    }
+
+    fn limit_file(&self) -> &'static str {
+        if self.is_v2 { "memory.max" } else { "memory.limit_in_bytes" }
+    }
+
+    fn limit(&self, bytes: Option<u64>) {
+        let none = if self.is_v2 { "max" } else { "-1" };
+        let text = bytes.map_or(none.to_owned(), |bytes| bytes.to_string());
+        fs::write(self.folder.join(self.limit_file()), text).expect("the group's limit can be set");
+    }
+
+    /// What cannot be taken back at once: all but the page cache.
+    fn used_bytes(&self) -> u64 {
+        let usage = if self.is_v2 { "memory.current" } else { "memory.usage_in_bytes" };
+        let used: u64 = self.read(usage).trim().parse().expect("a number");
+        let details = self.read("memory.stat");
+        let files = details.lines().filter_map(|line| line.split_once(' '));
+        let files = files.filter(|(name, _)| ["active_file", "inactive_file"].contains(name));
+        used - files.map(|(_, bytes)| bytes.parse::<u64>().expect("a number")).sum::<u64>()
+    }
+
+    fn killed(&self) -> u64 {
+        let told = self.read(if self.is_v2 { "memory.events" } else { "memory.oom_control" });
+        let killed = told.lines().find_map(|line| line.strip_prefix("oom_kill "));
+        killed.expect("the kernel counts").parse().expect("a number")
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.folder.join(name)).expect("the group is there")
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // The last process may not be gone yet.
+        for _ in 0..50 {
+            if fs::remove_dir(&self.folder).is_ok() {
+                return;
+            }
+            thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+}
