@@ -16,6 +16,7 @@ mod life;
 mod loss;
 mod matrix;
 mod memory;
+mod soak;
 mod support;
 mod workers;
 mod xdp;

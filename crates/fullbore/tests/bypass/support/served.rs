@@ -129,6 +129,11 @@ impl Server {
         values.collect()
     }
 
+    /// Descriptors that it has open.
+    pub(crate) fn descriptors(&self) -> u64 {
+        fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count() as u64
+    }
+
     fn wait_for(&mut self, words: &str) {
         let deadline = Instant::now() + PATIENCE;
         while !self.said().contains(words) {

@@ -1,0 +1,89 @@
+//! Minutes of mixed load over a TAP: the bypass route's part of `./run soak`.
+
+use crate::support::served::{PATIENCE, Room, Server};
+use crate::support::space::Space;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What viewers do, in turn: some leave and seek, some read slowly, some come and go.
+const LOADS: [&str; 4] = [
+    "--pattern whole --connections 20 --verify 4",
+    "--pattern player --connections 40 --aborts 20% --seeks 20% --verify 4",
+    "--pattern whole --connections 30 --read-rate 500K",
+    "--handshakes --connections 10",
+];
+
+/// How long each of them lasts at most.
+const TURN_MAX: Duration = Duration::from_secs(30);
+
+#[test]
+#[ignore = "takes minutes: ./run soak [MINUTES]"]
+fn mixed_load_over_a_tap_leaves_nothing_behind() {
+    let Some(space) = Space::new().map(Arc::new) else { return };
+    let minutes: f64 = std::env::var("FULLBORE_SOAK_MINUTES")
+        .map_or(1.0, |minutes| minutes.parse().expect("FULLBORE_SOAK_MINUTES is a number"));
+    let duration = Duration::from_secs_f64(minutes * 60.0);
+    let room = Room::new(8_000_003);
+    let began = Instant::now();
+    loop {
+        // A server's life: all loads, then the end.
+        let server = Server::start(&space, &room, &[], "");
+        let turn = TURN_MAX.min(duration / LOADS.len() as u32);
+        load(&space, &server, LOADS[0], Duration::from_secs(2));
+        let before = held(&server);
+        for load_of_turn in LOADS {
+            load(&space, &server, load_of_turn, turn);
+        }
+        let after = settled_at(&server, &before);
+        eprintln!(
+            "soak: {} s of {}: bypass, {} connections, {} MiB; {before:?} and {after:?}",
+            began.elapsed().as_secs(),
+            duration.as_secs(),
+            server.number("connections_accepted_total"),
+            server.number("body_bytes_sent_total") >> 20,
+        );
+        assert_eq!(server.number("tasks_panicked_total"), 0, "{}", server.said());
+        server.end();
+        if began.elapsed() >= duration {
+            return;
+        }
+    }
+}
+
+/// `fullbore load` beside the server, to its end. Those who leave count as errors, wrong bytes among them, so these are looked for.
+fn load(space: &Arc<Space>, server: &Server, how: &str, length: Duration) {
+    let mut load = Command::new(env!("CARGO_BIN_EXE_fullbore"));
+    load.args(["load", "--insecure", "--allow-errors", "--ramp", "1s"]);
+    load.args(how.split(' ')).arg("--duration").arg(format!("{}s", length.as_secs().max(1)));
+    load.arg(server.url()).stdin(Stdio::null());
+    let ended = space.run(move || load.output()).expect("it runs");
+    let said = String::from_utf8_lossy(&ended.stdout);
+    assert!(ended.status.success(), "{how}: {said}{}", String::from_utf8_lossy(&ended.stderr));
+    assert!(!said.contains("wrong_bytes"), "{how}: {said}");
+}
+
+/// What must be as it was: connections, what they hold, buffers in use, descriptors.
+fn held(server: &Server) -> [u64; 5] {
+    [
+        server.number("connections"),
+        server.number("bypass_connection_bytes"),
+        server.number("read_buffers") - server.number("read_buffers_free"),
+        server.number("send_buffers") - server.number("send_buffers_free"),
+        server.descriptors(),
+    ]
+}
+
+/// Waits until everything is back; slow readers' connections may rest in TIME-WAIT, which holds nothing.
+#[track_caller]
+fn settled_at(server: &Server, before: &[u64; 5]) -> [u64; 5] {
+    let deadline = Instant::now() + PATIENCE * 3;
+    loop {
+        let after = held(server);
+        if after[0] == 0 && after[1..4] == [0, 0, 0] && after[4] <= before[4] {
+            return after;
+        }
+        assert!(Instant::now() < deadline, "not back at {before:?}: {after:?}");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
