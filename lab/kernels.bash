@@ -3,14 +3,15 @@
 #
 # A kernel lies in LAB_CACHE/kernel-KIND/{boot,lib}. KIND says where it came from:
 #   stable     what Debian's metapackage stands for
-#   backports  what it stands for in LAB_SUITE, which apt is told of by a configuration of its own: this host's is left alone
+#   trixie     what it stands for in Debian 13, and
+#   backports  in LAB_SUITE: apt is told of both by configurations of their own, and this host's is left alone
 #   known      the newest version by name that this host's apt knows, for where there is no such suite
 # The choice is kept, so that a run needs no network once its kernels are there; removing the folder chooses anew.
 
 LAB_SUITE=${LAB_SUITE:-trixie-backports}
 LAB_KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
 
-kernel_kind() { # stable|newest: makes sure that there is one, and prints its KIND
+kernel_kind() { # stable|trixie|newest: makes sure that there is one, and prints its KIND
   local kind
   for kind in $([ "$1" = newest ] && echo backports known || echo "$1"); do
     if kernel_files "$kind" >&2; then printf '%s' "$kind"; return; fi
@@ -36,10 +37,11 @@ kernel_files() { # KIND
 # --- apt -----------------------------------------------------------------------------------------------------------------------
 
 kernel_lists() { # KIND: package lists as of today
-  local folder=$LAB_CACHE/apt
-  if [ "$1" != backports ]; then apt_update; return; fi
+  local folder=$LAB_CACHE/apt-$1 suite
+  suite=$(kernel_suite "$1")
+  if [ -z "$suite" ]; then apt_update; return; fi
   mkdir -p "$folder"/{lists,cache}/partial
-  printf 'Types: deb\nURIs: %s\nSuites: %s\nComponents: main\nSigned-By: %s\n' "$(debian_mirror)" "$LAB_SUITE" "$LAB_KEYRING" >"$folder/lab.sources"
+  printf 'Types: deb\nURIs: %s\nSuites: %s\nComponents: main\nSigned-By: %s\n' "$(debian_mirror)" "$suite" "$LAB_KEYRING" >"$folder/lab.sources"
   cat >"$folder/apt.conf" <<TEXT
 Dir::Etc::SourceList "$folder/lab.sources";
 Dir::Etc::SourceParts "-";
@@ -50,8 +52,15 @@ APT::Sandbox::User "root";
 APT::Architecture "amd64";
 APT::Architectures "amd64";
 TEXT
-  say "asking $(debian_mirror) for the newest kernel ($LAB_SUITE)"
+  say "asking $(debian_mirror) for the kernel of $suite"
   kernel_apt "$1" apt-get update -qq --error-on=any </dev/null
+}
+
+kernel_suite() { # KIND: the suite to ask instead of this host's; empty for this host's
+  case $1 in
+    trixie) printf trixie ;;
+    backports) printf '%s' "$LAB_SUITE" ;;
+  esac
 }
 
 debian_mirror() { # where this host has its Debian from
@@ -62,7 +71,7 @@ debian_mirror() { # where this host has its Debian from
 
 kernel_apt() { # KIND COMMAND...
   local kind=$1; shift
-  if [ "$kind" = backports ]; then APT_CONFIG=$LAB_CACHE/apt/apt.conf "$@"; else "$@"; fi
+  if [ -n "$(kernel_suite "$kind")" ]; then APT_CONFIG=$LAB_CACHE/apt-$kind/apt.conf "$@"; else "$@"; fi
 }
 
 kernel_package() { # KIND
@@ -81,13 +90,15 @@ kernel_unpacked() { # KIND PACKAGE FOLDER
   [ ! -d "$3/usr/lib/modules" ] || kernel_where_it_was "$3"
 }
 
-# They have moved, too: all lies in usr/lib/modules/RELEASE, vmlinuz and configuration among the modules.
+# They have moved, too: the modules to usr/lib/modules/RELEASE (Debian 13), later vmlinuz and configuration to the modules.
 kernel_where_it_was() { # FOLDER
   local release file
   release=$(basename "$1"/usr/lib/modules/*)
   mkdir -p "$1/boot" "$1/lib"
   mv "$1/usr/lib/modules" "$1/lib/modules"
-  for file in vmlinuz config; do mv "$1/lib/modules/$release/$file" "$1/boot/$file-$release"; done
+  for file in vmlinuz config; do
+    if [ -f "$1/lib/modules/$release/$file" ]; then mv "$1/lib/modules/$release/$file" "$1/boot/$file-$release"; fi
+  done
 }
 
 # --- modules -------------------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ usage: ./run lab [--long]                       all scenarios, each on its machi
        ./run lab SCENARIO [MACHINE] [--long]    one of them, on a machine of your choice (some take MACHINE/ROUTE)
        ./run lab shell MACHINE                  a console on a machine (leave it with exit; Ctrl-A X pulls its plug)
 
-Scenarios are tests: exit code 0 says that all held. Consoles are kept in target/lab/. --long runs the longer variants.
+Scenarios are tests: exit code 0 says that all held. Consoles are kept in target/lab/. --long runs the longer variants, and on more machines.
 More: docs/lab.md
 TEXT
 }
@@ -114,9 +114,14 @@ lab_some() { # "SCENARIO MACHINE"...
   if [ "${#failed[@]}" != 0 ]; then printf 'lab: failed %s\n' "${failed[@]}"; return 1; fi
 }
 
+lab_machines() { # SCENARIO: its machines, and with --long those that are for that alone
+  lab_header "$1" machines
+  if [ "$LAB_LONG" = 1 ]; then lab_header "$1" "machines long"; fi
+}
+
 lab_pairs() { # SCENARIO: with each of its machines
   local machine
-  for machine in $(lab_header "$1" machines); do printf '%s %s\n' "$1" "$machine"; done
+  for machine in $(lab_machines "$1"); do printf '%s %s\n' "$1" "$machine"; done
 }
 
 lab_shell() { # MACHINE

@@ -1,6 +1,7 @@
 #!/bin/bash
 # shows: on the kernel route every byte is right for each version and cipher, the kernel seals, and no byte of a film is read by the server
 # machines: plain newest
+# machines long: trixie
 # shellcheck source=lab/guest/lab.bash
 . /lab/guest/lab.bash
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # shows: 200 viewers of a library four times as large as memory: memory is stable, nothing is killed, what many ask for stays
 # machines: small/userspace small/kernel
+# machines long: small-trixie/userspace small-trixie/kernel small-newest/userspace small-newest/kernel
 # deadline: 240
 # deadline long: 1800
 # shellcheck source=lab/guest/lab.bash

@@ -1,6 +1,6 @@
 #!/bin/bash
 # shows: every byte is right over TLS 1.2, TLS 1.3 and plain HTTP, and a server that is told to stop drains
-# machines: plain newest
+# machines: plain trixie newest
 # shellcheck source=lab/guest/lab.bash
 . /lab/guest/lab.bash
 
