@@ -102,7 +102,7 @@ impl Endpoint {
     }
 
     /// A router says that packets to `remote` of more than `mtu_bytes` do not get through (ICMP "fragmentation needed", ICMPv6
-    /// "packet too big"). Believed only if `sequence`, from the quoted TCP header, is in flight (RFC 5927 section 7).
+    /// "packet too big"). Believed only if `sequence`, from the quoted TCP header, is in flight (RFC 5927 section 7), and once in a round trip.
     pub fn handle_packet_too_big(
         &mut self,
         now: Instant,

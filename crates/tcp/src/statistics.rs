@@ -120,8 +120,10 @@ counters! {
     larger_segments_tried,
     /// Such segments that arrived: the segment size was raised.
     path_mtu_raised,
-    /// Path MTU messages not believed: for no data in flight, or for a size out of reason.
+    /// Path MTU messages not believed: for no data in flight, for data that has arrived, or for a size out of reason.
     path_mtu_refused,
+    /// Path MTU messages disregarded since they came within a round trip of the one before.
+    path_mtu_too_soon,
     /// Payload bytes beyond the receive window, cut off.
     payload_bytes_outside,
     /// Payload bytes that had been received before.

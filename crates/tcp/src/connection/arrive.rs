@@ -51,12 +51,14 @@ impl Connection {
             cx.statistics.ack_missing += 1;
             return;
         }
-        self.heard_at = cx.now;
-        self.silent_probes = 0;
-        self.note_timestamp(at, segment, cx);
+        // Before anything is remembered of it: whoever guesses a sequence number in the window, but not an ACK, must not move TS.Recent, after
+        // which PAWS would refuse the peer itself, nor pass for a sign of life (RFC 5961 section 5.2).
         if !self.take_acknowledgement(segment, cx) {
             return;
         }
+        self.heard_at = cx.now;
+        self.silent_probes = 0;
+        self.note_timestamp(at, segment, cx);
         if segment.flags.has(Flags::URG) {
             // RFC 6093: nobody uses it; the bytes are bytes like others.
             cx.statistics.urgent_ignored += 1;

@@ -1,6 +1,8 @@
 //! Peers who lie, and others who are no peers: every line of theirs ends in a counter.
 
-use fullbore_tcp::Config;
+use std::time::Duration;
+
+use fullbore_tcp::{Config, KeepAlive};
 
 use crate::script::{plain, play};
 
@@ -22,6 +24,45 @@ fn old_duplicates_are_told_by_their_timestamps() {
         # A RST is exempt.
         < R 11:11(0)
         event ended ResetByPeer
+        ",
+    );
+}
+
+/// RFC 7323 section 5.3 with RFC 5961 section 5.2: whoever guesses where the window is, and not what was acknowledged, cannot make the peer's own
+/// segments look old.
+#[test]
+fn a_timestamp_counts_only_beside_an_acknowledgement_that_can_be_right() {
+    let config = Config { timestamps: true, ..plain() };
+    play(
+        config,
+        "
+        open 20ms mss 1460,TS val 1 ecr 0
+        < . 1:11(10) ack 1 win 100 <TS val 2000 ecr 0>
+        > . 1:1(0) ack 11 <TS val 20 ecr 2000>
+        < . 11:21(10) ack 100000 win 100 <TS val 2000000000 ecr 0>
+        > . 1:1(0) ack 11 <TS val 20 ecr 2000>
+        count ack_unsent 1
+        < . 11:21(10) ack 1 win 100 <TS val 2001 ecr 0>
+        > . 1:1(0) ack 21 <TS val 20 ecr 2001>
+        count paws_refused 0
+        read 20
+        ",
+    );
+}
+
+/// Nor can such a guess stand for a peer that is not there any more.
+#[test]
+fn an_acknowledgement_that_cannot_be_right_is_no_sign_of_life() {
+    let seconds = Duration::from_secs;
+    let keep_alive = KeepAlive { idle: seconds(10), interval: seconds(1), probes: 1 };
+    play(
+        Config { keep_alive: Some(keep_alive), ..plain() },
+        "
+        open 20ms
+        +9s < . 1:1(0) ack 100000 win 100
+        > . 1:1(0) ack 1
+        +1s > . 0:0(0) ack 1
+        +1s event ended Silent
         ",
     );
 }

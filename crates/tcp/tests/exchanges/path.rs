@@ -59,6 +59,51 @@ fn a_router_is_not_believed_for_what_is_not_in_flight_or_out_of_reason() {
     );
 }
 
+/// RFC 5927 section 7.2: what the peer has got was not too big for anybody.
+#[test]
+fn a_router_is_not_believed_for_what_has_arrived() {
+    play(
+        plain(),
+        "
+        open 20ms
+        write 4380
+        > P. 1:4381(4380) ack 1
+        +20ms < . 1:1(0) ack 1 win 65535 <sack 1461:4381>
+        too big 1400 at 1461
+        count path_mtu_refused 1
+        count path_mtu_lowered 0
+        ",
+    );
+}
+
+/// RFC 1191 section 7.1: down by the sizes that paths have, and once in a round trip. Whoever says every size in turn has what is in flight sent
+/// again once, not 900 times.
+#[test]
+fn a_router_cannot_lower_the_size_byte_by_byte() {
+    let every_size: String = (576..1499).rev().map(|mtu| format!("too big {mtu} at 1\n")).collect();
+    let script = format!(
+        "
+        open 20ms
+        write 14600
+        > P. 1:14601(14600) ack 1
+        too big 1499 at 1
+        > P. 1:14601(14600) ack 1           # cut by the device, into 1452 bytes each
+        {every_size}
+        count path_mtu_lowered 1
+        +19ms too big 1400 at 1
+        count path_mtu_lowered 1
+        +1ms too big 1419 at 1
+        > P. 1:14601(14600) ack 1           # into 1360
+        count path_mtu_lowered 2
+        cwnd 14600
+        +20ms < . 1:1(0) ack 14601 win 65535
+        write 2720
+        > P. 14601:17321(2720) ack 1
+        "
+    );
+    play(plain(), &script);
+}
+
 /// RFC 4821 section 7.7: nobody says so, but large segments do not get through.
 #[test]
 fn a_black_hole_is_left_by_smaller_segments() {
