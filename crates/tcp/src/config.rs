@@ -43,7 +43,7 @@ pub struct Config {
     pub initial_window_segments: u32,
     /// The congestion window never exceeds this many bytes: the bound of what one peer can have in flight.
     pub window_bytes_max: u32,
-    /// Connections at once, established or on their way out.
+    /// Connections at once. Those that their caller has let go of make room for others.
     pub connections_max: usize,
     /// Half-open connections at once; more SYNs are answered with cookies (RFC 4987 section 3.6).
     pub half_open_max: usize,

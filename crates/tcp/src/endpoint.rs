@@ -14,11 +14,14 @@ use crate::connection::{Connection, Context};
 use crate::half_open::HalfOpen;
 use crate::header::Incoming;
 use crate::keyed::{Keyed, Pair};
+use crate::orphans::Orphans;
 use crate::receive::Buffers;
 use crate::seq::Seq;
 use crate::table::Table;
 use crate::time_wait::TimeWait;
-use crate::{Arrived, Config, Event, Id, Info, Secret, Statistics, Transmit, Want, Withheld};
+use crate::{
+    Arrived, Config, Event, Id, Info, Reason, Secret, Statistics, Transmit, Want, Withheld,
+};
 
 /// Replies without a connection that may wait to leave: more than one batch of a device, less than a flood is worth.
 const REPLIES_MAX: usize = 1024;
@@ -44,6 +47,7 @@ pub struct Endpoint {
     pub(crate) half_open: Table<HalfOpen>,
     pub(crate) time_wait: TimeWait,
     pub(crate) alarms: Alarms,
+    pub(crate) orphans: Orphans,
     replies: VecDeque<Transmit>,
     with_event: VecDeque<Id>,
     with_control: VecDeque<Id>,
@@ -66,6 +70,7 @@ impl Endpoint {
             half_open: Table::new(config.half_open_max),
             time_wait: TimeWait::new(config.time_wait_max, micros(config.time_wait)),
             alarms: Alarms::default(),
+            orphans: Orphans::default(),
             replies: VecDeque::new(),
             with_event: VecDeque::new(),
             with_control: VecDeque::new(),
@@ -154,6 +159,10 @@ impl Endpoint {
 
     /// The next thing that happened.
     pub fn poll_event(&mut self) -> Option<(Id, Event)> {
+        // Before others: whoever took the place may have the same slot.
+        if let Some(id) = self.orphans.take_evicted() {
+            return Some((id, Event::Ended(Reason::Evicted)));
+        }
         while let Some(id) = self.with_event.front().copied() {
             let event = self.connections.get_mut(id).and_then(|connection| connection.take_event());
             if let Some(event) = event {
@@ -269,7 +278,7 @@ impl Endpoint {
     pub fn connect(&mut self, now: Instant, local: SocketAddr, remote: SocketAddr) -> Option<Id> {
         let now = self.time(now);
         let pair = Pair { remote, local };
-        if self.pairs.contains_key(&pair) || self.connections.is_full() {
+        if self.pairs.contains_key(&pair) || !self.has_place() {
             return None;
         }
         let (isn, offset) = (self.keyed.isn(now, &pair), self.keyed.timestamp_offset(&pair));
@@ -322,7 +331,7 @@ impl Endpoint {
         self.connections.get(id).map(|connection| connection.info())
     }
 
-    /// Connections at present, those included whose end has not been told yet.
+    /// Connections at present, those included that were let go or whose end has not been told yet.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.connections.len()
@@ -340,7 +349,7 @@ impl Endpoint {
         &self.statistics
     }
 
-    fn time(&self, now: Instant) -> Time {
+    pub(crate) fn time(&self, now: Instant) -> Time {
         Time::of(now, self.epoch)
     }
 

@@ -55,6 +55,8 @@ pub enum Reason {
     Silent,
     /// Our FIN was acknowledged, but the peer did not send its own within [`Config::fin_wait`](crate::Config::fin_wait).
     NeverFinished,
+    /// Its caller had let go of it, and another connection needed its place ([`let_go`](crate::Endpoint::let_go)).
+    Evicted,
     /// An active open got no answer.
     Unreachable,
     /// An active open was refused with a RST.

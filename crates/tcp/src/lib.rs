@@ -37,6 +37,7 @@ mod half_open;
 mod header;
 mod keyed;
 mod listen;
+mod orphans;
 mod rack;
 mod receive;
 mod rtt;

@@ -121,7 +121,7 @@ impl Endpoint {
     }
 
     fn complete(&mut self, now: Time, id: Id, ecn: Ecn, segment: &Incoming<'_>) {
-        if self.connections.is_full() {
+        if !self.has_place() {
             // It stays half-open: the peer's next segment finds room, or its SYN-ACKs run out.
             self.statistics.connections_full += 1;
             return;
@@ -173,7 +173,7 @@ impl Endpoint {
             self.statistics.syn_cookies_refused += 1;
             return;
         };
-        if self.connections.is_full() {
+        if !self.has_place() {
             self.statistics.connections_full += 1;
             return;
         }

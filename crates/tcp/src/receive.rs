@@ -2,6 +2,8 @@
 //!
 //! Offsets count from the first byte after the peer's SYN. The buffer is borrowed from a pool while it holds something.
 //!
+//! Once nobody will read any more, bytes are counted and thrown away, and the window closes over them: no more come than it had room for.
+//!
 //! Invariants: `read <= next <= right`; all gaps' ranges lie within `next..right`; the right edge of the window never goes back
 //! (RFC 9293 section 3.8.6).
 
@@ -63,6 +65,8 @@ pub(crate) struct Receive {
     duplicate: Option<Range<u64>>,
     /// Where the peer's stream ends, once its FIN has been seen.
     end: Option<u64>,
+    /// Nobody will read: bytes count and are not stored, and the window is not opened again.
+    throws_away: bool,
 }
 
 impl Receive {
@@ -77,7 +81,15 @@ impl Receive {
             unordered_max: usize::from(unordered_max),
             duplicate: None,
             end: None,
+            throws_away: false,
         }
+    }
+
+    /// Nobody will read what is here or still to come.
+    pub(crate) fn throw_away(&mut self, buffers: &mut Buffers) {
+        self.throws_away = true;
+        self.read = self.next;
+        self.release(buffers);
     }
 
     /// RCV.NXT as an offset; a FIN in order counts for one.
@@ -161,6 +173,9 @@ impl Receive {
             statistics.payload_bytes_received += range.end - range.start;
             self.next = range.end;
             self.close_gaps();
+            if self.throws_away {
+                self.read = self.next;
+            }
             return if had_gaps { Taken::Gap } else { Taken::InOrder };
         }
         match self.note_unordered(range.clone()) {
@@ -215,6 +230,9 @@ impl Receive {
     }
 
     fn store(&mut self, offset: u64, payload: &[u8], buffers: &mut Buffers) {
+        if self.throws_away {
+            return;
+        }
         let buffer = self.buffer.get_or_insert_with(|| buffers.take());
         let at = (offset % self.capacity) as usize;
         let straight = payload.len().min(buffer.len() - at);
@@ -265,6 +283,9 @@ impl Receive {
     /// By how much the window would grow if it were announced now, if that is worth it (RFC 9293 section 3.8.6.2.2: half the buffer or a
     /// segment, so that the peer does not send crumbs).
     pub(crate) fn window_growth(&self, mss: u64) -> u64 {
+        if self.throws_away {
+            return 0;
+        }
         let growth = self.read + self.capacity - self.right;
         if growth >= mss.min(self.capacity / 2) { growth } else { 0 }
     }

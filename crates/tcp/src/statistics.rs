@@ -58,7 +58,7 @@ counters! {
     syn_cookies_refused,
     /// Half-open connections given up after the last SYN-ACK.
     half_open_expired,
-    /// A handshake's last ACK that found the table of connections full.
+    /// A handshake's last ACK that found the table of connections full, and nobody in it who could make room.
     connections_full,
     /// A sequence number outside the receive window.
     outside_window,
@@ -146,4 +146,6 @@ counters! {
     silent,
     /// Connections ended because the peer never finished.
     never_finished,
+    /// Connections that their caller had let go of and that made room for others.
+    orphans_evicted,
 }

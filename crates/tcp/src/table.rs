@@ -43,6 +43,15 @@ impl<T> Table<T> {
         Some(Id { index, generation: entry.generation })
     }
 
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.entries.iter().filter_map(|entry| entry.value.as_ref())
+    }
+
+    /// What its values take here, without what they hold elsewhere.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.len() * size_of::<Entry<T>>()
+    }
+
     pub(crate) fn get(&self, id: Id) -> Option<&T> {
         self.entries
             .get(id.index())

@@ -67,6 +67,10 @@ impl TimeWait {
         (evicted, id)
     }
 
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.entries.memory_bytes() + self.queue.len() * size_of::<(Time, Id)>()
+    }
+
     fn evict(&mut self) -> Option<Pair> {
         while let Some((_, id)) = self.queue.pop_front() {
             if let Some(entry) = self.entries.remove(id) {

@@ -6,7 +6,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::time::Duration;
 
-use fullbore_tcp::{Config, Event, KeepAlive};
+use fullbore_tcp::{Config, Event, KeepAlive, Reason};
 use peer::{ACK, Peer, RST, SYN, World};
 
 /// Counts what each thread, that is each test, holds.
@@ -214,4 +214,42 @@ fn a_silent_peer_is_let_go() {
     world.pass(Duration::from_secs(60));
     assert_eq!(world.endpoint.connections(), 0);
     assert_eq!(world.endpoint.statistics().silent, 1);
+}
+
+/// Who has all it asked for and never finishes (FIN-WAIT-2), or does not even acknowledge our FIN (FIN-WAIT-1).
+#[test]
+fn peers_that_never_finish_keep_nobody_out() {
+    const PLACES: u16 = 8;
+    let mut world = World::new(Config { connections_max: PLACES.into(), ..config() });
+    let connect = |number: u16, world: &mut World| {
+        let mut peer = Peer::connect(world, number, 5000)?;
+        peer.fetch(world, 1000);
+        Some(peer)
+    };
+    let leave = |numbers: std::ops::Range<u16>, world: &mut World| {
+        for number in numbers {
+            let mut peer = connect(number, world).expect("let in");
+            world.let_go(peer.port());
+            if number % 2 == 0 {
+                peer.acknowledge_beyond(world, 1);
+            }
+        }
+    };
+    leave(0..100, &mut world);
+    let before = held_bytes();
+    leave(100..1000, &mut world);
+    let grown = held_bytes() - before;
+    // The test's own books are most of it: a few dozen bytes for each.
+    assert!(grown < 1000 * 256, "{grown} bytes");
+    assert_eq!(world.endpoint.connections(), PLACES.into());
+    assert_eq!(world.endpoint.statistics().connections_full, 0);
+    let evicted = world.events.iter().filter(|(_, event)| *event == Event::Ended(Reason::Evicted));
+    assert_eq!(evicted.count(), 1000 - usize::from(PLACES));
+    // They make room, and those whom somebody still serves do not.
+    let mut honest: Vec<_> = (0..PLACES)
+        .map(|number| Peer::connect(&mut world, 2000 + number, 5000).expect("let in"))
+        .collect();
+    assert!(Peer::connect(&mut world, 3000, 5000).is_none(), "all places are taken");
+    assert_eq!(world.endpoint.statistics().orphans_evicted, 1000);
+    honest.iter_mut().for_each(|peer| peer.fetch(&mut world, 100_000));
 }

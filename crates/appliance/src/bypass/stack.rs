@@ -320,10 +320,14 @@ impl Stack {
         self.kick();
     }
 
-    /// The session is gone. What it has finished, TCP brings to its end alone; anything else is reset.
+    /// The session is gone, and with it its viewer's place among those that are counted. What it has finished, TCP brings to its end alone,
+    /// for as long as nobody else needs the room; anything else is reset.
     pub(super) fn let_go(&self, connection: &Connection) {
         if connection.end().is_none() && !connection.finished.get() {
             self.end(connection, End::PeerClosed);
+        } else if connection.end().is_none() {
+            self.core.borrow_mut().endpoint.let_go(Instant::now(), connection.id);
+            self.kick();
         }
         connection.is_let_go.set(true);
         self.forget_if_done(connection);
@@ -417,7 +421,9 @@ fn notice(connection: &Connection, event: Event) {
             connection.wake_session();
         }
         Event::Ended(reason) => connection.end_with(match reason {
-            Reason::Closed | Reason::ResetByUs | Reason::NeverFinished => End::PeerClosed,
+            Reason::Closed | Reason::ResetByUs | Reason::NeverFinished | Reason::Evicted => {
+                End::PeerClosed
+            }
             Reason::Stalled => End::SendTimeout,
             Reason::ResetByPeer | Reason::Silent | Reason::Unreachable | Reason::Refused => {
                 End::PeerReset

@@ -204,9 +204,7 @@ impl Connection {
         let before = self.receive.next();
         let taken = self.receive.take(at, payload, cx.buffers, cx.statistics);
         let news = self.receive.next() - before;
-        if news > 0 {
-            self.news.readable = true;
-        }
+        self.news.readable |= news > 0 && !self.is_let_go;
         self.acking.segment_bytes =
             self.acking.segment_bytes.max(payload.len() as u64).min(self.segment_bytes);
         self.acking.unacknowledged_bytes += news;

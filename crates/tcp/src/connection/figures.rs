@@ -8,7 +8,7 @@ use crate::{Config, Info};
 
 impl Connection {
     /// Bytes that a peer can make a connection hold.
-    fn memory_bytes(&self) -> usize {
+    pub(crate) fn memory_bytes(&self) -> usize {
         size_of::<Self>()
             + self.board.memory_bytes()
             + self.congestion.memory_bytes()

@@ -110,6 +110,8 @@ pub(crate) struct Connection {
     receive: Receive,
     acking: Acking,
     finished_told: bool,
+    /// The caller is done with it.
+    is_let_go: bool,
     /// Our FIN left before the peer's arrived: TIME-WAIT is ours.
     closed_first: bool,
 
@@ -210,6 +212,7 @@ impl Connection {
                 echo_mark: false,
             },
             finished_told: false,
+            is_let_go: false,
             closed_first: false,
             heard_at: cx.now,
             progress_at: cx.now,
@@ -334,6 +337,17 @@ impl Connection {
 
     pub(crate) fn finish(&mut self) {
         self.finishing = true;
+    }
+
+    /// Nobody reads or writes any more. False: it has ended, or this was said before.
+    pub(crate) fn let_go(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.ended.is_some() || std::mem::replace(&mut self.is_let_go, true) {
+            return false;
+        }
+        self.finishing = true;
+        self.receive.throw_away(cx.buffers);
+        self.end_if_closed(cx);
+        self.ended.is_none()
     }
 
     pub(crate) fn limit_rate(&mut self, bytes_per_second: Option<u64>) {

@@ -274,3 +274,27 @@ fn who_acknowledges_nothing_is_left() {
         ",
     );
 }
+
+/// Nobody reads any more, and the peer is still talking: that is acknowledged as far as the window goes, and kept nowhere.
+#[test]
+fn what_comes_after_its_caller_has_let_go_is_thrown_away() {
+    let config = Config { receive_bytes_max: 2000, ..plain() };
+    play(
+        config,
+        "
+        open 20ms
+        < P. 1:501(500) ack 1 win 100
+        > . 1:1(0) ack 501
+        let go
+        > F. 1:1(0) ack 501
+        < . 501:501(0) ack 2 win 100
+        < P. 501:1501(1000) ack 2 win 100
+        > . 2:2(0) ack 1501 win 500
+        < P. 1501:2001(500) ack 2 win 100
+        > . 2:2(0) ack 2001 win 0
+        < F. 2001:2001(0) ack 2 win 100
+        > . 2:2(0) ack 2002
+        event ended Closed
+        ",
+    );
+}

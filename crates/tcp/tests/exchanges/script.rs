@@ -4,7 +4,7 @@
 //!
 //! * `< SEGMENT`: the peer sends it; `> SEGMENT`: it leaves here, now, before anything else does;
 //! * `+20ms LINE`: so much later. What leaves meanwhile has to be in lines of its own: nothing leaves unmentioned;
-//! * `write N`, `finish`, `reset`, `read N` (so many bytes are there), `connect`: the caller does it;
+//! * `write N`, `finish`, `let go`, `reset`, `read N` (so many bytes are there), `connect`: the caller does it;
 //! * `event accepted|connected|readable|acknowledged N|sendable|finished|ended REASON`: told to the caller. Events that no line asks for
 //!   are passed over, but for `ended`;
 //! * `hold`: from here on nothing is brought by itself; `serve`: from here on it is again, as at first;
@@ -159,6 +159,7 @@ impl Stage {
         match verb {
             "write" => self.endpoint.write(self.now, id, number()),
             "finish" => self.endpoint.finish(self.now, id),
+            "let" => self.endpoint.let_go(self.now, id),
             "reset" => self.endpoint.reset(self.now, id),
             "decline" => self.endpoint.decline(self.now, id, range(rest)),
             "bring" => self.withheld = self.let_out(id, range(rest)).err(),

@@ -137,6 +137,12 @@ impl World {
         self.poll_segments();
     }
 
+    /// The application is done with it.
+    pub(crate) fn let_go(&mut self, port: u16) {
+        self.endpoint.let_go(self.now, self.ids[&port]);
+        self.poll_segments();
+    }
+
     pub(crate) fn info(&self, port: u16) -> Option<Info> {
         self.endpoint.info(*self.ids.get(&port)?)
     }

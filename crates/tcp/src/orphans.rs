@@ -1,0 +1,84 @@
+//! Connections that their caller is done with. They are brought to their end here, and give way to new ones.
+//!
+//! Whoever has said all it had to say still waits for the peer's FIN (FIN-WAIT-2), or for the acknowledgement of its own (FIN-WAIT-1, LAST-ACK).
+//! A peer can put that off for as long as [`Config::fin_wait`](crate::Config::fin_wait) and [`Config::stall`](crate::Config::stall) allow, on as many
+//! connections as it likes: nobody counts those any more. So they hold a place only while nobody else wants it, and no receive buffer. What
+//! is lost with one of them is an acknowledgement of a FIN: the peer's next segment is answered by a RST.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use crate::Id;
+use crate::endpoint::{Endpoint, Slot};
+
+/// The queue may have so many entries more than there are connections before it is rid of those that have ended.
+const STALE_MAX: usize = 64;
+
+/// Orphans, and what became of them.
+#[derive(Debug, Default)]
+pub(crate) struct Orphans {
+    /// In the order in which they were let go; some may have ended since.
+    waiting: VecDeque<Id>,
+    /// Those that had to make room, and whose end has not been told yet.
+    evicted: VecDeque<Id>,
+}
+
+impl Orphans {
+    /// One whose end is to be told.
+    pub(crate) fn take_evicted(&mut self) -> Option<Id> {
+        self.evicted.pop_front()
+    }
+}
+
+impl Endpoint {
+    /// The caller is done with a connection: it finishes, if it has not, and what still arrives is thrown away. What was written is wanted until
+    /// it is acknowledged, as before. From now on it has its place only until another connection needs one, the oldest first; it ends with
+    /// [`Reason::Evicted`](crate::Reason::Evicted) then.
+    pub fn let_go(&mut self, now: Instant, id: Id) {
+        let now = self.time(now);
+        let is_orphan = self.with(now, id, |connection, cx| connection.let_go(cx));
+        if is_orphan != Some(true) {
+            return;
+        }
+        self.orphans.waiting.push_back(id);
+        if self.orphans.waiting.len() > self.connections.len() + STALE_MAX {
+            let connections = &self.connections;
+            self.orphans.waiting.retain(|id| connections.get(*id).is_some());
+        }
+    }
+
+    /// Whether there is a place for one more connection, if need be that of an orphan.
+    pub(crate) fn has_place(&mut self) -> bool {
+        !self.connections.is_full() || self.evict_orphan()
+    }
+
+    fn evict_orphan(&mut self) -> bool {
+        while let Some(id) = self.orphans.waiting.pop_front() {
+            // One that has ended leaves as soon as that is told.
+            let Some(pair) = self
+                .connections
+                .get(id)
+                .filter(|connection| !connection.has_ended())
+                .map(|connection| connection.pair)
+            else {
+                continue;
+            };
+            if matches!(self.pairs.get(&pair), Some(Slot::Connection(slot)) if *slot == id) {
+                self.pairs.remove(&pair);
+            }
+            self.connections.remove(id);
+            self.orphans.evicted.push_back(id);
+            self.statistics.orphans_evicted += 1;
+            self.statistics.ended += 1;
+            return true;
+        }
+        false
+    }
+
+    /// Bytes of memory that all connections hold, those included that were let go, are half-open or in TIME-WAIT.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        let open = self.connections.iter().map(|connection| connection.memory_bytes());
+        open.sum::<usize>() + self.half_open.memory_bytes() + self.time_wait.memory_bytes()
+    }
+}
