@@ -104,6 +104,15 @@ impl Outgoing {
         joined
     }
 
+    /// Bytes of memory that it takes, without what it shares with others: the file, and bytes that have an account of their own.
+    pub fn memory_bytes(&self) -> usize {
+        let in_memory = self.extents.iter().map(|extent| match &extent.source {
+            Source::Bytes(bytes) => bytes.capacity(),
+            Source::Static(_) | Source::Shared(_) | Source::File(_) => 0,
+        });
+        size_of::<Self>() + self.extents.capacity() * size_of::<Extent>() + in_memory.sum::<usize>()
+    }
+
     /// Bytes from `offset` to the end of the extent that it lies in.
     pub fn extent_left(&self, offset: u64) -> u64 {
         self.piece(offset, usize::MAX).map_or(0, |piece| piece.bytes())

@@ -99,17 +99,17 @@ impl KernelSealer {
         self.sequence >= records_max(self.keys.suite())
     }
 
-    /// Moves on to the next keys. The message is to be sent first, as a [`ControlRecord::Handshake`] under the keys
-    /// that the kernel still has; then the kernel is to be given [`Self::keys`] anew (Linux 6.14).
+    /// Moves on to the next keys. First [`key_update_message`] is to be sent, under the keys that the kernel still has; then the kernel is
+    /// to be given [`Self::keys`] anew (Linux 6.14).
     ///
     /// # Errors
     /// [`SealError::NotTls13`].
-    pub fn key_update(&mut self, request_peer: bool) -> Result<[u8; 5], SealError> {
+    pub fn key_update(&mut self) -> Result<(), SealError> {
         if !self.keys.update() {
             return Err(SealError::NotTls13);
         }
         self.sequence = 0;
-        Ok([handshake_type::KEY_UPDATE, 0, 0, 1, u8::from(request_peer)])
+        Ok(())
     }
 }
 
@@ -126,6 +126,11 @@ impl Opener {
     pub fn judge_opened(&mut self, record_type: u8, bytes: &[u8]) -> Result<Content, OpenError> {
         self.judge(record_type, bytes, 0..bytes.len())
     }
+}
+
+/// The content of a [`ControlRecord::Handshake`] that goes before [`KernelSealer::key_update`]; whether the peer is to change its keys too.
+pub fn key_update_message(request_peer: bool) -> [u8; 5] {
+    [handshake_type::KEY_UPDATE, 0, 0, 1, u8::from(request_peer)]
 }
 
 /// The content of a [`ControlRecord::Alert`].
@@ -265,13 +270,14 @@ mod tests {
         let mut opener = Opener::new(keys(Version::Tls13, suite), 0);
         let mut sealer = Sealer::new(keys(Version::Tls13, suite), 0).into_kernel();
         let before = sealer.keys();
-        let message = sealer.key_update(true).unwrap();
-        let update = open(&mut opener, seal_as_kernel(&before, 0, 22, &message)).0;
+        sealer.key_update().unwrap();
+        let message = seal_as_kernel(&before, 0, 22, &key_update_message(true));
+        let update = open(&mut opener, message).0;
         assert_eq!(update, Content::KeyUpdate { peer_requests_answer: true });
         let (content, _) = open(&mut opener, seal_as_kernel(&sealer.keys(), 0, 23, b"film"));
         assert!(matches!(content, Content::Data(_)));
         let mut tls12 = Sealer::new(keys(Version::Tls12, suite), 1).into_kernel();
-        assert_eq!(tls12.key_update(false), Err(SealError::NotTls13));
+        assert_eq!(tls12.key_update(), Err(SealError::NotTls13));
     }
 
     /// Opens a record as the kernel does, from what it is told alone; `count` were opened since it was told.

@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 
 use crate::error::{Alert, ResealError, SealError};
 use crate::record::{TAG_BYTES, tag};
-use crate::seal::Sealer;
+use crate::seal::{EXPANDED_KEY_BYTES, Sealer};
 
 /// The sending half of a connection over such a transport.
 pub struct Ledger {
@@ -45,6 +45,11 @@ impl Ledger {
     /// Bytes that one record adds to its plaintext ([`Sealer::record_overhead`]).
     pub fn record_overhead(&self) -> usize {
         self.sealer.record_overhead()
+    }
+
+    /// The position of what is set aside or sealed next.
+    pub fn position(&self) -> u64 {
+        self.sealer.position()
     }
 
     /// Records that may still be set aside before the keys should be changed, which is after `records_max` or what is
@@ -105,6 +110,26 @@ impl Ledger {
         while self.former.front().is_some_and(|former| former.position() <= position) {
             self.former.pop_front();
         }
+        if self.former.is_empty() {
+            self.former = VecDeque::new();
+        }
+    }
+
+    /// Earlier keys that are kept now.
+    pub fn former_keys_count(&self) -> usize {
+        self.former.len()
+    }
+
+    /// Bytes of memory that earlier keys take.
+    pub fn former_keys_bytes(&self) -> usize {
+        let expanded = self.former.len() * EXPANDED_KEY_BYTES;
+        self.former.capacity() * size_of::<Sealer>() + expanded
+    }
+
+    /// Bytes of memory that it takes, its own size included.
+    pub fn memory_bytes(&self) -> usize {
+        let tags = self.tags.capacity() * size_of::<Option<[u8; TAG_BYTES]>>();
+        size_of::<Self>() + EXPANDED_KEY_BYTES + self.former_keys_bytes() + tags
     }
 
     /// Tags that are kept now.
@@ -200,7 +225,7 @@ mod tests {
         assert_eq!(out[..28], first[..28]);
         assert!(!ledger.make(at + 1, b"late", &mut out).unwrap().again);
         ledger.acknowledge_below(after);
-        assert_eq!((ledger.former.len(), ledger.tags_count()), (0, 1));
+        assert_eq!((ledger.former_keys_count(), ledger.tags_count()), (0, 1));
         assert!(ledger.make(after, b"after", &mut out).unwrap().again);
     }
 

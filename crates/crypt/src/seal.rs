@@ -33,6 +33,9 @@ const GCM_RECORDS_MAX: u64 = 23_720_000;
 /// cannot be reached either, and keeps the arithmetic from overflowing.
 const CHACHA_RECORDS_MAX: u64 = 1 << 61;
 
+/// What an expanded key takes on the heap: aws-lc keeps it there (docs/memory.md).
+pub(crate) const EXPANDED_KEY_BYTES: usize = 608;
+
 /// Records of data that one key may seal.
 pub(crate) fn records_max(suite: Suite) -> u64 {
     match suite {

@@ -34,6 +34,8 @@ pub struct Connection {
     /// everything below `awaited_below` has left.
     session: Cell<Option<Waker>>,
     awaited_below: Cell<u64>,
+    /// It waits for any acknowledgement.
+    awaits_acknowledgement: Cell<bool>,
     turns: Turns,
 }
 
@@ -67,6 +69,7 @@ impl Connection {
             end: Cell::new(None),
             session: Cell::new(None),
             awaited_below: Cell::new(u64::MAX),
+            awaits_acknowledgement: Cell::new(false),
             turns: Turns::default(),
         }
     }
@@ -99,7 +102,7 @@ impl Connection {
         self.acknowledged_below.set(self.acknowledged_below.get().max(offset));
         let mut stream = self.stream.borrow_mut();
         stream.acknowledge_below(offset);
-        if offset >= stream.end() {
+        if offset >= stream.end() || self.awaits_acknowledgement.get() {
             self.wake_session();
         }
     }
@@ -143,6 +146,13 @@ impl Connection {
         self.awaited_below.set(offset);
         self.changed(|| self.sent_below.get() >= offset).await;
         self.awaited_below.set(u64::MAX);
+    }
+
+    /// For the session: waits until so much is acknowledged that `is_enough`, or it is over.
+    pub async fn acknowledged_until(&self, is_enough: impl Fn(&Stream) -> bool) {
+        self.awaits_acknowledgement.set(true);
+        self.changed(|| is_enough(&self.stream.borrow())).await;
+        self.awaits_acknowledgement.set(false);
     }
 
     /// Takes the next place in the order of new bytes.

@@ -18,6 +18,8 @@ use std::rc::Rc;
 pub struct Layout {
     regions: VecDeque<Region>,
     end: u64,
+    /// What the regions refer to, in bytes: what is kept, and responses with what they have in memory.
+    referred_bytes: usize,
 }
 
 struct Region {
@@ -27,8 +29,9 @@ struct Region {
 }
 
 enum Source {
-    /// Few bytes that are kept: handshake flights, alerts, key updates.
-    Kept(Rc<[u8]>),
+    /// Few bytes that are kept: handshake flights, alerts, key updates. With the position of the record behind them, if they are
+    /// records of a ledger.
+    Kept(Rc<[u8]>, Option<u64>),
     /// One extent of a response, or a part of one.
     Extent(Extent),
 }
@@ -74,9 +77,10 @@ impl Layout {
         self.end
     }
 
-    /// Appends bytes that are kept.
-    pub fn keep(&mut self, bytes: &[u8]) {
-        self.append(bytes.len() as u64, Source::Kept(bytes.into()));
+    /// Appends bytes that are kept. If they are records, `position` is that of the record behind them: once they are acknowledged, no
+    /// earlier one is needed any more, and neither are the keys of those.
+    pub fn keep(&mut self, bytes: &[u8], position: Option<u64>) {
+        self.append(bytes.len() as u64, Source::Kept(bytes.into(), position));
     }
 
     /// Appends `range` of a response as it is.
@@ -110,7 +114,9 @@ impl Layout {
     }
 
     fn append(&mut self, bytes: u64, source: Source) {
-        self.regions.push_back(Region { start: self.end, bytes, source });
+        let region = Region { start: self.end, bytes, source };
+        self.referred_bytes += region.referred_bytes(self.regions.back());
+        self.regions.push_back(region);
         self.end += bytes;
     }
 
@@ -120,7 +126,8 @@ impl Layout {
         let mut needed_from = None;
         while self.regions.front().is_some_and(|first| first.start + first.bytes <= offset) {
             let region = self.regions.pop_front()?;
-            needed_from = region.positions().map(|positions| positions.end).or(needed_from);
+            self.referred_bytes -= region.referred_bytes(self.regions.front());
+            needed_from = region.position_behind().or(needed_from);
         }
         let of_first = self.regions.front().and_then(|first| first.position_at(offset));
         if self.regions.is_empty() {
@@ -142,7 +149,7 @@ impl Layout {
             return None;
         }
         let (stream, made_from) = match &region.source {
-            Source::Kept(bytes) => (0..region.bytes, MadeFrom::Kept(bytes.clone())),
+            Source::Kept(bytes, _) => (0..region.bytes, MadeFrom::Kept(bytes.clone())),
             Source::Extent(extent) => extent.part(within, plaintext_bytes_max as u64),
         };
         Some(Part { stream: region.start + stream.start..region.start + stream.end, made_from })
@@ -150,7 +157,7 @@ impl Layout {
 
     /// Whether the byte at `offset` is one of those that are kept.
     pub fn is_kept(&self, offset: u64) -> bool {
-        self.region(offset).is_some_and(|region| matches!(region.source, Source::Kept(_)))
+        self.region(offset).is_some_and(|region| matches!(region.source, Source::Kept(..)))
     }
 
     fn region(&self, offset: u64) -> Option<&Region> {
@@ -158,21 +165,37 @@ impl Layout {
         self.regions.get(index.checked_sub(1)?)
     }
 
-    /// Bytes of memory that it takes beyond its own size, but for the responses, which it shares with their session.
+    /// Bytes of memory that it takes beyond its own size, responses included.
     pub fn memory_bytes(&self) -> usize {
-        let kept = self.regions.iter().map(|region| match &region.source {
-            Source::Kept(bytes) => bytes.len(),
-            Source::Extent(_) => 0,
-        });
-        self.regions.capacity() * size_of::<Region>() + kept.sum::<usize>()
+        self.regions.capacity() * size_of::<Region>() + self.referred_bytes
     }
 }
 
 impl Region {
-    fn positions(&self) -> Option<Range<u64>> {
-        let Source::Extent(extent) = &self.source else { return None };
-        let first = extent.records?.first_position;
-        Some(first..first + extent.bytes.div_ceil(PLAINTEXT_MAX as u64))
+    /// The position of the record behind it, if it is made of records.
+    fn position_behind(&self) -> Option<u64> {
+        match &self.source {
+            Source::Kept(_, position) => *position,
+            Source::Extent(extent) => {
+                let first = extent.records?.first_position;
+                Some(first + extent.bytes.div_ceil(PLAINTEXT_MAX as u64))
+            }
+        }
+    }
+
+    /// Memory that it refers to and the region beside it does not: extents of one response lie beside each other.
+    fn referred_bytes(&self, beside: Option<&Self>) -> usize {
+        /// Two counts before the bytes.
+        const RC_BYTES: usize = 16;
+        match &self.source {
+            Source::Kept(bytes, _) => RC_BYTES + bytes.len(),
+            Source::Extent(extent) if beside.is_some_and(|beside| beside.is_of(extent)) => 0,
+            Source::Extent(extent) => RC_BYTES + extent.outgoing.memory_bytes(),
+        }
+    }
+
+    fn is_of(&self, other: &Extent) -> bool {
+        matches!(&self.source, Source::Extent(extent) if Rc::ptr_eq(&extent.outgoing, &other.outgoing))
     }
 
     /// The position of the record that the byte at `offset` of the stream lies in.
@@ -267,7 +290,7 @@ mod tests {
     fn layout() -> Layout {
         let outgoing = response(3 * PLAINTEXT_MAX as u64 + 10);
         let mut layout = Layout::default();
-        layout.keep(&[9; 50]);
+        layout.keep(&[9; 50], None);
         layout.append_records(&outgoing, 0..outgoing.bytes(), 1000, 22);
         layout
     }
@@ -319,6 +342,33 @@ mod tests {
         assert!(layout.part(&(172..173), 1 << 20).is_some(), "its region is still there");
         assert_eq!(layout.forget_below(layout.end()), Some(1005));
         assert_eq!(layout.memory_bytes(), 0);
+    }
+
+    #[test]
+    fn a_response_counts_once_until_the_last_of_it_is_acknowledged() {
+        let outgoing = response(70_000);
+        let mut layout = Layout::default();
+        layout.append_plain(&outgoing, 0..50_000);
+        layout.append_plain(&outgoing, 50_000..outgoing.bytes());
+        let once = layout.referred_bytes;
+        assert_eq!(once, 16 + outgoing.memory_bytes());
+        layout.keep(&[1; 10], None);
+        layout.append_plain(&response(1), 0..101);
+        assert!(layout.referred_bytes > 2 * once);
+        layout.forget_below(outgoing.bytes() - 1);
+        assert!(layout.referred_bytes > 2 * once);
+        layout.forget_below(outgoing.bytes() + 10);
+        assert_eq!(layout.referred_bytes, once);
+        layout.forget_below(layout.end());
+        assert_eq!(layout.memory_bytes(), 0);
+    }
+
+    #[test]
+    fn records_that_are_kept_tell_their_position_too() {
+        let mut layout = layout();
+        layout.keep(&[5; 27], Some(1006));
+        assert_eq!(layout.forget_below(layout.end() - 1), Some(1005));
+        assert_eq!(layout.forget_below(layout.end()), Some(1006));
     }
 
     #[test]

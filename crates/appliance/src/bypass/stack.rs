@@ -372,14 +372,9 @@ impl Stack {
         let connections = self.connections.borrow();
         let live = || connections.iter().flatten();
         let infos = live().filter_map(|connection| core.endpoint.info(connection.id));
-        let (mut memory_bytes, mut in_flight_bytes) = (0, 0);
-        for info in infos {
-            memory_bytes += info.memory_bytes as u64;
-            in_flight_bytes += info.in_flight_bytes;
-        }
-        let own = live().map(|connection| connection.memory_bytes() as u64).sum::<u64>();
-        numbers.bypass_connection_bytes.set(memory_bytes + own);
-        numbers.bypass_in_flight_bytes.set(in_flight_bytes);
+        numbers.bypass_in_flight_bytes.set(infos.map(|info| info.in_flight_bytes).sum());
+        let own_bytes = live().map(|connection| connection.memory_bytes()).sum::<usize>();
+        numbers.bypass_connection_bytes.set((core.endpoint.memory_bytes() + own_bytes) as u64);
     }
 }
 

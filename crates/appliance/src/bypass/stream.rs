@@ -52,7 +52,8 @@ impl Stream {
 
     /// Appends bytes that are kept until they are acknowledged.
     pub fn keep(&mut self, bytes: &[u8]) {
-        self.layout.keep(bytes);
+        let position = self.ledger.as_ref().map(|ledger| ledger.position());
+        self.layout.keep(bytes, position);
     }
 
     /// Appends as much of a response from `start` on as the present keys may seal, and says where that ends in the response.
@@ -91,7 +92,7 @@ impl Stream {
         let mut record = [0; CONTROL_RECORD_BYTES_MAX];
         let ledger = self.ledger.as_mut().ok_or(End::KeysExhausted)?;
         let bytes = ledger.seal_key_update(false, &mut record).map_err(|_| End::KeysExhausted)?;
-        self.layout.keep(&record[..bytes]);
+        self.keep(&record[..bytes]);
         Ok(())
     }
 
@@ -100,7 +101,7 @@ impl Stream {
         let mut record = [0; CONTROL_RECORD_BYTES_MAX];
         let Some(ledger) = &mut self.ledger else { return };
         if let Ok(bytes) = ledger.seal_alert(alert, &mut record) {
-            self.layout.keep(&record[..bytes]);
+            self.keep(&record[..bytes]);
         }
     }
 
@@ -212,19 +213,52 @@ impl Stream {
         Ok(sealed)
     }
 
+    /// Whether our keys were changed and the viewer has not acknowledged yet all that was sealed before.
+    pub fn has_former_keys(&self) -> bool {
+        self.ledger.as_ref().is_some_and(|ledger| ledger.former_keys_count() > 0)
+    }
+
+    /// Bytes of memory that responses take from when they are laid out until they are acknowledged, and former keys with them. Tags
+    /// are not among them, which grow with the window, nor is what is bounded elsewhere.
+    pub fn held_bytes(&self) -> usize {
+        let former = self.ledger.as_ref().map_or(0, |ledger| ledger.former_keys_bytes());
+        self.layout.memory_bytes() + former
+    }
+
     /// Bytes of memory that it takes beyond its own size, tags included.
     pub fn memory_bytes(&self) -> usize {
-        let tags = self.ledger.as_ref().map_or(0, |ledger| ledger.tags_count());
-        let ledger_bytes = self.ledger.as_ref().map_or(0, |_| size_of::<Ledger>());
+        let ledger = self.ledger.as_ref().map_or(0, |ledger| ledger.memory_bytes());
         let copies = self.copies.iter().map(|copied| copied.bytes.len()).sum::<usize>();
         let rest = self.rest.as_ref().map_or(0, |(rest, _)| rest.bytes.len());
-        ledger_bytes + tags * (crypt::TAG_BYTES + 1) + self.layout.memory_bytes() + copies + rest
+        ledger + self.layout.memory_bytes() + copies + rest
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crypt::client::{ClientHandshake, ClientOptions, ClientTls, Trust};
+    use crypt::{Handshake, Progress, Tls, TlsOptions, Versions};
+
+    /// What a handshake leaves.
+    fn ledger() -> Ledger {
+        let state = tempfile::tempdir().unwrap();
+        let options = TlsOptions { versions: Versions::Tls13, ..TlsOptions::new(state.path()) };
+        let mut server = Handshake::new(&Tls::load(options).unwrap()).unwrap();
+        let options = ClientOptions { trust: Trust::Anyone, ..ClientOptions::default() };
+        let tls = ClientTls::load(&options).unwrap();
+        let mut client = ClientHandshake::new(&tls, "localhost").unwrap();
+        let (mut to_client, mut to_server) = (Vec::new(), Vec::new());
+        loop {
+            let (consumed, _) = client.advance(&to_client, &mut to_server).unwrap();
+            to_client.drain(..consumed);
+            let (consumed, progress) = server.advance(&to_server, &mut to_client).unwrap();
+            to_server.drain(..consumed);
+            if let Progress::Done(established) = progress {
+                return Ledger::new(established.sealer);
+            }
+        }
+    }
 
     fn response(bytes: usize) -> Rc<Outgoing> {
         Rc::new(Outgoing::new(b"head".to_vec(), vec![http::Part::Bytes(vec![7; bytes])], None))
@@ -242,6 +276,23 @@ mod tests {
         stream.acknowledge_below(104);
         assert!(stream.part(&(10..50), 1000).is_none());
         assert_eq!(stream.memory_bytes(), 0);
+    }
+
+    /// However often keys change while nothing else is sent: what is acknowledged needs none of them.
+    #[test]
+    fn former_keys_go_when_the_message_that_changed_them_is_acknowledged() {
+        let mut stream = Stream::default();
+        stream.protect(ledger());
+        let before = stream.memory_bytes();
+        for _ in 0..100 {
+            stream.update_key().unwrap();
+        }
+        assert!(stream.has_former_keys() && stream.held_bytes() > 100 * 600);
+        stream.acknowledge_below(stream.end() - 1);
+        assert!(stream.has_former_keys(), "the last message may have to be sent again");
+        stream.acknowledge_below(stream.end());
+        assert!(!stream.has_former_keys());
+        assert_eq!((stream.held_bytes(), stream.memory_bytes()), (0, before));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use super::incoming::Incoming;
 use super::link::Link;
 use super::transport::{Protection, Transport};
 use crate::bypass::Socket;
+use crate::bypass::stream::Stream;
 use crate::end::End;
 use crate::outgoing::Outgoing;
 use crypt::{Alert, Established, Ledger};
@@ -19,6 +20,11 @@ use std::time::Instant;
 /// How much of a response leaves before its session looks at it again, to count it: rare enough to cost nothing, and often
 /// enough for who watches the rate.
 const COUNTED_BYTES: u64 = 1 << 20;
+
+/// What responses that a viewer has not acknowledged may hold when the next one is begun, in bytes: some ninety small ones, or a film, which
+/// holds next to nothing. A viewer that asks for one small thing after the other waits for what is on its way; else what is held would grow with
+/// the window, and be several times as large as what is in it.
+pub const HELD_BYTES_MAX: usize = 64 << 10;
 
 /// A connection over our own TCP.
 pub struct Bypass {
@@ -61,11 +67,10 @@ impl Bypass {
                 return received.map_err(|end| self.better(end));
             };
             let opened = incoming.open(input, &self.link.worker.numbers);
-            let is_finished = incoming.peer_finished;
-            match opened {
-                Ok(asked) if asked.for_new_keys => self.update_key()?,
-                Ok(_) => {}
-                Err(stop) => return Err(stop.into()),
+            let (is_finished, owes_keys) = (incoming.peer_finished, incoming.owes_keys);
+            opened?;
+            if owes_keys && !self.stream(Stream::has_former_keys) {
+                self.update_key()?;
             }
             if input.len() > before {
                 return Ok(());
@@ -82,7 +87,7 @@ impl Bypass {
     }
 
     /// Lets `change` append to the stream, and tells TCP.
-    fn append<R>(&self, change: impl FnOnce(&mut crate::bypass::stream::Stream) -> R) -> R {
+    fn append<R>(&self, change: impl FnOnce(&mut Stream) -> R) -> R {
         let socket = &self.link.socket;
         let mut stream = socket.connection().stream.borrow_mut();
         let end_before = stream.end();
@@ -92,13 +97,34 @@ impl Bypass {
         result
     }
 
-    fn update_key(&self) -> Result<(), End> {
-        self.append(|stream| stream.update_key())?;
+    /// What the stream says.
+    fn stream<R>(&self, ask: impl FnOnce(&Stream) -> R) -> R {
+        ask(&self.link.socket.connection().stream.borrow())
+    }
+
+    /// Changes our keys. Nothing waits here, so nothing can come between the keys and the message about them.
+    fn update_key(&mut self) -> Result<(), End> {
+        self.append(Stream::update_key)?;
         self.link.worker.numbers.key_updates_sent_total.add(1);
+        if let Some(incoming) = &mut self.incoming {
+            incoming.owes_keys = false;
+        }
+        Ok(())
+    }
+
+    /// Waits until the viewer has acknowledged so much that what is held for it is little, and gives it the new keys that it has asked for.
+    /// One change of keys is on its way at a time: the next one waits until the last is acknowledged.
+    async fn make_room(&mut self) -> Result<(), End> {
+        self.await_acknowledged(|stream| stream.held_bytes() <= HELD_BYTES_MAX).await?;
+        if self.incoming.as_ref().is_some_and(|incoming| incoming.owes_keys) {
+            self.await_acknowledged(|stream| !stream.has_former_keys()).await?;
+            self.update_key()?;
+        }
         Ok(())
     }
 
     pub(super) async fn send(&mut self, outgoing: &Rc<Outgoing>) -> Result<(), End> {
+        self.make_room().await?;
         let mut at = 0;
         while at < outgoing.bytes() {
             let records_max = self.link.worker.key_records_max;
@@ -155,6 +181,26 @@ impl Bypass {
                 return Err(End::SendTimeout);
             }
         }
+    }
+
+    /// Waits until so much is acknowledged that `is_enough`.
+    ///
+    /// # Errors
+    /// [`End::SendTimeout`] when nothing has moved for too long.
+    async fn await_acknowledged(&self, is_enough: impl Fn(&Stream) -> bool) -> Result<(), End> {
+        let connection = self.link.socket.connection();
+        while !self.stream(&is_enough) {
+            let before = connection.progress();
+            let deadline = Instant::now() + self.link.worker.timeouts.send;
+            let waited = timeout_at(deadline, connection.acknowledged_until(&is_enough)).await;
+            if let Some(end) = connection.end() {
+                return Err(end);
+            }
+            if waited.is_err() && connection.progress() == before {
+                return Err(End::SendTimeout);
+            }
+        }
+        Ok(())
     }
 
     /// Says goodbye by `alerts`.

@@ -12,15 +12,9 @@ pub(super) struct Incoming {
     pub(super) sealed: Vec<u8>,
     /// The viewer has said close_notify: it asks for nothing more, and still waits for what it asked for before.
     pub(super) peer_finished: bool,
-}
-
-/// What records asked for, beside carrying requests.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Asked {
-    /// New keys of ours, before anything else is sent; one answer serves however many times it was asked.
-    pub(super) for_new_keys: bool,
-    /// The viewer's own keys are others now.
-    pub(super) changed_keys: bool,
+    /// The viewer has asked for new keys of ours and has none yet: they go before anything else. One answer serves however many times it
+    /// was asked (RFC 8446 section 4.6.3). Kept here until it is given, since whoever waits to give it may be interrupted.
+    pub(super) owes_keys: bool,
 }
 
 /// Why nothing more is opened.
@@ -44,13 +38,12 @@ impl From<Stop> for End {
 impl Incoming {
     /// Takes over from a handshake; `sealed` is what came behind its last record.
     pub(super) fn new(opener: Opener, sealed: Vec<u8>) -> Self {
-        Self { opener, sealed, peer_finished: false }
+        Self { opener, sealed, peer_finished: false, owes_keys: false }
     }
 
     /// Opens every whole record that has arrived, and appends what was in them to `input`.
-    pub(super) fn open(&mut self, input: &mut Vec<u8>, numbers: &Numbers) -> Result<Asked, Stop> {
+    pub(super) fn open(&mut self, input: &mut Vec<u8>, numbers: &Numbers) -> Result<(), Stop> {
         let mut opened_bytes = 0;
-        let mut asked = Asked::default();
         // What follows a close_notify is ignored (RFC 8446 section 6.1).
         while !self.peer_finished {
             let rest = &mut self.sealed[opened_bytes..];
@@ -61,7 +54,7 @@ impl Incoming {
                     if let Content::Data(range) = &content {
                         input.extend_from_slice(&rest[range.clone()]);
                     }
-                    self.heed(&content, &mut asked, numbers)?;
+                    self.heed(&content, numbers)?;
                 }
             }
         }
@@ -70,7 +63,7 @@ impl Incoming {
             // An idle viewer keeps no buffer.
             self.sealed = Vec::new();
         }
-        Ok(asked)
+        Ok(())
     }
 
     /// Whether a record ends where the bytes end that are here, so that the kernel may open the next one.
@@ -84,32 +77,26 @@ impl Incoming {
         self.opener.kernel_keys()
     }
 
-    /// Judges what the kernel has opened, and appends it to `input` if it is data.
+    /// Judges what the kernel has opened, and appends it to `input` if it is data. Says whether the viewer's own keys are others now.
     pub(super) fn take_opened(
         &mut self,
         record_type: u8,
         bytes: &[u8],
         input: &mut Vec<u8>,
         numbers: &Numbers,
-    ) -> Result<Asked, Stop> {
-        let mut asked = Asked::default();
+    ) -> Result<bool, Stop> {
         if self.peer_finished {
-            return Ok(asked);
+            return Ok(false);
         }
         let content = self.opener.judge_opened(record_type, bytes).map_err(Stop::Wrong)?;
         if let Content::Data(range) = &content {
             input.extend_from_slice(&bytes[range.clone()]);
         }
-        self.heed(&content, &mut asked, numbers)?;
-        Ok(asked)
+        self.heed(&content, numbers)?;
+        Ok(matches!(content, Content::KeyUpdate { .. }))
     }
 
-    fn heed(
-        &mut self,
-        content: &Content,
-        asked: &mut Asked,
-        numbers: &Numbers,
-    ) -> Result<(), Stop> {
+    fn heed(&mut self, content: &Content, numbers: &Numbers) -> Result<(), Stop> {
         match *content {
             // Tickets come from servers; the opener of a server's connection reports none.
             Content::Data(_) | Content::Tickets(_) | Content::Ignored => {}
@@ -118,8 +105,7 @@ impl Incoming {
             Content::CloseNotify => self.peer_finished = true,
             Content::KeyUpdate { peer_requests_answer } => {
                 numbers.key_updates_received_total.add(1);
-                asked.changed_keys = true;
-                asked.for_new_keys |= peer_requests_answer;
+                self.owes_keys |= peer_requests_answer;
             }
         }
         Ok(())

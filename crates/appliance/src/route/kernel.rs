@@ -28,7 +28,7 @@ use super::{Channel, in_kernel};
 use crate::end::End;
 use crate::outgoing::Outgoing;
 use crate::telemetry::Family;
-use crypt::kernel::{ControlRecord, KernelKeys, KernelSealer, alert};
+use crypt::kernel::{ControlRecord, KernelKeys, KernelSealer, alert, key_update_message};
 use crypt::{Alert, Established, Suite, Version};
 use net::Socket;
 use net::tls::{Cipher, Keys, Received};
@@ -111,7 +111,8 @@ impl Kernel {
     pub(super) async fn receive(&mut self, input: &mut Vec<u8>) -> Result<(), End> {
         let before = input.len();
         loop {
-            if self.open_input(input)? {
+            self.open_input(input)?;
+            if self.incoming.owes_keys {
                 // Boxed: hardly anybody asks for this, and everybody waits in this future for a request.
                 Box::pin(self.update_key()).await?;
             }
@@ -132,13 +133,12 @@ impl Kernel {
         }
     }
 
-    /// Opens all that has arrived, or takes what the kernel has opened of it; says whether the viewer asks for new keys of
-    /// ours.
-    fn open_input(&mut self, input: &mut Vec<u8>) -> Result<bool, End> {
+    /// Opens all that has arrived, or takes what the kernel has opened of it.
+    fn open_input(&mut self, input: &mut Vec<u8>) -> Result<(), End> {
         if self.opens == Opens::Kernel {
             return self.take_opened(input);
         }
-        Ok(self.incoming.open(input, &self.link.worker.numbers)?.for_new_keys)
+        Ok(self.incoming.open(input, &self.link.worker.numbers)?)
     }
 
     /// Gives the kernel the viewer's keys. Nothing may lie here that was received and not opened.
@@ -151,10 +151,10 @@ impl Kernel {
     }
 
     /// Takes what the kernel has opened, as far as the first data.
-    fn take_opened(&mut self, input: &mut Vec<u8>) -> Result<bool, End> {
+    fn take_opened(&mut self, input: &mut Vec<u8>) -> Result<(), End> {
         let worker = Rc::clone(&self.link.worker);
         let mut scratch = worker.scratch.borrow_mut();
-        let (before, mut asks_for_keys) = (input.len(), false);
+        let before = input.len();
         while input.len() == before && !self.incoming.peer_finished {
             let opened = &mut scratch[..OPENED_BYTES_MAX];
             let received = self.link.socket.receive_record(opened);
@@ -163,15 +163,13 @@ impl Kernel {
                 Received::Finished => return Err(End::PeerClosed),
                 Received::Record { record_type, bytes } => (record_type, &opened[..bytes]),
             };
-            let asked = self.incoming.take_opened(record_type, bytes, input, &worker.numbers)?;
-            asks_for_keys |= asked.for_new_keys;
-            if asked.changed_keys {
+            if self.incoming.take_opened(record_type, bytes, input, &worker.numbers)? {
                 // Until it has them, the kernel opens nothing more.
                 let keys = self.incoming.kernel_keys();
                 self.link.socket.open_with(&laid_out(&keys)).map_err(|_| End::KeysFixed)?;
             }
         }
-        Ok(asks_for_keys)
+        Ok(())
     }
 
     /// Changes the keys that the kernel seals with.
@@ -179,7 +177,8 @@ impl Kernel {
         if !self.link.worker.in_kernel.changes_keys {
             return Err(End::KeysFixed);
         }
-        let message = self.sealer.key_update(false).map_err(|_| End::KeysExhausted)?;
+        // Whoever waits for this may lose patience: until the message has left, nothing has changed, and behind that nothing waits.
+        let message = key_update_message(false);
         while !self.link.socket.send_record(ControlRecord::Handshake as u8, &message)? {
             if self.link.socket.is_writable() {
                 self.link.back_off().await?;
@@ -187,6 +186,8 @@ impl Kernel {
                 self.link.pull().await?;
             }
         }
+        self.incoming.owes_keys = false;
+        self.sealer.key_update().map_err(|_| End::KeysExhausted)?;
         // The viewer now expects keys that the kernel must have: if it has not, nothing it seals can be opened.
         give_keys(&self.link.socket, &self.sealer).map_err(|_| End::KeysExhausted)?;
         self.link.worker.numbers.key_updates_sent_total.add(1);
@@ -211,7 +212,7 @@ impl Kernel {
 
     pub(super) async fn send(&mut self, outgoing: &Outgoing) -> Result<(), End> {
         let key_records_max = self.link.worker.key_records_max;
-        if self.sealer.needs_key_update(key_records_max) {
+        if self.incoming.owes_keys || self.sealer.needs_key_update(key_records_max) {
             self.update_key().await?;
         }
         let mut lent = Lent::default();

@@ -17,6 +17,7 @@ use crypt::{
 };
 use disk::Plain;
 use reactor::{Buffer, yield_now};
+use std::ops::Range;
 
 /// Extents that one flight may begin with; the last may be of a file. More go in the next flight.
 const PIECES_MAX: usize = 4;
@@ -26,6 +27,14 @@ pub struct Userspace {
     pub(super) link: Link,
     sealer: Sealer,
     incoming: Incoming,
+    /// What TCP has not taken of a key update: it goes before anything else. Boxed, since hardly anybody has one.
+    unsent: Option<Box<Unsent>>,
+}
+
+/// A record of which TCP has taken a part, at most.
+struct Unsent {
+    record: [u8; CONTROL_RECORD_BYTES_MAX],
+    left: Range<usize>,
 }
 
 /// Sealed records on their way.
@@ -60,15 +69,16 @@ impl Userspace {
     /// Takes a connection over from its handshake; `sealed_input` is what came behind the handshake's last record.
     pub fn new(link: Link, established: Established, sealed_input: Vec<u8>) -> Self {
         let Established { sealer, opener, .. } = established;
-        Self { link, sealer, incoming: Incoming::new(opener, sealed_input) }
+        Self { link, sealer, incoming: Incoming::new(opener, sealed_input), unsent: None }
     }
 
     pub(super) async fn receive(&mut self, input: &mut Vec<u8>) -> Result<(), End> {
         let before = input.len();
         loop {
-            if self.open_input(input)? {
+            self.open_input(input)?;
+            if self.owes_keys() {
                 // Boxed: hardly anybody asks for this, and everybody waits in this future for a request.
-                Box::pin(self.update_key()).await?;
+                Box::pin(self.give_keys()).await?;
             }
             if input.len() > before {
                 return Ok(());
@@ -80,23 +90,63 @@ impl Userspace {
         }
     }
 
-    /// Opens all that has arrived; says whether the viewer asks for new keys of ours.
-    fn open_input(&mut self, input: &mut Vec<u8>) -> Result<bool, End> {
-        Ok(self.incoming.open(input, &self.link.worker.numbers)?.for_new_keys)
+    /// Opens all that has arrived.
+    fn open_input(&mut self, input: &mut Vec<u8>) -> Result<(), End> {
+        Ok(self.incoming.open(input, &self.link.worker.numbers)?)
+    }
+
+    /// Whether new keys of ours, or the rest of the message about them, go before anything else.
+    fn owes_keys(&self) -> bool {
+        self.incoming.owes_keys || self.unsent.is_some()
+    }
+
+    /// Gives the viewer what it is owed. Whoever waits for this may lose patience at any time: nothing is lost by that, and nothing done
+    /// twice.
+    async fn give_keys(&mut self) -> Result<(), End> {
+        self.send_unsent().await?;
+        if self.incoming.owes_keys { self.update_key().await } else { Ok(()) }
     }
 
     /// Changes our keys. Only between flights: what was sealed before cannot be made again afterwards.
     async fn update_key(&mut self) -> Result<(), End> {
+        debug_assert!(self.unsent.is_none(), "the message before has left");
         let mut record = [0; CONTROL_RECORD_BYTES_MAX];
         let bytes =
             self.sealer.seal_key_update(false, &mut record).map_err(|_| End::KeysExhausted)?;
+        // From here on the keys are others, whether or not the message leaves now.
+        self.unsent = Some(Box::new(Unsent { record, left: 0..bytes }));
+        self.incoming.owes_keys = false;
         self.link.worker.numbers.key_updates_sent_total.add(1);
-        self.link.send_all(&record[..bytes]).await
+        self.send_unsent().await
+    }
+
+    /// Offers TCP what is unsent; returns the bytes that it took.
+    fn offer_unsent(&mut self) -> Result<usize, End> {
+        let Some(unsent) = &mut self.unsent else { return Ok(0) };
+        let taken = self.link.offer(&unsent.record[unsent.left.clone()], false)?;
+        unsent.left.start += taken;
+        if unsent.left.is_empty() {
+            self.unsent = None;
+        }
+        Ok(taken)
+    }
+
+    async fn send_unsent(&mut self) -> Result<(), End> {
+        while self.unsent.is_some() {
+            if self.offer_unsent()? == 0 && self.link.socket.is_writable() {
+                self.link.back_off().await?;
+            } else if self.unsent.is_some() {
+                self.link.pull().await?;
+            }
+        }
+        Ok(())
     }
 
     /// Says goodbye by `alerts`, if TCP takes them: nobody waits for a viewer who is leaving.
     pub(super) fn finish(&mut self, alerts: &[Alert]) {
-        for alert in alerts {
+        // Behind a part of a record, an alert would be taken for its rest.
+        let is_clear = self.offer_unsent().is_ok() && self.unsent.is_none();
+        for alert in alerts.iter().filter(|_| is_clear) {
             let mut record = [0; CONTROL_RECORD_BYTES_MAX];
             if let Ok(bytes) = self.sealer.seal_alert(*alert, &mut record) {
                 // In one packet with the end of the connection, which follows at once.
@@ -107,6 +157,9 @@ impl Userspace {
     }
 
     pub(super) async fn send(&mut self, outgoing: &Outgoing) -> Result<(), End> {
+        if self.owes_keys() {
+            self.give_keys().await?;
+        }
         let mut ahead = Ahead::default();
         let mut at = 0;
         while at < outgoing.bytes() {

@@ -2,10 +2,10 @@
 //! is the worse for it.
 
 use crate::support::content::Content;
-use crate::support::served::{Served, await_that};
+use crate::support::served::{Served, await_that, kernel_seals};
 use crate::support::viewer::{Protocol, Response, Viewer};
 use crypt::client::{ClientHandshake, ClientOptions, ClientProgress, ClientTls, Trust};
-use fullbore_appliance::config::Disk;
+use fullbore_appliance::config::{self, Disk};
 use fullbore_appliance::telemetry::Family;
 use rustix::fs::{CWD, FileType, Mode, inotify};
 use rustls::AlertDescription;
@@ -543,6 +543,59 @@ fn a_flood_of_key_updates_ends_that_connection_only() {
     assert!(served.number(|n| &n.key_updates_sent_total) >= 40);
     library.assert_served(&mut honest);
     served.stop();
+}
+
+/// New keys are owed, TCP takes nothing, and the server loses patience with the head of the next request meanwhile: what it says then is
+/// sealed with the keys that the viewer has heard of. How full TCP is depends on the film: behind some of these nothing goes in.
+#[test]
+fn keys_stay_in_step_when_waiting_to_change_them_is_given_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let films: Vec<_> = (10..110_u64).step_by(4).map(|kb| Content::new(kb, kb * 1000)).collect();
+    for film in &films {
+        film.write(&dir.path().join(format!("{}.mp4", film.size))).unwrap();
+    }
+    for route in [config::Route::Userspace, config::Route::Kernel] {
+        if route == config::Route::Kernel && !kernel_seals() {
+            continue;
+        }
+        let served = Served::start(dir.path(), Protocol::Tls13, |config| {
+            config.route = route;
+            config.timeouts.head_seconds = 0.3;
+        });
+        let pause = || std::thread::sleep(Duration::from_millis(100));
+        let mut viewers: Vec<_> = films.iter().map(|_| served.narrow_viewer(4096)).collect();
+        for (viewer, film) in viewers.iter_mut().zip(&films) {
+            let get = format!("GET /{}.mp4 HTTP/1.1\r\nHost: h\r\n\r\n", film.size);
+            viewer.send(get.as_bytes()).unwrap();
+        }
+        pause();
+        viewers.iter_mut().for_each(|viewer| viewer.send(b"GET /next HT").unwrap());
+        pause();
+        for viewer in &mut viewers {
+            viewer.tls.as_mut().unwrap().refresh_traffic_keys().unwrap();
+            viewer.flush().unwrap();
+        }
+        // Where TCP takes nothing, the head's time runs out now; where it does, or the film has not left yet, later.
+        std::thread::sleep(Duration::from_millis(800));
+        let key_updates = served.number(|n| &n.key_updates_received_total);
+        assert!(key_updates > 0, "{route:?}: nobody has got to asking for keys");
+        for (viewer, film) in viewers.iter_mut().zip(&films) {
+            let case = format!("{route:?}, a film of {} bytes", film.size);
+            let response = viewer.response(true).unwrap_or_else(|error| panic!("{case}: {error}"));
+            assert_eq!(response.status, 200, "{case}");
+            film.assert_holds(0, &response.body, &case);
+            match viewer.response(true) {
+                Ok(response) => assert_eq!(response.status, 408, "{case}"),
+                // A kernel that cannot change keys has had to say goodbye.
+                Err(error) => {
+                    assert!(served.count(Family::Ends, "keys_fixed") > 0, "{case}: {error}")
+                }
+            }
+            let (rest, end) = viewer.rest();
+            assert!(rest.is_empty() && end.is_ok(), "{case}: {end:?}");
+        }
+        served.stop();
+    }
 }
 
 /// A viewer whose records are ours to make, and the sealer that makes them.

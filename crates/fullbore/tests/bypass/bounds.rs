@@ -1,0 +1,260 @@
+//! What one viewer can make the server hold: keys, answers, places.
+
+use crate::support::far::Far;
+use crate::support::served::{PATIENCE, PORT, Room, Server, V4};
+use crate::support::space::{Space, is_here};
+use crypt::client::{ClientHandshake, ClientOptions, ClientProgress, ClientTls, Trust};
+use crypt::{CONTROL_RECORD_BYTES_MAX, Content, Opened, Opener, Sealer};
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The beginning of a request whose head goes on for as long as its viewer likes.
+const BEGINNING: &[u8] = b"GET /film.mp4 HTTP/1.1\r\nHost: h\r\nConnection: close\r\nX: ";
+
+/// A head may take as long as such a viewer needs, and be as long.
+const PATIENT: &str = "[timeouts]\nhead_seconds = 120.0\n[limits]\nhead_bytes_max = 65536\n";
+
+/// A record with a KeyUpdate: its header, the message, its type, the tag (RFC 8446 sections 4.6.3 and 5.2). Others are longer.
+const KEY_UPDATE_BYTES: usize = 5 + 5 + 1 + 16;
+
+/// A viewer over TLS 1.3 who makes each record by hand.
+struct Viewer {
+    stream: TcpStream,
+    sealer: Sealer,
+    opener: Opener,
+    sealed: Vec<u8>,
+    /// How often the server has changed its keys.
+    key_updates: u64,
+}
+
+impl Viewer {
+    fn connect() -> Self {
+        let options = ClientOptions { trust: Trust::Anyone, ..ClientOptions::default() };
+        let tls = ClientTls::load(&options).unwrap();
+        let mut handshake = ClientHandshake::new(&tls, "localhost").unwrap();
+        let mut stream = TcpStream::connect((V4, PORT)).unwrap();
+        stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let (mut input, mut output) = (Vec::new(), Vec::new());
+        loop {
+            let (consumed, progress) = handshake.advance(&input, &mut output).unwrap();
+            input.drain(..consumed);
+            stream.write_all(&std::mem::take(&mut output)).unwrap();
+            if let ClientProgress::Done(established) = progress {
+                let (sealer, opener) = (established.sealer, established.opener);
+                return Self { stream, sealer, opener, sealed: input, key_updates: 0 };
+            }
+            take(&mut stream, &mut input);
+        }
+    }
+
+    fn send(&mut self, bytes: &[u8]) {
+        let mut records = vec![0; bytes.len() + self.sealer.record_overhead()];
+        let sealed = self.sealer.seal(bytes, &mut records).unwrap();
+        self.stream.write_all(&records[..sealed]).unwrap();
+    }
+
+    /// Asks for new keys of the server's, in one segment with a byte of its request: data earns the right to ask.
+    fn ask_for_keys(&mut self) {
+        let mut records = [0; 2 * CONTROL_RECORD_BYTES_MAX];
+        let data = self.sealer.seal(b"x", &mut records).unwrap();
+        let update = self.sealer.seal_key_update(true, &mut records[data..]).unwrap();
+        self.stream.write_all(&records[..data + update]).unwrap();
+    }
+
+    /// Takes the next record and does not look into it; how long it is. After that none can be opened.
+    fn pass_over(&mut self) -> usize {
+        loop {
+            let bytes = self
+                .sealed
+                .get(3..5)
+                .map(|length| usize::from(length[0]) << 8 | usize::from(length[1]));
+            match bytes.map(|bytes| 5 + bytes).filter(|bytes| *bytes <= self.sealed.len()) {
+                Some(bytes) => return self.sealed.drain(..bytes).len(),
+                None => assert!(take(&mut self.stream, &mut self.sealed), "the server has hung up"),
+            }
+        }
+    }
+
+    /// Takes what has come, at least a byte; appends data to `into`. False at the end.
+    fn take(&mut self, into: &mut Vec<u8>) -> bool {
+        if !take(&mut self.stream, &mut self.sealed) {
+            return false;
+        }
+        loop {
+            match self.opener.open(&mut self.sealed).unwrap() {
+                Opened::Partial { .. } => return true,
+                Opened::Record { consumed_bytes, content } => {
+                    match content {
+                        Content::Data(range) => into.extend_from_slice(&self.sealed[range]),
+                        Content::KeyUpdate { .. } => self.key_updates += 1,
+                        _ => {}
+                    }
+                    self.sealed.drain(..consumed_bytes);
+                }
+            }
+        }
+    }
+
+    /// The rest of the response, whose request ends here.
+    fn end(&mut self) -> Vec<u8> {
+        self.send(b"\r\n\r\n");
+        let mut got = Vec::new();
+        while self.take(&mut got) {}
+        got
+    }
+}
+
+fn take(stream: &mut TcpStream, into: &mut Vec<u8>) -> bool {
+    let mut chunk = [0; 16 << 10];
+    let bytes = stream.read(&mut chunk).unwrap();
+    into.extend_from_slice(&chunk[..bytes]);
+    bytes > 0
+}
+
+/// Far away, so that none is acknowledged for a while, and no more often than fits into a first window, so that each comes on its own. RFC 8446 section 4.6.3: one answer serves for all that were asked for.
+#[test]
+fn who_asks_for_keys_again_and_again_gets_one_answer_at_a_time() {
+    const ASKED: u64 = 8;
+    let Some(far) = Far::new(1500, "--delay 500ms") else { return };
+    let room = Room::new(100_000);
+    let server = Server::start(&far.server, &room, &[], PATIENT);
+    let mut viewer = far.client.run(|| {
+        let mut viewer = Viewer::connect();
+        viewer.send(BEGINNING);
+        for _ in 0..ASKED {
+            viewer.ask_for_keys();
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        viewer
+    });
+    server.await_number("key_updates_received_total", ASKED);
+    let given = server.number("key_updates_sent_total");
+    eprintln!("asked for new keys {ASKED} times, given {given} times");
+    assert!((1..=ASKED / 2).contains(&given), "given {given} times");
+    let (got, key_updates) = far.client.run(move || (viewer.end(), viewer.key_updates));
+    assert!(got.ends_with(&room.film), "{} bytes", got.len());
+    assert!((given..=given + 1).contains(&key_updates), "the viewer heard of {key_updates}");
+    server.end();
+}
+
+/// Nothing but changes of keys, each of which is acknowledged: nothing of them stays.
+#[test]
+fn former_keys_are_not_kept_when_all_that_they_sealed_is_acknowledged() {
+    /// Each takes some 870 bytes.
+    const ASKED: usize = 6000;
+    const GROWTH_KIB_MAX: u64 = 2 << 10;
+    let Some(space) = Space::new().map(Arc::new) else { return };
+    let room = Room::new(100_000);
+    let server = Server::start(&space, &room, &[], PATIENT);
+    let resident_kib = || server.of_every_thread("VmRSS")[0].parse::<u64>().unwrap();
+    let ask = |mut viewer: Viewer, times: usize| {
+        space.run(move || {
+            for _ in 0..times {
+                viewer.ask_for_keys();
+                while viewer.pass_over() != KEY_UPDATE_BYTES {}
+            }
+            viewer
+        })
+    };
+    let mut viewer = space.run(Viewer::connect);
+    viewer.send(BEGINNING);
+    let viewer = ask(viewer, 100);
+    let before_kib = resident_kib();
+    let viewer = ask(viewer, ASKED);
+    let grown_kib = resident_kib().saturating_sub(before_kib);
+    // Gauges are made once a second, and this one must not be of before.
+    std::thread::sleep(Duration::from_millis(1100));
+    let held_bytes = server.number("bypass_connection_bytes");
+    eprintln!(
+        "{ASKED} changes of keys: it grew by {grown_kib} KiB, and says to hold {held_bytes} bytes"
+    );
+    assert!(grown_kib <= GROWTH_KIB_MAX, "it grew by {grown_kib} KiB");
+    assert!(held_bytes <= 64 << 10, "it says to hold {held_bytes} bytes");
+    drop(viewer);
+    server.end();
+}
+
+/// A window of small answers on its way is far more memory than a window of film: their heads, and where they lie.
+#[test]
+fn who_asks_for_many_small_things_waits_for_those_on_their_way() {
+    /// 64 KiB of answers, one more, and what TCP needs. Each takes less on the wire than in memory.
+    const HELD_BYTES_MAX: u64 = 128 << 10;
+    const IN_FLIGHT_BYTES_MAX: u64 = 64 << 10;
+    const TIME: Duration = Duration::from_secs(8);
+    let Some(far) = Far::new(1500, "--delay 250ms --held 64MiB") else { return };
+    let room = Room::new(1000);
+    let server = Server::start(&far.server, &room, &["--tls", "off"], "");
+    let viewer = far.client.run(|| TcpStream::connect((V4, PORT)).unwrap());
+    viewer.set_read_timeout(Some(PATIENCE)).unwrap();
+    let (mut asking, mut taking) = (viewer.try_clone().unwrap(), viewer.try_clone().unwrap());
+    let asker = std::thread::spawn(move || {
+        let requests = b"HEAD /film.mp4 HTTP/1.1\r\nHost: h\r\n\r\n".repeat(500);
+        while asking.write_all(&requests).is_ok() {}
+    });
+    let taker = std::thread::spawn(move || {
+        let (mut chunk, mut total) = (vec![0; 1 << 16], 0);
+        loop {
+            match taking.read(&mut chunk) {
+                Ok(bytes) if bytes > 0 => total += bytes,
+                _ => return total,
+            }
+        }
+    });
+    let begun = Instant::now();
+    let (mut held_bytes, mut in_flight_bytes) = (0, 0);
+    while begun.elapsed() < TIME {
+        held_bytes = held_bytes.max(server.number("bypass_connection_bytes"));
+        in_flight_bytes = in_flight_bytes.max(server.number("bypass_in_flight_bytes"));
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let answered = server.number("responses_total{status=\"200\"}");
+    viewer.shutdown(Shutdown::Both).unwrap();
+    asker.join().unwrap();
+    let taken_bytes = taker.join().unwrap();
+    eprintln!(
+        "{answered} answers, {taken_bytes} bytes taken; at most {held_bytes} held, {in_flight_bytes} on their way"
+    );
+    assert!(answered > 500 && taken_bytes > 100_000, "{answered} answers, {taken_bytes} bytes");
+    assert!(held_bytes <= HELD_BYTES_MAX, "{held_bytes} bytes are held");
+    assert!(in_flight_bytes <= IN_FLIGHT_BYTES_MAX, "{in_flight_bytes} bytes are on their way");
+    server.kill();
+}
+
+/// They have had all they asked for, and do not close: until a time-out, TCP would wait for that.
+#[test]
+fn viewers_who_do_not_close_take_nobody_s_place() {
+    const PLACES: usize = 20;
+    let Some(space) = is_here("curl", "curl").then(Space::new).flatten().map(Arc::new) else {
+        return;
+    };
+    let room = Room::new(1000);
+    let limits = format!("[limits]\nconnections_max = {PLACES}\n");
+    let server = Server::start(&space, &room, &["--tls", "off"], &limits);
+    let film = room.film.clone();
+    let staying = space.run(move || {
+        let stays = |_| {
+            let mut viewer = TcpStream::connect((V4, PORT)).unwrap();
+            viewer.set_read_timeout(Some(PATIENCE)).unwrap();
+            let request = b"GET /film.mp4 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+            viewer.write_all(request).unwrap();
+            let mut got = Vec::new();
+            viewer.read_to_end(&mut got).unwrap();
+            assert!(got.ends_with(&film));
+            viewer
+        };
+        (0..PLACES).map(stays).collect::<Vec<_>>()
+    });
+    // Their sessions are over, after two seconds in which they might have closed; their places are given back.
+    server.await_number("connections_ended_total{reason=\"answered\"}", PLACES as u64);
+    for _ in 0..5 {
+        let get = ["--silent", "--show-error", "--fail", "--max-time", "20", &server.url()];
+        assert!(space.succeed("curl", &get) == room.film);
+    }
+    // One after the other, they all had the place of one who had stayed.
+    server.await_number("tcp_total{event=\"orphans_evicted\"}", 1);
+    drop(staying);
+    server.end();
+}
