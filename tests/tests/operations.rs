@@ -4,6 +4,7 @@ use fullbore_tests::tool;
 use fullbore_tests::{Counters, Launch, Plain, Server, eventually, file, program};
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -292,4 +293,45 @@ fn without_descriptors_it_waits_serves_whom_it_has_and_recovers() {
     assert_eq!(viewer.fetch("/film.mp4").body.len(), LONG);
     drop(crowd);
     assert_eq!(Plain::connect(server.address).fetch("/note.txt").status, 200);
+}
+
+/// Names of files and requests are other people's words: a terminal that obeys them is theirs.
+#[test]
+fn what_others_name_steers_nobody_s_terminal() {
+    // CSI 2J as ISO 6429 has it in one character, a right-to-left override, and DEL.
+    const NAME: &str = "film\u{9b}2J\u{202e}4pm\u{7f}.mp4";
+    let folder = tempdir().unwrap();
+    file(folder.path(), NAME, LONG);
+    let log = folder.path().join("access.log");
+    let launch = Launch::of(folder.path()).arguments("--tls off --route userspace --access-log");
+    let server = launch.argument(&log).start();
+    let title = server.stdout.wait_for("title ");
+    assert_eq!(title, "title     film\\u{9b}2J\\u{202e}4pm\\u{7f}.mp4");
+    // The request says it as it is, but for DEL, which no request may have in it.
+    let mut viewer = Plain::connect(server.address);
+    viewer.ask(&format!("/{}", NAME.replace('\u{7f}', "%7F")));
+    assert_eq!(viewer.head().0, 404, "a name with DEL in it is not served");
+    let name = NAME.replace('\u{7f}', "");
+    file(folder.path(), &name, LONG);
+    let mut viewer = TcpStream::connect(server.address).unwrap();
+    write!(viewer, "GET /{name} HTTP/1.1\r\nHost: test\r\n\r\n").unwrap();
+    let mut begun = [0; 12];
+    viewer.read_exact(&mut begun).unwrap();
+    assert_eq!(&begun, b"HTTP/1.1 200");
+    // It is cut short while it is sent, of which the operator hears.
+    fs::File::options().write(true).open(folder.path().join(&name)).unwrap().set_len(1000).unwrap();
+    // The end, orderly or not.
+    let _ = viewer.read_to_end(&mut Vec::new());
+    let told = server.stderr.wait_for("the viewer's connection was ended");
+    assert!(told.contains("/film\\u{9b}2J\\u{202e}4pm.mp4: "), "{told}");
+    let lines = eventually("two lines in the access log", || {
+        let lines = fs::read_to_string(&log).ok()?;
+        (lines.lines().count() >= 2).then_some(lines)
+    });
+    assert!(lines.contains("film\\u009b2J\\u202e4pm"), "{lines}");
+    let said = [server.stdout.lines(), server.stderr.lines()].concat();
+    for line in said.iter().map(String::as_str).chain(lines.lines()) {
+        let steers = |letter: char| letter.is_control() || letter == '\u{202e}';
+        assert!(!line.contains(steers), "{line:?}");
+    }
 }

@@ -7,6 +7,7 @@
 use crate::discreet;
 use http::{Field, Request};
 use serde_json::json;
+use std::borrow::Cow;
 use std::fs::OpenOptions;
 use std::io::{self, BufWriter, Write};
 use std::net::SocketAddr;
@@ -95,7 +96,13 @@ impl AccessLog {
 
     /// Logs one response; never waits.
     pub fn write(&self, entry: &Entry<'_>) {
-        let mut text = entry.to_json().to_string().into_bytes();
+        let json = entry.to_json().to_string();
+        // People look at it in terminals, too.
+        let shown = match library::shown_json(&json) {
+            Cow::Owned(shown) => Some(shown),
+            Cow::Borrowed(_) => None,
+        };
+        let mut text = shown.unwrap_or(json).into_bytes();
         text.push(b'\n');
         if !self.enqueue(text) {
             self.lost.fetch_add(1, Ordering::Relaxed);

@@ -73,7 +73,8 @@ fn keep(library: &Path, list: &Mutex<Arc<List>>, asked: &Receiver<()>) {
             Err(error) => {
                 let what = format!("cannot list the titles in {}: {error}", library.display());
                 if what != complaint {
-                    eprintln!("fullbore: {what}; the shelf shows what was there before");
+                    let told = library::shown(&what);
+                    eprintln!("fullbore: {told}; the shelf shows what was there before");
                     complaint = what;
                 }
             }

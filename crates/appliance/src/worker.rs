@@ -266,7 +266,8 @@ impl Worker {
     }
 
     /// Tells the operator of trouble with the library, once a second at most: one bad disk under many viewers must not
-    /// make a worker wait for whoever reads standard error. The counters tell of all of it.
+    /// make a worker wait for whoever reads standard error. The counters tell of all of it. What viewers and names of files have to do
+    /// with it steers nobody's terminal.
     pub fn complain(&self, what: &str) {
         let now = reactor::now();
         if self
@@ -275,7 +276,7 @@ impl Worker {
             .is_none_or(|last| now.duration_since(last) >= Duration::from_secs(1))
         {
             self.complained.set(Some(now));
-            eprintln!("fullbore: {what}");
+            eprintln!("fullbore: {}", library::shown(what));
         }
     }
 

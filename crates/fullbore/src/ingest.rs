@@ -151,7 +151,7 @@ impl Ingest {
             match self.options().and_then(|options| Ok((options, self.titles()?))) {
                 Ok(checked) => checked,
                 Err(what) => {
-                    eprintln!("fullbore: {what}");
+                    crate::tell(&what);
                     return ExitCode::from(2);
                 }
             };
@@ -169,7 +169,7 @@ impl Ingest {
             match ingest(file, &self.library, title, &options, &stop, shown) {
                 Ok(ingested) => tell(&ingested),
                 Err(error) => {
-                    eprintln!("fullbore: {}: {error}", file.display());
+                    crate::tell(&format!("{}: {error}", file.display()));
                     has_failed = true;
                     // Of these, the next file would fail in the same way.
                     if matches!(error, IngestError::Interrupted | IngestError::ToolMissing(_)) {
@@ -251,7 +251,7 @@ fn stop_when_signalled(stop: Stop) -> std::io::Result<()> {
 
 fn tell(Ingested { folder, record, outcome, notes, .. }: &Ingested) {
     for note in notes {
-        eprintln!("fullbore: {}: note: {note}", record.title);
+        crate::tell(&format!("{}: note: {note}", record.title));
     }
     let what = match outcome {
         Outcome::Made => "made",

@@ -1,6 +1,6 @@
 //! `fullbore library`: looks after the titles that ingest has made.
 
-use crate::say;
+use crate::{say, tell};
 use clap::{Args, Subcommand};
 use library::TitleName;
 use library::catalog::{self, Entry, Fault};
@@ -62,7 +62,7 @@ impl Library {
             Verb::Remove { title, library, replaced } => remove(&title, &library, replaced),
         };
         done.unwrap_or_else(|Failed(code, what)| {
-            eprintln!("fullbore: {what}");
+            tell(&what);
             ExitCode::from(code)
         })
     }
@@ -188,5 +188,5 @@ fn remove(title: &str, library: &Path, replaced: bool) -> Result<ExitCode, Faile
 }
 
 fn print_json(value: &Value) {
-    say(&format!("{value:#}\n"));
+    say(&library::shown_json(&format!("{value:#}\n")));
 }

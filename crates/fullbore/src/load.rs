@@ -230,7 +230,7 @@ impl Load {
 }
 
 fn fail(code: u8, what: &str) -> ExitCode {
-    eprintln!("fullbore: {what}");
+    crate::tell(what);
     ExitCode::from(code)
 }
 

@@ -31,10 +31,16 @@ enum Verb {
     Sign(sign::Sign),
 }
 
-/// Writes to standard output. Whoever read it may have gone: what is being done goes on.
+/// Writes to standard output, as [`tell`] does. Whoever read it may have gone: what is being done goes on.
 fn say(text: &str) {
     let mut out = std::io::stdout().lock();
+    let text = ::library::shown_lines(text);
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// Tells whoever runs the program what is wrong, or worth knowing. Names of files and what others say may be part of it.
+fn tell(what: &str) {
+    eprintln!("fullbore: {}", ::library::shown_lines(what));
 }
 
 fn main() -> ExitCode {

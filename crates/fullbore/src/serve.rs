@@ -1,6 +1,6 @@
 //! `fullbore serve`: puts a library on HTTPS.
 
-use crate::say;
+use crate::{say, tell};
 use appliance::config::{Certificate, Disk, Route, Switch};
 use appliance::{Config, Server};
 use clap::{Args, ValueEnum};
@@ -199,7 +199,7 @@ impl Serve {
 }
 
 fn fail(code: u8, what: &str) -> ExitCode {
-    eprintln!("fullbore: {what}");
+    tell(what);
     ExitCode::from(code)
 }
 
@@ -217,7 +217,7 @@ fn announce(server: &Server, tls: bool, library: &Path) {
             lines.push(format!("titles    {advice}"));
         }
         Ok(titles) => describe_titles(library, &titles, &base, tls, &mut lines),
-        Err(error) => eprintln!("fullbore: cannot list {}: {error}", library.display()),
+        Err(error) => tell(&format!("cannot list {}: {error}", library.display())),
     }
     say(&(lines.join("\n") + "\n"));
 }

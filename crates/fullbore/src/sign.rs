@@ -211,7 +211,7 @@ fn say(line: &str) -> ExitCode {
 }
 
 fn fail(code: u8, what: &str) -> ExitCode {
-    eprintln!("fullbore: {what}");
+    crate::tell(what);
     ExitCode::from(code)
 }
 

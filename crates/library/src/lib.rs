@@ -21,6 +21,7 @@ mod probe;
 mod record;
 pub mod sample;
 pub mod shelf;
+mod shown;
 mod titles;
 mod url;
 
@@ -29,5 +30,6 @@ pub use name::{NameError, TitleName};
 pub use record::{
     AudioRecord, FileRecord, Record, ReplacedRecord, SourceRecord, SubtitleRecord, VideoRecord,
 };
+pub use shown::{shown, shown_json, shown_lines};
 pub use titles::{Form, Stream, TITLES_MAX, Title, titles};
 pub use url::encode_path;
