@@ -53,7 +53,7 @@ settled() { sleep 2; } # numbers of the disk and of buffers are told once a seco
 
 metrics() { # with what bash has: to start curl takes an emulated processor longer than to be answered
   exec 8<>"/dev/tcp/${ADMIN/://}"
-  printf 'GET /metrics HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n' >&8
+  printf 'GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n' >&8
   cat <&8
   exec 8>&-
 }
