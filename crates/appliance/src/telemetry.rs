@@ -97,6 +97,7 @@ numbers! {
     Counter brought_bytes_total "Bytes of those that were brought into the page cache for it.";
     Gauge bringing_bytes "Bytes on their way into the page cache, or there and not sent yet, for the kernel to send.";
     Counter windows_not_held_total "Windows read into a buffer although the kernel could send them, for want of a lease on the file.";
+    Counter files_open_for_writing_total "Times a file was opened that another program had open for writing, so that the server cannot be sure to see every change of it.";
     Counter windows_not_brought_total "Windows read into a buffer although they are worth memory: too many were on their way, or the page cache had no room.";
     Counter buffer_waits_total "Times a session waited for a buffer.";
     Gauge read_buffers_free "Read buffers that nobody holds.";

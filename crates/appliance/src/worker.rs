@@ -433,6 +433,7 @@ impl Worker {
         numbers.send_buffers_free.set(self.send_buffers.free() as u64);
         numbers.send_buffers.set(self.send_buffers.count() as u64);
         numbers.bringing_bytes.set(BRING_BYTES_MAX - self.bring_budget.left_bytes());
+        numbers.files_open_for_writing_total.set(self.files.open_for_writing());
         numbers.open_files.set(self.files.remembered_count() as u64);
         numbers.response_bytes.set(self.in_memory.bytes());
         numbers.tasks_panicked_total.set(reactor::tasks_panicked());

@@ -198,7 +198,7 @@ async fn touch_missing(file: &File, range: Range<u64>) -> Result<bool, ReadError
             Some(missing) if missing >= range.end => return Ok(true),
             Some(_) if rounds_left == 0 => return Ok(false),
             Some(missing) => match op::touch(file.fd(), missing).await.0 {
-                Ok(0) => return Err(ReadError::Truncated),
+                Ok(0) => return Err(file.why_short()),
                 Ok(_) => rounds_left -= 1,
                 Err(error) => {
                     return Err(ReadError::Io(error.raw_os_error().unwrap_or(libc::EIO)));

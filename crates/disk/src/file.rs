@@ -2,68 +2,31 @@
 
 use crate::error::{OpenError, ReadError};
 use crate::heat::mix;
+use crate::hold::Hold;
 use crate::seen;
+use crate::stamp::Stamp;
+use reactor::Fd;
 use reactor::residency::{View, cached_pages};
-use reactor::{Fd, lease};
-use rustix::fs::{Advice, FileType, Mode, OFlags, Stat};
+use rustix::fs::{Advice, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 use std::cell::{Cell, OnceCell};
 use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::time::{Duration, Instant};
-
-/// How long a refused lease is taken for an answer: somebody may still be writing, and be done soon.
-const LEASE_REFUSED: Duration = Duration::from_secs(1);
-
-/// What tells one version of a file from another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Stamp {
-    /// The filesystem's device number.
-    pub device: u64,
-    /// The inode number on that filesystem.
-    pub inode: u64,
-    /// Bytes.
-    pub size: u64,
-    /// Last modification, whole seconds since 1970.
-    pub modified_seconds: i64,
-    /// The rest of it, nanoseconds below a second.
-    pub modified_nanoseconds: u32,
-}
-
-impl Stamp {
-    #[allow(clippy::unnecessary_cast, reason = "the fields' widths differ between architectures")]
-    fn of(stat: &Stat) -> Self {
-        Self {
-            device: stat.st_dev as u64,
-            inode: stat.st_ino as u64,
-            size: stat.st_size as u64,
-            modified_seconds: stat.st_mtime as i64,
-            modified_nanoseconds: stat.st_mtime_nsec as u32,
-        }
-    }
-}
 
 /// An open regular file.
 pub struct File {
     fd: Fd,
-    stamp: Stamp,
+    /// Times in it move on while the file is held still.
+    stamp: Cell<Stamp>,
+    size: u64,
     /// A second descriptor with `O_DIRECT`, made when first asked for; `None` where the filesystem refuses it.
     direct: OnceCell<Option<Fd>>,
     /// A read of it has failed.
     is_suspect: Cell<bool>,
     /// Made when first asked for; `None` where the kernel does not tell what is in the page cache.
     view: OnceCell<Option<View>>,
-    lease: Cell<Lease>,
-}
-
-/// Whether nobody may write to a file.
-#[derive(Clone, Copy)]
-enum Lease {
-    Untried,
-    Held,
-    /// When it was refused.
-    Refused(Instant),
+    hold: Hold,
 }
 
 impl File {
@@ -72,29 +35,46 @@ impl File {
     /// # Errors
     /// [`OpenError::NotFound`] for anything else than a regular file.
     pub fn new(fd: OwnedFd) -> Result<Self, OpenError> {
-        let stat =
-            rustix::fs::fstat(&fd).map_err(|error| OpenError::from_errno(error.raw_os_error()))?;
+        Self::with_hold(fd.into(), Hold::new())
+    }
+
+    /// As [`Self::new`], held still if that can be had. Somebody has to give way to writers then: see [`crate::Files`].
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub(crate) fn held(fd: OwnedFd) -> Result<Self, OpenError> {
+        let (fd, hold) = (Fd::from(fd), Hold::new());
+        // First this, then the stamp: so no write can hide between the two.
+        hold.take(&fd);
+        Self::with_hold(fd, hold)
+    }
+
+    fn with_hold(fd: Fd, hold: Hold) -> Result<Self, OpenError> {
+        let stat = rustix::fs::fstat(fd.borrowed())
+            .map_err(|error| OpenError::from_errno(error.raw_os_error()))?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Err(OpenError::NotFound);
         }
+        let stamp = Stamp::of(&stat);
         Ok(Self {
-            fd: fd.into(),
-            stamp: Stamp::of(&stat),
+            fd,
+            size: stamp.size,
+            stamp: Cell::new(stamp),
             direct: OnceCell::new(),
             is_suspect: Cell::new(false),
             view: OnceCell::new(),
-            lease: Cell::new(Lease::Untried),
+            hold,
         })
     }
 
     /// Which version of the file this is.
-    pub fn stamp(&self) -> &Stamp {
-        &self.stamp
+    pub fn stamp(&self) -> Stamp {
+        self.stamp.get()
     }
 
     /// Bytes, as of the opening.
     pub fn size(&self) -> u64 {
-        self.stamp.size
+        self.size
     }
 
     /// The descriptor for reads through the page cache.
@@ -131,22 +111,35 @@ impl File {
     /// the file [is recalled](Self::is_recalled), and stops it in that case. To be asked before each use: that it is held
     /// does not say that nobody waits for its end.
     pub fn hold_still(&self) -> bool {
-        match self.lease.get() {
-            Lease::Held => return true,
-            Lease::Refused(when) if reactor::now().duration_since(when) < LEASE_REFUSED => {
-                return false;
-            }
-            Lease::Refused(_) | Lease::Untried => {}
+        if self.hold.take(&self.fd) && self.check_unchanged().is_err() {
+            // It was written to between the opening and the lease.
+            return false;
         }
-        let held = lease::take(self.fd.borrowed()).is_ok();
-        self.lease.set(if held { Lease::Held } else { Lease::Refused(reactor::now()) });
-        // What was written between the opening and the lease shows now, or never happened.
-        held && self.check_unchanged().is_ok()
+        if self.hold.is_taken() {
+            self.hold.lend();
+        }
+        self.hold.is_taken()
     }
 
-    /// Whether somebody wants to write to a file that is held still: who does waits until it is closed.
+    /// Whether it is held still.
+    pub(crate) fn is_held(&self) -> bool {
+        self.hold.is_taken()
+    }
+
+    /// Whether somebody had it open for writing, so that it could not be held still.
+    pub(crate) fn is_open_for_writing(&self) -> bool {
+        self.hold.is_refused_by_writer()
+    }
+
+    /// Whether somebody wants to write to a file that is held still, or was.
     pub fn is_recalled(&self) -> bool {
-        matches!(self.lease.get(), Lease::Held) && !lease::is_held(self.fd.borrowed())
+        self.hold.is_recalled(&self.fd)
+    }
+
+    /// Lets go of a file that somebody waits to write to, unless the kernel still refers to it. Says whether somebody
+    /// waited.
+    pub(crate) fn give_way(&self) -> bool {
+        self.hold.give_way(&self.fd)
     }
 
     /// The first byte of `range` that is not in the page cache, with `range.end` for none. `None` where the kernel does
@@ -191,7 +184,7 @@ impl File {
         }
         // The kernel is not to read ahead by itself: what is on its way is then what this process has asked for.
         let _ = rustix::fs::fadvise(self.fd.borrowed(), 0, None, Advice::Random);
-        View::new(self.fd.borrowed(), self.stamp.size).ok()
+        View::new(self.fd.borrowed(), self.size).ok()
     }
 
     /// Remembers that `range` is there, and with it the blocks at its ends, if the rest of them is there too.
@@ -205,7 +198,7 @@ impl File {
 
     /// One number for this version of this file.
     fn identity(&self) -> u64 {
-        let Stamp { device, inode, modified_seconds, modified_nanoseconds, .. } = self.stamp;
+        let Stamp { device, inode, modified_seconds, modified_nanoseconds, .. } = self.stamp.get();
         let written = mix(modified_seconds as u64 ^ u64::from(modified_nanoseconds) << 32);
         mix(mix(device) ^ inode ^ written)
     }
@@ -215,19 +208,38 @@ impl File {
     /// # Errors
     /// What has happened to it since.
     pub fn check_unchanged(&self) -> Result<(), ReadError> {
+        if self.hold.is_given_back() {
+            return Err(ReadError::Recalled);
+        }
         let stat = rustix::fs::fstat(self.fd.borrowed())
             .map_err(|error| ReadError::Io(error.raw_os_error()))?;
         let now = Stamp::of(&stat);
-        if now.size < self.stamp.size {
+        if now == self.stamp.get() && stat.st_nlink > 0 {
+            return Ok(());
+        }
+        self.judge(now, stat.st_nlink == 0)
+    }
+
+    /// Why a read came short: what has happened to the file says more than that.
+    pub(crate) fn why_short(&self) -> ReadError {
+        self.check_unchanged().err().unwrap_or(ReadError::Truncated)
+    }
+
+    /// What it means that the file's stamp is `now`.
+    fn judge(&self, now: Stamp, is_removed: bool) -> Result<(), ReadError> {
+        let known = self.stamp.get();
+        if now.size < known.size {
             return Err(ReadError::Truncated);
         }
-        if now != self.stamp {
-            return Err(ReadError::Changed);
-        }
-        if stat.st_nlink == 0 {
+        // Taking its last name away moves the change time, too.
+        if is_removed && now.modified() == known.modified() {
             return Err(ReadError::Removed);
         }
-        Ok(())
+        if !now.differs_in_times_only(&known) || !self.hold.vouches_for_bytes(&self.fd) {
+            return Err(ReadError::Changed);
+        }
+        self.stamp.set(now);
+        if is_removed { Err(ReadError::Removed) } else { Ok(()) }
     }
 }
 

@@ -4,12 +4,12 @@ use crate::error::OpenError;
 use crate::file::File;
 use reactor::{Fd, op};
 use rustix::fs::{Mode, OFlags};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::io;
 use std::path::Path;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::time::{Duration, Instant};
 
 /// How long a remembered file is used before its path is looked up again. A file that was written to, removed or
@@ -21,6 +21,9 @@ pub struct Files {
     root: Fd,
     open: RefCell<HashMap<Box<[u8]>, Remembered>>,
     open_max: usize,
+    /// Every file that is held still, remembered or not: writers wait for all of them.
+    held: RefCell<Vec<Weak<File>>>,
+    open_for_writing: Cell<u64>,
 }
 
 struct Remembered {
@@ -37,7 +40,13 @@ impl Files {
     pub fn new(root: &Path, open_max: usize) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(root, flags, Mode::empty())?;
-        Ok(Self { root: root.into(), open: RefCell::default(), open_max })
+        Ok(Self {
+            root: root.into(),
+            open: RefCell::default(),
+            open_max,
+            held: RefCell::default(),
+            open_for_writing: Cell::new(0),
+        })
     }
 
     /// Opens `path`, relative to the root, or finds it open.
@@ -51,7 +60,7 @@ impl Files {
         }
         let opened = self.look_up(path).await;
         if self.open_max == 0 {
-            return opened.map(Rc::new);
+            return opened.inspect(|file| self.note_writers(file));
         }
         let mut open = self.open.borrow_mut();
         let file = match opened {
@@ -63,15 +72,11 @@ impl Files {
         };
         // The same version as before: keep the descriptor that viewers already share.
         let file = match open.get(path) {
-            Some(known)
-                if !known.file.is_suspect()
-                    && !known.file.is_recalled()
-                    && known.file.stamp() == file.stamp()
-                    && known.file.check_unchanged().is_ok() =>
-            {
-                Rc::clone(&known.file)
+            Some(known) if known.serves_as_well_as(&file) => Rc::clone(&known.file),
+            _ => {
+                self.note_writers(&file);
+                file
             }
-            _ => Rc::new(file),
         };
         if open.len() >= self.open_max && !open.contains_key(path) {
             forget_oldest(&mut open);
@@ -90,10 +95,23 @@ impl Files {
         self.open.borrow_mut().retain(|_, known| Rc::strong_count(&known.file) > 1);
     }
 
-    /// Forgets the files that somebody waits to write to. To be called every second or so: the one who waits is made to
-    /// wait until then.
+    /// Forgets the files that somebody waits to write to, and lets go of them unless the kernel still refers to their
+    /// pages. To be called every second or so: the one who waits is made to wait until then.
     pub fn forget_recalled(&self) {
+        self.held
+            .borrow_mut()
+            .retain(|file| file.upgrade().is_some_and(|file| !file.give_way() || file.is_held()));
         self.open.borrow_mut().retain(|_, known| !known.file.is_recalled());
+    }
+
+    /// How often a file was opened that somebody else had open for writing, so that it could not be held still.
+    pub fn open_for_writing(&self) -> u64 {
+        self.open_for_writing.get()
+    }
+
+    fn note_writers(&self, file: &File) {
+        self.open_for_writing
+            .set(self.open_for_writing.get() + u64::from(file.is_open_for_writing()));
     }
 
     fn remembered(&self, path: &[u8], now: Instant) -> Option<Rc<File>> {
@@ -110,7 +128,7 @@ impl Files {
         Some(Rc::clone(&known.file))
     }
 
-    async fn look_up(&self, path: &[u8]) -> Result<File, OpenError> {
+    async fn look_up(&self, path: &[u8]) -> Result<Rc<File>, OpenError> {
         let path = CString::new(path).map_err(|_| OpenError::NotFound)?;
         // NONBLOCK: a pipe in the library must not hold the open up. It is refused right after, as not a file.
         let flags = libc::O_RDONLY | libc::O_NONBLOCK | libc::O_CLOEXEC | libc::O_NOCTTY;
@@ -118,7 +136,23 @@ impl Files {
         let (result, _opening) = op::open_at(&self.root, path, flags, resolve).await;
         let fd = op::opened(result)
             .map_err(|error| OpenError::from_errno(error.raw_os_error().unwrap_or(0)))?;
-        File::new(fd)
+        let file = Rc::new(File::held(fd)?);
+        if file.is_held() {
+            self.held.borrow_mut().push(Rc::downgrade(&file));
+        }
+        Ok(file)
+    }
+}
+
+impl Remembered {
+    /// Whether it is the same version as `file`, which was opened just now, and as good to be served from.
+    fn serves_as_well_as(&self, file: &File) -> bool {
+        let known = &self.file;
+        !known.is_suspect()
+            && !known.is_recalled()
+            && known.check_unchanged().is_ok()
+            && known.stamp() == file.stamp()
+            && (known.is_held() || !file.is_held())
     }
 }
 

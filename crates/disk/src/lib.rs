@@ -8,8 +8,8 @@
 //! - Library files are read, never mapped for anybody to look into: a truncated mapping would be a SIGBUS for every
 //!   viewer. (What is in the page cache is asked of a mapping that cannot be touched.)
 //! - Bytes are handed out only after the file was seen unchanged since it was opened, with `fstat` after the read: what
-//!   is handed out belongs to the one version whose length and tag the response's head has promised. What the kernel
-//!   sends by itself is seen to by [`File::hold_still`] instead.
+//!   is handed out belongs to the one version whose length and tag the response's head has promised. What makes a
+//!   version is in [`stamp`] and [`hold`]; what the kernel sends by itself is seen to by [`File::hold_still`].
 //! - No path leaves the library's root (`openat2`, `RESOLVE_BENEATH`).
 
 pub mod bring;
@@ -17,14 +17,17 @@ pub mod error;
 pub mod file;
 pub mod files;
 pub mod heat;
+mod hold;
 pub mod judged;
 pub mod read;
 mod seen;
+pub mod stamp;
 
 pub use bring::{Bringing, Budget, Share};
 pub use error::{OpenError, ReadError};
-pub use file::{File, Stamp};
+pub use file::File;
 pub use files::Files;
 pub use heat::Heat;
 pub use judged::Judged;
 pub use read::{DIRECT_ALIGNMENT, Plain, Policy, ReadStats, Reader, Way};
+pub use stamp::Stamp;

@@ -172,10 +172,13 @@ impl Reader {
         let mut plain = Plain { buffer, range: 0..bytes, from_disk: resident < bytes };
         if plain.from_disk {
             let read = self.read_from_disk(file, way, plain, range.start, resident).await;
-            if matches!(read, Err(ReadError::Io(_))) {
-                file.suspect();
-            }
-            plain = read?;
+            plain = read.map_err(|error| match error {
+                ReadError::Truncated => file.why_short(),
+                error => {
+                    file.suspect();
+                    error
+                }
+            })?;
         } else {
             count(&self.stats.resident_bytes, bytes);
         }

@@ -2,7 +2,8 @@
 //!
 //! Validators are the ETag and Last-Modified. A date has a resolution of a second, so it identifies a version only once
 //! that second is over (RFC 9110 section 8.8.2.2): until then Last-Modified is not sent, and so every date that a client
-//! got here is a strong validator. A time in the future is not sent either (RFC 9110 section 8.8.2.1).
+//! got here is a strong validator, unless somebody has set it back: see [`Entity::date_is_strong`]. A time in the future is
+//! not sent either (RFC 9110 section 8.8.2.1).
 //!
 //! A condition that cannot be parsed never makes a client keep or join the wrong bytes: If-Match then fails, If-None-Match
 //! and If-Range do not match, dates are ignored (RFC 9110 sections 13.1.3 and 13.1.4).
@@ -36,12 +37,22 @@ impl<'a> From<&'a Entity<'_>> for Validators<'a> {
     }
 }
 
-/// A strong ETag, quotes included, for a file that is never changed in place without its times changing.
+/// A strong ETag, quotes included. Times are in nanoseconds since 1970.
 ///
-/// `modified_unix_ns` is the modification time in nanoseconds. Two writes within one tick of the file system's clock
-/// (4 ms on many kernels) that keep size and inode look the same; replace files by rename to be safe.
-pub fn file_etag(inode: u64, size_bytes: u64, modified_unix_ns: u128) -> String {
-    format!("\"{inode:x}-{size_bytes:x}-{modified_unix_ns:x}\"")
+/// The change time is in it because the modification time can be set back: two versions would go under one tag. It moves
+/// with a new mode, owner or name as well, after which caches fetch the file again for nothing; the other mistake would be
+/// wrong bytes. Like the inode it differs from machine to machine, so machines that share an address should share it by
+/// client, not by request.
+///
+/// Two writes within one tick of the filesystem's clock (4 ms on many kernels before Linux 6.13) that keep the size look
+/// the same; replace files by rename to be safe.
+pub fn file_etag(
+    inode: u64,
+    size_bytes: u64,
+    modified_unix_ns: u128,
+    changed_unix_ns: u128,
+) -> String {
+    format!("\"{inode:x}-{size_bytes:x}-{modified_unix_ns:x}-{changed_unix_ns:x}\"")
 }
 
 /// Last-Modified, if it may be told now.
@@ -85,7 +96,8 @@ pub(crate) fn if_range_holds(request: &Request, entity: &Entity<'_>, now: &HttpD
     if value.ends_with(b"\"") {
         return tags_match_strongly(value, entity.etag.as_bytes());
     }
-    HttpDate::parse(value).is_some_and(|date| Some(date) == last_modified(entity, now))
+    entity.date_is_strong
+        && HttpDate::parse(value).is_some_and(|date| Some(date) == last_modified(entity, now))
 }
 
 /// RFC 9110 section 8.8.3.2: equal, and neither weak.
@@ -144,7 +156,13 @@ mod tests {
     }
 
     fn entity(etag: &str) -> Entity<'_> {
-        Entity { size_bytes: 10, modified_unix_seconds: MODIFIED, etag, content_type: "video/mp4" }
+        Entity {
+            size_bytes: 10,
+            modified_unix_seconds: MODIFIED,
+            date_is_strong: true,
+            etag,
+            content_type: "video/mp4",
+        }
     }
 
     #[track_caller]
@@ -250,10 +268,24 @@ mod tests {
     }
 
     #[test]
-    fn etags_differ_when_inode_size_or_time_do() {
-        let etag = file_etag(1, 2, 3);
-        assert_eq!(etag, "\"1-2-3\"");
-        for other in [file_etag(4, 2, 3), file_etag(1, 4, 3), file_etag(1, 2, 4)] {
+    fn a_date_that_may_have_been_set_back_does_not_join_parts() {
+        let now = HttpDate::new(MODIFIED + 1);
+        let same_date = request(&format!("If-Range: {SAME}"));
+        let set_back = Entity { date_is_strong: false, ..entity("\"v1\"") };
+        assert!(!if_range_holds(&same_date, &set_back, &now));
+        assert!(if_range_holds(&request("If-Range: \"v1\""), &set_back, &now));
+    }
+
+    #[test]
+    fn etags_differ_when_inode_size_or_a_time_do() {
+        let etag = file_etag(1, 2, 3, 4);
+        assert_eq!(etag, "\"1-2-3-4\"");
+        for other in [
+            file_etag(5, 2, 3, 4),
+            file_etag(1, 5, 3, 4),
+            file_etag(1, 2, 5, 4),
+            file_etag(1, 2, 3, 5),
+        ] {
             assert_ne!(etag, other);
         }
     }

@@ -14,6 +14,9 @@ pub struct Entity<'a> {
     pub size_bytes: u64,
     /// Modification time in whole seconds since 1970; earlier times as 0.
     pub modified_unix_seconds: u64,
+    /// Whether nothing has happened to the file since that second. If something has, it may have been other bytes and the
+    /// old time put back, so that the date does not tell the two versions apart (RFC 9110 section 8.8.2.2).
+    pub date_is_strong: bool,
     /// Entity tag with its quotes, such as [`crate::file_etag`] makes.
     pub etag: &'a str,
     /// Media type, such as [`crate::content_type`] finds.

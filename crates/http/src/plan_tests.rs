@@ -35,6 +35,7 @@ impl Case {
         let entity = Entity {
             size_bytes: self.size_bytes,
             modified_unix_seconds: MODIFIED,
+            date_is_strong: true,
             etag: "\"v1\"",
             content_type: "video/mp4",
         };

@@ -71,6 +71,7 @@ fn answer(specs: &[Spec], size: u64) -> Response {
     let entity = Entity {
         size_bytes: size,
         modified_unix_seconds: 5,
+        date_is_strong: true,
         etag: "\"e\"",
         content_type: "video/mp4",
     };

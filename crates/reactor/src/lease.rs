@@ -23,6 +23,14 @@ pub fn take(file: BorrowedFd<'_>) -> io::Result<()> {
     control(file, libc::F_SETLEASE, libc::F_RDLCK).map(drop)
 }
 
+/// Gives a lease back.
+///
+/// # Errors
+/// `EAGAIN` where there is none.
+pub fn give_back(file: BorrowedFd<'_>) -> io::Result<()> {
+    control(file, libc::F_SETLEASE, libc::F_UNLCK).map(drop)
+}
+
 /// Whether the lease is held and nobody waits for its end.
 pub fn is_held(file: BorrowedFd<'_>) -> bool {
     control(file, libc::F_GETLEASE, 0).is_ok_and(|kind| kind == libc::F_RDLCK)

@@ -20,6 +20,7 @@ const ALLOWED: &[c_long] = &[
     // Serving: the ring, sockets, files of the library. The rings themselves exist already.
     libc::SYS_io_uring_enter, libc::SYS_sendto, libc::SYS_sendmsg, libc::SYS_recvfrom, libc::SYS_recvmsg,
     libc::SYS_preadv2, libc::SYS_preadv, libc::SYS_pread64, libc::SYS_fstat, libc::SYS_statx, libc::SYS_newfstatat,
+    libc::SYS_fstatfs,
     libc::SYS_ppoll, libc::SYS_shutdown, libc::SYS_close, libc::SYS_accept4, libc::SYS_getpeername,
     libc::SYS_getsockname, libc::SYS_setsockopt, libc::SYS_getsockopt, libc::SYS_openat, libc::SYS_openat2,
     libc::SYS_fcntl, libc::SYS_fadvise64, libc::SYS_mincore, reactor::residency::SYS_CACHESTAT,

@@ -14,7 +14,7 @@ use http::{Entity, Field, Refusal, Request, Resource, Response};
 use std::borrow::Cow;
 use std::net::IpAddr;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use token::Fault;
 
 impl Session {
@@ -178,18 +178,24 @@ fn admit<'r>(
 
 fn respond(worker: &Worker, request: &Request, path: &[u8], file: &File) -> Response {
     let stamp = file.stamp();
-    let seconds = u64::try_from(stamp.modified_seconds).unwrap_or(0);
-    let nanoseconds = u128::from(seconds) * 1_000_000_000 + u128::from(stamp.modified_nanoseconds);
-    let etag = http::file_etag(stamp.inode, stamp.size, nanoseconds);
+    let modified = unix_time(stamp.modified_seconds, stamp.modified_nanoseconds);
+    let changed = unix_time(stamp.changed_seconds, stamp.changed_nanoseconds);
+    let etag = http::file_etag(stamp.inode, stamp.size, modified.as_nanos(), changed.as_nanos());
     let entity = Entity {
         size_bytes: stamp.size,
-        modified_unix_seconds: seconds,
+        modified_unix_seconds: modified.as_secs(),
+        date_is_strong: changed.as_secs() <= modified.as_secs(),
         etag: &etag,
         content_type: http::content_type(path),
     };
     let response = worker.with_context(|context| http::respond(request, &entity, context));
     count_refusal(&worker.numbers, response.status);
     response
+}
+
+/// A time of a file; one before 1970 is taken as 1970.
+fn unix_time(seconds: i64, nanoseconds: u32) -> Duration {
+    u64::try_from(seconds).map_or(Duration::ZERO, |seconds| Duration::new(seconds, nanoseconds))
 }
 
 /// Takes note of what the player tells of its viewer, where it is given what it asks for: so nobody can make up titles.

@@ -1,0 +1,115 @@
+//! Holding a file still: as long as its read lease stands, nobody writes to it.
+//!
+//! The kernel gives the lease only while nobody has the file open for writing or mapped for it, and makes whoever opens it
+//! for writing, or truncates it, wait until the lease is given back (`fcntl(2)`, "Leases"). So while it stands, the bytes
+//! are what they were when it was taken, and times say nothing: what moved them is a new mode, owner, name or link.
+//!
+//! Writers do not wait for viewers. Within a second the worker sees that somebody waits ([`crate::Files::forget_recalled`])
+//! and gives the lease back; viewers of the file are cut off at their next window. Only where the kernel may still refer
+//! to the file's pages (`sendfile`) the lease stays until these viewers are gone, which their sessions see to.
+//!
+//! Refused for files of other users (without `CAP_LEASE`), on filesystems without leases, and while somebody has the file
+//! open for writing. Then times alone tell (see [`crate::stamp`]).
+
+use reactor::{Fd, lease};
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+/// How long a refused lease is taken for an answer: somebody may still be writing, and be done soon.
+const REFUSED: Duration = Duration::from_secs(1);
+
+/// Filesystems that nobody can write to behind this kernel's back, as `statfs(2)` names them: ext4, XFS, Btrfs, F2FS,
+/// tmpfs, ZFS. A lease on a network's filesystem, or on one in user space, may bind the programs of this machine only.
+const LOCAL_FILESYSTEMS: [u64; 6] =
+    [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x0102_1994, 0x2fc1_2fc1];
+
+/// What is known of one open file's lease.
+pub(crate) struct Hold {
+    lease: Cell<Lease>,
+    /// The kernel may refer to the file's pages by itself.
+    is_lent: Cell<bool>,
+}
+
+#[derive(Clone, Copy)]
+enum Lease {
+    Untried,
+    Held,
+    Refused {
+        when: Instant,
+        /// Somebody has the file open for writing; else leases are not to be had.
+        by_writer: bool,
+    },
+    GivenBack,
+}
+
+impl Hold {
+    pub(crate) fn new() -> Self {
+        Self { lease: Cell::new(Lease::Untried), is_lent: Cell::new(false) }
+    }
+
+    /// Takes the lease, unless that was tried a moment ago. Says whether it is newly taken.
+    pub(crate) fn take(&self, fd: &Fd) -> bool {
+        match self.lease.get() {
+            Lease::Held | Lease::GivenBack => return false,
+            Lease::Refused { when, .. } if reactor::now().duration_since(when) < REFUSED => {
+                return false;
+            }
+            Lease::Refused { .. } | Lease::Untried => {}
+        }
+        let taken = lease::take(fd.borrowed());
+        self.lease.set(match &taken {
+            Ok(()) => Lease::Held,
+            Err(error) => Lease::Refused {
+                when: reactor::now(),
+                by_writer: error.raw_os_error() == Some(libc::EAGAIN),
+            },
+        });
+        taken.is_ok()
+    }
+
+    /// Whether the lease was taken and not given back, although somebody may wait for that.
+    pub(crate) fn is_taken(&self) -> bool {
+        matches!(self.lease.get(), Lease::Held)
+    }
+
+    pub(crate) fn is_given_back(&self) -> bool {
+        matches!(self.lease.get(), Lease::GivenBack)
+    }
+
+    /// Whether somebody had the file open for writing when the lease was asked for.
+    pub(crate) fn is_refused_by_writer(&self) -> bool {
+        matches!(self.lease.get(), Lease::Refused { by_writer: true, .. })
+    }
+
+    /// Whether somebody waits to write to the file, or did.
+    pub(crate) fn is_recalled(&self, fd: &Fd) -> bool {
+        self.is_given_back() || self.is_taken() && !lease::is_held(fd.borrowed())
+    }
+
+    /// Whether nobody can have written to the file since the lease was taken, whatever its times say.
+    pub(crate) fn vouches_for_bytes(&self, fd: &Fd) -> bool {
+        self.is_taken() && lease::is_held(fd.borrowed()) && is_local(fd)
+    }
+
+    /// From here on the kernel may refer to the file's pages by itself.
+    pub(crate) fn lend(&self) {
+        self.is_lent.set(true);
+    }
+
+    /// Lets a waiting writer go on, unless the kernel may refer to the file's pages. Says whether somebody waited.
+    pub(crate) fn give_way(&self, fd: &Fd) -> bool {
+        let is_recalled = self.is_recalled(fd);
+        if is_recalled && self.is_taken() && !self.is_lent.get() {
+            // If the kernel does not take it back, its own limit ends the wait.
+            let _ = lease::give_back(fd.borrowed());
+            self.lease.set(Lease::GivenBack);
+        }
+        is_recalled
+    }
+}
+
+#[allow(clippy::unnecessary_cast, reason = "the field's width differs between architectures")]
+fn is_local(fd: &Fd) -> bool {
+    rustix::fs::fstatfs(fd.borrowed())
+        .is_ok_and(|about| LOCAL_FILESYSTEMS.contains(&(about.f_type as u32 as u64)))
+}

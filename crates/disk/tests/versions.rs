@@ -1,0 +1,175 @@
+//! Which changes of a file make another version of it, and how a file is held still.
+
+use fullbore_disk::{File, Files, ReadError};
+use reactor::{Reactor, RingOptions};
+use std::fs::{self, FileTimes, OpenOptions, Permissions};
+use std::future::Future;
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::path::Path;
+use std::rc::Rc;
+use std::time::{Duration, SystemTime};
+use tempfile::TempDir;
+
+fn on_a_reactor<T: 'static>(future: impl Future<Output = T> + 'static) -> T {
+    Reactor::new(RingOptions::default()).unwrap().run(future).unwrap()
+}
+
+/// A library with a film that is a day old.
+fn library() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("film"), [1; 1000]).unwrap();
+    let film = OpenOptions::new().write(true).open(folder.path().join("film")).unwrap();
+    film.set_modified(SystemTime::now() - Duration::from_secs(86_400)).unwrap();
+    folder
+}
+
+/// Whether files in `folder` can be held still; says so if not.
+fn can_hold(folder: &Path) -> bool {
+    let probe = folder.join("probe");
+    fs::write(&probe, "x").unwrap();
+    let held = reactor::lease::take(std::os::fd::AsFd::as_fd(&fs::File::open(&probe).unwrap()));
+    fs::remove_file(probe).unwrap();
+    if let Err(error) = &held {
+        eprintln!("SKIPPED: no leases on {}: {error}", folder.display());
+    }
+    held.is_ok()
+}
+
+/// Before Linux 6.13 the filesystem's clock goes in steps of up to 10 ms; what happens within one has the same time.
+fn let_the_clock_move() {
+    std::thread::sleep(Duration::from_millis(20));
+}
+
+/// Writes other bytes over a file's, and puts its modification time back.
+fn overwrite_and_set_back(film: &fs::File) {
+    let modified = film.metadata().unwrap().modified().unwrap();
+    film.write_all_at(&[2; 1000], 0).unwrap();
+    film.set_times(FileTimes::new().set_modified(modified)).unwrap();
+}
+
+/// What changes no byte of the film.
+type Housekeeping = fn(&Path);
+const HOUSEKEEPING: [(&str, Housekeeping); 4] = [
+    ("mode", |film| fs::set_permissions(film, Permissions::from_mode(0o640)).unwrap()),
+    ("link", |film| {
+        fs::hard_link(film, film.with_extension("link")).unwrap();
+        fs::remove_file(film.with_extension("link")).unwrap();
+    }),
+    ("name", |film| {
+        fs::rename(film, film.with_extension("else")).unwrap();
+        fs::rename(film.with_extension("else"), film).unwrap();
+    }),
+    ("time of access", |film| {
+        // As a backup does that leaves no trace. Opening it to read is enough to set its times.
+        let accessed = FileTimes::new().set_accessed(SystemTime::UNIX_EPOCH);
+        fs::File::open(film).unwrap().set_times(accessed).unwrap();
+    }),
+];
+
+#[test]
+fn a_file_overwritten_in_place_is_another_version_although_its_time_was_set_back() {
+    let folder = library();
+    let film = OpenOptions::new().write(true).open(folder.path().join("film")).unwrap();
+    let served = File::new(fs::File::open(folder.path().join("film")).unwrap().into()).unwrap();
+    let before = served.stamp();
+    served.check_unchanged().unwrap();
+    let_the_clock_move();
+    overwrite_and_set_back(&film);
+    assert_eq!(served.check_unchanged(), Err(ReadError::Changed));
+    let after = File::new(fs::File::open(folder.path().join("film")).unwrap().into()).unwrap();
+    assert_eq!(
+        (before.size, before.modified_seconds, before.modified_nanoseconds),
+        (after.stamp().size, after.stamp().modified_seconds, after.stamp().modified_nanoseconds),
+        "the time was not set back, so nothing was shown"
+    );
+    assert_ne!(before, after.stamp());
+}
+
+#[test]
+fn what_changes_no_byte_of_a_file_that_is_held_still_disturbs_nobody() {
+    on_a_reactor(async {
+        let folder = library();
+        if !can_hold(folder.path()) {
+            return;
+        }
+        let files = Files::new(folder.path(), 10).unwrap();
+        let film = files.open(b"film").await.unwrap();
+        for (what, keep_house) in HOUSEKEEPING {
+            let before = film.stamp();
+            let_the_clock_move();
+            keep_house(&folder.path().join("film"));
+            assert_eq!(film.check_unchanged(), Ok(()), "{what}");
+            assert_ne!(film.stamp(), before, "{what}: its tag is that of the file as it is now");
+            let again = files.open(b"film").await.unwrap();
+            assert!(Rc::ptr_eq(&film, &again), "{what}: it is opened once");
+        }
+        assert_eq!(files.open_for_writing(), 0);
+    });
+}
+
+#[test]
+fn any_change_of_a_file_that_cannot_be_held_still_makes_another_version() {
+    for (what, keep_house) in HOUSEKEEPING {
+        on_a_reactor(async move {
+            let folder = library();
+            if !can_hold(folder.path()) {
+                return;
+            }
+            let writer = OpenOptions::new().write(true).open(folder.path().join("film")).unwrap();
+            let files = Files::new(folder.path(), 10).unwrap();
+            let film = files.open(b"film").await.unwrap();
+            assert_eq!(files.open_for_writing(), 1);
+            let_the_clock_move();
+            keep_house(&folder.path().join("film"));
+            assert_eq!(film.check_unchanged(), Err(ReadError::Changed), "{what}");
+            drop(writer);
+            let again = files.open(b"film").await.unwrap();
+            assert!(!Rc::ptr_eq(&film, &again));
+            assert_eq!((again.check_unchanged(), files.open_for_writing()), (Ok(()), 1));
+        });
+    }
+}
+
+#[test]
+fn moving_a_folder_changes_no_file_in_it() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join(".ingest")).unwrap();
+    fs::write(folder.path().join(".ingest/film"), "x").unwrap();
+    let film = fs::File::open(folder.path().join(".ingest/film")).unwrap();
+    let film = File::new(film.into()).unwrap();
+    fs::rename(folder.path().join(".ingest"), folder.path().join("title")).unwrap();
+    film.check_unchanged().unwrap();
+}
+
+#[test]
+fn who_wants_to_write_waits_for_the_server_to_see_it_and_not_for_viewers() {
+    for open_max in [10, 0] {
+        on_a_reactor(async move {
+            let folder = library();
+            if !can_hold(folder.path()) {
+                return;
+            }
+            let files = Files::new(folder.path(), open_max).unwrap();
+            let film = files.open(b"film").await.unwrap();
+            files.forget_recalled();
+            film.check_unchanged().unwrap();
+            let path = folder.path().join("film");
+            let writer = std::thread::spawn(move || {
+                overwrite_and_set_back(&OpenOptions::new().write(true).open(path).unwrap());
+            });
+            while !film.is_recalled() {
+                std::thread::yield_now();
+            }
+            assert!(!writer.is_finished(), "nobody writes to a file that is held still");
+            film.check_unchanged().unwrap();
+            files.forget_recalled();
+            // The viewer still has it, and the writer goes on.
+            writer.join().unwrap();
+            assert_eq!(film.check_unchanged(), Err(ReadError::Recalled));
+            assert!(!film.hold_still(), "for good");
+            let again = files.open(b"film").await.unwrap();
+            assert!(!Rc::ptr_eq(&film, &again) && again.stamp() != film.stamp());
+            again.check_unchanged().unwrap();
+        });
+    }
+}
