@@ -12,8 +12,8 @@
 use crate::error::ReadError;
 use crate::file::File;
 use reactor::{Fd, op, spawn};
-use std::cell::Cell;
-use std::collections::VecDeque;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -29,23 +29,47 @@ const ROUNDS_MAX: u64 = 2;
 
 /// Bytes that all viewers of a worker together may take of something: of what is on its way into the page cache, say.
 #[derive(Clone, Debug)]
-pub struct Budget(Rc<Cell<u64>>);
+pub struct Budget(Rc<Left>);
+
+#[derive(Debug)]
+struct Left {
+    bytes: Cell<u64>,
+    /// What is taken for each disk.
+    taken: RefCell<BTreeMap<u64, u64>>,
+}
+
+/// What one disk may have of a budget, beside what it leaves: as of buffers ([`reactor::Pool`]), so that a disk that hangs
+/// leaves some for the others.
+const SHARE_OF_LEFT: u64 = 3;
 
 impl Budget {
     /// A budget of `bytes`.
     pub fn new(bytes: u64) -> Self {
-        Self(Rc::new(Cell::new(bytes)))
+        Self(Rc::new(Left { bytes: Cell::new(bytes), taken: RefCell::default() }))
     }
 
     /// Bytes of it that nobody has taken.
     pub fn left_bytes(&self) -> u64 {
-        self.0.get()
+        self.0.bytes.get()
     }
 
     /// Takes `bytes` of it, if so many are left.
     pub fn take(&self, bytes: u64) -> Option<Share> {
-        self.0.set(self.left_bytes().checked_sub(bytes)?);
-        Some(Share { budget: self.clone(), bytes })
+        self.0.bytes.set(self.left_bytes().checked_sub(bytes)?);
+        Some(Share { budget: self.clone(), bytes, disk: None })
+    }
+
+    /// Takes `bytes` of it for something that waits for `disk`, if that leaves enough for other disks.
+    pub fn take_for(&self, disk: u64, bytes: u64) -> Option<Share> {
+        let taken = self.0.taken.borrow().get(&disk).copied().unwrap_or(0);
+        let left = self.left_bytes().checked_sub(bytes)?;
+        if taken > 0 && taken + bytes > SHARE_OF_LEFT * left {
+            return None;
+        }
+        self.0.taken.borrow_mut().insert(disk, taken + bytes);
+        let mut share = self.take(bytes)?;
+        share.disk = Some(disk);
+        Some(share)
     }
 }
 
@@ -54,11 +78,15 @@ impl Budget {
 pub struct Share {
     budget: Budget,
     bytes: u64,
+    disk: Option<u64>,
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
-        self.budget.0.set(self.budget.left_bytes() + self.bytes);
+        self.budget.0.bytes.set(self.budget.left_bytes() + self.bytes);
+        if let Some(disk) = self.disk {
+            *self.budget.0.taken.borrow_mut().entry(disk).or_default() -= self.bytes;
+        }
     }
 }
 
@@ -161,7 +189,8 @@ impl Bringing {
 
     /// Has the disk begin with `range`, if there is budget for it.
     fn ask(&mut self, file: &File, range: Range<u64>) -> bool {
-        let Some(share) = self.budget.take(range.end - range.start).map(Rc::new) else {
+        let disk = file.stamp().device;
+        let Some(share) = self.budget.take_for(disk, range.end - range.start).map(Rc::new) else {
             return false;
         };
         file.asks_disk(&range);

@@ -200,11 +200,11 @@ impl Reader {
         if way == Way::Cached && !ahead {
             let mut buffer = self.pool.take().await;
             let resident = read_resident(file, &mut buffer[..bytes], start);
-            if resident == bytes || self.pool.has_spare() {
+            if resident == bytes || self.pool.may_hold(&mut buffer, file.stamp().device) {
                 return (buffer, resident);
             }
         }
-        let mut buffer = self.pool.take_spare().await;
+        let mut buffer = self.pool.take_spare(file.stamp().device).await;
         let resident = match way {
             Way::Cached => read_resident(file, &mut buffer[..bytes], start),
             Way::Once | Way::Direct => 0,

@@ -3,6 +3,10 @@
 //!
 //! An eighth of a pool is kept for holders who are done soon ([`Pool::take`]): who will hold a buffer for as long as a disk
 //! takes ([`Pool::take_spare`]) never gets those. So however many wait for a disk, the others go on.
+//!
+//! Nor does one disk get all of the rest: it may hold three times what it leaves (dynamic thresholds, as in switches that share
+//! a memory: Choudhury and Hahne, IEEE/ACM Transactions on Networking 6(2), 1998). So a disk that hangs, with each
+//! of its buffers, stops nobody who reads from another one, and a disk that is alone has three quarters.
 
 use crate::executor::with_core;
 use std::cell::{Cell, RefCell};
@@ -28,19 +32,27 @@ struct Shared {
     /// First in, first out instead, to measure what last-in-first-out is worth.
     fifo: bool,
     free: RefCell<VecDeque<u32>>,
-    /// Those for whom some are kept first, then by order of arrival.
-    waiting: RefCell<BTreeMap<(For, u64), Waker>>,
+    /// Buffers that are held for something that waits for this disk.
+    held: RefCell<BTreeMap<Disk, usize>>,
+    /// Those for whom some are kept first, then disk by disk; each by order of arrival. None is empty.
+    waiting: RefCell<BTreeMap<For, BTreeMap<u64, Waker>>>,
     waits: Cell<u64>,
 }
+
+/// A number for each disk.
+type Disk = u64;
 
 /// What a buffer is wanted for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum For {
     /// Something that is done soon.
     Now,
-    /// Something that waits.
-    Waiting,
+    /// Something that waits for a disk.
+    Waiting(Disk),
 }
+
+/// What one disk may hold of what is left.
+const SHARE_OF_LEFT: usize = 3;
 
 struct Mapping {
     base: *mut u8,
@@ -108,6 +120,7 @@ impl Pool {
             registered,
             fifo: options.fifo,
             free: RefCell::new(free),
+            held: RefCell::default(),
             waiting: RefCell::default(),
             waits: Cell::new(0),
         })))
@@ -132,7 +145,7 @@ impl Pool {
         let mut free = self.0.free.borrow_mut();
         let index = if self.0.fifo { free.pop_front() } else { free.pop_back() }?;
         drop(free);
-        Some(Buffer { pool: Rc::clone(&self.0), index })
+        Some(Buffer { pool: Rc::clone(&self.0), index, held_for: None })
     }
 
     /// Waits for a buffer; those who wait are served in the order in which they came.
@@ -140,27 +153,41 @@ impl Pool {
         self.take_for(For::Now).await
     }
 
-    /// As [`Self::take`], for who will hold it while a disk is waited for: some buffers are left for the others.
-    pub async fn take_spare(&self) -> Buffer {
-        self.take_for(For::Waiting).await
+    /// As [`Self::take`], for who will hold it while `disk` is waited for: some buffers are left for the others.
+    pub async fn take_spare(&self, disk: u64) -> Buffer {
+        self.take_for(For::Waiting(disk)).await
     }
 
     async fn take_for(&self, wanted: For) -> Buffer {
-        if self.0.may_take((wanted, u64::MAX)) {
-            if let Some(buffer) = self.try_take() {
-                return buffer;
-            }
+        if let Some(buffer) = self.take_in_turn(wanted, u64::MAX) {
+            return buffer;
         }
         self.0.waits.set(self.0.waits.get() + 1);
-        let mut place = Place { pool: &self.0, key: (wanted, self.0.waits.get()) };
+        let mut place = Place { pool: self, wanted, number: self.0.waits.get() };
         poll_fn(|cx| place.poll(cx)).await
     }
 
-    /// Whether a buffer that [`Self::take`] gave may be held like one of [`Self::take_spare`]: enough are left, and nobody
-    /// waits for one to hold.
-    pub fn has_spare(&self) -> bool {
-        self.free() >= self.0.kept
-            && self.0.waiting.borrow().keys().all(|&(wanted, _)| wanted == For::Now)
+    /// A buffer for who came as `number`, if it is their turn.
+    fn take_in_turn(&self, wanted: For, number: u64) -> Option<Buffer> {
+        if !self.0.is_turn_of(wanted, number) {
+            return None;
+        }
+        let mut buffer = self.try_take()?;
+        if let For::Waiting(disk) = wanted {
+            buffer.hold_for(disk);
+        }
+        Some(buffer)
+    }
+
+    /// Whether `buffer`, which [`Self::take`] gave, may be held like one of [`Self::take_spare`] from now on: enough are left,
+    /// and nobody waits for one to hold.
+    pub fn may_hold(&self, buffer: &mut Buffer, disk: u64) -> bool {
+        let has_room = self.0.has_room_beside(For::Waiting(disk), 1);
+        let may_hold = has_room && !self.0.anybody_has_room();
+        if may_hold {
+            buffer.hold_for(disk);
+        }
+        may_hold
     }
 
     /// Buffers that nobody holds.
@@ -183,12 +210,18 @@ impl Pool {
         self.0.waits.get()
     }
 
-    /// Whether so few buffers are left that idle ones should be given back, or somebody already waits. Where this is
-    /// false, [`Self::take_spare`] gives a buffer at once.
+    /// Whether so few buffers are left that idle ones should be given back, or somebody waits for one. (Not those whose disk
+    /// has its part: they would not get it.)
     pub fn is_scarce(&self) -> bool {
         self.free() * 4 < self.0.count
             || self.free() <= self.0.kept
-            || !self.0.waiting.borrow().is_empty()
+            || self.0.waiting.borrow().keys().any(|wanted| self.0.is_within_share(*wanted, 0))
+    }
+
+    /// Whether [`Self::take_spare`] would wait for a buffer for this disk, or take one of the last.
+    pub fn is_scarce_for(&self, disk: u64) -> bool {
+        let is_waited_for = self.0.waiting.borrow().contains_key(&For::Waiting(disk));
+        is_waited_for || self.is_scarce() || !self.0.has_room_beside(For::Waiting(disk), 0)
     }
 }
 
@@ -211,45 +244,83 @@ fn register(memory: &Mapping, options: PoolOptions) -> usize {
     0
 }
 
-/// A place in the queue for a buffer. Leaving it, served or not, lets the next one look.
+/// A place in a queue for a buffer. Leaving it, served or not, lets the next one look.
 struct Place<'a> {
-    pool: &'a Rc<Shared>,
-    key: (For, u64),
+    pool: &'a Pool,
+    wanted: For,
+    number: u64,
 }
 
 impl Place<'_> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Buffer> {
-        self.pool.waiting.borrow_mut().insert(self.key, cx.waker().clone());
-        if !self.pool.may_take(self.key) {
-            return Poll::Pending;
-        }
-        Pool(Rc::clone(self.pool)).try_take().map_or(Poll::Pending, Poll::Ready)
+        let waker = cx.waker().clone();
+        let mut waiting = self.pool.0.waiting.borrow_mut();
+        waiting.entry(self.wanted).or_default().insert(self.number, waker);
+        drop(waiting);
+        self.pool.take_in_turn(self.wanted, self.number).map_or(Poll::Pending, Poll::Ready)
     }
 }
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        self.pool.waiting.borrow_mut().remove(&self.key);
-        self.pool.wake_first();
+        let mut waiting = self.pool.0.waiting.borrow_mut();
+        if let Some(queue) = waiting.get_mut(&self.wanted) {
+            queue.remove(&self.number);
+            if queue.is_empty() {
+                waiting.remove(&self.wanted);
+            }
+        }
+        drop(waiting);
+        self.pool.0.wake_first();
     }
 }
 
 impl Shared {
-    /// Whether the next buffer is for who stands at `key`: enough are free, and nobody stands before them.
-    fn may_take(&self, key: (For, u64)) -> bool {
-        let left = match key.0 {
+    /// Whether the next buffer is for who came as `number`: there is one for them, and nobody who could have it came before.
+    fn is_turn_of(&self, wanted: For, number: u64) -> bool {
+        self.has_room_beside(wanted, 0)
+            && self.first().is_none_or(|(first, came_as)| match (first, wanted) {
+                (For::Now, For::Waiting(_)) => false,
+                (For::Waiting(_), For::Now) => true,
+                _ => came_as >= number,
+            })
+    }
+
+    /// The one who is to have the next buffer, of those who may have one.
+    fn first(&self) -> Option<(For, u64)> {
+        let waiting = self.waiting.borrow();
+        let heads =
+            waiting.iter().filter_map(|(wanted, queue)| Some((*wanted, *queue.keys().next()?)));
+        let with_room = heads.filter(|(wanted, _)| self.has_room_beside(*wanted, 0));
+        with_room.min_by_key(|(wanted, number)| (*wanted != For::Now, *number))
+    }
+
+    /// Whether somebody waits who may have a buffer as far as their disk goes.
+    fn anybody_has_room(&self) -> bool {
+        let waiting = self.waiting.borrow();
+        waiting.keys().any(|wanted| *wanted != For::Now && self.is_within_share(*wanted, 1))
+    }
+
+    /// Whether there is a buffer for this, if `taken` of those that are in use are its own already.
+    fn has_room_beside(&self, wanted: For, taken: usize) -> bool {
+        let left = match wanted {
             For::Now => 0,
-            For::Waiting => self.kept,
+            For::Waiting(_) => self.kept,
         };
-        self.free.borrow().len() > left
-            && self.waiting.borrow().keys().next().is_none_or(|&first| first >= key)
+        self.free.borrow().len() + taken > left && self.is_within_share(wanted, taken)
+    }
+
+    /// Whether one more is within what a disk may hold. Who holds none may always have one.
+    fn is_within_share(&self, wanted: For, taken: usize) -> bool {
+        let For::Waiting(disk) = wanted else { return true };
+        let left = (self.free.borrow().len() + taken).saturating_sub(self.kept + 1);
+        let held = self.held.borrow().get(&disk).copied().unwrap_or(0);
+        held == 0 || held < SHARE_OF_LEFT * left
     }
 
     fn wake_first(&self) {
-        if let Some((&first, waker)) = self.waiting.borrow().iter().next() {
-            if self.may_take(first) {
-                waker.wake_by_ref();
-            }
+        if let Some((wanted, number)) = self.first() {
+            self.waiting.borrow()[&wanted][&number].wake_by_ref();
         }
     }
 }
@@ -258,9 +329,16 @@ impl Shared {
 pub struct Buffer {
     pool: Rc<Shared>,
     index: u32,
+    /// The disk that is waited for meanwhile.
+    held_for: Option<Disk>,
 }
 
 impl Buffer {
+    fn hold_for(&mut self, disk: Disk) {
+        self.held_for = Some(disk);
+        *self.pool.held.borrow_mut().entry(disk).or_default() += 1;
+    }
+
     /// The index under which the ring knows this buffer.
     pub(crate) fn registered_index(&self) -> Option<u16> {
         let index = u16::try_from(self.index).ok()?;
@@ -291,6 +369,10 @@ impl DerefMut for Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
+        if let Some(disk) = self.held_for {
+            // What is zero stays: there are few disks, and this is the path of every cold window.
+            *self.pool.held.borrow_mut().entry(disk).or_default() -= 1;
+        }
         self.pool.free.borrow_mut().push_back(self.index);
         self.pool.wake_first();
     }

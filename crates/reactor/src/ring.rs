@@ -13,6 +13,11 @@ use std::io;
 /// linux/io_uring.h).
 const REGISTER_BUFFERS: u8 = 0;
 
+/// Threads that the kernel may make for operations on files that have to wait, such as opens of files whose folder is not in
+/// memory. Its own limit is four for each processor: so many opens on a disk that hangs, and nobody's file is
+/// opened any more. Threads are made when they are needed; each costs the kernel some 20 KB.
+const WAITING_THREADS_MAX: u32 = 512;
+
 /// How large a ring to ask for.
 #[derive(Clone, Copy, Debug)]
 pub struct RingOptions {
@@ -136,7 +141,10 @@ fn build(
     } else if coop_taskrun {
         builder.setup_coop_taskrun().setup_taskrun_flag();
     }
-    builder.build(options.submission_entries)
+    let ring = builder.build(options.submission_entries)?;
+    // Zero leaves the other kind of thread as it is. A kernel that refuses goes on with its own limit.
+    let _ = ring.submitter().register_iowq_max_workers(&mut [WAITING_THREADS_MAX, 0]);
+    Ok(ring)
 }
 
 #[cfg(test)]

@@ -237,26 +237,63 @@ fn who_waits_for_a_disk_leaves_buffers_for_who_does_not() {
         .run(async {
             let pool = pool(4);
             let soon = || now() + Duration::from_millis(10);
-            let held = [pool.take_spare().await, pool.take_spare().await, pool.take_spare().await];
-            assert!(timeout_at(soon(), pool.take_spare()).await.is_err());
+            let held =
+                [pool.take_spare(1).await, pool.take_spare(1).await, pool.take_spare(2).await];
+            assert!(timeout_at(soon(), pool.take_spare(3)).await.is_err());
             let kept = pool.take().await;
             assert!(timeout_at(soon(), pool.take()).await.is_err());
             drop(kept);
-            assert!(timeout_at(soon(), pool.take_spare()).await.is_err());
+            assert!(timeout_at(soon(), pool.take_spare(3)).await.is_err());
             assert!(timeout_at(soon(), pool.take()).await.is_ok());
 
             // One who holds: it goes to who wants to hold one as soon as one is to spare.
             let (waiting, got) = (pool.clone(), Rc::new(Cell::new(false)));
             let told = Rc::clone(&got);
             spawn(async move {
-                let _buffer = waiting.take_spare().await;
+                let _buffer = waiting.take_spare(3).await;
                 told.set(true);
             });
             sleep(Duration::from_millis(1)).await;
-            assert!(!got.get() && !pool.has_spare());
+            let mut other = pool.take().await;
+            assert!(!got.get() && !pool.may_hold(&mut other, 4));
             drop(held);
             sleep(Duration::from_millis(10)).await;
-            assert!(got.get() && pool.has_spare());
+            assert!(got.get() && pool.may_hold(&mut other, 4));
+        })
+        .unwrap();
+}
+
+#[test]
+fn a_disk_that_hangs_leaves_buffers_for_other_disks() {
+    const HUNG: u64 = 1;
+    reactor()
+        .run(async {
+            let pool = pool(32); // of which 4 are kept
+            let soon = || now() + Duration::from_millis(10);
+            let mut held = Vec::new();
+            while let Ok(buffer) = timeout_at(soon(), pool.take_spare(HUNG)).await {
+                held.push(buffer);
+            }
+            assert_eq!(held.len(), 21, "three quarters of 28");
+            // Many more wait, and are not in the way of whoever reads from another disk.
+            for _ in 0..100 {
+                let pool = pool.clone();
+                spawn(async move { drop(pool.take_spare(HUNG).await) });
+            }
+            sleep(Duration::from_millis(1)).await;
+            assert!(pool.is_scarce_for(HUNG) && !pool.is_scarce_for(2));
+            let other = [pool.take_spare(2).await, pool.take_spare(2).await];
+            drop(other);
+            let mut now = pool.take().await;
+            assert!(pool.may_hold(&mut now, 2));
+            drop(now);
+            assert!(timeout_at(soon(), pool.take_spare(HUNG)).await.is_err());
+            // It is back: all get theirs.
+            drop(held);
+            while tasks_live() > 1 {
+                sleep(Duration::from_millis(1)).await;
+            }
+            assert_eq!(pool.free(), 32);
         })
         .unwrap();
 }

@@ -93,7 +93,8 @@ impl Ahead {
     ) {
         let end = rest.end;
         let mut start = self.queue.back().map_or(rest.start, |last| last.range.end);
-        while self.queue.len() < DEPTH && start < end && !worker.reader.pool().is_scarce() {
+        let disk = file.stamp().device;
+        while self.queue.len() < DEPTH && start < end && !worker.reader.pool().is_scarce_for(disk) {
             let range = start..end.min(start + window_bytes);
             start = range.end;
             let state = begin(worker, file, range.clone(), way).await;
