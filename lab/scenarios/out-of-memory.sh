@@ -1,6 +1,7 @@
 #!/bin/bash
 # shows: a control group of version 2 pays for socket buffers, too: with 300 slow viewers it fills up, the server refuses and waits, and is not killed
-# machines: plain newest
+# machines: newest
+# machines long: plain
 # deadline: 600
 # shellcheck source=lab/guest/lab.bash
 . /lab/guest/lab.bash
