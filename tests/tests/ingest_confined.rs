@@ -152,5 +152,6 @@ fn limits_of_nothing_are_wrong_usage() {
     for flag in ["--probe-seconds-max", "--run-seconds-max", "--memory-mb-max", "--output-mb-max"] {
         let ran = Place::new("").ingest("", &format!("{flag} 0"));
         assert_eq!(ran.code, Some(2), "{flag}: {}", ran.stderr);
+        assert!(ran.stderr.contains("invalid value '0'"), "{flag}: {}", ran.stderr);
     }
 }
