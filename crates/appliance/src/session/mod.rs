@@ -157,11 +157,12 @@ impl Session {
     async fn part(&mut self, end: End) -> Result<(), End> {
         match end {
             // The answer must arrive although the viewer may still be sending.
-            End::Answered => {
+            // So must the goodbye to one whose keys cannot be changed: its next records may be on their way.
+            End::Answered | End::KeysFixed => {
                 self.channel.finish(GOODBYE).await?;
                 self.channel.linger().await;
             }
-            End::Drained | End::IdleTimeout | End::PeerClosed | End::KeysFixed => {
+            End::Drained | End::IdleTimeout | End::PeerClosed => {
                 self.channel.finish(GOODBYE).await?;
             }
             // So must the alert. Whatever keeps it from arriving, the record was what ended the connection.
