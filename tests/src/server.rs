@@ -9,7 +9,7 @@ use std::ffi::{OsStr, OsString};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// How to start a server.
@@ -20,6 +20,7 @@ pub struct Launch {
     environment: Vec<(OsString, OsString)>,
     state: Option<PathBuf>,
     listen: String,
+    admin: String,
     patience: Duration,
 }
 
@@ -38,6 +39,7 @@ impl Launch {
             environment: Vec::new(),
             state: None,
             listen: "127.0.0.1:0".into(),
+            admin: "127.0.0.1:0".into(),
             patience: PATIENCE,
         }
     }
@@ -83,6 +85,12 @@ impl Launch {
         self
     }
 
+    /// With its admin listener on another address than IPv4's loopback.
+    pub fn admin(mut self, address: &str) -> Self {
+        self.admin = address.into();
+        self
+    }
+
     /// With more time than [`PATIENCE`] to become ready.
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
@@ -116,7 +124,7 @@ impl Launch {
     fn command(&self, state: &Path) -> Command {
         let mut line = self.under.iter().cloned().chain([self.program.clone().into_os_string()]);
         let mut command = Command::new(line.next().expect("the program is always there"));
-        command.args(line).args(["serve", "--listen", &self.listen, "--admin", "127.0.0.1:0"]);
+        command.args(line).args(["serve", "--listen", &self.listen, "--admin", &self.admin]);
         command.arg("--state").arg(state).args(&self.arguments);
         command.envs(self.environment.iter().cloned());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -228,6 +236,21 @@ impl Server {
     /// Never: it is our child.
     pub fn is_running(&mut self) -> bool {
         self.child.try_wait().expect("our child").is_none()
+    }
+
+    /// As [`Self::wait`], for what is to be looked at in the very moment of its end.
+    ///
+    /// # Panics
+    /// When it does not end.
+    pub fn wait_closely(&mut self) -> ExitStatus {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match self.child.try_wait().expect("our child") {
+                Some(status) => return status,
+                None => assert!(Instant::now() < deadline, "the server does not end"),
+            }
+            std::thread::yield_now();
+        }
     }
 
     /// Waits for its end.

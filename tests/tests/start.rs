@@ -3,7 +3,6 @@
 use fullbore_tests::tool::{self, Ran};
 use fullbore_tests::{Launch, Plain, Server, certificate, program};
 use std::fs;
-use std::net::TcpListener;
 use std::path::Path;
 use std::time::Duration;
 use tempfile::{TempDir, tempdir};
@@ -149,30 +148,6 @@ fn check_says_ok_to_what_would_start_and_no_to_what_would_not() {
 fn a_library_that_is_missing_or_no_folder_is_named() {
     assert_fails(&serve(&["/nowhere/films"]), 1, &["/nowhere/films"]);
     assert_fails(&serve(&["/dev/null"]), 1, &["/dev/null", "not a directory"]);
-}
-
-#[test]
-fn a_port_in_use_is_named_whoever_has_it() {
-    let library = tempdir().unwrap();
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let running = Server::start(library.path(), "--tls off");
-    for address in [taken.local_addr().unwrap(), running.address, running.admin] {
-        let address = address.to_string();
-        for flag in ["--listen", "--admin"] {
-            let other = if flag == "--listen" { "--admin" } else { "--listen" };
-            let arguments = [
-                "serve",
-                text(library.path()),
-                "--tls",
-                "off",
-                flag,
-                &address,
-                other,
-                "127.0.0.1:0",
-            ];
-            assert_fails(&fullbore(&arguments), 1, &[&address, flag]);
-        }
-    }
 }
 
 #[test]

@@ -44,9 +44,11 @@ const QOE_TITLES_MAX: usize = 8;
 /// For a whole answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The admin listener's thread, which lives as long as the process.
+/// The admin listener's thread, which lives as long as the process. Dropping this stops the listener, so that the next
+/// server can have its address at once.
 pub struct Admin {
     state: Arc<State>,
+    listener: OwnedFd,
 }
 
 struct State {
@@ -95,6 +97,7 @@ impl Admin {
             tls_stat: in_kernel.seals.then(TlsStat::now),
         });
         let served = Arc::clone(&state);
+        let own_listener = listener.try_clone()?;
         let (ready, readiness) = std::sync::mpsc::channel();
         std::thread::Builder::new().name("admin".into()).spawn(move || {
             let options = RingOptions { submission_entries: 16, completion_entries: 256 };
@@ -112,12 +115,18 @@ impl Admin {
             }
         })?;
         readiness.recv().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))?;
-        Ok(Self { state })
+        Ok(Self { state, listener: own_listener })
     }
 
     /// From now on, health says that the server is going away.
     pub fn drain(&self) {
         self.state.draining.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Admin {
+    fn drop(&mut self) {
+        net::listener::stop(&self.listener);
     }
 }
 

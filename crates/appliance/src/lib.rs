@@ -21,6 +21,7 @@ pub mod experience;
 pub mod first_byte;
 pub mod gate;
 pub mod in_memory;
+mod listen;
 pub mod live;
 pub mod notify;
 pub mod outgoing;

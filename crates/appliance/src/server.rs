@@ -6,6 +6,7 @@ use crate::admin;
 use crate::bypass;
 use crate::config::{Config, Route, Switch};
 use crate::control::Control;
+use crate::listen::{bind_admin, listen};
 use crate::live;
 use crate::notify::notify;
 use crate::room::reserve_bytes;
@@ -16,7 +17,7 @@ use crate::telemetry::Numbers;
 use crate::worker::{Parts, Worker, pools_bytes};
 use crypt::{Origin, Tls, TlsOptions};
 use machine::{Bound, Headroom, Machine};
-use net::listener::{ListenerOptions, bind, is_taken, local_address};
+use net::listener::local_address;
 use qoe::Salt;
 use reactor::{Reactor, RingFeatures, RingOptions, remote};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -42,7 +43,7 @@ const BUFFER_BYTES_DEFAULT: u64 = 8 << 20;
 
 /// Why a server did not start: one line that says what to do.
 #[derive(Debug)]
-pub struct StartError(String);
+pub struct StartError(pub(crate) String);
 
 impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -564,61 +565,6 @@ fn enter(config: &Config, in_kernel: InKernel, count: usize) -> Result<Entrance,
     let described = format!("{}; {given_up}", bypass::open::describe(config, &parts));
     let ways_in = parts.into_iter().map(|parts| WayIn::Frames(Box::new(parts))).collect();
     Ok(Entrance { address, ways_in, bypass: Some(described) })
-}
-
-/// Binds a listener per worker, or one for all; with port 0 all get the port that the first one gets.
-fn listen(
-    config: &Config,
-    in_kernel: InKernel,
-    count: usize,
-) -> Result<(SocketAddr, Vec<OwnedFd>), StartError> {
-    let wanted = config.listen;
-    if is_taken(wanted) {
-        return Err(StartError(format!(
-            "cannot listen on {wanted}: another program has this address; stop it or choose another with --listen ADDR:PORT"
-        )));
-    }
-    let unsent_bytes_max = config.net.unsent_bytes_max.unwrap_or(in_kernel.unsent_bytes_max());
-    let options = ListenerOptions {
-        backlog: i32::try_from(config.net.backlog).unwrap_or(i32::MAX),
-        unsent_bytes_max: config.is_on(Switch::Pull).then_some(unsent_bytes_max),
-        pacing_bytes_per_second: config.net.pacing_bytes_per_second(),
-        congestion_control: config.net.congestion_control.clone(),
-    };
-    let advice = "choose another with --listen ADDR:PORT, or a port above 1023 without privileges";
-    let cannot = |error| match &options.congestion_control {
-        Some(name)
-            if matches!(io::Error::raw_os_error(&error), Some(libc::ENOENT | libc::EPERM)) =>
-        {
-            StartError(format!(
-                "cannot use congestion control {name:?}: {error}; see /proc/sys/net/ipv4/tcp_available_congestion_control"
-            ))
-        }
-        _ => StartError(format!("cannot listen on {wanted}: {error}; {advice}")),
-    };
-    let first = bind(wanted, &options).map_err(cannot)?;
-    let address = local_address(&first).map_err(failed("the listener"))?;
-    let mut listeners = vec![first];
-    for _ in 1..count {
-        listeners.push(if config.is_on(Switch::Listeners) {
-            bind(address, &options).map_err(cannot)?
-        } else {
-            listeners[0].try_clone().map_err(failed("no descriptors left"))?
-        });
-    }
-    Ok((address, listeners))
-}
-
-fn bind_admin(address: SocketAddr) -> Result<OwnedFd, StartError> {
-    let advice = "choose another with --admin ADDR:PORT";
-    if is_taken(address) {
-        return Err(StartError(format!(
-            "cannot listen on {address} for --admin: the address is taken; {advice}"
-        )));
-    }
-    bind(address, &ListenerOptions::default()).map_err(|error| {
-        StartError(format!("cannot listen on {address} for --admin: {error}; {advice}"))
-    })
 }
 
 fn start_worker(

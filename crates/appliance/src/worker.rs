@@ -308,10 +308,11 @@ impl Worker {
         woken: reactor::Woken,
     ) -> io::Result<()> {
         spawn(Rc::clone(&self).tick());
-        if let Some(listener) = listener {
+        if let Some(listener) = listener.map(Fd::from) {
             let accepting = Rc::clone(&self);
             spawn(async move {
-                accepting.drain.unless_begun(accepting.accept(listener)).await;
+                accepting.drain.unless_begun(accepting.accept(listener.clone())).await;
+                net::listener::stop(listener.borrowed());
             });
         }
         let failure = self.run_stack();
@@ -364,8 +365,8 @@ impl Worker {
         failure
     }
 
-    async fn accept(self: &Rc<Self>, listener: OwnedFd) {
-        let mut incoming = Incoming::new(Fd::from(listener));
+    async fn accept(self: &Rc<Self>, listener: Fd) {
+        let mut incoming = Incoming::new(listener);
         let mut pause = PAUSE_MIN;
         loop {
             match incoming.next().await {

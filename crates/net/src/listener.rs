@@ -76,6 +76,13 @@ pub fn is_taken(address: SocketAddr) -> bool {
     matches!(socket.bind(&address.into()), Err(error) if error.kind() == io::ErrorKind::AddrInUse)
 }
 
+/// Stops listening at once, whoever still has the listener open. An accept that waits in a ring holds it until the ring is
+/// taken apart, which may be after the process has ended: whoever is started next would find the address taken.
+pub fn stop(listener: impl AsFd) {
+    // It fails only if the listener has been stopped before.
+    let _ = SockRef::from(&listener).shutdown(std::net::Shutdown::Both);
+}
+
 fn set_pacing_rate(socket: &Socket, bytes_per_second: u64) -> io::Result<()> {
     set_option(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, bytes_per_second)
 }
