@@ -1,10 +1,10 @@
 //! What an operator relies on: stopping, health, figures, logs, systemd, ordinary users, and running out of descriptors.
 
 use fullbore_tests::tool;
-use fullbore_tests::{Counters, Launch, Plain, Server, eventually, file, program};
+use fullbore_tests::{Counters, Launch, Plain, Server, certificate, eventually, file, program};
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -102,6 +102,69 @@ fn sighup_without_tls_changes_nothing() {
     server.stderr.wait_for("TLS is off");
     assert_eq!(Plain::connect(server.address).fetch("/note.txt").status, 200);
     assert!(server.is_running());
+}
+
+/// Puts a pipe that nobody writes to in the place of a file.
+fn replace_by_pipe(path: &Path) {
+    let pipe = path.with_extension("pipe");
+    assert!(tool::run(tool::command("mkfifo").arg(&pipe)).success);
+    fs::rename(&pipe, path).unwrap();
+}
+
+#[test]
+fn keys_that_became_pipes_keep_nobody_from_stopping_it() {
+    if !tool::are_here(&[("openssl", "openssl"), ("mkfifo", "coreutils"), ("curl", "curl")]) {
+        return;
+    }
+    let (folder, _) = library();
+    let keys = tempdir().unwrap();
+    let pair = certificate(keys.path(), "one.example", "ec");
+    let url_key = keys.path().join("url.key");
+    let mut sign = tool::command(program().to_str().unwrap());
+    assert!(tool::run(sign.args(["sign", "--new-key"]).arg(&url_key)).success);
+    let config = keys.path().join("fullbore.toml");
+    let signing = format!("[signing]\nkeys = [{url_key:?}]\nrequired = [\"film.mp4\"]\n");
+    fs::write(&config, signing).unwrap();
+    let launch = Launch::of(folder.path()).arguments("--config").argument(&config);
+    let launch = launch.arguments("--cert").argument(&pair.cert);
+    let mut server = launch.arguments("--key").argument(&pair.key).start();
+    // The certificate last: it is read before its key.
+    for path in [&url_key, &pair.key, &pair.cert] {
+        replace_by_pipe(path);
+        server.signal("HUP");
+        let said = server.stderr.wait_for(path.to_str().unwrap());
+        assert!(said.contains("not a regular file") && said.contains("already loaded"), "{said}");
+    }
+    let mut curl = tool::command("curl");
+    let ran = tool::run(curl.args(["--silent", "--insecure", &server.url_of("note.txt")]));
+    assert!(ran.success && ran.text() == "this is the note", "{}", ran.stderr);
+    server.signal("TERM");
+    assert_eq!(server.wait().code(), Some(0));
+}
+
+#[test]
+fn an_access_log_that_is_a_pipe_is_written_to_its_reader_or_refused() {
+    if !tool::are_here(&[("mkfifo", "coreutils")]) {
+        return;
+    }
+    let (folder, _) = library();
+    let logs = tempdir().unwrap();
+    let pipe = logs.path().join("access.log");
+    assert!(tool::run(tool::command("mkfifo").arg(&pipe)).success);
+    let mut command = tool::command(program().to_str().unwrap());
+    command.args(["serve", "--tls", "off", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
+    let ran = tool::run(command.arg(folder.path()).arg("--access-log").arg(&pipe));
+    assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+    assert!(ran.stderr.contains("nobody reads from this pipe"), "{}", ran.stderr);
+
+    let reader = fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
+    let launch = Launch::of(folder.path()).arguments("--tls off --access-log").argument(&pipe);
+    let server = launch.start();
+    assert_eq!(Plain::connect(server.address).fetch("/note.txt").status, 200);
+    let mut line = String::new();
+    BufReader::new(reader).read_line(&mut line).unwrap();
+    let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(line["target"], "/note.txt");
 }
 
 #[test]

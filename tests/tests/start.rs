@@ -108,8 +108,9 @@ fn a_bad_configuration_is_exit_2_and_says_where() {
             }
         }
     }
-    let ran = fullbore(&["serve", "--config", "/nowhere/fullbore.toml"]);
-    assert_fails(&ran, 2, &["/nowhere/fullbore.toml"]);
+    for path in ["/nowhere/fullbore.toml", "/dev/zero"] {
+        assert_fails(&fullbore(&["serve", "--config", path]), 2, &[path]);
+    }
 }
 
 #[test]
@@ -152,7 +153,7 @@ fn a_library_that_is_missing_or_no_folder_is_named() {
 
 #[test]
 fn a_certificate_that_cannot_be_used_is_named() {
-    if !tool::are_here(&[("openssl", "openssl")]) {
+    if !tool::are_here(&[("openssl", "openssl"), ("mkfifo", "coreutils")]) {
         return;
     }
     let (library, keys) = (tempdir().unwrap(), tempdir().unwrap());
@@ -161,12 +162,19 @@ fn a_certificate_that_cannot_be_used_is_named() {
     let garbage = keys.path().join("garbage.pem");
     fs::write(&garbage, "this is no certificate").unwrap();
     let missing = keys.path().join("missing.pem");
+    // Nobody writes to it, and who reads from it waits for that.
+    let pipe = keys.path().join("pipe.pem");
+    assert!(tool::run(tool::command("mkfifo").arg(&pipe)).success);
+    let endless = Path::new("/dev/zero").to_owned();
     let cases = [
         (&missing, &one.key, &missing),
         (&one.cert, &missing, &missing),
         (&garbage, &one.key, &garbage),
         (&one.cert, &garbage, &garbage),
         (&one.cert, &other.key, &other.key),
+        (&pipe, &one.key, &pipe),
+        (&one.cert, &pipe, &pipe),
+        (&endless, &one.key, &endless),
     ];
     for (cert, key, culprit) in cases {
         let arguments = [text(library.path()), "--cert", text(cert), "--key", text(key)];

@@ -6,11 +6,13 @@
 
 use crate::discreet;
 use http::{Field, Request};
+use rustix::fs::OFlags;
 use serde_json::json;
 use std::borrow::Cow;
 use std::fs::OpenOptions;
 use std::io::{self, BufWriter, Write};
 use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -62,7 +64,7 @@ pub struct Entry<'a> {
     pub end: Option<&'static str>,
 }
 
-/// Opens the log, `-` for standard output.
+/// Opens the log, `-` for standard output. A pipe is opened only if somebody reads from it: nobody waits for a reader.
 ///
 /// # Errors
 /// When the file cannot be opened for appending.
@@ -70,7 +72,16 @@ pub fn open(path: &Path) -> io::Result<Box<dyn Write + Send>> {
     if path.as_os_str() == "-" {
         return Ok(Box::new(io::stdout()));
     }
-    Ok(Box::new(OpenOptions::new().create(true).append(true).open(path)?))
+    let mut options = OpenOptions::new();
+    options.create(true).append(true).custom_flags(libc::O_NONBLOCK);
+    let file = options.open(path).map_err(|error| match error.raw_os_error() {
+        Some(libc::ENXIO) => io::Error::new(error.kind(), "nobody reads from this pipe or socket"),
+        _ => error,
+    })?;
+    // The thread that writes is there to wait.
+    let flags = rustix::fs::fcntl_getfl(&file)?;
+    rustix::fs::fcntl_setfl(&file, flags.difference(OFlags::NONBLOCK))?;
+    Ok(Box::new(file))
 }
 
 impl AccessLog {

@@ -13,6 +13,9 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+/// A configuration is a page of text; with a thousand certificates it is 100 KB.
+const CONFIG_BYTES_MAX: u32 = 1 << 20;
+
 /// Everything `fullbore serve` can be told. Every field has a default: `fullbore serve DIR` alone must work.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -378,7 +381,7 @@ impl Config {
     /// With the file's name, the line and what is wrong there.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let name = path.display();
-        let text = std::fs::read_to_string(path).map_err(|error| {
+        let text = smallfile::read_text(path, CONFIG_BYTES_MAX).map_err(|error| {
             ConfigError(format!("cannot read the configuration {name}: {error}"))
         })?;
         toml::from_str(&text).map_err(|error| ConfigError(format!("in {name}: {error}")))

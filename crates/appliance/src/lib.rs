@@ -26,6 +26,7 @@ pub mod live;
 pub mod notify;
 pub mod outgoing;
 pub mod page;
+mod renewal;
 pub mod room;
 pub mod route;
 pub mod sandbox;

@@ -9,6 +9,7 @@ use crate::control::Control;
 use crate::listen::{bind_admin, listen};
 use crate::live;
 use crate::notify::notify;
+use crate::renewal::Renewal;
 use crate::room::reserve_bytes;
 use crate::route::InKernel;
 use crate::sandbox;
@@ -26,14 +27,14 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use token::KeyRing;
 
-/// How often certificates are looked at for changes.
-const CERTIFICATES_LOOKED_AT: Duration = Duration::from_secs(2);
+/// How often the main thread looks whether the workers still run.
+const WORKERS_LOOKED_AT: Duration = Duration::from_secs(2);
 
 /// Room for open files that is made before there are workers: half a MiB. Above, the table still doubles, rarely.
 const FILES_RESERVED: u64 = 1 << 16;
@@ -62,7 +63,7 @@ pub struct Server {
     config: Arc<Config>,
     address: SocketAddr,
     admin_address: SocketAddr,
-    tls: Mutex<Option<Tls>>,
+    tls: Option<Tls>,
     workers: Vec<RunningWorker>,
     numbers: Vec<Arc<Numbers>>,
     /// A word from each worker that has ended.
@@ -80,6 +81,8 @@ pub struct Server {
     /// The tightest bound on memory when it started.
     memory_bound: Option<Bound>,
     admin: admin::Admin,
+    /// Until it starts.
+    renewal: Option<Renewal>,
 }
 
 /// Where connections come from.
@@ -225,11 +228,16 @@ impl Server {
             lacks.clone(),
         )
         .map_err(failed("cannot start the admin listener"))?;
+        let renewal = Renewal {
+            config: Arc::clone(&config),
+            tls: tls.clone(),
+            controls: workers.iter().map(|worker| Arc::clone(&worker.control)).collect(),
+            complaint: String::new(),
+        };
         if config.sandbox {
             sandbox::give_up_for_rings();
             sandbox::confine_calls(&mut sandbox, in_kernel);
         }
-        let tls = Mutex::new(tls);
         Ok(Self {
             config,
             address,
@@ -247,6 +255,7 @@ impl Server {
             bypass,
             memory_bound,
             admin,
+            renewal: Some(renewal),
         })
     }
 
@@ -291,7 +300,7 @@ impl Server {
                 "lacking   {what}: {why}. The cost: {cost}. To mend it: {remedy} (docs/serve.md)"
             )
         }));
-        if let Some(tls) = self.tls.lock().expect("no holder of this lock can panic").as_ref() {
+        if let Some(tls) = &self.tls {
             let origin = match tls.origin() {
                 Origin::Given => "given".to_owned(),
                 Origin::SelfSigned { path } => format!("self-signed, kept in {}", path.display()),
@@ -325,33 +334,6 @@ impl Server {
         self.bypass.clone().unwrap_or_else(in_kernel)
     }
 
-    /// Reads the certificates again; connections that exist keep theirs.
-    ///
-    /// # Errors
-    /// What is wrong with the files. The server goes on with those it has.
-    pub fn reload(&self) -> Result<(), StartError> {
-        let mut tls = self.tls.lock().expect("no holder of this lock can panic");
-        let Some(current) = tls.as_ref() else { return Ok(()) };
-        let renewed = current.reload().map_err(|error| StartError(error.to_string()))?;
-        for worker in &self.workers {
-            worker.control.renew(renewed.clone());
-        }
-        *tls = Some(renewed);
-        Ok(())
-    }
-
-    /// Reads the keys of signed URLs again; says whether there are any.
-    ///
-    /// # Errors
-    /// What is wrong with the files. The server goes on with those it has.
-    pub fn reload_keys(&self) -> Result<bool, StartError> {
-        let Some(keys) = load_keys(&self.config)? else { return Ok(false) };
-        for worker in &self.workers {
-            worker.control.renew_keys(Arc::clone(&keys));
-        }
-        Ok(true)
-    }
-
     /// Stops accepting; sessions end when their present response is sent.
     pub fn drain(&self) {
         self.admin.drain();
@@ -383,24 +365,19 @@ impl Server {
     /// When a worker failed, or viewers had to be cut off.
     pub fn run_until_signalled(mut self, signals: Signals) -> Result<(), StartError> {
         let signals = signals.pass_on().map_err(failed("cannot wait for signals"))?;
+        let renewal = self.renewal.take().expect("nobody else takes it");
+        let renewal = renewal.start().map_err(failed("cannot start a thread"))?;
         notify("READY=1");
-        let mut complaint = String::new();
         loop {
-            match signals.recv_timeout(CERTIFICATES_LOOKED_AT) {
-                Ok(SIGHUP) => {
-                    complaint.clear();
-                    self.reload_keys_and_tell();
-                    self.reload_and_tell("on request", &mut complaint);
-                }
+            match signals.recv_timeout(WORKERS_LOOKED_AT) {
+                // Its thread ends only by a panic, whose message is above; what is loaded stays in use.
+                Ok(SIGHUP) => drop(renewal.send(())),
                 Ok(_) => break,
                 Err(RecvTimeoutError::Timeout) => {
                     if self.workers.iter().any(|worker| worker.thread.is_finished()) {
                         self.drain();
                         self.join(Instant::now() + Duration::from_secs(1))?;
                         return Err(StartError("a worker ended by itself".into()));
-                    }
-                    if self.certificates_changed() {
-                        self.reload_and_tell("since they changed on disk", &mut complaint);
                     }
                 }
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -426,41 +403,6 @@ impl Server {
             "viewers were cut off after {} seconds (drain_seconds)",
             self.config.drain_seconds
         )))
-    }
-
-    fn certificates_changed(&self) -> bool {
-        self.tls
-            .lock()
-            .expect("no holder of this lock can panic")
-            .as_ref()
-            .is_some_and(Tls::changed_on_disk)
-    }
-
-    fn reload_keys_and_tell(&self) {
-        match self.reload_keys() {
-            Ok(true) => eprintln!("fullbore: keys of signed URLs read again on request"),
-            Ok(false) => {}
-            Err(error) => eprintln!("fullbore: {error}; going on with the keys already loaded"),
-        }
-    }
-
-    /// `complaint` is what was last said of files that cannot be used; it is not said every time they are looked at.
-    fn reload_and_tell(&self, why: &str, complaint: &mut String) {
-        if !self.config.tls.enabled {
-            eprintln!("fullbore: there are no certificates to read again: TLS is off");
-            return;
-        }
-        match self.reload() {
-            Ok(()) => {
-                complaint.clear();
-                eprintln!("fullbore: certificates read again {why}");
-            }
-            Err(error) if error.0 == *complaint => {}
-            Err(error) => {
-                eprintln!("fullbore: {error}; going on with the certificates already loaded");
-                *complaint = error.0;
-            }
-        }
     }
 }
 
@@ -519,7 +461,7 @@ fn load_tls(config: &Config) -> Result<Option<Tls>, StartError> {
     Tls::load(options).map(Some).map_err(|error| StartError(error.to_string()))
 }
 
-fn load_keys(config: &Config) -> Result<Option<Arc<KeyRing>>, StartError> {
+pub(crate) fn load_keys(config: &Config) -> Result<Option<Arc<KeyRing>>, StartError> {
     if config.signing.keys.is_empty() {
         return Ok(None);
     }

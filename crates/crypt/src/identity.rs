@@ -13,6 +13,7 @@ use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
+use zeroize::Zeroizing;
 
 use crate::error::ConfigError;
 use crate::self_signed;
@@ -120,9 +121,9 @@ fn load_pair(
     provider: &CryptoProvider,
 ) -> Result<CertifiedKey, ConfigError> {
     let certificates = load_chain(chain)?;
-    let private_key = PrivateKeyDer::from_pem_file(key).map_err(|error| match error {
+    let private_key = PrivateKeyDer::from_pem_slice(&read(key)?).map_err(|error| match error {
         pem::Error::NoItemsFound => ConfigError::at(key, "holds no private key", ADVICE_KEY),
-        error => unreadable(key, &error),
+        error => no_pem(key, &error),
     })?;
     CertifiedKey::from_der(certificates, private_key, provider).map_err(|error| match error {
         rustls::Error::InconsistentKeys(_) => {
@@ -142,9 +143,9 @@ const ADVICE_KEY: &str = "give a PEM file with an unencrypted ECDSA, RSA or Ed25
 const ADVICE_READ: &str = "check the path, and that this user may read it";
 
 fn load_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
-    let chain = CertificateDer::pem_file_iter(path)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .map_err(|error| unreadable(path, &error))?;
+    let text = read(path)?;
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    let chain = chain.map_err(|error| no_pem(path, &error))?;
     if chain.is_empty() {
         Err(ConfigError::at(path, "holds no certificate", ADVICE_CHAIN))
     } else {
@@ -152,11 +153,14 @@ fn load_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, ConfigError> 
     }
 }
 
-fn unreadable(path: &Path, error: &pem::Error) -> ConfigError {
-    match error {
-        pem::Error::Io(error) => {
-            ConfigError::at(path, format!("cannot read it: {error}"), ADVICE_READ)
-        }
-        error => ConfigError::at(path, format!("not a PEM file: {error}"), ADVICE_READ),
-    }
+/// A long chain has 10 KB.
+const FILE_BYTES_MAX: u32 = 1 << 20;
+
+fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, ConfigError> {
+    smallfile::read(path, FILE_BYTES_MAX)
+        .map_err(|error| ConfigError::at(path, format!("cannot read it: {error}"), ADVICE_READ))
+}
+
+fn no_pem(path: &Path, error: &pem::Error) -> ConfigError {
+    ConfigError::at(path, format!("not a PEM file: {error}"), ADVICE_READ)
 }

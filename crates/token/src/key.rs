@@ -5,7 +5,7 @@
 //! its owner and group may read.
 
 use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -22,7 +22,7 @@ const SECRET_BYTES_MIN: usize = 32;
 const SECRET_BYTES_MAX: usize = 64;
 
 /// A key file is a handful of lines.
-const FILE_BYTES_MAX: u64 = 64 << 10;
+const FILE_BYTES_MAX: u32 = 64 << 10;
 
 /// Who else may do what with a key file: write by the group, anything by others.
 const FORBIDDEN_MODE: u32 = 0o027;
@@ -36,14 +36,12 @@ pub(crate) struct Key {
 /// The keys in a file, in order; at least one.
 pub(crate) fn read(path: &Path) -> Result<Vec<Key>, KeyError> {
     let wrong = |what: String| KeyError::new(path, what);
-    let file = File::open(path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
+    let unreadable = |error: std::io::Error| wrong(format!("cannot be read: {error}"));
+    let file = smallfile::open(path).map_err(unreadable)?;
     check_mode(&file, path)?;
-    // As large as it can get, so that no part of it is left where it was before it grew.
-    let mut text = Zeroizing::new(String::with_capacity(FILE_BYTES_MAX as usize));
-    file.take(FILE_BYTES_MAX)
-        .read_to_string(&mut text)
-        .map_err(|error| wrong(format!("cannot be read: {error}")))?;
-    let keys = parse(&text).map_err(wrong)?;
+    let bytes = smallfile::read_open(file, FILE_BYTES_MAX).map_err(unreadable)?;
+    let text = std::str::from_utf8(&bytes).map_err(|_| wrong("is not UTF-8 text".into()))?;
+    let keys = parse(text).map_err(wrong)?;
     if keys.is_empty() {
         return Err(wrong("holds no key; make one with `fullbore sign --new-key FILE`".into()));
     }
@@ -55,9 +53,6 @@ fn check_mode(file: &File, path: &Path) -> Result<(), KeyError> {
     let metadata = file
         .metadata()
         .map_err(|error| KeyError::new(path, format!("cannot be looked at: {error}")))?;
-    if !metadata.is_file() {
-        return Err(KeyError::new(path, "is not a file"));
-    }
     let mode = metadata.mode() & 0o777;
     if mode & FORBIDDEN_MODE != 0 {
         let what = format!(
@@ -194,7 +189,7 @@ mod tests {
     fn what_is_no_key_file_is_refused_in_words() {
         let folder = tempfile::tempdir().unwrap();
         let of = |path: &Path| read(path).map(|_| ()).unwrap_err().to_string();
-        assert!(of(folder.path()).contains("is not a file"));
+        assert!(of(folder.path()).contains("is not a regular file"));
         assert!(of(&folder.path().join("none")).contains("cannot be read"));
         let path = folder.path().join("empty");
         OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).unwrap();

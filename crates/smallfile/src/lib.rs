@@ -1,0 +1,105 @@
+//! Reading a small file that the operator has named: a configuration, a certificate, a key.
+//!
+//! Such a name may lead to anything. A pipe would keep its reader waiting for a writer, and `/dev/zero` has no end; a server
+//! that reads its certificates again must not be stopped by either. So only a regular file is read, only up to a bound, and
+//! opening it never waits.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use zeroize::Zeroizing;
+
+/// Opens `path` for reading, if it is a regular file.
+///
+/// # Errors
+/// Those of opening, and `InvalidInput` for whatever is not a regular file.
+pub fn open(path: &Path) -> io::Result<File> {
+    let no_file = || io::Error::new(ErrorKind::InvalidInput, "it is not a regular file");
+    let mut options = OpenOptions::new();
+    // NONBLOCK: a pipe opens without a writer, and is refused right after. It means nothing to a regular file.
+    options.read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
+    let file = options.open(path).map_err(|error| match error.raw_os_error() {
+        // A socket, or a device that is not there.
+        Some(libc::ENXIO | libc::ENODEV) => no_file(),
+        _ => error,
+    })?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(no_file()) }
+}
+
+/// All of `file`, from where it is read next, in memory that is wiped in the end: it may be a secret.
+///
+/// # Errors
+/// Those of reading, and `FileTooLarge` for more than `bytes_max`.
+pub fn read_open(file: File, bytes_max: u32) -> io::Result<Zeroizing<Vec<u8>>> {
+    let bytes_max = bytes_max as usize;
+    // One byte more tells a file that is too large from one that just fits. All at once, since memory that grows leaves what
+    // it held behind; what is not filled costs nothing.
+    let mut bytes = Zeroizing::new(Vec::with_capacity(bytes_max + 1));
+    file.take(bytes_max as u64 + 1).read_to_end(&mut bytes)?;
+    if bytes.len() > bytes_max {
+        let what = format!("it has more than {bytes_max} bytes, and cannot be what was meant");
+        return Err(io::Error::new(ErrorKind::FileTooLarge, what));
+    }
+    Ok(bytes)
+}
+
+/// All of the regular file at `path`.
+///
+/// # Errors
+/// As [`open`] and [`read_open`].
+pub fn read(path: &Path, bytes_max: u32) -> io::Result<Zeroizing<Vec<u8>>> {
+    read_open(open(path)?, bytes_max)
+}
+
+/// As [`read`], for text.
+///
+/// # Errors
+/// As [`read`], and `InvalidData` for what is not UTF-8.
+pub fn read_text(path: &Path, bytes_max: u32) -> io::Result<String> {
+    let not_text = |_| io::Error::new(ErrorKind::InvalidData, "it is not UTF-8 text");
+    std::str::from_utf8(&read(path, bytes_max)?).map(str::to_owned).map_err(not_text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    use std::os::unix::net::UnixListener;
+    use tempfile::tempdir;
+
+    #[test]
+    fn a_file_is_read_whole_up_to_its_bound() {
+        let folder = tempdir().unwrap();
+        let path = folder.path().join("file");
+        std::fs::write(&path, "12345").unwrap();
+        assert_eq!(**read(&path, 5).unwrap(), b"12345"[..]);
+        assert_eq!(read_text(&path, 6).unwrap(), "12345");
+        assert_eq!(read(&path, 4).unwrap_err().kind(), ErrorKind::FileTooLarge);
+        std::fs::write(&path, [0xff]).unwrap();
+        assert_eq!(read_text(&path, 6).unwrap_err().kind(), ErrorKind::InvalidData);
+        assert_eq!(read(&path.join("no"), 6).unwrap_err().kind(), ErrorKind::NotADirectory);
+    }
+
+    #[test]
+    fn a_link_is_followed() {
+        let folder = tempdir().unwrap();
+        std::fs::write(folder.path().join("file"), "12345").unwrap();
+        std::os::unix::fs::symlink("file", folder.path().join("link")).unwrap();
+        assert_eq!(**read(&folder.path().join("link"), 5).unwrap(), b"12345"[..]);
+    }
+
+    #[test]
+    fn nobody_waits_for_what_is_no_file() {
+        let folder = tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let socket = folder.path().join("socket");
+        let _listener = UnixListener::bind(&socket).unwrap();
+        for path in [&pipe, &socket, folder.path(), Path::new("/dev/zero"), Path::new("/dev/tty")] {
+            let error = read(path, 5).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidInput, "{}: {error}", path.display());
+        }
+    }
+}
