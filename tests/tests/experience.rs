@@ -166,7 +166,8 @@ fn nobody_makes_up_titles() {
 #[test]
 fn who_does_not_want_to_know_is_told_nothing() {
     let folder = library();
-    let config = folder.path().join("fullbore.toml");
+    let beside = tempdir().unwrap();
+    let config = beside.path().join("fullbore.toml");
     fs::write(&config, "[http]\ncmcd = false\n").unwrap();
     let launch = Launch::of(folder.path()).arguments("--tls off --config").argument(&config);
     let server = launch.start();

@@ -84,7 +84,8 @@ fn a_second_sigterm_ends_it_at_once() {
 #[test]
 fn a_viewer_who_takes_too_long_is_cut_off_and_that_is_told() {
     let (folder, _) = library();
-    let config = folder.path().join("fullbore.toml");
+    let beside = tempdir().unwrap();
+    let config = beside.path().join("fullbore.toml");
     fs::write(&config, "drain_seconds = 1\n").unwrap();
     let launch = Launch::of(folder.path()).arguments("--tls off --config").argument(&config);
     let mut server = launch.start();
@@ -247,7 +248,8 @@ fn the_admin_listener_is_on_loopback_by_default() {
 #[test]
 fn the_access_log_has_a_line_of_json_per_response() {
     let (folder, _) = library();
-    let log = folder.path().join("access.log");
+    let beside = tempdir().unwrap();
+    let log = beside.path().join("access.log");
     let launch = Launch::of(folder.path()).arguments("--tls off --access-log").argument(&log);
     let server = launch.start();
     let mut viewer = Plain::connect(server.address);
@@ -308,11 +310,14 @@ fn an_ordinary_user_with_little_lockable_memory_can_serve() {
         return;
     }
     let (folder, film) = library();
-    make_readable(folder.path());
-    let state = folder.path().join("state");
+    let beside = tempdir().unwrap();
+    for open in [folder.path(), beside.path()] {
+        make_readable(open);
+    }
+    let state = beside.path().join("state");
     fs::create_dir(&state).unwrap();
     // The program may lie where only we may go.
-    let copy = folder.path().join("fullbore");
+    let copy = beside.path().join("fullbore");
     fs::copy(program(), &copy).unwrap();
     let mut launch = Launch::of(folder.path()).program(&copy).state(&state);
     launch = launch.under("prlimit --memlock=8388608:8388608");
@@ -365,7 +370,8 @@ fn what_others_name_steers_nobody_s_terminal() {
     const NAME: &str = "film\u{9b}2J\u{202e}4pm\u{7f}.mp4";
     let folder = tempdir().unwrap();
     file(folder.path(), NAME, LONG);
-    let log = folder.path().join("access.log");
+    let beside = tempdir().unwrap();
+    let log = beside.path().join("access.log");
     let launch = Launch::of(folder.path()).arguments("--tls off --route userspace --access-log");
     let server = launch.argument(&log).start();
     let title = server.stdout.wait_for("title ");

@@ -2,6 +2,7 @@
 
 pub mod bypass;
 
+use crate::own_files;
 pub use crate::switch::Switch;
 pub use bypass::Bypass;
 
@@ -20,6 +21,9 @@ const CONFIG_BYTES_MAX: u32 = 1 << 20;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
+    /// The file that this was read from, if it was.
+    #[serde(skip)]
+    pub file: Option<PathBuf>,
     /// The library's root; without one, a sample library is made.
     pub library: Option<PathBuf>,
     /// Where to serve. `[::]` serves IPv4 too.
@@ -65,6 +69,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
+            file: None,
             library: None,
             listen: SocketAddr::from(([0u16; 8], 8443)),
             admin: SocketAddr::from(([127, 0, 0, 1], 9443)),
@@ -374,6 +379,12 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
+impl ConfigError {
+    pub(crate) fn new(what: String) -> Self {
+        Self(what)
+    }
+}
+
 impl Config {
     /// Reads a configuration file.
     ///
@@ -384,7 +395,9 @@ impl Config {
         let text = smallfile::read_text(path, CONFIG_BYTES_MAX).map_err(|error| {
             ConfigError(format!("cannot read the configuration {name}: {error}"))
         })?;
-        toml::from_str(&text).map_err(|error| ConfigError(format!("in {name}: {error}")))
+        let read: Self =
+            toml::from_str(&text).map_err(|error| ConfigError(format!("in {name}: {error}")))?;
+        Ok(Self { file: Some(path.to_owned()), ..read })
     }
 
     /// Whether an optimisation is on.
@@ -468,6 +481,14 @@ impl Config {
             return wrong("tls is off, but certificates are given: leave out one of them".into());
         }
         Ok(())
+    }
+
+    /// Checks that nothing of the server's own lies where viewers could fetch it: keys, the access log, this configuration.
+    ///
+    /// # Errors
+    /// With the file's path, and where to keep it instead.
+    pub fn check_own_files(&self) -> Result<(), ConfigError> {
+        own_files::check(self)
     }
 
     /// What the bypass route needs, and what it cannot have.

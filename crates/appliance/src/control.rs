@@ -1,6 +1,7 @@
 //! What starts and ends workers from outside: the only thing that they and the main thread both write.
 
 use crypt::Tls;
+use disk::Inode;
 use reactor::Remote;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -11,6 +12,7 @@ pub struct Control {
     drain: AtomicBool,
     tls: Mutex<Option<Tls>>,
     keys: Mutex<Option<Arc<KeyRing>>>,
+    withheld: Mutex<Option<Arc<[Inode]>>>,
     remote: Remote,
 }
 
@@ -21,6 +23,7 @@ impl Control {
             drain: AtomicBool::new(false),
             tls: Mutex::new(None),
             keys: Mutex::new(None),
+            withheld: Mutex::new(None),
             remote,
         }
     }
@@ -43,6 +46,12 @@ impl Control {
         self.remote.wake();
     }
 
+    /// Gives the worker the files that it is not to serve.
+    pub fn withhold(&self, inodes: Arc<[Inode]>) {
+        *self.withheld.lock().expect("no holder of this lock can panic") = Some(inodes);
+        self.remote.wake();
+    }
+
     /// Whether the worker is to end.
     pub(crate) fn is_draining(&self) -> bool {
         self.drain.load(Ordering::Acquire)
@@ -51,6 +60,11 @@ impl Control {
     /// New keys, once.
     pub(crate) fn take_keys(&self) -> Option<Arc<KeyRing>> {
         self.keys.lock().expect("no holder of this lock can panic").take()
+    }
+
+    /// Files not to be served, once.
+    pub(crate) fn take_withheld(&self) -> Option<Arc<[Inode]>> {
+        self.withheld.lock().expect("no holder of this lock can panic").take()
     }
 
     /// New certificates, once.

@@ -25,6 +25,7 @@ mod listen;
 pub mod live;
 pub mod notify;
 pub mod outgoing;
+mod own_files;
 pub mod page;
 mod renewal;
 pub mod room;

@@ -1,11 +1,12 @@
 //! What is read again while the server runs: certificates, on request (SIGHUP) and when their files change, and the keys of
-//! signed URLs, on request.
+//! signed URLs, on request. Which files are not to be served is looked at in the same rhythm.
 //!
 //! A thread of its own does that: reading waits for disks, and a network filesystem that hangs must not keep the main thread
 //! from hearing that the server is to stop. What cannot be used is told once, and what is loaded already stays in use.
 
 use crate::config::Config;
 use crate::control::Control;
+use crate::own_files::OwnFiles;
 use crate::server::{StartError, load_keys};
 use crypt::Tls;
 use std::io;
@@ -21,6 +22,8 @@ pub(crate) struct Renewal {
     pub(crate) config: Arc<Config>,
     /// The certificates in use.
     pub(crate) tls: Option<Tls>,
+    /// What is not to be served.
+    pub(crate) own_files: OwnFiles,
     /// The workers'.
     pub(crate) controls: Vec<Arc<Control>>,
     /// What was last said of certificates that cannot be used; it is not said every time they are looked at.
@@ -37,7 +40,10 @@ impl Renewal {
 
     fn run(mut self, requests: &Receiver<()>) {
         loop {
-            match requests.recv_timeout(LOOKED_AT_EVERY) {
+            let request = requests.recv_timeout(LOOKED_AT_EVERY);
+            // First, so that a new key is withheld before anything is signed with it.
+            self.withhold_own_files();
+            match request {
                 Ok(()) => {
                     self.complaint.clear();
                     self.renew_keys();
@@ -50,6 +56,14 @@ impl Renewal {
                 }
                 Err(RecvTimeoutError::Disconnected) => return,
             }
+        }
+    }
+
+    /// Keeps workers from serving the server's own files, also when others have taken their place.
+    fn withhold_own_files(&mut self) {
+        if self.own_files.look_again() {
+            let inodes = self.own_files.inodes();
+            self.controls.iter().for_each(|control| control.withhold(Arc::clone(&inodes)));
         }
     }
 

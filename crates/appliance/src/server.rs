@@ -9,6 +9,7 @@ use crate::control::Control;
 use crate::listen::{bind_admin, listen};
 use crate::live;
 use crate::notify::notify;
+use crate::own_files::OwnFiles;
 use crate::renewal::Renewal;
 use crate::room::reserve_bytes;
 use crate::route::InKernel;
@@ -143,6 +144,7 @@ impl Server {
     /// One line: what, and what to do about it.
     pub fn start(config: Config) -> Result<Self, StartError> {
         config.check().map_err(|error| StartError(error.to_string()))?;
+        config.check_own_files().map_err(|error| StartError(error.to_string()))?;
         let machine = Machine::probe();
         // Where it may not be raised, the server runs with fewer viewers and says so when it comes to that.
         let _ = machine::raise_nofile();
@@ -160,6 +162,8 @@ impl Server {
         let Entrance { address, ways_in, bypass } = enter(&config, in_kernel, count)?;
         let admin_listener = bind_admin(config.admin)?;
         let admin_address = local_address(&admin_listener).map_err(failed("the admin listener"))?;
+        // Behind what makes them: the self-signed certificate, the access log.
+        let own_files = OwnFiles::of(&config);
         let sources = live::Sources::open();
         let headroom = Arc::new(Headroom::open());
         // Before the threads: Landlock holds for the thread that asks and for those that it starts.
@@ -201,6 +205,7 @@ impl Server {
                 takes_buffers_early: memory_bound.is_some(),
                 headroom: Arc::clone(&headroom),
                 workers: count,
+                withheld: own_files.inodes(),
                 heat_bytes,
             };
             let cpu = machine.cpus[index % machine.cpus.len()];
@@ -231,6 +236,7 @@ impl Server {
         let renewal = Renewal {
             config: Arc::clone(&config),
             tls: tls.clone(),
+            own_files,
             controls: workers.iter().map(|worker| Arc::clone(&worker.control)).collect(),
             complaint: String::new(),
         };
@@ -265,6 +271,7 @@ impl Server {
     /// One line: what, and what to do about it.
     pub fn check(config: &Config) -> Result<(), StartError> {
         config.check().map_err(|error| StartError(error.to_string()))?;
+        config.check_own_files().map_err(|error| StartError(error.to_string()))?;
         config.library.as_deref().map_or(Ok(()), check_library)?;
         load_keys(config)?;
         load_tls(config).map(|_| ())

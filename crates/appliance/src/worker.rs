@@ -14,7 +14,7 @@ use crate::session;
 use crate::shelf::Shelf;
 use crate::telemetry::{Family, Numbers};
 use crypt::Tls;
-use disk::{Budget, DIRECT_ALIGNMENT, Files, Heat, Policy, Reader, Way};
+use disk::{Budget, DIRECT_ALIGNMENT, Files, Heat, Inode, Policy, Reader, Way};
 use http::HttpDate;
 use machine::Headroom;
 use net::{Admission, Refusal, Socket};
@@ -140,6 +140,8 @@ pub struct Parts {
     pub bypass: Option<bypass::Parts>,
     /// The library's root.
     pub library: PathBuf,
+    /// What of it is not to be served.
+    pub withheld: Arc<[Inode]>,
     /// Bytes of buffers of each kind, if the configuration does not say.
     pub buffer_bytes: usize,
     /// Whether all memory for buffers is taken at the start: where memory is bounded, what is left is then for viewers.
@@ -169,6 +171,7 @@ impl Worker {
             in_kernel,
             bypass,
             library,
+            withheld,
             buffer_bytes,
             takes_buffers_early,
             headroom,
@@ -237,6 +240,7 @@ impl Worker {
             boundaries: Boundaries::default(),
             complained: Cell::new(None),
         });
+        worker.files.withhold(withheld);
         Ok(worker)
     }
 
@@ -323,6 +327,9 @@ impl Worker {
             }
             if let (Some(gate), Some(keys)) = (&worker.gate, control.take_keys()) {
                 gate.renew(keys);
+            }
+            if let Some(inodes) = control.take_withheld() {
+                worker.files.withhold(inodes);
             }
             if control.is_draining() {
                 worker.drain.begin();

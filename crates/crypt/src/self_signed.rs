@@ -29,6 +29,11 @@ const REMAKE_BEFORE_END: Duration = Duration::from_secs(30 * DAY.as_secs());
 const ADVICE_STATE_DIR: &str =
     "give a state directory that this user may write, or a certificate and key of your own";
 
+/// Where the private key of the self-signed certificate in `state_dir` lies, once it is made.
+pub fn self_signed_key(state_dir: &Path) -> PathBuf {
+    paths(state_dir).1
+}
+
 /// Where the pair of a state directory lies: certificate, key.
 pub(crate) fn paths(state_dir: &Path) -> (PathBuf, PathBuf) {
     (state_dir.join(CERTIFICATE_FILE), state_dir.join(KEY_FILE))

@@ -9,6 +9,8 @@ pub enum OpenError {
     NotFound,
     /// It is there but may not be read.
     Denied,
+    /// It is one of those that are never handed out ([`crate::Files::withhold`]).
+    Withheld,
     /// The process or the system has no descriptor or memory left: try again later.
     Exhausted,
     /// Anything else, by `errno`.
@@ -38,6 +40,9 @@ impl fmt::Display for OpenError {
         match self {
             Self::NotFound => f.write_str("no such file in the library"),
             Self::Denied => f.write_str("the file may not be read: check its permissions"),
+            Self::Withheld => {
+                f.write_str("it is a file of the server's own (a hard link to a key or a log?)")
+            }
             Self::Exhausted => {
                 f.write_str("no descriptor or memory left: raise the open-files limit")
             }

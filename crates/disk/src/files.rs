@@ -2,6 +2,8 @@
 
 use crate::error::OpenError;
 use crate::file::File;
+use crate::inode::Inode;
+use crate::stamp::Stamp;
 use reactor::{Fd, op};
 use rustix::fs::{Mode, OFlags};
 use std::cell::{Cell, RefCell};
@@ -10,6 +12,7 @@ use std::ffi::CString;
 use std::io;
 use std::path::Path;
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long a remembered file is used before its path is looked up again. A file that was written to, removed or
@@ -24,6 +27,7 @@ pub struct Files {
     /// Every file that is held still, remembered or not: writers wait for all of them.
     held: RefCell<Vec<Weak<File>>>,
     open_for_writing: Cell<u64>,
+    withheld: RefCell<Arc<[Inode]>>,
 }
 
 struct Remembered {
@@ -46,13 +50,27 @@ impl Files {
             open_max,
             held: RefCell::default(),
             open_for_writing: Cell::new(0),
+            withheld: RefCell::default(),
         })
+    }
+
+    /// From now on hands none of `inodes` out, whatever name leads to them, and only those. They must not come to mean other
+    /// files: somebody keeps them open.
+    pub fn withhold(&self, inodes: Arc<[Inode]>) {
+        *self.withheld.borrow_mut() = inodes;
+        self.open.borrow_mut().retain(|_, known| !self.is_withheld(&known.file));
+    }
+
+    fn is_withheld(&self, file: &File) -> bool {
+        let Stamp { device, inode, .. } = file.stamp();
+        self.withheld.borrow().contains(&Inode { device, inode })
     }
 
     /// Opens `path`, relative to the root, or finds it open.
     ///
     /// # Errors
-    /// [`OpenError::NotFound`] for whatever is not a regular file below the root, symlinks out of it included.
+    /// [`OpenError::NotFound`] for whatever is not a regular file below the root, symlinks out of it included;
+    /// [`OpenError::Withheld`] for what is [withheld](Self::withhold).
     pub async fn open(&self, path: &[u8]) -> Result<Rc<File>, OpenError> {
         let now = reactor::now();
         if let Some(file) = self.remembered(path, now) {
@@ -137,6 +155,9 @@ impl Files {
         let fd = op::opened(result)
             .map_err(|error| OpenError::from_errno(error.raw_os_error().unwrap_or(0)))?;
         let file = Rc::new(File::held(fd)?);
+        if self.is_withheld(&file) {
+            return Err(OpenError::Withheld);
+        }
         if file.is_held() {
             self.held.borrow_mut().push(Rc::downgrade(&file));
         }

@@ -190,7 +190,7 @@ impl Serve {
         if !self.off.is_empty() {
             config.off = self.off;
         }
-        config.check().map_err(|error| {
+        config.check().and_then(|()| config.check_own_files()).map_err(|error| {
             let of = self.config.map(|path| format!("with {}: ", path.display()));
             Misused(format!("{}{error}", of.unwrap_or_default()))
         })?;

@@ -135,11 +135,17 @@ async fn plan(worker: &Worker, request: &Request, client: IpAddr) -> (Response, 
             (response, Some(file))
         }
         Err(error) => {
-            if matches!(error, OpenError::Denied | OpenError::Io(_)) {
+            if matches!(error, OpenError::Denied | OpenError::Withheld | OpenError::Io(_)) {
                 let path = String::from_utf8_lossy(path.as_bytes());
-                worker.complain(&format!("cannot open {path}: {error}"));
+                worker.complain(&format!("cannot serve {path}: {error}"));
             }
-            (refused(worker, refusal_for(error), Some(request)), None)
+            let refusal = refusal_for(error);
+            // The viewer is told what is told of a file that is not there.
+            let reason = match error {
+                OpenError::Withheld => "withheld",
+                _ => refusal.as_str(),
+            };
+            (refused_as(worker, reason, refusal, Some(request)), None)
         }
     }
 }
@@ -223,7 +229,7 @@ fn refused_as(
 
 fn refusal_for(error: OpenError) -> Refusal {
     match error {
-        OpenError::NotFound | OpenError::Denied => Refusal::NotFound,
+        OpenError::NotFound | OpenError::Denied | OpenError::Withheld => Refusal::NotFound,
         OpenError::Exhausted => Refusal::Unavailable,
         OpenError::Io(_) => Refusal::Internal,
     }

@@ -1,0 +1,255 @@
+//! The files that are the server's own: keys, the access log, the configuration. None of them is ever served.
+//!
+//! Twice over. A server does not start if one of them has a name that a viewer could ask for ([`check`]); and workers do not
+//! hand them out by whatever other name they have, such as a hard link or one below a bind mount ([`OwnFiles`]).
+//! Certificates are for everybody, and are not among them.
+
+use crate::config::{Config, ConfigError};
+use disk::Inode;
+use http::LibraryPath;
+use rustix::fs::{Mode, OFlags};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Links that are followed to what does not exist yet; the kernel's own bound (`path_resolution(7)`).
+const LINKS_MAX: usize = 40;
+
+/// A file, and how to speak of it.
+struct OwnFile {
+    path: PathBuf,
+    what: &'static str,
+    advice: &'static str,
+}
+
+/// What the server reads and writes by this configuration.
+fn own_files(config: &Config) -> Vec<OwnFile> {
+    let keep = |path: &Path, what, advice| OwnFile { path: path.to_owned(), what, advice };
+    let mut files = Vec::new();
+    if let Some(path) = &config.file {
+        files.push(keep(path, "the configuration", "keep it elsewhere, as in /etc/fullbore"));
+    }
+    for pair in &config.tls.certificates {
+        let advice = "keep it elsewhere, as in /etc/fullbore, and say so with --key FILE";
+        files.push(keep(&pair.key, "a certificate's private key", advice));
+    }
+    for path in &config.signing.keys {
+        let advice = "keep it elsewhere, as in /etc/fullbore, and say so in signing.keys";
+        files.push(keep(path, "a key of signed URLs", advice));
+    }
+    let self_signed_key = crypt::self_signed_key(&config.state);
+    let makes_one = config.tls.enabled && config.tls.certificates.is_empty();
+    // One of an earlier start may still be trusted by somebody.
+    if makes_one || self_signed_key.exists() {
+        let advice = "give a state directory outside of the library with --state DIR";
+        files.push(keep(&self_signed_key, "the self-signed certificate's private key", advice));
+    }
+    if let Some(path) = config.access_log.as_deref().filter(|path| path.as_os_str() != "-") {
+        let advice = "write it elsewhere, as to /var/log/fullbore, with --access-log FILE";
+        files.push(keep(path, "the access log", advice));
+    }
+    files
+}
+
+/// Refuses a configuration by which a file of the server's own would be served. What is hidden in the library (`.keys/url.key`)
+/// is not: viewers cannot name it.
+pub(crate) fn check(config: &Config) -> Result<(), ConfigError> {
+    let Some(library) = config.library.as_ref().and_then(|path| path.canonicalize().ok()) else {
+        // There is none yet, or none at all, and that is said elsewhere.
+        return Ok(());
+    };
+    for OwnFile { path, what, advice } in own_files(config) {
+        // What cannot be reached is not served, and whoever reads it says what is wrong.
+        let Ok(real) = resolve(&path, LINKS_MAX) else { continue };
+        let Ok(name) = real.strip_prefix(&library) else { continue };
+        if LibraryPath::as_written(name.as_os_str().as_bytes()).is_some() {
+            let by = if real == path { String::new() } else { format!(" ({})", real.display()) };
+            return Err(ConfigError::new(format!(
+                "{}{by} is {what} and lies in the library {}, where any viewer could fetch it: {advice}",
+                path.display(),
+                library.display(),
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// `path` without links, also if its last parts do not exist yet.
+fn resolve(path: &Path, links_left: usize) -> io::Result<PathBuf> {
+    match path.canonicalize() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound && links_left > 0 => {}
+        resolved => return resolved,
+    }
+    let folder = match path.parent() {
+        Some(folder) if folder.as_os_str().is_empty() => Path::new("."),
+        Some(folder) => folder,
+        None => return Err(io::ErrorKind::NotFound.into()),
+    };
+    // A file is made where a link to nothing leads.
+    if let Ok(target) = path.read_link() {
+        return resolve(&folder.join(target), links_left - 1);
+    }
+    let name = path.file_name().ok_or(io::ErrorKind::NotFound)?;
+    Ok(resolve(folder, links_left - 1)?.join(name))
+}
+
+/// Which inodes the server's own files are now. They are held open, without rights to read or write, so that none comes to mean
+/// another file while it is withheld.
+pub(crate) struct OwnFiles(Vec<Held>);
+
+struct Held {
+    path: PathBuf,
+    inode: Option<(Inode, OwnedFd)>,
+}
+
+impl OwnFiles {
+    /// Looks at the files that `config` names.
+    pub(crate) fn of(config: &Config) -> Self {
+        let held = |file: OwnFile| Held { inode: look(&file.path), path: file.path };
+        Self(own_files(config).into_iter().map(held).collect())
+    }
+
+    /// Looks again; whether anything has changed. What has no file at the moment keeps the one that it had: whoever replaces
+    /// it may be half way.
+    pub(crate) fn look_again(&mut self) -> bool {
+        let mut has_changed = false;
+        for held in &mut self.0 {
+            let Some(now) = look(&held.path) else { continue };
+            if held.inode.as_ref().is_none_or(|(inode, _)| *inode != now.0) {
+                held.inode = Some(now);
+                has_changed = true;
+            }
+        }
+        has_changed
+    }
+
+    /// What must not be served.
+    pub(crate) fn inodes(&self) -> Arc<[Inode]> {
+        self.0.iter().filter_map(|held| held.inode.as_ref()).map(|(inode, _)| *inode).collect()
+    }
+}
+
+fn look(path: &Path) -> Option<(Inode, OwnedFd)> {
+    let fd = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    Some((Inode::of(&fd).ok()?, fd))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Certificate, Tls};
+    use std::fs;
+    use std::os::unix::fs::symlink;
+    use tempfile::{TempDir, tempdir};
+
+    /// A library, a folder beside it, and a configuration that names nothing yet.
+    fn place() -> (TempDir, PathBuf, PathBuf, Config) {
+        let root = tempdir().unwrap();
+        let (library, beside) = (root.path().join("library"), root.path().join("beside"));
+        fs::create_dir_all(library.join("films")).unwrap();
+        fs::create_dir(&beside).unwrap();
+        let config = Config {
+            library: Some(library.clone()),
+            state: beside.join("state"),
+            tls: Tls { enabled: false, ..Tls::default() },
+            ..Config::default()
+        };
+        (root, library, beside, config)
+    }
+
+    fn complaint(config: &Config) -> String {
+        check(config).expect_err("it is to be refused").to_string()
+    }
+
+    #[test]
+    fn whatever_is_named_inside_the_library_is_refused_by_its_path() {
+        let (_root, library, beside, config) = place();
+        check(&config).unwrap();
+        let inside = library.join("films/secret");
+        let mut signing = config.clone();
+        signing.signing.keys = vec![beside.join("good.key"), inside.clone()];
+        let mut tls = config.clone();
+        tls.tls.enabled = true;
+        tls.tls.certificates = vec![Certificate { cert: inside.clone(), key: inside.clone() }];
+        let log = Config { access_log: Some(inside.clone()), ..config.clone() };
+        let file = Config { file: Some(inside.clone()), ..config.clone() };
+        for (config, what) in [
+            (signing, "signed URLs"),
+            (tls, "private key"),
+            (log, "access log"),
+            (file, "configuration"),
+        ] {
+            let said = complaint(&config);
+            assert!(said.contains(inside.to_str().unwrap()) && said.contains(what), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_state_directory_is_refused_inside_the_library_but_not_around_it() {
+        let (root, library, _, mut config) = place();
+        config.tls.enabled = true;
+        check(&config).unwrap();
+        for inside in [library.clone(), library.join("films/state")] {
+            config.state = inside;
+            assert!(complaint(&config).contains("--state DIR"));
+        }
+        config.state = root.path().to_owned();
+        check(&config).unwrap();
+        // Without TLS none is made; but there may be one that was.
+        config.tls.enabled = false;
+        config.state = library.clone();
+        check(&config).unwrap();
+        fs::write(crypt::self_signed_key(&library), "").unwrap();
+        assert!(complaint(&config).contains("--state DIR"));
+    }
+
+    #[test]
+    fn links_are_followed_on_both_sides_also_to_what_is_not_there_yet() {
+        let (root, library, beside, mut config) = place();
+        symlink(&library, root.path().join("link")).unwrap();
+        config.library = Some(root.path().join("link"));
+        config.access_log = Some(library.join("access.log"));
+        assert!(complaint(&config).contains("access log"));
+        symlink("../library/access.log", beside.join("access.log")).unwrap();
+        config.access_log = Some(beside.join("access.log"));
+        assert!(complaint(&config).contains("library/access.log"));
+        // From inside to outside: nobody follows that for a viewer.
+        symlink(beside.join("other.log"), library.join("other.log")).unwrap();
+        config.access_log = Some(library.join("other.log"));
+        check(&config).unwrap();
+        symlink("loop", library.join("loop")).unwrap();
+        config.access_log = Some(library.join("loop"));
+        check(&config).unwrap();
+    }
+
+    #[test]
+    fn what_is_hidden_in_the_library_cannot_be_asked_for() {
+        let (_root, library, _, mut config) = place();
+        config.signing.keys = vec![library.join(".keys/url.key"), library.join("films/.url.key")];
+        check(&config).unwrap();
+        config.signing.keys = vec![library.join(".well-known/url.key")];
+        assert!(complaint(&config).contains("url.key"));
+    }
+
+    #[test]
+    fn what_replaces_a_file_is_withheld_in_its_place() {
+        let (_root, _, beside, mut config) = place();
+        let path = beside.join("url.key");
+        config.signing.keys = vec![path.clone()];
+        let mut own = OwnFiles::of(&config);
+        assert!(own.inodes().is_empty());
+        fs::write(&path, "").unwrap();
+        assert!(own.look_again() && own.inodes().len() == 1);
+        let first = own.inodes();
+        assert!(!own.look_again());
+        fs::remove_file(&path).unwrap();
+        assert!(!own.look_again() && own.inodes() == first);
+        fs::write(&path, "").unwrap();
+        assert!(
+            own.look_again() && own.inodes() != first,
+            "the first is held, and keeps its number"
+        );
+    }
+}
