@@ -169,6 +169,45 @@ fn an_access_log_that_is_a_pipe_is_written_to_its_reader_or_refused() {
 }
 
 #[test]
+fn a_library_that_is_not_where_it_was_is_not_well_until_it_is_back() {
+    let place = tempdir().unwrap();
+    let (library, aside) = (place.path().join("library"), place.path().join("aside"));
+    fs::create_dir(&library).unwrap();
+    fs::write(library.join("note.txt"), "this is the note").unwrap();
+    let server = Server::start(&library, "--tls off");
+    let health = |status| {
+        eventually(&format!("health to be {status}"), || {
+            let (now, text) = server.admin_page("/healthz");
+            (now == status).then_some(text)
+        })
+    };
+    let lost = || server.counters().value("library_lost");
+    assert_eq!((health(200).as_str(), lost()), ("ok\n", 0));
+
+    fs::rename(&library, &aside).unwrap();
+    let said = health(503);
+    assert!(said.contains(library.to_str().unwrap()) && said.contains("No such file"), "{said}");
+    assert_eq!(lost(), 1);
+    let (_, status) = server.admin_page("/status.json");
+    assert!(status.contains("cannot be reached"), "{status}");
+    server.stderr.wait_for("cannot be reached");
+
+    fs::create_dir(&library).unwrap();
+    eventually("the other folder to be noticed", || {
+        server.admin_page("/healthz").1.contains("another folder").then_some(())
+    });
+    // What was there is served all the while.
+    assert_eq!(Plain::connect(server.address).fetch("/note.txt").status, 200);
+
+    fs::remove_dir(&library).unwrap();
+    fs::rename(&aside, &library).unwrap();
+    assert_eq!((health(200).as_str(), lost()), ("ok\n", 0));
+    server.stderr.wait_for("is back");
+    let told = |part| server.stderr.lines().iter().filter(|line| line.contains(part)).count();
+    assert_eq!((told("cannot be reached") <= 2, told("another folder")), (true, 1), "once each");
+}
+
+#[test]
 fn metrics_are_text_that_prometheus_reads() {
     let (folder, _) = library();
     let server = Server::start(folder.path(), "--tls off");

@@ -8,6 +8,7 @@
 use crate::access::Lack;
 use crate::admin_hosts::AdminHosts;
 use crate::config::Config;
+use crate::library_place::LibraryTrouble;
 use crate::live::{self, Live};
 use crate::outgoing::{Outgoing, Piece};
 use crate::page;
@@ -61,6 +62,7 @@ struct State {
     hosts: AdminHosts,
     /// Requests for other hosts.
     misdirected: AtomicU64,
+    library: Arc<LibraryTrouble>,
     config: Config,
     in_kernel: InKernel,
     /// What the server would be faster with.
@@ -91,6 +93,7 @@ impl Admin {
             draining,
             hosts: AdminHosts::new(&config.admin_hosts),
             misdirected: AtomicU64::new(0),
+            library: Arc::default(),
             config: config.clone(),
             in_kernel,
             lacks,
@@ -116,6 +119,11 @@ impl Admin {
         })?;
         readiness.recv().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))?;
         Ok(Self { state, listener: own_listener })
+    }
+
+    /// Where what is wrong with the library is to be told.
+    pub(crate) fn library_trouble(&self) -> Arc<LibraryTrouble> {
+        Arc::clone(&self.state.library)
     }
 
     /// From now on, health says that the server is going away.
@@ -294,10 +302,17 @@ fn answer(state: &State, live: &Live, request: &Request, limits: &Limits) -> Res
         Resource::File(path) => path.as_bytes(),
         _ => b"",
     };
+    let library_trouble = state.library.in_words();
     let (content_type, text) = match path {
         b"healthz" if state.draining.load(Ordering::Relaxed) => {
             return with_context(limits, |context| {
                 http::refuse(Refusal::Unavailable, Some(request), context)
+            });
+        }
+        b"healthz" if library_trouble.is_some() => {
+            let why = library_trouble.unwrap_or_default();
+            return with_context(limits, |context| {
+                http::refuse_because(Refusal::Unavailable, &why, Some(request), context)
             });
         }
         b"healthz" => ("text/plain; charset=utf-8", "ok\n".to_owned()),
@@ -344,6 +359,11 @@ fn metrics(state: &State, live: &Live) -> String {
     text.push_str(&format!("process_resident_memory_bytes {}\n", resident_bytes()));
     text.push_str("# HELP fullbore_uptime_seconds Seconds since the start.\n# TYPE fullbore_uptime_seconds gauge\n");
     text.push_str(&format!("fullbore_uptime_seconds {}\n", state.started.elapsed().as_secs_f64()));
+    text.push_str("# HELP fullbore_library_lost 1 while the library's path does not lead to the folder that is served.\n# TYPE fullbore_library_lost gauge\n");
+    text.push_str(&format!(
+        "fullbore_library_lost {}\n",
+        u8::from(state.library.in_words().is_some())
+    ));
     if state.config.http.cmcd {
         text.push_str(&qoe::prometheus(&experience(state)));
     }
@@ -375,6 +395,7 @@ fn status(state: &State) -> String {
         "fullbore": env!("CARGO_PKG_VERSION"),
         "uptime_seconds": state.started.elapsed().as_secs_f64(),
         "draining": state.draining.load(Ordering::Relaxed),
+        "library_trouble": state.library.in_words(),
         "rss_bytes": resident_bytes(),
         "route": state.in_kernel.name(state.config.route),
         "kernel_tls": state.tls_stat.as_ref().map(TlsStat::json),

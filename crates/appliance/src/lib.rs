@@ -21,6 +21,7 @@ pub mod experience;
 pub mod first_byte;
 pub mod gate;
 pub mod in_memory;
+mod library_place;
 mod listen;
 pub mod live;
 pub mod notify;

@@ -1,11 +1,13 @@
 //! What is read again while the server runs: certificates, on request (SIGHUP) and when their files change, and the keys of
-//! signed URLs, on request. Which files are not to be served is looked at in the same rhythm.
+//! signed URLs, on request. Which files are not to be served, and whether the library is still there, is looked at in the same
+//! rhythm.
 //!
 //! A thread of its own does that: reading waits for disks, and a network filesystem that hangs must not keep the main thread
 //! from hearing that the server is to stop. What cannot be used is told once, and what is loaded already stays in use.
 
 use crate::config::Config;
 use crate::control::Control;
+use crate::library_place::{LibraryPlace, LibraryTrouble};
 use crate::own_files::OwnFiles;
 use crate::server::{StartError, load_keys};
 use crypt::Tls;
@@ -24,6 +26,9 @@ pub(crate) struct Renewal {
     pub(crate) tls: Option<Tls>,
     /// What is not to be served.
     pub(crate) own_files: OwnFiles,
+    /// Where the library was, and what is wrong with it now.
+    pub(crate) library: LibraryPlace,
+    pub(crate) library_trouble: Arc<LibraryTrouble>,
     /// The workers'.
     pub(crate) controls: Vec<Arc<Control>>,
     /// What was last said of certificates that cannot be used; it is not said every time they are looked at.
@@ -43,6 +48,7 @@ impl Renewal {
             let request = requests.recv_timeout(LOOKED_AT_EVERY);
             // First, so that a new key is withheld before anything is signed with it.
             self.withhold_own_files();
+            self.library.look_again(&self.library_trouble);
             match request {
                 Ok(()) => {
                     self.complaint.clear();

@@ -6,6 +6,7 @@ use crate::admin;
 use crate::bypass;
 use crate::config::{Config, Route, Switch};
 use crate::control::Control;
+use crate::library_place::LibraryPlace;
 use crate::listen::{bind_admin, listen};
 use crate::live;
 use crate::notify::notify;
@@ -154,6 +155,8 @@ impl Server {
         let library =
             config.library.clone().ok_or_else(|| StartError("no library was given".into()))?;
         check_library(&library)?;
+        let library_place = LibraryPlace::of(&library)
+            .map_err(failed(format!("cannot open the library {}", library.display())))?;
         let tls = load_tls(&config)?;
         let keys = load_keys(&config)?;
         let in_kernel = InKernel::choose(&config).map_err(StartError)?;
@@ -237,6 +240,8 @@ impl Server {
             config: Arc::clone(&config),
             tls: tls.clone(),
             own_files,
+            library: library_place,
+            library_trouble: admin.library_trouble(),
             controls: workers.iter().map(|worker| Arc::clone(&worker.control)).collect(),
             complaint: String::new(),
         };

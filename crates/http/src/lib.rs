@@ -43,7 +43,7 @@ pub use limits::Limits;
 pub use mime::content_type;
 pub use page::{Page, respond_page};
 pub use plan::{Entity, respond};
-pub use refuse::{looks_like_http, options, refuse};
+pub use refuse::{looks_like_http, options, refuse, refuse_because};
 pub use request::{Method, Parse, Request, Version, parse};
 pub use response::{Context, Cors, Part, Response};
 pub use target::{LibraryPath, PathEscape, Resource, percent_decoded};

@@ -19,7 +19,17 @@ const RETRY_AFTER_SECONDS: &[u8] = b"5";
 /// Answers with a refusal and one readable sentence. `request` is missing if it could not be parsed; then, and if
 /// [`Refusal::closes`], the connection closes after the answer.
 pub fn refuse(refusal: Refusal, request: Option<&Request>, context: &Context<'_>) -> Response {
-    let text = format!("{}\n{}\n", status_text(refusal.status()), refusal.explanation());
+    refuse_because(refusal, refusal.explanation(), request, context)
+}
+
+/// As [`refuse`], with an explanation of the caller's.
+pub fn refuse_because(
+    refusal: Refusal,
+    explanation: &str,
+    request: Option<&Request>,
+    context: &Context<'_>,
+) -> Response {
+    let text = format!("{}\n{explanation}\n", status_text(refusal.status()));
     let mut head = Head::new(refusal.status(), request, refusal.closes(), context);
     head.field("Content-Type", b"text/plain; charset=utf-8");
     head.content_length(text.len() as u64);
