@@ -11,9 +11,9 @@
 
 LAB_CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/fullbore/lab
 LAB_NEEDS=(qemu-system-x86_64=qemu-system-x86 busybox=busybox-static cpio=cpio depmod=kmod mke2fs=e2fsprogs xz=xz-utils strip=binutils
-  curl=curl openssl=openssl strace=strace ip=iproute2 ethtool=ethtool perl=perl-base cmp=diffutils)
+  curl=curl openssl=openssl strace=strace ip=iproute2 ethtool=ethtool perl=perl-base cmp=diffutils dmsetup=dmsetup)
 # What guests have beside busybox. perl-base can do what no client can be told to.
-LAB_PROGRAMS=(bash curl openssl strace ip tc ss nstat ethtool nginx perl cmp)
+LAB_PROGRAMS=(bash curl openssl strace ip tc ss nstat ethtool nginx perl cmp dmsetup)
 
 machine_needs() {
   need "the lab" "${LAB_NEEDS[@]}"
