@@ -4,7 +4,7 @@
 //! are read when TCP pulls. What lies in memory is counted against a bound, and an answer that would exceed it is not given.
 //! Bytes that several responses share count once.
 //!
-//! Bodies below [`SMALL_BYTES`] are not counted: no connection has more than one, so they are a part of what a connection
+//! Bodies below `SMALL_BYTES` are not counted: no connection has more than one, so they are a part of what a connection
 //! costs, which the number of connections bounds. That lets a refusal out when nothing else is.
 
 use disk::{Budget, Share};

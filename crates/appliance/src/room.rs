@@ -4,7 +4,7 @@
 //! So the server stops short of its bounds. Part of each is kept back: new viewers are refused once only that is left, and while less than
 //! half of that is left in a control group, which pays for the kernel's socket buffers too, nobody is sent more.
 //!
-//! A viewer's handshake takes much and gives it back, so each that is under way counts as [`ENTERING_BYTES`], whatever it has taken so far.
+//! A viewer's handshake takes much and gives it back, so each that is under way counts as `ENTERING_BYTES`, whatever it has taken so far.
 
 use machine::{Bound, Headroom};
 use std::cell::Cell;

@@ -9,7 +9,7 @@
 //!   viewer. (What is in the page cache is asked of a mapping that cannot be touched.)
 //! - Bytes are handed out only after the file was seen unchanged since it was opened, with `fstat` after the read: what
 //!   is handed out belongs to the one version whose length and tag the response's head has promised. What makes a
-//!   version is in [`stamp`] and [`hold`]; what the kernel sends by itself is seen to by [`File::hold_still`].
+//!   version is in [`stamp`] and `hold`; what the kernel sends by itself is seen to by [`File::hold_still`].
 //! - No path leaves the library's root (`openat2`, `RESOLVE_BENEATH`).
 
 pub mod bring;

@@ -2,7 +2,7 @@
 //!
 //! The modification time alone does not: whoever writes may set it back afterwards (`rsync --inplace --times`, `touch -r`).
 //! The change time (`ctime`) cannot be set, and moves with every write. It also moves with a new mode, owner, name or
-//! link, which change no byte; what is done about that is in [`crate::hold`].
+//! link, which change no byte; what is done about that is in `hold`.
 //!
 //! What no time tells: stores through a shared mapping whose pages are already waiting to be written out.
 

@@ -1,7 +1,7 @@
 //! Setting the ring up with what this kernel offers, and saying what it did not.
 //!
 //! A filter of system calls does not see what is asked of a ring, so each ring refuses by itself what this program never
-//! asks for: it is made disabled, told which operations there are ([`OPERATIONS`]), and enabled, after which nobody can
+//! asks for: it is made disabled, told which operations there are (`OPERATIONS`), and enabled, after which nobody can
 //! tell it otherwise (`IORING_REGISTER_RESTRICTIONS`, Linux 5.10). An operation that is not listed completes with `EACCES`.
 
 use crate::op::OPERATIONS;
