@@ -161,7 +161,7 @@ impl Ingest {
             return ExitCode::FAILURE;
         }
         if let Some(what) = lacking() {
-            eprintln!("fullbore: note: {what}");
+            crate::tell(&format!("note: {what}"));
         }
         let mut has_failed = false;
         for (file, title) in self.file.iter().zip(&titles) {
