@@ -70,11 +70,11 @@ fn a_thousand_slow_readers_of_the_list_of_titles_cost_their_connections() {
     let grown = rss_bytes(&server).saturating_sub(before);
     println!("{VIEWERS} viewers of {list_bytes} bytes: {grown} bytes more");
     assert!(grown < VIEWERS as u64 * list_bytes / 10, "{grown} bytes for {VIEWERS} viewers");
-    let held = status(&server)["total"]["response_bytes"].as_u64().unwrap();
-    assert!(
-        (1..=2 * list_bytes).contains(&held),
-        "{held} bytes are held of a list of {list_bytes}"
-    );
+    // The worker tells what it holds once a second.
+    let held = eventually("the list to be counted", || {
+        status(&server)["total"]["response_bytes"].as_u64().filter(|held| *held > 0)
+    });
+    assert!(held <= 2 * list_bytes, "{held} bytes are held of a list of {list_bytes}");
     drop(viewers);
 }
 

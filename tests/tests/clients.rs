@@ -213,7 +213,8 @@ fn curls_validators_are_those_that_the_server_gave() {
     let (etag, date) = (field("ETag"), field("Last-Modified"));
     for (words, lines, status, body) in [
         ("--range 5-9", format!("If-Range: {etag}"), "206", 5..10),
-        ("--range 5-9", format!("If-Range: {date}"), "206", 5..10),
+        // The film's date was put back, so it does not say which version the parts are of.
+        ("--range 5-9", format!("If-Range: {date}"), "200", 0..LENGTH),
         ("--range 5-9", "If-Range: \"other\"".into(), "200", 0..LENGTH),
         ("--range 5-9", format!("If-Range: W/{etag}"), "200", 0..LENGTH),
         ("--range 5-9", format!("If-None-Match: {etag}"), "304", 0..0),
