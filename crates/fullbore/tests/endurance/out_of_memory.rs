@@ -49,6 +49,12 @@ fn a_limit_on_data_refuses_viewers_and_aborts_nothing() {
 #[test]
 fn a_limit_on_address_space_refuses_viewers_and_aborts_nothing() {
     endure(env!("CARGO_BIN_EXE_fullbore").into(), |server, bound| {
+        // Of address space there is much that nobody uses, and an eighth of that is kept back, too.
+        let kept_bytes = server.status_bytes("VmSize:") / 7;
+        let bound = match bound {
+            Bound::Leave(bytes) => Bound::Leave(bytes + kept_bytes),
+            Bound::Lift => Bound::Lift,
+        };
         limit_process(server, "as", "VmSize:", bound);
     });
 }
@@ -75,6 +81,9 @@ fn endure(program: PathBuf, set: impl Fn(&Server, Bound)) {
     let mut idle: Vec<_> = (0..IDLE).map(|_| viewers.stay().expect("served")).collect();
 
     set(&server, Bound::Leave(LEFT_BYTES));
+    // A server that had no bound looks for one once a second, as does whoever tells its numbers.
+    server.wait_for_news();
+    server.wait_for_news();
     let refused_before = server.number("connections_refused_total");
     let (held, refused) = thread::scope(|scope| {
         let slow: Vec<_> = (0..SLOW)
