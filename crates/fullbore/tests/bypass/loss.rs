@@ -112,7 +112,8 @@ struct MappedWriter(Child);
 impl MappedWriter {
     fn start(room: &Room) -> Self {
         let program = "import mmap, sys\n\
-            film = mmap.mmap(open(sys.argv[1], 'r+b').fileno(), 0)\n\
+            file = open(sys.argv[1], 'r+b')\n\
+            film = mmap.mmap(file.fileno(), 0)\n\
             for at in range(0, len(film), 4096): film[at] = film[at]\n\
             print('mapped', flush=True)\n\
             sys.stdin.readline()\n\
