@@ -1,0 +1,124 @@
+//! A disk that is full under what the server writes: its state and its access log. Viewers notice nothing.
+
+use fullbore_tests::{Launch, Plain, Server, eventually, tool};
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use tempfile::{TempDir, tempdir};
+
+/// More lines than the writer keeps in memory (64 KiB), and than the disk has room for.
+const REQUESTS: usize = 2_000;
+
+/// A disk of 128 KiB.
+struct SmallDisk {
+    at: TempDir,
+}
+
+impl SmallDisk {
+    /// Says what is missing if there is none to be had.
+    fn mount() -> Option<Self> {
+        let at = tempdir().unwrap();
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=128k", "tmpfs"]).arg(at.path());
+        match mount.output() {
+            Ok(done) if done.status.success() => Some(Self { at }),
+            other => {
+                tool::skip(&format!("cannot mount a small disk, which takes root: {other:?}"));
+                None
+            }
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.at.path().join(name)
+    }
+
+    /// Leaves no byte free.
+    fn fill(&self) {
+        let error = (0..)
+            .find_map(|number| fs::write(self.path(&format!("filler-{number}")), [0; 4096]).err());
+        assert_eq!(error.map(|error| error.kind()), Some(std::io::ErrorKind::StorageFull));
+    }
+
+    fn empty(&self) {
+        for entry in fs::read_dir(self.at.path()).unwrap() {
+            let path = entry.unwrap().path();
+            if path.file_name().unwrap().to_string_lossy().starts_with("filler-") {
+                fs::remove_file(path).unwrap();
+            }
+        }
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.at.path()).status();
+    }
+}
+
+fn library() -> TempDir {
+    let folder = tempdir().unwrap();
+    fs::write(folder.path().join("note.txt"), "this is the note").unwrap();
+    folder
+}
+
+fn ask(server: &Server, times: usize) {
+    let mut viewer = Plain::connect(server.address);
+    for _ in 0..times {
+        assert_eq!(viewer.fetch("/note.txt").status, 200);
+    }
+}
+
+#[test]
+fn a_full_disk_under_the_access_log_and_the_state_costs_lines_and_no_viewer() {
+    let Some(disk) = SmallDisk::mount() else { return };
+    let folder = library();
+    let log = disk.path("access.log");
+    let launch = Launch::of(folder.path()).state(&disk.path("state"));
+    let mut server = launch.arguments("--tls off --access-log").argument(&log).start();
+    ask(&server, 1);
+    eventually("the first line", || {
+        fs::read_to_string(&log).ok().filter(|text| text.ends_with('\n'))
+    });
+
+    disk.fill();
+    ask(&server, REQUESTS);
+    server.stderr.wait_for("cannot write the access log: No space left on device");
+    server.wait_for_counter("access_log_lost_total", 1);
+    ask(&server, 1);
+
+    // There is room again: what was kept is written, and every line is whole.
+    disk.empty();
+    eventually("a line of what was asked for last", || {
+        let mut viewer = Plain::connect(server.address);
+        assert_eq!(viewer.fetch("/note.txt?afterwards").status, 200);
+        let text = fs::read_to_string(&log).ok()?;
+        (text.contains("/note.txt?afterwards") && text.ends_with('\n')).then_some(())
+    });
+    let text = fs::read_to_string(&log).unwrap();
+    for line in text.lines() {
+        serde_json::from_str::<serde_json::Value>(line).expect(line);
+    }
+    let written = text.lines().filter(|line| !line.contains("afterwards")).count() as u64;
+    // The counter is told once a second.
+    eventually("written and lost to be all there were", || {
+        let lost = server.counters().value("access_log_lost_total");
+        (written + lost == REQUESTS as u64 + 2).then_some(())
+    });
+    server.signal("TERM");
+    assert_eq!(server.wait().code(), Some(0));
+}
+
+#[test]
+fn a_start_whose_state_has_no_room_says_so() {
+    let Some(disk) = SmallDisk::mount() else { return };
+    let folder = library();
+    disk.fill();
+    let mut serve = Command::new(fullbore_tests::program());
+    serve.args(["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]).arg(folder.path());
+    let output = serve.arg("--state").arg(disk.path("state")).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.contains("No space left on device") && said.contains("state"), "{said}");
+}
