@@ -16,6 +16,7 @@ use crate::route::InKernel;
 use crate::sandbox;
 use crate::telemetry::{self, Numbers};
 use crate::tls_stat::TlsStat;
+use catalog::KnownTitles;
 use http::{Context, HttpDate, Limits, Page, Parse, Part, Refusal, Request, Resource, Response};
 use net::{Admission, Socket};
 use qoe::Collector;
@@ -152,11 +153,14 @@ async fn serve(state: Arc<State>, listener: OwnedFd, sources: live::Sources) {
 }
 
 /// What a snapshot has beside the figures. It takes over what players tell, too, so that this goes on while nobody asks.
-fn more_of(state: Arc<State>) -> impl Fn(bool) -> serde_json::Map<String, serde_json::Value> {
-    move |is_looked_at| {
+fn more_of(
+    state: Arc<State>,
+) -> impl Fn(bool, &Arc<KnownTitles>) -> serde_json::Map<String, serde_json::Value> {
+    move |is_looked_at, known| {
         let mut more = serde_json::Map::new();
         more.insert("draining".into(), state.draining.load(Ordering::Relaxed).into());
-        let experience = experience(&state);
+        let mut experience = experience(&state);
+        experience.know(Arc::clone(known));
         // Its quantiles take a look at each session.
         if state.config.http.cmcd && is_looked_at {
             more.insert("qoe".into(), qoe::json(&experience, QOE_TITLES_MAX));

@@ -3,17 +3,26 @@
 //!
 //! Any title that has more than 1/64 of a worker's bytes is in its list. The list is taken and begun anew each second, so what
 //! a rare title inherits from the one that it displaced is a second's worth at most.
+//!
+//! Titles are those of [`catalog::title_of`]. A worker sees only its own requests, so it passes on in which folders it served manifests,
+//! and gets back each second what all of them have found.
+
+use catalog::KnownTitles;
+use std::sync::Arc;
 
 /// Titles that a list holds.
 const TITLES_MAX: usize = 64;
 
 /// Bytes of a name that are kept.
-const NAME_BYTES_MAX: usize = 120;
+const NAME_BYTES_MAX: usize = 256;
+
+/// Folders that are told as news in a second. The others come when somebody asks for their manifest again.
+const NEWS_MAX: usize = 64;
 
 /// A title and its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// The title: the first folder of the path, or the file itself where it lies in none.
+    /// The title; empty if that is the library itself.
     pub title: Box<[u8]>,
     /// Bytes sent for it.
     pub bytes: u64,
@@ -21,50 +30,93 @@ pub struct Share {
 
 /// The titles of one worker in the present second.
 #[derive(Debug, Default)]
-pub struct Busiest(Vec<Share>);
+pub struct Busiest {
+    shares: Vec<Share>,
+    news: Vec<Box<[u8]>>,
+    known: Arc<KnownTitles>,
+}
 
 impl Busiest {
     /// Counts the bytes of one response with the file at `path`.
     pub fn note(&mut self, path: &[u8], bytes: u64) {
-        let title = title_of(path);
-        if let Some(share) = self.0.iter_mut().find(|share| *share.title == *title) {
+        if let Some(folder) = self.known.news(path) {
+            self.add_news(folder);
+        }
+        let title = self.known.title_of(path);
+        let title = &title[..title.len().min(NAME_BYTES_MAX)];
+        if let Some(share) = self.shares.iter_mut().find(|share| *share.title == *title) {
             share.bytes += bytes;
             return;
         }
-        if self.0.len() < TITLES_MAX {
-            self.0.push(Share { title: title.into(), bytes });
+        if self.shares.len() < TITLES_MAX {
+            self.shares.push(Share { title: title.into(), bytes });
             return;
         }
-        let least = self.0.iter_mut().min_by_key(|share| share.bytes);
+        let least = self.shares.iter_mut().min_by_key(|share| share.bytes);
         let least = least.expect("the list is full, so it is not empty");
         *least = Share { title: title.into(), bytes: least.bytes + bytes };
     }
 
-    /// Takes the list, and begins a new one.
-    pub fn take(&mut self) -> Vec<Share> {
-        std::mem::take(&mut self.0)
+    fn add_news(&mut self, folder: &[u8]) {
+        if self.news.len() < NEWS_MAX && self.news.iter().all(|told| **told != *folder) {
+            self.news.push(folder.into());
+        }
     }
-}
 
-fn title_of(path: &[u8]) -> &[u8] {
-    let first = path.split(|byte| *byte == b'/').next().unwrap_or(path);
-    &first[..first.len().min(NAME_BYTES_MAX)]
+    /// Takes the list and begins a new one, by what is `known` from now on. Also returns folders that were found to be titles.
+    pub fn take(&mut self, known: &Arc<KnownTitles>) -> (Vec<Share>, Vec<Box<[u8]>>) {
+        let taken = std::mem::take(self);
+        self.known = Arc::clone(known);
+        (taken.shares, taken.news)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// The titles of a new list and their bytes.
+    fn taken(busiest: &mut Busiest) -> Vec<(Box<[u8]>, u64)> {
+        let (shares, _) = busiest.take(&Arc::default());
+        shares.into_iter().map(|share| (share.title, share.bytes)).collect()
+    }
+
     #[test]
-    fn files_of_one_folder_are_one_title() {
+    fn the_examples_are_counted_by_their_titles_once_manifests_are_known() {
         let mut busiest = Busiest::default();
-        busiest.note(b"film/video/1.m4s", 10);
+        let note = |busiest: &mut Busiest| {
+            catalog::EXAMPLES.iter().for_each(|(path, _)| busiest.note(path.as_bytes(), 1));
+        };
+        note(&mut busiest);
+        let (_, news) = busiest.take(&Arc::default());
+        let mut known = KnownTitles::default();
+        news.iter().for_each(|folder| known.learn(folder));
+        busiest.take(&Arc::new(known));
+        note(&mut busiest);
+        let mut expected: Vec<(Box<[u8]>, u64)> = Vec::new();
+        for (_, title) in catalog::EXAMPLES {
+            match expected.iter_mut().find(|(known, _)| **known == *title.as_bytes()) {
+                Some((_, count)) => *count += 1,
+                None => expected.push((title.as_bytes().into(), 1)),
+            }
+        }
+        assert_eq!(taken(&mut busiest), expected);
+        assert!(taken(&mut busiest).is_empty(), "a new list has begun");
+    }
+
+    #[test]
+    fn folders_with_manifests_are_news_once() {
+        let mut busiest = Busiest::default();
+        for path in [&b"film/index.m3u8"[..], b"film/index.m3u8", b"film/1.ts", b"index.m3u8"] {
+            busiest.note(path, 1);
+        }
+        let (_, news) = busiest.take(&Arc::default());
+        assert_eq!(news, [Box::from(&b"film"[..])]);
+        let mut known = KnownTitles::default();
+        known.learn(b"film");
+        busiest.take(&Arc::new(known));
         busiest.note(b"film/index.m3u8", 1);
-        busiest.note(b"alone.mp4", 5);
-        let taken = busiest.take();
-        let found: Vec<_> = taken.iter().map(|share| (&*share.title, share.bytes)).collect();
-        assert_eq!(found, [(&b"film"[..], 11), (b"alone.mp4", 5)]);
-        assert!(busiest.take().is_empty(), "a new list has begun");
+        assert!(busiest.take(&Arc::default()).1.is_empty());
     }
 
     #[test]
@@ -74,16 +126,16 @@ mod tests {
             busiest.note(format!("rare-{index}/a").as_bytes(), 100);
             busiest.note(b"hit/a", 50);
         }
-        let taken = busiest.take();
+        let taken = taken(&mut busiest);
         assert_eq!(taken.len(), TITLES_MAX);
-        let hit = taken.iter().find(|share| *share.title == *b"hit").unwrap();
-        assert!(hit.bytes >= 500_000);
+        let hit = taken.iter().find(|(title, _)| **title == *b"hit").unwrap();
+        assert!(hit.1 >= 500_000);
     }
 
     #[test]
     fn long_names_are_cut() {
         let mut busiest = Busiest::default();
-        busiest.note(&[b'x'; 4000], 1);
-        assert_eq!(busiest.take()[0].title.len(), NAME_BYTES_MAX);
+        busiest.note(&[&[b'x'; 4000][..], b".mp4"].concat(), 1);
+        assert_eq!(taken(&mut busiest)[0].0.len(), NAME_BYTES_MAX);
     }
 }

@@ -14,12 +14,6 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use token::{Fault, KeyRing, Token};
 
-/// The first segment of a path that begins with a token.
-const TOKEN_SEGMENT: &[u8] = b"t";
-
-/// The name of a token in a query, with its sign.
-const TOKEN_ARGUMENT: &[u8] = b"token=";
-
 /// One worker's gate.
 pub struct Gate {
     keys: RefCell<Arc<KeyRing>>,
@@ -104,23 +98,15 @@ impl Gate {
 fn taken_off(request: &Request) -> (Option<&[u8]>, Cow<'_, Resource>) {
     match before_path(&request.resource) {
         Some((token, rest)) => (Some(token), Cow::Owned(rest)),
-        None => (request.query().and_then(in_query), Cow::Borrowed(&request.resource)),
+        None => (request.query().and_then(token::in_query), Cow::Borrowed(&request.resource)),
     }
 }
 
 /// The token that a path begins with, and what the rest of the path names.
 fn before_path(resource: &Resource) -> Option<(&[u8], Resource)> {
     let (Resource::File(path) | Resource::Directory(path)) = resource else { return None };
-    let mut segments = path.as_bytes().split(|byte| *byte == b'/');
-    if segments.next()? != TOKEN_SEGMENT {
-        return None;
-    }
-    Some((segments.next()?, resource.below(2)?))
-}
-
-/// The first token in a query.
-fn in_query(query: &[u8]) -> Option<&[u8]> {
-    query.split(|byte| *byte == b'&').find_map(|pair| pair.strip_prefix(TOKEN_ARGUMENT))
+    let (token, _) = token::before_path(path.as_bytes())?;
+    Some((token, resource.below(token::SEGMENTS)?))
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! The list of titles that the pages show, kept by a thread of its own: listing a library waits for disks, and a worker must not.
 //!
 //! Who asks gets the list as it was last made, and asking has it made again; but not sooner than two seconds after the last time,
-//! and never while nobody asks. So a list is as old as the last visit, and the pages ask twice. Bounded as [`library::shelf`] is.
+//! and never while nobody asks. So a list is as old as the last visit, and the pages ask twice. Bounded as [`catalog::shelf`] is.
 
-use library::shelf::{Item, shelf};
+use catalog::shelf::{Item, shelf};
 use serde_json::json;
 use std::hash::{DefaultHasher, Hasher};
 use std::io;

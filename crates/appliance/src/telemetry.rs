@@ -7,10 +7,11 @@
 
 use crate::busiest::{Busiest, Share};
 use crate::first_byte::{FirstByte, Waits};
+use catalog::KnownTitles;
 use qoe::Report;
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// A number that one thread writes and any thread reads.
 #[derive(Debug, Default)]
@@ -228,9 +229,9 @@ impl Numbers {
         self.busiest.lock().expect("no holder of this lock can panic").note(path, bytes);
     }
 
-    /// The titles since the last time, and their bytes.
-    pub fn take_busiest(&self) -> Vec<Share> {
-        self.busiest.lock().expect("no holder of this lock can panic").take()
+    /// The titles since the last time with their bytes, and the folders that were found to be titles; see [`Busiest::take`].
+    pub fn take_busiest(&self, known: &Arc<KnownTitles>) -> (Vec<Share>, Vec<Box<[u8]>>) {
+        self.busiest.lock().expect("no holder of this lock can panic").take(known)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<(Family, &'static str), u64>> {

@@ -186,7 +186,7 @@ impl Load {
     }
 
     fn pattern(&self, targets: &[Url]) -> Pattern {
-        let is_manifest = |url: &Url| url.path().ends_with(".m3u8") || url.path().ends_with(".mpd");
+        let is_manifest = |url: &Url| catalog::is_manifest(url.path().as_bytes());
         match self.pattern {
             _ if self.handshakes => Pattern::Handshakes,
             _ if self.idle => Pattern::Idle,

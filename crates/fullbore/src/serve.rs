@@ -3,9 +3,9 @@
 use crate::{say, tell};
 use appliance::config::{Certificate, Disk, Route, Switch};
 use appliance::{Config, Server};
+use catalog::{Form, Title};
 use clap::{Args, ValueEnum};
 use library::sample;
-use library::{Form, Title};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -211,7 +211,7 @@ fn announce(server: &Server, tls: bool, library: &Path) {
     lines.extend(server.describe());
     let admin = server.admin_address();
     lines.push(format!("admin     http://{admin}/ (dashboard), /status.json, /metrics, /healthz"));
-    match library::titles(library) {
+    match catalog::titles(library) {
         Ok(titles) if titles.is_empty() => {
             let advice = "none yet: put video files or HLS/DASH folders into the library";
             lines.push(format!("titles    {advice}"));

@@ -1,8 +1,9 @@
 //! `fullbore sign`: makes a URL that works until a moment, and the keys for it.
 
+use catalog::{encode_path, is_manifest};
 use clap::{ArgGroup, Args};
 use http::LibraryPath;
-use library::encode_path;
+use std::ffi::OsStr;
 use std::io::Write;
 use std::net::IpAddr;
 use std::os::unix::ffi::OsStrExt;
@@ -17,7 +18,7 @@ use token::{Grant, KeyRing};
 /// Sign a URL, so that it works until a moment; or make a key for that
 ///
 /// PATH is written as in the library: a file, or a folder for all that is in it. A playlist or manifest (.m3u8, .mpd) is
-/// signed together with its folder, since players ask for what is in there.
+/// signed together with its title, which is its folder, since players ask for what is in there.
 #[derive(Args)]
 #[command(
     group = ArgGroup::new("task").required(true).args(["path", "new_key"]),
@@ -84,11 +85,12 @@ impl Sign {
         let base = self.base.as_deref().unwrap_or_default().trim_end_matches('/');
         let path = encode_path(&what.path);
         say(&if self.query {
-            format!("{base}/{path}?token={token}")
+            base.to_owned() + &token::url_query(&token, &path)
         } else if self.page {
-            format!("{base}/t/{token}/-/watch/{}", encode_path(title_of(&what.path)))
+            let page = format!("-/watch/{}", encode_path(title_of(&what.path)));
+            base.to_owned() + &token::url_path(&token, &page)
         } else {
-            format!("{base}/t/{token}/{path}")
+            base.to_owned() + &token::url_path(&token, &path)
         })
     }
 }
@@ -105,10 +107,8 @@ impl Signed {
         let path = library_path(path)?;
         let scope = match scope {
             Some(scope) => library_path(scope)?,
-            None if is_manifest(&path) && !in_query => {
-                path.parent().map(Path::to_owned).unwrap_or_default()
-            }
-            None => path.clone(),
+            None if in_query => path.clone(),
+            None => title_of(&path).to_owned(),
         };
         // By whole segments.
         if !path.starts_with(&scope) {
@@ -129,17 +129,14 @@ fn library_path(path: &Path) -> Result<PathBuf, String> {
     }
 }
 
-/// The title that the player's page knows: of a manifest its folder.
+/// What belongs to `path`: of a manifest its title, as far as the path alone tells ([`catalog::title_of`]), since the library may be
+/// elsewhere. What else is named is taken at its word.
 fn title_of(path: &Path) -> &Path {
-    match path.parent() {
-        Some(folder) if is_manifest(path) => folder,
-        _ => path,
+    let bytes = path.as_os_str().as_bytes();
+    if !is_manifest(bytes) {
+        return path;
     }
-}
-
-fn is_manifest(path: &Path) -> bool {
-    let extension = path.extension().unwrap_or_default();
-    ["m3u8", "mpd"].iter().any(|manifest| extension.eq_ignore_ascii_case(manifest))
+    Path::new(OsStr::from_bytes(catalog::title_of(bytes, |_| false)))
 }
 
 /// When a URL ends: so many seconds from now, or at a moment.
@@ -243,6 +240,17 @@ mod tests {
             both("films/a/b/c.mp4", "films/a")
         );
         assert_eq!(signed("films/a", Some("/"), true), both("films/a", ""));
+    }
+
+    #[test]
+    fn manifests_of_the_examples_are_signed_with_their_titles() {
+        for (path, title) in
+            catalog::EXAMPLES.into_iter().filter(|(path, _)| is_manifest(path.as_bytes()))
+        {
+            // Where the path alone does not tell the title, what is signed is a part of it.
+            let expected = if path.starts_with("apple/1080p/") { "apple/1080p" } else { title };
+            assert_eq!(signed(path, None, false), Ok((path.to_owned(), expected.to_owned())));
+        }
     }
 
     #[test]

@@ -4,9 +4,10 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use ::catalog::{Form, titles};
 use fullbore_library::catalog::{self, Entry};
 use fullbore_library::sample::{Progress, Recipe, TITLE, ensure_recipe};
-use fullbore_library::{Form, Ladder, Rung, ingest, titles};
+use fullbore_library::{Ladder, Rung, ingest};
 use tempfile::TempDir;
 
 fn recipe() -> Recipe {

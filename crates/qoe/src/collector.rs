@@ -5,6 +5,9 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use catalog::KnownTitles;
 
 use crate::Report;
 use crate::session::Session;
@@ -35,6 +38,7 @@ pub struct Collector {
     sessions: HashMap<u64, Session>,
     /// The same, by when they were heard of last.
     by_silence: BTreeSet<(u64, u64)>,
+    known: Arc<KnownTitles>,
     titles: HashMap<String, Title>,
     pub(crate) all: Stats,
     pub(crate) other: Stats,
@@ -51,6 +55,11 @@ struct Title {
 }
 
 impl Collector {
+    /// From now on titles are told by what is in `known`.
+    pub fn know(&mut self, known: Arc<KnownTitles>) {
+        self.known = known;
+    }
+
     /// Takes reports of a worker, in any order. Those that are too many are lost, and counted.
     pub fn take(&mut self, mut reports: Vec<Report>) {
         let room = WAITING_MAX - self.waiting.len();
@@ -111,7 +120,8 @@ impl Collector {
             // Only now is it certain what it was watching.
             let outcome = session.outcome();
             self.all.end(&outcome);
-            let stats = self.stats(session.scope.title(), last_ms);
+            let known = Arc::clone(&self.known);
+            let stats = self.stats(session.scope.title(&known), last_ms);
             stats.begin_and_tell(&session);
             stats.end(&outcome);
         }
@@ -178,7 +188,7 @@ impl Collector {
     fn live_by_title(&self) -> Vec<(&str, Vec<&Session>)> {
         let mut live: HashMap<&str, Vec<&Session>> = HashMap::new();
         for session in self.sessions.values() {
-            live.entry(session.scope.title()).or_default().push(session);
+            live.entry(session.scope.title(&self.known)).or_default().push(session);
         }
         let mut live: Vec<_> = live.into_iter().collect();
         live.sort_by_key(|(name, sessions)| (Reverse(sessions.len()), *name));
@@ -304,7 +314,7 @@ mod tests {
         let titles = collector.by_title();
         let names: Vec<_> = titles.iter().map(|title| title.name).collect();
         assert_eq!(names.len(), TITLES_MAX + 1);
-        assert_eq!(names[..2], [Some("zoo/1.m4s"), Some("zapping/1.m4s")]);
+        assert_eq!(names[..2], [Some("zoo"), Some("zapping")]);
         assert_eq!(names.last(), Some(&None));
     }
 
@@ -328,6 +338,36 @@ mod tests {
         assert_eq!(told(&collector), expected);
         collector.advance(10_000 + SILENCE_MS);
         assert_eq!(told(&collector), expected, "the same when it is over");
+    }
+
+    #[test]
+    fn sessions_count_for_the_titles_of_the_examples() {
+        let mut known = KnownTitles::default();
+        for (path, _) in catalog::EXAMPLES {
+            if let Some(folder) = known.news(path.as_bytes()) {
+                known.learn(folder);
+            }
+        }
+        let mut collector = Collector::default();
+        let reports = catalog::EXAMPLES.iter().zip(0..);
+        collector.take(reports.map(|((path, _), id)| report(1000, id, path, "su")).collect());
+        let titles = |collector: &Collector| {
+            let told = collector.by_title();
+            let named = told.iter().filter_map(|title| Some((title.name?, title)));
+            let mut sessions: Vec<_> = named
+                .flat_map(|(name, title)| {
+                    vec![name.to_owned(); title.stats.sessions_total as usize]
+                })
+                .collect();
+            sessions.sort();
+            sessions
+        };
+        collector.advance(10_000);
+        assert_ne!(titles(&collector), catalog::EXAMPLES.map(|(_, title)| title));
+        collector.know(Arc::new(known));
+        assert_eq!(titles(&collector), catalog::EXAMPLES.map(|(_, title)| title));
+        collector.advance(10_000 + SILENCE_MS);
+        assert_eq!(titles(&collector), catalog::EXAMPLES.map(|(_, title)| title));
     }
 
     #[test]

@@ -61,9 +61,11 @@ impl Report {
 
 /// For players that do not say what they ask for.
 fn object_by_name(path: &[u8]) -> ObjectType {
+    if catalog::is_manifest(path) {
+        return ObjectType::Manifest;
+    }
     let extension = path.rsplit(|byte| *byte == b'.').next().unwrap_or_default();
     match extension.to_ascii_lowercase().as_slice() {
-        b"m3u8" | b"mpd" => ObjectType::Manifest,
         b"vtt" | b"key" | b"jpg" | b"jpeg" | b"png" | b"webp" | b"json" => ObjectType::Other,
         _ => ObjectType::Video,
     }

@@ -133,7 +133,7 @@ impl Session {
         // One that comes late is taken as of now.
         let now_ms = report.at_ms().max(self.last_ms);
         let mut news = News::default();
-        self.scope.widen(&report.path, report.object == ObjectType::Manifest);
+        self.scope.take(&report.path, report.object == ObjectType::Manifest);
         self.take_start(report, now_ms, &mut news);
         if self.started_ms.is_some() {
             self.take_stall(report, now_ms, &mut news);

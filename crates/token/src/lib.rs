@@ -11,14 +11,16 @@
 //! * Signatures are compared in constant time, and before anything else of the token is believed.
 //! * Keys are wiped from memory as far as they are ours, and never printed.
 //!
-//! Read first: `token.rs` for the format, then `ring.rs`.
+//! Read first: `token.rs` for the format, `place.rs` for where it stands in a URL, then `ring.rs`.
 
 mod error;
 mod key;
+mod place;
 mod ring;
 mod token;
 
 pub use error::{Fault, KeyError};
 pub use key::make_key_file;
+pub use place::{SEGMENTS, before_path, in_query, url_path, url_query};
 pub use ring::KeyRing;
 pub use token::{Grant, Token};

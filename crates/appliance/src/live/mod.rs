@@ -17,6 +17,7 @@ pub use stream::stream;
 
 use crate::first_byte::Waits;
 use crate::telemetry::{Family, Numbers};
+use catalog::KnownTitles;
 use history::History;
 use machine_rates::MachineRates;
 use popular::Popular;
@@ -133,13 +134,13 @@ impl Live {
 }
 
 /// Looks at the server once a second for as long as it lives. `more` gives what others add to each
-/// snapshot, by its key; it is told whether anybody looks.
+/// snapshot, by its key; it is told whether anybody looks, and which folders are known to be titles.
 pub async fn take_snapshots(
     live: Rc<Live>,
     workers: Vec<Arc<Numbers>>,
     sources: Sources,
     constants: Constants,
-    more: impl Fn(bool) -> serde_json::Map<String, serde_json::Value>,
+    more: impl Fn(bool, &Arc<KnownTitles>) -> serde_json::Map<String, serde_json::Value>,
 ) {
     let mut machine = MachineRates::new(sources);
     let mut popular = Popular::default();
@@ -155,7 +156,7 @@ pub async fn take_snapshots(
         live.history.borrow_mut().push(snapshot.point());
         let mut json = snapshot.into_json();
         json.insert("dashboards".into(), live.streams.get().into());
-        json.append(&mut more(live.streams.get() > 0));
+        json.append(&mut more(live.streams.get() > 0, popular.known()));
         live.publish(stream::event("snapshot", &serde_json::Value::Object(json)));
         past.push(now);
     }

@@ -2,6 +2,7 @@
 
 use crate::busiest::Share;
 use crate::telemetry::Numbers;
+use catalog::KnownTitles;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -33,52 +34,93 @@ struct Rate {
     bytes: u64,
 }
 
+/// The name of the library itself, where that is a title.
+const LIBRARY: &str = "/";
+
 /// What is remembered.
 #[derive(Debug, Default)]
-pub(super) struct Popular(HashMap<Box<[u8]>, Rate>);
+pub(super) struct Popular {
+    titles: HashMap<Box<[u8]>, Rate>,
+    known: Arc<KnownTitles>,
+}
+
+impl Rate {
+    fn add(&mut self, bytes: u64, bytes_per_second: f64) {
+        self.bytes += bytes;
+        self.bytes_per_second += bytes_per_second;
+    }
+}
 
 impl Popular {
     /// Takes over the workers' lists, `seconds` after the last time.
     pub(super) fn advance(&mut self, workers: &[Arc<Numbers>], seconds: f64) {
-        self.take_over(workers.iter().flat_map(|worker| worker.take_busiest()), seconds);
+        let taken: Vec<_> = workers.iter().map(|worker| worker.take_busiest(&self.known)).collect();
+        let (shares, news): (Vec<_>, Vec<_>) = taken.into_iter().unzip();
+        self.learn(news.into_iter().flatten());
+        self.take_over(shares.into_iter().flatten(), seconds);
+    }
+
+    /// Which folders are titles, as far as any worker has seen.
+    pub(super) fn known(&self) -> &Arc<KnownTitles> {
+        &self.known
+    }
+
+    /// What was counted for a part of a title goes to the title.
+    fn learn(&mut self, folders: impl Iterator<Item = Box<[u8]>>) {
+        let mut folders = folders.peekable();
+        if folders.peek().is_none() {
+            return;
+        }
+        // Workers hold what was known before, so this copies it, at most once a second.
+        let known = Arc::make_mut(&mut self.known);
+        folders.for_each(|folder| known.learn(&folder));
+        for (title, rate) in std::mem::take(&mut self.titles) {
+            self.rate(&title).add(rate.bytes, rate.bytes_per_second);
+        }
     }
 
     fn take_over(&mut self, shares: impl Iterator<Item = Share>, seconds: f64) {
         let kept = (-seconds / MEMORY_SECONDS).exp();
-        for rate in self.0.values_mut() {
+        for rate in self.titles.values_mut() {
             rate.bytes_per_second *= kept;
         }
         for Share { title, bytes } in shares {
-            let rate = self.0.entry(title).or_default();
-            rate.bytes += bytes;
-            rate.bytes_per_second += bytes as f64 / seconds * (1.0 - kept);
+            self.rate(&title).add(bytes, bytes as f64 / seconds * (1.0 - kept));
         }
         self.forget_least();
     }
 
+    fn rate(&mut self, title: &[u8]) -> &mut Rate {
+        self.titles.entry(self.known.retitle(title).into()).or_default()
+    }
+
     fn forget_least(&mut self) {
-        if self.0.len() <= TITLES_MAX {
+        if self.titles.len() <= TITLES_MAX {
             return;
         }
-        let mut rates: Vec<f64> = self.0.values().map(|rate| rate.bytes_per_second).collect();
+        let mut rates: Vec<f64> = self.titles.values().map(|rate| rate.bytes_per_second).collect();
         rates.sort_by(|a, b| b.total_cmp(a));
         let bound = rates[TITLES_MAX];
-        self.0.retain(|_, rate| rate.bytes_per_second > bound);
+        self.titles.retain(|_, rate| rate.bytes_per_second > bound);
     }
 
     /// The busiest, busiest first.
     pub(super) fn busiest(&self) -> Vec<Title> {
         let mut all: Vec<_> =
-            self.0.iter().filter(|(_, rate)| rate.bytes_per_second >= 1.0).collect();
+            self.titles.iter().filter(|(_, rate)| rate.bytes_per_second >= 1.0).collect();
         all.sort_by(|(_, a), (_, b)| b.bytes_per_second.total_cmp(&a.bytes_per_second));
         let told = all.into_iter().take(TITLES_TOLD);
         told.map(|(title, rate)| Title {
-            title: String::from_utf8_lossy(title).into_owned(),
+            title: name(title),
             gbps: super::snapshot::rounded(rate.bytes_per_second * 8.0 / 1e9),
             bytes: rate.bytes,
         })
         .collect()
     }
+}
+
+fn name(title: &[u8]) -> String {
+    if title.is_empty() { LIBRARY.into() } else { String::from_utf8_lossy(title).into_owned() }
 }
 
 #[cfg(test)]
@@ -105,11 +147,33 @@ mod tests {
     }
 
     #[test]
+    fn what_was_counted_before_the_manifest_was_seen_goes_to_the_title() {
+        let worker = Arc::new(Numbers::default());
+        let workers = [Arc::clone(&worker)];
+        let mut popular = Popular::default();
+        worker.count_title(b"films/a/1080p/1.m4s", 2000);
+        worker.count_title(b"films/b/1.m4s", 1000);
+        popular.advance(&workers, 1.0);
+        assert_eq!(popular.busiest()[0].title, "films/a/1080p");
+        worker.count_title(b"films/a/1080p/2.ts", 100);
+        worker.count_title(b"films/a/master.m3u8", 1);
+        worker.count_title(b"index.html", 100);
+        for _ in 0..2 {
+            popular.advance(&workers, 1.0);
+            worker.count_title(b"films/a/720p/2.ts", 10_000);
+        }
+        popular.advance(&workers, 1.0);
+        let told = popular.busiest();
+        let told: Vec<_> = told.iter().map(|title| (&*title.title, title.bytes)).collect();
+        assert_eq!(told, [("films/a", 22_101), ("films/b", 1000), ("/", 100)]);
+    }
+
+    #[test]
     fn many_titles_are_bounded_and_the_busiest_are_told_in_order() {
         let mut popular = Popular::default();
         let shares = (0..5000_u64).map(|index| share(&format!("title-{index}"), 1000 + index));
         popular.take_over(shares, 1.0);
-        assert!(popular.0.len() <= TITLES_MAX);
+        assert!(popular.titles.len() <= TITLES_MAX);
         let told = popular.busiest();
         assert_eq!(told.len(), TITLES_TOLD);
         assert_eq!((&*told[0].title, &*told[1].title), ("title-4999", "title-4998"));

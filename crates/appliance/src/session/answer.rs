@@ -87,13 +87,12 @@ fn hold(worker: &Worker, response: Response, request: Option<&Request>) -> (Resp
     }
 }
 
-/// The path of the file that `request` was answered with, without the token before it (`t/TOKEN/`).
+/// The path of the file that `request` was answered with, without the token before it.
 fn path_of<'r>(worker: &Worker, request: &'r Request) -> Option<&'r [u8]> {
     let Resource::File(path) = &request.resource else { return None };
     let path = path.as_bytes();
-    let behind_token = worker.gate.as_ref().and(path.strip_prefix(b"t/"));
-    let behind_token = behind_token.and_then(|rest| rest.splitn(2, |byte| *byte == b'/').nth(1));
-    Some(behind_token.unwrap_or(path))
+    let signed = worker.gate.as_ref().and_then(|_| token::before_path(path));
+    Some(signed.and_then(|(_, path)| path).unwrap_or(path))
 }
 
 async fn plan(worker: &Worker, request: &Request, client: IpAddr) -> (Response, Option<Rc<File>>) {

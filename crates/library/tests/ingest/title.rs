@@ -6,10 +6,11 @@ use std::path::Path;
 use crate::judge::{frames, judge, key_frames, probe};
 use crate::library::{Library, names, options};
 use crate::source::{FRAMES, SECONDS, ffmpeg_is_here, film, plain};
+use catalog::{Form, titles};
+use fullbore_library::Record;
 use fullbore_library::ingest::{
     AudioCodec, Options, Outcome, Progress, SideSubtitles, Stop, VideoCodec,
 };
-use fullbore_library::{Form, Record, titles};
 
 fn near(seconds: f64) -> bool {
     (seconds - SECONDS).abs() < 0.1

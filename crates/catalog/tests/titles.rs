@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use fullbore_library::{Form, TITLES_MAX, Title, titles};
+use fullbore_catalog::{EXAMPLES, Form, TITLES_MAX, Title, titles};
 use tempfile::TempDir;
 
 /// A library with these (empty) files.
@@ -23,6 +23,14 @@ fn names(root: &Path) -> Vec<String> {
 
 fn streams(title: &Title) -> Vec<(Form, &str)> {
     title.streams.iter().map(|stream| (stream.form, stream.url_path.as_str())).collect()
+}
+
+#[test]
+fn the_examples_of_the_rule_are_found() {
+    let root = library(&EXAMPLES.map(|(path, _)| path));
+    let mut expected = EXAMPLES.map(|(_, title)| title).to_vec();
+    expected.dedup();
+    assert_eq!(names(root.path()), expected);
 }
 
 #[test]

@@ -1,16 +1,18 @@
-//! Finding the titles in a library folder.
+//! Finding the titles in a library folder, by the rule of [`title_of`](crate::title_of).
 //!
-//! A folder with an HLS or a DASH manifest is one title, and all below it belongs to that title. Anywhere else each file that
-//! players play as it is (by its extension) is a title of its own. Names that begin with a dot are not looked at, nor are
-//! symbolic links, nor folders that cannot be read (the root must be readable).
+//! The walk goes from the top down and enters no title, so what it finds is the outermost folder with a manifest. Of several playlists in
+//! a folder one has to have the usual name, because a player has to be told which one to open. Names that begin with a dot are not
+//! looked at, nor are symbolic links, nor folders that cannot be read (the root must be readable).
 //!
 //! Bounded: at most [`TITLES_MAX`] titles, [`DEPTH_MAX`] folders deep, [`ENTRIES_MAX`] folder entries looked at.
 
 use std::fs::DirEntry;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::encode_path;
+use crate::rule::{has_extension, is_playable};
 
 /// No more titles than this are found: the list is for a person to read.
 pub const TITLES_MAX: usize = 1000;
@@ -18,9 +20,6 @@ pub const TITLES_MAX: usize = 1000;
 const DEPTH_MAX: usize = 8;
 /// How many folder entries are looked at, so that pointing at `/` comes back within a second or so.
 const ENTRIES_MAX: usize = 100_000;
-
-/// What players open as it is.
-const PLAYABLE: [&str; 6] = ["mp4", "m4v", "mkv", "webm", "mov", "ts"];
 
 /// How a stream is packaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,7 +103,7 @@ impl Walk<'_> {
             self.add(Title { name, streams, location });
             return Vec::new();
         }
-        for file in listing.files.iter().filter(|file| is_playable(file)) {
+        for file in listing.files.iter().filter(|file| is_playable(bytes(file))) {
             let streams = vec![self.stream(Form::File, file)];
             let location = self.below_root(file).to_owned();
             self.add(Title { name: self.name(file), streams, location });
@@ -169,17 +168,13 @@ fn manifest<'a>(files: &'a [PathBuf], usual_name: &str, extension: &str) -> Opti
     if let Some(file) = usual {
         return Some(file);
     }
-    let mut all = files.iter().filter(|file| has_extension(file, extension));
+    let mut all = files.iter().filter(|file| has_extension(bytes(file), &[extension]));
     match (all.next(), all.next()) {
         (Some(only), None) => Some(only),
         _ => None,
     }
 }
 
-fn is_playable(file: &Path) -> bool {
-    PLAYABLE.iter().any(|extension| has_extension(file, extension))
-}
-
-fn has_extension(file: &Path, extension: &str) -> bool {
-    file.extension().is_some_and(|found| found.eq_ignore_ascii_case(extension))
+fn bytes(path: &Path) -> &[u8] {
+    path.as_os_str().as_bytes()
 }
