@@ -249,7 +249,22 @@ fn titles_are_listed_verified_and_removed() {
     assert!(place.catalog("verify one").success);
     let verified = place.catalog("verify two --json");
     let verified: serde_json::Value = serde_json::from_slice(&verified.stdout).unwrap();
-    assert_eq!(verified["titles"][0]["faults"][0]["kind"], "content");
+    let fault = &verified["titles"][0]["faults"][0];
+    assert_eq!((&fault["kind"], &fault["blocks"][0]), (&"content".into(), &0.into()));
+    assert_eq!((&fault["block_bytes"], &fault["blocks"][1]), (&(4 << 20).into(), &().into()));
+
+    made_older(&place.library().join("one"));
+    let older = place.catalog("verify one");
+    assert!(older.success && older.text() == "ok: one\n", "{}", older.text());
+    assert!(older.stderr.contains("fullbore library verify --complete"), "{}", older.stderr);
+    let told = place.catalog("verify --json --complete");
+    assert_eq!(told.code, Some(1), "two is damaged still");
+    let told: serde_json::Value = serde_json::from_slice(&told.stdout).unwrap();
+    let told = told["titles"].as_array().unwrap().iter();
+    let told: Vec<_> =
+        told.map(|one| (one["is_complete"] == true, one["was_completed"] == true)).collect();
+    assert_eq!(told, [(true, true), (true, false)]);
+    assert!(place.catalog("verify one").stderr.is_empty());
 
     assert!(place.catalog("remove two").success);
     assert_eq!(place.catalog("remove two").code, Some(1));
@@ -371,6 +386,52 @@ fn killed_at_any_moment_it_leaves_the_old_title_or_the_new_one_whole() {
     }
     assert!(place.ingest(&film, "--copy --again").success);
     assert_eq!(fs::read_dir(place.library()).unwrap().count(), 1);
+}
+
+/// Takes the sums of blocks out of a title's record, as earlier versions wrote it; returns the record's text.
+fn made_older(title: &Path) -> String {
+    let mut record = catalog::Record::read(title).unwrap();
+    record.files.iter_mut().for_each(|file| file.blocks_sha256 = None);
+    let text = record.seal();
+    fs::write(title.join("title.json"), &text).unwrap();
+    text
+}
+
+#[test]
+fn killed_at_any_moment_completing_leaves_the_old_record_or_the_new_one_whole() {
+    if !tools_are_here() {
+        return;
+    }
+    let place = Place::new();
+    assert!(place.ingest(&place.little_film(), QUICK).success);
+    let title = place.library().join("film");
+    let complete = fs::read_to_string(title.join("title.json")).unwrap();
+    let older = made_older(&title);
+    assert_ne!(older, complete);
+    // A little later each time, until some have come to their end: then kills have fallen everywhere before.
+    let mut completed = 0;
+    for milliseconds in 0.. {
+        let library = place.library();
+        let words = format!("verify film --complete --library {}", library.display());
+        let mut child = fullbore("library", &words).stdout(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(milliseconds));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let found = fs::read_to_string(title.join("title.json")).unwrap();
+        assert!(found == older || found == complete, "after {milliseconds} ms:\n{found}");
+        if found == complete {
+            completed += 1;
+            made_older(&title);
+        }
+        if completed == 10 {
+            break;
+        }
+    }
+    let ran = place.catalog("verify --complete");
+    assert!(ran.success, "{}", ran.stderr);
+    assert_eq!(ran.text(), "ok: film (record completed)\n");
+    assert_eq!(fs::read_to_string(title.join("title.json")).unwrap(), complete);
+    assert!(!place.library().join(".ingest-film").exists(), "what was left is cleared away");
 }
 
 #[test]

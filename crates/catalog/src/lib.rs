@@ -2,23 +2,46 @@
 //!
 //! * A **title** is what a viewer chooses: a folder with a manifest and everything below it, or one file that players open as it is.
 //! * A **version** is one state of a title that never changes. Ingest puts each into a folder of its own (`v-0123456789ab`).
-//! * An **object** is one file of a version.
+//! * An **object** is one file of a version. The title's [`Record`] has its SHA-256, and one for each of its blocks.
 //!
 //! [`title_of`] is the one rule from a path to its title. Whoever names titles uses it: the shelf, the dashboard, viewers' experience,
 //! signed URLs, the load generator. [`KnownTitles`] applies it where only requests are seen, [`titles()`] where the folder can be listed.
 //!
-//! The crate reads folders, names and records, never what is in media files, and it runs no other program. It follows no symbolic link,
-//! because the server would refuse those that lead out of the library.
+//! Titles that ingest has made have a record. Here it is read, listed ([`list()`]), compared with the files ([`verify()`]) and completed
+//! ([`complete()`]), and here titles are removed ([`remove()`]). The `library` crate makes them.
 //!
-//! Read first: `rule.rs`.
+//! The crate never looks into media files but to sum them up, and it runs no other program. It follows no symbolic link, because the server
+//! would refuse those that lead out of the library.
+//!
+//! Read first: `rule.rs`, then `record.rs`.
 
+mod complete;
+mod error;
 mod known;
+mod list;
+mod name;
+mod record;
+mod remove;
 mod rule;
+pub mod sha256;
 pub mod shelf;
 mod titles;
 mod url;
+mod verify;
+mod workshop;
 
+pub use complete::{Completed, complete};
+pub use error::CatalogError;
 pub use known::KnownTitles;
-pub use rule::{EXAMPLES, is_manifest, is_playable, is_version, title_of};
+pub use list::{Entry, find, list};
+pub use name::{NameError, TitleName, TitlePath};
+pub use record::{
+    AudioRecord, BLOCK_BYTES, FileRecord, RECORD, Record, RecordError, ReplacedRecord,
+    SourceRecord, SubtitleRecord, VideoRecord,
+};
+pub use remove::{remove, remove_replaced, remove_version};
+pub use rule::{EXAMPLES, is_manifest, is_playable, is_version, title_of, version_name};
 pub use titles::{Form, Stream, TITLES_MAX, Title, titles};
 pub use url::encode_path;
+pub use verify::{Fault, verify};
+pub use workshop::Workshop;

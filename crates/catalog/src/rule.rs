@@ -92,6 +92,11 @@ pub(crate) fn has_extension(path: &[u8], extensions: &[&str]) -> bool {
     extensions.iter().any(|known| name[dot + 1..].eq_ignore_ascii_case(known.as_bytes()))
 }
 
+/// The name of the folder of a version whose content has the SHA-256 `sum`: enough of it that no two versions of one title are ever the same.
+pub fn version_name(sum: &str) -> String {
+    format!("v-{}", &sum[..VERSION_DIGITS])
+}
+
 /// Whether `folder` is the name of a version's folder: `v-` and twelve hexadecimal digits, and a number if the title had that one before
 /// (`v-0123456789ab-2`). So strict, because a film may well be in a folder `v-for-vendetta`.
 pub fn is_version(folder: &[u8]) -> bool {

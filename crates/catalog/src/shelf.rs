@@ -4,7 +4,7 @@
 //! later version that has these members will do, and a broken one makes a title that plays without a picture. What has no record
 //! is shown by name.
 //!
-//! Bounded: [`TITLES_MAX`](crate::TITLES_MAX) titles, the first MiB of each record.
+//! Bounded: [`TITLES_MAX`](crate::TITLES_MAX) titles, the first 16 MiB of each record.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read};
@@ -14,10 +14,11 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
+use crate::record::RECORD;
 use crate::{Form, Title, encode_path, titles};
 
-/// No record is longer that ingest has made: a hundred tracks of each kind take a tenth of this.
-const RECORD_BYTES_MAX: u64 = 1 << 20;
+/// No record is longer that ingest has made: a title of 800 GB has so many blocks.
+const RECORD_BYTES_MAX: u64 = 16 << 20;
 
 /// A title as the shelf shows it. Paths are relative to the library, percent-encoded.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -120,7 +121,7 @@ impl Record {
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let mut options = OpenOptions::new();
         options.read(true).custom_flags(flags.bits() as i32);
-        let file = options.open(folder.join("title.json"))?;
+        let file = options.open(folder.join(RECORD))?;
         if !file.metadata()?.is_file() {
             return Err(io::ErrorKind::InvalidInput.into());
         }

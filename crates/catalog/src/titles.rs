@@ -17,7 +17,7 @@ use crate::rule::{has_extension, is_playable};
 /// No more titles than this are found: the list is for a person to read.
 pub const TITLES_MAX: usize = 1000;
 /// How many folders below the root are entered: deeper than anybody sorts films by hand.
-const DEPTH_MAX: usize = 8;
+pub(crate) const DEPTH_MAX: usize = 8;
 /// How many folder entries are looked at, so that pointing at `/` comes back within a second or so.
 const ENTRIES_MAX: usize = 100_000;
 

@@ -1,12 +1,13 @@
 //! `fullbore ingest`: makes titles of video files.
 
 use crate::say;
+use catalog::TitleName;
 use clap::{Args, ValueEnum, value_parser};
+use library::Ladder;
 use library::ingest::{
     AudioCodec, Bounds, Channels, IngestError, Ingested, Options, Outcome, SideSubtitles, Speed,
     Stop, VideoCodec, ingest, lacking, on_terminal,
 };
-use library::{Ladder, TitleName};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::collections::HashSet;

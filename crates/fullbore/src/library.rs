@@ -1,9 +1,8 @@
 //! `fullbore library`: looks after the titles that ingest has made.
 
 use crate::{say, tell};
+use catalog::{BLOCK_BYTES, CatalogError, Entry, Fault, TitlePath};
 use clap::{Args, Subcommand};
-use library::TitleName;
-use library::catalog::{self, Entry, Fault};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -28,18 +27,21 @@ enum Verb {
     },
     /// Read every file and compare it with its SHA-256; exit code 1 if anything is wrong
     Verify {
-        /// Only this title [default: all of them]
+        /// Only this title, by its path in the library [default: all of them]
         title: Option<String>,
         /// The library
         #[arg(long, value_name = "DIR")]
         library: PathBuf,
+        /// Add what earlier versions did not record (a SHA-256 of each block of 4 MiB) to titles that are whole
+        #[arg(long)]
+        complete: bool,
         /// For programs: as JSON, on standard output
         #[arg(long)]
         json: bool,
     },
     /// Remove a title; who watches it is cut off
     Remove {
-        /// Which
+        /// Which, by its path in the library
         title: String,
         /// The library
         #[arg(long, value_name = "DIR")]
@@ -58,7 +60,9 @@ impl Library {
     pub(crate) fn run(self) -> ExitCode {
         let done = match self.verb {
             Verb::List { library, json } => list(&library, json),
-            Verb::Verify { title, library, json } => verify(title.as_deref(), &library, json),
+            Verb::Verify { title, library, complete, json } => {
+                verify(title.as_deref(), &library, complete, json)
+            }
             Verb::Remove { title, library, replaced } => remove(&title, &library, replaced),
         };
         done.unwrap_or_else(|Failed(code, what)| {
@@ -73,8 +77,8 @@ fn entries(library: &Path) -> Result<Vec<Entry>, Failed> {
         .map_err(|error| Failed(1, format!("cannot list {}: {error}", library.display())))
 }
 
-fn name(title: &str) -> Result<TitleName, Failed> {
-    TitleName::new(title).map_err(|error| Failed(2, error.to_string()))
+fn path(title: &str) -> Result<TitlePath, Failed> {
+    TitlePath::new(title).map_err(|error| Failed(2, error.to_string()))
 }
 
 fn list(library: &Path, as_json: bool) -> Result<ExitCode, Failed> {
@@ -96,15 +100,15 @@ fn list(library: &Path, as_json: bool) -> Result<ExitCode, Failed> {
 /// The record as it is, or why there is none to show.
 fn listed(entry: &Entry) -> Value {
     match &entry.record {
-        Ok(record) => json!({ "title": entry.name.as_str(), "record": record, "error": null }),
-        Err(why) => json!({ "title": entry.name.as_str(), "record": null, "error": why }),
+        Ok(record) => json!({ "title": entry.title.as_str(), "record": record, "error": null }),
+        Err(why) => json!({ "title": entry.title.as_str(), "record": null, "error": why }),
     }
 }
 
 fn line(entry: &Entry) -> String {
     let record = match &entry.record {
         Ok(record) => record,
-        Err(why) => return format!("{}  (its title.json cannot be believed: {why})", entry.name),
+        Err(why) => return format!("{}  (its title.json cannot be believed: {why})", entry.title),
     };
     let sides = record.video.iter().map(|video| video.width.min(video.height).to_string());
     let sizes = sides.collect::<Vec<_>>().join("/");
@@ -126,7 +130,7 @@ fn line(entry: &Entry) -> String {
     if !record.replaced.is_empty() {
         parts.push(format!("{} replaced", record.replaced.len()));
     }
-    format!("{}  {}", entry.name, parts.join("  "))
+    format!("{}  {}", entry.title, parts.join("  "))
 }
 
 fn clock(seconds: f64) -> String {
@@ -134,55 +138,118 @@ fn clock(seconds: f64) -> String {
     format!("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
-fn verify(title: Option<&str>, library: &Path, as_json: bool) -> Result<ExitCode, Failed> {
+fn verify(
+    title: Option<&str>,
+    library: &Path,
+    complete: bool,
+    as_json: bool,
+) -> Result<ExitCode, Failed> {
     let entries = match title {
         None => entries(library)?,
         Some(title) => {
-            let found = catalog::find(library, &name(title)?);
+            let found = catalog::find(library, &path(title)?);
             let missing = || Failed(1, format!("there is no title {title:?} that ingest has made"));
             vec![found.ok_or_else(missing)?]
         }
     };
-    let (mut verified, mut fault_count) = (Vec::new(), 0);
+    let (mut told, mut fault_count, mut failed, mut incomplete) = (Vec::new(), 0, 0, 0);
     for entry in &entries {
-        let faults = catalog::verify(library, entry);
-        fault_count += faults.len();
-        if as_json {
-            let faults: Vec<_> = faults.iter().map(fault).collect();
-            verified.push(json!({ "title": entry.name.as_str(), "faults": faults }));
-        } else if faults.is_empty() {
-            say(&format!("ok: {}\n", entry.name));
-        } else {
-            for fault in faults {
-                say(&format!("BAD: {}: {fault}\n", entry.name));
+        let verified = match verify_one(library, entry, complete) {
+            Ok(verified) => verified,
+            Err(error) => {
+                tell(&format!("{}: {error}", entry.title));
+                failed += 1;
+                continue;
             }
+        };
+        fault_count += verified.faults.len();
+        incomplete += usize::from(!verified.is_complete);
+        match as_json {
+            true => told.push(verified.json(entry)),
+            false => verified.lines(entry).iter().for_each(|line| say(line)),
         }
     }
     if as_json {
         print_json(&json!({
-            "version": 1, "kind": "library-verify", "fault_count": fault_count, "titles": verified
+            "version": 1, "kind": "library-verify", "fault_count": fault_count, "titles": told
         }));
     }
-    if fault_count == 0 {
-        return Ok(ExitCode::SUCCESS);
+    if incomplete > 0 && !complete {
+        tell(&format!(
+            "{incomplete} records are of an earlier version; to add the sums of their blocks: fullbore library verify --complete --library {}",
+            library.display()
+        ));
     }
-    let advice = "ingest the title again (with --again, from the same file), or restore it";
-    Err(Failed(1, format!("{fault_count} faults found: {advice}")))
+    if fault_count > 0 {
+        let advice = "ingest the title again (with --again, from the same file), or restore it";
+        return Err(Failed(1, format!("{fault_count} faults found: {advice}")));
+    }
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What was found of one title.
+struct Verified {
+    faults: Vec<Fault>,
+    /// Whether its record was completed just now.
+    was_completed: bool,
+    /// Whether its record has all that records of this version have.
+    is_complete: bool,
+}
+
+fn verify_one(library: &Path, entry: &Entry, complete: bool) -> Result<Verified, CatalogError> {
+    // A record that cannot be read is a fault of its own.
+    let has_blocks = entry.record.as_ref().map_or(true, catalog::Record::has_blocks);
+    if !complete {
+        let faults = catalog::verify(entry);
+        return Ok(Verified { faults, was_completed: false, is_complete: has_blocks });
+    }
+    let completed = catalog::complete(library, &entry.title)?;
+    Ok(Verified {
+        faults: completed.faults,
+        was_completed: completed.was_replaced,
+        is_complete: has_blocks || completed.was_replaced,
+    })
+}
+
+impl Verified {
+    fn lines(&self, entry: &Entry) -> Vec<String> {
+        if !self.faults.is_empty() {
+            let bad = |fault| format!("BAD: {}: {fault}\n", entry.title);
+            return self.faults.iter().map(bad).collect();
+        }
+        let completed = if self.was_completed { " (record completed)" } else { "" };
+        vec![format!("ok: {}{completed}\n", entry.title)]
+    }
+
+    fn json(&self, entry: &Entry) -> Value {
+        let faults: Vec<_> = self.faults.iter().map(fault).collect();
+        json!({
+            "title": entry.title.as_str(),
+            "faults": faults,
+            "is_complete": self.is_complete,
+            "was_completed": self.was_completed,
+        })
+    }
 }
 
 fn fault(fault: &Fault) -> Value {
-    json!({ "kind": fault.kind(), "path": fault.path(), "what": fault.to_string() })
+    let mut told = json!({ "kind": fault.kind(), "path": fault.path(), "what": fault.to_string() });
+    if let Fault::Content { blocks, .. } = fault {
+        told["block_bytes"] = BLOCK_BYTES.into();
+        told["blocks"] = json!(blocks);
+    }
+    told
 }
 
 fn remove(title: &str, library: &Path, replaced: bool) -> Result<ExitCode, Failed> {
-    let name = name(title)?;
-    let failed = |error: library::ingest::IngestError| Failed(1, error.to_string());
+    let title = path(title)?;
+    let failed = |error: CatalogError| Failed(1, error.to_string());
     if replaced {
-        let count = catalog::remove_replaced(library, &name).map_err(failed)?;
-        say(&format!("removed: {count} replaced versions of {name}\n"));
+        let count = catalog::remove_replaced(library, &title).map_err(failed)?;
+        say(&format!("removed: {count} replaced versions of {title}\n"));
     } else {
-        catalog::remove(library, &name).map_err(failed)?;
-        say(&format!("removed: {name}\n"));
+        catalog::remove(library, &title).map_err(failed)?;
+        say(&format!("removed: {title}\n"));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -14,9 +14,9 @@ use std::fmt::{self, Display, Formatter};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
+use catalog::TitleName;
 use rustix::fs::{FlockOperation, flock};
 
-use crate::TitleName;
 use crate::ingest::{self, Attempt, Bounds, IngestError, Leash, Run, Stop};
 
 /// The name of the title's folder in the sample library.

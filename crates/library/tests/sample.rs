@@ -4,8 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use ::catalog::{Form, titles};
-use fullbore_library::catalog::{self, Entry};
+use catalog::{Entry, Form, titles};
 use fullbore_library::sample::{Progress, Recipe, TITLE, ensure_recipe};
 use fullbore_library::{Ladder, Rung, ingest};
 use tempfile::TempDir;
@@ -67,7 +66,7 @@ fn the_sample_plays_in_every_rung_and_by_both_manifests() {
         .expect("a sample");
 
     let entry = entry(library.path());
-    assert_eq!(catalog::verify(library.path(), &entry), []);
+    assert_eq!(catalog::verify(&entry), []);
     let record = entry.record.expect("a whole record");
     let video = record.video.iter().map(|one| &one.file);
     let files: Vec<_> = video.chain(record.audio.iter().map(|one| &one.file)).collect();

@@ -4,6 +4,8 @@ use std::fmt::{self, Display, Formatter};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use catalog::CatalogError;
+
 use crate::confined::Bound;
 
 /// Why a file did not become a title. Its text says what to do. No part of a title is in sight after any of these.
@@ -66,8 +68,6 @@ pub enum IngestError {
     Busy(String),
     /// There is a folder of the title's name, and it is not ours to replace.
     Foreign(PathBuf),
-    /// There is no title of this name that ingest has made.
-    Unknown(PathBuf),
     /// A side file of subtitles has none.
     NoSubtitles(PathBuf),
     /// A signal came.
@@ -81,6 +81,18 @@ pub enum IngestError {
         /// What the system said.
         source: io::Error,
     },
+}
+
+impl IngestError {
+    fn io(what: &'static str, path: &Path, source: io::Error) -> Self {
+        let path = path.to_path_buf();
+        match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                Self::DiskFull { library: path, bytes: None }
+            }
+            _ => Self::Io { what, path, source },
+        }
+    }
 }
 
 impl Display for IngestError {
@@ -125,9 +137,6 @@ impl Display for IngestError {
                  remove it, or choose another --title",
                 path.display()
             ),
-            Self::Unknown(path) => {
-                write!(f, "{} is no title that ingest has made", path.display())
-            }
             Self::NoSubtitles(path) => write!(
                 f,
                 "there are no subtitles in {}: it has to be SubRip, WebVTT or SubStation Alpha, in UTF-8",
@@ -168,6 +177,16 @@ impl std::error::Error for IngestError {
     }
 }
 
+impl From<CatalogError> for IngestError {
+    fn from(error: CatalogError) -> Self {
+        match error {
+            CatalogError::Busy(title) => Self::Busy(title),
+            CatalogError::Unknown(path) | CatalogError::Damaged { path, .. } => Self::Foreign(path),
+            CatalogError::Io { what, path, source } => Self::io(what, &path, source),
+        }
+    }
+}
+
 /// Says what was tried and on what when it fails.
 pub(crate) trait Attempt<T> {
     fn attempt(self, what: &'static str, path: &Path) -> Result<T, IngestError>;
@@ -175,11 +194,6 @@ pub(crate) trait Attempt<T> {
 
 impl<T> Attempt<T> for io::Result<T> {
     fn attempt(self, what: &'static str, path: &Path) -> Result<T, IngestError> {
-        self.map_err(|source| match source.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                IngestError::DiskFull { library: path.to_path_buf(), bytes: None }
-            }
-            _ => IngestError::Io { what, path: path.to_path_buf(), source },
-        })
+        self.map_err(|source| IngestError::io(what, path, source))
     }
 }

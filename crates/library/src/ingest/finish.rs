@@ -3,21 +3,22 @@
 use std::fs;
 use std::path::Path;
 
+use catalog::{
+    AudioRecord, FileRecord, Record, SourceRecord, SubtitleRecord, VideoRecord, sha256,
+    version_name,
+};
+
 use super::error::{Attempt, IngestError};
 use super::made::{Made, beside};
 use super::progress::Progress;
 use super::publish::{now, publish, write};
 use super::work::{MADE, Work};
 use super::{Ingest, Ingested, Leash, Outcome, dash, hls, jobs, pictures, subtitles};
-use crate::hash;
-use crate::record::{AudioRecord, FileRecord, Record, SourceRecord, SubtitleRecord, VideoRecord};
 
 const HLS: &str = "master.m3u8";
 const DASH: &str = "manifest.mpd";
 /// The folder of a version until its name is known.
 const UNNAMED: &str = "version";
-/// So much of its content's sum names a version: enough that no two of one title are ever the same.
-const VERSION_DIGITS: usize = 12;
 
 impl Ingest<'_> {
     /// Makes the title in `work` and puts it in its place.
@@ -100,7 +101,7 @@ impl Ingest<'_> {
     /// A name that says what is in the version, and that no folder of the title has yet.
     fn version_name(&self, files: &[FileRecord]) -> String {
         let parts = files.iter().flat_map(|file| [file.path.as_bytes(), file.sha256.as_bytes()]);
-        let name = format!("v-{}", &hash::of_parts(parts)[..VERSION_DIGITS]);
+        let name = version_name(&sha256::of_parts(parts));
         let title = self.library.join(self.title.as_str());
         let numbered = (2..).map(|number| format!("{name}-{number}"));
         let mut names = std::iter::once(name.clone()).chain(numbered);
@@ -169,8 +170,7 @@ impl Ingest<'_> {
 }
 
 fn sum(path: &Path, name: &str) -> Result<FileRecord, IngestError> {
-    let (bytes, sha256) = hash::of_file(path).attempt("read", path)?;
-    Ok(FileRecord { path: name.to_owned(), bytes, sha256 })
+    FileRecord::of_file(path, name).attempt("read", path)
 }
 
 fn video(made: &Made, folder: &str) -> Vec<VideoRecord> {

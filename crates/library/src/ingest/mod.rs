@@ -32,20 +32,19 @@ pub(crate) use ffmpeg::{Leash, Run};
 pub(crate) use jobs::words;
 pub use options::{AudioCodec, Channels, Options, SideSubtitles, Speed, VideoCodec};
 pub use progress::{Progress, on_terminal};
-pub(crate) use publish::remove_version;
 pub use stop::Stop;
-pub(crate) use work::Work;
 
 use std::fs::{self, File};
 use std::io::Seek;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::name::TitleName;
+use catalog::{Record, TitleName, sha256};
+
+use crate::film;
 use crate::probe::{ProbeError, Source, probe};
-use crate::record::Record;
-use crate::{film, hash};
 use jobs::Tools;
+use work::Work;
 
 /// Part of every key: goes up when what is made of the same source and options becomes another.
 const FORM: &str = "1";
@@ -146,7 +145,7 @@ fn identity(file: &Path, film: &File) -> Result<String, IngestError> {
     let metadata = film.metadata().attempt("look at", file)?;
     let (seconds, nanoseconds) = (metadata.mtime(), metadata.mtime_nsec());
     let numbers = format!("{} {} {seconds}.{nanoseconds}", metadata.ino(), metadata.len());
-    Ok(hash::of_parts([path.as_os_str().as_encoded_bytes(), numbers.as_bytes()]))
+    Ok(sha256::of_parts([path.as_os_str().as_encoded_bytes(), numbers.as_bytes()]))
 }
 
 fn probed(film: &File, options: &Options, stop: &Stop) -> Result<Source, IngestError> {
@@ -201,18 +200,18 @@ impl Ingest<'_> {
         for (side, file) in self.options.subtitles.iter().zip(&self.side) {
             let sum = file.try_clone().and_then(|mut file| {
                 file.rewind()?;
-                hash::of_open_file(&file)
+                sha256::of_open_file(&file)
             });
-            let (_, sum) = sum.attempt("read", &side.path)?;
-            parts.extend([side.language.clone(), sum]);
+            let sums = sum.attempt("read", &side.path)?;
+            parts.extend([side.language.clone(), sums.whole]);
         }
-        Ok(hash::of_parts(parts.iter().map(String::as_bytes)))
+        Ok(sha256::of_parts(parts.iter().map(String::as_bytes)))
     }
 
     /// The same for every attempt at one and the same rendition.
     fn key_of(&self, job: &jobs::Job) -> String {
         let arguments = job.arguments.iter().map(|word| word.as_encoded_bytes());
-        hash::of_parts([FORM.as_bytes(), self.identity.as_bytes()].into_iter().chain(arguments))
+        sha256::of_parts([FORM.as_bytes(), self.identity.as_bytes()].into_iter().chain(arguments))
     }
 
     /// What holds each run of ffmpeg for the title that is made in `work`.

@@ -11,8 +11,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
+use catalog::{RECORD, Record, ReplacedRecord, is_version, remove_version};
+
 use super::error::{Attempt, IngestError};
-use crate::record::{RECORD, Record, ReplacedRecord};
 
 /// How long files of a replaced version stay at least: longer than anybody watches a film, pauses included.
 const GRACE_SECONDS: u64 = 24 * 60 * 60;
@@ -56,7 +57,9 @@ fn replaced(title: &Path, old: &Record) -> Result<Vec<ReplacedRecord>, IngestErr
     let mut all = old.replaced.clone();
     for entry in fs::read_dir(title).attempt("list", title)? {
         let name = entry.attempt("list", title)?.file_name();
-        let Some(folder) = name.to_str().filter(|name| is_version(name)) else { continue };
+        let Some(folder) = name.to_str().filter(|name| is_version(name.as_bytes())) else {
+            continue;
+        };
         if all.iter().all(|known| known.folder != folder) {
             all.push(ReplacedRecord { folder: folder.to_owned(), unix_seconds: now() });
         }
@@ -80,24 +83,6 @@ fn replace(made: &Path, title: &Path, record: &Record) -> Result<(), IngestError
     sync(title)
 }
 
-/// Removes the folder of a replaced version, if it has the name of one.
-pub(crate) fn remove_version(title: &Path, folder: &str) -> Result<(), IngestError> {
-    if !is_version(folder) {
-        return Ok(());
-    }
-    let path = title.join(folder);
-    match fs::remove_dir_all(&path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        removed => removed.attempt("remove", &path),
-    }
-}
-
-/// Whether it is the name that a version's folder has: what a record says is removed on its word.
-fn is_version(folder: &str) -> bool {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
-    folder.strip_prefix("v-").is_some_and(|rest| !rest.is_empty() && rest.bytes().all(plain))
-}
-
 /// Writes a file so that it is there after a power failure.
 pub(super) fn write(path: &Path, content: &[u8]) -> Result<(), IngestError> {
     fs::write(path, content).attempt("write", path)?;
@@ -112,18 +97,4 @@ pub(super) fn sync(path: &Path) -> Result<(), IngestError> {
 /// Since 1970.
 pub(super) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_what_has_a_versions_name_is_removed() {
-        for name in ["", "v-", "..", "v-../..", "v-a/b", "master.m3u8", "/"] {
-            assert!(!is_version(name), "{name}");
-        }
-        assert!(is_version("v-0123456789ab"));
-        assert!(is_version("v-0123456789ab-2"));
-    }
 }

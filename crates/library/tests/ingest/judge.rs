@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
 
-use fullbore_library::Record;
+use catalog::Record;
 use m3u8_rs::{AlternativeMediaType, MasterPlaylist, MediaPlaylist, Playlist};
 use mp4_atom::{Any, ReadFrom};
 

@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use catalog::{Entry, Fault, TitleName, TitlePath};
 use fullbore_library::ingest::{IngestError, Ingested, Options, Progress, Speed, Stop, ingest};
-use fullbore_library::{Ladder, Rung, TitleName};
+use fullbore_library::{Ladder, Rung};
 use tempfile::TempDir;
 
 pub(crate) struct Library(TempDir);
@@ -18,6 +19,10 @@ pub(crate) fn options() -> Options {
 
 pub(crate) fn name(text: &str) -> TitleName {
     TitleName::new(text).expect("a name")
+}
+
+pub(crate) fn path(text: &str) -> TitlePath {
+    TitlePath::new(text).expect("a path")
 }
 
 impl Library {
@@ -51,6 +56,16 @@ impl Library {
         progress: impl FnMut(Progress),
     ) -> Result<Ingested, IngestError> {
         ingest(file, self.path(), &name(title), options, stop, progress)
+    }
+
+    /// The title with a record.
+    pub(crate) fn entry(&self, title: &str) -> Entry {
+        catalog::find(self.path(), &path(title)).expect("a title")
+    }
+
+    /// What is wrong with the title.
+    pub(crate) fn faults(&self, title: &str) -> Vec<Fault> {
+        catalog::verify(&self.entry(title))
     }
 
     /// What is in it, hidden folders as well.

@@ -3,9 +3,8 @@
 use std::fs;
 
 use crate::judge::judge;
-use crate::library::{Library, name, names, options};
+use crate::library::{Library, names, options, path};
 use crate::source::{ffmpeg_is_here, plain};
-use fullbore_library::catalog;
 use fullbore_library::ingest::{Options, Outcome};
 
 fn copy() -> Options {
@@ -46,13 +45,11 @@ fn whoever_watches_the_old_one_still_finds_its_files() {
     for file in &old.record.files {
         assert!(new.folder.join(&file.path).exists(), "{} is gone", file.path);
     }
-    let entry = catalog::find(library.path(), &name("film")).expect("a title");
-    assert_eq!(catalog::verify(library.path(), &entry), []);
+    assert_eq!(library.faults("film"), []);
 
-    assert_eq!(catalog::remove_replaced(library.path(), &name("film")).expect("removed"), 1);
+    assert_eq!(catalog::remove_replaced(library.path(), &path("film")).expect("removed"), 1);
     assert!(!new.folder.join(&old.record.folder).exists());
-    let entry = catalog::find(library.path(), &name("film")).expect("a title");
-    assert_eq!(catalog::verify(library.path(), &entry), []);
+    assert_eq!(library.faults("film"), []);
     assert_eq!(library.names(), ["film"]);
     let expected = [new.record.folder.as_str(), "manifest.mpd", "master.m3u8", "title.json"];
     let mut expected: Vec<_> = expected.into();
@@ -95,6 +92,6 @@ fn what_somebody_who_was_cut_off_has_left_in_a_title_is_removed_like_what_was_re
     let mut expected = ["v-0123456789ab", first.record.folder.as_str()];
     expected.sort_unstable();
     assert_eq!(replaced, expected);
-    assert_eq!(catalog::remove_replaced(library.path(), &name("film")).expect("removed"), 2);
+    assert_eq!(catalog::remove_replaced(library.path(), &path("film")).expect("removed"), 2);
     assert!(!left.exists());
 }

@@ -6,8 +6,7 @@ use std::path::Path;
 use crate::judge::{frames, judge, key_frames, probe};
 use crate::library::{Library, names, options};
 use crate::source::{FRAMES, SECONDS, ffmpeg_is_here, film, plain};
-use catalog::{Form, titles};
-use fullbore_library::Record;
+use catalog::{Form, Record, titles};
 use fullbore_library::ingest::{
     AudioCodec, Options, Outcome, Progress, SideSubtitles, Stop, VideoCodec,
 };

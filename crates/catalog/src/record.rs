@@ -7,13 +7,17 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::hash;
+use crate::error::CatalogError;
+use crate::sha256;
 
 /// The name of the record in a title's folder.
-pub(crate) const RECORD: &str = "title.json";
+pub const RECORD: &str = "title.json";
 /// Of what [`Record`] is.
 const VERSION: u32 = 1;
 const KIND: &str = "title";
+/// How long a block of a file is that has a SHA-256 of its own: 4 MiB. A block is what one copy of a title can fetch from another and check, so
+/// it should be small against a segment's time on the wire, and its sum small against the block (a film of 10 GB has 190 KB of them).
+pub const BLOCK_BYTES: u64 = 4 << 20;
 /// What stands for a record's own sum while that is taken.
 const NO_SUM: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
@@ -141,6 +145,27 @@ pub struct FileRecord {
     pub bytes: u64,
     /// Its SHA-256.
     pub sha256: String,
+    /// SHA-256 of each block of [`BLOCK_BYTES`]; the last one may be shorter. Records of earlier versions of fullbore have none, until
+    /// [`complete`](crate::complete()) adds them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocks_sha256: Option<Vec<String>>,
+}
+
+impl FileRecord {
+    /// Of the file at `place`, which has the name `path` in its title.
+    ///
+    /// # Errors
+    /// Those of reading the file.
+    pub fn of_file(place: &Path, path: &str) -> io::Result<Self> {
+        let sums = sha256::of_file(place)?;
+        let (bytes, sha256) = (sums.bytes, sums.whole);
+        Ok(Self { path: path.to_owned(), bytes, sha256, blocks_sha256: Some(sums.blocks) })
+    }
+
+    fn has_fitting_blocks(&self) -> bool {
+        let count = self.blocks_sha256.as_ref().map(|blocks| blocks.len() as u64);
+        count.is_none_or(|count| count == self.bytes.div_ceil(BLOCK_BYTES))
+    }
 }
 
 /// What a title was before.
@@ -154,7 +179,8 @@ pub struct ReplacedRecord {
 
 /// Why a record is not to be believed.
 #[derive(Debug)]
-pub(crate) enum RecordError {
+pub enum RecordError {
+    /// It cannot be read.
     Io(io::Error),
     /// It is none, or was changed.
     Broken(String),
@@ -169,14 +195,19 @@ impl Display for RecordError {
     }
 }
 
+impl std::error::Error for RecordError {}
+
 impl Record {
     /// The version and kind that are written now.
-    pub(crate) fn form() -> (u32, String) {
+    pub fn form() -> (u32, String) {
         (VERSION, KIND.to_owned())
     }
 
     /// Reads and checks the record of the title in `folder`.
-    pub(crate) fn read(folder: &Path) -> Result<Self, RecordError> {
+    ///
+    /// # Errors
+    /// [`RecordError`].
+    pub fn read(folder: &Path) -> Result<Self, RecordError> {
         let text = fs::read_to_string(folder.join(RECORD)).map_err(|error| match error.kind() {
             io::ErrorKind::InvalidData => RecordError::Broken("it is not text".into()),
             _ => RecordError::Io(error),
@@ -190,19 +221,36 @@ impl Record {
         if record.version != VERSION {
             return Err(broken("it was written by another version of fullbore"));
         }
-        if hash::of_bytes(text.replacen(&record.sha256, NO_SUM, 1).as_bytes()) != record.sha256 {
+        if sha256::of_bytes(text.replacen(&record.sha256, NO_SUM, 1).as_bytes()) != record.sha256 {
             return Err(broken("it was changed after it was written"));
+        }
+        if !record.files.iter().all(FileRecord::has_fitting_blocks) {
+            return Err(broken("it has too many or too few blocks of a file"));
         }
         Ok(record)
     }
 
+    /// As [`Self::read`], for those who hold the title's [`Workshop`](crate::Workshop) and want to change it.
+    pub(crate) fn read_for_change(folder: &Path) -> Result<Self, CatalogError> {
+        let path = folder.to_path_buf();
+        Self::read(folder).map_err(|error| CatalogError::Damaged { path, why: error.to_string() })
+    }
+
+    /// Whether all files have a sum for each of their blocks.
+    pub fn has_blocks(&self) -> bool {
+        self.files.iter().all(|file| file.blocks_sha256.is_some())
+    }
+
     /// Puts its sum into it; returns it as text.
-    pub(crate) fn seal(&mut self) -> String {
+    ///
+    /// # Panics
+    /// Never: what is in a record can be said in JSON.
+    pub fn seal(&mut self) -> String {
         NO_SUM.clone_into(&mut self.sha256);
         // Texts, numbers and lists of them: there is nothing in it that JSON cannot say.
         let mut text = serde_json::to_string_pretty(self).expect("a record is plain JSON");
         text.push('\n');
-        self.sha256 = hash::of_bytes(text.as_bytes());
+        self.sha256 = sha256::of_bytes(text.as_bytes());
         let at = text.rfind(NO_SUM).expect("it was written above, as the last member");
         text.replace_range(at..at + NO_SUM.len(), &self.sha256);
         text

@@ -6,9 +6,12 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use super::Entry;
-use crate::hash;
-use crate::record::{FileRecord, RECORD};
+use crate::list::Entry;
+use crate::record::{FileRecord, RECORD, Record};
+use crate::sha256::{self, Sums};
+
+/// Blocks that the text of a fault names; [`Fault::Content`] has all of them.
+const BLOCKS_NAMED: usize = 8;
 
 /// What is wrong with a title.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +39,8 @@ pub enum Fault {
     Content {
         /// Which.
         path: String,
+        /// In which of its blocks of [`BLOCK_BYTES`](crate::BLOCK_BYTES), counted from 0. Empty if the record has no sums of blocks.
+        blocks: Vec<usize>,
     },
     /// A file cannot be read.
     Unreadable {
@@ -70,7 +75,7 @@ impl Fault {
             Self::Record { .. } => RECORD,
             Self::Missing { path }
             | Self::Length { path, .. }
-            | Self::Content { path }
+            | Self::Content { path, .. }
             | Self::Unreadable { path, .. }
             | Self::Extra { path } => path,
         }
@@ -86,55 +91,89 @@ impl Display for Fault {
             Self::Length { expected_bytes, found_bytes, .. } => {
                 write!(f, "{path} has {found_bytes} bytes in place of {expected_bytes}")
             }
-            Self::Content { .. } => write!(f, "{path} has other bytes than it had"),
+            Self::Content { blocks, .. } => {
+                write!(f, "{path} has other bytes than it had{}", in_blocks(blocks))
+            }
             Self::Unreadable { why, .. } => write!(f, "{path} cannot be read: {why}"),
             Self::Extra { .. } => write!(f, "{path} is not part of the title"),
         }
     }
 }
 
-/// Reads every file of a title of the folder `library` and compares it with the title's record. No fault: it is whole.
+fn in_blocks(blocks: &[usize]) -> String {
+    let named: Vec<_> = blocks.iter().take(BLOCKS_NAMED).map(usize::to_string).collect();
+    let named = named.join(", ");
+    match blocks.len() {
+        0 => String::new(),
+        1 => format!(", in block {named} (blocks of 4 MiB, counted from 0)"),
+        count if count <= BLOCKS_NAMED => {
+            format!(", in blocks {named} (blocks of 4 MiB, counted from 0)")
+        }
+        count => {
+            let others = count - BLOCKS_NAMED;
+            format!(", in blocks {named} and {others} others (blocks of 4 MiB, counted from 0)")
+        }
+    }
+}
+
+/// Reads every file of a title and compares it with the title's record. No fault: it is whole.
 ///
 /// Versions that were replaced and are kept for those who watch are not read.
-pub fn verify(library: &Path, entry: &Entry) -> Vec<Fault> {
-    let record = match &entry.record {
-        Ok(record) => record,
-        Err(why) => return vec![Fault::Record { why: why.clone() }],
+pub fn verify(entry: &Entry) -> Vec<Fault> {
+    match &entry.record {
+        Ok(record) => {
+            let mut faults: Vec<_> =
+                record.files.iter().filter_map(|file| compare(&entry.folder, file).err()).collect();
+            faults.extend(extra(&entry.folder, record));
+            faults
+        }
+        Err(why) => vec![Fault::Record { why: why.clone() }],
+    }
+}
+
+/// The sums of a file in the title's folder, if they are those of its record.
+pub(crate) fn compare(folder: &Path, file: &FileRecord) -> Result<Sums, Fault> {
+    let path = file.path.clone();
+    let place = folder.join(&path);
+    let found_bytes = match fs::metadata(&place) {
+        Ok(metadata) => metadata.len(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(Fault::Missing { path });
+        }
+        Err(error) => return Err(Fault::Unreadable { path, why: error.to_string() }),
     };
-    let folder = library.join(entry.name.as_str());
-    let mut faults: Vec<_> =
-        record.files.iter().filter_map(|file| compare(&folder, file)).collect();
+    if found_bytes != file.bytes {
+        return Err(Fault::Length { path, expected_bytes: file.bytes, found_bytes });
+    }
+    match sha256::of_file(&place) {
+        Ok(sums) => match other_blocks(file, &sums) {
+            blocks if sums.whole == file.sha256 && blocks.is_empty() => Ok(sums),
+            blocks => Err(Fault::Content { path, blocks }),
+        },
+        Err(error) => Err(Fault::Unreadable { path, why: error.to_string() }),
+    }
+}
+
+/// Which blocks are not those of the record.
+fn other_blocks(file: &FileRecord, sums: &Sums) -> Vec<usize> {
+    let recorded = file.blocks_sha256.iter().flatten();
+    let both = recorded.zip(&sums.blocks).enumerate();
+    both.filter(|(_, (recorded, found))| recorded != found).map(|(index, _)| index).collect()
+}
+
+/// Files that are there and none of the title's.
+pub(crate) fn extra(folder: &Path, record: &Record) -> Vec<Fault> {
     let mut known: HashSet<_> = record.files.iter().map(|file| file.path.as_str()).collect();
     known.insert(RECORD);
     let replaced: Vec<_> = record.replaced.iter().map(|one| one.folder.as_str()).collect();
-    let mut found = Vec::new();
-    if let Err(error) = walk(&folder, "", &replaced, &mut found) {
+    let (mut found, mut faults) = (Vec::new(), Vec::new());
+    if let Err(error) = walk(folder, "", &replaced, &mut found) {
         faults.push(Fault::Unreadable { path: String::new(), why: error.to_string() });
     }
     found.sort();
     let extra = found.into_iter().filter(|path| !known.contains(path.as_str()));
     faults.extend(extra.map(|path| Fault::Extra { path }));
     faults
-}
-
-fn compare(folder: &Path, file: &FileRecord) -> Option<Fault> {
-    let path = file.path.clone();
-    let place = folder.join(&path);
-    let found_bytes = match fs::metadata(&place) {
-        Ok(metadata) => metadata.len(),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Some(Fault::Missing { path });
-        }
-        Err(error) => return Some(Fault::Unreadable { path, why: error.to_string() }),
-    };
-    if found_bytes != file.bytes {
-        return Some(Fault::Length { path, expected_bytes: file.bytes, found_bytes });
-    }
-    match hash::of_file(&place) {
-        Ok((_, sum)) if sum == file.sha256 => None,
-        Ok(_) => Some(Fault::Content { path }),
-        Err(error) => Some(Fault::Unreadable { path, why: error.to_string() }),
-    }
 }
 
 /// Every file below `folder`, as paths below it; `but` are folders of its first level that are not entered.

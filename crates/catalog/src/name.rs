@@ -1,7 +1,7 @@
-//! The name of a title: one folder of a library.
+//! What titles with a record are called: by the name of their folder, and by its path in the library.
 
 use std::fmt::{self, Display, Formatter};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A name that can be a folder of a library and part of a URL as it is: no slash, no control character, no dot at its start (such
 /// names are hidden and never served), not `-` (the server's own pages are there).
@@ -71,9 +71,68 @@ impl Display for TitleName {
     }
 }
 
+/// Where a title is in a library, as its users say it: `film`, or `films/a` in the folder `films`. Each segment is a [`TitleName`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TitlePath {
+    text: String,
+    /// Of its last segment.
+    name: TitleName,
+}
+
+impl TitlePath {
+    /// Takes `text` as a path.
+    ///
+    /// # Errors
+    /// [`NameError`], if it cannot be one.
+    pub fn new(text: &str) -> Result<Self, NameError> {
+        let mut names = text.split('/').map(TitleName::new).collect::<Result<Vec<_>, _>>()?;
+        // Splitting a text gives one part at least.
+        let name = names.pop().ok_or_else(|| NameError(format!("{text:?} is empty")))?;
+        Ok(Self { text: text.to_owned(), name })
+    }
+
+    /// The path, with slashes.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The title's own name.
+    pub fn name(&self) -> &TitleName {
+        &self.name
+    }
+
+    /// The title's folder.
+    pub fn folder(&self, library: &Path) -> PathBuf {
+        library.join(&self.text)
+    }
+
+    /// The folder that the title's folder is in.
+    pub(crate) fn above(&self, library: &Path) -> PathBuf {
+        let above = self.text.rsplit_once('/').map_or("", |(above, _)| above);
+        if above.is_empty() { library.to_path_buf() } else { library.join(above) }
+    }
+}
+
+impl Display for TitlePath {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_path_is_made_of_names() {
+        let path = TitlePath::new("films/a film").unwrap();
+        assert_eq!((path.as_str(), path.name().as_str()), ("films/a film", "a film"));
+        assert_eq!(path.above(Path::new("/lib")), Path::new("/lib/films"));
+        assert_eq!(TitlePath::new("film").unwrap().above(Path::new("/lib")), Path::new("/lib"));
+        for text in ["", "/", "/film", "film/", "a//b", "../a", "a/../b", "a/.b", "-/a"] {
+            assert!(TitlePath::new(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn files_name_their_titles() {

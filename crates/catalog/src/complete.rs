@@ -1,0 +1,64 @@
+//! Adding to a record what earlier versions of fullbore did not write: a SHA-256 for each block of each file.
+//!
+//! A file gets its blocks only if all of it has the SHA-256 that its record says, so that damage never becomes the truth. The record is replaced
+//! by rename while the title is locked: interrupted at any moment, the old one is there or the new one. The title's files are only read.
+
+use std::path::Path;
+
+use crate::error::CatalogError;
+use crate::list::find;
+use crate::name::TitlePath;
+use crate::record::Record;
+use crate::verify::{Fault, compare, extra};
+use crate::workshop::Workshop;
+
+/// What came of completing a title's record.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Completed {
+    /// What is wrong with the title, as [`verify`](crate::verify()) finds it. If a file of it is not whole, the record is left as it was.
+    pub faults: Vec<Fault>,
+    /// Whether the record was replaced by a complete one.
+    pub was_replaced: bool,
+}
+
+/// Verifies a title, and completes its record if that lacks something.
+///
+/// # Errors
+/// [`CatalogError`] if the title is not there, is being worked on, or its record cannot be replaced.
+pub fn complete(library: &Path, title: &TitlePath) -> Result<Completed, CatalogError> {
+    let folder = title.folder(library);
+    if find(library, title).is_none() {
+        return Err(CatalogError::Unknown(folder));
+    }
+    let workshop = Workshop::lock(&title.above(library), title.name())?;
+    // Read under the lock: what was read before may have been replaced since.
+    let completed = match Record::read(&folder) {
+        Ok(record) => complete_locked(&workshop, &folder, record),
+        Err(why) => {
+            let faults = vec![Fault::Record { why: why.to_string() }];
+            Ok(Completed { faults, was_replaced: false })
+        }
+    };
+    workshop.leave();
+    completed
+}
+
+fn complete_locked(
+    workshop: &Workshop,
+    folder: &Path,
+    mut record: Record,
+) -> Result<Completed, CatalogError> {
+    let (mut faults, is_complete) = (Vec::new(), record.has_blocks());
+    for file in &mut record.files {
+        match compare(folder, file) {
+            Ok(sums) => file.blocks_sha256 = Some(sums.blocks),
+            Err(fault) => faults.push(fault),
+        }
+    }
+    let was_replaced = !is_complete && faults.is_empty();
+    if was_replaced {
+        workshop.replace_record(folder, &mut record)?;
+    }
+    faults.extend(extra(folder, &record));
+    Ok(Completed { faults, was_replaced })
+}

@@ -1,0 +1,71 @@
+//! Why a title could not be changed.
+
+use std::fmt::{self, Display, Formatter};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a title could not be changed. Its text says what to do.
+#[derive(Debug)]
+pub enum CatalogError {
+    /// Another process works on the same title.
+    Busy(String),
+    /// There is no title at this place that ingest has made.
+    Unknown(PathBuf),
+    /// The record of the title in this folder is damaged.
+    Damaged {
+        /// The title's folder.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// A file or folder could not be used.
+    Io {
+        /// What was tried, as a verb: "make the folder".
+        what: &'static str,
+        /// On which file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl Display for CatalogError {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Busy(title) => {
+                write!(f, "another fullbore is at work on the title {title:?}: wait for it to end")
+            }
+            Self::Unknown(path) => {
+                write!(f, "{} is no title that ingest has made", path.display())
+            }
+            Self::Damaged { path, why } => write!(
+                f,
+                "the title.json in {} is damaged ({why}): ingest the title again, or restore it",
+                path.display()
+            ),
+            Self::Io { what, path, source } => {
+                write!(f, "cannot {what} {}: {source}", path.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for CatalogError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
+
+/// Says what was tried and on what when it fails.
+pub(crate) trait Attempt<T> {
+    fn attempt(self, what: &'static str, path: &Path) -> Result<T, CatalogError>;
+}
+
+impl<T> Attempt<T> for io::Result<T> {
+    fn attempt(self, what: &'static str, path: &Path) -> Result<T, CatalogError> {
+        self.map_err(|source| CatalogError::Io { what, path: path.to_path_buf(), source })
+    }
+}
