@@ -154,9 +154,6 @@ pub struct Tls {
     pub versions: Versions,
     /// Records of TLS 1.3 that one key seals before it is changed.
     pub key_records_max: u64,
-    /// On the kernel route, let the kernel open what viewers send, too. Only for viewers who can be trusted: it passes
-    /// over empty records for as long as they come, and the worker waits (docs/routes.md).
-    pub kernel_opens: bool,
 }
 
 impl Default for Tls {
@@ -164,7 +161,7 @@ impl Default for Tls {
         // 2^24 of AES-GCM (RFC 8446 section 5.5 allows 2^24.5).
         let key_records_max = 1 << 24;
         let (certificates, versions) = (Vec::new(), Versions::Both);
-        Self { enabled: true, certificates, versions, key_records_max, kernel_opens: false }
+        Self { enabled: true, certificates, versions, key_records_max }
     }
 }
 

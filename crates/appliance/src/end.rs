@@ -27,7 +27,7 @@ pub enum End {
     PeerAlert,
     /// The keys have sealed what they may.
     KeysExhausted,
-    /// The viewer asked for new keys or has new ones, and this kernel cannot change those that it has.
+    /// The viewer asked for new keys, and this kernel cannot change those that it has.
     KeysFixed,
     /// The file was no longer what was promised, or the disk failed.
     File(ReadError),

@@ -1,12 +1,7 @@
-//! Handing a connection's halves to kernel TLS: keys in the kernel's form, and what stays with us.
+//! Handing a connection's sending half to kernel TLS: keys in the kernel's form, and what stays with us.
 //!
 //! A [`KernelSealer`] is a [`Sealer`] that seals no more. It keeps the traffic secret, from which the next keys follow,
 //! and counts records, since the kernel does not: it would go on under one key for ever.
-//!
-//! An [`Opener`] gives its keys away by [`Opener::kernel_keys`], between two records, and judges from then on what the
-//! kernel has opened ([`Opener::judge_opened`]). The kernel opens nothing behind a key update until it was given the next
-//! keys, which Linux takes from 6.14 on. Of data it hands on bytes, not records: it passes over empty ones, so that the
-//! opener's limit on those is not kept there.
 //!
 //! Invariants:
 //! - Once keys were given away, nothing here seals under them: the kernel's next record would have the same nonce.
@@ -17,8 +12,7 @@
 
 use zeroize::Zeroize;
 
-use crate::error::{Alert, OpenError, SealError};
-use crate::open::{Content, Opener};
+use crate::error::{Alert, SealError};
 use crate::record::{Layout, PLAINTEXT_MAX, content_type, handshake_type};
 use crate::seal::{Sealer, records_max, records_soft};
 use crate::secrets::{Keys, NONCE_BYTES, Suite, Version};
@@ -113,21 +107,6 @@ impl KernelSealer {
     }
 }
 
-impl Opener {
-    /// What to tell the kernel, so that it opens the next record: once, and again after each [`Content::KeyUpdate`].
-    pub fn kernel_keys(&self) -> KernelKeys {
-        KernelKeys::new(self.keys(), *self.keys().iv(), self.sequence())
-    }
-
-    /// What a record carried that the kernel has opened; of data, what several did. [`Content::Data`] is all of `bytes`.
-    ///
-    /// # Errors
-    /// As [`Opener::open`].
-    pub fn judge_opened(&mut self, record_type: u8, bytes: &[u8]) -> Result<Content, OpenError> {
-        self.judge(record_type, bytes, 0..bytes.len())
-    }
-}
-
 /// The content of a [`ControlRecord::Handshake`] that goes before [`KernelSealer::key_update`]; whether the peer is to change its keys too.
 pub fn key_update_message(request_peer: bool) -> [u8; 5] {
     [handshake_type::KEY_UPDATE, 0, 0, 1, u8::from(request_peer)]
@@ -169,7 +148,7 @@ impl KernelKeys {
     }
 
     /// The rest of the nonce, 8 or 12 bytes. The kernel xors the sequence number into it, but in TLS 1.2 AES-GCM: there it
-    /// takes the peer's from each record, and counts its own up from this: from a start that differs in its highest bit from every nonce of the handshake, which had
+    /// counts up from this: from a start that differs in its highest bit from every nonce of the handshake, which had
     /// small numbers in its lowest. They could meet after 2^63 records.
     pub fn iv(&self) -> &[u8] {
         &self.nonce[self.salt_bytes()..]
@@ -278,90 +257,6 @@ mod tests {
         assert!(matches!(content, Content::Data(_)));
         let mut tls12 = Sealer::new(keys(Version::Tls12, suite), 1).into_kernel();
         assert_eq!(tls12.key_update(), Err(SealError::NotTls13));
-    }
-
-    /// Opens a record as the kernel does, from what it is told alone; `count` were opened since it was told.
-    fn open_as_kernel(keys: &KernelKeys, count: u64, record: &[u8]) -> (u8, Vec<u8>) {
-        let tls13 = keys.version() == Version::Tls13;
-        let explicit_bytes = if tls13 || keys.salt().is_empty() { 0 } else { 8 };
-        let front: [u8; HEADER_BYTES] = *record.first_chunk().unwrap();
-        let mut body = record[HEADER_BYTES + explicit_bytes..].to_vec();
-        let sequence = u64::from_be_bytes(*keys.sequence()) + count;
-        let mut nonce = [keys.salt(), keys.iv()].concat();
-        if explicit_bytes > 0 {
-            nonce[4..].copy_from_slice(&record[HEADER_BYTES..][..8]);
-        } else {
-            nonce[4..].iter_mut().zip(sequence.to_be_bytes()).for_each(|(byte, s)| *byte ^= s);
-        }
-        let additional = match keys.version() {
-            Version::Tls13 => AdditionalData::tls13(front),
-            Version::Tls12 => AdditionalData::tls12(sequence, front, body.len() - TAG_BYTES),
-        };
-        let algorithm = match keys.suite() {
-            Suite::Aes128Gcm => &AES_128_GCM,
-            Suite::Aes256Gcm => &AES_256_GCM,
-            Suite::ChaCha20Poly1305 => &CHACHA20_POLY1305,
-        };
-        let nonce = Nonce::try_assume_unique_for_key(&nonce).unwrap();
-        let key = LessSafeKey::new(UnboundKey::new(algorithm, keys.key()).unwrap());
-        let mut plain =
-            key.open_in_place(nonce, Aad::from(additional), &mut body).unwrap().to_vec();
-        let record_type = if tls13 { plain.pop().unwrap() } else { front[0] };
-        (record_type, plain)
-    }
-
-    #[test]
-    fn what_a_kernel_opens_with_these_keys_follows_on_from_what_was_opened_here() {
-        for (version, suite) in ALL {
-            let mut opener = Opener::new(keys(version, suite), 1);
-            let mut peer = Sealer::new(keys(version, suite), 1);
-            let mut seal = |plaintext: &[u8]| {
-                let mut record = vec![0; 64];
-                let bytes = peer.seal(plaintext, &mut record).unwrap();
-                record.truncate(bytes);
-                record
-            };
-            assert!(matches!(open(&mut opener, seal(b"here")).0, Content::Data(_)));
-            for count in 0..3 {
-                let opened = open_as_kernel(&opener.kernel_keys(), count, &seal(b"there"));
-                assert_eq!(opened, (23, b"there".to_vec()), "{version:?} {suite:?}");
-                let content = opener.judge_opened(23, b"there");
-                assert_eq!(content, Ok(Content::Data(0..5)));
-            }
-            let mut goodbye = vec![0; 64];
-            let bytes = peer.seal_alert(Alert::CloseNotify, &mut goodbye).unwrap();
-            let (record_type, alert) = open_as_kernel(&opener.kernel_keys(), 3, &goodbye[..bytes]);
-            assert_eq!(opener.judge_opened(record_type, &alert), Ok(Content::CloseNotify));
-        }
-    }
-
-    #[test]
-    fn the_kernel_is_given_the_keys_that_follow_a_peers_update() {
-        let suite = Suite::Aes128Gcm;
-        let mut opener = Opener::new(keys(Version::Tls13, suite), 7);
-        let mut peer = Sealer::new(keys(Version::Tls13, suite), 7);
-        let mut record = [0; 64];
-        let bytes = peer.seal_key_update(true, &mut record).unwrap();
-        let (record_type, message) = open_as_kernel(&opener.kernel_keys(), 0, &record[..bytes]);
-        let content = opener.judge_opened(record_type, &message);
-        assert_eq!(content, Ok(Content::KeyUpdate { peer_requests_answer: true }));
-        let bytes = peer.seal(b"film", &mut record).unwrap();
-        let opened = open_as_kernel(&opener.kernel_keys(), 0, &record[..bytes]);
-        assert_eq!(opened, (23, b"film".to_vec()));
-    }
-
-    #[test]
-    fn what_the_kernel_opened_is_judged_by_the_same_limits() {
-        let mut opener = Opener::new(keys(Version::Tls13, Suite::Aes128Gcm), 0);
-        let update = [24, 0, 0, 1, 0];
-        let flood = (0..100).find_map(|_| opener.judge_opened(22, &update).err());
-        assert_eq!(flood, Some(OpenError::KeyUpdateFlood));
-        assert_eq!(opener.judge_opened(20, &[1]), Err(OpenError::Unexpected));
-        assert_eq!(opener.judge_opened(22, &[]), Err(OpenError::Unexpected));
-        assert_eq!(opener.judge_opened(21, &[2]), Err(OpenError::Malformed));
-        assert_eq!(opener.judge_opened(23, &[]), Ok(Content::Ignored));
-        let fatal = Content::Alert { fatal: true, description: 20 };
-        assert_eq!(opener.judge_opened(21, &[2, 20]), Ok(fatal));
     }
 
     #[test]

@@ -201,20 +201,11 @@ impl Opener {
     }
 
     /// Whether a KeyUpdate has begun whose end is in a later record.
-    pub fn is_amid_message(&self) -> bool {
+    fn is_amid_message(&self) -> bool {
         self.key_update_bytes > 0
     }
 
-    pub(crate) fn keys(&self) -> &Keys {
-        &self.keys
-    }
-
-    /// Of the next record.
-    pub(crate) fn sequence(&self) -> u64 {
-        self.sequence
-    }
-
-    pub(crate) fn judge(
+    fn judge(
         &mut self,
         content_type: u8,
         bytes: &[u8],

@@ -1,10 +1,8 @@
-//! Kernel TLS: a socket whose plaintext the kernel seals and opens (Documentation/networking/tls.rst, linux/tls.h).
+//! Kernel TLS: a socket whose plaintext the kernel seals (Documentation/networking/tls.rst, linux/tls.h).
 //!
 //! Two steps: [`Socket::attach_tls`] makes the socket one that can have keys, [`Socket::seal_with`] gives it keys for
 //! sending. From then on what is sent, by whichever call, is plaintext of application data; other records are sent with
-//! [`Socket::send_record`]. Receiving stays as it was, records arrive sealed, until [`Socket::open_with`] gives keys for
-//! that too: then [`Socket::receive_record`] takes what the kernel has opened. It is the only call that may: another
-//! one fails at the first record that is not application data, and leaves it where it is.
+//! [`Socket::send_record`]. Receiving stays as it was: records arrive sealed.
 
 use crate::socket::Socket;
 use rustix::io::Errno;
@@ -14,9 +12,6 @@ use zeroize::Zeroizing;
 
 /// The largest of the structures that carry keys.
 const INFO_BYTES_MAX: usize = 56;
-
-/// Application data, by its number on the wire (RFC 8446 appendix B.1).
-const DATA: u8 = 23;
 
 // What is put together byte by byte below has the length of the kernel's structures.
 const _: () = assert!(size_of::<libc::tls12_crypto_info_aes_gcm_128>() == 4 + 8 + 16 + 4 + 8);
@@ -36,7 +31,7 @@ pub enum Cipher {
     ChaCha20Poly1305 = libc::TLS_CIPHER_CHACHA20_POLY1305,
 }
 
-/// Keys of one direction, as the kernel wants them.
+/// Keys for sending, as the kernel wants them.
 #[derive(Clone, Copy)]
 pub struct Keys<'a> {
     /// TLS 1.3; else 1.2.
@@ -47,7 +42,7 @@ pub struct Keys<'a> {
     pub key: &'a [u8],
     /// 4 bytes; none for ChaCha20-Poly1305.
     pub salt: &'a [u8],
-    /// 8 bytes; 12 for ChaCha20-Poly1305. The peer's in TLS 1.2 AES-GCM comes with each record, whatever is said here.
+    /// 8 bytes; 12 for ChaCha20-Poly1305.
     pub iv: &'a [u8],
     /// Of the next record, big-endian.
     pub sequence: &'a [u8; 8],
@@ -68,22 +63,6 @@ impl Keys<'_> {
     }
 }
 
-/// What [`Socket::receive_record`] has found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Received {
-    /// Nothing whole has arrived.
-    Nothing,
-    /// The peer has finished.
-    Finished,
-    /// This many bytes, of one record or of several of application data.
-    Record {
-        /// By its number on the wire.
-        record_type: u8,
-        /// May be 0: a record may be empty.
-        bytes: usize,
-    },
-}
-
 /// A control message that carries the type of a record, with room for both its parts to be aligned.
 #[repr(C)]
 struct RecordType {
@@ -95,21 +74,13 @@ impl RecordType {
     /// As `CMSG_LEN(1)`: the byte follows the header at once, since a header's size is a multiple of its alignment.
     const BYTES: usize = size_of::<libc::cmsghdr>() + 1;
 
-    fn new(message_type: libc::c_int, record_type: u8) -> Self {
+    fn new(record_type: u8) -> Self {
         // SAFETY: all zeroes is a valid value of this plain structure of the C library.
         let mut header: libc::cmsghdr = unsafe { std::mem::zeroed() };
         header.cmsg_level = libc::SOL_TLS;
-        header.cmsg_type = message_type;
+        header.cmsg_type = libc::TLS_SET_RECORD_TYPE;
         header.cmsg_len = Self::BYTES as _;
         Self { header, record_type }
-    }
-
-    /// What the kernel has written, `control_bytes` of it. Bytes that it says nothing about are data.
-    fn read(&self, control_bytes: usize) -> Option<u8> {
-        let is_there = control_bytes >= Self::BYTES
-            && self.header.cmsg_level == libc::SOL_TLS
-            && self.header.cmsg_type == libc::TLS_GET_RECORD_TYPE;
-        is_there.then_some(self.record_type)
     }
 }
 
@@ -145,64 +116,10 @@ impl Socket {
     /// # Panics
     /// If a part of `keys` is not as long as its cipher wants it.
     pub fn seal_with(&self, keys: &Keys<'_>) -> io::Result<()> {
-        self.give_keys(libc::TLS_TX, keys)
-    }
-
-    /// Gives the kernel the peer's keys: what arrives from the next byte on, which has to be a record's first, is opened
-    /// with them. Again after a key update, where the kernel knows that; until then it opens nothing more.
-    ///
-    /// # Errors
-    /// As [`Self::seal_with`].
-    ///
-    /// # Panics
-    /// As [`Self::seal_with`].
-    pub fn open_with(&self, keys: &Keys<'_>) -> io::Result<()> {
-        self.give_keys(libc::TLS_RX, keys)
-    }
-
-    fn give_keys(&self, direction: libc::c_int, keys: &Keys<'_>) -> io::Result<()> {
         let (info, used) = keys.info();
         let expected = if keys.cipher == Cipher::Aes128Gcm { 40 } else { INFO_BYTES_MAX };
         assert_eq!(used, expected, "the parts have the cipher's lengths");
-        set_option(self.fd(), libc::SOL_TLS, direction, &info[..used])
-    }
-
-    /// Takes what has arrived and the kernel has opened: data, or one other record. Without TLS in the kernel, what has
-    /// arrived, as data.
-    ///
-    /// # Errors
-    /// What the kernel says of a record that is wrong: `EBADMSG` if it does not open, `EMSGSIZE` if it is too long,
-    /// `EINVAL` if it is of no version or says nothing; `EKEYEXPIRED` when keys are awaited ([`Self::open_with`]). The
-    /// socket then still takes an alert. Anything else: the connection is broken.
-    pub fn receive_record(&self, into: &mut [u8]) -> io::Result<Received> {
-        let mut control = RecordType::new(0, 0);
-        let mut part = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
-        // SAFETY: all zeroes is a valid value of this plain structure of the C library.
-        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-        message.msg_iov = &raw mut part;
-        message.msg_iovlen = 1;
-        message.msg_control = (&raw mut control).cast();
-        message.msg_controllen = size_of::<RecordType>() as _;
-        // SAFETY: what `message` points to lives until the call is over, and is the caller's or ours to write to.
-        let received =
-            unsafe { libc::recvmsg(self.fd().as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) };
-        #[allow(clippy::unnecessary_cast, reason = "its type differs between C libraries")]
-        let record_type = control.read(message.msg_controllen as usize);
-        match usize::try_from(received) {
-            Ok(0) if record_type.is_none() => Ok(Received::Finished),
-            Ok(bytes) => Ok(Received::Record { record_type: record_type.unwrap_or(DATA), bytes }),
-            Err(_) => {
-                let error = io::Error::last_os_error();
-                match error.raw_os_error() {
-                    Some(libc::EAGAIN | libc::EINTR) => Ok(Received::Nothing),
-                    _ => {
-                        // The kernel remembers a wrong record as the socket's error, which the next call would get.
-                        let _ = socket2::SockRef::from(&self.fd().borrowed()).take_error();
-                        Err(error)
-                    }
-                }
-            }
-        }
+        set_option(self.fd(), libc::SOL_TLS, libc::TLS_TX, &info[..used])
     }
 
     /// Sends one record of another type than application data, all of it or nothing: says whether the kernel took it.
@@ -210,7 +127,7 @@ impl Socket {
     /// # Errors
     /// When the connection is broken.
     pub fn send_record(&self, record_type: u8, content: &[u8]) -> io::Result<bool> {
-        let mut control = RecordType::new(libc::TLS_SET_RECORD_TYPE, record_type);
+        let mut control = RecordType::new(record_type);
         let mut part =
             libc::iovec { iov_base: content.as_ptr().cast_mut().cast(), iov_len: content.len() };
         // SAFETY: all zeroes is a valid value of this plain structure of the C library.
@@ -271,30 +188,6 @@ mod tests {
             ..keys
         };
         assert_eq!(chacha.info().1, INFO_BYTES_MAX);
-    }
-
-    #[test]
-    fn what_arrives_without_tls_in_the_kernel_is_data() {
-        use std::io::Write;
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut far = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let near = Socket::from(std::os::fd::OwnedFd::from(listener.accept().unwrap().0));
-        let mut into = [0; 16];
-        assert_eq!(near.receive_record(&mut into).unwrap(), Received::Nothing);
-        far.write_all(b"film").unwrap();
-        let arrived = || {
-            (0..500).find_map(|_| {
-                std::thread::sleep(std::time::Duration::from_millis(10));
-                let mut into = [0; 16];
-                let received = near.receive_record(&mut into).unwrap();
-                (received != Received::Nothing).then_some((received, into))
-            })
-        };
-        let (received, into) = arrived().unwrap();
-        assert_eq!(received, Received::Record { record_type: DATA, bytes: 4 });
-        assert_eq!(&into[..4], b"film");
-        drop(far);
-        assert_eq!(arrived().unwrap().0, Received::Finished);
     }
 
     #[test]

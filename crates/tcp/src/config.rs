@@ -12,8 +12,6 @@ pub struct Config {
     /// Largest payload of one [`Transmit`](crate::Transmit), in bytes: how much the device cuts into segments (TSO). Zero switches
     /// that off: one segment at a time.
     pub tso_bytes_max: u32,
-    /// How many bytes beyond what may leave now are asked for as well, so that a slow disk does not leave the window unused.
-    pub read_ahead_bytes: u32,
     /// The least that is worth asking for, in bytes: less is only wanted when nothing else is under way, or if it is an eighth of the window.
     pub want_bytes_min: u32,
     /// The most that one [`Want`](crate::Want) asks for, in bytes; a segment at least.
@@ -80,7 +78,6 @@ impl Default for Config {
             listen: Vec::new(),
             mtu_bytes: 1500,
             tso_bytes_max: 61_440,
-            read_ahead_bytes: 0,
             want_bytes_min: 32 << 10,
             want_bytes_max: 256 << 10,
             short_segments: false,

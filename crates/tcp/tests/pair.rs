@@ -319,13 +319,6 @@ fn super_segments_may_arrive_whole() {
 }
 
 #[test]
-fn reading_ahead_changes_nothing_but_what_is_held() {
-    let ahead = Config { read_ahead_bytes: 256 << 10, ..Config::default() };
-    let fetched = fetch(Pair::new(Duration::from_millis(5), ahead, viewer()), 5 << 20, false);
-    assert_eq!(fetched.pair.server.statistics().retransmitted_bytes, 0);
-}
-
-#[test]
 fn nothing_is_missing_after_loss_reordering_and_duplicates() {
     for seed in 0..60 {
         println!("seed {seed}");

@@ -30,4 +30,4 @@ mod supply;
 
 pub use socket::Socket;
 pub use stack::{Parts, Stack};
-pub use supply::{REST_BYTES_MAX, suppliers};
+pub use supply::suppliers;

@@ -84,11 +84,6 @@ fn tcp_config(config: &Config, interface: &Interface) -> tcp::Config {
         listen: vec![config.listen.port()],
         mtu_bytes: u16::try_from(interface.mtu_bytes).unwrap_or(u16::MAX),
         tso_bytes_max: if tso { PAYLOAD_BYTES_MAX as u32 } else { 0 },
-        read_ahead_bytes: if config.is_on(Switch::Ahead) {
-            config.bypass.read_ahead_bytes
-        } else {
-            0
-        },
         want_bytes_min: WANT_BYTES_MIN,
         want_bytes_max: config.net.window_bytes_max as u32,
         // A record's end is worth a short segment: what is left over would be read and sealed again.

@@ -62,10 +62,6 @@ impl Transport for Socket {
         }
     }
 
-    fn discard(&self, room: &mut [u8]) -> io::Result<Option<usize>> {
-        self.receive(room)
-    }
-
     fn send(&self, bytes: &[u8], _more: bool) -> io::Result<usize> {
         self.check()?;
         let mut stream = self.connection.stream.borrow_mut();

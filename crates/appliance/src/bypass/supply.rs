@@ -32,7 +32,7 @@ const PARTS_MAX: usize = 4;
 pub(super) const SUPPLIERS_MAX: usize = 64;
 
 /// What is kept for one connection at most: four records.
-pub const REST_BYTES_MAX: u64 = 64 << 10;
+pub(super) const REST_BYTES_MAX: u64 = 64 << 10;
 
 /// How long a device without room is left alone: an honest guess, some frames' time on a wire of 10 Gb/s.
 const DEVICE_PAUSE: Duration = Duration::from_micros(50);

@@ -1,7 +1,6 @@
 //! What the bypass route is told: which device, and which addresses are the server's own there.
 
 use super::ConfigError;
-use crate::bypass::REST_BYTES_MAX;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
@@ -22,8 +21,6 @@ pub struct Bypass {
     pub mtu_bytes: u32,
     /// The most bytes that one viewer may have on their way.
     pub in_flight_bytes_max: u32,
-    /// What is read of a stream before the viewer's window has room for it.
-    pub read_ahead_bytes: u32,
 }
 
 /// What carries the frames.
@@ -45,7 +42,6 @@ impl Default for Bypass {
             kernel_addresses: Vec::new(),
             mtu_bytes: 1500,
             in_flight_bytes_max: 16 << 20,
-            read_ahead_bytes: 0,
         }
     }
 }
@@ -81,9 +77,6 @@ impl Bypass {
         }
         if self.in_flight_bytes_max < 64 << 10 {
             return wrong("bypass.in_flight_bytes_max must be at least 65536");
-        }
-        if u64::from(self.read_ahead_bytes) > REST_BYTES_MAX {
-            return wrong("bypass.read_ahead_bytes may be 65536 at most");
         }
         self.kernel_prefixes().map(drop)
     }

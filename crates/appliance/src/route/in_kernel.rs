@@ -1,7 +1,6 @@
 //! What of a connection's work the kernel does, and whether it can.
 
 use crate::config::{Config, Route, Switch};
-use crypt::OpenError;
 use std::io;
 use std::path::Path;
 
@@ -15,8 +14,6 @@ pub struct InKernel {
     pub seals: bool,
     /// Changing the keys that it has (Linux 6.14).
     pub changes_keys: bool,
-    /// Opening what viewers send, whose keys may change at any time.
-    pub opens: bool,
     /// Sending from the page cache by itself.
     pub sends_files: bool,
 }
@@ -36,7 +33,6 @@ impl InKernel {
             net::tls::probe().map_err(|error| missing(&error))?;
             chosen.seals = true;
             chosen.changes_keys = changes_keys(Path::new(TLS_STAT));
-            chosen.opens = chosen.changes_keys && config.tls.kernel_opens;
         }
         chosen.sends_files = wants_all || config.route == Route::Auto && !config.tls.enabled;
         Ok(chosen)
@@ -67,14 +63,13 @@ impl InKernel {
     /// What happens on this route, and why it was chosen, for people. `can_send_files` says whether the files of the library
     /// can be left to the kernel.
     pub fn describe(self, config: &Config, can_send_files: bool) -> String {
-        let Self { seals, changes_keys, opens, sends_files } = self;
+        let Self { seals, changes_keys, sends_files } = self;
         let sent = if can_send_files {
             "kernel: sendfile"
         } else {
             "kernel: read and send, since it cannot send these files by itself"
         };
         let mut said = match (sends_files, seals) {
-            (true, true) if opens => format!("{sent}, sealed and opened by the kernel"),
             (true, true) => format!("{sent}, sealed by the kernel"),
             (true, false) => sent.to_owned(),
             (false, _) => "userspace: read, seal and send from user space".to_owned(),
@@ -108,18 +103,6 @@ fn changes_keys(tls_stat: &Path) -> bool {
     std::fs::read_to_string(tls_stat).is_ok_and(|text| text.contains("TlsTxRekeyOk"))
 }
 
-/// What the kernel says of a viewer's record that is wrong (net/tls/tls_sw.c and tls_strp.c); `None` if the connection is
-/// broken instead.
-pub fn wrong_record(error: &io::Error) -> Option<OpenError> {
-    match error.raw_os_error()? {
-        libc::EBADMSG => Some(OpenError::BadRecordMac),
-        libc::EMSGSIZE => Some(OpenError::Oversized),
-        // A header of no version, or a handshake message without a first byte; a record whose type cannot be said.
-        libc::EINVAL | libc::EIO => Some(OpenError::Unexpected),
-        _ => None,
-    }
-}
-
 /// Why the kernel did not take a connection's keys, as a counter's label.
 pub fn refusal(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
@@ -135,15 +118,6 @@ pub fn refusal(error: &io::Error) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn wrong_records_are_told_from_broken_connections() {
-        let wrong = |errno| wrong_record(&io::Error::from_raw_os_error(errno));
-        assert_eq!(wrong(libc::EBADMSG), Some(OpenError::BadRecordMac));
-        assert_eq!(wrong(libc::EMSGSIZE), Some(OpenError::Oversized));
-        assert_eq!(wrong(libc::EINVAL), Some(OpenError::Unexpected));
-        assert_eq!(wrong(libc::ECONNRESET), None);
-    }
 
     #[test]
     fn without_tls_the_kernel_sends_files_if_asked_to() {

@@ -1,8 +1,7 @@
-//! What a viewer sends: sealed records, opened here or by the kernel, whoever seals ours; and judged here in both cases.
+//! What a viewer sends: sealed records, which are opened here whoever seals ours.
 
 use crate::end::End;
 use crate::telemetry::Numbers;
-use crypt::kernel::KernelKeys;
 use crypt::{Content, OpenError, Opened, Opener};
 
 /// The receiving half of a connection with TLS.
@@ -64,36 +63,6 @@ impl Incoming {
             self.sealed = Vec::new();
         }
         Ok(())
-    }
-
-    /// Whether a record ends where the bytes end that are here, so that the kernel may open the next one.
-    pub(super) fn is_at_border(&self) -> bool {
-        // A kernel opens nothing behind the first piece of a key update until it has other keys.
-        self.sealed.is_empty() && !self.peer_finished && !self.opener.is_amid_message()
-    }
-
-    /// The keys that the kernel needs to open the next record.
-    pub(super) fn kernel_keys(&self) -> KernelKeys {
-        self.opener.kernel_keys()
-    }
-
-    /// Judges what the kernel has opened, and appends it to `input` if it is data. Says whether the viewer's own keys are others now.
-    pub(super) fn take_opened(
-        &mut self,
-        record_type: u8,
-        bytes: &[u8],
-        input: &mut Vec<u8>,
-        numbers: &Numbers,
-    ) -> Result<bool, Stop> {
-        if self.peer_finished {
-            return Ok(false);
-        }
-        let content = self.opener.judge_opened(record_type, bytes).map_err(Stop::Wrong)?;
-        if let Content::Data(range) = &content {
-            input.extend_from_slice(&bytes[range.clone()]);
-        }
-        self.heed(&content, numbers)?;
-        Ok(matches!(content, Content::KeyUpdate { .. }))
     }
 
     fn heed(&mut self, content: &Content, numbers: &Numbers) -> Result<(), Stop> {

@@ -11,14 +11,11 @@
 //! not full yet refers to the file's pages until more is sent; it is thrown away, not sent, when the socket is closed. So
 //! the file is held still to the end of the response, and no longer.
 //!
-//! What a viewer sends is opened by the kernel too if that is asked for (`tls.kernel_opens`) and it can change its keys
-//! (Linux 6.14), since a viewer may change its own at any time: from the first byte that arrives when all that came
-//! before is opened, so that who asks for one thing and no more costs nothing. Elsewhere it is opened here. It is judged
-//! here in both cases (`incoming`).
+//! What a viewer sends is opened here (`incoming`): it is little, and a kernel would follow a viewer that changes its keys only from
+//! Linux 6.14 on, and pass over empty records for as long as they come.
 //!
 //! A viewer that asks for new keys of ours gets them where the kernel can change them; elsewhere the connection is closed
-//! in an orderly way. So is one that cuts its KeyUpdate in pieces where the kernel opens: behind the first piece the kernel
-//! opens nothing until it has other keys, and those follow from the last.
+//! in an orderly way.
 
 use super::incoming::Incoming;
 use super::link::Link;
@@ -31,31 +28,14 @@ use crate::telemetry::Family;
 use crypt::kernel::{ControlRecord, KernelKeys, KernelSealer, alert, key_update_message};
 use crypt::{Alert, Established, Suite, Version};
 use net::Socket;
-use net::tls::{Cipher, Keys, Received};
+use net::tls::{Cipher, Keys};
 use std::io;
-use std::rc::Rc;
-
-/// What the kernel opens in one call, in bytes: more than most requests. It may be one byte of each record, and a worker
-/// waits meanwhile.
-const OPENED_BYTES_MAX: usize = 4 << 10;
 
 /// A connection with TLS whose records the kernel makes.
 pub struct Kernel {
     pub(super) link: Link,
     sealer: KernelSealer,
     incoming: Incoming,
-    opens: Opens,
-}
-
-/// Who opens what the viewer sends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Opens {
-    /// We do, until the kernel can take over.
-    Here,
-    /// We do: the kernel cannot, or would not.
-    HereForGood,
-    /// The kernel does.
-    Kernel,
 }
 
 /// Gives the kernel the keys of a connection whose handshake is done and sent. A connection that it does not take is
@@ -66,9 +46,7 @@ pub fn hand_over(link: Link, established: Established, sealed_input: Vec<u8>) ->
     match link.socket.attach_tls().and_then(|()| give_keys(&link.socket, &sealer)) {
         Ok(()) => {
             let incoming = Incoming::new(opener, sealed_input);
-            let may_open = link.worker.in_kernel.opens;
-            let opens = if may_open { Opens::Here } else { Opens::HereForGood };
-            Channel::Kernel(Box::new(Kernel { link, sealer, incoming, opens }))
+            Channel::Kernel(Box::new(Kernel { link, sealer, incoming }))
         }
         Err(error) => {
             let label = in_kernel::refusal(&error);
@@ -98,20 +76,11 @@ fn laid_out(keys: &KernelKeys) -> Keys<'_> {
     }
 }
 
-/// The end that an error of the kernel's makes.
-fn refused(error: &io::Error) -> End {
-    match in_kernel::wrong_record(error) {
-        Some(wrong) => End::Record(wrong),
-        None if error.raw_os_error() == Some(libc::EKEYEXPIRED) => End::KeysFixed,
-        None => End::PeerReset,
-    }
-}
-
 impl Kernel {
     pub(super) async fn receive(&mut self, input: &mut Vec<u8>) -> Result<(), End> {
         let before = input.len();
         loop {
-            self.open_input(input)?;
+            self.incoming.open(input, &self.link.worker.numbers)?;
             if self.incoming.owes_keys {
                 // Boxed: hardly anybody asks for this, and everybody waits in this future for a request.
                 Box::pin(self.update_key()).await?;
@@ -122,54 +91,8 @@ impl Kernel {
             if self.incoming.peer_finished {
                 return Err(End::PeerClosed);
             }
-            match self.opens {
-                Opens::Kernel => self.link.socket.readable().await,
-                Opens::Here if self.incoming.is_at_border() => {
-                    self.link.socket.readable().await;
-                    self.hand_opening_over();
-                }
-                _ => self.link.receive(&mut self.incoming.sealed).await?,
-            }
+            self.link.receive(&mut self.incoming.sealed).await?;
         }
-    }
-
-    /// Opens all that has arrived, or takes what the kernel has opened of it.
-    fn open_input(&mut self, input: &mut Vec<u8>) -> Result<(), End> {
-        if self.opens == Opens::Kernel {
-            return self.take_opened(input);
-        }
-        Ok(self.incoming.open(input, &self.link.worker.numbers)?)
-    }
-
-    /// Gives the kernel the viewer's keys. Nothing may lie here that was received and not opened.
-    fn hand_opening_over(&mut self) {
-        let given = self.link.socket.open_with(&laid_out(&self.incoming.kernel_keys()));
-        self.opens = if given.is_ok() { Opens::Kernel } else { Opens::HereForGood };
-        if given.is_err() {
-            self.link.worker.numbers.count(Family::KernelTlsRefusals, "opening");
-        }
-    }
-
-    /// Takes what the kernel has opened, as far as the first data.
-    fn take_opened(&mut self, input: &mut Vec<u8>) -> Result<(), End> {
-        let worker = Rc::clone(&self.link.worker);
-        let mut scratch = worker.scratch.borrow_mut();
-        let before = input.len();
-        while input.len() == before && !self.incoming.peer_finished {
-            let opened = &mut scratch[..OPENED_BYTES_MAX];
-            let received = self.link.socket.receive_record(opened);
-            let (record_type, bytes) = match received.map_err(|error| refused(&error))? {
-                Received::Nothing => break,
-                Received::Finished => return Err(End::PeerClosed),
-                Received::Record { record_type, bytes } => (record_type, &opened[..bytes]),
-            };
-            if self.incoming.take_opened(record_type, bytes, input, &worker.numbers)? {
-                // Until it has them, the kernel opens nothing more.
-                let keys = self.incoming.kernel_keys();
-                self.link.socket.open_with(&laid_out(&keys)).map_err(|_| End::KeysFixed)?;
-            }
-        }
-        Ok(())
     }
 
     /// Changes the keys that the kernel seals with.

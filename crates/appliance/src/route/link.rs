@@ -177,12 +177,12 @@ impl<T: Transport> Link<T> {
         }
     }
 
-    /// Waits for bytes and throws them away, whoever opens them. `None` when no more will come.
+    /// Waits for bytes and throws them away. `None` when no more will come.
     async fn discard(&self) -> Option<usize> {
         loop {
             let discarded = {
                 let mut scratch = self.worker.scratch.borrow_mut();
-                self.socket.discard(&mut scratch).ok()?
+                self.socket.receive(&mut scratch).ok()?
             };
             match discarded {
                 None => self.socket.readable().await,

@@ -7,7 +7,6 @@ use super::Channel;
 use super::link::Link;
 use crypt::{Established, Retained};
 use net::Socket;
-use net::tls::Received;
 use std::future::Future;
 use std::io;
 
@@ -28,12 +27,6 @@ pub trait Transport: Sized {
     /// # Errors
     /// When the connection is broken.
     fn receive(&self, into: &mut [u8]) -> io::Result<Option<usize>>;
-
-    /// As [`Self::receive`], for bytes that nobody wants; `room` is memory to put them in.
-    ///
-    /// # Errors
-    /// When the connection is broken.
-    fn discard(&self, room: &mut [u8]) -> io::Result<Option<usize>>;
 
     /// Gives TCP as many of a few `bytes` as it takes now, and says how many. `more` says that the next bytes follow at
     /// once.
@@ -61,16 +54,6 @@ pub trait Transport: Sized {
 impl Transport for Socket {
     fn receive(&self, into: &mut [u8]) -> io::Result<Option<usize>> {
         Self::receive(self, into)
-    }
-
-    fn discard(&self, room: &mut [u8]) -> io::Result<Option<usize>> {
-        // The kernel may be the one who opens records.
-        Ok(match self.receive_record(room)? {
-            Received::Nothing => None,
-            Received::Finished => Some(0),
-            // Empty ones count, so that they come to an end as well.
-            Received::Record { bytes, .. } => Some(bytes.max(1)),
-        })
     }
 
     fn send(&self, bytes: &[u8], more: bool) -> io::Result<usize> {

@@ -478,9 +478,7 @@ fn records_reordered_repeated_damaged_or_oversized_get_an_alert() {
         assert_eq!(served.number(|n| &n.requests_total), 1, "only what could be trusted");
 
         let (mut viewer, _) = with_records(&served, &[]);
-        // A kernel that opens does not look at a head before the nonce of TLS 1.2, 8 bytes, is there as well.
-        let oversized = [&[23, 3, 3, 0x7f, 0xff][..], &[0; 8]].concat();
-        viewer.stream.write_all(&oversized).unwrap();
+        viewer.stream.write_all(&[23, 3, 3, 0x7f, 0xff]).unwrap();
         assert_eq!(alert(&mut viewer), AlertDescription::RecordOverflow, "{protocol:?} oversized");
         served.await_count(Family::Ends, "oversized_record", 1);
 
@@ -495,10 +493,7 @@ fn an_alert_is_not_lost_because_the_viewer_goes_on_sending() {
     const BEHIND_BYTES: usize = 700_000;
     let library = Library::new();
     for protocol in [Protocol::Tls12, Protocol::Tls13] {
-        // A kernel that opens has nothing more to do with a connection once a record was wrong.
-        let served = Served::start(library.path(), protocol, |config| {
-            config.tls.kernel_opens = false;
-        });
+        let served = Served::start(library.path(), protocol, |_| {});
         let (mut viewer, mut records) = with_records(&served, &[GET_A]);
         *records[0].last_mut().unwrap() ^= 1;
         let sent = [&records[0][..], &[0; BEHIND_BYTES]].concat();
@@ -622,10 +617,7 @@ fn bare(served: &Served) -> (TcpStream, crypt::Sealer) {
 fn a_flood_of_empty_records_ends_that_connection_only() {
     let library = Library::new();
     for protocol in [Protocol::Tls12, Protocol::Tls13] {
-        // The kernel would take them all, which is why it is not left to open requests unless it was asked for.
-        let served = Served::start(library.path(), protocol, |config| {
-            config.tls.kernel_opens = false;
-        });
+        let served = Served::start(library.path(), protocol, |_| {});
         let mut honest = served.viewer();
         let (mut stream, mut sealer) = bare(&served);
         let mut wire = vec![0; 3000 * sealer.record_overhead()];

@@ -66,7 +66,7 @@ impl Connection {
         let config = cx.config;
         let first = self.board.first_lost_is_unasked();
         let (ahead, reserve) = match self.declined.again {
-            false => (u64::from(config.read_ahead_bytes.max(config.want_bytes_min)), 0),
+            false => (u64::from(config.want_bytes_min), 0),
             // The caller does not wait: only what may leave now, beside the first.
             true => (0, if first { 0 } else { self.segment_bytes }),
         };
@@ -110,12 +110,12 @@ impl Connection {
         if idle && self.window_is_shut() {
             return None;
         }
-        let ahead = self.ask_below(config).min(self.written);
-        let end = if ahead == self.written || idle && ahead - from < self.segment_bytes {
-            ahead
+        let below = self.ask_below(config).min(self.written);
+        let end = if below == self.written || idle && below - from < self.segment_bytes {
+            below
         } else {
             // In whole segments from what is sent next, so that nothing short is left over.
-            ahead - ahead.saturating_sub(self.sent_below) % self.segment_bytes
+            below - below.saturating_sub(self.sent_below) % self.segment_bytes
         };
         let bytes = end.saturating_sub(from);
         if bytes == 0 || bytes < self.want_bytes_min(config) && end < self.written && !idle {
@@ -131,13 +131,13 @@ impl Connection {
         Some(Want { range: from..end, retransmission: false })
     }
 
-    /// How far the stream may be asked for: what may leave now, in a few sendings, and what is to be read ahead.
+    /// How far the stream may be asked for: what may leave now, in a few sendings.
     fn ask_below(&self, config: &Config) -> u64 {
         let burst = self.want_bytes_max(config).max(4 * self.transmit_bytes_max(config));
         // What was lost has a claim on the room.
         let room = self.room().saturating_sub(self.board.asked_bytes());
         let now = room.min(self.usable_window()).min(burst);
-        (self.sent_below + now + u64::from(config.read_ahead_bytes)).max(self.asked_below)
+        (self.sent_below + now).max(self.asked_below)
     }
 
     /// Never less than a segment.

@@ -61,25 +61,6 @@ fn nothing_is_wanted_before_it_may_leave() {
 }
 
 #[test]
-fn reading_ahead_wants_more_than_may_leave() {
-    let config = Config { read_ahead_bytes: 20_000, ..plain() };
-    play(
-        config,
-        "
-        open 20ms
-        hold
-        write 100000
-        want 0..33580
-        bring 0..33580
-        > . 1:14601(14600) ack 1
-        withheld NotYet
-        +20ms < . 1:1(0) ack 14601 win 65535
-        event sendable
-        ",
-    );
-}
-
-#[test]
 fn small_wants_wait_for_larger_ones_while_something_is_under_way() {
     let config = Config { want_bytes_min: 32 << 10, tso_bytes_max: 0, ..plain() };
     play(
@@ -133,7 +114,7 @@ fn what_is_declined_is_wanted_again_when_it_may_leave() {
 #[test]
 fn of_many_wants_only_those_that_were_declined_come_again() {
     play(
-        Config { want_bytes_max: 1460, read_ahead_bytes: 14_600, ..plain() },
+        Config { want_bytes_max: 1460, ..plain() },
         "
         open 20ms
         hold

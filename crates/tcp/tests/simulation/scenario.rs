@@ -227,7 +227,6 @@ fn drawn_config(draw: &mut Random) -> Config {
     Config {
         mtu_bytes: *draw.one_of(&[1280, 1500, 1500, 9000]),
         tso_bytes_max: *draw.one_of(&[0, 10_000, 61_440]),
-        read_ahead_bytes: *draw.one_of(&[0, 0, 10_000, 200_000]),
         want_bytes_min: *draw.one_of(&[1, 4096, 32 << 10]),
         want_bytes_max: *draw.one_of(&[1000, 64 << 10, 256 << 10]),
         pacing: one_in(draw, 2),

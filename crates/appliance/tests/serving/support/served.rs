@@ -48,7 +48,6 @@ impl Served {
                 "FULLBORE_ROUTE is for the route that is not the usual one"
             );
             config.route = config::Route::Kernel;
-            config.tls.kernel_opens = true;
         }
         config.tls.enabled = protocol != Protocol::Plain;
         config.tls.versions = match protocol {
