@@ -6,9 +6,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use net::frames::checksum::Sum;
-use net::frames::virtio::{VIRTIO_BYTES, parse_with_header};
-use net::frames::{Checksum, Packet, icmp, parse};
+use stack::checksum::Sum;
+use stack::virtio::{VIRTIO_BYTES, parse_with_header};
+use stack::{Checksum, Packet, icmp, parse};
 use std::net::IpAddr;
 
 const ETHERNET_BYTES: usize = 14;

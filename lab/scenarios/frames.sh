@@ -1,7 +1,7 @@
 #!/bin/bash
 # shows: frames go both ways by TAP and by AF_XDP on this kernel, and a process that is killed leaves nothing behind
 # machines: plain newest
-# tests: net/frames
+# tests: stack/frames
 # deadline: 200
 # deadline long: 600
 # shellcheck source=lab/guest/lab.bash

@@ -1,11 +1,10 @@
-//! Kernel sockets: listeners, connections, how much to pull, and who may connect. And, for a TCP of our own, frames.
+//! Kernel sockets: listeners, connections, how much to pull, and who may connect.
 //!
 //! Net pulls: a connection asks for bytes when TCP can take them and not before. Here that moment is "writable" with
 //! `TCP_NOTSENT_LOWAT` set, and [`Window`] learns how many bytes one such moment takes.
 
 pub mod admission;
 pub mod connect;
-pub mod frames;
 pub mod listener;
 pub mod socket;
 pub mod tls;

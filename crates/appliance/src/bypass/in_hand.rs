@@ -2,8 +2,8 @@
 
 use crate::outgoing::{Outgoing, Piece};
 use disk::Plain;
-use net::frames::PAYLOAD_SLICES_MAX;
 use reactor::Buffer;
+use stack::PAYLOAD_SLICES_MAX;
 use std::ops::Range;
 use std::rc::Rc;
 

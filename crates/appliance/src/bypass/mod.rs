@@ -1,7 +1,7 @@
 //! TCP of our own under the sessions: the disk inside the control loop of TCP (Atlas, the third source).
 //!
 //! A worker on this route has a [`Stack`]: a TCP endpoint that holds no payload (the `tcp` crate), one queue of a network
-//! device ([`net::frames`]), and a task that hands segments from one to the other (`pump`). A session's connection is a
+//! device ([`::stack`]), and a task that hands segments from one to the other (`pump`). A session's connection is a
 //! [`Socket`]: it receives requests from it and says what it wants to send, by appending to its [`stream::Stream`], which
 //! is a list of places in files and not of bytes.
 //!
@@ -22,12 +22,11 @@ pub mod layout;
 mod memory_tests;
 pub mod open;
 mod pump;
-mod siblings;
 pub mod socket;
 pub mod stack;
 pub mod stream;
 mod supply;
 
+pub use self::stack::{Parts, Stack};
 pub use socket::Socket;
-pub use stack::{Parts, Stack};
 pub use supply::suppliers;

@@ -1,10 +1,9 @@
 //! Opening: devices, what TCP is told, and a secret. All that needs privileges happens here, before any thread starts.
 
-use super::siblings::siblings;
 use super::stack::Parts;
 use crate::config::bypass::{Bypass, Device};
 use crate::config::{Config, Switch};
-use net::frames::{Interface, PAYLOAD_BYTES_MAX, TapPlan, XdpPlan, receive_queues};
+use stack::{Interface, PAYLOAD_BYTES_MAX, TapPlan, XdpPlan, receive_queues, siblings};
 use std::error::Error;
 use std::fs::File;
 use std::io::Read;

@@ -2,25 +2,20 @@
 
 use super::connection::Connection;
 use super::in_hand::InHand;
-use super::siblings::{Sibling, heed};
 use super::socket::Socket;
 use crate::end::End;
 use crate::telemetry::{Family, Numbers};
 use disk::Budget;
-use net::frames::{Between, Head, Interface, PAYLOAD_BYTES_MAX, Packet, Refusal, Resolved};
-use reactor::Woken;
+use reactor::{Woken, sleep};
+use stack::{Driver, Held, Interface, Refusal, Sibling};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
 use std::rc::Rc;
 use std::task::Waker;
-use std::time::Instant;
-use tcp::{Arrived, Ecn, Endpoint, Event, Id, Reason, Transmit, Want, Withheld};
-
-/// Frames taken from the device before anything else is done: an honest guess, long enough to spread the cost of a turn, and
-/// too short for acknowledgements to grow old.
-const FRAMES_AT_ONCE: usize = 64;
+use std::time::{Duration, Instant};
+use tcp::{Endpoint, Event, Id, Reason, Want};
 
 /// Bytes that TCP has held back, for all connections together: half a record for each of 250 viewers, and little beside the
 /// buffers.
@@ -29,8 +24,8 @@ pub(super) const RESTS_BYTES_MAX: u64 = 2 << 20;
 /// Ranges that wait for a supplier. What TCP wants beyond these waits inside TCP.
 const JOBS_MAX: usize = 256;
 
-/// Segments of one sending: a peer whose segments are tiny must not need more room than a device ever has.
-const SEGMENTS_MAX: usize = 256;
+/// How often a worker that has no viewers left looks whether others have.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// What a stack is made from: it crosses from the thread that has the privileges to the worker's own.
 pub struct Parts {
@@ -52,7 +47,7 @@ pub struct Parts {
 
 /// One worker's own TCP.
 pub struct Stack {
-    pub(super) core: RefCell<Core>,
+    driver: RefCell<Driver>,
     /// By slot of their [`Id`].
     connections: RefCell<Vec<Option<Rc<Connection>>>>,
     jobs: RefCell<VecDeque<Job>>,
@@ -66,23 +61,6 @@ pub struct Stack {
     pub(super) rests: Budget,
     /// Taken when the stack runs.
     pub(super) told: Cell<Option<Woken>>,
-}
-
-/// What TCP and the device are reached by.
-pub(super) struct Core {
-    pub(super) endpoint: Endpoint,
-    interface: Interface,
-    pub(super) sibling: Sibling,
-    /// Segments that found no way to their peer.
-    unrouted: u64,
-}
-
-/// Why bytes in hand do not leave.
-pub(super) enum Held {
-    /// TCP says so.
-    ByTcp(Withheld),
-    /// The device has no room.
-    ByDevice,
 }
 
 /// A range that TCP wants.
@@ -100,7 +78,7 @@ impl Stack {
             parts;
         let endpoint = Endpoint::new(tcp, secret, Instant::now());
         Rc::new(Self {
-            core: RefCell::new(Core { endpoint, interface, sibling, unrouted: 0 }),
+            driver: RefCell::new(Driver::new(endpoint, interface, sibling)),
             connections: RefCell::default(),
             jobs: RefCell::default(),
             idle_suppliers: RefCell::default(),
@@ -113,15 +91,9 @@ impl Stack {
         })
     }
 
-    /// Copies of the device's descriptor, and of that which tells of changed ways if there is one, to wait on.
-    ///
-    /// # Errors
-    /// When no descriptor is left.
+    /// As [`Driver::descriptors`].
     pub(super) fn descriptors(&self) -> io::Result<(reactor::Fd, Option<reactor::Fd>)> {
-        let core = self.core.borrow();
-        let device = core.interface.device.fd().try_clone_to_owned()?;
-        let news = core.interface.neighbours.fd().map(|fd| fd.try_clone_to_owned()).transpose()?;
-        Ok((device.into(), news.map(Into::into)))
+        self.driver.borrow().descriptors()
     }
 
     /// Has the pump look at what there is to send.
@@ -134,53 +106,54 @@ impl Stack {
 
     /// Takes in what has arrived; says whether there may be more.
     pub(super) fn receive(&self, now: Instant) -> io::Result<bool> {
-        let Core { endpoint, interface, sibling, .. } = &mut *self.core.borrow_mut();
-        let neighbours = &mut interface.neighbours;
-        let received = interface.device.receive(FRAMES_AT_ONCE, |packet| match packet {
-            Packet::Tcp(segment) => {
-                neighbours.sighted(segment.remote, segment.station);
-                endpoint.handle_segment(
-                    now,
-                    Arrived {
-                        remote: segment.remote,
-                        local: segment.local,
-                        ecn: Ecn::from_bits(segment.ecn),
-                        segment: segment.bytes,
-                    },
-                );
-            }
-            Packet::TooBig(too_big) => {
-                if !endpoint.has_connection(too_big.remote, too_big.local) {
-                    sibling.tell_others(&too_big);
-                }
-                heed(endpoint, now, &too_big);
-            }
-            // Where nobody else answers, the device has.
-            Packet::Ping(_) => {}
-        })?;
-        Ok(received == FRAMES_AT_ONCE)
+        self.driver.borrow_mut().receive(now)
+    }
+
+    /// Takes in what other workers of the device were told, for as long as the stack runs.
+    pub(super) async fn listen_to_others(self: Rc<Self>) -> io::Result<()> {
+        let Some(woken) = self.told.take() else { return Ok(()) };
+        woken
+            .each(|| {
+                self.driver.borrow_mut().hear_others(Instant::now());
+                self.kick();
+                true
+            })
+            .await
+    }
+
+    /// Answers nobody any more who is not connected yet.
+    pub fn refuse_new(&self) {
+        self.driver.borrow_mut().endpoint.stop_listening();
+    }
+
+    /// Waits until no worker of the device has viewers; this one has none.
+    pub async fn all_have_ended(&self) {
+        self.driver.borrow_mut().sibling().leave();
+        while self.driver.borrow_mut().sibling().anybody_stays() {
+            sleep(LOOK_AGAIN).await;
+        }
     }
 
     /// Takes in news of ways to peers.
     pub(super) fn learn_ways(&self) -> io::Result<()> {
-        self.core.borrow_mut().interface.neighbours.update()
+        self.driver.borrow_mut().learn_ways()
     }
 
     /// Does what is due, and tells when more will be.
     pub(super) fn handle_timeout(&self, now: Instant) {
-        self.core.borrow_mut().endpoint.handle_timeout(now);
+        self.driver.borrow_mut().endpoint.handle_timeout(now);
     }
 
     /// When something is due.
     pub(super) fn next_timeout(&self) -> Option<Instant> {
-        self.core.borrow_mut().endpoint.next_timeout()
+        self.driver.borrow_mut().endpoint.next_timeout()
     }
 
     /// Hands on what TCP has to say: to sessions, to suppliers, to the device. Returns the connections that are new.
     pub(super) fn hand_on(self: &Rc<Self>, now: Instant) -> Vec<Socket> {
         let mut accepted = Vec::new();
         loop {
-            let event = self.core.borrow_mut().endpoint.poll_event();
+            let event = self.driver.borrow_mut().endpoint.poll_event();
             let Some((id, event)) = event else { break };
             if event == Event::Accepted {
                 accepted.extend(self.accept(id));
@@ -190,12 +163,12 @@ impl Stack {
             }
         }
         self.hand_out_wants(now);
-        self.send_control(now);
+        self.driver.borrow_mut().send_control(now);
         accepted
     }
 
     fn accept(self: &Rc<Self>, id: Id) -> Option<Socket> {
-        let endpoint = &mut self.core.borrow_mut().endpoint;
+        let endpoint = &mut self.driver.borrow_mut().endpoint;
         let (peer, _) = endpoint.addresses(id)?;
         endpoint.limit_rate(id, self.rate_bytes_per_second);
         let connection = Rc::new(Connection::new(id, peer));
@@ -215,7 +188,7 @@ impl Stack {
 
     fn hand_out_wants(&self, now: Instant) {
         while self.jobs.borrow().len() < JOBS_MAX {
-            let wanted = self.core.borrow_mut().endpoint.poll_want(now);
+            let wanted = self.driver.borrow_mut().endpoint.poll_want(now);
             let Some((id, want)) = wanted else { return };
             let Some(connection) = self.connection(id) else { continue };
             let number = (!want.retransmission).then(|| connection.take_number());
@@ -237,16 +210,9 @@ impl Stack {
         }
     }
 
-    fn send_control(&self, now: Instant) {
-        let core = &mut *self.core.borrow_mut();
-        while let Some(transmit) = core.endpoint.poll_transmit(now) {
-            core.send(&transmit, &[]);
-        }
-    }
-
     /// Sees that what was sent leaves.
     pub(super) fn flush(&self) -> io::Result<()> {
-        self.core.borrow_mut().interface.device.flush()
+        self.driver.borrow_mut().flush()
     }
 
     /// For a supplier: the range that has waited longest, or a place in the queue of those who have nothing to do.
@@ -266,35 +232,29 @@ impl Stack {
         range: Range<u64>,
         in_hand: &InHand,
     ) -> Result<Range<u64>, Held> {
-        let core = &mut *self.core.borrow_mut();
-        let segment_bytes = core.endpoint.segment_bytes(id).ok_or(Held::ByTcp(Withheld::Gone))?;
-        let most = PAYLOAD_BYTES_MAX.min(SEGMENTS_MAX * usize::from(segment_bytes));
-        let bytes = most.min((range.end - range.start) as usize);
-        if !core.has_room(bytes, segment_bytes) {
-            return Err(Held::ByDevice);
-        }
-        let transmit = core.endpoint.transmit(now, id, range.start, bytes).map_err(Held::ByTcp)?;
-        in_hand.with_slices(&transmit.payload, |slices| core.send(&transmit, slices));
+        let driver = &mut *self.driver.borrow_mut();
+        let transmit = driver.permit(now, id, range)?;
+        in_hand.with_slices(&transmit.payload, |slices| driver.send(&transmit, slices));
         Ok(transmit.payload)
     }
 
     /// Gives a range back that was wanted and is not sent.
     pub(super) fn decline(&self, id: Id, range: Range<u64>) {
         if !range.is_empty() {
-            self.core.borrow_mut().endpoint.decline(Instant::now(), id, range);
+            self.driver.borrow_mut().endpoint.decline(Instant::now(), id, range);
         }
     }
 
     /// The stream is so much longer.
     pub(super) fn write(&self, connection: &Connection, bytes: u64) {
-        self.core.borrow_mut().endpoint.write(Instant::now(), connection.id, bytes);
+        self.driver.borrow_mut().endpoint.write(Instant::now(), connection.id, bytes);
         self.kick();
     }
 
     /// Takes bytes that have arrived.
     pub(super) fn read(&self, connection: &Connection, into: &mut [u8]) -> usize {
         let room = into.len();
-        let bytes = self.core.borrow_mut().endpoint.read(Instant::now(), connection.id, into);
+        let bytes = self.driver.borrow_mut().endpoint.read(Instant::now(), connection.id, into);
         if bytes < room {
             connection.has_arrived.set(false);
         }
@@ -308,7 +268,7 @@ impl Stack {
     /// Nothing more will be written.
     pub(super) fn finish(&self, connection: &Connection) {
         if !connection.finished.replace(true) {
-            self.core.borrow_mut().endpoint.finish(Instant::now(), connection.id);
+            self.driver.borrow_mut().endpoint.finish(Instant::now(), connection.id);
             self.kick();
         }
     }
@@ -316,7 +276,7 @@ impl Stack {
     /// Ends a connection at once.
     pub(super) fn end(&self, connection: &Connection, end: End) {
         connection.end_with(end);
-        self.core.borrow_mut().endpoint.reset(Instant::now(), connection.id);
+        self.driver.borrow_mut().endpoint.reset(Instant::now(), connection.id);
         self.kick();
     }
 
@@ -326,7 +286,7 @@ impl Stack {
         if connection.end().is_none() && !connection.finished.get() {
             self.end(connection, End::PeerClosed);
         } else if connection.end().is_none() {
-            self.core.borrow_mut().endpoint.let_go(Instant::now(), connection.id);
+            self.driver.borrow_mut().endpoint.let_go(Instant::now(), connection.id);
             self.kick();
         }
         connection.is_let_go.set(true);
@@ -349,11 +309,11 @@ impl Stack {
 
     /// Hands counters over.
     pub fn publish(&self, numbers: &Numbers) {
-        let core = self.core.borrow();
-        for (name, count) in core.endpoint.statistics().iter() {
+        let driver = self.driver.borrow();
+        for (name, count) in driver.endpoint.statistics().iter() {
             numbers.set(Family::Tcp, name, count);
         }
-        let frames = core.interface.device.statistics();
+        let frames = driver.frames();
         let plain = [
             ("received", frames.frames_received),
             ("received_coalesced", frames.coalesced_received),
@@ -361,7 +321,7 @@ impl Stack {
             ("sent_super_segments", frames.super_segments_sent),
             ("send_errors", frames.send_errors),
             ("pings_answered", frames.pings_answered),
-            ("unrouted", core.unrouted),
+            ("unrouted", driver.unrouted()),
         ];
         for (name, count) in plain {
             numbers.set(Family::Frames, name, count);
@@ -371,34 +331,10 @@ impl Stack {
         }
         let connections = self.connections.borrow();
         let live = || connections.iter().flatten();
-        let infos = live().filter_map(|connection| core.endpoint.info(connection.id));
+        let infos = live().filter_map(|connection| driver.endpoint.info(connection.id));
         numbers.bypass_in_flight_bytes.set(infos.map(|info| info.in_flight_bytes).sum());
         let own_bytes = live().map(|connection| connection.memory_bytes()).sum::<usize>();
-        numbers.bypass_connection_bytes.set((core.endpoint.memory_bytes() + own_bytes) as u64);
-    }
-}
-
-impl Core {
-    /// Whether the device takes so many bytes now, in segments of this size.
-    fn has_room(&mut self, bytes: usize, segment_bytes: u16) -> bool {
-        let device = &mut self.interface.device;
-        device.can_send(bytes, segment_bytes)
-            || device.flush().is_ok() && device.can_send(bytes, segment_bytes)
-    }
-
-    /// Sends one segment or super-segment. What the device does not take is lost, as on any wire, and counted there.
-    fn send(&mut self, transmit: &Transmit, payload: &[&[u8]]) {
-        let Resolved::Known(hop) = self.interface.neighbours.resolve(transmit.remote.ip()) else {
-            self.unrouted += 1;
-            return;
-        };
-        let between = Between {
-            local: transmit.local.ip(),
-            remote: transmit.remote.ip(),
-            ecn: transmit.ecn.bits(),
-        };
-        let head = Head::tcp(&hop, between, transmit.header.as_bytes(), transmit.payload_bytes());
-        let _ = self.interface.device.send(head, payload, transmit.segment_bytes.max(1));
+        numbers.bypass_connection_bytes.set((driver.endpoint.memory_bytes() + own_bytes) as u64);
     }
 }
 

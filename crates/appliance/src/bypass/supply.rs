@@ -10,7 +10,7 @@
 use super::connection::Connection;
 use super::in_hand::{Bytes, InHand};
 use super::layout::{MadeFrom, Part};
-use super::stack::{Held, Job, Stack};
+use super::stack::{Job, Stack};
 use crate::end::End;
 use crate::outgoing::{Outgoing, Piece};
 use crate::telemetry::Family;
@@ -18,6 +18,7 @@ use crate::worker::Worker;
 use crypt::PLAINTEXT_MAX;
 use disk::Plain;
 use reactor::{Buffer, sleep, yield_now};
+use stack::Held;
 use std::future::poll_fn;
 use std::ops::Range;
 use std::rc::Rc;

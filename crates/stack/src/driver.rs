@@ -1,0 +1,177 @@
+//! One worker's TCP over one queue of a device: what arrives goes to the endpoint, what the endpoint lets go leaves by the device.
+//!
+//! Nothing waits here, and no payload is held: the caller hands it over when [`Driver::permit`] says that it may leave.
+
+use crate::compose::{Between, Head, PAYLOAD_BYTES_MAX};
+use crate::icmp::TooBig;
+use crate::neighbours::Resolved;
+use crate::parse::Packet;
+use crate::refusal::Statistics;
+use crate::siblings::Sibling;
+use crate::{Device, Interface};
+use reactor::Fd;
+use std::io;
+use std::ops::Range;
+use std::time::Instant;
+use tcp::{Arrived, Ecn, Endpoint, Id, Transmit, Withheld};
+
+/// Frames taken from the device before anything else is done: an honest guess, long enough to spread the cost of a turn, and
+/// too short for acknowledgements to grow old.
+const FRAMES_AT_ONCE: usize = 64;
+
+/// Segments of one sending: a peer whose segments are tiny must not need more room than a device ever has.
+const SEGMENTS_MAX: usize = 256;
+
+/// An endpoint and its queue of a device.
+pub struct Driver {
+    /// TCP.
+    pub endpoint: Endpoint,
+    interface: Interface,
+    sibling: Sibling,
+    /// Segments that found no way to their peer.
+    unrouted: u64,
+}
+
+/// Why bytes in hand do not leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// TCP says so.
+    ByTcp(Withheld),
+    /// The device has no room.
+    ByDevice,
+}
+
+impl Driver {
+    /// Drives `endpoint` over `interface`.
+    pub fn new(endpoint: Endpoint, interface: Interface, sibling: Sibling) -> Self {
+        Self { endpoint, interface, sibling, unrouted: 0 }
+    }
+
+    /// Copies of the device's descriptor, and of that which tells of changed ways if there is one, to wait on.
+    ///
+    /// # Errors
+    /// When no descriptor is left.
+    pub fn descriptors(&self) -> io::Result<(Fd, Option<Fd>)> {
+        let device = self.interface.device.fd().try_clone_to_owned()?;
+        let news = self.interface.neighbours.fd().map(|fd| fd.try_clone_to_owned()).transpose()?;
+        Ok((device.into(), news.map(Into::into)))
+    }
+
+    /// Takes in what has arrived; says whether there may be more.
+    ///
+    /// # Errors
+    /// When the device is gone.
+    pub fn receive(&mut self, now: Instant) -> io::Result<bool> {
+        let Self { endpoint, interface, sibling, .. } = self;
+        let Interface { device, neighbours, .. } = interface;
+        let received = device.receive(FRAMES_AT_ONCE, |packet| match packet {
+            Packet::Tcp(segment) => {
+                neighbours.sighted(segment.remote, segment.station);
+                let ecn = Ecn::from_bits(segment.ecn);
+                let (remote, local) = (segment.remote, segment.local);
+                let arrived = Arrived { remote, local, ecn, segment: segment.bytes };
+                endpoint.handle_segment(now, arrived);
+            }
+            Packet::TooBig(too_big) => {
+                if !endpoint.has_connection(too_big.remote, too_big.local) {
+                    sibling.tell_others(&too_big);
+                }
+                heed(endpoint, now, &too_big);
+            }
+            // Where nobody else answers, the device has.
+            Packet::Ping(_) => {}
+        })?;
+        Ok(received == FRAMES_AT_ONCE)
+    }
+
+    /// Takes in what other workers of the device were told about connections of this one.
+    pub fn hear_others(&mut self, now: Instant) {
+        for too_big in self.sibling.told() {
+            // Whoever passed it on has counted it, if nobody has that connection.
+            if self.endpoint.has_connection(too_big.remote, too_big.local) {
+                heed(&mut self.endpoint, now, &too_big);
+            }
+        }
+    }
+
+    /// Takes in news of ways to peers.
+    ///
+    /// # Errors
+    /// When the kernel tells no more.
+    pub fn learn_ways(&mut self) -> io::Result<()> {
+        self.interface.neighbours.update()
+    }
+
+    /// Sends what carries no payload: acknowledgements, handshakes, resets.
+    pub fn send_control(&mut self, now: Instant) {
+        while let Some(transmit) = self.endpoint.poll_transmit(now) {
+            self.send(&transmit, &[]);
+        }
+    }
+
+    /// Asks what of `range` may leave now, in one sending. To be followed by [`Self::send`] with those bytes.
+    ///
+    /// # Errors
+    /// Why nothing may.
+    pub fn permit(&mut self, now: Instant, id: Id, range: Range<u64>) -> Result<Transmit, Held> {
+        let segment_bytes = self.endpoint.segment_bytes(id).ok_or(Held::ByTcp(Withheld::Gone))?;
+        let most = PAYLOAD_BYTES_MAX.min(SEGMENTS_MAX * usize::from(segment_bytes));
+        let bytes = most.min((range.end - range.start) as usize);
+        if !self.has_room(bytes, segment_bytes) {
+            return Err(Held::ByDevice);
+        }
+        self.endpoint.transmit(now, id, range.start, bytes).map_err(Held::ByTcp)
+    }
+
+    /// Sends one segment or super-segment. What the device does not take is lost, as on any wire, and counted there.
+    pub fn send(&mut self, transmit: &Transmit, payload: &[&[u8]]) {
+        let Resolved::Known(hop) = self.interface.neighbours.resolve(transmit.remote.ip()) else {
+            self.unrouted += 1;
+            return;
+        };
+        let between = Between {
+            local: transmit.local.ip(),
+            remote: transmit.remote.ip(),
+            ecn: transmit.ecn.bits(),
+        };
+        let head = Head::tcp(&hop, between, transmit.header.as_bytes(), transmit.payload_bytes());
+        let _ = self.interface.device.send(head, payload, transmit.segment_bytes.max(1));
+    }
+
+    /// Sees that what was sent leaves.
+    ///
+    /// # Errors
+    /// When the device is gone.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.interface.device.flush()
+    }
+
+    /// Whether the device takes so many bytes now, in segments of this size.
+    fn has_room(&mut self, bytes: usize, segment_bytes: u16) -> bool {
+        let device: &mut Device = &mut self.interface.device;
+        device.can_send(bytes, segment_bytes)
+            || device.flush().is_ok() && device.can_send(bytes, segment_bytes)
+    }
+
+    /// This worker's place among those of the device.
+    pub fn sibling(&mut self) -> &mut Sibling {
+        &mut self.sibling
+    }
+
+    /// What the device has done.
+    pub fn frames(&self) -> &Statistics {
+        self.interface.device.statistics()
+    }
+
+    /// Segments that found no way to their peer.
+    pub fn unrouted(&self) -> u64 {
+        self.unrouted
+    }
+}
+
+/// Smaller packets from now on, if TCP believes it.
+fn heed(endpoint: &mut Endpoint, now: Instant, too_big: &TooBig) {
+    let TooBig { local, remote, sequence, mtu_bytes } = *too_big;
+    let mtu_bytes = u16::try_from(mtu_bytes).unwrap_or(u16::MAX);
+    endpoint.handle_packet_too_big(now, local, remote, sequence, mtu_bytes);
+}

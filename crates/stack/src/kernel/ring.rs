@@ -1,0 +1,151 @@
+//! Rings shared with the kernel (Documentation/networking/af_xdp.rst): one side writes entries and moves the producer's index,
+//! the other reads them and moves the consumer's. Both indices run freely and wrap at 2^32.
+//!
+//! Invariants:
+//! - The producer's index is at most a ring's length ahead of the consumer's, so that neither side touches what the other
+//!   is at. The kernel is trusted to keep its half of that; what it writes into entries is checked by who uses them.
+//! - An index is published with release ordering after what it covers, and read with acquire ordering before.
+
+use crate::kernel::mapping::Mapping;
+use rustix::net::xdp::XdpRingOffset;
+use std::io;
+use std::marker::PhantomData;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// `XDP_RING_NEED_WAKEUP`: the kernel wants to be told that there is something new.
+const NEED_WAKEUP: u32 = 1;
+
+/// What both kinds of ring have.
+struct Shared<T> {
+    mapping: Mapping,
+    offset: XdpRingOffset,
+    entries: u32,
+    entry: PhantomData<T>,
+}
+
+impl<T: Copy> Shared<T> {
+    fn map(fd: BorrowedFd<'_>, at: u64, offset: XdpRingOffset, entries: u32) -> io::Result<Self> {
+        assert!(entries.is_power_of_two(), "indices are masked");
+        let bytes = offset.desc as usize + entries as usize * size_of::<T>();
+        let mapping = Mapping::of(fd, bytes, at)?;
+        let last = [Some(offset.producer), Some(offset.consumer), offset.flags];
+        let fits = last.into_iter().flatten().all(|at| at % 4 == 0 && at as usize + 4 <= bytes);
+        assert!(fits && offset.desc as usize % align_of::<T>() == 0, "the kernel's layout");
+        Ok(Self { mapping, offset, entries, entry: PhantomData })
+    }
+
+    fn index(&self, at: u64) -> &AtomicU32 {
+        // SAFETY: `map` has seen that four aligned bytes of the mapping, which lives as long as `self`, lie there; both sides
+        // touch them with atomic operations only.
+        unsafe { AtomicU32::from_ptr(self.mapping.base().add(at as usize).cast()) }
+    }
+
+    fn producer(&self) -> &AtomicU32 {
+        self.index(self.offset.producer)
+    }
+
+    fn consumer(&self) -> &AtomicU32 {
+        self.index(self.offset.consumer)
+    }
+
+    fn entry(&self, index: u32) -> *mut T {
+        let slot = (index & (self.entries - 1)) as usize;
+        // SAFETY: the mapping was made long enough for `entries`, and the index is masked by their number.
+        unsafe { self.mapping.base().add(self.offset.desc as usize).cast::<T>().add(slot) }
+    }
+}
+
+/// A ring that we fill: the fill ring, the transmit ring.
+pub(crate) struct Producer<T> {
+    shared: Shared<T>,
+    /// Where the next entry goes; ahead of what was published.
+    next: u32,
+}
+
+impl<T: Copy> Producer<T> {
+    /// The ring that the kernel offers at `at` of the socket.
+    pub(crate) fn map(
+        fd: BorrowedFd<'_>,
+        at: u64,
+        offset: XdpRingOffset,
+        entries: u32,
+    ) -> io::Result<Self> {
+        Ok(Self { shared: Shared::map(fd, at, offset, entries)?, next: 0 })
+    }
+
+    /// How many entries there is room for.
+    pub(crate) fn room(&self) -> u32 {
+        self.shared.entries.saturating_sub(self.pending())
+    }
+
+    /// How many entries the kernel has not taken yet.
+    pub(crate) fn pending(&self) -> u32 {
+        self.next.wrapping_sub(self.shared.consumer().load(Ordering::Acquire))
+    }
+
+    /// Adds an entry, which the kernel sees once it is published.
+    ///
+    /// # Panics
+    /// Where there is no room.
+    pub(crate) fn push(&mut self, value: T) {
+        assert!(self.room() > 0, "who pushes has asked for room");
+        // SAFETY: there is room, so the slot is ours until the index is published; it is aligned and in bounds.
+        unsafe { self.shared.entry(self.next).write(value) };
+        self.next = self.next.wrapping_add(1);
+    }
+
+    /// Lets the kernel see what was pushed.
+    pub(crate) fn publish(&mut self) {
+        self.shared.producer().store(self.next, Ordering::Release);
+    }
+
+    /// Whether the kernel waits for a call before it looks.
+    pub(crate) fn needs_wakeup(&self) -> bool {
+        match self.shared.offset.flags {
+            Some(at) => self.shared.index(at).load(Ordering::Relaxed) & NEED_WAKEUP != 0,
+            None => true,
+        }
+    }
+}
+
+/// A ring that the kernel fills: the receive ring, the completion ring.
+pub(crate) struct Consumer<T> {
+    shared: Shared<T>,
+    /// The next entry to take; ahead of what was given back.
+    next: u32,
+    /// Up to here the kernel has filled, when last looked.
+    filled: u32,
+}
+
+impl<T: Copy> Consumer<T> {
+    /// The ring that the kernel offers at `at` of the socket.
+    pub(crate) fn map(
+        fd: BorrowedFd<'_>,
+        at: u64,
+        offset: XdpRingOffset,
+        entries: u32,
+    ) -> io::Result<Self> {
+        Ok(Self { shared: Shared::map(fd, at, offset, entries)?, next: 0, filled: 0 })
+    }
+
+    /// Takes the next entry.
+    pub(crate) fn pop(&mut self) -> Option<T> {
+        if self.next == self.filled {
+            self.filled = self.shared.producer().load(Ordering::Acquire);
+            if self.next == self.filled {
+                return None;
+            }
+        }
+        // SAFETY: the kernel has published this entry and leaves it alone until it is given back; any bits are a valid `T`,
+        // which is a number or a plain structure of numbers.
+        let value = unsafe { self.shared.entry(self.next).read() };
+        self.next = self.next.wrapping_add(1);
+        Some(value)
+    }
+
+    /// Gives the kernel back the slots of what was taken.
+    pub(crate) fn release(&mut self) {
+        self.shared.consumer().store(self.next, Ordering::Release);
+    }
+}

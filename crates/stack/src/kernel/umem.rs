@@ -1,0 +1,89 @@
+//! The memory that frames lie in, shared with the kernel and perhaps a network card: equal chunks.
+//!
+//! A [`Chunk`] stands for the right to touch its bytes. It is given up with its number when the kernel gets it, and made anew
+//! from a number when the kernel gives it back; numbers that we never gave, or that are ours, are refused.
+
+use crate::kernel::mapping::Mapping;
+use std::io;
+
+/// Bytes per chunk: a page, the most that every driver takes.
+pub(crate) const CHUNK_BYTES: usize = 4096;
+
+/// All chunks.
+pub(crate) struct Umem {
+    memory: Mapping,
+    /// Which chunks are the kernel's.
+    is_lent: Vec<bool>,
+}
+
+/// The right to one chunk.
+#[derive(Debug)]
+pub(crate) struct Chunk(u32);
+
+impl Umem {
+    /// So many chunks, all ours.
+    pub(crate) fn new(count: u32) -> io::Result<(Self, Vec<Chunk>)> {
+        let memory = Mapping::anonymous(count as usize * CHUNK_BYTES)?;
+        let is_lent = vec![false; count as usize];
+        Ok((Self { memory, is_lent }, (0..count).map(Chunk).collect()))
+    }
+
+    /// Where the memory lies, and how long it is.
+    pub(crate) fn region(&self) -> (u64, u64) {
+        (self.memory.base() as u64, self.memory.bytes() as u64)
+    }
+
+    /// Gives a chunk to the kernel; this is its address there.
+    pub(crate) fn lend(&mut self, chunk: Chunk) -> u64 {
+        self.is_lent[chunk.0 as usize] = true;
+        u64::from(chunk.0) * CHUNK_BYTES as u64
+    }
+
+    /// Takes back the chunk that the kernel says `address` lies in, and where in the chunk that is. Nothing where we have
+    /// not lent it.
+    pub(crate) fn take_back(&mut self, address: u64) -> Option<(Chunk, usize)> {
+        let index = usize::try_from(address / CHUNK_BYTES as u64).ok()?;
+        let is_lent = self.is_lent.get_mut(index)?;
+        std::mem::take(is_lent).then_some(())?;
+        Some((Chunk(index as u32), (address % CHUNK_BYTES as u64) as usize))
+    }
+
+    /// The bytes of a chunk.
+    pub(crate) fn bytes(&self, chunk: &Chunk) -> &[u8] {
+        // SAFETY: the chunk's holder alone may touch these bytes, which lie in the mapping: `new` has made no other chunks,
+        // and `take_back` only what was lent.
+        unsafe { std::slice::from_raw_parts(self.base(chunk), CHUNK_BYTES) }
+    }
+
+    /// The bytes of a chunk, to be written.
+    pub(crate) fn bytes_mut(&mut self, chunk: &mut Chunk) -> &mut [u8] {
+        // SAFETY: as for `bytes`, and both are borrowed mutably.
+        unsafe { std::slice::from_raw_parts_mut(self.base(chunk), CHUNK_BYTES) }
+    }
+
+    fn base(&self, chunk: &Chunk) -> *mut u8 {
+        let offset = chunk.0 as usize * CHUNK_BYTES;
+        assert!(offset < self.memory.bytes(), "a chunk of this memory");
+        self.memory.base().wrapping_add(offset)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_lent_does_not_come_back() {
+        let (mut umem, mut chunks) = Umem::new(4).unwrap();
+        assert!(umem.take_back(0).is_none());
+        let address = umem.lend(chunks.remove(2));
+        assert_eq!(address, 2 * CHUNK_BYTES as u64);
+        let (mut chunk, offset) = umem.take_back(address + 256).unwrap();
+        assert_eq!(offset, 256);
+        umem.bytes_mut(&mut chunk)[4095] = 7;
+        assert_eq!(umem.bytes(&chunk)[4095], 7);
+        assert!(umem.take_back(address).is_none(), "it is ours again");
+        assert!(umem.take_back(4 * CHUNK_BYTES as u64).is_none());
+        assert!(umem.take_back(u64::MAX).is_none());
+    }
+}

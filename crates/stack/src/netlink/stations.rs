@@ -1,0 +1,302 @@
+//! The kernel's tables for one interface, as they are now: its link, routes and neighbours.
+
+use super::Netlink;
+use super::link::Link;
+use super::message::{Message, Request};
+use super::routes::Routes;
+use crate::compose::Hop;
+use crate::neighbours::Resolved;
+use crate::parse::Mac;
+use socket2::{Domain, SockAddr, Socket, Type};
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+// linux/neighbour.h
+const NDA_DST: u16 = 1;
+const NDA_LLADDR: u16 = 2;
+const NUD_REACHABLE: u16 = 0x02;
+const NUD_STALE: u16 = 0x04;
+const NUD_DELAY: u16 = 0x08;
+const NUD_PROBE: u16 = 0x10;
+const NUD_NOARP: u16 = 0x40;
+const NUD_PERMANENT: u16 = 0x80;
+const IS_FRESH: u16 = NUD_REACHABLE | NUD_DELAY | NUD_PROBE | NUD_NOARP | NUD_PERMANENT;
+const IS_VALID: u16 = IS_FRESH | NUD_STALE;
+
+/// What the kernel is listened to for.
+const GROUPS: i32 =
+    libc::RTMGRP_LINK | libc::RTMGRP_NEIGH | libc::RTMGRP_IPV4_ROUTE | libc::RTMGRP_IPV6_ROUTE;
+/// How often one station is asked after at most; the kernel itself asks three times, a second apart.
+const ASK_INTERVAL: Duration = Duration::from_secs(1);
+/// How often routes are read at most: a table that changes all the time must not be all we do.
+const ROUTES_INTERVAL: Duration = Duration::from_millis(100);
+/// Stations not known to the kernel that are remembered. More at a time are strangers that make themselves up.
+const UNKNOWN_MAX: usize = 256;
+/// A list is read again when it has changed meanwhile, so often.
+const ATTEMPTS: usize = 10;
+/// Peers whose way is kept at hand: a power of two, and 16 KiB of the processor's cache.
+const LATELY: usize = 256;
+/// RFC 863
+const DISCARD_PORT: u16 = 9;
+
+/// The tables.
+pub(crate) struct Tables {
+    asks: Netlink,
+    hears: Netlink,
+    link: Link,
+    routes: Routes,
+    routes_read: Instant,
+    routes_changed: bool,
+    stations: HashMap<IpAddr, Station>,
+    unknown: HashMap<IpAddr, Unknown>,
+    /// Peers asked for lately whose way is sure, each at the place that its address hashes to. Emptied by any news.
+    lately: Box<[Option<(IpAddr, Hop)>]>,
+    hasher: RandomState,
+    /// For IPv4 and IPv6, where the machine has it.
+    probes: [Option<Socket>; 2],
+    generation: u64,
+}
+
+struct Station {
+    mac: Mac,
+    is_fresh: bool,
+    asked: Option<Instant>,
+}
+
+/// A station that the kernel does not know.
+#[derive(Default)]
+struct Unknown {
+    asked: Option<Instant>,
+    /// Where frames of it came from.
+    sighted: Option<Mac>,
+}
+
+impl Tables {
+    /// Begins to listen, then reads: nothing is missed.
+    pub(crate) fn open(link: Link, name: &str) -> io::Result<Self> {
+        let mut tables = Self {
+            asks: Netlink::open(0)?,
+            hears: Netlink::open(GROUPS)?,
+            link,
+            routes: Routes::default(),
+            routes_read: Instant::now(),
+            routes_changed: false,
+            stations: HashMap::new(),
+            unknown: HashMap::new(),
+            lately: vec![None; LATELY].into(),
+            hasher: RandomState::new(),
+            probes: [probe(Domain::IPV4, name).ok(), probe(Domain::IPV6, name).ok()],
+            generation: 0,
+        };
+        tables.read_routes()?;
+        tables.read_stations()?;
+        Ok(tables)
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.hears.as_fd()
+    }
+
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    pub(crate) fn resolve(&mut self, remote: IpAddr) -> Resolved {
+        if self.routes_changed {
+            // What was put off, since routes had been read a moment before. Without an answer the old ones stay.
+            let _ = self.read_changed_routes();
+        }
+        let place = self.place(remote);
+        if let Some((_, hop)) = self.lately[place].filter(|(known, _)| *known == remote) {
+            return Resolved::Known(hop);
+        }
+        let resolved = self.look_up(remote, place);
+        resolved.map_or_else(|otherwise| otherwise, Resolved::Known)
+    }
+
+    fn place(&self, remote: IpAddr) -> usize {
+        self.hasher.hash_one(remote) as usize % LATELY
+    }
+
+    fn look_up(&mut self, remote: IpAddr, place: usize) -> Result<Hop, Resolved> {
+        let way = self.routes.find(remote).ok_or(Resolved::Unreachable)?;
+        let next = way.gateway.unwrap_or(remote);
+        let destination = self.station(next).ok_or(Resolved::Pending)?;
+        let mtu_bytes = way.mtu_bytes.unwrap_or(u32::MAX).min(self.link.mtu_bytes);
+        let hop = Hop { destination, source: self.link.mac, mtu_bytes };
+        // What is not sure is asked for again each time, so that it will be.
+        if self.stations.get(&next).is_some_and(|station| station.is_fresh) {
+            self.lately[place] = Some((remote, hop));
+        }
+        Ok(hop)
+    }
+
+    /// The station's address, if it is known. Sees that it will be, and stays so.
+    fn station(&mut self, next: IpAddr) -> Option<Mac> {
+        let (asked, mac) = match self.stations.get_mut(&next) {
+            Some(station) if station.is_fresh => return Some(station.mac),
+            Some(station) => (&mut station.asked, Some(station.mac)),
+            None => {
+                if self.unknown.len() >= UNKNOWN_MAX && !self.unknown.contains_key(&next) {
+                    self.unknown.clear();
+                }
+                let unknown = self.unknown.entry(next).or_default();
+                (&mut unknown.asked, unknown.sighted)
+            }
+        };
+        let now = Instant::now();
+        if asked.is_none_or(|asked| now.duration_since(asked) >= ASK_INTERVAL) {
+            *asked = Some(now);
+            if let Some(probe) = &self.probes[usize::from(next.is_ipv6())] {
+                ask(probe, next, self.link.index);
+            }
+        }
+        mac
+    }
+
+    pub(crate) fn sighted(&mut self, remote: IpAddr, station: Mac) {
+        if self.lately[self.place(remote)].is_some_and(|(known, _)| known == remote) {
+            return;
+        }
+        let Some(way) = self.routes.find(remote) else { return };
+        let next = way.gateway.unwrap_or(remote);
+        if self.stations.contains_key(&next) {
+            return;
+        }
+        // Makes the place, and has the kernel ask.
+        let _ = self.station(next);
+        if let Some(unknown) = self.unknown.get_mut(&next) {
+            if unknown.sighted.replace(station) != Some(station) {
+                self.generation += 1;
+            }
+        }
+    }
+
+    pub(crate) fn update(&mut self) -> io::Result<()> {
+        self.lately.fill(None);
+        let Self { hears, link, stations, unknown, routes_changed, generation, .. } = self;
+        let has_lost = hears.heard(|message| match message.kind {
+            libc::RTM_NEWNEIGH | libc::RTM_DELNEIGH => {
+                if let Some(address) = note_station(stations, message, link.index) {
+                    unknown.remove(&address);
+                    *generation += 1;
+                }
+            }
+            libc::RTM_NEWROUTE | libc::RTM_DELROUTE => *routes_changed = true,
+            _ => {
+                if let Some(changed) = Link::read(message).filter(|new| new.index == link.index) {
+                    *link = changed;
+                    *generation += 1;
+                }
+            }
+        })?;
+        if has_lost {
+            self.read_stations()?;
+            self.routes_changed = true;
+        }
+        self.read_changed_routes()
+    }
+
+    /// Reads the routes again if they have changed, but not all the time.
+    fn read_changed_routes(&mut self) -> io::Result<()> {
+        if self.routes_changed && self.routes_read.elapsed() >= ROUTES_INTERVAL {
+            self.read_routes()?;
+        }
+        Ok(())
+    }
+
+    fn read_routes(&mut self) -> io::Result<()> {
+        let interface = self.link.index;
+        self.routes =
+            read(&mut self.asks, libc::RTM_GETROUTE, &[0; 12], |routes: &mut Routes, m| {
+                routes.add(m, interface);
+            })?;
+        (self.routes_read, self.routes_changed) = (Instant::now(), false);
+        self.lately.fill(None);
+        self.generation += 1;
+        Ok(())
+    }
+
+    fn read_stations(&mut self) -> io::Result<()> {
+        let interface = self.link.index;
+        let note = |stations: &mut HashMap<_, _>, message: Message<'_>| {
+            let _ = note_station(stations, message, interface);
+        };
+        self.stations = read(&mut self.asks, libc::RTM_GETNEIGH, &[0; 12], note)?;
+        self.unknown.clear();
+        self.generation += 1;
+        Ok(())
+    }
+}
+
+/// Reads a list, again if it has changed meanwhile.
+fn read<T: Default>(
+    asks: &mut Netlink,
+    kind: u16,
+    fixed: &[u8],
+    mut add: impl FnMut(&mut T, Message<'_>),
+) -> io::Result<T> {
+    for attempt in 1.. {
+        let mut list = T::default();
+        let request = Request::new(kind, libc::NLM_F_DUMP, fixed);
+        match asks.query(request, |message| add(&mut list, message)) {
+            Ok(()) => return Ok(list),
+            Err(error) if attempt < ATTEMPTS && error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    unreachable!("the last attempt returns")
+}
+
+/// Takes in what a message says about a station of this interface; says which one if anything that matters has changed.
+fn note_station(
+    stations: &mut HashMap<IpAddr, Station>,
+    message: Message<'_>,
+    interface: u32,
+) -> Option<IpAddr> {
+    let (fixed, attributes) = message.split::<12>()?;
+    if u32::from_ne_bytes([fixed[4], fixed[5], fixed[6], fixed[7]]) != interface {
+        return None;
+    }
+    let address = attributes.ip(NDA_DST)?;
+    let state = u16::from_ne_bytes([fixed[8], fixed[9]]);
+    let mac =
+        attributes.find(NDA_LLADDR).and_then(|bytes| bytes.first_chunk()).map(|mac| Mac(*mac));
+    let is_valid = message.kind == libc::RTM_NEWNEIGH && state & IS_VALID != 0;
+    let before = match mac.filter(|_| is_valid) {
+        Some(mac) => {
+            let station = Station { mac, is_fresh: state & IS_FRESH != 0, asked: None };
+            let before = stations.insert(address, station);
+            before.filter(|before| before.mac == mac).is_none()
+        }
+        None => stations.remove(&address).is_some(),
+    };
+    before.then_some(address)
+}
+
+/// A socket whose datagrams go over this interface, and no further than its link.
+fn probe(domain: Domain, name: &str) -> io::Result<Socket> {
+    let socket = Socket::new(domain, Type::DGRAM, None)?;
+    socket.bind_device(Some(name.as_bytes()))?;
+    if domain == Domain::IPV4 {
+        socket.set_ttl_v4(1)?;
+    } else {
+        socket.set_unicast_hops_v6(1)?;
+    }
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+/// Has the kernel want to send something to a station. Whether it can is seen in its tables.
+fn ask(probe: &Socket, station: IpAddr, interface: u32) {
+    let address = match station {
+        IpAddr::V4(_) => SocketAddr::new(station, DISCARD_PORT),
+        // What is link-local is so on one link.
+        IpAddr::V6(station) => SocketAddrV6::new(station, DISCARD_PORT, 0, interface).into(),
+    };
+    let _ = probe.send_to(&[], &SockAddr::from(address));
+}

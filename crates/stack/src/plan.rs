@@ -1,0 +1,120 @@
+//! Opening devices: everything that needs privileges, done once, before they are dropped.
+
+use crate::compose::Hop;
+use crate::error::SetupError;
+use crate::neighbours::Neighbours;
+use crate::netlink::Netlink;
+use crate::netlink::link::Link;
+use crate::parse::Mac;
+use crate::tap::Tap;
+use crate::{Device, Interface};
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// The smallest packet that IPv6 lets a link have as its largest (RFC 8200 section 5).
+const MTU_BYTES_MIN: u32 = 1280;
+/// The largest that the kernel lets a TAP have is a little less than 64 KiB.
+const MTU_BYTES_MAX: u32 = 65_521;
+
+/// A TAP device to make.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TapPlan {
+    /// Its name, at most 15 bytes; `%d` in it becomes a number.
+    pub name: String,
+    /// How many workers have a queue of it.
+    pub queues: u32,
+    /// The server's addresses: ours alone, not the kernel's. At least one.
+    pub addresses: Vec<IpAddr>,
+    /// Addresses for the kernel on this device, with the bits of their prefixes. Needed only where the machine has no other
+    /// address from which to talk to us.
+    pub kernel_addresses: Vec<(IpAddr, u8)>,
+    /// The largest packet, 1280 to 65,521 bytes; 1500 fits any network that follows.
+    pub mtu_bytes: u32,
+    /// Whether the kernel may hand us several segments as one.
+    pub coalesce: bool,
+}
+
+impl Default for TapPlan {
+    fn default() -> Self {
+        Self {
+            name: "fullbore%d".to_owned(),
+            queues: 1,
+            addresses: Vec::new(),
+            kernel_addresses: Vec::new(),
+            mtu_bytes: 1500,
+            coalesce: true,
+        }
+    }
+}
+
+impl TapPlan {
+    /// Makes the device, one queue for each worker, and has the kernel send packets for our addresses to it.
+    ///
+    /// # Errors
+    /// What was not possible, and what to do about it. Nothing is left behind then.
+    pub fn open(&self) -> Result<Vec<Interface>, SetupError> {
+        self.check()?;
+        let ours: Arc<[IpAddr]> = self.addresses.as_slice().into();
+        let mut name = self.name.clone();
+        let mut taps = Vec::new();
+        for queue in 0..self.queues {
+            let made = Tap::open(&name, queue, self.queues, self.coalesce, Arc::clone(&ours));
+            let step = || format!("cannot make queue {queue} of the TAP device {name}");
+            let (tap, named) = made.map_err(|error| SetupError::new(step(), error))?;
+            name = named;
+            taps.push(tap);
+        }
+        let hop = self.connect(&name)?;
+        let interface = |tap| Interface {
+            name: name.clone(),
+            mtu_bytes: self.mtu_bytes,
+            device: Device::Tap(tap),
+            neighbours: Neighbours::one(hop),
+        };
+        Ok(taps.into_iter().map(interface).collect())
+    }
+
+    fn check(&self) -> Result<(), SetupError> {
+        let wrong = |what: String| Err(SetupError::new(what, io::ErrorKind::InvalidInput.into()));
+        if self.queues == 0 || self.addresses.is_empty() {
+            return wrong("a TAP device needs at least one queue and one address".to_owned());
+        }
+        if !(MTU_BYTES_MIN..=MTU_BYTES_MAX).contains(&self.mtu_bytes) {
+            return wrong(format!(
+                "an MTU of {} is not possible: 1280 to 65521 is",
+                self.mtu_bytes
+            ));
+        }
+        Ok(())
+    }
+
+    /// Takes the device into use, and says how we reach the kernel over it.
+    fn connect(&self, name: &str) -> Result<Hop, SetupError> {
+        let fail = |step: String| move |error| SetupError::new(step, error);
+        let mut netlink = Netlink::open(0).map_err(fail("cannot open netlink".to_owned()))?;
+        let link =
+            Link::named(&mut netlink, name).map_err(fail(format!("cannot look at {name}")))?;
+        link.bring_up(&mut netlink, self.mtu_bytes)
+            .map_err(fail(format!("cannot bring {name} up with an MTU of {}", self.mtu_bytes)))?;
+        for &(address, prefix_bits) in &self.kernel_addresses {
+            link.add_address(&mut netlink, address, prefix_bits)
+                .map_err(fail(format!("cannot give {name} the address {address}/{prefix_bits}")))?;
+        }
+        let source = beside(link.mac);
+        for &address in &self.addresses {
+            link.add_route(&mut netlink, address)
+                .map_err(fail(format!("cannot route {address} to {name}")))?;
+            link.add_neighbour(&mut netlink, address, source)
+                .map_err(fail(format!("cannot tell the kernel which station {address} is")))?;
+        }
+        Ok(Hop { destination: link.mac, source, mtu_bytes: self.mtu_bytes })
+    }
+}
+
+/// Our station's address: the kernel's end got a random one, and there is nobody else on this wire.
+fn beside(mac: Mac) -> Mac {
+    let mut ours = mac;
+    ours.0[5] ^= 1;
+    ours
+}

@@ -1,0 +1,169 @@
+//! Opening a network card's queues: sockets first, then the program, last of all its place on the interface, so that no frame
+//! is ours before there is somebody to take it.
+
+use crate::error::SetupError;
+use crate::kernel::ethtool;
+use crate::neighbours::Neighbours;
+use crate::netlink::Netlink;
+use crate::netlink::link::Link;
+use crate::parse::Checksum;
+use crate::refusal::Statistics;
+use crate::xdp::Xdp;
+use crate::xdp::program::{FLOWS_MAX, Program};
+use crate::xdp::socket::{Binding, FRAME_BYTES_MAX, XdpSocket};
+use crate::{Device, Interface};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+// linux/if_link.h
+const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
+const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
+/// Ethernet's header and a VLAN tag.
+const ETHERNET_BYTES_MAX: u32 = 18;
+
+const JUMBO_ADVICE: &str =
+    "packets above 3822 bytes need Linux 6.6: make them smaller (`ip link set INTERFACE mtu 1500`)";
+
+/// Queues of a network card to take frames from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct XdpPlan {
+    /// The interface. It is up, and its addresses are the kernel's, which answers ARP and NDP for them.
+    pub interface: String,
+    /// How many workers there are: as many as the interface has receive queues.
+    pub queues: u32,
+    /// What is ours: addresses of the interface, with TCP ports that nothing in the kernel listens on. At most 256.
+    pub flows: Vec<SocketAddr>,
+    /// Try to have the card read and write our memory itself, where its driver can.
+    pub zero_copy: bool,
+}
+
+impl XdpPlan {
+    /// Opens a socket on each queue and has the kernel redirect our frames to them.
+    ///
+    /// # Errors
+    /// What was not possible, and what to do about it. Nothing is left behind then.
+    pub fn open(&self) -> Result<Vec<Interface>, SetupError> {
+        self.check()?;
+        let name = &self.interface;
+        let fail = |step: String| move |error| SetupError::new(step, error);
+        let mut netlink = Netlink::open(0).map_err(fail("cannot open netlink".to_owned()))?;
+        let link =
+            Link::named(&mut netlink, name).map_err(fail(format!("cannot look at {name}")))?;
+        self.check_queues()?;
+        let is_jumbo = link.mtu_bytes + ETHERNET_BYTES_MAX > FRAME_BYTES_MAX;
+        let sockets = self.open_sockets(&link, is_jumbo)?;
+        let (attached, is_native) = self.attach(&link, &sockets, is_jumbo)?;
+        let attached = Arc::new(attached);
+        let ours: Arc<[IpAddr]> = self.flows.iter().map(SocketAddr::ip).collect();
+        let step = || format!("cannot read the routes and neighbours of {name}");
+        let mut interfaces = Vec::new();
+        for socket in sockets {
+            let neighbours = Neighbours::of(&link, name).map_err(fail(step()))?;
+            let xdp = Xdp {
+                socket,
+                ours: Arc::clone(&ours),
+                checksum: checksum(&link),
+                jumbo: Vec::new(),
+                is_in_jumbo: false,
+                statistics: Statistics::default(),
+                is_native,
+                _attached: Arc::clone(&attached),
+            };
+            interfaces.push(Interface {
+                name: name.clone(),
+                mtu_bytes: link.mtu_bytes,
+                device: Device::Xdp(Box::new(xdp)),
+                neighbours,
+            });
+        }
+        Ok(interfaces)
+    }
+
+    fn check(&self) -> Result<(), SetupError> {
+        let wrong = |what: &str| {
+            let what = format!("cannot take frames from {}: {what}", self.interface);
+            Err(SetupError::new(what, io::ErrorKind::InvalidInput.into()))
+        };
+        if self.queues == 0 || self.flows.is_empty() || self.flows.len() > FLOWS_MAX {
+            return wrong("it takes at least one worker, and one to 256 addresses with a port");
+        }
+        if self.flows.iter().any(|flow| flow.ip().is_unspecified() || flow.port() == 0) {
+            return wrong("each address has to be one of the interface's own, each port a number");
+        }
+        Ok(())
+    }
+
+    /// A connection comes to whichever queue the card chooses: each needs a worker.
+    fn check_queues(&self) -> Result<(), SetupError> {
+        match receive_queues(&self.interface) {
+            Ok(queues) if queues != self.queues => {
+                let name = &self.interface;
+                let what = format!(
+                    "{name} has {queues} receive queues, and there are {} workers",
+                    self.queues
+                );
+                let error = SetupError::new(what, io::ErrorKind::InvalidInput.into());
+                Err(error.advise("make them equal: `ethtool -L INTERFACE combined WORKERS`"))
+            }
+            // A driver that does not say has one, or binding will fail.
+            _ => Ok(()),
+        }
+    }
+
+    fn open_sockets(&self, link: &Link, is_jumbo: bool) -> Result<Vec<XdpSocket>, SetupError> {
+        let open = |queue| {
+            let (interface, zero_copy) = (link.index, self.zero_copy);
+            let opened = XdpSocket::open(Binding { interface, queue, zero_copy, is_jumbo });
+            opened.map_err(|error| {
+                let is_invalid = error.raw_os_error() == Some(libc::EINVAL);
+                let what =
+                    format!("cannot open an AF_XDP socket on {} queue {queue}", self.interface);
+                let error = SetupError::new(what, error);
+                if is_jumbo && is_invalid { error.advise(JUMBO_ADVICE) } else { error }
+            })
+        };
+        (0..self.queues).map(open).collect()
+    }
+
+    /// In the driver if that can be, else behind it; says which.
+    fn attach(
+        &self,
+        link: &Link,
+        sockets: &[XdpSocket],
+        is_jumbo: bool,
+    ) -> Result<(OwnedFd, bool), SetupError> {
+        let fail = |step: String| move |error| SetupError::new(step, error);
+        let program = Program::load(self.queues, is_jumbo)
+            .map_err(fail("cannot load the XDP program".to_owned()))?;
+        for &flow in &self.flows {
+            program.add_flow(flow).map_err(fail(format!("cannot redirect {flow}")))?;
+        }
+        for (queue, socket) in (0..).zip(sockets) {
+            let step = format!("cannot redirect to the socket of queue {queue}");
+            program.add_socket(queue, &socket.fd).map_err(fail(step))?;
+        }
+        let attach = |flags| program.attach(link.index, flags);
+        let native = attach(XDP_FLAGS_DRV_MODE).map(|attached| (attached, true));
+        let attached = native.or_else(|error| match error.raw_os_error() {
+            Some(libc::EPERM | libc::EBUSY) => Err(error),
+            _ => attach(XDP_FLAGS_SKB_MODE).map(|attached| (attached, false)),
+        });
+        attached.map_err(fail(format!("cannot attach the XDP program to {}", self.interface)))
+    }
+}
+
+/// How many receive queues an interface uses, each of which needs a worker.
+///
+/// # Errors
+/// `EOPNOTSUPP` where the driver does not say: it has one, most likely. `ENODEV` where there is no such interface.
+pub fn receive_queues(interface: &str) -> io::Result<u32> {
+    ethtool::receive_queues(interface)
+}
+
+/// A virtual interface may hand over frames of this machine's own kernel as they are, with checksums that a card would
+/// complete.
+fn checksum(link: &Link) -> Checksum {
+    if link.kind.is_empty() { Checksum::Unknown } else { Checksum::PerhapsPartial }
+}
