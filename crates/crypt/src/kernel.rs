@@ -147,9 +147,9 @@ impl KernelKeys {
         &self.nonce[..self.salt_bytes()]
     }
 
-    /// The rest of the nonce, 8 or 12 bytes. The kernel xors the sequence number into it, but in TLS 1.2 AES-GCM: there it
-    /// counts up from this: from a start that differs in its highest bit from every nonce of the handshake, which had
-    /// small numbers in its lowest. They could meet after 2^63 records.
+    /// The rest of the nonce, 8 or 12 bytes. The kernel xors the sequence number into it, except in TLS 1.2 AES-GCM: there it
+    /// counts up from this. The start differs in its highest bit from every nonce of the handshake, which had small numbers
+    /// in its lowest; they could meet after 2^63 records.
     pub fn iv(&self) -> &[u8] {
         &self.nonce[self.salt_bytes()..]
     }

@@ -1,4 +1,4 @@
-//! Heat: what is asked for again is worth memory, what is asked for once is not (the seeds' `SF_NOCACHE`).
+//! Heat: what is asked for again is worth memory, what is asked for once is not (what FreeBSD has `SF_NOCACHE` for).
 //!
 //! A doorkeeper: a table of fixed size that remembers which blocks of which files were read lately. New blocks
 //! overwrite old ones, so it forgets by itself, and the faster the more is read: its size is its horizon.

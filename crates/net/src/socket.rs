@@ -154,8 +154,9 @@ impl Socket {
     ///
     /// The kernel sends a file in pieces of 16 pages (`splice_direct_to_actor`, fs/splice.c). Without a cork, what is left
     /// over of a piece leaves as a small packet of its own as soon as an acknowledgement arrives: over loopback, two
-    /// small ones were seen for five full ones. And for a socket that it seals for, it tells TCP that more follows and never takes that back when only
-    /// a part was taken (seen on Linux 6.1): with little in flight, nothing would ever send the rest.
+    /// small ones were seen for five full ones. And for a socket that it seals for, it tells TCP that more follows and
+    /// never takes that back when only a part was taken (seen on Linux 6.1): with little in flight, nothing would ever send
+    /// the rest.
     pub fn cork(&self, corked: bool) {
         // If it fails, the connection is gone already.
         let _ = SockRef::from(&self.0.borrowed()).set_tcp_cork(corked);

@@ -99,7 +99,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn bytes_in_several_places_sum_as_if_they_lay_together(parts in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..40), 0..6)) {
+        fn bytes_in_several_places_sum_as_if_they_lay_together(
+            parts in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..40), 0..6)
+        ) {
             let mut sum = Sum::default();
             parts.iter().for_each(|part| sum.add(part));
             prop_assert_eq!(sum.partial(), reference(&parts.concat()));

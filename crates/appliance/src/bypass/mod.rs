@@ -1,4 +1,4 @@
-//! TCP of our own under the sessions: the disk inside the control loop of TCP (Atlas, the third source).
+//! TCP of our own under the sessions: the disk inside the control loop of TCP (as in Atlas: "Disk|Crypt|Net", SIGCOMM 2017).
 //!
 //! A worker on this route has a [`Stack`]: a TCP endpoint that holds no payload (the `tcp` crate), one queue of a network
 //! device ([`::stack`]), and a task that hands segments from one to the other (`pump`). A session's connection is a

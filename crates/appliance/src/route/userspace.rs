@@ -2,7 +2,7 @@
 //!
 //! A window makes a `Flight`: sealed records in one send buffer. What TCP does not take of it at once is held for a
 //! moment. Then the buffer is taken back; what remains is a list of `OwedRecord`s, each with its tag, and the records
-//! are made again when the viewer pulls again (DESIGN's tag rule: a record that comes out different is never sent).
+//! are made again when the viewer pulls again (a record that comes out different is never sent: ARCHITECTURE.md, "Two rules").
 //!
 //! No deadlock over buffers: a session takes its read buffer first and its send buffer second, and who holds a send
 //! buffer waits for nothing but the socket, and for that not long.

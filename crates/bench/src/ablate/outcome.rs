@@ -203,7 +203,7 @@ impl Outcome {
 }
 
 const HEADING: &str =
-    "work       without      viewers     Gb/s   CPU %   per CPU %   change   the seeds' own row";
+    "work       without      viewers     Gb/s   CPU %   per CPU %   change   Netflix's own row";
 
 fn line(
     work: Work,

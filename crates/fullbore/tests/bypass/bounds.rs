@@ -114,7 +114,8 @@ fn take(stream: &mut TcpStream, into: &mut Vec<u8>) -> bool {
     bytes > 0
 }
 
-/// Far away, so that none is acknowledged for a while, and no more often than fits into a first window, so that each comes on its own. RFC 8446 section 4.6.3: one answer serves for all that were asked for.
+/// Far away, so that none is acknowledged for a while, and no more often than fits into a first window, so that each comes on its
+/// own. RFC 8446 section 4.6.3: one answer serves for all that were asked for.
 #[test]
 fn who_asks_for_keys_again_and_again_gets_one_answer_at_a_time() {
     const ASKED: u64 = 8;

@@ -69,8 +69,8 @@ impl Link {
         })
     }
 
-    /// Sets how large its packets may be and how many may wait for us, and takes it into use. Its address is set to what it is: as one that somebody has
-    /// chosen, udev does not replace it (systemd.link(5), `MACAddressPolicy=`).
+    /// Sets how large its packets may be and how many may wait for us, and takes it into use. Its address is set to what it is: as
+    /// one that somebody has chosen, udev does not replace it (systemd.link(5), `MACAddressPolicy=`).
     pub(crate) fn bring_up(&self, netlink: &mut Netlink, mtu_bytes: u32) -> io::Result<()> {
         let fixed = description(self.index, libc::IFF_UP as u32);
         let request = Request::new(libc::RTM_NEWLINK, 0, &fixed);

@@ -1,9 +1,9 @@
 //! A connection after its handshake (and, for an active open, from its SYN on).
 //!
 //! `arrive.rs` judges a segment in the order of RFC 9293 section 3.10.7.4, `reports.rs` says what an ACK and its SACK blocks tell of,
-//! `acknowledge.rs` draws the conclusions, `room.rs` says what may leave, `want.rs` what to bring, `supply.rs` cuts it to size, `control.rs` writes headers and segments
-//! without payload, `expire.rs` serves the timers, `path.rs` knows
-//! how large segments may be, `figures.rs` says when they are due. `state.rs` has the parts.
+//! `acknowledge.rs` draws the conclusions, `room.rs` says what may leave, `want.rs` what to bring, `supply.rs` cuts it to size,
+//! `control.rs` writes headers and segments without payload, `expire.rs` serves the timers, `path.rs` knows how large segments may
+//! be, `figures.rs` says when they are due. `state.rs` has the parts.
 //!
 //! Positions are offsets in the two streams. On the send side the FIN counts for one byte after the last: `sent_below` and `acknowledged` may
 //! be `written + 1`.

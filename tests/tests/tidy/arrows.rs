@@ -1,0 +1,175 @@
+//! Which crate may use which crate of this workspace: the arrows of ARCHITECTURE.md, downward only.
+//!
+//! A new crate needs a row here and one in "The house" of ARCHITECTURE.md. Before you add an arrow, look whether what you need
+//! belongs further down. Tests and benches ([dev-dependencies]) may use what they like.
+
+use crate::tree::File;
+
+/// A crate's folder, and what it may use. From the top down: who uses stands above who is used.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("fullbore", &["appliance", "bench", "http", "library", "token"]),
+    (
+        "appliance",
+        &[
+            "crypt",
+            "disk",
+            "http",
+            "library",
+            "machine",
+            "net",
+            "qoe",
+            "reactor",
+            "smallfile",
+            "tcp",
+            "token",
+            "web",
+        ],
+    ),
+    ("bench", &["crypt", "disk", "machine", "net", "reactor"]),
+    // disk, crypt and net do not know each other.
+    ("disk", &["reactor"]),
+    ("crypt", &["smallfile"]),
+    ("net", &["reactor"]),
+    ("token", &["smallfile"]),
+    ("http", &[]),
+    ("library", &[]),
+    ("machine", &[]),
+    ("middlebox", &[]),
+    ("qoe", &[]),
+    ("reactor", &[]),
+    ("smallfile", &[]),
+    ("tcp", &[]),
+    ("web", &[]),
+];
+
+/// The crates of the workspace, by their folders below `crates/`, with the text of their manifests.
+fn manifests(files: &[File]) -> Vec<(&str, &str)> {
+    let of = |file: &File| {
+        let name = file.path.strip_prefix("crates/")?.strip_suffix("/Cargo.toml")?;
+        let start = file.path.find(name)?;
+        Some(start..start + name.len())
+    };
+    files.iter().filter_map(|file| Some((&file.path[of(file)?], file.text.as_str()))).collect()
+}
+
+/// The keys of `[dependencies]`: names of crates, as the workspace calls them.
+fn dependencies(manifest: &str) -> Vec<&str> {
+    let section = manifest.split("\n[dependencies]\n").nth(1).unwrap_or_default();
+    let lines = section.lines().take_while(|line| !line.starts_with('['));
+    lines
+        .filter_map(|line| line.split(['.', ' ', '=']).next())
+        .filter(|key| !key.is_empty())
+        .collect()
+}
+
+fn breaches(files: &[File], arrows: &[(&str, &[&str])]) -> Vec<String> {
+    let crates = manifests(files);
+    let is_crate = |name: &str| crates.iter().any(|(known, _)| *known == name);
+    let mut breaches = Vec::new();
+    for (name, manifest) in &crates {
+        let Some(row) = arrows.iter().position(|(known, _)| known == name) else {
+            breaches.push(format!("{name}: a new crate: give it a row in ARROWS in {}", file!()));
+            continue;
+        };
+        let used: Vec<_> =
+            dependencies(manifest).into_iter().filter(|name| is_crate(name)).collect();
+        let may_use = arrows[row].1;
+        for used in used.iter().filter(|used| !may_use.contains(used)) {
+            breaches.push(format!(
+                "{name} -> {used}: not an arrow of the house: move what is needed down, or add it in ARROWS in {}",
+                file!()
+            ));
+        }
+        for idle in may_use.iter().filter(|name| !used.contains(name)) {
+            breaches
+                .push(format!("{name} -> {idle}: not used: take it out of ARROWS in {}", file!()));
+        }
+        for used in may_use {
+            let is_below = arrows[row + 1..].iter().any(|(below, _)| below == used);
+            if !is_below && is_crate(used) {
+                breaches.push(format!(
+                    "{name} -> {used}: points up: move a row in ARROWS in {}",
+                    file!()
+                ));
+            }
+        }
+    }
+    let gone = arrows.iter().filter(|(name, _)| !is_crate(name));
+    breaches.extend(gone.map(|(name, _)| {
+        format!("{name}: no such crate: take its row out of ARROWS in {}", file!())
+    }));
+    breaches
+}
+
+/// The crates in "The house" of ARCHITECTURE.md: what stands under `crates/`, each at the start of its line.
+fn map(architecture: &str) -> Vec<&str> {
+    let house = architecture.split("\n    crates/\n").nth(1).unwrap_or_default();
+    let rows = house.lines().take_while(|line| line.starts_with("      "));
+    rows.filter_map(|row| row.strip_prefix("      ")?.split_once('/').map(|(name, _)| name))
+        .filter(|name| !name.contains(' '))
+        .collect()
+}
+
+fn breaches_of_map(files: &[File]) -> Vec<String> {
+    let crates = manifests(files);
+    let architecture = files.iter().find(|file| file.path == "ARCHITECTURE.md");
+    let rows = map(architecture.map_or("", |file| &file.text));
+    let missing = crates.iter().filter(|(name, _)| !rows.contains(name));
+    let gone = rows.iter().filter(|row| !crates.iter().any(|(name, _)| name == *row));
+    let missing =
+        missing.map(|(name, _)| format!("crates/{name}: no row in ARCHITECTURE.md, \"The house\""));
+    missing
+        .chain(
+            gone.map(|row| {
+                format!("ARCHITECTURE.md has a row for crates/{row}, which is not there")
+            }),
+        )
+        .collect()
+}
+
+#[test]
+fn crates_use_what_they_may() {
+    crate::none(breaches(&crate::tree::files(), ARROWS));
+}
+
+#[test]
+fn the_map_has_every_crate() {
+    crate::none(breaches_of_map(&crate::tree::files()));
+}
+
+#[test]
+fn planted_arrows_are_found() {
+    let manifest = |name: &str, uses: &str| {
+        let text = format!(
+            "[package]\n\n[dependencies]\n{uses}\n[dev-dependencies]\ndisk.workspace = true\n"
+        );
+        File::planted(&format!("crates/{name}/Cargo.toml"), &text)
+    };
+    let files = [
+        manifest("net", "disk.workspace = true\nlibc = { workspace = true }\n"),
+        manifest("disk", "net = { workspace = true }\n"),
+        manifest("new", ""),
+    ];
+    let arrows: [(&str, &[&str]); 3] = [("net", &["reactor"]), ("disk", &["net"]), ("gone", &[])];
+    crate::found(
+        &breaches(&files, &arrows),
+        &[
+            "net -> disk",
+            "net -> reactor: not used",
+            "disk -> net: points up",
+            "new: a new crate",
+            "gone: no such crate",
+        ],
+    );
+}
+
+#[test]
+fn planted_gaps_in_the_map_are_found() {
+    let map = "# House\n\n    crates/\n      net/    sockets, and\n              disks\n      gone/   nothing\n    web/  pages\n";
+    let files = [
+        File::planted("ARCHITECTURE.md", map),
+        File::planted("crates/net/Cargo.toml", ""),
+        File::planted("crates/new/Cargo.toml", ""),
+    ];
+    crate::found(&breaches_of_map(&files), &["crates/new", "crates/gone"]);
+}

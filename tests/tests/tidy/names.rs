@@ -1,0 +1,104 @@
+//! One name for one thing: no two public types of one name, in one crate or in two, unless both mean the same.
+//!
+//! Only `pub` counts, what a crate shows to others: the lint `unreachable_pub` sees to it that nothing else is `pub`.
+
+use crate::rust;
+use crate::tree::File;
+use std::collections::BTreeMap;
+
+/// Names that more than one type has, and why a reader is not misled.
+const SHARED: &[(&str, &str)] = &[
+    ("Bound", "a limit and what it bounds"),
+    ("Bypass", "one route: its settings, and its way of sending"),
+    ("ClientTls", "one thing: what a client takes for a certificate"),
+    ("Config", "each crate's own configuration"),
+    ("ConfigError", "what is wrong with such a configuration"),
+    ("Connection", "one TCP connection, seen from each end"),
+    ("Device", "the interface that frames go over"),
+    ("Drain", "a server that ends, and a body that is read to its end: both read out what is left"),
+    ("Endpoint", "what a connection ends at"),
+    ("Entry", "a row: of a log, of a list"),
+    ("Fault", "what a check found"),
+    ("File", "a file that is served: the library's, a page's"),
+    ("Head", "what stands before a payload"),
+    ("Limits", "the bounds on requests, as configured and as kept"),
+    ("Link", "a way for packets, real and simulated"),
+    ("OpenError", "what failed to open: a record, a file"),
+    ("Options", "what its module may be told"),
+    ("Outcome", "what its module found"),
+    ("Page", "what a browser shows"),
+    ("Part", "a part of a response"),
+    ("Parts", "what its module puts together"),
+    ("Progress", "how far its module has come"),
+    ("Refusal", "to be renamed"),
+    ("Report", "what its module reports"),
+    ("Resource", "to be renamed"),
+    ("Retained", "a connection that rustls keeps"),
+    ("Share", "a part of a whole"),
+    ("Socket", "a connection's end, the kernel's and ours"),
+    ("Statistics", "counts since the start"),
+    ("Stream", "to be renamed"),
+    ("Timeouts", "one thing: in seconds as configured, and as durations"),
+    ("Tls", "TLS, as configured and as used"),
+    ("Version", "which version of the module's protocol"),
+    ("Versions", "which versions of TLS, as configured and as used"),
+];
+
+/// The name of the public type that a line begins.
+fn public_type(line: &str) -> Option<&str> {
+    let rest = line.trim_start().strip_prefix("pub ")?;
+    let kinds = ["struct ", "enum ", "trait ", "union ", "type "];
+    let name = kinds.iter().find_map(|kind| rest.strip_prefix(kind))?;
+    // Associated types and constants begin in the same way, but not at the start of a word in capitals.
+    rust::words(name).next().filter(|name| name.starts_with(char::is_uppercase))
+}
+
+fn breaches(files: &[File], shared: &[(&str, &str)]) -> Vec<String> {
+    let mut places = BTreeMap::<String, Vec<String>>::new();
+    for file in files.iter().filter(|file| file.is_rust() && file.source_of().is_some()) {
+        for (at, line) in rust::code(&file.text).lines().enumerate() {
+            if let Some(name) = public_type(line) {
+                places.entry(name.to_owned()).or_default().push(file.at(at));
+            }
+        }
+    }
+    places.retain(|_, places| places.len() > 1);
+    let is_shared = |name: &str| shared.iter().any(|(known, _)| *known == name);
+    let twice = places.iter().filter(|(name, _)| !is_shared(name)).map(|(name, places)| {
+        format!(
+            "{name}: {}: rename one by what it is; if both mean the same, add a row to SHARED in {}",
+            places.join(", "),
+            file!()
+        )
+    });
+    let idle = shared.iter().filter(|(name, _)| !places.contains_key(*name));
+    let idle = idle
+        .map(|(name, _)| format!("{name}: not twice: take its row out of SHARED in {}", file!()));
+    twice.chain(idle).collect()
+}
+
+#[test]
+fn one_name_is_one_type() {
+    crate::none(breaches(&crate::tree::files(), SHARED));
+}
+
+#[test]
+fn planted_namesakes_are_found() {
+    let files = [
+        File::planted(
+            "crates/a/src/lib.rs",
+            "pub struct Refusal;\npub enum Options {}\npub(crate) struct Own;\n",
+        ),
+        File::planted(
+            "crates/b/src/x.rs",
+            "pub struct Options;\n// pub struct Said;\npub struct Own;\n",
+        ),
+        File::planted("crates/b/src/y.rs", "    pub enum Refusal {}\n"),
+        File::planted("crates/b/tests/y.rs", "pub enum Own {}\n"),
+    ];
+    let shared = [("Options", "one for each command"), ("Said", "nothing")];
+    crate::found(
+        &breaches(&files, &shared),
+        &["Refusal: crates/a/src/lib.rs:1, crates/b/src/y.rs:1", "Said: not twice"],
+    );
+}

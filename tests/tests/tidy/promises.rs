@@ -1,0 +1,186 @@
+//! Commands that documents give are of tests, scenarios and targets that are there. Most of them are in SPECIFICATION.md.
+
+use crate::rust;
+use crate::tree::{self, File};
+
+/// A test as `cargo test` names it, and where it is.
+struct Test {
+    /// The package: `fullbore-tcp`.
+    package: String,
+    /// The file or folder in `tests/`; `None` for a test beside the code.
+    target: Option<String>,
+    /// With its modules.
+    name: String,
+}
+
+/// What a command runs: of `./run test -p fullbore-tcp --test exchanges path`, each part if it is there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Command {
+    package: Option<String>,
+    target: Option<String>,
+    filters: Vec<String>,
+}
+
+fn all_tests(files: &[File]) -> Vec<Test> {
+    let mut tests = Vec::new();
+    for file in files.iter().filter(|file| file.is_rust()) {
+        let (folder, package) =
+            match file.path.strip_prefix("crates/").and_then(|path| path.split_once('/')) {
+                Some((folder, _)) => (format!("crates/{folder}/"), package(folder)),
+                None => ("tests/".to_owned(), package("tests")),
+            };
+        let Some(path) = file.path.strip_prefix(&folder) else { continue };
+        let mut parts: Vec<_> = path.trim_end_matches(".rs").split('/').collect();
+        let target = (parts.remove(0) == "tests").then(|| parts.remove(0).to_owned());
+        parts.retain(|part| !["main", "mod", "lib"].contains(part));
+        for name in rust::tests(&rust::code(&file.text)) {
+            let name = parts.iter().copied().chain([name.as_str()]).collect::<Vec<_>>().join("::");
+            tests.push(Test { package: package.clone(), target: target.clone(), name });
+        }
+    }
+    tests
+}
+
+fn package(folder: &str) -> String {
+    if folder == "fullbore" { folder.to_owned() } else { format!("fullbore-{folder}") }
+}
+
+/// The commands in a line, without their first two words. `... name` and `--test name` go on where the one before began.
+fn commands(line: &str) -> Vec<Command> {
+    let mut commands = Vec::<Command>::new();
+    let quoted = line.split('`').enumerate().filter(|(at, _)| at % 2 == 1).map(|(_, text)| text);
+    for text in quoted.chain(line.strip_prefix("    ")) {
+        let told = ["run test ", "cargo test "].iter().find_map(|verb| text.split_once(verb));
+        let before = commands.last().cloned();
+        let (text, command) = match (told, before) {
+            (Some((_, text)), _) => (text, Command::default()),
+            (None, Some(before)) if text.starts_with("... ") => {
+                (&text[4..], Command { filters: Vec::new(), ..before })
+            }
+            (None, Some(before)) if text.starts_with("--test ") => {
+                (text, Command { package: before.package, ..Command::default() })
+            }
+            _ => continue,
+        };
+        commands.push(with(command, text));
+    }
+    commands
+}
+
+fn with(mut command: Command, text: &str) -> Command {
+    let text = text.split([';', '#', '>', '|', '"', '(']).next().unwrap_or_default();
+    let mut words = text.split_whitespace();
+    while let Some(word) = words.next() {
+        match word {
+            "-p" => command.package = words.next().map(str::to_owned),
+            "--test" => command.target = words.next().map(str::to_owned),
+            "--test-threads" => drop(words.next()),
+            word if word.starts_with('-') || word == "NAME" => {}
+            word => command.filters.push(word.to_owned()),
+        }
+    }
+    command
+}
+
+fn is_met(command: &Command, tests: &[Test]) -> bool {
+    let runs = |test: &&Test| {
+        let is_of = |wanted: &Option<String>, is: Option<&String>| {
+            wanted.is_none() || wanted.as_ref() == is
+        };
+        is_of(&command.package, Some(&test.package)) && is_of(&command.target, test.target.as_ref())
+    };
+    let mut run = tests.iter().filter(runs).peekable();
+    let is_one = run.peek().is_some();
+    let names: Vec<_> = run.map(|test| test.name.as_str()).collect();
+    is_one && command.filters.iter().all(|filter| names.iter().any(|name| name.contains(filter)))
+}
+
+fn broken_tests(files: &[File]) -> Vec<String> {
+    let tests = all_tests(files);
+    let mut breaches = Vec::new();
+    for file in files.iter().filter(|file| file.is_markdown()) {
+        for (at, line) in file.text.lines().enumerate() {
+            let broken = commands(line).into_iter().filter(|command| !is_met(command, &tests));
+            breaches.extend(
+                broken
+                    .map(|command| format!("{}: there is no such test: {command:?}", file.at(at))),
+            );
+        }
+    }
+    breaches
+}
+
+/// Verbs of `./run` that take a name, and the file that has it.
+const NAMED: [(&str, &str, &str); 2] =
+    [("lab", "lab/scenarios/", ".sh"), ("fuzz", "fuzz/targets/", ".rs")];
+
+/// Names that stand for any, and `help`.
+const ANY: [&str; 6] = ["SCENARIO", "TARGET", "help", "shell", "fetch", "list"];
+
+fn broken_names(files: &[File]) -> Vec<String> {
+    let mut breaches = Vec::new();
+    for file in files.iter().filter(|file| file.is_markdown()) {
+        for (at, line) in file.text.lines().enumerate() {
+            let quoted =
+                line.split('`').enumerate().filter(|(at, _)| at % 2 == 1).map(|(_, text)| text);
+            for text in quoted.chain(line.strip_prefix("    ")) {
+                let mut words = text.trim_start_matches("./run ").split_whitespace();
+                let verb = words.next().unwrap_or_default();
+                let named = NAMED.iter().find(|(named, ..)| verb == *named);
+                let (Some((_, folder, end)), Some(name)) = (named, words.next()) else { continue };
+                let path = format!("{folder}{name}{end}");
+                let is_name = name.starts_with(|char: char| char.is_ascii_lowercase())
+                    && name.chars().all(|char| char.is_ascii_lowercase() || "-_".contains(char));
+                if is_name && !ANY.contains(&name) && !files.iter().any(|file| file.path == path) {
+                    breaches.push(format!("{}: there is no {path}", file.at(at)));
+                }
+            }
+        }
+    }
+    breaches
+}
+
+#[test]
+fn tests_that_documents_name_are_there() {
+    crate::none(broken_tests(&tree::files()));
+}
+
+#[test]
+fn scenarios_and_fuzz_targets_that_documents_name_are_there() {
+    crate::none(broken_names(&tree::files()));
+}
+
+#[test]
+fn planted_commands_of_no_test_are_found() {
+    let document = "| a | `./run test -p fullbore-net --test frames reads`, `... writes`, `... burns` |\n\
+        | b | `./run test --test start`, `--test stop` |\n| c | `./run test -p fullbore-net window` |\n\
+        | d | `./run test -p fullbore-net door` |\n    cargo test -p fullbore-gone\n";
+    let test = "#[test]\nfn it_reads() {}\n\nmod later {\n    #[test]\n    fn it_writes() {}\n}\n";
+    let files = [
+        File::planted("A.md", document),
+        File::planted("crates/net/tests/frames/main.rs", test),
+        File::planted(
+            "crates/net/src/window.rs",
+            "#[cfg(test)]\nmod tests {\n    #[test]\n    fn grows() {}\n}\n",
+        ),
+        File::planted("tests/tests/start.rs", test),
+    ];
+    crate::found(&broken_tests(&files), &["A.md:1", "A.md:2", "A.md:4", "A.md:5"]);
+}
+
+#[test]
+fn planted_names_of_nothing_are_found() {
+    let document = "`./run lab ktls`, `lab gone`\n`./run fuzz cmcd`, `./run fuzz TARGET 60`\n    ./run fuzz nothing\n";
+    let files = [
+        File::planted("a.md", document),
+        File::planted("lab/scenarios/ktls.sh", ""),
+        File::planted("fuzz/targets/cmcd.rs", ""),
+    ];
+    crate::found(
+        &broken_names(&files),
+        &[
+            "a.md:1: there is no lab/scenarios/gone.sh",
+            "a.md:3: there is no fuzz/targets/nothing.rs",
+        ],
+    );
+}

@@ -1,0 +1,68 @@
+//! The repository's texts.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Folders whose content is made, not written.
+const MADE: [&str; 5] = [".git", "target", "node_modules", "dist", "corpus"];
+
+/// A file and its text.
+pub struct File {
+    /// From the root of the repository, with `/` between parts.
+    pub path: String,
+    pub text: String,
+}
+
+impl File {
+    /// A file that is not there, for planting.
+    pub fn planted(path: &str, text: &str) -> Self {
+        Self { path: path.into(), text: text.into() }
+    }
+
+    /// Whether it is Rust that people write.
+    pub fn is_rust(&self) -> bool {
+        self.path.ends_with(".rs")
+    }
+
+    pub fn is_markdown(&self) -> bool {
+        self.path.ends_with(".md")
+    }
+
+    /// The crate whose source this is, if it is: `crates/NAME/src/`.
+    pub fn source_of(&self) -> Option<&str> {
+        let (name, rest) = self.path.strip_prefix("crates/")?.split_once('/')?;
+        rest.starts_with("src/").then_some(name)
+    }
+
+    /// A line's place, as compilers write it.
+    pub fn at(&self, line_index: usize) -> String {
+        format!("{}:{}", self.path, line_index + 1)
+    }
+}
+
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ lies in the repository").into()
+}
+
+/// All files that are text, sorted by path.
+pub fn files() -> Vec<File> {
+    let mut files = Vec::new();
+    gather(&root(), "", &mut files);
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    assert!(files.len() > 500, "only {} files below {}", files.len(), root().display());
+    files
+}
+
+fn gather(folder: &Path, prefix: &str, files: &mut Vec<File>) {
+    for entry in fs::read_dir(folder).expect("the repository can be read") {
+        let entry = entry.expect("the repository can be read");
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let (path, kind) = (format!("{prefix}{name}"), entry.file_type().expect("it is there"));
+        if kind.is_dir() && !MADE.contains(&name.as_str()) {
+            gather(&entry.path(), &format!("{path}/"), files);
+        } else if kind.is_file() {
+            // What is not UTF-8 is data: fuzz seeds, pictures.
+            files.extend(fs::read_to_string(entry.path()).ok().map(|text| File { path, text }));
+        }
+    }
+}

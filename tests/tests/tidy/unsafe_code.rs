@@ -1,0 +1,71 @@
+//! Where `unsafe` may be. Elsewhere a safe wrapper is called, most often one of these modules, rustix or socket2.
+
+use crate::rust;
+use crate::tree::File;
+
+/// Files or folders, and what makes them need it.
+const ALLOWED: &[(&str, &str)] = &[
+    ("crates/library/src/confined/mod.rs", "what a child does between fork and exec"),
+    ("crates/middlebox/src/port.rs", "packet sockets"),
+    ("crates/net/src/frames/kernel/", "bpf(2), ethtool, AF_XDP rings, TUN/TAP"),
+    ("crates/net/src/listener.rs", "taking over a descriptor"),
+    ("crates/net/src/socket.rs", "socket options that no crate names"),
+    ("crates/net/src/tls.rs", "kernel TLS: setsockopt and control messages"),
+    ("crates/reactor/src/executor.rs", "wakers and the ring's registration"),
+    ("crates/reactor/src/lease.rs", "fcntl(F_SETLEASE)"),
+    ("crates/reactor/src/op.rs", "ring operations, which point into buffers that they own"),
+    ("crates/reactor/src/pool.rs", "pages for buffers"),
+    ("crates/reactor/src/residency.rs", "cachestat, mincore"),
+    ("crates/reactor/src/ring.rs", "submitting to the ring"),
+    ("crates/reactor/src/timer.rs", "submitting to the ring"),
+    // Tests: what a hostile or unlucky world does, and networks of their own.
+    ("crates/appliance/tests/sandbox.rs", "system calls that must be refused"),
+    ("crates/appliance/tests/serving/support/failing_disk.rs", "mounts"),
+    ("crates/appliance/tests/serving/support/mapped_writer.rs", "a file mapped for writing"),
+    ("crates/fullbore/tests/bypass/support/", "raw sockets, network namespaces"),
+    ("crates/net/benches/frames.rs", "an allocator that counts"),
+    ("crates/net/tests/frames/", "network namespaces, bpf(2)"),
+    ("crates/tcp/tests/flood.rs", "an allocator that counts"),
+    ("tests/src/namespace.rs", "network namespaces"),
+];
+
+fn breaches(files: &[File], allowed: &[(&str, &str)]) -> Vec<String> {
+    let mut breaches = Vec::new();
+    let mut used = vec![false; allowed.len()];
+    for file in files.iter().filter(|file| file.is_rust()) {
+        let code = rust::code(&file.text);
+        let Some(line) = code.lines().position(|line| rust::words(line).any(|w| w == "unsafe"))
+        else {
+            continue;
+        };
+        match allowed.iter().position(|(prefix, _)| file.path.starts_with(prefix)) {
+            Some(row) => used[row] = true,
+            None => breaches.push(format!(
+                "{}: unsafe: use a safe wrapper, or add a row with the reason to ALLOWED in {}",
+                file.at(line),
+                file!()
+            )),
+        }
+    }
+    let idle = allowed.iter().zip(used).filter(|(_, is_used)| !is_used);
+    breaches.extend(idle.map(|((prefix, _), _)| {
+        format!("{prefix}: no unsafe there: take the row out of ALLOWED in {}", file!())
+    }));
+    breaches
+}
+
+#[test]
+fn unsafe_is_only_where_it_may_be() {
+    crate::none(breaches(&crate::tree::files(), ALLOWED));
+}
+
+#[test]
+fn planted_unsafe_is_found_and_an_idle_row_too() {
+    let files = [
+        File::planted("crates/http/src/a.rs", "// unsafe\nfn a() {\n    unsafe { b() }\n}\n"),
+        File::planted("crates/http/src/b.rs", "#![deny(unsafe_op_in_unsafe_fn)] // unsafe\n"),
+        File::planted("crates/reactor/src/c.rs", "unsafe fn c() {}\n"),
+    ];
+    let allowed = [("crates/reactor/src/", "rings"), ("crates/gone/", "nothing")];
+    crate::found(&breaches(&files, &allowed), &["crates/http/src/a.rs:3", "crates/gone/"]);
+}
