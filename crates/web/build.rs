@@ -52,7 +52,7 @@ fn source(files: &BTreeMap<String, PathBuf>) -> io::Result<String> {
         let etag = format!("\"{:016x}\"", digest(&fs::read(file)?));
         let _ = writeln!(
             text,
-            "File {{ path: {path:?}, etag: {etag:?}, bytes: include_bytes!({file:?}), brotli: {brotli}, gzip: {gzip} }},"
+            "Asset {{ path: {path:?}, etag: {etag:?}, bytes: include_bytes!({file:?}), brotli: {brotli}, gzip: {gzip} }},"
         );
     }
     text.push(']');

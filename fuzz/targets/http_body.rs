@@ -7,7 +7,7 @@
 #![no_main]
 
 use fullbore_fuzz::choices::Derived;
-use http::{BodyDrain, BodyFraming, Drain, Limits, Parse, Reject};
+use http::{BodyDrain, BodyFraming, BodyProgress, Limits, Parse, Reject};
 use libfuzzer_sys::fuzz_target;
 
 const REQUEST_LINE: &[u8] = b"POST / HTTP/1.1\r\nHost: h\r\n";
@@ -72,7 +72,7 @@ impl<'a> Connection<'a> {
             self.seen.requests.push((request.body, self.offset, None));
             return Ok(true);
         };
-        let Drain::Complete { consumed } = body.advance(&self.held)? else {
+        let BodyProgress::Complete { consumed } = body.advance(&self.held)? else {
             self.advance(self.held.len());
             return Ok(false);
         };

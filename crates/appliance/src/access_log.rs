@@ -4,7 +4,7 @@
 //! What a viewer sends is as long as a request head may be, and grows when it is written as JSON. So long fields are cut, the
 //! line names those that were (`cut`), and lines that wait are bounded by their bytes.
 
-use crate::discreet;
+use crate::redact;
 use http::{Field, Request};
 use rustix::fs::OFlags;
 use serde_json::json;
@@ -155,12 +155,12 @@ impl Entry<'_> {
             Some(text)
         };
         // Cut behind the redaction: half a token would not be seen to be one.
-        let target = self.request.map(|request| discreet::target(request.target()));
+        let target = self.request.map(|request| redact::target(request.target()));
         let target = within("target", target, ADDRESS_BYTES_MAX);
         let range = within("range", self.field(Field::Range), FIELD_BYTES_MAX);
         let user_agent = within("user_agent", self.field(Field::UserAgent), FIELD_BYTES_MAX);
         let referer = self.request.and_then(|request| request.field(Field::Referer));
-        let referer = within("referer", referer.map(discreet::target), ADDRESS_BYTES_MAX);
+        let referer = within("referer", referer.map(redact::target), ADDRESS_BYTES_MAX);
         json!({
             "unix_seconds": since_1970.as_secs_f64(),
             "peer": self.peer.ip().to_string(),

@@ -105,11 +105,11 @@ fn respond_document(
 }
 
 /// A file that pages refer to; without one, what a part of that kind begins with.
-fn part(file: Option<&'static web::File>) -> Page<'static> {
+fn part(file: Option<&'static web::Asset>) -> Page<'static> {
     Page {
         content_type: http::content_type(file.map_or(b"", |file| file.path.as_bytes())),
         etag: file.map(|file| file.etag),
-        cache_control: file.map_or(web::PAGE_CACHE_CONTROL, web::File::cache_control),
+        cache_control: file.map_or(web::PAGE_CACHE_CONTROL, web::Asset::cache_control),
         fields: PART_FIELDS,
         body: file.map(|file| Part::Static(file.bytes)).into_iter().collect(),
         brotli: file.and_then(|file| file.brotli),

@@ -17,7 +17,7 @@ use crypt::Tls;
 use disk::{Budget, DIRECT_ALIGNMENT, Files, Heat, Inode, Policy, Reader, Way};
 use http::HttpDate;
 use machine::Headroom;
-use net::{Admission, Refusal, Socket};
+use net::{Admission, LimitReached, Socket};
 use qoe::Salt;
 use reactor::op::Incoming;
 use reactor::{Fd, Pool, PoolOptions, sleep, spawn};
@@ -412,8 +412,12 @@ impl Worker {
                 self.numbers.connections_accepted_total.add(1);
                 spawn(session::run(Rc::clone(self), socket, peer, pass, entering));
             }
-            Err(Refusal::Worker) => self.numbers.count(Family::ConnectionsRefused, "worker_full"),
-            Err(Refusal::Address) => self.numbers.count(Family::ConnectionsRefused, "address_full"),
+            Err(LimitReached::Worker) => {
+                self.numbers.count(Family::ConnectionsRefused, "worker_full")
+            }
+            Err(LimitReached::Address) => {
+                self.numbers.count(Family::ConnectionsRefused, "address_full")
+            }
         }
     }
 

@@ -125,7 +125,7 @@ impl Reader {
         self.read_by(file, range, None).await
     }
 
-    /// As [`Self::read`], by a way that was chosen before ([`Self::way_of_absent`]).
+    /// As [`Self::read`], by a way that was chosen before ([`Self::record_miss`]).
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -235,13 +235,13 @@ impl Reader {
     fn way(&self, file: &File, range: &Range<u64>) -> Way {
         match self.policy {
             Policy::Auto if file.is_there(range) => Way::Cached,
-            _ => self.way_of_absent(file, range),
+            _ => self.record_miss(file, range),
         }
     }
 
-    /// The way for a window that is not in the page cache: by heat, if the policy leaves it to that. To be asked once
-    /// for each window, since asking heats it.
-    pub fn way_of_absent(&self, file: &File, range: &Range<u64>) -> Way {
+    /// Records that a window is not in the page cache, and says which way to read it: by heat, if the policy leaves it to
+    /// that. To be called once for each window, because it heats the window's blocks.
+    pub fn record_miss(&self, file: &File, range: &Range<u64>) -> Way {
         let stamp = file.stamp();
         match self.policy {
             Policy::Always(way) => way,

@@ -332,29 +332,25 @@ fn films_length_is(film: &File, bytes: u64) {
 
 #[test]
 fn a_viewer_who_needs_the_same_bytes_again_does_not_count_as_another_one() {
-    use fullbore_disk::Judged;
+    use fullbore_disk::Misses;
     on_a_reactor(async {
         let folder = tempfile::tempdir().unwrap();
         let file = cold_file(folder.path(), &content(1 << 20));
         let reader = reader(Policy::Heat);
-        let mut first = Judged::default();
+        let mut first = Misses::default();
         // Windows of which only a part was taken, some read ahead and let go, and one taken back.
         for (start, end) in [(0, 65_536), (20_000, 131_072), (131_072, 524_288), (131_072, 262_144)]
         {
-            let way = first.way_of_absent(&reader, &file, &(start..end));
+            let way = first.record(&reader, &file, &(start..end));
             assert_eq!(way, Way::Direct, "{start}..{end}");
         }
-        let mut second = Judged::default();
-        assert_eq!(second.way_of_absent(&reader, &file, &(0..524_288)), Way::Cached);
+        let mut second = Misses::default();
+        assert_eq!(second.record(&reader, &file, &(0..524_288)), Way::Cached);
         assert_eq!(
-            second.way_of_absent(&reader, &file, &(524_288..1 << 20)),
+            second.record(&reader, &file, &(524_288..1 << 20)),
             Way::Direct,
             "nobody was here"
         );
-        assert_eq!(
-            second.way_of_absent(&reader, &file, &(0..65_536)),
-            Way::Direct,
-            "as it was said last"
-        );
+        assert_eq!(second.record(&reader, &file, &(0..65_536)), Way::Direct, "as it was said last");
     });
 }

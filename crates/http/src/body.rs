@@ -58,7 +58,7 @@ impl BodyFraming {
 
 /// What [`BodyDrain::advance`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Drain {
+pub enum BodyProgress {
     /// All bytes given belong to the body, and more must come.
     Partial,
     /// The body ended after `consumed` of the bytes given; the next request starts there.
@@ -112,17 +112,17 @@ impl BodyDrain {
     /// # Errors
     /// [`Reject::BodyTooLarge`] once the body is known to exceed the limit, [`Reject::BadFraming`] for a malformed chunk.
     /// Either way the connection must close.
-    pub fn advance(&mut self, bytes: &[u8]) -> Result<Drain, Reject> {
+    pub fn advance(&mut self, bytes: &[u8]) -> Result<BodyProgress, Reject> {
         let mut consumed = 0;
         while self.state != State::Done {
             let Some(rest) = bytes.get(consumed..).filter(|rest| !rest.is_empty()) else {
-                return Ok(Drain::Partial);
+                return Ok(BodyProgress::Partial);
             };
             let step_bytes = self.step(rest)?;
             self.spend(step_bytes as u64)?;
             consumed += step_bytes;
         }
-        Ok(Drain::Complete { consumed })
+        Ok(BodyProgress::Complete { consumed })
     }
 
     /// Consumes one byte of framing or a run of data; `rest` is not empty. Returns how many bytes.
@@ -204,23 +204,23 @@ fn is_field_byte(byte: u8) -> bool {
 mod tests {
     use super::*;
 
-    fn drain_chunked(body: &[u8]) -> Result<Drain, Reject> {
+    fn drain_chunked(body: &[u8]) -> Result<BodyProgress, Reject> {
         BodyDrain::new(BodyFraming::Chunked, &Limits::default()).advance(body)
     }
 
     #[test]
     fn a_body_of_known_length_ends_where_it_says() {
         let mut drain = BodyDrain::new(BodyFraming::Length(5), &Limits::default());
-        assert_eq!(drain.advance(b"abc"), Ok(Drain::Partial));
-        assert_eq!(drain.advance(b""), Ok(Drain::Partial));
-        assert_eq!(drain.advance(b"deGET /"), Ok(Drain::Complete { consumed: 2 }));
-        assert_eq!(drain.advance(b"GET /"), Ok(Drain::Complete { consumed: 0 }));
+        assert_eq!(drain.advance(b"abc"), Ok(BodyProgress::Partial));
+        assert_eq!(drain.advance(b""), Ok(BodyProgress::Partial));
+        assert_eq!(drain.advance(b"deGET /"), Ok(BodyProgress::Complete { consumed: 2 }));
+        assert_eq!(drain.advance(b"GET /"), Ok(BodyProgress::Complete { consumed: 0 }));
     }
 
     #[test]
     fn no_body_is_complete_at_once() {
         let mut drain = BodyDrain::new(BodyFraming::None, &Limits::default());
-        assert_eq!(drain.advance(b""), Ok(Drain::Complete { consumed: 0 }));
+        assert_eq!(drain.advance(b""), Ok(BodyProgress::Complete { consumed: 0 }));
     }
 
     #[test]
@@ -234,7 +234,7 @@ mod tests {
             bytes.extend_from_slice(b"GET / HTTP/1.1\r\n");
             assert_eq!(
                 drain_chunked(&bytes),
-                Ok(Drain::Complete { consumed: body.len() }),
+                Ok(BodyProgress::Complete { consumed: body.len() }),
                 "{body:?}"
             );
         }
@@ -270,7 +270,7 @@ mod tests {
         let limits = Limits { body_drain_bytes_max: 10, ..Limits::default() };
         let start = |framing| BodyDrain::new(framing, &limits);
         assert_eq!(start(BodyFraming::Length(11)).advance(b"a"), Err(Reject::BodyTooLarge));
-        assert_eq!(start(BodyFraming::Length(10)).advance(b"a"), Ok(Drain::Partial));
+        assert_eq!(start(BodyFraming::Length(10)).advance(b"a"), Ok(BodyProgress::Partial));
         assert_eq!(start(BodyFraming::Chunked).advance(b"fffffff\r\na"), Err(Reject::BodyTooLarge));
         assert_eq!(
             start(BodyFraming::Chunked).advance(b"1\r\na\r\n1\r\na\r\n"),

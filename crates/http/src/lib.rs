@@ -34,7 +34,7 @@ mod response;
 mod target;
 mod version;
 
-pub use body::{BodyDrain, BodyFraming, Drain};
+pub use body::{BodyDrain, BodyFraming, BodyProgress};
 pub use conditional::file_etag;
 pub use date::HttpDate;
 pub use error::{Refusal, Reject};

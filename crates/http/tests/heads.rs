@@ -1,8 +1,8 @@
 //! Properties of parsing: arbitrary bytes, cut and concatenated heads and bodies, and paths that try to escape.
 
 use fullbore_http::{
-    BodyDrain, BodyFraming, Context, Drain, Entity, HttpDate, Limits, Parse, Refusal, Reject,
-    Request, Resource, looks_like_http, parse, refuse, respond,
+    BodyDrain, BodyFraming, BodyProgress, Context, Entity, HttpDate, Limits, Parse, Refusal,
+    Reject, Request, Resource, looks_like_http, parse, refuse, respond,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -13,7 +13,8 @@ fn parse_all(mut bytes: &[u8], limits: &Limits) -> Result<Vec<Request>, Reject> 
     let mut requests = Vec::new();
     while let Parse::Complete { request, consumed } = parse(bytes, limits)? {
         bytes = &bytes[consumed..];
-        let Drain::Complete { consumed } = BodyDrain::new(request.body, limits).advance(bytes)?
+        let BodyProgress::Complete { consumed } =
+            BodyDrain::new(request.body, limits).advance(bytes)?
         else {
             break;
         };
@@ -182,8 +183,8 @@ proptest! {
         let mut read = 0;
         for bytes in body.chunks(read_bytes) {
             match drain.advance(bytes) {
-                Ok(Drain::Partial) => read += bytes.len(),
-                Ok(Drain::Complete { consumed }) => {
+                Ok(BodyProgress::Partial) => read += bytes.len(),
+                Ok(BodyProgress::Complete { consumed }) => {
                     read += consumed;
                     break;
                 }
@@ -201,8 +202,8 @@ proptest! {
         let mut drain = BodyDrain::new(BodyFraming::Chunked, &limits);
         let outcome = drain.advance(&bytes);
         let read = match outcome {
-            Ok(Drain::Partial) => bytes.len(),
-            Ok(Drain::Complete { consumed }) => consumed,
+            Ok(BodyProgress::Partial) => bytes.len(),
+            Ok(BodyProgress::Complete { consumed }) => consumed,
             Err(_) => 0,
         };
         prop_assert!(read <= 32, "{:?} read {}", outcome, read);

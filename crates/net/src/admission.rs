@@ -15,9 +15,9 @@ pub struct Admission {
     by_address: RefCell<HashMap<IpAddr, u32>>,
 }
 
-/// Why a connection was turned away.
+/// Which limit turned a connection away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum LimitReached {
     /// The worker has as many connections as it may.
     Worker,
     /// This address has as many connections as it may.
@@ -51,16 +51,16 @@ impl Admission {
     ///
     /// # Errors
     /// Which bound stands in the way.
-    pub fn admit(self: &Rc<Self>, address: IpAddr) -> Result<Pass, Refusal> {
+    pub fn admit(self: &Rc<Self>, address: IpAddr) -> Result<Pass, LimitReached> {
         if self.connections.get() >= self.connections_max {
-            return Err(Refusal::Worker);
+            return Err(LimitReached::Worker);
         }
         let address = network(address);
         if self.per_address_max > 0 {
             let mut by_address = self.by_address.borrow_mut();
             let count = by_address.entry(address).or_default();
             if *count as usize >= self.per_address_max {
-                return Err(Refusal::Address);
+                return Err(LimitReached::Address);
             }
             *count += 1;
         }
@@ -101,7 +101,7 @@ mod tests {
         let address = IpAddr::from([127, 0, 0, 1]);
         let first = admission.admit(address).unwrap();
         let _second = admission.admit(address).unwrap();
-        assert_eq!(admission.admit(address).unwrap_err(), Refusal::Worker);
+        assert_eq!(admission.admit(address).unwrap_err(), LimitReached::Worker);
         drop(first);
         assert!(admission.admit(address).is_ok());
     }
@@ -110,7 +110,10 @@ mod tests {
     fn one_address_cannot_take_every_place() {
         let admission = Admission::new(10, 1);
         let _held = admission.admit(IpAddr::from([127, 0, 0, 1])).unwrap();
-        assert_eq!(admission.admit(IpAddr::from([127, 0, 0, 1])).unwrap_err(), Refusal::Address);
+        assert_eq!(
+            admission.admit(IpAddr::from([127, 0, 0, 1])).unwrap_err(),
+            LimitReached::Address
+        );
         assert!(admission.admit(IpAddr::from([127, 0, 0, 2])).is_ok());
     }
 
@@ -118,7 +121,10 @@ mod tests {
     fn an_ipv6_network_counts_as_one_address() {
         let admission = Admission::new(10, 1);
         let _held = admission.admit("2001:db8::1".parse().unwrap()).unwrap();
-        assert_eq!(admission.admit("2001:db8::2".parse().unwrap()).unwrap_err(), Refusal::Address);
+        assert_eq!(
+            admission.admit("2001:db8::2".parse().unwrap()).unwrap_err(),
+            LimitReached::Address
+        );
         assert!(admission.admit("2001:db8:0:1::1".parse().unwrap()).is_ok());
     }
 

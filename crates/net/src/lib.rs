@@ -10,7 +10,7 @@ pub mod socket;
 pub mod tls;
 pub mod window;
 
-pub use admission::{Admission, Pass, Refusal};
+pub use admission::{Admission, LimitReached, Pass};
 pub use connect::{ConnectOptions, connect};
 pub use listener::{ListenerOptions, bind};
 pub use socket::Socket;

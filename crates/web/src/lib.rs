@@ -11,7 +11,7 @@ mod tests;
 
 /// A file that pages refer to; but for the licences its name changes with its content.
 #[derive(Debug)]
-pub struct File {
+pub struct Asset {
     /// Where it is below `/-/`, such as `assets/watch-1a2b3c4d.js`.
     pub path: &'static str,
     /// Its entity tag, with quotes.
@@ -25,7 +25,7 @@ pub struct File {
 }
 
 /// Sorted by path.
-static FILES: &[File] = include!(concat!(env!("OUT_DIR"), "/files.rs"));
+static FILES: &[Asset] = include!(concat!(env!("OUT_DIR"), "/files.rs"));
 
 /// What may run and be loaded on a page (Content-Security-Policy, level 3): only what this server has, nothing that is written
 /// into the page. `blob:` is how a browser names a film that a script feeds to it; hls.js makes an empty track of captions as `data:`.
@@ -75,18 +75,18 @@ const NOT_BUILT: &str = include_str!("not-built.html");
 const LICENCES: &str = "licences.txt";
 
 /// The file at `path` below `/-/`; pages are none.
-pub fn file(path: &[u8]) -> Option<&'static File> {
+pub fn file(path: &[u8]) -> Option<&'static Asset> {
     if path.starts_with(b"assets/") || path == LICENCES.as_bytes() { built(path) } else { None }
 }
 
-impl File {
+impl Asset {
     /// How long it may be kept without asking.
     pub fn cache_control(&self) -> &'static str {
         if self.path == LICENCES { PAGE_CACHE_CONTROL } else { FILE_CACHE_CONTROL }
     }
 }
 
-fn built(path: &[u8]) -> Option<&'static File> {
+fn built(path: &[u8]) -> Option<&'static Asset> {
     let index = FILES.binary_search_by(|file| file.path.as_bytes().cmp(path)).ok()?;
     Some(&FILES[index])
 }

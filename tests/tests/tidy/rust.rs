@@ -1,7 +1,7 @@
 //! Enough of Rust's grammar to read it by lines: what is code, and where tests and functions are.
 
 /// The text with comments and the insides of strings left out; lines stay where they are.
-pub fn code(text: &str) -> String {
+pub(crate) fn code(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(next) = rest.chars().next() {
@@ -28,12 +28,12 @@ fn ends_in_word(text: &str) -> bool {
     text.chars().next_back().is_some_and(is_of_word)
 }
 
-pub fn is_of_word(char: char) -> bool {
+pub(crate) fn is_of_word(char: char) -> bool {
     char.is_alphanumeric() || char == '_'
 }
 
 /// The words of a line, or of any text.
-pub fn words(text: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|char| !is_of_word(char)).filter(|word| !word.is_empty())
 }
 
@@ -71,7 +71,7 @@ fn quote_bytes(text: &str) -> usize {
 }
 
 /// The functions of a file that rustfmt has laid out: first line, name, lines.
-pub fn functions(code: &str) -> Vec<(usize, String, usize)> {
+pub(crate) fn functions(code: &str) -> Vec<(usize, String, usize)> {
     let lines: Vec<_> = code.lines().collect();
     let named = lines.iter().enumerate().filter_map(|(at, line)| Some((at, function_name(line)?)));
     let measured = named.filter_map(|(at, name)| {
@@ -88,7 +88,7 @@ pub fn functions(code: &str) -> Vec<(usize, String, usize)> {
 }
 
 /// The name of the function that a line begins.
-pub fn function_name(line: &str) -> Option<&str> {
+pub(crate) fn function_name(line: &str) -> Option<&str> {
     let (before, after) = line.split_once("fn ")?;
     let is_qualifier = |word| {
         ["pub", "crate", "super", "in", "const", "async", "unsafe", "extern"].contains(&word)
@@ -97,7 +97,7 @@ pub fn function_name(line: &str) -> Option<&str> {
 }
 
 /// The names of the tests in a file, with the modules that they are in within it.
-pub fn tests(code: &str) -> Vec<String> {
+pub(crate) fn tests(code: &str) -> Vec<String> {
     let (mut modules, mut tests) = (Vec::<(usize, &str)>::new(), Vec::new());
     let mut is_test = false;
     for line in code.lines() {

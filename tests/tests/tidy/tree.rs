@@ -7,45 +7,45 @@ use std::path::{Path, PathBuf};
 const MADE: [&str; 5] = [".git", "target", "node_modules", "dist", "corpus"];
 
 /// A file and its text.
-pub struct File {
+pub(crate) struct File {
     /// From the root of the repository, with `/` between parts.
-    pub path: String,
-    pub text: String,
+    pub(crate) path: String,
+    pub(crate) text: String,
 }
 
 impl File {
     /// A file that is not there, for planting.
-    pub fn planted(path: &str, text: &str) -> Self {
+    pub(crate) fn planted(path: &str, text: &str) -> Self {
         Self { path: path.into(), text: text.into() }
     }
 
     /// Whether it is Rust that people write.
-    pub fn is_rust(&self) -> bool {
+    pub(crate) fn is_rust(&self) -> bool {
         self.path.ends_with(".rs")
     }
 
-    pub fn is_markdown(&self) -> bool {
+    pub(crate) fn is_markdown(&self) -> bool {
         self.path.ends_with(".md")
     }
 
     /// The crate whose source this is, if it is: `crates/NAME/src/`.
-    pub fn source_of(&self) -> Option<&str> {
+    pub(crate) fn source_of(&self) -> Option<&str> {
         let (name, rest) = self.path.strip_prefix("crates/")?.split_once('/')?;
         rest.starts_with("src/").then_some(name)
     }
 
     /// A line's place, as compilers write it.
-    pub fn at(&self, line_index: usize) -> String {
+    pub(crate) fn at(&self, line_index: usize) -> String {
         format!("{}:{}", self.path, line_index + 1)
     }
 }
 
-pub fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ lies in the repository").into()
 }
 
 /// All files that are text, sorted by path.
-pub fn files() -> Vec<File> {
+pub(crate) fn files() -> Vec<File> {
     let mut files = Vec::new();
     gather(&root(), "", &mut files);
     files.sort_by(|a, b| a.path.cmp(&b.path));

@@ -18,7 +18,7 @@ use super::link::Link;
 use crate::end::End;
 use crate::outgoing::{Outgoing, Piece};
 use crate::worker::Worker;
-use disk::{Bringing, File, Judged, Plain, ReadError, Way};
+use disk::{Bringing, File, Misses, Plain, ReadError, Way};
 use reactor::{timeout_at, yield_now};
 use std::future::Future;
 use std::ops::Range;
@@ -96,7 +96,7 @@ pub(super) struct Pour<'a> {
     at: u64,
     ahead: Ahead,
     bringing: Bringing,
-    judged: Judged,
+    misses: Misses,
     is_corked: bool,
 }
 
@@ -111,8 +111,8 @@ enum How {
 impl<'a> Pour<'a> {
     pub(super) fn new(worker: &Worker, outgoing: &'a Outgoing) -> Self {
         let bringing = Bringing::new(worker.bring_budget.clone());
-        let (ahead, judged) = (Ahead::default(), Judged::default());
-        Self { outgoing, at: 0, ahead, bringing, judged, is_corked: false }
+        let (ahead, misses) = (Ahead::default(), Misses::default());
+        Self { outgoing, at: 0, ahead, bringing, misses, is_corked: false }
     }
 
     /// Sends the next window, as far as TCP takes it. What it does not take is kept for a moment, then let go and brought
@@ -215,7 +215,7 @@ impl<'a> Pour<'a> {
         }
         let window = &window(link, range.clone());
         if self.ahead.has(range.start) {
-            return Ok(How::Read(Some(self.judged.way_of_absent(&worker.reader, file, window))));
+            return Ok(How::Read(Some(self.misses.record(&worker.reader, file, window))));
         }
         let end = range.start + self.outgoing.extent_left(self.at);
         // Whoever waits for the disk goes on in the steps that it is asked for.
@@ -230,7 +230,7 @@ impl<'a> Pour<'a> {
             }
             return Ok(How::SendFile(there));
         }
-        let way = self.judged.way_of_absent(&worker.reader, file, window);
+        let way = self.misses.record(&worker.reader, file, window);
         if way == Way::Cached && held(worker, file) {
             self.uncork(link);
             if self.bringing.bring(file, window.clone(), end, worker.reads_ahead).await? {

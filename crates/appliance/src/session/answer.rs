@@ -2,11 +2,11 @@
 
 use super::Session;
 use crate::access_log::Entry;
-use crate::discreet;
 use crate::end::End;
 use crate::in_memory::Held;
 use crate::outgoing::Outgoing;
 use crate::page;
+use crate::redact;
 use crate::telemetry::{Family, Numbers};
 use crate::worker::{Worker, since_1970};
 use disk::{File, OpenError};
@@ -57,7 +57,7 @@ impl Session {
             worker.numbers.count_title(path, taken_bytes);
         }
         if let Err(end @ (End::File(_) | End::ChangedUnderUs)) = sent {
-            let target = discreet::target(request.map(Request::target).unwrap_or_default());
+            let target = redact::target(request.map(Request::target).unwrap_or_default());
             let what = format!("{target}: {}; the viewer's connection was ended", end.as_str());
             worker.complain(&what);
         }

@@ -13,7 +13,7 @@ use crate::route::{Channel, Link, Protection, Transport};
 use crate::telemetry::Family;
 use crate::worker::Worker;
 use crypt::{Alert, Handshake, HandshakeError, Progress, SessionInfo, Tls};
-use http::{BodyDrain, Drain, Parse, Refusal, Request};
+use http::{BodyDrain, BodyProgress, Parse, Refusal, Request};
 use net::Pass;
 use reactor::timeout_at;
 use std::net::SocketAddr;
@@ -253,11 +253,11 @@ impl Session {
         let deadline = Instant::now() + worker.timeouts.head;
         loop {
             match body.advance(&self.input) {
-                Ok(Drain::Complete { consumed }) => {
+                Ok(BodyProgress::Complete { consumed }) => {
                     self.consume(consumed);
                     return Ok(Ok(()));
                 }
-                Ok(Drain::Partial) => self.input.clear(),
+                Ok(BodyProgress::Partial) => self.input.clear(),
                 Err(reject) => return Ok(Err(reject.into())),
             }
             match timeout_at(deadline, self.channel.receive(&mut self.input)).await {
