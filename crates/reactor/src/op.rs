@@ -47,7 +47,7 @@ enum Slot {
     Running(Option<Waker>),
     Done(i32),
     /// The future is gone; what the kernel may still touch waits here.
-    Abandoned(Box<dyn Resource>),
+    Abandoned(Box<dyn Operand>),
     /// A multishot operation: results that nobody has taken yet.
     Many(Many),
     /// A multishot accept whose future is gone: connections that still arrive are closed.
@@ -132,15 +132,15 @@ pub(crate) fn cancel(core: &Core, index: u64) {
     core.push(&opcode::AsyncCancel::new(index).build().user_data(NOBODY));
 }
 
-/// What an operation holds while it is in the kernel.
-pub trait Resource {
+/// What an operation works on, and holds while it is in the kernel.
+pub trait Operand {
     /// The operation is done, and nobody waits for its result: what the result itself stands for is given back here.
     fn completed_unseen(self: Box<Self>, _result: i32) {}
 }
 
 /// One operation in the kernel. `R` is what it holds; it comes back with the result.
 #[must_use = "an operation is cancelled when it is dropped"]
-pub struct Op<R: Resource + 'static> {
+pub struct Op<R: Operand + 'static> {
     core: Rc<Core>,
     index: usize,
     /// Present until the result has been handed out.
@@ -148,9 +148,9 @@ pub struct Op<R: Resource + 'static> {
 }
 
 // Nothing in an operation is pinned in place: what the kernel points into lies behind `R`'s own pointers.
-impl<R: Resource> Unpin for Op<R> {}
+impl<R: Operand> Unpin for Op<R> {}
 
-impl<R: Resource + 'static> Op<R> {
+impl<R: Operand + 'static> Op<R> {
     /// Queues `entry`.
     ///
     /// # Safety
@@ -164,7 +164,7 @@ impl<R: Resource + 'static> Op<R> {
     }
 }
 
-impl<R: Resource + 'static> Future for Op<R> {
+impl<R: Operand + 'static> Future for Op<R> {
     type Output = (io::Result<u32>, R);
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -188,7 +188,7 @@ impl<R: Resource + 'static> Future for Op<R> {
     }
 }
 
-impl<R: Resource + 'static> Drop for Op<R> {
+impl<R: Operand + 'static> Drop for Op<R> {
     fn drop(&mut self) {
         let Some(resource) = self.resource.take() else { return };
         let mut slots = self.core.slots.borrow_mut();
@@ -214,7 +214,7 @@ fn as_result(result: i32) -> io::Result<u32> {
     u32::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result))
 }
 
-impl Resource for Fd {}
+impl Operand for Fd {}
 
 /// Waits until `fd` has something to read, or its peer is gone. The result is the poll's events.
 pub fn readable(fd: &Fd) -> Op<Fd> {
@@ -239,7 +239,7 @@ pub struct Reading {
     _file: Fd,
 }
 
-impl Resource for Reading {}
+impl Operand for Reading {}
 
 /// Reads up to `range.len()` bytes at `file_offset` into `range` of the buffer.
 ///
@@ -286,7 +286,7 @@ pub struct Touching {
     _file: Fd,
 }
 
-impl Resource for Touching {}
+impl Operand for Touching {}
 
 /// Reads one byte through the page cache, and with it brings its page there. The result is 0 behind the file's end.
 pub fn touch(file: &Fd, file_offset: u64) -> Op<Touching> {
@@ -304,7 +304,7 @@ pub struct Opening {
     directory: Fd,
 }
 
-impl Resource for Opening {
+impl Operand for Opening {
     fn completed_unseen(self: Box<Self>, result: i32) {
         close_unseen(result);
     }
