@@ -3,11 +3,12 @@
 //! A new crate needs a row here and one in "The house" of ARCHITECTURE.md. Before you add an arrow, look whether what you need
 //! belongs further down. Tests and benches ([dev-dependencies]) may use what they like.
 
+use crate::rust;
 use crate::tree::File;
 
 /// A crate's folder, and what it may use. From the top down: who uses stands above who is used.
 const ARROWS: &[(&str, &[&str])] = &[
-    ("fullbore", &["appliance", "bench", "http", "library", "token"]),
+    ("fullbore", &["appliance", "bench", "http", "library", "machine", "token"]),
     (
         "appliance",
         &[
@@ -125,6 +126,48 @@ fn breaches_of_map(files: &[File]) -> Vec<String> {
             }),
         )
         .collect()
+}
+
+/// Crates without I/O and without a clock: what they need of either is an argument.
+const PURE: [&str; 3] = ["http", "qoe", "tcp"];
+
+const WORDS_OF_IO: [&str; 7] =
+    ["fs", "TcpListener", "TcpStream", "UdpSocket", "UnixStream", "libc", "rustix"];
+
+const CLOCKS: [&str; 2] = ["Instant::now", "SystemTime::now"];
+
+fn impure(files: &[File]) -> Vec<String> {
+    let is_pure = |file: &&File| file.source_of().is_some_and(|name| PURE.contains(&name));
+    let mut breaches = Vec::new();
+    for file in files.iter().filter(|file| file.is_rust()).filter(is_pure) {
+        for (at, line) in rust::code(&file.text).lines().enumerate() {
+            let io = rust::words(line).find(|word| WORDS_OF_IO.contains(word));
+            let clock = CLOCKS.into_iter().find(|clock| line.contains(clock));
+            breaches.extend(io.or(clock).map(|what| {
+                format!(
+                    "{}: {what}: this crate has no I/O and no clock: let the caller do it",
+                    file.at(at)
+                )
+            }));
+        }
+    }
+    breaches
+}
+
+#[test]
+fn pure_crates_have_no_io_and_no_clock() {
+    crate::none(impure(&crate::tree::files()));
+}
+
+#[test]
+fn planted_io_is_found() {
+    let text = "use std::fs;\n// TcpStream\nlet now = Instant::now();\nlet fs2 = now;\n";
+    let files =
+        [File::planted("crates/tcp/src/a.rs", text), File::planted("crates/net/src/a.rs", text)];
+    crate::found(
+        &impure(&files),
+        &["crates/tcp/src/a.rs:1: fs", "crates/tcp/src/a.rs:3: Instant::now"],
+    );
 }
 
 #[test]

@@ -28,14 +28,13 @@ const SHARED: &[(&str, &str)] = &[
     ("Part", "a part of a response"),
     ("Parts", "what its module puts together"),
     ("Progress", "how far its module has come"),
-    ("Refusal", "to be renamed"),
+    ("Refusal", "why something is not taken: a request, a frame"),
     ("Report", "what its module reports"),
-    ("Resource", "to be renamed"),
     ("Retained", "a connection that rustls keeps"),
     ("Share", "a part of a whole"),
     ("Socket", "a connection's end, the kernel's and ours"),
     ("Statistics", "counts since the start"),
-    ("Stream", "to be renamed"),
+    ("Stream", "bytes in their order, the field's word for both: TCP's, a title's"),
     ("Timeouts", "one thing: in seconds as configured, and as durations"),
     ("Tls", "TLS, as configured and as used"),
     ("Version", "which version of the module's protocol"),
@@ -47,7 +46,6 @@ fn public_type(line: &str) -> Option<&str> {
     let rest = line.trim_start().strip_prefix("pub ")?;
     let kinds = ["struct ", "enum ", "trait ", "union ", "type "];
     let name = kinds.iter().find_map(|kind| rest.strip_prefix(kind))?;
-    // Associated types and constants begin in the same way, but not at the start of a word in capitals.
     rust::words(name).next().filter(|name| name.starts_with(char::is_uppercase))
 }
 
