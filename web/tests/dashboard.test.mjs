@@ -81,7 +81,7 @@ test("the dashboard says when figures are old, and goes on when the server is ba
     const state = page.getByRole("status");
     await state.filter({ hasText: "Live" }).waitFor();
     await server.kill();
-    await state.filter({ hasText: "No word" }).waitFor();
+    await state.filter({ hasText: "No data" }).waitFor();
     assert.ok(await page.evaluate(() => document.body.classList.contains("stale")));
     await viewer.picture("dashboard-stale");
     await server.start();

@@ -47,7 +47,7 @@ for (const [name, options] of Object.entries({ dark: {}, light: { colorScheme: "
       await viewer.picture(`shelf-${name}`);
       await viewer.assertAccessible();
       await page.fill("input[type=search]", "no such film");
-      await page.getByText("Nothing is called that.").waitFor();
+      await page.getByText("No title has that name.").waitFor();
       await page.fill("input[type=search]", "TÉST");
       await page.locator(".card").click();
       await page.waitForURL(/\/-\/watch\/Test%20Film$/);
@@ -303,7 +303,7 @@ test("where a token is required, its page plays, and only that", async () => {
 test("what is not there is said, with what to do", async () => {
   await as({}, async (viewer, page) => {
     await page.goto(`${server.url}-/watch/nothing`);
-    await page.getByRole("heading", { name: "There is no such title here." }).waitFor();
+    await page.getByRole("heading", { name: "This title does not exist." }).waitFor();
     await viewer.picture("missing");
     await viewer.assertAccessible();
     await page.getByRole("link", { name: "All titles" }).click();

@@ -53,7 +53,7 @@ const TOLD: Told[] = [
     },
     tell: (now) => [
       { number: now.gbps_per_cpu_percent == null ? format.NONE : format.digits(now.gbps_per_cpu_percent), unit: "" },
-      now.gbps_per_cpu_percent == null ? "too idle to tell" : `${text(format.gbps(now.gbps_per_cpu_percent * 100))} per core`,
+      now.gbps_per_cpu_percent == null ? "too idle to measure" : `${text(format.gbps(now.gbps_per_cpu_percent * 100))} per core`,
     ],
   },
   {
@@ -100,7 +100,7 @@ const TOLD: Told[] = [
 
 function busiestDisk(now: Snapshot): string {
   const [disk] = [...now.disks].sort((a, b) => b.busy_ratio - a.busy_ratio);
-  return disk ? `${disk.name} ${text(format.ratio(disk.busy_ratio))} busy` : "no disk can be seen";
+  return disk ? `${disk.name} ${text(format.ratio(disk.busy_ratio))} busy` : "no disk found";
 }
 
 export class Cards {

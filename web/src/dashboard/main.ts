@@ -18,7 +18,7 @@ const cards = new Cards();
 const panels = new Panels();
 const body = node("main", "", cards.element, panels.element);
 const links = node("nav", "", link("status.json"), link("metrics"));
-links.setAttribute("aria-label", "The same for programs");
+links.setAttribute("aria-label", "The same figures for programs");
 const brand = node("h1", "", "Fullbore", node("span", "unseen", ": dashboard"));
 document.getElementById("dashboard")?.replaceChildren(node("header", "", brand, state, about, links), body);
 
@@ -52,7 +52,7 @@ function tell(now: Snapshot): void {
     `${now.fullbore}, route ${now.route}, disk ${now.disk}, up ${duration(now.uptime_seconds)}, ${text(bytes(now.rss_bytes))} of memory`,
   );
   document.title = `${digits(now.sent_gbps)} Gb/s – Fullbore`;
-  if (now.draining) show("draining", "Draining: it takes no new viewers");
+  if (now.draining) show("draining", "Draining: no new viewers are accepted");
   else show("live", "Live");
 }
 
@@ -70,7 +70,7 @@ new Feed(new URL("../events", document.baseURI), {
     document.body.classList.toggle("stale", forMs != null);
     // Told in steps of five seconds, so that it is not read out each second.
     const steps = forMs == null ? 0 : Math.max(1, Math.floor(forMs / 5000));
-    if (forMs != null) show("stale", `No word for ${steps === 1 && forMs < 5000 ? 3 : steps * 5} s; asking again`);
+    if (forMs != null) show("stale", `No data for ${steps === 1 && forMs < 5000 ? 3 : steps * 5} s; reconnecting`);
   },
 });
 

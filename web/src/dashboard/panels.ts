@@ -99,28 +99,28 @@ function experiences(now: Snapshot): Cell[][] {
 }
 
 const TABLES: Table[] = [
-  { title: "Busiest titles", empty: "Nothing was sent yet.", head: ["Title", "Now", "In all"], rows: titles },
+  { title: "Busiest titles", empty: "Nothing sent yet.", head: ["Title", "Now", "Total"], rows: titles },
   {
-    title: "What viewers see",
-    empty: "No player has told anything yet (CMCD).",
-    head: ["Title", "Sessions", "Until it plays", "Stalled", "Until good", "Bit rate"],
+    title: "Quality of experience",
+    empty: "No player has reported yet (CMCD).",
+    head: ["Title", "Sessions", "Startup", "Stalled", "Time to quality", "Bit rate"],
     rows: experiences,
     exists: (now) => now.qoe != null,
   },
-  { title: "Errors", empty: "None since the start.", head: ["What", "Last minute", "In all"], rows: errors },
-  { title: "Disks", empty: "None can be seen.", head: ["Disk", "Read", "Written", "Busy"], rows: disks },
-  { title: "Network", empty: "None can be seen.", head: ["Interface", "Sent", "Received", "Dropped"], rows: nics },
+  { title: "Errors", empty: "None since the start.", head: ["What", "Last minute", "Total"], rows: errors },
+  { title: "Disks", empty: "None found.", head: ["Disk", "Read", "Written", "Busy"], rows: disks },
+  { title: "Network", empty: "None found.", head: ["Interface", "Sent", "Received", "Dropped"], rows: nics },
   {
     title: "TLS handshakes",
     empty: "None yet.",
-    head: ["Version and suite", "Part", "In all"],
+    head: ["Version and suite", "Part", "Total"],
     rows: (now) => [
       ...parts(now.handshakes),
       ...parts(now.handshakes_by_kind).map(([kind, ...rest]) => [plain(KINDS[kind?.text ?? ""] ?? ""), ...rest]),
     ],
   },
-  { title: "Who seals", empty: "No connection yet.", head: ["Route", "Part", "Connections"], rows: (now) => parts(now.routes) },
-  { title: "Answers", empty: "None yet.", head: ["Status", "Part", "In all"], rows: (now) => parts(now.responses) },
+  { title: "Encryption, by route", empty: "No connection yet.", head: ["Route", "Part", "Connections"], rows: (now) => parts(now.routes) },
+  { title: "Answers", empty: "None yet.", head: ["Status", "Part", "Total"], rows: (now) => parts(now.responses) },
 ];
 
 class Panel {

@@ -79,9 +79,9 @@ function render(): void {
 }
 
 function nothing(isSearch: boolean): HTMLElement {
-  if (isSearch) return element("div", { class: "notice" }, element("h2", {}, "Nothing is called that."), element("p", {}, "Try fewer letters."));
+  if (isSearch) return element("div", { class: "notice" }, element("h2", {}, "No title has that name."), element("p", {}, "Search for fewer letters."));
   const command = element("code", {}, "fullbore ingest film.mkv --library DIR");
-  return element("div", { class: "notice" }, element("h2", {}, "The shelf is empty."), element("p", {}, "Put a film on it: ", command));
+  return element("div", { class: "notice" }, element("h2", {}, "The shelf is empty."), element("p", {}, "Add a film: ", command));
 }
 
 function complain(what: string): void {

@@ -69,12 +69,12 @@ export const BEHIND_SECONDS = 30;
 
 export const PROBLEMS = {
   missing: {
-    what: "There is no such film here.",
-    advice: "It may have been moved or taken away. Go back to all titles and look for it there.",
+    what: "This film does not exist.",
+    advice: "It may have been moved or removed. Look for it among all titles.",
   },
   forbidden: {
-    what: "This address does not work, or no longer.",
-    advice: "It needs a token that is still good. Get a new link from where you got this one.",
+    what: "This link has expired or was never signed.",
+    advice: "Go back to the page that gave it to you and open it again.",
   },
   unreachable: {
     what: "The server does not answer.",
@@ -82,11 +82,11 @@ export const PROBLEMS = {
   },
   undecodable: {
     what: "This browser cannot play this film.",
-    advice: "Try another size or the other way of streaming in the settings, or another browser.",
+    advice: "Choose another size or another stream in the settings, or try another browser.",
   },
   broken: {
-    what: "The film's data is broken.",
-    advice: "Try again. If that does not help, whoever runs this server can look with “fullbore library verify”.",
+    what: "The film's data is damaged.",
+    advice: "Try again. If that does not help, ask the operator of this server to run “fullbore library verify”.",
   },
 } as const satisfies Record<string, Problem>;
 

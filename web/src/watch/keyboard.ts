@@ -14,8 +14,8 @@ export interface Actions {
 
 export const KEYS: [string, string][] = [
   ["Space or K", "Play or pause"],
-  ["← →", "5 seconds back or on"],
-  ["J L", "10 seconds back or on"],
+  ["← →", "5 seconds back or forward"],
+  ["J L", "10 seconds back or forward"],
   ["↑ ↓", "Louder or quieter"],
   ["M", "Sound off or on"],
   ["C", "Captions off or on"],

@@ -94,7 +94,7 @@ async function main(): Promise<void> {
   try {
     const [title, titles] = await find();
     if (title !== undefined) show(title, titles);
-    else complain("There is no such title here.", "It may have been renamed or taken away. Look for it among all titles.");
+    else complain("This title does not exist.", "It may have been renamed or removed. Look for it among all titles.");
   } catch (error) {
     const what = error instanceof Unreachable ? error.message : "This page has failed.";
     complain(what, "Check your connection, then try again.");

@@ -50,7 +50,7 @@ export class Player {
     private readonly title: Title,
     header: HTMLElement,
   ) {
-    const left = [this.button("replay", "10 seconds back", () => this.skip(-10)), this.button("skip", "10 seconds on", () => this.skip(10))];
+    const left = [this.button("replay", "10 seconds back", () => this.skip(-10)), this.button("skip", "10 seconds forward", () => this.skip(10))];
     const row = element(
       "div",
       { class: "row" },
@@ -196,7 +196,7 @@ export class Player {
 
   private connection(isConnected: boolean): void {
     this.hint.hidden = isConnected;
-    if (!isConnected && this.hint.textContent === "") this.hint.textContent = "Connection lost. Playing on from what is loaded, and trying again…";
+    if (!isConnected && this.hint.textContent === "") this.hint.textContent = "Connection lost. Playing what is already loaded, and reconnecting…";
     if (isConnected) this.hint.textContent = "";
   }
 
@@ -275,7 +275,7 @@ export class Player {
       // On phones by Apple only the film itself can.
       else (this.video as unknown as { webkitEnterFullscreen?(): void }).webkitEnterFullscreen?.();
     } catch {
-      this.say("Full screen is not possible here.");
+      this.say("Full screen is not available here.");
     }
   }
 
@@ -284,7 +284,7 @@ export class Player {
       if (document.pictureInPictureElement !== null) await document.exitPictureInPicture();
       else await this.video.requestPictureInPicture();
     } catch {
-      this.say("Picture in picture is not possible now.");
+      this.say("Picture in picture is not available now.");
     }
   }
 
