@@ -14,11 +14,11 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Make titles of video files: several sizes, HLS and DASH
+/// Turn video files into titles: several sizes, HLS and DASH
 ///
-/// Each FILE becomes the title DIR/NAME, with an HLS and a DASH manifest over the same files. It is there whole or not at
-/// all. Interrupted, the same command goes on where it was. A title that is there is replaced; who watches it goes on.
-/// Needs ffmpeg and ffprobe, which run confined: they read FILE, write the title, and reach nothing else.
+/// Each FILE becomes the title DIR/NAME, with an HLS and a DASH manifest over the same files. A title appears whole or not
+/// at all. If you interrupt the command, run it again to continue. An existing title is replaced; its viewers keep watching
+/// the old version. Needs ffmpeg and ffprobe. They run in a sandbox: they can read FILE, write the title, and nothing else.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  fullbore ingest film.mkv --library /srv/video\n  \
     fullbore ingest film.mp4 --library /srv/video --subtitle en=film.en.srt --subtitle de=film.de.srt\n  \
@@ -30,37 +30,37 @@ pub(crate) struct Ingest {
     /// Video (or audio) files: MP4, Matroska, WebM, MPEG-TS, AVI and more (docs/library.md lists them)
     #[arg(required = true)]
     file: Vec<PathBuf>,
-    /// The library: where the titles go
+    /// Library to put the titles into
     #[arg(long, value_name = "DIR")]
     library: PathBuf,
-    /// The title's name, for a single FILE [default: the file's without its extension]
+    /// Name of the title, for a single FILE [default: the file's name without its extension]
     #[arg(long, value_name = "NAME")]
     title: Option<String>,
-    /// Sizes and rates, TOML or JSON [default: by the source's size, 240 to 2160]
+    /// Sizes and bit rates, a TOML or JSON file [default: chosen by the source's size, 240 to 2160]
     #[arg(long, value_name = "FILE")]
     ladder: Option<PathBuf>,
-    /// How pictures are encoded
+    /// Video codec
     #[arg(long, value_enum, default_value_t = VideoArg::H264)]
     video_codec: VideoArg,
-    /// How sound is encoded
+    /// Audio codec
     #[arg(long, value_enum, default_value_t = AudioArg::Aac)]
     audio_codec: AudioArg,
-    /// How many channels of sound are kept
+    /// Audio channels to keep
     #[arg(long, value_enum, default_value_t = ChannelsArg::Stereo)]
     audio_channels: ChannelsArg,
-    /// How much time is spent on how good a picture
+    /// Encoder speed against picture quality
     #[arg(long, value_enum, default_value_t = SpeedArg::Balanced)]
     speed: SpeedArg,
-    /// Package the picture as it is, in its one size; sound too, where browsers play it
+    /// Keep the video as it is, in one size; keep the audio too if browsers can play it
     #[arg(long, conflicts_with_all = ["ladder", "video_codec", "speed"])]
     copy: bool,
-    /// How long a segment is, and how far key frames are apart, 0.5 to 20
+    /// Length of a segment and distance between key frames in seconds, 0.5 to 20
     #[arg(long, value_name = "SECONDS", default_value_t = 4.0)]
     segment_seconds: f64,
-    /// Subtitles from a file of their own (SubRip, WebVTT or SubStation Alpha), for a single FILE; as often as needed
+    /// Subtitle file (SubRip, WebVTT or SubStation Alpha), for a single FILE; can be repeated
     #[arg(long, value_name = "LANG=FILE", value_parser = subtitle)]
     subtitle: Vec<SideSubtitles>,
-    /// Make the title although it is there, from the same file and with the same options
+    /// Replace the title if it already exists, even if nothing has changed
     #[arg(long)]
     again: bool,
     #[command(flatten)]
@@ -71,18 +71,18 @@ pub(crate) struct Ingest {
 #[derive(Args)]
 #[command(next_help_heading = "Limits for each FILE")]
 struct BoundArgs {
-    /// How long finding out what is in it may take
+    /// Longest time for examining the file
     #[arg(long, value_name = "SECONDS", default_value_t = Bounds::default().probe_seconds_max)]
     #[arg(value_parser = value_parser!(u64).range(1..))]
     probe_seconds_max: u64,
-    /// How long making one part of the title may take: a size of the picture, a sound
+    /// Longest time for encoding one part of the title: one size of the video, or one audio track
     #[arg(long, value_name = "SECONDS", default_value_t = Bounds::default().run_seconds_max)]
     #[arg(value_parser = value_parser!(u64).range(1..))]
     run_seconds_max: u64,
-    /// How much memory ffmpeg may take [default: half of the machine's, 8000 at most]
+    /// Memory limit for ffmpeg [default: half of the machine's memory, 8000 at most]
     #[arg(long, value_name = "MB", value_parser = value_parser!(u64).range(1..))]
     memory_mb_max: Option<u64>,
-    /// How large the title may become [default: 20 times the FILE, and 256 MB]
+    /// Size limit of the title [default: 20 times the size of FILE plus 256 MB]
     #[arg(long, value_name = "MB", value_parser = value_parser!(u64).range(1..))]
     output_mb_max: Option<u64>,
 }
@@ -101,39 +101,39 @@ impl BoundArgs {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum VideoArg {
-    /// Played by everything
+    /// Plays everywhere
     H264,
-    /// Some 35% smaller, not played by every browser
+    /// Some 35% smaller; not every browser plays it
     Hevc,
-    /// Some 50% smaller and slow to make, not played by older devices
+    /// Some 50% smaller; slow to encode, and older devices do not play it
     Av1,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum AudioArg {
-    /// Played by everything
+    /// Plays everywhere
     Aac,
-    /// Better at the same size, not played by older Apple devices
+    /// Better at the same size; older Apple devices do not play it
     Opus,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum ChannelsArg {
-    /// Two at most: more are mixed down
+    /// Stereo at most; more channels are mixed down
     Stereo,
-    /// As many as the source has
+    /// All channels of the source
     Source,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum SpeedArg {
-    /// To try things out
+    /// Fastest, for trying things out
     Fastest,
-    /// In a hurry
+    /// Fast
     Fast,
-    /// For most
+    /// Good for most uses
     Balanced,
-    /// Made once, watched often
+    /// Best picture, for titles that are watched often
     Best,
 }
 

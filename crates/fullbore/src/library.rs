@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// List, verify and remove the titles that ingest has made
+/// List, check and remove titles that ingest made
 #[derive(Args)]
 pub(crate) struct Library {
     #[command(subcommand)]
@@ -16,37 +16,37 @@ pub(crate) struct Library {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Say which titles there are
+    /// List the titles
     List {
         /// The library
         #[arg(long, value_name = "DIR")]
         library: PathBuf,
-        /// For programs: as JSON, on standard output
+        /// Print JSON to standard output
         #[arg(long)]
         json: bool,
     },
-    /// Read every file and compare it with its SHA-256; exit code 1 if anything is wrong
+    /// Check every file against its SHA-256; the exit code is 1 if anything is wrong
     Verify {
-        /// Only this title, by its path in the library [default: all of them]
+        /// Check only this title, by its path in the library [default: all of them]
         title: Option<String>,
         /// The library
         #[arg(long, value_name = "DIR")]
         library: PathBuf,
-        /// Add what earlier versions did not record (a SHA-256 of each block of 4 MiB) to titles that are whole
+        /// Add what earlier versions did not record, a SHA-256 of each block of 4 MiB, to titles without a fault
         #[arg(long)]
         complete: bool,
-        /// For programs: as JSON, on standard output
+        /// Print JSON to standard output
         #[arg(long)]
         json: bool,
     },
-    /// Remove a title; who watches it is cut off
+    /// Remove a title; its viewers are disconnected
     Remove {
-        /// Which, by its path in the library
+        /// Path of the title in the library
         title: String,
         /// The library
         #[arg(long, value_name = "DIR")]
         library: PathBuf,
-        /// Remove only what the title was before it was replaced
+        /// Remove only earlier versions, which the title has replaced
         #[arg(long)]
         replaced: bool,
     },

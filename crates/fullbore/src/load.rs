@@ -9,10 +9,11 @@ use std::process::ExitCode;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Put load on a server, and say what came of it
+/// Put load on a server and measure it
 ///
-/// Viewers ask for the URLs over HTTPS or HTTP and throw away what comes; --verify compares some of it byte for byte. Errors
-/// count from the start, figures from the end of the ramp. The exit code is 1 if anything failed, 130 after Ctrl-C.
+/// Viewers request the URLs over HTTPS or HTTP and discard the responses; --verify compares some of them byte for byte.
+/// Errors count from the start, all other figures from the end of the ramp. The exit code is 1 if anything failed, and 130
+/// after Ctrl-C.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  fullbore load --insecure https://localhost:8443/film.mp4\n  \
     fullbore load --ca ca.pem https://host/film/master.m3u8 --connections 1000 --rate 5M --ramp 10s --duration 60s\n  \
@@ -20,66 +21,66 @@ use std::time::Duration;
     fullbore load --insecure https://localhost:8443/film.mp4 --handshakes\n\n\
     docs/load.md says what each figure means and how to check it with curl.")]
 pub(crate) struct Load {
-    /// What to ask for
+    /// URLs to request
     urls: Vec<Url>,
-    /// More URLs, one a line; empty lines and lines that begin with # are left out
+    /// File with more URLs, one per line; empty lines and lines that begin with # are ignored
     #[arg(long = "urls", value_name = "FILE")]
     url_list: Option<PathBuf>,
-    /// What a viewer asks of a URL [default: title for .m3u8 and .mpd, else player]
+    /// How a viewer requests a URL [default: title for .m3u8 and .mpd, else player]
     #[arg(long)]
     pattern: Option<PatternArg>,
     /// Size of the ranges of --pattern ranges, in bytes: 262144, 256Ki, 1M
     #[arg(long, value_name = "BYTES", default_value = "256Ki")]
     range_bytes: Quantity,
-    /// Of a title with a manifest: which rendition, 1 being the lowest [default: the highest]
+    /// Rendition of a title with a manifest, 1 being the lowest [default: the highest]
     #[arg(long, value_name = "N")]
     rung: Option<usize>,
-    /// Only shake hands, again and again
+    /// Only do handshakes, one after the other
     #[arg(long, conflicts_with_all = ["idle", "pattern"])]
     handshakes: bool,
-    /// Only open connections, ask for one byte on each, and hold them
+    /// Only open connections, request one byte on each, and keep them open
     #[arg(long, conflicts_with = "pattern")]
     idle: bool,
-    /// Resume TLS sessions where the server offers it
+    /// Resume TLS sessions if the server offers it
     #[arg(long)]
     resume: bool,
-    /// Viewers, each with a connection
+    /// Number of viewers, each with one connection
     #[arg(long, short, value_name = "N", default_value_t = 8)]
     connections: usize,
     /// How long to measure: 30s, 500ms, 2m
     #[arg(long, short, value_name = "TIME", default_value = "10s")]
     duration: Time,
-    /// How long to take for starting the viewers
+    /// Time over which the viewers start
     #[arg(long, value_name = "TIME", default_value = "1s")]
     ramp: Time,
-    /// Paced viewers: bits per second that each plays, such as 5M
+    /// Paced viewers: bits per second that each one plays, such as 5M
     #[arg(long, value_name = "RATE", conflicts_with = "arrivals")]
     rate: Option<Quantity>,
     /// Open loop: requests (or handshakes) due per second over all viewers, such as 200/s
     #[arg(long, value_name = "RATE")]
     arrivals: Option<PerSecond>,
-    /// Slow readers: bits per second that each takes out of its socket
+    /// Slow readers: bits per second that each one reads from its socket
     #[arg(long, value_name = "RATE")]
     read_rate: Option<Quantity>,
-    /// Popularity by Zipf's law with this exponent, over the URLs in their order
+    /// Choose URLs by Zipf's law with this exponent, the first URL being the most popular
     #[arg(long, value_name = "S", conflicts_with = "hit_ratio")]
     zipf: Option<f64>,
-    /// So many percent of the requests go to the first URLs (--hot), the others through the rest in sequence
+    /// Percentage of requests that go to the first URLs (--hot); the others go through the rest in sequence
     #[arg(long, value_name = "PERCENT", requires = "hot")]
     hit_ratio: Option<Percent>,
-    /// How many URLs are the hot ones
+    /// Number of hot URLs
     #[arg(long, value_name = "N", requires = "hit_ratio")]
     hot: Option<usize>,
-    /// Viewers leave in the middle of so many percent of the responses, and come back
+    /// Percentage of responses that viewers abort in the middle; they reconnect
     #[arg(long, value_name = "PERCENT", default_value = "0%")]
     aborts: Percent,
-    /// After so many percent of the responses, viewers go on at another place of the title
+    /// Percentage of responses after which viewers seek to another place of the title
     #[arg(long, value_name = "PERCENT", default_value = "0%")]
     seeks: Percent,
     /// Decrypt one response in N and compare its SHA-256
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     verify: Option<u64>,
-    /// With the files in this directory, the server's own library, instead of with the first response
+    /// Compare with the files in this directory, the server's library, instead of with the first response
     #[arg(long, value_name = "DIR", requires = "verify")]
     against: Option<PathBuf>,
     /// Accept any certificate
@@ -88,22 +89,22 @@ pub(crate) struct Load {
     /// Trust the certificates in this PEM file instead of the system's
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// How long a connection may stand still before that is an error
+    /// Time without progress after which a connection counts as an error
     #[arg(long, value_name = "TIME", default_value = "10s")]
     patience: Time,
-    /// Threads [default: one per CPU]
+    /// Number of threads [default: one per CPU]
     #[arg(long, value_name = "N", conflicts_with = "cpus")]
     threads: Option<usize>,
-    /// Pin one thread on each of these CPUs: 1,3
+    /// Pin one thread to each of these CPUs, such as 1,3
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     cpus: Vec<u32>,
-    /// Where random choices start: the same seed makes the same ones
+    /// Seed of the random choices
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Write the figures as JSON
+    /// Write the figures to this file as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Exit with 0 although something failed
+    /// Exit with 0 even if something failed
     #[arg(long)]
     allow_errors: bool,
 }
@@ -112,9 +113,9 @@ pub(crate) struct Load {
 enum PatternArg {
     /// The whole file in one response
     Whole,
-    /// A head of 45 KB, then ranges of 262 KB and 1.07 MB, as players ask
+    /// The first 45 KB, then ranges of 262 KB and 1.07 MB, as players do
     Player,
-    /// Ranges of one size (--range-bytes), from a random place on
+    /// Ranges of one size (--range-bytes), starting at a random place
     Ranges,
     /// The segments of an HLS or DASH manifest
     Title,

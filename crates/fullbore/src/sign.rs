@@ -15,10 +15,10 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use token::{Grant, KeyRing};
 
-/// Sign a URL, so that it works until a moment; or make a key for that
+/// Sign a URL that works until a given time; or make a key for signing
 ///
-/// PATH is written as in the library: a file, or a folder for all that is in it. A playlist or manifest (.m3u8, .mpd) is
-/// signed together with its title, which is its folder, since players ask for what is in there.
+/// PATH is a path in the library: a file, or a folder with everything in it. Signing a playlist or manifest (.m3u8, .mpd)
+/// signs its title, which is its folder, because players request the files in there.
 #[derive(Args)]
 #[command(
     group = ArgGroup::new("task").required(true).args(["path", "new_key"]),
@@ -27,30 +27,30 @@ use token::{Grant, KeyRing};
     fullbore sign films/a.mp4 --key url.key --expires 2030-01-31T20:15:00Z --client 192.0.2.7"
 )]
 pub(crate) struct Sign {
-    /// What to sign: the path of a file or folder in the library; / is all of it
+    /// File or folder in the library to sign; / is the whole library
     path: Option<PathBuf>,
-    /// Until when: in 90s, 15m, 6h or 7d from now, or at a moment such as 2030-01-31T20:15:00Z
+    /// When the URL stops working: after 90s, 15m, 6h or 7d, or at a time such as 2030-01-31T20:15:00Z
     #[arg(long, value_name = "TIME", required_unless_present = "new_key")]
     expires: Option<Expiry>,
-    /// The file with the key; of several keys in it, the first signs
+    /// File with the key; if it holds several keys, the first one signs
     #[arg(long, value_name = "FILE", required_unless_present = "new_key")]
     key: Option<PathBuf>,
-    /// Only for a viewer who comes from this address
+    /// Allow only a viewer with this address
     #[arg(long, value_name = "ADDRESS")]
     client: Option<IpAddr>,
-    /// Allow the whole folder DIR, which PATH is in, rather than PATH alone
+    /// Allow all of the folder DIR, which contains PATH, instead of PATH alone
     #[arg(long, value_name = "DIR")]
     scope: Option<PathBuf>,
-    /// The server [default: none, the path alone is printed]
+    /// URL of the server, to print a whole URL [default: print the path alone]
     #[arg(long, value_name = "https://HOST:PORT")]
     base: Option<String>,
-    /// Put the token into the query: for single files, since what a playlist names would not inherit it
+    /// Put the token into the query; for single files only, because the files of a playlist would not inherit it
     #[arg(long)]
     query: bool,
-    /// Print the address of the page that plays it, rather than its own
+    /// Print the URL of the page that plays it, instead of the file's
     #[arg(long, conflicts_with = "query")]
     page: bool,
-    /// Make a key in a new file that only you may read
+    /// Write a new key to this file, which only you can read
     #[arg(long, value_name = "FILE", conflicts_with_all = ["expires", "key", "client", "scope", "base", "query", "page"])]
     new_key: Option<PathBuf>,
 }

@@ -8,11 +8,11 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// What each optimisation is worth: the greatest stable bandwidth with and without it
+/// Measure what each optimisation is worth: the highest stable bandwidth with and without it
 ///
-/// Paced viewers come, more and more, until there are errors or somebody gets too little; the bandwidth before that is
-/// set against the server's CPU percent. Then the same with each optimisation left out in turn. The server runs on the
-/// first core (two where it has two workers), the clients on the last. Ctrl-C prints what was measured so far.
+/// The number of paced viewers rises until there are errors or some viewers get too little. The bandwidth before that is
+/// divided by the server's CPU percent. This is repeated with each optimisation switched off in turn. The server runs on
+/// the first core (on two if it has two workers), the clients run on the last. Ctrl-C prints what was measured so far.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  fullbore bench ablate --json ablate.json\n  \
     fullbore bench ablate --switch onepass,handout --seconds 8\n  fullbore bench ablate --quick")]
@@ -23,28 +23,28 @@ pub(super) struct Ablate {
         value_delimiter = ',',
         value_parser = clap::builder::PossibleValuesParser::new(ablate::names()),
         hide_possible_values = true,
-        help = format!("Which to leave out [default: all]: {}", ablate::names().join(", "))
+        help = format!("Optimisations to switch off in turn [default: all]: {}", ablate::names().join(", "))
     )]
     switches: Vec<String>,
-    /// What each viewer asks for, in bits per second: 5M, 20M, 1G
+    /// Rate of each viewer in bits per second: 5M, 20M, 1G
     #[arg(long, default_value = "20M")]
     rate: Quantity,
-    /// Seconds of a step, after its viewers have come [default: 4]
+    /// Seconds of a step, once its viewers have started [default: 4]
     #[arg(long)]
     seconds: Option<f64>,
-    /// Short steps, a coarse search, a small library: to see that it works, not to cite
+    /// Short steps, a coarse search, a small library: to try the bench, not to cite figures
     #[arg(long)]
     quick: bool,
-    /// Viewers at most [default: what open files allow]
+    /// Highest number of viewers [default: as many as the limit of open files allows]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     viewers: Option<u32>,
-    /// MiB of video in the library [default: 2048]
+    /// Size of the library in MiB [default: 2048]
     #[arg(long, value_name = "MIB")]
     library: Option<u64>,
-    /// Where to make the library
+    /// Directory to make the library in
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
-    /// Write the figures as JSON
+    /// Write the figures to this file as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }

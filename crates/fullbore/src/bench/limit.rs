@@ -7,29 +7,29 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// What bounds this machine
+/// Find what bounds this machine
 ///
-/// Measures the parts of serving alone (seal, read, send, sendfile, and the three in a bare loop) and the server that is
-/// made of them, in turn on the same core; says how much of its parts' sum the server reaches, and what is scarce. Needs
-/// two cores and an otherwise idle machine.
+/// Measures each part of serving alone (seal, read, send, sendfile, and the first three in a bare loop) and the whole
+/// server, in turn on the same core. Prints how much of the sum of its parts the server reaches, and which resource is
+/// scarce. Needs two cores and an otherwise idle machine.
 #[derive(Args)]
 pub(super) struct Limit {
-    /// How often each part has its turn
+    /// Number of turns of each part
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
-    /// Seconds of each turn
+    /// Seconds per turn
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
-    /// MiB of video in the library
+    /// Size of the library in MiB
     #[arg(long, value_name = "MIB", default_value_t = 2048)]
     library: u64,
-    /// Where to make the library
+    /// Directory to make the library in
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
     /// Congestion control, in a network namespace made for it (needs root) [default: the system's]
     #[arg(long, value_name = "NAME")]
     congestion_control: Option<String>,
-    /// Write the figures as JSON
+    /// Write the figures to this file as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }

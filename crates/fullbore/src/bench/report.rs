@@ -7,11 +7,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// A page with charts of what the benches found
+/// Make a page with charts of what the benches found
 ///
-/// With --from, of the JSON files of earlier runs; without it, every bench is run first: each workload beside each of nginx
-/// and h2o that is installed, limit, ablate and start. Needs an otherwise idle machine. What fails is named in the page.
-/// Ctrl-C makes the page of what was measured so far.
+/// With --from, the page shows earlier runs from their JSON files. Without it, every bench runs first: each workload beside
+/// nginx and h2o (those that are installed), limit, ablate and start. Needs an otherwise idle machine. The page names
+/// benches that failed. Ctrl-C makes the page of what was measured so far.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  fullbore bench report --out report\n  \
     fullbore bench report --quick --out /tmp/report\n  fullbore bench report --from report/json --out report")]
@@ -19,10 +19,10 @@ pub(super) struct Report {
     /// Folder with the JSON files of earlier runs [default: run everything now]
     #[arg(long, value_name = "DIR")]
     from: Option<PathBuf>,
-    /// Folder to write index.html and the charts to; the figures of runs made now go to json/ in it
+    /// Folder to write index.html and the charts to; figures of new runs go to json/ in it
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Tiny runs: to see that it works, not to cite
+    /// Tiny runs: to try the bench, not to cite figures
     #[arg(long, conflicts_with = "from")]
     quick: bool,
 }

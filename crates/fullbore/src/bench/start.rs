@@ -4,13 +4,13 @@ use clap::Args;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// From the start of the process to the first byte served
+/// Measure the time from the start of the process to the first byte served
 #[derive(Args)]
 pub(super) struct Start {
-    /// How often to start
+    /// Number of starts
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
-    /// Write the figures as JSON
+    /// Write the figures to this file as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }

@@ -7,24 +7,24 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Two servers do the same work in turn
+/// Compare two servers that do the same work in turn
 ///
-/// Server and clients are pinned to cores of their own; what is compared is work per CPU second of the server. Before each
-/// turn bytes are compared with the library: nothing is reported of a server that answers wrongly. Needs two cores, the
-/// other server, and an otherwise idle machine.
+/// Servers are compared by their work per CPU second. Server and clients are pinned to cores of their own. Before each turn
+/// the bench checks the server's bytes against the library; it reports no figures of a server that answers wrongly. Needs
+/// two cores, the other server, and an otherwise idle machine.
 #[derive(Args)]
 pub(super) struct Versus {
-    /// The other side: nginx, h2o, or fullbore (this program, to see how exact the bench is)
+    /// The other server: nginx, h2o, or fullbore (this program, to see how exact the bench is)
     #[arg(value_parser = ["nginx", "h2o", "fullbore"], required_unless_present = "peer_command")]
     peer: Option<String>,
     /// Any other server: a command line that keeps it in the foreground on 127.0.0.1:@PORT@, serving @LIBRARY@ with @CERT@
     /// and @KEY@; also @CONFIG@, @SCRATCH@, @CPU@
     #[arg(long, value_name = "COMMAND", conflicts_with = "peer")]
     peer_command: Option<String>,
-    /// A template for its configuration, with the same placeholders
+    /// Template of the other server's configuration, with the same placeholders
     #[arg(long, value_name = "FILE", requires = "peer_command", conflicts_with = "peer")]
     peer_config: Option<PathBuf>,
-    /// Its name in reports [default: its program's]
+    /// Name of the other server in reports [default: its program's name]
     #[arg(long, value_name = "NAME", requires = "peer_command", conflicts_with = "peer")]
     peer_name: Option<String>,
     /// tls-warm, tls-cold, http-warm, http-cold, http-beside, idle, handshakes, viewers, mixed or http-mixed
@@ -33,41 +33,41 @@ pub(super) struct Versus {
     /// Turns per side
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
-    /// Measured seconds per turn
+    /// Seconds measured per turn
     #[arg(long, default_value_t = 4.0)]
     seconds: f64,
-    /// Connections at once [default: 8; handshakes 64, mixed 16, idle and viewers 1000]
+    /// Number of connections [default: 8; handshakes 64, mixed 16, idle and viewers 1000]
     #[arg(long, value_name = "N")]
     connections: Option<usize>,
-    /// What each viewer plays, in Mb/s [default: so much that it is 4 Gb/s together]
+    /// Rate of each viewer in Mb/s [default: 4 Gb/s divided by their number]
     #[arg(long, value_name = "MBPS")]
     rate: Option<f64>,
     /// Hit ratios of the mixed workload, in percent
     #[arg(long, value_name = "PERCENT,...", value_delimiter = ',', default_value = "0,10,50,100",
           value_parser = clap::value_parser!(u32).range(0..=100))]
     hit_ratio: Vec<u32>,
-    /// MiB of video in the library, over sixteen files [default: 2048, or a quarter of the memory]
+    /// Size of the library in MiB, in sixteen files [default: 2048, or a quarter of the memory]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(16..=1 << 30))]
     library: Option<u64>,
-    /// What lies between clients and servers. With ethernet (needs root) both are in network namespaces with packets of 1500
-    /// bytes between them, and all of the server's core is counted; serve --route bypass wants it, and is over a TAP there.
-    /// With xdp it takes its frames by AF_XDP
+    /// Network between clients and servers. With ethernet (needs root) both are in network namespaces with packets of 1500
+    /// bytes between them, and the whole core of the server is counted. serve --route bypass needs it and uses a TAP there;
+    /// with xdp it uses AF_XDP instead
     #[arg(long, value_name = "WHAT", default_value = "loopback")]
     wire: Wire,
-    /// Dashboards that are open on the other side, with `versus fullbore`: what do they cost?
+    /// Number of dashboards open on the other side, with `versus fullbore`, to see what they cost
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=16),
           conflicts_with = "wire")]
     dashboards: u8,
-    /// Where to make the library
+    /// Directory to make the library in
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
     /// Congestion control for both sides, in a network namespace made for it (needs root) [default: the system's]
     #[arg(long, value_name = "NAME")]
     congestion_control: Option<String>,
-    /// Write the figures as JSON
+    /// Write the figures to this file as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Further arguments for `fullbore serve`
+    /// More arguments for `fullbore serve`
     #[arg(last = true)]
     serve: Vec<String>,
 }
