@@ -1,12 +1,14 @@
 //! `fullbore serve`: puts a library on HTTPS.
 
+mod urls;
+
 use crate::{say, tell};
 use appliance::config::{Certificate, Disk, Route, Switch};
 use appliance::{Config, Server};
 use catalog::{Form, Title};
 use clap::{Args, ValueEnum};
 use library::sample;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -22,53 +24,53 @@ use std::process::ExitCode;
 pub(crate) struct Serve {
     /// The library: a directory of videos
     dir: Option<PathBuf>,
-    /// Where to serve; port 0 lets the kernel choose [default: port 8443 of every address]
+    /// Address to listen on; port 0 picks a free port [default: port 8443 on every address]
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<SocketAddr>,
-    /// Where the dashboard, /healthz, /metrics and /status.json are [default: 127.0.0.1:9443]
+    /// Address of the dashboard, /healthz, /metrics and /status.json [default: 127.0.0.1:9443]
     #[arg(long, value_name = "ADDR:PORT")]
     admin: Option<SocketAddr>,
     /// TLS, or plain HTTP [default: on]
     #[arg(long, value_name = "on|off")]
     tls: Option<OnOff>,
-    /// Certificate chain, PEM; may be given several times, each with its --key [default: self-signed, kept in --state]
+    /// Certificate chain, PEM; repeat it with a --key each for several names [default: self-signed, kept in --state]
     #[arg(long, value_name = "FILE")]
     cert: Vec<PathBuf>,
-    /// Private key, PEM
+    /// Private key of a --cert, PEM
     #[arg(long, value_name = "FILE")]
     key: Vec<PathBuf>,
-    /// How bytes get from disk to network: auto, userspace, kernel or bypass [default: auto]
+    /// How bytes get from disk to network [default: auto]
     #[arg(long)]
     route: Option<RouteArg>,
-    /// How bytes come off the disk [default: auto]
+    /// How files are read from disk [default: auto]
     #[arg(long)]
     disk: Option<DiskArg>,
-    /// Threads, one core each [default: one per core]
+    /// Number of threads, each on a core of its own [default: one per core]
     #[arg(long, value_name = "N")]
     workers: Option<usize>,
-    /// Where the self-signed certificate and the sample library are kept [default: ~/.local/state/fullbore]
+    /// Directory for the self-signed certificate and the sample library [default: ~/.local/state/fullbore]
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
-    /// Configuration file (TOML); flags win over it
+    /// Configuration file (TOML); flags override it
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Check configuration and certificates, print the result and end
+    /// Check the configuration, the library and the certificates, then exit
     #[arg(long)]
     check: bool,
     #[arg(
         long,
         value_name = "SWITCH,...",
         value_delimiter = ',',
-        help = format!("Optimisations to leave out, to measure what they are worth: {}", Switch::names())
+        help = format!("Optimisations to switch off, to measure what each is worth: {}", Switch::names())
     )]
     off: Vec<Switch>,
-    /// Log each response as a line of JSON; - is standard output
+    /// Log each response as a line of JSON to this file; - is standard output
     #[arg(long, value_name = "FILE")]
     access_log: Option<PathBuf>,
     /// Serve files only: no shelf at / and no player under /-/watch/
     #[arg(long)]
     no_page: bool,
-    /// Go without Landlock, seccomp and no-new-privs
+    /// Run without Landlock, seccomp and no-new-privs
     #[arg(long)]
     no_sandbox: bool,
 }
@@ -81,25 +83,25 @@ enum OnOff {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum RouteArg {
-    /// The best that this machine offers
+    /// The fastest one that this machine offers
     Auto,
-    /// Read, seal and send from user space
+    /// Read, encrypt and send from user space
     Userspace,
-    /// Sendfile, and TLS in the kernel (module tls)
+    /// Send with sendfile, and encrypt in the kernel (module tls)
     Kernel,
-    /// TCP of our own over a TAP or AF_XDP; needs the section "bypass" of --config, and privileges while it starts
+    /// Use the server's own TCP over a TAP or AF_XDP; needs [bypass] in --config, and privileges at the start
     Bypass,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum DiskArg {
-    /// By heat: what is asked for again is worth memory
+    /// Cache what is requested repeatedly, read the rest directly
     Auto,
-    /// Through the page cache, where it stays
+    /// Through the page cache
     Cached,
-    /// Through the page cache, where it does not stay
+    /// Through the page cache, and evicted at once
     Once,
-    /// Past the page cache
+    /// Directly, past the page cache
     Direct,
 }
 
@@ -137,11 +139,13 @@ impl Serve {
         };
         let tls = config.tls.enabled;
         let library = config.library.clone().unwrap_or_default();
+        // Before the sandbox, which has no /proc/net.
+        let addresses = urls::addresses(&config);
         let server = match Server::start(config) {
             Ok(server) => server,
             Err(error) => return fail(1, &error.to_string()),
         };
-        announce(&server, tls, &library);
+        announce(&server, &urls::of(server.address(), tls, &addresses), &library);
         match server.run_until_signalled(signals) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => fail(1, &error.to_string()),
@@ -204,10 +208,11 @@ fn fail(code: u8, what: &str) -> ExitCode {
 }
 
 /// Says where to connect first, since somebody may be waiting for it; then, for people, what there is to see.
-fn announce(server: &Server, tls: bool, library: &Path) {
-    let base = base_url(server.address(), tls);
+fn announce(server: &Server, urls: &[String], library: &Path) {
+    let Some((base, others)) = urls.split_first() else { return };
     say(&format!("ready {base}/\n"));
-    let mut lines = vec![format!("library   {}", library.display())];
+    let mut lines: Vec<_> = others.iter().map(|url| format!("also      {url}/")).collect();
+    lines.push(format!("library   {}", library.display()));
     lines.extend(server.describe());
     let admin = server.admin_address();
     lines.push(format!("admin     http://{admin}/ (dashboard), /status.json, /metrics, /healthz"));
@@ -216,7 +221,7 @@ fn announce(server: &Server, tls: bool, library: &Path) {
             let advice = "none yet: put video files or HLS/DASH folders into the library";
             lines.push(format!("titles    {advice}"));
         }
-        Ok(titles) => describe_titles(library, &titles, &base, tls, &mut lines),
+        Ok(titles) => describe_titles(library, &titles, base, &mut lines),
         Err(error) => tell(&format!("cannot list {}: {error}", library.display())),
     }
     say(&(lines.join("\n") + "\n"));
@@ -225,13 +230,7 @@ fn announce(server: &Server, tls: bool, library: &Path) {
 /// Titles that are listed at the start; more would scroll the rest away.
 const TITLES_SHOWN: usize = 20;
 
-fn describe_titles(
-    library: &Path,
-    titles: &[Title],
-    base: &str,
-    tls: bool,
-    lines: &mut Vec<String>,
-) {
+fn describe_titles(library: &Path, titles: &[Title], base: &str, lines: &mut Vec<String>) {
     for title in titles.iter().take(TITLES_SHOWN) {
         lines.push(format!("title     {}", title.name));
         for stream in &title.streams {
@@ -254,18 +253,8 @@ fn describe_titles(
     let suggested = titles.iter().find(|title| !is_empty(title));
     let Some(stream) = suggested.and_then(|title| title.streams.first()) else { return };
     let url = format!("{base}/{}", stream.url_path);
-    let (ffplay, curl) = if tls { ("-tls_verify 0 ", "-k ") } else { ("", "") };
+    let (ffplay, curl) =
+        if base.starts_with("https") { ("-tls_verify 0 ", "-k ") } else { ("", "") };
     lines.push(format!("play      ffplay {ffplay}{url}"));
     lines.push(format!("fetch     curl {curl}-O {url}"));
-}
-
-/// The address as a person on this machine would type it.
-fn base_url(address: SocketAddr, tls: bool) -> String {
-    let scheme = if tls { "https" } else { "http" };
-    let host = match address.ip() {
-        ip if ip.is_unspecified() => "localhost".to_owned(),
-        IpAddr::V4(ip) => ip.to_string(),
-        IpAddr::V6(ip) => format!("[{ip}]"),
-    };
-    format!("{scheme}://{host}:{}", address.port())
 }

@@ -7,6 +7,7 @@
 //!
 //! Read first: [`Machine`].
 
+mod addresses;
 mod caches;
 mod cgroup;
 mod cpus;
@@ -15,6 +16,7 @@ mod kernel;
 mod limits;
 mod root;
 
+pub use addresses::reachable_addresses;
 pub use caches::Cache;
 pub use cpus::CpuFeatures;
 pub use headroom::{Bound, Headroom};
