@@ -3,10 +3,10 @@
 //! Nothing waits here, and no payload is held: the caller hands it over when [`Driver::permit`] says that it may leave.
 
 use crate::compose::{Between, Head, PAYLOAD_BYTES_MAX};
+use crate::drop_reason::Statistics;
 use crate::icmp::TooBig;
 use crate::neighbours::Resolved;
 use crate::parse::Packet;
-use crate::refusal::Statistics;
 use crate::siblings::Sibling;
 use crate::{Device, Interface};
 use reactor::Fd;
@@ -34,7 +34,7 @@ pub struct Driver {
 
 /// Why bytes in hand do not leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Held {
+pub enum Blocked {
     /// TCP says so.
     ByTcp(Withheld),
     /// The device has no room.
@@ -113,14 +113,15 @@ impl Driver {
     ///
     /// # Errors
     /// Why nothing may.
-    pub fn permit(&mut self, now: Instant, id: Id, range: Range<u64>) -> Result<Transmit, Held> {
-        let segment_bytes = self.endpoint.segment_bytes(id).ok_or(Held::ByTcp(Withheld::Gone))?;
+    pub fn permit(&mut self, now: Instant, id: Id, range: Range<u64>) -> Result<Transmit, Blocked> {
+        let segment_bytes =
+            self.endpoint.segment_bytes(id).ok_or(Blocked::ByTcp(Withheld::Gone))?;
         let most = PAYLOAD_BYTES_MAX.min(SEGMENTS_MAX * usize::from(segment_bytes));
         let bytes = most.min((range.end - range.start) as usize);
         if !self.has_room(bytes, segment_bytes) {
-            return Err(Held::ByDevice);
+            return Err(Blocked::ByDevice);
         }
-        self.endpoint.transmit(now, id, range.start, bytes).map_err(Held::ByTcp)
+        self.endpoint.transmit(now, id, range.start, bytes).map_err(Blocked::ByTcp)
     }
 
     /// Sends one segment or super-segment. What the device does not take is lost, as on any wire, and counted there.

@@ -5,10 +5,10 @@
 //! send such a message (RFC 5927 section 4).
 
 use crate::checksum::Sum;
+use crate::drop_reason::DropReason;
 use crate::parse::{
     ETHERNET_BYTES, IPV4_BYTES, IPV6_BYTES, Ip, PROTOCOL_ICMPV6, PROTOCOL_TCP, Packet,
 };
-use crate::refusal::Refusal;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// "Destination unreachable: fragmentation needed and DF set" (RFC 1191 section 4), "packet too big" (RFC 4443 section 3.2).
@@ -29,8 +29,8 @@ pub(crate) fn parse<'a>(
     ip: &Ip<'a>,
     frame: &'a [u8],
     ours: impl Fn(IpAddr) -> bool,
-) -> Result<Packet<'a>, Refusal> {
-    let (head, quoted) = ip.payload.split_at_checked(8).ok_or(Refusal::Icmp)?;
+) -> Result<Packet<'a>, DropReason> {
+    let (head, quoted) = ip.payload.split_at_checked(8).ok_or(DropReason::Icmp)?;
     let mut sum = match ip.source {
         IpAddr::V4(_) => Sum::default(),
         IpAddr::V6(_) => {
@@ -39,11 +39,11 @@ pub(crate) fn parse<'a>(
     };
     sum.add(ip.payload);
     if !sum.is_whole() {
-        return Err(Refusal::Icmp);
+        return Err(DropReason::Icmp);
     }
     let is_v6 = ip.protocol == PROTOCOL_ICMPV6;
     if is_v6 != ip.source.is_ipv6() {
-        return Err(Refusal::Icmp);
+        return Err(DropReason::Icmp);
     }
     match (is_v6, head[0], head[1]) {
         (false, 8, 0) | (true, 128, 0) => Ok(Packet::Ping(frame)),
@@ -55,7 +55,7 @@ pub(crate) fn parse<'a>(
             let mtu_bytes = u32::from_be_bytes([head[4], head[5], head[6], head[7]]);
             quoted_segment(quoted_ipv6(quoted)?, mtu_bytes, ours)
         }
-        _ => Err(Refusal::OtherProtocol),
+        _ => Err(DropReason::OtherProtocol),
     }
 }
 
@@ -63,20 +63,20 @@ pub(crate) fn parse<'a>(
 type Quoted = (IpAddr, IpAddr, [u8; 8]);
 
 /// The packet as it was when the router had it: cut off, its header checksum perhaps not what it says.
-fn quoted_ipv4(packet: &[u8]) -> Result<Quoted, Refusal> {
-    let packet = packet.first_chunk::<{ IPV4_BYTES + 8 }>().ok_or(Refusal::Icmp)?;
+fn quoted_ipv4(packet: &[u8]) -> Result<Quoted, DropReason> {
+    let packet = packet.first_chunk::<{ IPV4_BYTES + 8 }>().ok_or(DropReason::Icmp)?;
     if packet[0] != 0x45 || packet[9] != PROTOCOL_TCP {
-        return Err(Refusal::Icmp);
+        return Err(DropReason::Icmp);
     }
     let address =
         |at: usize| Ipv4Addr::new(packet[at], packet[at + 1], packet[at + 2], packet[at + 3]);
     Ok((address(12).into(), address(16).into(), tail(packet)))
 }
 
-fn quoted_ipv6(packet: &[u8]) -> Result<Quoted, Refusal> {
-    let packet = packet.first_chunk::<{ IPV6_BYTES + 8 }>().ok_or(Refusal::Icmp)?;
+fn quoted_ipv6(packet: &[u8]) -> Result<Quoted, DropReason> {
+    let packet = packet.first_chunk::<{ IPV6_BYTES + 8 }>().ok_or(DropReason::Icmp)?;
     if packet[0] >> 4 != 6 || packet[6] != PROTOCOL_TCP {
-        return Err(Refusal::Icmp);
+        return Err(DropReason::Icmp);
     }
     let address = |at: usize| {
         let mut octets = [0; 16];
@@ -94,9 +94,9 @@ fn quoted_segment<'a>(
     (source, destination, tcp): Quoted,
     mtu_bytes: u32,
     ours: impl Fn(IpAddr) -> bool,
-) -> Result<Packet<'a>, Refusal> {
+) -> Result<Packet<'a>, DropReason> {
     if !ours(source) {
-        return Err(Refusal::Icmp);
+        return Err(DropReason::Icmp);
     }
     let [a, b, c, d, sequence @ ..] = tcp;
     Ok(Packet::TooBig(TooBig {

@@ -26,7 +26,7 @@
 //!
 //! Invariants:
 //! - What arrives is from strangers: it ends in a [`Packet`] whose lengths are in bounds and whose checksum is right, or in the
-//!   counter of a [`Refusal`]. No bytes make this panic.
+//!   counter of a [`DropReason`]. No bytes make this panic.
 //! - Nothing is allocated per frame, and no frame is copied more than once: by the kernel (TAP), or into a chunk that is shared with it (AF_XDP).
 //!
 //! Read [`parse`](mod@parse) and [`compose`] first, then [`plan`] and [`xdp`], and [`driver`] last.
@@ -34,6 +34,7 @@
 pub mod checksum;
 pub mod compose;
 pub mod driver;
+pub mod drop_reason;
 pub mod error;
 pub mod icmp;
 mod kernel;
@@ -41,20 +42,19 @@ pub mod neighbours;
 mod netlink;
 pub mod parse;
 pub mod plan;
-pub mod refusal;
 pub mod siblings;
 pub mod tap;
 pub mod virtio;
 pub mod xdp;
 
 pub use compose::{Between, HEAD_BYTES_MAX, Head, Hop, PAYLOAD_BYTES_MAX};
-pub use driver::{Driver, Held};
+pub use driver::{Blocked, Driver};
+pub use drop_reason::{DropReason, Statistics};
 pub use error::SetupError;
 pub use icmp::TooBig;
 pub use neighbours::{Neighbours, Resolved};
 pub use parse::{Checksum, Mac, Packet, Segment, parse};
 pub use plan::TapPlan;
-pub use refusal::{Refusal, Statistics};
 pub use siblings::{Sibling, siblings};
 pub use tap::{PAYLOAD_SLICES_MAX, Tap};
 pub use xdp::{Xdp, XdpPlan, receive_queues};

@@ -1,12 +1,12 @@
 //! Frames taken apart: Ethernet (IEEE 802.3), IPv4 (RFC 791), IPv6 (RFC 8200), as far as TCP needs them.
 //!
-//! Everything in here comes from strangers. Whatever bytes there are, the answer is a packet or a [`Refusal`]; nothing
+//! Everything in here comes from strangers. Whatever bytes there are, the answer is a packet or a [`DropReason`]; nothing
 //! panics, nothing is allocated, and what follows is in bounds. Fragments, options and extension headers are refused:
 //! a web server's peers send none, and they are what attacks are made of.
 
 use crate::checksum::Sum;
+use crate::drop_reason::DropReason;
 use crate::icmp::{self, TooBig};
-use crate::refusal::Refusal;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// An Ethernet address.
@@ -92,23 +92,23 @@ pub fn parse(
     frame: &[u8],
     checksum: Checksum,
     ours: impl Fn(IpAddr) -> bool,
-) -> Result<Packet<'_>, Refusal> {
-    let (header, rest) = frame.split_at_checked(ETHERNET_BYTES).ok_or(Refusal::FrameBytes)?;
+) -> Result<Packet<'_>, DropReason> {
+    let (header, rest) = frame.split_at_checked(ETHERNET_BYTES).ok_or(DropReason::FrameBytes)?;
     let ip = match [header[12], header[13]] {
         TYPE_IPV4 => ipv4(rest)?,
         TYPE_IPV6 => ipv6(rest)?,
-        _ => return Err(Refusal::NotIp),
+        _ => return Err(DropReason::NotIp),
     };
     if !ours(ip.destination) {
-        return Err(Refusal::NotOurs);
+        return Err(DropReason::NotOurs);
     }
     if !may_be_a_source(ip.source) || ours(ip.source) {
-        return Err(Refusal::Source);
+        return Err(DropReason::Source);
     }
     match ip.protocol {
         PROTOCOL_TCP => tcp(&ip, checksum, station(header)).map(Packet::Tcp),
         PROTOCOL_ICMP | PROTOCOL_ICMPV6 => icmp::parse(&ip, frame, ours),
-        _ => Err(Refusal::OtherProtocol),
+        _ => Err(DropReason::OtherProtocol),
     }
 }
 
@@ -119,24 +119,24 @@ fn station(header: &[u8]) -> Mac {
 }
 
 /// Looks through an IPv4 header (RFC 791 section 3.1), its checksum and lengths.
-pub(crate) fn ipv4(packet: &[u8]) -> Result<Ip<'_>, Refusal> {
-    let header = packet.first_chunk::<IPV4_BYTES>().ok_or(Refusal::IpHeader)?;
+pub(crate) fn ipv4(packet: &[u8]) -> Result<Ip<'_>, DropReason> {
+    let header = packet.first_chunk::<IPV4_BYTES>().ok_or(DropReason::IpHeader)?;
     match header[0] {
         0x45 => {}
-        0x46..=0x4f => return Err(Refusal::Options),
-        _ => return Err(Refusal::IpHeader),
+        0x46..=0x4f => return Err(DropReason::Options),
+        _ => return Err(DropReason::IpHeader),
     }
     let mut sum = Sum::default();
     sum.add(header);
     if !sum.is_whole() {
-        return Err(Refusal::IpChecksum);
+        return Err(DropReason::IpChecksum);
     }
     let bytes = usize::from(u16::from_be_bytes([header[2], header[3]]));
     // More bytes than that are Ethernet's padding.
-    let payload = packet.get(IPV4_BYTES..bytes).ok_or(Refusal::IpBytes)?;
+    let payload = packet.get(IPV4_BYTES..bytes).ok_or(DropReason::IpBytes)?;
     // More fragments, or not the first: the two upper flags are "reserved" and "don't fragment".
     if u16::from_be_bytes([header[6], header[7]]) & 0x3fff != 0 {
-        return Err(Refusal::Fragment);
+        return Err(DropReason::Fragment);
     }
     let address = |at: usize| {
         IpAddr::V4(Ipv4Addr::new(header[at], header[at + 1], header[at + 2], header[at + 3]))
@@ -151,17 +151,17 @@ pub(crate) fn ipv4(packet: &[u8]) -> Result<Ip<'_>, Refusal> {
 }
 
 /// Looks through an IPv6 header (RFC 8200 section 3) and its length.
-pub(crate) fn ipv6(packet: &[u8]) -> Result<Ip<'_>, Refusal> {
-    let header = packet.first_chunk::<IPV6_BYTES>().ok_or(Refusal::IpHeader)?;
+pub(crate) fn ipv6(packet: &[u8]) -> Result<Ip<'_>, DropReason> {
+    let header = packet.first_chunk::<IPV6_BYTES>().ok_or(DropReason::IpHeader)?;
     if header[0] >> 4 != 6 {
-        return Err(Refusal::IpHeader);
+        return Err(DropReason::IpHeader);
     }
     let bytes = usize::from(u16::from_be_bytes([header[4], header[5]]));
-    let payload = packet.get(IPV6_BYTES..IPV6_BYTES + bytes).ok_or(Refusal::IpBytes)?;
+    let payload = packet.get(IPV6_BYTES..IPV6_BYTES + bytes).ok_or(DropReason::IpBytes)?;
     match header[6] {
         // Hop-by-hop, routing, ESP, AH, destination options, mobility, HIP, shim6, two for experiments.
-        0 | 43 | 50 | 51 | 60 | 135 | 139 | 140 | 253 | 254 => return Err(Refusal::Options),
-        44 => return Err(Refusal::Fragment),
+        0 | 43 | 50 | 51 | 60 | 135 | 139 | 140 | 253 | 254 => return Err(DropReason::Options),
+        44 => return Err(DropReason::Fragment),
         _ => {}
     }
     let address = |at: usize| {
@@ -185,14 +185,14 @@ fn may_be_a_source(address: IpAddr) -> bool {
 }
 
 /// Looks at as much of a TCP header as says where the payload begins, and verifies the checksum.
-fn tcp<'a>(ip: &Ip<'a>, checksum: Checksum, station: Mac) -> Result<Segment<'a>, Refusal> {
+fn tcp<'a>(ip: &Ip<'a>, checksum: Checksum, station: Mac) -> Result<Segment<'a>, DropReason> {
     let bytes = ip.payload;
-    let header_bytes = usize::from(bytes.get(12).ok_or(Refusal::TcpHeader)? >> 4) * 4;
+    let header_bytes = usize::from(bytes.get(12).ok_or(DropReason::TcpHeader)? >> 4) * 4;
     if header_bytes < TCP_BYTES || header_bytes > bytes.len() {
-        return Err(Refusal::TcpHeader);
+        return Err(DropReason::TcpHeader);
     }
     if checksum != Checksum::Verified && !is_right(ip, checksum) {
-        return Err(Refusal::TcpChecksum);
+        return Err(DropReason::TcpChecksum);
     }
     let (remote, local) = (ip.source, ip.destination);
     Ok(Segment { remote, local, ecn: ip.ecn, station, bytes, coalesced_bytes: None })

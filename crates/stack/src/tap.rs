@@ -4,10 +4,10 @@
 //! hands us the like, so that the cost per call is spread over forty segments.
 
 use crate::compose::Head;
+use crate::drop_reason::Statistics;
 use crate::icmp;
 use crate::kernel::tun;
 use crate::parse::{Packet, Segment};
-use crate::refusal::Statistics;
 use crate::virtio::{self, VIRTIO_BYTES, parse_with_header};
 use rustix::io::Errno;
 use std::io::{self, IoSlice};

@@ -34,12 +34,12 @@ fn frame(is_v4: bool, payload: &[u8]) -> Vec<u8> {
 }
 
 /// As the peer of [`frame`] sees it.
-fn parsed(frame: &[u8], is_v4: bool, checksum: Checksum) -> Result<Packet<'_>, Refusal> {
+fn parsed(frame: &[u8], is_v4: bool, checksum: Checksum) -> Result<Packet<'_>, DropReason> {
     let peer = addresses(is_v4).1;
     parse(frame, checksum, |address| address == peer)
 }
 
-fn refused(frame: &[u8], is_v4: bool) -> Refusal {
+fn refused(frame: &[u8], is_v4: bool) -> DropReason {
     parsed(frame, is_v4, Checksum::Unknown).unwrap_err()
 }
 
@@ -83,7 +83,7 @@ fn one_flipped_bit_is_noticed() {
 fn a_checksum_that_is_vouched_for_is_not_looked_at() {
     let mut frame = frame(false, b"film");
     *frame.last_mut().unwrap() ^= 1;
-    assert_eq!(refused(&frame, false), Refusal::TcpChecksum);
+    assert_eq!(refused(&frame, false), DropReason::TcpChecksum);
     assert!(parsed(&frame, false, Checksum::Verified).is_ok());
 }
 
@@ -94,7 +94,7 @@ fn a_partial_checksum_is_taken_only_where_the_sender_may_be_this_machine() {
         let mut head = Head::tcp(&HOP, Between { local, remote, ecn: 0 }, &header(0x10), 3);
         head.leave_checksum();
         let frame = [head.bytes(), b"abc"].concat();
-        assert_eq!(refused(&frame, is_v4), Refusal::TcpChecksum);
+        assert_eq!(refused(&frame, is_v4), DropReason::TcpChecksum);
         assert!(parsed(&frame, is_v4, Checksum::PerhapsPartial).is_ok());
     }
 }
@@ -114,28 +114,28 @@ fn with(change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
 
 #[test]
 fn each_kind_of_bad_ipv4_frame_has_its_own_reason() {
-    let cases: [(Refusal, Vec<u8>); 14] = [
-        (Refusal::FrameBytes, vec![0; 13]),
-        (Refusal::NotIp, with(|frame| frame[12..14].copy_from_slice(&[8, 6]))),
-        (Refusal::NotIp, with(|frame| frame[12..14].copy_from_slice(&[0x81, 0]))),
-        (Refusal::IpHeader, with(|frame| frame[14] = 0x44)),
-        (Refusal::IpHeader, with(|frame| frame[14] = 0x65)),
-        (Refusal::IpBytes, with(|frame| frame[16..18].copy_from_slice(&[0, 19]))),
-        (Refusal::IpBytes, with(|frame| frame[16..18].copy_from_slice(&[9, 0]))),
-        (Refusal::Options, with(|frame| frame[14] = 0x46)),
-        (Refusal::Fragment, with(|frame| frame[20] = 0x20)),
-        (Refusal::Fragment, with(|frame| frame[21] = 1)),
-        (Refusal::OtherProtocol, with(|frame| frame[23] = 17)),
-        (Refusal::NotOurs, with(|frame| frame[33] ^= 1)),
-        (Refusal::TcpHeader, with(|frame| frame[46] = 0x40)),
-        (Refusal::TcpHeader, with(|frame| frame[46] = 0xf0)),
+    let cases: [(DropReason, Vec<u8>); 14] = [
+        (DropReason::FrameBytes, vec![0; 13]),
+        (DropReason::NotIp, with(|frame| frame[12..14].copy_from_slice(&[8, 6]))),
+        (DropReason::NotIp, with(|frame| frame[12..14].copy_from_slice(&[0x81, 0]))),
+        (DropReason::IpHeader, with(|frame| frame[14] = 0x44)),
+        (DropReason::IpHeader, with(|frame| frame[14] = 0x65)),
+        (DropReason::IpBytes, with(|frame| frame[16..18].copy_from_slice(&[0, 19]))),
+        (DropReason::IpBytes, with(|frame| frame[16..18].copy_from_slice(&[9, 0]))),
+        (DropReason::Options, with(|frame| frame[14] = 0x46)),
+        (DropReason::Fragment, with(|frame| frame[20] = 0x20)),
+        (DropReason::Fragment, with(|frame| frame[21] = 1)),
+        (DropReason::OtherProtocol, with(|frame| frame[23] = 17)),
+        (DropReason::NotOurs, with(|frame| frame[33] ^= 1)),
+        (DropReason::TcpHeader, with(|frame| frame[46] = 0x40)),
+        (DropReason::TcpHeader, with(|frame| frame[46] = 0xf0)),
     ];
     for (reason, frame) in cases {
         assert_eq!(refused(&frame, true), reason, "{frame:02x?}");
     }
     let mut frame = frame(true, b"film");
     frame[24] ^= 1;
-    assert_eq!(refused(&frame, true), Refusal::IpChecksum);
+    assert_eq!(refused(&frame, true), DropReason::IpChecksum);
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn nobody_can_be_everybody_or_us() {
         [[0, 0, 0, 0], [127, 0, 0, 1], [224, 0, 0, 1], [255, 255, 255, 255], [198, 51, 100, 2]]
     {
         let frame = with(|frame| frame[26..30].copy_from_slice(&source));
-        assert_eq!(refused(&frame, true), Refusal::Source, "{source:?}");
+        assert_eq!(refused(&frame, true), DropReason::Source, "{source:?}");
     }
 }
 
@@ -155,13 +155,13 @@ fn each_kind_of_bad_ipv6_frame_has_its_own_reason() {
         frame[at] = value;
         frame
     };
-    assert_eq!(refused(&with(14, 0x40), false), Refusal::IpHeader);
-    assert_eq!(refused(&with(18, 1), false), Refusal::IpBytes);
-    assert_eq!(refused(&with(20, 44), false), Refusal::Fragment);
-    assert_eq!(refused(&with(20, 60), false), Refusal::Options);
-    assert_eq!(refused(&with(20, 17), false), Refusal::OtherProtocol);
-    assert_eq!(refused(&with(19, 3), false), Refusal::TcpHeader);
-    assert_eq!(refused(&frame(false, b"")[..53], false), Refusal::IpHeader);
+    assert_eq!(refused(&with(14, 0x40), false), DropReason::IpHeader);
+    assert_eq!(refused(&with(18, 1), false), DropReason::IpBytes);
+    assert_eq!(refused(&with(20, 44), false), DropReason::Fragment);
+    assert_eq!(refused(&with(20, 60), false), DropReason::Options);
+    assert_eq!(refused(&with(20, 17), false), DropReason::OtherProtocol);
+    assert_eq!(refused(&with(19, 3), false), DropReason::TcpHeader);
+    assert_eq!(refused(&frame(false, b"")[..53], false), DropReason::IpHeader);
 }
 
 #[test]
@@ -236,13 +236,13 @@ fn a_router_says_what_did_not_fit() {
         assert_eq!(parsed(&frame, is_v4, Checksum::Unknown), Ok(Packet::TooBig(expected)));
         let mut bad = frame.clone();
         *bad.last_mut().unwrap() ^= 1;
-        assert_eq!(refused(&bad, is_v4), Refusal::Icmp);
+        assert_eq!(refused(&bad, is_v4), DropReason::Icmp);
         let cut = icmp(is_v4, &[&kind[..], &quoted[..quoted.len() - 13]].concat());
-        assert_eq!(refused(&cut, is_v4), Refusal::Icmp);
+        assert_eq!(refused(&cut, is_v4), DropReason::Icmp);
         // About a packet that was somebody else's.
         let head = Head::tcp(&HOP, Between { local: remote, remote: local, ecn: 0 }, &header(0), 0);
         let frame = icmp(is_v4, &[&kind[..], &head.bytes()[ETHERNET_BYTES..]].concat());
-        assert_eq!(refused(&frame, is_v4), Refusal::Icmp);
+        assert_eq!(refused(&frame, is_v4), DropReason::Icmp);
     }
 }
 
@@ -261,7 +261,7 @@ fn the_answer_to_a_ping_is_right_and_goes_back() {
         let asker = addresses(is_v4).0;
         // It is an ICMP message with a right checksum, but none that we take.
         let answer = parse(&frame, Checksum::Unknown, |address| address == asker);
-        assert_eq!(answer, Err(Refusal::OtherProtocol));
+        assert_eq!(answer, Err(DropReason::OtherProtocol));
         assert_eq!(frame[..6], HOP.source.0);
         assert_eq!(frame[if is_v4 { 34 } else { 54 }], if is_v4 { 0 } else { 129 });
     }

@@ -2,8 +2,8 @@
 //! has left to us, or we leave to it. Ten bytes, in the machine's byte order.
 
 use crate::compose::Head;
+use crate::drop_reason::DropReason;
 use crate::parse::{Checksum, ETHERNET_BYTES, IPV4_BYTES, IPV6_BYTES, Packet, Segment, parse};
-use crate::refusal::Refusal;
 use std::net::IpAddr;
 
 /// Its length.
@@ -27,8 +27,8 @@ const CHECKSUM_AT: u16 = 16;
 pub fn parse_with_header(
     received: &[u8],
     ours: impl Fn(IpAddr) -> bool,
-) -> Result<Packet<'_>, Refusal> {
-    let (header, frame) = received.split_first_chunk().ok_or(Refusal::FrameBytes)?;
+) -> Result<Packet<'_>, DropReason> {
+    let (header, frame) = received.split_first_chunk().ok_or(DropReason::FrameBytes)?;
     let header = Arrived(*header);
     match parse(frame, header.checksum(), ours)? {
         Packet::Tcp(segment) => header.describe(segment).map(Packet::Tcp),
@@ -52,17 +52,17 @@ impl Arrived {
     }
 
     /// Whether this describes that segment. Adds to the segment how it was coalesced.
-    fn describe<'a>(self, segment: Segment<'a>) -> Result<Segment<'a>, Refusal> {
+    fn describe<'a>(self, segment: Segment<'a>) -> Result<Segment<'a>, DropReason> {
         let is_v4 = segment.local.is_ipv4();
         let tcp_at = ETHERNET_BYTES + if is_v4 { IPV4_BYTES } else { IPV6_BYTES };
         let is_here = (usize::from(self.number(6)), self.number(8)) == (tcp_at, CHECKSUM_AT);
         if self.0[0] & NEEDS_CHECKSUM != 0 && !is_here {
-            return Err(Refusal::Offload);
+            return Err(DropReason::Offload);
         }
         let coalesced_bytes = match (self.0[1] & !GSO_ECN, is_v4, self.number(4)) {
             (0, _, _) => None,
             (GSO_TCPV4, true, bytes @ 1..) | (GSO_TCPV6, false, bytes @ 1..) => Some(bytes),
-            _ => return Err(Refusal::Offload),
+            _ => return Err(DropReason::Offload),
         };
         Ok(Segment { coalesced_bytes, ..segment })
     }
@@ -105,7 +105,7 @@ mod tests {
         (head, frame)
     }
 
-    fn parsed(header: [u8; VIRTIO_BYTES], payload: &[u8]) -> Result<Option<u16>, Refusal> {
+    fn parsed(header: [u8; VIRTIO_BYTES], payload: &[u8]) -> Result<Option<u16>, DropReason> {
         let received = [&header[..], &frame(payload).1].concat();
         match parse_with_header(&received, |address| address == OURS)? {
             Packet::Tcp(segment) => Ok(segment.coalesced_bytes),
@@ -129,14 +129,14 @@ mod tests {
         for (at, value) in [(1, GSO_TCPV6), (1, 3), (1, 5), (6, 20), (8, 6)] {
             let mut bad = good;
             bad[at] = value;
-            assert_eq!(parsed(bad, &[7; 3000]), Err(Refusal::Offload), "byte {at} is {value}");
+            assert_eq!(parsed(bad, &[7; 3000]), Err(DropReason::Offload), "byte {at} is {value}");
         }
         let mut bad = good;
         bad[4..6].fill(0);
-        assert_eq!(parsed(bad, &[7; 3000]), Err(Refusal::Offload));
+        assert_eq!(parsed(bad, &[7; 3000]), Err(DropReason::Offload));
         let mut unvouched = good;
         unvouched[0] = 0;
-        assert_eq!(parsed(unvouched, &[7; 3000]), Err(Refusal::TcpChecksum));
+        assert_eq!(parsed(unvouched, &[7; 3000]), Err(DropReason::TcpChecksum));
     }
 
     proptest! {

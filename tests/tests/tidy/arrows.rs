@@ -10,8 +10,9 @@ use crate::tree::File;
 /// each other.
 const ARROWS: &str = "
     fullbore:  appliance bench catalog http library machine token
-    appliance: catalog crypt disk http library machine net qoe reactor smallfile tcp token web
+    appliance: catalog crypt disk http library machine net qoe reactor smallfile stack tcp token web
     bench:     crypt disk machine net reactor
+    stack:     reactor tcp
     disk:      reactor
     crypt:     smallfile
     net:       reactor

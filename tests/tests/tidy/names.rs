@@ -28,7 +28,6 @@ const SHARED: &[(&str, &str)] = &[
     ("Part", "a part of a response"),
     ("Parts", "what its module puts together"),
     ("Progress", "how far its module has come"),
-    ("Refusal", "why something is not taken: a request, a frame"),
     ("Report", "what its module reports"),
     ("Retained", "a connection that rustls keeps"),
     ("Share", "a part of a whole"),

@@ -7,7 +7,7 @@ use crate::tree::File;
 const ALLOWED: &[(&str, &str)] = &[
     ("crates/library/src/confined/mod.rs", "what a child does between fork and exec"),
     ("crates/middlebox/src/port.rs", "packet sockets"),
-    ("crates/net/src/frames/kernel/", "bpf(2), ethtool, AF_XDP rings, TUN/TAP"),
+    ("crates/stack/src/kernel/", "bpf(2), ethtool, AF_XDP rings, TUN/TAP"),
     ("crates/net/src/listener.rs", "taking over a descriptor"),
     ("crates/net/src/socket.rs", "socket options that no crate names"),
     ("crates/net/src/tls.rs", "kernel TLS: setsockopt and control messages"),
@@ -23,8 +23,8 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/appliance/tests/serving/support/failing_disk.rs", "mounts"),
     ("crates/appliance/tests/serving/support/mapped_writer.rs", "a file mapped for writing"),
     ("crates/fullbore/tests/bypass/support/", "raw sockets, network namespaces"),
-    ("crates/net/benches/frames.rs", "an allocator that counts"),
-    ("crates/net/tests/frames/", "network namespaces, bpf(2)"),
+    ("crates/stack/benches/frames.rs", "an allocator that counts"),
+    ("crates/stack/tests/frames/", "network namespaces, bpf(2)"),
     ("crates/tcp/tests/flood.rs", "an allocator that counts"),
     ("tests/src/namespace.rs", "network namespaces"),
 ];

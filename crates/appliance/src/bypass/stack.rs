@@ -7,7 +7,7 @@ use crate::end::End;
 use crate::telemetry::{Family, Numbers};
 use disk::Budget;
 use reactor::{Woken, sleep};
-use stack::{Driver, Held, Interface, Refusal, Sibling};
+use stack::{Blocked, Driver, DropReason, Interface, Sibling};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io;
@@ -231,7 +231,7 @@ impl Stack {
         id: Id,
         range: Range<u64>,
         in_hand: &InHand,
-    ) -> Result<Range<u64>, Held> {
+    ) -> Result<Range<u64>, Blocked> {
         let driver = &mut *self.driver.borrow_mut();
         let transmit = driver.permit(now, id, range)?;
         in_hand.with_slices(&transmit.payload, |slices| driver.send(&transmit, slices));
@@ -326,7 +326,7 @@ impl Stack {
         for (name, count) in plain {
             numbers.set(Family::Frames, name, count);
         }
-        for reason in Refusal::ALL {
+        for reason in DropReason::ALL {
             numbers.set(Family::FramesRefused, reason.name(), frames.refused(reason));
         }
         let connections = self.connections.borrow();

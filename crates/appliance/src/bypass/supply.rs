@@ -18,7 +18,7 @@ use crate::worker::Worker;
 use crypt::PLAINTEXT_MAX;
 use disk::Plain;
 use reactor::{Buffer, sleep, yield_now};
-use stack::Held;
+use stack::Blocked;
 use std::future::poll_fn;
 use std::ops::Range;
 use std::rc::Rc;
@@ -200,9 +200,9 @@ impl Stack {
                         connection.sent_below(at);
                     }
                 }
-                Err(Held::ByDevice) => sleep(DEVICE_PAUSE).await,
-                Err(Held::ByTcp(Withheld::NotNeeded)) => at = range.end,
-                Err(Held::ByTcp(reason)) => {
+                Err(Blocked::ByDevice) => sleep(DEVICE_PAUSE).await,
+                Err(Blocked::ByTcp(Withheld::NotNeeded)) => at = range.end,
+                Err(Blocked::ByTcp(reason)) => {
                     held = Some(name(reason));
                     break;
                 }

@@ -13,9 +13,9 @@ pub use plan::{XdpPlan, receive_queues};
 use crate::checksum::Sum;
 use crate::compose::HEAD_BYTES_MAX;
 use crate::compose::Head;
+use crate::drop_reason::{DropReason, Statistics};
 use crate::kernel::umem::{CHUNK_BYTES, Chunk};
 use crate::parse::{Checksum, Packet, parse};
-use crate::refusal::{Refusal, Statistics};
 use rustix::io::Errno;
 use rustix::net::xdp::{XdpDesc, XdpDescOptions};
 use rustix::net::{RecvFlags, SendFlags};
@@ -87,7 +87,7 @@ impl Xdp {
     /// Looks at a piece of a frame, puts its chunk aside, and says whether the frame is whole.
     fn take(&mut self, piece: XdpDesc, each: &mut impl FnMut(Packet<'_>)) -> bool {
         let Some((chunk, offset)) = self.socket.umem.take_back(piece.addr) else {
-            self.statistics.refuse(Refusal::FrameBytes);
+            self.statistics.refuse(DropReason::FrameBytes);
             return true;
         };
         let bytes = self.socket.umem.bytes(&chunk);

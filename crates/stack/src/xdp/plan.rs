@@ -1,13 +1,13 @@
 //! Opening a network card's queues: sockets first, then the program, last of all its place on the interface, so that no frame
 //! is ours before there is somebody to take it.
 
+use crate::drop_reason::Statistics;
 use crate::error::SetupError;
 use crate::kernel::ethtool;
 use crate::neighbours::Neighbours;
 use crate::netlink::Netlink;
 use crate::netlink::link::Link;
 use crate::parse::Checksum;
-use crate::refusal::Statistics;
 use crate::xdp::Xdp;
 use crate::xdp::program::{FLOWS_MAX, Program};
 use crate::xdp::socket::{Binding, FRAME_BYTES_MAX, XdpSocket};

@@ -3,7 +3,7 @@
 use crate::namespace::Namespace;
 use crate::stream::{Stream, exchange, fetch_and_send, film};
 use fullbore_stack::checksum::Sum;
-use fullbore_stack::{Interface, Refusal, TapPlan};
+use fullbore_stack::{DropReason, Interface, TapPlan};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -53,7 +53,7 @@ fn films_go_both_ways(
         );
         let statistics = stream.interface.device.statistics();
         assert!(statistics.super_segments_sent > 10, "{statistics:?}");
-        assert_eq!(statistics.refused(Refusal::TcpChecksum), 0);
+        assert_eq!(statistics.refused(DropReason::TcpChecksum), 0);
         stream.coalesced
     };
     ours().into_iter().map(each).collect()
@@ -147,7 +147,7 @@ fn what_is_not_for_us_is_counted_and_pings_are_answered() {
     assert!(is_answered, "a ping was not answered");
     let statistics = interface.device.statistics();
     assert!(statistics.pings_answered >= 2, "{statistics:?}");
-    assert_eq!(statistics.refused(Refusal::OtherProtocol), 2, "two datagrams: {statistics:?}");
+    assert_eq!(statistics.refused(DropReason::OtherProtocol), 2, "two datagrams: {statistics:?}");
 }
 
 /// An IPv4 packet from the kernel's end, as somebody who wants to do harm puts it together.
@@ -187,10 +187,10 @@ fn fragments_options_and_bad_checksums_end_in_their_counters() {
         }
     });
     let expected = [
-        (Refusal::Fragment, 2),
-        (Refusal::Options, 1),
-        (Refusal::TcpChecksum, 1),
-        (Refusal::TcpHeader, 1),
+        (DropReason::Fragment, 2),
+        (DropReason::Options, 1),
+        (DropReason::TcpChecksum, 1),
+        (DropReason::TcpHeader, 1),
     ];
     // The kernel may send a moment later.
     let deadline = Instant::now() + Duration::from_secs(10);

@@ -3,7 +3,7 @@
 use crate::namespace::Namespace;
 use crate::stream::{Stream, exchange, fetch_and_send, film};
 use crate::tap::is_answered;
-use fullbore_stack::{Interface, Refusal, XdpPlan};
+use fullbore_stack::{DropReason, Interface, XdpPlan};
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
@@ -72,7 +72,7 @@ fn films_go_both_ways(near: &Namespace, far: &Namespace, mtu_bytes: u32) {
         let statistics = stream.interface.device.statistics();
         assert!(statistics.super_segments_sent > 10, "{statistics:?}");
         assert_eq!(statistics.coalesced_received, 0);
-        for reason in Refusal::ALL {
+        for reason in DropReason::ALL {
             assert_eq!(statistics.refused(reason), 0, "{}", reason.name());
         }
         interface = stream.interface;

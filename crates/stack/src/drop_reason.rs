@@ -3,7 +3,7 @@
 /// Why a frame was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
-pub enum Refusal {
+pub enum DropReason {
     /// Shorter than an Ethernet header, or longer than what was made ready for it.
     FrameBytes,
     /// Neither IPv4 nor IPv6: ARP, a VLAN tag, anything.
@@ -34,7 +34,7 @@ pub enum Refusal {
     Icmp,
 }
 
-impl Refusal {
+impl DropReason {
     /// All of them.
     pub const ALL: [Self; 14] = [
         Self::FrameBytes,
@@ -91,18 +91,18 @@ pub struct Statistics {
     pub send_errors: u64,
     /// Pings answered (a TAP's addresses are ours alone).
     pub pings_answered: u64,
-    /// Frames not taken, by [`Refusal`].
-    refused: [u64; Refusal::ALL.len()],
+    /// Frames not taken, by [`DropReason`].
+    refused: [u64; DropReason::ALL.len()],
 }
 
 impl Statistics {
     /// How often frames were not taken for this reason.
-    pub fn refused(&self, reason: Refusal) -> u64 {
+    pub fn refused(&self, reason: DropReason) -> u64 {
         self.refused[reason as usize]
     }
 
     /// Counts a frame that was not taken.
-    pub(crate) fn refuse(&mut self, reason: Refusal) {
+    pub(crate) fn refuse(&mut self, reason: DropReason) {
         self.refused[reason as usize] += 1;
     }
 }
@@ -114,16 +114,16 @@ mod tests {
     #[test]
     fn each_reason_has_its_own_counter_and_name() {
         let mut statistics = Statistics::default();
-        for (index, reason) in Refusal::ALL.into_iter().enumerate() {
+        for (index, reason) in DropReason::ALL.into_iter().enumerate() {
             assert_eq!(reason as usize, index);
             (0..=index).for_each(|_| statistics.refuse(reason));
         }
-        for (index, reason) in Refusal::ALL.into_iter().enumerate() {
+        for (index, reason) in DropReason::ALL.into_iter().enumerate() {
             assert_eq!(statistics.refused(reason), index as u64 + 1);
         }
-        let mut names: Vec<_> = Refusal::ALL.iter().map(|reason| reason.name()).collect();
+        let mut names: Vec<_> = DropReason::ALL.iter().map(|reason| reason.name()).collect();
         names.sort_unstable();
         names.dedup();
-        assert_eq!(names.len(), Refusal::ALL.len());
+        assert_eq!(names.len(), DropReason::ALL.len());
     }
 }
