@@ -89,7 +89,7 @@ enum RouteArg {
     Userspace,
     /// Send with sendfile, and encrypt in the kernel (module tls)
     Kernel,
-    /// Use the server's own TCP over a TAP or AF_XDP; needs [bypass] in --config, and privileges at the start
+    /// Use the server's own TCP over a TAP or AF_XDP; needs the bypass section of --config, and privileges at the start
     Bypass,
 }
 
