@@ -24,9 +24,6 @@ const STRANGE: &[&str] = &[
 /// Folders of people's own, on machines that others do not have.
 const PRIVATE: [&str; 3] = ["/home/", "/root/", "/Users/"];
 
-/// Whose examples of `PRIVATE` are meant: they speak of machines in general.
-const GENERAL: &[(&str, &str)] = &[];
-
 fn is_written_by_people(file: &File) -> bool {
     let is_made = file.path.ends_with("package-lock.json") || file.path.ends_with("Cargo.lock");
     !is_made && !file.path.starts_with("tests/tests/tidy/") && !file.path.starts_with("fuzz/seeds/")
@@ -46,23 +43,25 @@ fn strange(files: &[File]) -> Vec<String> {
 }
 
 /// Paths below one person's folder, and below the folder that this is built in.
-fn private(files: &[File], here: &str, general: &[(&str, &str)]) -> Vec<String> {
+fn private(files: &[File], here: &str) -> Vec<String> {
     let mut breaches = Vec::new();
     for file in files.iter().filter(|file| is_written_by_people(file)) {
         for (at, line) in file.text.lines().enumerate() {
-            let is_general =
-                |prefix: &str| general.iter().any(|(path, of)| *path == file.path && *of == prefix);
-            let told =
-                PRIVATE.iter().filter(|prefix| line.contains(**prefix) && !is_general(prefix));
-            let own = Some(here).filter(|here| line.contains(here));
+            let told = PRIVATE.into_iter().filter(|prefix| begins(line, prefix));
+            let own = Some(here).filter(|here| begins(line, &format!("{here}/")));
             breaches.extend(
-                told.copied()
-                    .chain(own)
+                told.chain(own)
                     .map(|path| format!("{}: {path} is there on one machine only", file.at(at))),
             );
         }
     }
     breaches
+}
+
+/// Whether a path in `line` begins with `prefix`: `/src/` does not begin `crates/net/src/lib.rs`.
+fn begins(line: &str, prefix: &str) -> bool {
+    let is_of_path = |char| is_of_word(char) || "./-}".contains(char);
+    line.match_indices(prefix).any(|(at, _)| !line[..at].ends_with(is_of_path))
 }
 
 /// The targets of a document's links: `[text](target)`, by lines.
@@ -164,7 +163,7 @@ fn nothing_is_told_that_only_its_writers_know() {
 
 #[test]
 fn no_path_of_one_machine_is_told() {
-    crate::none(private(&tree::files(), &tree::root().display().to_string(), GENERAL));
+    crate::none(private(&tree::files(), &tree::root().display().to_string()));
 }
 
 #[test]
@@ -190,13 +189,11 @@ fn planted_strange_words_are_found() {
 fn planted_private_paths_are_found() {
     let files = [
         File::planted("a.md", "in\n/home/ann/films\n"),
-        File::planted("b.md", "/build/x/y\n"),
-        File::planted("c.md", "/root/films\n"),
+        File::planted("b.md", "`/build/x/y`\nsub/build/x/y\n"),
+        File::planted("c.md", "/build/xy, https://a.example/home/ann\n"),
     ];
-    crate::found(
-        &private(&files, "/build/x", &[("c.md", "/root/")]),
-        &["a.md:2: /home/", "b.md:1: /build/x"],
-    );
+    let places = ["a.md:2: /home/", "b.md:1: /build/x"];
+    crate::found(&private(&files, "/build/x"), &places);
 }
 
 #[test]
