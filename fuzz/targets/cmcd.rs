@@ -72,5 +72,7 @@ fn check(collector: &Collector, passed_ms: u64, reports: u64) {
     let of_titles = told["titles"].as_array().expect("an array").iter();
     let sum: u64 = of_titles.filter_map(|title| title["sessions_total"].as_u64()).sum();
     assert_eq!(sum, sessions, "every session is one of a title");
-    assert!(qoe::prometheus(collector).is_ascii());
+    let mut exposition = telemetry::Exposition::default();
+    qoe::expose(collector, &mut exposition);
+    assert!(exposition.into_text().is_ascii());
 }

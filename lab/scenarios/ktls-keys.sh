@@ -8,7 +8,7 @@
 
 S=https://127.0.0.1:8443
 ended() { metric "connections_ended_total{reason=\"$1\"}"; }
-stat_of() { metric "kernel_tls{counter=\"$1\"}"; }
+stat_of() { metric "kernel_tls_events_total{event=\"$1\"}"; }
 
 modprobe tls
 changes_keys=0

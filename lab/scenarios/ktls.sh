@@ -56,7 +56,7 @@ sealed=$(($(tls_stat TlsTxSw) - before))
 say "connections that the kernel sealed for: $sealed; by route: $(get "http://$ADMIN/metrics" | sed -n 's/^fullbore_connections_by_route_total//p' | paste -sd ' ')"
 expect "connections that the kernel sealed for" "$sealed" = "$(metric 'connections_by_route_total{route="kernel"}')"
 expect "connections that the kernel sealed for" "$sealed" = $((2 * 5 + 4 * 2 + 2))
-expect "the same, as the server says" "$(metric 'kernel_tls{counter="TlsTxSw"}')" = "$sealed"
+expect "the same, as the server says" "$(metric 'kernel_tls_events_total{event="TlsTxSw"}')" = "$sealed"
 settled
 films_bytes=$((2 * (2 * FILM_BYTES + 2000000 + 500000) + 4 * (FILM_BYTES + 500000) + 2 * (FILM_BYTES + 2000000)))
 say "sendfile $(metric sendfile_bytes_total) bytes, brought $(metric brought_bytes_total), read $(metric read_cached_bytes_total) + $(metric read_resident_bytes_total)"

@@ -64,7 +64,7 @@ watched() { # POLICY REQUESTS: what has to hold whatever comes from where
   say "$1: read $(ways | awk '{ all = $1 + $2 + $3; printf "%d MiB: %.0f%% from memory, %.0f%% into it, %.0f%% past it", all / 1048576, 100 * $1 / all, 100 * $2 / all, 100 * $3 / all }'); sent by the kernel: $(($(metric sendfile_bytes_total) >> 20)) MiB; windows not brought: $(metric windows_not_brought_total)"
   say "$1: workers slept $waits times for a disk, $waits_ms ms in all, $others_ms ms for something else that cannot be interrupted; they waited $processor_ms ms for a processor"
   expect "times that a worker slept for a disk" "$waits" = 0
-  expect "bytes sent" "$(metric body_bytes_sent_total)" '>=' "$(($2 * 524288))"
+  expect "bytes sent" "$(metric response_sent_bytes_total)" '>=' "$(($2 * 524288))"
   expect "growth of RSS in the last third, KiB" "$((rss - rss_first))" '<' 8192
   expect "processes killed for want of memory" "$(awk '$1 == "oom_kill" { print $2 }' /proc/vmstat)" = 0
   eventually 30 all_have_left

@@ -72,7 +72,7 @@ fn a_thousand_slow_readers_of_the_list_of_titles_cost_their_connections() {
     assert!(grown < VIEWERS as u64 * list_bytes / 10, "{grown} bytes for {VIEWERS} viewers");
     // The worker tells what it holds once a second.
     let held = eventually("the list to be counted", || {
-        status(&server)["total"]["response_bytes"].as_u64().filter(|held| *held > 0)
+        status(&server)["total"]["response_memory_bytes"].as_u64().filter(|held| *held > 0)
     });
     assert!(held <= 2 * list_bytes, "{held} bytes are held of a list of {list_bytes}");
     drop(viewers);

@@ -1,8 +1,9 @@
-//! The alert rules and the Grafana dashboard in `packaging/monitoring`: they name what the server tells, and nothing else.
+//! Prometheus' own judgement of what the server tells, and of the alert rules and the Grafana dashboard in `packaging/monitoring`. That they
+//! name only metrics that exist: `metrics.rs` of the appliance's tests.
 
-use fullbore_tests::{Server, tool};
+use fullbore_tests::{Plain, Server, eventually, tool};
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, File};
 use std::path::PathBuf;
 
 fn packaged(name: &str) -> PathBuf {
@@ -11,48 +12,6 @@ fn packaged(name: &str) -> PathBuf {
 
 fn read(name: &str) -> String {
     fs::read_to_string(packaged(name)).expect("it is in the repository")
-}
-
-/// Every name of a metric that a running server tells, with those that a histogram has beside its own.
-fn told() -> BTreeSet<String> {
-    let library = tempfile::tempdir().unwrap();
-    let server = Server::start(library.path(), "");
-    let (status, text) = server.admin_page("/metrics");
-    assert_eq!(status, 200);
-    let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
-    let names = types.filter_map(|line| line.split_once(' ')).flat_map(|(name, kind)| {
-        let suffixes: &[&str] = match kind {
-            "histogram" => &["_bucket", "_sum", "_count"],
-            "summary" => &["", "_sum", "_count"],
-            _ => &[""],
-        };
-        suffixes.iter().map(move |suffix| format!("{name}{suffix}"))
-    });
-    names.collect()
-}
-
-/// The names in `text` that look like ours.
-fn named(text: &str) -> BTreeSet<&str> {
-    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-    words
-        .filter(|word| ["fullbore_", "process_"].iter().any(|prefix| word.starts_with(prefix)))
-        .collect()
-}
-
-fn unknown<'t>(text: &'t str, told: &BTreeSet<String>) -> Vec<&'t str> {
-    named(text).into_iter().filter(|name| !told.contains(*name)).collect()
-}
-
-#[test]
-fn every_metric_that_rules_and_dashboard_name_exists() {
-    let told = told();
-    assert_eq!(unknown("rate(fullbore_no_such_total[5m])", &told), ["fullbore_no_such_total"]);
-    for (file, named_min) in [("fullbore-alerts.yml", 10), ("fullbore-grafana.json", 20)] {
-        let text = read(file);
-        let unknown = unknown(&text, &told);
-        assert!(unknown.is_empty(), "{file} names what no server tells: {unknown:?}");
-        assert!(named(&text).len() >= named_min, "{file} names too little: {:?}", named(&text));
-    }
 }
 
 #[test]
@@ -82,5 +41,30 @@ fn prometheus_takes_the_rules() {
     }
     let rules = packaged("fullbore-alerts.yml");
     let ran = tool::run(tool::command("promtool").args(["check", "rules"]).arg(rules));
+    assert!(ran.success, "{}{}", ran.text(), ran.stderr);
+}
+
+#[test]
+fn prometheus_takes_the_metrics() {
+    if !tool::are_here(&[("promtool", "prometheus")]) {
+        return;
+    }
+    let library = tempfile::tempdir().unwrap();
+    fs::write(library.path().join("film.mp4"), "a film").unwrap();
+    let server = Server::start(library.path(), "--tls off");
+    let mut viewer = Plain::connect(server.address);
+    assert_eq!(
+        viewer.fetch("/film.mp4?CMCD=sid%3D%22me%22%2Cot%3Dv%2Cd%3D4000%2Cmsd%3D90").status,
+        200
+    );
+    assert_eq!(viewer.fetch("/missing").status, 404);
+    let text = eventually("the report of a player", || {
+        let (_, text) = server.admin_page("/metrics");
+        text.contains("fullbore_qoe_title_play_delay_seconds{title=").then_some(text)
+    });
+    let metrics = library.path().join("metrics");
+    fs::write(&metrics, text).unwrap();
+    let mut promtool = tool::command("promtool");
+    let ran = tool::run(promtool.args(["check", "metrics"]).stdin(File::open(metrics).unwrap()));
     assert!(ran.success, "{}{}", ran.text(), ran.stderr);
 }

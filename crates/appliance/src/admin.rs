@@ -7,6 +7,7 @@
 
 use crate::access::Lack;
 use crate::admin_hosts::AdminHosts;
+use crate::audience::Audience;
 use crate::config::Config;
 use crate::library_place::LibraryTrouble;
 use crate::live::{self, Live};
@@ -14,8 +15,7 @@ use crate::outgoing::{Outgoing, Piece};
 use crate::page;
 use crate::route::InKernel;
 use crate::sandbox;
-use crate::telemetry::{self, Numbers};
-use crate::tls_stat::TlsStat;
+use crate::tls_stat::{self, TlsStat};
 use catalog::KnownTitles;
 use http::{Context, HttpDate, Limits, Page, Parse, Part, Refusal, Request, Resource, Response};
 use net::{Admission, Socket};
@@ -23,12 +23,14 @@ use qoe::Collector;
 use reactor::op::Incoming;
 use reactor::{Fd, Reactor, RingOptions, sleep, spawn, timeout_at};
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use telemetry::{Exposition, Kind, Metric, Numbers, Stored, Totals};
 
 /// Connections at once: a few scrapers and people.
 const CONNECTIONS_MAX: usize = 64;
@@ -46,6 +48,14 @@ const QOE_TITLES_MAX: usize = 8;
 /// For a whole answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// What the admin listener sees of a worker.
+pub struct Watched {
+    /// What it counts.
+    pub numbers: Arc<Numbers>,
+    /// What it leaves of its viewers.
+    pub audience: Arc<Audience>,
+}
+
 /// The admin listener's thread, which lives as long as the process. Dropping this stops the listener, so that the next
 /// server can have its address at once.
 pub struct Admin {
@@ -55,6 +65,7 @@ pub struct Admin {
 
 struct State {
     numbers: Vec<Arc<Numbers>>,
+    audiences: Vec<Arc<Audience>>,
     /// When the server started; times of reports count from here.
     started: Instant,
     /// What viewers experience. Only this thread asks for it.
@@ -79,7 +90,7 @@ impl Admin {
     /// When no thread or no ring can be had.
     pub fn start(
         listener: OwnedFd,
-        numbers: Vec<Arc<Numbers>>,
+        workers: Vec<Watched>,
         config: &Config,
         in_kernel: InKernel,
         started: Instant,
@@ -87,8 +98,11 @@ impl Admin {
         lacks: Vec<Lack>,
     ) -> io::Result<Self> {
         let draining = AtomicBool::new(false);
+        let (numbers, audiences) =
+            workers.into_iter().map(|worker| (worker.numbers, worker.audience)).unzip();
         let state = Arc::new(State {
             numbers,
+            audiences,
             started,
             experience: Mutex::default(),
             draining,
@@ -147,8 +161,8 @@ async fn serve(state: Arc<State>, listener: OwnedFd, sources: live::Sources) {
         started: state.started,
     };
     let more = more_of(Arc::clone(&state));
-    let numbers = state.numbers.clone();
-    spawn(live::take_snapshots(Rc::clone(&live), numbers, sources, constants, more));
+    let (numbers, audiences) = (state.numbers.clone(), state.audiences.clone());
+    spawn(live::take_snapshots(Rc::clone(&live), numbers, audiences, sources, constants, more));
     accept(state, live, listener).await;
 }
 
@@ -172,8 +186,8 @@ fn more_of(
 /// What viewers experience, as of now.
 fn experience(state: &State) -> MutexGuard<'_, Collector> {
     let mut collector = state.experience.lock().expect("no holder of this lock can panic");
-    for numbers in &state.numbers {
-        collector.take(numbers.take_reports());
+    for audience in &state.audiences {
+        collector.take(audience.take_reports());
     }
     collector.advance(u64::try_from(state.started.elapsed().as_millis()).unwrap_or(u64::MAX));
     collector
@@ -347,57 +361,73 @@ fn with_context<R>(limits: &Limits, f: impl FnOnce(&Context<'_>) -> R) -> R {
     f(&Context { cache_control: "no-store", ..Context::new(&date, limits) })
 }
 
+/// Resident memory, under the name that Prometheus defines for it.
+const RESIDENT_BYTES: Metric =
+    Metric::new(Kind::Gauge, "process_resident_memory_bytes", "Resident memory of the process.");
+
+const UPTIME: Metric =
+    Metric::new(Kind::Gauge, "fullbore_uptime_seconds", "Time since the server started.")
+        .stored(Stored::Millionths);
+
+const LIBRARY_LOST: Metric = Metric::new(
+    Kind::Gauge,
+    "fullbore_library_lost",
+    "1 while the library's path does not lead to the folder that is served.",
+);
+
+const DASHBOARDS: Metric = Metric::new(Kind::Gauge, "fullbore_dashboards", "Dashboards open now.");
+
+const DASHBOARDS_DROPPED: Metric = Metric::new(
+    Kind::Counter,
+    "fullbore_dashboards_dropped_total",
+    "Dashboards let go of because they took nothing.",
+);
+
+const REQUESTS_REFUSED: Metric = Metric::new(
+    Kind::Counter,
+    "fullbore_admin_requests_refused_total",
+    "Requests that the admin listener refused, by reason.",
+)
+.by("reason");
+
+/// The admin listener's own metrics.
+const METRICS: [Metric; 6] =
+    [RESIDENT_BYTES, UPTIME, LIBRARY_LOST, DASHBOARDS, DASHBOARDS_DROPPED, REQUESTS_REFUSED];
+
+/// Every metric that `/metrics` can have.
+pub fn all_metrics() -> impl Iterator<Item = &'static Metric> {
+    telemetry::metrics().chain(&METRICS).chain(&tls_stat::METRICS).chain(qoe::metrics())
+}
+
 fn metrics(state: &State, live: &Live) -> String {
-    let mut text = telemetry::prometheus(state.numbers.iter().map(AsRef::as_ref));
-    text.push_str(
-        "# HELP fullbore_worker_cpu_seconds_total Processor time of each worker's thread.\n",
-    );
-    text.push_str("# TYPE fullbore_worker_cpu_seconds_total counter\n");
-    for (index, numbers) in state.numbers.iter().enumerate() {
-        let seconds = numbers.cpu_microseconds_total.value() as f64 / 1e6;
-        text.push_str(&format!(
-            "fullbore_worker_cpu_seconds_total{{worker=\"{index}\"}} {seconds}\n"
-        ));
-    }
-    text.push_str("# HELP process_resident_memory_bytes Resident memory.\n# TYPE process_resident_memory_bytes gauge\n");
-    text.push_str(&format!("process_resident_memory_bytes {}\n", resident_bytes()));
-    text.push_str("# HELP fullbore_uptime_seconds Seconds since the start.\n# TYPE fullbore_uptime_seconds gauge\n");
-    text.push_str(&format!("fullbore_uptime_seconds {}\n", state.started.elapsed().as_secs_f64()));
-    text.push_str("# HELP fullbore_library_lost 1 while the library's path does not lead to the folder that is served.\n# TYPE fullbore_library_lost gauge\n");
-    text.push_str(&format!(
-        "fullbore_library_lost {}\n",
-        u8::from(state.library.in_words().is_some())
-    ));
+    let mut out = Exposition::default();
+    Totals::of(state.numbers.iter().map(AsRef::as_ref)).expose(&mut out);
+    out.one(&RESIDENT_BYTES, resident_bytes());
+    out.one(&UPTIME, u64::try_from(state.started.elapsed().as_micros()).unwrap_or(u64::MAX));
+    out.one(&LIBRARY_LOST, state.library.in_words().is_some().into());
     if state.config.http.cmcd {
-        text.push_str(&qoe::prometheus(&experience(state)));
+        qoe::expose(&experience(state), &mut out);
     }
-    text.push_str(
-        "# HELP fullbore_dashboards Dashboards open now.\n# TYPE fullbore_dashboards gauge\n",
-    );
-    text.push_str(&format!("fullbore_dashboards {}\n", live.streams()));
-    text.push_str("# HELP fullbore_dashboards_dropped_total Dashboards let go of because they took nothing.\n# TYPE fullbore_dashboards_dropped_total counter\n");
-    text.push_str(&format!("fullbore_dashboards_dropped_total {}\n", live.streams_dropped()));
-    text.push_str("# HELP fullbore_admin_requests_refused_total Requests that the admin listener refused, by reason.\n# TYPE fullbore_admin_requests_refused_total counter\n");
-    text.push_str(&format!(
-        "fullbore_admin_requests_refused_total{{reason=\"misdirected\"}} {}\n",
-        state.misdirected.load(Ordering::Relaxed)
-    ));
+    out.one(&DASHBOARDS, live.streams() as u64);
+    out.one(&DASHBOARDS_DROPPED, live.streams_dropped());
+    out.labelled(&REQUESTS_REFUSED, requests_refused(state));
     if let Some(stat) = &state.tls_stat {
-        text.push_str(&stat.prometheus());
+        stat.expose(&mut out);
     }
-    text
+    out.into_text()
+}
+
+fn requests_refused(state: &State) -> [(&'static str, u64); 1] {
+    [("misdirected", state.misdirected.load(Ordering::Relaxed))]
 }
 
 fn status(state: &State) -> String {
-    let workers: Vec<_> = state
-        .numbers
-        .iter()
-        .map(|numbers| serde_json::Value::Object(telemetry::json([&**numbers].into_iter())))
-        .collect();
+    let total = Totals::of(state.numbers.iter().map(AsRef::as_ref)).json();
+    let workers: Vec<_> = state.numbers.iter().map(|numbers| numbers.totals().json()).collect();
     let status = json!({
         "version": 1,
         "fullbore": env!("CARGO_PKG_VERSION"),
-        "uptime_seconds": state.started.elapsed().as_secs_f64(),
+        UPTIME.key(): state.started.elapsed().as_secs_f64(),
         "draining": state.draining.load(Ordering::Relaxed),
         "library_trouble": state.library.in_words(),
         "rss_bytes": resident_bytes(),
@@ -405,11 +435,9 @@ fn status(state: &State) -> String {
         "kernel_tls": state.tls_stat.as_ref().map(TlsStat::json),
         "disk": state.config.disk,
         "off": state.config.off,
-        "admin_requests_refused_total": {
-            "misdirected": state.misdirected.load(Ordering::Relaxed),
-        },
+        REQUESTS_REFUSED.key(): BTreeMap::from(requests_refused(state)),
         "lacking": state.lacks,
-        "total": telemetry::json(state.numbers.iter().map(AsRef::as_ref)),
+        "total": total,
         "qoe": state.config.http.cmcd.then(|| qoe::json(&experience(state), TITLES_SHOWN)),
         "workers": workers,
     });

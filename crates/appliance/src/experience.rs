@@ -5,12 +5,13 @@
 //! that only this worker touches; once a second the list is handed over, so that no request takes a lock. Of the name of a session
 //! only the hash leaves this module.
 
-use crate::telemetry::Numbers;
+use crate::audience::Audience;
 use http::{Field, Request};
 use qoe::{Cmcd, Report, Salt};
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
+use telemetry::Numbers;
 
 /// Reports between two times of handing over: far more than requests per second and core. Others are lost and counted.
 const REPORTS_MAX: usize = 8192;
@@ -62,8 +63,8 @@ impl Experience {
     }
 
     /// Hands over what was noted.
-    pub fn publish(&self, numbers: &Numbers) {
-        numbers.hand_over(&mut self.reports.borrow_mut());
+    pub fn publish(&self, audience: &Audience) {
+        audience.hand_over(&mut self.reports.borrow_mut());
     }
 }
 
@@ -87,8 +88,9 @@ mod tests {
         let experience = Experience::new(Salt::random(now.as_secs()).unwrap(), Instant::now());
         let numbers = Numbers::default();
         experience.note(&request, b"a/1.m4s", now, &numbers);
-        experience.publish(&numbers);
-        (numbers.take_reports(), numbers)
+        let audience = Audience::default();
+        experience.publish(&audience);
+        (audience.take_reports(), numbers)
     }
 
     #[test]
@@ -143,11 +145,12 @@ mod tests {
             experience.note(&request, b"a", now, &numbers);
         }
         assert_eq!(numbers.cmcd_reports_lost_total.value(), 5);
+        let audience = Audience::default();
         // Nobody takes them: the next ones are lost, what waits is not.
         for _ in 0..3 {
-            experience.publish(&numbers);
+            experience.publish(&audience);
             experience.note(&request, b"a", now, &numbers);
         }
-        assert_eq!(numbers.take_reports().len(), REPORTS_MAX);
+        assert_eq!(audience.take_reports().len(), REPORTS_MAX);
     }
 }

@@ -4,12 +4,13 @@
 //! buffers and open files. A session ([`session`]) is a connection's life: handshake, requests, responses. What a
 //! response consists of is an [`outgoing::Outgoing`]; how it gets from disk to socket is a [`route`].
 //!
-//! Workers share nothing but what starts and ends them ([`control`]) and the counters that others read ([`telemetry`]).
+//! Workers share nothing but what starts and ends them ([`control`]) and the counters that others read ([`::telemetry`]).
 
 pub mod access;
 pub mod access_log;
 pub mod admin;
 pub mod admin_hosts;
+pub mod audience;
 pub mod busiest;
 pub mod bypass;
 pub mod config;
@@ -17,7 +18,6 @@ pub mod control;
 pub mod drain;
 pub mod end;
 pub mod experience;
-pub mod first_byte;
 pub mod gate;
 pub mod in_memory;
 mod library_place;
@@ -36,7 +36,6 @@ pub mod server;
 pub mod session;
 pub mod shelf;
 pub mod switch;
-pub mod telemetry;
 pub mod tls_stat;
 pub mod worker;
 

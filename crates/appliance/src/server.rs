@@ -3,6 +3,7 @@
 use crate::access::{Access, Lack};
 use crate::access_log::{self, AccessLog};
 use crate::admin;
+use crate::audience::Audience;
 use crate::bypass;
 use crate::config::{Config, Route, Switch};
 use crate::control::Control;
@@ -16,7 +17,6 @@ use crate::room::reserve_bytes;
 use crate::route::InKernel;
 use crate::sandbox;
 use crate::shelf::Shelf;
-use crate::telemetry::Numbers;
 use crate::worker::{Parts, Worker, pools_bytes};
 use crypt::{Origin, Tls, TlsOptions};
 use machine::{Bound, Headroom, Machine};
@@ -33,6 +33,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use telemetry::Numbers;
 use token::KeyRing;
 
 /// How often the main thread looks whether the workers still run.
@@ -178,6 +179,7 @@ impl Server {
         let lacks = access.lacks(&config, in_kernel);
         let Writers { access_log, shelf } = Writers::start(&config, &library, log_out)?;
         let numbers: Vec<Arc<Numbers>> = (0..count).map(|_| Arc::default()).collect();
+        let audiences: Vec<Arc<Audience>> = (0..count).map(|_| Arc::default()).collect();
         let (ready, readiness) = channel();
         let (end, ended) = channel();
         let memory_bound = tightest(&headroom);
@@ -199,6 +201,7 @@ impl Server {
                 keys: keys.clone(),
                 experience: salt.clone().map(|salt| (salt, epoch)),
                 numbers: Arc::clone(&numbers[index]),
+                audience: Arc::clone(&audiences[index]),
                 access_log: access_log.as_ref().map(AccessLog::for_worker),
                 shelf: shelf.clone(),
                 in_kernel,
@@ -226,9 +229,12 @@ impl Server {
                 }
             };
         }
+        let watched = numbers.iter().cloned().zip(audiences);
+        let watched =
+            watched.map(|(numbers, audience)| admin::Watched { numbers, audience }).collect();
         let admin = admin::Admin::start(
             admin_listener,
-            numbers.clone(),
+            watched,
             &config,
             in_kernel,
             epoch,

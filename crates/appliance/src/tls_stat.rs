@@ -5,6 +5,24 @@
 
 use crate::route::in_kernel::TLS_STAT;
 use std::collections::BTreeMap;
+use telemetry::{Exposition, Kind, Metric};
+
+const EVENTS: Metric = Metric::new(
+    Kind::Counter,
+    "fullbore_kernel_tls_events_total",
+    "The kernel's TLS counters since the start of the server, by the kernel's names; other programs of the network namespace included.",
+)
+.by("event");
+
+const CONNECTIONS: Metric = Metric::new(
+    Kind::Gauge,
+    "fullbore_kernel_tls_connections",
+    "Connections whose TLS the kernel does now, by direction and by who seals, under the kernel's names; other programs' included.",
+)
+.by("kind");
+
+/// What is told of them.
+pub(crate) const METRICS: [Metric; 2] = [EVENTS, CONNECTIONS];
 
 /// The counters at one moment, by the kernel's names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,8 +45,7 @@ impl TlsStat {
     /// What `now` says that this, from before, did not.
     fn since(&self, now: Self) -> BTreeMap<String, u64> {
         let grown = |(name, value): (String, u64)| {
-            let is_gauge = name.starts_with("TlsCurr");
-            let before = if is_gauge { 0 } else { self.0.get(&name).copied().unwrap_or(0) };
+            let before = if is_gauge(&name) { 0 } else { self.0.get(&name).copied().unwrap_or(0) };
             (name, value.saturating_sub(before))
         };
         now.0.into_iter().map(grown).collect()
@@ -39,16 +56,18 @@ impl TlsStat {
         serde_json::json!(self.since(Self::now()))
     }
 
-    /// What came since, in the form that Prometheus reads.
-    pub fn prometheus(&self) -> String {
-        let mut text = String::from(
-            "# HELP fullbore_kernel_tls The kernel's TLS counters, since the start.\n# TYPE fullbore_kernel_tls gauge\n",
-        );
-        for (name, value) in self.since(Self::now()) {
-            text.push_str(&format!("fullbore_kernel_tls{{counter=\"{name}\"}} {value}\n"));
-        }
-        text
+    /// What came since, for Prometheus.
+    pub fn expose(&self, to: &mut Exposition) {
+        let (gauges, counters): (Vec<_>, Vec<_>) =
+            self.since(Self::now()).into_iter().partition(|(name, _)| is_gauge(name));
+        to.labelled(&EVENTS, counters);
+        to.labelled(&CONNECTIONS, gauges);
     }
+}
+
+/// Whether one of the kernel's counters says how things are.
+fn is_gauge(name: &str) -> bool {
+    name.starts_with("TlsCurr")
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! A core's life: one thread, one ring, one listener, its own buffers, files and counters.
 
 use crate::access_log::AccessLog;
+use crate::audience::Audience;
 use crate::bypass::{self, Stack};
 use crate::config::{Config, Switch};
 use crate::control::Control;
@@ -12,7 +13,6 @@ use crate::room::Room;
 use crate::route::{InKernel, Transport};
 use crate::session;
 use crate::shelf::Shelf;
-use crate::telemetry::{Family, Numbers};
 use crypt::Tls;
 use disk::{Budget, DIRECT_ALIGNMENT, Files, Heat, Inode, Policy, Reader, Way};
 use http::HttpDate;
@@ -30,6 +30,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use telemetry::{Family, Numbers};
 use token::KeyRing;
 
 /// Room beside a window's bytes: a direct read begins and ends on whole blocks, and records have heads and tags.
@@ -80,6 +81,8 @@ pub struct Worker {
     pub room: Room,
     /// Counters.
     pub numbers: Arc<Numbers>,
+    /// What it leaves of its viewers for others to take.
+    pub audience: Arc<Audience>,
     /// Bounds on requests.
     pub limits: http::Limits,
     /// How long viewers may take.
@@ -130,6 +133,8 @@ pub struct Parts {
     pub experience: Option<(Salt, Instant)>,
     /// Its counters.
     pub numbers: Arc<Numbers>,
+    /// What it leaves of its viewers for others to take.
+    pub audience: Arc<Audience>,
     /// The access log.
     pub access_log: Option<AccessLog>,
     /// What the pages list; none without pages.
@@ -166,6 +171,7 @@ impl Worker {
             keys,
             experience,
             numbers,
+            audience,
             access_log,
             shelf,
             in_kernel,
@@ -208,6 +214,7 @@ impl Worker {
             ),
             room: Room::new(headroom, workers),
             numbers,
+            audience,
             limits: http::Limits {
                 head_bytes_max: config.limits.head_bytes_max,
                 uri_bytes_max: config.limits.uri_bytes_max,
@@ -447,18 +454,18 @@ impl Worker {
         numbers.bringing_bytes.set(BRING_BYTES_MAX - self.bring_budget.left_bytes());
         numbers.files_open_for_writing_total.set(self.files.open_for_writing());
         numbers.open_files.set(self.files.remembered_count() as u64);
-        numbers.response_bytes.set(self.in_memory.bytes());
+        numbers.response_memory_bytes.set(self.in_memory.bytes());
         numbers.tasks_panicked_total.set(reactor::tasks_panicked());
         if let Some(log) = &self.access_log {
             numbers.access_log_lost_total.set(log.lost());
         }
         if let Some(experience) = &self.experience {
-            experience.publish(numbers);
+            experience.publish(&self.audience);
         }
         if let Some(stack) = &self.stack {
             stack.publish(numbers);
         }
-        numbers.cpu_microseconds_total.set(thread_cpu_microseconds());
+        numbers.worker_cpu_seconds_total.set(thread_cpu_microseconds());
     }
 }
 

@@ -5,8 +5,9 @@
 
 use std::hint::black_box;
 
-use fullbore_qoe::{Cmcd, Collector, Report, SESSIONS_MAX, Salt, TITLES_MAX, json, prometheus};
+use fullbore_qoe::{Cmcd, Collector, Report, SESSIONS_MAX, Salt, TITLES_MAX, expose, json};
 use fullbore_tests::stopwatch::{argument, print};
+use telemetry::Exposition;
 
 const NOW_UNIX_SECONDS: u64 = 1_790_000_000;
 
@@ -38,12 +39,12 @@ fn main() {
         collector.take((at_ms - 1000..at_ms).map(|at_ms| report(at_ms, at_ms * 7919)).collect());
         collector.advance(at_ms);
     });
-    assert!(!prometheus(&collector).is_empty() && json(&collector, 20)["titles"].is_array());
+    assert!(!exposed(&collector).is_empty() && json(&collector, 20)["titles"].is_array());
     print("write JSON, tables full", rounds, || {
         black_box(json(&collector, 20));
     });
     print("write for Prometheus, tables full", rounds, || {
-        black_box(prometheus(&collector));
+        black_box(exposed(&collector));
     });
 }
 
@@ -72,4 +73,10 @@ fn full() -> Collector {
     }
     collector.advance(100_000);
     collector
+}
+
+fn exposed(collector: &Collector) -> String {
+    let mut exposition = Exposition::default();
+    expose(collector, &mut exposition);
+    exposition.into_text()
 }

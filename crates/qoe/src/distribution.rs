@@ -1,11 +1,12 @@
 //! Quantiles of the last one to two hours, and what was counted since the start.
 
-use hdrhistogram::Histogram;
+use telemetry::Buckets;
 
-/// Digits that a value keeps: 1%.
-const SIGNIFICANT_DIGITS: u8 = 2;
+/// Values of a window, kept to less than 1%.
+pub(crate) type Window = Buckets<7>;
 
-/// The largest value; larger ones count as this. A day in milliseconds, 10 Gb/s in kbit/s and a whole in millionths fit.
+/// The largest value; larger ones count as this. A day in milliseconds, 10 Gb/s in kbit/s and a whole in millionths fit, in 22 KB of
+/// buckets.
 const VALUE_MAX: u64 = 100_000_000;
 
 /// How one quantity is distributed over sessions, in whole units: since the start, with counts up to each of some bounds; and
@@ -18,20 +19,16 @@ pub(crate) struct Distribution {
     bounds: &'static [u64],
     /// Values up to each bound, and more than the one before.
     counts: Vec<u64>,
-    present: Histogram<u32>,
-    past: Histogram<u32>,
-}
-
-/// It grows with the values that it gets: up to 10 KB.
-fn empty() -> Histogram<u32> {
-    Histogram::new(SIGNIFICANT_DIGITS).expect("0 to 5 digits are allowed")
+    present: Window,
+    past: Window,
 }
 
 impl Distribution {
     /// Nothing yet, to be counted up to each of `bounds`, which ascend.
     pub(crate) fn new(bounds: &'static [u64]) -> Self {
         let counts = vec![0; bounds.len()];
-        Self { count_total: 0, sum_total: 0, bounds, counts, present: empty(), past: empty() }
+        let (present, past) = (Window::default(), Window::default());
+        Self { count_total: 0, sum_total: 0, bounds, counts, present, past }
     }
 
     /// Counts a session's value.
@@ -43,12 +40,12 @@ impl Distribution {
         if let Some(count) = self.counts.get_mut(index) {
             *count += 1;
         }
-        self.present.record(value).expect("it grows with its values");
+        self.present.record(value);
     }
 
     /// A window is over.
     pub(crate) fn rotate(&mut self) {
-        self.past = std::mem::replace(&mut self.present, empty());
+        self.past = std::mem::take(&mut self.present);
     }
 
     /// Counts all that `other`, which has the same bounds, has counted as well.
@@ -58,8 +55,8 @@ impl Distribution {
         for (count, more) in self.counts.iter_mut().zip(&other.counts) {
             *count += more;
         }
-        self.present.add(&other.present).expect("it grows with its values");
-        self.past.add(&other.past).expect("it grows with its values");
+        self.present.add(&other.present);
+        self.past.add(&other.past);
     }
 
     /// The bounds, each with how many values since the start were not above it.
@@ -82,11 +79,11 @@ impl Distribution {
     }
 
     /// The values of the window, and of sessions that go on.
-    pub(crate) fn window(&self, live: impl Iterator<Item = u64>) -> Histogram<u32> {
+    pub(crate) fn window(&self, live: impl Iterator<Item = u64>) -> Window {
         let mut window = self.present.clone();
-        window.add(&self.past).expect("it grows with its values");
+        window.add(&self.past);
         for value in live {
-            window.record(value.min(VALUE_MAX)).expect("it grows with its values");
+            window.record(value.min(VALUE_MAX));
         }
         window
     }
@@ -104,7 +101,7 @@ mod tests {
             distribution.record(value * 10);
         }
         let median =
-            |distribution: &Distribution| distribution.window(empty()).value_at_quantile(0.5);
+            |distribution: &Distribution| distribution.window(empty()).quantile_floor(0.5).unwrap();
         let near = |found: u64, value: u64| found.abs_diff(value) * 100 <= value;
         assert!(near(median(&distribution), 500), "{}", median(&distribution));
         distribution.rotate();
@@ -113,7 +110,7 @@ mod tests {
         distribution.rotate();
         assert!(near(median(&distribution), 5000), "the first window is forgotten");
         distribution.rotate();
-        assert_eq!(distribution.window(empty()).len(), 0);
+        assert_eq!(distribution.window(empty()).count(), 0);
         assert_eq!((distribution.count_total(), distribution.sum_total()), (101, 55_500));
     }
 
@@ -124,10 +121,10 @@ mod tests {
             distribution.record(value);
         }
         let window = distribution.window([7, u64::MAX].into_iter());
-        assert_eq!((window.len(), window.min()), (5, 0));
+        assert_eq!((window.count(), window.quantile_floor(0.0)), (5, Some(0)));
         let mut other = Distribution::new(&[10, 1000]);
         other.add(&distribution);
-        assert_eq!((other.count_total(), other.window(empty()).len()), (3, 3));
+        assert_eq!((other.count_total(), other.window(empty()).count()), (3, 3));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! [`Cmcd`] reads what one request brings along, as leniently as it can be read. A [`Salt`] makes of a session's name a number that
 //! means nothing to anybody else and nothing tomorrow. The two make a [`Report`]; a [`Collector`] takes the reports of all workers and
 //! keeps sessions, and of sessions that are over only figures: how long until playback began, how much it stalled, how long until
-//! the picture was good, at what bit rate; for all and by title. [`prometheus`] and [`json`] write them down.
+//! the picture was good, at what bit rate; for all and by title. [`expose`] and [`json`] write them down.
 //!
 //! Invariants:
 //! * What players say is bounded, in length, in number and in value, and nothing of it can be anything but figures afterwards.
@@ -28,4 +28,4 @@ pub use cmcd::{Cmcd, ObjectType, TEXT_BYTES_MAX};
 pub use collector::{Collector, SESSIONS_MAX, TITLES_MAX};
 pub use report::Report;
 pub use salt::Salt;
-pub use show::{json, prometheus};
+pub use show::{expose, json, metrics};

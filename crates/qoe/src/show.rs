@@ -1,204 +1,197 @@
 //! The figures written down: for Prometheus, and as JSON for people, scripts and dashboards.
 
-use std::fmt::Write;
-
-use hdrhistogram::Histogram;
 use serde_json::{Map, Value, json};
+use telemetry::{Exposition, Kind, Metric, Stored, Summary};
 
 use crate::Collector;
 use crate::collector::{OfTitle, WINDOW_MS};
-use crate::distribution::Distribution;
+use crate::distribution::{Distribution, Window};
 use crate::session::Session;
 use crate::stats::Stats;
 
-/// One quantity: how it is called, what it is, and where it is found.
+/// One quantity: what it is, and where it is found.
 struct Quantity {
-    /// With its unit.
-    name: &'static str,
-    help: &'static str,
-    /// What a stored value is divided by.
-    per_unit: f64,
+    of_all: Metric,
+    of_title: Metric,
     of: fn(&Stats) -> &Distribution,
     /// The value of a session that goes on, where it is known only at its end.
     live: fn(&Session) -> Option<u64>,
 }
 
-const QUANTITIES: [Quantity; 4] = [
-    Quantity {
-        name: "play_delay_seconds",
-        help: "From the wish to play until something plays, per session.",
-        per_unit: 1e3,
-        of: |stats| &stats.play_delay,
-        live: |_| None,
-    },
-    Quantity {
-        name: "time_to_quality_seconds",
-        help: "From the wish to play until 4 s in a row at 80% of the top bit rate, per session.",
-        per_unit: 1e3,
-        of: |stats| &stats.time_to_quality,
-        live: |_| None,
-    },
-    Quantity {
-        name: "rebuffer_ratio",
-        help: "Part of the time in stalls, per session that is over.",
-        per_unit: 1e6,
-        of: |stats| &stats.rebuffer,
-        live: |session| session.outcome().rebuffer_millionths,
-    },
-    Quantity {
-        name: "bitrate_kbps",
-        help: "Mean bit rate, per session that is over.",
-        per_unit: 1.0,
-        of: |stats| &stats.bitrate,
-        live: |session| session.outcome().bitrate_kbps,
-    },
-];
-
 /// Counters that a title has too.
 struct Counter {
-    name: &'static str,
-    help: &'static str,
-    per_unit: f64,
+    of_all: Metric,
+    of_title: Metric,
     of: fn(&Stats) -> u64,
 }
 
-const COUNTERS: [Counter; 6] = [
-    Counter {
-        name: "sessions_total",
-        help: "Sessions that began.",
-        per_unit: 1.0,
-        of: |stats| stats.sessions_total,
-    },
-    Counter {
-        name: "sessions_not_started_total",
-        help: "Sessions that were over before anything played.",
-        per_unit: 1.0,
-        of: |stats| stats.not_started_total,
-    },
-    Counter {
-        name: "sessions_quality_not_reached_total",
-        help: "Sessions that were over before 4 s in a row at 80% of the top bit rate.",
-        per_unit: 1.0,
-        of: |stats| stats.quality_not_reached_total,
-    },
-    Counter {
-        name: "stalls_total",
-        help: "Stalls.",
-        per_unit: 1.0,
-        of: |stats| stats.stalls_total,
-    },
-    Counter {
-        name: "stalled_seconds_total",
-        help: "Time that viewers waited in stalls.",
-        per_unit: 1e3,
-        of: |stats| stats.stalled_ms_total,
-    },
-    Counter {
-        name: "played_seconds_total",
-        help: "Time that viewers watched.",
-        per_unit: 1e3,
-        of: |stats| stats.played_ms_total,
-    },
+/// A metric of all sessions and the same by title.
+macro_rules! of_all_and_title {
+    ($of_all:ident, $of_title:ident, $name:literal, $stored:ident, $help:literal) => {
+        (
+            Metric::new(Kind::$of_all, concat!("fullbore_qoe_", $name), $help)
+                .stored(Stored::$stored),
+            Metric::new(
+                Kind::$of_title,
+                concat!("fullbore_qoe_title_", $name),
+                concat!("The same by title: ", $help),
+            )
+            .by("title")
+            .stored(Stored::$stored),
+        )
+    };
+}
+
+macro_rules! quantity {
+    ($name:literal in $stored:ident, $help:literal, $of:expr, $live:expr) => {{
+        const BOTH: (Metric, Metric) = of_all_and_title!(Histogram, Summary, $name, $stored, $help);
+        Quantity { of_all: BOTH.0, of_title: BOTH.1, of: $of, live: $live }
+    }};
+}
+
+macro_rules! counter {
+    ($name:literal in $stored:ident, $help:literal, $of:expr) => {{
+        const BOTH: (Metric, Metric) = of_all_and_title!(Counter, Counter, $name, $stored, $help);
+        Counter { of_all: BOTH.0, of_title: BOTH.1, of: $of }
+    }};
+}
+
+static QUANTITIES: [Quantity; 4] = [
+    quantity!(
+        "play_delay_seconds" in Thousandths,
+        "From the wish to play until something plays, per session.",
+        |stats| &stats.play_delay,
+        |_| None
+    ),
+    quantity!(
+        "time_to_quality_seconds" in Thousandths,
+        "From the wish to play until 4 s in a row at 80% of the top bit rate, per session.",
+        |stats| &stats.time_to_quality,
+        |_| None
+    ),
+    quantity!(
+        "rebuffer_ratio" in Millionths,
+        "Part of the time in stalls, per session that is over.",
+        |stats| &stats.rebuffer,
+        |session| session.outcome().rebuffer_millionths
+    ),
+    quantity!(
+        "bitrate_bits_per_second" in Thousands,
+        "Mean bit rate, per session that is over.",
+        |stats| &stats.bitrate,
+        |session| session.outcome().bitrate_kbps
+    ),
 ];
 
-/// Quantiles that are told.
-const QUANTILES: [(&str, f64); 4] = [("0.5", 0.5), ("0.9", 0.9), ("0.95", 0.95), ("0.99", 0.99)];
+static COUNTERS: [Counter; 6] = [
+    counter!("sessions_total" in Units, "Sessions that began.", |stats| stats.sessions_total),
+    counter!(
+        "sessions_not_started_total" in Units,
+        "Sessions that were over before anything played.",
+        |stats| stats.not_started_total
+    ),
+    counter!(
+        "sessions_quality_not_reached_total" in Units,
+        "Sessions that were over before 4 s in a row at 80% of the top bit rate.",
+        |stats| stats.quality_not_reached_total
+    ),
+    counter!("stalls_total" in Units, "Stalls.", |stats| stats.stalls_total),
+    counter!(
+        "stalled_seconds_total" in Thousandths,
+        "Time that viewers waited in stalls.",
+        |stats| stats.stalled_ms_total
+    ),
+    counter!(
+        "played_seconds_total" in Thousandths,
+        "Time that viewers watched.",
+        |stats| stats.played_ms_total
+    ),
+];
 
-/// What every name begins with.
-const PREFIX: &str = "fullbore_qoe_";
+static SESSIONS: Metric = Metric::new(Kind::Gauge, "fullbore_qoe_sessions", "Sessions that go on.");
+
+/// What is counted of all only.
+static OF_ALL_ONLY: [Metric; 3] = [
+    Metric::new(
+        Kind::Counter,
+        "fullbore_qoe_sessions_evicted_total",
+        "Sessions ended for want of room.",
+    ),
+    Metric::new(
+        Kind::Counter,
+        "fullbore_qoe_reports_total",
+        "Reports of players taken into account.",
+    ),
+    Metric::new(Kind::Counter, "fullbore_qoe_reports_lost_total", "Reports lost for want of room."),
+];
+
+fn of_all_only(collector: &Collector) -> impl Iterator<Item = (Metric, u64)> {
+    let values = [collector.evicted_total, collector.reports_total, collector.reports_lost_total];
+    OF_ALL_ONLY.into_iter().zip(values)
+}
+
+/// Every metric of this crate.
+pub fn metrics() -> impl Iterator<Item = &'static Metric> {
+    let counters = COUNTERS.iter().flat_map(|counter| [&counter.of_all, &counter.of_title]);
+    let quantities = QUANTITIES.iter().flat_map(|quantity| [&quantity.of_all, &quantity.of_title]);
+    [&SESSIONS].into_iter().chain(&OF_ALL_ONLY).chain(counters).chain(quantities)
+}
+
+/// Quantiles that are told.
+const QUANTILES: [f64; 4] = [0.5, 0.9, 0.95, 0.99];
 
 /// The title under which those are counted that have no figures of their own. No file is called so: `:` would be an odd name.
 const OTHER: &str = ":other";
 
-/// In the form that Prometheus reads: histograms of all sessions, which can be added up over servers, and summaries by title. Some 30
+/// For Prometheus: histograms of all sessions, which can be added up over servers, and summaries by title. Some 30
 /// series for each of at most [`crate::TITLES_MAX`] titles, and as many for all.
-pub fn prometheus(collector: &Collector) -> String {
-    let mut text = String::with_capacity(8 << 10);
-    let out = &mut text;
-    plain(out, "sessions", "gauge", "Sessions that go on.", collector.sessions().count());
-    let evicted = collector.evicted_total;
-    plain(out, "sessions_evicted_total", "counter", "Sessions ended for want of room.", evicted);
-    let taken = collector.reports_total;
-    plain(out, "reports_total", "counter", "Reports of players taken into account.", taken);
-    let lost = collector.reports_lost_total;
-    plain(out, "reports_lost_total", "counter", "Reports lost for want of room.", lost);
+pub fn expose(collector: &Collector, to: &mut Exposition) {
+    to.one(&SESSIONS, collector.sessions().count() as u64);
+    for (metric, value) in of_all_only(collector) {
+        to.one(&metric, value);
+    }
     let mut titles = collector.by_title();
     titles.retain(|title| title.stats.sessions_total > 0);
+    let name = |title: &OfTitle<'_>| title.name.unwrap_or(OTHER).to_owned();
     for counter in &COUNTERS {
-        let value = |stats| (counter.of)(stats) as f64 / counter.per_unit;
-        plain(out, counter.name, "counter", counter.help, value(&collector.all));
-        let name = format!("title_{}", counter.name);
-        describe(out, &name, "counter", counter.help);
-        for title in &titles {
-            let (title, stats) = (title.name.unwrap_or(OTHER), &title.stats);
-            let _ =
-                writeln!(out, "{PREFIX}{name}{{title=\"{}\"}} {}", escaped(title), value(stats));
-        }
+        to.one(&counter.of_all, (counter.of)(&collector.all));
+        let by_title = titles.iter().map(|title| (name(title), (counter.of)(&title.stats)));
+        to.labelled(&counter.of_title, by_title);
     }
     for quantity in &QUANTITIES {
-        histogram(out, quantity, (quantity.of)(&collector.all));
-        describe(out, &format!("title_{}", quantity.name), "summary", quantity.help);
-        for title in &titles {
-            summary(out, quantity, title.name.unwrap_or(OTHER), (quantity.of)(&title.stats));
-        }
+        let all = (quantity.of)(&collector.all);
+        to.histogram(&quantity.of_all, all.up_to(), all.count_total(), all.sum_total());
+        let by_title = titles
+            .iter()
+            .map(|title| summary(title.name.unwrap_or(OTHER), (quantity.of)(&title.stats)));
+        to.summary(&quantity.of_title, by_title);
     }
-    text
 }
 
-fn describe(text: &mut String, name: &str, kind: &str, help: &str) {
-    // Writing to a String cannot fail, here and below.
-    let _ = writeln!(text, "# HELP {PREFIX}{name} {help}\n# TYPE {PREFIX}{name} {kind}");
-}
-
-fn plain(text: &mut String, name: &str, kind: &str, help: &str, value: impl std::fmt::Display) {
-    describe(text, name, kind, help);
-    let _ = writeln!(text, "{PREFIX}{name} {value}");
-}
-
-fn histogram(text: &mut String, quantity: &Quantity, distribution: &Distribution) {
-    let name = quantity.name;
-    describe(text, name, "histogram", quantity.help);
-    for (bound, count) in distribution.up_to() {
-        let bound = bound as f64 / quantity.per_unit;
-        let _ = writeln!(text, "{PREFIX}{name}_bucket{{le=\"{bound}\"}} {count}");
-    }
-    let count = distribution.count_total();
-    let _ = writeln!(text, "{PREFIX}{name}_bucket{{le=\"+Inf\"}} {count}");
-    let sum = distribution.sum_total() as f64 / quantity.per_unit;
-    let _ = writeln!(text, "{PREFIX}{name}_sum {sum}\n{PREFIX}{name}_count {count}");
-}
-
-fn summary(text: &mut String, quantity: &Quantity, title: &str, distribution: &Distribution) {
-    let (name, title) = (quantity.name, escaped(title));
+fn summary<'a>(label: &'a str, distribution: &Distribution) -> Summary<'a> {
     let window = distribution.window(std::iter::empty());
-    for (label, quantile) in QUANTILES {
-        if window.is_empty() {
-            break;
-        }
-        let value = at(&window, quantile) as f64 / quantity.per_unit;
-        let _ = writeln!(
-            text,
-            "{PREFIX}title_{name}{{title=\"{title}\",quantile=\"{label}\"}} {value}"
-        );
+    let told =
+        QUANTILES.iter().filter_map(|of_one| Some((*of_one, window.quantile_floor(*of_one)?)));
+    Summary {
+        label,
+        quantiles: told.collect(),
+        sum: distribution.sum_total(),
+        count: distribution.count_total(),
     }
-    let sum = distribution.sum_total() as f64 / quantity.per_unit;
-    let _ = writeln!(text, "{PREFIX}title_{name}_sum{{title=\"{title}\"}} {sum}");
-    let count = distribution.count_total();
-    let _ = writeln!(text, "{PREFIX}title_{name}_count{{title=\"{title}\"}} {count}");
 }
 
-/// A label's value as Prometheus' text format wants it.
-fn escaped(title: &str) -> String {
-    title.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+/// What a figure is called in JSON, where all of them are of `qoe`.
+fn key(metric: &Metric) -> &'static str {
+    metric.key().trim_start_matches("qoe_")
 }
 
 /// As JSON: `all`, and in `titles` the busiest `titles_max`, with a `title` each (`null` for those without figures of their own, who
 /// come last); sessions that go on are counted in. The form is documented in docs/qoe.md.
 pub fn json(collector: &Collector, titles_max: usize) -> Value {
     let mut all = figures(&collector.all, &collector.sessions().collect::<Vec<_>>());
-    all.insert("sessions_evicted_total".into(), collector.evicted_total.into());
-    all.insert("reports_total".into(), collector.reports_total.into());
-    all.insert("reports_lost_total".into(), collector.reports_lost_total.into());
+    for (metric, value) in of_all_only(collector) {
+        all.insert(key(&metric).into(), value.into());
+    }
     let mut titles = collector.by_title();
     titles.retain(|title| title.stats.sessions_total > 0);
     let titles: Vec<_> = titles.iter().take(titles_max).map(of_title).collect();
@@ -213,45 +206,35 @@ fn of_title(title: &OfTitle<'_>) -> Value {
 
 fn figures(stats: &Stats, live: &[&Session]) -> Map<String, Value> {
     let mut figures = Map::new();
-    figures.insert("sessions".into(), live.len().into());
+    figures.insert(key(&SESSIONS).into(), live.len().into());
     for counter in &COUNTERS {
-        let value = (counter.of)(stats);
-        // Whole numbers stay whole.
-        let value = match counter.per_unit == 1.0 {
-            true => value.into(),
-            false => (value as f64 / counter.per_unit).into(),
-        };
-        figures.insert(counter.name.into(), value);
+        let value = counter.of_all.value((counter.of)(stats));
+        figures.insert(key(&counter.of_all).into(), value.into());
     }
     for quantity in &QUANTITIES {
         let of_live = live.iter().filter_map(|session| (quantity.live)(session));
         let window = (quantity.of)(stats).window(of_live);
-        figures.insert(quantity.name.into(), quantiles(&window, quantity.per_unit));
+        figures.insert(key(&quantity.of_all).into(), quantiles(&window, quantity.of_all.stored));
     }
     figures
 }
 
 /// `null` if there is no value.
-fn quantiles(window: &Histogram<u32>, per_unit: f64) -> Value {
-    if window.is_empty() {
+fn quantiles(window: &Window, stored: Stored) -> Value {
+    let (Some(mean), Some(max)) = (window.mean(), window.quantile_floor(1.0)) else {
         return Value::Null;
-    }
-    let told = |quantile| at(window, quantile) as f64 / per_unit;
-    let max = told(1.0);
+    };
+    let at = |of_one| window.quantile_floor(of_one).map(|value| stored.in_units(value));
     json!({
-        "count": window.len(),
-        "mean": (window.mean() / per_unit).min(max),
-        "p50": told(0.5),
-        "p90": told(0.9),
-        "p95": told(0.95),
-        "p99": told(0.99),
-        "max": max,
+        "count": window.count(),
+        // Buckets are told by their least value: no mean is above the largest.
+        "mean": stored.real(mean.min(max as f64)),
+        "p50": at(0.5),
+        "p90": at(0.9),
+        "p95": at(0.95),
+        "p99": at(0.99),
+        "max": stored.in_units(max),
     })
-}
-
-/// A quantile. Of the values that the histogram cannot tell apart the least, so that a ratio is 1 at most.
-fn at(window: &Histogram<u32>, quantile: f64) -> u64 {
-    window.lowest_equivalent(window.value_at_quantile(quantile))
 }
 
 #[cfg(test)]
@@ -295,7 +278,7 @@ mod tests {
         near(&first["play_delay_seconds"]["p50"], 0.5);
         near(&first["play_delay_seconds"]["p95"], 0.95);
         near(&told["titles"][1]["play_delay_seconds"]["max"], 5.0);
-        near(&first["bitrate_kbps"]["p50"], 3000.0);
+        near(&first["bitrate_bits_per_second"]["p50"], 3_000_000.0);
         near(&first["time_to_quality_seconds"]["p50"], 1.0);
         assert_eq!(first["sessions_quality_not_reached_total"], 0);
         assert_eq!(told["all"]["sessions_total"], 101);
@@ -318,8 +301,17 @@ mod tests {
     }
 
     #[test]
+    fn every_metric_here_is_named_by_the_conventions() {
+        for metric in metrics() {
+            assert_eq!(metric.fault(), None, "{}", metric.name);
+        }
+    }
+
+    #[test]
     fn prometheus_gets_histograms_of_all_and_summaries_by_title() {
-        let text = prometheus(&collector());
+        let mut exposition = Exposition::default();
+        expose(&collector(), &mut exposition);
+        let text = exposition.into_text();
         for line in [
             "fullbore_qoe_sessions 101",
             "# TYPE fullbore_qoe_play_delay_seconds histogram",

@@ -1,192 +1,238 @@
-//! How long viewers wait for the first byte of an answer: from the moment its request was whole to the moment TCP took the
-//! first byte of it. A histogram per worker, which alone writes to it; readers sum.
+//! How values are distributed: counts in buckets that are as wide as their values are large.
 //!
-//! Buckets are a quarter of an octave wide, so that a quantile read from them is off by a tenth at most; Prometheus is given
-//! whole octaves.
+//! Below `2 * 2^PARTS_LOG2` each value has a bucket of its own; above, each octave is cut into `2^PARTS_LOG2` equal parts. So a
+//! quantile read from them is off by one part at most: a quarter of an octave with 2, less than 1% with 7. That is the layout of HdrHistogram.
+//!
+//! [`Histogram`] is written by one thread and read by others; [`Buckets`] are what was read, or what has but one thread.
 
-use crate::telemetry::Number;
-use std::fmt::Write;
-use std::time::Duration;
+use crate::number::Number;
 
-/// Below this, waits are not told apart.
-const FIRST_MICROSECONDS: u64 = 32;
+/// The bucket that `value` belongs to.
+const fn index_of<const PARTS_LOG2: u32>(value: u64) -> usize {
+    if value < 2 << PARTS_LOG2 {
+        return value as usize;
+    }
+    let octave = value.ilog2() - PARTS_LOG2;
+    ((octave as usize) << PARTS_LOG2) + (value >> octave) as usize
+}
 
-/// Octaves above it: up to 8.4 s.
-const OCTAVES: usize = 18;
+/// The least value of a bucket.
+const fn start_of<const PARTS_LOG2: u32>(index: usize) -> u64 {
+    let Some(octave) = (index >> PARTS_LOG2).checked_sub(1) else { return index as u64 };
+    ((index - (octave << PARTS_LOG2)) as u64) << octave
+}
 
-/// Buckets to an octave, as a power of two.
-const PARTS_LOG2: u32 = 2;
-const PARTS: usize = 1 << PARTS_LOG2;
-
-/// Everything shorter, the parts of the octaves, everything longer.
-const BUCKETS: usize = OCTAVES * PARTS + 2;
-
-/// One worker's histogram.
+/// A distribution that one thread writes and any thread reads.
 #[derive(Debug)]
-pub struct FirstByte {
-    buckets: [Number; BUCKETS],
-    microseconds_total: Number,
+pub struct Histogram<const PARTS_LOG2: u32> {
+    counts: Box<[Number]>,
+    sum: Number,
 }
 
-impl Default for FirstByte {
-    fn default() -> Self {
-        let buckets = std::array::from_fn(|_| Number::default());
-        Self { buckets, microseconds_total: Number::default() }
+impl<const PARTS_LOG2: u32> Histogram<PARTS_LOG2> {
+    /// For values up to `max`; larger ones share one bucket more.
+    pub fn up_to(max: u64) -> Self {
+        let buckets = index_of::<PARTS_LOG2>(max) + 2;
+        Self { counts: (0..buckets).map(|_| Number::default()).collect(), sum: Number::default() }
+    }
+
+    /// Counts a value. Only its worker's thread may.
+    pub fn record(&self, value: u64) {
+        let index = index_of::<PARTS_LOG2>(value).min(self.counts.len() - 1);
+        self.counts[index].add(1);
+        self.sum.add(value);
+    }
+
+    /// What it is now.
+    pub fn buckets(&self) -> Buckets<PARTS_LOG2> {
+        let counts = self.counts.iter().map(Number::value).collect();
+        Buckets { counts, sum: self.sum.value() }
     }
 }
 
-impl FirstByte {
-    /// Counts one wait. Only its worker's thread may.
-    pub fn note(&self, waited: Duration) {
-        let microseconds = u64::try_from(waited.as_micros()).unwrap_or(u64::MAX);
-        self.buckets[bucket_of(microseconds)].add(1);
-        self.microseconds_total.add(microseconds);
+/// A distribution.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Buckets<const PARTS_LOG2: u32> {
+    counts: Vec<u64>,
+    sum: u64,
+}
+
+impl<const PARTS_LOG2: u32> Buckets<PARTS_LOG2> {
+    /// Nothing yet, with room for values up to `max`; larger ones share one bucket more.
+    pub fn up_to(max: u64) -> Self {
+        Self { counts: vec![0; index_of::<PARTS_LOG2>(max) + 2], sum: 0 }
     }
-}
 
-/// The sum of several histograms, or the difference of two sums.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Waits {
-    buckets: [u64; BUCKETS],
-    microseconds_total: u64,
-}
-
-impl Waits {
-    /// The sum.
-    pub fn of<'a>(workers: impl Iterator<Item = &'a FirstByte>) -> Self {
-        let mut sum = Self { buckets: [0; BUCKETS], microseconds_total: 0 };
-        for worker in workers {
-            for (total, bucket) in sum.buckets.iter_mut().zip(&worker.buckets) {
-                *total += bucket.value();
-            }
-            sum.microseconds_total += worker.microseconds_total.value();
+    /// Counts a value, with more buckets where it needs them.
+    pub fn record(&mut self, value: u64) {
+        let index = index_of::<PARTS_LOG2>(value);
+        if self.counts.len() < index + 2 {
+            self.counts.resize(index + 2, 0);
         }
-        sum
+        self.counts[index] += 1;
+        self.sum = self.sum.wrapping_add(value);
+    }
+
+    /// Counts all that `other` has counted as well.
+    pub fn add(&mut self, other: &Self) {
+        if self.counts.len() < other.counts.len() {
+            self.counts.resize(other.counts.len(), 0);
+        }
+        for (count, more) in self.counts.iter_mut().zip(&other.counts) {
+            *count += more;
+        }
+        self.sum = self.sum.wrapping_add(other.sum);
     }
 
     /// What came since `earlier`.
+    #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
-        let buckets =
-            std::array::from_fn(|index| self.buckets[index].saturating_sub(earlier.buckets[index]));
-        let microseconds_total = self.microseconds_total.saturating_sub(earlier.microseconds_total);
-        Self { buckets, microseconds_total }
+        let before = earlier.counts.iter().copied().chain(std::iter::repeat(0));
+        let counts = self.counts.iter().zip(before);
+        Self {
+            counts: counts.map(|(now, before)| now.saturating_sub(before)).collect(),
+            sum: self.sum.saturating_sub(earlier.sum),
+        }
     }
 
-    /// How many waits.
+    /// How many values.
     pub fn count(&self) -> u64 {
-        self.buckets.iter().sum()
+        self.counts.iter().sum()
     }
 
-    /// The wait that a part `of_one` of all did not exceed, in seconds; `None` without any. What is longer than all buckets
-    /// counts as the end of the last.
-    pub fn quantile_seconds(&self, of_one: f64) -> Option<f64> {
+    /// Their sum.
+    pub fn sum(&self) -> u64 {
+        self.sum
+    }
+
+    /// Their mean; `None` without any.
+    pub fn mean(&self) -> Option<f64> {
+        let count = self.count();
+        (count > 0).then(|| self.sum as f64 / count as f64)
+    }
+
+    /// The least value of the bucket in which the part `of_one` of all is reached, so that nothing is told that is larger than every
+    /// value; `None` without any.
+    pub fn quantile_floor(&self, of_one: f64) -> Option<u64> {
+        let rank = ((self.count() as f64 * of_one).ceil() as u64).max(1);
+        let mut so_far = 0;
+        let reached = self.counts.iter().position(|count| {
+            so_far += count;
+            so_far >= rank
+        });
+        reached.map(start_of::<PARTS_LOG2>)
+    }
+
+    /// The value that a part `of_one` of all did not exceed, as if values were spread evenly over their bucket; `None` without
+    /// any. What is larger than all buckets counts as the beginning of the last.
+    pub fn quantile(&self, of_one: f64) -> Option<f64> {
         let count = self.count();
         if count == 0 {
             return None;
         }
         let rank = (count as f64 * of_one).max(1.0);
         let mut below = 0.0;
-        for (index, bucket) in self.buckets.iter().enumerate() {
+        for (index, bucket) in self.counts.iter().enumerate() {
             let bucket = *bucket as f64;
             if below + bucket >= rank {
-                let (start, end) = (start_microseconds(index), start_microseconds(index + 1));
-                let within = (rank - below) / bucket;
-                return Some((start + (end - start) * within) / 1e6);
+                let start = start_of::<PARTS_LOG2>(index) as f64;
+                let is_last = index + 1 == self.counts.len();
+                let end = if is_last { start } else { start_of::<PARTS_LOG2>(index + 1) as f64 };
+                return Some(start + (end - start) * (rank - below) / bucket);
             }
             below += bucket;
         }
         None
     }
 
-    /// As Prometheus reads a histogram, under `name`.
-    pub fn prometheus(&self, name: &str) -> String {
-        let mut text = format!(
-            "# HELP {name} From the end of a request to the first byte of its answer that TCP took.\n# TYPE {name} histogram\n"
-        );
+    /// The end of each octave, with how many values were below it. Without the last bucket, which has no end.
+    pub fn octaves(&self) -> impl Iterator<Item = (u64, u64)> {
         let mut so_far = 0;
-        for (index, bucket) in self.buckets.iter().enumerate().take(BUCKETS - 1) {
-            so_far += bucket;
-            if index % PARTS == 0 {
-                let bound = start_microseconds(index + 1) / 1e6;
-                let _ = writeln!(text, "{name}_bucket{{le=\"{bound}\"}} {so_far}");
-            }
-        }
-        let (count, sum) = (self.count(), self.microseconds_total as f64 / 1e6);
-        let _ = writeln!(text, "{name}_bucket{{le=\"+Inf\"}} {count}");
-        let _ = writeln!(text, "{name}_sum {sum}\n{name}_count {count}");
-        text
+        let bounded = self.counts.iter().enumerate().take(self.counts.len().saturating_sub(1));
+        bounded.filter_map(move |(index, count)| {
+            so_far += count;
+            let end = start_of::<PARTS_LOG2>(index + 1);
+            end.is_power_of_two().then_some((end, so_far))
+        })
     }
-}
-
-fn bucket_of(microseconds: u64) -> usize {
-    if microseconds < FIRST_MICROSECONDS {
-        return 0;
-    }
-    let octave = microseconds.ilog2();
-    let part = (microseconds >> (octave - PARTS_LOG2)) as usize & (PARTS - 1);
-    let octaves = (octave - FIRST_MICROSECONDS.ilog2()) as usize;
-    (1 + octaves * PARTS + part).min(BUCKETS - 1)
-}
-
-/// Where a bucket begins. That of the bucket after the last is where the last begins.
-fn start_microseconds(index: usize) -> f64 {
-    let Some(index) = index.min(BUCKETS - 1).checked_sub(1) else { return 0.0 };
-    let octave = (FIRST_MICROSECONDS << (index / PARTS)) as f64;
-    octave * (1.0 + (index % PARTS) as f64 / PARTS as f64)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn of(waits_microseconds: &[u64]) -> Waits {
-        let histogram = FirstByte::default();
-        for wait in waits_microseconds {
-            histogram.note(Duration::from_micros(*wait));
+    fn of(values: &[u64]) -> Buckets<2> {
+        let histogram = Histogram::up_to((1 << 23) - 1);
+        for value in values {
+            histogram.record(*value);
         }
-        Waits::of([&histogram].into_iter())
+        histogram.buckets()
+    }
+
+    fn every_value_lies_in_its_bucket<const PARTS_LOG2: u32>() {
+        let odd = [1_000, 65_535, 65_536, 1_000_000, 8_388_607, u64::MAX >> 1];
+        let mut before = 0;
+        for value in (0..5000).chain(odd) {
+            let index = index_of::<PARTS_LOG2>(value);
+            assert!(start_of::<PARTS_LOG2>(index) <= value, "{value}");
+            assert!(value < start_of::<PARTS_LOG2>(index + 1), "{value}");
+            let is_next = index == before || index == before + 1;
+            assert!(is_next || value >= 5000, "{value}: no bucket is left out");
+            before = index;
+        }
     }
 
     #[test]
-    fn each_wait_lies_in_the_bucket_that_its_bounds_say() {
-        for wait in (0..200).chain([1_000, 65_535, 65_536, 1_000_000, 8_388_607]) {
-            let bucket = bucket_of(wait);
-            assert!(start_microseconds(bucket) <= wait as f64, "{wait}");
-            assert!((wait as f64) < start_microseconds(bucket + 1), "{wait}");
-        }
-        assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
+    fn buckets_have_no_gaps_at_any_precision() {
+        every_value_lies_in_its_bucket::<0>();
+        every_value_lies_in_its_bucket::<2>();
+        every_value_lies_in_its_bucket::<7>();
     }
 
     #[test]
     fn quantiles_are_right_within_a_quarter_of_an_octave() {
         let waits = of(&(1..=10_000).collect::<Vec<_>>());
-        for (of_one, wanted) in [(0.5, 0.005), (0.95, 0.0095), (0.99, 0.0099)] {
-            let read = waits.quantile_seconds(of_one).unwrap();
+        for (of_one, wanted) in [(0.5, 5000.0), (0.95, 9500.0), (0.99, 9900.0)] {
+            let read = waits.quantile(of_one).unwrap();
             assert!((read / wanted - 1.0).abs() < 0.12, "{of_one}: {read}");
         }
-        assert_eq!(of(&[]).quantile_seconds(0.5), None);
+        assert_eq!(of(&[]).quantile(0.5), None);
+    }
+
+    #[test]
+    fn values_beyond_the_largest_are_counted_as_its_end() {
+        let waits = of(&[u64::MAX, 1 << 23, 7]);
+        assert_eq!(waits.count(), 3);
+        assert_eq!(waits.quantile(1.0), Some((1 << 23) as f64));
+        assert_eq!(waits.octaves().last(), Some((1 << 23, 1)));
     }
 
     #[test]
     fn only_what_came_since_is_left() {
         let (before, after) = (of(&[100, 100]), of(&[100, 100, 5_000]));
         let since = after.since(&before);
-        assert_eq!(since.count(), 1);
-        assert!(since.quantile_seconds(0.5).unwrap() > 0.004);
+        assert_eq!((since.count(), since.sum()), (1, 5_000));
+        assert!(since.quantile(0.5).unwrap() > 4000.0);
     }
 
     #[test]
-    fn prometheus_reads_cumulative_buckets_that_end_with_the_count() {
-        let text = of(&[10, 40, 20_000_000]).prometheus("wait_seconds");
-        for line in [
-            "wait_seconds_bucket{le=\"0.000032\"} 1\n",
-            "wait_seconds_bucket{le=\"0.000064\"} 2\n",
-            "wait_seconds_bucket{le=\"8.388608\"} 2\n",
-            "wait_seconds_bucket{le=\"+Inf\"} 3\n",
-            "wait_seconds_sum 20.00005\n",
-            "wait_seconds_count 3\n",
-        ] {
-            assert!(text.contains(line), "{line} is not in {text}");
+    fn what_is_recorded_alone_makes_its_own_room() {
+        let mut one: Buckets<7> = Buckets::default();
+        assert_eq!((one.quantile_floor(0.5), one.mean()), (None, None));
+        for value in [3, 1000, 100_000_000] {
+            one.record(value);
         }
+        assert_eq!((one.quantile_floor(0.0), one.quantile_floor(0.5)), (Some(3), Some(1000)));
+        let largest = one.quantile_floor(1.0).unwrap();
+        assert!((99_300_000..=100_000_000).contains(&largest), "{largest}");
+        assert_eq!((one.count(), one.mean()), (3, Some(100_001_003.0 / 3.0)));
+    }
+
+    #[test]
+    fn sums_count_what_each_has_counted() {
+        let mut sum = Buckets::default();
+        sum.add(&of(&[1, 2]));
+        sum.add(&of(&[3]));
+        assert_eq!((sum.count(), sum.sum()), (3, 6));
     }
 }

@@ -1,70 +1,70 @@
-//! Counters, per worker, summed when somebody reads them.
-//!
-//! What players tell of their viewers goes the same way: handed over once a second, taken when somebody reads.
-//!
-//! A worker is the only writer of its counters, so counting is a plain addition; readers see each counter whole but not
-//! all of them at one instant.
+//! One worker's numbers, and the list of them.
 
-use crate::busiest::{Busiest, Share};
-use crate::first_byte::{FirstByte, Waits};
-use catalog::KnownTitles;
-use qoe::Report;
+use crate::family::Family;
+use crate::histogram::{Buckets, Histogram};
+use crate::metric::{Kind, Metric, Stored};
+use crate::number::Number;
+use crate::totals::Totals;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Mutex, MutexGuard};
 
-/// A number that one thread writes and any thread reads.
-#[derive(Debug, Default)]
-pub struct Number(AtomicU64);
+/// How long first bytes take. In microseconds, in buckets a quarter of an octave wide, so that a quantile read from them is off by a
+/// tenth at most; up to 8.4 s.
+pub(crate) type FirstByteBuckets = Buckets<2>;
 
-impl Number {
-    /// Adds `by`. Only its worker's thread may.
-    pub fn add(&self, by: u64) {
-        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);
-    }
+pub(crate) const FIRST_BYTE_MICROSECONDS_MAX: u64 = (1 << 23) - 1;
 
-    /// Takes `by` away: for gauges. Only its worker's thread may.
-    pub fn subtract(&self, by: u64) {
-        self.0.store(self.0.load(Ordering::Relaxed).wrapping_sub(by), Ordering::Relaxed);
-    }
-
-    /// Sets it: for gauges.
-    pub fn set(&self, value: u64) {
-        self.0.store(value, Ordering::Relaxed);
-    }
-
-    /// What it is now.
-    pub fn value(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-/// Whether a number only grows or says how things are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Only grows.
-    Counter,
-    /// How things are.
-    Gauge,
-}
+/// What it is.
+pub(crate) const FIRST_BYTE: Metric = Metric::new(
+    Kind::Histogram,
+    "fullbore_first_byte_seconds",
+    "From the end of a request to the first byte of its answer that TCP took.",
+)
+.stored(Stored::Millionths);
 
 macro_rules! numbers {
-    ($($kind:ident $name:ident $help:literal;)*) => {
-        /// One worker's numbers.
-        #[derive(Debug, Default)]
+    ($($kind:ident $name:ident $(by $label:ident)? $(in $stored:ident)? $help:literal;)*) => {
+        /// One worker's numbers. Aligned so that no two workers' share a cache line, nor the pair of lines that processors
+        /// fetch together.
+        #[derive(Debug)]
+        #[repr(align(128))]
         pub struct Numbers {
             $(#[doc = $help] pub $name: Number,)*
             labelled: Mutex<BTreeMap<(Family, &'static str), u64>>,
-            reports: Mutex<Vec<Report>>,
-            /// How long first bytes take.
-            pub first_byte: FirstByte,
-            busiest: Mutex<Busiest>,
+            /// How long first bytes take, in microseconds.
+            pub first_byte: Histogram<2>,
         }
 
-        impl Numbers {
-            /// Every number with its kind, name and help.
-            pub fn each(&self, mut see: impl FnMut(Kind, &'static str, &'static str, u64)) {
-                $(see(Kind::$kind, stringify!($name), $help, self.$name.value());)*
+        impl Default for Numbers {
+            fn default() -> Self {
+                Self {
+                    $($name: Number::default(),)*
+                    labelled: Mutex::default(),
+                    first_byte: Histogram::up_to(FIRST_BYTE_MICROSECONDS_MAX),
+                }
+            }
+        }
+
+        /// What each plain number is, in the order of [`Totals::each`].
+        pub(crate) const PLAIN: &[Metric] = &[$(
+            Metric::new(Kind::$kind, concat!("fullbore_", stringify!($name)), $help)
+                $(.by(stringify!($label)))?
+                $(.stored(Stored::$stored))?,
+        )*];
+
+        /// The plain numbers of several workers, summed.
+        #[derive(Clone, Debug, Default)]
+        pub struct Sums {
+            $(#[doc = $help] pub $name: u64,)*
+        }
+
+        impl Sums {
+            pub(crate) fn add(&mut self, worker: &Numbers) {
+                $(self.$name = self.$name.wrapping_add(worker.$name.value());)*
+            }
+
+            pub(crate) fn values(&self) -> impl Iterator<Item = u64> {
+                [$(self.$name,)*].into_iter()
             }
         }
     };
@@ -76,8 +76,8 @@ numbers! {
     Counter connections_accepted_total "Connections accepted.";
     Counter accept_pauses_total "Pauses in accepting, for want of descriptors or memory.";
     Counter requests_total "Requests read.";
-    Counter body_bytes_sent_total "Bytes of responses given to the kernel, heads included, encryption not.";
-    Counter wire_bytes_sent_total "Bytes given to the kernel, encryption included unless the kernel does it.";
+    Counter response_sent_bytes_total "Bytes of responses that TCP took, heads and bodies, before encryption.";
+    Counter transport_sent_bytes_total "Bytes that TCP took, as they were handed to it: TLS handshakes and records included, but without the overhead of encryption where the kernel encrypts.";
     Counter windows_total "Windows pulled: one read and one send each, if all goes well.";
     Counter windows_taken_in_part_total "Windows of which TCP took only a part at first.";
     Counter send_pauses_total "Pauses in sending, for want of memory in the kernel.";
@@ -106,91 +106,14 @@ numbers! {
     Gauge send_buffers_free "Send buffers that nobody holds.";
     Gauge send_buffers "Send buffers.";
     Gauge open_files "Library files remembered as open.";
-    Gauge response_bytes "Bytes of memory that responses hold: pages, lists, heads of parts.";
+    Gauge response_memory_bytes "Memory that responses hold: pages, lists, heads of parts.";
     Counter cmcd_reports_total "Requests that told of a viewer's experience (CMCD).";
     Counter cmcd_sessionless_total "Requests with CMCD that names no session.";
     Counter cmcd_malformed_total "Parts of CMCD that make no sense.";
     Counter cmcd_reports_lost_total "Requests with CMCD that were not counted: too many at once.";
     Counter access_log_lost_total "Access log lines lost because the disk under the log was too slow.";
     Counter tasks_panicked_total "Sessions ended by a fault of this program.";
-    Counter cpu_microseconds_total "Processor time of the worker's thread.";
-}
-
-/// Families of counters that have a label.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Family {
-    /// Connections ended, by reason.
-    Ends,
-    /// Connections turned away or closed before they were sessions, by reason.
-    ConnectionsRefused,
-    /// Handshakes done, by version and suite.
-    Handshakes,
-    /// Handshakes taken up from a ticket, or full.
-    Resumptions,
-    /// Responses, by status.
-    Responses,
-    /// Requests refused, by reason.
-    Refusals,
-    /// Connections established, by who seals.
-    Routes,
-    /// Connections whose keys the kernel did not take, by reason.
-    KernelTlsRefusals,
-    /// What our own TCP has counted.
-    Tcp,
-    /// Ranges that our own TCP asked for and did not let go whole, by reason.
-    Held,
-    /// Frames, by what was done with them.
-    Frames,
-    /// Frames not taken, by reason.
-    FramesRefused,
-}
-
-impl Family {
-    /// Every family with its metric's name, its label's name and what it counts.
-    pub const ALL: [(Family, &'static str, &'static str, &'static str); 12] = [
-        (Self::Ends, "connections_ended_total", "reason", "Connections ended, by reason."),
-        (
-            Self::ConnectionsRefused,
-            "connections_refused_total",
-            "reason",
-            "Connections turned away, by reason.",
-        ),
-        (
-            Self::Handshakes,
-            "handshakes_total",
-            "suite",
-            "TLS handshakes done, by version and cipher suite.",
-        ),
-        (
-            Self::Resumptions,
-            "handshakes_by_kind_total",
-            "kind",
-            "TLS handshakes done, full or resumed.",
-        ),
-        (Self::Responses, "responses_total", "status", "Responses, by status."),
-        (Self::Refusals, "requests_refused_total", "reason", "Requests refused, by reason."),
-        (Self::Routes, "connections_by_route_total", "route", "Connections established, by route."),
-        (
-            Self::KernelTlsRefusals,
-            "kernel_tls_refused_total",
-            "reason",
-            "Connections that the kernel did not seal for, by reason.",
-        ),
-        (Self::Tcp, "tcp_total", "event", "What our own TCP has counted (bypass)."),
-        (
-            Self::Held,
-            "bypass_held_total",
-            "reason",
-            "Ranges that our own TCP asked for and did not let go whole, by reason (bypass).",
-        ),
-        (Self::Frames, "frames_total", "event", "Frames of a network device (bypass)."),
-        (
-            Self::FramesRefused,
-            "frames_refused_total",
-            "reason",
-            "Frames not taken, by reason (bypass).",
-        ),
-    ];
+    Counter worker_cpu_seconds_total by worker in Millionths "Processor time of each worker's thread.";
 }
 
 impl Numbers {
@@ -211,119 +134,12 @@ impl Numbers {
         self.lock().clone()
     }
 
-    /// Hands over what players told, once a second. What was not taken since the last time stays, and nothing is added to it.
-    pub fn hand_over(&self, reports: &mut Vec<Report>) {
-        let mut waiting = self.reports.lock().expect("no holder of this lock can panic");
-        if waiting.is_empty() {
-            std::mem::swap(&mut *waiting, reports);
-        }
+    /// This worker's alone.
+    pub fn totals(&self) -> Totals {
+        Totals::of([self])
     }
 
-    /// Takes what was handed over.
-    pub fn take_reports(&self) -> Vec<Report> {
-        std::mem::take(&mut *self.reports.lock().expect("no holder of this lock can panic"))
-    }
-
-    /// Counts a response's bytes for its title; `path` is that of its file. Once per response, as [`Self::count`].
-    pub fn count_title(&self, path: &[u8], bytes: u64) {
-        self.busiest.lock().expect("no holder of this lock can panic").note(path, bytes);
-    }
-
-    /// The titles since the last time with their bytes, and the folders that were found to be titles; see [`Busiest::take`].
-    pub fn take_busiest(&self, known: &Arc<KnownTitles>) -> (Vec<Share>, Vec<Box<[u8]>>) {
-        self.busiest.lock().expect("no holder of this lock can panic").take(known)
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<(Family, &'static str), u64>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<(Family, &'static str), u64>> {
         self.labelled.lock().expect("no holder of this lock can panic")
-    }
-}
-
-/// The sum over workers, in the form that Prometheus reads.
-pub fn prometheus<'a>(workers: impl Iterator<Item = &'a Numbers> + Clone) -> String {
-    let totals = Totals::of(workers.clone());
-    let mut text = String::with_capacity(8 << 10);
-    let describe = |text: &mut String, kind: Kind, name: &str, help: &str| {
-        let kind = if kind == Kind::Counter { "counter" } else { "gauge" };
-        text.push_str(&format!("# HELP fullbore_{name} {help}\n# TYPE fullbore_{name} {kind}\n"));
-    };
-    for (kind, name, help, value) in &totals.plain {
-        describe(&mut text, *kind, name, help);
-        text.push_str(&format!("fullbore_{name} {value}\n"));
-    }
-    for (family, name, label, help) in Family::ALL {
-        describe(&mut text, Kind::Counter, name, help);
-        for ((_, value), count) in totals.labelled.iter().filter(|((of, _), _)| *of == family) {
-            text.push_str(&format!("fullbore_{name}{{{label}=\"{value}\"}} {count}\n"));
-        }
-    }
-    let waits = Waits::of(workers.map(|worker| &worker.first_byte));
-    text.push_str(&waits.prometheus("fullbore_first_byte_seconds"));
-    text
-}
-
-/// The same sums as JSON.
-pub fn json<'a>(
-    workers: impl Iterator<Item = &'a Numbers>,
-) -> serde_json::Map<String, serde_json::Value> {
-    let totals = Totals::of(workers);
-    let mut object = serde_json::Map::new();
-    for (_, name, _, value) in totals.plain {
-        object.insert(name.into(), value.into());
-    }
-    for (family, name, _, _) in Family::ALL {
-        let of_family = totals.labelled.iter().filter(|((of, _), _)| *of == family);
-        let counts: serde_json::Map<_, _> =
-            of_family.map(|((_, label), count)| ((*label).to_owned(), (*count).into())).collect();
-        object.insert(name.into(), counts.into());
-    }
-    object
-}
-
-#[derive(Default)]
-struct Totals {
-    plain: Vec<(Kind, &'static str, &'static str, u64)>,
-    labelled: BTreeMap<(Family, &'static str), u64>,
-}
-
-impl Totals {
-    fn of<'a>(workers: impl Iterator<Item = &'a Numbers>) -> Self {
-        let mut totals = Self::default();
-        for worker in workers {
-            let mut index = 0;
-            worker.each(|kind, name, help, value| {
-                match totals.plain.get_mut(index) {
-                    Some(total) => total.3 += value,
-                    None => totals.plain.push((kind, name, help, value)),
-                }
-                index += 1;
-            });
-            for (key, count) in worker.labelled() {
-                *totals.labelled.entry(key).or_default() += count;
-            }
-        }
-        totals
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn workers_are_summed() {
-        let (one, two) = (Numbers::default(), Numbers::default());
-        one.requests_total.add(2);
-        two.requests_total.add(3);
-        one.count(Family::Ends, "peer_closed");
-        two.count(Family::Ends, "peer_closed");
-        two.count(Family::Ends, "idle_timeout");
-        let text = prometheus([&one, &two].into_iter());
-        assert!(
-            text.contains("# TYPE fullbore_requests_total counter\nfullbore_requests_total 5\n")
-        );
-        assert!(text.contains("fullbore_connections_ended_total{reason=\"peer_closed\"} 2\n"));
-        let object = json([&one, &two].into_iter());
-        assert_eq!(object["connections_ended_total"]["idle_timeout"], 1);
     }
 }

@@ -50,7 +50,7 @@ export const count = (value: Value): Quantity => ({
 
 export const perSecond = (value: Value): Quantity => scaled(value, [[1, "/s"]]);
 
-export const kilobitsPerSecond = (value: Value): Quantity => gbps(value == null ? null : value / 1e6);
+export const bitsPerSecond = (value: Value): Quantity => gbps(value == null ? null : value / 1e9);
 
 /** As one text. */
 export const text = ({ number, unit }: Quantity): string =>

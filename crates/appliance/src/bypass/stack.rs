@@ -4,7 +4,6 @@ use super::connection::Connection;
 use super::in_hand::InHand;
 use super::socket::Socket;
 use crate::end::End;
-use crate::telemetry::{Family, Numbers};
 use disk::Budget;
 use reactor::{Woken, sleep};
 use stack::{Blocked, Driver, DropReason, Interface, Sibling};
@@ -16,6 +15,7 @@ use std::rc::Rc;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 use tcp::{Endpoint, Event, Id, Reason, Want};
+use telemetry::{Family, Numbers};
 
 /// Bytes that TCP has held back, for all connections together: half a record for each of 250 viewers, and little beside the
 /// buffers.
@@ -311,7 +311,12 @@ impl Stack {
     pub fn publish(&self, numbers: &Numbers) {
         let driver = self.driver.borrow();
         for (name, count) in driver.endpoint.statistics().iter() {
-            numbers.set(Family::Tcp, name, count);
+            // Bytes and events are no sum of anything: two metrics.
+            let payload = name.strip_prefix("payload_bytes_");
+            match payload.or_else(|| name.strip_suffix("_bytes")) {
+                Some(kind) => numbers.set(Family::TcpPayload, kind, count),
+                None => numbers.set(Family::Tcp, name, count),
+            }
         }
         let frames = driver.frames();
         let plain = [

@@ -13,7 +13,6 @@ use super::layout::{MadeFrom, Part};
 use super::stack::{Job, Stack};
 use crate::end::End;
 use crate::outgoing::{Outgoing, Piece};
-use crate::telemetry::Family;
 use crate::worker::Worker;
 use crypt::PLAINTEXT_MAX;
 use disk::Plain;
@@ -25,6 +24,7 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 use tcp::{Want, Withheld};
+use telemetry::Family;
 
 /// Parts that are brought at once; the last may be of a file. More go with the next want.
 const PARTS_MAX: usize = 4;

@@ -15,20 +15,19 @@ mod stream;
 
 pub use stream::stream;
 
-use crate::first_byte::Waits;
-use crate::telemetry::{Family, Numbers};
+use crate::audience::Audience;
 use catalog::KnownTitles;
 use history::History;
 use machine_rates::MachineRates;
 use popular::Popular;
 use snapshot::Snapshot;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use telemetry::{Numbers, Totals};
 
 /// How long after the beginning of a second it is looked at: workers publish their numbers at its beginning, and a busy one
 /// a little later.
@@ -68,36 +67,12 @@ pub struct Live {
 /// What is counted, summed over the workers, at one moment.
 struct Figures {
     at: Instant,
-    plain: BTreeMap<&'static str, u64>,
-    labelled: BTreeMap<(Family, &'static str), u64>,
-    waits: Waits,
-    /// Processor time of each worker.
-    cpu_microseconds: Vec<u64>,
+    totals: Totals,
 }
 
 impl Figures {
     fn of(workers: &[Arc<Numbers>]) -> Self {
-        let mut plain = BTreeMap::new();
-        let mut labelled = BTreeMap::new();
-        for worker in workers {
-            worker.each(|_, name, _, value| *plain.entry(name).or_default() += value);
-            for (key, count) in worker.labelled() {
-                *labelled.entry(key).or_default() += count;
-            }
-        }
-        let cpu_microseconds = workers.iter().map(|worker| worker.cpu_microseconds_total.value());
-        Self {
-            at: Instant::now(),
-            plain,
-            labelled,
-            waits: Waits::of(workers.iter().map(|worker| &worker.first_byte)),
-            cpu_microseconds: cpu_microseconds.collect(),
-        }
-    }
-
-    fn value(&self, name: &str) -> u64 {
-        debug_assert!(self.plain.contains_key(name), "there is no counter {name}");
-        self.plain.get(name).copied().unwrap_or(0)
+        Self { at: Instant::now(), totals: Totals::of(workers.iter().map(AsRef::as_ref)) }
     }
 }
 
@@ -138,6 +113,7 @@ impl Live {
 pub async fn take_snapshots(
     live: Rc<Live>,
     workers: Vec<Arc<Numbers>>,
+    audiences: Vec<Arc<Audience>>,
     sources: Sources,
     constants: Constants,
     more: impl Fn(bool, &Arc<KnownTitles>) -> serde_json::Map<String, serde_json::Value>,
@@ -150,7 +126,7 @@ pub async fn take_snapshots(
         reactor::sleep(until_next_look()).await;
         let now = Figures::of(&workers);
         let seconds = now.at.duration_since(past.last().at).as_secs_f64();
-        popular.advance(&workers, seconds);
+        popular.advance(&audiences, seconds);
         let rates = machine.advance(seconds);
         let snapshot = Snapshot::new(&now, &past, &rates, &popular, &constants);
         live.history.borrow_mut().push(snapshot.point());

@@ -1,7 +1,7 @@
 //! The busiest titles: what the workers' lists of each second add up to, as a rate that forgets within seconds.
 
+use crate::audience::Audience;
 use crate::busiest::Share;
-use crate::telemetry::Numbers;
 use catalog::KnownTitles;
 use serde::Serialize;
 use std::collections::HashMap;
@@ -53,8 +53,9 @@ impl Rate {
 
 impl Popular {
     /// Takes over the workers' lists, `seconds` after the last time.
-    pub(super) fn advance(&mut self, workers: &[Arc<Numbers>], seconds: f64) {
-        let taken: Vec<_> = workers.iter().map(|worker| worker.take_busiest(&self.known)).collect();
+    pub(super) fn advance(&mut self, audiences: &[Arc<Audience>], seconds: f64) {
+        let taken: Vec<_> =
+            audiences.iter().map(|audience| audience.take_busiest(&self.known)).collect();
         let (shares, news): (Vec<_>, Vec<_>) = taken.into_iter().unzip();
         self.learn(news.into_iter().flatten());
         self.take_over(shares.into_iter().flatten(), seconds);

@@ -5,9 +5,9 @@ use super::history::{COLUMNS, Past, Point};
 use super::machine_rates::{DiskRate, NicRate, Rates};
 use super::popular::{Popular, Title};
 use super::{Constants, Figures, since_1970};
-use crate::telemetry::Family;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use telemetry::{Family, Sums};
 
 /// Seconds over which waits for the first byte are told: one alone has few.
 const WAITS_SECONDS: usize = 10;
@@ -88,7 +88,7 @@ impl Snapshot {
     ) -> Self {
         let step = Step::new(now, past.last());
         let cpu = step.cpu();
-        let sent_gbps = step.rate("wire_bytes_sent_total") * 8.0 / 1e9;
+        let sent_gbps = step.rate(|sums| sums.transport_sent_bytes_total) * 8.0 / 1e9;
         let cpu_percent = cpu.workers.iter().sum::<f64>() * 100.0;
         Self {
             version: 1,
@@ -99,10 +99,10 @@ impl Snapshot {
             route: constants.route,
             disk: constants.disk.clone(),
             sent_gbps: rounded(sent_gbps),
-            connections: now.value("connections"),
-            sending: now.value("sending"),
-            connections_per_second: rounded(step.rate("connections_accepted_total")),
-            requests_per_second: rounded(step.rate("requests_total")),
+            connections: now.totals.connections,
+            sending: now.totals.sending,
+            connections_per_second: rounded(step.rate(|sums| sums.connections_accepted_total)),
+            requests_per_second: rounded(step.rate(|sums| sums.requests_total)),
             errors_per_second: rounded(step.growth_per_second(errors_total)),
             // Below a hundredth of a core, what is measured is the server looking at its clock.
             gbps_per_cpu_percent: (cpu_percent >= 1.0).then(|| rounded(sent_gbps / cpu_percent)),
@@ -114,7 +114,7 @@ impl Snapshot {
             handshakes: of_family(now, Family::Handshakes),
             handshakes_by_kind: of_family(now, Family::Resumptions),
             handshakes_per_second: rounded(step.growth_per_second(|figures| {
-                of_family(figures, Family::Handshakes).values().sum()
+                figures.totals.family(Family::Handshakes).map(|(_, count)| count).sum()
             })),
             routes: of_family(now, Family::Routes),
             responses: of_family(now, Family::Responses),
@@ -166,8 +166,8 @@ impl Snapshot {
 
 impl FirstByte {
     fn new(now: &Figures, before: &Figures) -> Self {
-        let waits = now.waits.since(&before.waits);
-        let ms = |of_one| waits.quantile_seconds(of_one).map(|seconds| rounded(seconds * 1e3));
+        let waits = now.totals.first_byte.since(&before.totals.first_byte);
+        let ms = |of_one| waits.quantile(of_one).map(|microseconds| rounded(microseconds / 1e3));
         Self { count: waits.count(), p50_ms: ms(0.5), p95_ms: ms(0.95), p99_ms: ms(0.99) }
     }
 }
@@ -190,14 +190,16 @@ impl<'a> Step<'a> {
         of(self.now).saturating_sub(of(self.before)) as f64 / self.seconds
     }
 
-    fn rate(&self, name: &str) -> f64 {
-        self.growth_per_second(|figures| figures.value(name))
+    fn rate(&self, of: impl Fn(&Sums) -> u64) -> f64 {
+        self.growth_per_second(|figures| of(&figures.totals))
     }
 
     fn cpu(&self) -> Cpu {
-        let pairs = self.now.cpu_microseconds.iter().zip(&self.before.cpu_microseconds);
-        let part = |(now, before): (&u64, &u64)| {
-            rounded((now.saturating_sub(*before) as f64 / 1e6 / self.seconds).min(1.0))
+        let pairs = self.now.totals.by_worker().iter().zip(self.before.totals.by_worker());
+        let part = |(now, before): (&Sums, &Sums)| {
+            let microseconds =
+                now.worker_cpu_seconds_total.saturating_sub(before.worker_cpu_seconds_total);
+            rounded((microseconds as f64 / 1e6 / self.seconds).min(1.0))
         };
         let workers: Vec<f64> = pairs.map(part).collect();
         let mean = workers.iter().sum::<f64>() / workers.len().max(1) as f64;
@@ -207,11 +209,13 @@ impl<'a> Step<'a> {
 
     /// A byte that the kernel sent by itself came from memory unless it was brought there for that.
     fn cache(&self) -> Cache {
-        let brought = self.rate("brought_bytes_total");
-        let sent_from_memory = (self.rate("sendfile_bytes_total") - brought).max(0.0);
-        let from_memory = self.rate("read_resident_bytes_total") + sent_from_memory;
-        let read = ["read_cached_bytes_total", "read_once_bytes_total", "read_direct_bytes_total"];
-        let from_disk = brought + read.iter().map(|name| self.rate(name)).sum::<f64>();
+        let brought = self.rate(|sums| sums.brought_bytes_total);
+        let sent_from_memory = (self.rate(|sums| sums.sendfile_bytes_total) - brought).max(0.0);
+        let from_memory = self.rate(|sums| sums.read_resident_bytes_total) + sent_from_memory;
+        let from_disk = brought
+            + self.rate(|sums| sums.read_cached_bytes_total)
+            + self.rate(|sums| sums.read_once_bytes_total)
+            + self.rate(|sums| sums.read_direct_bytes_total);
         let all = from_memory + from_disk;
         Cache {
             hit_ratio: (all > 0.0).then(|| rounded(from_memory / all)),
@@ -222,18 +226,17 @@ impl<'a> Step<'a> {
 
     fn buffers(&self) -> Buffers {
         Buffers {
-            read: self.now.value("read_buffers"),
-            read_free: self.now.value("read_buffers_free"),
-            send: self.now.value("send_buffers"),
-            send_free: self.now.value("send_buffers_free"),
-            waits_per_second: rounded(self.rate("buffer_waits_total")),
+            read: self.now.totals.read_buffers,
+            read_free: self.now.totals.read_buffers_free,
+            send: self.now.totals.send_buffers,
+            send_free: self.now.totals.send_buffers_free,
+            waits_per_second: rounded(self.rate(|sums| sums.buffer_waits_total)),
         }
     }
 }
 
 fn of_family(figures: &Figures, family: Family) -> BTreeMap<&'static str, u64> {
-    let members = figures.labelled.iter().filter(|((of, _), _)| *of == family);
-    members.map(|((_, label), count)| (*label, *count)).collect()
+    figures.totals.family(family).collect()
 }
 
 /// To four digits: what is drawn shows no more, and a stream of such numbers is a third as long.
@@ -248,9 +251,9 @@ pub(super) fn rounded(value: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::telemetry::Numbers;
     use std::sync::Arc;
     use std::time::{Duration, Instant};
+    use telemetry::Numbers;
 
     #[test]
     fn numbers_keep_four_digits() {
@@ -267,12 +270,12 @@ mod tests {
         let mut past = Past::default();
         past.push(Figures::of(&workers));
         for worker in &workers {
-            worker.wire_bytes_sent_total.add(62_500_000);
+            worker.transport_sent_bytes_total.add(62_500_000);
             worker.read_resident_bytes_total.add(300);
             worker.read_direct_bytes_total.add(100);
-            worker.first_byte.note(Duration::from_millis(2));
+            worker.first_byte.record(2000);
         }
-        workers[0].cpu_microseconds_total.add(500_000);
+        workers[0].worker_cpu_seconds_total.add(500_000);
         let mut now = Figures::of(&workers);
         now.at = past.last().at + Duration::from_secs(1);
         let constants =

@@ -154,7 +154,7 @@ impl Bypass {
             // What of it are heads and tags of records is the same everywhere, but for a byte or two.
             let part = u128::from(counted - start) * u128::from(plain_bytes);
             let plain = (part / u128::from(end - start)) as u64;
-            numbers.body_bytes_sent_total.add(plain - counted_plain);
+            numbers.response_sent_bytes_total.add(plain - counted_plain);
             counted_plain = plain;
             awaited = counted + COUNTED_BYTES;
         }

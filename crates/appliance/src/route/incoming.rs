@@ -1,8 +1,8 @@
 //! What a viewer sends: sealed records, which are opened here whoever seals ours.
 
 use crate::end::End;
-use crate::telemetry::Numbers;
 use crypt::{Content, OpenError, Opened, Opener};
+use telemetry::Numbers;
 
 /// The receiving half of a connection with TLS.
 pub(super) struct Incoming {

@@ -24,12 +24,12 @@ use super::userspace::Userspace;
 use super::{Channel, in_kernel};
 use crate::end::End;
 use crate::outgoing::Outgoing;
-use crate::telemetry::Family;
 use crypt::kernel::{ControlRecord, KernelKeys, KernelSealer, alert, key_update_message};
 use crypt::{Alert, Established, Suite, Version};
 use net::Socket;
 use net::tls::{Cipher, Keys};
 use std::io;
+use telemetry::Family;
 
 /// A connection with TLS whose records the kernel makes.
 pub struct Kernel {

@@ -95,7 +95,7 @@ impl<T: Transport> Link<T> {
             self.taken_bytes.set(self.taken_bytes.get() + taken as u64);
             self.note_first_byte();
         }
-        self.worker.numbers.wire_bytes_sent_total.add(taken as u64);
+        self.worker.numbers.transport_sent_bytes_total.add(taken as u64);
         taken
     }
 
@@ -103,7 +103,7 @@ impl<T: Transport> Link<T> {
         let since = self.first_byte_due_since.take();
         if since != 0 {
             let waited = self.worker.clock(Instant::now()).wrapping_sub(since);
-            self.worker.numbers.first_byte.note(Duration::from_micros(waited.into()));
+            self.worker.numbers.first_byte.record(waited.into());
         }
     }
 

@@ -190,7 +190,7 @@ impl<'a> Pour<'a> {
     async fn learn(&mut self, link: &mut Link, offered: usize, taken: usize) -> Result<(), End> {
         let numbers = &link.worker.numbers;
         numbers.windows_total.add(1);
-        numbers.body_bytes_sent_total.add(taken as u64);
+        numbers.response_sent_bytes_total.add(taken as u64);
         if taken == offered {
             link.window.taken_whole();
         } else {

@@ -143,7 +143,7 @@ impl Retained {
             self.deliver(&mut ahead).await?;
             at += bytes;
             self.link.worker.numbers.windows_total.add(1);
-            self.link.worker.numbers.body_bytes_sent_total.add(bytes);
+            self.link.worker.numbers.response_sent_bytes_total.add(bytes);
             yield_now().await;
         }
         Ok(())

@@ -7,7 +7,6 @@ use crate::in_memory::Held;
 use crate::outgoing::Outgoing;
 use crate::page;
 use crate::redact;
-use crate::telemetry::{Family, Numbers};
 use crate::worker::{Worker, since_1970};
 use disk::{File, OpenError};
 use http::{Entity, Field, Refusal, Request, Resource, Response};
@@ -15,6 +14,7 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
+use telemetry::{Family, Numbers};
 use token::Fault;
 
 impl Session {
@@ -54,7 +54,7 @@ impl Session {
         let taken_bytes = self.channel.taken_bytes() - taken_before;
         if let Some(path) = request.and_then(|request| path_of(worker, request)).filter(|_| is_file)
         {
-            worker.numbers.count_title(path, taken_bytes);
+            worker.audience.count_title(path, taken_bytes);
         }
         if let Err(end @ (End::File(_) | End::ChangedUnderUs)) = sent {
             let target = redact::target(request.map(Request::target).unwrap_or_default());

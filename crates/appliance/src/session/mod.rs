@@ -10,7 +10,6 @@ use crate::end::End;
 use crate::outgoing::Outgoing;
 use crate::room::Entering;
 use crate::route::{Channel, Link, Protection, Transport};
-use crate::telemetry::Family;
 use crate::worker::Worker;
 use crypt::{Alert, Handshake, HandshakeError, Progress, SessionInfo, Tls};
 use http::{BodyDrain, BodyProgress, Parse, Refusal, Request};
@@ -20,6 +19,7 @@ use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::Instant;
+use telemetry::Family;
 
 /// How a connection ends that nothing was wrong with.
 const GOODBYE: &[Alert] = &[Alert::CloseNotify];

@@ -6,7 +6,6 @@ use crate::support::served::{Served, await_that, kernel_seals};
 use crate::support::viewer::{Protocol, Response, Viewer};
 use crypt::client::{ClientHandshake, ClientOptions, ClientProgress, ClientTls, Trust};
 use fullbore_appliance::config::{self, Disk};
-use fullbore_appliance::telemetry::Family;
 use rustix::fs::{CWD, FileType, Mode, inotify};
 use rustls::AlertDescription;
 use std::fs::File;
@@ -16,6 +15,7 @@ use std::net::TcpStream;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::time::Duration;
+use telemetry::Family;
 use tempfile::TempDir;
 
 const GET_A: &[u8] = b"GET /a.mp4 HTTP/1.1\r\nHost: h\r\n\r\n";

@@ -2,10 +2,13 @@
 
 use crate::support::served::Served;
 use crate::support::viewer::Protocol;
+use fullbore_appliance::admin::all_metrics;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
+use telemetry::{Kind, Metric};
 
 /// More than a second passes between two events only on a machine that does nothing else.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -175,6 +178,40 @@ fn a_name_that_is_not_the_servers_is_told_nothing() {
     let metrics = fetch(admin, "/metrics");
     let counted = "fullbore_admin_requests_refused_total{reason=\"misdirected\"} 6\n";
     assert!(metrics.contains(counted), "{metrics}");
+    served.stop();
+}
+
+/// What a line that begins so says of each metric, by its name.
+fn said_of_each(metrics: &str, start: &str) -> BTreeMap<String, String> {
+    let lines = metrics.lines().filter_map(|line| line.strip_prefix(start)?.split_once(' '));
+    lines.map(|(name, said)| (name.to_owned(), said.to_owned())).collect()
+}
+
+#[test]
+fn what_is_told_is_what_is_declared() {
+    let library = library();
+    let served = Served::start(library.path(), Protocol::Plain, |_| {});
+    let text = fetch(served.admin(), "/metrics");
+    let told = said_of_each(&text, "# TYPE ");
+    // Those of a kernel that seals are told where it does.
+    let is_told = |metric: &&Metric| {
+        !metric.name.starts_with("fullbore_kernel_tls_e")
+            && metric.name != "fullbore_kernel_tls_connections"
+            || told.contains_key(metric.name)
+    };
+    let declared = || all_metrics().filter(is_told);
+    let kinds = declared().map(|metric| (metric.name.to_owned(), metric.kind.name().to_owned()));
+    assert_eq!(told, kinds.collect::<BTreeMap<_, _>>());
+    let helps = declared().map(|metric| (metric.name.to_owned(), metric.help.to_owned()));
+    assert_eq!(said_of_each(&text, "# HELP "), helps.collect::<BTreeMap<_, _>>());
+    let status = fetch(served.admin(), "/status.json");
+    let (_, status) = status.split_once("\r\n\r\n").unwrap();
+    let status: Value = serde_json::from_str(status).unwrap();
+    for metric in telemetry::metrics().filter(|metric| metric.kind != Kind::Histogram) {
+        for figures in [&status["total"], &status["workers"][0]] {
+            assert!(!figures[metric.key()].is_null(), "no {} in {figures}", metric.key());
+        }
+    }
     served.stop();
 }
 

@@ -7,7 +7,6 @@ use crate::support::mapped_writer::MappedWriter;
 use crate::support::served::{Served, await_that, kernel_seals};
 use crate::support::viewer::{Protocol, Response, Viewer};
 use fullbore_appliance::config::{Disk, Route};
-use fullbore_appliance::telemetry::Family;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use std::fs::{File, FileTimes, Permissions};
 use std::io;
@@ -16,6 +15,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, SystemTime};
+use telemetry::Family;
 use tempfile::TempDir;
 
 const POLICIES: [Disk; 4] = [Disk::Auto, Disk::Cached, Disk::Once, Disk::Direct];
@@ -257,8 +257,8 @@ fn await_standstill(served: &Served) {
 fn await_quiet(served: &Served) {
     let mut sent = 0;
     loop {
-        let now = served.number(|n| &n.wire_bytes_sent_total)
-            + served.number(|n| &n.body_bytes_sent_total);
+        let now = served.number(|n| &n.transport_sent_bytes_total)
+            + served.number(|n| &n.response_sent_bytes_total);
         if now == sent {
             return;
         }

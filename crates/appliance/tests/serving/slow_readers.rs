@@ -4,8 +4,8 @@ use crate::support::content::Content;
 use crate::support::served::{Served, await_that};
 use crate::support::viewer::{Protocol, Response, Viewer};
 use fullbore_appliance::config::Route;
-use fullbore_appliance::telemetry::Family;
 use std::path::Path;
+use telemetry::Family;
 use tempfile::TempDir;
 
 /// As many titles as are listed.
@@ -73,17 +73,20 @@ fn a_list_is_in_memory_once_however_many_take_it_slowly() {
         assert!(bytes > 500_000, "the list is short: {bytes} bytes");
         let mut viewers: Vec<_> = (0..100).map(|_| slow_viewer(&served, TITLES_JSON)).collect();
         await_that(
-            || served.number(|n| &n.sending) == 100 && served.number(|n| &n.response_bytes) > 0,
+            || {
+                served.number(|n| &n.sending) == 100
+                    && served.number(|n| &n.response_memory_bytes) > 0
+            },
             || "the viewers are not answered".into(),
         );
-        let held = served.number(|n| &n.response_bytes);
+        let held = served.number(|n| &n.response_memory_bytes);
         assert_eq!(held, bytes, "{protocol:?}: shared by all");
         for viewer in viewers.iter_mut().step_by(10) {
             assert!(viewer.response(true).unwrap().body == whole.body, "{protocol:?}");
         }
         drop(viewers);
         await_that(
-            || served.number(|n| &n.response_bytes) == 0,
+            || served.number(|n| &n.response_memory_bytes) == 0,
             || "memory is never given back".into(),
         );
         served.stop();
@@ -101,7 +104,7 @@ fn what_does_not_fit_is_refused_for_now_and_films_are_served_on() {
     assert_eq!((whole.status, whole.body.len() as u64), (200, film.size));
     assert_eq!(served.viewer().ask("/-/").status, 200, "nor does a page");
     assert_eq!(served.viewer().ask("/none").status, 404, "nor does a refusal");
-    assert_eq!(served.number(|n| &n.response_bytes), 0);
+    assert_eq!(served.number(|n| &n.response_memory_bytes), 0);
     served.stop();
 }
 
@@ -148,7 +151,7 @@ fn the_heads_of_parts_count_while_a_viewer_keeps_them_and_no_longer() {
     assert_eq!(answer.status, 206);
     assert!(answer.body.len() as u64 > 64 * 16_384);
     drop((first, slow));
-    await_that(|| served.number(|n| &n.response_bytes) == 0, || "memory is kept".into());
+    await_that(|| served.number(|n| &n.response_memory_bytes) == 0, || "memory is kept".into());
     let mut viewer = served.viewer();
     viewer.send(request.as_bytes()).unwrap();
     assert_eq!(viewer.response(true).unwrap().status, 206, "there is room again");

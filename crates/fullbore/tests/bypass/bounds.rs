@@ -258,7 +258,7 @@ fn viewers_who_do_not_close_take_nobody_s_place() {
         assert!(space.succeed("curl", &get) == room.film);
     }
     // One after the other, they all had the place of one who had stayed.
-    server.await_number("tcp_total{event=\"orphans_evicted\"}", 1);
+    server.await_number("tcp_events_total{event=\"orphans_evicted\"}", 1);
     drop(staying);
     server.end();
 }

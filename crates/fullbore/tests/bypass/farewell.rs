@@ -48,8 +48,8 @@ fn told_to_end_it_finishes_what_was_begun_and_refuses_what_is_new() {
             })
             .collect();
         server.await_number("requests_total", viewers);
-        server.await_number("body_bytes_sent_total", viewers * 100_000);
-        let sent_bytes = server.number("body_bytes_sent_total");
+        server.await_number("response_sent_bytes_total", viewers * 100_000);
+        let sent_bytes = server.number("response_sent_bytes_total");
         assert!(sent_bytes < viewers * FILM_BYTES as u64, "they have all of it already");
         server.signal(Signal::TERM);
         await_refusal(&space);
@@ -72,11 +72,11 @@ fn who_did_not_hear_that_it_is_over_is_told_again() {
     server.await_number("connections_accepted_total", 1);
     far.forward(false);
     server.await_number("connections_ended_total{reason=\"handshake_timeout\"}", 1);
-    server.await_number("tcp_total{event=\"resets_sent\"}", 1);
+    server.await_number("tcp_events_total{event=\"resets_sent\"}", 1);
     far.forward(true);
     viewer.write_all(b"are you there?").unwrap();
     let heard = viewer.read(&mut [0; 100]).map_err(|error| error.kind());
     assert_eq!(heard, Err(ErrorKind::ConnectionReset));
-    server.await_number("tcp_total{event=\"resets_sent\"}", 2);
+    server.await_number("tcp_events_total{event=\"resets_sent\"}", 2);
     server.end();
 }

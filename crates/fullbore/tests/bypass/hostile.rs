@@ -99,8 +99,9 @@ fn a_flood_of_syns_shuts_nobody_out_and_takes_no_memory() {
     }
     let (taken, time) = attacker.join().unwrap();
     let rate = f64::from(taken) / time.as_secs_f64();
-    let number = |event: &str| target.server.number(&format!("tcp_total{{event=\"{event}\"}}"));
-    target.server.await_number("tcp_total{event=\"syn_cookies_sent\"}", 1000);
+    let number =
+        |event: &str| target.server.number(&format!("tcp_events_total{{event=\"{event}\"}}"));
+    target.server.await_number("tcp_events_total{event=\"syn_cookies_sent\"}", 1000);
     eprintln!(
         "{taken} SYNs at {rate:.0}/s, {served} films served meanwhile, {} SYNs queued, {} cookies sent, {} accepted, {} KiB before and {} after",
         number("syn_queued"),
@@ -139,7 +140,7 @@ fn segments_that_nobody_sent_end_no_connection() {
     is_over.store(true, Ordering::Relaxed);
     attacker.join().unwrap();
     for event in ["reset_outside_window", "reset_challenged", "syn_challenged", "ack_unsent"] {
-        target.server.await_number(&format!("tcp_total{{event=\"{event}\"}}"), 1);
+        target.server.await_number(&format!("tcp_events_total{{event=\"{event}\"}}"), 1);
     }
     target.assert_grew_little(before_kib);
     target.serves(&[]);

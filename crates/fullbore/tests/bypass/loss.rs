@@ -27,7 +27,7 @@ fn every_byte_arrives_and_what_was_lost_was_read_again() {
             ["--silent", "--show-error", "--insecure", "--globoff", "--max-time", "120", &url];
         let got = far.client.succeed("curl", &get);
         assert!(got == room.film, "--tls {tls}: {} bytes", got.len());
-        server.await_number("tcp_total{event=\"retransmitted_bytes\"}", 10_000);
+        server.await_number("tcp_payload_bytes_total{kind=\"retransmitted\"}", 10_000);
         let reread = server.number("bypass_reread_bytes_total");
         assert!(reread >= 10_000, "--tls {tls}: {reread} bytes read again");
         server.end();
@@ -60,7 +60,7 @@ fn kept_copies_serve_without_the_disk() {
     let url = server.url();
     let get = ["--silent", "--show-error", "--insecure", "--max-time", "120", &url];
     assert!(far.client.succeed("curl", &get) == room.film);
-    server.await_number("tcp_total{event=\"retransmitted_bytes\"}", 10_000);
+    server.await_number("tcp_payload_bytes_total{kind=\"retransmitted\"}", 10_000);
     assert_eq!(server.number("bypass_reread_bytes_total"), 0, "{}", server.metrics());
     server.end();
 }

@@ -170,7 +170,7 @@ impl Cell {
             _ => load(&far.client, &room, &url),
         }
         assert!(server.number("connections_by_route_total{route=\"bypass\"}") > 0);
-        let again_bytes = server.number("tcp_total{event=\"retransmitted_bytes\"}");
+        let again_bytes = server.number("tcp_payload_bytes_total{kind=\"retransmitted\"}");
         server.end();
         again_bytes
     }

@@ -44,7 +44,7 @@ fn mixed_load_over_a_tap_leaves_nothing_behind() {
             began.elapsed().as_secs(),
             duration.as_secs(),
             server.number("connections_accepted_total"),
-            server.number("body_bytes_sent_total") >> 20,
+            server.number("response_sent_bytes_total") >> 20,
         );
         assert_eq!(server.number("tasks_panicked_total"), 0, "{}", server.said());
         server.end();

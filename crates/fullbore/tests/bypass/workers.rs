@@ -31,8 +31,8 @@ fn watch(space: &Space, server: &Server, url: &str, room: &Room) {
 #[track_caller]
 fn assert_nobody_got_anothers_segments(server: &Server) {
     // These are up to a second old.
-    server.await_number("tcp_total{event=\"accepted\"}", CONNECTIONS as u64);
-    assert_eq!(server.number("tcp_total{event=\"resets_sent\"}"), 0, "{}", server.metrics());
+    server.await_number("tcp_events_total{event=\"accepted\"}", CONNECTIONS as u64);
+    assert_eq!(server.number("tcp_events_total{event=\"resets_sent\"}"), 0, "{}", server.metrics());
 }
 
 #[test]
@@ -75,9 +75,9 @@ fn what_a_router_says_reaches_the_worker_who_has_the_connection() {
     let room = Room::new(300_001);
     let server = Server::start(&far.server, &room, &TWO, "");
     watch(&far.client, &server, &server.url(), &room);
-    let lowered = "tcp_total{event=\"path_mtu_lowered\"}";
+    let lowered = "tcp_events_total{event=\"path_mtu_lowered\"}";
     server.await_number(lowered, CONNECTIONS as u64);
-    let elsewhere = server.number("tcp_total{event=\"path_mtu_refused\"}");
+    let elsewhere = server.number("tcp_events_total{event=\"path_mtu_refused\"}");
     assert!(elsewhere > 0, "all was said to the right worker:\n{}", server.metrics());
     server.end();
 }

@@ -122,7 +122,7 @@ fn live(start: &Start, turn: &Turn, certificates: &Certificates, length: Duratio
     let told = format!(
         "{} connections, {} MiB; {before:?} and {after:?}; memory {} and {} KiB",
         server.number("connections_accepted_total"),
-        server.number("body_bytes_sent_total") >> 20,
+        server.number("response_sent_bytes_total") >> 20,
         memory_before >> 10,
         server.own_memory_bytes() >> 10
     );

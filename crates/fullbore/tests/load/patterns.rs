@@ -54,7 +54,7 @@ fn requests_and_bytes_agree_with_what_the_server_counts() {
     // All that may differ is what was under way at the end, and the heads.
     let requests = server.counter("fullbore_requests_total") - ran.number("requests");
     assert!((0.0..=CONNECTIONS).contains(&requests), "{requests}");
-    let bytes = server.counter("fullbore_body_bytes_sent_total") - ran.number("body_bytes");
+    let bytes = server.counter("fullbore_response_sent_bytes_total") - ran.number("body_bytes");
     let heads = 1000.0 * server.counter("fullbore_requests_total");
     assert!((0.0..=CONNECTIONS * FILM_BYTES as f64 + heads).contains(&bytes), "{bytes}");
 }

@@ -1,12 +1,12 @@
 //! A server in this process, on a port of its own.
 
 use super::viewer::{Protocol, Viewer};
-use fullbore_appliance::telemetry::{Family, Number, Numbers};
 use fullbore_appliance::{Config, Server, config};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use telemetry::{Family, Number, Numbers};
 use tempfile::TempDir;
 
 /// How long anything may take that is bound to happen: far longer than it takes on a loaded machine.

@@ -1,0 +1,49 @@
+//! Counters that have a label: one metric, a count for each reason, status or suite.
+
+use crate::metric::{Kind, Metric};
+
+macro_rules! families {
+    ($($family:ident $name:ident by $label:ident $help:literal;)*) => {
+        /// Families of counters that have a label.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Family {
+            $(#[doc = $help] $family,)*
+        }
+
+        impl Family {
+            /// Every family.
+            pub const ALL: &'static [Self] = &[$(Self::$family,)*];
+
+            /// What it is.
+            pub const fn metric(self) -> &'static Metric {
+                match self {
+                    $(Self::$family => {
+                        const METRIC: Metric = Metric::new(
+                            Kind::Counter,
+                            concat!("fullbore_", stringify!($name)),
+                            $help,
+                        )
+                        .by(stringify!($label));
+                        &METRIC
+                    })*
+                }
+            }
+        }
+    };
+}
+
+families! {
+    Ends connections_ended_total by reason "Connections ended, by reason.";
+    ConnectionsRefused connections_refused_total by reason "Connections turned away, by reason.";
+    Handshakes handshakes_total by suite "TLS handshakes done, by version and cipher suite.";
+    Resumptions handshakes_by_kind_total by kind "TLS handshakes done, full or resumed.";
+    Responses responses_total by status "Responses, by status.";
+    Refusals requests_refused_total by reason "Requests refused, by reason.";
+    Routes connections_by_route_total by route "Connections established, by route.";
+    KernelTlsRefusals kernel_tls_refused_total by reason "Connections that the kernel did not seal for, by reason.";
+    Tcp tcp_events_total by event "What happened in our own TCP, segments not taken included (bypass).";
+    TcpPayload tcp_payload_bytes_total by kind "Payload of our own TCP, by what became of it (bypass).";
+    Held bypass_held_total by reason "Ranges that our own TCP asked for and did not let go whole, by reason (bypass).";
+    Frames frames_total by event "Frames of a network device (bypass).";
+    FramesRefused frames_refused_total by reason "Frames not taken, by reason (bypass).";
+}

@@ -1,0 +1,284 @@
+//! What a metric is: its name, what it means, its kind, its unit.
+//!
+//! Names follow Prometheus' conventions (<https://prometheus.io/docs/practices/naming/>): a name ends in its unit, which is a base unit,
+//! and a counter's then in `_total`. So the unit is read from the name, and [`Metric::fault`] says what is wrong with one.
+
+use std::fmt;
+
+/// What every name begins with but those that Prometheus itself defines.
+const PREFIX: &str = "fullbore_";
+
+/// Names that Prometheus defines begin so.
+const PREFIX_STANDARD: &str = "process_";
+
+/// What kind of number it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Only grows, from 0 at the start of the server.
+    Counter,
+    /// How things are.
+    Gauge,
+    /// How values are distributed, since the start. Can be added up over servers.
+    Histogram,
+    /// Quantiles of what came lately, with count and sum since the start.
+    Summary,
+}
+
+impl Kind {
+    /// As Prometheus calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+            Self::Summary => "summary",
+        }
+    }
+}
+
+/// What a metric is measured in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Things: connections, requests, buffers.
+    Count,
+    /// Bytes.
+    Bytes,
+    /// Seconds.
+    Seconds,
+    /// A part of a whole, 0 to 1.
+    Ratio,
+    /// Bits per second.
+    BitsPerSecond,
+}
+
+impl Unit {
+    /// In words; nothing for things that are counted.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Count => "",
+            Self::Bytes => "bytes",
+            Self::Seconds => "seconds",
+            Self::Ratio => "ratio",
+            Self::BitsPerSecond => "bits per second",
+        }
+    }
+}
+
+/// How a value is stored, as a whole number, and so how its unit is made of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stored {
+    /// In the unit.
+    Units,
+    /// In thousandths of it: milliseconds.
+    Thousandths,
+    /// In millionths of it: microseconds.
+    Millionths,
+    /// In thousands of it: kilobits.
+    Thousands,
+}
+
+impl Stored {
+    /// The value in its unit. Division keeps decimal fractions as short as they are: 32 millionths are 0.000032.
+    pub fn in_units(self, stored: u64) -> Value {
+        match self {
+            Self::Units => Value::Whole(stored),
+            Self::Thousandths => Value::Real(stored as f64 / 1e3),
+            Self::Millionths => Value::Real(stored as f64 / 1e6),
+            Self::Thousands => Value::Whole(stored * 1000),
+        }
+    }
+
+    /// The same for what is no whole number, as a mean.
+    pub fn real(self, stored: f64) -> f64 {
+        match self {
+            Self::Units => stored,
+            Self::Thousandths => stored / 1e3,
+            Self::Millionths => stored / 1e6,
+            Self::Thousands => stored * 1e3,
+        }
+    }
+}
+
+/// A value in its metric's unit. Whole numbers stay whole.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Value {
+    /// A whole number.
+    Whole(u64),
+    /// Any other.
+    Real(f64),
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Whole(value) => value.fmt(f),
+            Self::Real(value) => value.fmt(f),
+        }
+    }
+}
+
+impl serde::Serialize for Value {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Whole(value) => serializer.serialize_u64(*value),
+            Self::Real(value) => serializer.serialize_f64(*value),
+        }
+    }
+}
+
+impl From<Value> for serde_json::Value {
+    fn from(value: Value) -> Self {
+        match value {
+            Value::Whole(value) => value.into(),
+            Value::Real(value) => value.into(),
+        }
+    }
+}
+
+/// What a number is, said once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Metric {
+    /// As Prometheus has it.
+    pub name: &'static str,
+    /// What kind of number it is.
+    pub kind: Kind,
+    /// What its samples differ in; none if there is one sample.
+    pub label: Option<&'static str>,
+    /// What it means, in a sentence or two.
+    pub help: &'static str,
+    /// How its values are stored.
+    pub stored: Stored,
+}
+
+impl Metric {
+    /// One that has no label and is stored in its unit.
+    pub const fn new(kind: Kind, name: &'static str, help: &'static str) -> Self {
+        Self { name, kind, label: None, help, stored: Stored::Units }
+    }
+
+    /// With a label.
+    pub const fn by(self, label: &'static str) -> Self {
+        Self { label: Some(label), ..self }
+    }
+
+    /// Stored in another way.
+    pub const fn stored(self, stored: Stored) -> Self {
+        Self { stored, ..self }
+    }
+
+    /// As JSON has it: without the program's name.
+    pub fn key(&self) -> &'static str {
+        self.name.strip_prefix(PREFIX).unwrap_or(self.name)
+    }
+
+    /// A stored value in this metric's unit.
+    pub fn value(&self, stored: u64) -> Value {
+        self.stored.in_units(stored)
+    }
+
+    /// The unit, which its name ends in.
+    pub fn unit(&self) -> Unit {
+        let name = self.name.strip_suffix("_total").unwrap_or(self.name);
+        let units = [Unit::BitsPerSecond, Unit::Bytes, Unit::Seconds, Unit::Ratio];
+        let is_of = |unit: &Unit| name.ends_with(&format!("_{}", unit.name().replace(' ', "_")));
+        units.into_iter().find(is_of).unwrap_or(Unit::Count)
+    }
+
+    /// What is wrong with it by Prometheus' conventions, if anything.
+    pub fn fault(&self) -> Option<&'static str> {
+        let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        let words = || self.name.split('_');
+        let is_total = self.name.ends_with("_total");
+        let has_prefix =
+            [PREFIX, PREFIX_STANDARD].iter().any(|prefix| self.name.starts_with(prefix));
+        let faults = [
+            (!has_prefix, "it does not begin with the program's name"),
+            (!self.name.chars().all(is_plain), "it has other letters than a to z, digits and _"),
+            (words().any(str::is_empty), "it has an empty word"),
+            (
+                is_total != (self.kind == Kind::Counter),
+                "_total is the end of counters, and of them only",
+            ),
+            (words().any(|word| UNITS_NOT_BASE.contains(&word)), "its unit is no base unit"),
+            (
+                self.stored != Stored::Units && self.unit() == Unit::Count,
+                "it has no unit in its name",
+            ),
+            (!self.help.ends_with('.'), "its help is no sentence"),
+        ];
+        faults.into_iter().find_map(|(is_wrong, why)| is_wrong.then_some(why))
+    }
+}
+
+/// Units that Prometheus wants in their base unit: seconds, bytes, ratios.
+const UNITS_NOT_BASE: [&str; 16] = [
+    "milliseconds",
+    "microseconds",
+    "nanoseconds",
+    "minutes",
+    "hours",
+    "ms",
+    "us",
+    "ns",
+    "kilobytes",
+    "megabytes",
+    "kb",
+    "mb",
+    "kbps",
+    "gbps",
+    "bits",
+    "percent",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_metric_here_is_named_by_the_conventions() {
+        for metric in crate::metrics() {
+            assert_eq!(metric.fault(), None, "{}", metric.name);
+        }
+    }
+
+    #[test]
+    fn what_is_against_the_conventions_is_found() {
+        let fault = |kind, name, help| Metric::new(kind, name, help).fault();
+        for (kind, name, help) in [
+            (Kind::Counter, "fullbore_requests", "Requests."),
+            (Kind::Gauge, "fullbore_open_files_total", "Files."),
+            (Kind::Gauge, "open_files", "Files."),
+            (Kind::Counter, "fullbore_cpu_microseconds_total", "Processor time."),
+            (Kind::Gauge, "fullbore_openFiles", "Files."),
+            (Kind::Gauge, "fullbore__files", "Files."),
+            (Kind::Gauge, "fullbore_files", "files"),
+        ] {
+            assert!(fault(kind, name, help).is_some(), "{name}");
+        }
+        assert_eq!(fault(Kind::Counter, "fullbore_cpu_seconds_total", "Processor time."), None);
+        let unitless = Metric::new(Kind::Gauge, "fullbore_uptime", "Time.");
+        assert!(unitless.stored(Stored::Millionths).fault().is_some());
+    }
+
+    #[test]
+    fn units_are_read_from_names() {
+        for (name, unit) in [
+            ("fullbore_sent_bytes_total", Unit::Bytes),
+            ("fullbore_first_byte_seconds", Unit::Seconds),
+            ("fullbore_qoe_bitrate_bits_per_second", Unit::BitsPerSecond),
+            ("fullbore_qoe_rebuffer_ratio", Unit::Ratio),
+            ("fullbore_connections", Unit::Count),
+        ] {
+            assert_eq!(Metric::new(Kind::Gauge, name, "It.").unit(), unit, "{name}");
+        }
+    }
+
+    #[test]
+    fn stored_values_come_out_in_their_unit() {
+        let told = |stored: Stored, value| stored.in_units(value).to_string();
+        assert_eq!(told(Stored::Units, u64::MAX), u64::MAX.to_string());
+        assert_eq!(told(Stored::Millionths, 32), "0.000032");
+        assert_eq!(told(Stored::Thousandths, 1500), "1.5");
+        assert_eq!(told(Stored::Thousands, 3000), "3000000");
+    }
+}

@@ -1,0 +1,29 @@
+//! A counter or a gauge, written by one thread.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A number that one thread writes and any thread reads.
+#[derive(Debug, Default)]
+pub struct Number(AtomicU64);
+
+impl Number {
+    /// Adds `by`. Only its worker's thread may.
+    pub fn add(&self, by: u64) {
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);
+    }
+
+    /// Takes `by` away: for gauges. Only its worker's thread may.
+    pub fn subtract(&self, by: u64) {
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_sub(by), Ordering::Relaxed);
+    }
+
+    /// Sets it: for gauges, and for counters that are kept elsewhere.
+    pub fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
+    /// What it is now.
+    pub fn value(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
