@@ -1,6 +1,9 @@
 //! The configuration: a TOML file, defaults under it, command-line flags over it.
 
 pub mod bypass;
+mod error;
+
+pub use error::ConfigError;
 
 use crate::own_files;
 pub use crate::switch::Switch;
@@ -10,8 +13,8 @@ use crate::admin_hosts::is_host_name;
 use disk::{Policy, Way};
 use http::LibraryPath;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::net::SocketAddr;
+use std::ops::RangeBounds;
 use std::path::{Path, PathBuf};
 
 /// A configuration is a page of text; with a thousand certificates it is 100 KB.
@@ -217,26 +220,19 @@ impl Default for Signing {
 
 impl Signing {
     fn check(&self) -> Result<(), ConfigError> {
-        let wrong = |what: String| Err(ConfigError(what));
         if self.keys.is_empty() && self.required != Self::default().required {
-            return wrong(
-                "signing.required is given without signing.keys, so nothing would need a token; \
-                 make a key with `fullbore sign --new-key FILE`"
-                    .into(),
-            );
+            return Err(ConfigError::RequiredWithoutKeys);
         }
         if self.required.is_empty() {
-            return wrong(
-                "signing.required is empty, so nothing would need a token; leave it out to require one \
-                 for all"
-                    .into(),
-            );
+            return Err(ConfigError::NothingRequired);
         }
         let nameless = |path: &&String| LibraryPath::as_written(path.as_bytes()).is_none();
         match self.required.iter().find(nameless) {
             None => Ok(()),
-            Some(path) => wrong(format!(
-                "signing.required has {path:?}; write paths as in the library, such as \"films\" or \"films/a.mp4\""
+            Some(path) => Err(ConfigError::not_of_kind(
+                "signing.required",
+                path,
+                "paths as in the library, such as \"films\" or \"films/a.mp4\"",
             )),
         }
     }
@@ -364,36 +360,16 @@ impl Default for Timeouts {
     }
 }
 
-/// What is wrong with a configuration, and where.
-#[derive(Debug)]
-pub struct ConfigError(String);
-
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for ConfigError {}
-
-impl ConfigError {
-    pub(crate) fn new(what: String) -> Self {
-        Self(what)
-    }
-}
-
 impl Config {
     /// Reads a configuration file.
     ///
     /// # Errors
     /// With the file's name, the line and what is wrong there.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
-        let name = path.display();
-        let text = smallfile::read_text(path, CONFIG_BYTES_MAX).map_err(|error| {
-            ConfigError(format!("cannot read the configuration {name}: {error}"))
-        })?;
-        let read: Self =
-            toml::from_str(&text).map_err(|error| ConfigError(format!("in {name}: {error}")))?;
+        let text = smallfile::read_text(path, CONFIG_BYTES_MAX)
+            .map_err(|why| ConfigError::Unreadable { file: path.to_owned(), why })?;
+        let read: Self = toml::from_str(&text)
+            .map_err(|why| ConfigError::Malformed { file: path.to_owned(), why: Box::new(why) })?;
         Ok(Self { file: Some(path.to_owned()), ..read })
     }
 
@@ -407,75 +383,26 @@ impl Config {
     /// # Errors
     /// With the name of the setting, and what it may be.
     pub fn check(&self) -> Result<(), ConfigError> {
-        let wrong = |what: String| Err(ConfigError(what));
-        let Limits { head_bytes_max, uri_bytes_max, connections_max, open_files_max, .. } =
-            self.limits;
-        if !(512..=64 << 10).contains(&head_bytes_max) {
-            return wrong(format!(
-                "limits.head_bytes_max is {head_bytes_max}; it may be 512 to 65536"
-            ));
-        }
-        if !(64..=head_bytes_max).contains(&uri_bytes_max) {
-            return wrong(format!(
-                "limits.uri_bytes_max is {uri_bytes_max}; it may be 64 to limits.head_bytes_max"
-            ));
-        }
-        if connections_max == 0 || open_files_max == 0 {
-            return wrong(
-                "limits.connections_max and limits.open_files_max must be at least 1".into(),
-            );
-        }
-        if self.limits.response_bytes_max < RESPONSE_BYTES_MAX_MIN {
-            return wrong(format!(
-                "limits.response_bytes_max is {}; it must be at least {RESPONSE_BYTES_MAX_MIN}",
-                self.limits.response_bytes_max
-            ));
-        }
-        let window = self.net.window_bytes_max;
-        if !(16 << 10..=4 << 20).contains(&window) {
-            return wrong(format!("net.window_bytes_max is {window}; it may be 16384 to 4194304"));
-        }
-        let Timeouts { handshake_seconds, head_seconds, idle_seconds, send_seconds, hold_seconds } =
-            self.timeouts;
-        let positive = [handshake_seconds, head_seconds, idle_seconds, send_seconds];
-        if !positive.iter().all(|seconds| (0.001..=86_400.0).contains(seconds)) {
-            return wrong("each of timeouts.* must lie between 0.001 and 86400 seconds".into());
-        }
-        if !(0.0..=60.0).contains(&hold_seconds) {
-            return wrong("timeouts.hold_seconds must lie between 0 and 60".into());
-        }
+        self.limits.check()?;
+        self.timeouts.check()?;
+        self.net.check()?;
         if !self.http.cache_control.bytes().all(|byte| (0x20..0x7f).contains(&byte)) {
-            return wrong("http.cache_control must be visible ASCII".into());
+            let value = &self.http.cache_control;
+            return Err(ConfigError::not_of_kind("http.cache_control", value, "visible ASCII"));
         }
         if let Some(host) = self.admin_hosts.iter().find(|host| !is_host_name(host)) {
-            return wrong(format!(
-                "admin_hosts has {host:?}; write a host name without scheme and port, such as \"video-1.example.org\""
-            ));
+            let wanted = "a host name without scheme and port, such as \"video-1.example.org\"";
+            return Err(ConfigError::not_of_kind("admin_hosts", host, wanted));
         }
-        if self.drain_seconds > 86_400 {
-            return wrong("drain_seconds may be 86400 at most".into());
-        }
-        if self.workers > 1024 {
-            return wrong(format!(
-                "workers is {}; it may be 0 (one per core) to 1024",
-                self.workers
-            ));
-        }
-        if self.net.unsent_bytes_max == Some(0) {
-            return wrong(
-                "net.unsent_bytes_max must be at least 1; to do without, use --off pull".into(),
-            );
-        }
+        let allowed = "0 to 86400";
+        within("drain_seconds", self.drain_seconds, 0..=86_400, allowed)?;
+        within("workers", self.workers, 0..=1024, "0 (one per core) to 1024")?;
         let key_records_max = self.tls.key_records_max;
-        if !(64..=1 << 24).contains(&key_records_max) {
-            return wrong(format!(
-                "tls.key_records_max is {key_records_max}; it may be 64 to 16777216"
-            ));
-        }
+        within("tls.key_records_max", key_records_max, 64..=1 << 24, "64 to 16777216")?;
         self.signing.check()?;
         self.check_bypass()?;
         if !self.tls.enabled && !self.tls.certificates.is_empty() {
-            return wrong("tls is off, but certificates are given: leave out one of them".into());
+            return Err(ConfigError::CertificatesWithoutTls);
         }
         Ok(())
     }
@@ -493,19 +420,72 @@ impl Config {
         if self.route != Route::Bypass {
             return Ok(());
         }
-        let wrong = |what: &str| Err(ConfigError(what.into()));
         if !self.is_on(Switch::Handout) {
-            return wrong(
-                "--off handout leaves the keys where the bypass route cannot make records again: choose --route userspace",
-            );
+            return Err(ConfigError::BypassWithoutKeys);
         }
         if self.listen.port() == 0 {
-            return wrong("the bypass route needs a port: give one with --listen ADDR:PORT");
+            return Err(ConfigError::BypassWithoutPort);
         }
-        if self.net.congestion_control.as_ref().is_some_and(|name| name != "cubic") {
-            return wrong("net.congestion_control can only be \"cubic\" on the bypass route");
+        if let Some(name) = self.net.congestion_control.as_ref().filter(|name| *name != "cubic") {
+            let wanted = "\"cubic\", or nothing: the bypass route has no other";
+            return Err(ConfigError::not_of_kind("net.congestion_control", name, wanted));
         }
         self.bypass.check()
+    }
+}
+
+/// Refuses a number that lies outside of `bounds`, which `allowed` has in words.
+fn within<T: PartialOrd + ToString>(
+    setting: &'static str,
+    value: T,
+    bounds: impl RangeBounds<T>,
+    allowed: &'static str,
+) -> Result<(), ConfigError> {
+    match bounds.contains(&value) {
+        true => Ok(()),
+        false => Err(ConfigError::out_of_bounds(setting, value, allowed)),
+    }
+}
+
+impl Limits {
+    fn check(&self) -> Result<(), ConfigError> {
+        let Self { head_bytes_max, uri_bytes_max, connections_max, open_files_max, .. } = *self;
+        within("limits.head_bytes_max", head_bytes_max, 512..=64 << 10, "512 to 65536")?;
+        let allowed = "64 to limits.head_bytes_max";
+        within("limits.uri_bytes_max", uri_bytes_max, 64..=head_bytes_max, allowed)?;
+        within("limits.connections_max", connections_max, 1.., "1 or more")?;
+        within("limits.open_files_max", open_files_max, 1.., "1 or more")?;
+        let response_bytes_max = self.response_bytes_max;
+        within(
+            "limits.response_bytes_max",
+            response_bytes_max,
+            RESPONSE_BYTES_MAX_MIN..,
+            "65536 or more",
+        )
+    }
+}
+
+impl Timeouts {
+    fn check(&self) -> Result<(), ConfigError> {
+        for (setting, seconds) in [
+            ("timeouts.handshake_seconds", self.handshake_seconds),
+            ("timeouts.head_seconds", self.head_seconds),
+            ("timeouts.idle_seconds", self.idle_seconds),
+            ("timeouts.send_seconds", self.send_seconds),
+        ] {
+            within(setting, seconds, 0.001..=86_400.0, "0.001 to 86400")?;
+        }
+        within("timeouts.hold_seconds", self.hold_seconds, 0.0..=60.0, "0 to 60")
+    }
+}
+
+impl Net {
+    fn check(&self) -> Result<(), ConfigError> {
+        let window = self.window_bytes_max;
+        within("net.window_bytes_max", window, 16 << 10..=4 << 20, "16384 to 4194304")?;
+        let unsent = self.unsent_bytes_max.unwrap_or(1);
+        let allowed = "1 or more; to do without, use --off pull";
+        within("net.unsent_bytes_max", unsent, 1.., allowed)
     }
 }
 
@@ -561,6 +541,26 @@ mod tests {
                 assert!(is_there, "{name}.{key} is missing");
             }
         }
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_used_is_told_from_one_that_is_wrong() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("fullbore.toml");
+        assert!(matches!(Config::read(&file), Err(ConfigError::Unreadable { .. })));
+        std::fs::write(&file, "workers = 2\nlisten = 5\n").unwrap();
+        let error = Config::read(&file).unwrap_err();
+        assert!(matches!(error, ConfigError::Malformed { .. }), "{error:?}");
+        let said = error.to_string();
+        assert!(said.contains("fullbore.toml") && said.contains("line 2"), "{said}");
+    }
+
+    #[test]
+    fn each_time_out_of_bounds_is_named_with_what_it_may_be() {
+        let mut config = Config::default();
+        config.timeouts.head_seconds = 0.0;
+        let said = config.check().unwrap_err().to_string();
+        assert_eq!(said, "timeouts.head_seconds is 0; it may be 0.001 to 86400");
     }
 
     #[test]

@@ -35,9 +35,12 @@ pub mod sandbox;
 pub mod server;
 pub mod session;
 pub mod shelf;
+mod start_error;
 pub mod switch;
 pub mod tls_stat;
 pub mod worker;
 
 pub use config::{Config, ConfigError};
-pub use server::{Server, StartError};
+pub use listen::ListenError;
+pub use server::Server;
+pub use start_error::{RunError, StartError};

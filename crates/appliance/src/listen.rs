@@ -6,13 +6,85 @@
 
 use crate::config::{Config, Switch};
 use crate::route::InKernel;
-use crate::server::StartError;
 use net::listener::{ListenerOptions, bind, is_taken, local_address};
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
+
+/// The flags that say where.
+const LISTEN: &str = "--listen";
+const ADMIN: &str = "--admin";
+
+/// Why an address cannot be listened on.
+#[derive(Debug)]
+pub enum ListenError {
+    /// Another program has it.
+    Taken {
+        /// Which address.
+        address: SocketAddr,
+        /// The flag that says another.
+        flag: &'static str,
+        /// The ports that Linux uses for outgoing connections, if this is one of them.
+        outgoing: Option<RangeInclusive<u16>>,
+    },
+    /// The kernel refused it.
+    Refused {
+        /// Which address.
+        address: SocketAddr,
+        /// The flag that says another.
+        flag: &'static str,
+        /// Why.
+        why: io::Error,
+    },
+    /// The kernel does not have this congestion control.
+    CongestionControl {
+        /// Its name.
+        name: String,
+        /// Why not.
+        why: io::Error,
+    },
+}
+
+impl fmt::Display for ListenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Taken { address, flag, outgoing } => {
+                write!(
+                    f,
+                    "cannot listen on {address}: another program has this address; stop it or choose another with {flag} ADDR:PORT"
+                )?;
+                let Some(ports) = outgoing else { return Ok(()) };
+                let (first, last, port) = (ports.start(), ports.end(), address.port());
+                write!(
+                    f,
+                    ". Linux uses ports {first} to {last} for outgoing connections, so one of those may have it: \
+                     choose a port outside of them, or keep this one for the server with \
+                     `sysctl net.ipv4.ip_local_reserved_ports={port}`"
+                )
+            }
+            Self::Refused { address, flag, why } => write!(
+                f,
+                "cannot listen on {address}: {why}; choose another with {flag} ADDR:PORT, or a port above 1023 without privileges"
+            ),
+            Self::CongestionControl { name, why } => write!(
+                f,
+                "cannot use congestion control {name:?}: {why}; see /proc/sys/net/ipv4/tcp_available_congestion_control"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ListenError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Taken { .. } => None,
+            Self::Refused { why, .. } | Self::CongestionControl { why, .. } => Some(why),
+        }
+    }
+}
 
 /// How long a server that is going may take to give its address back: a hundred times what was seen.
 const PREDECESSOR_GONE_WITHIN: Duration = Duration::from_secs(2);
@@ -25,9 +97,9 @@ pub(crate) fn listen(
     config: &Config,
     in_kernel: InKernel,
     count: usize,
-) -> Result<(SocketAddr, Vec<OwnedFd>), StartError> {
+) -> Result<(SocketAddr, Vec<OwnedFd>), ListenError> {
     let wanted = config.listen;
-    wait_until_free(wanted, "--listen")?;
+    wait_until_free(wanted, LISTEN)?;
     let unsent_bytes_max = config.net.unsent_bytes_max.unwrap_or(in_kernel.unsent_bytes_max());
     let options = ListenerOptions {
         backlog: i32::try_from(config.net.backlog).unwrap_or(i32::MAX),
@@ -35,51 +107,52 @@ pub(crate) fn listen(
         pacing_bytes_per_second: config.net.pacing_bytes_per_second(),
         congestion_control: config.net.congestion_control.clone(),
     };
-    let cannot = |error| cannot_listen(wanted, &options, &error);
+    let cannot = |why| cannot_listen(wanted, &options, why);
     let first = bind(wanted, &options).map_err(cannot)?;
-    let address = local_address(&first)
-        .map_err(|error| StartError(format!("the listener has no address: {error}")))?;
+    let address = local_address(&first).map_err(|why| ListenError::Refused {
+        address: wanted,
+        flag: LISTEN,
+        why,
+    })?;
     let mut listeners = vec![first];
     for _ in 1..count {
         listeners.push(if config.is_on(Switch::Listeners) {
             bind(address, &options).map_err(cannot)?
         } else {
-            listeners[0]
-                .try_clone()
-                .map_err(|error| StartError(format!("no descriptors left: {error}")))?
+            listeners[0].try_clone().map_err(|why| ListenError::Refused {
+                address: wanted,
+                flag: LISTEN,
+                why,
+            })?
         });
     }
     Ok((address, listeners))
 }
 
-fn cannot_listen(wanted: SocketAddr, options: &ListenerOptions, error: &io::Error) -> StartError {
-    let errno = error.raw_os_error();
-    if let (Some(name), Some(libc::ENOENT | libc::EPERM)) = (&options.congestion_control, errno) {
-        return StartError(format!(
-            "cannot use congestion control {name:?}: {error}; see /proc/sys/net/ipv4/tcp_available_congestion_control"
-        ));
+fn cannot_listen(wanted: SocketAddr, options: &ListenerOptions, why: io::Error) -> ListenError {
+    match (&options.congestion_control, why.raw_os_error()) {
+        (Some(name), Some(libc::ENOENT | libc::EPERM)) => {
+            ListenError::CongestionControl { name: name.clone(), why }
+        }
+        _ => refused(wanted, LISTEN, why),
     }
-    if errno == Some(libc::EADDRINUSE) {
-        return taken(wanted, "--listen");
+}
+
+fn refused(address: SocketAddr, flag: &'static str, why: io::Error) -> ListenError {
+    match why.raw_os_error() {
+        Some(libc::EADDRINUSE) => taken(address, flag),
+        _ => ListenError::Refused { address, flag, why },
     }
-    let advice = "choose another with --listen ADDR:PORT, or a port above 1023 without privileges";
-    StartError(format!("cannot listen on {wanted}: {error}; {advice}"))
 }
 
 /// Binds the admin pages' listener.
-pub(crate) fn bind_admin(address: SocketAddr) -> Result<OwnedFd, StartError> {
-    wait_until_free(address, "--admin")?;
-    bind(address, &ListenerOptions::default()).map_err(|error| match error.raw_os_error() {
-        Some(libc::EADDRINUSE) => taken(address, "--admin"),
-        _ => {
-            let advice = "choose another with --admin ADDR:PORT";
-            StartError(format!("cannot listen on {address} for --admin: {error}; {advice}"))
-        }
-    })
+pub(crate) fn bind_admin(address: SocketAddr) -> Result<OwnedFd, ListenError> {
+    wait_until_free(address, ADMIN)?;
+    bind(address, &ListenerOptions::default()).map_err(|why| refused(address, ADMIN, why))
 }
 
 /// Waits a little for an address that somebody has.
-fn wait_until_free(address: SocketAddr, flag: &str) -> Result<(), StartError> {
+fn wait_until_free(address: SocketAddr, flag: &'static str) -> Result<(), ListenError> {
     if !is_taken(address) {
         return Ok(());
     }
@@ -97,21 +170,10 @@ fn wait_until_free(address: SocketAddr, flag: &str) -> Result<(), StartError> {
     Err(taken(address, flag))
 }
 
-fn taken(address: SocketAddr, flag: &str) -> StartError {
-    let mut said = format!(
-        "cannot listen on {address}: another program has this address; stop it or choose another with {flag} ADDR:PORT"
-    );
+fn taken(address: SocketAddr, flag: &'static str) -> ListenError {
     let port = address.port();
-    let range = outgoing_ports().filter(|ports| ports.contains(&port) && !is_reserved(port));
-    if let Some(range) = range {
-        let (first, last) = range.into_inner();
-        said.push_str(&format!(
-            ". Linux uses ports {first} to {last} for outgoing connections, so one of those may have it: \
-             choose a port outside of them, or keep this one for the server with \
-             `sysctl net.ipv4.ip_local_reserved_ports={port}`"
-        ));
-    }
-    StartError(said)
+    let outgoing = outgoing_ports().filter(|ports| ports.contains(&port) && !is_reserved(port));
+    ListenError::Taken { address, flag, outgoing }
 }
 
 /// The ports that Linux gives to connections that ask for none, over IPv6 as well.

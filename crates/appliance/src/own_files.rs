@@ -65,12 +65,8 @@ pub(crate) fn check(config: &Config) -> Result<(), ConfigError> {
         let Ok(real) = resolve(&path, LINKS_MAX) else { continue };
         let Ok(name) = real.strip_prefix(&library) else { continue };
         if LibraryPath::as_written(name.as_os_str().as_bytes()).is_some() {
-            let by = if real == path { String::new() } else { format!(" ({})", real.display()) };
-            return Err(ConfigError::new(format!(
-                "{}{by} is {what} and lies in the library {}, where any viewer could fetch it: {advice}",
-                path.display(),
-                library.display(),
-            )));
+            let real = (real != path).then_some(real);
+            return Err(ConfigError::OwnFileServed { file: path, real, what, library, advice });
         }
     }
     Ok(())

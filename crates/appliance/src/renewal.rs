@@ -9,7 +9,7 @@ use crate::config::Config;
 use crate::control::Control;
 use crate::library_place::{LibraryPlace, LibraryTrouble};
 use crate::own_files::OwnFiles;
-use crate::server::{StartError, load_keys};
+use crate::server::load_keys;
 use crypt::Tls;
 use std::io;
 use std::sync::Arc;
@@ -106,8 +106,8 @@ impl Renewal {
                 self.controls.iter().for_each(|control| control.renew_keys(Arc::clone(&keys)));
                 eprintln!("fullbore: keys of signed URLs read again on request");
             }
-            Err(StartError(what)) => {
-                eprintln!("fullbore: {what}; going on with the keys already loaded");
+            Err(error) => {
+                eprintln!("fullbore: {error}; going on with the keys already loaded");
             }
         }
     }

@@ -5,7 +5,7 @@ use crate::access_log::{self, AccessLog};
 use crate::admin;
 use crate::audience::Audience;
 use crate::bypass;
-use crate::config::{Config, Route, Switch};
+use crate::config::{Config, ConfigError, Route, Switch};
 use crate::control::Control;
 use crate::library_place::LibraryPlace;
 use crate::listen::{bind_admin, listen};
@@ -17,6 +17,7 @@ use crate::room::reserve_bytes;
 use crate::route::InKernel;
 use crate::sandbox;
 use crate::shelf::Shelf;
+use crate::start_error::{RunError, StartError};
 use crate::worker::{Parts, Worker, pools_bytes};
 use crypt::{Origin, Tls, TlsOptions};
 use machine::{Bound, Headroom, Machine};
@@ -24,7 +25,6 @@ use net::listener::local_address;
 use qoe::Salt;
 use reactor::{Reactor, RingFeatures, RingOptions, remote};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -44,22 +44,6 @@ const FILES_RESERVED: u64 = 1 << 16;
 
 /// Buffer memory per worker where the machine does not tell its caches.
 const BUFFER_BYTES_DEFAULT: u64 = 8 << 20;
-
-/// Why a server did not start: one line that says what to do.
-#[derive(Debug)]
-pub struct StartError(pub(crate) String);
-
-impl fmt::Display for StartError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for StartError {}
-
-fn failed<E: fmt::Display>(what: impl fmt::Display) -> impl FnOnce(E) -> StartError {
-    move |error| StartError(format!("{what}: {error}"))
-}
 
 /// A running server.
 pub struct Server {
@@ -124,13 +108,14 @@ impl Writers {
                 sandbox::give_up_for_rings();
             }
             let access_log = log_out.map(AccessLog::start).transpose();
-            let access_log = access_log.map_err(failed("cannot start the access log's thread"))?;
+            let cannot = |which| move |why| StartError::Thread { which, why };
+            let access_log = access_log.map_err(cannot("of the access log"))?;
             let shelf = config.page.then(|| Shelf::start(library.to_owned())).transpose();
-            let shelf = shelf.map_err(failed("cannot start the thread that lists titles"))?;
+            let shelf = shelf.map_err(cannot("that lists titles"))?;
             Ok(Self { access_log, shelf })
         };
         std::thread::scope(|scope| scope.spawn(start).join())
-            .unwrap_or_else(|_| Err(StartError("a thread panicked; its message is above".into())))
+            .unwrap_or(Err(StartError::ThreadPanicked))
     }
 }
 
@@ -145,27 +130,26 @@ impl Server {
     /// # Errors
     /// One line: what, and what to do about it.
     pub fn start(config: Config) -> Result<Self, StartError> {
-        config.check().map_err(|error| StartError(error.to_string()))?;
-        config.check_own_files().map_err(|error| StartError(error.to_string()))?;
+        config.check()?;
+        config.check_own_files()?;
         let machine = Machine::probe();
         // Where it may not be raised, the server runs with fewer viewers and says so when it comes to that.
         let _ = machine::raise_nofile();
         // Where there is no memory for it, workers wait now and then while the table grows.
         let _ = machine::reserve_files(FILES_RESERVED);
         let config = Arc::new(config);
-        let library =
-            config.library.clone().ok_or_else(|| StartError("no library was given".into()))?;
+        let library = config.library.clone().ok_or(StartError::NoLibrary)?;
         check_library(&library)?;
         let library_place = LibraryPlace::of(&library)
-            .map_err(failed(format!("cannot open the library {}", library.display())))?;
+            .map_err(|why| StartError::Library { library: library.clone(), why: why.into() })?;
         let tls = load_tls(&config)?;
         let keys = load_keys(&config)?;
-        let in_kernel = InKernel::choose(&config).map_err(StartError)?;
+        let in_kernel = InKernel::choose(&config)?;
         let log_out = config.access_log.as_deref().map(open_access_log).transpose()?;
         let count = count_workers(&config, &machine);
         let Entrance { address, ways_in, bypass } = enter(&config, in_kernel, count)?;
         let admin_listener = bind_admin(config.admin)?;
-        let admin_address = local_address(&admin_listener).map_err(failed("the admin listener"))?;
+        let admin_address = local_address(&admin_listener).map_err(StartError::Admin)?;
         // Behind what makes them: the self-signed certificate, the access log.
         let own_files = OwnFiles::of(&config);
         let sources = live::Sources::open();
@@ -223,10 +207,8 @@ impl Server {
         for _ in 0..count {
             ring = match readiness.recv() {
                 Ok(Ok(features)) => features,
-                Ok(Err(error)) => return Err(StartError(error)),
-                Err(_) => {
-                    return Err(StartError("a worker ended while it started; see above".into()));
-                }
+                Ok(Err(error)) => return Err(error),
+                Err(_) => return Err(StartError::WorkerGone),
             };
         }
         let watched = numbers.iter().cloned().zip(audiences);
@@ -241,7 +223,7 @@ impl Server {
             sources,
             lacks.clone(),
         )
-        .map_err(failed("cannot start the admin listener"))?;
+        .map_err(StartError::Admin)?;
         let renewal = Renewal {
             config: Arc::clone(&config),
             tls: tls.clone(),
@@ -281,8 +263,8 @@ impl Server {
     /// # Errors
     /// One line: what, and what to do about it.
     pub fn check(config: &Config) -> Result<(), StartError> {
-        config.check().map_err(|error| StartError(error.to_string()))?;
-        config.check_own_files().map_err(|error| StartError(error.to_string()))?;
+        config.check()?;
+        config.check_own_files()?;
         config.library.as_deref().map_or(Ok(()), check_library)?;
         load_keys(config)?;
         load_tls(config).map(|_| ())
@@ -364,7 +346,7 @@ impl Server {
     ///
     /// # Errors
     /// When a worker failed.
-    pub fn join(&mut self, deadline: Instant) -> Result<bool, StartError> {
+    pub fn join(&mut self, deadline: Instant) -> Result<bool, RunError> {
         while self.running > 0 {
             match self.ended.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
                 Ok(()) => self.running -= 1,
@@ -381,10 +363,10 @@ impl Server {
     ///
     /// # Errors
     /// When a worker failed, or viewers had to be cut off.
-    pub fn run_until_signalled(mut self, signals: Signals) -> Result<(), StartError> {
-        let signals = signals.pass_on().map_err(failed("cannot wait for signals"))?;
+    pub fn run_until_signalled(mut self, signals: Signals) -> Result<(), RunError> {
+        let signals = signals.pass_on().map_err(RunError::Signals)?;
         let renewal = self.renewal.take().expect("nobody else takes it");
-        let renewal = renewal.start().map_err(failed("cannot start a thread"))?;
+        let renewal = renewal.start().map_err(RunError::Renewal)?;
         notify("READY=1");
         loop {
             match signals.recv_timeout(WORKERS_LOOKED_AT) {
@@ -395,7 +377,7 @@ impl Server {
                     if self.workers.iter().any(|worker| worker.thread.is_finished()) {
                         self.drain();
                         self.join(Instant::now() + Duration::from_secs(1))?;
-                        return Err(StartError("a worker ended by itself".into()));
+                        return Err(RunError::WorkerEnded);
                     }
                 }
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -414,13 +396,10 @@ impl Server {
                 return Ok(());
             }
             if signals.try_recv().is_ok_and(|signal| signal != SIGHUP) {
-                return Err(StartError("ended at once, as asked; viewers were cut off".into()));
+                return Err(RunError::EndedAtOnce);
             }
         }
-        Err(StartError(format!(
-            "viewers were cut off after {} seconds (drain_seconds)",
-            self.config.drain_seconds
-        )))
+        Err(RunError::CutOff { after_seconds: self.config.drain_seconds })
     }
 }
 
@@ -452,13 +431,10 @@ impl Signals {
 }
 
 fn check_library(library: &Path) -> Result<(), StartError> {
-    if library.is_dir() {
-        return Ok(());
+    match library.is_dir() {
+        true => Ok(()),
+        false => Err(StartError::LibraryNotAFolder(library.to_owned())),
     }
-    Err(StartError(format!(
-        "{} is not a directory: give the library's directory",
-        library.display()
-    )))
 }
 
 fn load_tls(config: &Config) -> Result<Option<Tls>, StartError> {
@@ -476,15 +452,14 @@ fn load_tls(config: &Config) -> Result<Option<Tls>, StartError> {
         versions: config.tls.versions.into(),
         tickets: config.is_on(Switch::Tickets),
     };
-    Tls::load(options).map(Some).map_err(|error| StartError(error.to_string()))
+    Ok(Some(Tls::load(options)?))
 }
 
 pub(crate) fn load_keys(config: &Config) -> Result<Option<Arc<KeyRing>>, StartError> {
     if config.signing.keys.is_empty() {
         return Ok(None);
     }
-    let keys = KeyRing::read(&config.signing.keys);
-    keys.map(|keys| Some(Arc::new(keys))).map_err(|error| StartError(error.to_string()))
+    Ok(Some(Arc::new(KeyRing::read(&config.signing.keys)?)))
 }
 
 /// What makes names of sessions unrecognisable; none where they are not read.
@@ -493,11 +468,11 @@ fn make_salt(config: &Config) -> Result<Option<Salt>, StartError> {
         return Ok(None);
     }
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Salt::random(since_1970.as_secs()).map(Some).map_err(failed("no random numbers to be had"))
+    Salt::random(since_1970.as_secs()).map(Some).map_err(|_| StartError::NoRandomNumbers)
 }
 
 fn open_access_log(path: &Path) -> Result<Box<dyn io::Write + Send>, StartError> {
-    access_log::open(path).map_err(failed(format!("cannot open the access log {}", path.display())))
+    access_log::open(path).map_err(|why| StartError::AccessLog { file: path.to_owned(), why })
 }
 
 /// One worker for each core that there is for them, unless it was told otherwise or a device wants another number.
@@ -518,9 +493,9 @@ fn enter(config: &Config, in_kernel: InKernel, count: usize) -> Result<Entrance,
         let ways_in = listeners.into_iter().map(WayIn::Listener).collect();
         return Ok(Entrance { address, ways_in, bypass: None });
     }
-    let parts = bypass::open::open(config, count).map_err(StartError)?;
+    let parts = bypass::open::open(config, count)?;
     let address = bypass::open::address(config)
-        .ok_or_else(|| StartError("bypass.addresses is empty".into()))?;
+        .ok_or(StartError::Config(ConfigError::BypassWithoutAddress))?;
     let given_up = sandbox::give_up_network_privileges();
     let described = format!("{}; {given_up}", bypass::open::describe(config, &parts));
     let ways_in = parts.into_iter().map(|parts| WayIn::Frames(Box::new(parts))).collect();
@@ -532,21 +507,20 @@ fn start_worker(
     cpu: Option<u32>,
     listener: Option<OwnedFd>,
     parts: Parts,
-    ready: Sender<Result<RingFeatures, String>>,
+    ready: Sender<Result<RingFeatures, StartError>>,
     end: Sender<()>,
 ) -> Result<RunningWorker, StartError> {
-    let (remote, woken) = remote().map_err(failed("no descriptors left"))?;
+    let (remote, woken) = remote().map_err(StartError::NoDescriptors)?;
     let control = Arc::new(Control::new(remote));
     let controlled = Arc::clone(&control);
     let live = move || {
         if let Some(cpu) = cpu {
             pin_to(cpu);
         }
-        let started = Reactor::new(RingOptions::default())
-            .map_err(|error| format!("this kernel gives no io_uring: {error}; it needs Linux 6.1 and io_uring_disabled=0"))
-            .and_then(|reactor| {
+        let started =
+            Reactor::new(RingOptions::default()).map_err(StartError::NoRing).and_then(|reactor| {
                 let is_confined = parts.config.sandbox;
-                let made = Worker::new(parts).map_err(|error| format!("worker {index} cannot start: {error}"))?;
+                let made = Worker::new(parts).map_err(|why| StartError::Worker { index, why })?;
                 if is_confined {
                     sandbox::give_up_for_rings();
                 }
@@ -567,7 +541,8 @@ fn start_worker(
         lived
     };
     let thread = std::thread::Builder::new().name(format!("worker-{index}")).spawn(live);
-    Ok(RunningWorker { thread: thread.map_err(failed("cannot start a thread"))?, control })
+    let thread = thread.map_err(|why| StartError::Thread { which: "of a worker", why })?;
+    Ok(RunningWorker { thread, control })
 }
 
 /// Keeps this thread on its core. Where that is forbidden, the kernel's scheduler decides.
@@ -577,10 +552,10 @@ fn pin_to(cpu: u32) {
     let _ = rustix::thread::sched_setaffinity(None, &set);
 }
 
-fn finish(worker: RunningWorker) -> Result<(), StartError> {
+fn finish(worker: RunningWorker) -> Result<(), RunError> {
     match worker.thread.join() {
-        Ok(lived) => lived.map_err(failed("a worker failed")),
-        Err(_) => Err(StartError("a worker panicked; its message is above".into())),
+        Ok(lived) => lived.map_err(RunError::Worker),
+        Err(_) => Err(RunError::WorkerPanicked),
     }
 }
 
@@ -621,12 +596,12 @@ fn check_memory(
     if wanted <= bound.left_bytes / 2 {
         return Ok(());
     }
-    Err(StartError(format!(
-        "not enough memory: the buffers of {workers} workers take {} MiB, and {} leaves {} MiB; raise that limit, or use fewer workers (--workers)",
-        wanted >> 20,
-        bound.name,
-        bound.left_bytes >> 20
-    )))
+    Err(StartError::Memory {
+        workers,
+        buffer_bytes: wanted,
+        limit: bound.name,
+        left_bytes: bound.left_bytes,
+    })
 }
 
 fn describe_memory(bound: Bound) -> String {

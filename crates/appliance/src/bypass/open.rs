@@ -2,11 +2,11 @@
 
 use super::stack::Parts;
 use crate::config::bypass::{Bypass, Device};
-use crate::config::{Config, Switch};
-use stack::{Interface, PAYLOAD_BYTES_MAX, TapPlan, XdpPlan, receive_queues, siblings};
-use std::error::Error;
+use crate::config::{Config, ConfigError, Switch};
+use stack::{Interface, PAYLOAD_BYTES_MAX, SetupError, TapPlan, XdpPlan, receive_queues, siblings};
+use std::fmt;
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -16,20 +16,54 @@ const WANT_BYTES_MIN: u32 = 32 << 10;
 /// What pacing lets leave at once at least: one super-segment, or four records. Half of it cost a fifth more per byte (docs/bypass.md).
 const PACE_BYTES_MIN: u32 = 64 << 10;
 
+/// Why the bypass route cannot be had.
+#[derive(Debug)]
+pub enum OpenError {
+    /// The configuration is wrong.
+    Config(ConfigError),
+    /// The device cannot be had.
+    Device(SetupError),
+    /// The kernel gives no random numbers.
+    NoRandomNumbers(io::Error),
+    /// No descriptor is left.
+    NoDescriptors(io::Error),
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no bypass route: ")?;
+        match self {
+            Self::Config(error) => error.fmt(f),
+            Self::Device(error) => error.fmt(f),
+            Self::NoRandomNumbers(why) => write!(f, "no random numbers to be had: {why}"),
+            Self::NoDescriptors(why) => write!(f, "no descriptor is left: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Config(error) => Some(error),
+            Self::Device(error) => Some(error),
+            Self::NoRandomNumbers(why) | Self::NoDescriptors(why) => Some(why),
+        }
+    }
+}
+
 /// Opens the device, a queue for each of `workers`.
 ///
 /// # Errors
-/// One line: what was not possible, and what to do about it.
-pub fn open(config: &Config, workers: usize) -> Result<Vec<Parts>, String> {
-    let queues = u32::try_from(workers).map_err(|_| "too many workers for one device")?;
+/// What was not possible.
+pub fn open(config: &Config, workers: usize) -> Result<Vec<Parts>, OpenError> {
+    // A configuration may have 1024 workers at most.
+    let queues = u32::try_from(workers).unwrap_or(u32::MAX);
     let interfaces = match config.bypass.device {
         Device::Tap => tap(config, queues),
         Device::Xdp => xdp(config, queues),
-    };
-    let interfaces = interfaces.map_err(|error| format!("no bypass route: {error}"))?;
-    let secret = secret().map_err(|error| format!("no random numbers to be had: {error}"))?;
-    let siblings = siblings(interfaces.len())
-        .map_err(|error| format!("no bypass route: no descriptor is left: {error}"))?;
+    }?;
+    let secret = secret().map_err(OpenError::NoRandomNumbers)?;
+    let siblings = siblings(interfaces.len()).map_err(OpenError::NoDescriptors)?;
     let parts = interfaces.into_iter().zip(siblings).map(|(interface, (sibling, told))| Parts {
         tcp: tcp_config(config, &interface),
         interface,
@@ -52,20 +86,20 @@ pub fn workers(config: &Config) -> Option<usize> {
     usize::try_from(count).ok()
 }
 
-fn tap(config: &Config, queues: u32) -> Result<Vec<Interface>, Box<dyn Error>> {
+fn tap(config: &Config, queues: u32) -> Result<Vec<Interface>, OpenError> {
     let Bypass { interface, addresses, mtu_bytes, .. } = &config.bypass;
     let plan = TapPlan {
         name: interface.clone(),
         queues,
         addresses: addresses.clone(),
-        kernel_addresses: config.bypass.kernel_prefixes()?,
+        kernel_addresses: config.bypass.kernel_prefixes().map_err(OpenError::Config)?,
         mtu_bytes: *mtu_bytes,
         coalesce: config.is_on(Switch::Coalesce),
     };
-    Ok(plan.open()?)
+    plan.open().map_err(OpenError::Device)
 }
 
-fn xdp(config: &Config, queues: u32) -> Result<Vec<Interface>, Box<dyn Error>> {
+fn xdp(config: &Config, queues: u32) -> Result<Vec<Interface>, OpenError> {
     let port = config.listen.port();
     let flow = |address: &IpAddr| SocketAddr::new(*address, port);
     let plan = XdpPlan {
@@ -74,7 +108,7 @@ fn xdp(config: &Config, queues: u32) -> Result<Vec<Interface>, Box<dyn Error>> {
         flows: config.bypass.addresses.iter().map(flow).collect(),
         zero_copy: true,
     };
-    Ok(plan.open()?)
+    plan.open().map_err(OpenError::Device)
 }
 
 fn tcp_config(config: &Config, interface: &Interface) -> tcp::Config {
@@ -97,7 +131,7 @@ fn tcp_config(config: &Config, interface: &Interface) -> tcp::Config {
     }
 }
 
-fn secret() -> std::io::Result<tcp::Secret> {
+fn secret() -> io::Result<tcp::Secret> {
     let mut bytes = [0; 16];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(tcp::Secret(bytes))

@@ -1,6 +1,6 @@
 //! What the bypass route is told: which device, and which addresses are the server's own there.
 
-use super::ConfigError;
+use super::{ConfigError, within};
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
@@ -56,28 +56,24 @@ impl Bypass {
     }
 
     pub(super) fn check(&self) -> Result<(), ConfigError> {
-        let wrong = |what: &str| Err(ConfigError(what.into()));
         if self.addresses.is_empty() {
-            return wrong(
-                "bypass.addresses is empty: give the server an address that nothing else has, in the configuration file: \
-                 [bypass] addresses = [\"192.0.2.2\"]",
-            );
+            return Err(ConfigError::BypassWithoutAddress);
         }
-        if self.addresses.iter().any(|address| address.is_unspecified() || address.is_multicast()) {
-            return wrong("bypass.addresses must be addresses that one host can have");
+        let is_no_hosts = |address: &&IpAddr| address.is_unspecified() || address.is_multicast();
+        if let Some(address) = self.addresses.iter().find(is_no_hosts) {
+            let wanted = "addresses that one host can have";
+            return Err(ConfigError::not_of_kind("bypass.addresses", address, wanted));
         }
         if self.interface.is_empty() || self.interface.len() > 15 {
-            return wrong("bypass.interface must have 1 to 15 bytes");
+            let wanted = "a name of 1 to 15 bytes";
+            return Err(ConfigError::not_of_kind("bypass.interface", &self.interface, wanted));
         }
         if self.device == Device::Xdp && self.interface == Self::default().interface {
-            return wrong("bypass.interface is missing: name the network card, see `ip link`");
+            return Err(ConfigError::BypassWithoutCard);
         }
-        if !(1280..=65_521).contains(&self.mtu_bytes) {
-            return wrong("bypass.mtu_bytes may be 1280 to 65521");
-        }
-        if self.in_flight_bytes_max < 64 << 10 {
-            return wrong("bypass.in_flight_bytes_max must be at least 65536");
-        }
+        within("bypass.mtu_bytes", self.mtu_bytes, 1280..=65_521, "1280 to 65521")?;
+        let in_flight = self.in_flight_bytes_max;
+        within("bypass.in_flight_bytes_max", in_flight, 64 << 10.., "65536 or more")?;
         self.kernel_prefixes().map(drop)
     }
 }
@@ -90,9 +86,8 @@ fn prefix(text: &str) -> Result<(IpAddr, u8), ConfigError> {
         (bits <= bits_max).then_some((address, bits))
     });
     parsed.ok_or_else(|| {
-        ConfigError(format!(
-            "bypass.kernel_addresses has {text:?}; write an address with its prefix, such as \"192.0.2.1/24\""
-        ))
+        let wanted = "an address with its prefix, such as \"192.0.2.1/24\"";
+        ConfigError::not_of_kind("bypass.kernel_addresses", text, wanted)
     })
 }
 

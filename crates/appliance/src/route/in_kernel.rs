@@ -1,6 +1,7 @@
 //! What of a connection's work the kernel does, and whether it can.
 
 use crate::config::{Config, Route, Switch};
+use std::fmt;
 use std::io;
 use std::path::Path;
 
@@ -18,19 +19,55 @@ pub struct InKernel {
     pub sends_files: bool,
 }
 
+/// Why the kernel route cannot be had.
+#[derive(Debug)]
+pub enum NoKernelRoute {
+    /// `--off handout` leaves the keys with the library that shook hands.
+    KeysNotHandedOut,
+    /// The kernel does not seal.
+    NoTls(io::Error),
+}
+
+impl fmt::Display for NoKernelRoute {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::KeysNotHandedOut => f.write_str(
+                "--off handout leaves the keys where the kernel route cannot have them: choose --route userspace",
+            ),
+            Self::NoTls(why) if why.raw_os_error() == Some(libc::ENOENT) => f.write_str(
+                "no kernel route: this kernel has no TLS, or its module is not loaded: run \"modprobe tls\" as root; \
+                 or choose --route userspace",
+            ),
+            Self::NoTls(why) => write!(
+                f,
+                "no kernel route: this kernel's TLS cannot be used: {why}; or choose --route userspace"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for NoKernelRoute {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::KeysNotHandedOut => None,
+            Self::NoTls(why) => Some(why),
+        }
+    }
+}
+
 impl InKernel {
     /// Chooses by configuration and by what this kernel has.
     ///
     /// # Errors
     /// When the kernel route was asked for and cannot be had: what is missing, and what to do about it.
-    pub fn choose(config: &Config) -> Result<Self, String> {
+    pub fn choose(config: &Config) -> Result<Self, NoKernelRoute> {
         let wants_all = config.route == Route::Kernel;
         let mut chosen = Self::default();
         if wants_all && config.tls.enabled {
             if !config.is_on(Switch::Handout) {
-                return Err("--off handout leaves the keys where the kernel route cannot have them: choose --route userspace".into());
+                return Err(NoKernelRoute::KeysNotHandedOut);
             }
-            net::tls::probe().map_err(|error| missing(&error))?;
+            net::tls::probe().map_err(NoKernelRoute::NoTls)?;
             chosen.seals = true;
             chosen.changes_keys = changes_keys(Path::new(TLS_STAT));
         }
@@ -88,16 +125,6 @@ impl InKernel {
     }
 }
 
-fn missing(error: &io::Error) -> String {
-    let why = if error.raw_os_error() == Some(libc::ENOENT) {
-        "this kernel has no TLS, or its module is not loaded: run \"modprobe tls\" as root"
-            .to_owned()
-    } else {
-        format!("this kernel's TLS cannot be used: {error}")
-    };
-    format!("no kernel route: {why}; or choose --route userspace")
-}
-
 /// A kernel that can change keys counts how often it did.
 fn changes_keys(tls_stat: &Path) -> bool {
     std::fs::read_to_string(tls_stat).is_ok_and(|text| text.contains("TlsTxRekeyOk"))
@@ -145,7 +172,7 @@ mod tests {
     #[test]
     fn a_kernel_without_tls_is_reported_with_what_to_do_and_only_when_it_was_asked_for() {
         let error = io::Error::from_raw_os_error(libc::ENOENT);
-        assert!(missing(&error).contains("modprobe tls"));
+        assert!(NoKernelRoute::NoTls(error).to_string().contains("modprobe tls"));
         let auto = InKernel::choose(&Config::default()).unwrap();
         assert_eq!(auto, InKernel::default());
         let asked = Config { route: Route::Kernel, ..Config::default() };

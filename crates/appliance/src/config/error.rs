@@ -1,0 +1,147 @@
+//! What can be wrong with a configuration. Each is one line for people that names the setting and says what it may be.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+/// What is wrong with a configuration, and where.
+#[derive(Debug)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    Unreadable {
+        /// Which file.
+        file: PathBuf,
+        /// Why not.
+        why: io::Error,
+    },
+    /// The file is no TOML, or has a setting that does not exist or has another type.
+    Malformed {
+        /// Which file.
+        file: PathBuf,
+        /// Where, and what.
+        why: Box<toml::de::Error>,
+    },
+    /// A number lies outside of its bounds.
+    OutOfBounds {
+        /// Which setting.
+        setting: &'static str,
+        /// What it is.
+        value: String,
+        /// What it may be.
+        allowed: &'static str,
+    },
+    /// A text is not of the kind that it has to be.
+    NotOfKind {
+        /// Which setting.
+        setting: &'static str,
+        /// What it is.
+        value: String,
+        /// What to write.
+        wanted: &'static str,
+    },
+    /// `signing.required` without `signing.keys`.
+    RequiredWithoutKeys,
+    /// `signing.keys` with an empty `signing.required`.
+    NothingRequired,
+    /// Certificates, but no TLS.
+    CertificatesWithoutTls,
+    /// The bypass route needs the keys that `--off handout` leaves elsewhere.
+    BypassWithoutKeys,
+    /// The bypass route cannot have the kernel choose a port.
+    BypassWithoutPort,
+    /// The bypass route has no address of its own.
+    BypassWithoutAddress,
+    /// The bypass route was not told which network card to use.
+    BypassWithoutCard,
+    /// A file of the server's own would be served.
+    OwnFileServed {
+        /// Which file.
+        file: PathBuf,
+        /// Where that is, if links lead there.
+        real: Option<PathBuf>,
+        /// What it is.
+        what: &'static str,
+        /// The library that it lies in.
+        library: PathBuf,
+        /// Where to keep it instead.
+        advice: &'static str,
+    },
+}
+
+impl ConfigError {
+    pub(crate) fn out_of_bounds(
+        setting: &'static str,
+        value: impl ToString,
+        allowed: &'static str,
+    ) -> Self {
+        Self::OutOfBounds { setting, value: value.to_string(), allowed }
+    }
+
+    pub(crate) fn not_of_kind(
+        setting: &'static str,
+        value: impl ToString,
+        wanted: &'static str,
+    ) -> Self {
+        Self::NotOfKind { setting, value: value.to_string(), wanted }
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable { file, why } => {
+                write!(f, "cannot read the configuration {}: {why}", file.display())
+            }
+            Self::Malformed { file, why } => write!(f, "in {}: {why}", file.display()),
+            Self::OutOfBounds { setting, value, allowed } => {
+                write!(f, "{setting} is {value}; it may be {allowed}")
+            }
+            Self::NotOfKind { setting, value, wanted } => {
+                write!(f, "{setting} has {value:?}; write {wanted}")
+            }
+            Self::RequiredWithoutKeys => f.write_str(
+                "signing.required is given without signing.keys, so nothing would need a token; \
+                 make a key with `fullbore sign --new-key FILE`",
+            ),
+            Self::NothingRequired => f.write_str(
+                "signing.required is empty, so nothing would need a token; leave it out to require one for all",
+            ),
+            Self::CertificatesWithoutTls => {
+                f.write_str("tls is off, but certificates are given: leave out one of them")
+            }
+            Self::BypassWithoutKeys => f.write_str(
+                "--off handout leaves the keys where the bypass route cannot make records again: choose --route userspace",
+            ),
+            Self::BypassWithoutPort => {
+                f.write_str("the bypass route needs a port: give one with --listen ADDR:PORT")
+            }
+            Self::BypassWithoutAddress => f.write_str(
+                "bypass.addresses is empty: give the server an address that nothing else has, in the configuration file: \
+                 [bypass] addresses = [\"192.0.2.2\"]",
+            ),
+            Self::BypassWithoutCard => f.write_str(
+                "bypass.interface is missing: name the network card, see `ip link`",
+            ),
+            Self::OwnFileServed { file, real, what, library, advice } => {
+                let by = real.as_ref().map(|real| format!(" ({})", real.display()));
+                write!(
+                    f,
+                    "{}{} is {what} and lies in the library {}, where any viewer could fetch it: {advice}",
+                    file.display(),
+                    by.unwrap_or_default(),
+                    library.display(),
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for ConfigError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Unreadable { why, .. } => Some(why),
+            Self::Malformed { why, .. } => Some(&**why),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Why a server does not start, and why one that ran ends otherwise than in order. Each is one line for people that says what to do.
+
+use crate::bypass::open::OpenError;
+use crate::config::ConfigError;
+use crate::listen::ListenError;
+use crate::route::in_kernel::NoKernelRoute;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+/// Why a server did not start.
+#[derive(Debug)]
+pub enum StartError {
+    /// The configuration is wrong.
+    Config(ConfigError),
+    /// There is nothing to serve.
+    NoLibrary,
+    /// The library is no folder.
+    LibraryNotAFolder(PathBuf),
+    /// The library's folder cannot be opened.
+    Library {
+        /// Which folder.
+        library: PathBuf,
+        /// Why not.
+        why: io::Error,
+    },
+    /// Certificates cannot be had.
+    Tls(crypt::ConfigError),
+    /// The keys of signed URLs cannot be had.
+    SigningKeys(token::KeyError),
+    /// The kernel route cannot be had.
+    KernelRoute(NoKernelRoute),
+    /// The bypass route cannot be had.
+    BypassRoute(OpenError),
+    /// The access log cannot be written.
+    AccessLog {
+        /// Which file.
+        file: PathBuf,
+        /// Why not.
+        why: io::Error,
+    },
+    /// An address cannot be listened on.
+    Listen(ListenError),
+    /// The buffers alone would take more than half of the memory that is left.
+    Memory {
+        /// How many workers there would be.
+        workers: usize,
+        /// What their buffers take.
+        buffer_bytes: u64,
+        /// Which limit there is.
+        limit: &'static str,
+        /// What it leaves.
+        left_bytes: u64,
+    },
+    /// The kernel gives no random numbers.
+    NoRandomNumbers,
+    /// There are no descriptors left.
+    NoDescriptors(io::Error),
+    /// A thread cannot be started.
+    Thread {
+        /// Which one.
+        which: &'static str,
+        /// Why not.
+        why: io::Error,
+    },
+    /// A thread panicked while it started.
+    ThreadPanicked,
+    /// The admin listener cannot be started.
+    Admin(io::Error),
+    /// This kernel gives no ring.
+    NoRing(io::Error),
+    /// A worker cannot start.
+    Worker {
+        /// Which one.
+        index: usize,
+        /// Why not.
+        why: io::Error,
+    },
+    /// A worker ended while it started.
+    WorkerGone,
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Config(error) => error.fmt(f),
+            Self::NoLibrary => f.write_str("no library was given"),
+            Self::LibraryNotAFolder(library) => {
+                write!(f, "{} is not a directory: give the library's directory", library.display())
+            }
+            Self::Library { library, why } => {
+                write!(f, "cannot open the library {}: {why}", library.display())
+            }
+            Self::Tls(error) => error.fmt(f),
+            Self::SigningKeys(error) => error.fmt(f),
+            Self::KernelRoute(error) => error.fmt(f),
+            Self::BypassRoute(error) => error.fmt(f),
+            Self::AccessLog { file, why } => {
+                write!(f, "cannot open the access log {}: {why}", file.display())
+            }
+            Self::Listen(error) => error.fmt(f),
+            Self::Memory { workers, buffer_bytes, limit, left_bytes } => write!(
+                f,
+                "not enough memory: the buffers of {workers} workers take {} MiB, and {limit} leaves {} MiB; \
+                 raise that limit, or use fewer workers (--workers)",
+                buffer_bytes >> 20,
+                left_bytes >> 20
+            ),
+            Self::NoRandomNumbers => f.write_str("the kernel gives no random numbers: try again"),
+            Self::NoDescriptors(why) => {
+                write!(f, "no descriptors left: {why}; raise the limit (ulimit -n, LimitNOFILE)")
+            }
+            Self::Thread { which, why } => {
+                write!(
+                    f,
+                    "cannot start the thread {which}: {why}; raise the limit (ulimit -u, TasksMax)"
+                )
+            }
+            Self::ThreadPanicked => f.write_str("a thread panicked; its message is above"),
+            Self::Admin(why) => write!(f, "cannot start the admin listener: {why}"),
+            Self::NoRing(why) => write!(
+                f,
+                "this kernel gives no io_uring: {why}; it needs Linux 6.1 and io_uring_disabled=0"
+            ),
+            Self::Worker { index, why } => write!(f, "worker {index} cannot start: {why}"),
+            Self::WorkerGone => f.write_str("a worker ended while it started; see above"),
+        }
+    }
+}
+
+impl std::error::Error for StartError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Config(error) => Some(error),
+            Self::Tls(error) => Some(error),
+            Self::SigningKeys(error) => Some(error),
+            Self::KernelRoute(error) => Some(error),
+            Self::BypassRoute(error) => Some(error),
+            Self::Listen(error) => Some(error),
+            Self::Library { why, .. }
+            | Self::AccessLog { why, .. }
+            | Self::Thread { why, .. }
+            | Self::Worker { why, .. }
+            | Self::NoDescriptors(why)
+            | Self::Admin(why)
+            | Self::NoRing(why) => Some(why),
+            Self::NoLibrary
+            | Self::LibraryNotAFolder(_)
+            | Self::Memory { .. }
+            | Self::NoRandomNumbers
+            | Self::ThreadPanicked
+            | Self::WorkerGone => None,
+        }
+    }
+}
+
+macro_rules! from {
+    ($($error:ty => $variant:ident,)*) => {
+        $(impl From<$error> for StartError {
+            fn from(error: $error) -> Self {
+                Self::$variant(error)
+            }
+        })*
+    };
+}
+
+from! {
+    ConfigError => Config,
+    crypt::ConfigError => Tls,
+    token::KeyError => SigningKeys,
+    NoKernelRoute => KernelRoute,
+    OpenError => BypassRoute,
+    ListenError => Listen,
+}
+
+/// Why a server that ran ended otherwise than in order.
+#[derive(Debug)]
+pub enum RunError {
+    /// Signals cannot be waited for.
+    Signals(io::Error),
+    /// The thread that renews certificates and keys cannot be started.
+    Renewal(io::Error),
+    /// A worker failed.
+    Worker(io::Error),
+    /// A worker panicked.
+    WorkerPanicked,
+    /// A worker ended by itself.
+    WorkerEnded,
+    /// A second signal came.
+    EndedAtOnce,
+    /// Viewers did not finish in time.
+    CutOff {
+        /// What they were given.
+        after_seconds: u64,
+    },
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Signals(why) => write!(f, "cannot wait for signals: {why}"),
+            Self::Renewal(why) => {
+                write!(f, "cannot start the thread that renews certificates: {why}")
+            }
+            Self::Worker(why) => write!(f, "a worker failed: {why}"),
+            Self::WorkerPanicked => f.write_str("a worker panicked; its message is above"),
+            Self::WorkerEnded => f.write_str("a worker ended by itself"),
+            Self::EndedAtOnce => f.write_str("ended at once, as asked; viewers were cut off"),
+            Self::CutOff { after_seconds } => {
+                write!(f, "viewers were cut off after {after_seconds} seconds (drain_seconds)")
+            }
+        }
+    }
+}
+
+impl std::error::Error for RunError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Signals(why) | Self::Renewal(why) | Self::Worker(why) => Some(why),
+            Self::WorkerPanicked | Self::WorkerEnded | Self::EndedAtOnce | Self::CutOff { .. } => {
+                None
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::error::Error;
+
+    #[test]
+    fn what_went_wrong_keeps_its_cause() {
+        let why = io::Error::from_raw_os_error(libc::EMFILE);
+        let error = StartError::Thread { which: "of a worker", why };
+        let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>()).unwrap();
+        assert_eq!(cause.raw_os_error(), Some(libc::EMFILE));
+        let error = StartError::from(ConfigError::BypassWithoutPort);
+        assert_eq!(error.to_string(), ConfigError::BypassWithoutPort.to_string());
+        assert!(error.source().is_some_and(|cause| cause.is::<ConfigError>()));
+    }
+
+    #[test]
+    fn too_little_memory_is_said_in_mebibytes() {
+        let error = StartError::Memory {
+            workers: 4,
+            buffer_bytes: 64 << 20,
+            limit: "memory.max",
+            left_bytes: 100 << 20,
+        };
+        let said = error.to_string();
+        assert!(said.contains("4 workers take 64 MiB, and memory.max leaves 100 MiB"), "{said}");
+    }
+}
