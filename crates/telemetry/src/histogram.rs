@@ -170,7 +170,7 @@ mod tests {
     }
 
     fn every_value_lies_in_its_bucket<const PARTS_LOG2: u32>() {
-        let odd = [1_000, 65_535, 65_536, 1_000_000, 8_388_607, u64::MAX >> 1];
+        let odd = [65_535, 65_536, 1_000_000, 8_388_607, u64::MAX >> 1];
         let mut before = 0;
         for value in (0..5000).chain(odd) {
             let index = index_of::<PARTS_LOG2>(value);

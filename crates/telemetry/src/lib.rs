@@ -22,7 +22,7 @@ pub use family::Family;
 pub use histogram::{Buckets, Histogram};
 pub use metric::{Kind, Metric, Stored, Unit, Value};
 pub use number::Number;
-pub use numbers::{Numbers, Sums};
+pub use numbers::{Counted, Numbers};
 pub use totals::Totals;
 
 /// Every metric of this crate. Those of other crates are consts of theirs.

@@ -211,7 +211,7 @@ impl Metric {
 }
 
 /// Units that Prometheus wants in their base unit: seconds, bytes, ratios.
-const UNITS_NOT_BASE: [&str; 16] = [
+const UNITS_NOT_BASE: [&str; 15] = [
     "milliseconds",
     "microseconds",
     "nanoseconds",
@@ -226,7 +226,6 @@ const UNITS_NOT_BASE: [&str; 16] = [
     "mb",
     "kbps",
     "gbps",
-    "bits",
     "percent",
 ];
 

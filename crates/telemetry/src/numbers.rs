@@ -54,11 +54,11 @@ macro_rules! numbers {
 
         /// The plain numbers of several workers, summed.
         #[derive(Clone, Debug, Default)]
-        pub struct Sums {
+        pub struct Counted {
             $(#[doc = $help] pub $name: u64,)*
         }
 
-        impl Sums {
+        impl Counted {
             pub(crate) fn add(&mut self, worker: &Numbers) {
                 $(self.$name = self.$name.wrapping_add(worker.$name.value());)*
             }

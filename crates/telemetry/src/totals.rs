@@ -4,7 +4,7 @@ use crate::exposition::Exposition;
 use crate::family::Family;
 use crate::metric::Metric;
 use crate::numbers::{
-    FIRST_BYTE, FIRST_BYTE_MICROSECONDS_MAX, FirstByteBuckets, Numbers, PLAIN, Sums,
+    Counted, FIRST_BYTE, FIRST_BYTE_MICROSECONDS_MAX, FirstByteBuckets, Numbers, PLAIN,
 };
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -13,18 +13,18 @@ use std::ops::Deref;
 /// The numbers of several workers, summed. The plain ones are its fields.
 #[derive(Clone, Debug)]
 pub struct Totals {
-    sums: Sums,
+    sums: Counted,
     labelled: BTreeMap<(Family, &'static str), u64>,
     /// How long first bytes take, in microseconds.
     pub first_byte: FirstByteBuckets,
     /// The plain numbers of each worker, in their order, for those that are told by worker.
-    by_worker: Vec<Sums>,
+    by_worker: Vec<Counted>,
 }
 
 impl Deref for Totals {
-    type Target = Sums;
+    type Target = Counted;
 
-    fn deref(&self) -> &Sums {
+    fn deref(&self) -> &Counted {
         &self.sums
     }
 }
@@ -33,7 +33,7 @@ impl Totals {
     /// The sum.
     pub fn of<'a>(workers: impl IntoIterator<Item = &'a Numbers>) -> Self {
         let mut totals = Self {
-            sums: Sums::default(),
+            sums: Counted::default(),
             labelled: BTreeMap::new(),
             first_byte: FirstByteBuckets::up_to(FIRST_BYTE_MICROSECONDS_MAX),
             by_worker: Vec::new(),
@@ -44,7 +44,7 @@ impl Totals {
                 *totals.labelled.entry(key).or_default() += count;
             }
             totals.first_byte.add(&worker.first_byte.buckets());
-            let mut own = Sums::default();
+            let mut own = Counted::default();
             own.add(worker);
             totals.by_worker.push(own);
         }
@@ -52,7 +52,7 @@ impl Totals {
     }
 
     /// Each worker's plain numbers.
-    pub fn by_worker(&self) -> &[Sums] {
+    pub fn by_worker(&self) -> &[Counted] {
         &self.by_worker
     }
 

@@ -10,7 +10,7 @@ use crate::tree::File;
 /// each other.
 const ARROWS: &str = "
     fullbore:  appliance bench catalog http library machine token
-    appliance: catalog crypt disk http library machine net qoe reactor smallfile stack tcp token web
+    appliance: catalog crypt disk http library machine net qoe reactor smallfile stack tcp telemetry token web
     bench:     crypt disk machine net reactor
     stack:     reactor tcp
     disk:      reactor
@@ -19,13 +19,14 @@ const ARROWS: &str = "
     token:     smallfile
     http:
     library:   catalog
-    qoe:       catalog
+    qoe:       catalog telemetry
     catalog:
     machine:
     middlebox:
     reactor:
     smallfile:
     tcp:
+    telemetry:
     web:
 ";
 

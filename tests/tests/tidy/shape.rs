@@ -19,7 +19,6 @@ const TEST_LINES_MAX: usize = 900;
 const LONG_FUNCTIONS: &[(&str, &str, &str)] = &[
     ("appliance", "start", "to be cut into steps"),
     ("appliance", "new", "one field after the other"),
-    ("appliance", "check", "one setting after the other"),
     ("bench", "check", "one option after the other"),
     ("bench", "run", "one stage of a comparison after the other"),
 ];

@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn what_was_counted_before_the_manifest_was_seen_goes_to_the_title() {
-        let worker = Arc::new(Numbers::default());
+        let worker = Arc::new(Audience::default());
         let workers = [Arc::clone(&worker)];
         let mut popular = Popular::default();
         worker.count_title(b"films/a/1080p/1.m4s", 2000);

@@ -7,7 +7,7 @@ use super::popular::{Popular, Title};
 use super::{Constants, Figures, since_1970};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use telemetry::{Family, Sums};
+use telemetry::{Counted, Family};
 
 /// Seconds over which waits for the first byte are told: one alone has few.
 const WAITS_SECONDS: usize = 10;
@@ -190,13 +190,13 @@ impl<'a> Step<'a> {
         of(self.now).saturating_sub(of(self.before)) as f64 / self.seconds
     }
 
-    fn rate(&self, of: impl Fn(&Sums) -> u64) -> f64 {
+    fn rate(&self, of: impl Fn(&Counted) -> u64) -> f64 {
         self.growth_per_second(|figures| of(&figures.totals))
     }
 
     fn cpu(&self) -> Cpu {
         let pairs = self.now.totals.by_worker().iter().zip(self.before.totals.by_worker());
-        let part = |(now, before): (&Sums, &Sums)| {
+        let part = |(now, before): (&Counted, &Counted)| {
             let microseconds =
                 now.worker_cpu_seconds_total.saturating_sub(before.worker_cpu_seconds_total);
             rounded((microseconds as f64 / 1e6 / self.seconds).min(1.0))
