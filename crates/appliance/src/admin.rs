@@ -11,12 +11,12 @@ use crate::audience::Audience;
 use crate::config::Config;
 use crate::library_place::LibraryTrouble;
 use crate::live::{self, Live};
-use crate::outgoing::{Outgoing, Piece};
+use crate::offload;
 use crate::page;
-use crate::route::InKernel;
 use crate::sandbox;
 use crate::tls_stat::{self, TlsStat};
 use catalog::KnownTitles;
+use delivery::{Offload, Outgoing, Piece};
 use http::{Context, HttpDate, Limits, Page, Parse, Part, Refusal, Request, Resource, Response};
 use net::{Admission, Socket};
 use qoe::Collector;
@@ -76,7 +76,7 @@ struct State {
     misdirected: AtomicU64,
     library: Arc<LibraryTrouble>,
     config: Config,
-    in_kernel: InKernel,
+    offload: Offload,
     /// What the server would be faster with.
     lacks: Vec<Lack>,
     /// The kernel's counters as they were; none where it does not seal.
@@ -92,7 +92,7 @@ impl Admin {
         listener: OwnedFd,
         workers: Vec<Watched>,
         config: &Config,
-        in_kernel: InKernel,
+        offload: Offload,
         started: Instant,
         sources: live::Sources,
         lacks: Vec<Lack>,
@@ -110,9 +110,9 @@ impl Admin {
             misdirected: AtomicU64::new(0),
             library: Arc::default(),
             config: config.clone(),
-            in_kernel,
+            offload,
             lacks,
-            tls_stat: in_kernel.seals.then(TlsStat::now),
+            tls_stat: offload.seals.then(TlsStat::now),
         });
         let served = Arc::clone(&state);
         let own_listener = listener.try_clone()?;
@@ -156,7 +156,7 @@ impl Drop for Admin {
 async fn serve(state: Arc<State>, listener: OwnedFd, sources: live::Sources) {
     let live = Live::new();
     let constants = live::Constants {
-        route: state.in_kernel.name(state.config.route),
+        route: offload::route_name(state.offload, state.config.route),
         disk: format!("{:?}", state.config.disk).to_lowercase(),
         started: state.started,
     };
@@ -431,7 +431,7 @@ fn status(state: &State) -> String {
         "draining": state.draining.load(Ordering::Relaxed),
         "library_trouble": state.library.in_words(),
         "rss_bytes": resident_bytes(),
-        "route": state.in_kernel.name(state.config.route),
+        "route": offload::route_name(state.offload, state.config.route),
         "kernel_tls": state.tls_stat.as_ref().map(TlsStat::json),
         "disk": state.config.disk,
         "off": state.config.off,

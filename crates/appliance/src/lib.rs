@@ -2,7 +2,7 @@
 //!
 //! [`server::Server`] starts the workers; a worker ([`worker`]) is a core's life: one thread, one ring, its own listener,
 //! buffers and open files. A session ([`session`]) is a connection's life: handshake, requests, responses. What a
-//! response consists of is an [`outgoing::Outgoing`]; how it gets from disk to socket is a [`route`].
+//! response consists of is a [`delivery::Outgoing`]; how it gets from disk to socket is the affair of the crate `delivery`.
 //!
 //! Workers share nothing but what starts and ends them ([`control`]) and the counters that others read ([`::telemetry`]).
 
@@ -16,21 +16,17 @@ pub mod bypass;
 pub mod config;
 pub mod control;
 pub mod drain;
-pub mod end;
 pub mod experience;
 pub mod gate;
-pub mod in_memory;
 mod library_place;
 mod listen;
 pub mod live;
 pub mod notify;
-pub mod outgoing;
+pub mod offload;
 mod own_files;
 pub mod page;
 pub mod redact;
 mod renewal;
-pub mod room;
-pub mod route;
 pub mod sandbox;
 pub mod server;
 pub mod session;

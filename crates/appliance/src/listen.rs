@@ -5,7 +5,7 @@
 //! So an address that is taken is asked for again for a while before that is an error.
 
 use crate::config::{Config, Switch};
-use crate::route::InKernel;
+use delivery::Offload;
 use net::listener::{ListenerOptions, bind, is_taken, local_address};
 use std::fmt;
 use std::io;
@@ -95,12 +95,12 @@ const LOOKED_AT_EVERY: Duration = Duration::from_millis(10);
 /// Binds a listener per worker, or one for all; with port 0 all get the port that the first one gets.
 pub(crate) fn listen(
     config: &Config,
-    in_kernel: InKernel,
+    offload: Offload,
     count: usize,
 ) -> Result<(SocketAddr, Vec<OwnedFd>), ListenError> {
     let wanted = config.listen;
     wait_until_free(wanted, LISTEN)?;
-    let unsent_bytes_max = config.net.unsent_bytes_max.unwrap_or(in_kernel.unsent_bytes_max());
+    let unsent_bytes_max = config.net.unsent_bytes_max.unwrap_or(offload.unsent_bytes_max());
     let options = ListenerOptions {
         backlog: i32::try_from(config.net.backlog).unwrap_or(i32::MAX),
         unsent_bytes_max: config.is_on(Switch::Pull).then_some(unsent_bytes_max),

@@ -11,15 +11,17 @@ use crate::library_place::LibraryPlace;
 use crate::listen::{bind_admin, listen};
 use crate::live;
 use crate::notify::notify;
+use crate::offload;
 use crate::own_files::OwnFiles;
 use crate::renewal::Renewal;
-use crate::room::reserve_bytes;
-use crate::route::InKernel;
 use crate::sandbox;
 use crate::shelf::Shelf;
 use crate::start_error::{RunError, StartError};
 use crate::worker::{Parts, Worker, pools_bytes};
 use crypt::{Origin, Tls, TlsOptions};
+use delivery::Offload;
+use delivery::own_tcp;
+use delivery::room::reserve_bytes;
 use machine::{Bound, Headroom, Machine};
 use net::listener::local_address;
 use qoe::Salt;
@@ -58,7 +60,7 @@ pub struct Server {
     running: usize,
     ring: RingFeatures,
     sandbox: sandbox::Report,
-    in_kernel: InKernel,
+    offload: Offload,
     /// Whether the kernel can send the library's files by itself.
     can_send_files: bool,
     /// What it would be faster with.
@@ -87,7 +89,7 @@ enum WayIn {
     /// A socket of the kernel's that listens.
     Listener(OwnedFd),
     /// A queue of a network device, for our own TCP.
-    Frames(Box<bypass::Parts>),
+    Frames(Box<own_tcp::Parts>),
 }
 
 /// The threads beside the workers that have no ring.
@@ -144,10 +146,10 @@ impl Server {
             .map_err(|why| StartError::Library { library: library.clone(), why: why.into() })?;
         let tls = load_tls(&config)?;
         let keys = load_keys(&config)?;
-        let in_kernel = InKernel::choose(&config)?;
+        let offload = offload::choose(&config)?;
         let log_out = config.access_log.as_deref().map(open_access_log).transpose()?;
         let count = count_workers(&config, &machine);
-        let Entrance { address, ways_in, bypass } = enter(&config, in_kernel, count)?;
+        let Entrance { address, ways_in, bypass } = enter(&config, offload, count)?;
         let admin_listener = bind_admin(config.admin)?;
         let admin_address = local_address(&admin_listener).map_err(StartError::Admin)?;
         // Behind what makes them: the self-signed certificate, the access log.
@@ -157,10 +159,10 @@ impl Server {
         // Before the threads: Landlock holds for the thread that asks and for those that it starts.
         let mut sandbox = sandbox::Report::default();
         if config.sandbox {
-            sandbox = sandbox::confine_files(&config, &library, in_kernel);
+            sandbox = sandbox::confine_files(&config, &library, offload);
         }
         let access = Access::tried_on(&library);
-        let lacks = access.lacks(&config, in_kernel);
+        let lacks = access.lacks(&config, offload);
         let Writers { access_log, shelf } = Writers::start(&config, &library, log_out)?;
         let numbers: Vec<Arc<Numbers>> = (0..count).map(|_| Arc::default()).collect();
         let audiences: Vec<Arc<Audience>> = (0..count).map(|_| Arc::default()).collect();
@@ -188,7 +190,7 @@ impl Server {
                 audience: Arc::clone(&audiences[index]),
                 access_log: access_log.as_ref().map(AccessLog::for_worker),
                 shelf: shelf.clone(),
-                in_kernel,
+                offload,
                 bypass: frames,
                 library: library.clone(),
                 buffer_bytes,
@@ -218,7 +220,7 @@ impl Server {
             admin_listener,
             watched,
             &config,
-            in_kernel,
+            offload,
             epoch,
             sources,
             lacks.clone(),
@@ -235,7 +237,7 @@ impl Server {
         };
         if config.sandbox {
             sandbox::give_up_for_rings();
-            sandbox::confine_calls(&mut sandbox, in_kernel);
+            sandbox::confine_calls(&mut sandbox, offload);
         }
         Ok(Self {
             config,
@@ -248,7 +250,7 @@ impl Server {
             running: count,
             ring,
             sandbox,
-            in_kernel,
+            offload,
             can_send_files: access.can_send_files(),
             lacks,
             bypass,
@@ -330,8 +332,8 @@ impl Server {
     }
 
     fn describe_route(&self) -> String {
-        let in_kernel = || self.in_kernel.describe(&self.config, self.can_send_files);
-        self.bypass.clone().unwrap_or_else(in_kernel)
+        let own = || offload::describe(self.offload, &self.config, self.can_send_files);
+        self.bypass.clone().unwrap_or_else(own)
     }
 
     /// Stops accepting; sessions end when their present response is sent.
@@ -477,8 +479,7 @@ fn open_access_log(path: &Path) -> Result<Box<dyn io::Write + Send>, StartError>
 
 /// One worker for each core that there is for them, unless it was told otherwise or a device wants another number.
 fn count_workers(config: &Config, machine: &Machine) -> usize {
-    let of_device =
-        (config.route == Route::Bypass).then(|| bypass::open::workers(config)).flatten();
+    let of_device = (config.route == Route::Bypass).then(|| bypass::workers(config)).flatten();
     match (config.workers, of_device) {
         (0, Some(count)) => count,
         (0, None) => machine.cpus.len(),
@@ -487,17 +488,17 @@ fn count_workers(config: &Config, machine: &Machine) -> usize {
 }
 
 /// Makes a way in for each worker. What that takes of privileges is given up afterwards.
-fn enter(config: &Config, in_kernel: InKernel, count: usize) -> Result<Entrance, StartError> {
+fn enter(config: &Config, offload: Offload, count: usize) -> Result<Entrance, StartError> {
     if config.route != Route::Bypass {
-        let (address, listeners) = listen(config, in_kernel, count)?;
+        let (address, listeners) = listen(config, offload, count)?;
         let ways_in = listeners.into_iter().map(WayIn::Listener).collect();
         return Ok(Entrance { address, ways_in, bypass: None });
     }
-    let parts = bypass::open::open(config, count)?;
-    let address = bypass::open::address(config)
-        .ok_or(StartError::Config(ConfigError::BypassWithoutAddress))?;
+    let parts = bypass::open(config, count)?;
+    let address =
+        bypass::address(config).ok_or(StartError::Config(ConfigError::BypassWithoutAddress))?;
     let given_up = sandbox::give_up_network_privileges();
-    let described = format!("{}; {given_up}", bypass::open::describe(config, &parts));
+    let described = format!("{}; {given_up}", bypass::describe(config, &parts));
     let ways_in = parts.into_iter().map(|parts| WayIn::Frames(Box::new(parts))).collect();
     Ok(Entrance { address, ways_in, bypass: Some(described) })
 }

@@ -1,9 +1,9 @@
 //! Why a server does not start, and why one that ran ends otherwise than in order. Each is one line for people that says what to do.
 
-use crate::bypass::open::OpenError;
+use crate::bypass::OpenError;
 use crate::config::ConfigError;
 use crate::listen::ListenError;
-use crate::route::in_kernel::NoKernelRoute;
+use crate::offload::NoKernelRoute;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;

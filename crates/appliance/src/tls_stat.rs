@@ -3,7 +3,7 @@
 //! They are of the whole network namespace, other programs included. Those that count are given as what came to them
 //! since the server started; those that say how things are (`TlsCurr...`), as they are.
 
-use crate::route::in_kernel::TLS_STAT;
+use delivery::TLS_STAT;
 use std::collections::BTreeMap;
 use telemetry::{Exposition, Kind, Metric};
 

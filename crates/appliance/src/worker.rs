@@ -2,19 +2,19 @@
 
 use crate::access_log::AccessLog;
 use crate::audience::Audience;
-use crate::bypass::{self, Stack};
 use crate::config::{Config, Switch};
 use crate::control::Control;
 use crate::drain::Drain;
 use crate::experience::Experience;
 use crate::gate::Gate;
-use crate::in_memory::InMemory;
-use crate::room::Room;
-use crate::route::{InKernel, Transport};
 use crate::session;
 use crate::shelf::Shelf;
 use crypt::Tls;
-use disk::{Budget, DIRECT_ALIGNMENT, Files, Heat, Inode, Policy, Reader, Way};
+use delivery::in_memory::InMemory;
+use delivery::own_tcp::{self, OwnTcp};
+use delivery::room::Room;
+use delivery::{Bounds, Carrier, Offload, Patience, Resources, Tactics};
+use disk::{DIRECT_ALIGNMENT, Files, Heat, Inode, Policy, Reader, Way};
 use http::HttpDate;
 use machine::Headroom;
 use net::{Admission, LimitReached, Socket};
@@ -39,13 +39,6 @@ const BUFFER_SLACK_BYTES: usize = 2 * DIRECT_ALIGNMENT;
 /// Buffers of each kind at least: below this, a handful of viewers would wait for each other.
 const BUFFERS_MIN: usize = 8;
 
-/// Bytes taken from a socket at once: more than any request head.
-const SCRATCH_BYTES: usize = 32 << 10;
-
-/// Bytes on their way into the page cache at once. An honest guess: 16 viewers whose windows are as large as they get,
-/// each with as many asked for ahead as there are; more keep no disk busier, and this is little beside any memory.
-const BRING_BYTES_MAX: u64 = 32 << 20;
-
 /// How long viewers may take; see [`crate::config::Timeouts`].
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
@@ -55,14 +48,12 @@ pub struct Timeouts {
     pub head: Duration,
     /// Between requests.
     pub idle: Duration,
-    /// Without one byte taken.
-    pub send: Duration,
-    /// That an unfinished window keeps its buffer.
-    pub hold: Duration,
 }
 
 /// What the sessions of one core share.
 pub struct Worker {
+    /// What their connections use.
+    pub resources: Rc<Resources>,
     /// Certificates and tickets; none without TLS.
     pub tls: RefCell<Option<Tls>>,
     /// Who may have which file; none without keys.
@@ -71,14 +62,8 @@ pub struct Worker {
     pub experience: Option<Experience>,
     /// The library.
     pub files: Files,
-    /// The disk.
-    pub reader: Reader,
-    /// Buffers for sealed records.
-    pub send_buffers: Pool,
     /// Who may connect.
     pub admission: Rc<Admission>,
-    /// Whether there is memory for them.
-    pub room: Room,
     /// Counters.
     pub numbers: Arc<Numbers>,
     /// What it leaves of its viewers for others to take.
@@ -89,22 +74,8 @@ pub struct Worker {
     pub timeouts: Timeouts,
     /// The farewell.
     pub drain: Drain,
-    /// Where bytes from sockets land first. Borrowed only within one poll.
-    pub scratch: RefCell<Vec<u8>>,
-    /// Whether a viewer who takes everything has several reads in flight.
-    pub reads_ahead: bool,
-    /// Whether records are sealed from where their plaintext lies; else it is copied first.
-    pub seals_in_one_pass: bool,
-    /// Whether our own TCP reads from disk again what was lost; else it keeps what it has sent.
-    pub rereads: bool,
     /// Whether connections live by keys of ours; else the handshake's state stays and seals.
     pub hands_keys_out: bool,
-    /// What of a connection's work the kernel does.
-    pub in_kernel: InKernel,
-    /// Records after which a key is changed, if the version of TLS can do that.
-    pub key_records_max: u64,
-    /// What may be on its way into the page cache at once.
-    pub bring_budget: Budget,
     /// What responses hold in memory.
     pub in_memory: InMemory,
     /// The access log, if there is one.
@@ -112,10 +83,8 @@ pub struct Worker {
     /// What the pages list; none without pages.
     pub shelf: Option<Shelf>,
     /// Our own TCP, on the bypass route.
-    stack: Option<Rc<Stack>>,
-    started: Instant,
+    own_tcp: Option<Rc<OwnTcp>>,
     config: Arc<Config>,
-    window_bytes_max: usize,
     date: Cell<HttpDate>,
     boundaries: Boundaries,
     complained: Cell<Option<Instant>>,
@@ -139,10 +108,10 @@ pub struct Parts {
     pub access_log: Option<AccessLog>,
     /// What the pages list; none without pages.
     pub shelf: Option<Shelf>,
-    /// What of a connection's work the kernel does.
-    pub in_kernel: InKernel,
+    /// What is left to the kernel.
+    pub offload: Offload,
     /// What our own TCP is made from, on the bypass route.
-    pub bypass: Option<bypass::Parts>,
+    pub bypass: Option<own_tcp::Parts>,
     /// The library's root.
     pub library: PathBuf,
     /// What of it is not to be served.
@@ -174,7 +143,7 @@ impl Worker {
             audience,
             access_log,
             shelf,
-            in_kernel,
+            offload,
             bypass,
             library,
             withheld,
@@ -184,7 +153,6 @@ impl Worker {
             workers,
             heat_bytes,
         } = parts;
-        let window_bytes_max = window_bytes_max(&config);
         let pool = pool_options(&config, buffer_bytes);
         let read_buffers = Pool::new(pool)?;
         // The ring has one table of registered buffers, and only reads use it.
@@ -201,18 +169,40 @@ impl Worker {
         let open_files_max =
             if config.is_on(Switch::Files) { config.limits.open_files_max } else { 0 };
         let seconds = Duration::from_secs_f64;
+        let resources = Rc::new(Resources {
+            reader: Reader::new(read_buffers, policy, Heat::new(heat_bytes)),
+            send_buffers,
+            room: Room::new(headroom, workers),
+            numbers: Arc::clone(&numbers),
+            patience: Patience {
+                send: seconds(config.timeouts.send_seconds),
+                hold: seconds(config.timeouts.hold_seconds),
+            },
+            offload,
+            tactics: Tactics {
+                reads_ahead: config.is_on(Switch::Ahead),
+                seals_in_one_pass: config.is_on(Switch::Onepass),
+                rereads: config.is_on(Switch::Reread),
+            },
+            bounds: Bounds {
+                key_records_max: config.tls.key_records_max,
+                window_bytes_max: window_bytes_max(&config),
+                sendfile_bytes_max: sendfile_bytes_max(&config),
+            },
+            bring_budget: Resources::new_bring_budget(),
+            scratch: Resources::new_scratch(),
+            started: Instant::now(),
+        });
         let worker = Rc::new(Self {
+            resources,
             tls: RefCell::new(tls),
             experience: experience.map(|(salt, epoch)| Experience::new(salt, epoch)),
             gate: keys.map(|keys| Gate::new(keys, &config.signing.required)),
             files: Files::new(&library, open_files_max)?,
-            reader: Reader::new(read_buffers, policy, Heat::new(heat_bytes)),
-            send_buffers,
             admission: Admission::new(
                 config.limits.connections_max,
                 config.limits.connections_per_address_max,
             ),
-            room: Room::new(headroom, workers),
             numbers,
             audience,
             limits: http::Limits {
@@ -224,56 +214,20 @@ impl Worker {
                 handshake: seconds(config.timeouts.handshake_seconds),
                 head: seconds(config.timeouts.head_seconds),
                 idle: seconds(config.timeouts.idle_seconds),
-                send: seconds(config.timeouts.send_seconds),
-                hold: seconds(config.timeouts.hold_seconds),
             },
             drain: Drain::default(),
-            scratch: RefCell::new(vec![0; SCRATCH_BYTES]),
-            reads_ahead: config.is_on(Switch::Ahead),
-            seals_in_one_pass: config.is_on(Switch::Onepass),
-            rereads: config.is_on(Switch::Reread),
             hands_keys_out: config.is_on(Switch::Handout),
-            in_kernel,
-            key_records_max: config.tls.key_records_max,
-            bring_budget: Budget::new(BRING_BYTES_MAX),
             in_memory: InMemory::new(config.limits.response_bytes_max),
             access_log,
             shelf,
-            stack: bypass.map(Stack::new),
-            started: Instant::now(),
+            own_tcp: bypass.map(OwnTcp::new),
             config,
-            window_bytes_max,
             date: Cell::new(date_now()),
             boundaries: Boundaries::default(),
             complained: Cell::new(None),
         });
         worker.files.withhold(withheld);
         Ok(worker)
-    }
-
-    /// Microseconds of this worker's life, but for what exceeds 32 bits: for differences of less than an hour.
-    pub fn clock(&self, at: Instant) -> u32 {
-        at.saturating_duration_since(self.started).as_micros() as u32
-    }
-
-    /// The most bytes brought at once for one connection.
-    pub fn window_bytes_max(&self) -> usize {
-        self.window_bytes_max
-    }
-
-    /// The most bytes that the kernel is told to send from its page cache at once, on a connection without TLS.
-    pub fn sendfile_bytes_max(&self) -> usize {
-        if self.config.is_on(Switch::Window) {
-            self.window_bytes_max.max(SENDFILE_BYTES_MAX)
-        } else {
-            self.window_bytes_max
-        }
-    }
-
-    /// How long an unfinished window may keep its buffer: not at all while others may have to wait for one.
-    pub fn hold_patience(&self) -> Duration {
-        let is_scarce = self.send_buffers.is_scarce() || self.reader.pool().is_scarce();
-        if is_scarce { Duration::ZERO } else { self.timeouts.hold }
     }
 
     /// Tells the operator of trouble with the library, once a second at most: one bad disk under many viewers must not
@@ -326,7 +280,7 @@ impl Worker {
                 net::listener::stop(listener.borrowed());
             });
         }
-        let failure = self.run_stack();
+        let failure = self.run_own_tcp();
         let worker = Rc::clone(&self);
         let waiting = woken.each(move || {
             if let Some(tls) = control.take_tls() {
@@ -340,8 +294,8 @@ impl Worker {
             }
             if control.is_draining() {
                 worker.drain.begin();
-                if let Some(stack) = &worker.stack {
-                    stack.refuse_new();
+                if let Some(own_tcp) = &worker.own_tcp {
+                    own_tcp.refuse_new();
                 }
             }
             !worker.drain.has_begun()
@@ -353,24 +307,28 @@ impl Worker {
             sleep(Duration::from_millis(5)).await;
         }
         let failed = failure.take();
-        if let (Some(stack), None) = (&self.stack, &failed) {
-            stack.all_have_ended().await;
+        if let (Some(own_tcp), None) = (&self.own_tcp, &failed) {
+            own_tcp.all_have_ended().await;
         }
         self.publish();
         failed.map_or(Ok(()), Err)
     }
 
     /// Starts our own TCP, if there is one. If its device fails, the worker drains, and the error is in what is returned.
-    fn run_stack(self: &Rc<Self>) -> Rc<Cell<Option<io::Error>>> {
+    fn run_own_tcp(self: &Rc<Self>) -> Rc<Cell<Option<io::Error>>> {
         let failure = Rc::new(Cell::new(None));
-        let Some(stack) = &self.stack else { return failure };
-        for _ in 0..bypass::suppliers(self) {
-            spawn(Rc::clone(stack).supply(Rc::clone(self)));
+        let Some(own_tcp) = &self.own_tcp else { return failure };
+        for _ in 0..own_tcp::suppliers(&self.resources) {
+            spawn(Rc::clone(own_tcp).supply(Rc::clone(&self.resources)));
         }
-        let (stack, worker) = (Rc::clone(stack), Rc::clone(self));
+        let (own_tcp, worker) = (Rc::clone(own_tcp), Rc::clone(self));
         let failed = Rc::clone(&failure);
         spawn(async move {
-            if let Err(error) = stack.run(Rc::clone(&worker)).await {
+            let welcome = |socket: own_tcp::Socket| {
+                let peer = socket.peer();
+                worker.welcome(socket, peer);
+            };
+            if let Err(error) = own_tcp.run(welcome).await {
                 worker.complain(&format!("the bypass route's device failed: {error}"));
                 failed.set(Some(error));
                 worker.drain.begin();
@@ -407,11 +365,11 @@ impl Worker {
     }
 
     /// Gives a new connection its session, if there is room.
-    pub fn welcome<T: Transport + 'static>(self: &Rc<Self>, socket: T, peer: SocketAddr) {
+    pub fn welcome<C: Carrier + 'static>(self: &Rc<Self>, socket: C, peer: SocketAddr) {
         if self.drain.has_begun() {
             return self.numbers.count(Family::ConnectionsRefused, "draining");
         }
-        let Some(entering) = self.room.enter() else {
+        let Some(entering) = self.resources.room.enter() else {
             return self.numbers.count(Family::ConnectionsRefused, "memory");
         };
         match self.admission.admit(peer.ip()) {
@@ -439,19 +397,20 @@ impl Worker {
     }
 
     fn publish(&self) {
-        let (numbers, stats) = (&self.numbers, &self.reader.stats);
+        let Resources { reader, send_buffers, .. } = &*self.resources;
+        let (numbers, stats) = (&self.numbers, &reader.stats);
         numbers.connections.set(self.admission.connections() as u64);
         numbers.read_resident_bytes_total.set(stats.resident_bytes.get());
         numbers.read_cached_bytes_total.set(stats.cached_bytes.get());
         numbers.read_once_bytes_total.set(stats.once_bytes.get());
         numbers.read_direct_bytes_total.set(stats.direct_bytes.get());
         numbers.read_refused_total.set(stats.refused.get());
-        numbers.buffer_waits_total.set(self.reader.pool().waits() + self.send_buffers.waits());
-        numbers.read_buffers_free.set(self.reader.pool().free() as u64);
-        numbers.read_buffers.set(self.reader.pool().count() as u64);
-        numbers.send_buffers_free.set(self.send_buffers.free() as u64);
-        numbers.send_buffers.set(self.send_buffers.count() as u64);
-        numbers.bringing_bytes.set(BRING_BYTES_MAX - self.bring_budget.left_bytes());
+        numbers.buffer_waits_total.set(reader.pool().waits() + send_buffers.waits());
+        numbers.read_buffers_free.set(reader.pool().free() as u64);
+        numbers.read_buffers.set(reader.pool().count() as u64);
+        numbers.send_buffers_free.set(send_buffers.free() as u64);
+        numbers.send_buffers.set(send_buffers.count() as u64);
+        numbers.bringing_bytes.set(self.resources.bringing_bytes());
         numbers.files_open_for_writing_total.set(self.files.open_for_writing());
         numbers.open_files.set(self.files.remembered_count() as u64);
         numbers.response_memory_bytes.set(self.in_memory.bytes());
@@ -462,8 +421,8 @@ impl Worker {
         if let Some(experience) = &self.experience {
             experience.publish(&self.audience);
         }
-        if let Some(stack) = &self.stack {
-            stack.publish(numbers);
+        if let Some(own_tcp) = &self.own_tcp {
+            own_tcp.publish(numbers);
         }
         numbers.worker_cpu_seconds_total.set(thread_cpu_microseconds());
     }
@@ -484,6 +443,16 @@ const WINDOW_BYTES_FIRST: usize = 64 << 10;
 fn window_bytes_max(config: &Config) -> usize {
     let grown = config.net.window_bytes_max;
     if config.is_on(Switch::Window) { grown } else { grown.min(WINDOW_BYTES_FIRST) }
+}
+
+/// The most that the kernel is told to send at once, on a connection without TLS.
+fn sendfile_bytes_max(config: &Config) -> usize {
+    let window_bytes_max = window_bytes_max(config);
+    if config.is_on(Switch::Window) {
+        window_bytes_max.max(SENDFILE_BYTES_MAX)
+    } else {
+        window_bytes_max
+    }
 }
 
 /// Bytes of a worker's buffers of both kinds.

@@ -1,7 +1,11 @@
-//! Records for a transport that keeps no bytes: each can be made as often as it is asked for, until the peer has it.
+//! Records that can be made again, as often as it takes until the peer has them, although nobody keeps their bytes. What is kept of a
+//! record is its tag.
 //!
-//! Positions are set aside for a whole response before any of it is sealed ([`Ledger::reserve`]); a record is made from its
-//! plaintext when the transport wants it ([`Ledger::make`]), and again when it was lost. What is kept of it is its tag.
+//! A transport of our own wants records in any order: positions are set aside for a whole response before any of it is sealed
+//! ([`Ledger::reserve`]); a record is made from its plaintext when it is wanted ([`Ledger::make`]), and again when it was lost.
+//!
+//! A kernel socket takes bytes in order: records are sealed as they go ([`Ledger::seal`]). When the buffer of those that it did not take
+//! is taken back, their tags are kept ([`Ledger::take_back`]), and they are made again as above.
 //!
 //! Invariants:
 //! - A position is sealed with one plaintext only: the first making keeps the tag, every later one compares, and wipes what
@@ -16,14 +20,21 @@ use crate::error::{Alert, ResealError, SealError};
 use crate::record::{TAG_BYTES, tag};
 use crate::seal::{EXPANDED_KEY_BYTES, Sealer};
 
-/// The sending half of a connection over such a transport.
+/// The sending half of a connection.
 pub struct Ledger {
     sealer: Sealer,
+    /// None while nothing is to be made, for the first time or again: an idle viewer keeps no room for it.
+    past: Option<Box<Past>>,
+}
+
+/// What making again takes.
+struct Past {
+    /// The first position that may be made.
+    tags_start: u64,
     /// Earlier keys, the oldest first: [`Sealer::position`] is where each was followed by the next.
     former: VecDeque<Sealer>,
     /// Tags of the records from `tags_start` on; none for those that were not made, and for alerts and key updates.
     tags: VecDeque<Option<[u8; TAG_BYTES]>>,
-    tags_start: u64,
 }
 
 /// A record that was made.
@@ -38,8 +49,7 @@ pub struct Made {
 impl Ledger {
     /// Takes the sending half over as the handshake left it.
     pub fn new(sealer: Sealer) -> Self {
-        let tags_start = sealer.position();
-        Self { sealer, former: VecDeque::new(), tags: VecDeque::new(), tags_start }
+        Self { sealer, past: None }
     }
 
     /// Bytes that one record adds to its plaintext ([`Sealer::record_overhead`]).
@@ -58,12 +68,47 @@ impl Ledger {
         self.sealer.records_left(records_max)
     }
 
+    /// As [`Sealer::needs_key_update`].
+    pub fn needs_key_update(&self, records_max: u64) -> bool {
+        self.sealer.needs_key_update(records_max)
+    }
+
+    /// Seals `plaintext` in order ([`Sealer::seal`]). Nothing that was made before can be made again afterwards, and these records can
+    /// only if their tags are kept by [`Self::take_back`].
+    ///
+    /// # Errors
+    /// As [`Sealer::seal`].
+    pub fn seal(&mut self, plaintext: &[u8], out: &mut [u8]) -> Result<usize, SealError> {
+        let sealed_bytes = self.sealer.seal(plaintext, out)?;
+        self.acknowledge_below(self.sealer.position());
+        Ok(sealed_bytes)
+    }
+
+    /// As [`Self::seal`], in two passes ([`Sealer::seal_copied`]).
+    ///
+    /// # Errors
+    /// As [`Sealer::seal`].
+    pub fn seal_copied(&mut self, plaintext: &[u8], out: &mut [u8]) -> Result<usize, SealError> {
+        let sealed_bytes = self.sealer.seal_copied(plaintext, out)?;
+        self.acknowledge_below(self.sealer.position());
+        Ok(sealed_bytes)
+    }
+
+    /// Keeps the tags of `records`, so that they can be made again: the bytes of the last that [`Self::seal`] has sealed, in order.
+    pub fn take_back<'a>(&mut self, records: impl Iterator<Item = &'a [u8]>) {
+        let tags: VecDeque<_> = records.map(|record| Some(tag(record))).collect();
+        let tags_start = self.sealer.position() - tags.len() as u64;
+        self.past = Some(Box::new(Past { tags_start, former: VecDeque::new(), tags }));
+    }
+
     /// Sets positions aside for `records` records that follow each other. Returns the first.
     ///
     /// # Errors
     /// [`SealError::KeysExhausted`] at the AEAD limit; none is set aside then.
     pub fn reserve(&mut self, records: u64) -> Result<u64, SealError> {
-        self.sealer.reserve(records)
+        let first = self.sealer.reserve(records)?;
+        self.past_from(first);
+        Ok(first)
     }
 
     /// Makes the record at `position` of `plaintext`, at the front of `out`, for the first time or again.
@@ -81,60 +126,62 @@ impl Ledger {
         plaintext: &[u8],
         out: &mut [u8],
     ) -> Result<Made, ResealError> {
-        let index = position.checked_sub(self.tags_start).ok_or(ResealError::OutOfReach)?;
+        let past = self.past.as_deref_mut().ok_or(ResealError::OutOfReach)?;
+        let index = position.checked_sub(past.tags_start).ok_or(ResealError::OutOfReach)?;
         let index = usize::try_from(index).map_err(|_| ResealError::OutOfReach)?;
-        let sealer = self.former.iter().find(|former| position < former.position());
-        let sealer = sealer.unwrap_or(&self.sealer);
-        if let Some(Some(expected)) = self.tags.get(index) {
+        let former = past.former.iter().find(|former| position < former.position());
+        let sealer = former.unwrap_or(&self.sealer);
+        if let Some(Some(expected)) = past.tags.get(index) {
             let bytes = sealer.reseal(position, plaintext, out, expected)?;
             return Ok(Made { bytes, again: true });
         }
         let bytes = sealer.seal_reserved(position, plaintext, out)?;
-        if self.tags.len() <= index {
-            self.tags.resize(index + 1, None);
+        if past.tags.len() <= index {
+            past.tags.resize(index + 1, None);
         }
-        self.tags[index] = Some(tag(&out[..bytes]));
+        past.tags[index] = Some(tag(&out[..bytes]));
         Ok(Made { bytes, again: false })
     }
 
     /// The peer has everything below `position`: it is never made again, and what was kept for that is let go.
     pub fn acknowledge_below(&mut self, position: u64) {
-        let count = position.saturating_sub(self.tags_start);
-        let count = usize::try_from(count).unwrap_or(usize::MAX).min(self.tags.len());
-        self.tags.drain(..count);
-        self.tags_start = self.tags_start.max(position);
-        if self.tags.is_empty() {
-            // An idle viewer keeps no room for tags.
-            self.tags = VecDeque::new();
+        let Some(past) = &mut self.past else { return };
+        past.forget_below(position);
+        if past.former.is_empty() && past.tags_start >= self.sealer.position() {
+            self.past = None;
         }
-        while self.former.front().is_some_and(|former| former.position() <= position) {
-            self.former.pop_front();
-        }
-        if self.former.is_empty() {
-            self.former = VecDeque::new();
-        }
+    }
+
+    fn past_from(&mut self, position: u64) -> &mut Past {
+        self.past.get_or_insert_with(|| {
+            let (former, tags) = (VecDeque::new(), VecDeque::new());
+            Box::new(Past { tags_start: position, former, tags })
+        })
     }
 
     /// Earlier keys that are kept now.
     pub fn former_keys_count(&self) -> usize {
-        self.former.len()
+        self.past.as_ref().map_or(0, |past| past.former.len())
     }
 
     /// Bytes of memory that earlier keys take.
     pub fn former_keys_bytes(&self) -> usize {
-        let expanded = self.former.len() * EXPANDED_KEY_BYTES;
-        self.former.capacity() * size_of::<Sealer>() + expanded
+        self.past.as_ref().map_or(0, |past| {
+            past.former.capacity() * size_of::<Sealer>() + past.former.len() * EXPANDED_KEY_BYTES
+        })
     }
 
     /// Bytes of memory that it takes, its own size included.
     pub fn memory_bytes(&self) -> usize {
-        let tags = self.tags.capacity() * size_of::<Option<[u8; TAG_BYTES]>>();
-        size_of::<Self>() + EXPANDED_KEY_BYTES + self.former_keys_bytes() + tags
+        let past = self.past.as_ref().map_or(0, |past| {
+            size_of::<Past>() + past.tags.capacity() * size_of::<Option<[u8; TAG_BYTES]>>()
+        });
+        size_of::<Self>() + EXPANDED_KEY_BYTES + self.former_keys_bytes() + past
     }
 
     /// Tags that are kept now.
     pub fn tags_count(&self) -> usize {
-        self.tags.len()
+        self.past.as_ref().map_or(0, |past| past.tags.len())
     }
 
     /// Seals an alert, whose bytes the caller keeps until they are acknowledged ([`Sealer::seal_alert`]).
@@ -155,9 +202,30 @@ impl Ledger {
         request_peer: bool,
         out: &mut [u8],
     ) -> Result<usize, SealError> {
+        let position = self.sealer.position();
         let (bytes, former) = self.sealer.change_keys(request_peer, out)?;
-        self.former.push_back(former);
+        self.past_from(position).former.push_back(former);
         Ok(bytes)
+    }
+}
+
+impl Past {
+    /// Lets go of the tags of all records below `position`, and of keys that sealed nothing from there on.
+    fn forget_below(&mut self, position: u64) {
+        let count = position.saturating_sub(self.tags_start);
+        let count = usize::try_from(count).unwrap_or(usize::MAX).min(self.tags.len());
+        self.tags.drain(..count);
+        self.tags_start = self.tags_start.max(position);
+        while self.former.front().is_some_and(|former| former.position() <= position) {
+            self.former.pop_front();
+        }
+        // A viewer who has everything that was sent so far keeps no room for more.
+        if self.tags.is_empty() {
+            self.tags = VecDeque::new();
+        }
+        if self.former.is_empty() {
+            self.former = VecDeque::new();
+        }
     }
 }
 
@@ -239,6 +307,25 @@ mod tests {
         }
         assert_eq!(ledger.tags_count(), 100);
         ledger.acknowledge_below(at + 100);
-        assert_eq!((ledger.tags_count(), ledger.tags.capacity()), (0, 0));
+        assert!(ledger.past.is_none());
+    }
+
+    #[test]
+    fn what_was_sealed_in_order_and_taken_back_is_made_again_and_nothing_else() {
+        let mut ledger = ledger();
+        let (mut sent, mut taken_back, mut out) = ([0; 100], [0; 100], [0; 100]);
+        ledger.seal(b"sent", &mut sent).unwrap();
+        let at = ledger.position();
+        let bytes = ledger.seal(b"frame", &mut taken_back).unwrap();
+        assert_eq!(ledger.make(at, b"frame", &mut out), Err(ResealError::OutOfReach));
+        ledger.take_back([&taken_back[..bytes]].into_iter());
+        assert_eq!(ledger.make(at - 1, b"sent", &mut out), Err(ResealError::OutOfReach));
+        assert_eq!(ledger.make(at, b"fraud", &mut out), Err(ResealError::ChangedUnderUs));
+        assert_eq!(ledger.make(at, b"frame", &mut out), Ok(Made { bytes, again: true }));
+        assert_eq!(out[..bytes], taken_back[..bytes]);
+        ledger.acknowledge_below(ledger.position());
+        assert!(ledger.past.is_none());
+        ledger.seal(b"next", &mut out).unwrap();
+        assert_eq!(ledger.position(), at + 2);
     }
 }

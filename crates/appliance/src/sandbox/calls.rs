@@ -6,7 +6,7 @@
 //! instead on other versions and architectures. Calls on the path of a byte are allowed whatever their arguments: those
 //! the kernel answers from a bitmap (Linux 5.11) without running the filter.
 
-use crate::route::InKernel;
+use delivery::Offload;
 use libc::c_long;
 use seccompiler::{
     BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition,
@@ -64,8 +64,8 @@ const ALLOWED_FOR_SENDFILE: &[c_long] = &[libc::SYS_sendfile];
 const ASKING_A_SOCKET: u64 = libc::TIOCOUTQ as u64;
 
 /// Filters the calls of every thread; how many are left.
-pub(super) fn confine(in_kernel: InKernel) -> Result<usize, seccompiler::Error> {
-    let rules = rules(in_kernel)?;
+pub(super) fn confine(offload: Offload) -> Result<usize, seccompiler::Error> {
+    let rules = rules(offload)?;
     let count = rules.len();
     let refuse = SeccompAction::Errno(libc::EPERM as u32);
     let architecture = TargetArch::try_from(std::env::consts::ARCH)?;
@@ -75,11 +75,11 @@ pub(super) fn confine(in_kernel: InKernel) -> Result<usize, seccompiler::Error> 
     Ok(count)
 }
 
-fn rules(in_kernel: InKernel) -> Result<BTreeMap<c_long, Vec<SeccompRule>>, BackendError> {
+fn rules(offload: Offload) -> Result<BTreeMap<c_long, Vec<SeccompRule>>, BackendError> {
     let mut rules = conditions()?;
     // No condition: always allowed.
     rules.extend(ALLOWED.iter().chain(ALLOWED_FORERUNNERS).map(|call| (*call, Vec::new())));
-    if in_kernel.sends_files {
+    if offload.sends_files {
         rules.extend(ALLOWED_FOR_SENDFILE.iter().map(|call| (*call, Vec::new())));
         rules.insert(libc::SYS_ioctl, vec![only(1, SeccompCmpOp::Eq, ASKING_A_SOCKET)?]);
     }
@@ -124,8 +124,8 @@ mod tests {
     #[test]
     fn no_call_is_listed_twice_or_allowed_in_spite_of_its_condition() {
         let listed = ALLOWED.len() + ALLOWED_FORERUNNERS.len() + conditions().unwrap().len();
-        assert_eq!(rules(InKernel::default()).unwrap().len(), listed);
-        let sends = InKernel { sends_files: true, ..InKernel::default() };
+        assert_eq!(rules(Offload::default()).unwrap().len(), listed);
+        let sends = Offload { sends_files: true, ..Offload::default() };
         let more = ALLOWED_FOR_SENDFILE.len() + 1;
         assert_eq!(rules(sends).unwrap().len(), listed + more);
     }

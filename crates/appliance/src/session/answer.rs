@@ -1,13 +1,12 @@
 //! What one request is answered with.
 
-use super::Session;
+use super::{Session, Suited};
 use crate::access_log::Entry;
-use crate::end::End;
-use crate::in_memory::Held;
-use crate::outgoing::Outgoing;
 use crate::page;
 use crate::redact;
 use crate::worker::{Worker, since_1970};
+use delivery::in_memory::Held;
+use delivery::{End, Outgoing};
 use disk::{File, OpenError};
 use http::{Entity, Field, Refusal, Request, Resource, Response};
 use std::borrow::Cow;
@@ -21,14 +20,14 @@ impl Session {
     /// Answers one request; says whether the connection goes on.
     pub(super) async fn answer(&mut self, request: &Request) -> Result<bool, End> {
         let started = Instant::now();
-        let worker = Rc::clone(self.channel.worker());
+        let worker = Rc::clone(&self.worker);
         let (response, file) = plan(&worker, request, self.peer.ip()).await;
         self.deliver(&worker, response, file, Some(request), started).await
     }
 
     /// Answers what could not be understood. The connection ends after it.
     pub(super) async fn refuse(&mut self, refusal: Refusal) -> Result<(), End> {
-        let worker = Rc::clone(self.channel.worker());
+        let worker = Rc::clone(&self.worker);
         let response = refused(&worker, refusal, None);
         Box::pin(self.deliver(&worker, response, None, None, Instant::now())).await.map(|_| ())
     }
@@ -64,7 +63,7 @@ impl Session {
         if let Some(log) = &worker.access_log {
             log.write(&Entry {
                 peer: self.peer,
-                tls: self.tls,
+                tls: self.tls.map(Suited::label),
                 request,
                 status,
                 response_bytes: outgoing.bytes(),

@@ -6,12 +6,10 @@ mod answer;
 #[cfg(test)]
 mod memory_tests;
 
-use crate::end::End;
-use crate::outgoing::Outgoing;
-use crate::room::Entering;
-use crate::route::{Channel, Link, Protection, Transport};
 use crate::worker::Worker;
-use crypt::{Alert, Handshake, HandshakeError, Progress, SessionInfo, Tls};
+use crypt::{Alert, Handshake, HandshakeError, Progress, SessionInfo, Suite, Tls, Version};
+use delivery::room::Entering;
+use delivery::{Carrier, Channel, End, Link, Outgoing, Protection};
 use http::{BodyDrain, BodyProgress, Parse, Refusal, Request};
 use net::Pass;
 use reactor::timeout_at;
@@ -26,63 +24,67 @@ const GOODBYE: &[Alert] = &[Alert::CloseNotify];
 
 /// A connection that is ready for requests.
 struct Session {
+    worker: Rc<Worker>,
     channel: Channel,
     peer: SocketAddr,
     /// What was received and not parsed yet.
     input: Vec<u8>,
-    tls: Option<&'static str>,
+    tls: Option<Suited>,
 }
 
 /// Serves one connection from its first byte to its last, and counts why it ended.
-pub fn run<T: Transport>(
+pub fn run<C: Carrier>(
     worker: Rc<Worker>,
-    socket: T,
+    socket: C,
     peer: SocketAddr,
     pass: Pass,
     entering: Entering,
 ) -> impl Future<Output = ()> {
-    let numbers = std::sync::Arc::clone(&worker.numbers);
     // Boxed: a handshake's state is large, and gone when it is over.
-    let establishing = Box::pin(establish(Link::new(worker, socket), entering));
+    let establishing = Box::pin(establish(Rc::clone(&worker), socket, entering));
     async move {
         let _pass = pass;
         let established = establishing.await;
         let end = match established {
             Ok((channel, tls)) => {
-                Session { channel, peer, input: Vec::new(), tls }.converse().await
+                Session { worker: Rc::clone(&worker), channel, peer, input: Vec::new(), tls }
+                    .converse()
+                    .await
             }
             Err(end) => end,
         };
-        numbers.count(Family::Ends, end.as_str());
+        worker.numbers.count(Family::Ends, end.as_str());
     }
 }
 
 /// Makes a channel of a connection, which is `_entering` until that is done.
-async fn establish<T: Transport>(
-    link: Link<T>,
+async fn establish<C: Carrier>(
+    worker: Rc<Worker>,
+    socket: C,
     _entering: Entering,
-) -> Result<(Channel, Option<&'static str>), End> {
-    let numbers = std::sync::Arc::clone(&link.worker.numbers);
-    let tls = link.worker.tls.borrow().clone();
+) -> Result<(Channel, Option<Suited>), End> {
+    let link = Link::new(Rc::clone(&worker.resources), socket);
+    let tls = worker.tls.borrow().clone();
     let (channel, tls) = match tls {
-        None => (T::establish(link, Protection::None, Vec::new()), None),
+        None => (C::establish(link, Protection::None, Vec::new()), None),
         Some(tls) => {
-            let deadline = Instant::now() + link.worker.timeouts.handshake;
-            match timeout_at(deadline, shake_hands(link, &tls)).await {
+            let deadline = Instant::now() + worker.timeouts.handshake;
+            match timeout_at(deadline, shake_hands(&worker, link, &tls)).await {
                 Ok(shaken) => shaken.map(|(channel, tls)| (channel, Some(tls)))?,
                 Err(_) => return Err(End::HandshakeTimeout),
             }
         }
     };
-    numbers.count(Family::Routes, channel.name());
+    worker.numbers.count(Family::Routes, channel.route());
     Ok((channel, tls))
 }
 
-async fn shake_hands<T: Transport>(
-    link: Link<T>,
+async fn shake_hands<C: Carrier>(
+    worker: &Worker,
+    link: Link<C>,
     tls: &Tls,
-) -> Result<(Channel, &'static str), End> {
-    let begin = if link.worker.hands_keys_out { Handshake::new } else { Handshake::retaining };
+) -> Result<(Channel, Suited), End> {
+    let begin = if worker.hands_keys_out { Handshake::new } else { Handshake::retaining };
     let mut handshake = begin(tls).map_err(End::Handshake)?;
     let (mut input, mut output) = (Vec::new(), Vec::new());
     loop {
@@ -93,21 +95,20 @@ async fn shake_hands<T: Transport>(
         match advanced {
             Ok((consumed, progress)) => {
                 input.drain(..consumed);
-                let (label, protection) = match progress {
+                let (suited, protection) = match progress {
                     Progress::NeedsInput => continue,
                     Progress::Done(established) => {
-                        let label = count_handshake(&link.worker, &established.info);
-                        (label, Protection::Keys(established))
+                        let suited = count_handshake(worker, &established.info);
+                        (suited, Protection::Keys(established))
                     }
                     Progress::Retained(tls) => {
-                        (count_handshake(&link.worker, tls.info()), Protection::Retained(tls))
+                        (count_handshake(worker, tls.info()), Protection::Retained(tls))
                     }
                 };
-                return Ok((T::establish(link, protection, input), label));
+                return Ok((C::establish(link, protection, input), suited));
             }
             Err(HandshakeError::PlainHttp) => {
-                let response = link
-                    .worker
+                let response = worker
                     .with_context(|context| http::refuse(Refusal::HttpOnTlsPort, None, context));
                 let outgoing = Outgoing::new(response.head, response.body, None);
                 let whole = outgoing.in_memory();
@@ -126,19 +127,29 @@ async fn shake_hands<T: Transport>(
     }
 }
 
-fn count_handshake(worker: &Worker, info: &SessionInfo) -> &'static str {
-    use crypt::{Suite, Version};
-    let label = match (info.version, info.suite) {
-        (Version::Tls13, Suite::Aes128Gcm) => "tls1.3 aes-128-gcm",
-        (Version::Tls13, Suite::Aes256Gcm) => "tls1.3 aes-256-gcm",
-        (Version::Tls13, Suite::ChaCha20Poly1305) => "tls1.3 chacha20-poly1305",
-        (Version::Tls12, Suite::Aes128Gcm) => "tls1.2 aes-128-gcm",
-        (Version::Tls12, Suite::Aes256Gcm) => "tls1.2 aes-256-gcm",
-        (Version::Tls12, Suite::ChaCha20Poly1305) => "tls1.2 chacha20-poly1305",
-    };
-    worker.numbers.count(Family::Handshakes, label);
+fn count_handshake(worker: &Worker, info: &SessionInfo) -> Suited {
+    let suited = Suited(info.version, info.suite);
+    worker.numbers.count(Family::Handshakes, suited.label());
     worker.numbers.count(Family::Resumptions, if info.resumed { "resumed" } else { "full" });
-    label
+    suited
+}
+
+/// What a handshake has agreed on.
+#[derive(Clone, Copy)]
+struct Suited(Version, Suite);
+
+impl Suited {
+    /// For a counter and the access log.
+    fn label(self) -> &'static str {
+        match self {
+            Self(Version::Tls13, Suite::Aes128Gcm) => "tls1.3 aes-128-gcm",
+            Self(Version::Tls13, Suite::Aes256Gcm) => "tls1.3 aes-256-gcm",
+            Self(Version::Tls13, Suite::ChaCha20Poly1305) => "tls1.3 chacha20-poly1305",
+            Self(Version::Tls12, Suite::Aes128Gcm) => "tls1.2 aes-128-gcm",
+            Self(Version::Tls12, Suite::Aes256Gcm) => "tls1.2 aes-256-gcm",
+            Self(Version::Tls12, Suite::ChaCha20Poly1305) => "tls1.2 chacha20-poly1305",
+        }
+    }
 }
 
 impl Session {
@@ -195,11 +206,10 @@ impl Session {
             }
             if let Err(refusal) = Box::pin(self.skip_body(&request)).await? {
                 // Already answered: a second answer would be taken for the next request's.
-                let numbers = &self.channel.worker().numbers;
-                numbers.count(Family::Refusals, refusal.as_str());
+                self.worker.numbers.count(Family::Refusals, refusal.as_str());
                 return Ok(End::Answered);
             }
-            if self.channel.worker().drain.has_begun() {
+            if self.worker.drain.has_begun() {
                 return Ok(End::Drained);
             }
         }
@@ -209,7 +219,7 @@ impl Session {
     async fn next_request(&mut self) -> Result<Result<Request, Refusal>, End> {
         let mut head_deadline = None;
         loop {
-            let worker = Rc::clone(self.channel.worker());
+            let worker = Rc::clone(&self.worker);
             match http::parse(&self.input, &worker.limits) {
                 Ok(Parse::Complete { request, consumed }) => {
                     self.consume(consumed);
@@ -248,7 +258,7 @@ impl Session {
         if request.body == http::BodyFraming::None {
             return Ok(Ok(()));
         }
-        let worker = Rc::clone(self.channel.worker());
+        let worker = Rc::clone(&self.worker);
         let mut body = BodyDrain::new(request.body, &worker.limits);
         let deadline = Instant::now() + worker.timeouts.head;
         loop {

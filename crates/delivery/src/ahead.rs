@@ -1,6 +1,6 @@
 //! Several reads in flight for one viewer: while one window is sent, the disk works on the next ones.
 
-use crate::worker::Worker;
+use crate::resources::Resources;
 use disk::{File, Plain, ReadError, Way};
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -17,7 +17,7 @@ type Reading = Pin<Box<dyn Future<Output = Result<Plain, ReadError>>>>;
 
 /// The reads of one response that are under way.
 #[derive(Default)]
-pub(super) struct Ahead {
+pub(crate) struct Ahead {
     queue: VecDeque<Ask>,
 }
 
@@ -34,20 +34,20 @@ enum State {
 impl Ahead {
     /// Reads from the start of `range`: all of it, or what was asked for ahead. Then, if the disk had to be waited for,
     /// asks for what follows, up to `end`.
-    pub(super) async fn read(
+    pub(crate) async fn read(
         &mut self,
-        worker: &Rc<Worker>,
+        resources: &Rc<Resources>,
         file: &Rc<File>,
         range: Range<u64>,
         end: u64,
     ) -> Result<Plain, ReadError> {
-        self.read_by(worker, file, range, end, None).await
+        self.read_by(resources, file, range, end, None).await
     }
 
     /// As [`Self::read`]; what was not asked for ahead is read by `way`, if one was chosen.
-    pub(super) async fn read_by(
+    pub(crate) async fn read_by(
         &mut self,
-        worker: &Rc<Worker>,
+        resources: &Rc<Resources>,
         file: &Rc<File>,
         range: Range<u64>,
         end: u64,
@@ -59,33 +59,33 @@ impl Ahead {
         let (plain, read_to) = match self.queue.pop_front() {
             Some(Ask { state: State::Done(result), range }) => (result?, range.end),
             Some(Ask { state: State::Reading(reading), range }) => (reading.await?, range.end),
-            None => (worker.reader.read_by(file, range.clone(), way).await?, range.end),
+            None => (resources.reader.read_by(file, range.clone(), way).await?, range.end),
         };
-        if plain.is_from_disk() && worker.reads_ahead {
+        if plain.is_from_disk() && resources.tactics.reads_ahead {
             let window_bytes = range.end - range.start;
-            self.ask(worker, file, read_to..end, window_bytes, way).await;
+            self.ask(resources, file, read_to..end, window_bytes, way).await;
         }
         Ok(plain)
     }
 
     /// Whether what begins at `start` was asked for ahead.
-    pub(super) fn has(&self, start: u64) -> bool {
+    pub(crate) fn has(&self, start: u64) -> bool {
         self.queue.front().is_some_and(|ask| ask.range.start == start)
     }
 
     /// Takes back what of a window was not taken, for the next time: `range` of the file.
-    pub(super) fn put_back(&mut self, plain: Plain, range: Range<u64>) {
+    pub(crate) fn put_back(&mut self, plain: Plain, range: Range<u64>) {
         self.queue.push_front(Ask { range, state: State::Done(Ok(plain)) });
     }
 
     /// Lets go of what was read ahead: the viewer does not take it.
-    pub(super) fn give_up(&mut self) {
+    pub(crate) fn give_up(&mut self) {
         self.queue.clear();
     }
 
     async fn ask(
         &mut self,
-        worker: &Rc<Worker>,
+        resources: &Rc<Resources>,
         file: &Rc<File>,
         rest: Range<u64>,
         window_bytes: u64,
@@ -94,20 +94,28 @@ impl Ahead {
         let end = rest.end;
         let mut start = self.queue.back().map_or(rest.start, |last| last.range.end);
         let disk = file.stamp().device;
-        while self.queue.len() < DEPTH && start < end && !worker.reader.pool().is_scarce_for(disk) {
+        while self.queue.len() < DEPTH
+            && start < end
+            && !resources.reader.pool().is_scarce_for(disk)
+        {
             let range = start..end.min(start + window_bytes);
             start = range.end;
-            let state = begin(worker, file, range.clone(), way).await;
+            let state = begin(resources, file, range.clone(), way).await;
             self.queue.push_back(Ask { range, state });
         }
     }
 }
 
 /// Starts a read: polled once, it is with the disk.
-async fn begin(worker: &Rc<Worker>, file: &Rc<File>, range: Range<u64>, way: Option<Way>) -> State {
-    let (worker, file) = (Rc::clone(worker), Rc::clone(file));
+async fn begin(
+    resources: &Rc<Resources>,
+    file: &Rc<File>,
+    range: Range<u64>,
+    way: Option<Way>,
+) -> State {
+    let (resources, file) = (Rc::clone(resources), Rc::clone(file));
     let mut reading: Reading =
-        Box::pin(async move { worker.reader.read_ahead(&file, range, way).await });
+        Box::pin(async move { resources.reader.read_ahead(&file, range, way).await });
     let first = poll_fn(|cx| Poll::Ready(reading.as_mut().poll(cx))).await;
     match first {
         Poll::Ready(result) => State::Done(result),

@@ -1,7 +1,6 @@
-//! The loop of a stack: from the device to TCP, from TCP to sessions, suppliers and the device.
+//! The loop of our own TCP: from the device to TCP, from TCP to sessions, suppliers and the device.
 
-use super::stack::Stack;
-use crate::worker::Worker;
+use super::{OwnTcp, Socket};
 use reactor::op::{self, Op};
 use reactor::{Fd, sleep_until, spawn, yield_now};
 use std::future::{Future, poll_fn};
@@ -40,21 +39,21 @@ struct Why {
     news: bool,
 }
 
-impl Stack {
-    /// Runs the stack for as long as its worker lives.
+impl OwnTcp {
+    /// Runs for as long as its worker lives; `welcome` gets each new connection.
     ///
     /// # Errors
     /// When the device is gone. Every connection has ended then.
-    pub async fn run(self: Rc<Self>, worker: Rc<Worker>) -> io::Result<()> {
+    pub async fn run(self: Rc<Self>, welcome: impl Fn(Socket)) -> io::Result<()> {
         let listening = Rc::clone(&self).listen_to_others();
         // Where it cannot go on, TCP finds out by losses what routers have said.
         spawn(async move { drop(listening.await) });
-        let ran = self.turn_by_turn(&worker).await;
+        let ran = self.turn_by_turn(welcome).await;
         self.end_all();
         ran
     }
 
-    async fn turn_by_turn(self: &Rc<Self>, worker: &Rc<Worker>) -> io::Result<()> {
+    async fn turn_by_turn(self: &Rc<Self>, welcome: impl Fn(Socket)) -> io::Result<()> {
         let (device, news) = self.descriptors()?;
         let (mut device, mut news) = (Source::new(device), news.map(Source::new));
         let mut why = Why { frames: true, news: news.is_some() };
@@ -65,10 +64,7 @@ impl Stack {
             }
             let has_more = why.frames && self.receive(now)?;
             self.handle_timeout(now);
-            for socket in self.hand_on(now) {
-                let peer = socket.peer();
-                worker.welcome(socket, peer);
-            }
+            self.hand_on(now).into_iter().for_each(&welcome);
             self.flush()?;
             if has_more {
                 yield_now().await;

@@ -5,20 +5,20 @@ use crypt::{Content, OpenError, Opened, Opener};
 use telemetry::Numbers;
 
 /// The receiving half of a connection with TLS.
-pub(super) struct Incoming {
+pub(crate) struct ReceiveHalf {
     opener: Opener,
     /// Received and not opened yet: at most a record and what came with its end.
-    pub(super) sealed: Vec<u8>,
+    pub(crate) sealed: Vec<u8>,
     /// The viewer has said close_notify: it asks for nothing more, and still waits for what it asked for before.
-    pub(super) peer_finished: bool,
+    pub(crate) peer_finished: bool,
     /// The viewer has asked for new keys of ours and has none yet: they go before anything else. One answer serves however many times it
     /// was asked (RFC 8446 section 4.6.3). Kept here until it is given, since whoever waits to give it may be interrupted.
-    pub(super) owes_keys: bool,
+    pub(crate) owes_keys: bool,
 }
 
 /// Why nothing more is opened.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Stop {
+pub(crate) enum Stop {
     /// A record was wrong: the viewer is to be told by an alert.
     Wrong(OpenError),
     /// The viewer said that something was wrong.
@@ -34,14 +34,14 @@ impl From<Stop> for End {
     }
 }
 
-impl Incoming {
+impl ReceiveHalf {
     /// Takes over from a handshake; `sealed` is what came behind its last record.
-    pub(super) fn new(opener: Opener, sealed: Vec<u8>) -> Self {
+    pub(crate) fn new(opener: Opener, sealed: Vec<u8>) -> Self {
         Self { opener, sealed, peer_finished: false, owes_keys: false }
     }
 
     /// Opens every whole record that has arrived, and appends what was in them to `input`.
-    pub(super) fn open(&mut self, input: &mut Vec<u8>, numbers: &Numbers) -> Result<(), Stop> {
+    pub(crate) fn open(&mut self, input: &mut Vec<u8>, numbers: &Numbers) -> Result<(), Stop> {
         let mut opened_bytes = 0;
         // What follows a close_notify is ignored (RFC 8446 section 6.1).
         while !self.peer_finished {

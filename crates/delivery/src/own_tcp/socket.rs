@@ -1,10 +1,12 @@
 //! A session's end of a connection over our own TCP.
 
 use super::connection::Connection;
-use super::stack::Stack;
+use super::{OwnTcp, Streamed};
+use crate::carrier::{Carrier, Protection};
+use crate::channel::Channel;
 use crate::end::End;
-use crate::route::bypass::Bypass;
-use crate::route::{Channel, Link, Protection, Transport};
+use crate::link::Link;
+use crate::protected::Protected;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -13,14 +15,14 @@ use std::rc::Rc;
 /// One connection, as a session has it. Dropping it ends the connection: in an orderly way if all was said and acknowledged,
 /// else by a reset.
 pub struct Socket {
-    stack: Rc<Stack>,
+    own_tcp: Rc<OwnTcp>,
     connection: Rc<Connection>,
 }
 
 impl Socket {
     /// A session's end of `connection`.
-    pub(super) fn new(stack: Rc<Stack>, connection: Rc<Connection>) -> Self {
-        Self { stack, connection }
+    pub(super) fn new(own_tcp: Rc<OwnTcp>, connection: Rc<Connection>) -> Self {
+        Self { own_tcp, connection }
     }
 
     /// The viewer's address.
@@ -36,12 +38,12 @@ impl Socket {
     /// Tells TCP of what was appended to the stream since `end_before`.
     pub fn wrote(&self, end_before: u64) {
         let bytes = self.connection.stream.borrow().end() - end_before;
-        self.stack.write(&self.connection, bytes);
+        self.own_tcp.write(&self.connection, bytes);
     }
 
     /// Ends the connection at once.
     pub fn reset(&self, end: End) {
-        self.stack.end(&self.connection, end);
+        self.own_tcp.end(&self.connection, end);
     }
 
     /// Why nothing will be sent any more, as an error.
@@ -53,9 +55,9 @@ impl Socket {
     }
 }
 
-impl Transport for Socket {
+impl Carrier for Socket {
     fn receive(&self, into: &mut [u8]) -> io::Result<Option<usize>> {
-        match self.stack.read(&self.connection, into) {
+        match self.own_tcp.read(&self.connection, into) {
             0 if self.connection.peer_finished.get() => Ok(Some(0)),
             0 => self.check().map(|()| None),
             bytes => Ok(Some(bytes)),
@@ -85,16 +87,21 @@ impl Transport for Socket {
     async fn writable(&self) {}
 
     fn finish(&self) {
-        self.stack.finish(&self.connection);
+        self.own_tcp.finish(&self.connection);
+    }
+
+    fn reason(&self) -> Option<End> {
+        self.connection.end()
     }
 
     fn establish(link: Link<Self>, protection: Protection, sealed_input: Vec<u8>) -> Channel {
-        Channel::Bypass(Box::new(Bypass::new(link, protection, sealed_input)))
+        let sealing = Streamed::new(&link, protection, sealed_input);
+        Channel::OwnTcp(Box::new(Protected { link, sealing }))
     }
 }
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        self.stack.let_go(&self.connection);
+        self.own_tcp.let_go(&self.connection);
     }
 }

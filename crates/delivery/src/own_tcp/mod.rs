@@ -1,10 +1,39 @@
-//! A worker's own TCP: one endpoint, one queue of a device, and what connections there are.
+//! TCP of our own under the sessions: the disk inside the control loop of TCP, as in Atlas.
+//!
+//! A worker on the bypass route has an [`OwnTcp`]: a TCP endpoint that holds no payload (the `tcp` crate) over one queue of a network
+//! device (the `stack` crate), and a task that hands on what both have to say (`pump`). A session's connection is a
+//! [`Socket`]: it receives requests from it and says what it wants to send, by appending to its [`stream::Stream`], which
+//! is a list of places in files and not of bytes.
+//!
+//! When TCP may send, it asks for a range of the stream. Suppliers (`supply`) read the records that cover it, seal them while
+//! they are in the cache, hand them to the device at once and give the buffers back, last in, first out. When a range was
+//! lost, TCP asks again, and all that happens again, disk and all; a record that comes out different ends the connection.
+//!
+//! Invariants:
+//! - Nothing of a film is kept: from the moment that a buffer was handed to the device, a byte in flight is an offset, and 16
+//!   bytes of tag for the whole record.
+//! - Reads in flight are bounded per worker, by its suppliers; what is asked for beyond them waits inside TCP.
+//! - New bytes of a connection leave in order, whatever the order in which the disk brings them.
 
-use super::connection::Connection;
-use super::in_hand::InHand;
-use super::socket::Socket;
+pub mod connection;
+mod in_hand;
+pub mod layout;
+#[cfg(test)]
+mod memory_tests;
+mod pump;
+mod socket;
+pub mod stream;
+mod streamed;
+mod supply;
+
+pub use socket::Socket;
+pub use streamed::Streamed;
+pub use supply::suppliers;
+
 use crate::end::End;
+use connection::Connection;
 use disk::Budget;
+use in_hand::InHand;
 use reactor::{Woken, sleep};
 use stack::{Blocked, Driver, DropReason, Interface, Sibling};
 use std::cell::{Cell, RefCell};
@@ -19,7 +48,7 @@ use telemetry::{Family, Numbers};
 
 /// Bytes that TCP has held back, for all connections together: half a record for each of 250 viewers, and little beside the
 /// buffers.
-pub(super) const RESTS_BYTES_MAX: u64 = 2 << 20;
+const RESTS_BYTES_MAX: u64 = 2 << 20;
 
 /// Ranges that wait for a supplier. What TCP wants beyond these waits inside TCP.
 const JOBS_MAX: usize = 256;
@@ -27,7 +56,7 @@ const JOBS_MAX: usize = 256;
 /// How often a worker that has no viewers left looks whether others have.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// What a stack is made from: it crosses from the thread that has the privileges to the worker's own.
+/// What it is made from: it crosses from the thread that has the privileges to the worker's own.
 pub struct Parts {
     /// The device's queue.
     pub interface: Interface,
@@ -46,33 +75,33 @@ pub struct Parts {
 }
 
 /// One worker's own TCP.
-pub struct Stack {
+pub struct OwnTcp {
     driver: RefCell<Driver>,
     /// By slot of their [`Id`].
     connections: RefCell<Vec<Option<Rc<Connection>>>>,
     jobs: RefCell<VecDeque<Job>>,
     idle_suppliers: RefCell<Vec<Waker>>,
     /// Something was written, read or sent since the pump looked.
-    pub(super) is_kicked: Cell<bool>,
-    pub(super) pump: Cell<Option<Waker>>,
-    pub(super) to_completion: bool,
+    is_kicked: Cell<bool>,
+    pump: Cell<Option<Waker>>,
+    to_completion: bool,
     rate_bytes_per_second: Option<u64>,
     /// What may be kept of records that have left in part.
-    pub(super) rests: Budget,
-    /// Taken when the stack runs.
-    pub(super) told: Cell<Option<Woken>>,
+    rests: Budget,
+    /// Taken when it runs.
+    told: Cell<Option<Woken>>,
 }
 
 /// A range that TCP wants.
-pub(super) struct Job {
-    pub(super) connection: Rc<Connection>,
-    pub(super) want: Want,
+struct Job {
+    connection: Rc<Connection>,
+    want: Want,
     /// Its place among the new bytes of its connection; none for lost ones.
-    pub(super) number: Option<u64>,
+    number: Option<u64>,
 }
 
-impl Stack {
-    /// A stack without connections.
+impl OwnTcp {
+    /// Without connections yet.
     pub fn new(parts: Parts) -> Rc<Self> {
         let Parts { interface, sibling, told, tcp, secret, to_completion, rate_bytes_per_second } =
             parts;
@@ -92,12 +121,12 @@ impl Stack {
     }
 
     /// As [`Driver::descriptors`].
-    pub(super) fn descriptors(&self) -> io::Result<(reactor::Fd, Option<reactor::Fd>)> {
+    fn descriptors(&self) -> io::Result<(reactor::Fd, Option<reactor::Fd>)> {
         self.driver.borrow().descriptors()
     }
 
     /// Has the pump look at what there is to send.
-    pub(super) fn kick(&self) {
+    fn kick(&self) {
         self.is_kicked.set(true);
         if let Some(waker) = self.pump.take() {
             waker.wake();
@@ -105,12 +134,12 @@ impl Stack {
     }
 
     /// Takes in what has arrived; says whether there may be more.
-    pub(super) fn receive(&self, now: Instant) -> io::Result<bool> {
+    fn receive(&self, now: Instant) -> io::Result<bool> {
         self.driver.borrow_mut().receive(now)
     }
 
-    /// Takes in what other workers of the device were told, for as long as the stack runs.
-    pub(super) async fn listen_to_others(self: Rc<Self>) -> io::Result<()> {
+    /// Takes in what other workers of the device were told, for as long as it runs.
+    async fn listen_to_others(self: Rc<Self>) -> io::Result<()> {
         let Some(woken) = self.told.take() else { return Ok(()) };
         woken
             .each(|| {
@@ -135,22 +164,22 @@ impl Stack {
     }
 
     /// Takes in news of ways to peers.
-    pub(super) fn learn_ways(&self) -> io::Result<()> {
+    fn learn_ways(&self) -> io::Result<()> {
         self.driver.borrow_mut().learn_ways()
     }
 
     /// Does what is due, and tells when more will be.
-    pub(super) fn handle_timeout(&self, now: Instant) {
+    fn handle_timeout(&self, now: Instant) {
         self.driver.borrow_mut().endpoint.handle_timeout(now);
     }
 
     /// When something is due.
-    pub(super) fn next_timeout(&self) -> Option<Instant> {
+    fn next_timeout(&self) -> Option<Instant> {
         self.driver.borrow_mut().endpoint.next_timeout()
     }
 
     /// Hands on what TCP has to say: to sessions, to suppliers, to the device. Returns the connections that are new.
-    pub(super) fn hand_on(self: &Rc<Self>, now: Instant) -> Vec<Socket> {
+    fn hand_on(self: &Rc<Self>, now: Instant) -> Vec<Socket> {
         let mut accepted = Vec::new();
         loop {
             let event = self.driver.borrow_mut().endpoint.poll_event();
@@ -211,12 +240,12 @@ impl Stack {
     }
 
     /// Sees that what was sent leaves.
-    pub(super) fn flush(&self) -> io::Result<()> {
+    fn flush(&self) -> io::Result<()> {
         self.driver.borrow_mut().flush()
     }
 
     /// For a supplier: the range that has waited longest, or a place in the queue of those who have nothing to do.
-    pub(super) fn next_job(&self, waker: &Waker) -> Option<Job> {
+    fn next_job(&self, waker: &Waker) -> Option<Job> {
         let job = self.jobs.borrow_mut().pop_front();
         if job.is_none() {
             self.idle_suppliers.borrow_mut().push(waker.clone());
@@ -225,7 +254,7 @@ impl Stack {
     }
 
     /// Sends what TCP lets go of `range`, which is `in_hand`. Returns what of it has left, or why nothing may.
-    pub(super) fn transmit(
+    fn transmit(
         &self,
         now: Instant,
         id: Id,
@@ -239,20 +268,20 @@ impl Stack {
     }
 
     /// Gives a range back that was wanted and is not sent.
-    pub(super) fn decline(&self, id: Id, range: Range<u64>) {
+    fn decline(&self, id: Id, range: Range<u64>) {
         if !range.is_empty() {
             self.driver.borrow_mut().endpoint.decline(Instant::now(), id, range);
         }
     }
 
     /// The stream is so much longer.
-    pub(super) fn write(&self, connection: &Connection, bytes: u64) {
+    fn write(&self, connection: &Connection, bytes: u64) {
         self.driver.borrow_mut().endpoint.write(Instant::now(), connection.id, bytes);
         self.kick();
     }
 
     /// Takes bytes that have arrived.
-    pub(super) fn read(&self, connection: &Connection, into: &mut [u8]) -> usize {
+    fn read(&self, connection: &Connection, into: &mut [u8]) -> usize {
         let room = into.len();
         let bytes = self.driver.borrow_mut().endpoint.read(Instant::now(), connection.id, into);
         if bytes < room {
@@ -266,7 +295,7 @@ impl Stack {
     }
 
     /// Nothing more will be written.
-    pub(super) fn finish(&self, connection: &Connection) {
+    fn finish(&self, connection: &Connection) {
         if !connection.finished.replace(true) {
             self.driver.borrow_mut().endpoint.finish(Instant::now(), connection.id);
             self.kick();
@@ -274,7 +303,7 @@ impl Stack {
     }
 
     /// Ends a connection at once.
-    pub(super) fn end(&self, connection: &Connection, end: End) {
+    fn end(&self, connection: &Connection, end: End) {
         connection.end_with(end);
         self.driver.borrow_mut().endpoint.reset(Instant::now(), connection.id);
         self.kick();
@@ -282,7 +311,7 @@ impl Stack {
 
     /// The session is gone, and with it its viewer's place among those that are counted. What it has finished, TCP brings to its end alone,
     /// for as long as nobody else needs the room; anything else is reset.
-    pub(super) fn let_go(&self, connection: &Connection) {
+    fn let_go(&self, connection: &Connection) {
         if connection.end().is_none() && !connection.finished.get() {
             self.end(connection, End::PeerClosed);
         } else if connection.end().is_none() {
@@ -302,7 +331,7 @@ impl Stack {
     }
 
     /// The device is gone, and every connection with it.
-    pub(super) fn end_all(&self) {
+    fn end_all(&self) {
         let all: Vec<_> = self.connections.borrow().iter().flatten().cloned().collect();
         all.iter().for_each(|connection| connection.end_with(End::PeerReset));
     }

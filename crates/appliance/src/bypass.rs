@@ -1,8 +1,8 @@
 //! Opening: devices, what TCP is told, and a secret. All that needs privileges happens here, before any thread starts.
 
-use super::stack::Parts;
 use crate::config::bypass::{Bypass, Device};
 use crate::config::{Config, ConfigError, Switch};
+use delivery::own_tcp::Parts;
 use stack::{Interface, PAYLOAD_BYTES_MAX, SetupError, TapPlan, XdpPlan, receive_queues, siblings};
 use std::fmt;
 use std::fs::File;

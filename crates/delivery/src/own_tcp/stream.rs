@@ -2,8 +2,9 @@
 
 use super::layout::{Layout, MadeFrom, Part, end_of_records, records_of};
 use crate::end::End;
-use crate::outgoing::{Outgoing, Piece};
-use crypt::{Alert, CONTROL_RECORD_BYTES_MAX, Ledger, PLAINTEXT_MAX, ResealError};
+use crate::outgoing::Outgoing;
+use crate::records::{self, Made};
+use crypt::{Alert, CONTROL_RECORD_BYTES_MAX, Ledger};
 use disk::Share;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -26,17 +27,6 @@ pub struct Stream {
 struct Copied {
     stream: Range<u64>,
     bytes: Rc<[u8]>,
-}
-
-/// Records that were made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sealed {
-    /// Bytes of them.
-    pub bytes: usize,
-    /// How many records had been made before.
-    pub again: u64,
-    /// Bytes at the front that were left out, since the viewer has acknowledged them meanwhile. They are not set.
-    pub left_out_bytes: usize,
 }
 
 impl Stream {
@@ -170,47 +160,20 @@ impl Stream {
         }
     }
 
-    /// Makes the records of `range` of a response, the first of which has `position`, at the front of `room`. `of_file` is
-    /// the plaintext, where it lies in a file.
+    /// Makes records of a response ([`records::make`]).
     ///
     /// # Errors
-    /// [`End::ChangedUnderUs`] if one comes out different from what it was: the connection must end, and nothing of `room`
-    /// may be sent.
-    pub fn seal(
+    /// [`End::ChangedUnderUs`].
+    pub(crate) fn seal(
         &mut self,
         outgoing: &Outgoing,
         range: Range<u64>,
         position: u64,
         of_file: Option<&[u8]>,
         room: &mut [u8],
-    ) -> Result<Sealed, End> {
+    ) -> Result<Made, End> {
         let ledger = self.ledger.as_mut().expect("records are laid out only with TLS");
-        let mut sealed = Sealed::default();
-        let starts = range.clone().step_by(PLAINTEXT_MAX);
-        for (position, start) in (position..).zip(starts) {
-            let bytes = PLAINTEXT_MAX.min((range.end - start) as usize);
-            let plaintext = match (of_file, outgoing.piece(start, bytes)) {
-                (Some(file), _) => &file[(start - range.start) as usize..][..bytes],
-                (None, Some(Piece::Bytes(in_memory))) => in_memory,
-                (None, _) => unreachable!("what lies in a file was read"),
-            };
-            match ledger.make(position, plaintext, &mut room[sealed.bytes..]) {
-                Ok(made) => {
-                    sealed.bytes += made.bytes;
-                    sealed.again += u64::from(made.again);
-                }
-                // Acknowledged while it was read. What is acknowledged is always the front.
-                Err(ResealError::OutOfReach) => {
-                    sealed.bytes += bytes + ledger.record_overhead();
-                    sealed.left_out_bytes = sealed.bytes;
-                }
-                Err(ResealError::ChangedUnderUs) => return Err(End::ChangedUnderUs),
-                Err(ResealError::BufferTooSmall) => {
-                    unreachable!("a part is no longer than its buffer")
-                }
-            }
-        }
-        Ok(sealed)
+        records::make(ledger, outgoing, range, position, of_file, room)
     }
 
     /// Whether our keys were changed and the viewer has not acknowledged yet all that was sealed before.

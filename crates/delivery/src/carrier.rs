@@ -1,10 +1,13 @@
 //! What carries a connection's bytes: a socket of the kernel's, or one of our own TCP.
 //!
 //! This is as much as handshakes, small answers and goodbyes need of it, so that a session is written once. How the bytes
-//! of a film get into it is a channel's affair, and knows which of the two it has.
+//! of a film get into it is a sealing's affair, and knows which of the two it has.
 
-use super::Channel;
-use super::link::Link;
+use crate::channel::Channel;
+use crate::end::End;
+use crate::link::Link;
+use crate::protected::Protected;
+use crate::sealing::{ByKernel, ByLibrary, ByUs, Unsealed};
 use crypt::{Established, Retained};
 use net::Socket;
 use std::future::Future;
@@ -21,7 +24,7 @@ pub enum Protection {
 }
 
 /// One connection's bytes, in both directions. Calls never wait; waits are futures.
-pub trait Transport: Sized {
+pub trait Carrier: Sized {
     /// Takes what has arrived: `None` when nothing has, `Some(0)` when the peer has finished.
     ///
     /// # Errors
@@ -47,11 +50,16 @@ pub trait Transport: Sized {
     /// Says that nothing more will be sent. What was sent before still arrives.
     fn finish(&self);
 
+    /// Why the connection is broken, if the carrier knows.
+    fn reason(&self) -> Option<End> {
+        None
+    }
+
     /// Makes a channel of a connection whose handshake is done and sent; `sealed_input` is what came behind its last record.
     fn establish(link: Link<Self>, protection: Protection, sealed_input: Vec<u8>) -> Channel;
 }
 
-impl Transport for Socket {
+impl Carrier for Socket {
     fn receive(&self, into: &mut [u8]) -> io::Result<Option<usize>> {
         Self::receive(self, into)
     }
@@ -76,18 +84,22 @@ impl Transport for Socket {
         Self::finish(self);
     }
 
-    fn establish(link: Link, protection: Protection, sealed_input: Vec<u8>) -> Channel {
-        use super::{clear::Clear, kernel, retained, userspace::Userspace};
+    fn establish(mut link: Link, protection: Protection, sealed_input: Vec<u8>) -> Channel {
         match protection {
-            Protection::None => Channel::Clear(Box::new(Clear::new(link))),
-            Protection::Keys(established) if link.worker.in_kernel.seals => {
-                kernel::hand_over(link, *established, sealed_input)
+            Protection::None => {
+                let sealing = Unsealed::new(&mut link);
+                Channel::Unsealed(Box::new(Protected { link, sealing }))
+            }
+            Protection::Keys(established) if link.resources.offload.seals => {
+                ByKernel::hand_over(link, *established, sealed_input)
             }
             Protection::Keys(established) => {
-                Channel::Userspace(Box::new(Userspace::new(link, *established, sealed_input)))
+                let sealing = ByUs::new(*established, sealed_input);
+                Channel::ByUs(Box::new(Protected { link, sealing }))
             }
             Protection::Retained(tls) => {
-                Channel::Retained(Box::new(retained::Retained::new(link, tls, sealed_input)))
+                let sealing = ByLibrary::new(tls, sealed_input);
+                Channel::ByLibrary(Box::new(Protected { link, sealing }))
             }
         }
     }

@@ -1,8 +1,8 @@
-//! What every channel has: what carries its bytes, its pull, its worker.
+//! What every connection has: what carries its bytes, its pull, and what its worker shares out.
 
-use super::transport::Transport;
+use crate::carrier::Carrier;
 use crate::end::End;
-use crate::worker::Worker;
+use crate::resources::Resources;
 use disk::{File, ReadError};
 use net::{Socket, Window};
 use reactor::{sleep, timeout_at};
@@ -13,30 +13,30 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// A connection without its protection.
-pub struct Link<T = Socket> {
+pub struct Link<C = Socket> {
     /// What carries its bytes: a socket of the kernel's, or one of our own TCP.
-    pub socket: T,
+    pub socket: C,
     /// How much to bring at once.
     pub window: Window,
-    /// The worker that it lives on.
-    pub worker: Rc<Worker>,
+    /// What all connections of its worker use.
+    pub resources: Rc<Resources>,
     /// How often in a row TCP has said that it takes bytes, and has taken none.
     refusals: Cell<u32>,
     /// Bytes that TCP has taken so far.
     taken_bytes: Cell<u64>,
-    /// Since when the first byte of a response is due, by [`Worker::clock`]; none is where it is 0. Half as wide as it could be,
+    /// Since when the first byte of a response is due, by [`Resources::clock`]; none is where it is 0. Half as wide as it could be,
     /// since idle viewers carry it, too.
     first_byte_due_since: Cell<u32>,
 }
 
-impl<T: Transport> Link<T> {
+impl<C: Carrier> Link<C> {
     /// A new connection.
-    pub fn new(worker: Rc<Worker>, socket: T) -> Self {
-        let window = Window::new(worker.window_bytes_max());
+    pub fn new(resources: Rc<Resources>, socket: C) -> Self {
+        let window = Window::new(resources.bounds.window_bytes_max);
         Self {
             socket,
             window,
-            worker,
+            resources,
             refusals: Cell::new(0),
             taken_bytes: Cell::new(0),
             first_byte_due_since: Cell::new(0),
@@ -45,7 +45,7 @@ impl<T: Transport> Link<T> {
 
     /// The next byte taken is the first of a response to a request that was whole `since` then. Returns the bytes taken so far.
     pub fn begin_response(&self, since: Instant) -> u64 {
-        self.first_byte_due_since.set(self.worker.clock(since).max(1));
+        self.first_byte_due_since.set(self.resources.clock(since).max(1));
         self.taken_bytes.get()
     }
 
@@ -59,20 +59,20 @@ impl<T: Transport> Link<T> {
     /// # Errors
     /// [`End::SendTimeout`] when it took none for too long.
     pub async fn pull(&self) -> Result<(), End> {
-        while self.worker.room.is_short() {
+        while self.resources.room.is_short() {
             self.back_off().await?;
         }
         if self.socket.is_writable() {
             return Ok(());
         }
-        let deadline = Instant::now() + self.worker.timeouts.send;
+        let deadline = Instant::now() + self.resources.patience.send;
         timeout_at(deadline, self.socket.writable()).await.map_err(|_| End::SendTimeout)
     }
 
     /// Whether TCP takes bytes now or within the time that a buffer may be held for it.
     pub async fn pulls_soon(&self) -> bool {
-        !self.worker.room.is_short()
-            && (self.socket.is_writable() || self.holds(self.worker.hold_patience()).await)
+        !self.resources.room.is_short()
+            && (self.socket.is_writable() || self.holds(self.resources.hold_patience()).await)
     }
 
     /// Waits a little for TCP to take the rest of a window; says whether it does.
@@ -95,15 +95,15 @@ impl<T: Transport> Link<T> {
             self.taken_bytes.set(self.taken_bytes.get() + taken as u64);
             self.note_first_byte();
         }
-        self.worker.numbers.transport_sent_bytes_total.add(taken as u64);
+        self.resources.numbers.transport_sent_bytes_total.add(taken as u64);
         taken
     }
 
     fn note_first_byte(&self) {
         let since = self.first_byte_due_since.take();
         if since != 0 {
-            let waited = self.worker.clock(Instant::now()).wrapping_sub(since);
-            self.worker.numbers.first_byte.record(waited.into());
+            let waited = self.resources.clock(Instant::now()).wrapping_sub(since);
+            self.resources.numbers.first_byte.record(waited.into());
         }
     }
 
@@ -115,9 +115,9 @@ impl<T: Transport> Link<T> {
     pub async fn back_off(&self) -> Result<(), End> {
         /// An honest guess: acknowledgements free memory within a round trip.
         const PAUSE: Duration = Duration::from_millis(10);
-        self.worker.numbers.send_pauses_total.add(1);
+        self.resources.numbers.send_pauses_total.add(1);
         self.refusals.set(self.refusals.get() + 1);
-        if PAUSE * self.refusals.get() > self.worker.timeouts.send {
+        if PAUSE * self.refusals.get() > self.resources.patience.send {
             return Err(End::SendTimeout);
         }
         sleep(PAUSE).await;
@@ -148,8 +148,10 @@ impl<T: Transport> Link<T> {
     pub async fn receive(&self, into: &mut Vec<u8>) -> Result<(), End> {
         loop {
             let received = {
-                let mut scratch = self.worker.scratch.borrow_mut();
-                let received = self.socket.receive(&mut scratch)?;
+                let mut scratch = self.resources.scratch.borrow_mut();
+                let received = self.socket.receive(&mut scratch);
+                let received =
+                    received.map_err(|_| self.socket.reason().unwrap_or(End::PeerReset))?;
                 into.extend_from_slice(&scratch[..received.unwrap_or(0)]);
                 received
             };
@@ -181,7 +183,7 @@ impl<T: Transport> Link<T> {
     async fn discard(&self) -> Option<usize> {
         loop {
             let discarded = {
-                let mut scratch = self.worker.scratch.borrow_mut();
+                let mut scratch = self.resources.scratch.borrow_mut();
                 self.socket.receive(&mut scratch).ok()?
             };
             match discarded {
@@ -203,7 +205,7 @@ impl Link {
         /// Nothing tells when the last byte is acknowledged. Honest guesses: a round trip nearby, and a few far away.
         const PAUSE_MIN: Duration = Duration::from_millis(1);
         const PAUSE_MAX: Duration = Duration::from_millis(100);
-        let deadline = Instant::now() + self.worker.timeouts.send;
+        let deadline = Instant::now() + self.resources.patience.send;
         let mut pause = PAUSE_MIN;
         while self.socket.unacknowledged_bytes() > 0 {
             check()?;

@@ -1,7 +1,7 @@
 //! Plaintext into a socket: of a connection without TLS, or one that the kernel seals for.
 //!
 //! What of a window is in the page cache, the kernel takes from there by itself (`sendfile`); no byte of it comes to user
-//! space. Everything else is as in the other routes: heat decides whether a window that is not there is worth memory.
+//! space. Everything else is as where records are made here: heat decides whether a window that is not there is worth memory.
 //! If so it is brought into the page cache first, through the ring, and then sent from there; if not, it is read into a
 //! buffer past the page cache and sent from that, so that it need not be thrown out again. No thread waits for a disk.
 //!
@@ -13,122 +13,62 @@
 //! bytes that it has not read yet, and these are still the file's own pages. If somebody overwrites the file in place
 //! then, such a viewer may read what it was not sent. It takes a local viewer without TLS: sealed records are copies.
 
-use super::ahead::Ahead;
-use super::link::Link;
+use crate::ahead::Ahead;
 use crate::end::End;
+use crate::leased::Leased;
+use crate::link::Link;
 use crate::outgoing::{Outgoing, Piece};
-use crate::worker::Worker;
-use disk::{Bringing, File, Misses, Plain, ReadError, Way};
-use reactor::{timeout_at, yield_now};
-use std::future::Future;
+use crate::resources::Resources;
+use crate::sealing::Abilities;
+use disk::{Bringing, File, Misses, Plain, Way};
+use reactor::yield_now;
 use std::ops::Range;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
-
-/// How often a waiting session looks whether somebody wants to write to its file: often enough for somebody who waits
-/// for that at a keyboard, and a small part of the 45 s that the kernel waits.
-pub(super) const RECALL_LOOKED_FOR: Duration = Duration::from_secs(1);
+use std::time::Instant;
 
 /// What is worth a call of its own, if the rest of a window has to be waited for.
 const PREFIX_BYTES_MIN: u64 = net::window::STEP_BYTES as u64;
 
-/// The file whose pages the kernel may still refer to.
-#[derive(Default)]
-pub(super) struct Lent(Option<Rc<File>>);
-
-impl Lent {
-    /// Whether there is one.
-    pub(super) fn is_some(&self) -> bool {
-        self.0.is_some()
-    }
-
-    /// The kernel refers to no file any more.
-    pub(super) fn clear(&mut self) {
-        self.0 = None;
-    }
-
-    /// Says so if somebody waits to write to it.
-    ///
-    /// # Errors
-    /// [`ReadError::Recalled`].
-    pub(super) fn check(&self) -> Result<(), End> {
-        let recalled = self.0.as_ref().is_some_and(|file| file.is_recalled());
-        if recalled { Err(ReadError::Recalled.into()) } else { Ok(()) }
-    }
-
-    /// Waits for `socket` to be readable or writable, as `wait` does, and looks now and then after the file.
-    ///
-    /// # Errors
-    /// [`ReadError::Recalled`]; [`End::SendTimeout`] at the deadline.
-    pub(super) async fn watch_while<F: Future>(
-        &self,
-        deadline: Instant,
-        mut wait: impl FnMut() -> F,
-    ) -> Result<F::Output, End> {
-        loop {
-            let look = deadline.min(Instant::now() + RECALL_LOOKED_FOR);
-            if let Ok(output) = timeout_at(look, wait()).await {
-                return Ok(output);
-            }
-            self.check()?;
-            if Instant::now() >= deadline {
-                return Err(End::SendTimeout);
-            }
-        }
-    }
-
-    /// Waits until the viewer has everything, so that the kernel refers to no file any more.
-    ///
-    /// # Errors
-    /// As [`Self::watch_while`].
-    pub(super) async fn settle(&mut self, link: &Link) -> Result<(), End> {
-        if self.is_some() {
-            link.acknowledged(|| self.check()).await?;
-        }
-        self.clear();
-        Ok(())
-    }
-}
-
 /// One response on its way.
-pub(super) struct Pour<'a> {
+pub(crate) struct Sendfile<'a> {
     outgoing: &'a Outgoing,
     at: u64,
     ahead: Ahead,
     bringing: Bringing,
     misses: Misses,
     is_corked: bool,
+    can: Abilities,
 }
 
 /// How a part of a file is to be sent.
 enum How {
     /// From the page cache, which has all of it.
-    SendFile(Range<u64>),
+    FromPageCache(Range<u64>),
     /// From a buffer, read by this way, or the one that suits it.
     Read(Option<Way>),
 }
 
-impl<'a> Pour<'a> {
-    pub(super) fn new(worker: &Worker, outgoing: &'a Outgoing) -> Self {
-        let bringing = Bringing::new(worker.bring_budget.clone());
+impl<'a> Sendfile<'a> {
+    pub(crate) fn new(resources: &Resources, outgoing: &'a Outgoing, can: Abilities) -> Self {
+        let bringing = Bringing::new(resources.bring_budget.clone());
         let (ahead, misses) = (Ahead::default(), Misses::default());
-        Self { outgoing, at: 0, ahead, bringing, misses, is_corked: false }
+        Self { outgoing, at: 0, ahead, bringing, misses, is_corked: false, can }
     }
 
     /// Sends the next window, as far as TCP takes it. What it does not take is kept for a moment, then let go and brought
     /// again: nothing is held for a viewer who does not pull. Returns the bytes taken, `None` when all of the response was.
-    pub(super) async fn step(
+    pub(crate) async fn step(
         &mut self,
         link: &mut Link,
-        lent: &mut Lent,
+        leased: &mut Leased,
     ) -> Result<Option<usize>, End> {
         let outgoing = self.outgoing;
         let Some(piece) = outgoing.piece(self.at, link.window.bytes()) else {
             self.uncork(link);
             return Ok(None);
         };
-        if !link.socket.is_writable() || link.worker.room.is_short() {
-            self.await_pull(link, lent).await?;
+        if !link.socket.is_writable() || link.resources.room.is_short() {
+            self.await_pull(link, leased).await?;
         }
         // A head goes with the beginning of its body, which would else be a turn behind.
         let mut is_head = false;
@@ -139,10 +79,10 @@ impl<'a> Pour<'a> {
             }
             Piece::File(file, range) => {
                 // Whoever wants to write to it need not wait for the end of a response.
-                lent.check()?;
+                leased.check()?;
                 let start = range.start;
                 let sent = match self.how(link, file, &range).await? {
-                    How::SendFile(range) => self.send_file(link, lent, file, range)?,
+                    How::FromPageCache(range) => self.send_file(link, leased, file, range)?,
                     How::Read(way) => self.send_read(link, file, window(link, range), way).await?,
                 };
                 self.bringing.sent_to(start + sent.1 as u64);
@@ -157,16 +97,16 @@ impl<'a> Pour<'a> {
         Ok(Some(taken))
     }
 
-    async fn await_pull(&mut self, link: &Link, lent: &Lent) -> Result<(), End> {
+    async fn await_pull(&mut self, link: &Link, leased: &Leased) -> Result<(), End> {
         self.uncork(link);
         if !link.pulls_soon().await {
             self.give_up();
-            while link.worker.room.is_short() {
-                lent.check()?;
+            while link.resources.room.is_short() {
+                leased.check()?;
                 link.back_off().await?;
             }
-            let deadline = Instant::now() + link.worker.timeouts.send;
-            lent.watch_while(deadline, || link.socket.writable()).await?;
+            let deadline = Instant::now() + link.resources.patience.send;
+            leased.watch_while(deadline, || link.socket.writable()).await?;
         }
         Ok(())
     }
@@ -188,7 +128,7 @@ impl<'a> Pour<'a> {
 
     /// Counts a window, and makes the next one as large as TCP has shown to be right.
     async fn learn(&mut self, link: &mut Link, offered: usize, taken: usize) -> Result<(), End> {
-        let numbers = &link.worker.numbers;
+        let numbers = &link.resources.numbers;
         numbers.windows_total.add(1);
         numbers.response_sent_bytes_total.add(taken as u64);
         if taken == offered {
@@ -209,34 +149,35 @@ impl<'a> Pour<'a> {
     }
 
     async fn how(&mut self, link: &Link, file: &Rc<File>, range: &Range<u64>) -> Result<How, End> {
-        let worker = &link.worker;
-        if !worker.in_kernel.sends_files {
+        let resources = &link.resources;
+        if !self.can.sends_files {
             return Ok(How::Read(None));
         }
         let window = &window(link, range.clone());
         if self.ahead.has(range.start) {
-            return Ok(How::Read(Some(self.misses.record(&worker.reader, file, window))));
+            return Ok(How::Read(Some(self.misses.record(&resources.reader, file, window))));
         }
         let end = range.start + self.outgoing.extent_left(self.at);
         // Whoever waits for the disk goes on in the steps that it is asked for.
         let range = if self.bringing.has_asked_for(window) { window } else { range };
-        if let Some(there) = resident(worker, file, range) {
-            if !held(worker, file) {
+        if let Some(there) = resident(resources, file, range) {
+            if !held(resources, file) {
                 return Ok(How::Read(None));
             }
             // The next ones may not be: who has waited for the disk once is kept ahead of it.
-            if worker.reads_ahead && self.bringing.has_asked_for(&there) {
+            if resources.tactics.reads_ahead && self.bringing.has_asked_for(&there) {
                 self.bringing.ask_ahead(file, window, end);
             }
-            return Ok(How::SendFile(there));
+            return Ok(How::FromPageCache(there));
         }
-        let way = self.misses.record(&worker.reader, file, window);
-        if way == Way::Cached && held(worker, file) {
+        let way = self.misses.record(&resources.reader, file, window);
+        if way == Way::Cached && held(resources, file) {
             self.uncork(link);
-            if self.bringing.bring(file, window.clone(), end, worker.reads_ahead).await? {
-                return Ok(How::SendFile(window.clone()));
+            if self.bringing.bring(file, window.clone(), end, resources.tactics.reads_ahead).await?
+            {
+                return Ok(How::FromPageCache(window.clone()));
             }
-            worker.numbers.windows_not_brought_total.add(1);
+            resources.numbers.windows_not_brought_total.add(1);
         }
         Ok(How::Read(Some(way)))
     }
@@ -244,17 +185,17 @@ impl<'a> Pour<'a> {
     fn send_file(
         &mut self,
         link: &Link,
-        lent: &mut Lent,
+        leased: &mut Leased,
         file: &Rc<File>,
         range: Range<u64>,
     ) -> Result<(usize, usize), End> {
         file.check_unchanged()?;
-        lent.0 = Some(Rc::clone(file));
+        leased.set(file);
         self.cork(link);
         let bytes = (range.end - range.start) as usize;
         let was_brought = self.bringing.has_brought(&range);
         let taken = link.offer_file(file, range)?;
-        let numbers = &link.worker.numbers;
+        let numbers = &link.resources.numbers;
         numbers.sendfile_bytes_total.add(taken as u64);
         if was_brought {
             numbers.brought_bytes_total.add(taken as u64);
@@ -272,7 +213,7 @@ impl<'a> Pour<'a> {
         let end = range.start + self.outgoing.extent_left(self.at);
         self.uncork(link);
         let start = range.start;
-        let plain: Plain = self.ahead.read_by(&link.worker, file, range, end, way).await?;
+        let plain: Plain = self.ahead.read_by(&link.resources, file, range, end, way).await?;
         let bytes = plain.len();
         let taken = link.offer(&plain, false)?;
         if taken < bytes {
@@ -285,12 +226,12 @@ impl<'a> Pour<'a> {
 
 /// As much of `range` as is read or brought at once: it takes a buffer, or is on its way for everybody to wait for.
 fn window(link: &Link, range: Range<u64>) -> Range<u64> {
-    range.start..range.end.min(range.start + link.worker.window_bytes_max() as u64)
+    range.start..range.end.min(range.start + link.resources.bounds.window_bytes_max as u64)
 }
 
 /// The beginning of `range` that is in the page cache and is to be sent from there, if it is worth a call.
-fn resident(worker: &Worker, file: &File, range: &Range<u64>) -> Option<Range<u64>> {
-    if !worker.reader.takes_resident() {
+fn resident(resources: &Resources, file: &File, range: &Range<u64>) -> Option<Range<u64>> {
+    if !resources.reader.takes_resident() {
         return None;
     }
     let missing = file.first_missing(range.clone())?;
@@ -298,10 +239,10 @@ fn resident(worker: &Worker, file: &File, range: &Range<u64>) -> Option<Range<u6
     is_worth_it.then_some(range.start..missing)
 }
 
-fn held(worker: &Worker, file: &File) -> bool {
+fn held(resources: &Resources, file: &File) -> bool {
     let held = file.hold_still();
     if !held {
-        worker.numbers.windows_not_held_total.add(1);
+        resources.numbers.windows_not_held_total.add(1);
     }
     held
 }

@@ -10,10 +10,10 @@
 use super::connection::Connection;
 use super::in_hand::{Bytes, InHand};
 use super::layout::{MadeFrom, Part};
-use super::stack::{Job, Stack};
+use super::{Job, OwnTcp};
 use crate::end::End;
 use crate::outgoing::{Outgoing, Piece};
-use crate::worker::Worker;
+use crate::resources::Resources;
 use crypt::PLAINTEXT_MAX;
 use disk::Plain;
 use reactor::{Buffer, sleep, yield_now};
@@ -45,16 +45,16 @@ struct Load {
     plain: Option<Plain>,
 }
 
-/// How many suppliers a worker has.
-pub fn suppliers(worker: &Worker) -> usize {
-    let buffers = worker.reader.pool().count().min(worker.send_buffers.count());
+/// How many suppliers a worker's connections have.
+pub fn suppliers(resources: &Resources) -> usize {
+    let buffers = resources.reader.pool().count().min(resources.send_buffers.count());
     // An eighth of a pool is kept for who is done soon.
     (buffers - buffers / 8 - 1).clamp(1, SUPPLIERS_MAX)
 }
 
-impl Stack {
+impl OwnTcp {
     /// A supplier's life.
-    pub async fn supply(self: Rc<Self>, worker: Rc<Worker>) {
+    pub async fn supply(self: Rc<Self>, resources: Rc<Resources>) {
         let mut in_hand = InHand::default();
         loop {
             let job = poll_fn(|cx| match self.next_job(cx.waker()) {
@@ -71,12 +71,12 @@ impl Stack {
             let is_first = number.is_none_or(|number| connection.is_next(number));
             let from =
                 if is_first || !keeps { want.range.start } else { next_record(&connection, &want) };
-            let brought = self.bring(&worker, &connection, &want, from).await;
+            let brought = self.bring(&resources, &connection, &want, from).await;
             if let Some(turn) = &turn {
                 turn.come().await;
             }
             let sent = match brought {
-                Ok(load) => self.send(&worker, &connection, &want, load, &mut in_hand).await,
+                Ok(load) => self.send(&resources, &connection, &want, load, &mut in_hand).await,
                 Err(end) => Err(end),
             };
             in_hand.clear();
@@ -91,23 +91,23 @@ impl Stack {
     /// Finds out what a want is made from, from an offset on, and reads what of it is in a file.
     async fn bring(
         &self,
-        worker: &Rc<Worker>,
+        resources: &Rc<Resources>,
         connection: &Connection,
         want: &Want,
         from: u64,
     ) -> Result<Load, End> {
         let range = from..want.range.end.max(from);
-        let mut load = Load { parts: load_of(worker, connection, &range), plain: None };
-        worker.numbers.bypass_wants_total.add(1);
+        let mut load = Load { parts: load_of(resources, connection, &range), plain: None };
+        resources.numbers.bypass_wants_total.add(1);
         let Some(Part { made_from, .. }) = load.parts.last() else { return Ok(load) };
         if let MadeFrom::Records(outgoing, range, _) | MadeFrom::Response(outgoing, range) =
             made_from
         {
             let bytes = (range.end - range.start) as usize;
             if let Some(Piece::File(file, of_file)) = outgoing.piece(range.start, bytes) {
-                let plain = worker.reader.read(file, of_file).await?;
+                let plain = resources.reader.read(file, of_file).await?;
                 if want.retransmission {
-                    worker.numbers.bypass_reread_bytes_total.add(plain.len() as u64);
+                    resources.numbers.bypass_reread_bytes_total.add(plain.len() as u64);
                 }
                 load.plain = Some(plain);
             }
@@ -119,7 +119,7 @@ impl Stack {
     /// beyond, to the end of a record, is kept for the next want: more in hand than there is room for would be held back.
     async fn send(
         &self,
-        worker: &Rc<Worker>,
+        resources: &Rc<Resources>,
         connection: &Connection,
         want: &Want,
         mut load: Load,
@@ -128,7 +128,7 @@ impl Stack {
         let is_behind_a_hole = !want.retransmission && connection.progress().0 < want.range.start;
         complete(connection, want, &mut load);
         if connection.end().is_some() || load.parts.is_empty() || is_behind_a_hole {
-            worker
+            resources
                 .numbers
                 .count(Family::Held, if is_behind_a_hole { "behind_a_hole" } else { "late" });
             self.decline(connection.id, want.range.clone());
@@ -138,22 +138,22 @@ impl Stack {
             yield_now().await;
         }
         let buffer =
-            if needs_buffer(&load) { Some(worker.send_buffers.take().await) } else { None };
-        make(worker, connection, load, buffer, in_hand)?;
+            if needs_buffer(&load) { Some(resources.send_buffers.take().await) } else { None };
+        make(resources, connection, load, buffer, in_hand)?;
         if !self.to_completion {
             yield_now().await;
         }
         let mut range = in_hand.range();
         range.start = range.start.max(want.range.start);
         range.end = range.end.min(want.range.end);
-        if !worker.rereads && !want.retransmission {
+        if !resources.tactics.rereads && !want.retransmission {
             let copy = in_hand.with_slices(&range, |slices| slices.concat());
             connection.stream.borrow_mut().copy(range.start, &copy);
         }
         let (start, end) = (range.start, in_hand.range().end);
         let (sent_to, held) = self.send_in_hand(connection, want, range, in_hand).await;
         if let Some(reason) = held.filter(|_| sent_to < want.range.end) {
-            worker.numbers.count(Family::Held, reason);
+            resources.numbers.count(Family::Held, reason);
         }
         if !want.retransmission && sent_to > start {
             self.keep_rest(connection, sent_to..end, in_hand);
@@ -236,10 +236,10 @@ fn complete(connection: &Connection, want: &Want, load: &mut Load) {
 }
 
 /// The parts that make the bytes of a range: at most one of a file, which is the last, and no more than a buffer holds.
-fn load_of(worker: &Worker, connection: &Connection, range: &Range<u64>) -> Vec<Part> {
+fn load_of(resources: &Resources, connection: &Connection, range: &Range<u64>) -> Vec<Part> {
     let stream = connection.stream.borrow();
     let mut parts: Vec<Part> = Vec::new();
-    let mut room = worker.reader.window_bytes_max();
+    let mut room = resources.reader.window_bytes_max();
     let mut start = range.start;
     while start < range.end && parts.len() < PARTS_MAX {
         if !parts.is_empty() && room < PLAINTEXT_MAX {
@@ -283,7 +283,7 @@ fn needs_buffer(load: &Load) -> bool {
 
 /// Makes the bytes of every part. Records are sealed into `buffer`, anything else stays where it lies.
 fn make(
-    worker: &Worker,
+    resources: &Resources,
     connection: &Connection,
     load: Load,
     mut buffer: Option<Buffer>,
@@ -307,7 +307,7 @@ fn make(
             of_file,
             room,
         )?;
-        worker.numbers.records_made_again_total.add(made.again);
+        resources.numbers.records_made_again_total.add(made.again);
         let start = part.stream.start + made.left_out_bytes as u64;
         sealed.push((start..part.stream.end, filled + made.left_out_bytes));
         filled += made.bytes;

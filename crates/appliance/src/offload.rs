@@ -1,0 +1,135 @@
+//! What is left to the kernel: chosen by configuration and by what this kernel has, and said.
+
+use crate::config::{Config, Route, Switch};
+use delivery::Offload;
+use std::fmt;
+use std::io;
+
+/// Why the kernel route cannot be had.
+#[derive(Debug)]
+pub enum NoKernelRoute {
+    /// `--off handout` leaves the keys with the library that shook hands.
+    KeysNotHandedOut,
+    /// The kernel does not seal.
+    NoTls(io::Error),
+}
+
+impl fmt::Display for NoKernelRoute {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::KeysNotHandedOut => f.write_str(
+                "--off handout leaves the keys where the kernel route cannot have them: choose --route userspace",
+            ),
+            Self::NoTls(why) if why.raw_os_error() == Some(libc::ENOENT) => f.write_str(
+                "no kernel route: this kernel has no TLS, or its module is not loaded: run \"modprobe tls\" as root; \
+                 or choose --route userspace",
+            ),
+            Self::NoTls(why) => write!(
+                f,
+                "no kernel route: this kernel's TLS cannot be used: {why}; or choose --route userspace"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for NoKernelRoute {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::KeysNotHandedOut => None,
+            Self::NoTls(why) => Some(why),
+        }
+    }
+}
+
+/// Chooses by configuration and by what this kernel has.
+///
+/// # Errors
+/// When the kernel route was asked for and cannot be had: what is missing, and what to do about it.
+pub fn choose(config: &Config) -> Result<Offload, NoKernelRoute> {
+    let wants_all = config.route == Route::Kernel;
+    let mut chosen = Offload::default();
+    if wants_all && config.tls.enabled {
+        if !config.is_on(Switch::Handout) {
+            return Err(NoKernelRoute::KeysNotHandedOut);
+        }
+        net::tls::probe().map_err(NoKernelRoute::NoTls)?;
+        chosen.seals = true;
+        chosen.changes_keys = Offload::can_change_keys();
+    }
+    chosen.sends_files = wants_all || config.route == Route::Auto && !config.tls.enabled;
+    Ok(chosen)
+}
+
+/// The route's name.
+pub fn route_name(offload: Offload, route: Route) -> &'static str {
+    match route {
+        Route::Bypass => "bypass",
+        _ if offload.seals || offload.sends_files => "kernel",
+        _ => "userspace",
+    }
+}
+
+/// What happens on this route, and why it was chosen, for people. `can_send_files` says whether the files of the library
+/// can be left to the kernel.
+pub fn describe(offload: Offload, config: &Config, can_send_files: bool) -> String {
+    let Offload { seals, changes_keys, sends_files } = offload;
+    let sent = if can_send_files {
+        "kernel: sendfile"
+    } else {
+        "kernel: read and send, since it cannot send these files by itself"
+    };
+    let mut said = match (sends_files, seals) {
+        (true, true) => format!("{sent}, sealed by the kernel"),
+        (true, false) => sent.to_owned(),
+        (false, _) => "userspace: read, seal and send from user space".to_owned(),
+    };
+    if seals && !changes_keys {
+        said.push_str(", which cannot change keys (needs Linux 6.14)");
+    }
+    if config.route == Route::Auto {
+        said.push_str(if config.tls.enabled {
+            " (auto: it seals faster than kernels do; see --route kernel)"
+        } else {
+            " (auto: without TLS there is nothing to seal)"
+        });
+    }
+    said
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_tls_the_kernel_sends_files_if_asked_to() {
+        let mut config = Config::default();
+        config.tls.enabled = false;
+        for (route, name) in
+            [(Route::Auto, "kernel"), (Route::Kernel, "kernel"), (Route::Userspace, "userspace")]
+        {
+            config.route = route;
+            let chosen = choose(&config).unwrap();
+            assert_eq!((route_name(chosen, route), chosen.seals), (name, false), "{route:?}");
+        }
+    }
+
+    #[test]
+    fn sendfile_is_not_claimed_for_files_that_are_copied() {
+        let mut config = Config::default();
+        config.tls.enabled = false;
+        let chosen = choose(&config).unwrap();
+        assert!(describe(chosen, &config, true).starts_with("kernel: sendfile"));
+        let copied = describe(chosen, &config, false);
+        assert!(!copied.contains("sendfile") && copied.contains("cannot send"), "{copied}");
+    }
+
+    #[test]
+    fn a_kernel_without_tls_is_reported_with_what_to_do_and_only_when_it_was_asked_for() {
+        let error = io::Error::from_raw_os_error(libc::ENOENT);
+        assert!(NoKernelRoute::NoTls(error).to_string().contains("modprobe tls"));
+        let auto = choose(&Config::default()).unwrap();
+        assert_eq!(auto, Offload::default());
+        let asked = Config { route: Route::Kernel, ..Config::default() };
+        assert_eq!(choose(&asked).is_ok(), net::tls::probe().is_ok());
+    }
+}

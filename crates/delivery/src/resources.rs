@@ -1,0 +1,102 @@
+//! What a worker shares out among its connections.
+
+use crate::offload::Offload;
+use crate::room::Room;
+use disk::{Budget, Reader};
+use reactor::Pool;
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use telemetry::Numbers;
+
+/// Bytes taken from a socket at once: more than any request head.
+const SCRATCH_BYTES: usize = 32 << 10;
+
+/// Bytes on their way into the page cache at once. An honest guess: 16 viewers whose windows are as large as they get,
+/// each with as many asked for ahead as there are; more keep no disk busier, and this is little beside any memory.
+const BRING_BYTES_MAX: u64 = 32 << 20;
+
+/// What all connections of one worker use.
+pub struct Resources {
+    /// The disk.
+    pub reader: Reader,
+    /// Buffers for sealed records.
+    pub send_buffers: Pool,
+    /// Whether there is memory for more.
+    pub room: Room,
+    /// Counters.
+    pub numbers: Arc<Numbers>,
+    /// How long a viewer may take.
+    pub patience: Patience,
+    /// What is left to the kernel.
+    pub offload: Offload,
+    /// How bytes are brought and sealed.
+    pub tactics: Tactics,
+    /// How much may be done at once.
+    pub bounds: Bounds,
+    /// What may be on its way into the page cache at once.
+    pub bring_budget: Budget,
+    /// Where bytes from sockets land first. Borrowed only within one poll.
+    pub scratch: RefCell<Vec<u8>>,
+    /// When this worker began.
+    pub started: Instant,
+}
+
+/// How much may be done at once.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Records after which a key is changed, if the version of TLS can do that.
+    pub key_records_max: u64,
+    /// The most bytes brought at once for one connection.
+    pub window_bytes_max: usize,
+    /// The most bytes that the kernel is told to send from its page cache at once, on a connection without TLS.
+    pub sendfile_bytes_max: usize,
+}
+
+/// How long a viewer may take before the server does something about it.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// How long a connection may go without TCP taking one byte.
+    pub send: Duration,
+    /// How long an unfinished window keeps its buffer.
+    pub hold: Duration,
+}
+
+/// How bytes are brought and sealed. Each field is a switch, so that its worth can be measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Tactics {
+    /// A viewer who takes everything has several reads in flight.
+    pub reads_ahead: bool,
+    /// Records are sealed from where their plaintext lies; else it is copied first.
+    pub seals_in_one_pass: bool,
+    /// Our own TCP reads from disk again what was lost; else it keeps what it has sent.
+    pub rereads: bool,
+}
+
+impl Resources {
+    /// Room for what sockets receive.
+    pub fn new_scratch() -> RefCell<Vec<u8>> {
+        RefCell::new(vec![0; SCRATCH_BYTES])
+    }
+
+    /// Nothing is on its way into the page cache yet.
+    pub fn new_bring_budget() -> Budget {
+        Budget::new(BRING_BYTES_MAX)
+    }
+
+    /// Bytes on their way into the page cache, or there and not sent yet.
+    pub fn bringing_bytes(&self) -> u64 {
+        BRING_BYTES_MAX - self.bring_budget.left_bytes()
+    }
+
+    /// Microseconds of this worker's life, but for what exceeds 32 bits: for differences of less than an hour.
+    pub(crate) fn clock(&self, at: Instant) -> u32 {
+        at.saturating_duration_since(self.started).as_micros() as u32
+    }
+
+    /// How long an unfinished window may keep its buffer: not at all while others may have to wait for one.
+    pub(crate) fn hold_patience(&self) -> Duration {
+        let is_scarce = self.send_buffers.is_scarce() || self.reader.pool().is_scarce();
+        if is_scarce { Duration::ZERO } else { self.patience.hold }
+    }
+}

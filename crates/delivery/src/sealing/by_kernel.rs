@@ -1,0 +1,181 @@
+//! TLS in the kernel: plaintext goes into the socket, by `sendfile` or from a buffer, and records come out of it.
+//!
+//! What a byte costs: by `sendfile`, the kernel reads it once where it lies in the page cache and writes it once, sealed;
+//! from a buffer, the disk or the page cache has written it to the buffer before. Sealing in user space does the same work
+//! and one copy more, of sealed bytes into the socket; but it seals with the faster code of the two on most machines, and
+//! a stalled viewer's bytes do not stay in memory. Kernels seal synchronously on the sending thread, so both take the
+//! processor's time here.
+//!
+//! Records that wait in the kernel are copies: what becomes of the file afterwards does not touch them. A record that is
+//! not full yet refers to the file's pages until more is sent; it is thrown away, not sent, when the socket is closed. So
+//! the file is held still to the end of the response, and no longer.
+//!
+//! What a viewer sends is opened here: it is little, and a kernel would follow a viewer that changes its keys only from
+//! Linux 6.14 on, and pass over empty records for as long as they come.
+//!
+//! A viewer that asks for new keys of ours gets them where the kernel can change them; elsewhere the connection is closed
+//! in an orderly way.
+
+use super::{Abilities, ByUs, Sealing};
+use crate::channel::Channel;
+use crate::end::End;
+use crate::leased::Leased;
+use crate::link::Link;
+use crate::outgoing::Outgoing;
+use crate::protected::Protected;
+use crate::receive_half::ReceiveHalf;
+use crate::sendfile::Sendfile;
+use crypt::kernel::{ControlRecord, KernelKeys, KernelSealer, alert, key_update_message};
+use crypt::{Alert, Established, Suite, Version};
+use net::Socket;
+use net::tls::{Cipher, Keys};
+use std::io;
+use std::rc::Rc;
+use telemetry::Family;
+
+/// Records made by the kernel.
+pub struct ByKernel {
+    sealer: KernelSealer,
+    receive_half: ReceiveHalf,
+    can: Abilities,
+}
+
+impl ByKernel {
+    /// Gives the kernel the keys of a connection whose handshake is done and sent. A connection that it does not take is
+    /// sealed for here, and counted.
+    pub(crate) fn hand_over(
+        link: Link,
+        established: Established,
+        sealed_input: Vec<u8>,
+    ) -> Channel {
+        let Established { sealer, opener, info } = established;
+        let sealer = sealer.into_kernel();
+        match link.socket.attach_tls().and_then(|()| give_keys(&link.socket, &sealer)) {
+            Ok(()) => {
+                let receive_half = ReceiveHalf::new(opener, sealed_input);
+                let offload = link.resources.offload;
+                let can = Abilities {
+                    sends_files: offload.sends_files,
+                    changes_keys: offload.changes_keys && sealer.version() == Version::Tls13,
+                };
+                let sealing = Self { sealer, receive_half, can };
+                Channel::ByKernel(Box::new(Protected { link, sealing }))
+            }
+            Err(error) => {
+                link.resources.numbers.count(Family::KernelTlsRefusals, refusal(&error));
+                let established = Established { sealer: sealer.take_back(), opener, info };
+                let sealing = ByUs::new(established, sealed_input);
+                Channel::ByUs(Box::new(Protected { link, sealing }))
+            }
+        }
+    }
+
+    /// Changes the keys that the kernel seals with.
+    async fn update_key(&mut self, link: &Link) -> Result<(), End> {
+        if !self.can.changes_keys {
+            return Err(End::KeysFixed);
+        }
+        // Whoever waits for this may lose patience: until the message has left, nothing has changed, and behind that nothing waits.
+        let message = key_update_message(false);
+        while !link.socket.send_record(ControlRecord::Handshake as u8, &message)? {
+            if link.socket.is_writable() {
+                link.back_off().await?;
+            } else {
+                link.pull().await?;
+            }
+        }
+        self.receive_half.owes_keys = false;
+        self.sealer.key_update().map_err(|_| End::KeysExhausted)?;
+        // The viewer now expects keys that the kernel must have: if it has not, nothing it seals can be opened.
+        give_keys(&link.socket, &self.sealer).map_err(|_| End::KeysExhausted)?;
+        link.resources.numbers.key_updates_sent_total.add(1);
+        Ok(())
+    }
+}
+
+impl Sealing<Socket> for ByKernel {
+    fn open(&mut self, link: &Link, input: &mut Vec<u8>) -> Result<(), End> {
+        Ok(self.receive_half.open(input, &link.resources.numbers)?)
+    }
+
+    fn arriving<'a>(&'a mut self, _input: &'a mut Vec<u8>) -> &'a mut Vec<u8> {
+        &mut self.receive_half.sealed
+    }
+
+    fn peer_finished(&self) -> bool {
+        self.receive_half.peer_finished
+    }
+
+    fn owes(&self, _link: &Link) -> bool {
+        self.receive_half.owes_keys
+    }
+
+    async fn give(&mut self, link: &mut Link) -> Result<(), End> {
+        self.update_key(link).await
+    }
+
+    async fn send(&mut self, link: &mut Link, outgoing: &Rc<Outgoing>) -> Result<(), End> {
+        let key_records_max = link.resources.bounds.key_records_max;
+        if self.owes(link) || self.sealer.needs_key_update(key_records_max) {
+            self.update_key(link).await?;
+        }
+        let mut leased = Leased::default();
+        let mut sendfile = Sendfile::new(&link.resources, outgoing, self.can);
+        while let Some(taken) = sendfile.step(link, &mut leased).await? {
+            self.sealer.count_taken(taken);
+            if self.sealer.is_exhausted() {
+                return Err(End::KeysExhausted);
+            }
+            if self.sealer.needs_key_update(key_records_max) && self.can.changes_keys {
+                self.update_key(link).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until TCP has all that was sealed, so that a goodbye can be said.
+    ///
+    /// What TCP had no room for waits in the kernel, sealed, and is lost if TCP is told to finish before it has room
+    /// (`tls_sw_release_resources_tx`, net/tls/tls_sw.c; seen on Linux 6.1). Nothing tells whether something waits. But
+    /// the next record takes all of it along, if there is room for it, as there is when everything has arrived.
+    async fn before_goodbye(&self, link: &Link) -> Result<(), End> {
+        link.acknowledged(|| Ok(())).await
+    }
+
+    fn say(&mut self, link: &Link, alerts: &[Alert]) {
+        for what in alerts {
+            let _ = link.socket.send_record(ControlRecord::Alert as u8, &alert(*what));
+        }
+    }
+}
+
+fn give_keys(socket: &Socket, sealer: &KernelSealer) -> io::Result<()> {
+    socket.seal_with(&laid_out(&sealer.keys()))
+}
+
+fn laid_out(keys: &KernelKeys) -> Keys<'_> {
+    Keys {
+        is_tls13: keys.version() == Version::Tls13,
+        cipher: match keys.suite() {
+            Suite::Aes128Gcm => Cipher::Aes128Gcm,
+            Suite::Aes256Gcm => Cipher::Aes256Gcm,
+            Suite::ChaCha20Poly1305 => Cipher::ChaCha20Poly1305,
+        },
+        key: keys.key(),
+        salt: keys.salt(),
+        iv: keys.iv(),
+        sequence: keys.sequence(),
+    }
+}
+
+/// Why the kernel did not take a connection's keys, as a counter's label.
+fn refusal(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        // Of the module when the socket is made ready, of a cipher when it is given keys.
+        Some(libc::ENOENT) => "not_there",
+        Some(libc::EINVAL | libc::EOPNOTSUPP) => "version_or_cipher",
+        Some(libc::ENOTCONN) => "peer_gone",
+        Some(libc::ENOMEM | libc::ENOBUFS) => "memory",
+        _ => "other",
+    }
+}

@@ -1,0 +1,192 @@
+//! TLS as a library is ordinarily used: rustls keeps the connection and seals into memory of its own (`--off handout`).
+//!
+//! It is what [`super::ByUs`] is measured against, and no more than that. Its price: the handshake's state stays
+//! with each viewer; each record is copied into a block of memory of its own; and since no record can be made again,
+//! what was sealed stays in memory until the viewer has taken it, however slow it is: up to a window for each viewer,
+//! outside the buffers that the configuration bounds.
+
+use super::Sealing;
+use crate::ahead::Ahead;
+use crate::end::End;
+use crate::link::Link;
+use crate::outgoing::{Outgoing, Piece};
+use crypt::{Alert, RetainedError};
+use net::Socket;
+use reactor::yield_now;
+use std::io::{self, IoSlice, Write};
+use std::rc::Rc;
+
+/// Records made and opened by rustls.
+pub struct ByLibrary {
+    tls: crypt::Retained,
+    /// Received and not opened yet.
+    sealed_input: Vec<u8>,
+    /// The viewer has said close_notify.
+    peer_finished: bool,
+}
+
+/// The socket, as rustls writes to it.
+struct Sink<'a> {
+    link: &'a Link,
+    /// Why the socket took nothing, if it is broken.
+    end: Option<End>,
+}
+
+impl Sink<'_> {
+    fn taken(&mut self, taken: Result<usize, End>) -> io::Result<usize> {
+        match taken {
+            Ok(0) => Err(io::ErrorKind::WouldBlock.into()),
+            Ok(bytes) => Ok(bytes),
+            Err(end) => {
+                self.end = Some(end);
+                Err(io::ErrorKind::BrokenPipe.into())
+            }
+        }
+    }
+}
+
+impl Write for Sink<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let taken = self.link.offer(bytes, false);
+        self.taken(taken)
+    }
+
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        let taken = self.link.offer_parts(parts);
+        self.taken(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl ByLibrary {
+    /// Takes a connection over from its handshake; `sealed_input` is what came behind the handshake's last record.
+    pub(crate) fn new(tls: crypt::Retained, sealed_input: Vec<u8>) -> Self {
+        Self { tls, sealed_input, peer_finished: false }
+    }
+
+    /// Offers TCP what was sealed and not sent yet; returns the bytes that it took.
+    fn offer_owed(&mut self, link: &Link) -> Result<usize, End> {
+        let mut sink = Sink { link, end: None };
+        let mut taken = 0;
+        while self.tls.owes() {
+            match self.tls.write_to(&mut sink) {
+                Ok(bytes) => taken += bytes,
+                Err(_) => return sink.end.map_or(Ok(taken), Err),
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Sends all that was sealed, as fast as the viewer takes it.
+    async fn send_owed(&mut self, link: &Link) -> Result<(), End> {
+        while self.tls.owes() {
+            if self.offer_owed(link)? == 0 && link.socket.is_writable() {
+                link.back_off().await?;
+            } else if self.tls.owes() {
+                link.pull().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Seals what begins at `at`: bytes in memory, then at most one window of the file. Returns the bytes of it.
+    async fn seal(
+        &mut self,
+        link: &Link,
+        outgoing: &Outgoing,
+        at: u64,
+        ahead: &mut Ahead,
+    ) -> Result<u64, End> {
+        let window_bytes = link.window.bytes();
+        let mut bytes = 0;
+        while let Some(piece) = outgoing
+            .piece(at + bytes, window_bytes.saturating_sub(bytes as usize))
+            .filter(|piece| piece.bytes() > 0)
+        {
+            match piece {
+                Piece::Bytes(in_memory) => {
+                    self.tls.seal(in_memory);
+                    bytes += in_memory.len() as u64;
+                }
+                Piece::File(file, range) => {
+                    let end = range.start + outgoing.extent_left(at + bytes);
+                    let plain = ahead.read(&link.resources, file, range, end).await?;
+                    self.tls.seal(&plain);
+                    return Ok(bytes + plain.len() as u64);
+                }
+            }
+        }
+        Ok(bytes)
+    }
+
+    async fn deliver(&mut self, link: &mut Link, ahead: &mut Ahead) -> Result<(), End> {
+        let taken = self.offer_owed(link)?;
+        if !self.tls.owes() {
+            link.window.taken_whole();
+            return Ok(());
+        }
+        link.resources.numbers.windows_taken_in_part_total.add(1);
+        link.window.taken_in_part(taken);
+        ahead.give_up();
+        self.send_owed(link).await
+    }
+}
+
+impl Sealing<Socket> for ByLibrary {
+    fn open(&mut self, _link: &Link, input: &mut Vec<u8>) -> Result<(), End> {
+        let sealed = std::mem::take(&mut self.sealed_input);
+        match self.tls.open(&sealed, input) {
+            Ok(peer_finished) => {
+                self.peer_finished = peer_finished;
+                Ok(())
+            }
+            Err(RetainedError::Record(error)) => Err(End::Record(error)),
+            Err(RetainedError::PeerAlert) => Err(End::PeerAlert),
+        }
+    }
+
+    fn arriving<'a>(&'a mut self, _input: &'a mut Vec<u8>) -> &'a mut Vec<u8> {
+        &mut self.sealed_input
+    }
+
+    fn peer_finished(&self) -> bool {
+        self.peer_finished
+    }
+
+    fn owes(&self, _link: &Link) -> bool {
+        self.tls.owes()
+    }
+
+    async fn give(&mut self, link: &mut Link) -> Result<(), End> {
+        self.send_owed(link).await
+    }
+
+    async fn send(&mut self, link: &mut Link, outgoing: &Rc<Outgoing>) -> Result<(), End> {
+        let mut ahead = Ahead::default();
+        let mut at = 0;
+        while at < outgoing.bytes() {
+            if !link.pulls_soon().await {
+                ahead.give_up();
+                link.pull().await?;
+            }
+            let bytes = self.seal(link, outgoing, at, &mut ahead).await?;
+            self.deliver(link, &mut ahead).await?;
+            at += bytes;
+            link.resources.numbers.windows_total.add(1);
+            link.resources.numbers.response_sent_bytes_total.add(bytes);
+            yield_now().await;
+        }
+        Ok(())
+    }
+
+    /// What answers an error rustls has sealed by itself.
+    fn say(&mut self, link: &Link, alerts: &[Alert]) {
+        if alerts.contains(&Alert::CloseNotify) {
+            self.tls.seal_close_notify();
+        }
+        let _ = self.offer_owed(link);
+    }
+}

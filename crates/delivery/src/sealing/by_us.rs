@@ -1,0 +1,358 @@
+//! TLS made here: read into a buffer, seal from where the bytes lie into a send buffer in one pass, send.
+//!
+//! A window makes a `Flight`: sealed records in one send buffer. What TCP does not take of it at once is held for a
+//! moment. Then the buffer is taken back; what remains is the place of its records in the response, and their tags in the
+//! [`Ledger`], by which they are made again when the viewer pulls again. A record that comes out different is never sent.
+//!
+//! No deadlock over buffers: a session takes its read buffer first and its send buffer second, and who holds a send
+//! buffer waits for nothing but the socket, and for that not long.
+
+use super::Sealing;
+use crate::ahead::Ahead;
+use crate::end::End;
+use crate::link::Link;
+use crate::outgoing::{Outgoing, Piece};
+use crate::receive_half::ReceiveHalf;
+use crate::records::{self, plaintext};
+use crypt::{Alert, CONTROL_RECORD_BYTES_MAX, Established, Ledger, PLAINTEXT_MAX};
+use disk::Plain;
+use net::Socket;
+use reactor::{Buffer, yield_now};
+use std::ops::Range;
+use std::rc::Rc;
+
+/// Extents that one flight may begin with; the last may be of a file. More go in the next flight.
+const PIECES_MAX: usize = 4;
+
+/// Records made here.
+pub struct ByUs {
+    ledger: Ledger,
+    receive_half: ReceiveHalf,
+    /// What TCP has not taken of a key update: it goes before anything else. Boxed, since hardly anybody has one.
+    unsent: Option<Box<Unsent>>,
+}
+
+/// A record of which TCP has taken a part, at most.
+struct Unsent {
+    record: [u8; CONTROL_RECORD_BYTES_MAX],
+    left: Range<usize>,
+}
+
+/// Sealed records on their way.
+struct Flight {
+    buffer: Buffer,
+    filled: usize,
+    sent: usize,
+    made_from: Pieces,
+}
+
+/// What the last records of a connection were made from, and are made from again: (offset in the response, bytes), each cut into records
+/// from its start.
+#[derive(Clone, Copy, Default)]
+struct Pieces {
+    pieces: [(u64, usize); PIECES_MAX],
+    count: usize,
+    /// The position of the first record.
+    position: u64,
+}
+
+impl ByUs {
+    /// Takes a connection over from its handshake; `sealed_input` is what came behind the handshake's last record.
+    pub(crate) fn new(established: Established, sealed_input: Vec<u8>) -> Self {
+        let Established { sealer, opener, .. } = established;
+        let receive_half = ReceiveHalf::new(opener, sealed_input);
+        Self { ledger: Ledger::new(sealer), receive_half, unsent: None }
+    }
+
+    /// Changes our keys. Only between flights: what was sealed before cannot be made again afterwards.
+    async fn update_key(&mut self, link: &Link) -> Result<(), End> {
+        debug_assert!(self.unsent.is_none(), "the message before has left");
+        let mut record = [0; CONTROL_RECORD_BYTES_MAX];
+        let bytes =
+            self.ledger.seal_key_update(false, &mut record).map_err(|_| End::KeysExhausted)?;
+        // Nothing that the former keys have sealed is owed.
+        self.ledger.acknowledge_below(self.ledger.position());
+        // From here on the keys are others, whether or not the message leaves now.
+        self.unsent = Some(Box::new(Unsent { record, left: 0..bytes }));
+        self.receive_half.owes_keys = false;
+        link.resources.numbers.key_updates_sent_total.add(1);
+        self.send_unsent(link).await
+    }
+
+    /// Offers TCP what is unsent; returns the bytes that it took.
+    fn offer_unsent(&mut self, link: &Link) -> Result<usize, End> {
+        let Some(unsent) = &mut self.unsent else { return Ok(0) };
+        let taken = link.offer(&unsent.record[unsent.left.clone()], false)?;
+        unsent.left.start += taken;
+        if unsent.left.is_empty() {
+            self.unsent = None;
+        }
+        Ok(taken)
+    }
+
+    async fn send_unsent(&mut self, link: &Link) -> Result<(), End> {
+        while self.unsent.is_some() {
+            if self.offer_unsent(link)? == 0 && link.socket.is_writable() {
+                link.back_off().await?;
+            } else if self.unsent.is_some() {
+                link.pull().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the flight that begins at `at`: bytes in memory, then at most one window of the file.
+    async fn seal(
+        &mut self,
+        link: &Link,
+        outgoing: &Outgoing,
+        at: u64,
+        ahead: &mut Ahead,
+    ) -> Result<Flight, End> {
+        let window_bytes = link.window.bytes();
+        let mut made_from = Pieces { position: self.ledger.position(), ..Pieces::default() };
+        let mut plain: Option<Plain> = None;
+        let mut offset = at;
+        while plain.is_none() && made_from.count < PIECES_MAX {
+            let budget = window_bytes.saturating_sub((offset - at) as usize);
+            let Some(piece) = outgoing.piece(offset, budget).filter(|piece| piece.bytes() > 0)
+            else {
+                break;
+            };
+            let mut bytes = piece.bytes() as usize;
+            if let Piece::File(file, range) = piece {
+                let end = range.start + outgoing.extent_left(offset);
+                let read = ahead.read(&link.resources, file, range, end).await?;
+                bytes = read.len();
+                plain = Some(read);
+            }
+            made_from.push(offset, bytes);
+            offset += bytes as u64;
+        }
+        let buffer = link.resources.send_buffers.take().await;
+        let mut flight = Flight { buffer, filled: 0, sent: 0, made_from };
+        for &(offset, bytes) in made_from.iter() {
+            let plaintext = plaintext(outgoing, offset, bytes, plain.as_deref());
+            let room = &mut flight.buffer[flight.filled..];
+            let sealed = if link.resources.tactics.seals_in_one_pass {
+                self.ledger.seal(plaintext, room)
+            } else {
+                self.ledger.seal_copied(plaintext, room)
+            };
+            flight.filled += sealed.map_err(|_| End::KeysExhausted)?;
+        }
+        Ok(flight)
+    }
+
+    async fn deliver(
+        &mut self,
+        link: &mut Link,
+        outgoing: &Outgoing,
+        mut flight: Flight,
+        ahead: &mut Ahead,
+    ) -> Result<(), End> {
+        flight.sent += link.offer(&flight.buffer[..flight.filled], false)?;
+        if flight.sent == flight.filled {
+            link.window.taken_whole();
+            return Ok(());
+        }
+        link.resources.numbers.windows_taken_in_part_total.add(1);
+        link.window.taken_in_part(flight.sent);
+        ahead.give_up();
+        while flight.sent < flight.filled {
+            let patience = link.resources.hold_patience();
+            if patience.is_zero() || !link.holds(patience).await {
+                let (owed, sent) = self.take_back(link, flight);
+                link.pull().await?;
+                flight = self.make_again(link, outgoing, owed).await?;
+                flight.sent = sent;
+            }
+            let taken = link.offer(&flight.buffer[flight.sent..flight.filled], false)?;
+            flight.sent += taken;
+            if taken == 0 {
+                link.back_off().await?;
+            }
+        }
+        self.ledger.acknowledge_below(self.ledger.position());
+        Ok(())
+    }
+
+    /// Takes a stalled viewer's buffer away. What is left: what its records are made from again, and how many bytes of the first were
+    /// sent.
+    fn take_back(&mut self, link: &Link, flight: Flight) -> (Pieces, usize) {
+        link.resources.numbers.take_backs_total.add(1);
+        let overhead = self.ledger.record_overhead();
+        let (mut sent_records, mut start) = (0, 0);
+        for bytes in flight.made_from.records() {
+            let end = start + bytes + overhead;
+            if end > flight.sent {
+                break;
+            }
+            (sent_records, start) = (sent_records + 1, end);
+        }
+        let owed = flight.made_from.without_first(sent_records);
+        let mut rest = &flight.buffer[start..flight.filled];
+        self.ledger.take_back(owed.records().map(|bytes| {
+            let (record, behind) = rest.split_at(bytes + overhead);
+            rest = behind;
+            record
+        }));
+        (owed, flight.sent - start)
+    }
+
+    /// Makes the owed records again.
+    async fn make_again(
+        &mut self,
+        link: &Link,
+        outgoing: &Outgoing,
+        owed: Pieces,
+    ) -> Result<Flight, End> {
+        let mut plain: Option<Plain> = None;
+        if let Some(&(offset, bytes)) = owed.iter().last() {
+            if let Some(Piece::File(file, range)) = outgoing.piece(offset, bytes) {
+                plain = Some(link.resources.reader.read(file, range).await?);
+            }
+        }
+        let buffer = link.resources.send_buffers.take().await;
+        let mut flight = Flight { buffer, filled: 0, sent: 0, made_from: owed };
+        let mut position = owed.position;
+        for &(offset, bytes) in owed.iter() {
+            let range = offset..offset + bytes as u64;
+            let room = &mut flight.buffer[flight.filled..];
+            let made =
+                records::make(&mut self.ledger, outgoing, range, position, plain.as_deref(), room)?;
+            position += bytes.div_ceil(PLAINTEXT_MAX) as u64;
+            flight.filled += made.bytes;
+            link.resources.numbers.records_made_again_total.add(made.again);
+        }
+        Ok(flight)
+    }
+}
+
+impl Sealing<Socket> for ByUs {
+    fn open(&mut self, link: &Link, input: &mut Vec<u8>) -> Result<(), End> {
+        Ok(self.receive_half.open(input, &link.resources.numbers)?)
+    }
+
+    fn arriving<'a>(&'a mut self, _input: &'a mut Vec<u8>) -> &'a mut Vec<u8> {
+        &mut self.receive_half.sealed
+    }
+
+    fn peer_finished(&self) -> bool {
+        self.receive_half.peer_finished
+    }
+
+    /// New keys of ours, or the rest of the message about them.
+    fn owes(&self, _link: &Link) -> bool {
+        self.receive_half.owes_keys || self.unsent.is_some()
+    }
+
+    async fn give(&mut self, link: &mut Link) -> Result<(), End> {
+        self.send_unsent(link).await?;
+        if self.receive_half.owes_keys { self.update_key(link).await } else { Ok(()) }
+    }
+
+    async fn send(&mut self, link: &mut Link, outgoing: &Rc<Outgoing>) -> Result<(), End> {
+        if self.owes(link) {
+            self.give(link).await?;
+        }
+        let mut ahead = Ahead::default();
+        let mut at = 0;
+        while at < outgoing.bytes() {
+            if self.ledger.needs_key_update(link.resources.bounds.key_records_max) {
+                self.update_key(link).await?;
+            }
+            if !link.pulls_soon().await {
+                ahead.give_up();
+                link.pull().await?;
+            }
+            let flight = self.seal(link, outgoing, at, &mut ahead).await?;
+            let bytes = flight.made_from.bytes();
+            self.deliver(link, outgoing, flight, &mut ahead).await?;
+            at += bytes;
+            link.resources.numbers.windows_total.add(1);
+            link.resources.numbers.response_sent_bytes_total.add(bytes);
+            yield_now().await;
+        }
+        Ok(())
+    }
+
+    fn say(&mut self, link: &Link, alerts: &[Alert]) {
+        // Behind a part of a record, an alert would be taken for its rest.
+        let is_clear = self.offer_unsent(link).is_ok() && self.unsent.is_none();
+        for alert in alerts.iter().filter(|_| is_clear) {
+            let mut record = [0; CONTROL_RECORD_BYTES_MAX];
+            if let Ok(bytes) = self.ledger.seal_alert(*alert, &mut record) {
+                // In one packet with the end of the connection, which follows at once.
+                let _ = link.offer(&record[..bytes], true);
+            }
+        }
+    }
+}
+
+impl Pieces {
+    fn push(&mut self, offset: u64, bytes: usize) {
+        self.pieces[self.count] = (offset, bytes);
+        self.count += 1;
+    }
+
+    fn iter(&self) -> std::slice::Iter<'_, (u64, usize)> {
+        self.pieces[..self.count].iter()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.iter().map(|(_, bytes)| *bytes as u64).sum()
+    }
+
+    /// How much plaintext each of its records has.
+    fn records(&self) -> impl Iterator<Item = usize> {
+        self.iter().flat_map(|&(_, bytes)| {
+            (0..bytes).step_by(PLAINTEXT_MAX).map(move |start| PLAINTEXT_MAX.min(bytes - start))
+        })
+    }
+
+    /// The same without so many records at the front.
+    fn without_first(&self, records: u64) -> Self {
+        let mut left = Self { position: self.position + records, ..Self::default() };
+        let mut skip_records = records;
+        for &(offset, bytes) in self.iter() {
+            let skipped = skip_records.min(bytes.div_ceil(PLAINTEXT_MAX) as u64);
+            skip_records -= skipped;
+            let skip = bytes.min(skipped as usize * PLAINTEXT_MAX);
+            if skip < bytes {
+                left.push(offset + skip as u64, bytes - skip);
+            }
+        }
+        left
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pieces(all: &[(u64, usize)]) -> Pieces {
+        let mut pieces = Pieces { position: 7, ..Pieces::default() };
+        all.iter().for_each(|&(offset, bytes)| pieces.push(offset, bytes));
+        pieces
+    }
+
+    #[test]
+    fn what_is_owed_begins_with_the_first_record_that_was_not_sent() {
+        let record = PLAINTEXT_MAX;
+        let all = pieces(&[(0, 100), (100, 2 * record + 5)]);
+        assert_eq!(all.records().collect::<Vec<_>>(), [100, record, record, 5]);
+        let expected = [
+            pieces(&[(0, 100), (100, 2 * record + 5)]),
+            pieces(&[(100, 2 * record + 5)]),
+            pieces(&[(100 + record as u64, record + 5)]),
+            pieces(&[(100 + 2 * record as u64, 5)]),
+            pieces(&[]),
+        ];
+        for (sent, expected) in (0..).zip(expected) {
+            let owed = all.without_first(sent);
+            assert!(owed.iter().eq(expected.iter()), "after {sent} records");
+            assert_eq!(owed.position, 7 + sent);
+        }
+    }
+}

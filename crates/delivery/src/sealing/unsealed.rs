@@ -1,0 +1,82 @@
+//! Without TLS: read and send, or have the kernel send by itself (`sendfile`).
+
+use super::{Abilities, Sealing};
+use crate::end::End;
+use crate::leased::{Leased, RECALL_LOOKED_FOR};
+use crate::link::Link;
+use crate::outgoing::Outgoing;
+use crate::sendfile::Sendfile;
+use crypt::Alert;
+use net::{Socket, Window};
+use std::rc::Rc;
+use std::time::Instant;
+
+/// No protection.
+///
+/// Packets that wait in the kernel may still refer to a file's pages. Until the viewer has them, the file is held still;
+/// if that ends, or the connection does, what waits is thrown away.
+pub struct Unsealed {
+    leased: Leased,
+}
+
+impl Unsealed {
+    pub(crate) fn new(link: &mut Link) -> Self {
+        if link.resources.offload.sends_files {
+            link.window = Window::new(link.resources.bounds.sendfile_bytes_max);
+        }
+        Self { leased: Leased::default() }
+    }
+
+    /// Waits for the viewer to ask or to have everything, whichever is first.
+    async fn await_request_or_acknowledgement(&mut self, link: &Link) -> Result<(), End> {
+        while link.socket.unacknowledged_bytes() > 0 {
+            let look = Instant::now() + RECALL_LOOKED_FOR;
+            if reactor::timeout_at(look, link.socket.readable()).await.is_ok() {
+                return Ok(());
+            }
+            self.leased.check()?;
+        }
+        self.leased.clear();
+        Ok(())
+    }
+}
+
+impl Sealing<Socket> for Unsealed {
+    fn open(&mut self, _link: &Link, _input: &mut Vec<u8>) -> Result<(), End> {
+        Ok(())
+    }
+
+    fn arriving<'a>(&'a mut self, input: &'a mut Vec<u8>) -> &'a mut Vec<u8> {
+        input
+    }
+
+    async fn before_waiting(&mut self, link: &Link) -> Result<(), End> {
+        if self.leased.is_some() {
+            // Boxed: it lasts a round trip, and everybody waits in this future for a request.
+            Box::pin(self.await_request_or_acknowledgement(link)).await?;
+        }
+        Ok(())
+    }
+
+    async fn send(&mut self, link: &mut Link, outgoing: &Rc<Outgoing>) -> Result<(), End> {
+        let can =
+            Abilities { sends_files: link.resources.offload.sends_files, changes_keys: false };
+        let mut sendfile = Sendfile::new(&link.resources, outgoing, can);
+        while sendfile.step(link, &mut self.leased).await?.is_some() {}
+        Ok(())
+    }
+
+    /// Says nothing: there is no TLS to say `_alerts` by.
+    fn say(&mut self, _link: &Link, _alerts: &[Alert]) {}
+
+    /// Waits until the viewer has everything.
+    async fn settle(&mut self, link: &Link) -> Result<(), End> {
+        self.leased.settle(link).await
+    }
+
+    fn close(&mut self, link: &Link) {
+        if self.leased.is_some() && link.socket.unacknowledged_bytes() > 0 {
+            link.socket.reset_on_close();
+        }
+    }
+}
