@@ -37,7 +37,7 @@ pub fn reserved(
     path: &[u8],
     may_name: Option<impl FnMut(&[u8]) -> bool>,
 ) -> Option<Response> {
-    let shelf = worker.shelf.as_ref()?;
+    let shelf = worker.library.shelf.as_ref()?;
     let is_folder = is_folder(request);
     if path.starts_with(b"watch/") || (path == b"watch" && is_folder) {
         let slashes = path.iter().filter(|byte| **byte == b'/').count();

@@ -5,10 +5,9 @@ use crate::access_log::{self, AccessLog};
 use crate::admin;
 use crate::audience::Audience;
 use crate::bypass;
-use crate::config::{Config, ConfigError, Route, Switch};
-use crate::control::Control;
+use crate::config::{Config, Route, Switch};
 use crate::library_place::LibraryPlace;
-use crate::listen::{bind_admin, listen};
+use crate::listen::bind_admin;
 use crate::live;
 use crate::notify::notify;
 use crate::offload;
@@ -16,24 +15,24 @@ use crate::own_files::OwnFiles;
 use crate::renewal::Renewal;
 use crate::sandbox;
 use crate::shelf::Shelf;
+use crate::signals::Signals;
+use crate::silo::{self, RunningWorker, Silo, Start};
 use crate::start_error::{RunError, StartError};
-use crate::worker::{Parts, Worker, pools_bytes};
+use crate::ways_in::{WayIn, WaysIn};
+use crate::worker::Shared;
 use crypt::{Origin, Tls, TlsOptions};
 use delivery::Offload;
-use delivery::own_tcp;
 use delivery::room::reserve_bytes;
 use machine::{Bound, Headroom, Machine};
 use net::listener::local_address;
 use qoe::Salt;
-use reactor::{Reactor, RingFeatures, RingOptions, remote};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use reactor::RingFeatures;
+use signal_hook::consts::SIGHUP;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread::JoinHandle;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use telemetry::Numbers;
 use token::KeyRing;
@@ -44,16 +43,13 @@ const WORKERS_LOOKED_AT: Duration = Duration::from_secs(2);
 /// Room for open files that is made before there are workers: half a MiB. Above, the table still doubles, rarely.
 const FILES_RESERVED: u64 = 1 << 16;
 
-/// Buffer memory per worker where the machine does not tell its caches.
-const BUFFER_BYTES_DEFAULT: u64 = 8 << 20;
-
 /// A running server.
 pub struct Server {
     config: Arc<Config>,
     address: SocketAddr,
     admin_address: SocketAddr,
     tls: Option<Tls>,
-    workers: Vec<RunningWorker>,
+    silos: Vec<Silo>,
     numbers: Vec<Arc<Numbers>>,
     /// A word from each worker that has ended.
     ended: Receiver<()>,
@@ -72,24 +68,6 @@ pub struct Server {
     admin: admin::Admin,
     /// Until it starts.
     renewal: Option<Renewal>,
-}
-
-/// Where connections come from.
-struct Entrance {
-    /// Where it serves.
-    address: SocketAddr,
-    /// A way in for each worker.
-    ways_in: Vec<WayIn>,
-    /// What the bypass route uses, for people.
-    bypass: Option<String>,
-}
-
-/// One worker's way in.
-enum WayIn {
-    /// A socket of the kernel's that listens.
-    Listener(OwnedFd),
-    /// A queue of a network device, for our own TCP.
-    Frames(Box<own_tcp::Parts>),
 }
 
 /// The threads beside the workers that have no ring.
@@ -121,11 +99,6 @@ impl Writers {
     }
 }
 
-struct RunningWorker {
-    thread: JoinHandle<io::Result<()>>,
-    control: Arc<Control>,
-}
-
 impl Server {
     /// Starts every worker and returns when all accept connections.
     ///
@@ -134,22 +107,16 @@ impl Server {
     pub fn start(config: Config) -> Result<Self, StartError> {
         config.check()?;
         config.check_own_files()?;
-        let machine = Machine::probe();
-        // Where it may not be raised, the server runs with fewer viewers and says so when it comes to that.
-        let _ = machine::raise_nofile();
-        // Where there is no memory for it, workers wait now and then while the table grows.
-        let _ = machine::reserve_files(FILES_RESERVED);
         let config = Arc::new(config);
-        let library = config.library.clone().ok_or(StartError::NoLibrary)?;
-        check_library(&library)?;
-        let library_place = LibraryPlace::of(&library)
-            .map_err(|why| StartError::Library { library: library.clone(), why: why.into() })?;
+        let machine = Machine::probe();
+        raise_limits();
+        let (library, library_place) = find_library(&config)?;
         let tls = load_tls(&config)?;
         let keys = load_keys(&config)?;
         let offload = offload::choose(&config)?;
         let log_out = config.access_log.as_deref().map(open_access_log).transpose()?;
         let count = count_workers(&config, &machine);
-        let Entrance { address, ways_in, bypass } = enter(&config, offload, count)?;
+        let WaysIn { address, ways_in, bypass } = WaysIn::open(&config, offload, count)?;
         let admin_listener = bind_admin(config.admin)?;
         let admin_address = local_address(&admin_listener).map_err(StartError::Admin)?;
         // Behind what makes them: the self-signed certificate, the access log.
@@ -164,55 +131,36 @@ impl Server {
         let access = Access::tried_on(&library);
         let lacks = access.lacks(&config, offload);
         let Writers { access_log, shelf } = Writers::start(&config, &library, log_out)?;
+        let memory_bound = tightest(&headroom);
+        let mut silos = silo::silos(&machine, count, memory_bound);
+        check_memory(memory_bound, count, &silos, &config)?;
+        let epoch = Instant::now();
+        let shared = Shared {
+            config: Arc::clone(&config),
+            tls: tls.clone(),
+            keys,
+            experience: make_salt(&config)?.map(|salt| (salt, epoch)),
+            shelf,
+            offload,
+            library,
+            withheld: own_files.inodes(),
+            headroom,
+            workers: count,
+            takes_buffers_early: memory_bound.is_some(),
+        };
         let numbers: Vec<Arc<Numbers>> = (0..count).map(|_| Arc::default()).collect();
         let audiences: Vec<Arc<Audience>> = (0..count).map(|_| Arc::default()).collect();
         let (ready, readiness) = channel();
         let (end, ended) = channel();
-        let memory_bound = tightest(&headroom);
-        let buffer_bytes = buffer_bytes(&machine, memory_bound, count);
-        check_memory(memory_bound, count, pools_bytes(&config, buffer_bytes))?;
-        let heat_bytes = machine.memory_limit_bytes.or(machine.memory_bytes).unwrap_or(1 << 30) * 2
-            / count as u64;
-        let epoch = Instant::now();
-        let salt = make_salt(&config)?;
-        let mut workers = Vec::with_capacity(count);
-        for (index, way_in) in ways_in.into_iter().enumerate() {
-            let (listener, frames) = match way_in {
-                WayIn::Listener(listener) => (Some(listener), None),
-                WayIn::Frames(frames) => (None, Some(*frames)),
-            };
-            let parts = Parts {
-                config: Arc::clone(&config),
-                tls: tls.clone(),
-                keys: keys.clone(),
-                experience: salt.clone().map(|salt| (salt, epoch)),
-                numbers: Arc::clone(&numbers[index]),
-                audience: Arc::clone(&audiences[index]),
-                access_log: access_log.as_ref().map(AccessLog::for_worker),
-                shelf: shelf.clone(),
-                offload,
-                bypass: frames,
-                library: library.clone(),
-                buffer_bytes,
-                takes_buffers_early: memory_bound.is_some(),
-                headroom: Arc::clone(&headroom),
-                workers: count,
-                withheld: own_files.inodes(),
-                heat_bytes,
-            };
-            let cpu = machine.cpus[index % machine.cpus.len()];
-            let cpu = config.is_on(Switch::Pinning).then_some(cpu);
-            workers.push(start_worker(index, cpu, listener, parts, ready.clone(), end.clone())?);
-        }
-        drop(ready);
-        let mut ring = RingFeatures::default();
-        for _ in 0..count {
-            ring = match readiness.recv() {
-                Ok(Ok(features)) => features,
-                Ok(Err(error)) => return Err(error),
-                Err(_) => return Err(StartError::WorkerGone),
-            };
-        }
+        let start = Start {
+            shared,
+            numbers: numbers.clone(),
+            audiences: audiences.clone(),
+            access_log,
+            ready,
+            end,
+        };
+        let ring = start_workers(&mut silos, start, ways_in, &readiness)?;
         let watched = numbers.iter().cloned().zip(audiences);
         let watched =
             watched.map(|(numbers, audience)| admin::Watched { numbers, audience }).collect();
@@ -226,13 +174,14 @@ impl Server {
             lacks.clone(),
         )
         .map_err(StartError::Admin)?;
+        let workers = silos.iter().flat_map(Silo::workers);
         let renewal = Renewal {
             config: Arc::clone(&config),
             tls: tls.clone(),
             own_files,
             library: library_place,
             library_trouble: admin.library_trouble(),
-            controls: workers.iter().map(|worker| Arc::clone(&worker.control)).collect(),
+            controls: workers.map(|worker| Arc::clone(&worker.control)).collect(),
             complaint: String::new(),
         };
         if config.sandbox {
@@ -244,7 +193,7 @@ impl Server {
             address,
             admin_address,
             tls,
-            workers,
+            silos,
             numbers,
             ended,
             running: count,
@@ -293,7 +242,7 @@ impl Server {
         let mut lines = vec![
             format!("route     {}", self.describe_route()),
             format!("disk      {}", describe_disk(*disk)),
-            format!("workers   {}, io_uring with {}", self.workers.len(), self.ring.describe()),
+            format!("workers   {}, io_uring with {}", self.numbers.len(), self.ring.describe()),
             format!("sandbox   {}", self.sandbox),
         ];
         lines.extend(self.lacks.iter().map(|lack| {
@@ -336,12 +285,14 @@ impl Server {
         self.bypass.clone().unwrap_or_else(own)
     }
 
+    fn workers(&self) -> impl Iterator<Item = &RunningWorker> {
+        self.silos.iter().flat_map(Silo::workers)
+    }
+
     /// Stops accepting; sessions end when their present response is sent.
     pub fn drain(&self) {
         self.admin.drain();
-        for worker in &self.workers {
-            worker.control.drain();
-        }
+        self.workers().for_each(|worker| worker.control.drain());
     }
 
     /// Waits until every worker has ended, or until `deadline`. Says whether all have.
@@ -357,7 +308,7 @@ impl Server {
                 Err(RecvTimeoutError::Disconnected) => self.running = 0,
             }
         }
-        self.workers.drain(..).try_for_each(finish).map(|()| true)
+        self.silos.iter_mut().try_for_each(Silo::join).map(|()| true)
     }
 
     /// Serves until a signal ends it: SIGTERM or SIGINT drains, a second one ends at once, SIGHUP reads the
@@ -376,7 +327,7 @@ impl Server {
                 Ok(SIGHUP) => drop(renewal.send(())),
                 Ok(_) => break,
                 Err(RecvTimeoutError::Timeout) => {
-                    if self.workers.iter().any(|worker| worker.thread.is_finished()) {
+                    if self.workers().any(|worker| worker.thread.is_finished()) {
                         self.drain();
                         self.join(Instant::now() + Duration::from_secs(1))?;
                         return Err(RunError::WorkerEnded);
@@ -405,31 +356,42 @@ impl Server {
     }
 }
 
-/// Signals that have come, and will come, since [`signals`] was called.
-pub struct Signals(signal_hook::iterator::Signals);
-
-/// Begins to catch signals. To be called first, so that none is lost while the server starts; the thread that waits for
-/// them starts when the server has, so that it is confined as all others are.
-///
-/// # Errors
-/// When a handler cannot be installed.
-pub fn signals() -> io::Result<Signals> {
-    signal_hook::iterator::Signals::new([SIGTERM, SIGINT, SIGHUP]).map(Signals)
+fn raise_limits() {
+    // Where it may not be raised, the server runs with fewer viewers and says so when it comes to that.
+    let _ = machine::raise_nofile();
+    // Where there is no memory for it, workers wait now and then while the table grows.
+    let _ = machine::reserve_files(FILES_RESERVED);
 }
 
-impl Signals {
-    /// Starts the thread that passes signals on.
-    fn pass_on(mut self) -> io::Result<Receiver<i32>> {
-        let (send, receive) = channel();
-        std::thread::Builder::new().name("signals".into()).spawn(move || {
-            for signal in self.0.forever() {
-                if send.send(signal).is_err() {
-                    return;
-                }
-            }
-        })?;
-        Ok(receive)
+/// The library's path, and the place that it is.
+fn find_library(config: &Config) -> Result<(PathBuf, LibraryPlace), StartError> {
+    let library = config.library.clone().ok_or(StartError::NoLibrary)?;
+    check_library(&library)?;
+    let place = LibraryPlace::of(&library)
+        .map_err(|why| StartError::Library { library: library.clone(), why: why.into() })?;
+    Ok((library, place))
+}
+
+/// Starts the workers of all silos, and waits until each accepts connections. Says what their rings can do.
+fn start_workers(
+    silos: &mut [Silo],
+    start: Start,
+    ways_in: Vec<WayIn>,
+    readiness: &Receiver<Result<RingFeatures, StartError>>,
+) -> Result<RingFeatures, StartError> {
+    let mut ways_in: Vec<_> = ways_in.into_iter().map(Some).collect();
+    silos.iter_mut().try_for_each(|silo| silo.start(&start, &mut ways_in))?;
+    // From here on only they have the ends of the channels.
+    drop(start);
+    let mut ring = RingFeatures::default();
+    for _ in ways_in {
+        ring = match readiness.recv() {
+            Ok(Ok(features)) => features,
+            Ok(Err(error)) => return Err(error),
+            Err(_) => return Err(StartError::WorkerGone),
+        };
     }
+    Ok(ring)
 }
 
 fn check_library(library: &Path) -> Result<(), StartError> {
@@ -487,79 +449,6 @@ fn count_workers(config: &Config, machine: &Machine) -> usize {
     }
 }
 
-/// Makes a way in for each worker. What that takes of privileges is given up afterwards.
-fn enter(config: &Config, offload: Offload, count: usize) -> Result<Entrance, StartError> {
-    if config.route != Route::Bypass {
-        let (address, listeners) = listen(config, offload, count)?;
-        let ways_in = listeners.into_iter().map(WayIn::Listener).collect();
-        return Ok(Entrance { address, ways_in, bypass: None });
-    }
-    let parts = bypass::open(config, count)?;
-    let address =
-        bypass::address(config).ok_or(StartError::Config(ConfigError::BypassWithoutAddress))?;
-    let given_up = sandbox::give_up_network_privileges();
-    let described = format!("{}; {given_up}", bypass::describe(config, &parts));
-    let ways_in = parts.into_iter().map(|parts| WayIn::Frames(Box::new(parts))).collect();
-    Ok(Entrance { address, ways_in, bypass: Some(described) })
-}
-
-fn start_worker(
-    index: usize,
-    cpu: Option<u32>,
-    listener: Option<OwnedFd>,
-    parts: Parts,
-    ready: Sender<Result<RingFeatures, StartError>>,
-    end: Sender<()>,
-) -> Result<RunningWorker, StartError> {
-    let (remote, woken) = remote().map_err(StartError::NoDescriptors)?;
-    let control = Arc::new(Control::new(remote));
-    let controlled = Arc::clone(&control);
-    let live = move || {
-        if let Some(cpu) = cpu {
-            pin_to(cpu);
-        }
-        let started =
-            Reactor::new(RingOptions::default()).map_err(StartError::NoRing).and_then(|reactor| {
-                let is_confined = parts.config.sandbox;
-                let made = Worker::new(parts).map_err(|why| StartError::Worker { index, why })?;
-                if is_confined {
-                    sandbox::give_up_for_rings();
-                }
-                Ok((reactor, made))
-            });
-        let (reactor, worker) = match started {
-            Ok(started) => started,
-            Err(error) => {
-                let _ = ready.send(Err(error));
-                return Ok(());
-            }
-        };
-        let _ = ready.send(Ok(reactor.features()));
-        drop(ready);
-        let lived = reactor.run(worker.run(listener, controlled, woken)).and_then(|run| run);
-        drop(reactor);
-        let _ = end.send(());
-        lived
-    };
-    let thread = std::thread::Builder::new().name(format!("worker-{index}")).spawn(live);
-    let thread = thread.map_err(|why| StartError::Thread { which: "of a worker", why })?;
-    Ok(RunningWorker { thread, control })
-}
-
-/// Keeps this thread on its core. Where that is forbidden, the kernel's scheduler decides.
-fn pin_to(cpu: u32) {
-    let mut set = rustix::thread::CpuSet::new();
-    set.set(cpu as usize);
-    let _ = rustix::thread::sched_setaffinity(None, &set);
-}
-
-fn finish(worker: RunningWorker) -> Result<(), RunError> {
-    match worker.thread.join() {
-        Ok(lived) => lived.map_err(RunError::Worker),
-        Err(_) => Err(RunError::WorkerPanicked),
-    }
-}
-
 fn describe_disk(disk: crate::config::Disk) -> &'static str {
     use crate::config::Disk;
     match disk {
@@ -578,22 +467,15 @@ fn tightest(headroom: &Headroom) -> Option<Bound> {
     bounds.into_iter().flatten().min_by_key(|bound| bound.left_bytes)
 }
 
-/// Bytes of a worker's buffers of each kind: half of its core's share of the last-level cache, but together no more than an eighth of what
-/// memory is left.
-fn buffer_bytes(machine: &Machine, bound: Option<Bound>, workers: usize) -> usize {
-    let cached = machine.last_level_bytes_per_cpu().unwrap_or(BUFFER_BYTES_DEFAULT * 2) / 2;
-    let bytes = cached.clamp(4 << 20, 64 << 20);
-    bound.map_or(bytes, |bound| bytes.min(bound.left_bytes / 16 / workers as u64)) as usize
-}
-
 /// Refuses to start where the buffers alone would take more than half of what is left.
 fn check_memory(
     bound: Option<Bound>,
     workers: usize,
-    pools_bytes: usize,
+    silos: &[Silo],
+    config: &Config,
 ) -> Result<(), StartError> {
     let Some(bound) = bound else { return Ok(()) };
-    let wanted = (workers * pools_bytes) as u64;
+    let wanted = silos.iter().map(|silo| silo.pools_bytes(config) as u64).sum::<u64>();
     if wanted <= bound.left_bytes / 2 {
         return Ok(());
     }

@@ -133,7 +133,7 @@ impl Serve {
             config.library = Some(library);
         }
         // Before any thread starts: they inherit what signals do. Not earlier: until here a signal simply ends us.
-        let signals = match appliance::server::signals() {
+        let signals = match appliance::signals::signals() {
             Ok(signals) => signals,
             Err(error) => return fail(1, &format!("cannot handle signals: {error}")),
         };

@@ -14,6 +14,7 @@ mod cpus;
 mod headroom;
 mod kernel;
 mod limits;
+mod nodes;
 mod root;
 
 pub use addresses::reachable_addresses;
@@ -22,6 +23,7 @@ pub use cpus::CpuFeatures;
 pub use headroom::{Bound, Headroom};
 pub use kernel::KernelVersion;
 pub use limits::{Limit, raise_nofile, reserve_files};
+pub use nodes::Node;
 
 use std::path::Path;
 
@@ -32,6 +34,8 @@ use root::Root;
 pub struct Machine {
     /// The CPUs that this thread may run on, by the kernel's numbers, ascending. Just the first one if the kernel does not tell.
     pub cpus: Vec<u32>,
+    /// The NUMA nodes that have any of them; just one if the kernel does not tell.
+    pub nodes: Vec<Node>,
     /// How many CPUs' worth of time the control groups above this process grant it; `None` if they set no bound.
     pub cpu_quota: Option<f64>,
     /// What the first of [`Machine::cpus`] is called, for people; `None` if the kernel does not tell (it does not on aarch64).
@@ -70,6 +74,7 @@ impl Machine {
         let cpus = cpus::allowed(root).unwrap_or_else(|| vec![0]);
         let memory_bytes = root.read("proc/meminfo").and_then(|text| memory_total(&text));
         Self {
+            nodes: nodes::of_cpus(root, &cpus),
             cpu_quota: cgroup::cpu_quota(root),
             cpu_model: cpus::model(root, cpus[0]),
             cpu_features: CpuFeatures::probe(root, cpus[0]),
@@ -90,11 +95,6 @@ impl Machine {
     /// The size of the data or unified cache at `level` (1 is nearest the core).
     pub fn cache_bytes(&self, level: u8) -> Option<u64> {
         self.caches.iter().find(|cache| cache.level == level).map(|cache| cache.bytes)
-    }
-
-    /// One CPU's fair part of the last-level cache: its size over all CPUs that share it, ours or not.
-    pub fn last_level_bytes_per_cpu(&self) -> Option<u64> {
-        self.caches.last().map(|cache| cache.bytes / cache.shared_by.len().max(1) as u64)
     }
 }
 

@@ -40,7 +40,7 @@ fn a_machine_that_tells_nothing_is_one_cpu_of_unknown_make() {
     let machine = machine(&[]);
     assert_eq!(machine.cpus, [0]);
     assert_eq!(machine.caches, []);
-    assert_eq!(machine.last_level_bytes_per_cpu(), None);
+    assert_eq!(machine.nodes[0].last_level_bytes_per_cpu(), None);
     assert_eq!(
         (machine.cpu_quota, machine.memory_bytes, machine.memory_limit_bytes),
         (None, None, None)
@@ -81,7 +81,7 @@ fn one_core_with_its_caches_to_itself() {
     assert_eq!(machine.cache_bytes(1), Some(32 << 10));
     assert_eq!(machine.cache_bytes(2), Some(1 << 20));
     assert_eq!(machine.cache_bytes(3), None);
-    assert_eq!(machine.last_level_bytes_per_cpu(), Some(1 << 20));
+    assert_eq!(machine.nodes[0].last_level_bytes_per_cpu(), Some(1 << 20));
 }
 
 #[test]
@@ -96,7 +96,34 @@ fn many_cores_share_the_last_level_and_we_may_use_some_of_them() {
     assert_eq!(machine.cpus, [2, 3, 64, 65]);
     let first = Cache { level: 1, bytes: 48 << 10, shared_by: vec![2, 66] };
     assert_eq!(machine.caches[0], first);
-    assert_eq!(machine.last_level_bytes_per_cpu(), Some(2 << 20));
+    assert_eq!(machine.nodes[0].last_level_bytes_per_cpu(), Some(2 << 20));
+}
+
+#[test]
+fn each_node_has_its_cpus_and_the_caches_of_the_first_of_them() {
+    let files = [
+        ("proc/thread-self/status", "Cpus_allowed_list:\t0-5,9\n"),
+        ("sys/devices/system/node/online", "0-2\n"),
+        ("sys/devices/system/node/node0/cpulist", "0-1,4-5\n"),
+        ("sys/devices/system/node/node1/cpulist", "2-3,6-7\n"),
+        ("sys/devices/system/node/node2/cpulist", "8\n"),
+    ];
+    let caches = [
+        cache(0, 3, "Unified", "3", "32M", "0-1,4-5"),
+        cache(2, 3, "Unified", "3", "16M", "2-3,6-7"),
+    ];
+    let machine = with_caches(&files, &caches);
+    let seen: Vec<_> = machine
+        .nodes
+        .iter()
+        .map(|node| (node.number, &node.cpus[..], node.last_level_bytes_per_cpu()))
+        .collect();
+    let expected = [
+        (0, &[0, 1, 4, 5][..], Some(8 << 20)),
+        (1, &[2, 3], Some(4 << 20)),
+        (0, &[9], None), // of no node
+    ];
+    assert_eq!(seen, expected);
 }
 
 #[test]

@@ -53,14 +53,14 @@ impl Session {
         let taken_bytes = self.channel.taken_bytes() - taken_before;
         if let Some(path) = request.and_then(|request| path_of(worker, request)).filter(|_| is_file)
         {
-            worker.audience.count_title(path, taken_bytes);
+            worker.reports.audience.count_title(path, taken_bytes);
         }
         if let Err(end @ (End::File(_) | End::ChangedUnderUs)) = sent {
             let target = redact::target(request.map(Request::target).unwrap_or_default());
             let what = format!("{target}: {}; the viewer's connection was ended", end.as_str());
-            worker.complain(&what);
+            worker.reports.complaints.tell(&what);
         }
-        if let Some(log) = &worker.access_log {
+        if let Some(log) = &worker.reports.access_log {
             log.write(&Entry {
                 peer: self.peer,
                 tls: self.tls.map(Suited::label),
@@ -90,7 +90,7 @@ fn hold(worker: &Worker, response: Response, request: Option<&Request>) -> (Resp
 fn path_of<'r>(worker: &Worker, request: &'r Request) -> Option<&'r [u8]> {
     let Resource::File(path) = &request.resource else { return None };
     let path = path.as_bytes();
-    let signed = worker.gate.as_ref().and_then(|_| token::before_path(path));
+    let signed = worker.library.gate.as_ref().and_then(|_| token::before_path(path));
     Some(signed.and_then(|(_, path)| path).unwrap_or(path))
 }
 
@@ -119,14 +119,16 @@ async fn plan(worker: &Worker, request: &Request, client: IpAddr) -> (Response, 
                 page.unwrap_or_else(|| refused(worker, Refusal::NotFound, Some(request)));
             return (response, None);
         }
-        Resource::Directory(path) if path.as_bytes().is_empty() && worker.shelf.is_some() => {
+        Resource::Directory(path)
+            if path.as_bytes().is_empty() && worker.library.shelf.is_some() =>
+        {
             return front(worker, request, client).await;
         }
         Resource::Directory(_) | Resource::Server => {
             return (refused(worker, Refusal::NotFound, Some(request)), None);
         }
     };
-    match worker.files.open(path.as_bytes()).await {
+    match worker.library.files.open(path.as_bytes()).await {
         Ok(file) => {
             let response = respond(worker, request, path.as_bytes(), &file);
             note_experience(worker, request, path.as_bytes(), response.status);
@@ -135,7 +137,7 @@ async fn plan(worker: &Worker, request: &Request, client: IpAddr) -> (Response, 
         Err(error) => {
             if matches!(error, OpenError::Denied | OpenError::Withheld | OpenError::Io(_)) {
                 let path = String::from_utf8_lossy(path.as_bytes());
-                worker.complain(&format!("cannot serve {path}: {error}"));
+                worker.reports.complaints.tell(&format!("cannot serve {path}: {error}"));
             }
             let refusal = refusal_for(error);
             // The viewer is told what is told of a file that is not there.
@@ -153,7 +155,7 @@ async fn front(worker: &Worker, request: &Request, client: IpAddr) -> (Response,
     let is_allowed =
         may_have(worker, request, client).is_none_or(|mut may_have| may_have(page::FRONT));
     if is_allowed {
-        if let Ok(file) = worker.files.open(page::FRONT).await {
+        if let Ok(file) = worker.library.files.open(page::FRONT).await {
             return (respond(worker, request, page::FRONT, &file), Some(file));
         }
     }
@@ -166,7 +168,7 @@ fn may_have<'a>(
     request: &'a Request,
     client: IpAddr,
 ) -> Option<impl FnMut(&[u8]) -> bool + use<'a>> {
-    let gate = worker.gate.as_ref()?;
+    let gate = worker.library.gate.as_ref()?;
     Some(gate.may_have(request, client, since_1970().as_secs()))
 }
 
@@ -176,7 +178,7 @@ fn admit<'r>(
     request: &'r Request,
     client: IpAddr,
 ) -> Result<Cow<'r, Resource>, Fault> {
-    let Some(gate) = &worker.gate else { return Ok(Cow::Borrowed(&request.resource)) };
+    let Some(gate) = &worker.library.gate else { return Ok(Cow::Borrowed(&request.resource)) };
     gate.admit(request, client, since_1970().as_secs())
 }
 
@@ -204,7 +206,7 @@ fn unix_time(seconds: i64, nanoseconds: u32) -> Duration {
 
 /// Takes note of what the player tells of its viewer, where it is given what it asks for: so nobody can make up titles.
 fn note_experience(worker: &Worker, request: &Request, path: &[u8], status: u16) {
-    let Some(experience) = &worker.experience else { return };
+    let Some(experience) = &worker.reports.experience else { return };
     if request.method == http::Method::Get && matches!(status, 200 | 206 | 304) {
         experience.note(request, path, since_1970(), &worker.numbers);
     }

@@ -64,11 +64,11 @@ async fn establish<C: Carrier>(
     _entering: Entering,
 ) -> Result<(Channel, Option<Suited>), End> {
     let link = Link::new(Rc::clone(&worker.resources), socket);
-    let tls = worker.tls.borrow().clone();
+    let tls = worker.entrance.tls.borrow().clone();
     let (channel, tls) = match tls {
         None => (C::establish(link, Protection::None, Vec::new()), None),
         Some(tls) => {
-            let deadline = Instant::now() + worker.timeouts.handshake;
+            let deadline = Instant::now() + worker.answering.timeouts.handshake;
             match timeout_at(deadline, shake_hands(&worker, link, &tls)).await {
                 Ok(shaken) => shaken.map(|(channel, tls)| (channel, Some(tls)))?,
                 Err(_) => return Err(End::HandshakeTimeout),
@@ -84,7 +84,7 @@ async fn shake_hands<C: Carrier>(
     link: Link<C>,
     tls: &Tls,
 ) -> Result<(Channel, Suited), End> {
-    let begin = if worker.hands_keys_out { Handshake::new } else { Handshake::retaining };
+    let begin = if worker.entrance.hands_keys_out { Handshake::new } else { Handshake::retaining };
     let mut handshake = begin(tls).map_err(End::Handshake)?;
     let (mut input, mut output) = (Vec::new(), Vec::new());
     loop {
@@ -220,7 +220,7 @@ impl Session {
         let mut head_deadline = None;
         loop {
             let worker = Rc::clone(&self.worker);
-            match http::parse(&self.input, &worker.limits) {
+            match http::parse(&self.input, &worker.answering.limits) {
                 Ok(Parse::Complete { request, consumed }) => {
                     self.consume(consumed);
                     worker.numbers.requests_total.add(1);
@@ -232,8 +232,8 @@ impl Session {
             if self.input.is_empty() {
                 self.await_first_byte(&worker).await?;
             } else {
-                let deadline =
-                    *head_deadline.get_or_insert_with(|| Instant::now() + worker.timeouts.head);
+                let deadline = *head_deadline
+                    .get_or_insert_with(|| Instant::now() + worker.answering.timeouts.head);
                 match timeout_at(deadline, self.channel.receive(&mut self.input)).await {
                     Ok(received) => received?,
                     Err(_) => return Ok(Err(Refusal::RequestTimeout)),
@@ -244,7 +244,7 @@ impl Session {
 
     /// The idle state: waits for a request to begin. Nothing is held for the viewer meanwhile.
     async fn await_first_byte(&mut self, worker: &Worker) -> Result<(), End> {
-        let deadline = Instant::now() + worker.timeouts.idle;
+        let deadline = Instant::now() + worker.answering.timeouts.idle;
         let receiving = pin!(timeout_at(deadline, self.channel.receive(&mut self.input)));
         match worker.drain.unless_begun(receiving).await {
             None => Err(End::Drained),
@@ -259,8 +259,8 @@ impl Session {
             return Ok(Ok(()));
         }
         let worker = Rc::clone(&self.worker);
-        let mut body = BodyDrain::new(request.body, &worker.limits);
-        let deadline = Instant::now() + worker.timeouts.head;
+        let mut body = BodyDrain::new(request.body, &worker.answering.limits);
+        let deadline = Instant::now() + worker.answering.timeouts.head;
         loop {
             match body.advance(&self.input) {
                 Ok(BodyProgress::Complete { consumed }) => {

@@ -1,0 +1,68 @@
+//! How large a window and a buffer are, and how many buffers a worker has.
+
+use crate::config::{Config, Switch};
+use disk::DIRECT_ALIGNMENT;
+use reactor::{Pool, PoolOptions};
+use std::io;
+
+/// Room beside a window's bytes: a direct read begins and ends on whole blocks, and records have heads and tags.
+const BUFFER_SLACK_BYTES: usize = 2 * DIRECT_ALIGNMENT;
+
+/// Buffers of each kind at least: below this, a handful of viewers would wait for each other.
+const BUFFERS_MIN: usize = 8;
+
+/// A window that takes no buffer may be larger than others. Twice as much gained nothing; a viewer's turn lasts a fifth of
+/// a millisecond.
+const SENDFILE_BYTES_MAX: usize = 2 << 20;
+
+/// The window of a viewer that has just come, and of all if windows may not grow.
+const WINDOW_BYTES_FIRST: usize = 64 << 10;
+
+pub(crate) fn window_bytes_max(config: &Config) -> usize {
+    let grown = config.net.window_bytes_max;
+    if config.is_on(Switch::Window) { grown } else { grown.min(WINDOW_BYTES_FIRST) }
+}
+
+/// The most that the kernel is told to send at once, on a connection without TLS.
+pub(crate) fn sendfile_bytes_max(config: &Config) -> usize {
+    let window_bytes_max = window_bytes_max(config);
+    if config.is_on(Switch::Window) {
+        window_bytes_max.max(SENDFILE_BYTES_MAX)
+    } else {
+        window_bytes_max
+    }
+}
+
+/// Bytes of a worker's buffers of both kinds.
+pub(crate) fn pools_bytes(config: &Config, buffer_bytes: usize) -> usize {
+    let pool = pool_options(config, buffer_bytes);
+    2 * pool.count * pool.buffer_bytes
+}
+
+fn pool_options(config: &Config, buffer_bytes: usize) -> PoolOptions {
+    let bytes_each = window_bytes_max(config).next_multiple_of(4096) + BUFFER_SLACK_BYTES;
+    let bytes_all = match config.limits.buffer_bytes_max {
+        0 => buffer_bytes,
+        bytes => bytes,
+    };
+    PoolOptions {
+        buffer_bytes: bytes_each,
+        count: (bytes_all / bytes_each).max(BUFFERS_MIN),
+        register: config.is_on(Switch::Registered),
+        fifo: !config.is_on(Switch::Lifo),
+    }
+}
+
+/// A worker's buffers: for reads, and for sealed records. Where memory is bounded (`takes_early`) all of it is taken at once, so that what is
+/// left is for viewers.
+pub(crate) fn pools(config: &Config, bytes: usize, takes_early: bool) -> io::Result<(Pool, Pool)> {
+    let options = pool_options(config, bytes);
+    let read_buffers = Pool::new(options)?;
+    // The ring has one table of registered buffers, and only reads use it.
+    let send_buffers = Pool::new(PoolOptions { register: false, ..options })?;
+    if takes_early {
+        read_buffers.touch()?;
+        send_buffers.touch()?;
+    }
+    Ok((read_buffers, send_buffers))
+}

@@ -1,0 +1,255 @@
+//! What shares a memory: the CPUs of a NUMA node, the sizes that follow from its caches and its memory, and the workers that live there.
+//!
+//! A server is made of silos, and a silo of workers. A machine with one node has one silo. Which node a disk or a network card belongs
+//! to does not count yet: a connection comes to any silo, and reads from any disk.
+
+use crate::access_log::AccessLog;
+use crate::audience::Audience;
+use crate::buffers::pools_bytes;
+use crate::config::{Config, Switch};
+use crate::control::Control;
+use crate::sandbox;
+use crate::start_error::{RunError, StartError};
+use crate::ways_in::WayIn;
+use crate::worker::{Parts, Shared, Worker};
+use machine::{Bound, Machine, Node};
+use reactor::{Reactor, RingFeatures, RingOptions, remote};
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::thread::JoinHandle;
+use telemetry::Numbers;
+
+/// Buffer memory per worker where the machine does not tell its caches.
+const BUFFER_BYTES_DEFAULT: u64 = 8 << 20;
+
+/// Memory of a machine that does not tell it.
+const MEMORY_BYTES_DEFAULT: u64 = 1 << 30;
+
+/// One memory's part of a server.
+pub(crate) struct Silo {
+    seats: Vec<Seat>,
+    sizes: Sizes,
+    workers: Vec<RunningWorker>,
+}
+
+/// One worker's place.
+struct Seat {
+    /// Its number among all workers.
+    worker: usize,
+    cpu: u32,
+}
+
+/// What follows from the memory, for each worker.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sizes {
+    /// Bytes of buffers of each kind, if the configuration does not say.
+    pub(crate) buffer_bytes: usize,
+    /// Bytes of reads that heat remembers.
+    pub(crate) heat_bytes: u64,
+}
+
+/// A worker's thread, and what controls it.
+pub(crate) struct RunningWorker {
+    pub(crate) thread: JoinHandle<io::Result<()>>,
+    pub(crate) control: Arc<Control>,
+}
+
+/// What workers are started with.
+pub(crate) struct Start {
+    /// What they are made from.
+    pub(crate) shared: Shared,
+    /// Their counters, and what they leave of their viewers for others to take; by their numbers.
+    pub(crate) numbers: Vec<Arc<Numbers>>,
+    pub(crate) audiences: Vec<Arc<Audience>>,
+    /// The access log, if there is one.
+    pub(crate) access_log: Option<AccessLog>,
+    /// Gets a word from each that accepts connections, or cannot.
+    pub(crate) ready: Sender<Result<RingFeatures, StartError>>,
+    /// Gets a word from each that has ended.
+    pub(crate) end: Sender<()>,
+}
+
+/// The silos of a server with so many workers, who take the machine's CPUs in turn. `bound` is the tightest on memory.
+pub(crate) fn silos(machine: &Machine, workers: usize, bound: Option<Bound>) -> Vec<Silo> {
+    let of_node = |node: &Node| {
+        let seats = (0..workers).map(|worker| {
+            let cpu = machine.cpus[worker % machine.cpus.len()];
+            Seat { worker, cpu }
+        });
+        let seats: Vec<_> = seats.filter(|seat| node.cpus.contains(&seat.cpu)).collect();
+        let sizes = Sizes {
+            buffer_bytes: buffer_bytes(node, bound, workers),
+            heat_bytes: heat_bytes(machine, workers),
+        };
+        (!seats.is_empty()).then_some(Silo { seats, sizes, workers: Vec::new() })
+    };
+    machine.nodes.iter().filter_map(of_node).collect()
+}
+
+/// Bytes of a worker's buffers of each kind: half of its core's share of the last-level cache, but together no more than an eighth of what
+/// memory is left.
+fn buffer_bytes(node: &Node, bound: Option<Bound>, workers: usize) -> usize {
+    let cached = node.last_level_bytes_per_cpu().unwrap_or(BUFFER_BYTES_DEFAULT * 2) / 2;
+    let bytes = cached.clamp(4 << 20, 64 << 20);
+    bound.map_or(bytes, |bound| bytes.min(bound.left_bytes / 16 / workers as u64)) as usize
+}
+
+/// Twice the memory that a worker's part of the page cache may fill. Of the machine, not of the node: any node's memory caches any file.
+fn heat_bytes(machine: &Machine, workers: usize) -> u64 {
+    let memory_bytes = machine.memory_limit_bytes.or(machine.memory_bytes);
+    memory_bytes.unwrap_or(MEMORY_BYTES_DEFAULT) * 2 / workers as u64
+}
+
+impl Silo {
+    /// Bytes of all buffers of its workers.
+    pub(crate) fn pools_bytes(&self, config: &Config) -> usize {
+        self.seats.len() * pools_bytes(config, self.sizes.buffer_bytes)
+    }
+
+    /// Starts its workers, each with its way in.
+    ///
+    /// # Errors
+    /// When the kernel gives no thread or no descriptor.
+    pub(crate) fn start(
+        &mut self,
+        start: &Start,
+        ways_in: &mut [Option<WayIn>],
+    ) -> Result<(), StartError> {
+        for seat in &self.seats {
+            let way_in = ways_in[seat.worker].take().expect("a worker sits in one silo");
+            self.workers.push(start_worker(seat, self.sizes, way_in, start)?);
+        }
+        Ok(())
+    }
+
+    /// Its workers that run.
+    pub(crate) fn workers(&self) -> &[RunningWorker] {
+        &self.workers
+    }
+
+    /// Waits until its workers, who have been told to, have ended.
+    ///
+    /// # Errors
+    /// When one has failed.
+    pub(crate) fn join(&mut self) -> Result<(), RunError> {
+        self.workers.drain(..).try_for_each(RunningWorker::join)
+    }
+}
+
+impl RunningWorker {
+    fn join(self) -> Result<(), RunError> {
+        match self.thread.join() {
+            Ok(lived) => lived.map_err(RunError::Worker),
+            Err(_) => Err(RunError::WorkerPanicked),
+        }
+    }
+}
+
+fn start_worker(
+    seat: &Seat,
+    sizes: Sizes,
+    way_in: WayIn,
+    start: &Start,
+) -> Result<RunningWorker, StartError> {
+    let index = seat.worker;
+    let (listener, own_tcp) = match way_in {
+        WayIn::Listener(listener) => (Some(listener), None),
+        WayIn::Frames(frames) => (None, Some(*frames)),
+    };
+    let parts = Parts {
+        shared: start.shared.clone(),
+        sizes,
+        numbers: Arc::clone(&start.numbers[index]),
+        audience: Arc::clone(&start.audiences[index]),
+        access_log: start.access_log.as_ref().map(AccessLog::for_worker),
+        own_tcp,
+    };
+    let (ready, end) = (start.ready.clone(), start.end.clone());
+    let cpu = start.shared.config.is_on(Switch::Pinning).then_some(seat.cpu);
+    let (remote, woken) = remote().map_err(StartError::NoDescriptors)?;
+    let control = Arc::new(Control::new(remote));
+    let controlled = Arc::clone(&control);
+    let live = move || {
+        if let Some(cpu) = cpu {
+            pin_to(cpu);
+        }
+        let (reactor, worker) = match make(index, parts) {
+            Ok(made) => made,
+            Err(error) => {
+                let _ = ready.send(Err(error));
+                return Ok(());
+            }
+        };
+        let _ = ready.send(Ok(reactor.features()));
+        drop(ready);
+        let lived = reactor.run(worker.run(listener, controlled, woken)).and_then(|run| run);
+        drop(reactor);
+        let _ = end.send(());
+        lived
+    };
+    let thread = std::thread::Builder::new().name(format!("worker-{index}")).spawn(live);
+    let thread = thread.map_err(|why| StartError::Thread { which: "of a worker", why })?;
+    Ok(RunningWorker { thread, control })
+}
+
+/// A worker on this thread, with its ring.
+fn make(index: usize, parts: Parts) -> Result<(Reactor, Rc<Worker>), StartError> {
+    let reactor = Reactor::new(RingOptions::default()).map_err(StartError::NoRing)?;
+    let is_confined = parts.shared.config.sandbox;
+    let worker = Worker::new(parts).map_err(|why| StartError::Worker { index, why })?;
+    if is_confined {
+        sandbox::give_up_for_rings();
+    }
+    Ok((reactor, worker))
+}
+
+/// Keeps this thread on its core. Where that is forbidden, the kernel's scheduler decides.
+fn pin_to(cpu: u32) {
+    let mut set = rustix::thread::CpuSet::new();
+    set.set(cpu as usize);
+    let _ = rustix::thread::sched_setaffinity(None, &set);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use machine::Cache;
+
+    fn node(number: u32, cpus: &[u32], cache_bytes: u64) -> Node {
+        let caches = vec![Cache { level: 3, bytes: cache_bytes, shared_by: cpus.to_vec() }];
+        Node { number, cpus: cpus.to_vec(), caches }
+    }
+
+    #[test]
+    fn each_node_makes_a_silo_with_sizes_of_its_own() {
+        let machine = Machine {
+            cpus: (0..4).collect(),
+            nodes: vec![node(0, &[0, 1], 64 << 20), node(1, &[2, 3], 32 << 20)],
+            memory_bytes: Some(16 << 30),
+            memory_limit_bytes: None,
+            ..Machine::probe()
+        };
+        let seen = |workers| -> Vec<_> {
+            let silos = silos(&machine, workers, None);
+            let seats = |silo: &Silo| silo.seats.iter().map(|seat| seat.worker).collect::<Vec<_>>();
+            silos.iter().map(|silo| (seats(silo), silo.sizes.buffer_bytes >> 20)).collect()
+        };
+        assert_eq!(seen(4), [(vec![0, 1], 16), (vec![2, 3], 8)]);
+        assert_eq!(seen(2), [(vec![0, 1], 16)], "a node without a worker makes none");
+        assert_eq!(seen(5), [(vec![0, 1, 4], 16), (vec![2, 3], 8)]);
+        assert_eq!(silos(&machine, 4, None)[1].sizes.heat_bytes, 8 << 30);
+    }
+
+    #[test]
+    fn buffers_of_all_workers_leave_most_of_a_bound_free() {
+        let machine = Machine {
+            cpus: vec![0, 1],
+            nodes: vec![node(0, &[0, 1], 64 << 20)],
+            ..Machine::probe()
+        };
+        let bound = Bound { name: "a control group", bytes: 128 << 20, left_bytes: 64 << 20 };
+        assert_eq!(silos(&machine, 2, Some(bound))[0].sizes.buffer_bytes, 2 << 20);
+    }
+}

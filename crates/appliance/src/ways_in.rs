@@ -1,0 +1,53 @@
+//! Where connections come from: sockets of the kernel's that listen, or queues of a network device for our own TCP.
+
+use crate::bypass;
+use crate::config::{Config, ConfigError, Route};
+use crate::listen::listen;
+use crate::sandbox;
+use crate::start_error::StartError;
+use delivery::{Offload, own_tcp};
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+
+/// Where connections come from.
+pub(crate) struct WaysIn {
+    /// Where it serves.
+    pub(crate) address: SocketAddr,
+    /// A way in for each worker.
+    pub(crate) ways_in: Vec<WayIn>,
+    /// What the bypass route uses, for people.
+    pub(crate) bypass: Option<String>,
+}
+
+/// One worker's way in.
+pub(crate) enum WayIn {
+    /// A socket of the kernel's that listens.
+    Listener(OwnedFd),
+    /// A queue of a network device, for our own TCP.
+    Frames(Box<own_tcp::Parts>),
+}
+
+impl WaysIn {
+    /// Makes a way in for each of `count` workers. What that takes of privileges is given up afterwards.
+    ///
+    /// # Errors
+    /// What is in the way, and what to do about it.
+    pub(crate) fn open(
+        config: &Config,
+        offload: Offload,
+        count: usize,
+    ) -> Result<Self, StartError> {
+        if config.route != Route::Bypass {
+            let (address, listeners) = listen(config, offload, count)?;
+            let ways_in = listeners.into_iter().map(WayIn::Listener).collect();
+            return Ok(Self { address, ways_in, bypass: None });
+        }
+        let parts = bypass::open(config, count)?;
+        let address =
+            bypass::address(config).ok_or(StartError::Config(ConfigError::BypassWithoutAddress))?;
+        let given_up = sandbox::give_up_network_privileges();
+        let described = format!("{}; {given_up}", bypass::describe(config, &parts));
+        let ways_in = parts.into_iter().map(|parts| WayIn::Frames(Box::new(parts))).collect();
+        Ok(Self { address, ways_in, bypass: Some(described) })
+    }
+}
