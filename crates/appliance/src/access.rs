@@ -5,7 +5,7 @@
 //! users and modes: it depends on the kernel's version, on the filesystem and on filters of system calls as well.
 
 use crate::config::{Config, Disk, Switch};
-use delivery::Offload;
+use delivery::KernelOffload;
 use reactor::lease;
 use reactor::residency::{View, cached_pages};
 use rustix::fs::{Mode, OFlags};
@@ -81,7 +81,7 @@ impl Access {
     }
 
     /// What this server would be faster with.
-    pub fn lacks(&self, config: &Config, offload: Offload) -> Vec<Lack> {
+    pub fn lacks(&self, config: &Config, offload: KernelOffload) -> Vec<Lack> {
         let mut lacks = Vec::new();
         if let (true, Some((path, error))) = (offload.sends_files, &self.lease) {
             lacks.push(no_lease(path, error, config.tls.enabled));
@@ -194,7 +194,8 @@ fn some_files(library: &Path) -> Vec<PathBuf> {
 mod tests {
     use super::*;
 
-    const SENDS: Offload = Offload { seals: false, changes_keys: false, sends_files: true };
+    const SENDS: KernelOffload =
+        KernelOffload { seals: false, changes_keys: false, sends_files: true };
 
     fn found(errno: i32) -> Option<(PathBuf, io::Error)> {
         Some(("/srv/film.mp4".into(), io::Error::from_raw_os_error(errno)))
@@ -206,7 +207,7 @@ mod tests {
         config
     }
 
-    fn names(access: &Access, config: &Config, offload: Offload) -> Vec<&'static str> {
+    fn names(access: &Access, config: &Config, offload: KernelOffload) -> Vec<&'static str> {
         access.lacks(config, offload).into_iter().map(|lack| lack.what).collect()
     }
 
@@ -259,14 +260,14 @@ mod tests {
         };
         assert!(!others.can_send_files());
         assert_eq!(names(&others, &plain(), SENDS), ["read leases", "page cache"]);
-        assert_eq!(names(&others, &Config::default(), Offload::default()), ["page cache"]);
+        assert_eq!(names(&others, &Config::default(), KernelOffload::default()), ["page cache"]);
         let direct = Config { disk: Disk::Direct, ..plain() };
         assert_eq!(names(&others, &direct, SENDS), ["read leases"]);
-        assert!(names(&others, &direct, Offload::default()).is_empty());
+        assert!(names(&others, &direct, KernelOffload::default()).is_empty());
         // Linux 6.5 to 6.13 count for everybody.
         let counted = Access { count: None, ..others };
         assert_eq!(names(&counted, &plain(), SENDS), ["read leases", "page cache"]);
-        assert!(names(&counted, &Config::default(), Offload::default()).is_empty());
+        assert!(names(&counted, &Config::default(), KernelOffload::default()).is_empty());
     }
 
     #[test]

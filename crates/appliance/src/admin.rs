@@ -16,7 +16,7 @@ use crate::page;
 use crate::sandbox;
 use crate::tls_stat::{self, TlsStat};
 use catalog::KnownTitles;
-use delivery::{Offload, Outgoing, Piece};
+use delivery::{KernelOffload, Outgoing, Piece};
 use http::{Context, HttpDate, Limits, Page, Parse, Part, Refusal, Request, Resource, Response};
 use net::{Admission, Socket};
 use qoe::Collector;
@@ -76,7 +76,7 @@ struct State {
     misdirected: AtomicU64,
     library: Arc<LibraryTrouble>,
     config: Config,
-    offload: Offload,
+    offload: KernelOffload,
     /// What the server would be faster with.
     lacks: Vec<Lack>,
     /// The kernel's counters as they were; none where it does not seal.
@@ -92,7 +92,7 @@ impl Admin {
         listener: OwnedFd,
         workers: Vec<Watched>,
         config: &Config,
-        offload: Offload,
+        offload: KernelOffload,
         started: Instant,
         sources: live::Sources,
         lacks: Vec<Lack>,

@@ -5,7 +5,7 @@
 //! So an address that is taken is asked for again for a while before that is an error.
 
 use crate::config::{Config, Switch};
-use delivery::Offload;
+use delivery::KernelOffload;
 use net::listener::{ListenerOptions, bind, is_taken, local_address};
 use std::fmt;
 use std::io;
@@ -95,7 +95,7 @@ const LOOKED_AT_EVERY: Duration = Duration::from_millis(10);
 /// Binds a listener per worker, or one for all; with port 0 all get the port that the first one gets.
 pub(crate) fn listen(
     config: &Config,
-    offload: Offload,
+    offload: KernelOffload,
     count: usize,
 ) -> Result<(SocketAddr, Vec<OwnedFd>), ListenError> {
     let wanted = config.listen;

@@ -1,7 +1,7 @@
 //! What is left to the kernel: chosen by configuration and by what this kernel has, and said.
 
 use crate::config::{Config, Route, Switch};
-use delivery::Offload;
+use delivery::KernelOffload;
 use std::fmt;
 use std::io;
 
@@ -45,23 +45,23 @@ impl std::error::Error for NoKernelRoute {
 ///
 /// # Errors
 /// When the kernel route was asked for and cannot be had: what is missing, and what to do about it.
-pub fn choose(config: &Config) -> Result<Offload, NoKernelRoute> {
+pub fn choose(config: &Config) -> Result<KernelOffload, NoKernelRoute> {
     let wants_all = config.route == Route::Kernel;
-    let mut chosen = Offload::default();
+    let mut chosen = KernelOffload::default();
     if wants_all && config.tls.enabled {
         if !config.is_on(Switch::Handout) {
             return Err(NoKernelRoute::KeysNotHandedOut);
         }
         net::tls::probe().map_err(NoKernelRoute::NoTls)?;
         chosen.seals = true;
-        chosen.changes_keys = Offload::can_change_keys();
+        chosen.changes_keys = KernelOffload::can_change_keys();
     }
     chosen.sends_files = wants_all || config.route == Route::Auto && !config.tls.enabled;
     Ok(chosen)
 }
 
 /// The route's name.
-pub fn route_name(offload: Offload, route: Route) -> &'static str {
+pub fn route_name(offload: KernelOffload, route: Route) -> &'static str {
     match route {
         Route::Bypass => "bypass",
         _ if offload.seals || offload.sends_files => "kernel",
@@ -71,8 +71,8 @@ pub fn route_name(offload: Offload, route: Route) -> &'static str {
 
 /// What happens on this route, and why it was chosen, for people. `can_send_files` says whether the files of the library
 /// can be left to the kernel.
-pub fn describe(offload: Offload, config: &Config, can_send_files: bool) -> String {
-    let Offload { seals, changes_keys, sends_files } = offload;
+pub fn describe(offload: KernelOffload, config: &Config, can_send_files: bool) -> String {
+    let KernelOffload { seals, changes_keys, sends_files } = offload;
     let sent = if can_send_files {
         "kernel: sendfile"
     } else {
@@ -128,7 +128,7 @@ mod tests {
         let error = io::Error::from_raw_os_error(libc::ENOENT);
         assert!(NoKernelRoute::NoTls(error).to_string().contains("modprobe tls"));
         let auto = choose(&Config::default()).unwrap();
-        assert_eq!(auto, Offload::default());
+        assert_eq!(auto, KernelOffload::default());
         let asked = Config { route: Route::Kernel, ..Config::default() };
         assert_eq!(choose(&asked).is_ok(), net::tls::probe().is_ok());
     }

@@ -21,7 +21,7 @@ use crate::start_error::{RunError, StartError};
 use crate::ways_in::{WayIn, WaysIn};
 use crate::worker::Shared;
 use crypt::{Origin, Tls, TlsOptions};
-use delivery::Offload;
+use delivery::KernelOffload;
 use delivery::room::reserve_bytes;
 use machine::{Bound, Headroom, Machine};
 use net::listener::local_address;
@@ -56,7 +56,7 @@ pub struct Server {
     running: usize,
     ring: RingFeatures,
     sandbox: sandbox::Report,
-    offload: Offload,
+    offload: KernelOffload,
     /// Whether the kernel can send the library's files by itself.
     can_send_files: bool,
     /// What it would be faster with.

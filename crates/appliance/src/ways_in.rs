@@ -5,7 +5,7 @@ use crate::config::{Config, ConfigError, Route};
 use crate::listen::listen;
 use crate::sandbox;
 use crate::start_error::StartError;
-use delivery::{Offload, own_tcp};
+use delivery::{KernelOffload, own_tcp};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
@@ -34,7 +34,7 @@ impl WaysIn {
     /// What is in the way, and what to do about it.
     pub(crate) fn open(
         config: &Config,
-        offload: Offload,
+        offload: KernelOffload,
         count: usize,
     ) -> Result<Self, StartError> {
         if config.route != Route::Bypass {

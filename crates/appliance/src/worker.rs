@@ -17,7 +17,7 @@ use crypt::Tls;
 use delivery::in_memory::InMemory;
 use delivery::own_tcp::{self, OwnTcp};
 use delivery::room::Room;
-use delivery::{Bounds, Carrier, Offload, Patience, Resources, Tactics};
+use delivery::{Carrier, DeliveryLimits, KernelOffload, Patience, Resources, Tactics};
 use disk::{Files, Heat, Inode, Policy, Reader, Way};
 use machine::Headroom;
 use net::{Admission, LimitReached, Socket};
@@ -117,7 +117,7 @@ pub(crate) struct Shared {
     /// What the pages list; none without pages.
     pub(crate) shelf: Option<Shelf>,
     /// What is left to the kernel.
-    pub(crate) offload: Offload,
+    pub(crate) offload: KernelOffload,
     /// The library's root.
     pub(crate) library: PathBuf,
     /// What of it is not to be served.
@@ -383,7 +383,7 @@ fn resources(parts: &Parts) -> io::Result<Resources> {
             seals_in_one_pass: config.is_on(Switch::Onepass),
             rereads: config.is_on(Switch::Reread),
         },
-        bounds: Bounds {
+        limits: DeliveryLimits {
             key_records_max: config.tls.key_records_max,
             window_bytes_max: buffers::window_bytes_max(config),
             sendfile_bytes_max: buffers::sendfile_bytes_max(config),

@@ -32,7 +32,7 @@ pub struct Link<C = Socket> {
 impl<C: Carrier> Link<C> {
     /// A new connection.
     pub fn new(resources: Rc<Resources>, socket: C) -> Self {
-        let window = Window::new(resources.bounds.window_bytes_max);
+        let window = Window::new(resources.limits.window_bytes_max);
         Self {
             socket,
             window,

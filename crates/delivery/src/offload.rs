@@ -8,7 +8,7 @@ pub const TLS_STAT: &str = "/proc/net/tls_stat";
 /// What this server leaves to its kernel. What a connection gets of it, it is asked itself ([`crate::sealing::Abilities`]): the kernel may
 /// refuse one's keys and take another's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Offload {
+pub struct KernelOffload {
     /// Sealing records.
     pub seals: bool,
     /// Changing the keys that it has (Linux 6.14).
@@ -17,7 +17,7 @@ pub struct Offload {
     pub sends_files: bool,
 }
 
-impl Offload {
+impl KernelOffload {
     /// Whether this kernel can change keys: one that can counts how often it did.
     pub fn can_change_keys() -> bool {
         std::fs::read_to_string(Path::new(TLS_STAT)).is_ok_and(|text| text.contains("TlsTxRekeyOk"))

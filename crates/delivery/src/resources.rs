@@ -1,6 +1,6 @@
 //! What a worker shares out among its connections.
 
-use crate::offload::Offload;
+use crate::offload::KernelOffload;
 use crate::room::Room;
 use disk::{Budget, Reader};
 use reactor::Pool;
@@ -29,11 +29,11 @@ pub struct Resources {
     /// How long a viewer may take.
     pub patience: Patience,
     /// What is left to the kernel.
-    pub offload: Offload,
+    pub offload: KernelOffload,
     /// How bytes are brought and sealed.
     pub tactics: Tactics,
     /// How much may be done at once.
-    pub bounds: Bounds,
+    pub limits: DeliveryLimits,
     /// What may be on its way into the page cache at once.
     pub bring_budget: Budget,
     /// Where bytes from sockets land first. Borrowed only within one poll.
@@ -44,7 +44,7 @@ pub struct Resources {
 
 /// How much may be done at once.
 #[derive(Clone, Copy, Debug)]
-pub struct Bounds {
+pub struct DeliveryLimits {
     /// Records after which a key is changed, if the version of TLS can do that.
     pub key_records_max: u64,
     /// The most bytes brought at once for one connection.

@@ -226,7 +226,7 @@ impl<'a> Sendfile<'a> {
 
 /// As much of `range` as is read or brought at once: it takes a buffer, or is on its way for everybody to wait for.
 fn window(link: &Link, range: Range<u64>) -> Range<u64> {
-    range.start..range.end.min(range.start + link.resources.bounds.window_bytes_max as u64)
+    range.start..range.end.min(range.start + link.resources.limits.window_bytes_max as u64)
 }
 
 /// The beginning of `range` that is in the page cache and is to be sent from there, if it is worth a call.

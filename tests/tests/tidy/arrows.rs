@@ -10,8 +10,9 @@ use crate::tree::File;
 /// each other.
 const ARROWS: &str = "
     fullbore:  appliance bench catalog http library machine token
-    appliance: catalog crypt disk http library machine net qoe reactor smallfile stack tcp telemetry token web
+    appliance: catalog crypt delivery disk http library machine net qoe reactor smallfile stack tcp telemetry token web
     bench:     crypt disk machine net reactor
+    delivery:  crypt disk http machine net reactor stack tcp telemetry
     stack:     reactor tcp
     disk:      reactor
     crypt:     smallfile

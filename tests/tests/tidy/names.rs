@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 /// Names that more than one type has, and why a reader is not misled.
 const SHARED: &[(&str, &str)] = &[
     ("Bound", "a limit and what it bounds"),
-    ("Bypass", "one route: its settings, and its way of sending"),
     ("ClientTls", "one thing: what a client takes for a certificate"),
     ("Config", "each crate's own configuration"),
     ("ConfigError", "what is wrong with such a configuration"),
@@ -26,10 +25,8 @@ const SHARED: &[(&str, &str)] = &[
     ("Outcome", "what its module found"),
     ("Page", "what a browser shows"),
     ("Part", "a part of a response"),
-    ("Parts", "what its module puts together"),
     ("Progress", "how far its module has come"),
     ("Report", "what its module reports"),
-    ("Retained", "a connection that rustls keeps"),
     ("Share", "a part of a whole"),
     ("Socket", "a connection's end, the kernel's and ours"),
     ("Statistics", "counts since the start"),

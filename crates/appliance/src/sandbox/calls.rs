@@ -6,7 +6,7 @@
 //! instead on other versions and architectures. Calls on the path of a byte are allowed whatever their arguments: those
 //! the kernel answers from a bitmap (Linux 5.11) without running the filter.
 
-use delivery::Offload;
+use delivery::KernelOffload;
 use libc::c_long;
 use seccompiler::{
     BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition,
@@ -64,7 +64,7 @@ const ALLOWED_FOR_SENDFILE: &[c_long] = &[libc::SYS_sendfile];
 const ASKING_A_SOCKET: u64 = libc::TIOCOUTQ as u64;
 
 /// Filters the calls of every thread; how many are left.
-pub(super) fn confine(offload: Offload) -> Result<usize, seccompiler::Error> {
+pub(super) fn confine(offload: KernelOffload) -> Result<usize, seccompiler::Error> {
     let rules = rules(offload)?;
     let count = rules.len();
     let refuse = SeccompAction::Errno(libc::EPERM as u32);
@@ -75,7 +75,7 @@ pub(super) fn confine(offload: Offload) -> Result<usize, seccompiler::Error> {
     Ok(count)
 }
 
-fn rules(offload: Offload) -> Result<BTreeMap<c_long, Vec<SeccompRule>>, BackendError> {
+fn rules(offload: KernelOffload) -> Result<BTreeMap<c_long, Vec<SeccompRule>>, BackendError> {
     let mut rules = conditions()?;
     // No condition: always allowed.
     rules.extend(ALLOWED.iter().chain(ALLOWED_FORERUNNERS).map(|call| (*call, Vec::new())));
@@ -124,8 +124,8 @@ mod tests {
     #[test]
     fn no_call_is_listed_twice_or_allowed_in_spite_of_its_condition() {
         let listed = ALLOWED.len() + ALLOWED_FORERUNNERS.len() + conditions().unwrap().len();
-        assert_eq!(rules(Offload::default()).unwrap().len(), listed);
-        let sends = Offload { sends_files: true, ..Offload::default() };
+        assert_eq!(rules(KernelOffload::default()).unwrap().len(), listed);
+        let sends = KernelOffload { sends_files: true, ..KernelOffload::default() };
         let more = ALLOWED_FOR_SENDFILE.len() + 1;
         assert_eq!(rules(sends).unwrap().len(), listed + more);
     }

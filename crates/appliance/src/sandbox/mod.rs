@@ -17,7 +17,7 @@ mod privileges;
 pub use privileges::{give_up_for_rings, give_up_network_privileges};
 
 use crate::config::Config;
-use delivery::Offload;
+use delivery::KernelOffload;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ impl fmt::Display for Report {
 
 /// Gives up new privileges, capabilities and files other than those that serving needs, and new TCP sockets: for this
 /// thread and those that it starts from now on. Nothing is undone: a thread that has called this stays confined.
-pub fn confine_files(config: &Config, library: &Path, offload: Offload) -> Report {
+pub fn confine_files(config: &Config, library: &Path, offload: KernelOffload) -> Report {
     let privileges = match rustix::thread::set_no_new_privs(true) {
         Ok(()) => "no new privileges".to_owned(),
         Err(error) => format!("new privileges possible ({error})"),
@@ -64,7 +64,7 @@ pub fn confine_files(config: &Config, library: &Path, offload: Offload) -> Repor
 }
 
 /// Gives up the system calls that serving does not need, for every thread of the process, and says so in `report`.
-pub fn confine_calls(report: &mut Report, offload: Offload) {
+pub fn confine_calls(report: &mut Report, offload: KernelOffload) {
     report.calls = Some(match calls::confine(offload) {
         Ok(count) => format!("{count} system calls left (seccomp)"),
         Err(error) => format!("system calls not filtered ({error})"),

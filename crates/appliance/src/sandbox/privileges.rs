@@ -10,7 +10,7 @@
 //! A thread's capabilities are its own, and threads that it starts inherit them. So all is given up before any thread
 //! starts, but for what rings need while they are made: [`give_up_for_rings`].
 
-use delivery::Offload;
+use delivery::KernelOffload;
 use rustix::io::Errno;
 use rustix::thread::{
     CapabilitySet, capabilities, remove_capability_from_bounding_set, set_capabilities,
@@ -45,7 +45,7 @@ pub fn give_up_network_privileges() -> String {
 
 /// Gives up all but what serving takes, for this thread and those that it starts from now on, and what rings take until
 /// [`give_up_for_rings`]. Says what is left.
-pub(super) fn give_up(offload: Offload) -> String {
+pub(super) fn give_up(offload: KernelOffload) -> String {
     let is_needed = |capability| offload.sends_files || !CapabilitySet::LEASE.contains(capability);
     let kept = KEPT.into_iter().filter(|(_, capability)| is_needed(*capability));
     let kept: Vec<_> = kept.collect();

@@ -1,4 +1,4 @@
-//! TCP of our own under the sessions: the disk inside the control loop of TCP, as in Atlas.
+//! TCP of our own under the sessions: the disk inside the control loop of TCP (as in Atlas: "Disk|Crypt|Net", SIGCOMM 2017).
 //!
 //! A worker on the bypass route has an [`OwnTcp`]: a TCP endpoint that holds no payload (the `tcp` crate) over one queue of a network
 //! device (the `stack` crate), and a task that hands on what both have to say (`pump`). A session's connection is a

@@ -108,7 +108,7 @@ impl Sealing<Socket> for Streamed {
         self.make_room(link).await?;
         let mut at = 0;
         while at < outgoing.bytes() {
-            let records_max = link.resources.bounds.key_records_max;
+            let records_max = link.resources.limits.key_records_max;
             let start = stream(link, Stream::end);
             let (end, changed_keys) =
                 append(link, |stream| stream.append(outgoing, at, records_max))?;

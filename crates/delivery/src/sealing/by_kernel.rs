@@ -115,7 +115,7 @@ impl Sealing<Socket> for ByKernel {
     }
 
     async fn send(&mut self, link: &mut Link, outgoing: &Rc<Outgoing>) -> Result<(), End> {
-        let key_records_max = link.resources.bounds.key_records_max;
+        let key_records_max = link.resources.limits.key_records_max;
         if self.owes(link) || self.sealer.needs_key_update(key_records_max) {
             self.update_key(link).await?;
         }

@@ -259,7 +259,7 @@ impl Sealing<Socket> for ByUs {
         let mut ahead = Ahead::default();
         let mut at = 0;
         while at < outgoing.bytes() {
-            if self.ledger.needs_key_update(link.resources.bounds.key_records_max) {
+            if self.ledger.needs_key_update(link.resources.limits.key_records_max) {
                 self.update_key(link).await?;
             }
             if !link.pulls_soon().await {

@@ -22,7 +22,7 @@ pub struct Unsealed {
 impl Unsealed {
     pub(crate) fn new(link: &mut Link) -> Self {
         if link.resources.offload.sends_files {
-            link.window = Window::new(link.resources.bounds.sendfile_bytes_max);
+            link.window = Window::new(link.resources.limits.sendfile_bytes_max);
         }
         Self { leased: Leased::default() }
     }
