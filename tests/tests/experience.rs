@@ -90,9 +90,9 @@ fn sessions_are_counted_to_the_right_quantiles_by_title() {
     near(&first["play_delay_seconds"]["p50"], 0.5);
     near(&first["play_delay_seconds"]["p90"], 0.9);
     near(&first["play_delay_seconds"]["max"], 1.0);
-    near(&first["bitrate_bits_per_second"]["p50"], 5_000_000.0);
+    near(&first["media_bytes_per_second"]["p50"], 625_000.0);
     near(&second["play_delay_seconds"]["p50"], 3.0);
-    near(&second["bitrate_bits_per_second"]["p50"], 800_000.0);
+    near(&second["media_bytes_per_second"]["p50"], 100_000.0);
     assert_eq!(first["stalls_total"], 100);
     near(&first["stalled_seconds_total"], 50.0);
     // 80% of 9000 is 7200: those from 72 on are good with their first four seconds.

@@ -76,8 +76,8 @@ static QUANTITIES: [Quantity; 4] = [
         |session| session.outcome().rebuffer_millionths
     ),
     quantity!(
-        "bitrate_bits_per_second" in Thousands,
-        "Mean bit rate, per session that is over.",
+        "media_bytes_per_second" in Kilobits,
+        "Mean bit rate of what was watched, in bytes, per session that is over.",
         |stats| &stats.bitrate,
         |session| session.outcome().bitrate_kbps
     ),
@@ -278,7 +278,7 @@ mod tests {
         near(&first["play_delay_seconds"]["p50"], 0.5);
         near(&first["play_delay_seconds"]["p95"], 0.95);
         near(&told["titles"][1]["play_delay_seconds"]["max"], 5.0);
-        near(&first["bitrate_bits_per_second"]["p50"], 3_000_000.0);
+        near(&first["media_bytes_per_second"]["p50"], 375_000.0);
         near(&first["time_to_quality_seconds"]["p50"], 1.0);
         assert_eq!(first["sessions_quality_not_reached_total"], 0);
         assert_eq!(told["all"]["sessions_total"], 101);

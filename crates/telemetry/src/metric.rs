@@ -47,8 +47,8 @@ pub enum Unit {
     Seconds,
     /// A part of a whole, 0 to 1.
     Ratio,
-    /// Bits per second.
-    BitsPerSecond,
+    /// Bytes per second.
+    BytesPerSecond,
 }
 
 impl Unit {
@@ -59,7 +59,7 @@ impl Unit {
             Self::Bytes => "bytes",
             Self::Seconds => "seconds",
             Self::Ratio => "ratio",
-            Self::BitsPerSecond => "bits per second",
+            Self::BytesPerSecond => "bytes per second",
         }
     }
 }
@@ -73,8 +73,8 @@ pub enum Stored {
     Thousandths,
     /// In millionths of it: microseconds.
     Millionths,
-    /// In thousands of it: kilobits.
-    Thousands,
+    /// In kilobits, of which the unit is bytes: Prometheus has no bits.
+    Kilobits,
 }
 
 impl Stored {
@@ -84,7 +84,7 @@ impl Stored {
             Self::Units => Value::Whole(stored),
             Self::Thousandths => Value::Real(stored as f64 / 1e3),
             Self::Millionths => Value::Real(stored as f64 / 1e6),
-            Self::Thousands => Value::Whole(stored * 1000),
+            Self::Kilobits => Value::Whole(stored * 125),
         }
     }
 
@@ -94,7 +94,7 @@ impl Stored {
             Self::Units => stored,
             Self::Thousandths => stored / 1e3,
             Self::Millionths => stored / 1e6,
-            Self::Thousands => stored * 1e3,
+            Self::Kilobits => stored * 125.0,
         }
     }
 }
@@ -179,7 +179,7 @@ impl Metric {
     /// The unit, which its name ends in.
     pub fn unit(&self) -> Unit {
         let name = self.name.strip_suffix("_total").unwrap_or(self.name);
-        let units = [Unit::BitsPerSecond, Unit::Bytes, Unit::Seconds, Unit::Ratio];
+        let units = [Unit::BytesPerSecond, Unit::Bytes, Unit::Seconds, Unit::Ratio];
         let is_of = |unit: &Unit| name.ends_with(&format!("_{}", unit.name().replace(' ', "_")));
         units.into_iter().find(is_of).unwrap_or(Unit::Count)
     }
@@ -211,7 +211,7 @@ impl Metric {
 }
 
 /// Units that Prometheus wants in their base unit: seconds, bytes, ratios.
-const UNITS_NOT_BASE: [&str; 15] = [
+const UNITS_NOT_BASE: [&str; 16] = [
     "milliseconds",
     "microseconds",
     "nanoseconds",
@@ -226,6 +226,7 @@ const UNITS_NOT_BASE: [&str; 15] = [
     "mb",
     "kbps",
     "gbps",
+    "bits",
     "percent",
 ];
 
@@ -264,7 +265,7 @@ mod tests {
         for (name, unit) in [
             ("fullbore_sent_bytes_total", Unit::Bytes),
             ("fullbore_first_byte_seconds", Unit::Seconds),
-            ("fullbore_qoe_bitrate_bits_per_second", Unit::BitsPerSecond),
+            ("fullbore_qoe_media_bytes_per_second", Unit::BytesPerSecond),
             ("fullbore_qoe_rebuffer_ratio", Unit::Ratio),
             ("fullbore_connections", Unit::Count),
         ] {
@@ -278,6 +279,6 @@ mod tests {
         assert_eq!(told(Stored::Units, u64::MAX), u64::MAX.to_string());
         assert_eq!(told(Stored::Millionths, 32), "0.000032");
         assert_eq!(told(Stored::Thousandths, 1500), "1.5");
-        assert_eq!(told(Stored::Thousands, 3000), "3000000");
+        assert_eq!(told(Stored::Kilobits, 3000), "375000");
     }
 }

@@ -50,7 +50,8 @@ export const count = (value: Value): Quantity => ({
 
 export const perSecond = (value: Value): Quantity => scaled(value, [[1, "/s"]]);
 
-export const bitsPerSecond = (value: Value): Quantity => gbps(value == null ? null : value / 1e9);
+/** A rate in bytes per second, told in bits. */
+export const bitsOf = (value: Value): Quantity => gbps(value == null ? null : (value * 8) / 1e9);
 
 /** As one text. */
 export const text = ({ number, unit }: Quantity): string =>

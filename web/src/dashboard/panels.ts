@@ -88,7 +88,7 @@ function experience(name: string, told: Experience): Cell[] {
     shown(format.seconds(told.play_delay_seconds?.p50)),
     shown(format.ratio(told.rebuffer_ratio?.mean)),
     shown(format.seconds(told.time_to_quality_seconds?.p50)),
-    shown(format.bitsPerSecond(told.bitrate_bits_per_second?.p50)),
+    shown(format.bitsOf(told.media_bytes_per_second?.p50)),
   ];
 }
 

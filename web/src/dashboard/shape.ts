@@ -46,7 +46,7 @@ export interface Experience {
   play_delay_seconds: Spread | null;
   time_to_quality_seconds: Spread | null;
   rebuffer_ratio: (Spread & { mean: number }) | null;
-  bitrate_bits_per_second: Spread | null;
+  media_bytes_per_second: Spread | null;
 }
 
 export interface Snapshot {
