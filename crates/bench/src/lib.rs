@@ -1,20 +1,18 @@
-//! What servers cost and what bounds this machine: load, comparisons, parts alone, optimisations switched off.
+//! What servers cost and what bounds this machine: comparisons, parts alone, optimisations switched off.
 //!
 //! What is compared is work per CPU second of the server, taken from the scheduler's accounts of its threads, so that
 //! neither the clients' speed nor an idle wait counts. Sides take turns, medians are reported with their median absolute
 //! deviation, and nothing is compared unless both sides returned the right bytes.
 //!
-//! Read [`load`] for the clients, [`versus`] for comparisons, [`ablate`] for what each optimisation is worth.
+//! The clients are those of the `load` crate. Read [`versus`] for comparisons, [`ablate`] for what each optimisation is worth.
 
 #![forbid(unsafe_code)]
 
 pub mod ablate;
 mod accounting;
 mod counters;
-pub mod interrupt;
 mod library;
 pub mod limit;
-pub mod load;
 mod machine_json;
 pub mod namespace;
 pub mod report;

@@ -1,7 +1,7 @@
 //! The library that servers are measured with: files whose every byte is told from its neighbours, and where they are,
 //! in memory or on disk.
 
-use crate::interrupt::Interrupt;
+use load::interrupt::Interrupt;
 use rustix::fs::{Advice, fadvise};
 use std::fs::File;
 use std::io::{self, Write};

@@ -1,14 +1,14 @@
 //! From the start of the process to the first byte served: what a restart costs viewers.
 
-use crate::interrupt::Interrupt;
 use crate::library::{Library, file_name};
-use crate::load::tls::ClientTls;
-use crate::load::{Connection, ConnectionOptions, Endpoint};
 use crate::machine_json::machine_json;
 use crate::stats::Summary;
 use crate::versus::side::{Given, Side};
 use crate::versus::workload::client_options;
 use crate::versus::{Network, OURS, Workload, fullbore};
+use load::interrupt::Interrupt;
+use load::tls::ClientTls;
+use load::{Connection, ConnectionOptions, Endpoint};
 use reactor::{Reactor, RingOptions};
 use serde_json::{Value, json};
 use std::io;
@@ -54,7 +54,7 @@ pub fn run(rounds: usize) -> io::Result<Started> {
 /// Connects, shakes hands and fetches a little of the first file.
 async fn first_byte(address: SocketAddr, tls: ClientTls) -> io::Result<()> {
     let endpoint = Endpoint { address, host: "localhost".to_owned(), tls: Some(tls) };
-    let failed = |failure: crate::load::Failure| io::Error::other(failure.to_string());
+    let failed = |failure: load::Failure| io::Error::other(failure.to_string());
     let options = ConnectionOptions::default();
     let mut connection = Connection::open(&endpoint, &options).await.map_err(failed)?;
     let path = file_name(0);

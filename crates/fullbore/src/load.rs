@@ -1,6 +1,6 @@
 //! `fullbore load`: viewers for a server, and what they got.
 
-use ::bench::load::{
+use ::load::{
     Against, ClientOptions, Options, Pace, Pattern, Popularity, Trust, Url, Verify, console,
 };
 use clap::{Args, ValueEnum};
@@ -151,7 +151,7 @@ impl Load {
         }
         print!("{}", outcome.describe());
         match (outcome.interrupted, outcome.is_clean() || allow_errors) {
-            (true, _) => ExitCode::from(::bench::interrupt::EXIT_CODE),
+            (true, _) => ExitCode::from(::load::interrupt::EXIT_CODE),
             (false, true) => ExitCode::SUCCESS,
             (false, false) => ExitCode::FAILURE,
         }

@@ -9,9 +9,10 @@ use crate::tree::File;
 /// A crate's folder, and what it may use. From the top down: who uses stands above who is used. disk, crypt and net do not know
 /// each other.
 const ARROWS: &str = "
-    fullbore:  appliance bench catalog http library machine token
+    fullbore:  appliance bench catalog http library load machine token
     appliance: catalog crypt delivery disk http library machine net qoe reactor smallfile stack tcp telemetry token web
-    bench:     crypt disk machine net reactor
+    bench:     crypt disk load machine net reactor
+    load:      crypt machine net reactor
     delivery:  crypt disk http machine net reactor stack tcp telemetry
     stack:     reactor tcp
     disk:      reactor

@@ -2,10 +2,10 @@
 
 use super::trial::Trial;
 use crate::accounting::Account;
-use crate::interrupt::Interrupt;
 use crate::library::file_name;
-use crate::load::{self, ClientOptions, Outcome, Pace, Pattern, Running, Snapshot, Trust};
 use crypt::{Suite, Versions};
+use load::interrupt::Interrupt;
+use load::{ClientOptions, Outcome, Pace, Pattern, Running, Snapshot, Trust};
 use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};

@@ -14,7 +14,6 @@ mod sockets;
 
 pub use outcome::Outcome;
 
-use crate::interrupt::Interrupt;
 use crate::library::Library;
 use crate::stats::Summary;
 use crate::versus::side::{Given, Side};
@@ -22,6 +21,7 @@ use crate::versus::turn::Task;
 use crate::versus::workload::FILES;
 use crate::versus::{Network, OURS, SERVER_CPU, client_cpus, fullbore};
 use chain::CHAINS;
+use load::interrupt::Interrupt;
 use parts::{Part, Rate, Stage};
 use std::io;
 use std::path::PathBuf;

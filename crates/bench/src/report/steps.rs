@@ -5,8 +5,8 @@
 
 use super::Report;
 use super::source::{self, Skipped};
-use crate::interrupt::Interrupt;
 use crate::versus::Workload;
+use load::interrupt::Interrupt;
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::VecDeque;
 use std::fs;

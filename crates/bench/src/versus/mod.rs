@@ -23,8 +23,8 @@ pub use workload::Workload;
 pub(crate) use network::Network;
 pub(crate) use peer::{OURS, fullbore};
 
-use crate::interrupt::Interrupt;
 use crate::library::Library;
+use load::interrupt::Interrupt;
 use outcome::{Part, SideOutcome};
 use peer::Recipe;
 use side::{Given, Side};

@@ -5,7 +5,7 @@ use super::peer::{Recipe, version};
 use super::process::Process;
 use crate::accounting::{Account, Reading};
 use crate::counters::Counters;
-use crate::interrupt::Interrupt;
+use load::interrupt::Interrupt;
 use std::fs;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -1,7 +1,7 @@
 //! What both sides are asked to do, and which figure counts.
 
-use crate::load::{ClientOptions, Options, Pace, Pattern, Popularity, Trust};
 use crypt::{Group, Suite, Versions};
+use load::{ClientOptions, Options, Pace, Pattern, Popularity, Trust};
 use std::time::Duration;
 
 /// Files of the library.

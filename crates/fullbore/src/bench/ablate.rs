@@ -2,7 +2,7 @@
 
 use crate::load::Quantity;
 use ::bench::ablate;
-use ::bench::interrupt;
+use ::load::interrupt;
 use clap::Args;
 use std::io;
 use std::path::PathBuf;

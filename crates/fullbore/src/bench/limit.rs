@@ -1,7 +1,7 @@
 //! `fullbore bench limit`.
 
-use ::bench::interrupt::{self, Interrupt};
 use ::bench::limit::{self, Options};
+use ::load::interrupt::{self, Interrupt};
 use clap::Args;
 use std::io;
 use std::path::PathBuf;

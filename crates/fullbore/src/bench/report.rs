@@ -1,7 +1,7 @@
 //! `fullbore bench report`.
 
-use ::bench::interrupt::{self, Interrupt};
 use ::bench::report::{self, Extent, run_all};
+use ::load::interrupt::{self, Interrupt};
 use clap::Args;
 use std::io;
 use std::path::{Path, PathBuf};

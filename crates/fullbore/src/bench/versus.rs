@@ -1,7 +1,7 @@
 //! `fullbore bench versus`.
 
-use ::bench::interrupt::{self, Interrupt};
 use ::bench::versus::{self, Options, Peer, Wire, Workload};
+use ::load::interrupt::{self, Interrupt};
 use clap::Args;
 use std::io::{self, Write};
 use std::path::PathBuf;

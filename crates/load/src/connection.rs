@@ -17,11 +17,11 @@ use net::socket::DISCARD_BYTES_MAX;
 use net::{ConnectOptions, Socket, connect};
 use reactor::{timeout_at, yield_now};
 
-use super::failure::Failure;
-use super::head::{self, Head};
-use super::secured::{Came, Secured};
-use super::tls::ClientTls;
-use super::wait::{Readiness, readable, send_all};
+use crate::failure::Failure;
+use crate::head::{self, Head};
+use crate::secured::{Came, Secured};
+use crate::tls::ClientTls;
+use crate::wait::{Readiness, readable, send_all};
 
 /// Bytes of a plain response taken at once where they are wanted.
 const PLAIN_CHUNK_BYTES: usize = 16 << 10;

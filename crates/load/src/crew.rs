@@ -1,10 +1,10 @@
 //! One thread and its viewers: what they share, and the window of time that is measured.
 
-use super::options::{Options, Pace};
-use super::schedule::{self, Arrivals};
-use super::shared::Shared;
-use super::tally::{Counters, Snapshot};
-use super::viewer::Viewer;
+use crate::options::{Options, Pace};
+use crate::schedule::{self, Arrivals};
+use crate::shared::Shared;
+use crate::tally::{Counters, Snapshot};
+use crate::viewer::Viewer;
 use hdrhistogram::Histogram;
 use reactor::{Reactor, RingOptions, Woken, spawn, tasks_panicked, timeout_at};
 use std::cell::{Cell, RefCell};

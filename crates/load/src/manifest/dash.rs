@@ -3,7 +3,7 @@
 
 use super::template::Template;
 use super::{ManifestError, Reference, SEGMENTS_MAX, Source, bring, index, pick, push, range_of};
-use crate::load::url::Url;
+use crate::url::Url;
 use roxmltree::{Document, Node, ParsingOptions};
 use std::ops::Range;
 

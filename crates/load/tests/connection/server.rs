@@ -8,8 +8,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crypt::client::{ClientOptions, Trust};
-use fullbore_bench::load::tls::ClientTls;
-use fullbore_bench::load::{Connection, ConnectionOptions, Endpoint, Failure, Head};
+use fullbore_load::tls::ClientTls;
+use fullbore_load::{Connection, ConnectionOptions, Endpoint, Failure, Head};
 use reactor::{Reactor, RingOptions};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};

@@ -2,7 +2,7 @@
 //! initialisation section (EXT-X-MAP) before the first segment that needs it. Separate audio is left out.
 
 use super::{ManifestError, Reference, Source, bring, pick, push, range_of};
-use crate::load::url::Url;
+use crate::url::Url;
 use m3u8_rs::{ByteRange, MasterPlaylist, MediaPlaylist, Playlist};
 
 /// Segments of the playlist `text`, which was at `url`.

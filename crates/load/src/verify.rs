@@ -1,8 +1,8 @@
 //! Comparing responses, by SHA-256: with the file that the server reads, or with the first response to the same request.
 
-use super::film::{Ask, Film};
-use super::options::{Against, Verify};
-use super::trouble::Trouble;
+use crate::film::{Ask, Film};
+use crate::options::{Against, Verify};
+use crate::trouble::Trouble;
 use aws_lc_rs::digest::{Context, SHA256};
 use std::collections::HashMap;
 use std::fs::File;

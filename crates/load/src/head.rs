@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::failure::Failure;
+use crate::failure::Failure;
 
 /// The longest head. Servers' own limits on heads are about as high.
 pub(crate) const HEAD_BYTES_MAX: usize = 64 << 10;

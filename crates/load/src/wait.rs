@@ -5,7 +5,7 @@ use std::time::Instant;
 use net::Socket;
 use reactor::timeout_at;
 
-use super::failure::Failure;
+use crate::failure::Failure;
 
 /// What a receiving call showed about the next one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::process::{Child, Command, Stdio};
 
 use crate::server::*;
-use fullbore_bench::load::{Connection, ConnectionOptions};
+use fullbore_load::{Connection, ConnectionOptions};
 
 /// Ends its process.
 struct Program {

@@ -1,7 +1,7 @@
 //! What makes a response one that no viewer should have got, beyond the failures of its connection.
 
-use super::failure::Failure;
-use super::url::Url;
+use crate::failure::Failure;
+use crate::url::Url;
 use std::fmt;
 use std::ops::Range;
 use std::path::PathBuf;

@@ -1,16 +1,16 @@
 //! A run: its threads, and how to watch, stop and end it.
 
-use super::connection::Endpoint;
-use super::crew::{self, Measured, latencies};
-use super::film::Film;
-use super::options::{Options, Pattern};
-use super::outcome::Outcome;
-use super::popularity::Chooser;
-use super::shared::{Shared, Standing};
-use super::tally::{Counters, Snapshot, merge};
-use super::tls::ClientTls;
-use super::url::Url;
-use super::verify::Verifier;
+use crate::connection::Endpoint;
+use crate::crew::{self, Measured, latencies};
+use crate::film::Film;
+use crate::options::{Options, Pattern};
+use crate::outcome::Outcome;
+use crate::popularity::Chooser;
+use crate::shared::{Shared, Standing};
+use crate::tally::{Counters, Snapshot, merge};
+use crate::tls::ClientTls;
+use crate::url::Url;
+use crate::verify::Verifier;
 use reactor::{Woken, remote};
 use std::collections::BTreeMap;
 use std::io;

@@ -1,10 +1,10 @@
 //! Fetching manifests, playlists and indexes: whole documents, decrypted, of a bounded size.
 
 use super::{ManifestError, Reference, Source};
-use crate::load::connection::{Connection, ConnectionOptions, Endpoint};
-use crate::load::film::Ask;
-use crate::load::options::Options;
-use crate::load::trouble::Trouble;
+use crate::connection::{Connection, ConnectionOptions, Endpoint};
+use crate::film::Ask;
+use crate::options::Options;
+use crate::trouble::Trouble;
 use reactor::{Reactor, RingOptions};
 use std::io;
 use std::time::Duration;
@@ -55,7 +55,7 @@ async fn fetch(
     let request = ask.request(&reference.url.authority());
     connection.send_request(request.as_bytes()).await.map_err(|failure| failed(failure.into()))?;
     let head = connection.head().await.map_err(|failure| failed(failure.into()))?;
-    crate::load::viewer::accept(&head, &ask).map_err(failed)?;
+    crate::viewer::accept(&head, &ask).map_err(failed)?;
     let mut document = Vec::new();
     while connection.body(&mut document).await.map_err(|failure| failed(failure.into()))? > 0 {
         if document.len() > DOCUMENT_BYTES_MAX {

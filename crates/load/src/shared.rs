@@ -1,11 +1,11 @@
 //! What all threads of a run share.
 
-use super::connection::Endpoint;
-use super::film::Film;
-use super::options::Options;
-use super::popularity::Chooser;
-use super::tally::Counters;
-use super::verify::Verifier;
+use crate::connection::Endpoint;
+use crate::film::Film;
+use crate::options::Options;
+use crate::popularity::Chooser;
+use crate::tally::Counters;
+use crate::verify::Verifier;
 use reactor::Remote;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,8 +1,8 @@
 //! A viewer's way through titles: which step of which title comes next.
 
-use super::film::{Ask, Film};
-use super::options::Pattern;
-use super::popularity::{Choice, Chooser};
+use crate::film::{Ask, Film};
+use crate::options::Pattern;
+use crate::popularity::{Choice, Chooser};
 
 /// Where a viewer is.
 #[derive(Debug)]
@@ -82,7 +82,7 @@ impl Course {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::options::Popularity;
+    use crate::options::Popularity;
 
     fn films(count: usize, bytes: u64) -> Vec<Film> {
         let film = |number| {

@@ -11,6 +11,9 @@
 //! - Nothing that a server sends makes this panic or grow without bound: it ends in an error, counted by kind.
 //!
 //! Read [`options`] for what can be asked for, `viewer` for a viewer's life, `crew` for what is measured.
+//! [`Connection`] alone is a client for others to build on.
+
+#![forbid(unsafe_code)]
 
 pub mod connection;
 pub mod console;
@@ -19,6 +22,7 @@ mod crew;
 pub mod failure;
 mod film;
 mod head;
+pub mod interrupt;
 mod manifest;
 pub mod options;
 pub mod outcome;

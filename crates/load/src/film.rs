@@ -1,7 +1,7 @@
 //! A title as the generator sees it: what can be asked of it, step by step.
 
-use super::options::Pattern;
-use super::url::Url;
+use crate::options::Pattern;
+use crate::url::Url;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -140,7 +140,7 @@ pub(crate) fn typical_bytes(pattern: Pattern) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::options::RANGE_BYTES_MAX;
+    use crate::options::RANGE_BYTES_MAX;
 
     fn film(bytes: u64) -> Film {
         let film = Film::new("http://h/film.mp4".parse().expect("a URL"), 0, Vec::new());

@@ -1,7 +1,7 @@
 //! A run in front of a person: progress on a terminal, and Ctrl-C that ends it with what was measured so far.
 
-use super::{Options, Outcome, Running, Snapshot};
 use crate::interrupt::Interrupt;
+use crate::{Options, Outcome, Running, Snapshot};
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 

@@ -1,8 +1,8 @@
 //! What load to put on, in the terms of its command line.
 
-use super::film::typical_bytes;
-use super::schedule;
-use super::url::Url;
+use crate::film::typical_bytes;
+use crate::schedule;
+use crate::url::Url;
 use crypt::client::ClientOptions;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,16 +1,16 @@
 //! One viewer's life: it connects, asks, takes what comes, and comes back after whatever went wrong.
 
-use super::connection::{Connection, ConnectionOptions};
-use super::course::Course;
-use super::crew::{Crew, Watch};
-use super::failure::Failure;
-use super::film::{Ask, Film};
-use super::head::Head;
-use super::options::{Pace, Pattern};
-use super::schedule::{PlayingClock, ReadingClock};
-use super::tally::add;
-use super::trouble::Trouble;
-use super::verify::Check;
+use crate::connection::{Connection, ConnectionOptions};
+use crate::course::Course;
+use crate::crew::{Crew, Watch};
+use crate::failure::Failure;
+use crate::film::{Ask, Film};
+use crate::head::Head;
+use crate::options::{Pace, Pattern};
+use crate::schedule::{PlayingClock, ReadingClock};
+use crate::tally::add;
+use crate::trouble::Trouble;
+use crate::verify::Check;
 use reactor::{sleep, sleep_until, yield_now};
 use std::rc::Rc;
 use std::time::{Duration, Instant};

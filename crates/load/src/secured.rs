@@ -10,9 +10,9 @@ use crypt::{
 };
 use net::Socket;
 
-use super::failure::Failure;
-use super::wait::{Readiness, readable, send_all};
-use super::walk::{Chunk, Step, Walk};
+use crate::failure::Failure;
+use crate::wait::{Readiness, readable, send_all};
+use crate::walk::{Chunk, Step, Walk};
 
 /// Records up to this length are opened even where others are thrown away: alerts, key updates and tickets are shorter,
 /// and in TLS 1.3 nothing but opening tells them from data. A server's last record of a body may be as short.

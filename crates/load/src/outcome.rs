@@ -1,6 +1,6 @@
 //! What a run has found, for people and for programs.
 
-use super::tally::{ErrorKind, Snapshot};
+use crate::tally::{ErrorKind, Snapshot};
 use hdrhistogram::Histogram;
 use serde_json::json;
 use std::collections::BTreeMap;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::server::*;
 use crypt::client::{ClientOptions, Trust};
-use fullbore_bench::load::tls::ClientTls;
-use fullbore_bench::load::{ConnectionOptions, Failure};
+use fullbore_load::tls::ClientTls;
+use fullbore_load::{ConnectionOptions, Failure};
 
 const HEAD_OF_100: &str = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n";
 

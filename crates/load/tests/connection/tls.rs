@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::server::*;
 use crypt::Version;
-use fullbore_bench::load::{Connection, ConnectionOptions};
+use fullbore_load::{Connection, ConnectionOptions};
 
 /// Answers requests with films of these sizes.
 fn serve_films(stream: &mut Secured, sizes: &[usize]) {

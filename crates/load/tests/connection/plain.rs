@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use crate::server::*;
-use fullbore_bench::load::Connection;
+use fullbore_load::Connection;
 
 fn response(body: &[u8]) -> Vec<u8> {
     let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());

@@ -13,10 +13,10 @@ mod template;
 
 pub(crate) use error::ManifestError;
 
-use super::connection::Endpoint;
-use super::film::Ask;
-use super::options::Options;
-use super::url::Url;
+use crate::connection::Endpoint;
+use crate::film::Ask;
+use crate::options::Options;
+use crate::url::Url;
 use document::Documents;
 use std::io;
 use std::ops::Range;

@@ -1,6 +1,6 @@
 //! Which title is asked for next.
 
-use super::options::Popularity;
+use crate::options::Popularity;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Chooses titles for all viewers of all threads.
