@@ -33,6 +33,26 @@ impl Counters {
     pub fn value(&self, name: &str) -> u64 {
         self.0.get(&format!("fullbore_{name}")).copied().unwrap_or(0.0) as u64
     }
+
+    /// A number by its name, summed over all labels.
+    ///
+    /// # Panics
+    /// When there is none of this name: a number that nobody has is not 0.
+    pub fn sum(&self, name: &str) -> u64 {
+        let wanted = format!("fullbore_{name}");
+        let of_name = |sample: &str| sample.split('{').next() == Some(wanted.as_str());
+        let values: Vec<f64> =
+            self.0.iter().filter(|(sample, _)| of_name(sample)).map(|(_, value)| *value).collect();
+        assert!(!values.is_empty(), "no {name} among {:?}", self.0.keys());
+        values.iter().sum::<f64>() as u64
+    }
+
+    /// Every number whose name begins with `start`, each with its labels.
+    pub(crate) fn with_labels(&self, start: &str) -> Vec<(String, f64)> {
+        let start = format!("fullbore_{start}");
+        let all = self.0.iter().map(|(sample, value)| (sample.clone(), *value));
+        all.filter(|(sample, _)| sample.starts_with(&start)).collect()
+    }
 }
 
 fn sample(line: &str) -> (String, f64) {

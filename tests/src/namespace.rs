@@ -2,9 +2,10 @@
 //!
 //! A namespace has no name and no process of its own: it ends with its [`Namespace`], and takes its interfaces with it.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::AsRawFd;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::thread;
 
 use rustix::thread::{LinkNameSpaceType, UnshareFlags};
@@ -36,6 +37,16 @@ impl Namespace {
         namespace
     }
 
+    /// Makes one. `None` where none can be made, and says so loudly.
+    pub fn if_possible() -> Option<Self> {
+        can_be_made().then(Self::new)
+    }
+
+    /// How `ip link ... netns` finds it.
+    pub fn path(&self) -> String {
+        format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd())
+    }
+
     /// Runs `work` on a thread inside. Sockets that it opens and processes that it starts belong to this namespace for good.
     ///
     /// # Panics
@@ -55,15 +66,26 @@ impl Namespace {
         }
     }
 
+    /// Runs `program` inside, and returns what it wrote to standard output.
+    ///
+    /// # Panics
+    /// When it fails.
+    #[track_caller]
+    pub fn succeed(&self, program: impl AsRef<OsStr>, arguments: &[&str]) -> Vec<u8> {
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::null());
+        let ran = self.inside(|| tool::run(&mut command));
+        assert!(ran.success, "{command:?}: {:?}: {}", ran.code, ran.stderr);
+        ran.stdout
+    }
+
     /// Runs `ip` with `arguments`, apart at blanks.
     ///
     /// # Panics
     /// When it fails.
+    #[track_caller]
     pub fn ip(&self, arguments: &str) {
-        self.inside(|| {
-            let ran = tool::run(Command::new("ip").args(arguments.split_whitespace()));
-            assert!(ran.success, "ip {arguments}: {}", ran.stderr);
-        });
+        self.succeed("ip", &arguments.split_whitespace().collect::<Vec<_>>());
     }
 
     /// Joins this namespace with `other` by a veth pair: an interface named `name` here and one named `other_name` there, both up,
@@ -72,7 +94,7 @@ impl Namespace {
     /// # Panics
     /// When they cannot be made.
     pub fn join(&self, name: &str, other: &Self, other_name: &str, mtu_bytes: usize) {
-        let there = format!("/proc/{}/fd/{}", std::process::id(), other.file.as_raw_fd());
+        let there = other.path();
         self.ip(&format!("link add name {name} type veth peer name {other_name} netns {there}"));
         for (namespace, name) in [(self, name), (other, other_name)] {
             namespace.ip(&format!("link set dev {name} mtu {mtu_bytes} up"));

@@ -1,136 +1,18 @@
-//! One `fullbore serve`, from its start to its end.
+//! A running `fullbore serve`, to its end.
 
 use crate::counters::Counters;
+use crate::launch::Launch;
+use crate::namespace::Namespace;
 use crate::plain::Plain;
-use crate::program::program;
 use crate::said::Said;
-use crate::wait::{PATIENCE, eventually, within};
-use std::ffi::{OsStr, OsString};
+use crate::wait::{PATIENCE, eventually, until, within};
+use rustix::process::{Pid, Signal, kill_process};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
-
-/// How to start a server.
-pub struct Launch {
-    program: PathBuf,
-    under: Vec<OsString>,
-    arguments: Vec<OsString>,
-    environment: Vec<(OsString, OsString)>,
-    state: Option<PathBuf>,
-    listen: String,
-    admin: String,
-    patience: Duration,
-}
-
-impl Launch {
-    /// A server of the library `folder`, on loopback.
-    pub fn of(folder: &Path) -> Self {
-        Self::bare().argument(folder)
-    }
-
-    /// A server that is given no library.
-    pub fn bare() -> Self {
-        Self {
-            program: program().to_owned(),
-            under: Vec::new(),
-            arguments: Vec::new(),
-            environment: Vec::new(),
-            state: None,
-            listen: "127.0.0.1:0".into(),
-            admin: "127.0.0.1:0".into(),
-            patience: PATIENCE,
-        }
-    }
-
-    /// With one argument more.
-    pub fn argument(mut self, argument: impl AsRef<OsStr>) -> Self {
-        self.arguments.push(argument.as_ref().to_owned());
-        self
-    }
-
-    /// With the arguments in `words`, which are divided by spaces.
-    pub fn arguments(self, words: &str) -> Self {
-        words.split_whitespace().fold(self, Self::argument)
-    }
-
-    /// With an environment variable.
-    pub fn variable(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
-        self.environment.push((name.into(), value.as_ref().to_owned()));
-        self
-    }
-
-    /// Started by another program that ends up being the server, such as `prlimit`.
-    pub fn under(mut self, words: &str) -> Self {
-        self.under.extend(words.split_whitespace().map(OsString::from));
-        self
-    }
-
-    /// From another place than where it was built.
-    pub fn program(mut self, program: &Path) -> Self {
-        self.program = program.to_owned();
-        self
-    }
-
-    /// With a state directory of the caller's.
-    pub fn state(mut self, folder: &Path) -> Self {
-        self.state = Some(folder.to_owned());
-        self
-    }
-
-    /// On another address than IPv4's loopback.
-    pub fn listen(mut self, address: &str) -> Self {
-        self.listen = address.into();
-        self
-    }
-
-    /// With its admin listener on another address than IPv4's loopback.
-    pub fn admin(mut self, address: &str) -> Self {
-        self.admin = address.into();
-        self
-    }
-
-    /// With more time than [`PATIENCE`] to become ready.
-    pub fn patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
-        self
-    }
-
-    /// Starts it and waits until it is ready.
-    ///
-    /// # Panics
-    /// When it does not become ready; with what it said.
-    pub fn start(self) -> Server {
-        let own_state = tempfile::tempdir().expect("a temporary folder");
-        let state = self.state.clone().unwrap_or_else(|| own_state.path().join("state"));
-        let mut child = self.command(&state).spawn().expect("the program starts");
-        let stdout = Said::listen(child.stdout.take().expect("piped"));
-        let stderr = Said::listen(child.stderr.take().expect("piped"));
-        let mut server = Server {
-            child,
-            stdout,
-            stderr,
-            url: String::new(),
-            address: SocketAddr::from(([0; 4], 0)),
-            admin: SocketAddr::from(([0; 4], 0)),
-            state,
-            _own_state: own_state,
-        };
-        server.wait_until_ready(self.patience);
-        server
-    }
-
-    fn command(&self, state: &Path) -> Command {
-        let mut line = self.under.iter().cloned().chain([self.program.clone().into_os_string()]);
-        let mut command = Command::new(line.next().expect("the program is always there"));
-        command.args(line).args(["serve", "--listen", &self.listen, "--admin", &self.admin]);
-        command.arg("--state").arg(state).args(&self.arguments);
-        command.envs(self.environment.iter().cloned());
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command
-    }
-}
 
 /// A running server. Ended when dropped.
 pub struct Server {
@@ -147,7 +29,8 @@ pub struct Server {
     pub admin: SocketAddr,
     /// Its state directory.
     pub state: PathBuf,
-    _own_state: TempDir,
+    namespace: Option<Arc<Namespace>>,
+    _scratch: TempDir,
 }
 
 impl Server {
@@ -157,6 +40,30 @@ impl Server {
     /// As [`Launch::start`].
     pub fn start(folder: &Path, words: &str) -> Self {
         Launch::of(folder).arguments(words).start()
+    }
+
+    /// Waits until the program that was started in `child` is ready.
+    pub(crate) fn new(
+        mut child: Child,
+        state: PathBuf,
+        scratch: TempDir,
+        namespace: Option<Arc<Namespace>>,
+        patience: Duration,
+    ) -> Self {
+        let unknown = SocketAddr::from(([0; 4], 0));
+        let mut server = Self {
+            stdout: Said::listen(child.stdout.take().expect("piped")),
+            stderr: Said::listen(child.stderr.take().expect("piped")),
+            child,
+            url: String::new(),
+            address: unknown,
+            admin: unknown,
+            state,
+            namespace,
+            _scratch: scratch,
+        };
+        server.wait_until_ready(patience);
+        server
     }
 
     fn wait_until_ready(&mut self, patience: Duration) {
@@ -187,12 +94,46 @@ impl Server {
         format!("{}/{name}", self.url)
     }
 
+    /// All that it said so far: first to its starter, then to its operator.
+    pub fn said(&self) -> String {
+        [self.stdout.lines(), self.stderr.lines()].concat().join("\n")
+    }
+
     /// Its counters now.
     ///
     /// # Panics
     /// When the admin listener does not answer.
     pub fn counters(&self) -> Counters {
-        Counters::read(self.admin)
+        self.beside(|| Counters::read(self.admin))
+    }
+
+    /// One of its counters, by its name and labels, without `fullbore_`; 0 if it has not been counted yet.
+    ///
+    /// # Panics
+    /// As [`Self::counters`].
+    pub fn counter(&self, name: &str) -> u64 {
+        self.counters().value(name)
+    }
+
+    /// One of its numbers summed over all labels, by its name without `fullbore_`.
+    ///
+    /// # Panics
+    /// As [`Self::counters`], and when there is none of this name.
+    pub fn sum(&self, name: &str) -> u64 {
+        self.counters().sum(name)
+    }
+
+    /// Waits until every worker has published its numbers anew: it does so once a second.
+    ///
+    /// # Panics
+    /// When one does not.
+    pub fn wait_for_news(&self) {
+        // What each worker has used of its processor: publishing alone takes some.
+        let published = || self.counters().with_labels("worker_cpu_");
+        let before = published();
+        until("every worker to publish its numbers", || {
+            before.iter().zip(&published()).all(|(before, now)| before != now)
+        });
     }
 
     /// Waits until a counter has reached `value`.
@@ -201,7 +142,7 @@ impl Server {
     /// When it does not.
     pub fn wait_for_counter(&self, name: &str, value: u64) {
         eventually(&format!("{name} to reach {value}"), || {
-            (self.counters().value(name) >= value).then_some(())
+            (self.counter(name) >= value).then_some(())
         });
     }
 
@@ -210,19 +151,53 @@ impl Server {
     /// # Panics
     /// When it does not answer.
     pub fn admin_page(&self, path: &str) -> (u16, String) {
-        let response = Plain::connect(self.admin).fetch(path);
+        let response = self.beside(|| Plain::connect(self.admin).fetch(path));
         (response.status, String::from_utf8(response.body).expect("text"))
     }
 
-    /// Sends it a signal by name: `TERM`, `HUP`.
+    /// Runs `work` where the server's addresses are.
+    fn beside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        match &self.namespace {
+            Some(namespace) => namespace.inside(work),
+            None => work(),
+        }
+    }
+
+    /// Sends it a signal.
     ///
     /// # Panics
     /// When it is gone.
-    pub fn signal(&self, name: &str) {
-        // The shell's own: the program of this name is not on every machine.
-        let kill = format!("kill -s {name} {}", self.child.id());
-        let sent = Command::new("sh").args(["-c", &kill]).status().expect("there is a shell");
-        assert!(sent.success(), "the server is gone");
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("the server is there");
+    }
+
+    /// Asks it to stop, and waits for its end.
+    ///
+    /// # Panics
+    /// When it does not end.
+    pub fn end(&mut self) -> ExitStatus {
+        self.signal(Signal::TERM);
+        self.wait()
+    }
+
+    /// As [`Self::end`], and returns all that it said. The end must be a clean one.
+    ///
+    /// # Panics
+    /// When it does not end, or with another exit code than 0: leak checkers report by that.
+    pub fn finish(mut self) -> String {
+        let ended = self.end();
+        let said = self.said();
+        assert!(ended.success(), "it ended with {ended}: {said}");
+        said
+    }
+
+    /// Kills it: it has no chance to tidy up.
+    ///
+    /// # Panics
+    /// Never: it is our child.
+    pub fn kill(mut self) {
+        self.child.kill().expect("our child");
+        self.child.wait().expect("our child");
     }
 
     /// Its process.

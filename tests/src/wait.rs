@@ -13,6 +13,14 @@ pub fn eventually<T>(what: &str, ask: impl FnMut() -> Option<T>) -> T {
     within(PATIENCE, what, ask)
 }
 
+/// Asks again and again until it holds.
+///
+/// # Panics
+/// As [`eventually`].
+pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    eventually(what, || holds().then_some(()));
+}
+
 /// As [`eventually`], with patience of the caller's.
 ///
 /// # Panics

@@ -1,6 +1,6 @@
 //! A disk that is full under what the server writes: its state and its access log. Viewers notice nothing.
 
-use fullbore_tests::{Launch, Plain, Server, eventually, tool};
+use fullbore_tests::{Launch, Plain, Server, Signal, eventually, tool};
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -105,7 +105,7 @@ fn a_full_disk_under_the_access_log_and_the_state_costs_lines_and_no_viewer() {
         let lost = server.counters().value("access_log_lost_total");
         (written + lost == REQUESTS as u64 + 2).then_some(())
     });
-    server.signal("TERM");
+    server.signal(Signal::TERM);
     assert_eq!(server.wait().code(), Some(0));
 }
 

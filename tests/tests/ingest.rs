@@ -2,7 +2,8 @@
 //! full, somebody presses Ctrl-C, or the process is killed.
 
 use fullbore_tests::tool::{self, Ran};
-use fullbore_tests::{Plain, Said, Server, eventually, program};
+use fullbore_tests::{Plain, Said, Server, Signal, eventually, program};
+use rustix::process::{Pid, kill_process};
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -290,9 +291,8 @@ impl UnderWay {
         under_way
     }
 
-    fn signal(&self, name: &str) {
-        let kill = format!("kill -s {name} {}", self.child.id());
-        assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
     fn wait(&mut self) -> Option<i32> {
@@ -328,7 +328,7 @@ fn ctrl_c_ends_the_encoder_and_keeps_what_is_finished() {
     let place = Place::new();
     let film = place.large_film();
     let mut under_way = UnderWay::begin(&place, &film);
-    under_way.signal("INT");
+    under_way.signal(Signal::INT);
     assert_eq!(under_way.wait(), Some(1));
     under_way.said.wait_for("interrupted; what was finished is kept");
     assert!(encoders(&place).is_empty());
@@ -342,7 +342,7 @@ fn ctrl_c_ends_the_encoder_and_keeps_what_is_finished() {
     );
     let mut again = UnderWay::begin(&place, &film);
     again.said.wait_for("audio 1 (und) is there from before");
-    again.signal("TERM");
+    again.signal(Signal::TERM);
     assert_eq!(again.wait(), Some(1));
 }
 
@@ -354,7 +354,7 @@ fn killed_outright_it_takes_its_encoder_along_and_the_title_can_be_made() {
     let place = Place::new();
     let film = place.large_film();
     let mut under_way = UnderWay::begin(&place, &film);
-    under_way.signal("KILL");
+    under_way.signal(Signal::KILL);
     under_way.wait();
     eventually("no encoder to be left", || encoders(&place).is_empty().then_some(()));
     assert!(!place.library().join("film").exists());
@@ -448,7 +448,7 @@ fn the_second_of_two_ingests_of_one_title_ends_with_one_line() {
     assert_eq!(second.stderr.lines().count(), 1, "{}", second.stderr);
     // The first goes on: nothing of it was taken away.
     assert!(first.child.try_wait().unwrap().is_none() && !encoders(&place).is_empty());
-    first.signal("INT");
+    first.signal(Signal::INT);
     assert_eq!(first.wait(), Some(1));
 }
 

@@ -1,7 +1,7 @@
 //! What openssl s_client meets: resumption, key updates, names, protocols, and certificates that change under way.
 
 use fullbore_tests::tool;
-use fullbore_tests::{Certificate, Launch, Said, Server, certificate, eventually, file};
+use fullbore_tests::{Certificate, Launch, Said, Server, Signal, certificate, eventually, file};
 use std::fs;
 use std::io::{Read, Write};
 use std::path::Path;
@@ -272,9 +272,9 @@ fn a_certificate_replaced_on_disk_is_shown_to_new_viewers_and_hurts_none() {
 fn sighup_reads_the_certificates_again() {
     with_viewer_under_way(|server, keys, pair| {
         replace(&certificate(keys, "after.example", "ec"), pair);
-        server.signal("HUP");
+        server.signal(Signal::HUP);
         wait_for_name(server, "after.example");
-        server.signal("HUP");
+        server.signal(Signal::HUP);
         server.stderr.wait_for("certificates read again on request");
     });
 }
@@ -283,7 +283,7 @@ fn sighup_reads_the_certificates_again() {
 fn a_broken_new_certificate_is_told_and_leaves_the_old_one_in_place() {
     with_viewer_under_way(|server, keys, pair| {
         fs::write(&pair.cert, "this is no certificate").unwrap();
-        server.signal("HUP");
+        server.signal(Signal::HUP);
         let told = server.stderr.wait_for("going on with the certificates already loaded");
         assert!(told.contains("before.example.cert.pem"), "it does not say which: {told}");
         assert_eq!(shown_name(server, ""), "before.example");

@@ -1,7 +1,9 @@
 //! What an operator relies on: stopping, health, figures, logs, systemd, ordinary users, and running out of descriptors.
 
 use fullbore_tests::tool;
-use fullbore_tests::{Counters, Launch, Plain, Server, certificate, eventually, file, program};
+use fullbore_tests::{
+    Counters, Launch, Plain, Server, Signal, certificate, eventually, file, program,
+};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -40,7 +42,7 @@ fn sigterm_lets_viewers_finish_and_takes_no_new_ones() {
     assert_eq!(idle.fetch("/note.txt").status, 200);
     let (mut viewer, mut got) = viewer_under_way(&server);
     assert_eq!(server.admin_page("/healthz"), (200, "ok\n".into()));
-    server.signal("TERM");
+    server.signal(Signal::TERM);
     server.stderr.wait_for("stopping");
     idle.wait_for_close();
     eventually("new connections to be refused", || TcpStream::connect(server.address).err());
@@ -63,7 +65,7 @@ fn sigterm_lets_curl_finish_over_tls() {
     command.args(["--silent", "--show-error", "--insecure", "--limit-rate", "20M", "--output"]);
     let mut curl = command.arg(&out).arg(server.url_of("film.mp4")).spawn().unwrap();
     server.wait_for_counter("windows_total", 1);
-    server.signal("TERM");
+    server.signal(Signal::TERM);
     assert!(eventually("curl to end", || curl.try_wait().unwrap()).success());
     assert!(fs::read(&out).unwrap() == film, "curl got other bytes");
     assert_eq!(server.wait().code(), Some(0));
@@ -74,9 +76,9 @@ fn a_second_sigterm_ends_it_at_once() {
     let (folder, _) = library();
     let mut server = Server::start(folder.path(), "--tls off");
     let _viewer = viewer_under_way(&server);
-    server.signal("TERM");
+    server.signal(Signal::TERM);
     server.stderr.wait_for("stopping");
-    server.signal("TERM");
+    server.signal(Signal::TERM);
     assert_eq!(server.wait().code(), Some(1));
     server.stderr.wait_for("ended at once");
 }
@@ -90,7 +92,7 @@ fn a_viewer_who_takes_too_long_is_cut_off_and_that_is_told() {
     let launch = Launch::of(folder.path()).arguments("--tls off --config").argument(&config);
     let mut server = launch.start();
     let _viewer = viewer_under_way(&server);
-    server.signal("TERM");
+    server.signal(Signal::TERM);
     assert_eq!(server.wait().code(), Some(1));
     server.stderr.wait_for("drain_seconds");
 }
@@ -99,7 +101,7 @@ fn a_viewer_who_takes_too_long_is_cut_off_and_that_is_told() {
 fn sighup_without_tls_changes_nothing() {
     let (folder, _) = library();
     let mut server = Server::start(folder.path(), "--tls off");
-    server.signal("HUP");
+    server.signal(Signal::HUP);
     server.stderr.wait_for("TLS is off");
     assert_eq!(Plain::connect(server.address).fetch("/note.txt").status, 200);
     assert!(server.is_running());
@@ -132,14 +134,14 @@ fn keys_that_became_pipes_keep_nobody_from_stopping_it() {
     // The certificate last: it is read before its key.
     for path in [&url_key, &pair.key, &pair.cert] {
         replace_by_pipe(path);
-        server.signal("HUP");
+        server.signal(Signal::HUP);
         let said = server.stderr.wait_for(path.to_str().unwrap());
         assert!(said.contains("not a regular file") && said.contains("already loaded"), "{said}");
     }
     let mut curl = tool::command("curl");
     let ran = tool::run(curl.args(["--silent", "--insecure", &server.url_of("note.txt")]));
     assert!(ran.success && ran.text() == "this is the note", "{}", ran.stderr);
-    server.signal("TERM");
+    server.signal(Signal::TERM);
     assert_eq!(server.wait().code(), Some(0));
 }
 
@@ -324,7 +326,7 @@ fn told_to_systemd(manager: &UnixDatagram, name: &str) {
     let mut server =
         Launch::of(folder.path()).arguments("--tls off").variable("NOTIFY_SOCKET", name).start();
     assert_eq!(hear(), "READY=1");
-    server.signal("TERM");
+    server.signal(Signal::TERM);
     assert_eq!(hear(), "STOPPING=1");
     assert_eq!(server.wait().code(), Some(0));
 }

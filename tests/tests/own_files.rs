@@ -1,7 +1,7 @@
 //! What is the server's own is never served: keys, the self-signed certificate's key, the access log, the configuration.
 
 use fullbore_tests::tool::{self, Ran};
-use fullbore_tests::{Launch, Plain, Server, certificate, eventually, program};
+use fullbore_tests::{Launch, Plain, Server, Signal, certificate, eventually, program};
 use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::{TempDir, tempdir};
@@ -160,7 +160,7 @@ fn a_renewed_key_is_withheld_as_the_one_before_it() {
     let mut viewer = Plain::connect(server.address);
     assert_eq!(viewer.fetch("/note.txt").status, 200);
     fs::rename(&renewed, &key).unwrap();
-    server.signal("HUP");
+    server.signal(Signal::HUP);
     server.stderr.wait_for("keys of signed URLs read again");
     eventually("the new key to be withheld", || {
         (viewer.fetch("/note.txt").status == 404).then_some(())

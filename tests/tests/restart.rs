@@ -1,7 +1,7 @@
 //! Starting again where a server was a moment ago: on the same addresses, however it ended.
 
 use fullbore_tests::tool::{self, Ran};
-use fullbore_tests::{Launch, Plain, Server, program};
+use fullbore_tests::{Launch, Plain, Server, Signal, program};
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use tempfile::{TempDir, tempdir};
@@ -23,7 +23,7 @@ fn library() -> TempDir {
 }
 
 /// Starts servers one after another on the same addresses, each ended by `signal`.
-fn start_again_and_again(signal: &str, arguments: &str, first_port: u16) -> Vec<Server> {
+fn start_again_and_again(signal: Signal, arguments: &str, first_port: u16) -> Vec<Server> {
     let (folder, state) = (library(), tempdir().unwrap());
     let (listen, admin) = own_addresses(first_port);
     let start = || {
@@ -38,7 +38,7 @@ fn start_again_and_again(signal: &str, arguments: &str, first_port: u16) -> Vec<
         assert_eq!(server.admin_page("/healthz").0, 200);
         server.signal(signal);
         server.wait_closely();
-        if signal == "TERM" {
+        if signal == Signal::TERM {
             for address in [listen, admin] {
                 let free =
                     TcpListener::bind(address).map_err(|error| format!("{address}: {error}"));
@@ -55,7 +55,7 @@ fn start_again_and_again(signal: &str, arguments: &str, first_port: u16) -> Vec<
 #[test]
 fn after_sigterm_its_addresses_are_free_at_once() {
     for (arguments, first_port) in [("--tls off", 20_000), ("", 20_010)] {
-        for server in start_again_and_again("TERM", arguments, first_port) {
+        for server in start_again_and_again(Signal::TERM, arguments, first_port) {
             let said = server.stderr.lines();
             assert!(!said.iter().any(|line| line.contains("is taken")), "{said:?}");
         }
@@ -65,7 +65,7 @@ fn after_sigterm_its_addresses_are_free_at_once() {
 #[test]
 fn after_sigkill_the_next_server_waits_for_its_addresses() {
     for (arguments, first_port) in [("--tls off", 20_020), ("", 20_030)] {
-        start_again_and_again("KILL", arguments, first_port);
+        start_again_and_again(Signal::KILL, arguments, first_port);
     }
 }
 

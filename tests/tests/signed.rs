@@ -1,7 +1,7 @@
 //! Signed URLs, as those who sell films and those who watch them meet them.
 
 use fullbore_tests::tool::{self, Ran};
-use fullbore_tests::{Launch, Plain, Server, file, program};
+use fullbore_tests::{Launch, Plain, Server, Signal, file, program};
 use library::sample::{Recipe, TITLE, ensure_recipe};
 use library::{Ladder, Rung};
 use std::fs;
@@ -265,7 +265,7 @@ fn keys_are_changed_on_sighup_without_a_gap() {
     let (old_line, new_line) = (read(&cinema.path("url.key")), read(&cinema.path("new.key")));
     let reload = |keys: &str, heard: usize| {
         fs::write(cinema.path("url.key"), keys).unwrap();
-        server.signal("HUP");
+        server.signal(Signal::HUP);
         let said =
             |line: &String| line.contains("signed URLs read again") || line.contains("going on");
         fullbore_tests::eventually("the keys to be read", || {

@@ -1,6 +1,8 @@
 //! `bench ablate`, tiny: what it writes has the promised shape, what it cannot show is said, and nothing is left behind.
 //! Never a timing.
 
+use fullbore_tests::{program, tool};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
@@ -10,7 +12,7 @@ use std::time::Duration;
 const VIEWERS: &str = "4";
 
 fn ablate(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_fullbore"));
+    let mut command = Command::new(program());
     command.args(["bench", "ablate", "--quick", "--seconds", "0.5", "--rate", "8M"]);
     command.args(["--viewers", VIEWERS, "--library", "64"]).args(arguments);
     command
@@ -90,7 +92,7 @@ fn what_this_machine_cannot_show_is_skipped_with_the_reason_and_the_rest_is_meas
         match row["skipped"].as_str() {
             None => assert!(row["gbps"].as_f64().unwrap() > 0.0, "{row:#}"),
             Some(why) => {
-                eprintln!("SKIPPED {name}: {why}");
+                tool::skip(&format!("{name}: {why}"));
                 assert!(row["gbps"].is_null() && said.contains(&format!("SKIPPED {name}: {why}")));
             }
         }
@@ -120,8 +122,7 @@ fn an_interruption_prints_what_is_there_and_leaves_no_server() {
     // Well into the next search's only step, whose server is then running.
     std::thread::sleep(Duration::from_millis(700));
     let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
-    let kill = Command::new("kill").args(["-INT", &pid.to_string()]).status().unwrap();
-    assert!(kill.success());
+    kill_process(Pid::from_child(&bench), Signal::INT).unwrap();
     progress.for_each(drop);
     let output = bench.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);

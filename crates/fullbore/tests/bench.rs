@@ -1,6 +1,8 @@
 //! The bench itself: its output has the promised shape, it tells bad servers from good ones, and it leaves nothing
 //! behind. Never a timing of our own: the slow server is slow by its construction.
 
+use fullbore_tests::{program, tool};
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -20,7 +22,7 @@ fn alone() -> MutexGuard<'static, ()> {
 
 /// A tiny comparison, but for what `arguments` say.
 fn fullbore(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_fullbore"));
+    let mut command = Command::new(program());
     command.args(["bench", "versus"]);
     for [name, value] in [["--rounds", "1"], ["--seconds", "0.5"], ["--library", "16"]] {
         if !arguments.contains(&name) {
@@ -44,7 +46,7 @@ fn versus_test_server(mode: &str, scratch: &Path, more: &[&str]) -> Output {
 /// The comparison failed, named the side and this of its fault, wrote no figures and left nothing behind.
 fn assert_refused(mode: &str, fault: &str) {
     if !has("python3", "--version") {
-        eprintln!("SKIPPED a server that {mode}: apt install python3");
+        tool::skip(&format!("a server that {mode}: apt install python3"));
         return;
     }
     let scratch = tempfile::tempdir().unwrap();
@@ -129,8 +131,8 @@ fn assert_shape(part: &serde_json::Value, names: [&str; 2]) {
 #[test]
 fn a_comparison_with_nginx_reports_both_sides_and_their_ratio() {
     if !has("nginx", "-v") {
-        eprintln!(
-            "SKIPPED a comparison with nginx: apt install nginx-light, or ./run bench versus nginx once"
+        tool::skip(
+            "a comparison with nginx: apt install nginx-light, or ./run bench versus nginx once",
         );
         return;
     }
@@ -148,7 +150,7 @@ fn a_comparison_with_nginx_reports_both_sides_and_their_ratio() {
 #[test]
 fn a_comparison_with_h2o_agrees_on_the_same_cipher() {
     if !has("h2o", "-v") {
-        eprintln!("SKIPPED a comparison with h2o: ./run bench versus h2o once, where apt has it");
+        tool::skip("a comparison with h2o: ./run bench versus h2o once, where apt has it");
         return;
     }
     // The clients offer one version, one cipher and one group alone: whoever answers them has agreed to those.
@@ -187,7 +189,13 @@ fn memory_is_compared_per_idle_connection() {
 #[test]
 fn tcp_of_our_own_is_compared_with_sockets_over_a_wire() {
     if !rustix::process::geteuid().is_root() || !has("ethtool", "--version") {
-        eprintln!("SKIPPED a comparison over Ethernet: run as root; apt install ethtool");
+        tool::skip("a comparison over Ethernet: run as root; apt install ethtool");
+        return;
+    }
+    // Its first act, which a chroot on no mount point refuses even to root.
+    let apart = Command::new("unshare").args(["--mount", "true"]).status();
+    if !apart.is_ok_and(|status| status.success()) {
+        tool::skip("no mount namespace can be made: this root is no mount point");
         return;
     }
     for wire in ["ethernet", "xdp"] {
@@ -256,7 +264,7 @@ fn a_mix_of_hot_and_cold_has_a_part_with_its_ratio_for_each_hit_ratio() {
 #[test]
 fn another_server_is_compared_by_its_command_line_and_configuration() {
     if !has("python3", "--version") {
-        eprintln!("SKIPPED another server: apt install python3");
+        tool::skip("another server: apt install python3");
         return;
     }
     let scratch = tempfile::tempdir().unwrap();
@@ -302,7 +310,7 @@ fn a_server_that_does_not_listen_where_it_should_is_not_compared() {
 #[test]
 fn a_slow_server_is_reported_as_slow() {
     if !has("python3", "--version") {
-        eprintln!("SKIPPED a slow server: apt install python3");
+        tool::skip("a slow server: apt install python3");
         return;
     }
     let scratch = tempfile::tempdir().unwrap();
@@ -383,7 +391,7 @@ fn descendants(process: u32) -> Vec<u32> {
 /// Starts a long comparison, waits for its first rounds and sends it a signal. Returns how it ended and what it wrote,
 /// once none of its servers is left.
 fn end_with(
-    signal: &str,
+    signal: Signal,
     scratch: &Path,
     peer: &[&str],
     servers_min: usize,
@@ -400,8 +408,7 @@ fn end_with(
     while !progress.next().expect("it goes on").unwrap().contains("round 2") {}
     let servers = descendants(bench.id());
     assert!(servers.len() >= servers_min, "{servers:?}");
-    let kill = Command::new("kill").args([signal, &bench.id().to_string()]).status();
-    assert!(kill.unwrap().success());
+    kill_process(Pid::from_child(&bench), signal).unwrap();
     drop(progress);
     let output = bench.wait_with_output().unwrap();
     // The kernel tells the servers of their parent's sudden end; they need a moment to obey.
@@ -423,14 +430,14 @@ fn is_running(process: u32) -> bool {
 #[test]
 fn ctrl_c_ends_with_the_rounds_so_far_and_leaves_nothing() {
     if !has("python3", "--version") {
-        eprintln!("SKIPPED Ctrl-C: apt install python3");
+        tool::skip("Ctrl-C: apt install python3");
         return;
     }
     let scratch = tempfile::tempdir().unwrap();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/bench/peer.py");
     let server = format!("python3 '{script}' @PORT@ @LIBRARY@ honest");
     // Two servers, and a child that one of them has.
-    let (code, told) = end_with("-INT", scratch.path(), &["--peer-command", &server], 3);
+    let (code, told) = end_with(Signal::INT, scratch.path(), &["--peer-command", &server], 3);
     assert_eq!(code, Some(130), "{told}");
     assert!(told.contains("interrupted") && told.contains("ratio"), "{told}");
     assert_nothing_left(scratch.path());
@@ -439,7 +446,7 @@ fn ctrl_c_ends_with_the_rounds_so_far_and_leaves_nothing() {
 #[test]
 fn a_bench_that_is_killed_takes_its_servers_with_it() {
     let scratch = tempfile::tempdir().unwrap();
-    let (code, _) = end_with("-KILL", scratch.path(), &["fullbore"], 2);
+    let (code, _) = end_with(Signal::KILL, scratch.path(), &["fullbore"], 2);
     assert_eq!(code, None);
 }
 
@@ -447,7 +454,7 @@ fn a_bench_that_is_killed_takes_its_servers_with_it() {
 fn the_start_is_measured_to_the_first_byte() {
     let scratch = tempfile::tempdir().unwrap();
     let file = scratch.path().join("outcome.json");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_fullbore"));
+    let mut command = Command::new(program());
     command.args(["bench", "start", "--rounds", "2", "--json"]).arg(&file);
     let output = command.output().unwrap();
     let said = text(&output.stdout);

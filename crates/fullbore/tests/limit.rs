@@ -1,5 +1,6 @@
 //! `bench limit`: all parts are there, and the sums are of the figures beside them. Never a timing.
 
+use fullbore_tests::{program, tool};
 use serde_json::Value;
 use std::process::Command;
 
@@ -10,12 +11,12 @@ fn figure(value: &Value) -> f64 {
 #[test]
 fn the_ceiling_is_the_sum_of_the_parts_beside_it() {
     if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
-        eprintln!("SKIPPED the limit: it needs two cores");
+        tool::skip("the limit: it needs two cores");
         return;
     }
     let scratch = tempfile::tempdir().unwrap();
     let file = scratch.path().join("limit.json");
-    let output = Command::new(env!("CARGO_BIN_EXE_fullbore"))
+    let output = Command::new(program())
         .args(["bench", "limit", "--rounds", "2", "--seconds", "0.1", "--library", "64", "--json"])
         .arg(&file)
         .output()

@@ -1,5 +1,6 @@
 //! `bench report` as people run it: from files of earlier runs, with and without something to show. The figures are made up.
 
+use fullbore_tests::program;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -7,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 fn report(from: &Path, out: &Path) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_fullbore"));
+    let mut command = Command::new(program());
     command.args(["bench", "report", "--from"]).arg(from).arg("--out").arg(out).output().unwrap()
 }
 
@@ -79,15 +80,14 @@ fn a_folder_that_is_not_there_is_named() {
 
 #[test]
 fn where_to_write_must_be_said() {
-    let output =
-        Command::new(env!("CARGO_BIN_EXE_fullbore")).args(["bench", "report"]).output().unwrap();
+    let output = Command::new(program()).args(["bench", "report"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
 }
 
 #[test]
 fn ctrl_c_ends_the_running_step_and_begins_no_other() {
     let scratch = tempfile::tempdir().unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_fullbore"));
+    let mut command = Command::new(program());
     // Nothing is on this PATH, so there are no peers.
     command
         .args(["bench", "report", "--quick", "--out"])

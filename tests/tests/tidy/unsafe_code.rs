@@ -22,7 +22,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/appliance/tests/sandbox.rs", "system calls that must be refused"),
     ("crates/appliance/tests/serving/support/failing_disk.rs", "mounts"),
     ("crates/appliance/tests/serving/support/mapped_writer.rs", "a file mapped for writing"),
-    ("crates/fullbore/tests/bypass/support/", "raw sockets, network namespaces"),
+    ("crates/fullbore/tests/bypass/support/", "raw sockets"),
     ("crates/stack/benches/frames.rs", "an allocator that counts"),
     ("crates/stack/tests/frames/", "network namespaces, bpf(2)"),
     ("crates/tcp/tests/flood.rs", "an allocator that counts"),

@@ -1,8 +1,9 @@
 //! A handshake that fails ends with an alert, also where rustls has none to send. A rustls client cannot be made to misbehave,
 //! so these are records by hand.
 
-use crate::client::{Offer, client, deliver, outgoing, server};
+use crate::client::server;
 use fullbore_crypt::{HANDSHAKE_BYTES_MAX, Handshake, HandshakeError, PLAINTEXT_MAX, Progress};
+use fullbore_tests::tls::{Offer, client, deliver, outgoing, suites};
 use rustls::{AlertDescription, Error};
 
 const UNEXPECTED_MESSAGE: u8 = 10;
@@ -121,7 +122,7 @@ fn behind_our_finished_the_alert_is_sealed_as_the_client_expects_it() {
         (vec![23, 3, 3, 0x48, 0x01], AlertDescription::RecordOverflow),
         (b"SSH-2.0".to_vec(), AlertDescription::DecodeError),
     ];
-    for suite in crate::client::suites(true) {
+    for suite in suites(true) {
         for (wire, expected) in &cases {
             let (tls, mut output) = (server(), Vec::new());
             let offer = Offer { suites: vec![suite], ..Offer::default() };

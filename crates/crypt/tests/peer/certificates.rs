@@ -4,11 +4,12 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use crate::client::{Dir, Offer, connect_with};
+use crate::client::connect_with;
 use fullbore_crypt::{ConfigError, Origin, Tls, TlsOptions};
+use fullbore_tests::tls::{Offer, client};
 
 /// Writes a pair for `names` into `dir` and returns its paths.
-fn write_pair(dir: &Dir, file: &str, names: &[&str]) -> (PathBuf, PathBuf) {
+fn write_pair(dir: &tempfile::TempDir, file: &str, names: &[&str]) -> (PathBuf, PathBuf) {
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     let made = rcgen::generate_simple_self_signed(names).unwrap();
     let paths = (dir.path().join(format!("{file}.pem")), dir.path().join(format!("{file}.key")));
@@ -17,13 +18,13 @@ fn write_pair(dir: &Dir, file: &str, names: &[&str]) -> (PathBuf, PathBuf) {
     paths
 }
 
-fn options(dir: &Dir, certificates: Vec<(PathBuf, PathBuf)>) -> TlsOptions {
+fn options(dir: &tempfile::TempDir, certificates: Vec<(PathBuf, PathBuf)>) -> TlsOptions {
     TlsOptions { certificates, ..TlsOptions::new(dir.path().join("state")) }
 }
 
 /// The certificate that a client asking for `name` sees, DER.
 fn presented(tls: &Tls, name: &str) -> Vec<u8> {
-    let client = crate::client::client(&Offer::default().config(), name);
+    let client = client(&Offer::default().config(), name);
     let pair = connect_with(tls, client, usize::MAX, b"").map_err(|error| error.0).unwrap();
     pair.client.peer_certificates().unwrap()[0].to_vec()
 }
@@ -38,7 +39,7 @@ fn failure(options: TlsOptions) -> String {
 
 #[test]
 fn name_chooses_the_certificate_and_unknown_names_get_the_first() {
-    let dir = Dir::new();
+    let dir = tempfile::tempdir().unwrap();
     let certificates = vec![
         write_pair(&dir, "default", &["default.example"]),
         write_pair(&dir, "wild", &["*.video.example"]),
@@ -60,7 +61,7 @@ fn name_chooses_the_certificate_and_unknown_names_get_the_first() {
 
 #[test]
 fn self_signed_pair_is_made_private_and_kept() {
-    let dir = Dir::new();
+    let dir = tempfile::tempdir().unwrap();
     let tls = Tls::load(options(&dir, vec![])).unwrap();
     let state = dir.path().join("state");
     let mode = |path: &PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
@@ -77,7 +78,7 @@ fn self_signed_pair_is_made_private_and_kept() {
 
 #[test]
 fn self_signed_pair_that_is_damaged_or_does_not_match_is_made_anew() {
-    let dir = Dir::new();
+    let dir = tempfile::tempdir().unwrap();
     let tls = Tls::load(options(&dir, vec![])).unwrap();
     let [certificate, key] = <[PathBuf; 2]>::try_from(tls.files()).unwrap();
     fs::write(&certificate, "not a certificate").unwrap();
@@ -91,7 +92,7 @@ fn self_signed_pair_that_is_damaged_or_does_not_match_is_made_anew() {
 
 #[test]
 fn replaced_certificate_is_noticed_and_reloaded() {
-    let dir = Dir::new();
+    let dir = tempfile::tempdir().unwrap();
     let pair = write_pair(&dir, "site", &["localhost"]);
     let tls = Tls::load(options(&dir, vec![pair.clone()])).unwrap();
     let before = presented(&tls, "localhost");
@@ -110,7 +111,7 @@ fn replaced_certificate_is_noticed_and_reloaded() {
 
 #[test]
 fn key_of_another_certificate_is_refused_when_loaded() {
-    let dir = Dir::new();
+    let dir = tempfile::tempdir().unwrap();
     let one = write_pair(&dir, "one", &["localhost"]);
     let other = write_pair(&dir, "other", &["localhost"]);
     let message = failure(options(&dir, vec![(one.0.clone(), other.1.clone())]));
@@ -121,7 +122,7 @@ fn key_of_another_certificate_is_refused_when_loaded() {
 
 #[test]
 fn unusable_files_are_named_in_one_line_with_advice() {
-    let dir = Dir::new();
+    let dir = tempfile::tempdir().unwrap();
     let good = write_pair(&dir, "good", &["localhost"]);
     let absent = dir.path().join("absent.pem");
     let empty = dir.path().join("empty.pem");
@@ -147,7 +148,7 @@ fn unusable_files_are_named_in_one_line_with_advice() {
 
 #[test]
 fn state_directory_that_cannot_be_made_is_named() {
-    let dir = Dir::new();
+    let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("file");
     fs::write(&file, "").unwrap();
     let message = failure(TlsOptions::new(file.join("state")));

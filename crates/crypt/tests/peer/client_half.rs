@@ -1,6 +1,6 @@
 //! Our own client's end against our own server's end, and against a rustls server where tickets matter.
 
-use crate::client::{Dir, server};
+use crate::client::server;
 use fullbore_crypt::client::{
     ClientEstablished, ClientHandshake, ClientOptions, ClientProgress, ClientTls, Trust,
 };
@@ -205,7 +205,7 @@ fn keys_are_updated_in_both_directions() {
 
 #[test]
 fn a_certificate_that_nobody_trusted_has_issued_is_refused() {
-    let dir = Dir::new();
+    let dir = tempfile::tempdir().unwrap();
     let issuers = ClientOptions::default();
     let Ok(client) = ClientTls::load(&issuers) else {
         eprintln!("SKIPPED: this machine has no list of trusted issuers");
@@ -220,7 +220,7 @@ fn a_certificate_that_nobody_trusted_has_issued_is_refused() {
 
 #[test]
 fn a_self_signed_certificate_is_trusted_by_the_file_it_lies_in_but_not_for_other_names() {
-    let dir = Dir::new();
+    let dir = tempfile::tempdir().unwrap();
     let tls = Tls::load(TlsOptions::new(dir.path())).unwrap();
     let trust = Trust::File(tls.files()[0].clone());
     let client = ClientTls::load(&ClientOptions { trust, ..options() }).unwrap();
@@ -240,7 +240,7 @@ fn exchange_after_tickets(mut ends: Ends) {
 
 #[test]
 fn an_expired_certificate_is_told_apart() {
-    let dir = Dir::new();
+    let dir = tempfile::tempdir().unwrap();
     let (chain, key) = expired_pair(&dir);
     let options =
         TlsOptions { certificates: vec![(chain.clone(), key)], ..TlsOptions::new(dir.path()) };
@@ -253,7 +253,7 @@ fn an_expired_certificate_is_told_apart() {
     );
 }
 
-fn expired_pair(dir: &Dir) -> (std::path::PathBuf, std::path::PathBuf) {
+fn expired_pair(dir: &tempfile::TempDir) -> (std::path::PathBuf, std::path::PathBuf) {
     let key = rcgen::KeyPair::generate().unwrap();
     let mut parameters = rcgen::CertificateParams::new(vec!["localhost".into()]).unwrap();
     parameters.not_before = rcgen::date_time_ymd(2001, 1, 1);
@@ -283,7 +283,7 @@ fn what_cannot_be_a_tls_server_is_told_apart() {
 
 #[test]
 fn a_missing_or_useless_list_of_issuers_is_named_with_advice() {
-    let dir = Dir::new();
+    let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("empty.pem");
     let trust = Trust::File(path.clone());
     let missing =

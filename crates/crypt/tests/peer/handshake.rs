@@ -1,12 +1,11 @@
 //! Handshakes with a rustls client, good and bad.
 
-use crate::client::{
-    Dir, Offer, Pair, connect, connect_with, deliver, outgoing, received, refused, server, suites,
-};
+use crate::client::{Pair, connect, connect_with, refused, server};
 use fullbore_crypt::{
     Content, Group, HANDSHAKE_BYTES_MAX, Handshake, HandshakeError, Opened, Progress, Suite, Tls,
     TlsOptions, Version, Versions,
 };
+use fullbore_tests::tls::{Offer, client, deliver, outgoing, received, suites};
 use proptest::prelude::*;
 use rustls::{AlertDescription, CipherSuite, Error, NamedGroup};
 
@@ -84,7 +83,7 @@ fn handshake_survives_being_cut_at_every_byte() {
     let tls = server();
     for offer in [Offer::tls13(), Offer::tls12()] {
         for chunk in [1, 2, 7] {
-            let client = crate::client::client(&offer.config(), "localhost");
+            let client = client(&offer.config(), "localhost");
             let mut pair = connect_with(&tls, client, chunk, b"").map_err(|error| error.0).unwrap();
             exchange(&mut pair);
         }
@@ -95,7 +94,7 @@ fn handshake_survives_being_cut_at_every_byte() {
 fn request_in_the_same_flight_as_finished_is_left_for_the_opener() {
     let tls = server();
     for chunk in [usize::MAX, 1] {
-        let client = crate::client::client(&Offer::tls13().config(), "localhost");
+        let client = client(&Offer::tls13().config(), "localhost");
         let mut pair = connect_with(&tls, client, chunk, b"GET / HTTP/1.1\r\n\r\n")
             .map_err(|error| error.0)
             .unwrap();
@@ -107,7 +106,7 @@ fn request_in_the_same_flight_as_finished_is_left_for_the_opener() {
 
 #[test]
 fn tickets_resume_on_another_worker_and_after_a_reload() {
-    let dir = Dir::new();
+    let dir = tempfile::tempdir().unwrap();
     let tls = Tls::load(TlsOptions::new(dir.path())).unwrap();
     for (offer, group) in [(Offer::tls13(), Some(Group::X25519)), (Offer::tls12(), None)] {
         let config = offer.config();
@@ -125,7 +124,7 @@ fn tickets_resume_on_another_worker_and_after_a_reload() {
 
 #[test]
 fn tickets_of_another_server_or_switched_off_mean_a_full_handshake() {
-    let dir = Dir::new();
+    let dir = tempfile::tempdir().unwrap();
     let off = Tls::load(TlsOptions { tickets: false, ..TlsOptions::new(dir.path()) }).unwrap();
     for offer in [Offer::tls13(), Offer::tls12()] {
         let config = offer.config();
@@ -154,7 +153,7 @@ fn client_without_alpn_is_served_and_one_with_h2_alone_is_told() {
 fn version_that_is_switched_off_is_refused() {
     for (versions, offer) in [(Versions::Tls13, Offer::tls12()), (Versions::Tls12, Offer::tls13())]
     {
-        let dir = Dir::new();
+        let dir = tempfile::tempdir().unwrap();
         let tls = Tls::load(TlsOptions { versions, ..TlsOptions::new(dir.path()) }).unwrap();
         let (error, peer) = refused(&tls, &offer);
         assert_eq!(error, HandshakeError::UnsupportedVersion);
@@ -301,7 +300,7 @@ proptest! {
     #[test]
     fn damaged_client_flight_never_connects(second: bool, at: prop::sample::Index, flip in 1..=255u8) {
         let tls = SERVER.with(Tls::clone);
-        let mut peer = crate::client::client(&Offer::tls13().config(), "localhost");
+        let mut peer = client(&Offer::tls13().config(), "localhost");
         let mut handshake = Handshake::new(&tls).unwrap();
         for flight_index in 0..2 {
             let mut flight = outgoing(&mut peer);

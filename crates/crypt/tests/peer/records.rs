@@ -3,11 +3,12 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use crate::client::{Offer, Pair, connect, deliver, outgoing, received, server, suites};
+use crate::client::{Pair, connect, server};
 use fullbore_crypt::{
     Alert, CONTROL_RECORD_BYTES_MAX, Content, OpenError, Opened, PLAINTEXT_MAX, ResealError,
     SealError, Tls, tag,
 };
+use fullbore_tests::tls::{Offer, deliver, outgoing, received, suites};
 use proptest::prelude::*;
 use rustls::{AlertDescription, ClientConfig, Error};
 

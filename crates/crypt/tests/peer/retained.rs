@@ -1,7 +1,8 @@
 //! Connections that stay rustls's, with a rustls client.
 
-use crate::client::{Offer, client, deliver, outgoing, received, server};
+use crate::client::server;
 use fullbore_crypt::{Handshake, OpenError, Progress, Retained, RetainedError, Tls};
+use fullbore_tests::tls::{Offer, client, deliver, outgoing, received};
 use rustls::ClientConnection;
 use std::io::Write;
 

@@ -1,10 +1,10 @@
 //! What one viewer can make the server hold: keys, answers, places.
 
 use crate::support::far::Far;
-use crate::support::served::{PATIENCE, PORT, Room, Server, V4};
-use crate::support::space::{Space, is_here};
+use crate::support::served::{PORT, Room, Server, V4};
 use crypt::client::{ClientHandshake, ClientOptions, ClientProgress, ClientTls, Trust};
 use crypt::{CONTROL_RECORD_BYTES_MAX, Content, Opened, Opener, Sealer};
+use fullbore_tests::{Namespace, PATIENCE, tool};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
@@ -122,7 +122,7 @@ fn who_asks_for_keys_again_and_again_gets_one_answer_at_a_time() {
     let Some(far) = Far::new(1500, "--delay 500ms") else { return };
     let room = Room::new(100_000);
     let server = Server::start(&far.server, &room, &[], PATIENT);
-    let mut viewer = far.client.run(|| {
+    let mut viewer = far.client.inside(|| {
         let mut viewer = Viewer::connect();
         viewer.send(BEGINNING);
         for _ in 0..ASKED {
@@ -135,7 +135,7 @@ fn who_asks_for_keys_again_and_again_gets_one_answer_at_a_time() {
     let given = server.number("key_updates_sent_total");
     eprintln!("asked for new keys {ASKED} times, given {given} times");
     assert!((1..=ASKED / 2).contains(&given), "given {given} times");
-    let (got, key_updates) = far.client.run(move || (viewer.end(), viewer.key_updates));
+    let (got, key_updates) = far.client.inside(move || (viewer.end(), viewer.key_updates));
     assert!(got.ends_with(&room.film), "{} bytes", got.len());
     assert!((given..=given + 1).contains(&key_updates), "the viewer heard of {key_updates}");
     server.end();
@@ -147,12 +147,12 @@ fn former_keys_are_not_kept_when_all_that_they_sealed_is_acknowledged() {
     /// Each takes some 870 bytes.
     const ASKED: usize = 6000;
     const GROWTH_KIB_MAX: u64 = 2 << 10;
-    let Some(space) = Space::new().map(Arc::new) else { return };
+    let Some(space) = Namespace::if_possible().map(Arc::new) else { return };
     let room = Room::new(100_000);
     let server = Server::start(&space, &room, &[], PATIENT);
     let resident_kib = || server.of_every_thread("VmRSS")[0].parse::<u64>().unwrap();
     let ask = |mut viewer: Viewer, times: usize| {
-        space.run(move || {
+        space.inside(move || {
             for _ in 0..times {
                 viewer.ask_for_keys();
                 while viewer.pass_over() != KEY_UPDATE_BYTES {}
@@ -160,7 +160,7 @@ fn former_keys_are_not_kept_when_all_that_they_sealed_is_acknowledged() {
             viewer
         })
     };
-    let mut viewer = space.run(Viewer::connect);
+    let mut viewer = space.inside(Viewer::connect);
     viewer.send(BEGINNING);
     let viewer = ask(viewer, 100);
     let before_kib = resident_kib();
@@ -190,7 +190,7 @@ fn who_asks_for_many_small_things_waits_for_those_on_their_way() {
     let Some(far) = Far::new(1500, "--delay 250ms --held 64MiB") else { return };
     let room = Room::new(1000);
     let server = Server::start(&far.server, &room, &["--tls", "off"], "");
-    let viewer = far.client.run(|| TcpStream::connect((V4, PORT)).unwrap());
+    let viewer = far.client.inside(|| TcpStream::connect((V4, PORT)).unwrap());
     viewer.set_read_timeout(Some(PATIENCE)).unwrap();
     let (mut asking, mut taking) = (viewer.try_clone().unwrap(), viewer.try_clone().unwrap());
     let asker = std::thread::spawn(move || {
@@ -231,14 +231,16 @@ fn who_asks_for_many_small_things_waits_for_those_on_their_way() {
 #[test]
 fn viewers_who_do_not_close_take_nobody_s_place() {
     const PLACES: usize = 20;
-    let Some(space) = is_here("curl", "curl").then(Space::new).flatten().map(Arc::new) else {
+    let Some(space) =
+        tool::are_here(&[("curl", "curl")]).then(Namespace::if_possible).flatten().map(Arc::new)
+    else {
         return;
     };
     let room = Room::new(1000);
     let limits = format!("[limits]\nconnections_max = {PLACES}\n");
     let server = Server::start(&space, &room, &["--tls", "off"], &limits);
     let film = room.film.clone();
-    let staying = space.run(move || {
+    let staying = space.inside(move || {
         let stays = |_| {
             let mut viewer = TcpStream::connect((V4, PORT)).unwrap();
             viewer.set_read_timeout(Some(PATIENCE)).unwrap();

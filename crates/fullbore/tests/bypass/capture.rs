@@ -3,8 +3,8 @@
 
 use crate::support::device::Device;
 use crate::support::far::Far;
-use crate::support::served::{PATIENCE, PORT, Room, Server};
-use crate::support::space::{Space, is_here};
+use crate::support::served::{PORT, Room, Server};
+use fullbore_tests::{Namespace, PATIENCE, tool};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::HashMap;
 use std::net::UdpSocket;
@@ -32,19 +32,19 @@ struct Capture {
 }
 
 impl Capture {
-    fn start(space: &Space, interface: &str, file: PathBuf) -> Self {
+    fn start(space: &Namespace, interface: &str, file: PathBuf) -> Self {
         // One of before would be taken for this one's.
         let _ = std::fs::remove_file(&file);
         let mut command = Command::new("tshark");
         command.args(["-i", interface, "-s", "0", "-B", "64", "-q", "-w"]).arg(&file);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let mut tshark = space.run(move || command.spawn()).unwrap();
+        let mut tshark = space.inside(move || command.spawn()).unwrap();
         let deadline = Instant::now() + PATIENCE;
         // It says that it captures before it does: a probe tells.
         while read(&file, false, "udp.dstport == 9", &["frame.number"]).is_empty() {
             assert!(tshark.try_wait().unwrap().is_none(), "tshark has ended");
             assert!(Instant::now() < deadline, "tshark does not capture");
-            space.run(|| {
+            space.inside(|| {
                 let probe = UdpSocket::bind("0.0.0.0:0").unwrap();
                 let _ = probe.send_to(&[0], "198.51.100.1:9");
             });
@@ -151,7 +151,7 @@ fn tshark_finds_nothing_malformed_and_nothing_outside_the_window_of_af_xdp() {
 
 /// Fetches films through networks of all kinds, and has tshark look at all of it.
 fn captured(device: Device) {
-    if !is_here("curl", "curl") || !is_here("tshark", "tshark") {
+    if !tool::are_here(&[("curl", "curl")]) || !tool::are_here(&[("tshark", "tshark")]) {
         return;
     }
     for (mtu_bytes, settings) in [

@@ -1,20 +1,20 @@
 //! Real clients get the file, byte by byte.
 
 use crate::support::served::{Room, Server, V4};
-use crate::support::space::{Space, is_here};
+use fullbore_tests::{Namespace, program, tool};
 use std::sync::Arc;
 use std::time::Instant;
 
 const FILM_BYTES: usize = 5_000_001;
 
-/// A namespace for a test; none where it cannot have one or lacks `tool`.
-fn space_with(tool: &str, package: &str) -> Option<Arc<Space>> {
-    is_here(tool, package).then(Space::new).flatten().map(Arc::new)
+/// A namespace for a test; none where it cannot have one or lacks `program`.
+fn space_with(program: &str, package: &str) -> Option<Arc<Namespace>> {
+    tool::are_here(&[(program, package)]).then(Namespace::if_possible).flatten().map(Arc::new)
 }
 
 /// What curl gets there.
 #[track_caller]
-fn curl(space: &Space, arguments: &[&str]) -> Vec<u8> {
+fn curl(space: &Namespace, arguments: &[&str]) -> Vec<u8> {
     let common =
         ["--silent", "--show-error", "--fail", "--insecure", "--globoff", "--max-time", "60"];
     space.succeed("curl", &[&common[..], arguments].concat())
@@ -155,10 +155,10 @@ fn ffmpeg_plays_a_film_and_seeks_in_it() {
 
 #[test]
 fn many_viewers_at_once_get_their_bytes() {
-    let Some(space) = Space::new().map(Arc::new) else { return };
+    let Some(space) = Namespace::if_possible().map(Arc::new) else { return };
     let room = Room::new(1_000_001);
     let server = Server::start(&space, &room, &[], "");
-    let program = env!("CARGO_BIN_EXE_fullbore");
+    let program = program();
     let url = server.url();
     let load = "load --insecure --connections 1000 --ramp 4s --duration 4s --rate 1M --verify 20";
     let load: Vec<_> = load.split(' ').chain([&*url]).collect();

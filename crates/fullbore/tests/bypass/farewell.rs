@@ -1,8 +1,8 @@
 //! How connections end when it is the server who ends them.
 
 use crate::support::far::Far;
-use crate::support::served::{PATIENCE, PORT, Room, Server, V4};
-use crate::support::space::{Space, is_here};
+use crate::support::served::{PORT, Room, Server, V4};
+use fullbore_tests::{Namespace, PATIENCE, tool};
 use rustix::process::Signal;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -16,10 +16,10 @@ const RATE: &str = "[net]\npacing_bits_per_second = 8_000_000\n";
 
 /// Waits until somebody who comes now is refused.
 #[track_caller]
-fn await_refusal(space: &Space) {
+fn await_refusal(space: &Namespace) {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let tried = space.run(|| TcpStream::connect((V4, PORT)).map(drop));
+        let tried = space.inside(|| TcpStream::connect((V4, PORT)).map(drop));
         let tried = tried.map_err(|error| error.kind());
         if tried == Err(ErrorKind::ConnectionRefused) {
             return;
@@ -31,7 +31,9 @@ fn await_refusal(space: &Space) {
 
 #[test]
 fn told_to_end_it_finishes_what_was_begun_and_refuses_what_is_new() {
-    let Some(space) = is_here("curl", "curl").then(Space::new).flatten().map(Arc::new) else {
+    let Some(space) =
+        tool::are_here(&[("curl", "curl")]).then(Namespace::if_possible).flatten().map(Arc::new)
+    else {
         return;
     };
     let room = Room::new(FILM_BYTES);
@@ -44,7 +46,7 @@ fn told_to_end_it_finishes_what_was_begun_and_refuses_what_is_new() {
                 let mut curl = Command::new("curl");
                 curl.args(["--silent", "--show-error", "--insecure", "--max-time", "60"]);
                 curl.arg("--output").arg(&got).arg(server.url()).stdin(Stdio::null());
-                (space.run(move || curl.spawn()).unwrap(), got)
+                (space.inside(move || curl.spawn()).unwrap(), got)
             })
             .collect();
         server.await_number("requests_total", viewers);
@@ -67,7 +69,7 @@ fn who_did_not_hear_that_it_is_over_is_told_again() {
     let Some(far) = Far::new(1500, "") else { return };
     let room = Room::new(1000);
     let server = Server::start(&far.server, &room, &[], "[timeouts]\nhandshake_seconds = 0.5\n");
-    let mut viewer = far.client.run(|| TcpStream::connect((V4, PORT))).unwrap();
+    let mut viewer = far.client.inside(|| TcpStream::connect((V4, PORT))).unwrap();
     viewer.set_read_timeout(Some(PATIENCE)).unwrap();
     server.await_number("connections_accepted_total", 1);
     far.forward(false);

@@ -5,7 +5,7 @@
 
 use crate::support::far::Far;
 use crate::support::served::{PORT, Room, Server, V4};
-use crate::support::space::Space;
+use fullbore_tests::Namespace;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -70,7 +70,7 @@ impl Field {
     /// Megabits per second of each of these flows, all at once.
     fn run(&self, flows: &[From]) -> Vec<f64> {
         let flows = flows.to_vec();
-        self.far.client.run(move || {
+        self.far.client.inside(move || {
             let flows: Vec<_> = flows
                 .into_iter()
                 .map(|from| std::thread::spawn(move || goodput(from.address())))
@@ -83,16 +83,16 @@ impl Field {
 impl Drop for Field {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
-        let _ = self.far.client.run(|| TcpStream::connect(SocketAddr::from(LINUX)));
+        let _ = self.far.client.inside(|| TcpStream::connect(SocketAddr::from(LINUX)));
         self.server.take().unwrap().end();
     }
 }
 
 /// Linux's TCP with CUBIC, and nothing else that could matter: zeros as fast as the socket takes them.
-fn serve_by_kernel(space: &Space, is_over: &Arc<AtomicBool>) {
+fn serve_by_kernel(space: &Namespace, is_over: &Arc<AtomicBool>) {
     let is_over = Arc::clone(is_over);
     space.ip("route replace 198.51.100.0/24 dev eth proto kernel scope link src 198.51.100.1 congctl cubic");
-    space.run(move || {
+    space.inside(move || {
         let listener = TcpListener::bind(SocketAddr::from(LINUX)).unwrap();
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {

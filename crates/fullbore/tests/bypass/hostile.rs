@@ -2,7 +2,7 @@
 
 use crate::support::raw::{ACK, RST, Raw, SYN, Seen, set_ip_checksum};
 use crate::support::served::{PORT, Room, Server, V4};
-use crate::support::space::{Space, is_here};
+use fullbore_tests::{Namespace, tool};
 use std::net::SocketAddrV4;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,14 +19,17 @@ const GROWTH_KIB_MAX: u64 = 32 << 10;
 
 /// A server, a film, and a namespace to be hostile in; none where that cannot be had.
 struct Target {
-    space: Arc<Space>,
+    space: Arc<Namespace>,
     room: Room,
     server: Server,
 }
 
 impl Target {
     fn new(film_bytes: usize) -> Option<Self> {
-        let space = is_here("curl", "curl").then(Space::new).flatten().map(Arc::new)?;
+        let space = tool::are_here(&[("curl", "curl")])
+            .then(Namespace::if_possible)
+            .flatten()
+            .map(Arc::new)?;
         let mut room = Room::new(film_bytes);
         room.device = format!("interface = \"{TAP}\"\n{}", room.device);
         let server = Server::start(&space, &room, &["--tls", "off"], "");

@@ -2,22 +2,22 @@
 
 use crate::support::device::Device;
 use crate::support::far::Far;
-use crate::support::served::{PATIENCE, Room, Server};
-use crate::support::space::{Space, is_here};
+use crate::support::served::{Room, Server};
+use fullbore_tests::{Namespace, PATIENCE, program, tool};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A namespace with what a device of this kind needs; what else it needs lives as long as the other value.
-fn place(device: Device) -> Option<(Arc<Space>, Option<Far>)> {
+fn place(device: Device) -> Option<(Arc<Namespace>, Option<Far>)> {
     match device {
-        Device::Tap => Some((Arc::new(Space::new()?), None)),
+        Device::Tap => Some((Arc::new(Namespace::if_possible()?), None)),
         Device::Xdp => Far::new(1500, "").map(|far| (Arc::clone(&far.server), Some(far))),
     }
 }
 
 /// All that a server could leave there: devices and the programs on them, routes, rules, and neighbours that do not age.
-fn traces(space: &Space) -> String {
+fn traces(space: &Namespace) -> String {
     let shown = ["-o link", "route", "-6 route", "rule", "-6 rule", "neighbour show nud permanent"];
     let told = shown.map(|what| space.succeed("ip", &what.split(' ').collect::<Vec<_>>()));
     String::from_utf8(told.concat()).unwrap()
@@ -33,7 +33,7 @@ fn mark(device: Device) -> &'static str {
 
 /// The kernel takes a ring apart at its leisure, and with it the last hold on a device.
 #[track_caller]
-fn await_traces(space: &Space, wanted: &str) {
+fn await_traces(space: &Namespace, wanted: &str) {
     let deadline = Instant::now() + PATIENCE;
     while traces(space) != wanted {
         assert!(Instant::now() < deadline, "instead of\n{wanted}\nthere is\n{}", traces(space));
@@ -43,7 +43,7 @@ fn await_traces(space: &Space, wanted: &str) {
 
 #[test]
 fn killed_it_leaves_nothing_and_starts_again() {
-    if !is_here("ip", "iproute2") {
+    if !tool::are_here(&[("ip", "iproute2")]) {
         return;
     }
     for device in Device::ALL {
@@ -92,14 +92,19 @@ fn it_keeps_no_privileges_but_to_read_files() {
 
 #[test]
 fn without_privileges_it_says_which_it_needs() {
-    let Some(space) = is_here("setpriv", "util-linux").then(Space::new).flatten() else { return };
+    let Some(space) =
+        tool::are_here(&[("setpriv", "util-linux")]).then(Namespace::if_possible).flatten()
+    else {
+        return;
+    };
     let room = Room::new(1000);
-    let config = room.config("");
+    let config = room.path("fullbore.toml");
+    std::fs::write(&config, room.config("")).unwrap();
     let mut command = Command::new("setpriv");
-    command.args(["--bounding-set=-net_admin", env!("CARGO_BIN_EXE_fullbore"), "serve"]);
+    command.arg("--bounding-set=-net_admin").arg(program()).arg("serve");
     command.arg(room.path("library")).args(["--route", "bypass", "--config"]).arg(config);
     command.args(["--admin", "127.0.0.1:0", "--state"]).arg(room.path("state"));
-    let output = space.run(move || command.output()).unwrap();
+    let output = space.inside(move || command.output()).unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("CAP_NET_ADMIN"), "{said}");
@@ -108,7 +113,7 @@ fn without_privileges_it_says_which_it_needs() {
 #[test]
 fn without_an_address_it_says_what_to_write() {
     let room = Room::new(1000);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_fullbore"));
+    let mut command = Command::new(program());
     command.arg("serve").arg(room.path("library")).args(["--route", "bypass"]);
     command.args(["--admin", "127.0.0.1:0", "--state"]).arg(room.path("state"));
     let output = command.output().unwrap();

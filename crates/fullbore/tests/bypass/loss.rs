@@ -2,7 +2,7 @@
 
 use crate::support::far::Far;
 use crate::support::served::{Room, Server};
-use crate::support::space::is_here;
+use fullbore_tests::tool;
 use rustix::process::Signal;
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
@@ -12,7 +12,7 @@ const FILM_BYTES: usize = 8_000_003;
 
 #[test]
 fn every_byte_arrives_and_what_was_lost_was_read_again() {
-    if !is_here("curl", "curl") {
+    if !tool::are_here(&[("curl", "curl")]) {
         return;
     }
     let Some(far) = Far::new(1500, "--delay 5ms --loss 2% --reorder 1% --duplicate 1% --seed 7")
@@ -36,7 +36,7 @@ fn every_byte_arrives_and_what_was_lost_was_read_again() {
 
 #[test]
 fn records_of_former_keys_are_made_again_after_a_change_of_keys() {
-    if !is_here("curl", "curl") {
+    if !tool::are_here(&[("curl", "curl")]) {
         return;
     }
     let Some(far) = Far::new(1500, "--delay 5ms --loss 3% --seed 3") else { return };
@@ -51,7 +51,7 @@ fn records_of_former_keys_are_made_again_after_a_change_of_keys() {
 
 #[test]
 fn kept_copies_serve_without_the_disk() {
-    if !is_here("curl", "curl") {
+    if !tool::are_here(&[("curl", "curl")]) {
         return;
     }
     let Some(far) = Far::new(1500, "--delay 5ms --loss 2% --seed 7") else { return };
@@ -68,7 +68,7 @@ fn kept_copies_serve_without_the_disk() {
 /// The film is overwritten through memory that was mapped before, which no time of it tells, so that only the tags can.
 #[test]
 fn a_film_that_changes_under_a_retransmission_ends_the_connection() {
-    if !is_here("curl", "curl") || !is_here("python3", "python3") {
+    if !tool::are_here(&[("curl", "curl")]) || !tool::are_here(&[("python3", "python3")]) {
         return;
     }
     let Some(far) = Far::new(1500, "--delay 5ms --rate 100Mbit") else { return };
@@ -82,7 +82,7 @@ fn a_film_that_changes_under_a_retransmission_ends_the_connection() {
         .arg(&got)
         .arg(server.url());
     curl.stdin(Stdio::null()).stderr(Stdio::null());
-    let mut curl = far.client.run(move || curl.spawn()).unwrap();
+    let mut curl = far.client.inside(move || curl.spawn()).unwrap();
     let deadline = Instant::now() + Duration::from_secs(30);
     while far.carried_bytes() < 2_000_000 {
         assert!(Instant::now() < deadline, "curl gets nothing");

@@ -6,7 +6,7 @@
 use crate::support::device::Device;
 use crate::support::far::Far;
 use crate::support::served::{Room, Server};
-use crate::support::space::{Space, is_here};
+use fullbore_tests::{Namespace, program, tool};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -92,7 +92,7 @@ fn over_af_xdp_every_client_gets_every_byte_through_every_network() {
 fn all_rows(device: Device) {
     let tools =
         [("curl", "curl"), ("openssl", "openssl"), ("ffmpeg", "ffmpeg"), ("ip", "iproute2")];
-    if !tools.iter().all(|(tool, package)| is_here(tool, package)) || Space::new().is_none() {
+    if !tool::are_here(&tools) || !fullbore_tests::namespace::can_be_made() {
         return;
     }
     let start = |(number, row): (usize, [&'static str; COLUMNS])| {
@@ -176,13 +176,13 @@ impl Cell {
     }
 }
 
-fn curl(space: &Arc<Space>, room: &Room, url: &str) {
+fn curl(space: &Arc<Namespace>, room: &Room, url: &str) {
     let get = ["--silent", "--show-error", "--fail", "--insecure", "--globoff", "--max-time"];
     let got = space.succeed("curl", &[&get[..], &[CLIENT_SECONDS, url]].concat());
     assert!(got == room.film, "curl got {} bytes", got.len());
 }
 
-fn openssl(space: &Arc<Space>, room: &Room, url: &str) {
+fn openssl(space: &Arc<Namespace>, room: &Room, url: &str) {
     let authority = url.trim_start_matches("https://").split('/').next().unwrap();
     let script = format!(
         "printf 'GET /film.mp4 HTTP/1.1\\r\\nHost: h\\r\\nConnection: close\\r\\n\\r\\n' \
@@ -195,7 +195,7 @@ fn openssl(space: &Arc<Space>, room: &Room, url: &str) {
 }
 
 /// A film for players, with its index at the front.
-fn make_clip(space: &Arc<Space>, room: &Room) {
+fn make_clip(space: &Arc<Namespace>, room: &Room) {
     let make = "-loglevel error -f lavfi -i testsrc2=size=320x180:rate=25:duration=4 \
                 -c:v mpeg4 -b:v 400k -movflags +faststart";
     let clip = room.path("library/clip.mp4");
@@ -204,7 +204,7 @@ fn make_clip(space: &Arc<Space>, room: &Room) {
 }
 
 /// A digest of each packet of the film, and of the same in the file.
-fn ffmpeg(space: &Arc<Space>, room: &Room, url: &str) {
+fn ffmpeg(space: &Arc<Namespace>, room: &Room, url: &str) {
     let packets = |before: &[&str], input: &str| {
         let hash = ["-i", input, "-map", "0", "-c", "copy", "-f", "framehash", "-"];
         let common = [CLIENT_SECONDS, "ffmpeg", "-nostdin", "-loglevel", "error"];
@@ -217,13 +217,13 @@ fn ffmpeg(space: &Arc<Space>, room: &Room, url: &str) {
 }
 
 /// Each response is compared with the file.
-fn load(space: &Arc<Space>, room: &Room, url: &str) {
+fn load(space: &Arc<Namespace>, room: &Room, url: &str) {
     let (library, json) = (room.path("library"), room.path("load.json"));
     let common = "load --insecure -c 1 --ramp 0s --pattern whole --patience 60s --verify 1";
     let mut arguments: Vec<_> = common.split(' ').collect();
     arguments.extend(["--against", library.to_str().unwrap(), "--json", json.to_str().unwrap()]);
     arguments.extend(["--duration", LOAD_TIME, url]);
-    let told = space.succeed(env!("CARGO_BIN_EXE_fullbore"), &arguments);
+    let told = space.succeed(program(), &arguments);
     let text = std::fs::read_to_string(json).unwrap();
     let outcome: serde_json::Value = serde_json::from_str(&text).unwrap();
     let verified = outcome["verified"].as_u64().unwrap();

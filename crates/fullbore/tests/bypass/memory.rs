@@ -1,7 +1,8 @@
 //! What a thousand connections hold while their windows are on their way.
 
 use crate::support::far::Far;
-use crate::support::served::{PATIENCE, Room, Server};
+use crate::support::served::{Room, Server};
+use fullbore_tests::{PATIENCE, program};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -18,11 +19,11 @@ fn a_connection_with_its_window_on_the_way_holds_little_more_than_tags() {
     let Some(far) = Far::new(1500, "--delay 150ms --held 512MiB") else { return };
     let room = Room::new(40_000_000);
     let server = Server::start(&far.server, &room, &[], "");
-    let mut load = Command::new(env!("CARGO_BIN_EXE_fullbore"));
+    let mut load = Command::new(program());
     load.args(["load", "--insecure", "--allow-errors", "--connections", &CONNECTIONS.to_string()]);
     load.args(["--ramp", "5s", "--duration", "60s", "--pattern", "whole", "--patience", "60s"]);
     load.arg(server.url()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut load = far.client.run(move || load.spawn()).unwrap();
+    let mut load = far.client.inside(move || load.spawn()).unwrap();
     let deadline = Instant::now() + PATIENCE;
     let (mut in_flight_bytes, mut held_bytes) = (0, 0);
     while in_flight_bytes < IN_FLIGHT_BYTES_MIN && Instant::now() < deadline {

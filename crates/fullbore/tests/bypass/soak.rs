@@ -1,7 +1,7 @@
 //! Minutes of mixed load over a TAP: the bypass route's part of `./run soak`.
 
-use crate::support::served::{PATIENCE, Room, Server};
-use crate::support::space::Space;
+use crate::support::served::{Room, Server};
+use fullbore_tests::{Namespace, PATIENCE, program};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ const TURN_MAX: Duration = Duration::from_secs(30);
 #[test]
 #[ignore = "takes minutes: ./run soak [MINUTES]"]
 fn mixed_load_over_a_tap_leaves_nothing_behind() {
-    let Some(space) = Space::new().map(Arc::new) else { return };
+    let Some(space) = Namespace::if_possible().map(Arc::new) else { return };
     let minutes: f64 = std::env::var("FULLBORE_SOAK_MINUTES")
         .map_or(1.0, |minutes| minutes.parse().expect("FULLBORE_SOAK_MINUTES is a number"));
     let duration = Duration::from_secs_f64(minutes * 60.0);
@@ -55,12 +55,12 @@ fn mixed_load_over_a_tap_leaves_nothing_behind() {
 }
 
 /// `fullbore load` beside the server, to its end. Those who leave count as errors, wrong bytes among them, so these are looked for.
-fn load(space: &Arc<Space>, server: &Server, how: &str, length: Duration) {
-    let mut load = Command::new(env!("CARGO_BIN_EXE_fullbore"));
+fn load(space: &Arc<Namespace>, server: &Server, how: &str, length: Duration) {
+    let mut load = Command::new(program());
     load.args(["load", "--insecure", "--allow-errors", "--ramp", "1s"]);
     load.args(how.split(' ')).arg("--duration").arg(format!("{}s", length.as_secs().max(1)));
     load.arg(server.url()).stdin(Stdio::null());
-    let ended = space.run(move || load.output()).expect("it runs");
+    let ended = space.inside(move || load.output()).expect("it runs");
     let said = String::from_utf8_lossy(&ended.stdout);
     assert!(ended.status.success(), "{how}: {said}{}", String::from_utf8_lossy(&ended.stderr));
     assert!(!said.contains("wrong_bytes"), "{how}: {said}");
@@ -73,7 +73,7 @@ fn held(server: &Server) -> [u64; 5] {
         server.number("bypass_connection_bytes"),
         server.number("read_buffers") - server.number("read_buffers_free"),
         server.number("send_buffers") - server.number("send_buffers_free"),
-        server.descriptors(),
+        server.descriptors() as u64,
     ]
 }
 

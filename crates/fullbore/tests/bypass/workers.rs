@@ -2,7 +2,7 @@
 
 use crate::support::far::Far;
 use crate::support::served::{Room, Server};
-use crate::support::space::{Space, is_here};
+use fullbore_tests::{Namespace, tool};
 use std::fs;
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ const TWO: [&str; 2] = ["--workers", "2"];
 
 /// So many viewers at once get the film, each over a connection of its own, and hang up when all was said.
 #[track_caller]
-fn watch(space: &Space, server: &Server, url: &str, room: &Room) {
+fn watch(space: &Namespace, server: &Server, url: &str, room: &Room) {
     let all = "--silent --show-error --fail --insecure --max-time 60 --parallel --parallel-immediate --parallel-max 50";
     let mut arguments: Vec<_> = all.split(' ').collect();
     arguments.extend(["--write-out", "%{size_download}\n"]);
@@ -37,7 +37,9 @@ fn assert_nobody_got_anothers_segments(server: &Server) {
 
 #[test]
 fn a_connection_stays_with_its_queue_of_a_tap() {
-    let Some(space) = is_here("curl", "curl").then(Space::new).flatten().map(Arc::new) else {
+    let Some(space) =
+        tool::are_here(&[("curl", "curl")]).then(Namespace::if_possible).flatten().map(Arc::new)
+    else {
         return;
     };
     let room = Room::new(2_000_001);
@@ -50,7 +52,9 @@ fn a_connection_stays_with_its_queue_of_a_tap() {
 
 #[test]
 fn a_connection_stays_with_its_queue_of_a_network_card() {
-    let Some(far) = is_here("curl", "curl").then(|| Far::with_queues(1500, 2, "")).flatten() else {
+    let Some(far) =
+        tool::are_here(&[("curl", "curl")]).then(|| Far::with_queues(1500, 2, "")).flatten()
+    else {
         return;
     };
     let mut room = Room::new(2_000_001);
@@ -66,9 +70,12 @@ fn a_connection_stays_with_its_queue_of_a_network_card() {
 /// The way becomes narrower behind the TAP, and all that the router says of it comes to one queue.
 #[test]
 fn what_a_router_says_reaches_the_worker_who_has_the_connection() {
-    let Some(far) = is_here("curl", "curl").then(|| Far::new(1500, "")).flatten() else { return };
+    let Some(far) = tool::are_here(&[("curl", "curl")]).then(|| Far::new(1500, "")).flatten()
+    else {
+        return;
+    };
     far.server.ip("link set dev eth mtu 1300");
-    far.server.run(|| {
+    far.server.inside(|| {
         // One message a second would make this a test of patience.
         fs::write("/proc/sys/net/ipv4/icmp_ratelimit", "0").unwrap();
     });

@@ -3,12 +3,12 @@
 use crate::support::device::Device;
 use crate::support::far::Far;
 use crate::support::served::{Room, Server};
-use crate::support::space::is_here;
+use fullbore_tests::{program, tool};
 use std::net::{TcpListener, TcpStream};
 
 #[test]
 fn every_byte_arrives_and_the_kernel_keeps_what_is_its_own() {
-    if !is_here("curl", "curl") {
+    if !tool::are_here(&[("curl", "curl")]) {
         return;
     }
     for (mtu_bytes, settings) in [(1500, ""), (1280, "--delay 2ms --loss 1% --seed 9"), (9000, "")]
@@ -29,12 +29,12 @@ fn every_byte_arrives_and_the_kernel_keeps_what_is_its_own() {
                 assert!(got == room.film, "{url}, MTU {mtu_bytes}: {} bytes", got.len());
             }
             let address = format!("{}:7", Device::Xdp.hosts()[0]);
-            let listener = far.server.run({
+            let listener = far.server.inside({
                 let address = address.clone();
                 move || TcpListener::bind(address).unwrap()
             });
             far.client
-                .run(move || drop(TcpStream::connect(address).expect("the kernel serves on")));
+                .inside(move || drop(TcpStream::connect(address).expect("the kernel serves on")));
             drop(listener);
             assert_eq!(server.number("connections_by_route_total{route=\"bypass\"}"), 2);
             server.end();
@@ -51,7 +51,7 @@ fn many_viewers_at_once_get_their_bytes() {
     let load = "load --insecure --connections 1000 --ramp 4s --duration 4s --rate 1M --verify 20";
     let url = server.url_at(&Device::Xdp.hosts()[0]);
     let load: Vec<_> = load.split(' ').chain([&*url]).collect();
-    let told = far.client.succeed(env!("CARGO_BIN_EXE_fullbore"), &load);
+    let told = far.client.succeed(program(), &load);
     let told = String::from_utf8(told).unwrap();
     assert!(told.contains("1000 open at the end"), "{told}");
     server.end();

@@ -1,8 +1,8 @@
 //! What an idle viewer costs the server in memory of its own.
 
 use crate::films;
-use crate::server::{Server, Start, eventually};
 use crate::viewer::Viewers;
+use fullbore_tests::{Server, until};
 use std::net::TcpStream;
 
 /// Viewers that come and go first, so that what they all share has been touched.
@@ -18,16 +18,16 @@ const BYTES_EACH_MAX: u64 = 4096;
 fn an_idle_viewer_costs_no_more_than_a_page() {
     machine::raise_nofile().expect("the limit on files can be raised to the hard one");
     let library = films::make().expect("the library is written");
-    let server = Server::start(&Start::new(library.path()));
+    let server = Server::start(library.path(), "");
     drop(stay(&server, WARM_UP));
-    eventually("those who leave are gone", || {
+    until("those who leave are gone", || {
         server.wait_for_news();
-        server.number("connections") == 0
+        server.sum("connections") == 0
     });
     let (own_before, all_before) = (server.own_memory_bytes(), server.resident_bytes());
 
     let viewers = stay(&server, IDLE);
-    eventually("those who stay are counted", || server.number("connections") == IDLE);
+    until("those who stay are counted", || server.sum("connections") == IDLE);
     let own_each = (server.own_memory_bytes().saturating_sub(own_before)) / IDLE;
     let all_each = (server.resident_bytes().saturating_sub(all_before)) / IDLE;
     println!("an idle viewer costs {all_each} bytes, {own_each} of them anonymous memory");

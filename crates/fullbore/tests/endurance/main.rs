@@ -4,7 +4,5 @@ mod films;
 mod idle_memory;
 mod nothing_leaks;
 mod out_of_memory;
-mod plain_viewer;
-mod server;
 mod soak;
 mod viewer;

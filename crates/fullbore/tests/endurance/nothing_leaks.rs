@@ -1,8 +1,8 @@
 //! After many connections of every kind, everything is back where it was.
 
 use crate::films;
-use crate::server::{Server, Start, eventually};
 use crate::viewer::{Kind, Viewers};
+use fullbore_tests::{Launch, Server, until};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -43,16 +43,15 @@ fn two_hundred_thousand_connections_leave_nothing_behind() {
     machine::raise_nofile().expect("the limit on files can be raised to the hard one");
     let library = films::make().expect("the library is written");
     // Only through the page cache: a file's first direct read would open it once more.
-    let flags = vec!["--disk".into(), "cached".into()];
-    let start = Start { config: FEW_BUFFERS.into(), flags, ..Start::new(library.path()) };
-    let server = Server::start(&start);
+    let launch = Launch::of(library.path()).arguments("--disk cached").config(FEW_BUFFERS);
+    let server = launch.start();
     visit_all(&server, 0..WARM_UP);
     let before = settled(&server);
     let memory_before = server.own_memory_bytes();
 
     visit_all(&server, WARM_UP..WARM_UP + CONNECTIONS);
     let mut after = settled(&server);
-    eventually(&format!("everything is back at {before:?}"), || {
+    until(&format!("everything is back at {before:?}"), || {
         after = settled(&server);
         after == before
     });
@@ -60,10 +59,10 @@ fn two_hundred_thousand_connections_leave_nothing_behind() {
     println!("{CONNECTIONS} connections: {after:?} as before, memory grew by {growth} bytes");
     // Those who reset at once may be gone before they can be let in.
     let come = ["connections_accepted_total", "connections_refused_total"];
-    let come: u64 = come.iter().map(|name| server.number(name)).sum();
+    let come: u64 = come.iter().map(|name| server.sum(name)).sum();
     assert_eq!(come, WARM_UP + CONNECTIONS + 2 * SLOW);
-    assert!(server.number("records_made_again_total") > 0, "no buffer was taken back");
-    assert_eq!(server.number("tasks_panicked_total"), 0, "{}", server.said());
+    assert!(server.sum("records_made_again_total") > 0, "no buffer was taken back");
+    assert_eq!(server.sum("tasks_panicked_total"), 0, "{}", server.said());
     assert!(growth <= GROWTH_BYTES_MAX, "memory grew by {growth} bytes");
     server.finish();
 }
@@ -94,15 +93,15 @@ fn visit_all(server: &Server, numbers: Range<u64>) {
 
 /// What the server holds once every viewer is gone.
 pub(crate) fn settled(server: &Server) -> Held {
-    eventually("every connection has ended", || {
+    until("every connection has ended", || {
         server.wait_for_news();
-        server.number("connections") == 0
+        server.sum("connections") == 0
     });
     Held {
-        connections: server.number("connections"),
-        files: server.number("open_files"),
-        read_buffers_missing: server.number("read_buffers") - server.number("read_buffers_free"),
-        send_buffers_missing: server.number("send_buffers") - server.number("send_buffers_free"),
+        connections: server.sum("connections"),
+        files: server.sum("open_files"),
+        read_buffers_missing: server.sum("read_buffers") - server.sum("read_buffers_free"),
+        send_buffers_missing: server.sum("send_buffers") - server.sum("send_buffers_free"),
         descriptors: server.descriptors(),
         leases: server.leases(),
     }

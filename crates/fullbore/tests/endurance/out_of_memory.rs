@@ -6,8 +6,8 @@
 
 use crate::films;
 use crate::nothing_leaks::{FEW_BUFFERS, settled};
-use crate::server::{Server, Start};
 use crate::viewer::{Kind, Knock, Viewers};
+use fullbore_tests::{Launch, Server, program, tool};
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -32,7 +32,7 @@ fn a_full_control_group_refuses_viewers_and_kills_nobody() {
     let Some(group) = Group::make() else { return };
     let folder = TempDir::new().expect("a temporary folder");
     let program = group.program(folder.path());
-    endure(program, |_, bound| match bound {
+    endure(&program, |_, bound| match bound {
         Bound::Leave(bytes) => group.limit(Some(group.used_bytes() + bytes)),
         Bound::Lift => group.limit(None),
     });
@@ -41,14 +41,14 @@ fn a_full_control_group_refuses_viewers_and_kills_nobody() {
 
 #[test]
 fn a_limit_on_data_refuses_viewers_and_aborts_nothing() {
-    endure(env!("CARGO_BIN_EXE_fullbore").into(), |server, bound| {
+    endure(program(), |server, bound| {
         limit_process(server, "data", "VmData:", bound);
     });
 }
 
 #[test]
 fn a_limit_on_address_space_refuses_viewers_and_aborts_nothing() {
-    endure(env!("CARGO_BIN_EXE_fullbore").into(), |server, bound| {
+    endure(program(), |server, bound| {
         // Of address space there is much that nobody uses, and an eighth of that is kept back, too.
         let kept_bytes = server.status_bytes("VmSize:") / 7;
         let bound = match bound {
@@ -68,13 +68,12 @@ enum Bound {
 }
 
 /// The course of each test. `set` sets or lifts the bound.
-fn endure(program: PathBuf, set: impl Fn(&Server, Bound)) {
+fn endure(program: &Path, set: impl Fn(&Server, Bound)) {
     machine::raise_nofile().expect("the limit on files can be raised to the hard one");
     let library = films::make().expect("the library is written");
     // Handshakes that are left in the middle must still be there when all have come.
     let config = format!("{FEW_BUFFERS}[timeouts]\nhandshake_seconds = 120\n");
-    let start = Start { program, config, ..Start::new(library.path()) };
-    let server = Server::start(&start);
+    let server = Launch::of(library.path()).program(program).config(&config).start();
     // Files are opened and buffers touched before there is little memory.
     Viewers::new(server.address).slow().expect("a slow viewer is served");
     let mut viewers = Viewers::new(server.address);
@@ -84,7 +83,7 @@ fn endure(program: PathBuf, set: impl Fn(&Server, Bound)) {
     // A server that had no bound looks for one once a second, as does whoever tells its numbers.
     server.wait_for_news();
     server.wait_for_news();
-    let refused_before = server.number("connections_refused_total");
+    let refused_before = server.sum("connections_refused_total");
     let (held, refused) = thread::scope(|scope| {
         let slow: Vec<_> = (0..SLOW)
             .map(|_| {
@@ -103,7 +102,7 @@ fn endure(program: PathBuf, set: impl Fn(&Server, Bound)) {
     server.wait_for_news();
     assert!(refused > 0, "the bound was not reached: this shows nothing");
     assert!(!held.is_empty(), "nobody was let in");
-    assert!(server.number("connections_refused_total") >= refused_before + refused);
+    assert!(server.sum("connections_refused_total") >= refused_before + refused);
 
     // Who was let in is served, and so is who was there before.
     for knock in held {
@@ -122,7 +121,7 @@ fn endure(program: PathBuf, set: impl Fn(&Server, Bound)) {
     drop(idle);
     let held = settled(&server);
     assert_eq!((held.read_buffers_missing, held.send_buffers_missing), (0, 0));
-    assert_eq!(server.number("tasks_panicked_total"), 0, "{}", server.said());
+    assert_eq!(server.sum("tasks_panicked_total"), 0, "{}", server.said());
     server.finish();
 }
 
@@ -178,7 +177,7 @@ fn limit_process(server: &Server, limit: &str, field: &str, bound: Bound) {
         Bound::Lift => "unlimited".into(),
     };
     let mut prlimit = Command::new("prlimit");
-    prlimit.arg(format!("--pid={}", server.pid())).arg(format!("--{limit}={soft}:"));
+    prlimit.arg(format!("--pid={}", server.process_id())).arg(format!("--{limit}={soft}:"));
     let set = prlimit.status().expect("prlimit runs: it is in the package util-linux");
     assert!(set.success(), "{prlimit:?}");
 }
@@ -215,9 +214,9 @@ impl Group {
         if made.is_ok() && group.folder.join(group.limit_file()).exists() {
             return Some(group);
         }
-        eprintln!(
-            "SKIPPED: no control group with a memory limit can be made here ({made:?}): run this as root"
-        );
+        tool::skip(&format!(
+            "no control group with a memory limit can be made here ({made:?}): run this as root"
+        ));
         None
     }
 
@@ -227,7 +226,7 @@ impl Group {
         let text = format!(
             "#!/bin/sh\necho $$ >{}/cgroup.procs || exit 9\nexec {} \"$@\"\n",
             self.folder.display(),
-            env!("CARGO_BIN_EXE_fullbore")
+            program().display()
         );
         fs::write(&script, text).expect("a temporary folder can be written");
         fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("it is ours");

@@ -8,13 +8,12 @@
 
 use crate::films;
 use crate::nothing_leaks::{FEW_BUFFERS, settled};
-use crate::plain_viewer::PlainViewers;
-use crate::server::{Server, Start, eventually};
 use crate::viewer::{Kind, Viewers};
+use fullbore_tests::{Launch, Server, Signal, certificate, until};
 use std::env;
 use std::fs;
+use std::net::SocketAddr;
 use std::path::Path;
-use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -24,24 +23,30 @@ use tempfile::TempDir;
 #[derive(Clone, Copy)]
 struct Turn {
     name: &'static str,
-    flags: &'static [&'static str],
+    flags: &'static str,
     has_tls: bool,
     /// Whether it needs a kernel with TLS in it.
     in_kernel_tls: bool,
 }
 
-const fn turn(name: &'static str, flags: &'static [&'static str]) -> Turn {
+impl Turn {
+    fn viewers(&self, server: SocketAddr) -> Viewers {
+        if self.has_tls { Viewers::new(server) } else { Viewers::without_tls(server) }
+    }
+}
+
+const fn turn(name: &'static str, flags: &'static str) -> Turn {
     Turn { name, flags, has_tls: true, in_kernel_tls: false }
 }
 
 const TURNS: [Turn; 7] = [
-    turn("userspace, auto", &["--route", "userspace", "--disk", "auto"]),
-    turn("userspace, cached", &["--route", "userspace", "--disk", "cached"]),
-    turn("userspace, once", &["--route", "userspace", "--disk", "once"]),
-    turn("userspace, direct", &["--route", "userspace", "--disk", "direct"]),
-    Turn { has_tls: false, ..turn("kernel without TLS", &["--route", "kernel", "--tls", "off"]) },
-    Turn { in_kernel_tls: true, ..turn("kernel TLS", &["--route", "kernel"]) },
-    Turn { has_tls: false, ..turn("plain", &["--route", "userspace", "--tls", "off"]) },
+    turn("userspace, auto", "--route userspace --disk auto"),
+    turn("userspace, cached", "--route userspace --disk cached"),
+    turn("userspace, once", "--route userspace --disk once"),
+    turn("userspace, direct", "--route userspace --disk direct"),
+    Turn { has_tls: false, ..turn("kernel without TLS", "--route kernel --tls off") },
+    Turn { in_kernel_tls: true, ..turn("kernel TLS", "--route kernel") },
+    Turn { has_tls: false, ..turn("plain", "--route userspace --tls off") },
 ];
 
 /// A turn lasts no longer than this before the next one comes.
@@ -80,25 +85,27 @@ fn take_turn(turn: &Turn, library: &Path, length: Duration) -> String {
         return "SKIPPED: this kernel has no TLS (modprobe tls)".into();
     }
     let certificates = Certificates::make();
-    let mut start = Start::new(library);
-    start.flags = turn.flags.iter().map(|&flag| flag.into()).collect();
+    let mut launch = Launch::of(library).arguments(turn.flags).config(FEW_BUFFERS);
     if turn.has_tls {
-        start.flags.extend(certificates.flags());
+        launch = certificates.flags().iter().fold(launch, Launch::argument);
     }
     if let Some(program) = env::var_os("FULLBORE_SOAK_PROGRAM") {
-        start.program = program.into();
         // The leak checker looks at the process from outside it, which the sandbox is there to prevent.
-        start.flags.push("--no-sandbox".into());
+        launch = launch.program(Path::new(&program)).argument("--no-sandbox");
     }
-    start.config = FEW_BUFFERS.into();
-    let first = live(&start, turn, &certificates, length / 2);
-    format!("{first}; then {}", live(&start, turn, &certificates, length / 2))
+    let one_life = || live(launch.clone(), library, turn, &certificates, length / 2);
+    format!("{}; then {}", one_life(), one_life())
 }
 
 /// One server's life, to its end with viewers in the middle of a film.
-fn live(start: &Start, turn: &Turn, certificates: &Certificates, length: Duration) -> String {
-    let server = Server::start(start);
-    let library = start.library.as_path();
+fn live(
+    launch: Launch,
+    library: &Path,
+    turn: &Turn,
+    certificates: &Certificates,
+    length: Duration,
+) -> String {
+    let server = launch.start();
     // The first round opens what stays open.
     load(&server, turn, library, certificates, Duration::ZERO);
     let before = settled(&server);
@@ -107,7 +114,7 @@ fn live(start: &Start, turn: &Turn, certificates: &Certificates, length: Duratio
     // A file that was in memory the first time opens a second descriptor when it is first read past the page cache.
     let descriptors_max = before.descriptors + before.files as usize;
     let mut after = settled(&server);
-    eventually(&format!("everything is back at {before:?}"), || {
+    until(&format!("everything is back at {before:?}"), || {
         after = settled(&server);
         let descriptors = after.descriptors;
         after.descriptors = before.descriptors;
@@ -115,14 +122,14 @@ fn live(start: &Start, turn: &Turn, certificates: &Certificates, length: Duratio
         after.descriptors = descriptors;
         is_back
     });
-    assert_eq!(server.number("tasks_panicked_total"), 0, "{}", server.said());
+    assert_eq!(server.sum("tasks_panicked_total"), 0, "{}", server.said());
     if turn.has_tls && !turn.in_kernel_tls {
-        assert!(server.number("records_made_again_total") > 0, "no buffer was taken back");
+        assert!(server.sum("records_made_again_total") > 0, "no buffer was taken back");
     }
     let told = format!(
         "{} connections, {} MiB; {before:?} and {after:?}; memory {} and {} KiB",
-        server.number("connections_accepted_total"),
-        server.number("response_sent_bytes_total") >> 20,
+        server.sum("connections_accepted_total"),
+        server.sum("response_sent_bytes_total") >> 20,
         memory_before >> 10,
         server.own_memory_bytes() >> 10
     );
@@ -133,22 +140,16 @@ fn live(start: &Start, turn: &Turn, certificates: &Certificates, length: Duratio
 
 /// Tells a server to stop when some are in the middle of a film: they get the rest of it.
 fn stop_amid_films(server: Server, turn: &Turn) -> String {
-    let requests_before = server.number("requests_total");
+    let requests_before = server.sum("requests_total");
     let address = server.address;
     let viewers: Vec<_> = (0..AT_THE_END)
         .map(|_| {
-            let has_tls = turn.has_tls;
-            thread::spawn(move || {
-                if has_tls {
-                    Viewers::new(address).slow()
-                } else {
-                    PlainViewers::new(address).slow()
-                }
-            })
+            let mut viewers = turn.viewers(address);
+            thread::spawn(move || viewers.slow())
         })
         .collect();
-    eventually("all have asked for the film", || {
-        server.number("requests_total") >= requests_before + AT_THE_END as u64
+    until("all have asked for the film", || {
+        server.sum("requests_total") >= requests_before + AT_THE_END as u64
     });
     let said = server.finish();
     for viewer in viewers {
@@ -170,13 +171,12 @@ fn load(
     thread::scope(|scope| {
         for _ in 0..AT_ONCE {
             scope.spawn(|| {
-                let mut viewers = Viewers::new(server.address);
-                let mut plain = PlainViewers::new(server.address);
+                let mut viewers = turn.viewers(server.address);
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
-                    let kind = Kind::of(number);
-                    let visit =
-                        if turn.has_tls { viewers.visit(kind) } else { plain.visit(number) };
+                    let kind =
+                        if turn.has_tls { Kind::of(number) } else { Kind::without_tls(number) };
+                    let visit = viewers.visit(kind);
                     assert!(
                         visit.is_ok(),
                         "{kind:?}, {number}: {visit:?}; the server: {}",
@@ -191,11 +191,7 @@ fn load(
         for _ in 0..SLOW {
             scope.spawn(|| {
                 loop {
-                    let visit = if turn.has_tls {
-                        Viewers::new(server.address).slow()
-                    } else {
-                        PlainViewers::new(server.address).slow()
-                    };
+                    let visit = turn.viewers(server.address).slow();
                     assert!(visit.is_ok(), "slow: {visit:?}; the server: {}", server.said());
                     if Instant::now() >= deadline {
                         return;
@@ -208,7 +204,7 @@ fn load(
                 films::chill(library).expect("the kernel takes advice");
                 if turn.has_tls {
                     certificates.replace(number);
-                    server.signal("HUP");
+                    server.signal(Signal::HUP);
                 }
                 films::publish(library, number).expect("the library can be changed");
                 if Instant::now() >= deadline {
@@ -227,14 +223,9 @@ impl Certificates {
     fn make() -> Self {
         let folder = TempDir::new().expect("a temporary folder");
         for name in ["a", "b"] {
-            let mut openssl = Command::new("openssl");
-            openssl.args(["req", "-x509", "-nodes", "-days", "2", "-subj", "/CN=localhost"]);
-            openssl.args(["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]);
-            openssl.args(["-addext", "subjectAltName=DNS:localhost"]);
-            openssl.arg("-keyout").arg(folder.path().join(format!("{name}.key")));
-            openssl.arg("-out").arg(folder.path().join(format!("{name}.cert")));
-            let made = openssl.output().expect("openssl runs: it is in the package openssl");
-            assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+            let place = folder.path().join(name);
+            fs::create_dir(&place).expect("it is ours");
+            certificate(&place, "localhost", "ec");
         }
         let certificates = Self(folder);
         certificates.replace(0);
@@ -252,7 +243,8 @@ impl Certificates {
         let name = if number % 2 == 0 { "a" } else { "b" };
         for part in ["key", "cert"] {
             let beside = self.0.path().join(format!("{part}.new"));
-            fs::copy(self.0.path().join(format!("{name}.{part}")), &beside).expect("it is ours");
+            fs::copy(self.0.path().join(format!("{name}/localhost.{part}.pem")), &beside)
+                .expect("it is ours");
             fs::rename(&beside, self.0.path().join(part)).expect("it is ours");
         }
     }

@@ -3,15 +3,10 @@
 //! What they ask of the server is checked here: a kind that should be answered fails if it is not.
 
 use crate::films::{self, LARGE_BYTES, SMALL_BYTES};
-use crate::server::PATIENCE;
+use fullbore_tests::PATIENCE;
+use fullbore_tests::tls::{self, Offer};
 use rustls::client::Resumption;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, HandshakeKind, SignatureScheme,
-    StreamOwned,
-};
+use rustls::{ClientConfig, ClientConnection, HandshakeKind, StreamOwned};
 use socket2::{Domain, Socket, Type};
 use std::io::{self, BufReader, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
@@ -26,11 +21,18 @@ pub(crate) type Tls = StreamOwned<ClientConnection, TcpStream>;
 /// One after another, all the viewers of a thread.
 pub(crate) struct Viewers {
     server: SocketAddr,
+    has_tls: bool,
     /// Keeps no tickets.
     full: Arc<ClientConfig>,
     /// Keeps them, as browsers do.
     resuming: Arc<ClientConfig>,
     count: u32,
+}
+
+/// A viewer's end of a connection.
+enum Stream {
+    Plain(TcpStream),
+    Secured(Box<Tls>),
 }
 
 /// How a connection goes.
@@ -46,6 +48,8 @@ pub(crate) enum Kind {
     HalfClosed,
     /// A range from the middle of a large file.
     Range,
+    /// All of a large file.
+    Whole,
     /// Reset in the middle of a large response.
     ResetMidResponse,
     /// Closed in the middle of a large response.
@@ -54,6 +58,8 @@ pub(crate) enum Kind {
     Silent,
     /// A request that is none.
     BadRequest,
+    /// Gone after half of a request.
+    HalfRequest,
     /// A record that does not open.
     BadRecord,
     /// Gone after half of a hello.
@@ -71,7 +77,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Every kind, with how many of a hundred connections are of it.
+    /// Every kind that TLS has, with how many of a hundred connections are of it.
     pub(crate) const MIX: [(Self, u32); 16] = [
         (Self::Full, 8),
         (Self::Resumed, 12),
@@ -103,6 +109,21 @@ impl Kind {
         }
         unreachable!("the shares sum to a hundred")
     }
+
+    /// The same for viewers without TLS.
+    pub(crate) fn without_tls(index: u64) -> Self {
+        const TURNS: [Kind; 8] = [
+            Kind::Pipelined,
+            Kind::Range,
+            Kind::Range,
+            Kind::Whole,
+            Kind::ResetMidResponse,
+            Kind::ClosedMidResponse,
+            Kind::BadRequest,
+            Kind::HalfRequest,
+        ];
+        TURNS[(index % 8) as usize]
+    }
 }
 
 /// A viewer in the middle of a handshake.
@@ -119,10 +140,16 @@ impl Knock {
 impl Viewers {
     /// Viewers of `server`.
     pub(crate) fn new(server: SocketAddr) -> Self {
-        let resuming = client_config();
-        let mut full = resuming.clone();
+        // One key share, a cheap one: the viewers share the machine with the server.
+        let resuming = Offer { alpn: Vec::new(), ..Offer::default() }.config();
+        let mut full = ClientConfig::clone(&resuming);
         full.resumption = Resumption::disabled();
-        Self { server, full: Arc::new(full), resuming: Arc::new(resuming), count: 0 }
+        Self { server, has_tls: true, full: Arc::new(full), resuming, count: 0 }
+    }
+
+    /// Viewers of `server` who speak plain HTTP.
+    pub(crate) fn without_tls(server: SocketAddr) -> Self {
+        Self { has_tls: false, ..Self::new(server) }
     }
 
     /// One connection.
@@ -133,10 +160,12 @@ impl Viewers {
             Kind::Pipelined => self.pipelined(),
             Kind::HalfClosed => self.half_closed(),
             Kind::Range => self.range(),
-            Kind::ResetMidResponse => reset(self.amid_response()?.sock),
+            Kind::Whole => self.whole(),
+            Kind::ResetMidResponse => reset(self.amid_response()?.into_socket()),
             Kind::ClosedMidResponse => self.amid_response().map(drop),
             Kind::Silent => self.silent(),
             Kind::BadRequest => self.bad_request(),
+            Kind::HalfRequest => self.open()?.write_all(b"GET /"),
             Kind::BadRecord => self.bad_record(),
             Kind::HalfHello => self.half_hello(),
             Kind::HalfHandshake => self.half_handshake(),
@@ -169,7 +198,7 @@ impl Viewers {
     /// A viewer who says hello, and waits when the first word of the answer has come.
     pub(crate) fn knock(&mut self) -> io::Result<Knock> {
         let mut socket = self.connect()?;
-        let mut connection = connection(&self.full)?;
+        let mut connection = tls::client(&self.full, "localhost");
         connection.write_tls(&mut socket)?;
         let mut beginning = [0; 100];
         socket.read_exact(&mut beginning)?;
@@ -192,7 +221,7 @@ impl Viewers {
     /// server holds a buffer for anybody.
     pub(crate) fn slow(&mut self) -> io::Result<()> {
         const REST: Duration = Duration::from_millis(400);
-        let mut stream = self.tls(&Arc::clone(&self.resuming))?;
+        let mut stream = self.open()?;
         stream.write_all(&request(films::LARGE, ""))?;
         let (status, length) = read_head(&mut stream)?;
         expect(status == 200 && length == LARGE_BYTES, "a large response")?;
@@ -206,7 +235,7 @@ impl Viewers {
             offset += part as u64;
         }
         // A server that is told to stop may be gone by now.
-        goodbye(&mut stream).or_else(gone)
+        stream.goodbye().or_else(gone)
     }
 
     fn full(&mut self) -> io::Result<Tls> {
@@ -225,11 +254,11 @@ impl Viewers {
 
     fn pipelined(&mut self) -> io::Result<()> {
         const COUNT: usize = 5;
-        let mut stream = self.tls(&Arc::clone(&self.resuming))?;
+        let mut stream = self.open()?;
         stream.write_all(&request(films::SMALL, "").repeat(COUNT))?;
         let mut reader = BufReader::new(&mut stream);
         (0..COUNT).try_for_each(|_| expect_response(&mut reader, 200, 0..SMALL_BYTES))?;
-        goodbye(&mut stream)
+        stream.goodbye()
     }
 
     fn half_closed(&mut self) -> io::Result<()> {
@@ -241,17 +270,26 @@ impl Viewers {
     }
 
     fn range(&mut self) -> io::Result<()> {
-        let start = u64::from(self.count).wrapping_mul(104_729) % (LARGE_BYTES - 100_000);
-        let end = start + 70_001;
-        let mut stream = self.tls(&Arc::clone(&self.resuming))?;
+        // Several windows where no cipher slows the viewer down.
+        let bytes = if self.has_tls { 70_001 } else { 800_001 };
+        let start = u64::from(self.count).wrapping_mul(104_729) % (LARGE_BYTES - bytes);
+        let end = start + bytes;
+        let mut stream = self.open()?;
         let field = format!("Range: bytes={start}-{}\r\n", end - 1);
         stream.write_all(&request(films::LARGE, &field))?;
         expect_response(&mut BufReader::new(&mut stream), 206, start..end)?;
-        goodbye(&mut stream)
+        stream.goodbye()
     }
 
-    fn amid_response(&mut self) -> io::Result<Tls> {
-        let mut stream = self.tls(&Arc::clone(&self.resuming))?;
+    fn whole(&mut self) -> io::Result<()> {
+        let mut stream = self.open()?;
+        stream.write_all(&request(films::LARGE, ""))?;
+        expect_response(&mut BufReader::new(&mut stream), 200, 0..LARGE_BYTES)?;
+        stream.goodbye()
+    }
+
+    fn amid_response(&mut self) -> io::Result<Stream> {
+        let mut stream = self.open()?;
         stream.write_all(&request(films::LARGE, ""))?;
         let mut reader = BufReader::new(&mut stream);
         let (status, length) = read_head(&mut reader)?;
@@ -268,10 +306,16 @@ impl Viewers {
     }
 
     fn bad_request(&mut self) -> io::Result<()> {
-        let mut stream = self.tls(&Arc::clone(&self.resuming))?;
+        let mut stream = self.open()?;
         stream.write_all(b"GET\r\n\r\n")?;
         let (status, _) = read_head(&mut BufReader::new(&mut stream))?;
-        expect(status == 400, "400 for a bad request")
+        expect(status == 400, "400 for a bad request")?;
+        match stream {
+            Stream::Plain(mut socket) => {
+                socket.read_to_end(&mut Vec::new()).map(drop).or_else(gone)
+            }
+            Stream::Secured(_) => Ok(()),
+        }
     }
 
     fn bad_record(&mut self) -> io::Result<()> {
@@ -311,14 +355,21 @@ impl Viewers {
 
     fn hello(&self) -> io::Result<Vec<u8>> {
         let mut hello = Vec::new();
-        let mut connection = connection(&self.full)?;
+        let mut connection = tls::client(&self.full, "localhost");
         connection.write_tls(&mut hello)?;
         Ok(hello)
     }
 
+    fn open(&mut self) -> io::Result<Stream> {
+        if self.has_tls {
+            return Ok(Stream::Secured(Box::new(self.tls(&Arc::clone(&self.resuming))?)));
+        }
+        self.connect().map(Stream::Plain)
+    }
+
     fn tls(&mut self, config: &Arc<ClientConfig>) -> io::Result<Tls> {
         let socket = self.connect()?;
-        Ok(StreamOwned::new(connection(config)?, socket))
+        Ok(StreamOwned::new(tls::client(config, "localhost"), socket))
     }
 
     fn connect(&mut self) -> io::Result<TcpStream> {
@@ -327,8 +378,50 @@ impl Viewers {
     }
 }
 
+impl Stream {
+    fn into_socket(self) -> TcpStream {
+        match self {
+            Self::Plain(socket) => socket,
+            Self::Secured(tls) => tls.sock,
+        }
+    }
+
+    /// Ends the connection as its protocol would have it.
+    fn goodbye(&mut self) -> io::Result<()> {
+        match self {
+            Self::Plain(_) => Ok(()),
+            Self::Secured(tls) => goodbye(tls),
+        }
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(socket) => socket.read(into),
+            Self::Secured(tls) => tls.read(into),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(socket) => socket.write(bytes),
+            Self::Secured(tls) => tls.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Plain(socket) => socket.flush(),
+            Self::Secured(tls) => tls.flush(),
+        }
+    }
+}
+
 /// Connection number `count` of somebody.
-pub(crate) fn connect(server: SocketAddr, count: u32) -> io::Result<TcpStream> {
+fn connect(server: SocketAddr, count: u32) -> io::Result<TcpStream> {
     let source = Ipv4Addr::from(u32::from(Ipv4Addr::new(127, 0, 1, 0)) + count % SOURCES);
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
     socket.bind(&SocketAddr::from((source, 0)).into())?;
@@ -339,26 +432,7 @@ pub(crate) fn connect(server: SocketAddr, count: u32) -> io::Result<TcpStream> {
     Ok(socket.into())
 }
 
-fn client_config() -> ClientConfig {
-    // One key share, a cheap one: the viewers share the machine with the server.
-    let mut provider = aws_lc_rs::default_provider();
-    provider.kx_groups = vec![aws_lc_rs::kx_group::X25519];
-    let provider = Arc::new(provider);
-    let anyone = Arc::new(Anyone(Arc::clone(&provider)));
-    ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .expect("the provider has suites for both versions")
-        .dangerous()
-        .with_custom_certificate_verifier(anyone)
-        .with_no_client_auth()
-}
-
-fn connection(config: &Arc<ClientConfig>) -> io::Result<ClientConnection> {
-    let name = ServerName::try_from("localhost").expect("a name");
-    ClientConnection::new(Arc::clone(config), name).map_err(io::Error::other)
-}
-
-pub(crate) fn request(path: &str, fields: &str) -> Vec<u8> {
+fn request(path: &str, fields: &str) -> Vec<u8> {
     format!("GET /{path} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n").into_bytes()
 }
 
@@ -367,7 +441,7 @@ fn expect_small(stream: &mut Tls) -> io::Result<()> {
     expect_response(&mut BufReader::new(stream), 200, 0..SMALL_BYTES)
 }
 
-pub(crate) fn expect_response(
+fn expect_response(
     from: &mut impl Read,
     status: u16,
     range: std::ops::Range<u64>,
@@ -380,7 +454,7 @@ pub(crate) fn expect_response(
 }
 
 /// A response's status and `Content-Length`.
-pub(crate) fn read_head(from: &mut impl Read) -> io::Result<(u16, u64)> {
+fn read_head(from: &mut impl Read) -> io::Result<(u16, u64)> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         let mut byte = [0];
@@ -403,65 +477,16 @@ fn goodbye(stream: &mut Tls) -> io::Result<()> {
 }
 
 /// Ends a connection by a reset.
-pub(crate) fn reset(socket: TcpStream) -> io::Result<()> {
+fn reset(socket: TcpStream) -> io::Result<()> {
     Socket::from(socket).set_linger(Some(Duration::ZERO))
 }
 
 /// A server that has had enough may reset: what it said before is lost with that, and that is all right.
-pub(crate) fn gone(error: io::Error) -> io::Result<()> {
+fn gone(error: io::Error) -> io::Result<()> {
     use io::ErrorKind::{BrokenPipe, ConnectionReset};
     if [BrokenPipe, ConnectionReset].contains(&error.kind()) { Ok(()) } else { Err(error) }
 }
 
-pub(crate) fn expect(holds: bool, what: &str) -> io::Result<()> {
+fn expect(holds: bool, what: &str) -> io::Result<()> {
     if holds { Ok(()) } else { Err(io::Error::other(format!("expected {what}"))) }
-}
-
-/// Takes any certificate: the server's is its own, and these tests are not about it.
-#[derive(Debug)]
-struct Anyone(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Anyone {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(
-            message,
-            certificate,
-            signature,
-            &self.0.signature_verification_algorithms,
-        )
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(
-            message,
-            certificate,
-            signature,
-            &self.0.signature_verification_algorithms,
-        )
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
 }

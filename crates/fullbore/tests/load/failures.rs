@@ -1,7 +1,7 @@
 //! What goes wrong is said, by kind, with what to do about it.
 
 use crate::bad::{Bad, PARTIAL_FILE_BYTES, partial};
-use crate::program::{Ran, Server, library, load};
+use crate::program::{Ran, library, load, serve};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::io::Write;
@@ -38,19 +38,18 @@ fn an_unreachable_server_ends_the_run_at_once() {
 #[test]
 fn an_untrusted_certificate_names_the_ways_out_and_both_work() {
     let library = library(1);
-    let server = Server::start(library.path(), &[]);
+    let server = serve(library.path(), "");
     let url = format!("{}/0.mp4", server.url);
     hopeless("--duration 10m", &url, "certificate_untrusted", "--ca");
     hopeless("--duration 10m", &url, "certificate_untrusted", "--insecure");
     load("--insecure", std::slice::from_ref(&url)).clean();
-    // The certificate is for localhost among others; it vouches for itself.
-    let url = url.replace("127.0.0.1", "localhost");
-    load(&format!("--ca {}", server.certificate()), &[url]).clean();
+    // The certificate is for this address among others; it vouches for itself.
+    load(&format!("--ca {}", server.state.join("self-signed-cert.pem").display()), &[url]).clean();
 }
 
 /// A TLS server with a certificate that was good until 2001.
 fn expired() -> (String, tempfile::NamedTempFile) {
-    let mut parameters = rcgen::CertificateParams::new(vec!["localhost".into()]).unwrap();
+    let mut parameters = rcgen::CertificateParams::new(vec!["127.0.0.1".into()]).unwrap();
     parameters.not_before = rcgen::date_time_ymd(2000, 1, 1);
     parameters.not_after = rcgen::date_time_ymd(2001, 1, 1);
     let key = rcgen::KeyPair::generate().unwrap();
@@ -66,7 +65,7 @@ fn expired() -> (String, tempfile::NamedTempFile) {
     .with_single_cert(chain, key)
     .unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("https://localhost:{}/a.mp4", listener.local_addr().unwrap().port());
+    let url = format!("https://{}/a.mp4", listener.local_addr().unwrap());
     let config = Arc::new(config);
     std::thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
@@ -90,7 +89,7 @@ fn an_expired_certificate_is_told_from_an_untrusted_one() {
 #[test]
 fn a_file_that_is_not_there_is_said_with_its_status() {
     let library = library(1);
-    let server = Server::start(library.path(), &["--tls", "off"]);
+    let server = serve(library.path(), "--tls off");
     let url = format!("{}/missing.mp4", server.url);
     hopeless("--duration 10m", &url, "status", "404");
 }

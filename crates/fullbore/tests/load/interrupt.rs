@@ -1,7 +1,7 @@
 //! Ctrl-C: what was measured so far, and nothing left behind.
 
 use crate::bad::Bad;
-use crate::program::{Server, command, library};
+use crate::program::{command, library, serve};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::Read;
 use std::process::{Child, Stdio};
@@ -31,7 +31,7 @@ fn wait_until_connected(child: &Child, connections: usize) {
 #[test]
 fn one_interruption_ends_the_run_with_what_was_measured() {
     let library = library(1);
-    let server = Server::start(library.path(), &[]);
+    let server = serve(library.path(), "");
     let url = [format!("{}/0.mp4", server.url)];
     let json = library.path().join("figures.json");
     // In the ramp, and after it.
@@ -57,7 +57,7 @@ fn one_interruption_ends_the_run_with_what_was_measured() {
 #[test]
 fn progress_is_not_drawn_into_a_pipe() {
     let library = library(1);
-    let server = Server::start(library.path(), &[]);
+    let server = serve(library.path(), "");
     let url = [format!("{}/0.mp4", server.url)];
     let output = command("--insecure --duration 1500ms", &url).output().unwrap();
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");

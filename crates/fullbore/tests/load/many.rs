@@ -1,7 +1,8 @@
 //! Ten thousand connections at once.
 
 use crate::interrupt::interrupt;
-use crate::program::{Server, command, library, load, skip};
+use crate::program::{command, library, load, serve};
+use fullbore_tests::tool;
 use serde_json::Value;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -15,13 +16,13 @@ const SPARE: u64 = 500;
 fn ten_thousand_idle_connections_are_held_without_an_error() {
     let hard = machine::Machine::probe().nofile.map_or(0, |limit| limit.hard);
     if hard < CONNECTIONS + SPARE {
-        skip(&format!(
+        tool::skip(&format!(
             "a process may open {hard} files here: raise the hard limit (prlimit --nofile)"
         ));
         return;
     }
     let library = library(1);
-    let server = Server::start(library.path(), &[]);
+    let server = serve(library.path(), "");
     let url = [format!("{}/0.mp4", server.url)];
     let json = library.path().join("figures.json");
     let words = "--insecure --idle --connections 10000 --ramp 5s --duration 10m --patience 60s";
@@ -29,7 +30,7 @@ fn ten_thousand_idle_connections_are_held_without_an_error() {
     let mut child = command.arg("--json").arg(&json).stdout(Stdio::null()).spawn().unwrap();
     // Each asks for its one byte once it is open.
     let deadline = Instant::now() + Duration::from_secs(120);
-    while server.counter("fullbore_requests_total") < CONNECTIONS as f64 {
+    while server.sum("requests_total") < CONNECTIONS {
         assert!(Instant::now() < deadline, "they were not all open in time");
         std::thread::sleep(Duration::from_millis(100));
     }

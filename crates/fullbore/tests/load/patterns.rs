@@ -1,12 +1,12 @@
 //! Every pattern and pace against the real server: right bytes, no errors, and figures that hang together.
 
 use crate::bad::{Bad, partial};
-use crate::program::{FILM_BYTES, Ran, Server, library, load};
+use crate::program::{FILM_BYTES, Ran, library, load, serve};
 
 /// Loads a library of three films over TLS, comparing whatever the words ask for.
 fn clean(words: &str) -> Ran {
     let library = library(3);
-    let server = Server::start(library.path(), &[]);
+    let server = serve(library.path(), "");
     let urls: Vec<_> = (0..3).map(|film| format!("{}/{film}.mp4", server.url)).collect();
     let against = library.path().display();
     load(&format!("--insecure --verify 2 --against {against} {words}"), &urls).clean()
@@ -48,14 +48,14 @@ fn the_json_has_its_shape_and_agrees_with_itself() {
 fn requests_and_bytes_agree_with_what_the_server_counts() {
     const CONNECTIONS: f64 = 4.0;
     let library = library(1);
-    let server = Server::start(library.path(), &[]);
+    let server = serve(library.path(), "");
     let url = [format!("{}/0.mp4", server.url)];
     let ran = load("--insecure --pattern whole --connections 4", &url).clean();
     // All that may differ is what was under way at the end, and the heads.
-    let requests = server.counter("fullbore_requests_total") - ran.number("requests");
+    let requests = server.sum("requests_total") as f64 - ran.number("requests");
     assert!((0.0..=CONNECTIONS).contains(&requests), "{requests}");
-    let bytes = server.counter("fullbore_response_sent_bytes_total") - ran.number("body_bytes");
-    let heads = 1000.0 * server.counter("fullbore_requests_total");
+    let bytes = server.sum("response_sent_bytes_total") as f64 - ran.number("body_bytes");
+    let heads = 1000.0 * server.sum("requests_total") as f64;
     assert!((0.0..=CONNECTIONS * FILM_BYTES as f64 + heads).contains(&bytes), "{bytes}");
 }
 
@@ -111,7 +111,7 @@ fn a_hit_ratio_slow_readers_and_several_threads_come_out_right() {
 #[test]
 fn handshakes_are_counted_full_and_resumed() {
     let library = library(1);
-    let server = Server::start(library.path(), &[]);
+    let server = serve(library.path(), "");
     let url = [format!("{}/0.mp4", server.url)];
     let full = load("--insecure --handshakes --connections 2", &url).clean();
     assert!(full.number("handshakes") > 0.0 && full.number("resumed") == 0.0, "{}", full.figures);
@@ -123,7 +123,7 @@ fn handshakes_are_counted_full_and_resumed() {
 #[test]
 fn plain_http_is_loaded_as_well_and_urls_may_come_from_a_file() {
     let library = library(2);
-    let server = Server::start(library.path(), &["--tls", "off"]);
+    let server = serve(library.path(), "--tls off");
     let list = library.path().join("urls.txt");
     std::fs::write(&list, format!("# two\n{0}/0.mp4\n\n{0}/1.mp4\n", server.url)).unwrap();
     let ran = load(&format!("--urls {} --pattern whole", list.display()), &[]).clean();

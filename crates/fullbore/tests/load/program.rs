@@ -1,11 +1,10 @@
 //! Running the program: as a server that ends with the test, and as the load.
 
+use fullbore_tests::{Server, program};
 use serde_json::Value;
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
 /// Bytes of each film of [`library`].
@@ -22,57 +21,9 @@ pub(crate) fn library(films: usize) -> TempDir {
     folder
 }
 
-/// `fullbore serve`.
-pub(crate) struct Server {
-    child: Child,
-    /// Where it serves, without a slash at the end.
-    pub(crate) url: String,
-    admin: String,
-    state: TempDir,
-}
-
-impl Server {
-    pub(crate) fn start(library: &Path, flags: &[&str]) -> Self {
-        let state = tempfile::tempdir().unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_fullbore"));
-        command.arg("serve").arg(library).args(["--listen", "127.0.0.1:0", "--workers", "1"]);
-        command.args(["--admin", "127.0.0.1:0", "--state"]).arg(state.path()).args(flags);
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let ready = lines.next().expect("it says that it is ready").unwrap();
-        let url = ready.strip_prefix("ready ").expect(&ready).trim_end_matches('/').to_owned();
-        let admin = lines.by_ref().flatten().find_map(|line| {
-            let rest = line.strip_prefix("admin     http://")?;
-            rest.split_once('/').map(|(address, _)| address.to_owned())
-        });
-        let admin = admin.expect("it says where its counters are");
-        std::thread::spawn(move || lines.for_each(drop));
-        Self { child, url, admin, state }
-    }
-
-    /// One of its own counters.
-    pub(crate) fn counter(&self, name: &str) -> f64 {
-        let mut stream = TcpStream::connect(&self.admin).unwrap();
-        stream
-            .write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-            .unwrap();
-        let mut text = String::new();
-        stream.read_to_string(&mut text).unwrap();
-        let value = text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
-        value.unwrap_or_else(|| panic!("no {name} in {text}"))
-    }
-
-    /// Its certificate, PEM.
-    pub(crate) fn certificate(&self) -> String {
-        self.state.path().join("self-signed-cert.pem").to_str().unwrap().to_owned()
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// Serves a library with one worker, and the flags in `words`.
+pub(crate) fn serve(library: &Path, words: &str) -> Server {
+    Server::start(library, &format!("--workers 1 {words}"))
 }
 
 /// What a run of `fullbore load` left.
@@ -104,7 +55,7 @@ impl Ran {
 
 /// The command, short and without a ramp.
 pub(crate) fn command(words: &str, urls: &[String]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_fullbore"));
+    let mut command = Command::new(program());
     command.arg("load").args(words.split_whitespace()).args(urls);
     for (flag, value) in [("--duration", "1s"), ("--ramp", "0"), ("--threads", "1")] {
         if !words.contains(flag) {
@@ -129,9 +80,4 @@ pub(crate) fn load(words: &str, urls: &[String]) -> Ran {
         stderr: String::from_utf8(stderr).unwrap(),
         figures,
     }
-}
-
-/// Says that a test is not run and why, past the test harness, which keeps what a passing test says.
-pub(crate) fn skip(why: &str) {
-    let _ = writeln!(std::io::stderr(), "SKIPPED {:?}: {why}", std::thread::current().name());
 }

@@ -1,7 +1,8 @@
 //! HLS and DASH titles as a packager makes them: every segment of the manifest is asked for, byte for byte right.
 
 use crate::bad::Bad;
-use crate::program::{Server, load, skip};
+use crate::program::{load, serve};
+use fullbore_tests::tool;
 use library::sample::{Recipe, TITLE, ensure_recipe};
 use library::{Ladder, Rung};
 use std::io::Write;
@@ -10,14 +11,14 @@ use std::process::Command;
 #[test]
 fn hls_and_dash_titles_are_played_from_their_manifests() {
     if Command::new("ffmpeg").arg("-version").output().is_err() {
-        skip("there is no ffmpeg: apt install ffmpeg");
+        tool::skip("there is no ffmpeg: apt install ffmpeg");
         return;
     }
     let folder = tempfile::tempdir().unwrap();
     let rungs = vec![Rung { height: 90, kbps: 200 }, Rung { height: 180, kbps: 600 }];
     let recipe = Recipe { seconds: 6, ladder: Ladder::new(rungs).unwrap() };
     ensure_recipe(folder.path(), &recipe, |_| ()).unwrap();
-    let server = Server::start(folder.path(), &[]);
+    let server = serve(folder.path(), "");
     for manifest in ["master.m3u8", "manifest.mpd"] {
         let url = [format!("{}/{TITLE}/{manifest}", server.url)];
         let against = folder.path().display();

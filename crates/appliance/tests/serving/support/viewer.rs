@@ -1,13 +1,12 @@
 //! A viewer: a socket, TLS by rustls if need be, and a parser too simple to be wrong.
 
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, aws_lc_rs};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme};
+use fullbore_tests::tls::{self, Offer};
+use rustls::crypto::aws_lc_rs;
+use rustls::{ClientConfig, ClientConnection};
 use socket2::{Domain, Socket, Type};
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 /// What is spoken over the socket.
@@ -85,10 +84,7 @@ impl Viewer {
         // Whatever hangs must fail rather than hang.
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         stream.set_write_timeout(Some(Duration::from_secs(60))).unwrap();
-        let tls = client_config(protocol).map(|config| {
-            let name = ServerName::try_from("localhost").unwrap();
-            Box::new(ClientConnection::new(config, name).unwrap())
-        });
+        let tls = client_config(protocol).map(|config| Box::new(tls::client(&config, "localhost")));
         let mut viewer = Self { stream, tls, read_bytes_max: usize::MAX, received: Vec::new() };
         if let Some(tls) = &mut viewer.tls {
             while tls.is_handshaking() {
@@ -217,65 +213,19 @@ impl Viewer {
     }
 }
 
-/// Accepts the server's self-signed certificate, but still checks its signatures.
-#[derive(Debug)]
-struct AnyCertificate(CryptoProvider);
-
-impl ServerCertVerifier for AnyCertificate {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _name: &ServerName<'_>,
-        _ocsp: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        rustls::crypto::verify_tls12_signature(message, certificate, signed, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, certificate, signed, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
+/// One configuration per version, so that later connections resume.
+fn client_config(protocol: Protocol) -> Option<Arc<ClientConfig>> {
+    static TLS12: LazyLock<Arc<ClientConfig>> = LazyLock::new(|| offer(Offer::tls12()));
+    static TLS13: LazyLock<Arc<ClientConfig>> = LazyLock::new(|| offer(Offer::tls13()));
+    match protocol {
+        Protocol::Plain => None,
+        Protocol::Tls12 => Some(Arc::clone(&TLS12)),
+        Protocol::Tls13 => Some(Arc::clone(&TLS13)),
     }
 }
 
-/// One configuration per version, so that later connections resume.
-fn client_config(protocol: Protocol) -> Option<Arc<ClientConfig>> {
-    static TLS12: OnceLock<Arc<ClientConfig>> = OnceLock::new();
-    static TLS13: OnceLock<Arc<ClientConfig>> = OnceLock::new();
-    let make = |version| {
-        let provider = aws_lc_rs::default_provider();
-        let mut config = ClientConfig::builder_with_provider(Arc::new(provider.clone()))
-            .with_protocol_versions(&[version])
-            .unwrap()
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
-            .with_no_client_auth();
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Arc::new(config)
-    };
-    match protocol {
-        Protocol::Plain => None,
-        Protocol::Tls12 => Some(TLS12.get_or_init(|| make(&rustls::version::TLS12)).clone()),
-        Protocol::Tls13 => Some(TLS13.get_or_init(|| make(&rustls::version::TLS13)).clone()),
-    }
+/// With the key exchanges that browsers offer.
+fn offer(offer: Offer) -> Arc<ClientConfig> {
+    let groups = aws_lc_rs::DEFAULT_KX_GROUPS.iter().map(|group| group.name()).collect();
+    Offer { groups, ..offer }.config()
 }

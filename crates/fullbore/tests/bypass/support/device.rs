@@ -2,6 +2,7 @@
 
 use super::far::Far;
 use super::served::{V4, V6, tap};
+use fullbore_tests::tool;
 
 /// What the server takes frames from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +36,7 @@ impl Device {
     pub(crate) fn takes(self, mtu_bytes: u32) -> bool {
         let takes = self == Self::Tap || mtu_bytes <= 3822 || is_linux_6_6();
         if !takes {
-            eprintln!("SKIPPED: AF_XDP with an MTU of {mtu_bytes} bytes: Linux 6.6 has it");
+            tool::skip(&format!("AF_XDP with an MTU of {mtu_bytes} bytes: Linux 6.6 has it"));
         }
         takes
     }

@@ -1,6 +1,6 @@
 //! A client far away: in a namespace of its own, with a bad network between it and the server's.
 
-use super::space::Space;
+use fullbore_tests::{Namespace, program, tool};
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 /// Two namespaces and what is between them.
 pub(crate) struct Far {
-    pub(crate) client: Arc<Space>,
-    pub(crate) server: Arc<Space>,
-    _between: Arc<Space>,
+    pub(crate) client: Arc<Namespace>,
+    pub(crate) server: Arc<Namespace>,
+    _between: Arc<Namespace>,
     carrier: Child,
 }
 
@@ -24,9 +24,11 @@ impl Far {
     /// The same, with so many queues at every end.
     pub(crate) fn with_queues(mtu_bytes: u32, queues: u32, settings: &str) -> Option<Self> {
         let program = middlebox()?;
-        let [client, between, server] = [Space::new()?, Space::new()?, Space::new()?].map(Arc::new);
+        let [client, between, server] =
+            [Namespace::if_possible()?, Namespace::if_possible()?, Namespace::if_possible()?]
+                .map(Arc::new);
         for (end, space) in [("a", &client), ("b", &server)] {
-            let name = space.name();
+            let name = space.path();
             let size = format!("mtu {mtu_bytes} numrxqueues {queues} numtxqueues {queues}");
             between.ip(&format!(
                 "link add name {end} {size} type veth peer name eth {size} netns {name}"
@@ -40,11 +42,11 @@ impl Far {
         server.ip("address add 2001:db8:1::1/64 dev eth nodad");
         client.ip("route add default via 198.51.100.1");
         client.ip("route add default via 2001:db8:1::1");
-        server.run(|| forward(true));
+        server.inside(|| forward(true));
         let mut command = Command::new(program);
         command.args(["--between", "a", "b"]).args(settings.split_ascii_whitespace());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
-        let mut carrier = between.run(move || command.spawn()).expect("it starts");
+        let mut carrier = between.inside(move || command.spawn()).expect("it starts");
         let mut said = String::new();
         let out = carrier.stdout.as_mut().expect("it is piped");
         BufReader::new(out).read_line(&mut said).unwrap();
@@ -54,7 +56,7 @@ impl Far {
 
     /// Whether the server's namespace passes on what comes from its TAP and goes there.
     pub(crate) fn forward(&self, is_on: bool) {
-        self.server.run(move || forward(is_on));
+        self.server.inside(move || forward(is_on));
     }
 
     /// What a server is told that has the queues of its namespace's end of the way.
@@ -65,7 +67,7 @@ impl Far {
 
     /// Bytes that have come to the client's namespace.
     pub(crate) fn carried_bytes(&self) -> u64 {
-        self.client.run(|| {
+        self.client.inside(|| {
             let devices = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap();
             let ours = devices.lines().find_map(|line| line.trim().strip_prefix("eth:"));
             let received = ours.and_then(|line| line.split_ascii_whitespace().next());
@@ -89,10 +91,10 @@ fn forward(is_on: bool) {
 
 /// The middlebox, which cargo builds beside this test's own program.
 fn middlebox() -> Option<PathBuf> {
-    let program = PathBuf::from(env!("CARGO_BIN_EXE_fullbore")).with_file_name("middlebox");
+    let program = program().with_file_name("middlebox");
     if program.exists() {
         return Some(program);
     }
-    eprintln!("SKIPPED: there is no {}: cargo build -p fullbore-middlebox", program.display());
+    tool::skip(&format!("there is no {}: cargo build -p fullbore-middlebox", program.display()));
     None
 }

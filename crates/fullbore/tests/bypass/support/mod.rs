@@ -4,4 +4,3 @@ pub(crate) mod device;
 pub(crate) mod far;
 pub(crate) mod raw;
 pub(crate) mod served;
-pub(crate) mod space;

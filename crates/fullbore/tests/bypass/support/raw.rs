@@ -1,6 +1,6 @@
 //! Frames as no honest kernel sends them, and sight of those that are sent (packet(7)).
 
-use super::space::Space;
+use fullbore_tests::Namespace;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io::Read;
 use std::net::SocketAddrV4;
@@ -22,8 +22,8 @@ pub(crate) struct Raw {
 
 impl Raw {
     /// On an interface of a namespace; sees what arrives there and what leaves.
-    pub(crate) fn open(space: &Space, interface: &'static str) -> Self {
-        space.run(move || {
+    pub(crate) fn open(space: &Namespace, interface: &'static str) -> Self {
+        space.inside(move || {
             let everything = u16::to_be(libc::ETH_P_ALL as u16);
             let protocol = Some(Protocol::from(i32::from(everything)));
             let socket = Socket::new(Domain::PACKET, Type::RAW, protocol).unwrap();

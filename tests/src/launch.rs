@@ -1,0 +1,153 @@
+//! How a `fullbore serve` is started.
+
+use crate::namespace::Namespace;
+use crate::program::program;
+use crate::server::Server;
+use crate::wait::PATIENCE;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How to start a server.
+#[derive(Clone)]
+pub struct Launch {
+    program: PathBuf,
+    under: Vec<OsString>,
+    arguments: Vec<OsString>,
+    environment: Vec<(OsString, OsString)>,
+    config: Option<String>,
+    state: Option<PathBuf>,
+    listen: Option<String>,
+    admin: String,
+    namespace: Option<Arc<Namespace>>,
+    patience: Duration,
+}
+
+impl Launch {
+    /// A server of the library `folder`, on loopback.
+    pub fn of(folder: &Path) -> Self {
+        Self::bare().argument(folder)
+    }
+
+    /// A server that is given no library.
+    pub fn bare() -> Self {
+        Self {
+            program: program().to_owned(),
+            under: Vec::new(),
+            arguments: Vec::new(),
+            environment: Vec::new(),
+            config: None,
+            state: None,
+            listen: Some("127.0.0.1:0".into()),
+            admin: "127.0.0.1:0".into(),
+            namespace: None,
+            patience: PATIENCE,
+        }
+    }
+
+    /// With one argument more.
+    pub fn argument(mut self, argument: impl AsRef<OsStr>) -> Self {
+        self.arguments.push(argument.as_ref().to_owned());
+        self
+    }
+
+    /// With the arguments in `words`, which are divided by spaces.
+    pub fn arguments(self, words: &str) -> Self {
+        words.split_whitespace().fold(self, Self::argument)
+    }
+
+    /// With a configuration file of this text.
+    pub fn config(mut self, text: &str) -> Self {
+        self.config = Some(text.into());
+        self
+    }
+
+    /// In this namespace. The server's admin listener is asked from there, too.
+    pub fn namespace(mut self, namespace: &Arc<Namespace>) -> Self {
+        self.namespace = Some(Arc::clone(namespace));
+        self
+    }
+
+    /// With an environment variable.
+    pub fn variable(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.environment.push((name.into(), value.as_ref().to_owned()));
+        self
+    }
+
+    /// Started by another program that ends up being the server, such as `prlimit`.
+    pub fn under(mut self, words: &str) -> Self {
+        self.under.extend(words.split_whitespace().map(OsString::from));
+        self
+    }
+
+    /// From another place than where it was built.
+    pub fn program(mut self, program: &Path) -> Self {
+        self.program = program.to_owned();
+        self
+    }
+
+    /// With a state directory of the caller's.
+    pub fn state(mut self, folder: &Path) -> Self {
+        self.state = Some(folder.to_owned());
+        self
+    }
+
+    /// On another address than IPv4's loopback.
+    pub fn listen(mut self, address: &str) -> Self {
+        self.listen = Some(address.into());
+        self
+    }
+
+    /// On the addresses that its configuration or its other arguments name.
+    pub fn listen_as_configured(mut self) -> Self {
+        self.listen = None;
+        self
+    }
+
+    /// With its admin listener on another address than IPv4's loopback.
+    pub fn admin(mut self, address: &str) -> Self {
+        self.admin = address.into();
+        self
+    }
+
+    /// With more time than [`PATIENCE`] to become ready.
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// Starts it and waits until it is ready.
+    ///
+    /// # Panics
+    /// When it does not become ready; with what it said.
+    pub fn start(self) -> Server {
+        let scratch = tempfile::tempdir().expect("a temporary folder");
+        let state = self.state.clone().unwrap_or_else(|| scratch.path().join("state"));
+        let mut command = self.command(&state, scratch.path());
+        let child = match &self.namespace {
+            Some(namespace) => namespace.inside(|| command.spawn()),
+            None => command.spawn(),
+        };
+        let child = child.unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        Server::new(child, state, scratch, self.namespace, self.patience)
+    }
+
+    fn command(&self, state: &Path, scratch: &Path) -> Command {
+        let mut line = self.under.iter().cloned().chain([self.program.clone().into_os_string()]);
+        let mut command = Command::new(line.next().expect("the program is always there"));
+        command.args(line).args(["serve", "--admin", &self.admin]).arg("--state").arg(state);
+        if let Some(address) = &self.listen {
+            command.args(["--listen", address]);
+        }
+        if let Some(text) = &self.config {
+            let path = scratch.join("fullbore.toml");
+            std::fs::write(&path, text).expect("a temporary folder can be written");
+            command.arg("--config").arg(path);
+        }
+        command.args(&self.arguments).envs(self.environment.iter().cloned());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+}

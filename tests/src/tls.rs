@@ -1,0 +1,178 @@
+//! Viewers that speak TLS by rustls, which is not ours, and take any certificate: servers under test make their own.
+//!
+//! The server's signatures are checked all the same, so that it must have the key of the certificate that it shows.
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{
+    CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs as provider, verify_tls12_signature,
+    verify_tls13_signature,
+};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{
+    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error, NamedGroup,
+    SignatureScheme, SupportedCipherSuite,
+};
+use std::io::Read;
+use std::sync::Arc;
+
+/// What a client offers.
+#[derive(Clone, Debug)]
+pub struct Offer {
+    /// Ciphers, and with them the versions.
+    pub suites: Vec<SupportedCipherSuite>,
+    /// Key exchanges.
+    pub groups: Vec<NamedGroup>,
+    /// Protocols.
+    pub alpn: Vec<&'static [u8]>,
+    /// Whether it takes the server's certificate, whichever that is.
+    pub accept_certificate: bool,
+}
+
+impl Default for Offer {
+    /// Both versions, the usual ciphers, and a key exchange that costs little.
+    fn default() -> Self {
+        Self {
+            suites: provider::DEFAULT_CIPHER_SUITES.to_vec(),
+            groups: vec![NamedGroup::X25519],
+            alpn: vec![b"http/1.1"],
+            accept_certificate: true,
+        }
+    }
+}
+
+impl Offer {
+    /// All ciphers of TLS 1.3, and nothing of 1.2.
+    pub fn tls13() -> Self {
+        Self { suites: suites(true), ..Self::default() }
+    }
+
+    /// All ciphers of TLS 1.2, and nothing of 1.3.
+    pub fn tls12() -> Self {
+        Self { suites: suites(false), ..Self::default() }
+    }
+
+    /// The client's configuration.
+    ///
+    /// # Panics
+    /// When nothing is offered.
+    pub fn config(&self) -> Arc<ClientConfig> {
+        let all = provider::ALL_KX_GROUPS.iter().copied();
+        let provider = CryptoProvider {
+            cipher_suites: self.suites.clone(),
+            kx_groups: all.filter(|group| self.groups.contains(&group.name())).collect(),
+            ..provider::default_provider()
+        };
+        let verifier = AnyCertificate {
+            accept: self.accept_certificate,
+            algorithms: provider.signature_verification_algorithms,
+        };
+        let has = |tls13: bool| self.suites.iter().any(|suite| suite.tls13().is_some() == tls13);
+        let versions = [(true, &rustls::version::TLS13), (false, &rustls::version::TLS12)];
+        let versions: Vec<_> =
+            versions.into_iter().filter(|(tls13, _)| has(*tls13)).map(|(_, one)| one).collect();
+        let mut config = ClientConfig::builder_with_provider(Arc::new(provider))
+            .with_protocol_versions(&versions)
+            .expect("something is offered")
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(verifier))
+            .with_no_client_auth();
+        config.alpn_protocols = self.alpn.iter().map(|protocol| protocol.to_vec()).collect();
+        Arc::new(config)
+    }
+}
+
+/// The ciphers of TLS 1.3, or those of 1.2.
+pub fn suites(tls13: bool) -> Vec<SupportedCipherSuite> {
+    let all = provider::ALL_CIPHER_SUITES.iter().copied();
+    all.filter(|suite| suite.tls13().is_some() == tls13).collect()
+}
+
+/// A client's connection to the server `name`, before its first byte.
+///
+/// # Panics
+/// When `name` is none.
+pub fn client(config: &Arc<ClientConfig>, name: &str) -> ClientConnection {
+    let name = ServerName::try_from(name.to_owned()).expect("a name");
+    ClientConnection::new(Arc::clone(config), name).expect("the configuration is sound")
+}
+
+/// Everything that `client` has to send.
+///
+/// # Panics
+/// Never: writing to memory cannot fail.
+pub fn outgoing(client: &mut ClientConnection) -> Vec<u8> {
+    let mut wire = Vec::new();
+    while client.wants_write() {
+        client.write_tls(&mut wire).expect("writing to memory cannot fail");
+    }
+    wire
+}
+
+/// Hands `wire` to `client`.
+///
+/// # Errors
+/// What the client has against it.
+///
+/// # Panics
+/// When the client takes no more, since nobody reads from it.
+pub fn deliver(client: &mut ClientConnection, mut wire: &[u8]) -> Result<(), Error> {
+    while !wire.is_empty() {
+        client.read_tls(&mut wire).expect("there is room");
+        client.process_new_packets()?;
+    }
+    Ok(())
+}
+
+/// The plaintext that `client` has received so far.
+pub fn received(client: &mut ClientConnection) -> Vec<u8> {
+    let mut plaintext = Vec::new();
+    // The error says only that there is no more for now.
+    let _ = client.reader().read_to_end(&mut plaintext);
+    plaintext
+}
+
+/// Takes every certificate, or none.
+#[derive(Debug)]
+struct AnyCertificate {
+    accept: bool,
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _name: &ServerName<'_>,
+        _ocsp: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        if self.accept {
+            Ok(ServerCertVerified::assertion())
+        } else {
+            Err(Error::InvalidCertificate(CertificateError::UnknownIssuer))
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, certificate, signed, &self.algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signed, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}
