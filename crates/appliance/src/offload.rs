@@ -46,13 +46,21 @@ impl std::error::Error for NoKernelRoute {
 /// # Errors
 /// When the kernel route was asked for and cannot be had: what is missing, and what to do about it.
 pub fn choose(config: &Config) -> Result<KernelOffload, NoKernelRoute> {
+    choose_by(config, net::tls::probe)
+}
+
+/// As [`choose`], where `probe` says whether the kernel has TLS.
+fn choose_by(
+    config: &Config,
+    probe: impl FnOnce() -> io::Result<()>,
+) -> Result<KernelOffload, NoKernelRoute> {
     let wants_all = config.route == Route::Kernel;
     let mut chosen = KernelOffload::default();
     if wants_all && config.tls.enabled {
         if !config.is_on(Switch::Handout) {
             return Err(NoKernelRoute::KeysNotHandedOut);
         }
-        net::tls::probe().map_err(NoKernelRoute::NoTls)?;
+        probe().map_err(NoKernelRoute::NoTls)?;
         chosen.seals = true;
         chosen.changes_keys = KernelOffload::can_change_keys();
     }
@@ -125,11 +133,21 @@ mod tests {
 
     #[test]
     fn a_kernel_without_tls_is_reported_with_what_to_do_and_only_when_it_was_asked_for() {
-        let error = io::Error::from_raw_os_error(libc::ENOENT);
-        assert!(NoKernelRoute::NoTls(error).to_string().contains("modprobe tls"));
-        let auto = choose(&Config::default()).unwrap();
-        assert_eq!(auto, KernelOffload::default());
+        let without = |config: &Config, errno: i32| {
+            choose_by(config, || Err(io::Error::from_raw_os_error(errno)))
+        };
         let asked = Config { route: Route::Kernel, ..Config::default() };
-        assert_eq!(choose(&asked).is_ok(), net::tls::probe().is_ok());
+        let said = |errno: i32| without(&asked, errno).unwrap_err().to_string();
+        assert!(said(libc::ENOENT).contains("modprobe tls"));
+        assert!(said(libc::EPERM).contains("cannot be used"));
+        let auto = without(&Config::default(), libc::ENOENT).unwrap();
+        assert_eq!(auto, KernelOffload::default());
+    }
+
+    #[test]
+    fn a_kernel_with_tls_seals_and_sends_when_asked_to() {
+        let asked = Config { route: Route::Kernel, ..Config::default() };
+        let chosen = choose_by(&asked, || Ok(())).unwrap();
+        assert!(chosen.seals && chosen.sends_files);
     }
 }

@@ -134,7 +134,9 @@ impl Served {
 pub(crate) fn kernel_seals() -> bool {
     let probed = net::tls::probe();
     if let Err(error) = &probed {
-        eprintln!("SKIPPED: this kernel does not seal ({error}); the lab's do: ./run lab");
+        fullbore_tests::tool::skip(&format!(
+            "this kernel does not seal ({error}); the lab's do: ./run lab"
+        ));
     }
     probed.is_ok()
 }
