@@ -2,7 +2,7 @@
 //! checks what a server's answers say against the RFCs. What each of them showed is in docs/notes/clients.md.
 
 use fullbore_tests::tool::{self, Ran};
-use fullbore_tests::{Server, bytes, file};
+use fullbore_tests::{Server, file};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -30,8 +30,17 @@ fn make_old(path: &Path) {
     fs::File::open(path).unwrap().set_modified(date).unwrap();
 }
 
-/// With TLS and without: other code sends.
-const PROTOCOLS: [&str; 2] = ["", "--tls off"];
+/// Has a client, a program of a Debian package, meet servers of a film of that length: one with TLS and one without, since other
+/// code sends. Does nothing but say so where there is no such program.
+fn meet(client: (&str, &str), length: usize, meeting: impl Fn(&Server, &[u8])) {
+    if !tool::are_here(&[client]) {
+        return;
+    }
+    let (library, film) = library(length);
+    for protocol in ["", "--tls off"] {
+        meeting(&Server::start(library.path(), protocol), &film);
+    }
+}
 
 #[track_caller]
 fn assert_got(path: &Path, expected: &[u8], ran: &Ran) {
@@ -50,41 +59,31 @@ fn aria2(server: &Server, folder: &Path, words: &str) -> Ran {
 
 #[test]
 fn aria2_takes_a_film_over_sixteen_connections_and_resumes_one() {
-    if !tool::are_here(&[("aria2c", "aria2")]) {
-        return;
-    }
-    let (library, film) = library(LONG);
-    for protocol in PROTOCOLS {
-        let server = Server::start(library.path(), protocol);
+    meet(("aria2c", "aria2"), LONG, |server, film| {
         let out = tempdir().unwrap();
         let split = "--split=16 --max-connection-per-server=16 --min-split-size=1M --out=whole";
-        let ran = aria2(&server, out.path(), split);
-        assert_got(&out.path().join("whole"), &film, &ran);
+        let ran = aria2(server, out.path(), split);
+        assert_got(&out.path().join("whole"), film, &ran);
         let parts = server.counters().value("responses_total{status=\"206\"}");
-        assert!(parts >= 8, "{protocol}: {parts} parts: it did not split");
+        assert!(parts >= 8, "{}: {parts} parts: it did not split", server.url);
         fs::write(out.path().join("part"), &film[..7_000_001]).unwrap();
-        let ran = aria2(&server, out.path(), "--continue=true --split=1 --out=part");
-        assert_got(&out.path().join("part"), &film, &ran);
-    }
+        let ran = aria2(server, out.path(), "--continue=true --split=1 --out=part");
+        assert_got(&out.path().join("part"), film, &ran);
+    });
 }
 
 #[test]
 fn axel_takes_a_film_over_eight_connections() {
-    if !tool::are_here(&[("axel", "axel")]) {
-        return;
-    }
-    let (library, film) = library(LONG);
-    for protocol in PROTOCOLS {
-        let server = Server::start(library.path(), protocol);
+    meet(("axel", "axel"), LONG, |server, film| {
         let folder = tempdir().unwrap();
         let out = folder.path().join("film.mp4");
         let mut command = tool::command("axel");
         command.args(["--num-connections=8", "--quiet", "--insecure", "--output"]).arg(&out);
         let ran = tool::run(command.arg(server.url_of("film.mp4")));
-        assert_got(&out, &film, &ran);
+        assert_got(&out, film, &ran);
         let parts = server.counters().value("responses_total{status=\"206\"}");
-        assert!(parts >= 8, "{protocol}: {parts} parts: it did not split");
-    }
+        assert!(parts >= 8, "{}: {parts} parts: it did not split", server.url);
+    });
 }
 
 fn wget(server: &Server, words: &str, out: &Path) -> Ran {
@@ -96,27 +95,22 @@ fn wget(server: &Server, words: &str, out: &Path) -> Ran {
 
 #[test]
 fn wget_takes_a_film_whole_in_part_and_the_rest() {
-    if !tool::are_here(&[("wget", "wget")]) {
-        return;
-    }
-    let (library, film) = library(LENGTH);
-    for protocol in PROTOCOLS {
-        let server = Server::start(library.path(), protocol);
+    meet(("wget", "wget"), LENGTH, |server, film| {
         let folder = tempdir().unwrap();
         let out = folder.path().join("film.mp4");
-        assert_got(&out, &film, &wget(&server, "", &out));
+        assert_got(&out, film, &wget(server, "", &out));
         fs::write(&out, &film[..1_234_567]).unwrap();
-        assert_got(&out, &film, &wget(&server, "--continue", &out));
+        assert_got(&out, film, &wget(server, "--continue", &out));
         // Asked for what follows the end: 416, and wget takes it for all there is.
-        assert_got(&out, &film, &wget(&server, "--continue", &out));
+        assert_got(&out, film, &wget(server, "--continue", &out));
         fs::remove_file(&out).unwrap();
-        let rest = wget(&server, "--start-pos=2900000", &out);
+        let rest = wget(server, "--start-pos=2900000", &out);
         assert_got(&out, &film[2_900_000..], &rest);
-        assert_got(&out, &film, &wget(&server, "--compression=auto --no-http-keep-alive", &out));
+        assert_got(&out, film, &wget(server, "--compression=auto --no-http-keep-alive", &out));
         let counters = server.counters();
-        assert_eq!(counters.value("responses_total{status=\"206\"}"), 2, "{protocol}");
-        assert_eq!(counters.value("responses_total{status=\"416\"}"), 1, "{protocol}");
-    }
+        assert_eq!(counters.value("responses_total{status=\"206\"}"), 2, "{}", server.url);
+        assert_eq!(counters.value("responses_total{status=\"416\"}"), 1, "{}", server.url);
+    });
 }
 
 #[test]
@@ -152,12 +146,7 @@ fn curl(server: &Server, words: &str, more: &[&str]) -> (Ran, String) {
 
 #[test]
 fn curls_odd_options_get_the_bytes_that_they_mean() {
-    if !tool::are_here(&[("curl", "curl")]) {
-        return;
-    }
-    let (library, film) = library(LENGTH);
-    for protocol in PROTOCOLS {
-        let server = Server::start(library.path(), protocol);
+    meet(("curl", "curl"), LENGTH, |server, film| {
         for (words, status, body) in [
             ("--http1.0", "200", 0..LENGTH),
             ("--http1.0 --range 5-104", "206", 5..105),
@@ -186,15 +175,15 @@ fn curls_odd_options_get_the_bytes_that_they_mean() {
             ("--request OPTIONS", "204", 0..0),
             ("--upload-file /dev/null", "405", 0..0),
         ] {
-            let (ran, said) = curl(&server, words, &[]);
-            assert_eq!(said, status, "{protocol} {words}");
+            let (ran, said) = curl(server, words, &[]);
+            assert_eq!(said, status, "{} {words}", server.url);
             if status.starts_with('2') {
-                assert!(ran.success && ran.stdout == film[body], "{protocol} {words}");
+                assert!(ran.success && ran.stdout == film[body], "{} {words}", server.url);
             }
         }
-        let (ran, said) = curl(&server, "--head", &[]);
+        let (ran, said) = curl(server, "--head", &[]);
         assert!(said == "200" && ran.text().contains(&format!("Content-Length: {LENGTH}\r\n")));
-    }
+    });
 }
 
 #[test]
@@ -240,14 +229,7 @@ fn curls_validators_are_those_that_the_server_gave() {
 
 #[test]
 fn curl_takes_many_at_once() {
-    if !tool::are_here(&[("curl", "curl")]) {
-        return;
-    }
-    let library = tempdir().unwrap();
-    let film = bytes(700_001, 9);
-    fs::write(library.path().join("film.mp4"), &film).unwrap();
-    for protocol in PROTOCOLS {
-        let server = Server::start(library.path(), protocol);
+    meet(("curl", "curl"), 700_001, |server, film| {
         let out = tempdir().unwrap();
         let mut command = tool::command("curl");
         command.args(["--silent", "--insecure", "--parallel", "--parallel-immediate"]);
@@ -256,10 +238,10 @@ fn curl_takes_many_at_once() {
         assert!(ran.success, "{}", ran.stderr);
         for number in 1..=64 {
             let got = fs::read(out.path().join(number.to_string())).unwrap();
-            assert!(got == film, "{protocol}: number {number} has other bytes");
+            assert!(got == film, "{}: number {number} has other bytes", server.url);
         }
-        assert!(server.counters().value("connections_accepted_total") >= 16, "{protocol}");
-    }
+        assert!(server.counters().value("connections_accepted_total") >= 16, "{}", server.url);
+    });
 }
 
 #[test]
