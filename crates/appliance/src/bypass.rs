@@ -13,7 +13,7 @@ use std::time::Duration;
 /// The least that is worth asking for, where more may be sent: whole records, so that one is seldom made in two goes.
 const WANT_BYTES_MIN: u32 = 32 << 10;
 
-/// What pacing lets leave at once at least: one super-segment, or four records. Half of it cost a fifth more per byte (docs/bypass.md).
+/// What pacing lets leave at once at least: one super-segment, or four records. Half of it cost a fifth more per byte (docs/notes/bypass.md).
 const PACE_BYTES_MIN: u32 = 64 << 10;
 
 /// Why the bypass route cannot be had.

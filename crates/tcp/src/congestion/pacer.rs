@@ -15,7 +15,7 @@ const QUANTUM_US: u64 = 1_000;
 
 /// A piece is at most such a part of the window, whatever the caller would like: beside a flow that sends segment by segment, who comes
 /// in larger bursts finds the queue full more often. With an eighth a lone flow had 17 of 50 Mbit/s beside Linux's CUBIC, with single
-/// segments 27 (docs/bypass.md), which costs a read and a sending for each.
+/// segments 27 (docs/notes/bypass.md), which costs a read and a sending for each.
 const BURST_PART: u64 = 16;
 
 #[derive(Debug)]
