@@ -280,7 +280,7 @@ impl Default for Net {
             unsent_bytes_max: None,
             pacing_bits_per_second: 0,
             congestion_control: None,
-            // Larger gained nothing, and two of these fit a 1 MiB second-level cache (docs/performance.md).
+            // Larger gained nothing, and two of these fit a 1 MiB second-level cache (docs/notes/performance.md).
             window_bytes_max: 512 << 10,
         }
     }

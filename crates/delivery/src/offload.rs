@@ -31,7 +31,7 @@ impl KernelOffload {
             128 << 10
         } else {
             // TCP gets what it can send soon, not bursts: under BBR, 128 KiB here cost a timer for each packet of a
-            // burst and a third of the throughput (docs/performance.md).
+            // burst and a third of the throughput (docs/notes/performance.md).
             32 << 10
         }
     }
