@@ -50,7 +50,7 @@ for (const [name, options] of Object.entries({ dark: {}, light: { colorScheme: "
     try {
       await page.goto(server.admin);
       await page.getByRole("status").filter({ hasText: "Live" }).waitFor();
-      await page.getByRole("rowheader", { name: "a film", exact: true }).waitFor();
+      await page.getByRole("rowheader", { name: "a film/1.mp4", exact: true }).waitFor();
       const before = await figure(page, "First byte").innerText();
       assert.match(before, /\d/);
       const answers = page.locator(".panel", { hasText: "Answers" }).locator("tbody td").last();
