@@ -1,12 +1,16 @@
 //! The server's counters, as its admin listener tells them.
 
 use crate::plain::Plain;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 /// One reading of `/metrics`.
 #[derive(Clone, Debug)]
-pub struct Counters(BTreeMap<String, f64>);
+pub struct Counters {
+    samples: BTreeMap<String, f64>,
+    /// The names that the server has, whether or not something has been counted under them.
+    declared: BTreeSet<String>,
+}
 
 impl Counters {
     /// Reads them over a new connection.
@@ -26,31 +30,37 @@ impl Counters {
         assert_eq!(response.status, 200);
         let text = String::from_utf8(response.body).expect("text");
         let samples = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
-        Self(samples.map(sample).collect())
+        let declared =
+            text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
+        Self {
+            samples: samples.map(sample).collect(),
+            declared: declared.map(str::to_owned).collect(),
+        }
     }
 
     /// A counter by its name as Prometheus has it, labels included and `fullbore_` left out; 0 if it has not been counted yet.
     pub fn value(&self, name: &str) -> u64 {
-        self.0.get(&format!("fullbore_{name}")).copied().unwrap_or(0.0) as u64
+        self.samples.get(&format!("fullbore_{name}")).copied().unwrap_or(0.0) as u64
     }
 
-    /// A number by its name, summed over all labels.
+    /// A number by its name, summed over all labels; 0 if nothing has been counted yet.
     ///
     /// # Panics
-    /// When there is none of this name: a number that nobody has is not 0.
+    /// When the server has no number of this name: what nobody counts is not 0.
     pub fn sum(&self, name: &str) -> u64 {
         let wanted = format!("fullbore_{name}");
-        let of_name = |sample: &str| sample.split('{').next() == Some(wanted.as_str());
-        let values: Vec<f64> =
-            self.0.iter().filter(|(sample, _)| of_name(sample)).map(|(_, value)| *value).collect();
-        assert!(!values.is_empty(), "no {name} among {:?}", self.0.keys());
-        values.iter().sum::<f64>() as u64
+        assert!(self.declared.contains(&wanted), "no {name} among {:?}", self.declared);
+        let of_name = self
+            .samples
+            .iter()
+            .filter(|(sample, _)| sample.split('{').next() == Some(wanted.as_str()));
+        of_name.map(|(_, value)| *value).sum::<f64>() as u64
     }
 
     /// Every number whose name begins with `start`, each with its labels.
     pub(crate) fn with_labels(&self, start: &str) -> Vec<(String, f64)> {
         let start = format!("fullbore_{start}");
-        let all = self.0.iter().map(|(sample, value)| (sample.clone(), *value));
+        let all = self.samples.iter().map(|(sample, value)| (sample.clone(), *value));
         all.filter(|(sample, _)| sample.starts_with(&start)).collect()
     }
 }
