@@ -75,7 +75,8 @@ impl Namespace {
         let mut command = Command::new(program);
         command.args(arguments).stdin(Stdio::null());
         let ran = self.inside(|| tool::run(&mut command));
-        assert!(ran.success, "{command:?}: {:?}: {}", ran.code, ran.stderr);
+        let told = String::from_utf8_lossy(&ran.stdout);
+        assert!(ran.success, "{command:?}: {:?}: {told}{}", ran.code, ran.stderr);
         ran.stdout
     }
 

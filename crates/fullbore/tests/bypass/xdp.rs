@@ -48,7 +48,7 @@ fn many_viewers_at_once_get_their_bytes() {
     let mut room = Room::new(1_000_001);
     room.device = Far::xdp();
     let server = Server::start(&far.server, &room, &[], "");
-    let load = "load --insecure --connections 1000 --ramp 4s --duration 10s --rate 1M --verify 20";
+    let load = "load --insecure --connections 1000 --ramp 4s --duration 6s --rate 250K --verify 20";
     let url = server.url_at(&Device::Xdp.hosts()[0]);
     let load: Vec<_> = load.split(' ').chain([&*url]).collect();
     let told = far.client.succeed(program(), &load);
