@@ -1,13 +1,14 @@
 //! Bringing a part of a file into the page cache, without a copy and without blocking the thread.
 //!
-//! The kernel is asked for all of it at once (`WILLNEED`, on a thread of the ring's), which starts the disk and tells
-//! nobody when it is done. That is what touching is for: one byte of the first page that is missing is read through the
-//! ring, which completes when that page is there; and so on, until none is missing.
+//! The kernel is asked for the whole part at once (`WILLNEED`, on one of the ring's threads). That starts the disk, but
+//! nothing reports when the disk is done. So the first missing page is touched: one byte of it is read through the
+//! ring, and the read completes when that page is there. This repeats until no page is missing.
 //!
-//! Bounded: what is asked for comes out of a [`Budget`] that all sessions of a worker share, until it was sent and the
-//! disk is done with it: nobody can call the disk off, so a viewer who leaves, or who stops taking bytes, leaves behind
-//! what it works on. Who gets none reads into a buffer instead, and those are few as well. A part that is thrown out of the page cache as fast as it
-//! is brought there (a library much larger than memory, too many viewers) is given up on after a few rounds.
+//! What is asked for is bounded by a [`Budget`] that all sessions of a worker share. A share is held until its bytes
+//! were sent and the disk is done with them: a disk read cannot be cancelled, so it continues after its viewer has left
+//! or stopped taking bytes. A session that gets no share reads into a buffer instead, and buffers are bounded too. If a
+//! part is evicted from the page cache as fast as it is brought there (a library much larger than memory, too many
+//! viewers), bringing it is given up after a few rounds.
 
 use crate::error::ReadError;
 use crate::file::File;
@@ -17,29 +18,29 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::rc::Rc;
 
-/// What the kernel is asked for in one piece: as much as its read-ahead takes by default
-/// (`/sys/class/bdi/*/read_ahead_kb`), since of a larger piece it may bring only that much.
+/// The size of one request to the kernel: its default read-ahead (`/sys/class/bdi/*/read_ahead_kb`). Of a larger
+/// request it may bring only that much.
 const PIECE_BYTES: u64 = 128 << 10;
 
-/// Windows that are asked for beyond the one that is due, as far as the budget goes.
+/// How many windows are asked for beyond the one that is due, if the budget allows.
 const WINDOWS_AHEAD: u64 = 3;
 
-/// Touches per page that a part may take until it counts as thrown out again: each page is missing once, or twice.
+/// Touches per page before a part counts as evicted again: a page may be missing once or twice.
 const ROUNDS_MAX: u64 = 2;
 
-/// Bytes that all viewers of a worker together may take of something: of what is on its way into the page cache, say.
+/// Bytes that all viewers of a worker may take together, for example bytes on their way into the page cache.
 #[derive(Clone, Debug)]
 pub struct Budget(Rc<Left>);
 
 #[derive(Debug)]
 struct Left {
     bytes: Cell<u64>,
-    /// What is taken for each disk.
+    /// Bytes taken for each disk.
     taken: RefCell<BTreeMap<u64, u64>>,
 }
 
-/// What one disk may have of a budget, beside what it leaves: as of buffers ([`reactor::Pool`]), so that a disk that hangs
-/// leaves some for the others.
+/// One disk may take at most this many times what it leaves of a budget, as with buffers ([`reactor::Pool`]). So a disk
+/// that hangs leaves some for the others.
 const SHARE_OF_LEFT: u64 = 3;
 
 impl Budget {
@@ -48,18 +49,18 @@ impl Budget {
         Self(Rc::new(Left { bytes: Cell::new(bytes), taken: RefCell::default() }))
     }
 
-    /// Bytes of it that nobody has taken.
+    /// Bytes that nobody has taken.
     pub fn left_bytes(&self) -> u64 {
         self.0.bytes.get()
     }
 
-    /// Takes `bytes` of it, if so many are left.
+    /// Takes `bytes`, if that many are left.
     pub fn take(&self, bytes: u64) -> Option<Share> {
         self.0.bytes.set(self.left_bytes().checked_sub(bytes)?);
         Some(Share { budget: self.clone(), bytes, disk: None })
     }
 
-    /// Takes `bytes` of it for something that waits for `disk`, if that leaves enough for other disks.
+    /// Takes `bytes` for something that waits for `disk`, if that leaves enough for other disks.
     pub fn take_for(&self, disk: u64, bytes: u64) -> Option<Share> {
         let taken = self.0.taken.borrow().get(&disk).copied().unwrap_or(0);
         let left = self.left_bytes().checked_sub(bytes)?;
@@ -73,7 +74,7 @@ impl Budget {
     }
 }
 
-/// A part of a budget, until nobody needs it.
+/// A part of a budget, given back when dropped.
 #[derive(Debug)]
 pub struct Share {
     budget: Budget,
@@ -90,13 +91,13 @@ impl Drop for Share {
     }
 }
 
-/// What one response has asked for.
+/// What one response has had brought.
 #[derive(Debug)]
 pub struct Bringing {
     budget: Budget,
-    /// What was asked for and not sent: parts of a file, one after the other.
+    /// What was asked for and not sent yet: consecutive parts of a file.
     asked: VecDeque<Asked>,
-    /// What was asked for up to now without a gap, whatever became of it.
+    /// The last range that was asked for without a gap, whether it was sent or given back.
     asked_ever: Range<u64>,
 }
 
@@ -107,16 +108,17 @@ struct Asked {
 }
 
 impl Bringing {
-    /// Nothing yet; what is asked for comes out of `budget`.
+    /// Nothing is asked for yet. Later requests take their share of `budget`.
     pub fn new(budget: Budget) -> Self {
         Self { budget, asked: VecDeque::new(), asked_ever: 0..0 }
     }
 
-    /// Brings `range`, and if `ahead`, asks for what follows, up to `end`. Says whether all of `range` was there a moment
-    /// ago: if not, there is no budget, the kernel does not tell, or it threw it out again.
+    /// Brings `range`. If `ahead`, also asks for what follows, up to `end`. Returns whether all of `range` was in the
+    /// page cache a moment ago. If not, the budget is used up, the kernel does not report what is cached, or it evicted
+    /// the pages again.
     ///
     /// # Errors
-    /// When the disk failed or the file has become shorter.
+    /// The disk failed, or the file has become shorter.
     pub async fn bring(
         &mut self,
         file: &File,
@@ -141,8 +143,7 @@ impl Bringing {
         brought
     }
 
-    /// Asks for some windows like `range`, which was asked for, that follow it, up to `end`, as far as the budget goes.
-    /// Waits for nothing.
+    /// Asks for a few more windows of the same size after `range`, up to `end`, if the budget allows. Does not wait.
     pub fn ask_ahead(&mut self, file: &File, range: &Range<u64>, end: u64) {
         let window_bytes = range.end - range.start;
         let ahead_end = end.min(range.end + WINDOWS_AHEAD * window_bytes);
@@ -156,26 +157,25 @@ impl Bringing {
         }
     }
 
-    /// Whether `range` lies in what was asked for and not sent.
+    /// Whether `range` was asked for and not sent yet.
     pub fn has_asked_for(&self, range: &Range<u64>) -> bool {
         let asked = self.asked_range();
         asked.start <= range.start && range.end <= asked.end
     }
 
-    /// Whether `range`, which is in the page cache, is there because this response had it brought, as far as anybody can
-    /// tell.
+    /// Whether `range`, which is in the page cache, is there because this response had it brought. This is a best guess.
     pub fn has_brought(&self, range: &Range<u64>) -> bool {
         self.asked_ever.start <= range.start && range.end <= self.asked_ever.end
     }
 
-    /// What lies before `offset` was sent.
+    /// Everything before `offset` was sent.
     pub fn sent_to(&mut self, offset: u64) {
         while self.asked.front().is_some_and(|first| first.range.end <= offset) {
             self.asked.pop_front();
         }
     }
 
-    /// The viewer does not take what was brought: somebody else may have the budget for it.
+    /// The viewer does not take what was brought: its share of the budget goes back.
     pub fn give_back(&mut self) {
         self.asked.clear();
     }
@@ -187,7 +187,7 @@ impl Bringing {
         }
     }
 
-    /// Has the disk begin with `range`, if there is budget for it.
+    /// Asks the disk for `range`, if there is budget for it.
     fn ask(&mut self, file: &File, range: Range<u64>) -> bool {
         let disk = file.stamp().device;
         let Some(share) = self.budget.take_for(disk, range.end - range.start).map(Rc::new) else {
@@ -214,7 +214,7 @@ async fn ask_for(file: Fd, range: Range<u64>, _share: Rc<Share>) {
         // If the kernel does not take the advice, touching brings the bytes all the same.
         let _ = asking.await;
     }
-    // If this fails, whoever sends these bytes is told by their own reads.
+    // If this fails, the session that sends these bytes gets the error from its own reads.
     let _ = op::touch(&file, range.end - 1).await;
 }
 

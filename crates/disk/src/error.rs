@@ -1,4 +1,4 @@
-//! What a disk can do to us, as data.
+//! The errors that opening and reading files can cause.
 
 use std::fmt;
 
@@ -7,9 +7,9 @@ use std::fmt;
 pub enum OpenError {
     /// There is no such file, it lies outside the library, or it is not a regular file.
     NotFound,
-    /// It is there but may not be read.
+    /// The file exists but may not be read.
     Denied,
-    /// It is one of those that are never handed out ([`crate::Files::withhold`]).
+    /// One of the files that the server never hands out ([`crate::Files::withhold`]).
     Withheld,
     /// The process or the system has no descriptor or memory left: try again later.
     Exhausted,
@@ -41,7 +41,7 @@ impl fmt::Display for OpenError {
             Self::NotFound => f.write_str("no such file in the library"),
             Self::Denied => f.write_str("the file may not be read: check its permissions"),
             Self::Withheld => {
-                f.write_str("it is a file of the server's own (a hard link to a key or a log?)")
+                f.write_str("it is one of the server's own files (a hard link to a key or a log?)")
             }
             Self::Exhausted => {
                 f.write_str("no descriptor or memory left: raise the open-files limit")
@@ -58,18 +58,18 @@ impl std::error::Error for OpenError {}
 pub enum ReadError {
     /// The file is shorter than it was when it was opened.
     Truncated,
-    /// The file was written to since it was opened.
+    /// The file was written to after it was opened.
     Changed,
-    /// The file was removed, or another took its name.
+    /// The file was removed, or another file took its name.
     Removed,
-    /// Somebody wants to write to the file, and waits until nobody is served from it.
+    /// A program wants to write to the file, and the kernel makes it wait until the server stops using the file.
     Recalled,
     /// The disk or the filesystem failed, by `errno`.
     Io(i32),
 }
 
 impl ReadError {
-    /// The name under which it is counted.
+    /// The label under which the error is counted.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Truncated => "file_truncated",

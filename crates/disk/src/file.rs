@@ -1,4 +1,4 @@
-//! One open file of the library, and whether it is still what it was.
+//! One open file of the library, and whether it has changed.
 
 use crate::error::{OpenError, ReadError};
 use crate::heat::mix;
@@ -17,34 +17,34 @@ use std::os::fd::{AsRawFd, OwnedFd};
 /// An open regular file.
 pub struct File {
     fd: Fd,
-    /// Times in it move on while the file is held still.
+    /// The times in it are updated while the file is held still.
     stamp: Cell<Stamp>,
     size: u64,
-    /// A second descriptor with `O_DIRECT`, made when first asked for; `None` where the filesystem refuses it.
+    /// A second descriptor with `O_DIRECT`, opened at first use; `None` where the filesystem refuses it.
     direct: OnceCell<Option<Fd>>,
-    /// A read of it has failed.
+    /// A read of this file has failed.
     is_suspect: Cell<bool>,
-    /// Made when first asked for; `None` where the kernel does not tell what is in the page cache.
+    /// Made at first use; `None` where the kernel does not report what is in the page cache.
     view: OnceCell<Option<View>>,
     hold: Hold,
 }
 
 impl File {
-    /// Takes an open descriptor in, if it is a regular file.
+    /// Wraps an open descriptor, if it is a regular file.
     ///
     /// # Errors
-    /// [`OpenError::NotFound`] for anything else than a regular file.
+    /// [`OpenError::NotFound`] for anything but a regular file.
     pub fn new(fd: OwnedFd) -> Result<Self, OpenError> {
         Self::with_hold(fd.into(), Hold::new())
     }
 
-    /// As [`Self::new`], held still if that can be had. Somebody has to give way to writers then: see [`crate::Files`].
+    /// As [`Self::new`], but holds the file still if the kernel grants a lease. [`crate::Files`] then gives way to writers.
     ///
     /// # Errors
     /// As [`Self::new`].
     pub(crate) fn held(fd: OwnedFd) -> Result<Self, OpenError> {
         let (fd, hold) = (Fd::from(fd), Hold::new());
-        // First this, then the stamp: so no write can hide between the two.
+        // The lease first, then the stamp, so that no write can hide between the two.
         hold.take(&fd);
         Self::with_hold(fd, hold)
     }
@@ -72,7 +72,7 @@ impl File {
         self.stamp.get()
     }
 
-    /// Bytes, as of the opening.
+    /// Size in bytes when the file was opened.
     pub fn size(&self) -> u64 {
         self.size
     }
@@ -82,37 +82,37 @@ impl File {
         &self.fd
     }
 
-    /// Notes that the disk has failed under it. Viewers of its other parts go on; the next one opens it anew, which
-    /// tells whether the filesystem is still there.
+    /// Notes that the disk failed under this file. Viewers of other parts of it continue. The next viewer opens the
+    /// file anew, which shows whether the filesystem is still there.
     pub(crate) fn suspect(&self) {
         self.is_suspect.set(true);
     }
 
-    /// Whether [`Self::suspect`] was said of it.
+    /// Whether [`Self::suspect`] was called.
     pub(crate) fn is_suspect(&self) -> bool {
         self.is_suspect.get()
     }
 
-    /// The descriptor for reads past the page cache, where the filesystem has them.
+    /// The descriptor for reads past the page cache, where the filesystem supports them.
     pub(crate) fn direct(&self) -> Option<&Fd> {
         if self.direct.get().is_none() {
             match reopen_direct(&self.fd) {
                 Ok(fd) => drop(self.direct.set(Some(fd))),
                 Err(Errno::INVAL | Errno::OPNOTSUPP) => drop(self.direct.set(None)),
-                // For want of descriptors or memory: worth another try with the next window.
+                // Out of descriptors or memory: the next window tries again.
                 Err(_) => return None,
             }
         }
         self.direct.get()?.as_ref()
     }
 
-    /// Sees to it that nobody writes to the file from here on, until it is closed: takes a read lease. Says whether there
-    /// is one. Then the kernel may be left to refer to the file's pages, as long as somebody looks now and then whether
-    /// the file [is recalled](Self::is_recalled), and stops it in that case. To be asked before each use: that it is held
-    /// does not say that nobody waits for its end.
+    /// Takes a read lease, so that nobody writes to the file until it is closed. Returns whether there is a lease. With
+    /// one, the kernel may be left to refer to the file's pages, as long as the caller regularly checks whether the
+    /// file [is recalled](Self::is_recalled), and stops the kernel if so. Call this before each use: a lease that is
+    /// held may already be recalled.
     pub fn hold_still(&self) -> bool {
         if self.hold.take(&self.fd) && self.check_unchanged().is_err() {
-            // It was written to between the opening and the lease.
+            // The file was written to between the opening and the lease.
             return false;
         }
         if self.hold.is_taken() {
@@ -121,29 +121,29 @@ impl File {
         self.hold.is_taken()
     }
 
-    /// Whether it is held still.
+    /// Whether the file is held still.
     pub(crate) fn is_held(&self) -> bool {
         self.hold.is_taken()
     }
 
-    /// Whether somebody had it open for writing, so that it could not be held still.
+    /// Whether the lease was refused because a program had the file open for writing.
     pub(crate) fn is_open_for_writing(&self) -> bool {
         self.hold.is_refused_by_writer()
     }
 
-    /// Whether somebody wants to write to a file that is held still, or was.
+    /// Whether a program wants to write to a file that is or was held still.
     pub fn is_recalled(&self) -> bool {
         self.hold.is_recalled(&self.fd)
     }
 
-    /// Lets go of a file that somebody waits to write to, unless the kernel still refers to it. Says whether somebody
-    /// waited.
+    /// Gives the lease back if a program waits to write, unless the kernel still refers to the file's pages. Returns
+    /// whether a program waited.
     pub(crate) fn give_way(&self) -> bool {
         self.hold.give_way(&self.fd)
     }
 
-    /// The first byte of `range` that is not in the page cache, with `range.end` for none. `None` where the kernel does
-    /// not tell.
+    /// The first byte of `range` that is not in the page cache, or `range.end` if all of it is. `None` where the kernel
+    /// does not report it.
     pub fn first_missing(&self, range: Range<u64>) -> Option<u64> {
         if self.counted_whole(&range) == Some(true) && seen::was_seen(self.identity(), &range) {
             return Some(range.end);
@@ -156,20 +156,20 @@ impl File {
         Some(missing.unwrap_or(range.end))
     }
 
-    /// The disk is about to be asked to bring some of `range` into the page cache.
+    /// Call this before asking the disk to bring any of `range` into the page cache.
     pub(crate) fn asks_disk(&self, range: &Range<u64>) {
         seen::forget(self.identity(), range);
     }
 
-    /// Whether all of `range` is in the page cache, or on its way there. No, where the kernel does not tell.
+    /// Whether all of `range` is in the page cache or on its way there. False where the kernel does not report it.
     pub(crate) fn is_there(&self, range: &Range<u64>) -> bool {
-        // Before Linux 6.5 there is only the dearer way.
+        // Before Linux 6.5 there is only the more expensive way.
         self.counted_whole(range)
             .unwrap_or_else(|| self.first_missing(range.clone()) == Some(range.end))
     }
 
-    /// Whether the page cache has as many pages as `range` is long, those included that are on their way. `None` where
-    /// the kernel does not count.
+    /// Whether the page cache has as many pages as `range` needs, including pages on their way. `None` where the kernel
+    /// cannot count them.
     fn counted_whole(&self, range: &Range<u64>) -> Option<bool> {
         let page_bytes = rustix::param::page_size() as u64;
         let pages = range.end.div_ceil(page_bytes) - range.start / page_bytes;
@@ -177,17 +177,17 @@ impl File {
     }
 
     fn make_view(&self) -> Option<View> {
-        // A view takes as much address space as the file is long. Where that is bounded (`ulimit -v`), films would use up what allocations
-        // need, and an allocation that fails is the end.
+        // A view takes as much address space as the file is long. Where address space is limited (`ulimit -v`), films
+        // would use up what allocations need, and a failed allocation ends the program.
         if getrlimit(Resource::As).current.is_some() {
             return None;
         }
-        // The kernel is not to read ahead by itself: what is on its way is then what this process has asked for.
+        // The kernel must not read ahead by itself: then only what this process has asked for is on its way.
         let _ = rustix::fs::fadvise(self.fd.borrowed(), 0, None, Advice::Random);
         View::new(self.fd.borrowed(), self.size).ok()
     }
 
-    /// Remembers that `range` is there, and with it the blocks at its ends, if the rest of them is there too.
+    /// Remembers that `range` is cached, together with the blocks at its ends if the rest of those is cached too.
     fn note_seen(&self, view: &View, range: &Range<u64>) {
         let blocks = seen::whole_blocks(range);
         let is_there = |edge: Range<u64>| matches!(view.first_missing(edge), Ok(None));
@@ -203,10 +203,10 @@ impl File {
         mix(mix(device) ^ inode ^ written)
     }
 
-    /// Says whether the file is still the version that was opened: one system call, nothing read.
+    /// Checks whether the file is still the version that was opened: one system call, nothing is read.
     ///
     /// # Errors
-    /// What has happened to it since.
+    /// What has happened to the file.
     pub fn check_unchanged(&self) -> Result<(), ReadError> {
         if self.hold.is_given_back() {
             return Err(ReadError::Recalled);
@@ -220,18 +220,18 @@ impl File {
         self.judge(now, stat.st_nlink == 0)
     }
 
-    /// Why a read came short: what has happened to the file says more than that.
+    /// Why a read came short. A change of the file is the better explanation, if there was one.
     pub(crate) fn why_short(&self) -> ReadError {
         self.check_unchanged().err().unwrap_or(ReadError::Truncated)
     }
 
-    /// What it means that the file's stamp is `now`.
+    /// Decides what has happened to a file whose stamp is now `now`.
     fn judge(&self, now: Stamp, is_removed: bool) -> Result<(), ReadError> {
         let known = self.stamp.get();
         if now.size < known.size {
             return Err(ReadError::Truncated);
         }
-        // Taking its last name away moves the change time, too.
+        // Removing the last name changes the change time (`ctime`), too.
         if is_removed && now.modified() == known.modified() {
             return Err(ReadError::Removed);
         }
@@ -243,8 +243,8 @@ impl File {
     }
 }
 
-/// Opens the same inode again with `O_DIRECT`. The way through `/proc` names the inode rather than the path, so the two
-/// descriptors cannot come to mean different files.
+/// Opens the same inode again with `O_DIRECT`. The path through `/proc` names the inode, so both descriptors mean the
+/// same file.
 fn reopen_direct(fd: &Fd) -> Result<Fd, Errno> {
     let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
     let flags = OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC;

@@ -1,4 +1,4 @@
-//! Opening what lies in the library, and remembering it.
+//! Opens files of the library and remembers them.
 
 use crate::error::OpenError;
 use crate::file::File;
@@ -16,10 +16,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long a remembered file is used before its path is looked up again. A file that was written to, removed or
-/// replaced is noticed at once (`fstat`); this is for what `fstat` cannot see, such as a renamed directory.
+/// replaced is noticed at once (`fstat`). This limit covers what `fstat` cannot see, such as a renamed directory.
 const LOOKED_UP_MAX: Duration = Duration::from_secs(1);
 
-/// The library's root, and the files of it that are open. One per worker.
+/// The library's root and its open files. One per worker.
 pub struct Files {
     root: Fd,
     open: RefCell<HashMap<Box<[u8]>, Remembered>>,
@@ -37,10 +37,10 @@ struct Remembered {
 }
 
 impl Files {
-    /// Opens the library's root; at most `open_max` files of it are remembered, with 0 none.
+    /// Opens the library's root. Remembers at most `open_max` open files; 0 remembers none.
     ///
     /// # Errors
-    /// When `root` is not a directory that may be read.
+    /// If `root` is not a readable directory.
     pub fn new(root: &Path, open_max: usize) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(root, flags, Mode::empty())?;
@@ -54,8 +54,8 @@ impl Files {
         })
     }
 
-    /// From now on hands none of `inodes` out, whatever name leads to them, and only those. They must not come to mean other
-    /// files: somebody keeps them open.
+    /// From now on hands out none of `inodes`, under any name. This replaces the list before. The caller keeps the
+    /// files open, so that their inode numbers cannot be reused for other files.
     pub fn withhold(&self, inodes: Arc<[Inode]>) {
         *self.withheld.borrow_mut() = inodes;
         self.open.borrow_mut().retain(|_, known| !self.is_withheld(&known.file));
@@ -66,11 +66,11 @@ impl Files {
         self.withheld.borrow().contains(&Inode { device, inode })
     }
 
-    /// Opens `path`, relative to the root, or finds it open.
+    /// Opens `path`, relative to the root, or returns the file if it is open already.
     ///
     /// # Errors
-    /// [`OpenError::NotFound`] for whatever is not a regular file below the root, symlinks out of it included;
-    /// [`OpenError::Withheld`] for what is [withheld](Self::withhold).
+    /// [`OpenError::NotFound`] for everything but regular files below the root, also for symlinks that lead out of it;
+    /// [`OpenError::Withheld`] for a [withheld](Self::withhold) file.
     pub async fn open(&self, path: &[u8]) -> Result<Rc<File>, OpenError> {
         let now = reactor::now();
         if let Some(file) = self.remembered(path, now) {
@@ -108,13 +108,13 @@ impl Files {
         self.open.borrow().len()
     }
 
-    /// Forgets the files that nobody is served from, to give their descriptors back.
+    /// Forgets the files that no viewer uses, to free their descriptors.
     pub fn forget_unused(&self) {
         self.open.borrow_mut().retain(|_, known| Rc::strong_count(&known.file) > 1);
     }
 
-    /// Forgets the files that somebody waits to write to, and lets go of them unless the kernel still refers to their
-    /// pages. To be called every second or so: the one who waits is made to wait until then.
+    /// Forgets the files that a program waits to write to, and gives their leases back unless the kernel still refers
+    /// to their pages. Call it about every second: the writer waits until then.
     pub fn forget_recalled(&self) {
         self.held
             .borrow_mut()
@@ -122,7 +122,7 @@ impl Files {
         self.open.borrow_mut().retain(|_, known| !known.file.is_recalled());
     }
 
-    /// How often a file was opened that somebody else had open for writing, so that it could not be held still.
+    /// How often a file could not be held still because a program had it open for writing.
     pub fn open_for_writing(&self) -> u64 {
         self.open_for_writing.get()
     }
@@ -148,7 +148,7 @@ impl Files {
 
     async fn look_up(&self, path: &[u8]) -> Result<Rc<File>, OpenError> {
         let path = CString::new(path).map_err(|_| OpenError::NotFound)?;
-        // NONBLOCK: a pipe in the library must not hold the open up. It is refused right after, as not a file.
+        // NONBLOCK: opening a pipe in the library must not block. The pipe is refused afterwards, because it is not a file.
         let flags = libc::O_RDONLY | libc::O_NONBLOCK | libc::O_CLOEXEC | libc::O_NOCTTY;
         let resolve = libc::RESOLVE_BENEATH | libc::RESOLVE_NO_MAGICLINKS;
         let (result, _opening) = op::open_at(&self.root, path, flags, resolve).await;
@@ -166,7 +166,7 @@ impl Files {
 }
 
 impl Remembered {
-    /// Whether it is the same version as `file`, which was opened just now, and as good to be served from.
+    /// Whether it is the same version as `file`, which was just opened, and as good to serve from.
     fn serves_as_well_as(&self, file: &File) -> bool {
         let known = &self.file;
         !known.is_suspect()

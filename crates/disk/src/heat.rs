@@ -1,29 +1,30 @@
-//! Heat: what is asked for again is worth memory, what is asked for once is not (what FreeBSD has `SF_NOCACHE` for).
+//! Heat: memory goes to what is requested again, not to what is requested once (FreeBSD has `SF_NOCACHE` for this).
 //!
 //! A doorkeeper: a table of fixed size that remembers which blocks of which files were read lately. New blocks
-//! overwrite old ones, so it forgets by itself, and the faster the more is read: its size is its horizon.
+//! overwrite old ones, so old reads are forgotten, and faster the more is read. The table's size is its horizon.
 
 use std::cell::RefCell;
 
-/// The unit in which reads are remembered. A block belongs to the read that brings its last byte: so a viewer who goes
-/// through a file touches each block once, in whatever steps, and windows shorter than a block count too.
+/// The unit in which reads are remembered. A block belongs to the read that brings its last byte. So a viewer who plays
+/// a file from start to end touches each block once, whatever the size of the steps, and windows shorter than a block
+/// count too.
 pub const BLOCK_BYTES: u64 = 64 << 10;
 
 /// Which blocks were read lately. One per worker.
 pub struct Heat {
-    /// Zero is empty; the index comes from one half of the hash, what is stored from the other.
+    /// Zero means empty. One half of the hash is the index, the other is stored.
     marks: RefCell<Box<[u32]>>,
 }
 
 impl Heat {
-    /// Remembers about `horizon_bytes` of reads, at 4 bytes per 64 KiB of them.
+    /// Remembers about `horizon_bytes` of reads, at 4 bytes per 64 KiB.
     pub fn new(horizon_bytes: u64) -> Self {
         let blocks = (horizon_bytes / BLOCK_BYTES).clamp(1 << 10, 1 << 22).next_power_of_two();
         Self { marks: RefCell::new(vec![0; blocks as usize].into()) }
     }
 
-    /// Notes a read of `range` of a file, and says whether it had been read lately: whether most of the blocks that end in
-    /// it had. A read in which none ends leaves no note, and is as hot as the block that it is in.
+    /// Records a read of `range`. Returns whether it had been read lately, that is, whether most of the blocks that end
+    /// in it had. A read in which no block ends is not recorded, and is as hot as the block around it.
     pub fn touch(&self, device: u64, inode: u64, range: std::ops::Range<u64>) -> bool {
         let blocks = range.start / BLOCK_BYTES..range.end / BLOCK_BYTES;
         let mut marks = self.marks.borrow_mut();
@@ -87,7 +88,7 @@ mod tests {
                 (0..(1 << 20) / step).filter(|n| heat.touch(1, 2, n * step..(n + 1) * step)).count()
             };
             assert_eq!(through(first), 0);
-            // Neither goes to the very end, where the last block stays without a note.
+            // Neither read reaches the very end, so the last block is not recorded.
             let whole = (1 << 20) - 2 * BLOCK_BYTES - first;
             assert!(through(second) as u64 >= whole / second, "{first}, then {second}");
         }

@@ -1,25 +1,27 @@
-//! Holding a file still: as long as its read lease stands, nobody writes to it.
+//! Holding a file still: nobody can write to a file while its read lease stands.
 //!
-//! The kernel gives the lease only while nobody has the file open for writing or mapped for it, and makes whoever opens it
-//! for writing, or truncates it, wait until the lease is given back (`fcntl(2)`, "Leases"). So while it stands, the bytes
-//! are what they were when it was taken, and times say nothing: what moved them is a new mode, owner, name or link.
+//! The kernel grants the lease only while nobody has the file open or mapped for writing. A program that opens it for
+//! writing, or truncates it, then waits until the lease is given back (`fcntl(2)`, "Leases"). So while the lease
+//! stands, the bytes are what they were when it was taken. Changed times then mean only a new mode, owner, name or
+//! link.
 //!
-//! Writers do not wait for viewers. Within a second the worker sees that somebody waits ([`crate::Files::forget_recalled`])
-//! and gives the lease back; viewers of the file are cut off at their next window. Only where the kernel may still refer
-//! to the file's pages (`sendfile`) the lease stays until these viewers are gone, which their sessions see to.
+//! Writers do not wait for viewers. Within a second the worker sees that a program waits
+//! ([`crate::Files::forget_recalled`]) and gives the lease back; viewers of the file are cut off at their next window.
+//! The lease stays longer only where the kernel may still refer to the file's pages (`sendfile`): until those viewers
+//! are gone, which their sessions ensure.
 //!
-//! Refused for files of other users (without `CAP_LEASE`), on filesystems without leases, and while somebody has the file
-//! open for writing. Then times alone tell (see [`crate::stamp`]).
+//! The kernel refuses leases on files of other users (without `CAP_LEASE`), on filesystems without leases, and while a
+//! program has the file open for writing. Then only the file's times show a change (see [`crate::stamp`]).
 
 use reactor::{Fd, lease};
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// How long a refused lease is taken for an answer: somebody may still be writing, and be done soon.
+/// How long a refusal counts: a program may be writing now and finish soon.
 const REFUSED: Duration = Duration::from_secs(1);
 
-/// Filesystems that nobody can write to behind this kernel's back, as `statfs(2)` names them: ext4, XFS, Btrfs, F2FS,
-/// tmpfs, ZFS. A lease on a network's filesystem, or on one in user space, may bind the programs of this machine only.
+/// Filesystems that nobody can write to behind this kernel's back, by their numbers in `statfs(2)`: ext4, XFS, Btrfs,
+/// F2FS, tmpfs, ZFS. On a network filesystem, or one in user space, a lease may bind the programs of this machine only.
 const LOCAL_FILESYSTEMS: [u64; 6] =
     [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x0102_1994, 0x2fc1_2fc1];
 
@@ -36,7 +38,7 @@ enum Lease {
     Held,
     Refused {
         when: Instant,
-        /// Somebody has the file open for writing; else leases are not to be had.
+        /// A program has the file open for writing. If not, leases are unavailable.
         by_writer: bool,
     },
     GivenBack,
@@ -47,7 +49,7 @@ impl Hold {
         Self { lease: Cell::new(Lease::Untried), is_lent: Cell::new(false) }
     }
 
-    /// Takes the lease, unless that was tried a moment ago. Says whether it is newly taken.
+    /// Takes the lease, unless that was tried a moment ago. Returns whether the lease is new.
     pub(crate) fn take(&self, fd: &Fd) -> bool {
         match self.lease.get() {
             Lease::Held | Lease::GivenBack => return false,
@@ -67,7 +69,7 @@ impl Hold {
         taken.is_ok()
     }
 
-    /// Whether the lease was taken and not given back, although somebody may wait for that.
+    /// Whether the lease was taken and not given back. A program may be waiting for it.
     pub(crate) fn is_taken(&self) -> bool {
         matches!(self.lease.get(), Lease::Held)
     }
@@ -76,31 +78,31 @@ impl Hold {
         matches!(self.lease.get(), Lease::GivenBack)
     }
 
-    /// Whether somebody had the file open for writing when the lease was asked for.
+    /// Whether the lease was refused because a program had the file open for writing.
     pub(crate) fn is_refused_by_writer(&self) -> bool {
         matches!(self.lease.get(), Lease::Refused { by_writer: true, .. })
     }
 
-    /// Whether somebody waits to write to the file, or did.
+    /// Whether a program waits to write to the file, or did.
     pub(crate) fn is_recalled(&self, fd: &Fd) -> bool {
         self.is_given_back() || self.is_taken() && !lease::is_held(fd.borrowed())
     }
 
-    /// Whether nobody can have written to the file since the lease was taken, whatever its times say.
+    /// Whether nobody can have written to the file since the lease was taken, whatever its times show.
     pub(crate) fn vouches_for_bytes(&self, fd: &Fd) -> bool {
         self.is_taken() && lease::is_held(fd.borrowed()) && is_local(fd)
     }
 
-    /// From here on the kernel may refer to the file's pages by itself.
+    /// From now on the kernel may refer to the file's pages by itself.
     pub(crate) fn lend(&self) {
         self.is_lent.set(true);
     }
 
-    /// Lets a waiting writer go on, unless the kernel may refer to the file's pages. Says whether somebody waited.
+    /// Lets a waiting writer continue, unless the kernel may refer to the file's pages. Returns whether one waited.
     pub(crate) fn give_way(&self, fd: &Fd) -> bool {
         let is_recalled = self.is_recalled(fd);
         if is_recalled && self.is_taken() && !self.is_lent.get() {
-            // If the kernel does not take it back, its own limit ends the wait.
+            // If giving the lease back fails, the kernel's own limit ends the wait.
             let _ = lease::give_back(fd.borrowed());
             self.lease.set(Lease::GivenBack);
         }

@@ -1,9 +1,9 @@
-//! Which file it is, by whatever name.
+//! Identifies a file, whatever its name.
 
 use rustix::io::Errno;
 use std::os::fd::AsFd;
 
-/// A file's number on its filesystem. It means another file once this one is gone and nobody has it open.
+/// A file's number on its filesystem. The number may be reused once the file is removed and nobody has it open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inode {
     /// The filesystem's device number.
@@ -13,10 +13,10 @@ pub struct Inode {
 }
 
 impl Inode {
-    /// That of what `fd` has open.
+    /// The inode that `fd` has open.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's error.
     #[allow(clippy::unnecessary_cast, reason = "the fields' widths differ between architectures")]
     pub fn of(fd: impl AsFd) -> Result<Self, Errno> {
         let stat = rustix::fs::fstat(fd)?;

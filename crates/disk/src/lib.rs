@@ -1,15 +1,15 @@
 //! (file, offset, length) -> bytes.
 //!
-//! [`Files`] opens what lies in the library and nothing else, and remembers what is open. [`Reader`] brings a window of
-//! a file into a pooled buffer by one of three ways (see [`Way`]) without ever blocking the thread; [`Bringing`] brings it
-//! into the page cache, for the kernel to send from there.
+//! [`Files`] opens files of the library and nothing else, and remembers them. [`Reader`] brings a window of a file into
+//! a pooled buffer by one of three ways (see [`Way`]) without blocking the thread. [`Bringing`] brings it into the page
+//! cache, so that the kernel can send it from there.
 //!
 //! Invariants:
-//! - Library files are read, never mapped for anybody to look into: a truncated mapping would be a SIGBUS for every
-//!   viewer. (What is in the page cache is asked of a mapping that cannot be touched.)
-//! - Bytes are handed out only after the file was seen unchanged since it was opened, with `fstat` after the read: what
-//!   is handed out belongs to the one version whose length and tag the response's head has promised. What makes a
-//!   version is in [`stamp`] and `hold`; what the kernel sends by itself is seen to by [`File::hold_still`].
+//! - Library files are read, never mapped for access: a truncated mapping would raise SIGBUS for every viewer. (A
+//!   mapping that cannot be accessed is used only to ask what is in the page cache.)
+//! - Bytes are handed out only after `fstat`, called after the read, has shown that the file is unchanged since it was
+//!   opened. So they belong to the one version whose length and tag are in the response's head. [`stamp`] and `hold`
+//!   say what makes a version; [`File::hold_still`] protects what the kernel sends by itself.
 //! - No path leaves the library's root (`openat2`, `RESOLVE_BENEATH`).
 
 pub mod bring;

@@ -4,9 +4,10 @@
 //! read-ahead was dropped, a stalled viewer's buffer was taken away. If each of these counted, every film of a viewer who
 //! pauses now and then would seem worth memory, and would evict what many viewers ask for.
 //!
-//! The user-space route does record each miss. It has fewer buffers than slow viewers and takes them away at once, so it needs
-//! many parts again, and then finds them in the page cache. With 200 slow viewers of a library four times as large as memory, it
-//! read 190 MB from disk, against 300 MB when each miss was recorded once. What many viewers asked for stayed in memory either way.
+//! The user-space route records every miss. It has fewer buffers than slow viewers and takes them away at once, so it
+//! needs many parts again, and then finds them in the page cache. With 200 slow viewers of a library four times as
+//! large as memory, it read 190 MB from disk, against 300 MB when each miss was recorded once. Either way, what many
+//! viewers asked for stayed in memory.
 
 use crate::file::File;
 use crate::read::{Reader, Way};
@@ -27,8 +28,8 @@ impl Default for Misses {
 }
 
 impl Misses {
-    /// Records what of `range` was not recorded before, and says which way to read it; if nothing is new, the way that was
-    /// chosen last.
+    /// Records what part of `range` was not recorded before, and returns how to read it. If nothing is new, returns the
+    /// way chosen last.
     pub fn record(&mut self, reader: &Reader, file: &File, range: &Range<u64>) -> Way {
         let goes_on = self.range.start <= range.start && range.start <= self.range.end;
         if !goes_on || self.range.is_empty() {

@@ -1,4 +1,4 @@
-//! Bringing a window of a file into a buffer, by the way that suits it.
+//! Reads a window of a file into a buffer, in the way that suits it.
 
 use crate::error::ReadError;
 use crate::file::File;
@@ -10,37 +10,37 @@ use std::collections::HashSet;
 use std::io::IoSliceMut;
 use std::ops::{Deref, Range};
 
-/// `RWF_DONTCACHE` (Linux 6.14): read through the page cache, and leave nothing behind there.
+/// `RWF_DONTCACHE` (Linux 6.14): read through the page cache, and drop the pages afterwards.
 const RWF_DONTCACHE: i32 = 0x80;
 
-/// What direct reads are aligned to, in memory and in the file: no disk in use has larger logical blocks.
+/// The alignment of direct reads, in memory and in the file: no disk in use has larger logical blocks.
 pub const DIRECT_ALIGNMENT: usize = 4096;
 
-/// How bytes come off the disk.
+/// How bytes are read from the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// Through the page cache, where they stay.
+    /// Through the page cache, and kept there.
     Cached,
-    /// Through the page cache, where they do not stay (`RWF_DONTCACHE`).
+    /// Through the page cache, but not kept there (`RWF_DONTCACHE`).
     Once,
     /// Past the page cache (`O_DIRECT`).
     Direct,
 }
 
-/// Which way is taken.
+/// How the way is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Policy {
-    /// What is in the page cache comes from there; the rest by heat: `cached` if it was asked for lately, so that the
-    /// next one finds it, else `direct`.
+    /// What is in the page cache is read from there. The rest is chosen by heat: `cached` if it was requested lately,
+    /// so that the next viewer finds it, else `direct`.
     #[default]
     Auto,
-    /// By heat alone: what is in the page cache and was not asked for lately is read past it all the same.
+    /// By heat alone: what was not requested lately is read past the page cache even if it is in it.
     Heat,
-    /// Always this way, or the next best that the filesystem offers: `once`, then `direct`, then `cached`.
+    /// Always this way, or the next best one that the filesystem supports, in the order `once`, `direct`, `cached`.
     Always(Way),
 }
 
-/// Reads by kind since the start: windows and bytes.
+/// Bytes read since the start, by way.
 #[derive(Default, Debug)]
 pub struct ReadStats {
     /// Bytes that were in the page cache.
@@ -51,7 +51,7 @@ pub struct ReadStats {
     pub once_bytes: Cell<u64>,
     /// Bytes read with `O_DIRECT`.
     pub direct_bytes: Cell<u64>,
-    /// Times a filesystem refused a way and the next best was taken.
+    /// How often a filesystem refused a way, so that the next best was taken.
     pub refused: Cell<u64>,
 }
 
@@ -62,7 +62,7 @@ pub struct Reader {
     heat: Heat,
     /// Devices whose filesystem refused `RWF_DONTCACHE`.
     no_once: RefCell<HashSet<u64>>,
-    /// What was read, by way.
+    /// Bytes read, by way.
     pub stats: ReadStats,
 }
 
@@ -74,12 +74,12 @@ pub struct Plain {
 }
 
 impl Plain {
-    /// Whether the disk was waited for: then it is worth asking it for what comes next.
+    /// Whether the read had to wait for the disk. If so, it is worth asking for what comes next.
     pub fn is_from_disk(&self) -> bool {
         self.from_disk
     }
 
-    /// What is left behind the first `bytes`.
+    /// The same without the first `bytes`.
     ///
     /// # Panics
     /// If there are fewer.
@@ -109,23 +109,23 @@ impl Reader {
         self.pool.buffer_bytes() - 2 * DIRECT_ALIGNMENT
     }
 
-    /// The buffers read into.
+    /// The pool of read buffers.
     pub fn pool(&self) -> &Pool {
         &self.pool
     }
 
-    /// Reads the whole of `range`, by the way that suits it.
+    /// Reads the whole of `range`, in the way that suits it.
     ///
     /// # Errors
-    /// When the file is no longer what was opened, or the disk fails. No byte is handed out then.
+    /// If the file has changed since it was opened, or the disk fails. No byte is handed out then.
     ///
     /// # Panics
-    /// If `range` is empty, longer than [`Self::window_bytes_max`], or ends behind the file's end.
+    /// If `range` is empty, longer than [`Self::window_bytes_max`], or ends beyond the file's end.
     pub async fn read(&self, file: &File, range: Range<u64>) -> Result<Plain, ReadError> {
         self.read_by(file, range, None).await
     }
 
-    /// As [`Self::read`], by a way that was chosen before ([`Self::record_miss`]).
+    /// As [`Self::read`], in a way that was chosen before ([`Self::record_miss`]).
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -141,7 +141,7 @@ impl Reader {
         self.bring(file, range, way, false).await
     }
 
-    /// As [`Self::read_by`], for a window that is not due yet, so that its buffer will be held for a while.
+    /// As [`Self::read_by`], for a window that is not due yet, so its buffer will be held for a while.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -186,9 +186,9 @@ impl Reader {
         Ok(plain)
     }
 
-    /// A buffer, and how many bytes of the window it has already: those in the page cache. A read that has to wait for
-    /// the disk holds none of the buffers that are kept for those that do not: else viewers of a slow disk would stop
-    /// the viewers of what is in memory.
+    /// A buffer, and how many bytes of the window it already has, copied from the page cache. A read that has to wait
+    /// for the disk takes none of the buffers reserved for reads that do not wait. Otherwise viewers of a slow disk
+    /// would stop the viewers of what is in memory.
     async fn begin(
         &self,
         file: &File,
@@ -212,7 +212,7 @@ impl Reader {
         (buffer, resident)
     }
 
-    /// Completes a window of which the first `resident` bytes are there.
+    /// Completes a window whose first `resident` bytes are there.
     async fn read_from_disk(
         &self,
         file: &File,
@@ -229,9 +229,9 @@ impl Reader {
         }
     }
 
-    /// What is in the page cache comes from there, and so does what was asked for lately; anything else goes past it. Where
-    /// the kernel does not tell what is there, heat alone decides: to try a read that does not wait would make the kernel
-    /// read ahead what is then read once more, past the cache.
+    /// What is in the page cache is read from there, and so is what was requested lately; the rest is read past it.
+    /// Where the kernel does not report what is cached, heat alone decides: a read that does not wait would make the
+    /// kernel read ahead, and the same bytes would then be read again past the cache.
     fn way(&self, file: &File, range: &Range<u64>) -> Way {
         match self.policy {
             Policy::Auto if file.is_there(range) => Way::Cached,
@@ -239,8 +239,8 @@ impl Reader {
         }
     }
 
-    /// Records that a window is not in the page cache, and says which way to read it: by heat, if the policy leaves it to
-    /// that. To be called once for each window, because it heats the window's blocks.
+    /// Records that a window is not in the page cache, and returns how to read it: by heat, if the policy says so. Call
+    /// it once for each window, because it heats the window's blocks.
     pub fn record_miss(&self, file: &File, range: &Range<u64>) -> Way {
         let stamp = file.stamp();
         match self.policy {
@@ -254,12 +254,12 @@ impl Reader {
         }
     }
 
-    /// Whether what is in the page cache is taken from there: not where a policy wants it read past it.
+    /// Whether what is in the page cache is read from there. A policy may want it read past the cache.
     pub fn takes_resident(&self) -> bool {
         matches!(self.policy, Policy::Auto | Policy::Always(Way::Cached))
     }
 
-    /// Completes a window of which the first `done` bytes are there.
+    /// Completes a window whose first `done` bytes are there.
     async fn read_cached(
         &self,
         file: &File,
@@ -285,7 +285,7 @@ impl Reader {
                     count(&self.stats.once_bytes, plain.len());
                     return Ok(plain);
                 }
-                // A filesystem, or a kernel, without it.
+                // The filesystem or the kernel does not support it.
                 Err((ReadError::Io(libc::EOPNOTSUPP | libc::EINVAL), back)) => {
                     self.no_once.borrow_mut().insert(device);
                     count(&self.stats.refused, 1);
@@ -321,8 +321,8 @@ impl Reader {
                 plain.range = lead..lead + bytes;
                 Ok(plain)
             }
-            // Shorter than the window, or an alignment that this filesystem does not take: the other way either
-            // completes it or says what is wrong.
+            // Shorter than the window, or an alignment that this filesystem refuses: the other way completes it or
+            // reports the error.
             Ok(_) | Err(_) => {
                 count(&self.stats.refused, 1);
                 self.read_cached(file, plain, start, 0).await
@@ -331,7 +331,7 @@ impl Reader {
     }
 }
 
-/// Reads through the page cache until the window is whole; with the error comes the buffer.
+/// Reads through the page cache until the window is complete. An error returns the buffer with it.
 async fn fill(
     fd: &Fd,
     mut plain: Plain,
@@ -355,10 +355,10 @@ async fn fill(
     Ok(plain)
 }
 
-/// Copies what is in the page cache, without waiting: a plain call instead of a ring operation, so that the bytes are
+/// Copies what is in the page cache, without waiting. A plain call instead of a ring operation, so that the bytes are
 /// sealed and sent while they are still in the first-level caches.
 ///
-/// Returns the count of bytes, 0 when the first is not there (or cannot be read: the waiting read will say why).
+/// Returns the count of bytes: 0 if the first is not there, or cannot be read. The waiting read will report why.
 fn read_resident(file: &File, memory: &mut [u8], offset: u64) -> usize {
     let mut parts = [IoSliceMut::new(memory)];
     rustix::io::preadv2(file.fd().borrowed(), &mut parts, offset, ReadWriteFlags::NOWAIT)

@@ -1,12 +1,13 @@
-//! Which parts of files were seen whole in the page cache, and not asked of the disk since.
+//! Which parts of files were seen complete in the page cache, and not requested from the disk since.
 //!
-//! Whether bytes are there can be asked page by page (`mincore`), at an eighth of what serving them costs, or by counting
-//! pages (`cachestat`), almost for nothing; but what is counted may still be on its way from the disk, and the kernel
-//! would wait for it. So: what was once seen page by page is counted from then on, until this process has the disk bring
-//! some of it again. One table for all workers, since one may ask for what another is about to send.
+//! There are two ways to ask whether bytes are cached. Asking page by page (`mincore`) costs an eighth of serving them.
+//! Counting pages (`cachestat`) costs almost nothing, but counts pages that are still on their way from the disk, and
+//! the kernel would wait for those. So a part is asked for page by page once, and from then on its pages are counted,
+//! until this process has the disk bring some of it again. All workers share one table, because one may request what
+//! another is about to send.
 //!
-//! Not noticed: another process that reads, past what has been thrown out of memory since, the very bytes that are due.
-//! Then the worker waits for that one read.
+//! One case goes unnoticed: the pages were evicted since, and another process is just reading them. Then the worker
+//! waits for that one read.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -14,24 +15,25 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// The unit that is remembered.
 const BLOCK_BYTES: u64 = 256 << 10;
 
-/// Blocks remembered, of 256 GiB; pages of the table that are not used take no memory.
+/// Remembered blocks, 256 GiB together. Unused pages of the table take no memory.
 const SLOTS: usize = 1 << 20;
 
-/// Zero is empty. Neighbouring blocks are neighbours here, so that a window is looked up in one or two cache lines.
+/// Zero means empty. Neighbouring blocks are neighbours in the table, so that looking up a window touches one or two
+/// cache lines.
 static SEEN: [AtomicU64; SLOTS] = [const { AtomicU64::new(0) }; SLOTS];
 
-/// Whether all of `range` of the file with this `identity` was seen. To be asked after its pages were counted: who has
-/// the disk bring some of them forgets first.
+/// Whether all of `range` of the file with this `identity` was seen. Call it after counting the pages: a worker that
+/// asks the disk for some of them calls [`forget`] first.
 pub(crate) fn was_seen(identity: u64, range: &Range<u64>) -> bool {
     blocks(range).all(|block| slot(identity, block).load(Relaxed) == tag(identity, block))
 }
 
-/// Notes that the blocks that `range` touches are there.
+/// Records that the blocks of `range` are cached.
 pub(crate) fn note(identity: u64, range: &Range<u64>) {
     blocks(range).for_each(|block| slot(identity, block).store(tag(identity, block), Relaxed));
 }
 
-/// The disk is about to be asked for some of `range`.
+/// Call this before asking the disk for any of `range`.
 pub(crate) fn forget(identity: u64, range: &Range<u64>) {
     for block in blocks(range) {
         let slot = slot(identity, block);
@@ -41,7 +43,7 @@ pub(crate) fn forget(identity: u64, range: &Range<u64>) {
     }
 }
 
-/// `range`, with the rest of the blocks that it begins and ends in.
+/// `range`, extended to whole blocks.
 pub(crate) fn whole_blocks(range: &Range<u64>) -> Range<u64> {
     range.start / BLOCK_BYTES * BLOCK_BYTES..range.end.next_multiple_of(BLOCK_BYTES)
 }

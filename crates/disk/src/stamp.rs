@@ -1,10 +1,10 @@
 //! What tells one version of a file from another.
 //!
-//! The modification time alone does not: whoever writes may set it back afterwards (`rsync --inplace --times`, `touch -r`).
-//! The change time (`ctime`) cannot be set, and moves with every write. It also moves with a new mode, owner, name or
-//! link, which change no byte; what is done about that is in `hold`.
+//! The modification time is not enough: a writer may set it back afterwards (`rsync --inplace --times`, `touch -r`).
+//! The change time (`ctime`) cannot be set, and changes with every write. It also changes with a new mode, owner, name
+//! or link, which change no byte; `hold` deals with those.
 //!
-//! What no time tells: stores through a shared mapping whose pages are already waiting to be written out.
+//! No time shows stores through a shared mapping whose pages already wait to be written out.
 
 use rustix::fs::Stat;
 
@@ -15,15 +15,15 @@ pub struct Stamp {
     pub device: u64,
     /// The inode number on that filesystem.
     pub inode: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
     /// Last modification, whole seconds since 1970.
     pub modified_seconds: i64,
-    /// The rest of it, nanoseconds below a second.
+    /// The nanoseconds below a second.
     pub modified_nanoseconds: u32,
-    /// Last change, of bytes or of what the filesystem keeps about them, whole seconds since 1970.
+    /// Last change of the bytes or of the inode (mode, owner, links), whole seconds since 1970.
     pub changed_seconds: i64,
-    /// The rest of it, nanoseconds below a second.
+    /// The nanoseconds below a second.
     pub changed_nanoseconds: u32,
 }
 
@@ -46,7 +46,7 @@ impl Stamp {
         (self.modified_seconds, self.modified_nanoseconds)
     }
 
-    /// Whether only times tell it from `other`.
+    /// Whether it differs from `other` in times only.
     pub(crate) fn differs_in_times_only(&self, other: &Self) -> bool {
         (self.device, self.inode, self.size) == (other.device, other.inode, other.size)
     }

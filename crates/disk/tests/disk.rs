@@ -20,7 +20,7 @@ fn content(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
 }
 
-/// A file that was just written, with nothing of it in the page cache, so that every way has to go to the disk.
+/// A file that was just written and is not in the page cache, so that every way has to go to the disk.
 fn cold_file(folder: &Path, bytes: &[u8]) -> File {
     let path = folder.join("film.mp4");
     fs::write(&path, bytes).unwrap();
@@ -216,7 +216,7 @@ fn what_was_brought_is_in_the_page_cache_and_comes_out_of_a_budget() {
         let expected = content(1 << 20);
         let file = cold_file(folder.path(), &expected);
         if file.first_missing(0..1 << 20) != Some(0) {
-            eprintln!("SKIPPED: this filesystem does not let go of what it has in memory");
+            eprintln!("SKIPPED: this filesystem does not evict what it has in memory");
             return;
         }
         let budget = Budget::new(600_000);
@@ -246,7 +246,7 @@ fn what_the_disk_works_on_for_a_viewer_who_has_left_stays_in_the_budget() {
         for _ in 0..2 {
             let mut bringing = Bringing::new(budget.clone());
             let left_before = budget.left_bytes();
-            // Polled once, it has asked; then its viewer is gone.
+            // Polled once, it has asked the disk; then its viewer leaves.
             let asking = bringing.bring(&file, 0..100_000, 1 << 20, true);
             let _ = reactor::timeout_at(std::time::Instant::now(), asking).await;
             drop(bringing);
@@ -264,7 +264,7 @@ fn who_has_waited_once_is_kept_ahead_of() {
         let file = cold_file(folder.path(), &content(1 << 20));
         let mut bringing = Bringing::new(Budget::new(1 << 20));
         if !bringing.bring(&file, 0..100_000, 1 << 20, true).await.unwrap() {
-            eprintln!("SKIPPED: this kernel does not tell what it has in memory");
+            eprintln!("SKIPPED: this kernel does not report what is in the page cache");
             return;
         }
         bringing.sent_to(100_000);
@@ -284,7 +284,7 @@ fn a_disk_that_hangs_leaves_some_of_a_budget_for_other_disks() {
     let budget = Budget::new(100);
     let hung: Vec<_> = std::iter::from_fn(|| budget.take_for(1, 5)).collect();
     assert_eq!(hung.len(), 15, "three quarters");
-    let other = budget.take_for(2, 25).expect("who has none may have what is left");
+    let other = budget.take_for(2, 25).expect("a disk that has none may have what is left");
     assert!(budget.take_for(2, 1).is_none() && budget.take_for(3, 1).is_none());
     drop(other);
     drop(hung);
@@ -307,7 +307,7 @@ fn a_file_that_is_held_still_is_forgotten_when_somebody_wants_to_write_to_it() {
         let files = Files::new(folder.path(), 10).unwrap();
         let film = files.open(b"film.mp4").await.unwrap();
         if !film.hold_still() {
-            eprintln!("SKIPPED: no leases here");
+            eprintln!("SKIPPED: the kernel grants no lease here");
             return;
         }
         assert!(!film.is_recalled());
@@ -338,7 +338,7 @@ fn a_viewer_who_needs_the_same_bytes_again_does_not_count_as_another_one() {
         let file = cold_file(folder.path(), &content(1 << 20));
         let reader = reader(Policy::Heat);
         let mut first = Misses::default();
-        // Windows of which only a part was taken, some read ahead and let go, and one taken back.
+        // Windows of which only a part was taken, some read ahead and dropped, and one whose buffer was taken away.
         for (start, end) in [(0, 65_536), (20_000, 131_072), (131_072, 524_288), (131_072, 262_144)]
         {
             let way = first.record(&reader, &file, &(start..end));

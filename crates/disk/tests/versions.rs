@@ -35,7 +35,7 @@ fn can_hold(folder: &Path) -> bool {
     held.is_ok()
 }
 
-/// Before Linux 6.13 the filesystem's clock goes in steps of up to 10 ms; what happens within one has the same time.
+/// Before Linux 6.13 the filesystem's clock advances in steps of up to 10 ms; everything within one step has the same time.
 fn let_the_clock_move() {
     std::thread::sleep(Duration::from_millis(20));
 }
@@ -47,7 +47,7 @@ fn overwrite_and_set_back(film: &fs::File) {
     film.set_times(FileTimes::new().set_modified(modified)).unwrap();
 }
 
-/// What changes no byte of the film.
+/// A change of the file that changes none of its bytes.
 type Housekeeping = fn(&Path);
 const HOUSEKEEPING: [(&str, Housekeeping); 4] = [
     ("mode", |film| fs::set_permissions(film, Permissions::from_mode(0o640)).unwrap()),
@@ -60,7 +60,7 @@ const HOUSEKEEPING: [(&str, Housekeeping); 4] = [
         fs::rename(film.with_extension("else"), film).unwrap();
     }),
     ("time of access", |film| {
-        // As a backup does that leaves no trace. Opening it to read is enough to set its times.
+        // Like a backup that restores access times. Opening the file for reading is enough to set its times.
         let accessed = FileTimes::new().set_accessed(SystemTime::UNIX_EPOCH);
         fs::File::open(film).unwrap().set_times(accessed).unwrap();
     }),
@@ -163,7 +163,7 @@ fn who_wants_to_write_waits_for_the_server_to_see_it_and_not_for_viewers() {
             assert!(!writer.is_finished(), "nobody writes to a file that is held still");
             film.check_unchanged().unwrap();
             files.forget_recalled();
-            // The viewer still has it, and the writer goes on.
+            // The viewer still has it, and the writer continues.
             writer.join().unwrap();
             assert_eq!(film.check_unchanged(), Err(ReadError::Recalled));
             assert!(!film.hold_still(), "for good");
