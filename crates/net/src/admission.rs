@@ -1,12 +1,12 @@
-//! Who may connect: bounds on the connections of a worker, in all and per address.
+//! Limits how many connections a worker has, in total and per address.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::rc::Rc;
 
-/// Counts a worker's connections. Bounds are per worker: nothing is shared between cores, and the kernel spreads an
-/// address's connections evenly.
+/// Counts a worker's connections. Limits are per worker: cores share nothing, and the kernel spreads an address's
+/// connections evenly.
 #[derive(Debug)]
 pub struct Admission {
     connections_max: usize,
@@ -18,9 +18,9 @@ pub struct Admission {
 /// Which limit turned a connection away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitReached {
-    /// The worker has as many connections as it may.
+    /// The worker has as many connections as it may have.
     Worker,
-    /// This address has as many connections as it may.
+    /// This address has as many connections as it may have.
     Address,
 }
 
@@ -32,7 +32,7 @@ pub struct Pass {
 }
 
 impl Admission {
-    /// Bounds for one worker; `per_address_max` 0 means no bound.
+    /// Limits for one worker; `per_address_max` 0 means no limit.
     pub fn new(connections_max: usize, per_address_max: usize) -> Rc<Self> {
         Rc::new(Self {
             connections_max,
@@ -50,7 +50,7 @@ impl Admission {
     /// Takes a place for a connection from `address`.
     ///
     /// # Errors
-    /// Which bound stands in the way.
+    /// The limit that was reached.
     pub fn admit(self: &Rc<Self>, address: IpAddr) -> Result<Pass, LimitReached> {
         if self.connections.get() >= self.connections_max {
             return Err(LimitReached::Worker);
@@ -83,7 +83,7 @@ impl Drop for Pass {
     }
 }
 
-/// What counts as one address: an IPv6 subscriber has a /64 to choose from.
+/// What counts as one address: an IPv6 subscriber can choose from a whole /64.
 fn network(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,

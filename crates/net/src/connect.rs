@@ -1,4 +1,4 @@
-//! Connecting to a server without waiting in a system call.
+//! Connects to a server without blocking in a system call.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,15 +12,15 @@ use crate::Socket;
 /// How to connect.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ConnectOptions {
-    /// Bytes of the kernel's receive buffer (`SO_RCVBUF`, which the kernel doubles for its own needs); none leaves it to
-    /// the kernel, which then lets it grow with the connection.
+    /// Size of the kernel's receive buffer in bytes (`SO_RCVBUF`, which the kernel doubles for its own needs). `None`
+    /// leaves it to the kernel, which then grows it with the connection.
     pub receive_buffer_bytes: Option<usize>,
 }
 
-/// Connects to `address`. Small writes go out at once (`TCP_NODELAY`). Time is the caller's to bound.
+/// Connects to `address`. Small writes go out at once (`TCP_NODELAY`). There is no time limit: the caller sets one.
 ///
 /// # Errors
-/// The kernel's: refused, unreachable, no descriptor (`EMFILE`), no port (`EADDRNOTAVAIL`).
+/// The kernel's: connection refused, unreachable, no descriptor (`EMFILE`), no port (`EADDRNOTAVAIL`).
 pub async fn connect(address: SocketAddr, options: ConnectOptions) -> io::Result<Socket> {
     let kind = Type::STREAM.nonblocking().cloexec();
     let socket = socket2::Socket::new(Domain::for_address(address), kind, Some(Protocol::TCP))?;
@@ -38,7 +38,7 @@ pub async fn connect(address: SocketAddr, options: ConnectOptions) -> io::Result
     Ok(Socket::from(fd))
 }
 
-/// Waits until the handshake of TCP is over, and asks how it went.
+/// Waits until TCP's handshake is over, and returns its outcome.
 async fn finish(fd: &Fd) -> io::Result<()> {
     let (polled, _) = op::writable(fd).await;
     polled?;

@@ -1,7 +1,7 @@
-//! Kernel sockets: listeners, connections, how much to pull, and who may connect.
+//! Kernel sockets: listening, connecting, sending, and limits on connections.
 //!
-//! Net pulls: a connection asks for bytes when TCP can take them and not before. Here that moment is "writable" with
-//! `TCP_NOTSENT_LOWAT` set, and [`Window`] learns how many bytes one such moment takes.
+//! Sending is pulled: a connection asks for bytes only when TCP can take them. For a kernel socket that is when it is
+//! writable with `TCP_NOTSENT_LOWAT` set. [`Window`] learns how many bytes TCP takes at such a moment.
 
 pub mod admission;
 pub mod connect;

@@ -5,17 +5,17 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-/// What every connection of a listener starts with: sockets inherit these options, so that accepting costs no calls.
+/// What every connection of a listener starts with. Sockets inherit these options, so accepting needs no extra calls.
 #[derive(Clone, Debug)]
 pub struct ListenerOptions {
-    /// Connections that may wait to be accepted.
+    /// How many connections may wait to be accepted.
     pub backlog: i32,
-    /// Unsent bytes in the kernel above which a connection does not ask for more (`TCP_NOTSENT_LOWAT`).
-    /// None leaves the kernel's default: the window pull is off.
+    /// Unsent bytes in the kernel above which a connection does not ask for more (`TCP_NOTSENT_LOWAT`). `None` leaves
+    /// the kernel's default: then windows are not pulled.
     pub unsent_bytes_max: Option<u32>,
     /// A limit on each connection's rate, bytes per second (`SO_MAX_PACING_RATE`).
     pub pacing_bytes_per_second: Option<u64>,
-    /// The congestion control's name as in `/proc/sys/net/ipv4/tcp_available_congestion_control`; else the system's.
+    /// The congestion control's name as in `/proc/sys/net/ipv4/tcp_available_congestion_control`; `None` uses the system's.
     pub congestion_control: Option<String>,
 }
 
@@ -30,15 +30,15 @@ impl Default for ListenerOptions {
     }
 }
 
-/// Binds one listener. With port 0, bind the first one and give its address to the others.
+/// Binds one listener. If the port is 0, bind the first one and pass its address to the others.
 ///
 /// # Errors
-/// `EADDRINUSE` when a foreign socket has the address; `ENOENT` for an unknown congestion control.
+/// `EADDRINUSE` if another user, or a socket without `SO_REUSEPORT`, has the address; `ENOENT` for an unknown congestion control.
 pub fn bind(address: SocketAddr, options: &ListenerOptions) -> io::Result<OwnedFd> {
     let socket =
         Socket::new(Domain::for_address(address), Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
     if address.is_ipv6() {
-        // An unspecified IPv6 address serves IPv4 too.
+        // An unspecified IPv6 address accepts IPv4 too.
         socket.set_only_v6(false)?;
     }
     socket.set_reuse_address(true)?;
@@ -59,7 +59,7 @@ pub fn bind(address: SocketAddr, options: &ListenerOptions) -> io::Result<OwnedF
     Ok(socket.into())
 }
 
-/// Whether somebody already listens on `address`: with `SO_REUSEPORT`, a second server of the same user would bind
+/// Whether a program already listens on `address`. With `SO_REUSEPORT`, a second server of the same user would bind
 /// without an error and take half of the connections.
 pub fn is_taken(address: SocketAddr) -> bool {
     if address.port() == 0 {
@@ -76,10 +76,11 @@ pub fn is_taken(address: SocketAddr) -> bool {
     matches!(socket.bind(&address.into()), Err(error) if error.kind() == io::ErrorKind::AddrInUse)
 }
 
-/// Stops listening at once, whoever still has the listener open. An accept that waits in a ring holds it until the ring is
-/// taken apart, which may be after the process has ended: whoever is started next would find the address taken.
+/// Stops listening at once, even if other processes or rings still have the listener open. An accept that waits in a
+/// ring keeps the listener open until the ring is taken down, which may be after the process has ended. A server
+/// started next would then find the address in use.
 pub fn stop(listener: impl AsFd) {
-    // It fails only if the listener has been stopped before.
+    // This fails only if the listener was already stopped.
     let _ = SockRef::from(&listener).shutdown(std::net::Shutdown::Both);
 }
 
@@ -101,10 +102,10 @@ pub(crate) fn set_option<T: Copy>(
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The address that a listener has got.
+/// The address that a listener is bound to.
 ///
 /// # Errors
-/// Only when `listener` is no socket.
+/// Only if `listener` is not a socket.
 pub fn local_address(listener: &OwnedFd) -> io::Result<SocketAddr> {
     let address = SockRef::from(listener).local_addr()?;
     address.as_socket().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))

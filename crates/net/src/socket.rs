@@ -1,4 +1,4 @@
-//! One connection's socket: calls that never wait, and waits that cost no buffer.
+//! One connection's socket: calls that never block, and waits that hold no buffer.
 
 use crate::listener::set_option;
 use reactor::op::Op;
@@ -13,12 +13,12 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-/// The most bytes that one call throws away.
+/// The most bytes that one call discards.
 pub const DISCARD_BYTES_MAX: usize = 1 << 20;
 
 thread_local! {
-    /// What a discarding call names as its memory. The kernel takes its length and leaves it alone, so that its pages,
-    /// fresh from the kernel and zero, never come to be.
+    /// The memory that a discarding call passes. The kernel uses only its length, so its zeroed pages are never touched
+    /// and take no memory.
     static UNTOUCHED: RefCell<Vec<u8>> = RefCell::new(vec![0; DISCARD_BYTES_MAX]);
 }
 
@@ -39,10 +39,10 @@ impl From<Fd> for Socket {
 }
 
 impl Socket {
-    /// The viewer's address; IPv4 in its own form even on an IPv6 listener.
+    /// The viewer's address. An IPv4 address is in IPv4 form even on an IPv6 listener.
     ///
     /// # Errors
-    /// When the viewer is already gone.
+    /// If the viewer is already gone.
     pub fn peer(&self) -> io::Result<SocketAddr> {
         let address = SockRef::from(&self.0.borrowed()).peer_addr()?;
         let mut address = address.as_socket().ok_or(io::ErrorKind::InvalidInput)?;
@@ -50,10 +50,10 @@ impl Socket {
         Ok(address)
     }
 
-    /// Takes what has arrived: `None` when nothing has, `Some(0)` when the peer has finished.
+    /// Receives what has arrived: `None` if nothing has, `Some(0)` if the peer has finished.
     ///
     /// # Errors
-    /// When the connection is broken.
+    /// If the connection is broken.
     pub fn receive(&self, into: &mut [u8]) -> io::Result<Option<usize>> {
         match rustix::net::recv(self.0.borrowed(), &mut *into, RecvFlags::DONTWAIT) {
             Ok((bytes, _)) => Ok(Some(bytes)),
@@ -62,11 +62,10 @@ impl Socket {
         }
     }
 
-    /// Appends what has arrived, at most `bytes_max`, to `into`: `None` when nothing has, `Some(0)` when the peer has
-    /// finished.
+    /// Appends what has arrived, at most `bytes_max`, to `into`: `None` if nothing has, `Some(0)` if the peer has finished.
     ///
     /// # Errors
-    /// When the connection is broken.
+    /// If the connection is broken.
     pub fn receive_into(&self, into: &mut Vec<u8>, bytes_max: usize) -> io::Result<Option<usize>> {
         let start = into.len();
         into.resize(start + bytes_max, 0);
@@ -76,11 +75,12 @@ impl Socket {
         received
     }
 
-    /// Throws away what has arrived, at most `bytes_max` and at most [`DISCARD_BYTES_MAX`], without copying it
-    /// (`MSG_TRUNC`, tcp(7)). Returns how many: `None` when nothing has arrived, `Some(0)` when the peer has finished.
+    /// Discards what has arrived, at most `bytes_max` and at most [`DISCARD_BYTES_MAX`], without copying it
+    /// (`MSG_TRUNC`, tcp(7)). Returns the number of bytes: `None` if nothing has arrived, `Some(0)` if the peer has
+    /// finished.
     ///
     /// # Errors
-    /// When the connection is broken.
+    /// If the connection is broken.
     pub fn discard(&self, bytes_max: usize) -> io::Result<Option<usize>> {
         UNTOUCHED.with_borrow_mut(|room| {
             let room = &mut room[..bytes_max.min(DISCARD_BYTES_MAX)];
@@ -93,19 +93,19 @@ impl Socket {
         })
     }
 
-    /// Makes the kernel forget this connection at once when it is closed: the peer sees a reset, and the port does not
-    /// wait a minute before it can be used again.
+    /// Makes the kernel reset this connection when it is closed, and forget it. The port can then be used again without
+    /// waiting a minute.
     pub fn reset_on_close(&self) {
         // If it fails, the connection is gone already.
         let _ = SockRef::from(&self.0.borrowed()).set_linger(Some(Duration::ZERO));
     }
 
-    /// Gives the kernel as many of `bytes` as it takes now, and says how many: 0 when it takes none.
+    /// Gives the kernel as many of `bytes` as it takes now, and returns how many: 0 if it takes none.
     ///
     /// `more` says that the next bytes follow at once, so that the last packet may wait for them.
     ///
     /// # Errors
-    /// When the connection is broken.
+    /// If the connection is broken.
     pub fn send(&self, bytes: &[u8], more: bool) -> io::Result<usize> {
         let mut flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         if more {
@@ -122,7 +122,7 @@ impl Socket {
     /// As [`Self::send`], for bytes that lie in several places.
     ///
     /// # Errors
-    /// When the connection is broken.
+    /// If the connection is broken.
     pub fn send_parts(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         let mut control = SendAncillaryBuffer::default();
@@ -133,13 +133,13 @@ impl Socket {
         }
     }
 
-    /// As [`Self::send`], for `bytes` of a file from `offset` on, which the kernel takes out of its page cache. What is
-    /// not there is waited for: make sure that it is. 0 is also what a file that has become shorter says.
+    /// As [`Self::send`], for `bytes` of a file from `offset` on, which the kernel takes from its page cache. The call
+    /// blocks for bytes that are not there: make sure that they are. It also returns 0 if the file has become shorter.
     ///
     /// The kernel may go on referring to the file's pages until the viewer has them ([`Self::unacknowledged_bytes`]).
     ///
     /// # Errors
-    /// When the connection is broken, or the file cannot be read (`EIO`).
+    /// If the connection is broken, or the file cannot be read (`EIO`).
     pub fn send_file(&self, file: BorrowedFd<'_>, offset: u64, bytes: usize) -> io::Result<usize> {
         let mut offset = offset;
         match rustix::fs::sendfile(self.0.borrowed(), file, Some(&mut offset), bytes) {
@@ -149,39 +149,39 @@ impl Socket {
         }
     }
 
-    /// Whether TCP keeps a packet that is not full until more comes (`TCP_CORK`, tcp(7)); taking that back sends it. For
-    /// [`Self::send_file`], as long as nothing has to be waited for.
+    /// Sets whether TCP holds back a packet that is not full until more comes (`TCP_CORK`, tcp(7)). Uncorking sends it.
+    /// Use it with [`Self::send_file`], as long as there is nothing to wait for.
     ///
-    /// The kernel sends a file in pieces of 16 pages (`splice_direct_to_actor`, fs/splice.c). Without a cork, what is left
-    /// over of a piece leaves as a small packet of its own as soon as an acknowledgement arrives: over loopback, two
-    /// small ones were seen for five full ones. And for a socket that it seals for, it tells TCP that more follows and
-    /// never takes that back when only a part was taken (seen on Linux 6.1): with little in flight, nothing would ever send
-    /// the rest.
+    /// The kernel sends a file in pieces of 16 pages (`splice_direct_to_actor`, fs/splice.c). Without a cork, the
+    /// remainder of a piece leaves as a small packet of its own as soon as an acknowledgement arrives: over loopback,
+    /// two small ones were seen for five full ones. There is a second reason, for a socket that the kernel encrypts. It
+    /// tells TCP that more follows, and never takes that back if only a part was taken (seen on Linux 6.1): with little
+    /// in flight, nothing would ever send the rest.
     pub fn cork(&self, corked: bool) {
         // If it fails, the connection is gone already.
         let _ = SockRef::from(&self.0.borrowed()).set_tcp_cork(corked);
     }
 
-    /// Bytes that were sent and that the viewer has not acknowledged (`SIOCOUTQ`, tcp(7)); 0 when the connection is
-    /// gone, since nothing of it is sent any more.
+    /// Bytes that were sent and that the viewer has not acknowledged (`SIOCOUTQ`, tcp(7)). 0 if the connection is gone,
+    /// because nothing more is sent then.
     pub fn unacknowledged_bytes(&self) -> usize {
         let mut bytes: libc::c_int = 0;
         // SAFETY: the request writes one int, to `bytes`, before the call returns.
         let result = unsafe { libc::ioctl(self.0.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
-        // Once the connection is reset, the kernel still says how much was under way.
+        // After a reset, the kernel still reports how much was in flight.
         let is_known = result == 0 && !self.is_closed();
         if is_known { usize::try_from(bytes).unwrap_or(0) } else { 0 }
     }
 
-    /// Whether TCP has nothing more to do for this connection, because of a reset or a time-out above all.
+    /// Whether TCP has closed this connection, usually because of a reset or a time-out.
     fn is_closed(&self) -> bool {
         /// `TCP_CLOSE` of include/net/tcp_states.h.
         const CLOSED: u8 = 7;
         let mut state = 0u8;
         let mut bytes = 1;
         let fd = self.0.as_raw_fd();
-        // SAFETY: the kernel writes as many bytes of `tcp_info` as `bytes` says, one, to `state`, which lives until the
-        // call returns. The first byte is the state (include/uapi/linux/tcp.h).
+        // SAFETY: the kernel writes `bytes` bytes of `tcp_info`, which is one, to `state`, which lives until the call
+        // returns. The first byte is the state (include/uapi/linux/tcp.h).
         let result = unsafe {
             let state = (&raw mut state).cast();
             libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, state, &raw mut bytes)
@@ -193,7 +193,7 @@ impl Socket {
         &self.0
     }
 
-    /// Whether the kernel takes bytes now (or the peer is gone, which the next send tells).
+    /// Whether the kernel takes bytes now. Also true if the peer is gone: the next send reports that.
     pub fn is_writable(&self) -> bool {
         let fd = self.0.borrowed();
         let mut poll = [PollFd::new(&fd, PollFlags::OUT)];
@@ -210,29 +210,29 @@ impl Socket {
         heeded(op::writable(&self.0)).await;
     }
 
-    /// As [`Self::writable`], after the kernel has taken none. If it says that it takes bytes all the same, it is out of memory for
-    /// sockets, which asking at once would not change.
+    /// As [`Self::writable`], after the kernel has taken none. If the socket is writable all the same, the kernel is
+    /// out of memory for sockets, and asking again at once would not help.
     pub async fn writable_again(&self) {
         if self.is_writable() { sleep(op::SHORTAGE_PAUSE).await } else { self.writable().await }
     }
 
-    /// From now on the socket is readable once so many bytes have arrived, or the peer has finished (`SO_RCVLOWAT`,
-    /// socket(7)). The kernel takes less where the receive buffer has no room for as much.
+    /// From now on the socket becomes readable once `bytes` have arrived, or the peer has finished (`SO_RCVLOWAT`,
+    /// socket(7)). The kernel uses a lower mark if the receive buffer is smaller.
     ///
     /// # Errors
-    /// Only when this is no socket.
+    /// Only if this is not a socket.
     pub fn wake_at(&self, bytes: i32) -> io::Result<()> {
         set_option(&self.0.borrowed(), libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes)
     }
 
-    /// Says that nothing more will be sent. What was sent before still arrives.
+    /// Ends the sending direction. What was sent before still arrives.
     pub fn finish(&self) {
         let _ = rustix::net::shutdown(self.0.borrowed(), Shutdown::Write);
     }
 }
 
-/// Waits for a poll. Whatever it says, the next call on the socket tells; but one that the kernel had no memory for is over at once, and whoever
-/// waits would ask again and again.
+/// Waits for a poll. Its result does not matter, because the next call on the socket reports it. But a poll that the
+/// kernel had no memory for ends at once, and without a pause the caller would repeat it endlessly.
 async fn heeded(poll: Op<Fd>) {
     if poll.await.0.is_err() {
         sleep(op::SHORTAGE_PAUSE).await;

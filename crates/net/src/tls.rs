@@ -1,8 +1,8 @@
-//! Kernel TLS: a socket whose plaintext the kernel seals (Documentation/networking/tls.rst, linux/tls.h).
+//! Kernel TLS: a socket whose data the kernel encrypts (Documentation/networking/tls.rst, linux/tls.h).
 //!
-//! Two steps: [`Socket::attach_tls`] makes the socket one that can have keys, [`Socket::seal_with`] gives it keys for
-//! sending. From then on what is sent, by whichever call, is plaintext of application data; other records are sent with
-//! [`Socket::send_record`]. Receiving stays as it was: records arrive sealed.
+//! There are two steps: [`Socket::attach_tls`] prepares the socket for keys, and [`Socket::seal_with`] gives it keys
+//! for sending. From then on every send call takes plaintext application data; records of other types are sent with
+//! [`Socket::send_record`]. Receiving does not change: records arrive sealed.
 
 use crate::socket::Socket;
 use rustix::io::Errno;
@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 /// The largest of the structures that carry keys.
 const INFO_BYTES_MAX: usize = 56;
 
-// What is put together byte by byte below has the length of the kernel's structures.
+// The bytes assembled below have the length of the kernel's structures.
 const _: () = assert!(size_of::<libc::tls12_crypto_info_aes_gcm_128>() == 4 + 8 + 16 + 4 + 8);
 const _: () = assert!(size_of::<libc::tls12_crypto_info_aes_gcm_256>() == 4 + 8 + 32 + 4 + 8);
 const _: () = assert!(size_of::<libc::tls12_crypto_info_chacha20_poly1305>() == 4 + 12 + 32 + 8);
@@ -31,25 +31,25 @@ pub enum Cipher {
     ChaCha20Poly1305 = libc::TLS_CIPHER_CHACHA20_POLY1305,
 }
 
-/// Keys for sending, as the kernel wants them.
+/// Keys for sending, in the kernel's format.
 #[derive(Clone, Copy)]
 pub struct Keys<'a> {
-    /// TLS 1.3; else 1.2.
+    /// Whether it is TLS 1.3; if not, TLS 1.2.
     pub is_tls13: bool,
-    /// Cipher.
+    /// The cipher.
     pub cipher: Cipher,
     /// 16 or 32 bytes.
     pub key: &'a [u8],
-    /// 4 bytes; none for ChaCha20-Poly1305.
+    /// 4 bytes; empty for ChaCha20-Poly1305.
     pub salt: &'a [u8],
     /// 8 bytes; 12 for ChaCha20-Poly1305.
     pub iv: &'a [u8],
-    /// Of the next record, big-endian.
+    /// The next record's sequence number, big-endian.
     pub sequence: &'a [u8; 8],
 }
 
 impl Keys<'_> {
-    /// `struct tls12_crypto_info_*`: version and cipher in the machine's byte order, IV, key, salt, sequence number.
+    /// `struct tls12_crypto_info_*`: version and cipher in native byte order, IV, key, salt, sequence number.
     fn info(&self) -> (Zeroizing<[u8; INFO_BYTES_MAX]>, usize) {
         let version = if self.is_tls13 { libc::TLS_1_3_VERSION } else { libc::TLS_1_2_VERSION };
         let (version, cipher) = (version.to_ne_bytes(), (self.cipher as u16).to_ne_bytes());
@@ -63,7 +63,7 @@ impl Keys<'_> {
     }
 }
 
-/// A control message that carries the type of a record, with room for both its parts to be aligned.
+/// A control message that carries the type of a record, with both parts aligned.
 #[repr(C)]
 struct RecordType {
     header: libc::cmsghdr,
@@ -84,11 +84,11 @@ impl RecordType {
     }
 }
 
-/// Whether this kernel has TLS: asked of a socket that is not connected, which a kernel that has it refuses with
-/// `ENOTCONN`. Asking loads the module `tls` where this process may do that (`CAP_NET_ADMIN`).
+/// Checks whether this kernel has TLS, with a socket that is not connected: a kernel that has TLS refuses that with
+/// `ENOTCONN`. The attempt loads the module `tls` if this process may do so (`CAP_NET_ADMIN`).
 ///
 /// # Errors
-/// `ENOENT` where there is no TLS; `EPERM` and its kind where asking is forbidden.
+/// `ENOENT` without TLS; `EPERM` and the like where a sandbox forbids the call.
 pub fn probe() -> io::Result<()> {
     let kind = socket2::Type::STREAM;
     let socket = socket2::Socket::new(socket2::Domain::IPV4, kind, Some(socket2::Protocol::TCP))?;
@@ -99,22 +99,22 @@ pub fn probe() -> io::Result<()> {
 }
 
 impl Socket {
-    /// Makes this a socket that can be given keys. Until it has any, it goes on as it was.
+    /// Prepares the socket for keys. Until it has any, it works as before.
     ///
     /// # Errors
-    /// `ENOENT` where the kernel has no TLS, `ENOTCONN` when the viewer has gone.
+    /// `ENOENT` if the kernel has no TLS, `ENOTCONN` if the viewer has gone.
     pub fn attach_tls(&self) -> io::Result<()> {
         set_upper_protocol(self.fd())
     }
 
-    /// Gives the kernel keys for sending: what is sent from now on is sealed with them. Again after a key update,
-    /// where the kernel knows that (Linux 6.14; else `EBUSY`).
+    /// Gives the kernel keys for sending: everything sent from now on is sealed with them. Call it again after a key
+    /// update, if the kernel supports that (Linux 6.14; others return `EBUSY`).
     ///
     /// # Errors
-    /// `EINVAL`, `EOPNOTSUPP` or `ENOENT` for a version or a cipher that this kernel has not.
+    /// `EINVAL`, `EOPNOTSUPP` or `ENOENT` for a version or a cipher that this kernel does not support.
     ///
     /// # Panics
-    /// If a part of `keys` is not as long as its cipher wants it.
+    /// If a part of `keys` does not have the length that its cipher needs.
     pub fn seal_with(&self, keys: &Keys<'_>) -> io::Result<()> {
         let (info, used) = keys.info();
         let expected = if keys.cipher == Cipher::Aes128Gcm { 40 } else { INFO_BYTES_MAX };
@@ -122,10 +122,10 @@ impl Socket {
         set_option(self.fd(), libc::SOL_TLS, libc::TLS_TX, &info[..used])
     }
 
-    /// Sends one record of another type than application data, all of it or nothing: says whether the kernel took it.
+    /// Sends one record of another type than application data, all of it or nothing. Returns whether the kernel took it.
     ///
     /// # Errors
-    /// When the connection is broken.
+    /// If the connection is broken.
     pub fn send_record(&self, record_type: u8, content: &[u8]) -> io::Result<bool> {
         let mut control = RecordType::new(record_type);
         let mut part =
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(chacha.info().1, INFO_BYTES_MAX);
     }
 
-    /// The kernel's TLS has a file of counters from the moment it is there.
+    /// A kernel with TLS has a file of counters for it.
     #[test]
     fn a_kernel_without_tls_is_told_from_one_that_has_it() {
         let probed = probe().map_err(|error| error.raw_os_error());

@@ -1,10 +1,10 @@
-//! How many bytes to bring at once: as many as TCP has shown that it takes.
+//! How many bytes to bring at once: as many as TCP has lately taken.
 
 /// The unit of windows: a whole TLS record, so that windows end where records end.
 pub const STEP_BYTES: usize = 16 << 10;
 
-/// A connection's pull. Grows while TCP takes everything, falls to what it took when it did not: what is brought in
-/// vain has to be held or made again.
+/// How much a connection asks for at once. The window grows while TCP takes all of it, and shrinks to what TCP took
+/// when it did not. Bytes that TCP does not take would have to be held or made again.
 #[derive(Clone, Copy, Debug)]
 pub struct Window {
     steps: u16,
@@ -14,7 +14,7 @@ pub struct Window {
 impl Window {
     /// Four steps: about what a socket's send buffer holds at first.
     const STEPS_FIRST: u16 = 4;
-    /// A window grows by so much, or by half.
+    /// A window grows by this, or by half if that is more.
     const STEPS_GROWN: u16 = 4;
 
     /// A window that starts small and never exceeds `bytes_max`.
