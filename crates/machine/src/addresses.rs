@@ -1,4 +1,4 @@
-//! Under which addresses others may reach this machine.
+//! The addresses at which others may reach this machine.
 
 use crate::root::Root;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -7,11 +7,12 @@ use std::path::Path;
 /// `scope` of /proc/net/if_inet6 for an address that is valid everywhere (`IPV6_ADDR_ANY`, include/net/ipv6.h).
 const SCOPE_GLOBAL: &str = "00";
 
-/// Temporary, failed, deprecated or tentative (`IFA_F_*`, linux/if_addr.h): not for others to keep.
+/// Temporary, failed, deprecated or tentative (`IFA_F_*`, linux/if_addr.h): not addresses to give to others.
 const PASSING: u32 = 0x01 | 0x08 | 0x20 | 0x40;
 
-/// The addresses of interfaces that are up: IPv4 first, and of these the one in the default router's network, which is most
-/// likely the one that others use. Neither loopback nor link-local ones; of IPv6 one for each interface. Empty if the kernel does not tell.
+/// The addresses of interfaces that are up. IPv4 comes first, and begins with the address in the default router's
+/// network, which is most likely the one that others use. Loopback and link-local addresses are left out, and IPv6 has
+/// one address per interface. Empty if the kernel does not report them.
 pub fn reachable_addresses() -> Vec<IpAddr> {
     let root = Root::new(Path::new("/"));
     let read = |path: &str| root.read(path).unwrap_or_default();
@@ -23,8 +24,8 @@ pub fn reachable_addresses() -> Vec<IpAddr> {
     v4.into_iter().map(IpAddr::V4).chain(v6.into_iter().map(IpAddr::V6)).collect()
 }
 
-/// From the kernel's routing table, which has a local route of one address for each that an interface has while it is up:
-/// `|-- 192.0.2.2`, and in the next line `/32 host LOCAL`.
+/// Reads the kernel's routing table. It has a local route to each address of an interface that is up: `|-- 192.0.2.2`,
+/// and in the next line `/32 host LOCAL`.
 fn local_v4(trie: &str) -> Vec<Ipv4Addr> {
     let mut found = Vec::new();
     let mut last = None;
@@ -36,13 +37,14 @@ fn local_v4(trie: &str) -> Vec<Ipv4Addr> {
         }
     }
     found.retain(|address| !address.is_loopback() && !address.is_link_local());
-    // Main and local table are one trie or two, by configuration: then each address is there twice.
+    // Depending on the kernel's configuration, main and local table are one trie or two. With two, each address appears
+    // twice.
     found.sort_unstable();
     found.dedup();
     found
 }
 
-/// The gateway of the route to 0.0.0.0, of which the kernel prints the bytes as a number of its own order.
+/// The gateway of the route to 0.0.0.0. The kernel prints its bytes as a number in native byte order.
 fn default_router(routes: &str) -> Option<Ipv4Addr> {
     let gateway = routes.lines().find_map(|line| {
         let mut fields = line.split_whitespace().skip(1);

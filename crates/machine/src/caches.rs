@@ -1,4 +1,4 @@
-//! The caches of a CPU, from /sys/devices/system/cpu/cpuN/cache (in the kernel: Documentation/ABI, sysfs-devices-system-cpu).
+//! The caches of a CPU, from /sys/devices/system/cpu/cpuN/cache (kernel documentation: ABI, sysfs-devices-system-cpu).
 
 use crate::cpus::parse_list;
 use crate::root::Root;
@@ -11,13 +11,13 @@ const CACHES_MAX: u32 = 16;
 pub struct Cache {
     /// 1 is nearest the core.
     pub level: u8,
-    /// How much it holds.
+    /// Its size.
     pub bytes: u64,
-    /// The CPUs that share it, by the kernel's numbers, ascending; empty if the kernel does not tell.
+    /// The kernel's numbers of the CPUs that share it, ascending; empty if unknown.
     pub shared_by: Vec<u32>,
 }
 
-/// The caches of `cpu` that hold data, nearest first; none if the kernel does not tell.
+/// The caches of `cpu` that hold data, nearest first; none if unknown.
 pub(crate) fn of_cpu(root: &Root, cpu: u32) -> Vec<Cache> {
     let mut caches: Vec<Cache> =
         (0..CACHES_MAX).filter_map(|index| probe(root, cpu, index)).collect();

@@ -1,6 +1,7 @@
-//! The bounds that control groups set for this process, version 1 and 2 (in the kernel: admin-guide/cgroup-v1, cgroup-v2).
+//! The limits that control groups set for this process, version 1 and 2 (kernel documentation: admin-guide/cgroup-v1,
+//! cgroup-v2).
 //!
-//! A group is bounded by every group above it, so the least bound on the way up counts. In a container the way up may end below
+//! Every group above limits a group, so the lowest limit on the way up counts. In a container the way up may end below
 //! the real root; what lies above cannot be seen from inside.
 
 use std::path::Path;
@@ -9,7 +10,7 @@ use crate::root::Root;
 
 const GROUPS: &str = "sys/fs/cgroup";
 
-/// How many CPUs' worth of time we get, at most.
+/// How many CPUs' worth of time this process gets, at most.
 pub(crate) fn cpu_quota(root: &Root) -> Option<f64> {
     let quota = |group: &str| {
         let text = root.read(format!("{group}/cpu.max"));
@@ -18,7 +19,7 @@ pub(crate) fn cpu_quota(root: &Root) -> Option<f64> {
     groups(root, "cpu").iter().filter_map(|group| quota(group)).min_by(f64::total_cmp)
 }
 
-/// How many bytes of memory we get, at most.
+/// How many bytes of memory this process gets, at most.
 pub(crate) fn memory_limit(root: &Root) -> Option<u64> {
     let limit = |group: &str| {
         let v2 = root.read(format!("{group}/memory.max"));
@@ -27,18 +28,18 @@ pub(crate) fn memory_limit(root: &Root) -> Option<u64> {
     memory_groups(root).iter().filter_map(|group| limit(group)).min()
 }
 
-/// The folders of the groups that bound our memory, from ours up.
+/// The folders of the groups that limit this process's memory, from its own up.
 pub(crate) fn memory_groups(root: &Root) -> Vec<String> {
     groups(root, "memory")
 }
 
-/// `50000 100000`: microseconds of CPU time in each period; `max 100000` sets no bound.
+/// `50000 100000`: microseconds of CPU time in each period; `max 100000` sets no limit.
 fn quota_v2(text: &str) -> Option<f64> {
     let (quota, period) = text.split_once(' ')?;
     ratio(quota.parse().ok()?, period.parse().ok()?)
 }
 
-/// The same in two files; a quota of -1 sets no bound.
+/// The same in two files; a quota of -1 sets no limit.
 fn quota_v1(root: &Root, group: &str) -> Option<f64> {
     let quota = root.read_value(format!("{group}/cpu.cfs_quota_us"))?;
     ratio(quota, root.read_value(format!("{group}/cpu.cfs_period_us"))?)
@@ -48,7 +49,7 @@ fn ratio(quota_us: i64, period_us: i64) -> Option<f64> {
     (quota_us > 0 && period_us > 0).then(|| quota_us as f64 / period_us as f64)
 }
 
-/// The folders of the groups that bound us in `controller`, from ours up.
+/// The folders of the groups that limit this process in `controller`, from its own up.
 fn groups(root: &Root, controller: &str) -> Vec<String> {
     let memberships = root.read("proc/self/cgroup").unwrap_or_default();
     memberships
@@ -72,7 +73,8 @@ fn membership<'a>(line: &'a str, controller: &str) -> Option<(String, &'a str)> 
 }
 
 fn upwards(hierarchy: &str, path: &str) -> Vec<String> {
-    // Groups may be named anything but "..", which would lead out of the hierarchy (a process moved out of its namespace has it).
+    // A group may have any name but "..". That would lead out of the hierarchy; a process moved out of its namespace
+    // sees such a path.
     let named =
         |group: &&Path| !group.components().any(|part| part == std::path::Component::ParentDir);
     let ancestors = Path::new(path.trim_start_matches('/')).ancestors().filter(named);

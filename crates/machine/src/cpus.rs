@@ -1,8 +1,8 @@
-//! Which CPUs we may use, and what they can do.
+//! Which CPUs this process may use, and what they can do.
 
 use crate::root::Root;
 
-/// More CPUs than any machine has: a bound on what a list may make us allocate.
+/// More CPUs than any machine has: it bounds what parsing a list can allocate.
 const CPUS_MAX: u32 = 1 << 16;
 
 /// Instructions that decide how fast records are sealed.
@@ -17,7 +17,7 @@ pub struct CpuFeatures {
 }
 
 impl CpuFeatures {
-    /// Reads them from /proc/cpuinfo, where each CPU is a paragraph that begins with its number.
+    /// Reads them from /proc/cpuinfo, where each CPU has a paragraph that begins with its number.
     pub(crate) fn probe(root: &Root, cpu: u32) -> Self {
         root.read("proc/cpuinfo").map(|text| Self::parse(&text, cpu)).unwrap_or_default()
     }
@@ -36,8 +36,8 @@ impl CpuFeatures {
     }
 }
 
-/// What the makers call this CPU, and its family and model where the kernel tells them: virtual machines often give a name that
-/// covers several generations ("AMD EPYC"). aarch64 kernels give no name.
+/// The CPU's model name, with family and model numbers where the kernel reports them: virtual machines often show a
+/// name that covers several generations ("AMD EPYC"). aarch64 kernels report no name.
 pub(crate) fn model(root: &Root, cpu: u32) -> Option<String> {
     model_in(&root.read("proc/cpuinfo")?, cpu)
 }
@@ -61,14 +61,14 @@ fn value<'a>(paragraph: &'a str, key: &str) -> Option<&'a str> {
     pairs.find(|(name, _)| name.trim() == key).map(|(_, value)| value.trim())
 }
 
-/// The CPUs that this thread may run on: never an empty list.
+/// The CPUs that this thread may run on; never an empty list.
 pub(crate) fn allowed(root: &Root) -> Option<Vec<u32>> {
     let status = root.read("proc/thread-self/status")?;
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
     parse_list(list)
 }
 
-/// The kernel's way to write a set of CPUs: `0-3,8,10-11`. `None` for an empty set and for anything that is not such a list.
+/// Parses the kernel's notation for a set of CPUs: `0-3,8,10-11`. `None` for an empty set and for anything else.
 pub(crate) fn parse_list(list: &str) -> Option<Vec<u32>> {
     let mut cpus = Vec::new();
     for part in list.trim().split(',') {

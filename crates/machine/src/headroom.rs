@@ -1,10 +1,11 @@
-//! How much memory this process may still take before a bound says no.
+//! How much memory this process may still take before it hits a limit.
 //!
-//! Two kinds of bounds matter, and they end a program differently. A control group lets the kernel kill a process of the group. The
-//! resource limits on address space and data (`ulimit -v`, `ulimit -d`) make an allocation fail, which ends a Rust program.
+//! Two kinds of limits matter, and they end a program differently. With a control group, the kernel kills a process of
+//! the group. With the resource limits on address space and data (`ulimit -v`, `ulimit -d`), an allocation fails, which
+//! ends a Rust program.
 //!
-//! The files are opened once and read again at each look, since a sandbox may forbid opening them later, and since bounds may be changed
-//! while a server runs. A look takes a few microseconds and allocates nothing.
+//! The files are opened once and read again at each look, because a sandbox may forbid opening them later, and because
+//! limits may change while a server runs. A look takes a few microseconds and allocates nothing.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -18,18 +19,18 @@ use crate::root::Root;
 /// More than `memory.stat` has in any kernel so far (4 KiB in Linux 6.18).
 const FILE_BYTES_MAX: usize = 16 << 10;
 
-/// A bound on memory.
+/// A limit on memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bound {
-    /// Which one it is, for people.
+    /// Its name, for people.
     pub name: &'static str,
     /// Its size.
     pub bytes: u64,
-    /// What is left of it. What the kernel can take back at once (the page cache) counts as left.
+    /// How much of it is left. What the kernel can reclaim at once (the page cache) counts as left.
     pub left_bytes: u64,
 }
 
-/// The bounds on this process's memory.
+/// The limits on this process's memory.
 #[derive(Debug)]
 pub struct Headroom {
     groups: Vec<Group>,
@@ -47,7 +48,7 @@ struct Group {
 }
 
 impl Headroom {
-    /// Opens what tells of the bounds.
+    /// Opens the files that report the limits.
     pub fn open() -> Self {
         Self::open_from(Path::new("/"))
     }
@@ -65,12 +66,12 @@ impl Headroom {
         }
     }
 
-    /// The control group with the least left; `None` if none sets a bound.
+    /// The control group with the least left; `None` if none sets a limit.
     pub fn of_groups(&self) -> Option<Bound> {
         self.groups.iter().filter_map(Group::bound).min_by_key(|bound| bound.left_bytes)
     }
 
-    /// The resource limit with the least left; `None` if none sets a bound.
+    /// The resource limit with the least left; `None` if none is set.
     pub fn of_process(&self) -> Option<Bound> {
         let limits = [Resource::As, Resource::Data].map(|limit| getrlimit(limit).current);
         if limits == [None, None] {
@@ -79,7 +80,7 @@ impl Headroom {
         let mut room = [0; 256];
         let text = read(self.sizes.as_ref()?, &mut room)?;
         let pages = |index| text.split_ascii_whitespace().nth(index)?.parse::<u64>().ok();
-        // proc_pid_statm(5): all of the address space first; data and stacks sixth.
+        // proc_pid_statm(5): the first number is the address space, the sixth is data and stacks.
         let sizes = [pages(0)?, pages(5)?].map(|pages| pages * self.page_bytes);
         let names = ["address space (RLIMIT_AS)", "data (RLIMIT_DATA)"];
         let bounds = names.into_iter().zip(limits).zip(sizes);
@@ -106,7 +107,7 @@ impl Group {
 
     fn bound(&self) -> Option<Bound> {
         let mut room = [0; FILE_BYTES_MAX];
-        // "max" is no bound (version 2), and so is more than any machine has (version 1).
+        // "max" is no limit (version 2), and neither is more than any machine has (version 1).
         let bytes = read(&self.limit, &mut room)?.trim().parse::<u64>().ok()?;
         if bytes >= u64::MAX / 4 {
             return None;
@@ -118,8 +119,8 @@ impl Group {
     }
 }
 
-/// What a group has in the page cache, clean and dirty. Version 1 tells of a group alone and, as `total_`, with those below it; its bound
-/// is on the latter, which is the larger.
+/// A group's page cache, clean and dirty. Version 1 lists the group alone and, as `total_`, the group with those below
+/// it. Its limit applies to the latter, which is larger.
 fn page_cache_bytes(details: &str) -> u64 {
     let sum_of = |names: [&str; 2]| {
         let values = details.lines().filter_map(|line| line.split_once(' '));
@@ -130,7 +131,7 @@ fn page_cache_bytes(details: &str) -> u64 {
         .max(sum_of(["total_active_file", "total_inactive_file"]))
 }
 
-/// What `file` says from its start, as far as `room` goes.
+/// Reads `file` from its start, as far as `room` goes.
 fn read<'a>(file: &File, room: &'a mut [u8]) -> Option<&'a str> {
     let mut filled = 0;
     while filled < room.len() {
@@ -174,7 +175,7 @@ mod tests {
         );
         let headroom = Headroom::open_from(root.path());
         assert_eq!(headroom.of_groups(), Some(bound(250, 1000)));
-        // Bounds are read anew each time.
+        // Limits are read anew each time.
         write(root.path(), &[("sys/fs/cgroup/box/memory.max", "max\n")]);
         assert_eq!(headroom.of_groups(), None);
 

@@ -1,10 +1,10 @@
-//! Which kernel this is, and whether TLS is in it.
+//! The kernel's version, and whether it has TLS.
 
 use std::fmt::{self, Display, Formatter};
 
 use crate::root::Root;
 
-/// The first two numbers of a kernel's release, which decide what it can do; they compare as versions do.
+/// The first two numbers of a kernel's release. They decide what it can do, and compare as versions do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KernelVersion {
     /// The 6 of 6.14.
@@ -18,7 +18,7 @@ impl KernelVersion {
         Self::parse(&release(root)?)
     }
 
-    /// `6.1.0-32-amd64`: what follows the second number is the distribution's.
+    /// `6.1.0-32-amd64`: the distribution adds what follows the second number.
     fn parse(release: &str) -> Option<Self> {
         let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
         let (major, minor) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
@@ -32,13 +32,14 @@ impl Display for KernelVersion {
     }
 }
 
-/// The release in full, if it begins with numbers as releases do.
+/// The full release, if it begins with numbers.
 pub(crate) fn release(root: &Root) -> Option<String> {
     let release = root.read("proc/sys/kernel/osrelease")?;
     KernelVersion::parse(&release).map(|_| release)
 }
 
-/// Either is there once the code is: the counters for TLS built in or loaded, the module's folder also where counters are hidden.
+/// Either file exists once the code is there: the counters if TLS is built in or loaded, the module's folder even where
+/// counters are hidden.
 pub(crate) fn has_tls(root: &Root) -> bool {
     root.has("proc/net/tls_stat") || root.has("sys/module/tls")
 }

@@ -1,8 +1,8 @@
-//! What the box is, as far as serving needs to know: CPUs, caches, memory, kernel, limits.
+//! What serving needs to know about the machine: CPUs, caches, memory, kernel, limits.
 //!
-//! All of it is read from the text files of `/proc` and `/sys`, below a root that tests put elsewhere. Nothing is measured and
-//! nothing is changed, but by [`raise_nofile`] and [`reserve_files`]. A file that is missing or reads otherwise than expected
-//! makes that one answer `None` (or the modest value its field names), never an error: a server can start without knowing the
+//! All of it is read from the text files of `/proc` and `/sys`, below a root that tests can move. Nothing is measured,
+//! and only [`raise_nofile`] and [`reserve_files`] change anything. A file that is missing or cannot be parsed makes
+//! that one answer `None` (or the modest value its field names), never an error: a server can start without knowing the
 //! size of its caches.
 //!
 //! Read first: [`Machine`].
@@ -32,13 +32,13 @@ use root::Root;
 /// The machine as this process may use it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Machine {
-    /// The CPUs that this thread may run on, by the kernel's numbers, ascending. Just the first one if the kernel does not tell.
+    /// The kernel's numbers of the CPUs that this thread may run on, ascending. Only CPU 0 if unknown.
     pub cpus: Vec<u32>,
-    /// The NUMA nodes that have any of them; just one if the kernel does not tell.
+    /// The NUMA nodes that have any of these CPUs; just one if unknown.
     pub nodes: Vec<Node>,
-    /// How many CPUs' worth of time the control groups above this process grant it; `None` if they set no bound.
+    /// How many CPUs' worth of time the control groups above this process allow; `None` if they set no limit.
     pub cpu_quota: Option<f64>,
-    /// What the first of [`Machine::cpus`] is called, for people; `None` if the kernel does not tell (it does not on aarch64).
+    /// The model name of the first of [`Machine::cpus`], for people; `None` if unknown, as on aarch64.
     pub cpu_model: Option<String>,
     /// What the first of [`Machine::cpus`] can do.
     pub cpu_features: CpuFeatures,
@@ -48,17 +48,17 @@ pub struct Machine {
     pub page_bytes: usize,
     /// The memory of the machine.
     pub memory_bytes: Option<u64>,
-    /// The memory that the control groups above this process grant it; `None` if they set no bound below the machine's.
+    /// The memory that the control groups above this process allow; `None` if they set no limit below the machine's memory.
     pub memory_limit_bytes: Option<u64>,
     /// The running kernel.
     pub kernel: Option<KernelVersion>,
-    /// Its release in full, as `uname -r` prints it; `None` unless it begins as releases do.
+    /// The kernel's full release, as `uname -r` prints it; `None` unless it begins with numbers.
     pub kernel_release: Option<String>,
-    /// Whether the kernel has TLS in it at this moment. One that has it as a module may load it at first use.
+    /// Whether the kernel has TLS at this moment. A kernel that has it as a module may load it at first use.
     pub kernel_tls: bool,
     /// How many files this process may have open.
     pub nofile: Option<Limit>,
-    /// How many bytes of memory this process may lock (io_uring's registered buffers count for those without CAP_IPC_LOCK).
+    /// How many bytes of memory this process may lock (io_uring's registered buffers count, unless it has CAP_IPC_LOCK).
     pub memlock_bytes: Option<Limit>,
 }
 
@@ -68,7 +68,7 @@ impl Machine {
         Self::probe_from(Path::new("/"))
     }
 
-    /// Looks at the `proc` and `sys` folders below `root`. Only the page size is this machine's in any case.
+    /// Reads the `proc` and `sys` folders below `root`. The page size is this machine's in any case.
     pub fn probe_from(root: &Path) -> Self {
         let root = &Root::new(root);
         let cpus = cpus::allowed(root).unwrap_or_else(|| vec![0]);

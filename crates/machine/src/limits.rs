@@ -1,4 +1,4 @@
-//! What this process may use, from /proc/self/limits, raising it as far as we may, and taking room for it ahead.
+//! This process's resource limits, from /proc/self/limits: reading them, raising them, and reserving room for open files.
 
 use std::fs::File;
 use std::io;
@@ -10,7 +10,7 @@ use crate::root::Root;
 /// A resource limit (getrlimit(2)); `u64::MAX` is no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// What holds now.
+    /// The limit in force.
     pub soft: u64,
     /// How far the process may raise the soft limit by itself.
     pub hard: u64,
@@ -27,10 +27,10 @@ fn parse(value: &str) -> Option<u64> {
     if value == "unlimited" { Some(u64::MAX) } else { value.parse().ok() }
 }
 
-/// Raises the number of files this process may have open to the most it may allow itself; returns that number.
+/// Raises the limit on open files to the hard limit, and returns that.
 ///
 /// # Errors
-/// Those of setrlimit(2). The old limit then still holds.
+/// The error of setrlimit(2). The old limit then stays in force.
 pub fn raise_nofile() -> io::Result<u64> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current != maximum {
@@ -39,12 +39,13 @@ pub fn raise_nofile() -> io::Result<u64> {
     Ok(maximum.unwrap_or(u64::MAX))
 }
 
-/// Makes the kernel's table of this process's open files as long as `count`, or as the process may have. To be called
-/// before there are threads: the kernel doubles the table when it is full, and if threads share it, whoever opened the
-/// file waits until every processor has seen the new one, some tens of milliseconds. The table takes 8 bytes a file.
+/// Makes the kernel's table of this process's open files `count` long, or as long as the limit allows. Call it before
+/// starting threads. The kernel doubles the table when it is full, and if threads share the table, the thread that
+/// opens the file then waits until every processor has seen the new table, some tens of milliseconds. The table takes 8
+/// bytes per file.
 ///
 /// # Errors
-/// When there is no memory for it, or no file to be had at all. The table then grows when it has to.
+/// If there is no memory for it, or no descriptor is left. The table then grows when it has to.
 pub fn reserve_files(count: u64) -> io::Result<()> {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     let last = i32::try_from(count.min(limit).saturating_sub(1)).unwrap_or(i32::MAX);

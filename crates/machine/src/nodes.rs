@@ -1,30 +1,30 @@
-//! The NUMA nodes, from /sys/devices/system/node (in the kernel: Documentation/ABI, sysfs-devices-node): CPUs that are equally far from
-//! the same memory.
+//! The NUMA nodes, from /sys/devices/system/node (kernel documentation: ABI, sysfs-devices-node). The CPUs of a node
+//! are equally far from the same memory.
 
 use crate::caches::{self, Cache};
 use crate::cpus::parse_list;
 use crate::root::Root;
 
-/// A node, as far as this process may use it.
+/// A node, with the CPUs that this process may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     /// The kernel's number for it.
     pub number: u32,
-    /// Those of its CPUs that this thread may run on, ascending: at least one.
+    /// Its CPUs that this thread may run on, ascending: at least one.
     pub cpus: Vec<u32>,
-    /// The data and unified caches of the first of them, nearest first.
+    /// The data and unified caches of the first of these CPUs, nearest first.
     pub caches: Vec<Cache>,
 }
 
 impl Node {
-    /// One CPU's fair part of the last-level cache: its size over all CPUs that share it, ours or not.
+    /// One CPU's fair share of the last-level cache: its size divided by all CPUs that share it, usable or not.
     pub fn last_level_bytes_per_cpu(&self) -> Option<u64> {
         self.caches.last().map(|cache| cache.bytes / cache.shared_by.len().max(1) as u64)
     }
 }
 
-/// The nodes that have any of `cpus`, ascending. CPUs of no node are taken to be together in one more, which is the only one where the kernel
-/// does not tell.
+/// The nodes that have any of `cpus`, ascending. CPUs that belong to no node form one more node. If the kernel reports
+/// no nodes, that is the only one.
 pub(crate) fn of_cpus(root: &Root, cpus: &[u32]) -> Vec<Node> {
     let numbers = root.read("sys/devices/system/node/online").and_then(|list| parse_list(&list));
     let mut left = cpus.to_vec();

@@ -1,4 +1,4 @@
-//! The folder that `proc` and `sys` are in.
+//! The folder that contains `proc` and `sys`.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -10,18 +10,18 @@ impl Root {
         Self(path.to_path_buf())
     }
 
-    /// What the file says, without white space around it; `None` if it cannot be read.
+    /// The file's content, without surrounding white space; `None` if it cannot be read.
     pub(crate) fn read(&self, path: impl AsRef<Path>) -> Option<String> {
         let text = fs::read(self.0.join(path)).ok()?;
         Some(String::from_utf8_lossy(&text).trim().to_owned())
     }
 
-    /// The file, for reading again and again; `None` if it cannot be opened.
+    /// The file, for reading repeatedly; `None` if it cannot be opened.
     pub(crate) fn open(&self, path: impl AsRef<Path>) -> Option<File> {
         File::open(self.0.join(path)).ok()
     }
 
-    /// What the file says, as a value; `None` also if it says something else.
+    /// The file's content, parsed; `None` if that fails.
     pub(crate) fn read_value<T: std::str::FromStr>(&self, path: impl AsRef<Path>) -> Option<T> {
         self.read(path)?.parse().ok()
     }
