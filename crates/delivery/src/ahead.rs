@@ -1,4 +1,4 @@
-//! Several reads in flight for one viewer: while one window is sent, the disk works on the next ones.
+//! Keeps several reads in flight for one viewer: while one window is sent, the disk works on the next ones.
 
 use crate::resources::Resources;
 use disk::{File, Plain, ReadError, Way};
@@ -9,13 +9,13 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Poll;
 
-/// Windows asked for beyond the one that is due. Together they are 2 MiB, which a disk of 2 GB/s brings in a
-/// millisecond: about its latency with a few such viewers.
+/// How many windows are asked for beyond the one that is due. Together they are 2 MiB, which a disk of 2 GB/s brings in
+/// a millisecond: about its latency with a few such viewers.
 const DEPTH: usize = 3;
 
 type Reading = Pin<Box<dyn Future<Output = Result<Plain, ReadError>>>>;
 
-/// The reads of one response that are under way.
+/// One response's reads in flight.
 #[derive(Default)]
 pub(crate) struct Ahead {
     queue: VecDeque<Ask>,
@@ -32,8 +32,8 @@ enum State {
 }
 
 impl Ahead {
-    /// Reads from the start of `range`: all of it, or what was asked for ahead. Then, if the disk had to be waited for,
-    /// asks for what follows, up to `end`.
+    /// Reads from the start of `range`: all of it, or what was asked for ahead. If the read had to wait for the disk,
+    /// also asks for what follows, up to `end`.
     pub(crate) async fn read(
         &mut self,
         resources: &Rc<Resources>,
@@ -44,7 +44,7 @@ impl Ahead {
         self.read_by(resources, file, range, end, None).await
     }
 
-    /// As [`Self::read`]; what was not asked for ahead is read by `way`, if one was chosen.
+    /// As [`Self::read`]. What was not asked for ahead is read in the way `way`, if one was chosen.
     pub(crate) async fn read_by(
         &mut self,
         resources: &Rc<Resources>,
@@ -68,17 +68,17 @@ impl Ahead {
         Ok(plain)
     }
 
-    /// Whether what begins at `start` was asked for ahead.
+    /// Whether the window that begins at `start` was asked for ahead.
     pub(crate) fn has(&self, start: u64) -> bool {
         self.queue.front().is_some_and(|ask| ask.range.start == start)
     }
 
-    /// Takes back what of a window was not taken, for the next time: `range` of the file.
+    /// Keeps the part of a window that was not taken for the next time: `range` of the file.
     pub(crate) fn put_back(&mut self, plain: Plain, range: Range<u64>) {
         self.queue.push_front(Ask { range, state: State::Done(Ok(plain)) });
     }
 
-    /// Lets go of what was read ahead: the viewer does not take it.
+    /// Drops what was read ahead, because the viewer does not take it.
     pub(crate) fn give_up(&mut self) {
         self.queue.clear();
     }
@@ -106,7 +106,7 @@ impl Ahead {
     }
 }
 
-/// Starts a read: polled once, it is with the disk.
+/// Starts a read. Polling it once hands it to the disk.
 async fn begin(
     resources: &Rc<Resources>,
     file: &Rc<File>,

@@ -1,7 +1,7 @@
-//! What carries a connection's bytes: a socket of the kernel's, or one of our own TCP.
+//! What carries a connection's bytes: a kernel socket, or a socket of our own TCP.
 //!
-//! This is as much as handshakes, small answers and goodbyes need of it, so that a session is written once. How the bytes
-//! of a film get into it is a sealing's affair, and knows which of the two it has.
+//! The trait has what handshakes, small answers and goodbyes need, so that a session is written once. How the bytes of
+//! a film are sent is up to a sealing, which knows its carrier.
 
 use crate::channel::Channel;
 use crate::end::End;
@@ -13,32 +13,32 @@ use net::Socket;
 use std::future::Future;
 use std::io;
 
-/// How a connection is protected, once its handshake is done.
+/// How a connection is protected after its handshake.
 pub enum Protection {
     /// Not at all.
     None,
-    /// By keys of ours. Boxed: it moves with its caller's future.
+    /// By our own keys. Boxed, because it moves with its caller's future.
     Keys(Box<Established>),
-    /// By the library that shook hands.
+    /// By the library that did the handshake.
     Retained(Retained),
 }
 
-/// One connection's bytes, in both directions. Calls never wait; waits are futures.
+/// One connection's bytes, in both directions. Calls never block; waits are futures.
 pub trait Carrier: Sized {
-    /// Takes what has arrived: `None` when nothing has, `Some(0)` when the peer has finished.
+    /// Receives what has arrived: `None` if nothing has, `Some(0)` if the peer has finished.
     ///
     /// # Errors
-    /// When the connection is broken.
+    /// If the connection is broken.
     fn receive(&self, into: &mut [u8]) -> io::Result<Option<usize>>;
 
-    /// Gives TCP as many of a few `bytes` as it takes now, and says how many. `more` says that the next bytes follow at
-    /// once.
+    /// Gives TCP as many of a few `bytes` as it takes now, and returns how many. `more` says that the next bytes follow
+    /// at once.
     ///
     /// # Errors
-    /// When the connection is broken.
+    /// If the connection is broken.
     fn send(&self, bytes: &[u8], more: bool) -> io::Result<usize>;
 
-    /// Whether TCP takes bytes now (or the peer is gone, which the next send tells).
+    /// Whether TCP takes bytes now. Also true if the peer is gone: the next send reports that.
     fn is_writable(&self) -> bool;
 
     /// Waits until something has arrived or the peer is gone.
@@ -47,7 +47,7 @@ pub trait Carrier: Sized {
     /// Waits until TCP takes bytes again or the peer is gone.
     fn writable(&self) -> impl Future<Output = ()>;
 
-    /// Says that nothing more will be sent. What was sent before still arrives.
+    /// Ends the sending direction. What was sent before still arrives.
     fn finish(&self);
 
     /// Why the connection is broken, if the carrier knows.
@@ -55,7 +55,8 @@ pub trait Carrier: Sized {
         None
     }
 
-    /// Makes a channel of a connection whose handshake is done and sent; `sealed_input` is what came behind its last record.
+    /// Makes a channel of a connection whose handshake is complete and sent. `sealed_input` is what arrived after the
+    /// handshake's last record.
     fn establish(link: Link<Self>, protection: Protection, sealed_input: Vec<u8>) -> Channel;
 }
 

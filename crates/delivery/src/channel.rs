@@ -1,4 +1,4 @@
-//! A connection, as a session sees it: every combination of carrier and sealing that there is.
+//! A connection, as a session sees it: one variant for each combination of carrier and sealing.
 
 use crate::end::End;
 use crate::outgoing::Outgoing;
@@ -9,7 +9,7 @@ use crypt::Alert;
 use std::rc::Rc;
 use std::time::Instant;
 
-/// A connection. Boxed, each of them: a session is as large as the largest.
+/// A connection. Every variant is boxed, because a session is as large as the largest.
 pub enum Channel {
     /// A kernel socket without TLS.
     Unsealed(Box<Protected<Unsealed>>),
@@ -17,13 +17,13 @@ pub enum Channel {
     ByUs(Box<Protected<ByUs>>),
     /// A kernel socket, sealed by the kernel.
     ByKernel(Box<Protected<ByKernel>>),
-    /// A kernel socket, sealed by the library that shook hands.
+    /// A kernel socket, sealed by the library that did the handshake.
     ByLibrary(Box<Protected<ByLibrary>>),
     /// Our own TCP, sealed here or not at all.
     OwnTcp(Box<Protected<Streamed, own_tcp::Socket>>),
 }
 
-/// What is the same for every kind of channel, written once.
+/// Calls the same method on every kind of channel.
 macro_rules! each {
     ($channel:expr, $each:ident => $what:expr) => {
         match $channel {
@@ -37,7 +37,7 @@ macro_rules! each {
 }
 
 impl Channel {
-    /// The route's name, as `--route` and the status have it, and a counter's label.
+    /// The route's name: in `--route`, in the status, and as a counter's label.
     pub fn route(&self) -> &'static str {
         match self {
             Self::Unsealed(unsealed) if unsealed.link.resources.offload.sends_files => "kernel",
@@ -50,7 +50,7 @@ impl Channel {
     /// Waits for bytes from the viewer and appends at least one to `input`.
     ///
     /// # Errors
-    /// When no more will come.
+    /// If no more will arrive.
     pub async fn receive(&mut self, input: &mut Vec<u8>) -> Result<(), End> {
         each!(self, channel => channel.receive(input).await)
     }
@@ -58,29 +58,29 @@ impl Channel {
     /// Sends all of `outgoing`, as fast as the viewer pulls.
     ///
     /// # Errors
-    /// When the viewer or the file is gone: the response cannot be completed, and the connection must end.
+    /// If the viewer or the file is gone. The response cannot be completed, and the connection must end.
     pub async fn send(&mut self, outgoing: &Rc<Outgoing>) -> Result<(), End> {
         each!(self, channel => channel.send(outgoing).await)
     }
 
-    /// Says goodbye by `alerts`, where there is TLS: nothing more will be sent. With close_notify among them, what was
-    /// sent was all.
+    /// Says goodbye with `alerts`, if there is TLS. Nothing is sent afterwards. A close_notify tells the viewer that it
+    /// has everything.
     ///
     /// # Errors
-    /// When that cannot be said: the viewer has not taken everything in time.
+    /// If the goodbye cannot be sent, because the viewer has not taken everything in time.
     pub async fn finish(&mut self, alerts: &[Alert]) -> Result<(), End> {
         each!(self, channel => channel.finish(alerts).await)
     }
 
-    /// Waits, after the goodbye, until closing the connection does no harm to what was sent.
+    /// Waits, after the goodbye, until closing the connection cannot harm what was sent.
     ///
     /// # Errors
-    /// When that cannot be waited for: what the viewer does not have yet is then thrown away.
+    /// If the wait fails. What the viewer does not have yet is then thrown away.
     pub async fn settle(&mut self) -> Result<(), End> {
         each!(self, channel => channel.settle().await)
     }
 
-    /// Reads and throws away what the viewer still sends ([`crate::Link::linger`]).
+    /// Reads and discards what the viewer still sends ([`crate::Link::linger`]).
     pub async fn linger(&self) {
         each!(self, channel => channel.link.linger().await);
     }

@@ -1,4 +1,4 @@
-//! Why a connection ended. Every early exit has its name, and the name is a counter.
+//! Why a connection ended. Every early end has a name, and the name is a counter.
 
 use disk::ReadError;
 
@@ -9,29 +9,29 @@ pub enum End {
     PeerClosed,
     /// The connection broke: reset, unreachable.
     PeerReset,
-    /// An answer ended it on purpose: the request asked for that, or could not be trusted.
+    /// An answer ended it on purpose, because the request asked for that or could not be trusted.
     Answered,
-    /// The server is going away.
+    /// The server is shutting down.
     Drained,
     /// No request within the idle time.
     IdleTimeout,
-    /// A handshake that took too long.
+    /// The handshake took too long.
     HandshakeTimeout,
-    /// Not one byte was taken within the send time.
+    /// TCP took not one byte within the send time-out.
     SendTimeout,
-    /// The handshake failed, by its own name.
+    /// The handshake failed; the error names the reason.
     Handshake(crypt::HandshakeError),
-    /// A record of the viewer's was wrong, by its own name.
+    /// A record from the viewer was wrong; the error names the reason.
     Record(crypt::OpenError),
     /// The viewer sent a fatal alert.
     PeerAlert,
-    /// The keys have sealed what they may.
+    /// The keys have sealed as much as they may.
     KeysExhausted,
-    /// The viewer asked for new keys, and this kernel cannot change those that it has.
+    /// The viewer asked for new keys, and this kernel cannot change the keys it has.
     KeysFixed,
-    /// The file was no longer what was promised, or the disk failed.
+    /// The file was no longer the promised version, or the disk failed.
     File(ReadError),
-    /// A record made again came out different: the file changed under us.
+    /// A record that was made again came out different: the file changed while it was served.
     ChangedUnderUs,
 }
 
@@ -64,7 +64,7 @@ impl From<ReadError> for End {
 }
 
 impl From<std::io::Error> for End {
-    /// A socket's error: whatever its name, the viewer is gone.
+    /// A socket error: whatever its name, the viewer is gone.
     fn from(_: std::io::Error) -> Self {
         Self::PeerReset
     }

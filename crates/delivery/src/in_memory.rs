@@ -1,11 +1,11 @@
-//! What responses hold in memory: pages, lists, and the heads of a multipart answer's parts.
+//! Limits what responses hold in memory: pages, lists, and the heads of a multipart answer's parts.
 //!
-//! A viewer may take an answer as slowly as it likes, and so keep what it is made of. Ranges of files cost nothing then: they
-//! are read when TCP pulls. What lies in memory is counted against a bound, and an answer that would exceed it is not given.
-//! Bytes that several responses share count once.
+//! A viewer may take an answer as slowly as it likes, and keep its memory in use for that long. File ranges cost
+//! nothing then, because they are read when TCP pulls. Bytes in memory count against a limit, and an answer that would
+//! exceed it is refused. Bytes that several responses share count once.
 //!
-//! Bodies below `SMALL_BYTES` are not counted: no connection has more than one, so they are a part of what a connection
-//! costs, which the number of connections bounds. That lets a refusal out when nothing else is.
+//! Bodies below `SMALL_BYTES` are not counted. No connection has more than one, so they are part of a connection's
+//! cost, which the number of connections bounds. This way a refusal can be sent when nothing else can.
 
 use disk::{Budget, Share};
 use http::Part;
@@ -13,18 +13,19 @@ use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
-/// More than any refusal's text, less than a connection.
+/// More than any refusal's text, less than a connection takes.
 const SMALL_BYTES: u64 = 1 << 10;
 
 /// One worker's account.
 pub struct InMemory {
     bytes_max: u64,
     budget: Budget,
-    /// What several responses may hold; the newest last. As many as there are versions of a list that somebody still takes.
+    /// Bytes that several responses may hold, newest last: one entry for each version of a list that a viewer is still
+    /// taking.
     shared: RefCell<Vec<Weak<Shared>>>,
 }
 
-/// What one response holds.
+/// What one response holds, given back when dropped.
 #[derive(Default)]
 pub struct Held {
     _own: Option<Share>,
@@ -38,17 +39,17 @@ struct Shared {
 }
 
 impl InMemory {
-    /// Nothing is held yet, and never more than `bytes_max`.
+    /// An empty account that never exceeds `bytes_max`.
     pub fn new(bytes_max: u64) -> Self {
         Self { bytes_max, budget: Budget::new(bytes_max), shared: RefCell::default() }
     }
 
-    /// Bytes that are held now.
+    /// Bytes held now.
     pub fn bytes(&self) -> u64 {
         self.bytes_max - self.budget.left_bytes()
     }
 
-    /// Takes account of a body; `None` if there is no room for it.
+    /// Adds a body to the account; `None` if there is no room for it.
     pub fn hold(&self, body: &[Part]) -> Option<Held> {
         let sum = |bytes_of: fn(&Part) -> u64| body.iter().map(bytes_of).sum::<u64>();
         let own_bytes = sum(own_bytes);
@@ -63,7 +64,7 @@ impl InMemory {
         Some(Held { _own: own, _shared: shared.collect::<Option<_>>()? })
     }
 
-    /// The account of shared bytes: that of the others who hold them, or a new one.
+    /// The account of shared bytes: the one that other responses use, or a new one.
     fn share(&self, bytes: &Arc<[u8]>) -> Option<Rc<Shared>> {
         let mut shared = self.shared.borrow_mut();
         let held = shared.iter().rev().filter_map(Weak::upgrade);
@@ -78,7 +79,7 @@ impl InMemory {
     }
 }
 
-/// Memory that a part has for itself: what was reserved, not only what is filled.
+/// Memory that a part has to itself. What is reserved counts, not only what is filled.
 fn own_bytes(part: &Part) -> u64 {
     match part {
         Part::Bytes(bytes) => bytes.capacity() as u64,

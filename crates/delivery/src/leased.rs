@@ -1,4 +1,4 @@
-//! The file whose pages the kernel may still refer to, and which is held still by a read lease until it does not.
+//! The file whose pages the kernel may still refer to. Its read lease is kept until the kernel no longer does.
 
 use crate::end::End;
 use crate::link::Link;
@@ -8,8 +8,8 @@ use std::future::Future;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// How often a waiting session looks whether somebody wants to write to its file: often enough for somebody who waits
-/// for that at a keyboard, and a small part of the 45 s that the kernel waits.
+/// How often a waiting session checks whether a program wants to write to its file: often enough for a person who waits
+/// at a keyboard, and a small part of the 45 s that the kernel waits.
 pub(crate) const RECALL_LOOKED_FOR: Duration = Duration::from_secs(1);
 
 /// The file whose pages the kernel may still refer to.
@@ -22,17 +22,17 @@ impl Leased {
         self.0 = Some(Rc::clone(file));
     }
 
-    /// Whether there is one.
+    /// Whether there is such a file.
     pub(crate) fn is_some(&self) -> bool {
         self.0.is_some()
     }
 
-    /// The kernel refers to no file any more.
+    /// The kernel no longer refers to any file.
     pub(crate) fn clear(&mut self) {
         self.0 = None;
     }
 
-    /// Says so if somebody waits to write to it.
+    /// Checks whether a program waits to write to the file.
     ///
     /// # Errors
     /// [`ReadError::Recalled`].
@@ -41,7 +41,7 @@ impl Leased {
         if recalled { Err(ReadError::Recalled.into()) } else { Ok(()) }
     }
 
-    /// Waits for `socket` to be readable or writable, as `wait` does, and looks now and then after the file.
+    /// Waits for `socket` to be readable or writable, as `wait` does, and checks the file from time to time.
     ///
     /// # Errors
     /// [`ReadError::Recalled`]; [`End::SendTimeout`] at the deadline.
@@ -62,7 +62,7 @@ impl Leased {
         }
     }
 
-    /// Waits until the viewer has everything, so that the kernel refers to no file any more.
+    /// Waits until the viewer has everything, so that the kernel no longer refers to any file.
     ///
     /// # Errors
     /// As [`Self::watch_while`].

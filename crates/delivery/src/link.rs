@@ -1,4 +1,4 @@
-//! What every connection has: what carries its bytes, its pull, and what its worker shares out.
+//! What every connection has: a carrier, a window, and its worker's resources.
 
 use crate::carrier::Carrier;
 use crate::end::End;
@@ -14,18 +14,18 @@ use std::time::{Duration, Instant};
 
 /// A connection without its protection.
 pub struct Link<C = Socket> {
-    /// What carries its bytes: a socket of the kernel's, or one of our own TCP.
+    /// What carries its bytes: a kernel socket, or a socket of our own TCP.
     pub socket: C,
     /// How much to bring at once.
     pub window: Window,
-    /// What all connections of its worker use.
+    /// What all connections of the worker use.
     pub resources: Rc<Resources>,
-    /// How often in a row TCP has said that it takes bytes, and has taken none.
+    /// How often in a row TCP has reported room and then taken nothing.
     refusals: Cell<u32>,
     /// Bytes that TCP has taken so far.
     taken_bytes: Cell<u64>,
-    /// Since when the first byte of a response is due, by [`Resources::clock`]; none is where it is 0. Half as wide as it could be,
-    /// since idle viewers carry it, too.
+    /// When the wait for a response's first byte began, by [`Resources::clock`]; 0 if no first byte is due. 32 bits
+    /// wide, because idle viewers carry it too.
     first_byte_due_since: Cell<u32>,
 }
 
@@ -43,7 +43,7 @@ impl<C: Carrier> Link<C> {
         }
     }
 
-    /// The next byte taken is the first of a response to a request that was whole `since` then. Returns the bytes taken so far.
+    /// The next byte taken is the first of a response. Its request was complete at `since`. Returns the bytes taken so far.
     pub fn begin_response(&self, since: Instant) -> u64 {
         self.first_byte_due_since.set(self.resources.clock(since).max(1));
         self.taken_bytes.get()
@@ -54,10 +54,10 @@ impl<C: Carrier> Link<C> {
         self.taken_bytes.get()
     }
 
-    /// Waits until TCP takes bytes, and there is memory for them: the moment of a pull.
+    /// Waits until TCP takes bytes and there is memory for them: the moment of a pull.
     ///
     /// # Errors
-    /// [`End::SendTimeout`] when it took none for too long.
+    /// [`End::SendTimeout`] if TCP took none for too long.
     pub async fn pull(&self) -> Result<(), End> {
         while self.resources.room.is_short() {
             self.back_off().await?;
@@ -75,20 +75,20 @@ impl<C: Carrier> Link<C> {
             && (self.socket.is_writable() || self.holds(self.resources.hold_patience()).await)
     }
 
-    /// Waits a little for TCP to take the rest of a window; says whether it does.
+    /// Waits up to `patience` for TCP to take the rest of a window. Returns whether it does.
     pub async fn holds(&self, patience: Duration) -> bool {
         timeout_at(Instant::now() + patience, self.socket.writable()).await.is_ok()
     }
 
-    /// Offers bytes and counts what was taken.
+    /// Offers bytes to TCP and counts what it took.
     ///
     /// # Errors
-    /// When the connection is broken.
+    /// If the connection is broken.
     pub fn offer(&self, bytes: &[u8], more: bool) -> Result<usize, End> {
         Ok(self.count_taken(self.socket.send(bytes, more)?))
     }
 
-    /// Counts bytes that TCP has taken, and hands their number on.
+    /// Counts bytes that TCP has taken, and returns their number.
     pub fn count_taken(&self, taken: usize) -> usize {
         if taken > 0 {
             self.refusals.set(0);
@@ -107,13 +107,13 @@ impl<C: Carrier> Link<C> {
         }
     }
 
-    /// Waits before offering again, when TCP said that it takes bytes and took none: the kernel is out of memory for
-    /// sockets, which asking at once would not change.
+    /// Waits before the next offer, after TCP reported room and took nothing. The kernel is out of memory for sockets
+    /// then, and asking again at once would not help.
     ///
     /// # Errors
-    /// [`End::SendTimeout`] when that goes on for too long.
+    /// [`End::SendTimeout`] if that lasts too long.
     pub async fn back_off(&self) -> Result<(), End> {
-        /// An honest guess: acknowledgements free memory within a round trip.
+        /// A guess: acknowledgements free memory within a round trip.
         const PAUSE: Duration = Duration::from_millis(10);
         self.resources.numbers.send_pauses_total.add(1);
         self.refusals.set(self.refusals.get() + 1);
@@ -141,10 +141,10 @@ impl<C: Carrier> Link<C> {
         Ok(())
     }
 
-    /// Waits for bytes and appends what has arrived, at least one.
+    /// Waits for bytes and appends what has arrived, at least one byte.
     ///
     /// # Errors
-    /// [`End::PeerClosed`] when the viewer has finished, [`End::PeerReset`] when the connection broke.
+    /// [`End::PeerClosed`] if the viewer has finished, [`End::PeerReset`] if the connection broke.
     pub async fn receive(&self, into: &mut Vec<u8>) -> Result<(), End> {
         loop {
             let received = {
@@ -163,10 +163,10 @@ impl<C: Carrier> Link<C> {
         }
     }
 
-    /// Reads and throws away what the viewer still sends, until it closes or for a short while: closing with bytes
-    /// unread would reset the connection and could take the answer with it (RFC 9112 section 9.6).
+    /// Reads and discards what the viewer still sends, until it closes or a short time has passed. Closing with unread
+    /// bytes would reset the connection, and the answer could be lost (RFC 9112 section 9.6).
     pub async fn linger(&self) {
-        /// A guess: longer than any round trip, short enough that a full house of liars costs little.
+        /// A guess: longer than any round trip, yet short enough that many viewers who never close cost little.
         const PATIENCE: Duration = Duration::from_secs(2);
         const BYTES_MAX: usize = 1 << 20;
         let mut total = 0;
@@ -179,7 +179,7 @@ impl<C: Carrier> Link<C> {
         }
     }
 
-    /// Waits for bytes and throws them away. `None` when no more will come.
+    /// Waits for bytes and discards them. `None` if no more will arrive.
     async fn discard(&self) -> Option<usize> {
         loop {
             let discarded = {
@@ -196,13 +196,13 @@ impl<C: Carrier> Link<C> {
 }
 
 impl Link {
-    /// Waits until the viewer has acknowledged everything that TCP was given; asks `check` now and then whether that may
-    /// go on.
+    /// Waits until the viewer has acknowledged everything that TCP was given. Calls `check` from time to time, and
+    /// stops if it fails.
     ///
     /// # Errors
-    /// What `check` says; [`End::SendTimeout`] when it takes too long.
+    /// The error of `check`; [`End::SendTimeout`] if it takes too long.
     pub async fn acknowledged(&self, check: impl Fn() -> Result<(), End>) -> Result<(), End> {
-        /// Nothing tells when the last byte is acknowledged. Honest guesses: a round trip nearby, and a few far away.
+        /// Nothing reports when the last byte is acknowledged. Guesses: a round trip nearby, and a few far away.
         const PAUSE_MIN: Duration = Duration::from_millis(1);
         const PAUSE_MAX: Duration = Duration::from_millis(100);
         let deadline = Instant::now() + self.resources.patience.send;
@@ -218,18 +218,18 @@ impl Link {
         Ok(())
     }
 
-    /// As [`Self::offer`], for bytes that lie in several places.
+    /// As [`Self::offer`], for bytes in several places.
     ///
     /// # Errors
-    /// When the connection is broken.
+    /// If the connection is broken.
     pub fn offer_parts(&self, parts: &[IoSlice<'_>]) -> Result<usize, End> {
         Ok(self.count_taken(self.socket.send_parts(parts)?))
     }
 
-    /// As [`Self::offer`], for a part of a file that the page cache has.
+    /// As [`Self::offer`], for a part of a file that is in the page cache.
     ///
     /// # Errors
-    /// When the connection is broken or the file cannot be read.
+    /// If the connection is broken or the file cannot be read.
     pub fn offer_file(&self, file: &File, range: Range<u64>) -> Result<usize, End> {
         let bytes = (range.end - range.start) as usize;
         match self.socket.send_file(file.fd().borrowed(), range.start, bytes) {

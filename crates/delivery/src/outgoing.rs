@@ -1,6 +1,6 @@
-//! What is to be sent: an ordered list of extents, addressable by offset.
+//! What is to be sent: an ordered list of extents, addressed by offset.
 //!
-//! Any range of it can be made again at any time, which is what lets a stalled viewer's buffer be taken away.
+//! Any range of it can be made again at any time, so a stalled viewer's buffer can be taken away.
 
 use crate::in_memory::Held;
 use disk::File;
@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A response on its way: head, file ranges, and what stands between them.
+/// A response on its way: head, file ranges, and the bytes between them.
 pub struct Outgoing {
     extents: Vec<Extent>,
     file: Option<Rc<File>>,
@@ -17,7 +17,7 @@ pub struct Outgoing {
 }
 
 struct Extent {
-    /// Where it begins in the response.
+    /// Where the extent begins in the response.
     start: u64,
     source: Source,
 }
@@ -38,10 +38,10 @@ pub enum Piece<'a> {
 }
 
 impl Outgoing {
-    /// Puts a planned response together; its ranges are of `file`.
+    /// Builds the response from its plan. Its ranges are of `file`.
     ///
     /// # Panics
-    /// If the body has file ranges but there is no file: a local programming error.
+    /// If the body has file ranges but there is no file, which is a programming error.
     pub fn new(head: Vec<u8>, body: Vec<http::Part>, file: Option<Rc<File>>) -> Self {
         let mut extents = Vec::with_capacity(body.len() + 1);
         let mut start = 0;
@@ -63,17 +63,17 @@ impl Outgoing {
         Self { extents, file, _held: Held::default() }
     }
 
-    /// The same, with the account of what it holds in memory.
+    /// Adds the account of what the response holds in memory.
     pub fn holding(self, held: Held) -> Self {
         Self { _held: held, ..self }
     }
 
-    /// Bytes in all.
+    /// The whole length in bytes.
     pub fn bytes(&self) -> u64 {
         self.extents.last().map_or(0, |extent| extent.start + extent.bytes())
     }
 
-    /// What lies at `offset`: up to `bytes_max` of it, fewer at the end of an extent. `None` at the end of all.
+    /// The piece at `offset`: up to `bytes_max`, fewer at the end of an extent. `None` at the end of the response.
     pub fn piece(&self, offset: u64, bytes_max: usize) -> Option<Piece<'_>> {
         let index = self.extents.partition_point(|extent| extent.start <= offset).checked_sub(1)?;
         let extent = &self.extents[index];
@@ -93,7 +93,7 @@ impl Outgoing {
         Some(Piece::Bytes(&in_memory[skip as usize..(skip + bytes) as usize]))
     }
 
-    /// The parts that lie in memory, joined: the whole response, where it has no file.
+    /// The parts in memory, joined. For a response without a file, that is all of it.
     pub fn in_memory(&self) -> Vec<u8> {
         let mut joined = Vec::new();
         for extent in &self.extents {
@@ -104,7 +104,7 @@ impl Outgoing {
         joined
     }
 
-    /// Bytes of memory that it takes, without what it shares with others: the file, and bytes that have an account of their own.
+    /// Bytes of memory that it takes. What it shares is left out: the file, and bytes that have an account of their own.
     pub fn memory_bytes(&self) -> usize {
         let in_memory = self.extents.iter().map(|extent| match &extent.source {
             Source::Bytes(bytes) => bytes.capacity(),
@@ -113,7 +113,7 @@ impl Outgoing {
         size_of::<Self>() + self.extents.capacity() * size_of::<Extent>() + in_memory.sum::<usize>()
     }
 
-    /// Bytes from `offset` to the end of the extent that it lies in.
+    /// Bytes from `offset` to the end of its extent.
     pub fn extent_left(&self, offset: u64) -> u64 {
         self.piece(offset, usize::MAX).map_or(0, |piece| piece.bytes())
     }

@@ -1,4 +1,4 @@
-//! A connection: what carries it, and what protects it. The one receive loop is here.
+//! A connection: a carrier and its protection. The only receive loop is here.
 
 use crate::carrier::Carrier;
 use crate::end::End;
@@ -23,7 +23,7 @@ impl<C: Carrier, S: Sealing<C>> Protected<S, C> {
         loop {
             sealing.open(link, input)?;
             if sealing.owes(link) {
-                // Boxed: hardly anybody is owed anything, and everybody waits in this future for a request.
+                // Boxed: few viewers are owed anything, and all of them wait in this future for a request.
                 Box::pin(sealing.give(link)).await?;
             }
             if input.len() > before {

@@ -1,4 +1,4 @@
-//! What a viewer sends: sealed records, which are opened here whoever seals ours.
+//! What a viewer sends: sealed records. They are opened here, whatever seals ours.
 
 use crate::end::End;
 use crypt::{Content, OpenError, Opened, Opener};
@@ -7,21 +7,22 @@ use telemetry::Numbers;
 /// The receiving half of a connection with TLS.
 pub(crate) struct ReceiveHalf {
     opener: Opener,
-    /// Received and not opened yet: at most a record and what came with its end.
+    /// Received and not opened yet: at most a record and what arrived with its end.
     pub(crate) sealed: Vec<u8>,
-    /// The viewer has said close_notify: it asks for nothing more, and still waits for what it asked for before.
+    /// The viewer has sent close_notify: it asks for nothing more, but still waits for what it asked for before.
     pub(crate) peer_finished: bool,
-    /// The viewer has asked for new keys of ours and has none yet: they go before anything else. One answer serves however many times it
-    /// was asked (RFC 8446 section 4.6.3). Kept here until it is given, since whoever waits to give it may be interrupted.
+    /// The viewer has asked for new keys of ours and has none yet. They are sent before anything else. One answer is
+    /// enough, however often the viewer asked (RFC 8446 section 4.6.3). The flag stays set until the answer is sent,
+    /// because the wait for that may be interrupted.
     pub(crate) owes_keys: bool,
 }
 
 /// Why nothing more is opened.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
-    /// A record was wrong: the viewer is to be told by an alert.
+    /// A record was wrong: an alert should tell the viewer.
     Wrong(OpenError),
-    /// The viewer said that something was wrong.
+    /// The viewer reported an error by an alert.
     PeerAlert,
 }
 
@@ -35,12 +36,12 @@ impl From<Stop> for End {
 }
 
 impl ReceiveHalf {
-    /// Takes over from a handshake; `sealed` is what came behind its last record.
+    /// Takes over after a handshake. `sealed` is what arrived after its last record.
     pub(crate) fn new(opener: Opener, sealed: Vec<u8>) -> Self {
         Self { opener, sealed, peer_finished: false, owes_keys: false }
     }
 
-    /// Opens every whole record that has arrived, and appends what was in them to `input`.
+    /// Opens every whole record that has arrived, and appends its content to `input`.
     pub(crate) fn open(&mut self, input: &mut Vec<u8>, numbers: &Numbers) -> Result<(), Stop> {
         let mut opened_bytes = 0;
         // What follows a close_notify is ignored (RFC 8446 section 6.1).
@@ -67,7 +68,7 @@ impl ReceiveHalf {
 
     fn heed(&mut self, content: &Content, numbers: &Numbers) -> Result<(), Stop> {
         match *content {
-            // Tickets come from servers; the opener of a server's connection reports none.
+            // Only servers send tickets; a server connection's opener reports none.
             Content::Data(_) | Content::Tickets(_) | Content::Ignored => {}
             Content::Alert { fatal: false, .. } => {}
             Content::Alert { fatal: true, .. } => return Err(Stop::PeerAlert),

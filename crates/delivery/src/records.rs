@@ -1,27 +1,28 @@
-//! The records of a response, made from where their plaintext lies: for the first time or again.
+//! Makes the records of a response, for the first time or again.
 
 use crate::end::End;
 use crate::outgoing::{Outgoing, Piece};
 use crypt::{Ledger, PLAINTEXT_MAX, ResealError};
 use std::ops::Range;
 
-/// Records that were made.
+/// The result of making records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Made {
-    /// Bytes of them.
+    /// Length of the records.
     pub(crate) bytes: usize,
-    /// How many records had been made before.
+    /// How many of the records had been made before.
     pub(crate) again: u64,
-    /// Bytes at the front that were left out, since the viewer has acknowledged them meanwhile. They are not set.
+    /// How many bytes at the front were left out, because the viewer has acknowledged them in the meantime. They are
+    /// not set.
     pub(crate) left_out_bytes: usize,
 }
 
-/// Makes the records of `range` of a response, the first of which has `position`, at the front of `room`. `of_file` is
-/// the plaintext, where it lies in a file.
+/// Makes the records of `range` of a response at the front of `room`. The first record has `position`. `of_file` is the
+/// plaintext that comes from a file, if any.
 ///
 /// # Errors
-/// [`End::ChangedUnderUs`] if one comes out different from what it was: the connection must end, and nothing of `room`
-/// may be sent.
+/// [`End::ChangedUnderUs`] if a record comes out different from the first time. The connection must end, and nothing in
+/// `room` may be sent.
 pub(crate) fn make(
     ledger: &mut Ledger,
     outgoing: &Outgoing,
@@ -41,7 +42,7 @@ pub(crate) fn make(
                 all.bytes += made.bytes;
                 all.again += u64::from(made.again);
             }
-            // Acknowledged while it was read. What is acknowledged is always the front.
+            // Acknowledged while it was read. Acknowledged bytes are always at the front.
             Err(ResealError::OutOfReach) => {
                 all.bytes += bytes + ledger.record_overhead();
                 all.left_out_bytes = all.bytes;
@@ -55,7 +56,7 @@ pub(crate) fn make(
     Ok(all)
 }
 
-/// The plaintext at `offset`: in memory, or else what was read of the file.
+/// The plaintext at `offset`: in memory, or in what was read of the file.
 pub(crate) fn plaintext<'a>(
     outgoing: &'a Outgoing,
     offset: u64,

@@ -1,4 +1,4 @@
-//! What a worker shares out among its connections.
+//! What a worker provides to its connections.
 
 use crate::offload::KernelOffload;
 use crate::room::Room;
@@ -12,8 +12,8 @@ use telemetry::Numbers;
 /// Bytes taken from a socket at once: more than any request head.
 const SCRATCH_BYTES: usize = 32 << 10;
 
-/// Bytes on their way into the page cache at once. An honest guess: 16 viewers whose windows are as large as they get,
-/// each with as many asked for ahead as there are; more keep no disk busier, and this is little beside any memory.
+/// Limit on bytes on their way into the page cache. A guess: 16 viewers with windows of the largest size, each with the
+/// largest number asked for ahead. More keep no disk busier, and this is little compared with any memory.
 const BRING_BYTES_MAX: u64 = 32 << 20;
 
 /// What all connections of one worker use.
@@ -36,20 +36,20 @@ pub struct Resources {
     pub limits: DeliveryLimits,
     /// What may be on its way into the page cache at once.
     pub bring_budget: Budget,
-    /// Where bytes from sockets land first. Borrowed only within one poll.
+    /// Where bytes from sockets arrive first. Borrowed only within one poll.
     pub scratch: RefCell<Vec<u8>>,
-    /// When this worker began.
+    /// When this worker started.
     pub started: Instant,
 }
 
 /// How much may be done at once.
 #[derive(Clone, Copy, Debug)]
 pub struct DeliveryLimits {
-    /// Records after which a key is changed, if the version of TLS can do that.
+    /// Records per key before the key is changed, if the TLS version can do that.
     pub key_records_max: u64,
     /// The most bytes brought at once for one connection.
     pub window_bytes_max: usize,
-    /// The most bytes that the kernel is told to send from its page cache at once, on a connection without TLS.
+    /// The most bytes that the kernel is told to send from the page cache at once, on a connection without TLS.
     pub sendfile_bytes_max: usize,
 }
 
@@ -58,28 +58,28 @@ pub struct DeliveryLimits {
 pub struct Patience {
     /// How long a connection may go without TCP taking one byte.
     pub send: Duration,
-    /// How long an unfinished window keeps its buffer.
+    /// How long a stalled window keeps its buffer.
     pub hold: Duration,
 }
 
-/// How bytes are brought and sealed. Each field is a switch, so that its worth can be measured.
+/// How bytes are brought and sealed. Each field is a switch, so that its effect can be measured.
 #[derive(Clone, Copy, Debug)]
 pub struct Tactics {
-    /// A viewer who takes everything has several reads in flight.
+    /// A viewer who takes everything gets several reads in flight.
     pub reads_ahead: bool,
-    /// Records are sealed from where their plaintext lies; else it is copied first.
+    /// Records are sealed directly from their source. If false, the plaintext is copied first.
     pub seals_in_one_pass: bool,
-    /// Our own TCP reads from disk again what was lost; else it keeps what it has sent.
+    /// Our own TCP reads lost bytes from disk again. If false, it keeps what it has sent.
     pub rereads: bool,
 }
 
 impl Resources {
-    /// Room for what sockets receive.
+    /// A buffer for what sockets receive.
     pub fn new_scratch() -> RefCell<Vec<u8>> {
         RefCell::new(vec![0; SCRATCH_BYTES])
     }
 
-    /// Nothing is on its way into the page cache yet.
+    /// A new budget for bytes on their way into the page cache.
     pub fn new_bring_budget() -> Budget {
         Budget::new(BRING_BYTES_MAX)
     }
@@ -89,12 +89,12 @@ impl Resources {
         BRING_BYTES_MAX - self.bring_budget.left_bytes()
     }
 
-    /// Microseconds of this worker's life, but for what exceeds 32 bits: for differences of less than an hour.
+    /// Microseconds since this worker started, cut to 32 bits: for differences of less than an hour.
     pub(crate) fn clock(&self, at: Instant) -> u32 {
         at.saturating_duration_since(self.started).as_micros() as u32
     }
 
-    /// How long an unfinished window may keep its buffer: not at all while others may have to wait for one.
+    /// How long a stalled window may keep its buffer: not at all while others may have to wait for one.
     pub(crate) fn hold_patience(&self) -> Duration {
         let is_scarce = self.send_buffers.is_scarce() || self.reader.pool().is_scarce();
         if is_scarce { Duration::ZERO } else { self.patience.hold }

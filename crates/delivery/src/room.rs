@@ -1,10 +1,12 @@
-//! Whether there is memory for one viewer more, and for the next window of those who are here.
+//! Whether there is memory for one more viewer, and for the next window of the viewers who are connected.
 //!
-//! An allocation that fails ends a Rust program, and a control group that is full has the kernel kill it: either way every viewer is lost.
-//! So the server stops short of its bounds. Part of each is kept back: new viewers are refused once only that is left, and while less than
-//! half of that is left in a control group, which pays for the kernel's socket buffers too, nobody is sent more.
+//! An allocation that fails ends a Rust program, and a full control group makes the kernel kill it. Either way every
+//! viewer is lost, so the server stops short of its limits. It holds a reserve below each limit. New viewers are
+//! refused once only the reserve is left. In a control group, which pays for the kernel's socket buffers too, nothing
+//! more is sent while less than half of the reserve is left.
 //!
-//! A viewer's handshake takes much and gives it back, so each that is under way counts as `ENTERING_BYTES`, whatever it has taken so far.
+//! A viewer's handshake takes much memory and gives it back. Each handshake in progress therefore counts as
+//! `ENTERING_BYTES`, whatever it has taken so far.
 
 use machine::{Bound, Headroom};
 use std::cell::Cell;
@@ -13,16 +15,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// What a connection may take until its handshake is over: some 40 KiB of the library's state, and what the peer sends
-/// ([`crypt::HANDSHAKE_BYTES_MAX`] at worst, a hello of 2 KiB as a rule).
+/// ([`crypt::HANDSHAKE_BYTES_MAX`] at worst, usually a hello of 2 KiB).
 const ENTERING_BYTES: u64 = 64 << 10;
 
-/// How long what was seen counts, with a bound and without one. Memory is not filled by viewers within ten milliseconds: by then some
-/// hundred have come to a worker, and each is counted.
+/// How long a look at memory stays valid, with a limit and without one. Viewers cannot fill memory within ten
+/// milliseconds: by then some hundred have come to a worker, and each is counted.
 const LOOK_AGE_MAX: Duration = Duration::from_millis(10);
 const LOOK_AGE_MAX_UNBOUNDED: Duration = Duration::from_secs(1);
 
-/// What is kept back of a bound: an eighth, for what viewers who are here may still need. At least what the allocator takes at a time, at most
-/// what they could take between two looks.
+/// The reserve below a limit is an eighth, for what connected viewers may still need. It is at least what the allocator
+/// takes at a time, and at most what viewers could take between two looks.
 const RESERVE_BYTES: (u64, u64) = (4 << 20, 128 << 20);
 
 /// A worker's view of the memory that is left.
@@ -34,17 +36,17 @@ pub struct Room {
     entering: Rc<Cell<u64>>,
 }
 
-/// What a look has shown.
+/// The result of a look.
 #[derive(Clone, Copy, Default)]
 struct Seen {
     is_bounded: bool,
-    /// For this worker's new viewers, if there is a bound.
+    /// Memory for this worker's new viewers, if there is a limit.
     free_bytes: u64,
     /// Less than half of the reserve is left in a control group.
     is_short: bool,
 }
 
-/// A connection whose handshake is under way; dropped when that is over.
+/// A connection whose handshake is in progress. Drop it when the handshake is over.
 pub struct Entering(Rc<Cell<u64>>);
 
 impl Drop for Entering {
@@ -54,7 +56,7 @@ impl Drop for Entering {
 }
 
 impl Room {
-    /// The room of one of so many workers.
+    /// The view of one of `workers` workers.
     pub fn new(headroom: Arc<Headroom>, workers: usize) -> Self {
         Self {
             headroom,
@@ -65,7 +67,7 @@ impl Room {
         }
     }
 
-    /// Takes a place for a connection that has just come; `None` when memory is short.
+    /// Takes a place for a new connection; `None` if memory is short.
     pub fn enter(&self) -> Option<Entering> {
         let seen = self.look();
         let wanted = (self.entering.get() + 1) * ENTERING_BYTES;
@@ -76,18 +78,18 @@ impl Room {
         Some(Entering(Rc::clone(&self.entering)))
     }
 
-    /// Whether so little is left that nothing more should be given to the kernel to send.
+    /// Whether so little memory is left that the kernel should get nothing more to send.
     pub fn is_short(&self) -> bool {
         self.look().is_short
     }
 
-    /// What there is, as of a moment ago.
+    /// The state of memory as of a moment ago.
     fn look(&self) -> Seen {
         let (now, seen) = (reactor::now(), self.seen.get());
         let age_max = if seen.is_bounded { LOOK_AGE_MAX } else { LOOK_AGE_MAX_UNBOUNDED };
         let is_fresh =
             self.looked_at.get().is_some_and(|at| now.saturating_duration_since(at) < age_max);
-        // Where there is little left, a moment is too long.
+        // If little is left, a moment is too long.
         if is_fresh && !seen.is_short {
             return seen;
         }
@@ -104,7 +106,7 @@ impl Room {
     }
 }
 
-/// What is kept back of a bound.
+/// The reserve below a limit.
 pub fn reserve_bytes(bound: Bound) -> u64 {
     (bound.bytes / 8).clamp(RESERVE_BYTES.0, RESERVE_BYTES.1)
 }
@@ -120,7 +122,7 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    /// A control group of 64 MiB with so much of it used, as version 2 tells it.
+    /// A control group of 64 MiB with so much of it used, in the format of version 2.
     fn group(root: &Path, used_bytes: u64) {
         let folder = root.join("sys/fs/cgroup/box");
         fs::create_dir_all(root.join("proc/self")).unwrap();
@@ -145,7 +147,7 @@ mod tests {
     #[test]
     fn handshakes_under_way_count_and_give_their_place_back() {
         on_a_reactor(|| {
-            // 8 MiB are kept back of 64, so ten places are left.
+            // The reserve is 8 of 64 MiB, so ten places are left.
             let room = room((56 << 20) - 10 * ENTERING_BYTES);
             let mut entered: Vec<_> = std::iter::from_fn(|| room.enter()).collect();
             assert_eq!(entered.len(), 10);

@@ -1,17 +1,18 @@
-//! Plaintext into a socket: of a connection without TLS, or one that the kernel seals for.
+//! Plaintext into a socket, on a connection without TLS or with kernel TLS.
 //!
-//! What of a window is in the page cache, the kernel takes from there by itself (`sendfile`); no byte of it comes to user
-//! space. Everything else is as where records are made here: heat decides whether a window that is not there is worth memory.
-//! If so it is brought into the page cache first, through the ring, and then sent from there; if not, it is read into a
-//! buffer past the page cache and sent from that, so that it need not be thrown out again. No thread waits for a disk.
+//! The kernel sends what is in the page cache by itself (`sendfile`); no byte of it reaches user space. For everything
+//! else heat decides, as where records are made here, whether the window is worth memory. If so, it is brought into the
+//! page cache through the ring, and then sent from there. If not, it is read into a buffer past the page cache and sent
+//! from the buffer, so that it need not be evicted again. No thread waits for a disk.
 //!
-//! Invariant: the kernel is left to send a file's pages only while the file is held still ([`disk::File::hold_still`]),
-//! since it may do so at any time until the viewer has acknowledged them. A file that may be written to is read into
-//! buffers, which nobody changes.
+//! Invariant: the kernel may send a file's pages only while the file is held still ([`disk::File::hold_still`]),
+//! because it may send them at any time until the viewer has acknowledged them. A file that may be written to is read
+//! into buffers, which nobody changes.
 //!
-//! One thing cannot be seen from here: a viewer on the same machine (loopback, a container behind veth) has acknowledged
-//! bytes that it has not read yet, and these are still the file's own pages. If somebody overwrites the file in place
-//! then, such a viewer may read what it was not sent. It takes a local viewer without TLS: sealed records are copies.
+//! One case cannot be detected here: a viewer on the same machine (loopback, a container behind veth) has acknowledged
+//! bytes that it has not read yet, and these are still the file's own pages. If a program overwrites the file in place
+//! then, such a viewer may read bytes that it was not sent. This needs a local viewer without TLS: sealed records are
+//! copies.
 
 use crate::ahead::Ahead;
 use crate::end::End;
@@ -26,7 +27,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::time::Instant;
 
-/// What is worth a call of its own, if the rest of a window has to be waited for.
+/// The size worth a call of its own, if the rest of a window has to be waited for.
 const PREFIX_BYTES_MIN: u64 = net::window::STEP_BYTES as u64;
 
 /// One response on its way.
@@ -40,11 +41,11 @@ pub(crate) struct Sendfile<'a> {
     can: Abilities,
 }
 
-/// How a part of a file is to be sent.
+/// How to send a part of a file.
 enum How {
     /// From the page cache, which has all of it.
     FromPageCache(Range<u64>),
-    /// From a buffer, read by this way, or the one that suits it.
+    /// From a buffer, read in this way or in the one that suits it.
     Read(Option<Way>),
 }
 
@@ -55,8 +56,9 @@ impl<'a> Sendfile<'a> {
         Self { outgoing, at: 0, ahead, bringing, misses, is_corked: false, can }
     }
 
-    /// Sends the next window, as far as TCP takes it. What it does not take is kept for a moment, then let go and brought
-    /// again: nothing is held for a viewer who does not pull. Returns the bytes taken, `None` when all of the response was.
+    /// Sends as much of the next window as TCP takes. The rest is kept for a moment, then dropped and brought again
+    /// later: nothing is held for a viewer who does not pull. Returns the bytes taken, or `None` if the whole response
+    /// was taken.
     pub(crate) async fn step(
         &mut self,
         link: &mut Link,
@@ -70,7 +72,7 @@ impl<'a> Sendfile<'a> {
         if !link.socket.is_writable() || link.resources.room.is_short() {
             self.await_pull(link, leased).await?;
         }
-        // A head goes with the beginning of its body, which would else be a turn behind.
+        // A head goes with the beginning of its body, which would otherwise be one turn late.
         let mut is_head = false;
         let (offered, taken) = match piece {
             Piece::Bytes(bytes) => {
@@ -78,7 +80,7 @@ impl<'a> Sendfile<'a> {
                 (bytes.len(), link.offer(bytes, is_head)?)
             }
             Piece::File(file, range) => {
-                // Whoever wants to write to it need not wait for the end of a response.
+                // A writer need not wait for the end of a response.
                 leased.check()?;
                 let start = range.start;
                 let sent = match self.how(link, file, &range).await? {
@@ -118,7 +120,7 @@ impl<'a> Sendfile<'a> {
         }
     }
 
-    /// Before anything is waited for, so that what there is goes out.
+    /// Sends what is there before anything is waited for.
     fn uncork(&mut self, link: &Link) {
         if self.is_corked {
             self.is_corked = false;
@@ -126,7 +128,7 @@ impl<'a> Sendfile<'a> {
         }
     }
 
-    /// Counts a window, and makes the next one as large as TCP has shown to be right.
+    /// Counts a window, and adjusts the next one's size to what TCP took.
     async fn learn(&mut self, link: &mut Link, offered: usize, taken: usize) -> Result<(), End> {
         let numbers = &link.resources.numbers;
         numbers.windows_total.add(1);
@@ -158,13 +160,13 @@ impl<'a> Sendfile<'a> {
             return Ok(How::Read(Some(self.misses.record(&resources.reader, file, window))));
         }
         let end = range.start + self.outgoing.extent_left(self.at);
-        // Whoever waits for the disk goes on in the steps that it is asked for.
+        // A viewer who waits for the disk continues in the steps that the disk was asked for.
         let range = if self.bringing.has_asked_for(window) { window } else { range };
         if let Some(there) = resident(resources, file, range) {
             if !held(resources, file) {
                 return Ok(How::Read(None));
             }
-            // The next ones may not be: who has waited for the disk once is kept ahead of it.
+            // The next windows may not be cached either: a viewer who has waited for the disk once is kept ahead of it.
             if resources.tactics.reads_ahead && self.bringing.has_asked_for(&there) {
                 self.bringing.ask_ahead(file, window, end);
             }
@@ -224,12 +226,13 @@ impl<'a> Sendfile<'a> {
     }
 }
 
-/// As much of `range` as is read or brought at once: it takes a buffer, or is on its way for everybody to wait for.
+/// As much of `range` as is read or brought at once: it takes a buffer, or a share of what may be on its way into the
+/// page cache.
 fn window(link: &Link, range: Range<u64>) -> Range<u64> {
     range.start..range.end.min(range.start + link.resources.limits.window_bytes_max as u64)
 }
 
-/// The beginning of `range` that is in the page cache and is to be sent from there, if it is worth a call.
+/// The beginning of `range` that is in the page cache and can be sent from there, if it is worth a call.
 fn resident(resources: &Resources, file: &File, range: &Range<u64>) -> Option<Range<u64>> {
     if !resources.reader.takes_resident() {
         return None;

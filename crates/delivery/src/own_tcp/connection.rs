@@ -8,38 +8,38 @@ use std::net::SocketAddr;
 use std::task::{Poll, Waker};
 use tcp::Id;
 
-/// One connection, from its acceptance until its session lets go of it.
+/// One connection, from its acceptance until its session releases it.
 pub struct Connection {
     /// Its name in the endpoint.
     pub id: Id,
     /// The viewer.
     pub peer: SocketAddr,
-    /// What it sends.
+    /// Its send stream.
     pub stream: RefCell<Stream>,
-    /// Below this offset, everything has left at least once.
+    /// Everything below this offset was sent at least once.
     sent_below: Cell<u64>,
-    /// Below this offset, the viewer has everything.
+    /// The viewer has acknowledged everything below this offset.
     acknowledged_below: Cell<u64>,
     /// There may be bytes to read.
     pub has_arrived: Cell<bool>,
-    /// The viewer will send no more than what can be read now.
+    /// The viewer has finished sending; at most what can be read now is left.
     pub peer_finished: Cell<bool>,
-    /// Our side has said that it will send no more.
+    /// The server has finished sending.
     pub finished: Cell<bool>,
-    /// No session has it any more.
+    /// No session uses it any more.
     pub is_let_go: Cell<bool>,
-    /// Why nothing will be sent any more.
+    /// Why nothing more will be sent, if that is so.
     end: Cell<Option<End>>,
-    /// The session, if it waits; it is woken by what arrives, by acknowledgements at the end of the stream, and when
-    /// everything below `awaited_below` has left.
+    /// The waiting session. It is woken by arriving bytes, by acknowledgements at the end of the stream, and when
+    /// everything below `awaited_below` was sent.
     session: Cell<Option<Waker>>,
     awaited_below: Cell<u64>,
-    /// It waits for any acknowledgement.
+    /// The session waits for any acknowledgement.
     awaits_acknowledgement: Cell<bool>,
     turns: Turns,
 }
 
-/// The order in which new bytes leave.
+/// The order in which new bytes are sent.
 #[derive(Default)]
 struct Turns {
     next: Cell<u64>,
@@ -47,7 +47,7 @@ struct Turns {
     waiting: RefCell<Vec<(u64, Waker)>>,
 }
 
-/// A place in the order in which new bytes of a connection leave. Dropping it lets the next one go.
+/// A place in the order in which a connection's new bytes are sent. Dropping it lets the next place go.
 pub struct Turn<'a> {
     connection: &'a Connection,
     number: u64,
@@ -74,12 +74,12 @@ impl Connection {
         }
     }
 
-    /// Why nothing will be sent any more, if that is so.
+    /// Why nothing more will be sent, if that is so.
     pub fn end(&self) -> Option<End> {
         self.end.get()
     }
 
-    /// Notes that it is over; the first reason counts. Everybody who waits is woken.
+    /// Ends the connection; the first reason counts. Wakes everything that waits for it.
     pub fn end_with(&self, end: End) {
         if self.end.get().is_none() {
             self.end.set(Some(end));
@@ -88,7 +88,7 @@ impl Connection {
         self.turns.waiting.borrow_mut().drain(..).for_each(|(_, waker)| waker.wake());
     }
 
-    /// Notes that everything below `offset` has left.
+    /// Notes that everything below `offset` was sent.
     pub fn sent_below(&self, offset: u64) {
         self.sent_below.set(self.sent_below.get().max(offset));
         self.stream.borrow_mut().sent_below(offset);
@@ -97,7 +97,7 @@ impl Connection {
         }
     }
 
-    /// Notes that the viewer has everything below `offset`.
+    /// Notes that the viewer has acknowledged everything below `offset`.
     pub fn acknowledged_below(&self, offset: u64) {
         self.acknowledged_below.set(self.acknowledged_below.get().max(offset));
         let mut stream = self.stream.borrow_mut();
@@ -107,12 +107,12 @@ impl Connection {
         }
     }
 
-    /// Whether the viewer has everything that was written.
+    /// Whether the viewer has acknowledged everything that was written.
     pub fn is_acknowledged(&self) -> bool {
         self.acknowledged_below.get() >= self.stream.borrow().end()
     }
 
-    /// How far it has come: bytes sent and bytes acknowledged.
+    /// Its progress: bytes sent and bytes acknowledged.
     pub fn progress(&self) -> (u64, u64) {
         (self.sent_below.get(), self.acknowledged_below.get())
     }
@@ -122,14 +122,14 @@ impl Connection {
         size_of::<Self>() + self.stream.borrow().memory_bytes()
     }
 
-    /// Wakes the session, since something has changed for it.
+    /// Wakes the session after a change.
     pub fn wake_session(&self) {
         if let Some(waker) = self.session.take() {
             waker.wake();
         }
     }
 
-    /// For the session: waits until it is woken. `is_there` says whether there is anything to wait for.
+    /// For the session: waits until it is woken. `is_there` returns whether there is something to do already.
     pub async fn changed(&self, mut is_there: impl FnMut() -> bool) {
         poll_fn(|cx| {
             if self.end.get().is_some() || is_there() {
@@ -141,14 +141,14 @@ impl Connection {
         .await;
     }
 
-    /// For the session: waits until everything below `offset` has left, or it is over.
+    /// For the session: waits until everything below `offset` was sent, or the connection is over.
     pub async fn all_sent_below(&self, offset: u64) {
         self.awaited_below.set(offset);
         self.changed(|| self.sent_below.get() >= offset).await;
         self.awaited_below.set(u64::MAX);
     }
 
-    /// For the session: waits until so much is acknowledged that `is_enough`, or it is over.
+    /// For the session: waits until `is_enough` is satisfied by what is acknowledged, or the connection is over.
     pub async fn acknowledged_until(&self, is_enough: impl Fn(&Stream) -> bool) {
         self.awaits_acknowledgement.set(true);
         self.changed(|| is_enough(&self.stream.borrow())).await;
@@ -162,7 +162,7 @@ impl Connection {
         number
     }
 
-    /// Whether nothing is to leave before the place with this number.
+    /// Whether it is the turn of the place with this number.
     pub fn is_next(&self, number: u64) -> bool {
         self.turns.serving.get() >= number
     }
@@ -174,7 +174,7 @@ impl Connection {
 }
 
 impl Turn<'_> {
-    /// Waits until all places before this one are done with, or the connection is over.
+    /// Waits until all places before this one are done, or the connection is over.
     pub async fn come(&self) {
         let turns = &self.connection.turns;
         poll_fn(|cx| {
@@ -191,7 +191,7 @@ impl Turn<'_> {
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         let turns = &self.connection.turns;
-        // A place is left before its turn only when the connection is over.
+        // A place is dropped before its turn only if the connection is over.
         turns.serving.set(turns.serving.get().max(self.number + 1));
         let serving = turns.serving.get();
         let mut waiting = turns.waiting.borrow_mut();

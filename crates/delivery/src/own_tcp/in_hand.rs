@@ -7,7 +7,7 @@ use stack::PAYLOAD_SLICES_MAX;
 use std::ops::Range;
 use std::rc::Rc;
 
-/// Stretches of the stream that follow each other. Buffers go back when it is dropped.
+/// Consecutive parts of the stream. Dropping it returns the buffers.
 #[derive(Default)]
 pub(super) struct InHand {
     pieces: Vec<Brought>,
@@ -18,7 +18,7 @@ struct Brought {
     bytes: Bytes,
 }
 
-/// Where bytes lie.
+/// Where the bytes are.
 pub(super) enum Bytes {
     /// Kept with the stream.
     Kept(Rc<[u8]>),
@@ -47,19 +47,19 @@ impl Bytes {
 }
 
 impl InHand {
-    /// Adds what follows. `stream` is where it belongs.
+    /// Adds what follows. `stream` is its place in the stream.
     pub(super) fn push(&mut self, stream: Range<u64>, bytes: Bytes) {
         debug_assert!(self.pieces.last().is_none_or(|last| last.stream.end == stream.start));
         self.pieces.push(Brought { stream, bytes });
     }
 
-    /// What of the stream it is.
+    /// Which range of the stream it covers.
     pub(super) fn range(&self) -> Range<u64> {
         let start = self.pieces.first().map_or(0, |first| first.stream.start);
         start..self.pieces.last().map_or(0, |last| last.stream.end)
     }
 
-    /// Lets `send` have the bytes of `range`, which is part of [`Self::range`].
+    /// Passes the bytes of `range`, a part of [`Self::range`], to `send`.
     pub(super) fn with_slices<R>(&self, range: &Range<u64>, send: impl FnOnce(&[&[u8]]) -> R) -> R {
         let mut slices = [&[][..]; PAYLOAD_SLICES_MAX];
         let mut count = 0;
@@ -75,7 +75,7 @@ impl InHand {
         send(&slices[..count])
     }
 
-    /// Gives the buffers back, and keeps the room for what is brought next.
+    /// Returns the buffers, and keeps its own memory for what is brought next.
     pub(super) fn clear(&mut self) {
         self.pieces.clear();
     }

@@ -1,11 +1,11 @@
-//! What a connection's send stream is made from: stream offset, TLS record, place in a response.
+//! What a connection's send stream is made from: maps stream offsets to TLS records and places in responses.
 //!
-//! TCP here knows offsets only, and asks for the bytes of a range whenever it may send them, for the first time or again
-//! (the `tcp` crate). This is the other half: a list of regions that says for each offset below the end of what was written,
-//! and not acknowledged yet, how its bytes are made. No region holds a byte of a film.
+//! Our TCP knows offsets only. It asks for the bytes of a range whenever it may send them, for the first time or again
+//! (the `tcp` crate). This is the other half: a list of regions that says how the bytes at each offset are made, for
+//! everything that was written and is not acknowledged yet. No region holds a byte of a film.
 //!
-//! A response is laid out extent by extent, so that records of a file begin where the file's part does: with ranges that
-//! begin at multiples of 4 KiB, as whole files do, every record is read from disk without a block too many.
+//! A response is laid out extent by extent, so that the records of a file begin where the file's part begins. If ranges
+//! begin at multiples of 4 KiB, as whole files do, every record is read from disk without an extra block.
 
 use crate::outgoing::Outgoing;
 use crypt::PLAINTEXT_MAX;
@@ -13,12 +13,12 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::rc::Rc;
 
-/// The regions of one send stream, from the first byte that is not acknowledged to the last that was written.
+/// The regions of one send stream, from the first unacknowledged byte to the last written one.
 #[derive(Default)]
 pub struct Layout {
     regions: VecDeque<Region>,
     end: u64,
-    /// What the regions refer to, in bytes: what is kept, and responses with what they have in memory.
+    /// Memory that the regions refer to, in bytes: kept bytes, and what responses have in memory.
     referred_bytes: usize,
 }
 
@@ -29,33 +29,33 @@ struct Region {
 }
 
 enum Source {
-    /// Few bytes that are kept: handshake flights, alerts, key updates. With the position of the record behind them, if they are
-    /// records of a ledger.
+    /// A few kept bytes: handshake flights, alerts, key updates. If they are records of a ledger, also the position of
+    /// the record after them.
     Kept(Rc<[u8]>, Option<u64>),
     /// One extent of a response, or a part of one.
     Extent(Extent),
 }
 
-/// A part of a response that lies in one place.
+/// A part of a response that is in one place.
 #[derive(Clone)]
 struct Extent {
     outgoing: Rc<Outgoing>,
-    /// Where it begins in the response.
+    /// Where the extent begins in the response.
     offset: u64,
     bytes: u64,
     records: Option<Records>,
 }
 
-/// How an extent is cut into records: every [`PLAINTEXT_MAX`], the last one shorter.
+/// How an extent is cut into records: one every [`PLAINTEXT_MAX`] bytes, the last one shorter.
 #[derive(Clone, Copy)]
 struct Records {
     first_position: u64,
     overhead_bytes: u64,
 }
 
-/// What makes some bytes of the stream.
+/// The source of some bytes of the stream.
 pub struct Part {
-    /// The bytes that come out.
+    /// The bytes that it produces.
     pub stream: Range<u64>,
     /// What they are made from.
     pub made_from: MadeFrom,
@@ -65,25 +65,25 @@ pub struct Part {
 pub enum MadeFrom {
     /// The bytes themselves.
     Kept(Rc<[u8]>),
-    /// These bytes of a response, as they are.
+    /// These bytes of a response, unchanged.
     Response(Rc<Outgoing>, Range<u64>),
-    /// These bytes of a response, in records from this position on.
+    /// These bytes of a response, as records from this position on.
     Records(Rc<Outgoing>, Range<u64>, u64),
 }
 
 impl Layout {
-    /// Where the stream ends: the offset of what is written next.
+    /// The end of the stream: the offset of what is written next.
     pub fn end(&self) -> u64 {
         self.end
     }
 
-    /// Appends bytes that are kept. If they are records, `position` is that of the record behind them: once they are acknowledged, no
-    /// earlier one is needed any more, and neither are the keys of those.
+    /// Appends bytes that are kept. If they are records, `position` is that of the record after them: once they are
+    /// acknowledged, earlier records and their keys are not needed any more.
     pub fn keep(&mut self, bytes: &[u8], position: Option<u64>) {
         self.append(bytes.len() as u64, Source::Kept(bytes.into(), position));
     }
 
-    /// Appends `range` of a response as it is.
+    /// Appends `range` of a response unchanged.
     pub fn append_plain(&mut self, outgoing: &Rc<Outgoing>, range: Range<u64>) {
         each_extent(outgoing, range, |offset, bytes| {
             let outgoing = Rc::clone(outgoing);
@@ -92,8 +92,8 @@ impl Layout {
         });
     }
 
-    /// Appends `range` of a response in records, the first of which has `position`, and each of which is longer than its
-    /// plaintext by `overhead_bytes`. There are [`records_of`] it.
+    /// Appends `range` of a response as [`records_of`] it. The first has `position`, and each is `overhead_bytes`
+    /// longer than its plaintext.
     pub fn append_records(
         &mut self,
         outgoing: &Rc<Outgoing>,
@@ -120,8 +120,8 @@ impl Layout {
         self.end += bytes;
     }
 
-    /// Everything below `offset` is acknowledged: the regions that lie there go. Returns the position below which no record
-    /// is needed any more, if that is known.
+    /// Drops the regions below `offset`, which are acknowledged. Returns the position below which no record is needed
+    /// any more, if known.
     pub fn forget_below(&mut self, offset: u64) -> Option<u64> {
         let mut needed_from = None;
         while self.regions.front().is_some_and(|first| first.start + first.bytes <= offset) {
@@ -131,16 +131,17 @@ impl Layout {
         }
         let of_first = self.regions.front().and_then(|first| first.position_at(offset));
         if self.regions.is_empty() {
-            // An idle viewer keeps no room for regions.
+            // An idle viewer keeps no memory for regions.
             self.regions = VecDeque::new();
         }
         of_first.or(needed_from)
     }
 
-    /// What makes the bytes from `range.start` on: whole records, so that it may begin before and end behind; at most to the
-    /// end of the region, and at most `plaintext_bytes_max` of a response, rounded down to records, but one.
+    /// What makes the bytes from `range.start` on. It consists of whole records, so it may begin before `range` and end
+    /// after it. It ends at the latest with the region, and takes at most `plaintext_bytes_max` of a response, rounded
+    /// down to whole records, but at least one.
     ///
-    /// `None` where nothing was written, or all is acknowledged.
+    /// `None` if nothing was written there, or all is acknowledged.
     pub fn part(&self, range: &Range<u64>, plaintext_bytes_max: usize) -> Option<Part> {
         let region = self.region(range.start)?;
         let within =
@@ -155,7 +156,7 @@ impl Layout {
         Some(Part { stream: region.start + stream.start..region.start + stream.end, made_from })
     }
 
-    /// Whether the byte at `offset` is one of those that are kept.
+    /// Whether the byte at `offset` is a kept one.
     pub fn is_kept(&self, offset: u64) -> bool {
         self.region(offset).is_some_and(|region| matches!(region.source, Source::Kept(..)))
     }
@@ -165,14 +166,14 @@ impl Layout {
         self.regions.get(index.checked_sub(1)?)
     }
 
-    /// Bytes of memory that it takes beyond its own size, responses included.
+    /// Bytes of memory beyond its own size, responses included.
     pub fn memory_bytes(&self) -> usize {
         self.regions.capacity() * size_of::<Region>() + self.referred_bytes
     }
 }
 
 impl Region {
-    /// The position of the record behind it, if it is made of records.
+    /// The position of the record after it, if it is made of records.
     fn position_behind(&self) -> Option<u64> {
         match &self.source {
             Source::Kept(_, position) => *position,
@@ -183,9 +184,10 @@ impl Region {
         }
     }
 
-    /// Memory that it refers to and the region beside it does not: extents of one response lie beside each other.
+    /// Memory that it refers to, unless the region next to it refers to the same response: a response's extents are
+    /// neighbours.
     fn referred_bytes(&self, beside: Option<&Self>) -> usize {
-        /// Two counts before the bytes.
+        /// The two counts in front of the bytes.
         const RC_BYTES: usize = 16;
         match &self.source {
             Source::Kept(bytes, _) => RC_BYTES + bytes.len(),
@@ -198,7 +200,7 @@ impl Region {
         matches!(&self.source, Source::Extent(extent) if Rc::ptr_eq(&extent.outgoing, &other.outgoing))
     }
 
-    /// The position of the record that the byte at `offset` of the stream lies in.
+    /// The position of the record that has the byte at `offset` of the stream.
     fn position_at(&self, offset: u64) -> Option<u64> {
         let Source::Extent(extent) = &self.source else { return None };
         let records = extent.records?;
@@ -208,7 +210,7 @@ impl Region {
 }
 
 impl Records {
-    /// Bytes of every record but the last.
+    /// Length of every record but the last.
     fn record_bytes(self) -> u64 {
         PLAINTEXT_MAX as u64 + self.overhead_bytes
     }
@@ -239,14 +241,14 @@ impl Extent {
     }
 }
 
-/// Records that `range` of a response is cut into.
+/// How many records `range` of a response is cut into.
 pub fn records_of(outgoing: &Outgoing, range: Range<u64>) -> u64 {
     let mut count = 0;
     each_extent(outgoing, range, |_, bytes| count += bytes.div_ceil(PLAINTEXT_MAX as u64));
     count
 }
 
-/// The longest part of a response from `start` on that takes at most `records_max` records: where it ends.
+/// Where the longest part of a response ends that begins at `start` and takes at most `records_max` records.
 pub fn end_of_records(outgoing: &Outgoing, start: u64, records_max: u64) -> u64 {
     let (mut end, mut left) = (start, records_max);
     each_extent(outgoing, start..outgoing.bytes(), |offset, bytes| {
@@ -259,7 +261,7 @@ pub fn end_of_records(outgoing: &Outgoing, start: u64, records_max: u64) -> u64 
     end
 }
 
-/// Calls `see` with the offset and the bytes of each part of `range` that lies in one place.
+/// Calls `see` with the offset and the bytes of each part of `range` that is in one place.
 fn each_extent(outgoing: &Outgoing, range: Range<u64>, mut see: impl FnMut(u64, u64)) {
     let mut offset = range.start;
     while offset < range.end {

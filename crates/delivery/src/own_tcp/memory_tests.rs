@@ -1,5 +1,5 @@
-//! The sizes and bounds that docs/memory.md lists for this route. Whoever makes one grow meets it here, and changes the
-//! document or the code.
+//! The sizes and limits that docs/memory.md lists for this route. If a change makes one of them grow, a test here
+//! fails: change the document, or the code.
 
 use super::stream::Stream;
 use super::streamed::HELD_BYTES_MAX;

@@ -1,19 +1,20 @@
-//! TCP of our own under the sessions: the disk inside the control loop of TCP (as in Atlas: "Disk|Crypt|Net", SIGCOMM 2017).
+//! Our own TCP under the sessions. The disk is inside TCP's control loop (as in Atlas: "Disk|Crypt|Net", SIGCOMM 2017).
 //!
-//! A worker on the bypass route has an [`OwnTcp`]: a TCP endpoint that holds no payload (the `tcp` crate) over one queue of a network
-//! device (the `stack` crate), and a task that hands on what both have to say (`pump`). A session's connection is a
-//! [`Socket`]: it receives requests from it and says what it wants to send, by appending to its [`stream::Stream`], which
-//! is a list of places in files and not of bytes.
+//! A worker on the bypass route has an [`OwnTcp`]: a TCP endpoint that holds no payload (the `tcp` crate) over one
+//! queue of a network device (the `stack` crate), and a task that passes messages between the two (`pump`). A session's
+//! connection is a [`Socket`]. The session receives requests from it, and sends by appending to its [`stream::Stream`],
+//! which is a list of places in files and not of bytes.
 //!
-//! When TCP may send, it asks for a range of the stream. Suppliers (`supply`) read the records that cover it, seal them while
-//! they are in the cache, hand them to the device at once and give the buffers back, last in, first out. When a range was
-//! lost, TCP asks again, and all that happens again, disk and all; a record that comes out different ends the connection.
+//! When TCP may send, it asks for a range of the stream. Suppliers (`supply`) read the records that cover it, seal them
+//! while they are in the CPU cache, hand them to the device at once and return the buffers, last in, first out. If a
+//! range was lost, TCP asks again, and all of that happens again, disk included. A record that comes out different ends
+//! the connection.
 //!
 //! Invariants:
-//! - Nothing of a film is kept: from the moment that a buffer was handed to the device, a byte in flight is an offset, and 16
-//!   bytes of tag for the whole record.
-//! - Reads in flight are bounded per worker, by its suppliers; what is asked for beyond them waits inside TCP.
-//! - New bytes of a connection leave in order, whatever the order in which the disk brings them.
+//! - No byte of a film is kept. Once a buffer was handed to the device, what is in flight is an offset, and a tag of 16
+//!   bytes for each record.
+//! - Reads in flight are bounded per worker, by its suppliers. Further requests wait inside TCP.
+//! - New bytes of a connection are sent in order, in whatever order the disk brings them.
 
 pub mod connection;
 mod in_hand;
@@ -46,49 +47,49 @@ use std::time::{Duration, Instant};
 use tcp::{Endpoint, Event, Id, Reason, Want};
 use telemetry::{Family, Numbers};
 
-/// Bytes that TCP has held back, for all connections together: half a record for each of 250 viewers, and little beside the
-/// buffers.
+/// Limit on bytes that TCP has held back, for all connections together: half a record for each of 250 viewers, and
+/// little compared with the buffers.
 const RESTS_BYTES_MAX: u64 = 2 << 20;
 
-/// Ranges that wait for a supplier. What TCP wants beyond these waits inside TCP.
+/// How many ranges may wait for a supplier. Further ranges wait inside TCP.
 const JOBS_MAX: usize = 256;
 
-/// How often a worker that has no viewers left looks whether others have.
+/// How often a worker without viewers checks whether other workers have any.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// What it is made from: it crosses from the thread that has the privileges to the worker's own.
+/// What an [`OwnTcp`] is made from. It moves from the thread that has the privileges to the worker's own thread.
 pub struct Parts {
     /// The device's queue.
     pub interface: Interface,
-    /// Its place among the workers of that device.
+    /// Its place among the device's workers.
     pub sibling: Sibling,
-    /// Wakes it when another one has told it something.
+    /// Wakes the worker when another one has sent it something.
     pub told: Woken,
-    /// How TCP is to behave.
+    /// Configuration of TCP.
     pub tcp: tcp::Config,
-    /// What its sequence numbers hang on.
+    /// The secret from which sequence numbers are derived.
     pub secret: tcp::Secret,
-    /// Whether a read is processed to its end at once; else in stages.
+    /// Whether each range is processed to the end at once, rather than in stages.
     pub to_completion: bool,
-    /// The most that each connection gets, in bytes per second.
+    /// Limit on each connection's rate, in bytes per second.
     pub rate_bytes_per_second: Option<u64>,
 }
 
 /// One worker's own TCP.
 pub struct OwnTcp {
     driver: RefCell<Driver>,
-    /// By slot of their [`Id`].
+    /// Indexed by the slot of their [`Id`].
     connections: RefCell<Vec<Option<Rc<Connection>>>>,
     jobs: RefCell<VecDeque<Job>>,
     idle_suppliers: RefCell<Vec<Waker>>,
-    /// Something was written, read or sent since the pump looked.
+    /// Something was written, read or sent since the pump last looked.
     is_kicked: Cell<bool>,
     pump: Cell<Option<Waker>>,
     to_completion: bool,
     rate_bytes_per_second: Option<u64>,
-    /// What may be kept of records that have left in part.
+    /// The budget for what is kept of partly sent records.
     rests: Budget,
-    /// Taken when it runs.
+    /// Taken when the worker starts to listen to the others.
     told: Cell<Option<Woken>>,
 }
 
@@ -96,12 +97,12 @@ pub struct OwnTcp {
 struct Job {
     connection: Rc<Connection>,
     want: Want,
-    /// Its place among the new bytes of its connection; none for lost ones.
+    /// Its place among the new bytes of its connection; `None` for lost ones.
     number: Option<u64>,
 }
 
 impl OwnTcp {
-    /// Without connections yet.
+    /// Starts without connections.
     pub fn new(parts: Parts) -> Rc<Self> {
         let Parts { interface, sibling, told, tcp, secret, to_completion, rate_bytes_per_second } =
             parts;
@@ -125,7 +126,7 @@ impl OwnTcp {
         self.driver.borrow().descriptors()
     }
 
-    /// Has the pump look at what there is to send.
+    /// Makes the pump check what there is to send.
     fn kick(&self) {
         self.is_kicked.set(true);
         if let Some(waker) = self.pump.take() {
@@ -133,12 +134,12 @@ impl OwnTcp {
         }
     }
 
-    /// Takes in what has arrived; says whether there may be more.
+    /// Processes what has arrived. Returns whether there may be more.
     fn receive(&self, now: Instant) -> io::Result<bool> {
         self.driver.borrow_mut().receive(now)
     }
 
-    /// Takes in what other workers of the device were told, for as long as it runs.
+    /// Processes what other workers of the device send, for as long as it runs.
     async fn listen_to_others(self: Rc<Self>) -> io::Result<()> {
         let Some(woken) = self.told.take() else { return Ok(()) };
         woken
@@ -150,12 +151,12 @@ impl OwnTcp {
             .await
     }
 
-    /// Answers nobody any more who is not connected yet.
+    /// Stops answering peers that are not connected yet.
     pub fn refuse_new(&self) {
         self.driver.borrow_mut().endpoint.stop_listening();
     }
 
-    /// Waits until no worker of the device has viewers; this one has none.
+    /// Waits until no worker of the device has viewers. This one has none.
     pub async fn all_have_ended(&self) {
         self.driver.borrow_mut().sibling().leave();
         while self.driver.borrow_mut().sibling().anybody_stays() {
@@ -163,22 +164,22 @@ impl OwnTcp {
         }
     }
 
-    /// Takes in news of ways to peers.
+    /// Processes news about routes to peers.
     fn learn_ways(&self) -> io::Result<()> {
         self.driver.borrow_mut().learn_ways()
     }
 
-    /// Does what is due, and tells when more will be.
+    /// Does what is due, and updates the next timeout.
     fn handle_timeout(&self, now: Instant) {
         self.driver.borrow_mut().endpoint.handle_timeout(now);
     }
 
-    /// When something is due.
+    /// When the next timeout is due.
     fn next_timeout(&self) -> Option<Instant> {
         self.driver.borrow_mut().endpoint.next_timeout()
     }
 
-    /// Hands on what TCP has to say: to sessions, to suppliers, to the device. Returns the connections that are new.
+    /// Passes TCP's messages to sessions, suppliers and the device. Returns the new connections.
     fn hand_on(self: &Rc<Self>, now: Instant) -> Vec<Socket> {
         let mut accepted = Vec::new();
         loop {
@@ -221,13 +222,13 @@ impl OwnTcp {
             let Some((id, want)) = wanted else { return };
             let Some(connection) = self.connection(id) else { continue };
             let number = (!want.retransmission).then(|| connection.take_number());
-            // Never before other bytes of its own connection: a supplier would wait for those in vain.
+            // Never sooner than earlier bytes of the same connection: a supplier would wait for those in vain.
             let is_next = number.is_none_or(|number| connection.is_next(number));
             let is_small = is_next && connection.stream.borrow().is_kept(want.range.start);
             let job = Job { connection, want, number };
             let mut jobs = self.jobs.borrow_mut();
             if is_small {
-                // A handshake does not wait for films.
+                // A handshake does not wait behind films.
                 jobs.push_front(job);
             } else {
                 jobs.push_back(job);
@@ -239,12 +240,12 @@ impl OwnTcp {
         }
     }
 
-    /// Sees that what was sent leaves.
+    /// Makes the device send what was handed to it.
     fn flush(&self) -> io::Result<()> {
         self.driver.borrow_mut().flush()
     }
 
-    /// For a supplier: the range that has waited longest, or a place in the queue of those who have nothing to do.
+    /// For a supplier: the range that has waited longest. If there is none, the supplier is queued until there is.
     fn next_job(&self, waker: &Waker) -> Option<Job> {
         let job = self.jobs.borrow_mut().pop_front();
         if job.is_none() {
@@ -253,7 +254,7 @@ impl OwnTcp {
         job
     }
 
-    /// Sends what TCP lets go of `range`, which is `in_hand`. Returns what of it has left, or why nothing may.
+    /// Sends as much of `range`, which is `in_hand`, as TCP allows. Returns what was sent, or why nothing may be.
     fn transmit(
         &self,
         now: Instant,
@@ -267,14 +268,14 @@ impl OwnTcp {
         Ok(transmit.payload)
     }
 
-    /// Gives a range back that was wanted and is not sent.
+    /// Returns a range that was wanted and is not sent.
     fn decline(&self, id: Id, range: Range<u64>) {
         if !range.is_empty() {
             self.driver.borrow_mut().endpoint.decline(Instant::now(), id, range);
         }
     }
 
-    /// The stream is so much longer.
+    /// Tells TCP that the stream is `bytes` longer.
     fn write(&self, connection: &Connection, bytes: u64) {
         self.driver.borrow_mut().endpoint.write(Instant::now(), connection.id, bytes);
         self.kick();
@@ -288,7 +289,7 @@ impl OwnTcp {
             connection.has_arrived.set(false);
         }
         if bytes > 0 {
-            // The viewer is to be told of the room.
+            // Tells the viewer about the room in the receive window.
             self.kick();
         }
         bytes
@@ -309,8 +310,8 @@ impl OwnTcp {
         self.kick();
     }
 
-    /// The session is gone, and with it its viewer's place among those that are counted. What it has finished, TCP brings to its end alone,
-    /// for as long as nobody else needs the room; anything else is reset.
+    /// The session is gone, and its viewer no longer counts. If everything was finished, TCP completes the connection
+    /// alone, as long as nobody else needs its room. Otherwise it is reset.
     fn let_go(&self, connection: &Connection) {
         if connection.end().is_none() && !connection.finished.get() {
             self.end(connection, End::PeerClosed);
@@ -322,7 +323,7 @@ impl OwnTcp {
         self.forget_if_done(connection);
     }
 
-    /// Forgets a connection that no session has and that owes its viewer nothing.
+    /// Forgets a connection that no session uses and that owes its viewer nothing.
     fn forget_if_done(&self, connection: &Connection) {
         let is_done = connection.end().is_some() || connection.is_acknowledged();
         if connection.is_let_go.get() && is_done {
@@ -330,17 +331,17 @@ impl OwnTcp {
         }
     }
 
-    /// The device is gone, and every connection with it.
+    /// The device is gone: ends every connection.
     fn end_all(&self) {
         let all: Vec<_> = self.connections.borrow().iter().flatten().cloned().collect();
         all.iter().for_each(|connection| connection.end_with(End::PeerReset));
     }
 
-    /// Hands counters over.
+    /// Publishes the counters.
     pub fn publish(&self, numbers: &Numbers) {
         let driver = self.driver.borrow();
         for (name, count) in driver.endpoint.statistics().iter() {
-            // Bytes and events are no sum of anything: two metrics.
+            // Bytes and events must not be added up, so they are two metrics.
             let payload = name.strip_prefix("payload_bytes_");
             match payload.or_else(|| name.strip_suffix("_bytes")) {
                 Some(kind) => numbers.set(Family::TcpPayload, kind, count),
@@ -374,7 +375,7 @@ impl OwnTcp {
 
 fn notice(connection: &Connection, event: Event) {
     match event {
-        // Handled by who knows more; nobody here opens connections, or holds what TCP has held back.
+        // Handled elsewhere, or unused here: nothing here opens connections or keeps what TCP has held back.
         Event::Accepted | Event::Connected | Event::Sendable => {}
         Event::Readable => {
             connection.has_arrived.set(true);

@@ -1,4 +1,4 @@
-//! The loop of our own TCP: from the device to TCP, from TCP to sessions, suppliers and the device.
+//! The main loop of our own TCP: from the device to TCP, and from TCP to sessions, suppliers and the device.
 
 use super::{OwnTcp, Socket};
 use reactor::op::{self, Op};
@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-/// A descriptor that is waited on again and again.
+/// A descriptor that is waited for again and again.
 struct Source {
     fd: Fd,
     waiting: Option<Op<Fd>>,
@@ -32,7 +32,7 @@ impl Source {
     }
 }
 
-/// Why the loop goes on.
+/// Why the loop continues.
 #[derive(Clone, Copy, Default)]
 struct Why {
     frames: bool,
@@ -40,13 +40,13 @@ struct Why {
 }
 
 impl OwnTcp {
-    /// Runs for as long as its worker lives; `welcome` gets each new connection.
+    /// Runs for as long as its worker lives. `welcome` gets each new connection.
     ///
     /// # Errors
-    /// When the device is gone. Every connection has ended then.
+    /// If the device is gone. Every connection has ended then.
     pub async fn run(self: Rc<Self>, welcome: impl Fn(Socket)) -> io::Result<()> {
         let listening = Rc::clone(&self).listen_to_others();
-        // Where it cannot go on, TCP finds out by losses what routers have said.
+        // If it fails, TCP learns from losses what routers have reported.
         spawn(async move { drop(listening.await) });
         let ran = self.turn_by_turn(welcome).await;
         self.end_all();
@@ -75,7 +75,7 @@ impl OwnTcp {
         }
     }
 
-    /// Waits for frames, for news, for the clock, or for somebody who has something to send.
+    /// Waits for frames, news, a timeout, or something to send.
     async fn wait(&self, device: &mut Source, mut news: Option<&mut Source>) -> Why {
         let mut due = pin!(self.next_timeout().map(sleep_until));
         poll_fn(|cx| {

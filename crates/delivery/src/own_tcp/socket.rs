@@ -12,8 +12,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-/// One connection, as a session has it. Dropping it ends the connection: in an orderly way if all was said and acknowledged,
-/// else by a reset.
+/// One connection, as a session sees it. Dropping it ends the connection: in an orderly way if everything was sent and
+/// acknowledged, else by a reset.
 pub struct Socket {
     own_tcp: Rc<OwnTcp>,
     connection: Rc<Connection>,
@@ -30,12 +30,12 @@ impl Socket {
         self.connection.peer
     }
 
-    /// What it shares with the stack.
+    /// The state it shares with the stack.
     pub fn connection(&self) -> &Connection {
         &self.connection
     }
 
-    /// Tells TCP of what was appended to the stream since `end_before`.
+    /// Tells TCP what was appended to the stream since `end_before`.
     pub fn wrote(&self, end_before: u64) {
         let bytes = self.connection.stream.borrow().end() - end_before;
         self.own_tcp.write(&self.connection, bytes);
@@ -46,7 +46,7 @@ impl Socket {
         self.own_tcp.end(&self.connection, end);
     }
 
-    /// Why nothing will be sent any more, as an error.
+    /// Returns why nothing more will be sent, as an error.
     fn check(&self) -> io::Result<()> {
         match self.connection.end() {
             None => Ok(()),
@@ -75,7 +75,7 @@ impl Carrier for Socket {
     }
 
     fn is_writable(&self) -> bool {
-        // What is small is kept, and whoever sends much asks for it by offsets.
+        // Small messages are kept, and large ones are requested by offset, so there is always room.
         true
     }
 

@@ -1,4 +1,4 @@
-//! One connection's send stream: where each byte comes from, and how its records are made, once and again.
+//! One connection's send stream: where each byte comes from, and how its records are made, for the first time or again.
 
 use super::layout::{Layout, MadeFrom, Part, end_of_records, records_of};
 use crate::end::End;
@@ -14,28 +14,27 @@ use std::rc::Rc;
 #[derive(Default)]
 pub struct Stream {
     layout: Layout,
-    /// The sending half of TLS, once hands are shaken; none without TLS.
+    /// The sending half of TLS after the handshake; `None` without TLS.
     ledger: Option<Box<Ledger>>,
-    /// What was sent and is not acknowledged, where that is kept after all (`--off reread`).
+    /// Copies of what was sent and is not acknowledged, if those are kept after all (`--off reread`).
     copies: VecDeque<Copied>,
-    /// What was made and did not leave: little, to begin with when TCP asks for what follows. Its share is of what all viewers
-    /// may have of this together.
+    /// The little that was made and not sent: TCP asks for it next. Its share is of a budget for all viewers.
     rest: Option<(Copied, Share)>,
 }
 
-/// A stretch of the stream as it was sent.
+/// A part of the stream as it was sent.
 struct Copied {
     stream: Range<u64>,
     bytes: Rc<[u8]>,
 }
 
 impl Stream {
-    /// From now on what is appended of responses is sealed.
+    /// From now on, appended responses are sealed.
     pub fn protect(&mut self, ledger: Ledger) {
         self.ledger = Some(Box::new(ledger));
     }
 
-    /// Where the stream ends: the offset of what is appended next.
+    /// The end of the stream: the offset of what is appended next.
     pub fn end(&self) -> u64 {
         self.layout.end()
     }
@@ -46,11 +45,11 @@ impl Stream {
         self.layout.keep(bytes, position);
     }
 
-    /// Appends as much of a response from `start` on as the present keys may seal, and says where that ends in the response.
-    /// Keys that have sealed `records_max` are changed before. The flag says whether they were.
+    /// Appends as much of a response, from `start` on, as the present keys may seal. Returns where that ends in the
+    /// response, and whether the keys were changed. Keys that have sealed `records_max` records are changed first.
     ///
     /// # Errors
-    /// [`End::KeysExhausted`] where they cannot be changed.
+    /// [`End::KeysExhausted`] if they cannot be changed.
     pub fn append(
         &mut self,
         outgoing: &Rc<Outgoing>,
@@ -74,10 +73,10 @@ impl Stream {
         Ok((end, changes))
     }
 
-    /// Appends a key update; what is appended after it is sealed with the next keys.
+    /// Appends a key update. What follows is sealed with the next keys.
     ///
     /// # Errors
-    /// [`End::KeysExhausted`] without TLS 1.3.
+    /// [`End::KeysExhausted`] if it is not TLS 1.3.
     pub fn update_key(&mut self) -> Result<(), End> {
         let mut record = [0; CONTROL_RECORD_BYTES_MAX];
         let ledger = self.ledger.as_mut().ok_or(End::KeysExhausted)?;
@@ -86,7 +85,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Appends an alert, where there is TLS.
+    /// Appends an alert, if there is TLS.
     pub fn alert(&mut self, alert: Alert) {
         let mut record = [0; CONTROL_RECORD_BYTES_MAX];
         let Some(ledger) = &mut self.ledger else { return };
@@ -95,7 +94,7 @@ impl Stream {
         }
     }
 
-    /// The viewer has everything below `offset`.
+    /// The viewer has acknowledged everything below `offset`.
     pub fn acknowledge_below(&mut self, offset: u64) {
         if let (Some(position), Some(ledger)) = (self.layout.forget_below(offset), &mut self.ledger)
         {
@@ -106,7 +105,7 @@ impl Stream {
         }
     }
 
-    /// What makes the bytes from `range.start` on ([`Layout::part`]), unless they are at hand.
+    /// What makes the bytes from `range.start` on ([`Layout::part`]), unless copies of them are kept.
     pub fn part(&self, range: &Range<u64>, plaintext_bytes_max: usize) -> Option<Part> {
         self.at_hand(range.start).or_else(|| self.layout.part(range, plaintext_bytes_max))
     }
@@ -127,29 +126,29 @@ impl Stream {
         kept.is_some_and(|kept| kept.start <= range.start && range.end <= kept.end)
     }
 
-    /// Keeps what was made and did not leave, from `start` on: it is asked for next.
+    /// Keeps what was made and not sent, from `start` on, because TCP asks for it next.
     pub fn keep_rest(&mut self, start: u64, bytes: Vec<u8>, share: Share) {
         let stream = start..start + bytes.len() as u64;
         self.rest = Some((Copied { stream, bytes: bytes.into() }, share));
     }
 
-    /// Everything below `offset` has left: what was kept of it is not needed any more.
+    /// Everything below `offset` was sent: what was kept of it is not needed any more.
     pub fn sent_below(&mut self, offset: u64) {
         if self.rest.as_ref().is_some_and(|(rest, _)| rest.stream.end <= offset) {
             self.rest = None;
         }
     }
 
-    /// Whether the byte at `offset` is one of those few that are kept.
+    /// Whether the byte at `offset` is one of the few kept ones.
     pub fn is_kept(&self, offset: u64) -> bool {
         self.layout.is_kept(offset)
     }
 
-    /// Keeps a copy of what is about to be sent for the first time, until it is acknowledged. What there is a copy of already
-    /// is left out.
+    /// Keeps a copy of what is about to be sent for the first time, until it is acknowledged. Skips what already has a
+    /// copy.
     pub fn copy(&mut self, start: u64, bytes: &[u8]) {
         let end = start + bytes.len() as u64;
-        // What lies behind has not left: else this had before.
+        // Later bytes cannot have been sent, because bytes are sent in order. Their copies are replaced.
         while self.copies.back().is_some_and(|last| last.stream.start > start) {
             self.copies.pop_back();
         }
@@ -176,19 +175,19 @@ impl Stream {
         records::make(ledger, outgoing, range, position, of_file, room)
     }
 
-    /// Whether our keys were changed and the viewer has not acknowledged yet all that was sealed before.
+    /// Whether our keys were changed and the viewer has not acknowledged everything sealed before the change.
     pub fn has_former_keys(&self) -> bool {
         self.ledger.as_ref().is_some_and(|ledger| ledger.former_keys_count() > 0)
     }
 
-    /// Bytes of memory that responses take from when they are laid out until they are acknowledged, and former keys with them. Tags
-    /// are not among them, which grow with the window, nor is what is bounded elsewhere.
+    /// Bytes of memory that responses and former keys take from the time they are laid out until they are acknowledged.
+    /// Tags, which grow with the window, are not included, nor is what is bounded elsewhere.
     pub fn held_bytes(&self) -> usize {
         let former = self.ledger.as_ref().map_or(0, |ledger| ledger.former_keys_bytes());
         self.layout.memory_bytes() + former
     }
 
-    /// Bytes of memory that it takes beyond its own size, tags included.
+    /// Bytes of memory beyond its own size, tags included.
     pub fn memory_bytes(&self) -> usize {
         let ledger = self.ledger.as_ref().map_or(0, |ledger| ledger.memory_bytes());
         let copies = self.copies.iter().map(|copied| copied.bytes.len()).sum::<usize>();
@@ -203,7 +202,7 @@ mod tests {
     use crypt::client::{ClientHandshake, ClientOptions, ClientTls, Trust};
     use crypt::{Handshake, Progress, Tls, TlsOptions, Versions};
 
-    /// What a handshake leaves.
+    /// The ledger after a handshake.
     fn ledger() -> Ledger {
         let state = tempfile::tempdir().unwrap();
         let options = TlsOptions { versions: Versions::Tls13, ..TlsOptions::new(state.path()) };
@@ -241,7 +240,7 @@ mod tests {
         assert_eq!(stream.memory_bytes(), 0);
     }
 
-    /// However often keys change while nothing else is sent: what is acknowledged needs none of them.
+    /// However often keys change while nothing else is sent, acknowledged bytes need no former keys.
     #[test]
     fn former_keys_go_when_the_message_that_changed_them_is_acknowledged() {
         let mut stream = Stream::default();

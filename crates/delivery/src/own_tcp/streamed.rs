@@ -1,9 +1,9 @@
-//! Responses over our own TCP: what is sent is laid out, and TCP asks for it when it may go.
+//! Responses over our own TCP: a response is laid out, and TCP asks for its bytes when they may be sent.
 //!
-//! Nothing is read or sealed here. A response is appended to the connection's stream, from where suppliers bring it
-//! ([`super`]); the session waits until all of it has left once, as it waits on the other routes until the kernel has
-//! taken it, and goes on to the next request. What the viewer has not acknowledged by then stays in the stream, as places in
-//! files.
+//! Nothing is read or sealed here. A response is appended to the connection's stream, and suppliers bring its bytes
+//! ([`super`]). The session waits until all of it was sent once, just as it waits on the other routes until the kernel
+//! has taken it, and then handles the next request. What the viewer has not acknowledged by then stays in the stream,
+//! as places in files.
 
 use super::Socket;
 use super::stream::Stream;
@@ -18,26 +18,26 @@ use reactor::timeout_at;
 use std::rc::Rc;
 use std::time::Instant;
 
-/// How much of a response leaves before its session looks at it again, to count it: rare enough to cost nothing, and often
-/// enough for who watches the rate.
+/// How much of a response is sent before its session wakes to count it: rarely enough to cost nothing, and often enough
+/// for an operator who watches the rate.
 const COUNTED_BYTES: u64 = 1 << 20;
 
-/// What responses that a viewer has not acknowledged may hold when the next one is begun, in bytes: some ninety small ones, or a film, which
-/// holds next to nothing. A viewer that asks for one small thing after the other waits for what is on its way; else what is held would grow with
-/// the window, and be several times as large as what is in it.
+/// How many bytes the unacknowledged responses of a viewer may hold when the next one begins: about ninety small ones,
+/// or a film, which holds next to nothing. A viewer that asks for many small things in a row waits for those on their
+/// way. Otherwise the memory held would grow with the window, and be several times the window's content.
 pub(super) const HELD_BYTES_MAX: usize = 64 << 10;
 
-/// Records made here, or none, laid out in the stream of a connection over our own TCP.
+/// Records made here, or no TLS, laid out in the stream of a connection over our own TCP.
 pub struct Streamed {
-    /// The receiving half of TLS; none without.
+    /// The receiving half of TLS; `None` without TLS.
     receive_half: Option<Box<ReceiveHalf>>,
 }
 
 impl Streamed {
-    /// Takes a connection over from its handshake; `sealed_input` is what came behind the handshake's last record.
+    /// Takes a connection over after its handshake. `sealed_input` is what arrived after the handshake's last record.
     ///
     /// # Panics
-    /// If the library that shook hands was to keep the connection: the configuration excludes that.
+    /// If the library was to keep the connection, which the configuration excludes.
     pub(super) fn new(link: &Link<Socket>, protection: Protection, sealed_input: Vec<u8>) -> Self {
         let receive_half = match protection {
             Protection::None => None,
@@ -65,8 +65,9 @@ impl Streamed {
         Ok(())
     }
 
-    /// Waits until the viewer has acknowledged so much that what is held for it is little, and gives it the new keys that it has asked for.
-    /// One change of keys is on its way at a time: the next one waits until the last is acknowledged.
+    /// Waits until enough is acknowledged that little is held for the viewer, and gives the viewer the new keys that it
+    /// asked for. Only one change of keys is in flight at a time: the next one waits until the last one is
+    /// acknowledged.
     async fn make_room(&mut self, link: &Link<Socket>) -> Result<(), End> {
         await_acknowledged(link, |stream| stream.held_bytes() <= HELD_BYTES_MAX).await?;
         if self.owes_keys() {
@@ -125,7 +126,7 @@ impl Sealing<Socket> for Streamed {
         }
     }
 
-    /// Waits, after the goodbye, until the viewer has everything: nothing else keeps it.
+    /// Waits, after the goodbye, until the viewer has everything, because nothing else keeps the bytes.
     async fn settle(&mut self, link: &Link<Socket>) -> Result<(), End> {
         let connection = link.socket.connection();
         loop {
@@ -156,25 +157,25 @@ fn append<R>(link: &Link<Socket>, change: impl FnOnce(&mut Stream) -> R) -> R {
     result
 }
 
-/// What the stream says.
+/// Passes the stream to `ask`.
 fn stream<R>(link: &Link<Socket>, ask: impl FnOnce(&Stream) -> R) -> R {
     ask(&link.socket.connection().stream.borrow())
 }
 
-/// Waits until all that was appended since `start` has left, and counts it as it goes: it is `plain_bytes` of a response.
+/// Waits until everything appended since `start` was sent, and counts it on the way as `plain_bytes` of a response.
 async fn leave(link: &Link<Socket>, start: u64, plain_bytes: u64) -> Result<(), End> {
     let connection = link.socket.connection();
     let numbers = &link.resources.numbers;
     let end = connection.stream.borrow().end();
     let (mut counted, mut counted_plain) = (start, 0);
-    // At first one byte: how long viewers wait for it is measured.
+    // One byte first, to measure how long viewers wait for it.
     let mut awaited = start + 1;
     while counted < end {
         await_sent_below(link, awaited.min(end)).await?;
         let sent_below = connection.progress().0.min(end);
         link.count_taken((sent_below - counted) as usize);
         counted = sent_below;
-        // What of it are heads and tags of records is the same everywhere, but for a byte or two.
+        // The share of record headers and tags is the same throughout, except for a byte or two.
         let part = u128::from(counted - start) * u128::from(plain_bytes);
         let plain = (part / u128::from(end - start)) as u64;
         numbers.response_sent_bytes_total.add(plain - counted_plain);
@@ -184,10 +185,10 @@ async fn leave(link: &Link<Socket>, start: u64, plain_bytes: u64) -> Result<(), 
     Ok(())
 }
 
-/// Waits until everything below `offset` has left.
+/// Waits until everything below `offset` was sent.
 ///
 /// # Errors
-/// [`End::SendTimeout`] when nothing has moved for too long.
+/// [`End::SendTimeout`] if there was no progress for too long.
 async fn await_sent_below(link: &Link<Socket>, offset: u64) -> Result<(), End> {
     let connection = link.socket.connection();
     loop {
@@ -206,10 +207,10 @@ async fn await_sent_below(link: &Link<Socket>, offset: u64) -> Result<(), End> {
     }
 }
 
-/// Waits until so much is acknowledged that `is_enough`.
+/// Waits until `is_enough` is satisfied by what is acknowledged.
 ///
 /// # Errors
-/// [`End::SendTimeout`] when nothing has moved for too long.
+/// [`End::SendTimeout`] if there was no progress for too long.
 async fn await_acknowledged(
     link: &Link<Socket>,
     is_enough: impl Fn(&Stream) -> bool,

@@ -1,11 +1,11 @@
-//! Suppliers: tasks that bring the ranges which TCP wants, from disk to the device.
+//! Suppliers: tasks that bring the ranges that TCP wants from the disk to the device.
 //!
-//! A supplier takes a wanted range, reads the records that cover it, waits for its turn if other new bytes go before it, seals,
-//! and hands TCP what it lets go. All of that after the read is one stretch of work without a wait, so that the bytes are
-//! still in the cache when the device takes them.
+//! A supplier takes a wanted range, reads the records that cover it, waits for its turn if earlier new bytes come
+//! first, seals, and hands TCP as much as it may send. Everything after the read happens without a wait, so that the
+//! bytes are still in the CPU cache when the device takes them.
 //!
-//! There are as many suppliers as reads may be in flight. Each holds a read buffer and, while it seals and sends, a send
-//! buffer; there are more of both than suppliers, so none of them waits for another's.
+//! There is one supplier for each read that may be in flight. Each holds a read buffer and, while it seals and sends, a
+//! send buffer. There are more buffers of both kinds than suppliers, so no supplier waits for another's buffer.
 
 use super::connection::Connection;
 use super::in_hand::{Bytes, InHand};
@@ -26,29 +26,29 @@ use std::time::{Duration, Instant};
 use tcp::{Want, Withheld};
 use telemetry::Family;
 
-/// Parts that are brought at once; the last may be of a file. More go with the next want.
+/// How many parts are brought at once; the last may be of a file. The rest follows with the next want.
 const PARTS_MAX: usize = 4;
 
-/// Reads in flight at most: a fast disk's queue depth.
+/// Limit on reads in flight: a fast disk's queue depth.
 pub(super) const SUPPLIERS_MAX: usize = 64;
 
-/// What is kept for one connection at most: four records.
+/// How much is kept for one connection at most: four records.
 pub(super) const REST_BYTES_MAX: u64 = 64 << 10;
 
-/// How long a device without room is left alone: an honest guess, some frames' time on a wire of 10 Gb/s.
+/// How long to wait for a device without room. A guess: the time of some frames on a wire of 10 Gb/s.
 const DEVICE_PAUSE: Duration = Duration::from_micros(50);
 
 /// What is to be brought for one want, and what was read for it.
 struct Load {
     parts: Vec<Part>,
-    /// What the last part needs of its file.
+    /// The part of the file that the last part needs.
     plain: Option<Plain>,
 }
 
-/// How many suppliers a worker's connections have.
+/// How many suppliers a worker has.
 pub fn suppliers(resources: &Resources) -> usize {
     let buffers = resources.reader.pool().count().min(resources.send_buffers.count());
-    // An eighth of a pool is kept for who is done soon.
+    // An eighth of a pool is reserved for reads that finish soon.
     (buffers - buffers / 8 - 1).clamp(1, SUPPLIERS_MAX)
 }
 
@@ -63,10 +63,10 @@ impl OwnTcp {
             })
             .await;
             let Job { connection, mut want, number } = job;
-            // What has been acknowledged since is not brought.
+            // Skip what was acknowledged in the meantime.
             want.range.start = want.range.start.max(connection.progress().1).min(want.range.end);
             let turn = number.map(|number| connection.turn(number));
-            // Another one before it may be making the record that it begins in, and will keep what is left of it.
+            // An earlier supplier may be making the record that this want begins in, and will keep the rest of that record.
             let keeps = self.rests.left_bytes() > REST_BYTES_MAX;
             let is_first = number.is_none_or(|number| connection.is_next(number));
             let from =
@@ -88,7 +88,7 @@ impl OwnTcp {
         }
     }
 
-    /// Finds out what a want is made from, from an offset on, and reads what of it is in a file.
+    /// Finds out what a want is made from, from an offset on, and reads the part that is in a file.
     async fn bring(
         &self,
         resources: &Rc<Resources>,
@@ -115,8 +115,9 @@ impl OwnTcp {
         Ok(load)
     }
 
-    /// Makes the bytes of a load and sends what TCP lets go of what it wanted; gives back what it does not take. What was made
-    /// beyond, to the end of a record, is kept for the next want: more in hand than there is room for would be held back.
+    /// Makes the bytes of a load and sends as much of the want as TCP allows. Returns the rest of the want to TCP.
+    /// Bytes made beyond the want, up to the end of a record, are kept for the next want, because TCP has no room for
+    /// them yet.
     async fn send(
         &self,
         resources: &Rc<Resources>,
@@ -163,8 +164,8 @@ impl OwnTcp {
         Ok(())
     }
 
-    /// Keeps what TCP held back, if it is little: else a window that ends within a record would have it read and sealed
-    /// twice, and so would a rate that lets bytes go little by little.
+    /// Keeps what TCP held back, if it is little. Otherwise a window that ends within a record would make that record
+    /// be read and sealed twice, and so would a rate that releases bytes little by little.
     fn keep_rest(&self, connection: &Connection, rest: Range<u64>, in_hand: &InHand) {
         let bytes = rest.end - rest.start;
         if bytes == 0 || bytes > REST_BYTES_MAX || connection.end().is_some() {
@@ -183,7 +184,7 @@ impl OwnTcp {
         }
     }
 
-    /// Sends `range` of what is in hand, as far as TCP lets it go now. Says where it stopped, and why.
+    /// Sends as much of `range` as TCP allows now. Returns where it stopped, and why.
     async fn send_in_hand(
         &self,
         connection: &Connection,
@@ -213,14 +214,15 @@ impl OwnTcp {
     }
 }
 
-/// Where the first record of a want begins, or ends if it begins before the want. Who makes it keeps what does not leave with it.
+/// Where the first record of a want begins, or where it ends if it begins before the want. The supplier that makes a
+/// record keeps the bytes of it that it does not send.
 fn next_record(connection: &Connection, want: &Want) -> u64 {
     let start = want.range.start;
     let part = connection.stream.borrow().part(&(start..start + 1), PLAINTEXT_MAX);
     part.filter(|part| part.stream.start < start).map_or(start, |part| part.stream.end)
 }
 
-/// Puts what was kept of the record before in front of what was brought. If it was not kept, nothing is left to send.
+/// Puts the kept bytes of the previous record in front of what was brought. If they were not kept, nothing is left to send.
 fn complete(connection: &Connection, want: &Want, load: &mut Load) {
     let start = want.range.start;
     if load.parts.first().is_some_and(|first| first.stream.start <= start) {
@@ -235,7 +237,7 @@ fn complete(connection: &Connection, want: &Want, load: &mut Load) {
     }
 }
 
-/// The parts that make the bytes of a range: at most one of a file, which is the last, and no more than a buffer holds.
+/// The parts that make the bytes of a range: at most one of a file, which comes last, and no more than a buffer holds.
 fn load_of(resources: &Resources, connection: &Connection, range: &Range<u64>) -> Vec<Part> {
     let stream = connection.stream.borrow();
     let mut parts: Vec<Part> = Vec::new();
@@ -246,7 +248,7 @@ fn load_of(resources: &Resources, connection: &Connection, range: &Range<u64>) -
             break;
         }
         let Some(part) = stream.part(&(start..range.end), room) else { break };
-        // A copy may end within a record, and a record is made as a whole: that goes with the next want.
+        // A copy may end within a record, but records are made whole: this one goes with the next want.
         if parts.last().is_some_and(|last| last.stream.end != part.stream.start) {
             break;
         }
@@ -281,7 +283,7 @@ fn needs_buffer(load: &Load) -> bool {
     load.parts.iter().any(|part| matches!(part.made_from, MadeFrom::Records(..)))
 }
 
-/// Makes the bytes of every part. Records are sealed into `buffer`, anything else stays where it lies.
+/// Makes the bytes of every part. Records are sealed into `buffer`; everything else stays in place.
 fn make(
     resources: &Resources,
     connection: &Connection,

@@ -1,20 +1,20 @@
-//! TLS in the kernel: plaintext goes into the socket, by `sendfile` or from a buffer, and records come out of it.
+//! TLS in the kernel: plaintext goes into the socket, by `sendfile` or from a buffer, and the kernel sends records.
 //!
-//! What a byte costs: by `sendfile`, the kernel reads it once where it lies in the page cache and writes it once, sealed;
-//! from a buffer, the disk or the page cache has written it to the buffer before. Sealing in user space does the same work
-//! and one copy more, of sealed bytes into the socket; but it seals with the faster code of the two on most machines, and
-//! a stalled viewer's bytes do not stay in memory. Kernels seal synchronously on the sending thread, so both take the
-//! processor's time here.
+//! What a byte costs: with `sendfile`, the kernel reads it once from the page cache and writes it once, sealed. From a
+//! buffer, the disk or the page cache has first written it to the buffer. Sealing in user space does the same work and
+//! one more copy, of sealed bytes into the socket. But on most machines user space has the faster sealing code, and a
+//! stalled viewer's bytes do not stay in memory. Kernels seal synchronously on the sending thread, so either way the
+//! work takes this CPU's time.
 //!
-//! Records that wait in the kernel are copies: what becomes of the file afterwards does not touch them. A record that is
-//! not full yet refers to the file's pages until more is sent; it is thrown away, not sent, when the socket is closed. So
-//! the file is held still to the end of the response, and no longer.
+//! Records that wait in the kernel are copies, so a change of the file does not affect them. A record that is not full
+//! yet refers to the file's pages until more is sent. When the socket is closed, such a record is discarded, not sent.
+//! So the file is held still to the end of the response, and no longer.
 //!
-//! What a viewer sends is opened here: it is little, and a kernel would follow a viewer that changes its keys only from
-//! Linux 6.14 on, and pass over empty records for as long as they come.
+//! What a viewer sends is opened here. It is little, and a kernel can follow a viewer's key changes only from Linux
+//! 6.14 on, and would skip empty records for as long as they arrive.
 //!
-//! A viewer that asks for new keys of ours gets them where the kernel can change them; elsewhere the connection is closed
-//! in an orderly way.
+//! A viewer that asks for new keys gets them if the kernel can change them. Otherwise the connection is closed in an
+//! orderly way.
 
 use super::{Abilities, ByUs, Sealing};
 use crate::channel::Channel;
@@ -41,8 +41,8 @@ pub struct ByKernel {
 }
 
 impl ByKernel {
-    /// Gives the kernel the keys of a connection whose handshake is done and sent. A connection that it does not take is
-    /// sealed for here, and counted.
+    /// Gives the kernel the keys of a connection whose handshake is complete and sent. If the kernel refuses them, that
+    /// is counted, and the connection is sealed in user space.
     pub(crate) fn hand_over(
         link: Link,
         established: Established,
@@ -75,7 +75,7 @@ impl ByKernel {
         if !self.can.changes_keys {
             return Err(End::KeysFixed);
         }
-        // Whoever waits for this may lose patience: until the message has left, nothing has changed, and behind that nothing waits.
+        // The wait may be interrupted. Until the message was sent, nothing has changed, and after that nothing waits.
         let message = key_update_message(false);
         while !link.socket.send_record(ControlRecord::Handshake as u8, &message)? {
             if link.socket.is_writable() {
@@ -86,7 +86,7 @@ impl ByKernel {
         }
         self.receive_half.owes_keys = false;
         self.sealer.key_update().map_err(|_| End::KeysExhausted)?;
-        // The viewer now expects keys that the kernel must have: if it has not, nothing it seals can be opened.
+        // The viewer now expects the new keys. If the kernel does not take them, the viewer cannot open anything it seals.
         give_keys(&link.socket, &self.sealer).map_err(|_| End::KeysExhausted)?;
         link.resources.numbers.key_updates_sent_total.add(1);
         Ok(())
@@ -133,11 +133,11 @@ impl Sealing<Socket> for ByKernel {
         Ok(())
     }
 
-    /// Waits until TCP has all that was sealed, so that a goodbye can be said.
+    /// Waits until TCP has everything that was sealed, so that a goodbye can be sent.
     ///
-    /// What TCP had no room for waits in the kernel, sealed, and is lost if TCP is told to finish before it has room
-    /// (`tls_sw_release_resources_tx`, net/tls/tls_sw.c; seen on Linux 6.1). Nothing tells whether something waits. But
-    /// the next record takes all of it along, if there is room for it, as there is when everything has arrived.
+    /// Sealed bytes that TCP had no room for wait in the kernel. They are lost if TCP is told to finish before it has
+    /// room (`tls_sw_release_resources_tx`, net/tls/tls_sw.c; seen on Linux 6.1), and nothing reports whether any wait.
+    /// But the next record pushes them all out, if there is room for it, and there is room once everything has arrived.
     async fn before_goodbye(&self, link: &Link) -> Result<(), End> {
         link.acknowledged(|| Ok(())).await
     }
@@ -168,10 +168,10 @@ fn laid_out(keys: &KernelKeys) -> Keys<'_> {
     }
 }
 
-/// Why the kernel did not take a connection's keys, as a counter's label.
+/// Why the kernel refused a connection's keys, as a counter's label.
 fn refusal(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
-        // Of the module when the socket is made ready, of a cipher when it is given keys.
+        // The module is missing when the socket is prepared; a cipher is missing when it gets keys.
         Some(libc::ENOENT) => "not_there",
         Some(libc::EINVAL | libc::EOPNOTSUPP) => "version_or_cipher",
         Some(libc::ENOTCONN) => "peer_gone",

@@ -1,9 +1,9 @@
-//! TLS as a library is ordinarily used: rustls keeps the connection and seals into memory of its own (`--off handout`).
+//! TLS as a library is usually used: rustls keeps the connection and seals into its own memory (`--off handout`).
 //!
-//! It is what [`super::ByUs`] is measured against, and no more than that. Its price: the handshake's state stays
-//! with each viewer; each record is copied into a block of memory of its own; and since no record can be made again,
-//! what was sealed stays in memory until the viewer has taken it, however slow it is: up to a window for each viewer,
-//! outside the buffers that the configuration bounds.
+//! It exists only to measure [`super::ByUs`] against. What it costs: the handshake's state stays with each viewer, and
+//! each record is copied into a memory block of its own. No record can be made again, so sealed bytes stay in memory
+//! until the viewer has taken them, however slow it is: up to a window for each viewer, outside the buffers that the
+//! configuration bounds.
 
 use super::Sealing;
 use crate::ahead::Ahead;
@@ -21,7 +21,7 @@ pub struct ByLibrary {
     tls: crypt::Retained,
     /// Received and not opened yet.
     sealed_input: Vec<u8>,
-    /// The viewer has said close_notify.
+    /// The viewer has sent close_notify.
     peer_finished: bool,
 }
 
@@ -62,12 +62,12 @@ impl Write for Sink<'_> {
 }
 
 impl ByLibrary {
-    /// Takes a connection over from its handshake; `sealed_input` is what came behind the handshake's last record.
+    /// Takes a connection over after its handshake. `sealed_input` is what arrived after the handshake's last record.
     pub(crate) fn new(tls: crypt::Retained, sealed_input: Vec<u8>) -> Self {
         Self { tls, sealed_input, peer_finished: false }
     }
 
-    /// Offers TCP what was sealed and not sent yet; returns the bytes that it took.
+    /// Offers TCP what was sealed and not sent yet. Returns the bytes that it took.
     fn offer_owed(&mut self, link: &Link) -> Result<usize, End> {
         let mut sink = Sink { link, end: None };
         let mut taken = 0;
@@ -80,7 +80,7 @@ impl ByLibrary {
         Ok(taken)
     }
 
-    /// Sends all that was sealed, as fast as the viewer takes it.
+    /// Sends everything that was sealed, as fast as the viewer takes it.
     async fn send_owed(&mut self, link: &Link) -> Result<(), End> {
         while self.tls.owes() {
             if self.offer_owed(link)? == 0 && link.socket.is_writable() {
@@ -92,7 +92,7 @@ impl ByLibrary {
         Ok(())
     }
 
-    /// Seals what begins at `at`: bytes in memory, then at most one window of the file. Returns the bytes of it.
+    /// Seals what begins at `at`: bytes in memory, then at most one window of the file. Returns the number of bytes.
     async fn seal(
         &mut self,
         link: &Link,
@@ -182,7 +182,7 @@ impl Sealing<Socket> for ByLibrary {
         Ok(())
     }
 
-    /// What answers an error rustls has sealed by itself.
+    /// rustls seals the alerts for errors by itself.
     fn say(&mut self, link: &Link, alerts: &[Alert]) {
         if alerts.contains(&Alert::CloseNotify) {
             self.tls.seal_close_notify();

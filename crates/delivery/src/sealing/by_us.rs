@@ -1,11 +1,12 @@
-//! TLS made here: read into a buffer, seal from where the bytes lie into a send buffer in one pass, send.
+//! TLS in user space: reads into a buffer, seals into a send buffer in one pass, and sends.
 //!
-//! A window makes a `Flight`: sealed records in one send buffer. What TCP does not take of it at once is held for a
-//! moment. Then the buffer is taken back; what remains is the place of its records in the response, and their tags in the
-//! [`Ledger`], by which they are made again when the viewer pulls again. A record that comes out different is never sent.
+//! A window makes a `Flight`: sealed records in one send buffer. What TCP does not take at once is held for a moment.
+//! Then the buffer is taken back. What remains is the place of its records in the response, and their tags in the
+//! [`Ledger`]: with these the records are made again when the viewer pulls again. A record that comes out different is
+//! never sent.
 //!
-//! No deadlock over buffers: a session takes its read buffer first and its send buffer second, and who holds a send
-//! buffer waits for nothing but the socket, and for that not long.
+//! Buffers cannot deadlock: a session takes its read buffer first and its send buffer second. A session with a send
+//! buffer waits only for the socket, and not for long.
 
 use super::Sealing;
 use crate::ahead::Ahead;
@@ -21,18 +22,19 @@ use reactor::{Buffer, yield_now};
 use std::ops::Range;
 use std::rc::Rc;
 
-/// Extents that one flight may begin with; the last may be of a file. More go in the next flight.
+/// How many extents one flight may begin with; the last may be of a file. The rest follows in the next flight.
 const PIECES_MAX: usize = 4;
 
 /// Records made here.
 pub struct ByUs {
     ledger: Ledger,
     receive_half: ReceiveHalf,
-    /// What TCP has not taken of a key update: it goes before anything else. Boxed, since hardly anybody has one.
+    /// The part of a key update that TCP has not taken. It is sent before anything else. Boxed, because few viewers
+    /// have one.
     unsent: Option<Box<Unsent>>,
 }
 
-/// A record of which TCP has taken a part, at most.
+/// A record of which TCP may have taken a part.
 struct Unsent {
     record: [u8; CONTROL_RECORD_BYTES_MAX],
     left: Range<usize>,
@@ -46,8 +48,8 @@ struct Flight {
     made_from: Pieces,
 }
 
-/// What the last records of a connection were made from, and are made from again: (offset in the response, bytes), each cut into records
-/// from its start.
+/// What a connection's last records were made from, and can be made from again: (offset in the response, bytes), each
+/// cut into records from its start.
 #[derive(Clone, Copy, Default)]
 struct Pieces {
     pieces: [(u64, usize); PIECES_MAX],
@@ -57,29 +59,29 @@ struct Pieces {
 }
 
 impl ByUs {
-    /// Takes a connection over from its handshake; `sealed_input` is what came behind the handshake's last record.
+    /// Takes a connection over after its handshake. `sealed_input` is what arrived after the handshake's last record.
     pub(crate) fn new(established: Established, sealed_input: Vec<u8>) -> Self {
         let Established { sealer, opener, .. } = established;
         let receive_half = ReceiveHalf::new(opener, sealed_input);
         Self { ledger: Ledger::new(sealer), receive_half, unsent: None }
     }
 
-    /// Changes our keys. Only between flights: what was sealed before cannot be made again afterwards.
+    /// Changes our keys. Call it only between flights: records sealed before cannot be made again afterwards.
     async fn update_key(&mut self, link: &Link) -> Result<(), End> {
         debug_assert!(self.unsent.is_none(), "the message before has left");
         let mut record = [0; CONTROL_RECORD_BYTES_MAX];
         let bytes =
             self.ledger.seal_key_update(false, &mut record).map_err(|_| End::KeysExhausted)?;
-        // Nothing that the former keys have sealed is owed.
+        // No record sealed with the former keys is owed.
         self.ledger.acknowledge_below(self.ledger.position());
-        // From here on the keys are others, whether or not the message leaves now.
+        // From here on the new keys apply, whether or not the message is sent now.
         self.unsent = Some(Box::new(Unsent { record, left: 0..bytes }));
         self.receive_half.owes_keys = false;
         link.resources.numbers.key_updates_sent_total.add(1);
         self.send_unsent(link).await
     }
 
-    /// Offers TCP what is unsent; returns the bytes that it took.
+    /// Offers TCP what is unsent. Returns the bytes that it took.
     fn offer_unsent(&mut self, link: &Link) -> Result<usize, End> {
         let Some(unsent) = &mut self.unsent else { return Ok(0) };
         let taken = link.offer(&unsent.record[unsent.left.clone()], false)?;
@@ -177,8 +179,8 @@ impl ByUs {
         Ok(())
     }
 
-    /// Takes a stalled viewer's buffer away. What is left: what its records are made from again, and how many bytes of the first were
-    /// sent.
+    /// Takes a stalled viewer's buffer away. Returns what its records can be made from again, and how many bytes of the
+    /// first one were sent.
     fn take_back(&mut self, link: &Link, flight: Flight) -> (Pieces, usize) {
         link.resources.numbers.take_backs_total.add(1);
         let overhead = self.ledger.record_overhead();
@@ -242,7 +244,7 @@ impl Sealing<Socket> for ByUs {
         self.receive_half.peer_finished
     }
 
-    /// New keys of ours, or the rest of the message about them.
+    /// Whether new keys of ours are due, or the rest of the message about them.
     fn owes(&self, _link: &Link) -> bool {
         self.receive_half.owes_keys || self.unsent.is_some()
     }
@@ -278,7 +280,7 @@ impl Sealing<Socket> for ByUs {
     }
 
     fn say(&mut self, link: &Link, alerts: &[Alert]) {
-        // Behind a part of a record, an alert would be taken for its rest.
+        // After a part of a record, the viewer would take an alert for the rest of it.
         let is_clear = self.offer_unsent(link).is_ok() && self.unsent.is_none();
         for alert in alerts.iter().filter(|_| is_clear) {
             let mut record = [0; CONTROL_RECORD_BYTES_MAX];
@@ -304,14 +306,14 @@ impl Pieces {
         self.iter().map(|(_, bytes)| *bytes as u64).sum()
     }
 
-    /// How much plaintext each of its records has.
+    /// The plaintext length of each of its records.
     fn records(&self) -> impl Iterator<Item = usize> {
         self.iter().flat_map(|&(_, bytes)| {
             (0..bytes).step_by(PLAINTEXT_MAX).map(move |start| PLAINTEXT_MAX.min(bytes - start))
         })
     }
 
-    /// The same without so many records at the front.
+    /// The same without the first `records` records.
     fn without_first(&self, records: u64) -> Self {
         let mut left = Self { position: self.position + records, ..Self::default() };
         let mut skip_records = records;

@@ -1,7 +1,9 @@
-//! What protects a connection's bytes: nothing, records made here, by the kernel, or by the library that shook hands.
+//! What protects a connection's bytes: nothing, or records made here, by the kernel, or by the library that did the
+//! handshake.
 //!
-//! A sealing brings what is to be sent, seals it or has it sealed, and gives it to its carrier; and opens what arrives. Another one,
-//! such as a card's, is another implementation of [`Sealing`] and another variant of [`crate::Channel`].
+//! A sealing reads what is to be sent, seals it or has it sealed, and passes it to its carrier. It also opens what
+//! arrives. A new sealing, such as a network card's, is another implementation of [`Sealing`] and another variant of
+//! [`crate::Channel`].
 
 mod by_kernel;
 mod by_library;
@@ -23,40 +25,40 @@ use std::rc::Rc;
 /// What one connection's sealing can do. Two connections of one server may differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Abilities {
-    /// The kernel may be left to send parts of files by itself.
+    /// The kernel may send parts of files by itself.
     pub sends_files: bool,
     /// Our keys can be changed.
     pub changes_keys: bool,
 }
 
-/// One way to protect a connection over a carrier.
+/// A way to protect a connection over a carrier.
 pub trait Sealing<C> {
-    /// Opens all that has arrived, and appends what was in it to `input`.
+    /// Opens everything that has arrived, and appends the content to `input`.
     ///
     /// # Errors
-    /// When it was wrong: the connection must end.
+    /// If what arrived was wrong. The connection must end.
     fn open(&mut self, link: &Link<C>, input: &mut Vec<u8>) -> Result<(), End>;
 
-    /// Where what arrives is put until it is opened.
+    /// Where arriving bytes are put until they are opened.
     fn arriving<'a>(&'a mut self, input: &'a mut Vec<u8>) -> &'a mut Vec<u8>;
 
-    /// Whether the viewer has said that it asks for nothing more.
+    /// Whether the viewer has announced that it asks for nothing more.
     fn peer_finished(&self) -> bool {
         false
     }
 
-    /// Whether something goes to the viewer before anything else, such as new keys.
+    /// Whether the viewer must get something before anything else, such as new keys.
     fn owes(&self, _link: &Link<C>) -> bool {
         false
     }
 
-    /// Gives the viewer what it is owed. Whoever waits for this may lose patience at any time: nothing may be lost by that, and nothing
-    /// be done twice.
+    /// Sends the viewer what it is owed. The caller may cancel at any time: nothing may be lost by that, and nothing
+    /// done twice.
     fn give(&mut self, _link: &mut Link<C>) -> impl Future<Output = Result<(), End>> {
         ready(Ok(()))
     }
 
-    /// What has to happen before the viewer's next bytes are waited for.
+    /// What has to happen before waiting for the viewer's next bytes.
     fn before_waiting(&mut self, _link: &Link<C>) -> impl Future<Output = Result<(), End>> {
         ready(Ok(()))
     }
@@ -68,19 +70,19 @@ pub trait Sealing<C> {
         outgoing: &Rc<Outgoing>,
     ) -> impl Future<Output = Result<(), End>>;
 
-    /// What has to happen before a goodbye can be said.
+    /// What has to happen before a goodbye can be sent.
     fn before_goodbye(&self, _link: &Link<C>) -> impl Future<Output = Result<(), End>> {
         ready(Ok(()))
     }
 
-    /// Says `alerts`, if TCP takes them: nobody waits for a viewer who is leaving.
+    /// Sends `alerts`, if TCP takes them. Does not wait for a viewer who is leaving.
     fn say(&mut self, link: &Link<C>, alerts: &[Alert]);
 
-    /// Waits, after the goodbye, until closing does no harm to what was sent.
+    /// Waits, after the goodbye, until closing cannot harm what was sent.
     fn settle(&mut self, _link: &Link<C>) -> impl Future<Output = Result<(), End>> {
         ready(Ok(()))
     }
 
-    /// The connection is about to be closed, whatever became of it.
+    /// Called just before the connection is closed, however it ended.
     fn close(&mut self, _link: &Link<C>) {}
 }

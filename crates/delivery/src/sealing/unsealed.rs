@@ -1,4 +1,4 @@
-//! Without TLS: read and send, or have the kernel send by itself (`sendfile`).
+//! Without TLS: read and send, or let the kernel send by itself (`sendfile`).
 
 use super::{Abilities, Sealing};
 use crate::end::End;
@@ -13,8 +13,8 @@ use std::time::Instant;
 
 /// No protection.
 ///
-/// Packets that wait in the kernel may still refer to a file's pages. Until the viewer has them, the file is held still;
-/// if that ends, or the connection does, what waits is thrown away.
+/// Packets that wait in the kernel may still refer to a file's pages, so the file is held still until the viewer has
+/// them. If the lease or the connection ends before that, the waiting packets are discarded.
 pub struct Unsealed {
     leased: Leased,
 }
@@ -27,7 +27,7 @@ impl Unsealed {
         Self { leased: Leased::default() }
     }
 
-    /// Waits for the viewer to ask or to have everything, whichever is first.
+    /// Waits until the viewer asks for something or has everything, whichever comes first.
     async fn await_request_or_acknowledgement(&mut self, link: &Link) -> Result<(), End> {
         while link.socket.unacknowledged_bytes() > 0 {
             let look = Instant::now() + RECALL_LOOKED_FOR;
@@ -66,7 +66,7 @@ impl Sealing<Socket> for Unsealed {
         Ok(())
     }
 
-    /// Says nothing: there is no TLS to say `_alerts` by.
+    /// Does nothing: without TLS there are no alerts.
     fn say(&mut self, _link: &Link, _alerts: &[Alert]) {}
 
     /// Waits until the viewer has everything.
