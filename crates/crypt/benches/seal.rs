@@ -1,10 +1,10 @@
-//! What sealing, opening and keeping a connection cost on this machine. One thread; pin it with taskset.
+//! Measures what sealing, opening and keeping a connection cost on this machine. One thread; pin it with taskset.
 //!
-//! Prints, for every version and suite: Gb/s of plaintext sealed in 128 KiB windows of 16 KiB records with
-//! warm buffers, out of place and in place, in turn, as median and median absolute deviation of the rounds;
-//! nanoseconds to open a request of 400 bytes, and those of them that go into expanding the key; the
-//! memory that a connection takes when idle, as growth of the resident set; and the server's share of a
-//! full handshake. A window is first checked by the client that the keys were agreed with.
+//! Prints for every version and suite: Gb/s of plaintext sealed in 128 KiB windows of 16 KiB records with warm buffers,
+//! out of place and in place in turn, as median and median absolute deviation of the rounds; nanoseconds to open a
+//! request of 400 bytes, and how many of them expand the key; the memory of an idle connection, as growth of the
+//! resident set; and the server's share of a full handshake. The client that the keys were agreed with checks one
+//! window first.
 //!
 //! `--rounds N` (default 9), `--connections N` (default 10000).
 
@@ -41,7 +41,7 @@ fn main() {
     measure_memory(&tls, &configs[0]);
 }
 
-/// The number behind `--name`, or `default`.
+/// The number after `--name`, or `default`.
 fn argument(name: &str, default: usize) -> usize {
     let mut arguments = std::env::args().skip_while(|argument| argument != name).skip(1);
     arguments.next().and_then(|value| value.parse().ok()).unwrap_or(default)
@@ -69,7 +69,7 @@ fn client_config(tls: &Tls, suite: SupportedCipherSuite) -> Arc<ClientConfig> {
     Arc::new(config)
 }
 
-/// Shakes hands. Also returns the time that the server's side took.
+/// Does a handshake. Also returns the time that the server's side took.
 fn connect(tls: &Tls, config: &Arc<ClientConfig>) -> (ClientConnection, Established, Duration) {
     let name = ServerName::try_from("localhost").expect("a name");
     let mut client = ClientConnection::new(Arc::clone(config), name).expect("a client");
@@ -171,7 +171,7 @@ fn spread(mut values: Vec<f64>) -> String {
     format!("{middle:.1} +- {:.1}", median(&mut deviations))
 }
 
-/// The client seals many requests, we open them; only the opening is timed.
+/// The client seals many requests and the server's half opens them; only the opening is timed.
 fn open_ns(client: &mut ClientConnection, established: &mut Established) -> f64 {
     const REQUESTS: usize = 20_000;
     let mut records = Vec::with_capacity(REQUESTS);
@@ -189,7 +189,7 @@ fn open_ns(client: &mut ClientConnection, established: &mut Established) -> f64 
     start.elapsed().as_nanos() as f64 / REQUESTS as f64
 }
 
-/// What expanding a raw key takes, which the opener does for every record.
+/// The time to expand a raw key, which the opener does for every record.
 fn expand_ns(suite: Suite) -> f64 {
     const TIMES: usize = 20_000;
     let algorithm = match suite {
@@ -209,7 +209,7 @@ fn expand_ns(suite: Suite) -> f64 {
 fn measure_memory(tls: &Tls, config: &Arc<ClientConfig>) {
     let connections = argument("--connections", 10_000);
     let mut kept = Vec::with_capacity(connections);
-    // The first ones fill the allocator's pools.
+    // The first connections fill the allocator's pools.
     kept.extend((0..connections / 10).map(|_| connect(tls, config).1));
     let (before, mut spent, first) = (resident_bytes(), Duration::ZERO, kept.len());
     for _ in first..connections {

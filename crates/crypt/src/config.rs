@@ -1,4 +1,4 @@
-//! What we offer a client, put together once and shared by all workers.
+//! What the server offers its clients. Built once and shared by all workers.
 //!
 //! Offered: TLS 1.3 and 1.2; AES-128-GCM, AES-256-GCM and ChaCha20-Poly1305, with ephemeral key exchange
 //! only; X25519MLKEM768, X25519, P-256, P-384; ALPN `http/1.1` and `http/1.0`. Not offered: CBC,
@@ -44,10 +44,10 @@ impl Versions {
 /// What the operator decides.
 #[derive(Clone, Debug)]
 pub struct TlsOptions {
-    /// PEM files: certificate chain and private key. The first pair is for clients that name no host, or
-    /// one that no certificate covers. None at all: a self-signed one is made and kept.
+    /// PEM files: certificate chain and private key. The first pair is for clients that name no host, or one that no
+    /// certificate covers. If there is none, a self-signed certificate is made and kept.
     pub certificates: Vec<(PathBuf, PathBuf)>,
-    /// Where the self-signed certificate is kept; untouched if certificates are given.
+    /// Where the self-signed certificate is kept. Not touched if certificates are given.
     pub state_dir: PathBuf,
     /// TLS versions to speak.
     pub versions: Versions,
@@ -83,28 +83,29 @@ struct Shared {
 }
 
 impl Tls {
-    /// Loads the certificates, or makes one, and draws ticket keys.
+    /// Loads the certificates, or makes one, and generates ticket keys.
     ///
     /// # Errors
-    /// A file that cannot be read or used, or a key that is not the certificate's: named, with advice.
+    /// A file that cannot be read or used, or a key that does not belong to its certificate. The error names the file
+    /// and says what to do.
     pub fn load(options: TlsOptions) -> Result<Self, ConfigError> {
         let ticketer = if options.tickets { Some(tickets::ticketer()?) } else { None };
         Self::build(options, ticketer)
     }
 
-    /// Reads the same files again into a new object, for new connections; those that exist are not
-    /// touched. Tickets issued before stay good.
+    /// Reads the same files again into a new object, for new connections; existing ones are not affected. Tickets
+    /// issued before stay valid.
     ///
     /// # Errors
-    /// As [`Self::load`]. Go on with what you have.
+    /// As [`Self::load`]. Keep using the object you have.
     pub fn reload(&self) -> Result<Self, ConfigError> {
         Self::build(self.shared.options.clone(), self.shared.ticketer.clone())
     }
 
     fn build(options: TlsOptions, ticketer: Option<Ticketer>) -> Result<Self, ConfigError> {
         let provider = Arc::new(crypto_provider(has_aes()));
-        // Stamped before they are read: a change in between is noticed later, not missed. The self-signed
-        // pair may be made while it is loaded, and is stamped behind that.
+        // The files are stamped before they are read, so a change in between is noticed later, not missed. The
+        // self-signed pair may be made while loading, so it is stamped afterwards.
         let given_stamps = options.certificates.iter().flat_map(|(chain, key)| [chain, key]);
         let mut stamps: Vec<Stamp> = given_stamps.cloned().map(Stamp::take).collect();
         let (identities, origin) =
@@ -141,9 +142,9 @@ impl Tls {
         self.shared.stamps.iter().map(|stamp| stamp.path.clone()).collect()
     }
 
-    /// Is there something new for [`Self::reload`]: a file replaced or written, or our self-signed
-    /// certificate about to expire? One stat per file; meant to be asked every few seconds. A file that is
-    /// missing is not new: whoever replaces it may be half way.
+    /// Whether there is something new for [`Self::reload`]: a file was replaced or written, or our self-signed
+    /// certificate is about to expire. It costs one stat per file; call it every few seconds. A missing file is not
+    /// new, because a replacement may be half done.
     pub fn changed_on_disk(&self) -> bool {
         let expiring = matches!(self.shared.origin, Origin::SelfSigned { .. })
             && !self_signed::is_fresh(self.shared.identities.default_certificate());
@@ -151,10 +152,10 @@ impl Tls {
     }
 }
 
-/// What tells one state of a file from another.
+/// What distinguishes one state of a file from another.
 struct Stamp {
     path: PathBuf,
-    /// Inode, modification time in s and ns, size. `None`: could not be asked.
+    /// Inode, modification time in s and ns, size. `None`: stat failed.
     seen: Option<(u64, i64, i64, u64)>,
 }
 
@@ -188,9 +189,9 @@ fn server_config(
         })?
         .with_no_client_auth()
         .with_cert_resolver(identities);
-    // curl --http1.0 offers nothing but the latter.
+    // curl --http1.0 offers only the latter.
     config.alpn_protocols = vec![b"http/1.1".to_vec(), b"http/1.0".to_vec()];
-    // The order is ours: sealing is most of what this server does, and the client opens one stream.
+    // The server decides the order: sealing is most of what it does, and the client opens one stream.
     config.ignore_client_order = true;
     config.enable_secret_extraction = true;
     config.key_log = Arc::new(CaptureLog);
@@ -198,7 +199,7 @@ fn server_config(
     Ok(config)
 }
 
-/// Everything that we speak, on either side of a connection.
+/// Everything that is supported, on either side of a connection.
 pub(crate) fn crypto_provider(has_aes: bool) -> CryptoProvider {
     CryptoProvider {
         cipher_suites: cipher_suites(has_aes),
@@ -212,8 +213,8 @@ pub(crate) fn crypto_provider(has_aes: bool) -> CryptoProvider {
     }
 }
 
-/// The suites in order of preference: AES-128-GCM is the fastest where the CPU has instructions for it,
-/// and neither fast nor free of timing where it has not.
+/// The suites in order of preference. AES-128-GCM is the fastest where the CPU has instructions for it; without them it
+/// is neither fast nor safe from timing attacks.
 fn cipher_suites(has_aes: bool) -> Vec<SupportedCipherSuite> {
     let aes = [
         suite::TLS13_AES_128_GCM_SHA256,
@@ -231,7 +232,7 @@ fn cipher_suites(has_aes: bool) -> Vec<SupportedCipherSuite> {
     if has_aes { [&aes[..], &chacha].concat() } else { [&chacha[..], &aes].concat() }
 }
 
-/// Has this CPU instructions for AES and for GCM's multiplication?
+/// Whether this CPU has instructions for AES and for GCM's multiplication.
 pub(crate) fn has_aes() -> bool {
     #[cfg(target_arch = "x86_64")]
     return std::arch::is_x86_feature_detected!("aes")

@@ -1,29 +1,29 @@
-//! What can go wrong, as data: each error says whose fault it is, which alert answers it, and under
-//! which label it is counted. Labels are stable names for metrics; they contain nothing a peer chose.
+//! All errors. Each says whose fault it is, which alert answers it, and under which label it is counted. Labels are
+//! stable names for metrics; they contain nothing that a peer chose.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// An alert that we send (RFC 8446 section 6).
+/// An alert that this side sends (RFC 8446 section 6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alert {
-    /// The orderly end of what we send.
+    /// The orderly end of this side's data.
     CloseNotify,
-    /// A message that has no place here.
+    /// A message that is not allowed here.
     UnexpectedMessage,
     /// A record that does not open.
     BadRecordMac,
     /// A record longer than allowed.
     RecordOverflow,
-    /// Nothing that both sides support.
+    /// Both sides have no parameters in common.
     HandshakeFailure,
-    /// A field out of range, or one that contradicts another.
+    /// A field that is out of range or contradicts another.
     IllegalParameter,
     /// A message that cannot be parsed.
     DecodeError,
     /// No TLS version in common.
     ProtocolVersion,
-    /// Something failed on our side.
+    /// Something failed on this side.
     InternalError,
     /// TLS 1.2 renegotiation is not offered.
     NoRenegotiation,
@@ -57,13 +57,13 @@ impl Alert {
         }
     }
 
-    /// Does it say by itself that the connection is over? A warning does not, unless it is close_notify.
+    /// Whether the alert itself ends the connection. A warning does not, unless it is close_notify.
     pub fn ends(self) -> bool {
         self != Self::NoRenegotiation
     }
 }
 
-/// Why certificates could not be loaded or made. Says the file and what to do about it.
+/// Why certificates could not be loaded or made. The text names the file and says what to do.
 #[derive(Debug)]
 pub struct ConfigError {
     path: Option<PathBuf>,
@@ -96,8 +96,8 @@ impl std::error::Error for ConfigError {}
 /// appended to the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HandshakeError {
-    /// The peer speaks plain HTTP on the TLS port. No alert was written: answer it in HTTP. Said to a client, the
-    /// server's port is not one for TLS.
+    /// The peer speaks plain HTTP on the TLS port. No alert was written: answer it in HTTP. For a client: the server's
+    /// port is not for TLS.
     PlainHttp,
     /// What arrived is not a TLS record.
     Garbage,
@@ -109,13 +109,13 @@ pub enum HandshakeError {
     Malformed,
     /// A record that does not open under the handshake keys.
     BadRecordMac,
-    /// No version in common: the peer offers neither TLS 1.2 nor 1.3 (or not the one we are set to).
+    /// No version in common: the peer offers neither TLS 1.2 nor 1.3 (or not the one that is configured).
     UnsupportedVersion,
     /// No cipher suite, key exchange group or signature scheme in common.
     NoSharedCipher,
     /// The peer offers ALPN protocols, and HTTP/1.1 is not among them.
     NoAlpn,
-    /// The peer lacks something else that we require.
+    /// The peer lacks something else that is required.
     Incompatible,
     /// A second hello that contradicts the first.
     ChangedOnRetry,
@@ -123,19 +123,19 @@ pub enum HandshakeError {
     Misbehaved,
     /// The peer ended the handshake with this alert description.
     PeerAlert(u8),
-    /// The peer closed in an orderly way before the handshake was done.
+    /// The peer closed in an orderly way before the handshake was complete.
     PeerClosed,
-    /// Said to a client: the server's certificate is no longer valid.
+    /// For a client: the server's certificate has expired.
     CertificateExpired,
-    /// Said to a client: the server's certificate is not valid yet, or a clock is wrong.
+    /// For a client: the server's certificate is not valid yet, or a clock is wrong.
     CertificateNotYetValid,
-    /// Said to a client: nobody whom we trust has issued the server's certificate.
+    /// For a client: no trusted issuer has signed the server's certificate.
     CertificateUntrusted,
-    /// Said to a client: the server's certificate is for other names.
+    /// For a client: the server's certificate is for other names.
     CertificateWrongName,
-    /// Said to a client: the server's certificate is revoked, damaged, or not for servers.
+    /// For a client: the server's certificate is revoked, damaged, or not for servers.
     CertificateInvalid,
-    /// Our side failed.
+    /// This side failed.
     Internal,
 }
 
@@ -166,7 +166,7 @@ impl HandshakeError {
         }
     }
 
-    /// Is the peer to blame? If not, the operator should hear of it.
+    /// Whether the peer is to blame. If not, tell the operator.
     pub fn is_peers_fault(self) -> bool {
         self != Self::Internal
     }
@@ -184,8 +184,8 @@ impl fmt::Display for HandshakeError {
 impl std::error::Error for HandshakeError {}
 
 impl HandshakeError {
-    /// The alert that tells the peer (RFC 8446 section 6.2), for when rustls has written none. No alert answers an
-    /// alert, or HTTP.
+    /// The alert for the peer if rustls has written none (RFC 8446 section 6.2). Alerts and HTTP are not answered with
+    /// an alert.
     pub(crate) fn alert(self) -> Option<Alert> {
         match self {
             Self::Garbage | Self::Malformed | Self::TooLong => Some(Alert::DecodeError),
@@ -198,7 +198,7 @@ impl HandshakeError {
             Self::Misbehaved => Some(Alert::UnexpectedMessage),
             Self::Internal => Some(Alert::InternalError),
             Self::PlainHttp | Self::PeerAlert(_) | Self::PeerClosed => None,
-            // Only a client comes to these, and it has rustls say them.
+            // Only a client gets these errors, and rustls writes the alerts for them.
             Self::CertificateExpired
             | Self::CertificateNotYetValid
             | Self::CertificateUntrusted
@@ -207,7 +207,7 @@ impl HandshakeError {
         }
     }
 
-    /// Sorts what rustls reports. Taken by value, to be handed to `map_err`.
+    /// Classifies what rustls reports. Takes the error by value for use with `map_err`.
     pub(crate) fn from_rustls(error: rustls::Error) -> Self {
         use rustls::{Error, InvalidMessage, PeerMisbehaved};
         match error {
@@ -219,7 +219,7 @@ impl HandshakeError {
                 _ => Self::Malformed,
             },
             Error::PeerSentOversizedRecord => Self::OversizedRecord,
-            // The latter is a record that does not open, too, where early data would have been passed over.
+            // The latter is also a record that does not open, where early data would have been skipped.
             Error::DecryptError
             | Error::PeerMisbehaved(
                 PeerMisbehaved::RejectedEarlyDataInterleavedWithHandshakeMessage,
@@ -227,8 +227,8 @@ impl HandshakeError {
             Error::NoApplicationProtocol => Self::NoAlpn,
             Error::AlertReceived(description) => Self::PeerAlert(u8::from(description)),
             Error::PeerIncompatible(what) => Self::from_incompatibility(&what),
-            // How rustls says, while it shakes hands, that our key signs by no scheme that the peer knows: the
-            // one use of `General` that a server comes to with a key and a certificate loaded.
+            // During a handshake, rustls reports this way that our key signs with no scheme that the peer supports. It
+            // is the only use of `General` that a server with a key and a certificate can meet.
             Error::General(_) => Self::NoSharedCipher,
             Error::PeerMisbehaved(PeerMisbehaved::ServerNameDifferedOnRetry) => {
                 Self::ChangedOnRetry
@@ -280,14 +280,14 @@ impl HandshakeError {
     }
 }
 
-/// Why nothing could be sealed. Nothing was written and no sequence number was used.
+/// Why nothing was sealed. Nothing was written and no sequence number was used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SealError {
-    /// The output is shorter than [`crate::Sealer::sealed_bytes`] asks for. A fault of the caller.
+    /// The output is shorter than [`crate::Sealer::sealed_bytes`] requires: a mistake of the caller.
     BufferTooSmall,
-    /// These keys have sealed all they safely may. TLS 1.3: update the keys; TLS 1.2: close.
+    /// These keys have sealed as much as is safe. TLS 1.3: update the keys; TLS 1.2: close.
     KeysExhausted,
-    /// Key update exists in TLS 1.3 only.
+    /// Only TLS 1.3 has key updates.
     NotTls13,
 }
 
@@ -310,14 +310,14 @@ impl fmt::Display for SealError {
 
 impl std::error::Error for SealError {}
 
-/// Why a record could not be made again. The output was wiped: nothing of it may be sent.
+/// Why a record could not be made again. The output was wiped: nothing in it may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResealError {
     /// The plaintext is not what was sealed at this position before. The connection must end.
     ChangedUnderUs,
     /// The position was sealed under keys that are gone, or was never sealed.
     OutOfReach,
-    /// The output is shorter than the record. A fault of the caller.
+    /// The output is shorter than the record: a mistake of the caller.
     BufferTooSmall,
 }
 
@@ -340,23 +340,23 @@ impl fmt::Display for ResealError {
 
 impl std::error::Error for ResealError {}
 
-/// Why a record of the peer was refused. Send [`OpenError::alert`], and close_notify too unless that [ends](Alert::ends)
-/// the connection; then close.
+/// Why a record of the peer was refused. Send [`OpenError::alert`], and close_notify too unless the alert
+/// [ends](Alert::ends) the connection. Then close.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenError {
     /// The length in the header, or the opened plaintext, exceeds what TLS allows.
     Oversized,
-    /// The record does not open: forged, damaged, reordered, repeated or dropped.
+    /// The record does not open: forged, damaged, reordered, repeated or missing.
     BadRecordMac,
-    /// A content or handshake type that has no place after the handshake.
+    /// A content or handshake type that is not allowed after the handshake.
     Unexpected,
     /// An alert or key update of the wrong length.
     Malformed,
     /// A key update whose request field is neither 0 nor 1.
     BadKeyUpdate,
-    /// TLS 1.2: the peer wants to renegotiate; we do not, and end the connection in an orderly way.
+    /// TLS 1.2: the peer wants to renegotiate. That is refused, and the connection ends in an orderly way.
     Renegotiation,
-    /// Too many key updates for the data received with them.
+    /// More key updates than the data received with them allows.
     KeyUpdateFlood,
     /// Too many records in a row that carry nothing.
     EmptyRecordFlood,
@@ -400,10 +400,10 @@ impl fmt::Display for OpenError {
 
 impl std::error::Error for OpenError {}
 
-/// Why a [`crate::Retained`] connection is over. The alert for the peer, if one is due, is among what is owed.
+/// Why a [`crate::Retained`] connection is over. The alert for the peer, if one is due, is among the bytes to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetainedError {
-    /// A record of the peer's was refused.
+    /// A record from the peer was refused.
     Record(OpenError),
     /// The peer sent a fatal alert.
     PeerAlert,
@@ -416,7 +416,7 @@ impl From<OpenError> for RetainedError {
 }
 
 impl RetainedError {
-    /// Sorts what rustls reports. Taken by value, to be handed to `map_err`.
+    /// Classifies what rustls reports. Takes the error by value for use with `map_err`.
     pub(crate) fn from_rustls(error: rustls::Error) -> Self {
         use rustls::Error;
         match error {

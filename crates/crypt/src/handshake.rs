@@ -1,16 +1,15 @@
 //! The handshake, fed record by record, so that rustls never sees application data.
 //!
-//! rustls's buffered `ServerConnection` does the work. When it is done the traffic keys and sequence
-//! numbers are taken out, and the connection object with its buffers is freed (unless it was to be
-//! [`Retained`]). Tickets
-//! that rustls sent under the traffic keys are in its sequence number, so our records follow on.
+//! rustls's buffered `ServerConnection` does the work. When it is done, the traffic keys and sequence numbers are taken
+//! out, and the connection object with its buffers is freed (unless it is to be [`Retained`]). rustls counts the
+//! tickets that it sent under the traffic keys in its sequence number, so our records continue from there.
 //!
-//! The buffered API rather than `UnbufferedServerConnection`: it accepts shared slices, keeps alerts for us
-//! after an error, and its own buffers live only as long as the handshake.
+//! Why the buffered API rather than `UnbufferedServerConnection`: it accepts shared slices, keeps alerts for us after
+//! an error, and its own buffers live only as long as the handshake.
 //!
-//! Invariants: exactly the handshake's records are consumed, whatever follows them in the same segment is
-//! left for [`crate::Opener`]; all of a peer's handshake together is bounded by [`HANDSHAKE_BYTES_MAX`];
-//! and a handshake that fails ends with an alert, rustls's or else ours. Time is the caller's to bound.
+//! Invariants: exactly the handshake's records are consumed, and what follows them in the same segment is left for
+//! [`crate::Opener`]. All bytes of a peer's handshake together are bounded by [`HANDSHAKE_BYTES_MAX`]. A handshake that
+//! fails ends with an alert, from rustls or else from us. The caller limits the time.
 
 use std::sync::Arc;
 
@@ -26,19 +25,19 @@ use crate::retained::Retained;
 use crate::seal::Sealer;
 use crate::secrets::{Captured, Keys, Suite, Version};
 
-/// Bytes that a peer may send in one handshake. We ask for no certificate, so an honest client needs two
-/// hellos of about 2 KiB and a Finished; the rest is room for what is invented next. rustls keeps the records
-/// of an unfinished message in a buffer of this size (`DeframerVecBuffer`, 0.23) and calls it our error
-/// when one more byte comes, so the bound must not be larger.
+/// How many bytes a peer may send in one handshake. No client certificate is requested, so an honest client needs two
+/// hellos of about 2 KiB and a Finished; the rest is room for future extensions. rustls keeps the records of an
+/// unfinished message in a buffer of this size (`DeframerVecBuffer`, 0.23), and reports one more byte as our error, so
+/// the limit must not be larger.
 pub const HANDSHAKE_BYTES_MAX: usize = 0xffff;
 
 /// How far a handshake has come.
 pub enum Progress {
     /// Send the output, read more, call again.
     NeedsInput,
-    /// Send the output; the connection is ready. Boxed since it moves with the caller's future.
+    /// Send the output; the connection is ready. Boxed, because it moves with the caller's future.
     Done(Box<Established>),
-    /// The same for a handshake that was begun with [`Handshake::retaining`], and only for that.
+    /// The same, for a handshake begun with [`Handshake::retaining`] only.
     Retained(Retained),
 }
 
@@ -59,11 +58,11 @@ pub struct SessionInfo {
     pub version: Version,
     /// Cipher of the records.
     pub suite: Suite,
-    /// Key exchange group; `None` when a TLS 1.2 session was resumed, which exchanges no keys.
+    /// Key exchange group; `None` if a TLS 1.2 session was resumed, which exchanges no keys.
     pub group: Option<Group>,
     /// The host that the client named.
     pub server_name: Option<Box<str>>,
-    /// Taken up from a ticket, without certificate and signature.
+    /// Resumed from a ticket, without certificate and signature.
     pub resumed: bool,
 }
 
@@ -102,7 +101,7 @@ impl Group {
     }
 }
 
-/// A handshake under way.
+/// A handshake in progress.
 pub struct Handshake {
     /// Boxed: this moves with its caller's future. `None` once over.
     connection: Option<Box<ServerConnection>>,
@@ -128,7 +127,7 @@ impl Handshake {
         })
     }
 
-    /// As [`Self::new`], for a connection that stays rustls's: it ends in [`Progress::Retained`].
+    /// As [`Self::new`], for a connection that rustls keeps: it ends in [`Progress::Retained`].
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -136,9 +135,9 @@ impl Handshake {
         Self::new(tls).map(|handshake| Self { retains: true, ..handshake })
     }
 
-    /// Consumes whole records of the handshake from the front of `input` and appends what must be sent to
-    /// `output`. Returns the bytes consumed; once done, what is left of `input` is for the
-    /// opener. An input buffer of [`RECORD_BYTES_MAX`] always holds a whole record.
+    /// Consumes whole records of the handshake from the front of `input` and appends what must be sent to `output`.
+    /// Returns the bytes consumed. Once the handshake is done, the rest of `input` is for the opener. An input buffer
+    /// of [`RECORD_BYTES_MAX`] always has room for a whole record.
     ///
     /// # Errors
     /// See [`HandshakeError`]. `output` then ends with the alert for the peer, if one is due; send it
@@ -178,8 +177,8 @@ impl Handshake {
         Ok((consumed, progress))
     }
 
-    /// Hands the record at the front of `input` to rustls, and appends what that has to say to `output`. Returns
-    /// the record's bytes; 0 while it is not whole.
+    /// Passes the record at the front of `input` to rustls, and appends its answer to `output`. Returns the record's
+    /// length; 0 while it is incomplete.
     fn feed_next(
         &mut self,
         connection: &mut ServerConnection,
@@ -187,7 +186,7 @@ impl Handshake {
         output: &mut Vec<u8>,
     ) -> Result<usize, HandshakeError> {
         let body_bytes_max = match connection.protocol_version() {
-            // Before the first hello nothing can be protected, and so nothing expands.
+            // Nothing can be protected before the first hello, so nothing expands.
             None => PLAINTEXT_MAX,
             Some(_) => RECORD_BYTES_MAX - HEADER_BYTES,
         };
@@ -196,7 +195,7 @@ impl Handshake {
             Ok(Some(record)) => record,
             Err(error) => {
                 if Writing::of(connection, &self.captured) == Writing::RustlsKeys {
-                    // Only rustls has the keys for an alert. Shown the header, it sends one.
+                    // Only rustls has the keys for an alert. It sends one when it sees the header.
                     let _ = self.feed(connection, &input[..HEADER_BYTES]);
                     flush(connection, output)?;
                 }
@@ -221,7 +220,7 @@ impl Handshake {
         if !header.is_tls() {
             return Err(HandshakeError::Garbage);
         }
-        // A record without content has no place in a handshake (RFC 8446 sections 5.1 and 5.4).
+        // A handshake has no records without content (RFC 8446 sections 5.1 and 5.4).
         if !header.has_known_type() || header.body_bytes == 0 {
             return Err(HandshakeError::Misbehaved);
         }
@@ -243,7 +242,7 @@ impl Handshake {
         mut record: &[u8],
     ) -> Result<(), HandshakeError> {
         while !record.is_empty() {
-            // It fails when its buffer is full: the peer has sent too much.
+            // This fails if the buffer is full: the peer has sent too much.
             connection.read_tls(&mut record).map_err(|_| HandshakeError::TooLong)?;
         }
         let state = self
@@ -253,7 +252,7 @@ impl Handshake {
         if state.peer_has_closed() { Err(HandshakeError::PeerClosed) } else { Ok(()) }
     }
 
-    /// Appends the alert that answers `error`, protected as our next record has to be.
+    /// Appends the alert that answers `error`, protected as our next record must be.
     fn say(&mut self, error: HandshakeError, connection: &ServerConnection, output: &mut Vec<u8>) {
         let Some(alert) = error.alert() else { return };
         match Writing::of(connection, &self.captured) {
@@ -291,14 +290,14 @@ impl Handshake {
     }
 }
 
-/// How our next record is protected while a handshake is not done.
+/// How our next record is protected while the handshake is not complete.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Writing {
     /// Not at all: TLS 1.2 before our Finished, TLS 1.3 before our ServerHello.
     InClear,
-    /// TLS 1.3 behind our Finished, where these keys have sealed nothing: tickets wait for the client's Finished.
+    /// TLS 1.3 after our Finished. These keys have sealed nothing yet: tickets wait for the client's Finished.
     TrafficKeys,
-    /// A resumed handshake of TLS 1.2, where our Finished comes first and rustls keeps the keys to itself.
+    /// A resumed TLS 1.2 handshake: our Finished comes first, and rustls keeps the keys to itself.
     RustlsKeys,
 }
 
@@ -306,7 +305,7 @@ impl Writing {
     fn of(connection: &ServerConnection, captured: &Captured) -> Self {
         let is_resumed = connection.handshake_kind() == Some(HandshakeKind::Resumed);
         match connection.protocol_version() {
-            // Our flight is one piece: the secret is there when it has been written, and not before.
+            // Our flight is one piece: once it has been written, the secret is there.
             Some(ProtocolVersion::TLSv1_3) if captured.server.is_some() => Self::TrafficKeys,
             Some(ProtocolVersion::TLSv1_2) if is_resumed => Self::RustlsKeys,
             _ => Self::InClear,
@@ -346,7 +345,7 @@ impl Facts {
     }
 }
 
-/// Writing into a vector cannot fail; the error is mapped all the same.
+/// Writing to a vector cannot fail, but the error is mapped anyway.
 fn flush(connection: &mut ServerConnection, output: &mut Vec<u8>) -> Result<(), HandshakeError> {
     while connection.wants_write() {
         connection.write_tls(output).map_err(|_| HandshakeError::Internal)?;
@@ -354,7 +353,7 @@ fn flush(connection: &mut ServerConnection, output: &mut Vec<u8>) -> Result<(), 
     Ok(())
 }
 
-/// Does a request line begin here? Five bytes tell the methods from each other and from any record.
+/// Whether a request line begins here. Five bytes distinguish every method from the others and from any record.
 fn looks_like_http(input: &[u8]) -> bool {
     const BEGINNINGS: [&[u8]; 9] =
         [b"GET ", b"HEAD ", b"POST ", b"PUT ", b"DELET", b"OPTIO", b"CONNE", b"PATCH", b"TRACE"];

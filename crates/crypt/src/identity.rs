@@ -1,8 +1,8 @@
-//! Who we are: certificate chains with their keys, and the choice among them by the name a client asks for.
+//! The server's certificate chains with their keys, chosen by the name that a client asks for.
 //!
-//! A key that does not belong to its certificate is found when it is loaded, not when a viewer connects.
-//! A name that no certificate covers gets the first certificate: a viewer by IP address sends no name, and
-//! one with a stale name is better served by a warning of its own than by a closed connection.
+//! A key that does not belong to its certificate is detected when it is loaded, not when a viewer connects. A name that
+//! no certificate covers gets the first certificate: a viewer by IP address sends no name, and a viewer with an
+//! outdated name is better off with a warning in the browser than with a closed connection.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ use crate::self_signed;
 pub enum Origin {
     /// The operator gave it.
     Given,
-    /// None was given: made here and kept.
+    /// None was given: one was made here and kept.
     SelfSigned {
         /// The certificate, for `curl --cacert` and the like.
         path: PathBuf,
@@ -40,7 +40,7 @@ pub(crate) struct Identities {
 }
 
 impl Identities {
-    /// `first` is the default. Where two certificates cover one name, the earlier one has it.
+    /// `first` is the default. If two certificates cover one name, the earlier one is used.
     fn new(first: CertifiedKey, others: impl IntoIterator<Item = CertifiedKey>) -> Self {
         let default = Arc::new(first);
         let mut all =
@@ -83,8 +83,8 @@ impl ResolvesServerCert for Identities {
     }
 }
 
-/// Loads `pairs` of (chain, key) files; with none, the self-signed pair of `state_dir`, made if need be.
-/// Also says which of the two it was.
+/// Loads `pairs` of (chain, key) files. Without any, loads the self-signed pair in `state_dir`, which is made if
+/// needed. Also returns which of the two it was.
 pub(crate) fn load(
     pairs: &[(PathBuf, PathBuf)],
     state_dir: &Path,
@@ -105,7 +105,7 @@ fn load_self_signed(
     provider: &CryptoProvider,
 ) -> Result<CertifiedKey, ConfigError> {
     let (chain, key) = self_signed::paths(state_dir);
-    // Whatever is wrong with a kept pair (absent, damaged, halves of two), a new one mends it.
+    // Whatever is wrong with a kept pair (missing, damaged, halves of two pairs), a new one replaces it.
     if let Ok(kept) = load_pair(&chain, &key, provider) {
         if kept.end_entity_cert().is_ok_and(self_signed::is_fresh) {
             return Ok(kept);

@@ -1,13 +1,14 @@
-//! Handing a connection's sending half to kernel TLS: keys in the kernel's form, and what stays with us.
+//! Hands a connection's sending half to kernel TLS: the keys in the kernel's format, and the state that stays in user
+//! space.
 //!
-//! A [`KernelSealer`] is a [`Sealer`] that seals no more. It keeps the traffic secret, from which the next keys follow,
-//! and counts records, since the kernel does not: it would go on under one key for ever.
+//! A [`KernelSealer`] is a [`Sealer`] that no longer seals. It keeps the traffic secret, from which the next keys are
+//! derived, and counts records, because the kernel does not limit them: it would use one key forever.
 //!
 //! Invariants:
-//! - Once keys were given away, nothing here seals under them: the kernel's next record would have the same nonce.
-//!   [`KernelSealer::take_back`] is for keys that the kernel has refused.
-//! - In TLS 1.2 AES-GCM the kernel numbers the explicit nonces itself, counting up from where we tell it. That start
-//!   lies half of the number space away from every nonce that the handshake has used (see [`KernelKeys::iv`]).
+//! - Once keys were handed over, nothing here seals with them: the kernel's next record would have the same nonce.
+//!   [`KernelSealer::take_back`] is only for keys that the kernel has refused.
+//! - In TLS 1.2 AES-GCM the kernel numbers the explicit nonces itself, counting up from a given start. That start is
+//!   half of the number space away from every nonce that the handshake has used (see [`KernelKeys::iv`]).
 //! - Keys are wiped when they are dropped, here and in [`KernelKeys`].
 
 use zeroize::Zeroize;
@@ -17,27 +18,28 @@ use crate::record::{Layout, PLAINTEXT_MAX, content_type, handshake_type};
 use crate::seal::{Sealer, records_max, records_soft};
 use crate::secrets::{Keys, NONCE_BYTES, Suite, Version};
 
-/// Bytes in front of the nonce that never change: what `linux/tls.h` calls the salt of AES-GCM.
+/// Bytes of the nonce that never change, at its front: the salt of AES-GCM in `linux/tls.h`.
 const SALT_BYTES: usize = 4;
 
-/// Records of control that are not application data, by their number on the wire (RFC 8446 appendix B.1).
+/// Records that are not application data, by their number on the wire (RFC 8446 appendix B.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ControlRecord {
     /// An alert.
     Alert = content_type::ALERT,
-    /// A handshake message: of ours only a key update.
+    /// A handshake message. We send only key updates.
     Handshake = content_type::HANDSHAKE,
 }
 
 /// The sending half of a connection whose records the kernel seals.
 pub struct KernelSealer {
     keys: Keys,
-    /// Of the next record under the current keys: exact when the keys are given away, an upper bound afterwards.
+    /// Sequence number of the next record under the current keys: exact when the keys are handed over, an upper bound
+    /// afterwards.
     sequence: u64,
 }
 
-/// Keys in the form that the kernel takes. Wiped when dropped.
+/// Keys in the kernel's format. Wiped when dropped.
 pub struct KernelKeys {
     version: Version,
     suite: Suite,
@@ -47,7 +49,7 @@ pub struct KernelKeys {
 }
 
 impl Sealer {
-    /// Gives up sealing here, so that the kernel can take over.
+    /// Stops sealing here, so that the kernel can take over.
     pub fn into_kernel(self) -> KernelSealer {
         let (keys, sequence) = self.into_parts();
         KernelSealer { keys, sequence }
@@ -55,17 +57,17 @@ impl Sealer {
 }
 
 impl KernelSealer {
-    /// What to tell the kernel: now, and again after each [`Self::key_update`].
+    /// The keys for the kernel: now, and again after each [`Self::key_update`].
     pub fn keys(&self) -> KernelKeys {
         let mut nonce = *self.keys.iv();
         if Layout::of(self.keys.version(), self.keys.suite()) == Layout::Tls12Gcm {
-            // Our nonces are the IV xor the sequence number, and the handshake has used the first of them.
+            // Our nonces are the IV xor the sequence number, and the handshake has used the first ones.
             nonce[SALT_BYTES] ^= 0x80;
         }
         KernelKeys::new(&self.keys, nonce, self.sequence)
     }
 
-    /// Seals here after all. Only for keys that the kernel has refused, and so never used.
+    /// Seals here after all. Only for keys that the kernel has refused, which means that it never used them.
     pub fn take_back(self) -> Sealer {
         Sealer::new(self.keys, self.sequence)
     }
@@ -75,7 +77,7 @@ impl KernelSealer {
         self.keys.version()
     }
 
-    /// Counts what the kernel has taken in one call: records of 16 KiB, and one that may have been cut short.
+    /// Counts what the kernel took in one call: records of 16 KiB, and one that may be shorter.
     pub fn count_taken(&mut self, plaintext_bytes: usize) {
         if plaintext_bytes > 0 {
             self.sequence += plaintext_bytes.div_ceil(PLAINTEXT_MAX) as u64 + 1;
@@ -88,13 +90,13 @@ impl KernelSealer {
         self.version() == Version::Tls13 && self.sequence >= soft
     }
 
-    /// Whether these keys have sealed what they may: nothing but an alert may follow.
+    /// Whether these keys have sealed as much as they may: only an alert may follow.
     pub fn is_exhausted(&self) -> bool {
         self.sequence >= records_max(self.keys.suite())
     }
 
-    /// Moves on to the next keys. First [`key_update_message`] is to be sent, under the keys that the kernel still has; then the kernel is
-    /// to be given [`Self::keys`] anew (Linux 6.14).
+    /// Switches to the next keys. Before that, send [`key_update_message`] under the keys that the kernel still has.
+    /// Afterwards, give the kernel [`Self::keys`] again (Linux 6.14).
     ///
     /// # Errors
     /// [`SealError::NotTls13`].
@@ -107,7 +109,8 @@ impl KernelSealer {
     }
 }
 
-/// The content of a [`ControlRecord::Handshake`] that goes before [`KernelSealer::key_update`]; whether the peer is to change its keys too.
+/// The content of a [`ControlRecord::Handshake`] to send before [`KernelSealer::key_update`]. `request_peer` asks the
+/// peer to change its keys too.
 pub fn key_update_message(request_peer: bool) -> [u8; 5] {
     [handshake_type::KEY_UPDATE, 0, 0, 1, u8::from(request_peer)]
 }
@@ -147,9 +150,9 @@ impl KernelKeys {
         &self.nonce[..self.salt_bytes()]
     }
 
-    /// The rest of the nonce, 8 or 12 bytes. The kernel xors the sequence number into it, except in TLS 1.2 AES-GCM: there it
-    /// counts up from this. The start differs in its highest bit from every nonce of the handshake, which had small numbers
-    /// in its lowest; they could meet after 2^63 records.
+    /// The rest of the nonce, 8 or 12 bytes. The kernel xors the sequence number into it. Only in TLS 1.2 AES-GCM it
+    /// counts up from this value instead. The start differs in its highest bit from every nonce of the handshake, which
+    /// had small numbers in its lowest bits; they could meet after 2^63 records.
     pub fn iv(&self) -> &[u8] {
         &self.nonce[self.salt_bytes()..]
     }
@@ -181,8 +184,8 @@ mod tests {
         AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey,
     };
 
-    /// Seals a record as the kernel does (net/tls/tls_sw.c), from what it is told alone; `count` records were sealed
-    /// since it was told.
+    /// Seals a record as the kernel does (net/tls/tls_sw.c), only from what the kernel was given; `count` records were
+    /// sealed since then.
     fn seal_as_kernel(
         keys: &KernelKeys,
         count: u64,

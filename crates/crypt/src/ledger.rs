@@ -1,18 +1,19 @@
-//! Records that can be made again, as often as it takes until the peer has them, although nobody keeps their bytes. What is kept of a
-//! record is its tag.
+//! Records that can be made again until the peer has them, without keeping their bytes. Only a record's tag is kept.
 //!
-//! A transport of our own wants records in any order: positions are set aside for a whole response before any of it is sealed
-//! ([`Ledger::reserve`]); a record is made from its plaintext when it is wanted ([`Ledger::make`]), and again when it was lost.
+//! Our own TCP wants records in any order. Positions are reserved for a whole response before any of it is sealed
+//! ([`Ledger::reserve`]). A record is made from its plaintext when it is wanted ([`Ledger::make`]), and again if it was
+//! lost.
 //!
-//! A kernel socket takes bytes in order: records are sealed as they go ([`Ledger::seal`]). When the buffer of those that it did not take
-//! is taken back, their tags are kept ([`Ledger::take_back`]), and they are made again as above.
+//! A kernel socket takes bytes in order, so records are sealed in order ([`Ledger::seal`]). When the buffer of the
+//! records that it did not take is taken back, their tags are kept ([`Ledger::take_back`]), and they can be made again
+//! as above.
 //!
 //! Invariants:
-//! - A position is sealed with one plaintext only: the first making keeps the tag, every later one compares, and wipes what
-//!   came out different. That holds also for records that were made and then not sent.
-//! - Keys that were changed are kept until the peer has acknowledged all that they sealed, and no longer.
+//! - A position is sealed with one plaintext only: the first making keeps the tag; every later one compares tags, and
+//!   wipes what came out different. That holds also for records that were made and then not sent.
+//! - Former keys are kept until the peer has acknowledged everything that they sealed, and no longer.
 //!
-//! Refused: positions that nobody set aside, or that were acknowledged.
+//! Refused: positions that were not reserved, or that were acknowledged.
 
 use std::collections::VecDeque;
 
@@ -23,17 +24,17 @@ use crate::seal::{EXPANDED_KEY_BYTES, Sealer};
 /// The sending half of a connection.
 pub struct Ledger {
     sealer: Sealer,
-    /// None while nothing is to be made, for the first time or again: an idle viewer keeps no room for it.
+    /// `None` while nothing can be asked for: an idle viewer keeps no memory for it.
     past: Option<Box<Past>>,
 }
 
-/// What making again takes.
+/// What making records again needs.
 struct Past {
     /// The first position that may be made.
     tags_start: u64,
-    /// Earlier keys, the oldest first: [`Sealer::position`] is where each was followed by the next.
+    /// Former keys, oldest first: [`Sealer::position`] is where each was replaced by the next.
     former: VecDeque<Sealer>,
-    /// Tags of the records from `tags_start` on; none for those that were not made, and for alerts and key updates.
+    /// Tags of the records from `tags_start` on; `None` for records that were not made, and for alerts and key updates.
     tags: VecDeque<Option<[u8; TAG_BYTES]>>,
 }
 
@@ -47,7 +48,7 @@ pub struct Made {
 }
 
 impl Ledger {
-    /// Takes the sending half over as the handshake left it.
+    /// Takes over the sending half as the handshake left it.
     pub fn new(sealer: Sealer) -> Self {
         Self { sealer, past: None }
     }
@@ -57,13 +58,13 @@ impl Ledger {
         self.sealer.record_overhead()
     }
 
-    /// The position of what is set aside or sealed next.
+    /// The position of what is reserved or sealed next.
     pub fn position(&self) -> u64 {
         self.sealer.position()
     }
 
-    /// Records that may still be set aside before the keys should be changed, which is after `records_max` or what is
-    /// prudent for the cipher; in TLS 1.2, which cannot change them, at all.
+    /// How many records may still be reserved before the keys should be changed, which is after `records_max` or what
+    /// is prudent for the cipher. In TLS 1.2, which cannot change keys: before the keys are exhausted.
     pub fn records_left(&self, records_max: u64) -> u64 {
         self.sealer.records_left(records_max)
     }
@@ -73,8 +74,8 @@ impl Ledger {
         self.sealer.needs_key_update(records_max)
     }
 
-    /// Seals `plaintext` in order ([`Sealer::seal`]). Nothing that was made before can be made again afterwards, and these records can
-    /// only if their tags are kept by [`Self::take_back`].
+    /// Seals `plaintext` in order ([`Sealer::seal`]). Records made before cannot be made again afterwards, and these
+    /// only if [`Self::take_back`] keeps their tags.
     ///
     /// # Errors
     /// As [`Sealer::seal`].
@@ -94,29 +95,30 @@ impl Ledger {
         Ok(sealed_bytes)
     }
 
-    /// Keeps the tags of `records`, so that they can be made again: the bytes of the last that [`Self::seal`] has sealed, in order.
+    /// Keeps the tags of `records`, so that they can be made again. They are the last ones that [`Self::seal`] has
+    /// sealed, in order.
     pub fn take_back<'a>(&mut self, records: impl Iterator<Item = &'a [u8]>) {
         let tags: VecDeque<_> = records.map(|record| Some(tag(record))).collect();
         let tags_start = self.sealer.position() - tags.len() as u64;
         self.past = Some(Box::new(Past { tags_start, former: VecDeque::new(), tags }));
     }
 
-    /// Sets positions aside for `records` records that follow each other. Returns the first.
+    /// Reserves positions for `records` consecutive records. Returns the first.
     ///
     /// # Errors
-    /// [`SealError::KeysExhausted`] at the AEAD limit; none is set aside then.
+    /// [`SealError::KeysExhausted`] at the AEAD limit; nothing is reserved then.
     pub fn reserve(&mut self, records: u64) -> Result<u64, SealError> {
         let first = self.sealer.reserve(records)?;
         self.past_from(first);
         Ok(first)
     }
 
-    /// Makes the record at `position` of `plaintext`, at the front of `out`, for the first time or again.
+    /// Makes the record at `position` from `plaintext`, at the front of `out`, for the first time or again.
     ///
     /// # Errors
-    /// [`ResealError::ChangedUnderUs`] if it was made before and came out different: `out` is wiped then, and the connection
-    /// must end with nothing more of it sent. [`ResealError::OutOfReach`] for positions that were not set aside or were
-    /// acknowledged, [`ResealError::BufferTooSmall`].
+    /// [`ResealError::ChangedUnderUs`] if it was made before and came out different: `out` is wiped, and the connection
+    /// must end without sending anything more of it. [`ResealError::OutOfReach`] for positions that were not reserved
+    /// or were acknowledged, [`ResealError::BufferTooSmall`].
     ///
     /// # Panics
     /// If `plaintext` exceeds [`crate::PLAINTEXT_MAX`].
@@ -143,7 +145,7 @@ impl Ledger {
         Ok(Made { bytes, again: false })
     }
 
-    /// The peer has everything below `position`: it is never made again, and what was kept for that is let go.
+    /// The peer has everything below `position`: drops what was kept for making it again.
     pub fn acknowledge_below(&mut self, position: u64) {
         let Some(past) = &mut self.past else { return };
         past.forget_below(position);
@@ -159,19 +161,19 @@ impl Ledger {
         })
     }
 
-    /// Earlier keys that are kept now.
+    /// How many former keys are kept now.
     pub fn former_keys_count(&self) -> usize {
         self.past.as_ref().map_or(0, |past| past.former.len())
     }
 
-    /// Bytes of memory that earlier keys take.
+    /// Bytes of memory that former keys take.
     pub fn former_keys_bytes(&self) -> usize {
         self.past.as_ref().map_or(0, |past| {
             past.former.capacity() * size_of::<Sealer>() + past.former.len() * EXPANDED_KEY_BYTES
         })
     }
 
-    /// Bytes of memory that it takes, its own size included.
+    /// Bytes of memory, its own size included.
     pub fn memory_bytes(&self) -> usize {
         let past = self.past.as_ref().map_or(0, |past| {
             size_of::<Past>() + past.tags.capacity() * size_of::<Option<[u8; TAG_BYTES]>>()
@@ -179,12 +181,12 @@ impl Ledger {
         size_of::<Self>() + EXPANDED_KEY_BYTES + self.former_keys_bytes() + past
     }
 
-    /// Tags that are kept now.
+    /// How many tags are kept now.
     pub fn tags_count(&self) -> usize {
         self.past.as_ref().map_or(0, |past| past.tags.len())
     }
 
-    /// Seals an alert, whose bytes the caller keeps until they are acknowledged ([`Sealer::seal_alert`]).
+    /// Seals an alert. The caller keeps its bytes until they are acknowledged ([`Sealer::seal_alert`]).
     ///
     /// # Errors
     /// [`SealError::BufferTooSmall`].
@@ -192,8 +194,8 @@ impl Ledger {
         self.sealer.seal_alert(alert, out)
     }
 
-    /// Seals a key update, whose bytes the caller keeps until they are acknowledged, and moves on to the next keys for what
-    /// is set aside from now on ([`Sealer::seal_key_update`]).
+    /// Seals a key update, and switches to the next keys for what is reserved from now on
+    /// ([`Sealer::seal_key_update`]). The caller keeps the bytes until they are acknowledged.
     ///
     /// # Errors
     /// [`SealError::NotTls13`], [`SealError::BufferTooSmall`].
@@ -210,7 +212,7 @@ impl Ledger {
 }
 
 impl Past {
-    /// Lets go of the tags of all records below `position`, and of keys that sealed nothing from there on.
+    /// Drops the tags of all records below `position`, and the keys that sealed nothing from there on.
     fn forget_below(&mut self, position: u64) {
         let count = position.saturating_sub(self.tags_start);
         let count = usize::try_from(count).unwrap_or(usize::MAX).min(self.tags.len());
@@ -219,7 +221,7 @@ impl Past {
         while self.former.front().is_some_and(|former| former.position() <= position) {
             self.former.pop_front();
         }
-        // A viewer who has everything that was sent so far keeps no room for more.
+        // A viewer who has everything sent so far keeps no memory for more.
         if self.tags.is_empty() {
             self.tags = VecDeque::new();
         }

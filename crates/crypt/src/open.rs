@@ -1,16 +1,16 @@
-//! Opening: the records of a peer after the handshake, one at a time, where they lie.
+//! Opens the records of a peer after the handshake, one at a time, in place.
 //!
-//! An [`Opener`] is one connection's receiving half. It keeps the raw key and expands it for each record:
-//! an expanded key takes about 600 bytes for as long as the connection lives, expanding it 0.1 us of the
-//! 0.2 us that opening a request takes (AES-GCM, measured by `benches/seal.rs`), and a viewer sends one
-//! such record for every few megabytes that it receives.
+//! An [`Opener`] is one connection's receiving half. It keeps the raw key and expands it for each record. An expanded
+//! key would take about 600 bytes for as long as the connection lives. Expanding it takes 0.1 us of the 0.2 us that
+//! opening a request takes (AES-GCM, measured by `benches/seal.rs`), and a viewer sends one such record for every few
+//! megabytes that it receives.
 //!
 //! It refuses, with the alert that RFC 8446 section 6 asks for: records out of order or damaged, oversized
 //! ones, change_cipher_spec and any handshake message but KeyUpdate, renegotiation (TLS 1.2), and floods of
 //! empty records or key updates. After an error the connection must end; nothing more can be opened.
 //!
-//! A KeyUpdate may come in pieces, one in each record (RFC 8446 section 5.1). All of them but its last byte are known
-//! beforehand, so nothing is kept of the pieces but how many bytes there were.
+//! A KeyUpdate may arrive in pieces, one in each record (RFC 8446 section 5.1). All of its bytes but the last are known
+//! beforehand, so only their number is kept.
 
 use std::ops::Range;
 
@@ -23,28 +23,28 @@ use crate::record::{
 };
 use crate::secrets::{Keys, NONCE_BYTES};
 
-/// Records in a row that may carry nothing (no data, or a warning). An honest guess: nobody needs two.
+/// How many records in a row may be empty (no data, or a warning). A guess: nobody needs two.
 const EMPTY_RECORDS_MAX: u8 = 16;
 
-/// Key updates that a peer may send at once; each record of data earns it one more. An honest guess:
-/// a client updates every 2^24 records or when a person types a command, and we answer at the cost of
-/// three HKDF expansions, which this keeps in proportion to the data records we open anyway.
+/// How many key updates a peer may send at once; each record of data allows one more. A guess: a client updates every
+/// 2^24 records or when a person types a command. Answering costs three HKDF expansions, and this limit keeps that in
+/// proportion to the data records that are opened anyway.
 const KEY_UPDATES_MAX: u8 = 32;
 
-/// How every KeyUpdate begins (RFC 8446 section 4.6.3): its type, and the length of what follows. One byte does.
+/// How every KeyUpdate begins (RFC 8446 section 4.6.3): its type, and the length of what follows, which is one byte.
 const KEY_UPDATE_HEAD: [u8; 4] = [handshake_type::KEY_UPDATE, 0, 0, 1];
 
 /// What [`Opener::open`] found at the front of the buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Opened {
-    /// The record is not whole yet.
+    /// The record is incomplete.
     Partial {
-        /// Bytes that the buffer must hold before the next call can do more.
+        /// How many bytes the buffer must have before the next call can do more.
         needed_bytes: usize,
     },
     /// One record was opened.
     Record {
-        /// Bytes of the buffer that it took; the next record begins after them.
+        /// The record's length in the buffer; the next record begins after it.
         consumed_bytes: usize,
         /// What was in it.
         content: Content,
@@ -58,21 +58,21 @@ pub enum Content {
     Data(Range<usize>),
     /// The peer will send no more.
     CloseNotify,
-    /// The peer reports trouble. If `fatal`, the connection is over and nothing may be sent.
+    /// The peer reports an error. If `fatal`, the connection is over and nothing may be sent.
     Alert {
         /// Always true in TLS 1.3.
         fatal: bool,
         /// RFC 8446 appendix B.2.
         description: u8,
     },
-    /// The peer changed its keys; ours for receiving already follow.
+    /// The peer changed its keys. The receiving keys here are already updated.
     KeyUpdate {
-        /// The peer asks for [`crate::Sealer::seal_key_update`] before our next data. One answer serves
-        /// several requests.
+        /// The peer asks for [`crate::Sealer::seal_key_update`] before our next data. One answer is enough for several
+        /// requests.
         peer_requests_answer: bool,
     },
-    /// Session tickets from a server: this range of the buffer, for [`crate::client::Tickets::keep`]. Only an
-    /// opener that a [`crate::client::ClientHandshake`] left behind takes them.
+    /// Session tickets from a server: this range of the buffer, for [`crate::client::Tickets::keep`]. Only an opener
+    /// from a [`crate::client::ClientHandshake`] accepts them.
     Tickets(Range<usize>),
     /// Nothing to act on.
     Ignored,
@@ -85,7 +85,7 @@ pub struct Opener {
     sequence: u64,
     empty_records: u8,
     key_updates_left: u8,
-    /// Bytes of a KeyUpdate that came in earlier records; at most the length of [`KEY_UPDATE_HEAD`].
+    /// Bytes of a KeyUpdate that arrived in earlier records; at most the length of [`KEY_UPDATE_HEAD`].
     key_update_bytes: u8,
     /// The peer is a server, which may issue tickets at any time.
     takes_tickets: bool,
@@ -112,26 +112,26 @@ impl Opener {
         Self { takes_tickets: true, ..Self::new(keys, sequence) }
     }
 
-    /// Bytes of a record, beside its header, that are not plaintext: 17 in TLS 1.3 if the peer pads nothing, 24 in
-    /// TLS 1.2 AES-GCM, 16 in TLS 1.2 ChaCha20. With it, a record's length is told without opening it.
+    /// Bytes of a record, without its header, that are not plaintext: 17 in TLS 1.3 if the peer adds no padding, 24 in
+    /// TLS 1.2 AES-GCM, 16 in TLS 1.2 ChaCha20. This gives a record's plaintext length without opening it.
     pub fn body_overhead(&self) -> usize {
         self.layout.explicit_nonce_bytes() + self.layout.back_bytes()
     }
 
-    /// Passes over `records` whole records of data that were thrown away unopened, so that the one behind them can be
-    /// opened. Nothing is known about what is passed over: not that it was whole, nor who sent it.
+    /// Skips `records` whole records of data that were discarded unopened, so that the record after them can be opened.
+    /// Nothing is known about skipped records: neither that they were intact, nor who sent them.
     ///
     /// # Panics
-    /// If more records are passed over than a connection can have.
+    /// If more records are skipped than a connection can have.
     pub fn skip(&mut self, records: u64) {
         let sequence = self.sequence.checked_add(records);
         self.sequence = sequence.expect("no connection has 2^64 records");
     }
 
-    /// Opens the record at the front of `buffer`, in place. What `buffer` holds behind it is left alone.
+    /// Opens the record at the front of `buffer`, in place. The bytes after it are not touched.
     ///
     /// # Errors
-    /// See [`OpenError`]; the contents of `buffer` are then worthless.
+    /// See [`OpenError`]; `buffer` then has undefined contents.
     pub fn open(&mut self, buffer: &mut [u8]) -> Result<Opened, OpenError> {
         let Some(header) = Header::read(buffer) else {
             return Ok(Opened::Partial { needed_bytes: HEADER_BYTES });
@@ -152,7 +152,7 @@ impl Opener {
         Ok(Opened::Record { consumed_bytes: header.record_bytes(), content })
     }
 
-    /// Judges what can be told from the header alone, so that a bad record is refused before it is whole.
+    /// Checks the header alone, so that a bad record is refused before it is complete.
     fn check_header(&self, header: Header) -> Result<(), OpenError> {
         use content_type::{ALERT, APPLICATION_DATA, HANDSHAKE};
         let known = match self.layout {
@@ -167,7 +167,7 @@ impl Opener {
         if header.body_bytes > CIPHERTEXT_MAX { Err(OpenError::Oversized) } else { Ok(()) }
     }
 
-    /// Opens `record` in place and says where in it the plaintext lies.
+    /// Opens `record` in place and returns the range of its plaintext.
     fn decrypt(&mut self, record: &mut [u8]) -> Result<Range<usize>, OpenError> {
         let front_bytes = self.layout.front_bytes();
         let plaintext_bytes =
@@ -189,8 +189,8 @@ impl Opener {
         Ok(front_bytes..front_bytes + plaintext_bytes)
     }
 
-    /// The nonce of the next record. `explicit` is what the record carries of it: all but the salt in
-    /// TLS 1.2 AES-GCM (RFC 5288 section 3), nothing otherwise.
+    /// The nonce of the next record. `explicit` is the part that the record carries: everything but the salt in TLS 1.2
+    /// AES-GCM (RFC 5288 section 3), otherwise nothing.
     fn nonce(&self, explicit: &[u8]) -> [u8; NONCE_BYTES] {
         if explicit.is_empty() {
             return self.keys.nonce(self.sequence);
@@ -238,7 +238,7 @@ impl Opener {
         }
     }
 
-    /// Counts a record that carries nothing.
+    /// Counts an empty record.
     fn empty(&mut self) -> Result<Content, OpenError> {
         self.empty_records += 1;
         if self.empty_records > EMPTY_RECORDS_MAX {
@@ -248,8 +248,8 @@ impl Opener {
         }
     }
 
-    /// An alert (RFC 8446 section 6). In TLS 1.3 the level says nothing: close_notify and user_canceled
-    /// are harmless, and all others end the connection.
+    /// An alert (RFC 8446 section 6). In TLS 1.3 the level is ignored: close_notify and user_canceled are harmless, and
+    /// all others end the connection.
     fn alert(&mut self, bytes: &[u8]) -> Result<Content, OpenError> {
         const CLOSE_NOTIFY: u8 = 0;
         const USER_CANCELED: u8 = 90;
@@ -274,12 +274,12 @@ impl Opener {
     }
 
     /// A TLS 1.3 handshake message, or the next piece of one. Only KeyUpdate is expected: client certificates are never
-    /// asked for. It must end with its record, since the keys change behind it (RFC 8446 section 5.1).
+    /// requested. The message must end with its record, because the keys change after it (RFC 8446 section 5.1).
     fn key_update(&mut self, piece: &[u8]) -> Result<Content, OpenError> {
         let expected = &KEY_UPDATE_HEAD[usize::from(self.key_update_bytes)..];
         let (head, rest) = piece.split_at(expected.len().min(piece.len()));
         match head {
-            // A record of no content may not be one of a handshake (RFC 8446 section 5.1).
+            // A handshake record may not be empty (RFC 8446 section 5.1).
             [] if rest.is_empty() => return Err(OpenError::Unexpected),
             [first, ..] if !self.is_amid_message() && *first != handshake_type::KEY_UPDATE => {
                 return Err(OpenError::Unexpected);
@@ -297,7 +297,7 @@ impl Opener {
         }
     }
 
-    /// Follows the peer to its next keys.
+    /// Switches to the peer's next keys.
     fn update_key(&mut self, request: u8) -> Result<Content, OpenError> {
         if request > 1 {
             return Err(OpenError::BadKeyUpdate);
@@ -311,15 +311,15 @@ impl Opener {
     }
 }
 
-/// Whether a record of TLS 1.3 consists of whole tickets (RFC 8446 section 4.6.1). One that spans records, so of more
-/// than 16 KiB, is not known from any server.
+/// Whether a TLS 1.3 record consists of whole tickets (RFC 8446 section 4.6.1). No known server sends one that spans
+/// records, that is, of more than 16 KiB.
 fn are_tickets(bytes: &[u8], layout: Layout) -> bool {
     let mut tickets = Messages(bytes);
     let all = tickets.all(|(message_type, _)| message_type == handshake_type::NEW_SESSION_TICKET);
     layout == Layout::Tls13 && all && tickets.0.is_empty() && !bytes.is_empty()
 }
 
-/// The whole handshake messages in `.0`, by type and content (RFC 8446 section 4). Ends at the first that is not whole.
+/// The whole handshake messages in `.0`, by type and content (RFC 8446 section 4). Ends at the first incomplete one.
 pub(crate) struct Messages<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Iterator for Messages<'a> {
@@ -334,7 +334,7 @@ impl<'a> Iterator for Messages<'a> {
     }
 }
 
-/// Finds the content type behind the plaintext, in front of the padding (RFC 8446 section 5.4).
+/// Finds the content type, which is after the plaintext and before the padding (RFC 8446 section 5.4).
 fn split_inner_type(record: &[u8], inner: Range<usize>) -> Result<(u8, Range<usize>), OpenError> {
     if inner.len() > PLAINTEXT_MAX + 1 {
         return Err(OpenError::Oversized);
@@ -372,7 +372,7 @@ mod tests {
             Self::new(Version::Tls13, Suite::Aes128Gcm)
         }
 
-        /// Seals the inner plaintext of TLS 1.3 with its type and padding spelt out.
+        /// Seals the inner plaintext of TLS 1.3, with type and padding given explicitly.
         fn raw(&mut self, inner: &[u8]) -> Result<Opened, OpenError> {
             let keys = keys(Version::Tls13, Suite::Aes128Gcm);
             let mut record = header(23, inner.len() + TAG_BYTES).to_vec();

@@ -1,7 +1,7 @@
-//! The TLS record as it lies on the wire: header, sizes, content types, alerts.
+//! The TLS record on the wire: header, sizes, content types, alerts.
 //!
-//! Pure numbers and byte layouts (RFC 8446 section 5, RFC 5246 section 6.2); no keys and no state.
-//! Read [`crate::seal`] and [`crate::open`] next, which put these to work.
+//! Only numbers and byte layouts (RFC 8446 section 5, RFC 5246 section 6.2); no keys and no state. Read [`crate::seal`]
+//! and [`crate::open`] next, which use these.
 
 use crate::error::Alert;
 use crate::secrets::{Suite, Version};
@@ -12,7 +12,7 @@ pub const PLAINTEXT_MAX: usize = 16_384;
 /// Bytes of a record header: type, version, length.
 pub const HEADER_BYTES: usize = 5;
 
-/// Bytes of the authentication tag; the same for all three ciphers we speak.
+/// Bytes of the authentication tag; the same for all three supported ciphers.
 pub const TAG_BYTES: usize = 16;
 
 /// Bytes of the nonce part that TLS 1.2 AES-GCM sends in each record (RFC 5288 section 3).
@@ -44,7 +44,7 @@ pub(crate) mod handshake_type {
     pub(crate) const KEY_UPDATE: u8 = 24;
 }
 
-/// A record header, read but not judged.
+/// A record header, read but not checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) content_type: u8,
@@ -54,7 +54,7 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// Reads the header at the front of `bytes`; `None` while fewer than [`HEADER_BYTES`] are there.
+    /// Reads the header at the front of `bytes`; `None` if there are fewer than [`HEADER_BYTES`].
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         let head: &[u8; HEADER_BYTES] = bytes.first_chunk()?;
         Some(Self {
@@ -64,13 +64,13 @@ impl Header {
         })
     }
 
-    /// Could this start a record of any TLS version? Otherwise the peer does not speak TLS.
+    /// Whether this could start a record of any TLS version. If not, the peer does not speak TLS.
     pub(crate) fn is_tls(&self) -> bool {
         self.version_major == 3
     }
 
-    /// Is the record of a type that this connection can have? Others are refused (RFC 8446 section 5); that of
-    /// heartbeats (24) is one, since we do not offer them.
+    /// Whether this connection can have records of this type. Others are refused (RFC 8446 section 5), also heartbeats
+    /// (24), which are not offered.
     pub(crate) fn has_known_type(&self) -> bool {
         let known = content_type::CHANGE_CIPHER_SPEC..=content_type::APPLICATION_DATA;
         known.contains(&self.content_type)
@@ -82,7 +82,7 @@ impl Header {
     }
 }
 
-/// Writes a header of the version number that both TLS 1.2 and 1.3 put on protected records.
+/// Makes a header with the version number that both TLS 1.2 and 1.3 put on protected records.
 ///
 /// `body_bytes` never exceeds [`CIPHERTEXT_MAX`], so the cast keeps every bit.
 pub(crate) fn header(content_type: u8, body_bytes: usize) -> [u8; HEADER_BYTES] {
@@ -91,13 +91,13 @@ pub(crate) fn header(content_type: u8, body_bytes: usize) -> [u8; HEADER_BYTES] 
     [content_type, 3, 3, length[0], length[1]]
 }
 
-/// An unprotected alert record, for a peer with which no keys are agreed yet.
+/// An unprotected alert record, for a peer without agreed keys.
 pub(crate) fn plain_alert(alert: Alert) -> [u8; HEADER_BYTES + 2] {
     let [a, b, c, d, e] = header(content_type::ALERT, 2);
     [a, b, c, d, e, alert.level(), alert.description()]
 }
 
-/// The data that a record's tag covers beside its content.
+/// The data that a record's tag covers in addition to its content.
 pub(crate) struct AdditionalData {
     bytes: [u8; 13],
     used: usize,
@@ -153,7 +153,7 @@ impl Layout {
         if self == Self::Tls12Gcm { EXPLICIT_NONCE_BYTES } else { 0 }
     }
 
-    /// Bytes of the content type that is sealed behind the plaintext.
+    /// Bytes of the content type that is sealed after the plaintext.
     pub(crate) fn inner_type_bytes(self) -> usize {
         usize::from(self == Self::Tls13)
     }
@@ -163,16 +163,16 @@ impl Layout {
         HEADER_BYTES + self.explicit_nonce_bytes()
     }
 
-    /// Bytes behind the plaintext.
+    /// Bytes after the plaintext.
     pub(crate) fn back_bytes(self) -> usize {
         self.inner_type_bytes() + TAG_BYTES
     }
 }
 
-/// The tag of a sealed record: its last 16 bytes, in TLS 1.2 as in 1.3. What re-making compares.
+/// The tag of a sealed record: its last 16 bytes, in TLS 1.2 and 1.3. Making a record again compares it.
 ///
 /// # Panics
-/// If `record` is not a sealed record, and so shorter than header and tag.
+/// If `record` is shorter than header and tag, and so is not a sealed record.
 pub fn tag(record: &[u8]) -> [u8; TAG_BYTES] {
     assert!(record.len() >= HEADER_BYTES + TAG_BYTES, "a sealed record has a header and a tag");
     *record.last_chunk().expect("length was just checked")

@@ -1,10 +1,10 @@
 //! A connection whose handshake state is kept: rustls seals and opens for as long as it lives.
 //!
-//! This is what handing the keys out is measured against, and the ordinary way to use a TLS library: sealed
-//! records are copied into memory of its own, and the state of the handshake stays with the connection. No
-//! record can be made again, so what is sealed has to be kept until it is sent, however slow the peer is.
+//! This is the ordinary way to use a TLS library, and what taking the keys out is measured against. Sealed records are
+//! copied into rustls's own memory, and the handshake's state stays with the connection. No record can be made again,
+//! so sealed bytes are kept until they are sent, however slow the peer is.
 //!
-//! Key updates, of the peer's and for our own limits, are rustls's affair here.
+//! rustls handles key updates, both the peer's and ours.
 
 use std::io::{self, Read, Write};
 
@@ -13,7 +13,7 @@ use rustls::ServerConnection;
 use crate::error::{OpenError, RetainedError};
 use crate::handshake::SessionInfo;
 
-/// Both halves of a connection after its handshake, in rustls's hands.
+/// Both halves of a connection after its handshake, managed by rustls.
 pub struct Retained {
     connection: Box<ServerConnection>,
     info: SessionInfo,
@@ -21,7 +21,7 @@ pub struct Retained {
 
 impl Retained {
     pub(crate) fn new(mut connection: Box<ServerConnection>, info: SessionInfo) -> Self {
-        // The caller bounds what it seals at once: a window, never a whole film.
+        // The caller limits what it seals at once: a window, never a whole film.
         connection.set_buffer_limit(None);
         Self { connection, info }
     }
@@ -31,12 +31,12 @@ impl Retained {
         &self.info
     }
 
-    /// Takes all of `sealed`, which may begin and end within records, and appends what it says to `plaintext`.
-    /// Returns whether the peer will send no more. Send what is owed afterwards ([`Self::write_to`]): it may
-    /// be the answer to a key update.
+    /// Takes all of `sealed`, which may begin and end within records, and appends the plaintext to `plaintext`. Returns
+    /// whether the peer has finished sending. Call [`Self::write_to`] afterwards: the answer to a key update may be
+    /// due.
     ///
     /// # Errors
-    /// See [`RetainedError`]. What is owed then ends with the alert for the peer, if one is due; the connection
+    /// See [`RetainedError`]. The bytes to send then end with the alert for the peer, if one is due. The connection
     /// must end.
     pub fn open(
         &mut self,
@@ -56,13 +56,13 @@ impl Retained {
         }
     }
 
-    /// Seals all of `plaintext`; the records wait here until [`Self::write_to`] has sent them.
+    /// Seals all of `plaintext`. The records wait here until [`Self::write_to`] sends them.
     pub fn seal(&mut self, plaintext: &[u8]) {
         let sealed = self.connection.writer().write_all(plaintext);
         sealed.expect("without a limit, and after the handshake, rustls takes everything");
     }
 
-    /// Seals the orderly goodbye.
+    /// Seals close_notify.
     pub fn seal_close_notify(&mut self) {
         self.connection.send_close_notify();
     }
@@ -72,16 +72,16 @@ impl Retained {
         self.connection.wants_write()
     }
 
-    /// Writes sealed bytes, several records in one call of `out`'s `write_vectored`, and returns how many it took.
+    /// Writes sealed bytes, several records in one call of `out`'s `write_vectored`, and returns how many bytes it took.
     ///
     /// # Errors
-    /// Those of `out`; what it did not take is still owed.
+    /// The error of `out`. What it did not take still waits.
     pub fn write_to(&mut self, out: &mut dyn Write) -> io::Result<usize> {
         self.connection.write_tls(out)
     }
 }
 
-/// A reader that has given everything says so by an error.
+/// A reader that has returned everything reports that as an error.
 fn expect_only_would_block(read: io::Result<usize>) -> Result<(), RetainedError> {
     match read {
         Err(error) if error.kind() != io::ErrorKind::WouldBlock => {

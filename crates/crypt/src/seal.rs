@@ -1,16 +1,16 @@
-//! Sealing: plaintext becomes TLS records, straight from where it lies into the send buffer, in one pass.
+//! Sealing: turns plaintext into TLS records, from its place into the send buffer in one pass.
 //!
-//! A [`Sealer`] is one connection's sending half. Every record has a *position*: a count that starts where
-//! the handshake left off and never goes back, also not when the keys change. A record whose position is
-//! known can be made again by [`Sealer::reseal`], byte for byte.
+//! A [`Sealer`] is one connection's sending half. Every record has a *position*: a count that starts where the
+//! handshake ended and never goes back, not even when the keys change. A record whose position is known can be made
+//! again by [`Sealer::reseal`], byte for byte.
 //!
 //! Invariants:
-//! - A nonce never leaves this machine with two different plaintexts. Sealing uses each position once;
-//!   re-making compares the tag with the one that was sealed first, and wipes the output if it differs. A
-//!   record that was sealed and thrown away has told nobody anything.
-//! - Positions from before a key update are out of reach for good. So update keys only when every byte
-//!   sealed so far was handed to the network, or will never be made again.
-//! - What is refused (too small an output, keys at their limit) writes nothing and uses no position.
+//! - A nonce never leaves this machine with two different plaintexts. Sealing uses each position once. Making a record
+//!   again compares its tag with the first one, and wipes the output if it differs. A record that was sealed and
+//!   discarded has revealed nothing.
+//! - Positions from before a key update can never be made again. So update keys only when every byte sealed so far was
+//!   handed to the network, or will never be made again.
+//! - A refused call (output too small, keys at their limit) writes nothing and uses no position.
 
 use aws_lc_rs::aead::{Aad, LessSafeKey, Nonce};
 
@@ -25,15 +25,15 @@ use crate::secrets::{Keys, NONCE_BYTES, Suite, Version};
 /// [`GCM_RECORDS_MAX`], so that the caller can wait until nothing needs to be made again.
 const GCM_RECORDS_SOFT: u64 = 1 << 24;
 
-/// Records of data that one AES-GCM key may seal: 2^24.5 (RFC 8446 section 5.5) rounded down, which
-/// leaves six thousand for alerts and the key update itself.
+/// How many records of data one AES-GCM key may seal: 2^24.5 (RFC 8446 section 5.5), rounded down, which leaves six
+/// thousand for alerts and the key update itself.
 const GCM_RECORDS_MAX: u64 = 23_720_000;
 
-/// ChaCha20-Poly1305 stays safe until the sequence number wraps (RFC 8446 section 5.5). An eighth of that
-/// cannot be reached either, and keeps the arithmetic from overflowing.
+/// ChaCha20-Poly1305 stays safe until the sequence number wraps (RFC 8446 section 5.5). An eighth of that cannot be
+/// reached either, and rules out overflow in the arithmetic.
 const CHACHA_RECORDS_MAX: u64 = 1 << 61;
 
-/// What an expanded key takes on the heap: aws-lc keeps it there (docs/memory.md).
+/// Heap memory of an expanded key: aws-lc keeps it there (docs/memory.md).
 pub(crate) const EXPANDED_KEY_BYTES: usize = 608;
 
 /// Records of data that one key may seal.
@@ -66,7 +66,7 @@ pub struct Sealer {
 }
 
 impl Sealer {
-    /// `sequence`: of the next record; not 0 if the handshake already sent under these keys.
+    /// `sequence` is the number of the next record. It is not 0 if the handshake has already sent records under these keys.
     pub(crate) fn new(keys: Keys, sequence: u64) -> Self {
         let layout = Layout::of(keys.version(), keys.suite());
         let expanded = keys.expand();
@@ -96,7 +96,7 @@ impl Sealer {
         self.layout.front_bytes()
     }
 
-    /// Bytes behind a record's plaintext, for [`Self::seal_in_place`]: 17 or 16.
+    /// Bytes after a record's plaintext, for [`Self::seal_in_place`]: 17 or 16.
     pub fn back_bytes(&self) -> usize {
         self.layout.back_bytes()
     }
@@ -112,9 +112,9 @@ impl Sealer {
         self.position
     }
 
-    /// Seals `plaintext` into `out` as application data: records of [`PLAINTEXT_MAX`] from the start, the
-    /// last one shorter; no plaintext makes no record. Returns the bytes written, which are
-    /// [`Self::sealed_bytes`]. The records get consecutive positions from [`Self::position`] on.
+    /// Seals `plaintext` into `out` as application data: records of [`PLAINTEXT_MAX`] from the start, the last one
+    /// shorter. Empty plaintext makes no record. Returns the bytes written, which are [`Self::sealed_bytes`]. The
+    /// records get consecutive positions from [`Self::position`] on.
     ///
     /// # Errors
     /// [`SealError::BufferTooSmall`], or [`SealError::KeysExhausted`] at the AEAD limit.
@@ -132,8 +132,8 @@ impl Sealer {
         Ok(sealed_bytes)
     }
 
-    /// As [`Self::seal`], in two passes: copies all of `plaintext` to where its records will be, then seals each
-    /// in place. The same bytes, and what sealing in one pass is measured against.
+    /// As [`Self::seal`], in two passes: copies all of `plaintext` to where its records will be, then seals each in
+    /// place. The output is the same; sealing in one pass is measured against it.
     ///
     /// # Errors
     /// As [`Self::seal`].
@@ -154,8 +154,8 @@ impl Sealer {
         Ok(sealed_bytes)
     }
 
-    /// Seals one record where it lies: `record` is [`Self::front_bytes`] of room, `plaintext_bytes` of
-    /// plaintext, and at least [`Self::back_bytes`] of room. Returns the bytes of the record.
+    /// Seals one record in place: `record` is [`Self::front_bytes`] of room, `plaintext_bytes` of plaintext, and at
+    /// least [`Self::back_bytes`] of room. Returns the record's length.
     ///
     /// # Errors
     /// As [`Self::seal`].
@@ -188,16 +188,15 @@ impl Sealer {
         Ok(record_bytes)
     }
 
-    /// Makes the record at `position` again, from the `plaintext` it had (at most [`PLAINTEXT_MAX`]), and
-    /// returns its length. `expected_tag` is the [`tag`] it had when it was first sealed.
+    /// Makes the record at `position` again from its `plaintext` (at most [`PLAINTEXT_MAX`]), and returns its length.
+    /// `expected_tag` is the [`tag`] it had when it was first sealed.
     ///
-    /// The comparison needs no constant time: the tag went, or will go, over the wire for all to see, and
-    /// the two sides compared are both our own.
+    /// The comparison need not take constant time: the tag is visible on the wire, and both compared values are our own.
     ///
     /// # Errors
-    /// [`ResealError::ChangedUnderUs`] if the tag differs, so the plaintext does: `out` is wiped, and the
-    /// connection must end with nothing more of it sent. [`ResealError::OutOfReach`] for positions of
-    /// earlier keys or of the future, [`ResealError::BufferTooSmall`].
+    /// [`ResealError::ChangedUnderUs`] if the tag and thus the plaintext differs: `out` is wiped, and the connection
+    /// must end without sending anything more of it. [`ResealError::OutOfReach`] for positions of earlier keys or of
+    /// the future, [`ResealError::BufferTooSmall`].
     ///
     /// # Panics
     /// If `plaintext` exceeds [`PLAINTEXT_MAX`].
@@ -218,8 +217,8 @@ impl Sealer {
         Ok(record_bytes)
     }
 
-    /// Seals an alert; 48 bytes of `out` ([`crate::CONTROL_RECORD_BYTES_MAX`]) are always enough. Returns
-    /// the bytes written. Works at the key limit too, so that an exhausted connection can say goodbye.
+    /// Seals an alert; 48 bytes of `out` ([`crate::CONTROL_RECORD_BYTES_MAX`]) are always enough. Returns the bytes
+    /// written. This works at the key limit too, so that a connection with exhausted keys can still say goodbye.
     ///
     /// # Errors
     /// [`SealError::BufferTooSmall`].
@@ -227,16 +226,17 @@ impl Sealer {
         self.seal_control(content_type::ALERT, &[alert.level(), alert.description()], out)
     }
 
-    /// Should these keys be changed soon ([`Self::seal_key_update`]): have they sealed `records_max`, or what is prudent
-    /// for the cipher? Never true for TLS 1.2, where [`SealError::KeysExhausted`] ends the connection after 360 GiB.
+    /// Whether these keys should be changed soon ([`Self::seal_key_update`]), because they have sealed `records_max` or
+    /// what is prudent for the cipher. Never true for TLS 1.2, where [`SealError::KeysExhausted`] ends the connection
+    /// after 360 GiB.
     pub fn needs_key_update(&self, records_max: u64) -> bool {
         let soft = records_soft(self.keys.suite()).min(records_max);
         self.keys.version() == Version::Tls13 && self.sequence(self.position) >= soft
     }
 
-    /// Seals a key update message and moves on to the next keys (RFC 8446 section 4.6.3). With
-    /// `request_peer` the peer is asked to update its own; an answer to the peer's request must not ask.
-    /// Nothing sealed before can be made again afterwards. Returns the bytes written.
+    /// Seals a key update message and switches to the next keys (RFC 8446 section 4.6.3). `request_peer` asks the peer
+    /// to update its own; an answer to the peer's request must not ask. Nothing sealed before can be made again
+    /// afterwards. Returns the bytes written.
     ///
     /// # Errors
     /// [`SealError::NotTls13`], [`SealError::BufferTooSmall`].
@@ -248,7 +248,7 @@ impl Sealer {
         self.change_keys(request_peer, out).map(|(record_bytes, _)| record_bytes)
     }
 
-    /// As [`Self::seal_key_update`], and hands out the keys before it, for records sealed with them that may be made again.
+    /// As [`Self::seal_key_update`], but also returns the former keys, for records sealed with them that may be made again.
     pub(crate) fn change_keys(
         &mut self,
         request_peer: bool,
@@ -276,7 +276,7 @@ impl Sealer {
         self.seal_control(content_type::HANDSHAKE, &message, out)
     }
 
-    /// Sets the positions of the next `records` aside, to be sealed by [`Self::seal_reserved`]. Returns the first.
+    /// Reserves the positions of the next `records`, to be sealed by [`Self::seal_reserved`]. Returns the first.
     pub(crate) fn reserve(&mut self, records: u64) -> Result<u64, SealError> {
         self.check_limit(records)?;
         let first = self.position;
@@ -284,7 +284,8 @@ impl Sealer {
         Ok(first)
     }
 
-    /// Records that may still be sealed before the keys should be changed, or where they cannot be, at all.
+    /// How many records may still be sealed before the keys should be changed. If they cannot be changed: before they
+    /// are exhausted.
     pub(crate) fn records_left(&self, records_max: u64) -> u64 {
         let suite = self.keys.suite();
         let max = match self.keys.version() {
@@ -294,8 +295,7 @@ impl Sealer {
         max.saturating_sub(self.sequence(self.position))
     }
 
-    /// Seals one record at a position that was set aside. The caller sees to it that no position is sealed with two
-    /// plaintexts.
+    /// Seals one record at a reserved position. The caller ensures that no position is sealed with two plaintexts.
     pub(crate) fn seal_reserved(
         &self,
         position: u64,
@@ -336,7 +336,7 @@ impl Sealer {
         position - self.generation_start
     }
 
-    /// Writes the record at `position` over the whole of `out`, which is exactly as long as it.
+    /// Writes the record at `position` over the whole of `out`, which has exactly its length.
     fn write_record(&self, position: u64, content_type: u8, plaintext: &[u8], out: &mut [u8]) {
         let frame = self.frame(position, content_type, plaintext.len());
         let (front, rest) = out.split_at_mut(self.layout.front_bytes());
@@ -382,7 +382,7 @@ impl Sealer {
 const AEAD_CANNOT_FAIL: &str =
     "lengths were computed together and are far below the cipher's own limits";
 
-/// What goes around one record: all but plaintext and output.
+/// Everything about one record but plaintext and output.
 struct Frame {
     layout: Layout,
     header: [u8; HEADER_BYTES],
@@ -396,7 +396,7 @@ impl Frame {
         Nonce::assume_unique_for_key(self.nonce)
     }
 
-    /// The content type that is sealed behind the plaintext; empty in TLS 1.2.
+    /// The content type that is sealed after the plaintext; empty in TLS 1.2.
     fn inner_type(&self) -> &[u8] {
         &self.content_type[..self.layout.inner_type_bytes()]
     }

@@ -1,13 +1,12 @@
-//! Traffic keys and secrets, from the moment they leave the handshake until they are wiped.
+//! Traffic keys and secrets, from when they leave the handshake until they are wiped.
 //!
-//! A [`Keys`] holds the raw key and IV of one direction, and for TLS 1.3 the traffic secret from which the
-//! next ones follow (RFC 8446 section 7.2). Nothing here is `Debug` or `Clone`, and all of it is overwritten
-//! when dropped.
+//! A [`Keys`] has the raw key and IV of one direction, and for TLS 1.3 the traffic secret from which the next ones are
+//! derived (RFC 8446 section 7.2). Nothing here is `Debug` or `Clone`, and all of it is overwritten when dropped.
 //!
-//! Why the secret is kept by us: rustls would keep it in a `KernelConnection`, 784 bytes for each connection
-//! (measured, 0.23.46: 560 inline, 224 on the heap), mostly for other purposes. Two plain secrets take 98,
-//! and what follows from them is three HKDF expansions. The price is [`Captured`], which listens to
-//! rustls's key log, since nothing else hands these secrets out.
+//! Why the secret is kept here: rustls would keep it in a `KernelConnection`, 784 bytes for each connection (measured,
+//! 0.23.46: 560 inline, 224 on the heap), mostly for other purposes. Two plain secrets take 98, and the next keys cost
+//! three HKDF expansions. The price is [`Captured`], which listens to rustls's key log, because nothing else hands
+//! these secrets out.
 
 use std::cell::RefCell;
 
@@ -133,7 +132,7 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    /// Takes over what rustls extracted. `None` if rustls hands out a cipher that we never offered.
+    /// Takes over the keys that rustls extracted. `None` if rustls hands out a cipher that we never offered.
     pub(crate) fn from_rustls(
         extracted: &ConnectionTrafficSecrets,
         secret: Option<TrafficSecret>,
@@ -160,7 +159,7 @@ impl Keys {
         if self.secret.is_some() { Version::Tls13 } else { Version::Tls12 }
     }
 
-    /// The key as it is, without its room for longer ones.
+    /// The raw key, without the room for longer ones.
     pub(crate) fn raw(&self) -> &[u8] {
         &self.key[..self.suite.aead().key_len()]
     }
@@ -169,8 +168,8 @@ impl Keys {
         &self.iv
     }
 
-    /// The nonce of record `sequence`: IV xor sequence number (RFC 8446 section 5.3). The same rule serves
-    /// TLS 1.2: RFC 7905 prescribes it for ChaCha20, and for AES-GCM any unique explicit part is right.
+    /// The nonce of record `sequence`: IV xor sequence number (RFC 8446 section 5.3). The same rule works for TLS 1.2:
+    /// RFC 7905 prescribes it for ChaCha20, and AES-GCM accepts any unique explicit part.
     pub(crate) fn nonce(&self, sequence: u64) -> [u8; NONCE_BYTES] {
         let mut nonce = self.iv;
         for (byte, sequence_byte) in nonce[4..].iter_mut().zip(sequence.to_be_bytes()) {
@@ -179,7 +178,7 @@ impl Keys {
         nonce
     }
 
-    /// Expands the raw key into what seals and opens.
+    /// Expands the raw key into one that can seal and open.
     pub(crate) fn expand(&self) -> LessSafeKey {
         let algorithm = self.suite.aead();
         let key = UnboundKey::new(algorithm, &self.key[..algorithm.key_len()]).expect(
@@ -188,7 +187,7 @@ impl Keys {
         LessSafeKey::new(key)
     }
 
-    /// Moves on to the next generation. Returns false, and changes nothing, for TLS 1.2, which has no such thing.
+    /// Switches to the next generation. Returns false, and changes nothing, for TLS 1.2, which has none.
     #[must_use]
     pub(crate) fn update(&mut self) -> bool {
         let next = self.next();
@@ -208,7 +207,7 @@ impl Keys {
         Some(Self::of_secret(self.suite, next))
     }
 
-    /// The keys that follow from a traffic secret (RFC 8446 section 7.3).
+    /// Derives keys from a traffic secret (RFC 8446 section 7.3).
     pub(crate) fn of_secret(suite: Suite, secret: TrafficSecret) -> Self {
         let (key, iv) = ([0; KEY_BYTES_MAX], [0; NONCE_BYTES]);
         let mut keys = Self { suite, key, iv, secret: None };
@@ -246,7 +245,7 @@ impl KeyType for Length {
     }
 }
 
-/// The two application traffic secrets, caught as the handshake derives them.
+/// The two application traffic secrets, captured when the handshake derives them.
 #[derive(Default)]
 pub(crate) struct Captured {
     pub(crate) server: Option<TrafficSecret>,
@@ -254,13 +253,13 @@ pub(crate) struct Captured {
 }
 
 thread_local! {
-    /// Set only while [`Captured::during`] runs; rustls calls its key log on the same thread within it.
+    /// Set only while [`Captured::during`] runs. rustls calls its key log on the same thread during that.
     static CAPTURE: RefCell<Option<Captured>> = const { RefCell::new(None) };
 }
 
 impl Captured {
-    /// Runs `step`, a synchronous call into rustls, and catches the secrets that it derives. They pass
-    /// through this thread's slot and are back here when the call returns; they reach no file.
+    /// Runs `step`, a synchronous call into rustls, and captures the secrets that it derives. They pass through this
+    /// thread's slot and are here when the call returns; they reach no file.
     pub(crate) fn during<T>(&mut self, step: impl FnOnce() -> T) -> T {
         CAPTURE.set(Some(std::mem::take(self)));
         let result = step();
@@ -269,7 +268,7 @@ impl Captured {
     }
 }
 
-/// The key log given to rustls. It is ours and writes nowhere: SSLKEYLOGFILE is not looked at.
+/// The key log given to rustls. It writes nowhere: SSLKEYLOGFILE is ignored.
 #[derive(Debug)]
 pub(crate) struct CaptureLog;
 

@@ -1,9 +1,9 @@
-//! The certificate of last resort: when the operator gives none, one is made, kept in the state directory
-//! and used again, so that a viewer who accepted it once is not asked again.
+//! The certificate of last resort: if the operator gives none, one is made, kept in the state directory and used again.
+//! So a viewer who accepted it once is not asked again.
 //!
-//! Invariants: the key file is never readable by others, not even while it is written; both files are
-//! replaced whole, by rename. A crash between the two renames leaves a pair that does not match, which the
-//! next start notices and makes anew.
+//! Invariants: others can never read the key file, not even while it is written. Both files are replaced whole, by
+//! rename. A crash between the two renames leaves a pair that does not match; the next start notices that and makes a
+//! new pair.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::Write;
@@ -23,24 +23,24 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const VALID: Duration = Duration::from_secs(365 * DAY.as_secs());
 /// For viewers whose clock is behind ours.
 const BACKDATED: Duration = DAY;
-/// How long before its end a certificate is made anew.
+/// How long before its end a certificate is replaced.
 const REMAKE_BEFORE_END: Duration = Duration::from_secs(30 * DAY.as_secs());
 
 const ADVICE_STATE_DIR: &str =
     "give a state directory that this user may write, or a certificate and key of your own";
 
-/// Where the private key of the self-signed certificate in `state_dir` lies, once it is made.
+/// Path of the private key of the self-signed certificate in `state_dir`.
 pub fn self_signed_key(state_dir: &Path) -> PathBuf {
     paths(state_dir).1
 }
 
-/// Where the pair of a state directory lies: certificate, key.
+/// Paths of the pair in a state directory: certificate, key.
 pub(crate) fn paths(state_dir: &Path) -> (PathBuf, PathBuf) {
     (state_dir.join(CERTIFICATE_FILE), state_dir.join(KEY_FILE))
 }
 
-/// Is `certificate` valid now and for [`REMAKE_BEFORE_END`] to come? Answered by webpki, with the
-/// certificate as its own trust anchor, so that nothing here parses dates.
+/// Whether `certificate` is valid now and for at least [`REMAKE_BEFORE_END`]. webpki answers this, with the certificate
+/// as its own trust anchor, so that nothing here parses dates.
 pub(crate) fn is_fresh(certificate: &CertificateDer<'_>) -> bool {
     let now = since_epoch(SystemTime::now());
     is_valid_at(certificate, now) && is_valid_at(certificate, now + REMAKE_BEFORE_END)
@@ -91,7 +91,7 @@ fn parameters(now: SystemTime) -> Result<CertificateParams, rcgen::Error> {
     Ok(parameters)
 }
 
-/// This machine's name, if it has one that can stand in a certificate.
+/// This machine's name, if a certificate can contain it.
 fn host_name() -> Option<String> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
     let name = name.trim().to_ascii_lowercase();
@@ -100,7 +100,7 @@ fn host_name() -> Option<String> {
     (plain && !name.is_empty() && name != "localhost").then_some(name)
 }
 
-/// Writes beside `path`, then renames over it. The file has `mode` from its first byte on.
+/// Writes a new file next to `path`, then renames it to `path`. The file has `mode` from its first byte on.
 fn write_whole(path: &Path, bytes: &[u8], mode: u32) -> Result<(), ConfigError> {
     let beside = path.with_extension(format!("{}.new", std::process::id()));
     let written = OpenOptions::new()
@@ -111,7 +111,7 @@ fn write_whole(path: &Path, bytes: &[u8], mode: u32) -> Result<(), ConfigError> 
         .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
         .and_then(|()| std::fs::rename(&beside, path));
     written.map_err(|error| {
-        // What is left of a failed attempt would make the next one fail too. It may not exist.
+        // Remains of a failed attempt would make the next one fail too. The file may not exist.
         let _ = std::fs::remove_file(&beside);
         ConfigError::at(path, format!("cannot write it: {error}"), ADVICE_STATE_DIR)
     })

@@ -16,13 +16,13 @@ use crate::secrets::{CaptureLog, Suite};
 /// What the operator decides.
 #[derive(Clone, Debug, Default)]
 pub struct ClientOptions {
-    /// Who may vouch for a server.
+    /// Whose certificates to trust.
     pub trust: Trust,
     /// TLS versions to offer.
     pub versions: Versions,
-    /// Ciphers to offer, in any order; none means all. Naming one makes servers comparable that prefer different ones.
+    /// Ciphers to offer, in any order; empty means all. Naming one makes servers comparable that prefer different ones.
     pub suites: Vec<Suite>,
-    /// Key exchange groups to offer; none means all. The first that a server knows is what most of them choose.
+    /// Key exchange groups to offer; empty means all. Most servers choose the first one that they support.
     pub groups: Vec<Group>,
     /// Keep tickets and resume with them. Each is used once (RFC 8446 appendix C.4).
     pub resume: bool,
@@ -45,7 +45,8 @@ impl ClientTls {
     /// Reads the trusted issuers.
     ///
     /// # Errors
-    /// A list of issuers that is missing or cannot be used, or suites that no version has: named, with advice.
+    /// A list of issuers that is missing or unusable, or suites that no version has. The error names the cause and says
+    /// what to do.
     pub fn load(options: &ClientOptions) -> Result<Self, ConfigError> {
         let provider = Arc::new(provider(options));
         let verifier = trust::verifier(&options.trust, &provider)?;
@@ -74,7 +75,7 @@ impl ClientTls {
         Self { config: Arc::new(config), resumes: false }
     }
 
-    /// Are tickets kept and used?
+    /// Whether tickets are kept and used.
     pub fn resumes(&self) -> bool {
         self.resumes
     }
@@ -84,7 +85,7 @@ impl ClientTls {
     }
 }
 
-/// What we speak, without what the options leave out.
+/// What this crate supports, without what the options leave out.
 fn provider(options: &ClientOptions) -> CryptoProvider {
     let mut provider = crypto_provider(has_aes());
     if !options.suites.is_empty() {

@@ -1,11 +1,11 @@
 //! A client's handshake, fed record by record, so that rustls never sees application data.
 //!
-//! The unbuffered rustls connection does the work, because only that one lets its ticket keeping survive when the keys
-//! are taken out: a TLS 1.3 server issues tickets behind the handshake, when the keys are ours already. What stays for
-//! it, [`Tickets`], is kept only by clients that resume.
+//! The unbuffered rustls connection does the work, because only that one still keeps tickets after the keys are taken
+//! out: a TLS 1.3 server issues tickets after the handshake, when this crate has the keys. The state needed for that,
+//! [`Tickets`], is kept only by clients that resume.
 //!
-//! Invariants: as of [`crate::Handshake`]. Exactly the handshake's records are consumed, all of a server's handshake
-//! together is bounded by [`HANDSHAKE_BYTES_MAX`], and time is the caller's to bound.
+//! Invariants: the same as for [`crate::Handshake`]. Exactly the handshake's records are consumed, all bytes of a
+//! server's handshake together are bounded by [`HANDSHAKE_BYTES_MAX`], and the caller limits the time.
 
 use std::sync::Arc;
 
@@ -34,12 +34,12 @@ pub enum ClientProgress {
 pub struct ClientEstablished {
     /// The sending half.
     pub sealer: Sealer,
-    /// The receiving half. What it reports as [`crate::Content::Tickets`] is for `tickets`, or to be ignored.
+    /// The receiving half. Pass what it reports as [`crate::Content::Tickets`] to `tickets`, or ignore it.
     pub opener: Opener,
     /// What was agreed.
     pub info: SessionInfo,
-    /// Keeps the tickets of this connection; none if [`ClientTls`] resumes nothing, or under TLS 1.2, where the
-    /// ticket came with the handshake.
+    /// Keeps the tickets of this connection; `None` if [`ClientTls`] does not resume, or with TLS 1.2, where the ticket
+    /// came with the handshake.
     pub tickets: Option<Tickets>,
 }
 
@@ -50,7 +50,7 @@ impl Tickets {
     /// Keeps the tickets in `messages`, a range that [`Opener::open`] reported.
     ///
     /// # Errors
-    /// [`OpenError::Malformed`] when one cannot be parsed.
+    /// [`OpenError::Malformed`] if one cannot be parsed.
     pub fn keep(&mut self, messages: &[u8]) -> Result<(), OpenError> {
         for (_, ticket) in Messages(messages) {
             self.0.handle_new_session_ticket(ticket).map_err(|_| OpenError::Malformed)?;
@@ -59,12 +59,12 @@ impl Tickets {
     }
 }
 
-/// A client's handshake under way.
+/// A client's handshake in progress.
 pub struct ClientHandshake {
     /// Boxed: this moves with its caller's future. `None` once over.
     connection: Option<Box<UnbufferedClientConnection>>,
     captured: Captured,
-    /// Records that hold the beginning of a message whose end is still to come.
+    /// Records with the beginning of a message whose end has not arrived yet.
     held: Vec<u8>,
     consumed_bytes: usize,
     server_name: Box<str>,
@@ -72,11 +72,11 @@ pub struct ClientHandshake {
 }
 
 impl ClientHandshake {
-    /// Begins a handshake with the server `server_name`, a DNS name or an IP address, which its certificate has to name
-    /// too. The first [`Self::advance`], with no input, writes the hello.
+    /// Begins a handshake with the server `server_name`, a DNS name or an IP address. The server's certificate must
+    /// contain the same name. The first [`Self::advance`], without input, writes the hello.
     ///
     /// # Errors
-    /// [`HandshakeError::CertificateWrongName`] if `server_name` can stand in no certificate,
+    /// [`HandshakeError::CertificateWrongName`] if no certificate can contain `server_name`,
     /// [`HandshakeError::Internal`] if rustls refuses its own configuration.
     pub fn new(tls: &ClientTls, server_name: &str) -> Result<Self, HandshakeError> {
         let name = ServerName::try_from(server_name.to_owned())
@@ -94,8 +94,8 @@ impl ClientHandshake {
     }
 
     /// Consumes whole records of the handshake from the front of `input` and appends what must be sent to `output`.
-    /// Returns the bytes consumed; once done, what is left of `input` is for the opener. An input buffer of
-    /// [`RECORD_BYTES_MAX`] always holds a whole record.
+    /// Returns the bytes consumed. Once the handshake is done, the rest of `input` is for the opener. An input buffer
+    /// of [`RECORD_BYTES_MAX`] always has room for a whole record.
     ///
     /// # Errors
     /// See [`HandshakeError`]. `output` then ends with the alert for the server, if one is due; send it and close.
@@ -142,7 +142,7 @@ impl ClientHandshake {
         }
     }
 
-    /// Lets rustls do what it can with the records held. Returns whether the handshake is done.
+    /// Lets rustls process the held records. Returns whether the handshake is done.
     fn drive(
         &mut self,
         connection: &mut UnbufferedClientConnection,
@@ -169,7 +169,7 @@ impl ClientHandshake {
         }
     }
 
-    /// Takes keys and facts out of `connection`, and drops the rest of it if no ticket is wanted.
+    /// Takes keys and facts out of `connection`, and drops the rest unless tickets are wanted.
     fn hand_over(
         &mut self,
         connection: UnbufferedClientConnection,
@@ -191,7 +191,7 @@ impl ClientHandshake {
     }
 }
 
-/// What to do after rustls has taken a step.
+/// What to do after a step of rustls.
 enum Step {
     Again,
     Blocked,
@@ -218,7 +218,7 @@ fn step(
     }
 }
 
-/// Appends what rustls has to say; it is asked first how long that is.
+/// Appends what rustls wants to send, after asking for its length.
 fn encode(
     flight: &mut EncodeTlsData<'_, ClientConnectionData>,
     output: &mut Vec<u8>,
@@ -238,7 +238,7 @@ fn encode(
 fn write_alert(connection: &mut UnbufferedClientConnection, output: &mut Vec<u8>) {
     let status = connection.process_tls_records(&mut []);
     if let Ok(ConnectionState::EncodeTlsData(mut alert)) = status.state {
-        // The handshake's error is what is reported; a missing alert changes nothing about it.
+        // The handshake's error is reported; a missing alert does not change it.
         let _ = encode(&mut alert, output);
     }
 }

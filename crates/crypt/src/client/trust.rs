@@ -13,30 +13,30 @@ use rustls::{DigitallySignedStruct, Error, SignatureScheme};
 
 use crate::error::ConfigError;
 
-/// Where distributions keep the issuers that they trust: Debian and its kin, Fedora and its kin, Alpine.
+/// Where distributions keep their trusted issuers: Debian and its derivatives, Fedora and its derivatives, Alpine.
 const SYSTEM_FILES: [&str; 3] =
     ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
 
-/// What OpenSSL looks at too.
+/// The variable that OpenSSL uses, too.
 const FILE_VARIABLE: &str = "SSL_CERT_FILE";
 
 const ADVICE_SYSTEM: &str = "install the ca-certificates package, name a PEM file in SSL_CERT_FILE or as an option, \
      or accept any certificate";
 const ADVICE_FILE: &str = "give a PEM file with the certificates of the issuers to trust";
 
-/// Who may vouch for a server.
+/// Whose certificates to trust.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Trust {
-    /// Whoever this machine trusts: the file that `SSL_CERT_FILE` names, else the distribution's.
+    /// The issuers that this machine trusts: the file that `SSL_CERT_FILE` names, else the distribution's.
     #[default]
     System,
-    /// The certificates of a PEM file, and nobody else. A self-signed server's own will do.
+    /// Only the certificates in a PEM file. A self-signed server's own certificate works.
     File(PathBuf),
-    /// Anyone. The connection is encrypted, but nobody knows to whom: for servers of one's own, under test.
+    /// Anyone. The connection is encrypted, but the server is not authenticated: for your own servers, under test.
     Anyone,
 }
 
-/// Makes what judges certificates.
+/// Makes the verifier for certificates.
 pub(crate) fn verifier(
     trust: &Trust,
     provider: &Arc<CryptoProvider>,
@@ -67,8 +67,8 @@ fn system_file() -> Result<PathBuf, ConfigError> {
     })
 }
 
-/// The issuers in a PEM file. Single ones that cannot be read are passed over, since a distribution's list may hold
-/// some of a kind that is yet unknown here; none at all is an error.
+/// The issuers in a PEM file. Single certificates that cannot be read are skipped, because a distribution's list may
+/// contain kinds that are not supported here yet. A file with no usable one is an error.
 fn roots(path: &Path, advice: &'static str) -> Result<RootCertStore, ConfigError> {
     let certificates = CertificateDer::pem_file_iter(path)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
@@ -86,8 +86,8 @@ fn roots(path: &Path, advice: &'static str) -> Result<RootCertStore, ConfigError
     Ok(roots)
 }
 
-/// Accepts every certificate. That the server has the key of the one it shows is still checked, so that a handshake
-/// costs a client the same as any other but for the chain.
+/// Accepts every certificate. It still checks that the server has the key of the certificate it shows, so a handshake
+/// costs a client the same as any other, except for the chain.
 #[derive(Debug)]
 struct Anyone {
     algorithms: WebPkiSupportedAlgorithms,

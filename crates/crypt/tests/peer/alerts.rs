@@ -1,5 +1,5 @@
-//! A handshake that fails ends with an alert, also where rustls has none to send. A rustls client cannot be made to misbehave,
-//! so these are records by hand.
+//! A handshake that fails ends with an alert, even where rustls has none to send. A rustls client cannot be made to
+//! misbehave, so these records are made by hand.
 
 use crate::client::server;
 use fullbore_crypt::{HANDSHAKE_BYTES_MAX, Handshake, HandshakeError, PLAINTEXT_MAX, Progress};
@@ -58,7 +58,7 @@ fn hello_of_tls12(signature_scheme: [u8; 2]) -> Vec<u8> {
 const ECDSA_SHA256: [u8; 2] = [4, 3];
 const ECDSA_SHA384: [u8; 2] = [5, 3];
 
-/// The error that the last of `steps` makes, and what is sent because of it. The others are taken.
+/// The error of the last of `steps`, and what is sent because of it. The other steps must succeed.
 #[track_caller]
 fn last_words(steps: &[Vec<u8>]) -> (HandshakeError, Vec<u8>) {
     let mut handshake = Handshake::new(&server()).unwrap();
@@ -115,7 +115,7 @@ fn an_error_in_the_segment_of_our_first_flight_has_its_alert_behind_it() {
 #[test]
 fn behind_our_finished_the_alert_is_sealed_as_the_client_expects_it() {
     let cases: [(Vec<u8>, AlertDescription); 5] = [
-        // More of them than TLS 1.3 puts up with.
+        // More of them than TLS 1.3 tolerates.
         (CHANGE_CIPHER_SPEC.repeat(9), AlertDescription::UnexpectedMessage),
         (record(24, &[0]), AlertDescription::UnexpectedMessage),
         (record(99, &[0]), AlertDescription::UnexpectedMessage),
@@ -164,7 +164,7 @@ fn a_second_hello_for_another_host_is_an_illegal_parameter() {
             extension(10, &[0, 4, SECP256R1[0], SECP256R1[1], X25519[0], X25519[1]]),
             extension(13, &[0, 2, ECDSA_SHA256[0], ECDSA_SHA256[1]]),
             extension(43, &[2, 3, 4]),
-            // No share: the server asks for one.
+            // No key share: the server asks for one.
             extension(51, &[0, 0]),
         ];
         record(22, &hello([0x13, 0x01], &extensions.concat()))
@@ -173,7 +173,7 @@ fn a_second_hello_for_another_host_is_an_illegal_parameter() {
     assert_eq!((error, output), (HandshakeError::ChangedOnRetry, in_clear(ILLEGAL_PARAMETER)));
 }
 
-/// A ClientHello of `bytes` in records as large as can be; an extension that nobody knows fills it.
+/// A ClientHello of `bytes` in records of maximal size; an unknown extension fills it.
 fn large_hello(bytes: usize) -> Vec<Vec<u8>> {
     let empty = hello_of_tls12(ECDSA_SHA256);
     let filling = extension(250, &vec![0; bytes - empty.len() - 4]);
@@ -190,7 +190,7 @@ fn large_hello(bytes: usize) -> Vec<Vec<u8>> {
 
 #[test]
 fn a_hello_larger_than_the_bound_is_the_peers_fault_at_every_size() {
-    // With the four headers of its records, 65,515 bytes are all that may come.
+    // With the headers of its four records, 65,515 bytes are the most that may arrive.
     let wire_bytes: usize = large_hello(65_515).iter().map(Vec::len).sum();
     assert_eq!(wire_bytes, HANDSHAKE_BYTES_MAX);
     let mut handshake = Handshake::new(&server()).unwrap();

@@ -29,7 +29,7 @@ fn presented(tls: &Tls, name: &str) -> Vec<u8> {
     pair.client.peer_certificates().unwrap()[0].to_vec()
 }
 
-/// The message of a load that must fail.
+/// The error message of a load that must fail.
 fn failure(options: TlsOptions) -> String {
     match Tls::load(options) {
         Ok(_) => panic!("should fail"),

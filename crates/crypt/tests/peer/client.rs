@@ -1,4 +1,4 @@
-//! A rustls client in memory and our server's end, shaking hands.
+//! A handshake in memory between a rustls client and our server's end.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ pub(crate) fn server() -> Tls {
 pub(crate) struct Pair {
     pub(crate) client: ClientConnection,
     pub(crate) established: Established,
-    /// What the client sent behind its handshake.
+    /// What the client sent after its handshake.
     pub(crate) rest: Vec<u8>,
 }
 
-/// Shakes hands in steps of `chunk` bytes towards the server. `early` is what the client says together with
-/// the end of its handshake.
+/// Does a handshake in steps of `chunk` bytes towards the server. `early` is what the client sends together with the
+/// end of its handshake.
 pub(crate) fn connect_with(
     tls: &Tls,
     mut client: ClientConnection,

@@ -11,7 +11,7 @@ use fullbore_crypt::{
 
 const SUITES: [Suite; 3] = [Suite::Aes128Gcm, Suite::Aes256Gcm, Suite::ChaCha20Poly1305];
 
-/// Both ends of a connection. `wire` is what the server sent behind the handshake.
+/// Both ends of a connection. `wire` is what the server sent after the handshake.
 struct Ends {
     client: ClientEstablished,
     server: Established,
@@ -22,7 +22,7 @@ fn options() -> ClientOptions {
     ClientOptions { trust: Trust::Anyone, ..ClientOptions::default() }
 }
 
-/// Shakes hands, each flight cut into pieces of `chunk` bytes.
+/// Does a handshake, with each flight cut into pieces of `chunk` bytes.
 fn try_connect(
     client: &ClientTls,
     server: &Tls,
@@ -86,7 +86,7 @@ fn open_data(opener: &mut Opener, wire: &mut [u8]) -> Vec<u8> {
     }
 }
 
-/// Reads the tickets that wait on the wire, and keeps them if the client does. Returns how many records they took.
+/// Reads the tickets on the wire, and keeps them if the client does. Returns how many records they took.
 fn take_tickets(ends: &mut Ends) -> usize {
     let mut records = 0;
     while !ends.wire.is_empty() {

@@ -190,7 +190,7 @@ fn feed(tls: &Tls, input: &[u8]) -> (Result<(usize, bool), HandshakeError>, Vec<
     (step.map(|(consumed, progress)| (consumed, matches!(progress, Progress::Done(_)))), output)
 }
 
-/// The description in a plain fatal alert record.
+/// The description of a plain fatal alert record.
 fn fatal_alert(output: &[u8]) -> u8 {
     assert_eq!((output.len(), output[0], output[1], output[5]), (7, 21, 3, 2), "{output:?}");
     output[6]
@@ -240,7 +240,7 @@ fn plain_http_is_told_apart_from_garbage_and_gets_no_alert() {
 
 #[test]
 fn oversized_record_is_refused_by_its_header() {
-    // Nothing is protected yet: 2^14 bytes are all that a record can have.
+    // Nothing is protected yet: a record can have 2^14 bytes.
     for length in [[0x40, 0x01], [0x48, 0x00], [0xff, 0xff]] {
         let (step, output) = feed(&server(), &[22, 3, 1, length[0], length[1]]);
         assert_eq!(step, Err(HandshakeError::OversizedRecord));
@@ -305,8 +305,8 @@ proptest! {
         for flight_index in 0..2 {
             let mut flight = outgoing(&mut peer);
             if second == (flight_index == 1) {
-                // Spared: what may be ignored. The header of the hello; change_cipher_spec, and
-                // type and version of the record behind it (RFC 8446 section 5.1).
+                // Not changed, because they may be ignored: the header of the hello; change_cipher_spec, and type and
+                // version of the record after it (RFC 8446 section 5.1).
                 let spared_bytes = [5, 9][flight_index];
                 let offset = spared_bytes + at.index(flight.len() - spared_bytes);
                 flight[offset] ^= flip;

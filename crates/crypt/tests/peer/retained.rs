@@ -1,4 +1,4 @@
-//! Connections that stay rustls's, with a rustls client.
+//! Connections that rustls keeps, with a rustls client.
 
 use crate::client::server;
 use fullbore_crypt::{Handshake, OpenError, Progress, Retained, RetainedError, Tls};
@@ -6,7 +6,7 @@ use fullbore_tests::tls::{Offer, client, deliver, outgoing, received};
 use rustls::ClientConnection;
 use std::io::Write;
 
-/// Shakes hands; what the client says with its last flight is left over.
+/// Does a handshake. What the client sends with its last flight is returned.
 fn connect(tls: &Tls, offer: &Offer, early: &[u8]) -> (ClientConnection, Retained, Vec<u8>) {
     let mut handshake = Handshake::retaining(tls).unwrap();
     let mut client = client(&offer.config(), "localhost");
@@ -42,7 +42,7 @@ fn data_crosses_both_ways_and_what_came_with_the_handshake_is_not_lost() {
         let mut heard = Vec::new();
         assert_eq!(retained.open(&rest, &mut heard), Ok(false));
         client.writer().write_all(&[7; 40_000]).unwrap();
-        // Cut anywhere: rustls keeps what is not whole yet.
+        // Cut anywhere: rustls keeps what is incomplete.
         for piece in outgoing(&mut client).chunks(999) {
             assert_eq!(retained.open(piece, &mut heard), Ok(false));
         }
