@@ -1,9 +1,10 @@
-//! What frames cost on this machine, in processor time of one thread. Needs root: it works in a network namespace of its own.
+//! Measures what frames cost on this machine, in CPU time of one thread. Needs root: it works in a network namespace of
+//! its own.
 //!
-//! Prints, as median and median absolute deviation of the rounds: nanoseconds to take a full segment apart, its checksum
-//! unknown; and bytes of payload per processor second that each device takes, in super-segments and one segment at a time. The
-//! kernel drops what it gets as soon as it has looked where it goes, so that what is measured is getting it there: the copy,
-//! and for AF_XDP the cutting and summing.
+//! Prints, as median and median absolute deviation of the rounds: nanoseconds to parse a full segment with an unknown
+//! checksum; and bytes of payload per CPU second that each device takes, in super-segments and one segment at a time.
+//! The kernel drops each frame as soon as it has looked up its route. So what is measured is getting it there: the
+//! copy, and for AF_XDP the cutting and checksumming.
 //!
 //! `--rounds N` (default 9).
 
@@ -17,11 +18,11 @@ use std::process::Command;
 use std::time::Duration;
 
 const SEGMENT_BYTES: u16 = 1448;
-/// Three records of TLS and their headers, about.
+/// About three TLS records with their headers.
 const SUPER_SEGMENT_BYTES: usize = 49_500;
 const PAYLOAD_PER_ROUND_BYTES: usize = 200_000_000;
 const PARSES_PER_ROUND: usize = 100_000;
-/// Somebody whom nobody here routes to (RFC 5737).
+/// A peer that no route leads to (RFC 5737).
 const BETWEEN: Between = Between {
     local: std::net::IpAddr::V4(std::net::Ipv4Addr::new(198, 51, 100, 1)),
     remote: std::net::IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 99)),
@@ -97,7 +98,7 @@ fn measure(name: &str, mut interface: Interface, destination: Mac) {
     assert_eq!(statistics.send_errors, 0);
 }
 
-/// A round's bytes, flushed once for as many as a super-segment has.
+/// Sends a round's bytes. Flushes once for as many as a super-segment has.
 fn send(interface: &mut Interface, destination: Mac, payload: &[u8]) {
     let (device, hop) = (&mut interface.device, hop(destination));
     let mut unflushed = 0;

@@ -1,24 +1,24 @@
-//! The Internet checksum (RFC 1071), over bytes that lie in several places, and the pseudo-headers that TCP and ICMPv6 put
-//! before what they sum (RFC 9293 section 3.1, RFC 8200 section 8.1).
+//! The Internet checksum (RFC 1071), over bytes in several places, and the pseudo-headers that TCP and ICMPv6 add to
+//! their sums (RFC 9293 section 3.1, RFC 8200 section 8.1).
 //!
-//! Words are added as they lie in memory: the sum does not care about byte order as long as its two bytes are swapped
-//! together (RFC 1071 section 2 B), so nothing is converted on the way.
+//! Words are added in native byte order: the sum does not depend on byte order as long as its two bytes are swapped
+//! together (RFC 1071 section 2 B). So nothing is converted on the way.
 
 use std::net::IpAddr;
 
-/// A sum under way.
+/// A sum in progress.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sum {
     total: u64,
-    /// Whether an odd number of bytes was added: the next byte is then the second of its word.
+    /// Whether an odd number of bytes was added: the next byte is then the second one of its word.
     is_odd: bool,
 }
 
 impl Sum {
-    /// The sum of a pseudo-header: `protocol` with `bytes` of header and payload, from `source` to `destination`. It is what
-    /// stands in the checksum field of a packet whose checksum somebody else completes.
+    /// The sum of a pseudo-header: `protocol` with `bytes` of header and payload, from `source` to `destination`. A
+    /// packet whose checksum is completed elsewhere has this in its checksum field.
     ///
-    /// Two addresses of different families have no pseudo-header; both are added, and no checksum comes out right.
+    /// Addresses of different families have no pseudo-header. Both are added then, and the checksum will be wrong.
     pub fn pseudo_header(source: IpAddr, destination: IpAddr, protocol: u8, bytes: usize) -> Self {
         let mut sum = Self::default();
         for address in [source, destination] {
@@ -27,36 +27,36 @@ impl Sum {
                 IpAddr::V6(address) => sum.add(&address.octets()),
             }
         }
-        // IPv4's has the length in 16 bits and IPv6's in 32: for what fits into 16 bits the sum is the same.
+        // IPv4 has the length in 16 bits and IPv6 in 32. For what fits into 16 bits the sum is the same.
         sum.add(&u32::try_from(bytes).unwrap_or(u32::MAX).to_be_bytes());
         sum.add(&[0, protocol]);
         sum
     }
 
-    /// Adds bytes that follow those added before.
+    /// Adds the bytes that follow.
     pub fn add(&mut self, bytes: &[u8]) {
         let part = fold(words(bytes));
         self.total += u64::from(if self.is_odd { part.swap_bytes() } else { part });
         self.is_odd ^= bytes.len() % 2 == 1;
     }
 
-    /// The folded sum as it stands in a packet: not complemented.
+    /// The folded sum in packet form, not complemented.
     pub fn partial(self) -> [u8; 2] {
         fold(self.total).to_ne_bytes()
     }
 
-    /// The checksum as it stands in a packet.
+    /// The checksum in packet form.
     pub fn checksum(self) -> [u8; 2] {
         (!fold(self.total)).to_ne_bytes()
     }
 
-    /// Whether what was added, a checksum among it, is whole.
+    /// Whether the checksum among the added bytes is right.
     pub fn is_whole(self) -> bool {
         fold(self.total) == u16::MAX
     }
 }
 
-/// The sum of 32-bit words; a compiler makes vector instructions of it. It cannot overflow below 16 GiB.
+/// The sum of 32-bit words, written so that compilers vectorise it. It cannot overflow below 16 GiB.
 fn words(bytes: &[u8]) -> u64 {
     let words = bytes.chunks_exact(4);
     let mut last = [0; 4];

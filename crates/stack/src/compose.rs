@@ -1,6 +1,6 @@
-//! The heads of our frames: Ethernet, IP and TCP header in one place, ready to be followed by payload.
+//! The headers of our frames: Ethernet, IP and TCP header in one place, to be followed by payload.
 //!
-//! IPv4 packets are atomic (RFC 6864 section 4.1): "don't fragment" is set, so that their identification means nothing and is 0.
+//! IPv4 packets are atomic (RFC 6864 section 4.1): "don't fragment" is set, so the identification has no meaning and is 0.
 
 use crate::checksum::Sum;
 use crate::parse::{
@@ -8,11 +8,11 @@ use crate::parse::{
 };
 use std::net::IpAddr;
 
-/// The longest head: Ethernet, IPv6, and TCP with all the options that fit.
+/// The longest head: Ethernet, IPv6, and TCP with the most options.
 pub const HEAD_BYTES_MAX: usize = ETHERNET_BYTES + IPV6_BYTES + TCP_HEADER_BYTES_MAX;
 
-/// The most payload that one super-segment can have: IPv4 counts header and payload in 16 bits, and a TCP header may have
-/// 60 bytes. IPv6 would take 20 bytes more.
+/// The most payload of one super-segment: IPv4 counts header and payload in 16 bits, and a TCP header may have 60
+/// bytes. IPv6 would allow 20 bytes more.
 pub const PAYLOAD_BYTES_MAX: usize = u16::MAX as usize - IPV4_BYTES - TCP_HEADER_BYTES_MAX;
 
 const TCP_HEADER_BYTES_MAX: usize = 60;
@@ -23,18 +23,18 @@ const LAST_ONLY: u8 = 0x01 | 0x08;
 /// CWR: for the first part only (RFC 3168 section 6.1.2).
 const FIRST_ONLY: u8 = 0x80;
 
-/// The station that a frame goes to next, as a link knows it.
+/// The station that a frame goes to next, by its link address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hop {
-    /// Its address: the peer itself or the router on the way to it.
+    /// The station's address: the peer itself or the router on the way to it.
     pub destination: Mac,
-    /// Ours.
+    /// Our own address.
     pub source: Mac,
     /// The largest IP packet on that way as far as the kernel knows, header included.
     pub mtu_bytes: u32,
 }
 
-/// What a TCP segment goes between.
+/// The two ends of a TCP segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Between {
     /// Our address.
@@ -56,10 +56,10 @@ pub struct Head {
 }
 
 impl Head {
-    /// A head for `payload_bytes` behind the TCP header `tcp`, options included. What stands in its checksum is passed over.
+    /// A head for `payload_bytes` after the TCP header `tcp`, options included. The checksum in `tcp` is ignored.
     ///
     /// # Panics
-    /// If the addresses are of different families, or a length is none that TCP or IP can have.
+    /// If the addresses are of different families, or a length is impossible for TCP or IP.
     pub fn tcp(hop: &Hop, between: Between, tcp: &[u8], payload_bytes: usize) -> Self {
         assert!(tcp.len() >= TCP_BYTES && tcp.len() <= TCP_HEADER_BYTES_MAX && tcp.len() % 4 == 0);
         assert!(payload_bytes <= PAYLOAD_BYTES_MAX, "a super-segment is at most this long");
@@ -81,7 +81,7 @@ impl Head {
         head
     }
 
-    /// Ethernet's type and the IP header, without what depends on the payload.
+    /// Writes Ethernet's type and the IP header, except for what depends on the payload.
     fn address(&mut self) {
         let Between { local, remote, ecn } = self.between;
         let ip = &mut self.bytes[12..];
@@ -106,7 +106,7 @@ impl Head {
         }
     }
 
-    /// The IP header's length field, and IPv4's checksum.
+    /// Writes the IP header's length field, and IPv4's checksum.
     fn set_ip_bytes(&mut self) {
         let tcp_bytes = self.tcp_header_bytes() + self.payload_bytes();
         let ip = &mut self.bytes[ETHERNET_BYTES..];
@@ -136,12 +136,12 @@ impl Head {
         self.between.local.is_ipv4()
     }
 
-    /// Where TCP begins.
+    /// Where the TCP header begins.
     pub fn tcp_at(&self) -> usize {
         self.tcp_at.into()
     }
 
-    /// Whether TCP says that it has reduced its window (CWR).
+    /// Whether the segment has the CWR flag.
     pub(crate) fn has_cwr(&self) -> bool {
         self.bytes[self.tcp_at() + 13] & FIRST_ONLY != 0
     }
@@ -156,18 +156,18 @@ impl Head {
         Sum::pseudo_header(local, remote, PROTOCOL_TCP, bytes)
     }
 
-    /// Leaves the checksum to the device: the field has the pseudo-header's sum.
+    /// Leaves the checksum to the device: writes the pseudo-header's sum into the field.
     pub(crate) fn leave_checksum(&mut self) {
         let partial = self.pseudo_header().partial();
         self.set_checksum(partial);
     }
 
-    /// Completes the checksum. `payload` sums what follows the head.
+    /// Completes the checksum. `payload` is the sum of what follows the head.
     pub fn complete_checksum(&mut self, payload: Sum) {
         self.set_checksum([0; 2]);
         let mut sum = self.pseudo_header();
         sum.add(&self.bytes[self.tcp_at()..usize::from(self.head_bytes)]);
-        // The header's length is even, so the payload's sum is added as it is.
+        // The header's length is even, so the payload's sum can be added unchanged.
         sum.add(&payload.partial());
         self.set_checksum(sum.checksum());
     }
@@ -177,13 +177,13 @@ impl Head {
         self.bytes[at..at + 2].copy_from_slice(&checksum);
     }
 
-    /// The head of a part of this super-segment: `bytes` of its payload, from `offset` on.
+    /// The head of one part of this super-segment: `bytes` of its payload, from `offset` on.
     pub fn part(&self, offset: usize, bytes: usize) -> Self {
         let mut part = self.clone();
         let at = self.tcp_at();
         let tcp = &mut part.bytes[at..];
         let sequence = u32::from_be_bytes([tcp[4], tcp[5], tcp[6], tcp[7]]);
-        // Below 2^16, as every offset into a super-segment.
+        // Below 2^16, like every offset into a super-segment.
         tcp[4..8].copy_from_slice(&sequence.wrapping_add(offset as u32).to_be_bytes());
         if offset + bytes < self.payload_bytes() {
             tcp[13] &= !LAST_ONLY;

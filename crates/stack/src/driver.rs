@@ -1,6 +1,7 @@
-//! One worker's TCP over one queue of a device: what arrives goes to the endpoint, what the endpoint lets go leaves by the device.
+//! One worker's TCP over one queue of a device. Arriving segments go to the endpoint, and the endpoint's segments go to
+//! the device.
 //!
-//! Nothing waits here, and no payload is held: the caller hands it over when [`Driver::permit`] says that it may leave.
+//! Nothing waits here, and no payload is held: the caller passes it in when [`Driver::permit`] allows it to be sent.
 
 use crate::compose::{Between, Head, PAYLOAD_BYTES_MAX};
 use crate::drop_reason::Statistics;
@@ -15,11 +16,11 @@ use std::ops::Range;
 use std::time::Instant;
 use tcp::{Arrived, Ecn, Endpoint, Id, Transmit, Withheld};
 
-/// Frames taken from the device before anything else is done: an honest guess, long enough to spread the cost of a turn, and
-/// too short for acknowledgements to grow old.
+/// How many frames are taken from the device at once. A guess: enough to spread the cost of a turn, and few enough that
+/// acknowledgements do not get old.
 const FRAMES_AT_ONCE: usize = 64;
 
-/// Segments of one sending: a peer whose segments are tiny must not need more room than a device ever has.
+/// The most segments of one send. A peer with tiny segments must not need more room than a device ever has.
 const SEGMENTS_MAX: usize = 256;
 
 /// An endpoint and its queue of a device.
@@ -28,14 +29,14 @@ pub struct Driver {
     pub endpoint: Endpoint,
     interface: Interface,
     sibling: Sibling,
-    /// Segments that found no way to their peer.
+    /// Segments without a route to their peer.
     unrouted: u64,
 }
 
-/// Why bytes in hand do not leave.
+/// Why bytes are not sent now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blocked {
-    /// TCP says so.
+    /// TCP does not allow it.
     ByTcp(Withheld),
     /// The device has no room.
     ByDevice,
@@ -47,20 +48,20 @@ impl Driver {
         Self { endpoint, interface, sibling, unrouted: 0 }
     }
 
-    /// Copies of the device's descriptor, and of that which tells of changed ways if there is one, to wait on.
+    /// Copies of the device's descriptor, and of the descriptor that reports changed routes if there is one, to wait for.
     ///
     /// # Errors
-    /// When no descriptor is left.
+    /// If no descriptor is left.
     pub fn descriptors(&self) -> io::Result<(Fd, Option<Fd>)> {
         let device = self.interface.device.fd().try_clone_to_owned()?;
         let news = self.interface.neighbours.fd().map(|fd| fd.try_clone_to_owned()).transpose()?;
         Ok((device.into(), news.map(Into::into)))
     }
 
-    /// Takes in what has arrived; says whether there may be more.
+    /// Processes what has arrived. Returns whether there may be more.
     ///
     /// # Errors
-    /// When the device is gone.
+    /// If the device is gone.
     pub fn receive(&mut self, now: Instant) -> io::Result<bool> {
         let Self { endpoint, interface, sibling, .. } = self;
         let Interface { device, neighbours, .. } = interface;
@@ -78,41 +79,41 @@ impl Driver {
                 }
                 heed(endpoint, now, &too_big);
             }
-            // Where nobody else answers, the device has.
+            // If nobody else answers pings, the device has.
             Packet::Ping(_) => {}
         })?;
         Ok(received == FRAMES_AT_ONCE)
     }
 
-    /// Takes in what other workers of the device were told about connections of this one.
+    /// Processes messages from other workers of the device about connections of this one.
     pub fn hear_others(&mut self, now: Instant) {
         for too_big in self.sibling.told() {
-            // Whoever passed it on has counted it, if nobody has that connection.
+            // The worker that passed it on has counted it, in case nobody has that connection.
             if self.endpoint.has_connection(too_big.remote, too_big.local) {
                 heed(&mut self.endpoint, now, &too_big);
             }
         }
     }
 
-    /// Takes in news of ways to peers.
+    /// Processes news about routes to peers.
     ///
     /// # Errors
-    /// When the kernel tells no more.
+    /// If the kernel sends no more news.
     pub fn learn_ways(&mut self) -> io::Result<()> {
         self.interface.neighbours.update()
     }
 
-    /// Sends what carries no payload: acknowledgements, handshakes, resets.
+    /// Sends segments without payload: acknowledgements, handshakes, resets.
     pub fn send_control(&mut self, now: Instant) {
         while let Some(transmit) = self.endpoint.poll_transmit(now) {
             self.send(&transmit, &[]);
         }
     }
 
-    /// Asks what of `range` may leave now, in one sending. To be followed by [`Self::send`] with those bytes.
+    /// Returns what part of `range` may be sent now, at once. Call [`Self::send`] with those bytes next.
     ///
     /// # Errors
-    /// Why nothing may.
+    /// Why nothing may be sent.
     pub fn permit(&mut self, now: Instant, id: Id, range: Range<u64>) -> Result<Transmit, Blocked> {
         let segment_bytes =
             self.endpoint.segment_bytes(id).ok_or(Blocked::ByTcp(Withheld::Gone))?;
@@ -124,7 +125,8 @@ impl Driver {
         self.endpoint.transmit(now, id, range.start, bytes).map_err(Blocked::ByTcp)
     }
 
-    /// Sends one segment or super-segment. What the device does not take is lost, as on any wire, and counted there.
+    /// Sends one segment or super-segment. If the device does not take it, it is lost, as on any wire, and the device
+    /// counts it.
     pub fn send(&mut self, transmit: &Transmit, payload: &[&[u8]]) {
         let Resolved::Known(hop) = self.interface.neighbours.resolve(transmit.remote.ip()) else {
             self.unrouted += 1;
@@ -139,38 +141,38 @@ impl Driver {
         let _ = self.interface.device.send(head, payload, transmit.segment_bytes.max(1));
     }
 
-    /// Sees that what was sent leaves.
+    /// Makes the device send what was handed to it.
     ///
     /// # Errors
-    /// When the device is gone.
+    /// If the device is gone.
     pub fn flush(&mut self) -> io::Result<()> {
         self.interface.device.flush()
     }
 
-    /// Whether the device takes so many bytes now, in segments of this size.
+    /// Whether the device takes that many bytes now, in segments of this size.
     fn has_room(&mut self, bytes: usize, segment_bytes: u16) -> bool {
         let device: &mut Device = &mut self.interface.device;
         device.can_send(bytes, segment_bytes)
             || device.flush().is_ok() && device.can_send(bytes, segment_bytes)
     }
 
-    /// This worker's place among those of the device.
+    /// This worker's place among the device's workers.
     pub fn sibling(&mut self) -> &mut Sibling {
         &mut self.sibling
     }
 
-    /// What the device has done.
+    /// The device's counters.
     pub fn frames(&self) -> &Statistics {
         self.interface.device.statistics()
     }
 
-    /// Segments that found no way to their peer.
+    /// Segments without a route to their peer.
     pub fn unrouted(&self) -> u64 {
         self.unrouted
     }
 }
 
-/// Smaller packets from now on, if TCP believes it.
+/// Uses smaller packets from now on, if TCP accepts the message.
 fn heed(endpoint: &mut Endpoint, now: Instant, too_big: &TooBig) {
     let TooBig { local, remote, sequence, mtu_bytes } = *too_big;
     let mtu_bytes = u16::try_from(mtu_bytes).unwrap_or(u16::MAX);

@@ -1,41 +1,41 @@
-//! Why a frame was not taken, and how often: a counter for each reason.
+//! Why frames are dropped, with a counter for each reason.
 
-/// Why a frame was not taken.
+/// Why a frame was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum DropReason {
-    /// Shorter than an Ethernet header, or longer than what was made ready for it.
+    /// Shorter than an Ethernet header, or longer than the receive buffer.
     FrameBytes,
     /// Neither IPv4 nor IPv6: ARP, a VLAN tag, anything.
     NotIp,
     /// The IP header contradicts itself or is cut off.
     IpHeader,
-    /// The IP header says more bytes than came.
+    /// The IP header gives more bytes than arrived.
     IpBytes,
     /// IPv4's header checksum is wrong.
     IpChecksum,
-    /// IPv4 options or IPv6 extension headers: not used by any viewer, and dear to look through.
+    /// IPv4 options or IPv6 extension headers: no viewer uses them, and parsing them is expensive.
     Options,
-    /// A fragment: our segments fit, and so do those of every peer that heeds our maximum segment size.
+    /// A fragment. Our segments fit, and so do those of every peer that respects our maximum segment size.
     Fragment,
-    /// A source that nobody may have: unspecified, loopback, multicast, broadcast, or our own.
+    /// An impossible source: unspecified, loopback, multicast, broadcast, or our own address.
     Source,
     /// For an address that is not ours.
     NotOurs,
-    /// Neither TCP nor an ICMP message of use.
+    /// Neither TCP nor an ICMP message that is used here.
     OtherProtocol,
     /// The TCP header contradicts itself or is cut off.
     TcpHeader,
     /// TCP's checksum is wrong.
     TcpChecksum,
-    /// What the device says about a frame (offloads) does not fit the frame.
+    /// The device's description of the frame (offloads) does not match the frame.
     Offload,
-    /// An ICMP message that is cut off, or whose checksum is wrong, or that is not about one of our connections.
+    /// An ICMP message that is cut off, has a wrong checksum, or is not about one of our connections.
     Icmp,
 }
 
 impl DropReason {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [Self; 14] = [
         Self::FrameBytes,
         Self::NotIp,
@@ -74,12 +74,12 @@ impl DropReason {
     }
 }
 
-/// What a device has done since it was opened.
+/// A device's counters since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Frames that arrived; a coalesced one counts once.
+    /// Frames that arrived; a coalesced frame counts once.
     pub frames_received: u64,
-    /// Of these, how many the kernel had coalesced out of several.
+    /// How many of these the kernel had coalesced from several.
     pub coalesced_received: u64,
     /// Frames handed to the kernel; a super-segment that the kernel splits counts once.
     pub frames_sent: u64,
@@ -87,21 +87,21 @@ pub struct Statistics {
     pub super_segments_sent: u64,
     /// Payload in frames handed to the kernel.
     pub payload_bytes_sent: u64,
-    /// Frames that the kernel did not take.
+    /// Frames that the kernel refused.
     pub send_errors: u64,
-    /// Pings answered (a TAP's addresses are ours alone).
+    /// Pings answered (only on a TAP, whose addresses are ours alone).
     pub pings_answered: u64,
-    /// Frames not taken, by [`DropReason`].
+    /// Dropped frames, by [`DropReason`].
     refused: [u64; DropReason::ALL.len()],
 }
 
 impl Statistics {
-    /// How often frames were not taken for this reason.
+    /// How many frames were dropped for this reason.
     pub fn refused(&self, reason: DropReason) -> u64 {
         self.refused[reason as usize]
     }
 
-    /// Counts a frame that was not taken.
+    /// Counts a dropped frame.
     pub(crate) fn refuse(&mut self, reason: DropReason) {
         self.refused[reason as usize] += 1;
     }

@@ -1,4 +1,4 @@
-//! What can be in the way of opening a device, and what to do about it.
+//! Errors when opening a device, with advice.
 
 use std::fmt;
 use std::io;
@@ -6,7 +6,7 @@ use std::io;
 /// A step of set-up that failed.
 #[derive(Debug)]
 pub struct SetupError {
-    /// What was tried, and with what.
+    /// What was tried, on what.
     step: String,
     /// What to do about it.
     advice: &'static str,
@@ -17,31 +17,31 @@ impl SetupError {
     pub(crate) fn new(step: impl Into<String>, source: io::Error) -> Self {
         let advice = match source.raw_os_error() {
             _ if source.kind() == io::ErrorKind::PermissionDenied => {
-                "this needs CAP_NET_ADMIN, and for AF_XDP CAP_NET_RAW, CAP_BPF and (on older kernels) CAP_PERFMON too: start \
+                "this needs CAP_NET_ADMIN, and for AF_XDP also CAP_NET_RAW, CAP_BPF and (on older kernels) CAP_PERFMON: start \
                  as root (privileges are dropped after set-up) or give them with systemd's AmbientCapabilities="
             }
-            Some(libc::ENODEV) => "look at `ip link` for the names of interfaces",
+            Some(libc::ENODEV) => "`ip link` lists the names of the interfaces",
             Some(libc::ENOENT | libc::ENOSYS | libc::EAFNOSUPPORT) => {
-                "this kernel lacks it: load its module (`modprobe tun` for a TAP), or use another route"
+                "this kernel does not support it: load its module (`modprobe tun` for a TAP), or use another route"
             }
-            Some(libc::EBUSY) => "something else has it: another server, or another name is needed",
+            Some(libc::EBUSY) => "another program uses it: stop it, or choose another name",
             Some(libc::EEXIST) => {
-                "the kernel already has a route or an address like this: give the server an address that nothing else has"
+                "the kernel already has a route or an address like this: give the server an address that nothing else uses"
             }
             Some(libc::ENOMEM | libc::ENOBUFS) => {
                 "raise the limit on locked memory (LimitMEMLOCK= in systemd, `ulimit -l`), or give CAP_IPC_LOCK"
             }
-            _ => "docs/bypass.md says what is needed",
+            _ => "docs/bypass.md lists what is needed",
         };
         Self { step: step.into(), advice, source }
     }
 
-    /// The same with other advice.
+    /// The same error with other advice.
     pub(crate) fn advise(self, advice: &'static str) -> Self {
         Self { advice, ..self }
     }
 
-    /// The system's own error.
+    /// The system's error.
     pub fn io(&self) -> &io::Error {
         &self.source
     }

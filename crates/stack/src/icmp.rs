@@ -1,8 +1,9 @@
-//! The two kinds of ICMP message (RFC 792, RFC 4443) that matter here: a router that cannot pass on what we send, and pings.
+//! The two kinds of ICMP message (RFC 792, RFC 4443) that matter here: a router reports a packet that was too big, and
+//! pings.
 //!
-//! A message about a packet quotes its beginning. What is not about a connection of one of our addresses is refused; whether
-//! there is such a connection, and whether the quoted sequence number lies in its window, TCP must check, since anybody can
-//! send such a message (RFC 5927 section 4).
+//! A message about a packet quotes its beginning. Messages that are not about a connection of one of our addresses are
+//! refused. TCP must check whether there is such a connection, and whether the quoted sequence number is in its window,
+//! because anybody can send such a message (RFC 5927 section 4).
 
 use crate::checksum::Sum;
 use crate::drop_reason::DropReason;
@@ -20,11 +21,12 @@ pub struct TooBig {
     pub remote: SocketAddr,
     /// The sequence number of the segment that did not fit.
     pub sequence: u32,
-    /// What fits, IP header included. Anything: 0 from old routers, and less than IP's minimum from liars.
+    /// The size that fits, IP header included. It may be anything: 0 from old routers, or less than IP's minimum from
+    /// attackers.
     pub mtu_bytes: u32,
 }
 
-/// Takes an ICMP message apart.
+/// Parses an ICMP message.
 pub(crate) fn parse<'a>(
     ip: &Ip<'a>,
     frame: &'a [u8],
@@ -62,7 +64,7 @@ pub(crate) fn parse<'a>(
 /// Source, destination, and the first eight bytes of a TCP header.
 type Quoted = (IpAddr, IpAddr, [u8; 8]);
 
-/// The packet as it was when the router had it: cut off, its header checksum perhaps not what it says.
+/// The quoted packet as the router had it: cut off, and perhaps with a wrong header checksum.
 fn quoted_ipv4(packet: &[u8]) -> Result<Quoted, DropReason> {
     let packet = packet.first_chunk::<{ IPV4_BYTES + 8 }>().ok_or(DropReason::Icmp)?;
     if packet[0] != 0x45 || packet[9] != PROTOCOL_TCP {
@@ -107,10 +109,10 @@ fn quoted_segment<'a>(
     }))
 }
 
-/// Turns a ping ([`Packet::Ping`]) into its answer, in place. Says how many bytes of the frame the answer has.
+/// Turns a ping ([`Packet::Ping`]) into its answer, in place. Returns the length of the answer in the frame.
 ///
 /// # Panics
-/// Perhaps, if it is none.
+/// Possibly, if it is not a ping.
 pub fn answer_ping(frame: &mut [u8]) -> usize {
     swap(frame, 0, 6, 6);
     let (ether, ip) = frame.split_at_mut(ETHERNET_BYTES);
@@ -125,7 +127,7 @@ pub fn answer_ping(frame: &mut [u8]) -> usize {
     message[2..4].fill(0);
     let mut sum = Sum::default();
     if is_v6 {
-        // The pseudo-header; addresses may be added in any order.
+        // The pseudo-header; the order of the addresses does not matter.
         sum.add(&header[addresses..]);
         sum.add(&(message.len() as u32).to_be_bytes());
         sum.add(&[0, PROTOCOL_ICMPV6]);

@@ -1,33 +1,34 @@
-//! A TCP of our own over a network device: the frames below it, and what drives it.
+//! Our own TCP over a network device: its frames, and the driver that sends and receives them.
 //!
-//! A worker has one [`Driver`]: an endpoint of the `tcp` crate, one queue of a device, and its place among the workers that share the
-//! device ([`Sibling`]). It moves segments from one to the other and holds no payload.
+//! A worker has one [`Driver`]: an endpoint of the `tcp` crate, one queue of a device, and its place among the workers
+//! that share the device ([`Sibling`]). The driver moves segments between endpoint and queue and holds no payload.
 //!
-//! A [`Device`] is one queue of a network device, and one worker's. There are two kinds:
+//! A [`Device`] is one queue of a network device, and belongs to one worker. There are two kinds:
 //!
-//! - **TAP** ([`TapPlan`]): a virtual card whose other end is this machine's kernel. The kernel takes super-segments of up to
-//!   64 KiB, cuts them, completes their checksums or leaves that to the card, and routes them on; and hands us what it has
-//!   coalesced. The server has addresses of its own there, which the kernel has not: for each there is a route (`/32` or `/128`)
-//!   to the device and a permanent neighbour entry, so that the kernel never asks for our station by ARP or NDP, and we never
-//!   answer. The kernel reaches us as the next hop of a route, and viewers elsewhere by its ordinary forwarding, which must be on
-//!   (`net.ipv4.ip_forward`, `net.ipv6.conf.all.forwarding`) and which we do not touch. Pings are answered here, since nobody
-//!   else could.
+//! - **TAP** ([`TapPlan`]): a virtual card whose other end is this machine's kernel. The kernel takes super-segments of
+//!   up to 64 KiB, cuts them, completes their checksums or leaves that to the card, and routes them on. In the other
+//!   direction it hands over coalesced segments. The server has addresses of its own there, which the kernel does not
+//!   have. For each of them there is a route (`/32` or `/128`) to the device and a permanent neighbour entry, so the
+//!   kernel never asks for our station by ARP or NDP, and we never answer. The kernel reaches us as the next hop of a
+//!   route. It reaches viewers elsewhere by its ordinary forwarding, which must be on (`net.ipv4.ip_forward`,
+//!   `net.ipv6.conf.all.forwarding`) and which we do not touch. Pings are answered here, because nobody else could.
 //!
-//! - **AF_XDP** ([`XdpPlan`]): queues of a network card, past the kernel's stack. An XDP program takes TCP to our addresses and ports
-//!   out of what arrives and leaves everything else to the kernel, to which the addresses belong: it answers ARP, NDP and pings,
-//!   and ssh lives on. Super-segments are cut and summed here. Where packets go next the kernel's routes and neighbours say
-//!   ([`Neighbours`]). Firewall rules do not see these frames.
+//! - **AF_XDP** ([`XdpPlan`]): queues of a network card, past the kernel's stack. An XDP program takes TCP to our
+//!   addresses and ports from what arrives, and leaves everything else to the kernel. The addresses belong to the
+//!   kernel: it answers ARP, NDP and pings, and ssh keeps working. Super-segments are cut and checksummed here. The
+//!   kernel's routes and neighbours say where packets go next ([`Neighbours`]). Firewall rules do not see these frames.
 //!
-//! With several queues, a connection's segments all come to one, whose choice is the kernel's or the card's. What a router says of
-//! a connection ([`Packet::TooBig`]) may come to another one.
+//! With several queues, all segments of a connection arrive at one of them, which the kernel or the card chooses. A
+//! router's message about a connection ([`Packet::TooBig`]) may arrive at another one.
 //!
-//! All that needs privileges happens in `open` of a plan. Devices are not persistent, and the program is held by a descriptor:
-//! when the process ends, however it ends, they are gone, and routes and neighbours with them.
+//! Everything that needs privileges happens in a plan's `open`. Devices are not persistent, and a descriptor holds the
+//! program. When the process ends, in whatever way, they disappear together with their routes and neighbours.
 //!
 //! Invariants:
-//! - What arrives is from strangers: it ends in a [`Packet`] whose lengths are in bounds and whose checksum is right, or in the
-//!   counter of a [`DropReason`]. No bytes make this panic.
-//! - Nothing is allocated per frame, and no frame is copied more than once: by the kernel (TAP), or into a chunk that is shared with it (AF_XDP).
+//! - What arrives comes from strangers. It becomes either a [`Packet`] with checked lengths and a right checksum, or a
+//!   count of a [`DropReason`]. No input makes this panic.
+//! - Nothing is allocated per frame, and no frame is copied more than once: by the kernel (TAP), or into a chunk that
+//!   is shared with it (AF_XDP).
 //!
 //! Read [`parse`](mod@parse) and [`compose`] first, then [`plan`] and [`xdp`], and [`driver`] last.
 
@@ -62,13 +63,13 @@ pub use xdp::{Xdp, XdpPlan, receive_queues};
 use std::io;
 use std::os::fd::BorrowedFd;
 
-/// What one worker gets of a network device.
+/// One worker's part of a network device.
 pub struct Interface {
     /// The device's name.
     pub name: String,
-    /// The largest IP packet it takes, header included, when it was opened.
+    /// The largest IP packet that it took when it was opened, header included.
     pub mtu_bytes: u32,
-    /// The worker's queue of it.
+    /// The worker's queue.
     pub device: Device,
     /// Where packets go next.
     pub neighbours: Neighbours,
@@ -76,18 +77,18 @@ pub struct Interface {
 
 /// One queue of a network device.
 pub enum Device {
-    /// Of a virtual one, whose other end is the kernel.
+    /// Of a virtual device, whose other end is the kernel.
     Tap(Tap),
     /// Of a network card.
     Xdp(Box<Xdp>),
 }
 
 impl Device {
-    /// Hands on what has arrived, at most so many frames, and says how many there were; what is refused counts too. Waits for
-    /// nothing: poll [`Self::fd`] after a call that found less than it was allowed.
+    /// Passes on what has arrived, at most `frames_max` frames, and returns how many there were; dropped frames count
+    /// too. Does not wait: poll [`Self::fd`] after a call that found less than the limit.
     ///
     /// # Errors
-    /// When the device is gone.
+    /// If the device is gone.
     pub fn receive(
         &mut self,
         frames_max: usize,
@@ -107,16 +108,17 @@ impl Device {
         }
     }
 
-    /// Sends one segment, or several as one: where there are more than `segment_bytes` of payload, each segment gets so many, the
-    /// last one what is left: the kernel cuts them or, where it does not, the device itself. All or nothing; the payload is copied before
-    /// this returns. With many small segments it is cheaper to call this often and [`Self::flush`] once.
+    /// Sends one segment, or several as one. If the payload is longer than `segment_bytes`, it is cut into segments of
+    /// that length, the last one shorter: by the kernel or, if the kernel cannot, by the device itself. All or nothing;
+    /// the payload is copied before this returns. With many small segments, it is cheaper to call this repeatedly and
+    /// [`Self::flush`] once.
     ///
     /// # Errors
-    /// When the kernel does not take it: the segment is lost, as on any wire, and counted.
+    /// If the kernel does not take it. The segment is lost, as on any wire, and counted.
     ///
     /// # Panics
-    /// If there are more than [`PAYLOAD_SLICES_MAX`] slices, `segment_bytes` is 0, or the slices are not together as long as
-    /// `head` was made for.
+    /// If there are more than [`PAYLOAD_SLICES_MAX`] slices, `segment_bytes` is 0, or the slices do not have the length
+    /// that `head` was made for.
     pub fn send(&mut self, head: Head, payload: &[&[u8]], segment_bytes: u16) -> io::Result<()> {
         assert!(segment_bytes > 0, "a segment has a length");
         let payload_bytes: usize = payload.iter().map(|slice| slice.len()).sum();
@@ -127,11 +129,11 @@ impl Device {
         }
     }
 
-    /// Sees that what was sent leaves, and takes back the room of what has left. What the kernel cannot take now, since a card is
-    /// busy, waits for the next call, or for a poll of [`Self::fd`].
+    /// Makes the kernel send what was handed to it, and reclaims the room of what was sent. What the kernel cannot take
+    /// now, because a card is busy, waits for the next call, or for a poll of [`Self::fd`].
     ///
     /// # Errors
-    /// When the device is gone.
+    /// If the device is gone.
     pub fn flush(&mut self) -> io::Result<()> {
         match self {
             Self::Tap(_) => Ok(()),
@@ -139,7 +141,7 @@ impl Device {
         }
     }
 
-    /// Readable when something has arrived, writable when there is room to send.
+    /// Readable if something has arrived, writable if there is room to send.
     pub fn fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Tap(tap) => tap.fd(),
@@ -147,7 +149,7 @@ impl Device {
         }
     }
 
-    /// How it is done, for people.
+    /// How it works, for people.
     pub fn describe(&self) -> &'static str {
         match self {
             Self::Tap(_) => "TAP",
@@ -155,7 +157,7 @@ impl Device {
         }
     }
 
-    /// What it has done.
+    /// Its counters.
     pub fn statistics(&self) -> &Statistics {
         match self {
             Self::Tap(tap) => tap.statistics(),

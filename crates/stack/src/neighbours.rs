@@ -1,11 +1,12 @@
-//! Which station a packet goes to next.
+//! Finds the station that a packet goes to next.
 //!
-//! On a TAP this is always the kernel, which routes on. On a network card it is what the kernel's own tables say: its routes
-//! over this interface, and its neighbours there. They are read once and then kept up by what the kernel tells (rtnetlink(7)).
-//! Policy rules are not looked at: of several routes with one prefix, those of the main table come first.
+//! On a TAP this is always the kernel, which routes on. On a network card the kernel's own tables decide: its routes
+//! over this interface, and its neighbours there. They are read once and then kept up to date from the kernel's
+//! messages (rtnetlink(7)). Policy rules are ignored: of several routes with one prefix, those of the main table come
+//! first.
 //!
-//! ARP and NDP are the kernel's business. Where it does not know a station, or has not heard from it for long, a datagram of
-//! no bytes to that station's discard port (RFC 863), with a hop limit of 1, makes it ask. That needs no privileges.
+//! The kernel handles ARP and NDP. If it does not know a station, or has not heard from it for long, an empty datagram
+//! to that station's discard port (RFC 863), with a hop limit of 1, makes it ask. That needs no privileges.
 
 use crate::compose::Hop;
 use crate::netlink::link::Link;
@@ -18,15 +19,15 @@ use std::os::fd::BorrowedFd;
 /// The way to a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resolved {
-    /// Goes here.
+    /// Frames go to this station.
     Known(Hop),
-    /// The kernel has been caused to ask for the station's address; ask again soon, after [`Neighbours::update`].
+    /// The kernel is asking for the station's address. Try again soon, after [`Neighbours::update`].
     Pending,
     /// No route leads there over this interface.
     Unreachable,
 }
 
-/// The ways that lead out of one device.
+/// The routes out of one device.
 pub struct Neighbours(Ways);
 
 enum Ways {
@@ -40,12 +41,12 @@ impl Neighbours {
         Self(Ways::One(hop))
     }
 
-    /// What the kernel knows about an interface.
+    /// Reads what the kernel knows about an interface.
     pub(crate) fn of(link: &Link, name: &str) -> io::Result<Self> {
         Ok(Self(Ways::Many(Box::new(Tables::open(link.clone(), name)?))))
     }
 
-    /// The way to `remote`.
+    /// Finds the way to `remote`.
     pub fn resolve(&mut self, remote: IpAddr) -> Resolved {
         match &mut self.0 {
             Ways::One(hop) => Resolved::Known(*hop),
@@ -53,15 +54,15 @@ impl Neighbours {
         }
     }
 
-    /// Tells that a frame of `remote` has come from this station. It is taken for the way there as long as the kernel knows
-    /// none; enough for a connection's first segment.
+    /// Notes that a frame of `remote` came from this station. The station is used as the way there until the kernel
+    /// knows one; that is enough for a connection's first segment.
     pub fn sighted(&mut self, remote: IpAddr, station: Mac) {
         if let Ways::Many(tables) = &mut self.0 {
             tables.sighted(remote, station);
         }
     }
 
-    /// What becomes readable when there is news for [`Self::update`]; nothing where there never are any.
+    /// The descriptor that is readable if there is news for [`Self::update`]; `None` if there is never any.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         match &self.0 {
             Ways::One(_) => None,
@@ -69,10 +70,10 @@ impl Neighbours {
         }
     }
 
-    /// Takes in what the kernel has told meanwhile.
+    /// Processes the kernel's messages since the last call.
     ///
     /// # Errors
-    /// When the kernel no longer answers.
+    /// If the kernel no longer answers.
     pub fn update(&mut self) -> io::Result<()> {
         match &mut self.0 {
             Ways::One(_) => Ok(()),
@@ -80,7 +81,7 @@ impl Neighbours {
         }
     }
 
-    /// Grows whenever a way may have changed: what [`Self::resolve`] said may be kept as long as this stays the same.
+    /// Increases whenever a way may have changed: results of [`Self::resolve`] may be kept as long as this stays the same.
     pub fn generation(&self) -> u64 {
         match &self.0 {
             Ways::One(_) => 0,

@@ -1,8 +1,8 @@
-//! Frames taken apart: Ethernet (IEEE 802.3), IPv4 (RFC 791), IPv6 (RFC 8200), as far as TCP needs them.
+//! Parses frames: Ethernet (IEEE 802.3), IPv4 (RFC 791), IPv6 (RFC 8200), as far as TCP needs them.
 //!
-//! Everything in here comes from strangers. Whatever bytes there are, the answer is a packet or a [`DropReason`]; nothing
-//! panics, nothing is allocated, and what follows is in bounds. Fragments, options and extension headers are refused:
-//! a web server's peers send none, and they are what attacks are made of.
+//! All input comes from strangers. Whatever the bytes are, the result is a packet or a [`DropReason`]: nothing panics,
+//! nothing is allocated, and all lengths are checked. Fragments, options and extension headers are refused: a web
+//! server's peers send none, and attacks are made of them.
 
 use crate::checksum::Sum;
 use crate::drop_reason::DropReason;
@@ -38,12 +38,12 @@ pub(crate) const PROTOCOL_ICMPV6: u8 = 58;
 /// What is known about the checksum of a frame's TCP segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checksum {
-    /// The device, or the kernel that made the segment, vouches for it.
+    /// The device, or the kernel that made the segment, has checked it.
     Verified,
     /// Nothing: it is verified here.
     Unknown,
-    /// Nothing; but the sender may be this machine's kernel, which leaves a checksum for a device to complete. The sum of
-    /// the pseudo-header alone is taken as right, too.
+    /// Nothing, and the sender may be this machine's kernel, which leaves a checksum for a device to complete. So the
+    /// sum of the pseudo-header alone is accepted, too.
     PerhapsPartial,
 }
 
@@ -52,15 +52,15 @@ pub enum Checksum {
 pub struct Segment<'a> {
     /// Who sent it.
     pub remote: IpAddr,
-    /// Which of our addresses it was sent to.
+    /// The address of ours that it was sent to.
     pub local: IpAddr,
     /// The ECN field of the IP header, two bits (RFC 3168 section 5).
     pub ecn: u8,
     /// The station that the frame came from: the sender, or the router before us.
     pub station: Mac,
-    /// TCP header and payload, the checksum verified, the header's own length in bounds.
+    /// TCP header and payload. The checksum is verified, and the header's length is checked.
     pub bytes: &'a [u8],
-    /// Where the kernel coalesced several segments into this one: the payload of each but the last.
+    /// If the kernel coalesced several segments into this one: the payload length of each but the last.
     pub coalesced_bytes: Option<u16>,
 }
 
@@ -69,13 +69,13 @@ pub struct Segment<'a> {
 pub enum Packet<'a> {
     /// A TCP segment.
     Tcp(Segment<'a>),
-    /// A router cannot pass on segments of ours as large as we send them.
+    /// A router cannot forward segments as large as the ones we send.
     TooBig(TooBig),
-    /// Somebody asks whether we are there: the whole frame.
+    /// A ping: the whole frame.
     Ping(&'a [u8]),
 }
 
-/// An IP packet's header, looked through.
+/// A checked IP header.
 pub(crate) struct Ip<'a> {
     pub(crate) source: IpAddr,
     pub(crate) destination: IpAddr,
@@ -84,10 +84,10 @@ pub(crate) struct Ip<'a> {
     pub(crate) payload: &'a [u8],
 }
 
-/// Takes a frame apart. `ours` says which addresses are ours.
+/// Parses a frame. `ours` tells which addresses are ours.
 ///
 /// # Errors
-/// Why the frame is not taken.
+/// Why the frame is dropped.
 pub fn parse(
     frame: &[u8],
     checksum: Checksum,
@@ -118,7 +118,7 @@ fn station(header: &[u8]) -> Mac {
     mac
 }
 
-/// Looks through an IPv4 header (RFC 791 section 3.1), its checksum and lengths.
+/// Checks an IPv4 header (RFC 791 section 3.1), its checksum and lengths.
 pub(crate) fn ipv4(packet: &[u8]) -> Result<Ip<'_>, DropReason> {
     let header = packet.first_chunk::<IPV4_BYTES>().ok_or(DropReason::IpHeader)?;
     match header[0] {
@@ -132,9 +132,9 @@ pub(crate) fn ipv4(packet: &[u8]) -> Result<Ip<'_>, DropReason> {
         return Err(DropReason::IpChecksum);
     }
     let bytes = usize::from(u16::from_be_bytes([header[2], header[3]]));
-    // More bytes than that are Ethernet's padding.
+    // Any further bytes are Ethernet's padding.
     let payload = packet.get(IPV4_BYTES..bytes).ok_or(DropReason::IpBytes)?;
-    // More fragments, or not the first: the two upper flags are "reserved" and "don't fragment".
+    // A first or later fragment: the two upper flags are "reserved" and "don't fragment".
     if u16::from_be_bytes([header[6], header[7]]) & 0x3fff != 0 {
         return Err(DropReason::Fragment);
     }
@@ -150,7 +150,7 @@ pub(crate) fn ipv4(packet: &[u8]) -> Result<Ip<'_>, DropReason> {
     })
 }
 
-/// Looks through an IPv6 header (RFC 8200 section 3) and its length.
+/// Checks an IPv6 header (RFC 8200 section 3) and its length.
 pub(crate) fn ipv6(packet: &[u8]) -> Result<Ip<'_>, DropReason> {
     let header = packet.first_chunk::<IPV6_BYTES>().ok_or(DropReason::IpHeader)?;
     if header[0] >> 4 != 6 {
@@ -184,7 +184,7 @@ fn may_be_a_source(address: IpAddr) -> bool {
     !(is_broadcast || address.is_unspecified() || address.is_loopback() || address.is_multicast())
 }
 
-/// Looks at as much of a TCP header as says where the payload begins, and verifies the checksum.
+/// Reads as much of a TCP header as is needed to find the payload, and verifies the checksum.
 fn tcp<'a>(ip: &Ip<'a>, checksum: Checksum, station: Mac) -> Result<Segment<'a>, DropReason> {
     let bytes = ip.payload;
     let header_bytes = usize::from(bytes.get(12).ok_or(DropReason::TcpHeader)? >> 4) * 4;

@@ -1,4 +1,4 @@
-//! Opening devices: everything that needs privileges, done once, before they are dropped.
+//! Opens devices: everything that needs privileges, done once, before the privileges are dropped.
 
 use crate::compose::Hop;
 use crate::error::SetupError;
@@ -12,26 +12,26 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// The smallest packet that IPv6 lets a link have as its largest (RFC 8200 section 5).
+/// The smallest MTU that IPv6 allows (RFC 8200 section 5).
 const MTU_BYTES_MIN: u32 = 1280;
-/// The largest that the kernel lets a TAP have is a little less than 64 KiB.
+/// The largest MTU that the kernel allows for a TAP is a little less than 64 KiB.
 const MTU_BYTES_MAX: u32 = 65_521;
 
-/// A TAP device to make.
+/// A TAP device to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TapPlan {
     /// Its name, at most 15 bytes; `%d` in it becomes a number.
     pub name: String,
-    /// How many workers have a queue of it.
+    /// How many workers there are, each with a queue.
     pub queues: u32,
     /// The server's addresses: ours alone, not the kernel's. At least one.
     pub addresses: Vec<IpAddr>,
-    /// Addresses for the kernel on this device, with the bits of their prefixes. Needed only where the machine has no other
-    /// address from which to talk to us.
+    /// Addresses for the kernel on this device, with the lengths of their prefixes. Needed only if the machine has no
+    /// other address from which to talk to us.
     pub kernel_addresses: Vec<(IpAddr, u8)>,
-    /// The largest packet, 1280 to 65,521 bytes; 1500 fits any network that follows.
+    /// The MTU, 1280 to 65,521 bytes; 1500 fits any network that follows.
     pub mtu_bytes: u32,
-    /// Whether the kernel may hand us several segments as one.
+    /// Whether the kernel may hand over several segments as one.
     pub coalesce: bool,
 }
 
@@ -49,10 +49,10 @@ impl Default for TapPlan {
 }
 
 impl TapPlan {
-    /// Makes the device, one queue for each worker, and has the kernel send packets for our addresses to it.
+    /// Creates the device, with one queue for each worker, and makes the kernel route our addresses to it.
     ///
     /// # Errors
-    /// What was not possible, and what to do about it. Nothing is left behind then.
+    /// What failed, and what to do about it. Nothing is left behind then.
     pub fn open(&self) -> Result<Vec<Interface>, SetupError> {
         self.check()?;
         let ours: Arc<[IpAddr]> = self.addresses.as_slice().into();
@@ -82,14 +82,14 @@ impl TapPlan {
         }
         if !(MTU_BYTES_MIN..=MTU_BYTES_MAX).contains(&self.mtu_bytes) {
             return wrong(format!(
-                "an MTU of {} is not possible: 1280 to 65521 is",
+                "an MTU of {} is not possible: choose one from 1280 to 65521",
                 self.mtu_bytes
             ));
         }
         Ok(())
     }
 
-    /// Takes the device into use, and says how we reach the kernel over it.
+    /// Brings the device up, and returns how to reach the kernel over it.
     fn connect(&self, name: &str) -> Result<Hop, SetupError> {
         let fail = |step: String| move |error| SetupError::new(step, error);
         let mut netlink = Netlink::open(0).map_err(fail("cannot open netlink".to_owned()))?;
@@ -112,7 +112,7 @@ impl TapPlan {
     }
 }
 
-/// Our station's address: the kernel's end got a random one, and there is nobody else on this wire.
+/// Our station's address: next to the kernel's random one, since nobody else is on this wire.
 fn beside(mac: Mac) -> Mac {
     let mut ours = mac;
     ours.0[5] ^= 1;

@@ -1,8 +1,9 @@
-//! What the workers of one device have to tell each other.
+//! Messages between the workers of one device.
 //!
-//! A connection's segments all come to one worker's queue. What a router says of them comes from another address, and so
-//! perhaps to another queue: whoever has no such connection passes it on. And a worker that has no viewers left during a farewell stays until
-//! nobody has: were its queue closed, the kernel would spread the device's packets anew, and others' viewers with them.
+//! All segments of a connection arrive at one worker's queue. A router's message about them has another source address,
+//! so it may arrive at another queue; a worker without that connection passes it on. There is a second use. During a
+//! shutdown, a worker that has no viewers left stays until no worker has any: if its queue were closed, the kernel
+//! would redistribute the device's packets over the remaining queues, and viewers would lose their worker.
 
 use crate::icmp::TooBig;
 use reactor::{Remote, Woken, remote};
@@ -10,7 +11,8 @@ use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// What may wait for one worker: routers speak rarely, and strangers who speak in their name are not to fill memory.
+/// How many messages may wait for one worker. Routers send few, and strangers who pretend to be routers must not fill
+/// memory.
 const WAITING_MAX: usize = 64;
 
 /// One worker's place among the workers of a device.
@@ -31,10 +33,10 @@ struct Mailbox {
     remote: Remote,
 }
 
-/// Places for so many workers, each with what wakes it.
+/// Creates the places of `workers` workers, each with what wakes it.
 ///
 /// # Errors
-/// When no descriptor is left.
+/// If no descriptor is left.
 pub fn siblings(workers: usize) -> io::Result<Vec<(Sibling, Woken)>> {
     let (mut mailboxes, mut ends) = (Vec::new(), Vec::new());
     for _ in 0..workers {
@@ -48,7 +50,7 @@ pub fn siblings(workers: usize) -> io::Result<Vec<(Sibling, Woken)>> {
 }
 
 impl Sibling {
-    /// Tells all others. What they have no room for is lost, as on any wire.
+    /// Sends a message to all others. If a mailbox is full, the message is lost, as on any wire.
     pub fn tell_others(&self, too_big: &TooBig) {
         let others =
             self.all.mailboxes.iter().enumerate().filter(|(index, _)| *index != self.index);
@@ -61,7 +63,7 @@ impl Sibling {
         }
     }
 
-    /// What others have told, once.
+    /// Takes the messages from other workers.
     pub fn told(&self) -> Vec<TooBig> {
         let mut waiting = self.all.mailboxes[self.index]
             .waiting
@@ -77,7 +79,7 @@ impl Sibling {
         }
     }
 
-    /// Whether a worker may still have viewers.
+    /// Whether any worker may still have viewers.
     pub fn anybody_stays(&self) -> bool {
         self.all.staying.load(Ordering::Relaxed) > 0
     }

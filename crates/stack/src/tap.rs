@@ -1,7 +1,7 @@
-//! A queue of a TAP device: frames by `read` and `writev`, one copy each way, made by the kernel.
+//! A queue of a TAP device: frames by `read` and `writev`, with one copy each way, made by the kernel.
 //!
-//! The kernel's own stack is the other end of the wire. It takes super-segments of 64 KiB with their checksum left open and
-//! hands us the like, so that the cost per call is spread over forty segments.
+//! The kernel's own stack is the other end of the wire. Both sides exchange super-segments of 64 KiB with incomplete
+//! checksums, so the cost of a call is spread over forty segments.
 
 use crate::compose::Head;
 use crate::drop_reason::Statistics;
@@ -68,7 +68,7 @@ impl Tap {
         Ok(frames_max)
     }
 
-    /// Looks at what was read, and hands it on or answers it.
+    /// Parses what was read, and passes it on or answers it.
     fn take(&mut self, bytes: usize, each: &mut impl FnMut(Packet<'_>)) {
         self.statistics.frames_received += 1;
         let ours = |address| self.ours.contains(&address);
@@ -84,7 +84,7 @@ impl Tap {
         }
     }
 
-    /// Nobody else can: the address is ours alone.
+    /// Answers a ping: nobody else can, because the address is ours alone.
     fn answer_ping(&mut self, bytes: usize) {
         self.statistics.pings_answered += 1;
         let frame = &mut self.buffer[VIRTIO_BYTES..bytes];

@@ -1,4 +1,4 @@
-//! Frames taken apart and put together, without any device.
+//! Parsing and composing frames, without a device.
 
 use super::checksum::Sum;
 use super::parse::{ETHERNET_BYTES, IPV4_BYTES, IPV6_BYTES};
@@ -33,7 +33,7 @@ fn frame(is_v4: bool, payload: &[u8]) -> Vec<u8> {
     [head.bytes(), payload].concat()
 }
 
-/// As the peer of [`frame`] sees it.
+/// The frame as the peer of [`frame`] parses it.
 fn parsed(frame: &[u8], is_v4: bool, checksum: Checksum) -> Result<Packet<'_>, DropReason> {
     let peer = addresses(is_v4).1;
     parse(frame, checksum, |address| address == peer)
@@ -69,7 +69,7 @@ fn padding_of_short_frames_is_not_payload() {
 fn one_flipped_bit_is_noticed() {
     for is_v4 in [true, false] {
         let good = frame(is_v4, b"some film or other");
-        // Not the Ethernet header, and not IPv6's traffic class, flow label and hop limit: nothing covers those here.
+        // Not the Ethernet header, and not IPv6's traffic class, flow label and hop limit: no checksum covers those.
         let covered = if is_v4 { ETHERNET_BYTES..good.len() } else { 54..good.len() };
         for bit in covered.start * 8..covered.end * 8 {
             let mut bad = good.clone();
@@ -99,7 +99,7 @@ fn a_partial_checksum_is_taken_only_where_the_sender_may_be_this_machine() {
     }
 }
 
-/// Changes a frame and makes its IPv4 header checksum right again.
+/// Changes a frame and corrects its IPv4 header checksum.
 fn with(change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut frame = frame(true, b"film");
     change(&mut frame);
@@ -192,7 +192,7 @@ fn parts_of_a_super_segment_are_segments() {
     }
 }
 
-/// An ICMP message in an IP packet, all checksums right.
+/// An ICMP message in an IP packet, with right checksums.
 fn icmp(is_v4: bool, message: &[u8]) -> Vec<u8> {
     let mut frame = frame(is_v4, &[]);
     frame.truncate(ETHERNET_BYTES + if is_v4 { IPV4_BYTES } else { IPV6_BYTES });
@@ -220,7 +220,7 @@ fn icmp(is_v4: bool, message: &[u8]) -> Vec<u8> {
 #[test]
 fn a_router_says_what_did_not_fit() {
     for is_v4 in [true, false] {
-        // What the peer of `frame` had sent the other way.
+        // A packet that the peer of `frame` had received from us.
         let (remote, local) = addresses(is_v4);
         let head = Head::tcp(&HOP, Between { local, remote, ecn: 0 }, &header(0x10), 9000);
         let kind =
@@ -239,15 +239,15 @@ fn a_router_says_what_did_not_fit() {
         assert_eq!(refused(&bad, is_v4), DropReason::Icmp);
         let cut = icmp(is_v4, &[&kind[..], &quoted[..quoted.len() - 13]].concat());
         assert_eq!(refused(&cut, is_v4), DropReason::Icmp);
-        // About a packet that was somebody else's.
+        // About a packet of another host.
         let head = Head::tcp(&HOP, Between { local: remote, remote: local, ecn: 0 }, &header(0), 0);
         let frame = icmp(is_v4, &[&kind[..], &head.bytes()[ETHERNET_BYTES..]].concat());
         assert_eq!(refused(&frame, is_v4), DropReason::Icmp);
     }
 }
 
-/// The second message has nothing but zeroes in it once it is an answer (found by the fuzzer): changing the checksum by what
-/// has changed makes that 0, where 0xffff is right (RFC 1624 section 5).
+/// The second message consists of zeroes only once it is an answer (found by the fuzzer). Updating the checksum
+/// incrementally gives 0 there, where 0xffff is right (RFC 1624 section 5).
 #[test]
 fn the_answer_to_a_ping_is_right_and_goes_back() {
     for (is_v4, rest) in
@@ -259,7 +259,7 @@ fn the_answer_to_a_ping_is_right_and_goes_back() {
         let whole = frame.len();
         assert_eq!(icmp::answer_ping(&mut frame), whole);
         let asker = addresses(is_v4).0;
-        // It is an ICMP message with a right checksum, but none that we take.
+        // It is an ICMP message with a right checksum, but of a kind that is not used here.
         let answer = parse(&frame, Checksum::Unknown, |address| address == asker);
         assert_eq!(answer, Err(DropReason::OtherProtocol));
         assert_eq!(frame[..6], HOP.source.0);

@@ -1,5 +1,5 @@
-//! The header that precedes each frame of a TAP device (virtio 1.2 section 5.1.6, linux/virtio_net.h): what the other side
-//! has left to us, or we leave to it. Ten bytes, in the machine's byte order.
+//! The header before each frame of a TAP device (virtio 1.2 section 5.1.6, linux/virtio_net.h). It says what work one
+//! side leaves to the other. Ten bytes, in native byte order.
 
 use crate::compose::Head;
 use crate::drop_reason::DropReason;
@@ -15,15 +15,15 @@ const NEEDS_CHECKSUM: u8 = 1;
 const DATA_VALID: u8 = 2;
 const GSO_TCPV4: u8 = 1;
 const GSO_TCPV6: u8 = 4;
-/// Beside the two above: the first segment says CWR.
+/// In addition to the two above: the first segment has the CWR flag.
 const GSO_ECN: u8 = 0x80;
 /// Where a TCP header has its checksum.
 const CHECKSUM_AT: u16 = 16;
 
-/// Takes a frame with its header apart, as [`parse`](crate::parse()) does one without.
+/// Parses a frame with its header, as [`parse`](crate::parse()) does for one without.
 ///
 /// # Errors
-/// Why the frame is not taken.
+/// Why the frame is dropped.
 pub fn parse_with_header(
     received: &[u8],
     ours: impl Fn(IpAddr) -> bool,
@@ -36,7 +36,7 @@ pub fn parse_with_header(
     }
 }
 
-/// What the header of a received frame says.
+/// The header of a received frame.
 #[derive(Clone, Copy, Debug)]
 struct Arrived([u8; VIRTIO_BYTES]);
 
@@ -45,13 +45,13 @@ impl Arrived {
         u16::from_ne_bytes([self.0[at], self.0[at + 1]])
     }
 
-    /// Whether the kernel vouches for the segment: it has looked, or has made the segment itself.
+    /// Whether the kernel vouches for the checksum: it has checked it, or has made the segment itself.
     fn checksum(self) -> Checksum {
         let vouched = self.0[0] & (NEEDS_CHECKSUM | DATA_VALID) != 0;
         if vouched { Checksum::Verified } else { Checksum::Unknown }
     }
 
-    /// Whether this describes that segment. Adds to the segment how it was coalesced.
+    /// Checks that this header describes the segment. Adds to the segment how it was coalesced.
     fn describe<'a>(self, segment: Segment<'a>) -> Result<Segment<'a>, DropReason> {
         let is_v4 = segment.local.is_ipv4();
         let tcp_at = ETHERNET_BYTES + if is_v4 { IPV4_BYTES } else { IPV6_BYTES };
@@ -68,8 +68,8 @@ impl Arrived {
     }
 }
 
-/// The header for a frame of ours: the checksum is left to the kernel, and where there is more payload than
-/// `segment_bytes`, so is cutting it into segments.
+/// The header for a frame to send. It leaves the checksum to the kernel, and also the cutting into segments if the
+/// payload is longer than `segment_bytes`.
 pub(crate) fn header(head: &Head, segment_bytes: u16) -> [u8; VIRTIO_BYTES] {
     let mut header = [0; VIRTIO_BYTES];
     header[0] = NEEDS_CHECKSUM;

@@ -1,7 +1,7 @@
-//! bpf(2), as much of it as is needed to load one program, its two maps, and to tie it to an interface.
+//! The part of bpf(2) that loads one program with its two maps, and attaches it to an interface.
 //!
-//! All that is made here is held by descriptors: when the last one is closed, the kernel takes the program off the interface
-//! and forgets it, however the process ended.
+//! Descriptors hold everything that is made here. When the last one is closed, the kernel detaches the program and
+//! forgets it, however the process ended.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
@@ -14,12 +14,12 @@ const BPF_LINK_CREATE: libc::c_int = 28;
 const BPF_PROG_TYPE_XDP: u32 = 6;
 const BPF_XDP: u32 = 37;
 const BPF_F_XDP_HAS_FRAGS: u32 = 1 << 5;
-/// A program's or a map's name, with its terminating zero.
+/// Length of a program's or map's name, with its terminating zero.
 const NAME_BYTES: usize = 16;
-/// What the verifier may say about a program that it refuses.
+/// Room for the verifier's log when it refuses a program.
 const LOG_BYTES: usize = 64 * 1024;
 
-/// The kinds of map that are used here.
+/// The kinds of map used here.
 #[derive(Clone, Copy)]
 #[repr(u32)]
 pub(crate) enum MapKind {
@@ -75,10 +75,10 @@ struct MapUpdate {
     flags: u64,
 }
 
-/// Sets a map's entry. Key and value are as long as the map was made for.
+/// Sets a map's entry. Key and value must have the map's sizes.
 ///
 /// # Errors
-/// The kernel's: `E2BIG` when the map is full.
+/// The kernel's: `E2BIG` if the map is full.
 pub(crate) fn update_map<const K: usize, const V: usize>(
     map: &OwnedFd,
     key: &[u8; K],
@@ -91,8 +91,8 @@ pub(crate) fn update_map<const K: usize, const V: usize>(
         value: value.as_ptr() as u64,
         flags: 0,
     };
-    // SAFETY: `MapUpdate` is laid out as bpf(2) wants it; key and value live until the call is over, and are as long as the
-    // map was made for, which its only users in `xdp::program` see to.
+    // SAFETY: `MapUpdate` is laid out as bpf(2) wants it. Key and value live until the call is over, and have the map's
+    // sizes, which its only users in `xdp::program` ensure.
     unsafe { call(BPF_MAP_UPDATE_ELEM, &attributes) }.map(|_| ())
 }
 
@@ -112,10 +112,10 @@ struct ProgramLoad {
     attach_type: u32,
 }
 
-/// Loads an XDP program. `takes_fragments` says that it copes with frames in several pieces, as large ones are.
+/// Loads an XDP program. `takes_fragments` says that it can handle frames in several pieces, as large ones are.
 ///
 /// # Errors
-/// The kernel's, with the verifier's words if it is these that matter.
+/// The kernel's, with the verifier's message if the verifier refused the program.
 pub(crate) fn load_xdp(
     instructions: &[u64],
     name: &str,
@@ -149,7 +149,7 @@ pub(crate) fn load_xdp(
     }
 }
 
-/// The error with what the verifier wrote last.
+/// The error with the end of the verifier's log.
 fn explained(error: io::Error, log: &[u8]) -> io::Error {
     let words = String::from_utf8_lossy(log);
     let words = words.trim_end_matches(['\0', '\n']);
@@ -167,10 +167,10 @@ struct LinkCreate {
     flags: u32,
 }
 
-/// Ties an XDP program to an interface, for as long as the descriptor is open. `flags` are `XDP_FLAGS_*`.
+/// Attaches an XDP program to an interface, for as long as the descriptor is open. `flags` are `XDP_FLAGS_*`.
 ///
 /// # Errors
-/// `EBUSY` where another program is there already, `EOPNOTSUPP` where the driver has no such mode.
+/// `EBUSY` if another program is attached, `EOPNOTSUPP` if the driver does not support this mode.
 pub(crate) fn link_xdp(program: &OwnedFd, interface: u32, flags: u32) -> io::Result<OwnedFd> {
     let program = program.as_raw_fd() as u32;
     let attributes = LinkCreate { program, interface, attach_type: BPF_XDP, flags };
@@ -185,7 +185,7 @@ fn padded(name: &str) -> [u8; NAME_BYTES] {
     padded
 }
 
-/// A call that makes something.
+/// A bpf(2) call that returns a new descriptor.
 ///
 /// # Safety
 /// As for [`call`].
@@ -199,7 +199,7 @@ unsafe fn made<T>(command: libc::c_int, attributes: &T) -> io::Result<OwnedFd> {
 /// bpf(2).
 ///
 /// # Safety
-/// `T` is laid out as the command's attributes; what it points to is valid for what the command does with it.
+/// `T` is laid out like the command's attributes; what it points to is valid for what the command does with it.
 unsafe fn call<T>(command: libc::c_int, attributes: &T) -> io::Result<libc::c_int> {
     // SAFETY: the caller's promise; the attributes live until the call is over.
     let result = unsafe {
@@ -208,7 +208,7 @@ unsafe fn call<T>(command: libc::c_int, attributes: &T) -> io::Result<libc::c_in
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as libc::c_int) }
 }
 
-/// The number by which the programs below know a map, or a map a socket.
+/// The number by which the program refers to a map, or a map to a socket.
 pub(crate) fn number(fd: &impl AsFd) -> u32 {
     fd.as_fd().as_raw_fd() as u32
 }

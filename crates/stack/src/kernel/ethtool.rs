@@ -20,7 +20,7 @@ const ETHTOOL_GCHANNELS: u32 = 0x3c;
 /// How many receive queues an interface uses.
 ///
 /// # Errors
-/// `EOPNOTSUPP` where the driver does not say, as one with a single queue may.
+/// `EOPNOTSUPP` if the driver does not report it, as one with a single queue may not.
 pub(crate) fn receive_queues(interface: &str) -> io::Result<u32> {
     let flags = rustix::net::SocketFlags::CLOEXEC;
     let (family, kind) = (rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM);

@@ -9,16 +9,16 @@ pub(crate) struct Mapping {
     bytes: usize,
 }
 
-// SAFETY: the mapping is memory of the process, not of a thread; who may touch which part of it is its owner's business.
+// SAFETY: the mapping belongs to the process, not to a thread; its owner decides who may touch which part of it.
 unsafe impl Send for Mapping {}
 
 impl Mapping {
-    /// Memory of our own, zeroes, page-aligned.
+    /// Private memory, zeroed and page-aligned.
     pub(crate) fn anonymous(bytes: usize) -> io::Result<Self> {
         Self::new(bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
     }
 
-    /// What the kernel offers at `offset` of `fd`, shared with it and present from the start.
+    /// Maps what the kernel provides at `offset` of `fd`, shared with it and present from the start.
     pub(crate) fn of(fd: BorrowedFd<'_>, bytes: usize, offset: u64) -> io::Result<Self> {
         Self::new(bytes, libc::MAP_SHARED | libc::MAP_POPULATE, fd.as_raw_fd(), offset)
     }
@@ -26,7 +26,7 @@ impl Mapping {
     fn new(bytes: usize, flags: i32, fd: i32, offset: u64) -> io::Result<Self> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let offset = offset as libc::off_t;
-        // SAFETY: the kernel chooses a place where nothing of ours lies.
+        // SAFETY: the kernel chooses a place where nothing else is mapped.
         let base =
             unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, fd, offset) };
         if base == libc::MAP_FAILED {

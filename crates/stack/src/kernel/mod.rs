@@ -1,4 +1,4 @@
-//! System calls that nobody has wrapped, and memory shared with the kernel: the only home of `unsafe` below
+//! System calls that no crate wraps, and memory shared with the kernel: the only place with `unsafe` below
 //! [`crate::frames`].
 
 pub(crate) mod bpf;

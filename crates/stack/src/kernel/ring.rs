@@ -1,9 +1,9 @@
-//! Rings shared with the kernel (Documentation/networking/af_xdp.rst): one side writes entries and moves the producer's index,
-//! the other reads them and moves the consumer's. Both indices run freely and wrap at 2^32.
+//! Rings shared with the kernel (Documentation/networking/af_xdp.rst). One side writes entries and advances the
+//! producer's index, the other reads them and advances the consumer's. Both indices count freely and wrap at 2^32.
 //!
 //! Invariants:
-//! - The producer's index is at most a ring's length ahead of the consumer's, so that neither side touches what the other
-//!   is at. The kernel is trusted to keep its half of that; what it writes into entries is checked by who uses them.
+//! - The producer's index is at most a ring's length ahead of the consumer's, so neither side touches entries that the
+//!   other uses. The kernel is trusted to keep its half of that. Users of the ring check what it writes into entries.
 //! - An index is published with release ordering after what it covers, and read with acquire ordering before.
 
 use crate::kernel::mapping::Mapping;
@@ -13,10 +13,10 @@ use std::marker::PhantomData;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// `XDP_RING_NEED_WAKEUP`: the kernel wants to be told that there is something new.
+/// `XDP_RING_NEED_WAKEUP`: the kernel wants a call when there is something new.
 const NEED_WAKEUP: u32 = 1;
 
-/// What both kinds of ring have.
+/// What both kinds of ring have in common.
 struct Shared<T> {
     mapping: Mapping,
     offset: XdpRingOffset,
@@ -36,8 +36,8 @@ impl<T: Copy> Shared<T> {
     }
 
     fn index(&self, at: u64) -> &AtomicU32 {
-        // SAFETY: `map` has seen that four aligned bytes of the mapping, which lives as long as `self`, lie there; both sides
-        // touch them with atomic operations only.
+        // SAFETY: `map` has checked that the mapping, which lives as long as `self`, has four aligned bytes there; both
+        // sides touch them with atomic operations only.
         unsafe { AtomicU32::from_ptr(self.mapping.base().add(at as usize).cast()) }
     }
 
@@ -56,15 +56,15 @@ impl<T: Copy> Shared<T> {
     }
 }
 
-/// A ring that we fill: the fill ring, the transmit ring.
+/// A ring that this process fills: the fill ring, the transmit ring.
 pub(crate) struct Producer<T> {
     shared: Shared<T>,
-    /// Where the next entry goes; ahead of what was published.
+    /// Where the next entry goes; may be ahead of the published index.
     next: u32,
 }
 
 impl<T: Copy> Producer<T> {
-    /// The ring that the kernel offers at `at` of the socket.
+    /// Maps the ring that the kernel provides at `at` of the socket.
     pub(crate) fn map(
         fd: BorrowedFd<'_>,
         at: u64,
@@ -84,23 +84,23 @@ impl<T: Copy> Producer<T> {
         self.next.wrapping_sub(self.shared.consumer().load(Ordering::Acquire))
     }
 
-    /// Adds an entry, which the kernel sees once it is published.
+    /// Adds an entry. The kernel sees it once it is published.
     ///
     /// # Panics
-    /// Where there is no room.
+    /// If there is no room.
     pub(crate) fn push(&mut self, value: T) {
-        assert!(self.room() > 0, "who pushes has asked for room");
+        assert!(self.room() > 0, "the caller has checked that there is room");
         // SAFETY: there is room, so the slot is ours until the index is published; it is aligned and in bounds.
         unsafe { self.shared.entry(self.next).write(value) };
         self.next = self.next.wrapping_add(1);
     }
 
-    /// Lets the kernel see what was pushed.
+    /// Lets the kernel see the pushed entries.
     pub(crate) fn publish(&mut self) {
         self.shared.producer().store(self.next, Ordering::Release);
     }
 
-    /// Whether the kernel waits for a call before it looks.
+    /// Whether the kernel waits for a call before it looks at the ring.
     pub(crate) fn needs_wakeup(&self) -> bool {
         match self.shared.offset.flags {
             Some(at) => self.shared.index(at).load(Ordering::Relaxed) & NEED_WAKEUP != 0,
@@ -112,14 +112,14 @@ impl<T: Copy> Producer<T> {
 /// A ring that the kernel fills: the receive ring, the completion ring.
 pub(crate) struct Consumer<T> {
     shared: Shared<T>,
-    /// The next entry to take; ahead of what was given back.
+    /// The next entry to take; may be ahead of what was given back.
     next: u32,
-    /// Up to here the kernel has filled, when last looked.
+    /// How far the kernel had filled the ring at the last look.
     filled: u32,
 }
 
 impl<T: Copy> Consumer<T> {
-    /// The ring that the kernel offers at `at` of the socket.
+    /// Maps the ring that the kernel provides at `at` of the socket.
     pub(crate) fn map(
         fd: BorrowedFd<'_>,
         at: u64,
@@ -137,14 +137,14 @@ impl<T: Copy> Consumer<T> {
                 return None;
             }
         }
-        // SAFETY: the kernel has published this entry and leaves it alone until it is given back; any bits are a valid `T`,
-        // which is a number or a plain structure of numbers.
+        // SAFETY: the kernel has published this entry and does not touch it until it is given back. Any bits are a
+        // valid `T`, which is a number or a plain structure of numbers.
         let value = unsafe { self.shared.entry(self.next).read() };
         self.next = self.next.wrapping_add(1);
         Some(value)
     }
 
-    /// Gives the kernel back the slots of what was taken.
+    /// Gives the slots of the taken entries back to the kernel.
     pub(crate) fn release(&mut self) {
         self.shared.consumer().store(self.next, Ordering::Release);
     }

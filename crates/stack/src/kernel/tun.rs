@@ -5,18 +5,18 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// Where TAP devices are made.
+/// The file that creates TAP devices.
 const CLONE_DEVICE: &str = "/dev/net/tun";
-/// The device must not be there yet. (linux/if_tun.h; not in the C library's bindings.)
+/// The device must not exist yet. (linux/if_tun.h; not in the C library's bindings.)
 const IFF_TUN_EXCL: libc::c_int = 0x8000;
 
-/// One queue of a TAP device with virtio-net headers.
+/// Opens one queue of a TAP device with virtio-net headers.
 ///
-/// `name` may have a `%d` in it, which the kernel replaces by a number. The first queue makes the device, the others join
-/// it. It is gone when the last of its descriptors is closed: it is not made persistent.
+/// `name` may contain a `%d`, which the kernel replaces by a number. The first queue creates the device, the others
+/// join it. The device is not persistent: it disappears when the last of its descriptors is closed.
 ///
 /// # Errors
-/// `EBUSY` where a device of this name is there already, `EPERM` without `CAP_NET_ADMIN`, `ENOENT` without the kernel's `tun`.
+/// `EBUSY` if a device of this name exists, `EPERM` without `CAP_NET_ADMIN`, `ENOENT` without the kernel's `tun`.
 pub(crate) fn open(
     name: &str,
     is_first: bool,
@@ -47,15 +47,16 @@ pub(crate) fn open(
     if result < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel has put a zero-terminated name there, and our own was one.
+    // SAFETY: the kernel has written a zero-terminated name there, and our own name was zero-terminated.
     let name = unsafe { CStr::from_ptr(request.ifr_name.as_ptr()) };
     Ok((fd, name.to_string_lossy().into_owned()))
 }
 
-/// Says what frames we take: checksums for us to complete, and with `coalesced` several segments as one.
+/// Tells the kernel which frames it may hand over: with checksums left to complete, and with `coalesced` several
+/// segments as one.
 ///
 /// # Errors
-/// `EINVAL` where the kernel does not know one of them.
+/// `EINVAL` if the kernel does not support one of them.
 pub(crate) fn set_offloads(fd: &OwnedFd, coalesced: bool) -> io::Result<()> {
     let mut offloads = libc::TUN_F_CSUM;
     if coalesced {

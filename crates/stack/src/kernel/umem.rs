@@ -1,18 +1,18 @@
-//! The memory that frames lie in, shared with the kernel and perhaps a network card: equal chunks.
+//! The memory for frames, in equal chunks. The kernel shares it, and possibly a network card.
 //!
-//! A [`Chunk`] stands for the right to touch its bytes. It is given up with its number when the kernel gets it, and made anew
-//! from a number when the kernel gives it back; numbers that we never gave, or that are ours, are refused.
+//! A [`Chunk`] is the right to touch its bytes. Lending it to the kernel consumes the value; taking it back makes a new
+//! one from the kernel's number. Numbers that were never lent are refused.
 
 use crate::kernel::mapping::Mapping;
 use std::io;
 
-/// Bytes per chunk: a page, the most that every driver takes.
+/// Bytes per chunk: a page, the most that every driver accepts.
 pub(crate) const CHUNK_BYTES: usize = 4096;
 
 /// All chunks.
 pub(crate) struct Umem {
     memory: Mapping,
-    /// Which chunks are the kernel's.
+    /// Which chunks the kernel has.
     is_lent: Vec<bool>,
 }
 
@@ -21,26 +21,25 @@ pub(crate) struct Umem {
 pub(crate) struct Chunk(u32);
 
 impl Umem {
-    /// So many chunks, all ours.
+    /// Creates `count` chunks, none of them lent.
     pub(crate) fn new(count: u32) -> io::Result<(Self, Vec<Chunk>)> {
         let memory = Mapping::anonymous(count as usize * CHUNK_BYTES)?;
         let is_lent = vec![false; count as usize];
         Ok((Self { memory, is_lent }, (0..count).map(Chunk).collect()))
     }
 
-    /// Where the memory lies, and how long it is.
+    /// Address and length of the memory.
     pub(crate) fn region(&self) -> (u64, u64) {
         (self.memory.base() as u64, self.memory.bytes() as u64)
     }
 
-    /// Gives a chunk to the kernel; this is its address there.
+    /// Lends a chunk to the kernel. Returns the address by which the kernel knows it.
     pub(crate) fn lend(&mut self, chunk: Chunk) -> u64 {
         self.is_lent[chunk.0 as usize] = true;
         u64::from(chunk.0) * CHUNK_BYTES as u64
     }
 
-    /// Takes back the chunk that the kernel says `address` lies in, and where in the chunk that is. Nothing where we have
-    /// not lent it.
+    /// Takes back the chunk that contains the kernel's `address`, with the offset in the chunk. `None` if it was not lent.
     pub(crate) fn take_back(&mut self, address: u64) -> Option<(Chunk, usize)> {
         let index = usize::try_from(address / CHUNK_BYTES as u64).ok()?;
         let is_lent = self.is_lent.get_mut(index)?;
@@ -50,8 +49,8 @@ impl Umem {
 
     /// The bytes of a chunk.
     pub(crate) fn bytes(&self, chunk: &Chunk) -> &[u8] {
-        // SAFETY: the chunk's holder alone may touch these bytes, which lie in the mapping: `new` has made no other chunks,
-        // and `take_back` only what was lent.
+        // SAFETY: only the chunk's holder may touch these bytes, which are in the mapping: `new` has made no other
+        // chunks, and `take_back` only what was lent.
         unsafe { std::slice::from_raw_parts(self.base(chunk), CHUNK_BYTES) }
     }
 

@@ -1,4 +1,4 @@
-//! Interfaces, and what is set up on one.
+//! Interfaces, and setting them up.
 
 use super::Netlink;
 use super::message::{Attributes, Message, Request, family, whole};
@@ -25,8 +25,8 @@ const RTPROT_STATIC: u8 = 4;
 const NDA_DST: u16 = 1;
 const NDA_LLADDR: u16 = 2;
 
-/// Frames that may wait in a TAP device, where the kernel has 500: acknowledgements of a 10 Gb/s stream come at 400,000 a
-/// second, and a worker may be busy for ten milliseconds.
+/// How many frames may wait in a TAP device; the kernel's default is 500. Acknowledgements of a 10 Gb/s stream arrive
+/// at 400,000 a second, and a worker may be busy for ten milliseconds.
 const QUEUE_FRAMES: u32 = 4096;
 
 /// An interface, as the kernel describes it.
@@ -35,15 +35,15 @@ pub(crate) struct Link {
     pub(crate) index: u32,
     pub(crate) mac: Mac,
     pub(crate) mtu_bytes: u32,
-    /// `veth`, `tun`, nothing for a card.
+    /// `veth`, `tun`, or empty for a card.
     pub(crate) kind: String,
 }
 
 impl Link {
-    /// The interface of this name.
+    /// Finds the interface with this name.
     ///
     /// # Errors
-    /// `ENODEV` where there is none.
+    /// `ENODEV` if there is none.
     pub(crate) fn named(netlink: &mut Netlink, name: &str) -> io::Result<Self> {
         let request = Request::new(libc::RTM_GETLINK, 0, &description(0, 0))
             .attribute(IFLA_IFNAME, &zero_terminated(name));
@@ -69,8 +69,8 @@ impl Link {
         })
     }
 
-    /// Sets how large its packets may be and how many may wait for us, and takes it into use. Its address is set to what it is: as
-    /// one that somebody has chosen, udev does not replace it (systemd.link(5), `MACAddressPolicy=`).
+    /// Sets the MTU and how many packets may wait, and brings the interface up. Also sets its link address to the
+    /// present one: udev does not replace an address that was set (systemd.link(5), `MACAddressPolicy=`).
     pub(crate) fn bring_up(&self, netlink: &mut Netlink, mtu_bytes: u32) -> io::Result<()> {
         let fixed = description(self.index, libc::IFF_UP as u32);
         let request = Request::new(libc::RTM_NEWLINK, 0, &fixed);
@@ -79,7 +79,7 @@ impl Link {
         netlink.ask(request.attribute(IFLA_MTU, &mtu_bytes.to_ne_bytes()))
     }
 
-    /// Gives the kernel an address on it, with the prefix around it.
+    /// Gives the kernel an address on this interface, with the prefix around it.
     pub(crate) fn add_address(
         &self,
         netlink: &mut Netlink,
@@ -93,7 +93,7 @@ impl Link {
         netlink.ask(request.address(IFA_LOCAL, address).address(IFA_ADDRESS, address))
     }
 
-    /// Has packets for this one address sent here. Fails if they already go somewhere else.
+    /// Routes packets for this one address to the interface. Fails if they are already routed elsewhere.
     pub(crate) fn add_route(&self, netlink: &mut Netlink, address: IpAddr) -> io::Result<()> {
         let scope = if address.is_ipv4() { libc::RT_SCOPE_LINK } else { libc::RT_SCOPE_UNIVERSE };
         let fixed = [
@@ -116,7 +116,7 @@ impl Link {
         netlink.ask(request.address(RTA_DST, address).attribute(RTA_OIF, &index))
     }
 
-    /// Tells the kernel once and for all which station has this address.
+    /// Adds a permanent entry for the station that has this address.
     pub(crate) fn add_neighbour(
         &self,
         netlink: &mut Netlink,
@@ -133,7 +133,7 @@ impl Link {
     }
 }
 
-/// `struct ifinfomsg`: of this interface, with these flags changed to "on".
+/// `struct ifinfomsg` for this interface, which turns these flags on.
 fn description(index: u32, flags: u32) -> [u8; 16] {
     let mut fixed = [0; 16];
     fixed[4..8].copy_from_slice(&index.to_ne_bytes());

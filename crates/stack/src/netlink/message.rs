@@ -1,7 +1,7 @@
 //! Messages of netlink (netlink(7), rtnetlink(7)): a header, a fixed part, attributes; each padded to four bytes.
 //!
-//! Numbers are in the machine's byte order, addresses in the network's. The kernel is believed, but only within the bytes
-//! that came: lengths that do not fit end a message.
+//! Numbers are in native byte order, addresses in network byte order. The kernel is trusted, but only within the bytes
+//! that arrived: lengths that do not fit end a message.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -11,7 +11,7 @@ const HEADER_BYTES: usize = 16;
 pub(crate) struct Request(Vec<u8>);
 
 impl Request {
-    /// A message of this kind (`RTM_*`) with flags (`NLM_F_*`) and its kind's fixed part.
+    /// A message of this kind (`RTM_*`) with flags (`NLM_F_*`) and the fixed part of its kind.
     pub(crate) fn new(kind: u16, flags: i32, fixed: &[u8]) -> Self {
         let mut bytes = vec![0; HEADER_BYTES];
         bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
@@ -39,7 +39,7 @@ impl Request {
         }
     }
 
-    /// The bytes, with their length and a number that the answer has too.
+    /// The bytes, with their length and a sequence number, which the answer repeats.
     pub(crate) fn finish(&mut self, sequence: u32) -> &[u8] {
         let bytes = self.0.len() as u32;
         self.0[..4].copy_from_slice(&bytes.to_ne_bytes());
@@ -47,7 +47,7 @@ impl Request {
         &self.0
     }
 
-    /// Whether the answer is a list that ends with a message of its own.
+    /// Whether the answer is a list, which ends with a message of its own.
     pub(crate) fn is_dump(&self) -> bool {
         let flags = u16::from_ne_bytes([self.0[6], self.0[7]]);
         i32::from(flags) & libc::NLM_F_DUMP == libc::NLM_F_DUMP
@@ -65,13 +65,13 @@ pub(crate) struct Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// The fixed part, and the attributes behind it.
+    /// The fixed part, and the attributes after it.
     pub(crate) fn split<const N: usize>(&self) -> Option<(&'a [u8; N], Attributes<'a>)> {
         let (fixed, rest) = self.body.split_first_chunk::<N>()?;
         Some((fixed, Attributes(rest)))
     }
 
-    /// What an `NLMSG_ERROR` says: nothing wrong, or an error.
+    /// The result in an `NLMSG_ERROR`: success, or an error.
     pub(crate) fn outcome(&self) -> std::io::Result<()> {
         let code = self.body.first_chunk().map_or(-libc::EPROTO, |code| i32::from_ne_bytes(*code));
         if code == 0 { Ok(()) } else { Err(std::io::Error::from_raw_os_error(-code)) }
@@ -126,7 +126,7 @@ impl<'a> Iterator for Attributes<'a> {
     fn next(&mut self) -> Option<(u16, &'a [u8])> {
         let header = self.0.first_chunk::<4>()?;
         let bytes = usize::from(u16::from_ne_bytes([header[0], header[1]]));
-        // The two upper bits say how the value is made, not what it is.
+        // The two upper bits say how the value is encoded.
         let kind = u16::from_ne_bytes([header[2], header[3]]) & 0x3fff;
         let value = self.0.get(4..bytes)?;
         self.0 = self.0.get(bytes.next_multiple_of(4)..).unwrap_or_default();
@@ -134,7 +134,7 @@ impl<'a> Iterator for Attributes<'a> {
     }
 }
 
-/// An address out of its four or sixteen bytes.
+/// An address from its four or sixteen bytes.
 pub(crate) fn as_ip(bytes: &[u8]) -> Option<IpAddr> {
     match bytes.len() {
         4 => bytes.first_chunk::<4>().map(|octets| Ipv4Addr::from(*octets).into()),

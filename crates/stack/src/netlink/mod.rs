@@ -1,4 +1,4 @@
-//! A conversation with the kernel's routing tables: rtnetlink(7), as much of it as is asked here.
+//! Talks to the kernel's routing tables: the part of rtnetlink(7) that is needed here.
 
 pub(crate) mod link;
 pub(crate) mod message;
@@ -12,7 +12,7 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// The kernel puts together as much of a list as it is given room for, up to 32 KiB.
+/// The kernel sends as much of a list as fits into the buffer, up to 32 KiB.
 const RECEIVE_BYTES: usize = 32 * 1024;
 
 /// A netlink socket.
@@ -23,7 +23,7 @@ pub(crate) struct Netlink {
 }
 
 impl Netlink {
-    /// Opens one that hears what is told to `groups` (a mask of `RTMGRP_*`); 0 for one that only asks.
+    /// Opens a socket that receives messages to `groups` (a mask of `RTMGRP_*`); 0 for one that only asks.
     pub(crate) fn open(groups: i32) -> io::Result<Self> {
         let flags = SocketFlags::CLOEXEC;
         let socket =
@@ -32,7 +32,7 @@ impl Netlink {
         Ok(Self { socket, sequence: 0, buffer: vec![0; RECEIVE_BYTES].into() })
     }
 
-    /// Asks for something to be done.
+    /// Sends a request.
     ///
     /// # Errors
     /// The kernel's.
@@ -40,10 +40,10 @@ impl Netlink {
         self.query(request, |_| {})
     }
 
-    /// Asks, and hands on what the kernel answers. It answers at once, so this may wait for it.
+    /// Sends a request and passes on the kernel's answers. The kernel answers at once, so this may block.
     ///
     /// # Errors
-    /// The kernel's; `EINTR` when what a list was made of changed meanwhile: then ask again.
+    /// The kernel's; `EINTR` if a list changed while it was read: then ask again.
     pub(crate) fn query(
         &mut self,
         mut request: Request,
@@ -68,10 +68,10 @@ impl Netlink {
         }
     }
 
-    /// Hands on what the kernel has told meanwhile. Says whether some of it was lost, for want of room.
+    /// Passes on the kernel's messages since the last call. Returns whether some were lost for lack of room.
     ///
     /// # Errors
-    /// Any other than that.
+    /// Any error but lost messages.
     pub(crate) fn heard(&mut self, mut each: impl FnMut(Message<'_>)) -> io::Result<bool> {
         let mut lost = false;
         loop {

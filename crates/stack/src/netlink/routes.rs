@@ -23,21 +23,22 @@ const NEXT_HOP_BYTES: usize = 8;
 pub(crate) struct Way {
     /// The router; without one, the destination is on this link.
     pub(crate) gateway: Option<IpAddr>,
-    /// The largest packet, where the route says.
+    /// The largest packet, if the route gives one.
     pub(crate) mtu_bytes: Option<u32>,
-    /// Of two routes with one prefix the smaller one is used: not in the main table, then the kernel's "metric".
+    /// Of two routes with one prefix, the one with the smaller preference is used: first whether it is outside the main
+    /// table, then the kernel's "metric".
     preference: (bool, u32),
 }
 
 /// All routes of one interface.
 #[derive(Debug, Default)]
 pub(crate) struct Routes {
-    /// Per length of prefix, longest first: what follows it, and where that leads. Both families, IPv4 first.
+    /// For each prefix length, longest first: the prefixes, and where each leads. Both families, IPv4 first.
     families: [Vec<(u8, HashMap<u128, Way>)>; 2],
 }
 
 impl Routes {
-    /// Adds what an `RTM_NEWROUTE` says, if it is about packets that leave over `interface`.
+    /// Adds the route of an `RTM_NEWROUTE`, if it leaves over `interface`.
     pub(crate) fn add(&mut self, message: Message<'_>, interface: u32) {
         if message.kind == libc::RTM_NEWROUTE {
             let _ = self.read(message, interface);
@@ -87,7 +88,7 @@ impl Routes {
         }
     }
 
-    /// The way to `remote`.
+    /// Finds the way to `remote`.
     pub(crate) fn find(&self, remote: IpAddr) -> Option<Way> {
         let lengths = &self.families[usize::from(remote.is_ipv6())];
         lengths.iter().find_map(|(bits, ways)| ways.get(&masked(remote, *bits)).copied())
@@ -110,7 +111,7 @@ fn gateway(attributes: Attributes<'_>) -> Option<IpAddr> {
     attributes.ip(RTA_GATEWAY).or_else(via)
 }
 
-/// Of several next hops the first that leads over `interface`.
+/// The first of several next hops that leads over `interface`.
 fn one_of_many(mut hops: &[u8], interface: u32) -> Option<Option<IpAddr>> {
     while let Some(hop) = hops.first_chunk::<NEXT_HOP_BYTES>() {
         let bytes = usize::from(u16::from_ne_bytes([hop[0], hop[1]]));

@@ -1,4 +1,4 @@
-//! The kernel's tables for one interface, as they are now: its link, routes and neighbours.
+//! The kernel's current tables for one interface: its link, routes and neighbours.
 
 use super::Netlink;
 use super::link::Link;
@@ -27,18 +27,18 @@ const NUD_PERMANENT: u16 = 0x80;
 const IS_FRESH: u16 = NUD_REACHABLE | NUD_DELAY | NUD_PROBE | NUD_NOARP | NUD_PERMANENT;
 const IS_VALID: u16 = IS_FRESH | NUD_STALE;
 
-/// What the kernel is listened to for.
+/// The groups of messages to receive from the kernel.
 const GROUPS: i32 =
     libc::RTMGRP_LINK | libc::RTMGRP_NEIGH | libc::RTMGRP_IPV4_ROUTE | libc::RTMGRP_IPV6_ROUTE;
-/// How often one station is asked after at most; the kernel itself asks three times, a second apart.
+/// How often to ask for one station at most. The kernel itself asks three times, a second apart.
 const ASK_INTERVAL: Duration = Duration::from_secs(1);
-/// How often routes are read at most: a table that changes all the time must not be all we do.
+/// How often to read routes at most: a table that changes all the time must not take all our time.
 const ROUTES_INTERVAL: Duration = Duration::from_millis(100);
-/// Stations not known to the kernel that are remembered. More at a time are strangers that make themselves up.
+/// How many stations to remember that the kernel does not know. If there are more, strangers are inventing them.
 const UNKNOWN_MAX: usize = 256;
-/// A list is read again when it has changed meanwhile, so often.
+/// How often to read a list again if it changed while it was read.
 const ATTEMPTS: usize = 10;
-/// Peers whose way is kept at hand: a power of two, and 16 KiB of the processor's cache.
+/// How many peers' ways are cached: a power of two, and 16 KiB of the CPU's cache.
 const LATELY: usize = 256;
 /// RFC 863
 const DISCARD_PORT: u16 = 9;
@@ -53,10 +53,10 @@ pub(crate) struct Tables {
     routes_changed: bool,
     stations: HashMap<IpAddr, Station>,
     unknown: HashMap<IpAddr, Unknown>,
-    /// Peers asked for lately whose way is sure, each at the place that its address hashes to. Emptied by any news.
+    /// Recently used peers with a certain way, each in the slot that its address hashes to. Cleared by any news.
     lately: Box<[Option<(IpAddr, Hop)>]>,
     hasher: RandomState,
-    /// For IPv4 and IPv6, where the machine has it.
+    /// One for IPv4 and one for IPv6, if the machine has it.
     probes: [Option<Socket>; 2],
     generation: u64,
 }
@@ -67,16 +67,16 @@ struct Station {
     asked: Option<Instant>,
 }
 
-/// A station that the kernel does not know.
+/// A station unknown to the kernel.
 #[derive(Default)]
 struct Unknown {
     asked: Option<Instant>,
-    /// Where frames of it came from.
+    /// The link address that its frames came from.
     sighted: Option<Mac>,
 }
 
 impl Tables {
-    /// Begins to listen, then reads: nothing is missed.
+    /// Starts to listen before reading, so that no change is missed.
     pub(crate) fn open(link: Link, name: &str) -> io::Result<Self> {
         let mut tables = Self {
             asks: Netlink::open(0)?,
@@ -107,7 +107,8 @@ impl Tables {
 
     pub(crate) fn resolve(&mut self, remote: IpAddr) -> Resolved {
         if self.routes_changed {
-            // What was put off, since routes had been read a moment before. Without an answer the old ones stay.
+            // Catches up on a read that was put off because the routes had just been read. If it fails, the old routes
+            // stay.
             let _ = self.read_changed_routes();
         }
         let place = self.place(remote);
@@ -128,14 +129,14 @@ impl Tables {
         let destination = self.station(next).ok_or(Resolved::Pending)?;
         let mtu_bytes = way.mtu_bytes.unwrap_or(u32::MAX).min(self.link.mtu_bytes);
         let hop = Hop { destination, source: self.link.mac, mtu_bytes };
-        // What is not sure is asked for again each time, so that it will be.
+        // A stale entry is asked for again each time, so that the kernel confirms it.
         if self.stations.get(&next).is_some_and(|station| station.is_fresh) {
             self.lately[place] = Some((remote, hop));
         }
         Ok(hop)
     }
 
-    /// The station's address, if it is known. Sees that it will be, and stays so.
+    /// The station's address, if it is known. Makes the kernel find it out, and keep it up to date.
     fn station(&mut self, next: IpAddr) -> Option<Mac> {
         let (asked, mac) = match self.stations.get_mut(&next) {
             Some(station) if station.is_fresh => return Some(station.mac),
@@ -167,7 +168,7 @@ impl Tables {
         if self.stations.contains_key(&next) {
             return;
         }
-        // Makes the place, and has the kernel ask.
+        // Adds an entry for the station, and makes the kernel ask.
         let _ = self.station(next);
         if let Some(unknown) = self.unknown.get_mut(&next) {
             if unknown.sighted.replace(station) != Some(station) {
@@ -233,7 +234,7 @@ impl Tables {
     }
 }
 
-/// Reads a list, again if it has changed meanwhile.
+/// Reads a list, and repeats that if it has changed in the meantime.
 fn read<T: Default>(
     asks: &mut Netlink,
     kind: u16,
@@ -252,7 +253,7 @@ fn read<T: Default>(
     unreachable!("the last attempt returns")
 }
 
-/// Takes in what a message says about a station of this interface; says which one if anything that matters has changed.
+/// Processes a message about a station of this interface. Returns the station if anything relevant has changed.
 fn note_station(
     stations: &mut HashMap<IpAddr, Station>,
     message: Message<'_>,
@@ -278,7 +279,7 @@ fn note_station(
     before.then_some(address)
 }
 
-/// A socket whose datagrams go over this interface, and no further than its link.
+/// A socket whose datagrams leave over this interface, and go no further than its link.
 fn probe(domain: Domain, name: &str) -> io::Result<Socket> {
     let socket = Socket::new(domain, Type::DGRAM, None)?;
     socket.bind_device(Some(name.as_bytes()))?;
@@ -291,11 +292,11 @@ fn probe(domain: Domain, name: &str) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Has the kernel want to send something to a station. Whether it can is seen in its tables.
+/// Makes the kernel send something to a station. Its tables then show whether it can.
 fn ask(probe: &Socket, station: IpAddr, interface: u32) {
     let address = match station {
         IpAddr::V4(_) => SocketAddr::new(station, DISCARD_PORT),
-        // What is link-local is so on one link.
+        // A link-local address is valid on one link only.
         IpAddr::V6(station) => SocketAddrV6::new(station, DISCARD_PORT, 0, interface).into(),
     };
     let _ = probe.send_to(&[], &SockAddr::from(address));

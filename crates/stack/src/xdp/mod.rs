@@ -1,8 +1,8 @@
-//! A queue of a network card by AF_XDP (Documentation/networking/af_xdp.rst): frames in memory shared with the kernel, and with
-//! the card itself where its driver can do that.
+//! A queue of a network card through AF_XDP (Documentation/networking/af_xdp.rst): frames in memory shared with the
+//! kernel, and with the card itself if its driver supports that.
 //!
-//! The card's offloads are not there for us: super-segments are cut into segments here, each summed and copied into its
-//! chunk, and what arrives comes one segment at a time.
+//! The card's offloads are not available. Super-segments are cut into segments here, each checksummed and copied into
+//! its chunk, and arriving segments come one at a time.
 
 mod plan;
 mod program;
@@ -32,9 +32,9 @@ const JUMBO_BYTES_MAX: usize = 65_536 + 18;
 pub struct Xdp {
     socket: XdpSocket,
     ours: Arc<[IpAddr]>,
-    /// What is known about checksums of what arrives.
+    /// What is known about the checksums of arriving frames.
     checksum: Checksum,
-    /// A frame of several chunks, as much of it as has come.
+    /// The part that has arrived of a frame in several chunks.
     jumbo: Vec<u8>,
     is_in_jumbo: bool,
     statistics: Statistics,
@@ -84,7 +84,7 @@ impl Xdp {
         Ok(received)
     }
 
-    /// Looks at a piece of a frame, puts its chunk aside, and says whether the frame is whole.
+    /// Processes a piece of a frame, puts its chunk aside, and returns whether the frame is complete.
     fn take(&mut self, piece: XdpDesc, each: &mut impl FnMut(Packet<'_>)) -> bool {
         let Some((chunk, offset)) = self.socket.umem.take_back(piece.addr) else {
             self.statistics.refuse(DropReason::FrameBytes);
@@ -108,8 +108,8 @@ impl Xdp {
         !has_more
     }
 
-    /// Gives chunks back for frames to arrive in. The kernel says that it has taken one only after it has said that there is
-    /// something in it, so that there may be no room for the last ones yet.
+    /// Gives chunks back, for new frames to arrive in. The kernel reports a filled chunk before it reports that it has
+    /// taken the chunk, so there may be no room for the last ones yet.
     fn refill(&mut self) {
         let XdpSocket { empty, umem, fill, .. } = &mut self.socket;
         while fill.room() > 0 {
@@ -119,7 +119,7 @@ impl Xdp {
         fill.publish();
     }
 
-    /// Takes back the chunks of what has left.
+    /// Takes back the chunks of sent frames.
     fn reap(&mut self) {
         while let Some(address) = self.socket.completion.pop() {
             if let Some((chunk, _)) = self.socket.umem.take_back(address) {
@@ -175,7 +175,8 @@ impl Xdp {
         let mut at = head.bytes().len();
         let mut head_bytes = head.bytes();
         while frame_bytes_left > 0 {
-            let mut chunk = self.socket.free.pop().expect("who puts has asked for room");
+            let mut chunk =
+                self.socket.free.pop().expect("the caller has checked that there is room");
             let bytes = self.socket.umem.bytes_mut(&mut chunk);
             bytes[..head_bytes.len()].copy_from_slice(head_bytes);
             let here = frame_bytes_left.min(CHUNK_BYTES);
@@ -205,10 +206,10 @@ impl Xdp {
             if pending == 0 || !self.socket.transmit.needs_wakeup() {
                 return Ok(());
             }
-            // The kernel takes a few dozen frames per call (32 in copy mode), and says so by EAGAIN.
+            // The kernel takes a few dozen frames per call (32 in copy mode), and reports that by EAGAIN.
             match rustix::net::send(&self.socket.fd, &[], SendFlags::DONTWAIT) {
                 Ok(_) | Err(Errno::AGAIN | Errno::BUSY | Errno::NOBUFS | Errno::INTR) => {}
-                // It may come up again; until then frames wait, and TCP finds some of them lost.
+                // The interface may come up again. Until then frames wait, and TCP finds some of them lost.
                 Err(Errno::NETDOWN) => return Ok(()),
                 Err(error) => return Err(error.into()),
             }
@@ -219,7 +220,7 @@ impl Xdp {
     }
 }
 
-/// Hands on a frame that has come, or counts why not.
+/// Passes on a frame that has arrived, or counts why not.
 fn see(
     frame: &[u8],
     checksum: Checksum,
@@ -241,19 +242,20 @@ fn chunks(payload_bytes: usize, segment_bytes: u16) -> usize {
     segments * (HEAD_BYTES_MAX + segment_bytes.min(payload_bytes)).div_ceil(CHUNK_BYTES)
 }
 
-/// What is left of a list of slices.
+/// The rest of a list of slices.
 #[derive(Clone)]
 struct Slices<'a> {
     slices: &'a [&'a [u8]],
-    /// Taken of the first one.
+    /// How much of the first slice was taken.
     offset: usize,
 }
 
 impl Slices<'_> {
-    /// Hands on the next `bytes`, which there are.
+    /// Passes on the next `bytes`, which must exist.
     fn take(&mut self, mut bytes: usize, mut each: impl FnMut(&[u8])) {
         while bytes > 0 {
-            let (first, rest) = self.slices.split_first().expect("there is as much as is taken");
+            let (first, rest) =
+                self.slices.split_first().expect("the caller takes no more than there is");
             let here = (first.len() - self.offset).min(bytes);
             each(&first[self.offset..self.offset + here]);
             self.offset += here;

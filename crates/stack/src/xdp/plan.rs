@@ -1,5 +1,5 @@
-//! Opening a network card's queues: sockets first, then the program, last of all its place on the interface, so that no frame
-//! is ours before there is somebody to take it.
+//! Opens a network card's queues: the sockets first, then the program, and last its attachment to the interface, so
+//! that no frame is redirected before a socket can take it.
 
 use crate::drop_reason::Statistics;
 use crate::error::SetupError;
@@ -24,26 +24,27 @@ const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
 const ETHERNET_BYTES_MAX: u32 = 18;
 
 const JUMBO_ADVICE: &str =
-    "packets above 3822 bytes need Linux 6.6: make them smaller (`ip link set INTERFACE mtu 1500`)";
+    "packets above 3822 bytes need Linux 6.6: lower the MTU (`ip link set INTERFACE mtu 1500`)";
 
 /// Queues of a network card to take frames from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct XdpPlan {
-    /// The interface. It is up, and its addresses are the kernel's, which answers ARP and NDP for them.
+    /// The interface. It must be up. Its addresses belong to the kernel, which answers ARP and NDP for them.
     pub interface: String,
-    /// How many workers there are: as many as the interface has receive queues.
+    /// How many workers there are; must equal the interface's number of receive queues.
     pub queues: u32,
-    /// What is ours: addresses of the interface, with TCP ports that nothing in the kernel listens on. At most 256.
+    /// The server's addresses and ports: addresses of the interface, with TCP ports that nothing in the kernel listens
+    /// on. At most 256.
     pub flows: Vec<SocketAddr>,
-    /// Try to have the card read and write our memory itself, where its driver can.
+    /// Try to let the card read and write our memory itself, if its driver can.
     pub zero_copy: bool,
 }
 
 impl XdpPlan {
-    /// Opens a socket on each queue and has the kernel redirect our frames to them.
+    /// Opens a socket on each queue and makes the kernel redirect our frames to them.
     ///
     /// # Errors
-    /// What was not possible, and what to do about it. Nothing is left behind then.
+    /// What failed, and what to do about it. Nothing is left behind then.
     pub fn open(&self) -> Result<Vec<Interface>, SetupError> {
         self.check()?;
         let name = &self.interface;
@@ -87,15 +88,17 @@ impl XdpPlan {
             Err(SetupError::new(what, io::ErrorKind::InvalidInput.into()))
         };
         if self.queues == 0 || self.flows.is_empty() || self.flows.len() > FLOWS_MAX {
-            return wrong("it takes at least one worker, and one to 256 addresses with a port");
+            return wrong("this needs at least one worker, and 1 to 256 addresses with a port");
         }
         if self.flows.iter().any(|flow| flow.ip().is_unspecified() || flow.port() == 0) {
-            return wrong("each address has to be one of the interface's own, each port a number");
+            return wrong(
+                "each address must belong to the interface, and each port must be a number above 0",
+            );
         }
         Ok(())
     }
 
-    /// A connection comes to whichever queue the card chooses: each needs a worker.
+    /// The card chooses the queue of a connection, so each queue needs a worker.
     fn check_queues(&self) -> Result<(), SetupError> {
         match receive_queues(&self.interface) {
             Ok(queues) if queues != self.queues => {
@@ -107,7 +110,7 @@ impl XdpPlan {
                 let error = SetupError::new(what, io::ErrorKind::InvalidInput.into());
                 Err(error.advise("make them equal: `ethtool -L INTERFACE combined WORKERS`"))
             }
-            // A driver that does not say has one, or binding will fail.
+            // A driver that does not report it has one queue, or binding will fail.
             _ => Ok(()),
         }
     }
@@ -127,7 +130,7 @@ impl XdpPlan {
         (0..self.queues).map(open).collect()
     }
 
-    /// In the driver if that can be, else behind it; says which.
+    /// Attaches in the driver if possible, else behind it. Returns which of the two it was.
     fn attach(
         &self,
         link: &Link,
@@ -157,12 +160,12 @@ impl XdpPlan {
 /// How many receive queues an interface uses, each of which needs a worker.
 ///
 /// # Errors
-/// `EOPNOTSUPP` where the driver does not say: it has one, most likely. `ENODEV` where there is no such interface.
+/// `EOPNOTSUPP` if the driver does not report it: most likely it has one. `ENODEV` if there is no such interface.
 pub fn receive_queues(interface: &str) -> io::Result<u32> {
     ethtool::receive_queues(interface)
 }
 
-/// A virtual interface may hand over frames of this machine's own kernel as they are, with checksums that a card would
+/// A virtual interface may hand over frames of this machine's own kernel unchanged, with checksums that a card would
 /// complete.
 fn checksum(link: &Link) -> Checksum {
     if link.kind.is_empty() { Checksum::Unknown } else { Checksum::PerhapsPartial }

@@ -1,10 +1,12 @@
-//! The XDP program: which frames are ours, put together here as bytecode, so that nothing but the kernel is needed to load it.
+//! The XDP program that decides which frames are ours. It is assembled here as bytecode, so loading it needs only the
+//! kernel.
 //!
-//! A frame goes to the worker of its queue if it is plain TCP (no VLAN tag, no IPv4 options or fragments, no IPv6 extension
-//! headers) and its destination, address and port, is in a map; or if a router says that a packet from there was too big.
-//! Everything else goes on to the kernel: ARP, NDP, pings, ssh. So does a frame of ours whose queue has no worker.
+//! A frame goes to the worker of its queue if it is plain TCP (no VLAN tag, no IPv4 options or fragments, no IPv6
+//! extension headers) and its destination, address and port, is in a map. So does a router's message that a packet from
+//! such a destination was too big. Everything else goes on to the kernel: ARP, NDP, pings, ssh. So do frames for us
+//! whose queue has no worker.
 //!
-//! Read beside `Documentation/bpf/standardization/instruction-set.rst` and `struct xdp_md` in linux/bpf.h.
+//! Read it beside `Documentation/bpf/standardization/instruction-set.rst` and `struct xdp_md` in linux/bpf.h.
 
 use crate::kernel::bpf::{self, MapKind};
 use std::io;
@@ -14,7 +16,7 @@ use std::os::fd::OwnedFd;
 /// How many destinations there can be.
 pub(crate) const FLOWS_MAX: usize = 256;
 
-/// Sixteen bytes of address (IPv4 as in RFC 4291 section 2.5.5.2), two of port as in the segment, two zeroes.
+/// Sixteen bytes of address (IPv4 as in RFC 4291 section 2.5.5.2), two bytes of port as in the segment, two zeroes.
 type Key = [u8; 20];
 
 /// The program and its maps.
@@ -35,18 +37,18 @@ impl Program {
         Ok(Self { flows, sockets, program })
     }
 
-    /// Makes what goes to this destination ours.
+    /// Redirects frames for this destination.
     pub(crate) fn add_flow(&self, destination: SocketAddr) -> io::Result<()> {
         bpf::update_map(&self.flows, &key(destination), &[1])
     }
 
-    /// Has a queue's frames go to this socket.
+    /// Redirects a queue's frames to this socket.
     pub(crate) fn add_socket(&self, queue: u32, socket: &OwnedFd) -> io::Result<()> {
         let socket = bpf::number(socket).to_ne_bytes();
         bpf::update_map(&self.sockets, &queue.to_ne_bytes(), &socket)
     }
 
-    /// Ties it to an interface, for as long as what is returned lives.
+    /// Attaches the program to an interface, for as long as the returned descriptor is open.
     pub(crate) fn attach(&self, interface: u32, flags: u32) -> io::Result<OwnedFd> {
         bpf::link_xdp(&self.program, interface, flags)
     }
@@ -99,15 +101,15 @@ const HELPER_MAP_LOOKUP: i32 = 1;
 const HELPER_REDIRECT_MAP: i32 = 51;
 const XDP_PASS: i32 = 2;
 
-/// Where in the context: the frame's first byte, the one behind its last, the queue.
+/// Offsets in the context: the frame's first byte, the byte after its last one, the queue.
 const CONTEXT_DATA: i16 = 0;
 const CONTEXT_DATA_END: i16 = 4;
 const CONTEXT_QUEUE: i16 = 16;
 
-/// The key's place on the stack, below r10.
+/// The key's offset on the stack, below r10.
 const KEY: i16 = -24;
 
-/// A place in the program that jumps lead to.
+/// A target of jumps.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Label {
     Ipv4,
@@ -151,7 +153,7 @@ impl Assembler {
         self.add(0, 0, 0, 0, 0);
     }
 
-    /// Puts the distances into the jumps.
+    /// Fills in the distances of the jumps.
     fn finish(self) -> Vec<u64> {
         let Self { mut instructions, jumps, labels } = self;
         for (from, label) in jumps {
@@ -166,7 +168,7 @@ impl Assembler {
     }
 }
 
-/// A number that, stored, has these bytes in memory.
+/// A number whose bytes in memory are these.
 fn half(bytes: [u8; 2]) -> i32 {
     u16::from_ne_bytes(bytes).into()
 }
@@ -177,7 +179,7 @@ fn instructions(flows: u32, sockets: u32) -> Vec<u64> {
     program.add(MOVE, R6, R1, 0, 0);
     program.add(LOAD_WORD, R2, R1, CONTEXT_DATA, 0);
     program.add(LOAD_WORD, R3, R1, CONTEXT_DATA_END, 0);
-    // Ethernet, IPv4 and TCP headers: what is shorter is neither that nor IPv6.
+    // Ethernet, IPv4 and TCP headers: a shorter frame is neither that nor IPv6.
     check_length(&mut program, 14 + 20 + 20);
     program.add(LOAD_HALF, R5, R2, 12, 0);
     program.jump(JUMP_EQUAL_NUMBER, R5, 0, half([0x08, 0x00]), Label::Ipv4);
@@ -190,20 +192,20 @@ fn instructions(flows: u32, sockets: u32) -> Vec<u64> {
     program.finish()
 }
 
-/// To the kernel if the frame ends before `bytes`.
+/// Goes to the kernel if the frame ends before `bytes`.
 fn check_length(program: &mut Assembler, bytes: i32) {
     program.add(MOVE, R4, R2, 0, 0);
     program.add(ADD_NUMBER, R4, 0, 0, bytes);
     program.jump(JUMP_GREATER, R4, R3, 0, Label::Pass);
 }
 
-/// To the kernel if the byte at `at` is another one.
+/// Goes to the kernel if the byte at `at` is not `value`.
 fn check_byte(program: &mut Assembler, at: i16, value: i32) {
     program.add(LOAD_BYTE, R5, R2, at, 0);
     program.jump(JUMP_UNEQUAL_NUMBER, R5, 0, value, Label::Pass);
 }
 
-/// The key: an IPv6 address, and a port.
+/// Sets the key: an IPv6 address, and a port.
 fn set_key_v6(program: &mut Assembler, address_at: i16, port_at: i16) {
     program.add(LOAD_DOUBLE, R5, R2, address_at, 0);
     program.add(STORE_DOUBLE, R10, R5, KEY, 0);
@@ -213,7 +215,7 @@ fn set_key_v6(program: &mut Assembler, address_at: i16, port_at: i16) {
     program.add(STORE_WORD, R10, R5, KEY + 16, 0);
 }
 
-/// The key: an IPv4 address, and a port.
+/// Sets the key: an IPv4 address, and a port.
 fn set_key_v4(program: &mut Assembler, address_at: i16, port_at: i16) {
     program.add(MOVE_NUMBER, R5, 0, 0, 0);
     program.add(STORE_DOUBLE, R10, R5, KEY, 0);
@@ -225,7 +227,7 @@ fn set_key_v4(program: &mut Assembler, address_at: i16, port_at: i16) {
     program.add(STORE_WORD, R10, R5, KEY + 16, 0);
 }
 
-/// Next header; then destination and port.
+/// Checks the next header, then takes destination and port.
 fn ipv6(program: &mut Assembler) {
     check_length(program, 14 + 40 + 20);
     program.add(LOAD_BYTE, R5, R2, 14 + 6, 0);
@@ -235,7 +237,7 @@ fn ipv6(program: &mut Assembler) {
     program.jump(JUMP, 0, 0, 0, Label::Lookup);
 }
 
-/// "Packet too big" (type 2); of the packet quoted behind eight bytes, next header; then source and port.
+/// "Packet too big" (type 2). Checks the next header of the packet quoted after eight bytes, then takes source and port.
 fn icmpv6(program: &mut Assembler) {
     program.label(Label::Icmpv6);
     check_length(program, 14 + 40 + 8 + 40 + 8);
@@ -245,7 +247,7 @@ fn icmpv6(program: &mut Assembler) {
     program.jump(JUMP, 0, 0, 0, Label::Lookup);
 }
 
-/// Version and length of header, whether it is a fragment, protocol; then destination and port.
+/// Checks version and header length, fragmentation and protocol, then takes destination and port.
 fn ipv4(program: &mut Assembler) {
     program.label(Label::Ipv4);
     check_byte(program, 14, 0x45);
@@ -259,8 +261,8 @@ fn ipv4(program: &mut Assembler) {
     program.jump(JUMP, 0, 0, 0, Label::Lookup);
 }
 
-/// "Fragmentation needed" (type 3, code 4); of the packet quoted behind eight bytes, version and length of header, protocol;
-/// then source and port.
+/// "Fragmentation needed" (type 3, code 4). Checks version, header length and protocol of the packet quoted after eight
+/// bytes, then takes source and port.
 fn icmp(program: &mut Assembler) {
     program.label(Label::Icmp);
     check_length(program, 14 + 20 + 8 + 20 + 8);
@@ -271,7 +273,7 @@ fn icmp(program: &mut Assembler) {
     set_key_v4(program, 14 + 28 + 12, 14 + 28 + 20);
 }
 
-/// To the worker of the queue, if the key is in the map.
+/// Goes to the worker of the queue, if the key is in the map.
 fn look_up(program: &mut Assembler, flows: u32, sockets: u32) {
     program.label(Label::Lookup);
     program.load_map(R1, flows);

@@ -13,24 +13,24 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// Chunks that wait for frames to arrive. Arriving are acknowledgements, mostly; a millisecond of them at 10 Gb/s.
+/// Chunks for arriving frames, mostly acknowledgements: a millisecond of them at 10 Gb/s.
 pub(super) const RECEIVE_CHUNKS: u32 = 512;
 /// Chunks for frames to be sent: a dozen super-segments.
 pub(super) const SEND_CHUNKS: u32 = 1024;
-/// What the kernel may hold of ours that a card has not sent yet, where it copies: each frame counts as two chunks at most. What
-/// sockets have by default is 90 frames.
+/// How much of ours the kernel may hold in copy mode before the card has sent it: each frame counts as two chunks at
+/// most. The default of sockets is 90 frames.
 const SEND_BUFFER_BYTES: usize = 2 * SEND_CHUNKS as usize * CHUNK_BYTES;
-/// What the kernel keeps free before each frame that arrives (`XDP_PACKET_HEADROOM`).
+/// How much the kernel keeps free before each arriving frame (`XDP_PACKET_HEADROOM`).
 const HEADROOM_BYTES: u32 = 256;
 
-/// How long a queue may be busy, and how often to try.
+/// How long to wait for a busy queue, and how often to try.
 const BUSY_PATIENCE: Duration = Duration::from_secs(2);
 const BUSY_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The longest frame that fits into one chunk on arrival.
 pub(super) const FRAME_BYTES_MAX: u32 = CHUNK_BYTES as u32 - HEADROOM_BYTES;
 
-/// All of it.
+/// The socket, its memory and its rings.
 pub(super) struct XdpSocket {
     pub(super) fd: OwnedFd,
     pub(super) umem: Umem,
@@ -38,30 +38,30 @@ pub(super) struct XdpSocket {
     pub(super) completion: Consumer<u64>,
     pub(super) receive: Consumer<XdpDesc>,
     pub(super) transmit: Producer<XdpDesc>,
-    /// Chunks to send with; what was given back last is taken first.
+    /// Chunks to send with; the one given back last is taken first.
     pub(super) free: Vec<Chunk>,
-    /// Chunks to receive with that the kernel is to get back.
+    /// Chunks to receive with that go back to the kernel next.
     pub(super) empty: Vec<Chunk>,
     pub(super) is_zero_copy: bool,
 }
 
-/// What it is bound to.
+/// What to bind the socket to.
 #[derive(Clone, Copy)]
 pub(super) struct Binding {
     pub(super) interface: u32,
     pub(super) queue: u32,
-    /// Try to have the card read and write the memory itself.
+    /// Try to let the card read and write the memory itself.
     pub(super) zero_copy: bool,
     /// Frames may need several chunks.
     pub(super) is_jumbo: bool,
 }
 
 impl XdpSocket {
-    /// Opens and binds one. All chunks for receiving are lent to the kernel.
+    /// Opens and binds a socket. Lends all chunks for receiving to the kernel.
     ///
     /// # Errors
-    /// `EPERM` without `CAP_NET_RAW`, `ENOBUFS` where the memory may not be locked, `EBUSY` where the queue has a socket,
-    /// `EINVAL` where the interface has no such queue or the kernel knows no jumbo frames here (before 6.6).
+    /// `EPERM` without `CAP_NET_RAW`, `ENOBUFS` if the memory may not be locked, `EBUSY` if the queue has a socket,
+    /// `EINVAL` if the interface has no such queue or the kernel does not support jumbo frames here (before 6.6).
     pub(super) fn open(binding: Binding) -> io::Result<Self> {
         let kind = (AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC);
         let fd = rustix::net::socket_with(kind.0, kind.1, kind.2, None)?;
@@ -104,7 +104,7 @@ fn register(fd: &OwnedFd, umem: &Umem) -> io::Result<()> {
     Ok(sockopt::set_xdp_umem_reg(fd, registration)?)
 }
 
-/// Without a word on copying, the kernel tries without and falls back. It is a moment before it lets go of the queue of a
+/// Without a flag about copying, the kernel tries zero copy and falls back. It takes a moment to release the queue of a
 /// process that was killed.
 fn bind(fd: &OwnedFd, binding: Binding) -> io::Result<()> {
     let mut flags = SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP;

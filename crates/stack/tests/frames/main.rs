@@ -1,6 +1,6 @@
-//! Frames on real devices, with Linux's own stack at the other end, in network namespaces that each test makes for itself.
+//! Frames on real devices, with Linux's own stack at the other end. Each test makes its own network namespaces.
 //!
-//! Needs root. Without it, or without what a device needs, the tests say so and show nothing.
+//! Needs root. Without it, or without what a device needs, the tests report that they are skipped.
 
 mod namespace;
 mod neighbours;

@@ -1,4 +1,4 @@
-//! Network namespaces: each is a thread's own, and gone when the thread is.
+//! Network namespaces: each belongs to a thread, and disappears with it.
 
 use std::process::Command;
 use std::sync::mpsc::{Sender, channel};
@@ -12,7 +12,7 @@ pub(crate) struct Namespace {
 }
 
 impl Namespace {
-    /// A new one, its loopback interface up; nothing where this process may not make any.
+    /// A new one, with its loopback interface up; `None` if this process may not make any.
     pub(crate) fn new() -> Option<Self> {
         let (jobs, inbox) = channel::<Job>();
         let (tell, told) = channel();
@@ -29,19 +29,19 @@ impl Namespace {
             return None;
         };
         let namespace = Self { jobs, thread_id };
-        // Addresses are good at once, link-local ones too, from which routers ask for their neighbours.
+        // Addresses are usable at once, including link-local ones, from which routers ask for their neighbours.
         namespace.set("ipv6/conf/all/accept_dad", "0");
         namespace.set("ipv6/conf/default/accept_dad", "0");
         namespace.ip("link set lo up");
         Some(namespace)
     }
 
-    /// Runs something in it, and waits for it.
+    /// Runs a job in it, and waits for the result.
     pub(crate) fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
         self.start(job).recv().expect("what ran in the namespace has panicked")
     }
 
-    /// Starts something in it; what it returns can be received. Later jobs wait for it.
+    /// Starts a job in it; its result can be received. Later jobs wait for it.
     pub(crate) fn start<T: Send + 'static>(
         &self,
         job: impl FnOnce() -> T + Send + 'static,
@@ -57,12 +57,12 @@ impl Namespace {
         told
     }
 
-    /// `ip ARGUMENTS` in it.
+    /// Runs `ip ARGUMENTS` in it.
     pub(crate) fn ip(&self, arguments: &str) -> String {
         self.command("ip", arguments)
     }
 
-    /// A command in it.
+    /// Runs a command in it.
     pub(crate) fn command(&self, program: &'static str, arguments: &str) -> String {
         let arguments = arguments.to_owned();
         self.run(move || {
@@ -79,7 +79,7 @@ impl Namespace {
         self.run(move || std::fs::write(&path, value).unwrap_or_else(|e| panic!("{path}: {e}")));
     }
 
-    /// Moves a network card here. It comes back to where the program runs a moment after the namespace that had it is gone.
+    /// Moves a network card here. It comes back to the program's namespace shortly after this one is gone.
     pub(crate) fn take_card(&self, name: &str) {
         let thread_id = self.thread_id.to_string();
         let is_taken = (0..200).any(|_| {
@@ -94,7 +94,7 @@ impl Namespace {
         assert!(is_taken, "there is no network card {name}");
     }
 
-    /// By which `ip link ... netns` knows it.
+    /// The number by which `ip link ... netns` knows it.
     pub(crate) fn thread_id(&self) -> i32 {
         self.thread_id
     }

@@ -1,4 +1,4 @@
-//! The way to a peer, as the kernel's tables tell it.
+//! The way to a peer, from the kernel's tables.
 
 use crate::namespace::Namespace;
 use crate::xdp;
@@ -18,7 +18,7 @@ fn mac_of(namespace: &Namespace, name: &str) -> Mac {
     Mac(octets.try_into().unwrap())
 }
 
-/// Asks until the answer is another one than `Pending`.
+/// Asks until the answer is not `Pending`.
 fn resolved(neighbours: &mut Neighbours, remote: IpAddr) -> Resolved {
     let deadline = Instant::now() + Duration::from_secs(5);
     loop {
@@ -110,7 +110,7 @@ fn routes_that_change_quickly_are_all_seen_in_the_end() {
         near.ip(&format!("route add 192.0.{third}.0/24 via 203.0.113.8"));
         neighbours.update().unwrap();
     }
-    // No more news come; what was put off is done when it is needed.
+    // No more news arrives; what was put off is done when it is needed.
     std::thread::sleep(Duration::from_millis(150));
     let known = (0..4).filter(|third| {
         matches!(neighbours.resolve(IpAddr::from([192, 0, *third, 1])), Resolved::Known(_))

@@ -1,4 +1,4 @@
-//! The least TCP that can talk to a real one over a device, to see frames at work; no model for anything.
+//! The smallest TCP that can talk to a real one over a device, to test frames. It is not a model for anything.
 
 use fullbore_stack::{Between, Head, Hop, Interface, Packet, Resolved, Segment, TooBig};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -10,14 +10,14 @@ const FIN: u8 = 1;
 const SYN: u8 = 2;
 const PSH: u8 = 8;
 const ACK: u8 = 16;
-/// What a Linux receiver takes at first, before its window opens.
+/// How much a Linux receiver takes at first, before its window opens.
 const IN_FLIGHT_BYTES_MAX: usize = 60_000;
-/// Long, since an emulated machine may stand still for seconds.
+/// Long, because an emulated machine may stand still for seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How often something is tried meanwhile.
+/// How often to retry within that time.
 const ATTEMPTS: u32 = 120;
 
-/// Bytes that are everywhere different enough.
+/// Bytes that differ enough everywhere.
 pub(crate) fn film(bytes: usize) -> Vec<u8> {
     (0..bytes as u64).map(|at| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
 }
@@ -34,18 +34,18 @@ pub(crate) struct Stream {
     pub(crate) received: Vec<u8>,
     pub(crate) coalesced: usize,
     pub(crate) finished: bool,
-    /// The last that a router has said.
+    /// The latest message from a router.
     pub(crate) too_big: Option<TooBig>,
 }
 
 impl Stream {
-    /// Waits for somebody to connect to `local`.
+    /// Waits for a client to connect to `local`.
     pub(crate) fn accept(interface: Interface, local: SocketAddr, segment_bytes: u16) -> Self {
         let accepted = Self::accept_within(PATIENCE, interface, local, segment_bytes);
         accepted.unwrap_or_else(|_| panic!("nobody has connected"))
     }
 
-    /// The same, but gives the device back if nobody does for so long.
+    /// The same, but returns the device if no client connects within `patience`.
     pub(crate) fn accept_within(
         patience: Duration,
         mut interface: Interface,
@@ -56,7 +56,7 @@ impl Stream {
         wait(&mut interface, patience, |packet| {
             let Packet::Tcp(segment) = packet else { return false };
             assert_eq!(segment.local, local.ip());
-            // What is left of a connection before.
+            // Left over from an earlier connection.
             if segment.bytes[13] & (SYN | ACK) != SYN {
                 return false;
             }
@@ -85,7 +85,7 @@ impl Stream {
         Ok(stream)
     }
 
-    /// Sends all of it, in super-segments of up to `at_once` bytes, and waits until it is acknowledged.
+    /// Sends all of it, in super-segments of up to `at_once` bytes, and waits for the acknowledgement.
     pub(crate) fn send(&mut self, film: &[u8], at_once: usize) {
         let first = self.next;
         let mut done = 0;
@@ -99,7 +99,7 @@ impl Stream {
                 end += bytes;
             }
             self.next = first.wrapping_add(end as u32);
-            // What is lost is sent again from where it was acknowledged.
+            // Lost bytes are sent again from the acknowledged offset on.
             self.pump_for(Duration::from_millis(300), |stream| stream.acknowledged == stream.next);
             let acknowledged = self.acknowledged.wrapping_sub(first) as usize;
             if acknowledged > done {
@@ -110,12 +110,12 @@ impl Stream {
         }
     }
 
-    /// Says that nothing more comes.
+    /// Ends the sending direction.
     pub(crate) fn finish(&mut self) {
         self.insist(ACK | FIN);
     }
 
-    /// Sends something that counts as one byte, until it is acknowledged.
+    /// Repeats a segment that counts as one byte until it is acknowledged.
     fn insist(&mut self, flags: u8) {
         let sequence = self.next;
         self.next = self.next.wrapping_add(1);
@@ -126,7 +126,8 @@ impl Stream {
         assert!(is_acknowledged, "nothing more has come");
     }
 
-    /// Sends segments of `segment_bytes` that a router does not pass on, until it says so, and goes on with smaller ones.
+    /// Sends segments of `segment_bytes` that a router does not forward until it reports that, and continues with
+    /// smaller ones.
     pub(crate) fn shrink(&mut self, segment_bytes: u16, fits_bytes: u16) {
         self.segment_bytes = segment_bytes;
         let payload = vec![0; segment_bytes.into()];
@@ -205,7 +206,7 @@ impl Stream {
         }
     }
 
-    /// The way to the peer. Without one, what is to be sent is lost.
+    /// The way to the peer. Without one, the segment is lost.
     fn hop(&mut self) -> Option<Hop> {
         for _ in 0..10 {
             if let Resolved::Known(hop) = self.interface.neighbours.resolve(self.remote.ip()) {
@@ -227,7 +228,7 @@ impl Stream {
         header[13] = flags;
         header[14..16].copy_from_slice(&u16::MAX.to_be_bytes());
         if flags & SYN != 0 {
-            // Maximum segment size; window scale 0, after a no-op: a peer sends less than a device's queue holds.
+            // Maximum segment size; window scale 0, after a no-op: a peer then sends less than a device's queue holds.
             header[20..24].copy_from_slice(&[2, 4, 0, 0]);
             header[22..24].copy_from_slice(&self.segment_bytes.to_be_bytes());
             header[24..28].copy_from_slice(&[1, 3, 3, 0]);
@@ -237,7 +238,7 @@ impl Stream {
         let Some(hop) = self.hop() else { return };
         let between = Between { local: self.local.ip(), remote: self.remote.ip(), ecn: 0 };
         let head = Head::tcp(&hop, between, &header[..header_bytes], payload.len());
-        // In three pieces of odd lengths, as records and their tags lie.
+        // In three pieces of odd lengths, like records and their tags.
         let (first, rest) = payload.split_at(payload.len().min(13));
         let (second, third) = rest.split_at(rest.len() / 3);
         let slices = [first, second, third];
@@ -266,7 +267,7 @@ fn await_readable(interface: &Interface, patience: Duration) {
     let _ = poll(&mut polled, Some(&Timespec::try_from(patience).unwrap()));
 }
 
-/// Waits until `each` has seen what it waits for, so long at most.
+/// Waits until `each` returns true, at most for `patience`.
 fn wait(interface: &mut Interface, patience: Duration, mut each: impl FnMut(Packet<'_>) -> bool) {
     let deadline = Instant::now() + patience;
     let mut seen = false;
@@ -276,7 +277,7 @@ fn wait(interface: &mut Interface, patience: Duration, mut each: impl FnMut(Pack
     }
 }
 
-/// What the kernel's end does: fetch a film of this length, send one back, and hear the end.
+/// The kernel's end: fetches a film of this length, sends one back, and waits for the end.
 pub(crate) fn fetch_and_send(server: SocketAddr, fetch_bytes: usize, send_bytes: usize) -> Vec<u8> {
     let mut stream = TcpStream::connect_timeout(&server, PATIENCE)
         .unwrap_or_else(|error| panic!("{server}: {error}"));
@@ -290,7 +291,7 @@ pub(crate) fn fetch_and_send(server: SocketAddr, fetch_bytes: usize, send_bytes:
     fetched
 }
 
-/// The whole exchange: a film there, in pieces of all sizes, and one back.
+/// The whole exchange: a film in one direction, in pieces of all sizes, and one back.
 pub(crate) fn exchange(stream: &mut Stream, fetch_bytes: usize, send_bytes: usize) {
     let film_there = film(fetch_bytes);
     let mut sent = 0;

@@ -8,10 +8,10 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Says to the test below what it is to hold.
+/// Tells the test below which device to hold.
 const HOLD: &str = "FULLBORE_TEST_HOLD";
 
-/// Not a test of its own: what the other tests here start and kill.
+/// Not a test by itself: the other tests here start and kill it.
 #[test]
 fn holds_a_device_until_it_is_killed() {
     let Ok(what) = std::env::var(HOLD) else { return };
@@ -46,7 +46,7 @@ fn hold(namespace: &Namespace, what: &'static str) -> Child {
 #[test]
 fn a_killed_process_leaves_no_tap_no_route_and_no_neighbour() {
     let Some(namespace) = Namespace::new() else { return };
-    // Twice: the second one finds nothing in its way.
+    // Twice: nothing may be in the way of the second one.
     for _ in 0..2 {
         let mut child = hold(&namespace, "tap");
         assert!(namespace.ip("link").contains("held"));

@@ -33,8 +33,8 @@ pub(crate) fn open(namespace: &Namespace, plan: TapPlan) -> Interface {
     interfaces.remove(0)
 }
 
-/// Every byte both ways between our device in `near` and a client in `far`. Says how many frames came coalesced, over IPv4 and
-/// over IPv6.
+/// Sends every byte both ways between our device in `near` and a client in `far`. Returns how many frames arrived
+/// coalesced, over IPv4 and over IPv6.
 fn films_go_both_ways(
     near: &Namespace,
     far: &Namespace,
@@ -93,7 +93,7 @@ fn jumbo_and_small_packets_go_through() {
     }
 }
 
-/// Beyond a link that takes no super-segments and completes no checksum: the kernel cuts and sums what we leave to it.
+/// Over a link that takes no super-segments and completes no checksums: the kernel cuts and checksums what is left to it.
 #[test]
 fn the_kernel_forwards_to_viewers_elsewhere() {
     let (Some(near), Some(far)) = (Namespace::new(), Namespace::new()) else { return };
@@ -110,10 +110,10 @@ fn the_kernel_forwards_to_viewers_elsewhere() {
     far.ip("route add default via 2001:db8:2::1");
     near.set("ipv4/ip_forward", "1");
     near.set("ipv6/conf/all/forwarding", "1");
-    // No address of the kernel's is needed on the device itself.
+    // The kernel needs no address on the device itself.
     let plan = TapPlan { kernel_addresses: Vec::new(), ..plan() };
     films_go_both_ways(&near, &far, &plan, 1428);
-    // And says what it cannot forward.
+    // The kernel also reports what it cannot forward.
     near.ip("link set near mtu 1300");
     far.ip("link set far mtu 1300");
     let interface = open(&near, plan.clone());
@@ -150,7 +150,7 @@ fn what_is_not_for_us_is_counted_and_pings_are_answered() {
     assert_eq!(statistics.refused(DropReason::OtherProtocol), 2, "two datagrams: {statistics:?}");
 }
 
-/// An IPv4 packet from the kernel's end, as somebody who wants to do harm puts it together.
+/// An IPv4 packet from the kernel's end, made as an attacker would.
 fn forged(first_byte: u8, fragment: [u8; 2], segment: &[u8]) -> Vec<u8> {
     let mut packet = vec![first_byte, 0, 0, 0, 0, 1, fragment[0], fragment[1], 64, 6, 0, 0];
     packet.extend([192, 0, 2, 1, 198, 51, 100, 1]);
@@ -162,7 +162,7 @@ fn forged(first_byte: u8, fragment: [u8; 2], segment: &[u8]) -> Vec<u8> {
 #[test]
 fn fragments_options_and_bad_checksums_end_in_their_counters() {
     let Some(namespace) = Namespace::new() else { return };
-    // Else the kernel tells by IPv6, with options, which groups it is in.
+    // Otherwise the kernel announces its groups by IPv6, with options.
     namespace.set("ipv6/conf/default/disable_ipv6", "1");
     let mut plan = plan();
     plan.addresses.truncate(1);
@@ -179,7 +179,7 @@ fn fragments_options_and_bad_checksums_end_in_their_counters() {
     ];
     namespace.run(move || {
         use socket2::{Domain, Protocol, SockAddr, Socket, Type};
-        // IPPROTO_RAW: the header is ours, but for lengths and its checksum, which the kernel sets.
+        // IPPROTO_RAW: the header is ours, except for lengths and checksum, which the kernel sets.
         let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(255))).unwrap();
         let server = SockAddr::from(SocketAddr::new(ours()[0], 0));
         for packet in packets {
@@ -203,7 +203,7 @@ fn fragments_options_and_bad_checksums_end_in_their_counters() {
     assert_eq!(counted, expected.map(|(_, count)| count), "{:?}", interface.device.statistics());
 }
 
-/// Pings `address` and says whether an answer came. An address of the kernel's may take a moment until it is good.
+/// Pings `address` and returns whether an answer arrived. An address of the kernel may take a moment to become usable.
 pub(crate) fn is_answered(address: IpAddr) -> bool {
     use socket2::{Domain, Protocol, SockAddr, Socket, Type};
     let (domain, protocol, kinds) = match address {
@@ -212,7 +212,7 @@ pub(crate) fn is_answered(address: IpAddr) -> bool {
     };
     let socket = Socket::new(domain, Type::RAW, Some(protocol)).unwrap();
     socket.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
-    // The kernel sums what is ICMPv6 itself.
+    // The kernel computes ICMPv6's checksum itself.
     let mut ping = [kinds[0], 0, 0, 0, 0x12, 0x34, 0, 1, b'p', b'i', b'n', b'g', b'!'];
     let mut sum = Sum::default();
     sum.add(&ping);
@@ -238,7 +238,7 @@ fn each_worker_has_a_queue_and_a_connection_stays_on_its_own() {
     let interfaces = namespace.run(move || plan.open().unwrap());
     let local = SocketAddr::new(ours()[0], 443);
     let are_done = Arc::new(AtomicBool::new(false));
-    // Which queue a connection comes to is chance: both, with so many, but once in a million.
+    // The queue of a connection is random. With so many, both queues get some, except once in a million runs.
     let workers: Vec<_> = interfaces
         .into_iter()
         .map(|interface| {
@@ -258,7 +258,7 @@ fn each_worker_has_a_queue_and_a_connection_stays_on_its_own() {
 
 const CONNECTIONS: usize = 21;
 
-/// Serves one connection after the other; says how many.
+/// Serves one connection after the other; returns how many.
 fn serve_all(mut interface: Interface, local: SocketAddr, are_done: &AtomicBool) -> usize {
     let mut served = 0;
     while !are_done.load(Ordering::Relaxed) {

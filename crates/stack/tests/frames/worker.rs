@@ -1,4 +1,4 @@
-//! What a worker does with a device: wait for it in its ring, and go on without any privileges.
+//! What a worker does with a device: waits for it in its ring, and works without any privileges.
 
 use crate::namespace::Namespace;
 use crate::stream::{Stream, exchange, fetch_and_send, film};
@@ -18,7 +18,7 @@ const NET_RAW: u64 = 1 << 13;
 const PERFMON: u64 = 1 << 38;
 const BPF: u64 = 1 << 39;
 
-/// Gives up all capabilities of this thread but these, for good (capset(2)).
+/// Drops all capabilities of this thread but these, for good (capset(2)).
 fn keep_privileges(kept: u64) {
     // _LINUX_CAPABILITY_VERSION_3, ourselves; then twice effective, permitted, inheritable: low halves first.
     let (low, high) = (kept as u32, (kept >> 32) as u32);
@@ -93,7 +93,7 @@ fn the_privileges_that_are_named_are_enough() {
     });
 }
 
-/// As when a cable is pulled: routes and neighbours go, and come back.
+/// As if a cable is pulled: routes and neighbours disappear, and come back.
 #[test]
 fn a_card_that_was_down_goes_on_when_it_is_up_again() {
     let Some((near, far)) = xdp::pair(1500) else { return };

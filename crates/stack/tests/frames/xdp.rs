@@ -24,10 +24,10 @@ pub(crate) fn plan() -> XdpPlan {
     }
 }
 
-/// Where this is set, two network cards called `near` and `far`, on one wire, take the place of a pair of `veth`.
+/// If this is set, two network cards called `near` and `far`, connected by a cable, replace the pair of `veth`.
 const CARDS: &str = "FULLBORE_TEST_CARDS";
 
-/// Two namespaces, joined by a pair of `veth` or by two network cards, with packets as large as said.
+/// Two namespaces, connected by a pair of `veth` or by two network cards, with this MTU.
 pub(crate) fn pair(mtu_bytes: u32) -> Option<(Namespace, Namespace)> {
     let (near, far) = (Namespace::new()?, Namespace::new()?);
     if std::env::var_os(CARDS).is_some() {
@@ -56,7 +56,7 @@ pub(crate) fn open(near: &Namespace) -> Interface {
     interfaces.remove(0)
 }
 
-/// Every byte both ways, for each of our addresses.
+/// Sends every byte both ways, for each of our addresses.
 fn films_go_both_ways(near: &Namespace, far: &Namespace, mtu_bytes: u32) {
     let mut interface = open(near);
     for address in ours() {
@@ -122,7 +122,7 @@ fn everything_else_still_goes_to_the_kernel() {
     assert_eq!(interface.mtu_bytes, 1500);
     for address in ours() {
         assert!(far.run(move || is_answered(address)), "{address} answers no ping");
-        // Another port is the kernel's.
+        // Another port belongs to the kernel.
         let listener = near.run(move || TcpListener::bind((address, 8080)).unwrap());
         let asked = far.start(move || {
             let mut stream = TcpStream::connect((address, 8080)).unwrap();
@@ -141,13 +141,13 @@ fn everything_else_still_goes_to_the_kernel() {
         assert_eq!(asked.recv().unwrap(), "ssh");
     }
     assert_eq!(interface.device.receive(64, |_| {}).unwrap(), 0, "none of it was ours");
-    // Gone with its owner: the kernel, where nobody listens, refuses.
+    // Gone with its owner: the kernel, where nothing listens, refuses.
     drop(interface);
     let refused = far.run(|| TcpStream::connect((ours()[0], 443)).err().unwrap().kind());
     assert_eq!(refused, std::io::ErrorKind::ConnectionRefused);
 }
 
-/// A router stands between, whose station only the kernel's tables can tell, and which does not pass on what is too big.
+/// A router is in between. Only the kernel's tables know its station, and it does not forward packets that are too big.
 #[test]
 fn viewers_behind_a_router_are_reached() {
     let Some((near, router)) = pair(1500) else { return };
@@ -165,7 +165,7 @@ fn viewers_behind_a_router_are_reached() {
     far.ip("link set viewer mtu 1300");
     far.ip("route add default via 198.51.100.1");
     far.ip("route add default via 2001:db8:9::1");
-    // The device is open before there are routes, so that it hears of them.
+    // The device is opened before the routes are added, so that it is notified of them.
     let interface = open(&near);
     near.ip("route add 198.51.100.0/24 via 203.0.113.2 mtu 1400");
     near.ip("route add default via 2001:db8:2::2");
@@ -199,7 +199,7 @@ fn a_queue_without_a_worker_is_refused_with_advice() {
     assert!(refused.contains("nowhere") && refused.contains("ip link"), "{refused}");
 }
 
-/// A bridge has no place for a program in its driver: it goes behind it.
+/// A bridge has no driver to run a program in, so the program runs behind it.
 #[test]
 fn an_interface_without_a_driver_of_its_own_serves_too() {
     let (Some(near), Some(far)) = (Namespace::new(), Namespace::new()) else { return };
@@ -212,7 +212,7 @@ fn an_interface_without_a_driver_of_its_own_serves_too() {
     far.ip("addr add 203.0.113.2/24 dev far");
     far.ip("addr add 2001:db8:2::2/64 dev far nodad");
     far.ip("link set far up");
-    // A bridge would hand over what its ports coalesce; the card behind it must not.
+    // A bridge would hand over what its ports coalesce; the card behind it must not coalesce.
     near.command("ethtool", "-K port gro off");
     far.command("ethtool", "-K far tx off");
     films_go_both_ways(&near, &far, 1500);
