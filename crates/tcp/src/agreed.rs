@@ -1,15 +1,15 @@
-//! What two ends agree on by their SYNs, and how large segments may be.
+//! What two ends agree on in their SYNs, and the resulting segment size.
 
 use crate::Config;
 use crate::header::{Flags, Options, Timestamps};
 use crate::keyed::Pair;
 
-/// A peer that announces nothing gets what every IPv4 or IPv6 host takes (RFC 9293 section 3.7.1).
+/// For a peer that announces nothing: what every IPv4 or IPv6 host takes (RFC 9293 section 3.7.1).
 const MSS_DEFAULT_V4: u16 = 536;
 const MSS_DEFAULT_V6: u16 = 1220;
 
-/// Less is disregarded: whoever asks for segments of a few bytes asks for work. IPv4's least MTU of 68 leaves 28 bytes of payload, but no
-/// such path exists.
+/// Smaller values are ignored: a peer that asks for segments of a few bytes only makes work. IPv4's least MTU of 68
+/// leaves 28 bytes of payload, but no such path exists.
 const MSS_MIN: u16 = 64;
 
 /// The timestamps option with its padding.
@@ -17,9 +17,9 @@ const TIMESTAMP_BYTES: u16 = 12;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Agreed {
-    /// What the peer takes in one segment, options included.
+    /// The largest segment that the peer takes, options included.
     pub(crate) peer_mss: u16,
-    /// The peer's window scale; None: it does none, and so we do none.
+    /// The peer's window scale. None: it does not scale windows, so neither do we.
     pub(crate) peer_shift: Option<u8>,
     pub(crate) sack: bool,
     pub(crate) timestamps: bool,
@@ -36,13 +36,13 @@ fn mss_of(pair: &Pair, mtu_bytes: u16) -> u16 {
     mtu_bytes.saturating_sub(header_bytes(pair)).max(MSS_MIN)
 }
 
-/// The least shift with which all of the receive buffer can be announced (RFC 7323 section 2.3: 14 at most).
+/// The smallest shift that can announce the whole receive buffer (RFC 7323 section 2.3: 14 at most).
 fn receive_shift(config: &Config) -> u8 {
     (0..14).find(|shift| config.receive_bytes_max >> shift <= 0xffff).unwrap_or(14)
 }
 
 impl Agreed {
-    /// From the peer's SYN or SYN-ACK, which means what both sides want if we do.
+    /// From the peer's SYN or SYN-ACK: what both sides support.
     pub(crate) fn from_syn(config: &Config, pair: &Pair, options: &Options, ecn: bool) -> Agreed {
         let default = if pair.remote.is_ipv6() { MSS_DEFAULT_V6 } else { MSS_DEFAULT_V4 };
         Agreed {
@@ -54,7 +54,7 @@ impl Agreed {
         }
     }
 
-    /// What came back in a cookie's timestamp may be anything: only what we could have agreed to counts.
+    /// The timestamp of a cookie may come back with any value: only what we could have agreed to counts.
     pub(crate) fn within(self, config: &Config) -> Agreed {
         Agreed {
             peer_shift: self.peer_shift.filter(|_| config.window_scaling),
@@ -65,7 +65,7 @@ impl Agreed {
         }
     }
 
-    /// Before the peer has said anything.
+    /// Before the peer has sent anything.
     pub(crate) fn nothing() -> Agreed {
         Agreed {
             peer_mss: MSS_DEFAULT_V4,
@@ -90,7 +90,7 @@ impl Agreed {
         if self.peer_shift.is_some() { receive_shift(config) } else { 0 }
     }
 
-    /// The options of a SYN-ACK: none that the SYN did not offer (RFC 7323 section 1.3, RFC 2018 section 2).
+    /// The options of a SYN-ACK: only those that the SYN offered (RFC 7323 section 1.3, RFC 2018 section 2).
     pub(crate) fn syn_ack_options(
         &self,
         config: &Config,

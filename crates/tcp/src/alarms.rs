@@ -1,7 +1,8 @@
-//! Who is to be woken when: one heap for all deadlines of an endpoint.
+//! One heap for all deadlines of an endpoint: what to wake, and when.
 //!
-//! Each owner remembers the one entry that counts for it. Others are stale, and are passed over when their time comes; when they become many, the
-//! heap is made anew. So setting a later deadline, which is by far the most frequent change, touches nothing.
+//! Each owner remembers the one entry that counts for it. Its other entries are stale, and are skipped when their time
+//! comes; when there are many, the heap is rebuilt. So setting a later deadline, which is by far the most frequent
+//! change, touches nothing.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -9,7 +10,7 @@ use std::collections::BinaryHeap;
 use crate::Id;
 use crate::clock::Time;
 
-/// Who is woken.
+/// What is woken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Owner {
     Connection(Id),
@@ -22,7 +23,7 @@ pub(crate) struct Alarms {
 }
 
 impl Alarms {
-    /// `armed` is what counted for `owner` so far, and what counts from now on.
+    /// Sets a deadline. `armed` is the entry that counted for `owner` so far, and receives the one that counts from now on.
     pub(crate) fn set(&mut self, owner: Owner, deadline: Time, armed: &mut Time) {
         if deadline < *armed {
             *armed = deadline;
@@ -42,7 +43,7 @@ impl Alarms {
         self.heap.pop().map(|Reverse(entry)| entry)
     }
 
-    /// Drops what is stale if that is most of it: `counts` says which entries count, `owners` how many that can be.
+    /// Drops the stale entries if most are stale: `counts` tells which entries count, `owners` how many there can be.
     pub(crate) fn compact(&mut self, owners: usize, counts: impl Fn(Time, Owner) -> bool) {
         if self.heap.len() > 4 * owners + 64 {
             self.heap.retain(|Reverse((time, owner))| counts(*time, *owner));

@@ -1,4 +1,5 @@
-//! Time inside an endpoint: microseconds since it was made, in eight bytes. The caller's `Instant` is turned into it at the border.
+//! Time inside an endpoint: microseconds since it was made, in eight bytes. The caller's `Instant` is converted on the
+//! way in.
 
 use std::time::{Duration, Instant};
 

@@ -1,63 +1,64 @@
-//! What an endpoint may use and how it behaves: every bound and every switch.
+//! An endpoint's limits and switches.
 
 use std::time::Duration;
 
-/// The settings of an [`Endpoint`](crate::Endpoint). All bounds are hard: what would exceed one is refused and counted.
+/// The settings of an [`Endpoint`](crate::Endpoint). All limits are hard: what would exceed one is refused and counted.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Ports that accept connections.
     pub listen: Vec<u16>,
-    /// The largest IP packet that the way out carries, in bytes (an interface's MTU): what a SYN announces and an upper bound of what is sent.
+    /// The largest IP packet that the interface sends (its MTU), in bytes. A SYN announces it, and no packet exceeds it.
     pub mtu_bytes: u16,
-    /// Largest payload of one [`Transmit`](crate::Transmit), in bytes: how much the device cuts into segments (TSO). Zero switches
-    /// that off: one segment at a time.
+    /// Largest payload of one [`Transmit`](crate::Transmit), in bytes: how much the device can cut into segments (TSO).
+    /// Zero turns that off: each transmit is one segment.
     pub tso_bytes_max: u32,
-    /// The least that is worth asking for, in bytes: less is only wanted when nothing else is under way, or if it is an eighth of the window.
+    /// The smallest want, in bytes. Less is wanted only if nothing else is in flight, or if it is an eighth of the window.
     pub want_bytes_min: u32,
-    /// The most that one [`Want`](crate::Want) asks for, in bytes; a segment at least.
+    /// The largest [`Want`](crate::Want), in bytes; at least a segment.
     pub want_bytes_max: u32,
-    /// Whether what the caller holds may end in a segment that is not full, although the stream goes on. Else such an end is withheld while something
-    /// is in flight ([`Withheld::TooFew`](crate::Withheld::TooFew)).
+    /// Whether the bytes in hand may end in a short segment although the stream continues. If not, such an end is
+    /// withheld while something is in flight ([`Withheld::TooFew`](crate::Withheld::TooFew)).
     pub short_segments: bool,
-    /// Whether sending is spread over the round trip (pacing) instead of leaving in bursts: wants come one by one at that pace, and what was asked
-    /// for leaves when it is brought.
+    /// Whether sending is spread over the round trip (pacing) instead of leaving in bursts. Wants then come one by one
+    /// at that pace, and what was wanted is sent as soon as it is brought.
     pub pacing: bool,
-    /// With pacing, so much is asked for and leaves at once even if it is more than a millisecond's worth, in bytes; but not more than a
-    /// sixteenth of the window.
+    /// With pacing, this many bytes are wanted and sent at once even if that is more than a millisecond's worth, but
+    /// not more than a sixteenth of the window.
     pub pace_bytes_min: u32,
-    /// Whether ECN (RFC 3168) is agreed to, or asked for by an active open.
+    /// Whether to agree to ECN (RFC 3168), and to ask for it in active opens.
     pub ecn: bool,
-    /// Whether selective acknowledgements (RFC 2018) are agreed to.
+    /// Whether to agree to selective acknowledgements (RFC 2018).
     pub sack: bool,
-    /// Whether timestamps (RFC 7323) are agreed to.
+    /// Whether to agree to timestamps (RFC 7323).
     pub timestamps: bool,
-    /// Whether window scaling (RFC 7323) is agreed to.
+    /// Whether to agree to window scaling (RFC 7323).
     pub window_scaling: bool,
-    /// The receive buffer of one connection, in bytes: what is announced as the window. Requests are small.
+    /// The receive buffer of one connection, in bytes, which is announced as the window. Requests are small.
     pub receive_bytes_max: u32,
-    /// How many ranges out of order are kept within that buffer; more are dropped. A client that downloads wants hundreds.
+    /// How many out-of-order ranges that buffer may have; more are dropped. A client that downloads needs hundreds.
     pub receive_ranges_max: u16,
     /// The first congestion window in segments (RFC 6928: 10).
     pub initial_window_segments: u32,
-    /// The congestion window never exceeds this many bytes: the bound of what one peer can have in flight.
+    /// Upper limit of the congestion window, in bytes: it bounds what one peer can have in flight.
     pub window_bytes_max: u32,
-    /// Connections at once. Those that their caller has let go of make room for others.
+    /// Limit on connections. Connections that their caller has released make room for others.
     pub connections_max: usize,
-    /// Half-open connections at once; more SYNs are answered with cookies (RFC 4987 section 3.6).
+    /// Limit on half-open connections; further SYNs are answered with cookies (RFC 4987 section 3.6).
     pub half_open_max: usize,
-    /// Connections remembered in TIME-WAIT at once; the oldest makes room (RFC 9293 section 3.6.1 wants them kept, memory is finite).
+    /// Limit on connections in TIME-WAIT; the oldest makes room (RFC 9293 section 3.6.1 wants them kept, but memory is
+    /// finite).
     pub time_wait_max: usize,
-    /// How long TIME-WAIT lasts: twice the longest life of a segment. RFC 9293 has 4 minutes; common practice is one.
+    /// How long TIME-WAIT lasts: twice the longest life of a segment. RFC 9293 says 4 minutes; common practice is one.
     pub time_wait: Duration,
-    /// After segments were made smaller, since a router said so or nothing larger got through, larger ones are tried after so long and at such
-    /// intervals (RFC 4821 section 7.3 has ten minutes).
+    /// After segments were made smaller, because a router said so or nothing larger got through, how long to wait
+    /// before trying larger ones, and between tries (RFC 4821 section 7.3 says ten minutes).
     pub larger_segments_after: Duration,
-    /// A connection without a segment from the peer for so long is probed (RFC 9293 section 3.8.4). None: never.
+    /// Probes a connection that has not received a segment for some time (RFC 9293 section 3.8.4). None: never.
     pub keep_alive: Option<KeepAlive>,
-    /// A connection that has something to send and gets nothing of it acknowledged for so long is ended, be it by loss or by a window
-    /// held shut. The user time-out of RFC 9293 section 3.8.3.
+    /// A connection with data to send ends if nothing is acknowledged for this long, because of loss or of a window
+    /// held shut. This is the user time-out of RFC 9293 section 3.8.3.
     pub stall: Duration,
-    /// After our FIN is acknowledged, how long the peer may take to send its own.
+    /// How long the peer may take to send its FIN after it has acknowledged ours.
     pub fin_wait: Duration,
 }
 
@@ -68,7 +69,7 @@ pub struct KeepAlive {
     pub idle: Duration,
     /// Between two probes.
     pub interval: Duration,
-    /// So many probes without an answer end the connection.
+    /// This many probes without an answer end the connection.
     pub probes: u8,
 }
 
@@ -107,7 +108,8 @@ impl Default for Config {
     }
 }
 
-/// The key behind initial sequence numbers (RFC 6528), SYN cookies, timestamp offsets and the connection table. It must be random and secret.
+/// The key from which initial sequence numbers (RFC 6528), SYN cookies, timestamp offsets and the connection table's
+/// hash are derived. It must be random and secret.
 #[derive(Clone, Copy)]
 pub struct Secret(pub [u8; 16]);
 

@@ -1,18 +1,19 @@
-//! SYN cookies (RFC 4987 section 3.6): when there is no room for half-open connections, what would have to be remembered travels in
-//! the sequence number and the timestamp of the SYN-ACK, and comes back with the ACK.
+//! SYN cookies (RFC 4987 section 3.6): if there is no room for half-open connections, the state that would have to be
+//! kept travels in the sequence number and the timestamp of the SYN-ACK, and comes back with the ACK.
 //!
-//! Sequence number: 5 bits of a slow clock, 3 bits that name a segment size, 24 bits of a keyed hash over both, the addresses and the
-//! peer's initial sequence number. Timestamp, if the peer has them: its low 6 bits carry window scale, SACK and ECN.
+//! Sequence number: 5 bits of a slow clock, 3 bits for a segment size, 24 bits of a keyed hash over both, the addresses
+//! and the peer's initial sequence number. Timestamp, if the peer uses them: its low 6 bits carry window scale, SACK
+//! and ECN.
 
 use crate::agreed::Agreed;
 use crate::clock::Time;
 use crate::keyed::{Keyed, Pair, Purpose};
 use crate::seq::Seq;
 
-/// One tick of the slow clock. A cookie is good for one to two of them.
+/// One tick of the slow clock. A cookie is valid for one to two ticks.
 const TICK_US: u64 = 64_000_000;
 
-/// The segment sizes that can be named: IPv4's default, IPv6's, tunnels, PPPoE, Ethernet, jumbo frames.
+/// The possible segment sizes: IPv4's default, IPv6's, tunnels, PPPoE, Ethernet, jumbo frames.
 const SIZES: [u16; 8] = [64, 536, 1220, 1360, 1400, 1440, 1460, 8940];
 
 /// The low bits of the timestamp that carry options.
@@ -35,7 +36,7 @@ fn cookie(keyed: &Keyed, tick: u64, pair: &Pair, peer_isn: Seq, size: u32) -> u3
     (tick as u32 & 0x1f) << 27 | size << 24 | hash
 }
 
-/// The segment size that a cookie names, if it is one of ours and not too old.
+/// The segment size in a cookie, if the cookie is ours and not too old.
 pub(crate) fn check(keyed: &Keyed, now: Time, pair: &Pair, peer_isn: Seq, isn: Seq) -> Option<u16> {
     let size = isn.0 >> 24 & 0x7;
     let tick = now.0 / TICK_US;
@@ -46,7 +47,7 @@ pub(crate) fn check(keyed: &Keyed, now: Time, pair: &Pair, peer_isn: Seq, isn: S
     good.then(|| SIZES[size as usize])
 }
 
-/// A timestamp that carries options: not later than `stamp`, so that those after it are not older.
+/// A timestamp that carries options. It is not later than `stamp`, so that later timestamps are not older.
 pub(crate) fn stamp_with_options(stamp: u32, agreed: &Agreed) -> u32 {
     let shift = agreed.peer_shift.map_or(NO_SHIFT, u32::from);
     let options = shift | u32::from(agreed.sack) << 4 | u32::from(agreed.ecn) << 5;

@@ -1,7 +1,8 @@
-//! The endpoint: which connection a segment belongs to, and which connections have something to say.
+//! The endpoint: finds the connection that a segment belongs to, and the connections that have something to send or report.
 //!
-//! Invariants: a pair of addresses is in `pairs` exactly while a connection that has not ended, a half-open one or a TIME-WAIT entry
-//! belongs to it; a connection stands at most once in each queue; a connection that has ended is forgotten when its last event is told.
+//! Invariants: a pair of addresses is in `pairs` exactly while a connection that has not ended, a half-open one or a
+//! TIME-WAIT entry belongs to it. A connection is at most once in each queue. A connection that has ended is forgotten
+//! when its last event is reported.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -23,7 +24,8 @@ use crate::{
     Arrived, Config, Event, Id, Info, Reason, Secret, Statistics, Transmit, Want, Withheld,
 };
 
-/// Replies without a connection that may wait to leave: more than one batch of a device, less than a flood is worth.
+/// How many replies without a connection may wait to be sent: more than one batch of a device, and not so many that a
+/// flood gains from it.
 const REPLIES_MAX: usize = 1024;
 
 /// What a pair of addresses stands for.
@@ -42,7 +44,7 @@ pub struct Endpoint {
     pub(crate) statistics: Statistics,
     pub(crate) buffers: Buffers,
     pub(crate) pairs: HashMap<Pair, Slot, Keyed>,
-    // Boxed: a table that grows moves its entries.
+    // Boxed, because a growing table moves its entries.
     pub(crate) connections: Table<Box<Connection>>,
     pub(crate) half_open: Table<HalfOpen>,
     pub(crate) time_wait: TimeWait,
@@ -57,7 +59,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// An endpoint without connections. `now` is its beginning: no later call may have an earlier time.
+    /// An endpoint without connections. `now` is its start: no later call may have an earlier time.
     #[must_use]
     pub fn new(config: Config, secret: Secret, now: Instant) -> Self {
         let keyed = Keyed::new(secret);
@@ -81,7 +83,7 @@ impl Endpoint {
         }
     }
 
-    /// Takes in a segment.
+    /// Processes a segment.
     pub fn handle_segment(&mut self, now: Instant, arrived: Arrived<'_>) {
         let now = self.time(now);
         self.statistics.segments_received += 1;
@@ -106,8 +108,9 @@ impl Endpoint {
         }
     }
 
-    /// A router says that packets to `remote` of more than `mtu_bytes` do not get through (ICMP "fragmentation needed", ICMPv6
-    /// "packet too big"). Believed only if `sequence`, from the quoted TCP header, is in flight (RFC 5927 section 7), and once in a round trip.
+    /// A router reports that packets to `remote` of more than `mtu_bytes` do not get through (ICMP "fragmentation
+    /// needed", ICMPv6 "packet too big"). Accepted only if `sequence`, from the quoted TCP header, is in flight (RFC
+    /// 5927 section 7), and once per round trip.
     pub fn handle_packet_too_big(
         &mut self,
         now: Instant,
@@ -151,15 +154,15 @@ impl Endpoint {
         self.with(now, id, |connection, cx| connection.expire(cx));
     }
 
-    /// When [`Endpoint::handle_timeout`] is to be called, at the latest.
+    /// When to call [`Endpoint::handle_timeout`], at the latest.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
         self.alarms.next().min(self.time_wait.next_timeout()).instant(self.epoch)
     }
 
-    /// The next thing that happened.
+    /// The next event.
     pub fn poll_event(&mut self) -> Option<(Id, Event)> {
-        // Before others: whoever took the place may have the same slot.
+        // Before other events: the connection that took the place may have the same slot.
         if let Some(id) = self.orphans.take_evicted() {
             return Some((id, Event::Ended(Reason::Evicted)));
         }
@@ -202,7 +205,7 @@ impl Endpoint {
         None
     }
 
-    /// The next range that is asked for.
+    /// The next range to bring.
     pub fn poll_want(&mut self, now: Instant) -> Option<(Id, Want)> {
         let now = self.time(now);
         while let Some(id) = self.with_want.pop_front() {
@@ -220,11 +223,11 @@ impl Endpoint {
         None
     }
 
-    /// The caller has `bytes` bytes of the send stream in hand, from `offset` on: how many of them leave now, and under which header.
-    /// What is returned counts as sent. To be called again, with the same bytes, until it is an error.
+    /// The caller has `bytes` bytes of the send stream in hand, from `offset` on. Returns how many of them are sent
+    /// now, and with which header; these count as sent. Call it again with the same bytes until it returns an error.
     ///
     /// # Errors
-    /// Says why nothing of it may leave, which is no fault; see [`Withheld`].
+    /// Why nothing may be sent, which is not a failure; see [`Withheld`].
     pub fn transmit(
         &mut self,
         now: Instant,
@@ -241,19 +244,20 @@ impl Endpoint {
         Ok(transmit)
     }
 
-    /// What was wanted is not at hand any more and not sent: it may be asked for again.
+    /// The caller no longer has what was wanted, and has not sent it. It may be asked for again.
     pub fn decline(&mut self, now: Instant, id: Id, range: Range<u64>) {
         let now = self.time(now);
         self.with(now, id, |connection, cx| connection.decline(range, cx));
     }
 
-    /// The send stream is longer by so many bytes. Nothing is copied: they are wanted when they can be sent. Not after [`Endpoint::finish`].
+    /// Extends the send stream by `bytes`. Nothing is copied: the bytes are asked for when they can be sent. Not
+    /// allowed after [`Endpoint::finish`].
     pub fn write(&mut self, now: Instant, id: Id, bytes: u64) {
         let now = self.time(now);
         self.with(now, id, |connection, _| connection.write(bytes));
     }
 
-    /// No more will be written: a FIN follows the last byte.
+    /// Ends the stream: a FIN follows the last byte.
     pub fn finish(&mut self, now: Instant, id: Id) {
         let now = self.time(now);
         self.with(now, id, |connection, _| connection.finish());
@@ -268,13 +272,13 @@ impl Endpoint {
         }
     }
 
-    /// Takes received bytes, in order; says how many.
+    /// Takes received bytes, in order. Returns how many.
     pub fn read(&mut self, now: Instant, id: Id, into: &mut [u8]) -> usize {
         let now = self.time(now);
         self.with(now, id, |connection, cx| connection.read(into, cx)).unwrap_or(0)
     }
 
-    /// Opens a connection from `local` to `remote`. None: there are too many, or this pair has one already.
+    /// Opens a connection from `local` to `remote`. None: there are too many, or this pair already has one.
     pub fn connect(&mut self, now: Instant, local: SocketAddr, remote: SocketAddr) -> Option<Id> {
         let now = self.time(now);
         let pair = Pair { remote, local };
@@ -286,7 +290,7 @@ impl Endpoint {
         self.admit(now, connection)
     }
 
-    /// Puts a connection into the tables. None: they are full.
+    /// Adds a connection to the tables. None: they are full.
     pub(crate) fn admit(&mut self, now: Time, connection: Connection) -> Option<Id> {
         let pair = connection.pair;
         let id = self.connections.insert(Box::new(connection))?;
@@ -295,14 +299,14 @@ impl Endpoint {
         Some(id)
     }
 
-    /// Caps the rate of a connection, in bytes per second. None: no cap. Without effect if pacing is off.
+    /// Limits the rate of a connection, in bytes per second. None: no limit. Has no effect if pacing is off.
     pub fn limit_rate(&mut self, id: Id, bytes_per_second: Option<u64>) {
         if let Some(connection) = self.connections.get_mut(id) {
             connection.limit_rate(bytes_per_second);
         }
     }
 
-    /// Who is connected to which of our addresses: (remote, local).
+    /// The addresses of a connection: (remote, local).
     #[must_use]
     pub fn addresses(&self, id: Id) -> Option<(SocketAddr, SocketAddr)> {
         self.connections.get(id).map(|connection| (connection.pair.remote, connection.pair.local))
@@ -314,30 +318,30 @@ impl Endpoint {
         matches!(self.pairs.get(&Pair { remote, local }), Some(Slot::Connection(_)))
     }
 
-    /// New connections are refused from now on, as on any port that nobody listens on.
+    /// Refuses new connections from now on, as on any port without a listener.
     pub fn stop_listening(&mut self) {
         self.config.listen.clear();
     }
 
-    /// Payload of one segment, as far as is known now. None: no such connection any more.
+    /// Current payload of one segment. None: the connection no longer exists.
     #[must_use]
     pub fn segment_bytes(&self, id: Id) -> Option<u16> {
         self.connections.get(id).map(|connection| connection.segment_bytes())
     }
 
-    /// A connection in figures. None: no such connection any more.
+    /// A connection's figures. None: the connection no longer exists.
     #[must_use]
     pub fn info(&self, id: Id) -> Option<Info> {
         self.connections.get(id).map(|connection| connection.info())
     }
 
-    /// Connections at present, those included that were let go or whose end has not been told yet.
+    /// Current connections, including those that were released or whose end was not reported yet.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.connections.len()
     }
 
-    /// Half-open connections at present.
+    /// Current half-open connections.
     #[must_use]
     pub fn half_open(&self) -> usize {
         self.half_open.len()
@@ -353,7 +357,7 @@ impl Endpoint {
         Time::of(now, self.epoch)
     }
 
-    /// What connections work with.
+    /// What connections need for their work.
     pub(crate) fn context(&mut self, now: Time) -> Context<'_> {
         Context {
             now,
@@ -374,7 +378,7 @@ impl Endpoint {
         Some((connection, cx))
     }
 
-    /// Has a connection do something, and sees to what follows from it. None: no such connection.
+    /// Calls `act` on a connection, and handles what follows from it. None: no such connection.
     pub(crate) fn with<T>(
         &mut self,
         now: Time,
@@ -387,7 +391,7 @@ impl Endpoint {
         Some(done)
     }
 
-    /// Puts a connection into the queues that it belongs in, and sets its alarm.
+    /// Puts a connection into the queues that it belongs in, and sets its deadline.
     fn settle(&mut self, now: Time, id: Id) {
         let Some((connection, cx)) = self.borrow(now, id) else { return };
         connection.settle(&cx);
@@ -414,7 +418,7 @@ impl Endpoint {
         let Some(connection) = self.connections.get_mut(id) else { return };
         let deadline = connection.deadline(&self.config);
         if deadline.is_set() {
-            // Never for a moment that is being served: what is due now was just done, or is done by the next call.
+            // Never for the current moment: what is due now was just done, or is done by the next call.
             let deadline = deadline.max(now.after_us(1));
             self.alarms.set(Owner::Connection(id), deadline, &mut connection.armed);
         }

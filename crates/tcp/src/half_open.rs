@@ -1,4 +1,4 @@
-//! Connections whose handshake is under way on the passive side (SYN-RECEIVED), and the SYN-ACKs that they are sent.
+//! Connections on the passive side whose handshake is in progress (SYN-RECEIVED), and their SYN-ACKs.
 
 use crate::agreed::Agreed;
 use crate::clock::Time;
@@ -8,11 +8,12 @@ use crate::keyed::Pair;
 use crate::segment::Transmit;
 use crate::seq::Seq;
 
-/// A SYN-ACK is sent after 0, 1, 3, 7 and 15 seconds (RFC 6298 section 2.1 has the first second), then the peer has 16 more.
+/// A SYN-ACK is sent after 0, 1, 3, 7 and 15 seconds (RFC 6298 section 2.1 says one second first), then the peer has 16
+/// more.
 const TRIES_MAX: u8 = 5;
 const WAIT_US: u64 = 1_000_000;
 
-/// All that is kept of a SYN.
+/// Everything that is kept of a SYN.
 #[derive(Debug)]
 pub(crate) struct HalfOpen {
     pub(crate) pair: Pair,
@@ -36,7 +37,7 @@ pub(crate) enum Meaning {
     Again,
     /// The handshake is complete.
     Completes,
-    /// The peer has gone back on it.
+    /// The peer aborts the handshake.
     Aborts,
     /// An ACK for something else (RFC 9293 section 3.10.7.4): answered with a RST.
     Wrong,
@@ -64,14 +65,14 @@ impl HalfOpen {
         }
     }
 
-    /// The SYN-ACK, when it is its time.
+    /// The SYN-ACK, when it is due.
     pub(crate) fn answer(&mut self, now: Time, config: &Config) -> Transmit {
         self.sent_at = now;
         self.tries += 1;
         self.syn_ack(now, config)
     }
 
-    /// The SYN-ACK out of turn. It spoils the measurement of the round trip.
+    /// The SYN-ACK out of turn. After that, the round trip cannot be measured.
     pub(crate) fn repeat(&mut self, now: Time, config: &Config) -> Transmit {
         self.repeated = true;
         self.syn_ack(now, config)
@@ -92,7 +93,7 @@ impl HalfOpen {
         self.tries >= TRIES_MAX
     }
 
-    /// How long the answer took; not known if it was sent twice (Karn).
+    /// How long the answer took; unknown if the SYN-ACK was sent twice (Karn).
     pub(crate) fn rtt_us(&self, now: Time) -> Option<u64> {
         (self.tries == 1 && !self.repeated).then(|| now.since_us(self.sent_at))
     }

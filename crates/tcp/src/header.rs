@@ -1,8 +1,8 @@
-//! TCP headers (RFC 9293 section 3.1) to and from bytes.
+//! Parses and writes TCP headers (RFC 9293 section 3.1).
 //!
-//! Written here, since well-kept packet libraries either know fewer options (three SACK blocks where four fit, no ECN bits) or build
-//! headers from owned lists. Options that are not known are passed over; one that is malformed ends the reading of options, and
-//! what was read before it counts. Checksums are the caller's.
+//! Written here, because well-maintained packet libraries either support fewer options (three SACK blocks where four
+//! fit, no ECN bits) or build headers from owned lists. Unknown options are skipped. A malformed option ends the
+//! parsing of options, and what was read before it counts. Checksums are up to the caller.
 
 use crate::segment::{HEADER_BYTES_MAX, Header};
 use crate::seq::Seq;
@@ -44,7 +44,7 @@ pub(crate) struct Timestamps {
     pub(crate) echo: u32,
 }
 
-/// So many SACK blocks find room in a header (RFC 2018 section 3).
+/// How many SACK blocks fit into a header (RFC 2018 section 3).
 pub(crate) const SACK_BLOCKS_MAX: usize = 4;
 
 /// SACK blocks: left edge, right edge.
@@ -55,7 +55,7 @@ pub(crate) struct SackBlocks {
 }
 
 impl SackBlocks {
-    /// Adds a block; those beyond the fourth are left out.
+    /// Adds a block; blocks after the fourth are left out.
     pub(crate) fn push(&mut self, left: Seq, right: Seq) {
         if let Some(block) = self.blocks.get_mut(usize::from(self.count)) {
             *block = (left, right);
@@ -68,7 +68,7 @@ impl SackBlocks {
     }
 }
 
-/// The options that are understood.
+/// The supported options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Options {
     pub(crate) mss: Option<u16>,
@@ -78,7 +78,7 @@ pub(crate) struct Options {
     pub(crate) sack: SackBlocks,
 }
 
-/// A segment taken apart.
+/// A parsed segment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Incoming<'a> {
     pub(crate) source: u16,
@@ -94,7 +94,7 @@ pub(crate) struct Incoming<'a> {
 }
 
 impl<'a> Incoming<'a> {
-    /// None: shorter than its header.
+    /// None: the segment is shorter than its header.
     pub(crate) fn parse(segment: &'a [u8]) -> Option<Self> {
         let fixed: &[u8; HEADER_BYTES_MIN] = segment.first_chunk()?;
         let header_bytes = usize::from(fixed[12] >> 4) * 4;
@@ -115,7 +115,7 @@ impl<'a> Incoming<'a> {
         })
     }
 
-    /// What it takes in sequence space: payload, SYN and FIN (RFC 9293 section 3.4).
+    /// Its length in sequence space: payload, SYN and FIN (RFC 9293 section 3.4).
     pub(crate) fn sequence_bytes(&self) -> u64 {
         self.payload.len() as u64
             + u64::from(self.flags.has(Flags::SYN))
@@ -123,7 +123,7 @@ impl<'a> Incoming<'a> {
     }
 }
 
-/// The first four bytes as a number. Callers have at least so many.
+/// The first four bytes as a number. Callers have at least four.
 fn word(bytes: &[u8]) -> u32 {
     u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
 }
@@ -150,11 +150,11 @@ fn parse_options(mut bytes: &[u8]) -> (Options, bool) {
     (options, false)
 }
 
-/// One option with its content. False: its length is wrong.
+/// Parses one option. False: its length is wrong.
 fn parse_option(kind: u8, content: &[u8], options: &mut Options) -> bool {
     match (kind, content) {
         (2, [high, low]) => options.mss = Some(u16::from_be_bytes([*high, *low])),
-        // RFC 7323 section 2.3: more than 14 is taken for 14.
+        // RFC 7323 section 2.3: more than 14 counts as 14.
         (3, [shift]) => options.window_scale = Some((*shift).min(14)),
         (4, []) => options.sack_permitted = true,
         (5, blocks) if blocks.len() % 8 == 0 && !blocks.is_empty() => {
@@ -172,7 +172,7 @@ fn parse_option(kind: u8, content: &[u8], options: &mut Options) -> bool {
     true
 }
 
-/// A header to be written.
+/// A header to write.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Outgoing {
     pub(crate) source: u16,

@@ -1,4 +1,4 @@
-//! What is derived from the secret: initial sequence numbers, timestamp offsets, the hash of the connection table.
+//! Values derived from the secret: initial sequence numbers, timestamp offsets, the hash of the connection table.
 
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::net::SocketAddr;
@@ -16,14 +16,14 @@ pub(crate) struct Pair {
     pub(crate) local: SocketAddr,
 }
 
-/// A keyed pseudo-random function over pairs of addresses. A peer that cannot guess its values can neither guess sequence numbers
-/// nor fill one bucket of a table.
+/// A keyed pseudo-random function over pairs of addresses. A peer that cannot guess its values can neither guess
+/// sequence numbers nor fill one bucket of a table.
 #[derive(Clone)]
 pub(crate) struct Keyed {
     key: [u8; 16],
 }
 
-/// What the function is asked for: each purpose has values of its own.
+/// What a value is for: each purpose has values of its own.
 #[derive(Clone, Copy)]
 pub(crate) enum Purpose {
     Table = 0,
@@ -51,7 +51,8 @@ impl Keyed {
         Seq(function.wrapping_add((now.0 / 4) as u32))
     }
 
-    /// Where a connection's millisecond clock starts, so that it tells nothing about this machine or other connections (RFC 7323 section 5.4).
+    /// Where a connection's millisecond clock starts. It reveals nothing about this machine or other connections (RFC
+    /// 7323 section 5.4).
     pub(crate) fn timestamp_offset(&self, pair: &Pair) -> u32 {
         self.value(Purpose::Timestamp, pair, 0) as u32
     }

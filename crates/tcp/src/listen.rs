@@ -1,4 +1,4 @@
-//! Segments that belong to no connection yet, or not any more: handshakes on the passive side, TIME-WAIT, and strays.
+//! Segments without a connection: handshakes on the passive side, TIME-WAIT, and strays.
 
 use crate::agreed::{Agreed, syn_asks_for_ecn};
 use crate::alarms::Owner;
@@ -14,7 +14,8 @@ use crate::seq::Seq;
 use crate::time_wait::Verdict;
 use crate::{Ecn, Id};
 
-/// RFC 6191 leaves open by how much a reused pair's numbers are to be ahead: what one unscaled window spans, as Linux has it.
+/// RFC 6191 does not say how far ahead the numbers of a reused pair must be: we use the span of one unscaled window, as
+/// Linux does.
 const REUSE_AHEAD: u64 = 65_537;
 
 impl Endpoint {
@@ -113,7 +114,7 @@ impl Endpoint {
         }
     }
 
-    /// The SYN came again. The answer's own clock is not moved by that, nor is it one try less: a flood of one SYN keeps nothing alive.
+    /// The SYN came again. This neither moves the answer's timer nor uses up a try: a flood of one SYN keeps nothing alive.
     fn answer_again(&mut self, now: Time, id: Id) {
         let Some(half_open) = self.half_open.get_mut(id) else { return };
         let transmit = half_open.repeat(now, &self.config);
@@ -122,7 +123,7 @@ impl Endpoint {
 
     fn complete(&mut self, now: Time, id: Id, ecn: Ecn, segment: &Incoming<'_>) {
         if !self.has_place() {
-            // It stays half-open: the peer's next segment finds room, or its SYN-ACKs run out.
+            // It stays half-open: there may be room when the peer's next segment arrives, or its SYN-ACKs run out.
             self.statistics.connections_full += 1;
             return;
         }
@@ -150,13 +151,13 @@ impl Endpoint {
         self.cookie_sent_at.is_set() && now.since_us(self.cookie_sent_at) <= cookie::lifetime_us()
     }
 
-    /// No room for a half-open connection: all of it goes into the answer.
+    /// No room for a half-open connection: its whole state goes into the answer.
     fn send_cookie(&mut self, now: Time, pair: &Pair, segment: &Incoming<'_>, agreed: &Agreed) {
         self.statistics.syn_cookies_sent += 1;
         self.cookie_sent_at = now;
         let mut agreed = *agreed;
         if !agreed.timestamps {
-            // Nothing comes back that could carry them.
+            // Without timestamps, nothing comes back that could carry these options.
             agreed = Agreed { peer_shift: None, sack: false, ecn: false, ..agreed };
         }
         let isn = cookie::make(&self.keyed, now, pair, segment.seq, agreed.peer_mss);
@@ -169,7 +170,8 @@ impl Endpoint {
     fn arrive_cookie(&mut self, now: Time, pair: &Pair, ecn: Ecn, segment: &Incoming<'_>) {
         let (isn, peer_isn) = (segment.ack.minus(1), segment.seq.minus(1));
         let Some(peer_mss) = cookie::check(&self.keyed, now, pair, peer_isn, isn) else {
-            // No RST: it may be a later segment that has overtaken the one with the cookie, and a flood of guesses is worth no answers.
+            // No RST: it may be a later segment that has overtaken the one with the cookie, and a flood of guesses
+            // deserves no answers.
             self.statistics.syn_cookies_refused += 1;
             return;
         };
@@ -218,7 +220,7 @@ impl Endpoint {
         }
     }
 
-    /// RFC 9293 section 3.10.7.1: a RST that the sender of `segment` believes.
+    /// RFC 9293 section 3.10.7.1: sends a RST that the sender of `segment` accepts.
     fn send_reset(&mut self, pair: &Pair, segment: &Incoming<'_>) {
         let (seq, ack, flags) = if segment.flags.has(Flags::ACK) {
             (segment.ack, Seq(0), Flags::RST)

@@ -1,9 +1,10 @@
-//! Connections that their caller is done with. They are brought to their end here, and give way to new ones.
+//! Connections that their caller has released. They are completed here, and make room for new ones.
 //!
-//! Whoever has said all it had to say still waits for the peer's FIN (FIN-WAIT-2), or for the acknowledgement of its own (FIN-WAIT-1, LAST-ACK).
-//! A peer can put that off for as long as [`Config::fin_wait`](crate::Config::fin_wait) and [`Config::stall`](crate::Config::stall) allow, on as many
-//! connections as it likes: nobody counts those any more. So they hold a place only while nobody else wants it, and no receive buffer. What
-//! is lost with one of them is an acknowledgement of a FIN: the peer's next segment is answered by a RST.
+//! A connection that has sent everything still waits for the peer's FIN (FIN-WAIT-2), or for the acknowledgement of its
+//! own (FIN-WAIT-1, LAST-ACK). A peer can delay that for as long as [`Config::fin_wait`](crate::Config::fin_wait) and
+//! [`Config::stall`](crate::Config::stall) allow, on as many connections as it likes, because the caller no longer
+//! counts them. So released connections hold a place only while nobody else needs it, and no receive buffer. All that
+//! is lost by evicting one is an acknowledgement of a FIN: the peer's next segment is answered by a RST.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -11,29 +12,29 @@ use std::time::Instant;
 use crate::Id;
 use crate::endpoint::{Endpoint, Slot};
 
-/// The queue may have so many entries more than there are connections before it is rid of those that have ended.
+/// How many more entries than connections the queue may have before ended ones are removed.
 const STALE_MAX: usize = 64;
 
 /// Orphans, and what became of them.
 #[derive(Debug, Default)]
 pub(crate) struct Orphans {
-    /// In the order in which they were let go; some may have ended since.
+    /// In the order of their release; some may have ended since.
     waiting: VecDeque<Id>,
-    /// Those that had to make room, and whose end has not been told yet.
+    /// Those that had to make room, and whose end was not reported yet.
     evicted: VecDeque<Id>,
 }
 
 impl Orphans {
-    /// One whose end is to be told.
+    /// One whose end is to be reported.
     pub(crate) fn take_evicted(&mut self) -> Option<Id> {
         self.evicted.pop_front()
     }
 }
 
 impl Endpoint {
-    /// The caller is done with a connection: it finishes, if it has not, and what still arrives is thrown away. What was written is wanted until
-    /// it is acknowledged, as before. From now on it has its place only until another connection needs one, the oldest first; it ends with
-    /// [`Reason::Evicted`](crate::Reason::Evicted) then.
+    /// Releases a connection: it is finished, if it was not, and what still arrives is discarded. What was written is
+    /// still asked for until it is acknowledged. The connection keeps its place only until another one needs it, the
+    /// oldest first; then it ends with [`Reason::Evicted`](crate::Reason::Evicted).
     pub fn let_go(&mut self, now: Instant, id: Id) {
         let now = self.time(now);
         let is_orphan = self.with(now, id, |connection, cx| connection.let_go(cx));
@@ -47,14 +48,14 @@ impl Endpoint {
         }
     }
 
-    /// Whether there is a place for one more connection, if need be that of an orphan.
+    /// Whether there is a place for one more connection, if necessary that of an orphan.
     pub(crate) fn has_place(&mut self) -> bool {
         !self.connections.is_full() || self.evict_orphan()
     }
 
     fn evict_orphan(&mut self) -> bool {
         while let Some(id) = self.orphans.waiting.pop_front() {
-            // One that has ended leaves as soon as that is told.
+            // One that has ended is removed as soon as its end is reported.
             let Some(pair) = self
                 .connections
                 .get(id)
@@ -75,7 +76,7 @@ impl Endpoint {
         false
     }
 
-    /// Bytes of memory that all connections hold, those included that were let go, are half-open or in TIME-WAIT.
+    /// Bytes of memory that all connections hold, including those that were released, are half-open or in TIME-WAIT.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         let open = self.connections.iter().map(|connection| connection.memory_bytes());

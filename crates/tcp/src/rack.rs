@@ -1,13 +1,14 @@
-//! RACK: loss found by time (RFC 8985). What left sufficiently earlier than something the peer has got is lost.
+//! RACK: detects loss by time (RFC 8985). What was sent sufficiently earlier than something that the peer has received
+//! is lost.
 
 use crate::clock::Time;
 use crate::rtt::Rtt;
 use crate::scoreboard::{Flight, Piece, Scoreboard};
 
-/// RFC 8985 section 6.2 step 4: the reordering window grows up to so many quarters of the shortest round trip.
+/// RFC 8985 section 6.2 step 4: the largest reordering window, in quarters of the shortest round trip.
 const WINDOW_QUARTERS_MAX: u64 = 16;
 
-/// RFC 8985 section 6.2 step 4: a wider window is kept for so many recoveries.
+/// RFC 8985 section 6.2 step 4: how many recoveries a wider window lasts.
 const RECOVERIES_PERSIST: u8 = 16;
 
 /// RFC 5681 section 3.2: three duplicates mean a loss, not reordering.
@@ -15,10 +16,10 @@ const DUPLICATES: u64 = 3;
 
 #[derive(Debug)]
 pub(crate) struct Rack {
-    /// RACK.xmit_ts and RACK.end_seq: what was sent last among all that the peer is known to have.
+    /// RACK.xmit_ts and RACK.end_seq: the latest sent of everything that the peer is known to have.
     newest_sent_at: Time,
     newest_end: u64,
-    /// RACK.rtt, of that.
+    /// RACK.rtt, measured on that.
     rtt_us: u64,
     /// RACK.fack: the highest offset that the peer is known to have.
     forward: u64,
@@ -27,7 +28,7 @@ pub(crate) struct Rack {
     window_quarters: u64,
     /// RACK.reo_wnd_persist.
     recoveries_left: u8,
-    /// RACK.dsack_round: when the window has grown by a DSACK, not again before this is acknowledged.
+    /// RACK.dsack_round: after a DSACK has widened the window, it does not grow again before this is acknowledged.
     dsack_round: Option<u64>,
     known: bool,
 }
@@ -47,12 +48,12 @@ impl Rack {
         }
     }
 
-    /// Steps 2 and 3 of RFC 8985 section 6.2, for one piece that the peer has got.
+    /// Steps 2 and 3 of RFC 8985 section 6.2, for one piece that the peer has received.
     ///
-    /// `older`: the timestamp that came back is older than the piece's retransmission.
+    /// `older`: the echoed timestamp is older than the piece's retransmission.
     pub(crate) fn delivered(&mut self, piece: &Piece, now: Time, rtt_us_min: u64, older: bool) {
         let rtt_us = now.since_us(piece.sent_at);
-        // A retransmission that is acknowledged within less than a round trip: it was the original that arrived.
+        // A retransmission acknowledged within less than a round trip: the original arrived.
         let spurious = piece.retransmitted && (older || rtt_us < rtt_us_min);
         if !spurious && (!self.known || self.is_after(piece.sent_at, piece.end)) {
             self.known = true;
@@ -67,12 +68,12 @@ impl Rack {
         }
     }
 
-    /// RACK_sent_after(): later, or as late and further up.
+    /// RACK_sent_after(): sent later, or at the same time but further up.
     fn is_after(&self, sent_at: Time, end: u64) -> bool {
         (sent_at, end) > (self.newest_sent_at, self.newest_end)
     }
 
-    /// A DSACK says that something was sent twice for nothing: be more patient (RFC 8985 section 6.2 step 4).
+    /// A DSACK shows that something was sent twice for nothing: wait longer (RFC 8985 section 6.2 step 4).
     pub(crate) fn duplicate_reported(&mut self, acknowledged: u64, sent_below: u64) {
         if self.dsack_round.is_some_and(|round| acknowledged < round) {
             return;
@@ -82,12 +83,13 @@ impl Rack {
         self.recoveries_left = RECOVERIES_PERSIST;
     }
 
-    /// All that was retransmitted in a recovery had arrived: it was reordering, which RFC 8985 section 6.2 step 3 cannot see in what was sent twice.
+    /// Everything that was retransmitted in a recovery had arrived: it was reordering. RFC 8985 section 6.2 step 3
+    /// cannot detect that in bytes that were sent twice.
     pub(crate) fn loss_was_reordering(&mut self) {
         self.reordering_seen = true;
     }
 
-    /// A recovery has ended: patience wears off.
+    /// A recovery has ended: the wider window lasts for one recovery less.
     pub(crate) fn recovered(&mut self) {
         self.recoveries_left = self.recoveries_left.saturating_sub(1);
         if self.recoveries_left == 0 {
@@ -95,7 +97,7 @@ impl Rack {
         }
     }
 
-    /// RACK_update_reo_wnd(): how much later than expected something may arrive without being lost.
+    /// RACK_update_reo_wnd(): how much later than expected a segment may arrive without being lost.
     pub(crate) fn window_us(
         &self,
         rtt: &Rtt,
@@ -109,13 +111,14 @@ impl Rack {
         (self.window_quarters * rtt.minimum_us() / 4).min(rtt.srtt_us())
     }
 
-    /// RACK_detect_loss(): marks what is lost. Returns how many bytes, and when to look again if something may still turn out to be.
+    /// RACK_detect_loss(): marks what is lost. Returns how many bytes, and when to check again if more may turn out to
+    /// be lost.
     pub(crate) fn detect(&self, board: &mut Scoreboard, now: Time, window_us: u64) -> (u64, Time) {
         let mut look_again = Time::NEVER;
         if !self.known {
             return (0, look_again);
         }
-        // What left in one burst with the newest is told apart from it by its place.
+        // Bytes of the same burst as the newest are distinguished from it by their offset.
         board.split(self.newest_end, self.newest_sent_at);
         let lost = board.mark_lost(|flight| {
             if self.is_after(flight.sent_at, flight.end()) {
@@ -123,7 +126,7 @@ impl Rack {
             }
             let due = flight.sent_at.after_us(self.rtt_us + window_us);
             if due > now {
-                // The latest is enough: what is due earlier waits a little longer, by less than the reordering window.
+                // The latest time is enough: what is due earlier waits a little longer, by less than the reordering window.
                 look_again = if look_again.is_set() { look_again.max(due) } else { due };
             }
             due <= now
@@ -131,7 +134,7 @@ impl Rack {
         (lost, look_again)
     }
 
-    /// RACK_mark_losses_on_RTO() of RFC 8985 section 6.3: the first, and all that is late.
+    /// RACK_mark_losses_on_RTO() of RFC 8985 section 6.3: the first bytes, and all that are late.
     pub(crate) fn lost_on_timeout(
         &self,
         flight: &Flight,

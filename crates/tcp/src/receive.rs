@@ -1,17 +1,18 @@
-//! The receive side: a small buffer, in which data out of order has its place already, and what is to be acknowledged.
+//! The receive side: a small buffer in which data out of order is already in place, and what is to be acknowledged.
 //!
-//! Offsets count from the first byte after the peer's SYN. The buffer is borrowed from a pool while it holds something.
+//! Offsets count from the first byte after the peer's SYN. The buffer is borrowed from a pool while it has data.
 //!
-//! Once nobody will read any more, bytes are counted and thrown away, and the window closes over them: no more come than it had room for.
+//! Once nobody will read any more, bytes are counted and discarded, and the window closes over them: no more arrive
+//! than it had room for.
 //!
-//! Invariants: `read <= next <= right`; all gaps' ranges lie within `next..right`; the right edge of the window never goes back
-//! (RFC 9293 section 3.8.6).
+//! Invariants: `read <= next <= right`; all out-of-order ranges are within `next..right`; the right edge of the window
+//! never goes back (RFC 9293 section 3.8.6).
 
 use std::ops::Range;
 
 use crate::statistics::Statistics;
 
-/// Buffers that nobody uses are kept for the next ones, up to so many.
+/// How many unused buffers are kept for the next connections.
 const FREE_BUFFERS_MAX: usize = 64;
 
 /// Receive buffers of one size, last in, first out.
@@ -37,7 +38,7 @@ impl Buffers {
     }
 }
 
-/// What came of a segment's payload.
+/// The result of taking a segment's payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Taken {
     /// In order; nothing is missing before it or after it.
@@ -52,11 +53,11 @@ pub(crate) enum Taken {
 pub(crate) struct Receive {
     capacity: u64,
     buffer: Option<Box<[u8]>>,
-    /// Handed to the caller below this.
+    /// Bytes below this were handed to the caller.
     read: u64,
-    /// RCV.NXT without the FIN: received in order below this.
+    /// RCV.NXT without the FIN: everything below was received in order.
     next: u64,
-    /// The right edge of the window that was announced.
+    /// The right edge of the announced window.
     right: u64,
     /// Out of order, the newest first (RFC 2018 section 4).
     unordered: Vec<Range<u64>>,
@@ -65,7 +66,7 @@ pub(crate) struct Receive {
     duplicate: Option<Range<u64>>,
     /// Where the peer's stream ends, once its FIN has been seen.
     end: Option<u64>,
-    /// Nobody will read: bytes count and are not stored, and the window is not opened again.
+    /// Nobody will read: bytes are counted but not stored, and the window is not opened again.
     throws_away: bool,
 }
 
@@ -85,7 +86,7 @@ impl Receive {
         }
     }
 
-    /// Nobody will read what is here or still to come.
+    /// Nobody will read what is here or what may still arrive.
     pub(crate) fn throw_away(&mut self, buffers: &mut Buffers) {
         self.throws_away = true;
         self.read = self.next;
@@ -101,12 +102,12 @@ impl Receive {
         self.next
     }
 
-    /// RCV.WND, as announced last.
+    /// RCV.WND, as last announced.
     pub(crate) fn window(&self) -> u64 {
         self.right - self.next
     }
 
-    /// Whether all of the peer's stream, up to its FIN, is here.
+    /// Whether all of the peer's stream, including its FIN, has arrived.
     pub(crate) fn is_finished(&self) -> bool {
         self.end == Some(self.next)
     }
@@ -134,7 +135,7 @@ impl Receive {
         self.duplicate.is_some() || self.has_gaps()
     }
 
-    /// Takes in payload at `offset`, which may begin before what is expected and end after the window.
+    /// Takes payload at `offset`, which may begin before the expected offset and end after the window.
     pub(crate) fn take(
         &mut self,
         offset: i64,
@@ -192,7 +193,7 @@ impl Receive {
         Taken::Gap
     }
 
-    /// Remembers a range out of order, joined with those it touches, as the newest.
+    /// Remembers an out-of-order range as the newest, joined with those that it touches.
     fn note_unordered(&mut self, range: Range<u64>) -> Noted {
         let known = &mut self.unordered;
         if known.iter().any(|other| other.start <= range.start && range.end <= other.end) {
@@ -214,7 +215,7 @@ impl Receive {
         Noted::New
     }
 
-    /// What was out of order and is not any more. Ranges that are remembered never touch: one at most begins here.
+    /// Advances over what was out of order and is not any more. Remembered ranges never touch, so at most one begins here.
     fn close_gaps(&mut self) {
         let next = &mut self.next;
         self.unordered.retain(|range| {
@@ -240,7 +241,7 @@ impl Receive {
         buffer[..payload.len() - straight].copy_from_slice(&payload[straight..]);
     }
 
-    /// A FIN at `offset`. False: the stream ends elsewhere already, or data beyond it has been seen.
+    /// A FIN at `offset`. False: the stream already ends elsewhere, or data beyond it has arrived.
     pub(crate) fn finish_at(&mut self, offset: u64) -> bool {
         let seen = self.unordered.iter().map(|range| range.end).max();
         match self.end {
@@ -253,12 +254,12 @@ impl Receive {
         }
     }
 
-    /// Whether the stream's end is known, be there gaps before it or not.
+    /// Whether the stream's end is known, even if there are gaps before it.
     pub(crate) fn end_is_known(&self) -> bool {
         self.end.is_some()
     }
 
-    /// Hands out bytes in order; says how many.
+    /// Returns bytes in order, and their number.
     pub(crate) fn read(&mut self, into: &mut [u8], buffers: &mut Buffers) -> usize {
         let Some(buffer) = &self.buffer else { return 0 };
         let count = self.readable_bytes().min(into.len() as u64) as usize;
@@ -273,15 +274,15 @@ impl Receive {
         count
     }
 
-    /// Gives the buffer back.
+    /// Returns the buffer to the pool.
     pub(crate) fn release(&mut self, buffers: &mut Buffers) {
         if let Some(buffer) = self.buffer.take() {
             buffers.give_back(buffer);
         }
     }
 
-    /// By how much the window would grow if it were announced now, if that is worth it (RFC 9293 section 3.8.6.2.2: half the buffer or a
-    /// segment, so that the peer does not send crumbs).
+    /// How much the window would grow if it were announced now, if that is worth it (RFC 9293 section 3.8.6.2.2: half
+    /// the buffer or a segment, so that the peer does not send small pieces).
     pub(crate) fn window_growth(&self, mss: u64) -> u64 {
         if self.throws_away {
             return 0;
@@ -290,7 +291,7 @@ impl Receive {
         if growth >= mss.min(self.capacity / 2) { growth } else { 0 }
     }
 
-    /// The window to announce in a segment that leaves now.
+    /// The window to announce in a segment that is sent now.
     pub(crate) fn announce(&mut self, mss: u64) -> u64 {
         self.right += self.window_growth(mss);
         self.window()

@@ -1,28 +1,28 @@
-//! Round-trip times and the retransmission time-out (RFC 6298), and the shortest round trip of late.
+//! Round-trip times and the retransmission time-out (RFC 6298), and the shortest recent round trip.
 
 use crate::clock::Time;
 
 /// Before there is a measurement (RFC 6298 section 2.1).
 const RTO_INITIAL_US: u64 = 1_000_000;
 
-/// RFC 6298 section 2.4 says one second SHOULD be the least. With tail loss probes in front of it a spurious time-out is rare and is undone, so
-/// that 200 ms, as widely deployed stacks have it, is worth more to a viewer.
+/// RFC 6298 section 2.4 says that the minimum SHOULD be one second. With tail loss probes before it, a spurious
+/// time-out is rare and is undone. So 200 ms, as in widely deployed stacks, is better for a viewer.
 const RTO_US_MIN: u64 = 200_000;
 
-/// RFC 6298 section 2.5: a maximum must be 60 seconds at least.
+/// RFC 6298 section 2.5: a maximum must be at least 60 seconds.
 pub(crate) const RTO_US_MAX: u64 = 60_000_000;
 
-/// Clock granularity G of RFC 6298 section 2: times come in microseconds, timers are served about every millisecond.
+/// Clock granularity G of RFC 6298 section 2: times are in microseconds, but timers are served about every millisecond.
 const GRANULARITY_US: u64 = 1_000;
 
-/// The shortest round trip is forgotten after twice this. A path may change; an honest guess.
+/// The shortest round trip is forgotten after twice this, because a path may change. The value is a guess.
 const MINIMUM_BUCKET_US: u64 = 15_000_000;
 
 #[derive(Debug)]
 pub(crate) struct Rtt {
     srtt_us: u64,
     rttvar_us: u64,
-    /// The minimum within this bucket of time and within the one before.
+    /// The minimum within this interval and within the one before.
     minimum_us: [u64; 2],
     bucket_since: Time,
     /// Doublings of the time-out (RFC 6298 section 5.5).
@@ -34,8 +34,9 @@ impl Rtt {
         Rtt { srtt_us: 0, rttvar_us: 0, minimum_us: [u64::MAX; 2], bucket_since: now, backoff: 0 }
     }
 
-    /// A measurement on bytes that were sent once (Karn's rule is the caller's). `samples` is how many are expected per round trip:
-    /// the gains are divided by it, or else the memory would be a fraction of a round trip (RFC 7323 appendix G).
+    /// A measurement on bytes that were sent once (the caller applies Karn's rule). `samples` is how many are expected
+    /// per round trip. The gains are divided by it, because otherwise the average would cover only a fraction of a
+    /// round trip (RFC 7323 appendix G).
     pub(crate) fn sample(&mut self, now: Time, rtt_us: u64, samples: u64) {
         let rtt_us = rtt_us.max(1);
         if self.srtt_us == 0 {
@@ -67,7 +68,7 @@ impl Rtt {
         self.rttvar_us
     }
 
-    /// The shortest of late; zero before the first measurement.
+    /// The shortest recent one; zero before the first measurement.
     pub(crate) fn minimum_us(&self) -> u64 {
         match self.minimum_us[0].min(self.minimum_us[1]) {
             u64::MAX => self.srtt_us,
@@ -80,7 +81,7 @@ impl Rtt {
         (self.rto_base_us() << self.backoff.min(16)).min(RTO_US_MAX)
     }
 
-    /// The time-out without them.
+    /// The time-out without its doublings.
     pub(crate) fn rto_base_us(&self) -> u64 {
         if self.srtt_us == 0 {
             return RTO_INITIAL_US;
@@ -92,7 +93,7 @@ impl Rtt {
         self.backoff += 1;
     }
 
-    /// Something new was acknowledged (RFC 6298 section 5.7 leaves open when; this is what is common).
+    /// Something new was acknowledged (RFC 6298 section 5.7 leaves open when to reset; this is common practice).
     pub(crate) fn forget_backoff(&mut self) {
         self.backoff = 0;
     }

@@ -1,4 +1,4 @@
-//! Segments as they cross the border of this crate: what arrived, and what is to be sent.
+//! Segments at the border of this crate: what arrived, and what is to be sent.
 
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
@@ -13,7 +13,7 @@ pub enum Ecn {
     NotCapable = 0b00,
     /// ECN-capable, codepoint ECT(1).
     Ect1 = 0b01,
-    /// ECN-capable, codepoint ECT(0): what is sent here.
+    /// ECN-capable, codepoint ECT(0): the one that is sent here.
     Ect0 = 0b10,
     /// Congestion experienced.
     Congestion = 0b11,
@@ -38,23 +38,23 @@ impl Ecn {
     }
 }
 
-/// A segment that arrived. The caller or the device has verified its checksum and that the addresses are ones to talk to and from.
+/// A segment that arrived. The caller or the device has verified its checksum and that its addresses are acceptable.
 #[derive(Debug, Clone, Copy)]
 pub struct Arrived<'a> {
     /// Who sent it.
     pub remote: IpAddr,
-    /// Which of our addresses it came to.
+    /// The address of ours that it was sent to.
     pub local: IpAddr,
     /// The ECN field of its IP header.
     pub ecn: Ecn,
-    /// TCP header and payload. May be several segments that the device has put together (receive coalescing).
+    /// TCP header and payload. It may be several segments that the device has joined (receive coalescing).
     pub segment: &'a [u8],
 }
 
 /// The longest TCP header: 15 words of 32 bits (RFC 9293 section 3.1).
 pub const HEADER_BYTES_MAX: usize = 60;
 
-/// A TCP header, ready but for its checksum, which is left at zero.
+/// A TCP header, complete except for its checksum, which is zero.
 #[derive(Clone, Copy)]
 pub struct Header {
     bytes: [u8; HEADER_BYTES_MAX],
@@ -81,20 +81,22 @@ impl std::fmt::Debug for Header {
     }
 }
 
-/// A segment to send, or one that the device has to cut into several.
+/// A segment to send, or several for the device to cut.
 #[derive(Debug, Clone)]
 pub struct Transmit {
-    /// Who gets it.
+    /// The receiver.
     pub remote: SocketAddr,
-    /// Which of our addresses it leaves from.
+    /// The address of ours that it is sent from.
     pub local: SocketAddr,
-    /// For the IP header.
+    /// The ECN field for the IP header.
     pub ecn: Ecn,
-    /// The TCP header, checksum zero. If the device cuts the payload up: CWR belongs on the first segment only, FIN and PSH on the last.
+    /// The TCP header, checksum zero. If the device cuts the payload: CWR belongs on the first segment only, FIN and
+    /// PSH on the last.
     pub header: Header,
     /// The payload, as offsets in the connection's send stream. Empty for control segments.
     pub payload: Range<u64>,
-    /// Payload bytes of one segment on the wire. A longer payload has to be cut into pieces of so many, the last may be shorter.
+    /// Payload bytes of one segment on the wire. A longer payload has to be cut into pieces of this length, of which
+    /// the last may be shorter.
     pub segment_bytes: u16,
 }
 

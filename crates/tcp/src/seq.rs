@@ -1,12 +1,12 @@
-//! Sequence numbers: 32 bits that wrap (RFC 9293 section 3.4). Inside a connection positions are 64-bit offsets of its streams;
-//! only the wire has these.
+//! Sequence numbers: 32 bits that wrap (RFC 9293 section 3.4). They exist only on the wire; inside a connection,
+//! positions are 64-bit offsets of its streams.
 
 /// A sequence number on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Seq(pub(crate) u32);
 
 impl Seq {
-    /// So many bytes further; offsets of streams wrap around.
+    /// The number that is `bytes` further; stream offsets wrap around.
     pub(crate) fn plus(self, bytes: u64) -> Seq {
         Seq(self.0.wrapping_add(bytes as u32))
     }
@@ -20,7 +20,7 @@ impl Seq {
         self.0.wrapping_sub(other.0) as i32
     }
 
-    /// The stream offset of this number, given one offset nearby and its number. Negative: before the stream began.
+    /// The stream offset of this number, given a nearby offset and its number. Negative: before the stream began.
     pub(crate) fn offset_near(self, offset: u64, at: Seq) -> i64 {
         offset as i64 + i64::from(self.ahead_of(at))
     }

@@ -1,4 +1,4 @@
-//! Slots that are used again, each time under another generation.
+//! Slots that are reused, each time with a new generation.
 
 use crate::Id;
 
@@ -8,7 +8,7 @@ struct Entry<T> {
     value: Option<T>,
 }
 
-/// A table of at most so many values.
+/// A table with a limited number of values.
 #[derive(Debug)]
 pub(crate) struct Table<T> {
     entries: Vec<Entry<T>>,
@@ -47,7 +47,7 @@ impl<T> Table<T> {
         self.entries.iter().filter_map(|entry| entry.value.as_ref())
     }
 
-    /// What its values take here, without what they hold elsewhere.
+    /// Memory of the table itself, without what its values hold elsewhere.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.len() * size_of::<Entry<T>>()
     }

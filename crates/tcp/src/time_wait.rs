@@ -1,4 +1,4 @@
-//! TIME-WAIT (RFC 9293 section 3.6.1): what is left of a connection that we closed first. Bounded; the oldest makes room.
+//! TIME-WAIT (RFC 9293 section 3.6.1): the rest of a connection that we closed first. Bounded; the oldest makes room.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use crate::segment::Transmit;
 use crate::seq::{Seq, timestamp_older};
 use crate::table::Table;
 
-/// What is known of a connection that was.
+/// What is remembered of a connection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Remembrance {
     pub(crate) pair: Pair,
@@ -25,9 +25,9 @@ pub(crate) struct Remembrance {
 /// What a segment means for it.
 #[derive(Debug)]
 pub(crate) enum Verdict {
-    /// Nothing.
+    /// Ignore the segment.
     Ignore,
-    /// To be acknowledged, for the peer may have missed our last ACK.
+    /// Acknowledge it, because the peer may have missed our last ACK.
     Acknowledge(Transmit),
     /// A new connection may begin, with an initial sequence number beyond this one.
     Reuse(Seq),
@@ -42,7 +42,7 @@ struct Entry {
 #[derive(Debug)]
 pub(crate) struct TimeWait {
     entries: Table<Entry>,
-    /// In the order of their end, as far as it has not been put off.
+    /// In the order of their ends, unless an end was postponed.
     queue: VecDeque<(Time, Id)>,
     lasts_us: u64,
 }
@@ -52,7 +52,8 @@ impl TimeWait {
         TimeWait { entries: Table::new(most), queue: VecDeque::new(), lasts_us }
     }
 
-    /// Remembers a connection. Returns who had to make room, and the new entry; None for the latter if nothing may be remembered.
+    /// Remembers a connection. Returns the entry that had to make room, and the new one; None for the latter if nothing
+    /// may be remembered.
     pub(crate) fn insert(
         &mut self,
         now: Time,

@@ -1,4 +1,4 @@
-//! Peers that mean harm: bounded memory, counted by the allocator, and honest peers served on.
+//! Attackers: memory stays bounded, counted by the allocator, and honest peers are still served.
 
 mod peer;
 
@@ -9,7 +9,7 @@ use std::time::Duration;
 use fullbore_tcp::{Config, Event, KeepAlive, Reason};
 use peer::{ACK, Peer, RST, SYN, World};
 
-/// Counts what each thread, that is each test, holds.
+/// Counts the bytes that each thread, and so each test, holds.
 struct Counting;
 
 thread_local! {
@@ -25,7 +25,7 @@ fn count(bytes: isize) {
     let _ = HELD_BYTES.try_with(|held| held.set(held.get() + bytes));
 }
 
-// SAFETY: every call goes on to the system's allocator as it came; counting neither allocates nor touches the memory.
+// SAFETY: every call is passed to the system's allocator unchanged; counting neither allocates nor touches the memory.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);
@@ -43,7 +43,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// What a connection may hold beside its receive buffer.
+/// How much a connection may hold in addition to its receive buffer.
 const CONNECTION_BYTES_MAX: isize = 8 << 10;
 
 fn config() -> Config {
@@ -58,7 +58,7 @@ fn a_flood_of_syns_takes_no_more_memory_than_its_queue() {
     for stranger in 0..200_000 {
         world.take(&Peer::stranger(stranger).segment(SYN, 0, 0));
         if stranger % 10_000 == 0 {
-            // A device that cannot keep up: answers wait in vain for that long.
+            // A device that cannot keep up: answers wait in vain.
             world.poll_segments();
             world.pass(Duration::from_millis(100));
         }
@@ -81,7 +81,7 @@ fn lies_in_sack_cost_neither_memory_nor_the_stream() {
     let mut liar = Peer::connect(&mut world, 1, 60_000).expect("let in");
     let mut honest = Peer::connect(&mut world, 2, 60_000).expect("let in");
     world.write(liar.port(), 4_000_000);
-    // Let the window grow, so that there is much to lie about.
+    // Let the window grow, so that the peer has more to lie about.
     while liar.heard_below() < 1_000_000 {
         liar.acknowledge_all(&mut world);
         world.pass(Duration::from_millis(5));
@@ -102,7 +102,7 @@ fn lies_in_sack_cost_neither_memory_nor_the_stream() {
     let statistics = world.endpoint.statistics();
     assert!(statistics.sack_invalid > 0, "{statistics:?}");
     honest.fetch(&mut world, 200_000);
-    // Who lied may have lost by it, but the stream is still in order: all of it arrives, or the connection ends.
+    // A peer that lied may have lost data, but the stream is still in order: all of it arrives, or the connection ends.
     liar.fetch_rest(&mut world, 4_000_000);
 }
 
@@ -113,7 +113,7 @@ fn acknowledging_what_did_not_come_yet_opens_no_window_without_bound() {
     let mut eager = Peer::connect(&mut world, 1, 65_535).expect("let in");
     world.write(eager.port(), 1 << 40);
     for _ in 0..5_000 {
-        // What was sent but cannot have arrived, and then what was not even sent.
+        // First what was sent but cannot have arrived, then what was not even sent.
         eager.acknowledge_all(&mut world);
         eager.acknowledge_beyond(&mut world, 1_000_000);
         world.pass(Duration::from_micros(100));
@@ -146,7 +146,7 @@ fn windows_held_shut_for_ever_end_and_hold_little_until_then() {
     let each = (held_bytes() - before) / isize::try_from(PEERS).expect("small");
     assert!(each < CONNECTION_BYTES_MAX, "{each} bytes for each");
     let sent = world.endpoint.statistics().payload_bytes_sent;
-    // One window of at most 32 bytes for each word of the peer's, and a few probes.
+    // One window of at most 32 bytes for each of the peer's segments, and a few probes.
     assert!(sent < 4000 * u64::from(PEERS), "{sent} bytes");
     world.pass(Duration::from_secs(300));
     assert_eq!(world.endpoint.connections(), 0, "{:?}", world.endpoint.statistics());
@@ -159,7 +159,7 @@ fn resets_and_syns_outside_the_window_end_nothing() {
     let mut peer = Peer::connect(&mut world, 1, 60_000).expect("let in");
     world.write(peer.port(), 3_000_000);
     for round in 0_u32..10_000 {
-        // Anywhere but where a reset is believed (RFC 5961): at the next sequence number itself.
+        // Anywhere except where a reset is accepted (RFC 5961), which is the next sequence number.
         let shift = 1 + round.wrapping_mul(429_496);
         for flags in [RST, RST | ACK, SYN, SYN | ACK] {
             world.take(&peer.shifted(flags, shift));
@@ -216,7 +216,8 @@ fn a_silent_peer_is_let_go() {
     assert_eq!(world.endpoint.statistics().silent, 1);
 }
 
-/// Who has all it asked for and never finishes (FIN-WAIT-2), or does not even acknowledge our FIN (FIN-WAIT-1).
+/// Peers that have everything they asked for and never finish (FIN-WAIT-2), or do not even acknowledge our FIN
+/// (FIN-WAIT-1).
 #[test]
 fn peers_that_never_finish_keep_nobody_out() {
     const PLACES: u16 = 8;
@@ -239,13 +240,13 @@ fn peers_that_never_finish_keep_nobody_out() {
     let before = held_bytes();
     leave(100..1000, &mut world);
     let grown = held_bytes() - before;
-    // The test's own books are most of it: a few dozen bytes for each.
+    // The test's own bookkeeping is most of it: a few dozen bytes for each.
     assert!(grown < 1000 * 256, "{grown} bytes");
     assert_eq!(world.endpoint.connections(), PLACES.into());
     assert_eq!(world.endpoint.statistics().connections_full, 0);
     let evicted = world.events.iter().filter(|(_, event)| *event == Event::Ended(Reason::Evicted));
     assert_eq!(evicted.count(), 1000 - usize::from(PLACES));
-    // They make room, and those whom somebody still serves do not.
+    // They make room; connections that are still served do not.
     let mut honest: Vec<_> = (0..PLACES)
         .map(|number| Peer::connect(&mut world, 2000 + number, 5000).expect("let in"))
         .collect();

@@ -1,5 +1,5 @@
-//! What a thousand connections with full windows in flight really hold: resident memory, not what the crate says of itself. A process of
-//! its own, since tests beside it would be counted too.
+//! What a thousand connections with full windows in flight really hold: resident memory, not the crate's own figures. A
+//! process of its own, because other tests in the process would be counted too.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ fn resident_bytes() -> Option<usize> {
     Some(pages * 4096)
 }
 
-/// A peer's segment: its port, sequence number 0 for the SYN, flags, what it acknowledges, and options.
+/// A peer's segment: its port, sequence number 0 for the SYN, flags, acknowledgement number, and options.
 fn segment(port: u16, flags: u8, ack: u32, options: &[u8]) -> Vec<u8> {
     let seq: u32 = if flags & 2 != 0 { 0 } else { 1 };
     let mut bytes = Vec::new();
@@ -36,7 +36,7 @@ struct Host {
     now: Instant,
     /// Each connection with its peer's port and our initial sequence number.
     connections: Vec<(Id, u16, u32)>,
-    /// What left on the first of them, segment by segment: where each begins and ends.
+    /// What was sent on the first of them, segment by segment: where each begins and ends.
     segments: Vec<(u64, u64)>,
 }
 
@@ -60,7 +60,7 @@ impl Host {
         }
     }
 
-    /// Lets a window leave on each connection, a little at a time, so that it is many ranges.
+    /// Sends a window on each connection, a little at a time, so that it is many ranges.
     fn fill(&mut self) {
         for (id, ..) in &self.connections {
             self.endpoint.write(self.now, *id, 2 * WINDOW_BYTES);
@@ -85,7 +85,7 @@ impl Host {
         }
     }
 
-    /// Each peer says that every fourth segment is missing.
+    /// Each peer reports that every fourth segment is missing.
     fn report_holes(&mut self) {
         let segments = self.segments.clone();
         let blocks: Vec<_> = segments.chunks(4).filter(|four| four.len() == 4).collect();

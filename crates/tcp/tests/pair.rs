@@ -1,4 +1,5 @@
-//! A client endpoint and a server endpoint on a link, ideal at first: everything arrives, in order, after a while. Then less so.
+//! A client endpoint and a server endpoint on a link. At first it is ideal: everything arrives, in order, after a
+//! while. Then it gets worse.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -22,15 +23,15 @@ struct Packet {
     segment: Vec<u8>,
 }
 
-/// What happens to packets, by chance.
+/// What randomly happens to packets.
 #[derive(Clone, Copy, Default)]
 struct Weather {
     loss: f64,
     duplicate: f64,
-    /// Part of the packets that take half as long again.
+    /// The fraction of packets that take half as long again.
     late: f64,
     bytes_per_second: Option<u64>,
-    /// Bytes that may wait for the way to the client.
+    /// How many bytes may queue towards the client.
     queue_bytes: u64,
 }
 
@@ -39,12 +40,12 @@ struct Pair {
     delay: Duration,
     server: Endpoint,
     client: Endpoint,
-    /// By when and in which order they arrive.
+    /// Ordered by time of arrival.
     link: BTreeMap<(Instant, u64), Packet>,
     carried: u64,
     weather: Weather,
     random: fastrand::Rng,
-    /// When the way to the client is free again, if it has a rate.
+    /// When the link to the client is free again, if it has a rate.
     busy_until: Instant,
     /// What server (true) and client have asked for and not sent.
     hand: Vec<(bool, Id, Range<u64>)>,
@@ -116,7 +117,7 @@ impl Pair {
         }
     }
 
-    /// Brings what both want, lets it leave as far as it may, and carries what else they want to send.
+    /// Brings what both want, sends what may be sent, and carries the other segments.
     fn exchange(&mut self) {
         while let Some((id, want)) = self.server.poll_want(self.now) {
             self.wanted_again |= want.retransmission;
@@ -138,7 +139,7 @@ impl Pair {
         }
     }
 
-    /// Held together with what it follows.
+    /// Keeps it, joined with what it follows.
     fn bring(&mut self, at_server: bool, id: Id, range: Range<u64>) {
         let follows = |held: &&mut (bool, Id, Range<u64>)| {
             (held.0, held.1, held.2.end) == (at_server, id, range.start)
@@ -149,7 +150,7 @@ impl Pair {
         }
     }
 
-    /// What is left of it to hold.
+    /// Returns what is left of it to keep.
     fn let_out(&mut self, at_server: bool, id: Id, held: Range<u64>) -> Option<Range<u64>> {
         loop {
             let endpoint = if at_server { &mut self.server } else { &mut self.client };
@@ -177,7 +178,7 @@ impl Pair {
         events
     }
 
-    /// Goes to the next moment at which something happens. False: nothing ever will.
+    /// Advances to the next moment at which something happens. False: nothing ever will.
     fn step(&mut self) -> bool {
         let moments = [
             self.link.keys().next().map(|(due, _)| *due),
@@ -205,7 +206,7 @@ impl Pair {
     }
 }
 
-/// What a client fetched, and how.
+/// The result of a fetch.
 struct Fetched {
     seconds: f64,
     pair: Pair,
@@ -335,7 +336,7 @@ fn nothing_is_missing_after_loss_reordering_and_duplicates() {
     }
 }
 
-/// Goodput in part of the bottleneck's rate, for so many megabytes.
+/// Goodput as a fraction of the bottleneck's rate, for this many megabytes.
 fn goodput(rtt_ms: u64, loss: f64, queue_bytes: u64, megabytes: u64, seed: u64) -> f64 {
     let rate = 12_500_000;
     let mut pair = Pair::new(Duration::from_micros(rtt_ms * 500), Config::default(), viewer());
@@ -348,7 +349,7 @@ fn goodput(rtt_ms: u64, loss: f64, queue_bytes: u64, megabytes: u64, seed: u64) 
 
 #[test]
 fn a_bottleneck_is_filled() {
-    // 100 Mbit/s, the queue as long as a window, and then a third of it.
+    // 100 Mbit/s, with a queue as long as a window, and then a third of it.
     for (rtt_ms, least) in [(2, 0.9), (20, 0.85), (100, 0.7)] {
         let window = (rtt_ms * 12_500).max(64 << 10);
         for queue_bytes in [window, window / 3] {

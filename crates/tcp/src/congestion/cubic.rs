@@ -31,14 +31,15 @@ impl Cubic {
     /// RFC 9438 sections 4.6 and 4.7: a loss or a mark. Returns the slow-start threshold in bytes.
     pub(crate) fn reduce(&mut self, cwnd_bytes: u64, mss: u64) -> u64 {
         let cwnd = cwnd_bytes as f64 / mss as f64;
-        // Fast convergence: a flow whose windows shrink leaves room to a new one.
+        // Fast convergence: a flow whose windows shrink leaves room for a new one.
         self.w_max = if cwnd < self.w_max { cwnd * (1.0 + BETA) / 2.0 } else { cwnd };
         self.prior = cwnd;
         self.epoch = None;
         ((cwnd_bytes as f64 * BETA) as u64).max(2 * mss)
     }
 
-    /// An idle or application-limited time has passed (RFC 9438 section 5.8): a new epoch begins with what comes next.
+    /// After a time that was idle or limited by the application (RFC 9438 section 5.8): a new epoch begins with the
+    /// next acknowledgement.
     pub(crate) fn restart(&mut self) {
         self.epoch = None;
     }
@@ -75,7 +76,7 @@ impl Cubic {
             // Section 4.3: the Reno-friendly region.
             self.w_est.max(cwnd)
         } else {
-            // Sections 4.4 and 4.5: towards where the function will be in a round trip, by no more than half.
+            // Sections 4.4 and 4.5: towards the function's value one round trip from now, but by no more than half.
             let target = self.cubic(seconds + srtt_us as f64 / 1e6).clamp(cwnd, 1.5 * cwnd);
             cwnd + (target - cwnd) / cwnd * acked
         };
@@ -95,13 +96,13 @@ impl Cubic {
     }
 }
 
-/// Newton's method with operations that give the same bits on every machine, which a library's `cbrt` need not.
+/// Newton's method with operations that give the same bits on every machine; a library's `cbrt` need not.
 fn cube_root(of: f64) -> f64 {
     if of <= 0.0 {
         return 0.0;
     }
     let mut root = of.max(1.0);
-    // From above it falls by a third at least until it is close, then the digits double: enough for 10^20.
+    // Starting from above, it falls by at least a third until it is close, then the digits double: enough for 10^20.
     for _ in 0..64 {
         root -= (root - of / (root * root)) / 3.0;
     }
@@ -114,7 +115,7 @@ mod tests {
 
     const MSS: u64 = 1000;
 
-    /// Acknowledges a full window each round trip, for so many seconds.
+    /// Acknowledges a full window each round trip, for `seconds`.
     fn run(cubic: &mut Cubic, mut cwnd: u64, from_us: u64, rtt_us: u64, seconds: u64) -> u64 {
         let mut now = from_us;
         while now < from_us + seconds * 1_000_000 {
@@ -133,7 +134,8 @@ mod tests {
 
     #[test]
     fn the_window_is_back_after_k_seconds() {
-        // RFC 9438 section 4.2: K = cbrt(W_max (1 - beta) / C); for 1000 segments that is 9.1 s. A long round trip keeps Reno behind.
+        // RFC 9438 section 4.2: K = cbrt(W_max (1 - beta) / C); for 1000 segments that is 9.1 s. A long round trip
+        // keeps Reno behind.
         let mut cubic = Cubic::default();
         let cwnd = cubic.reduce(1000 * MSS, MSS);
         let at_eight = run(&mut cubic, cwnd, 0, 500_000, 8);

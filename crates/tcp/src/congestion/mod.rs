@@ -1,6 +1,6 @@
 //! Congestion control: how much may be in flight. CUBIC (RFC 9438) with HyStart++ (RFC 9406), PRR (RFC 6937) and ECN (RFC 3168).
 //!
-//! Loss recovery says what is lost; this says what that means for the window. Everything is in bytes.
+//! Loss recovery decides what is lost; this module decides what that means for the window. Everything is in bytes.
 
 mod cubic;
 mod pacer;
@@ -17,7 +17,7 @@ use crate::clock::Time;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Open,
-    /// After an ECN mark: the window comes down, nothing is lost.
+    /// After an ECN mark: the window shrinks, but nothing is lost.
     Reducing,
     /// Fast recovery (RFC 6675, RFC 8985).
     Recovery,
@@ -25,7 +25,7 @@ enum Phase {
     Loss,
 }
 
-/// What an acknowledgement was worth.
+/// The result of an acknowledgement.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Acked {
     pub(crate) now: Time,
@@ -36,12 +36,12 @@ pub(crate) struct Acked {
     pub(crate) advanced_bytes: u64,
     /// Newly acknowledged or SACKed.
     pub(crate) delivered_bytes: u64,
-    /// Newly found lost.
+    /// Newly detected as lost.
     pub(crate) lost_bytes: u64,
     pub(crate) in_flight_before: u64,
     pub(crate) in_flight: u64,
-    /// How much less than the window may be in flight while it still counts as used: what the caller is asked for at once, and a segment that
-    /// does not fit.
+    /// How much less than the window may be in flight while the window still counts as used: the size of one want, and
+    /// a segment that does not fit.
     pub(crate) slack_bytes: u64,
     pub(crate) rtt_us: Option<u64>,
     pub(crate) srtt_us: u64,
@@ -54,8 +54,8 @@ struct Before {
     cubic: Cubic,
 }
 
-/// How much of the window was used: the most that was in flight within this round trip, or the last. What leaves at once is large, so that
-/// less is in flight just before it.
+/// How much of the window was used: the most that was in flight within this round trip, or the last one. Bytes leave in
+/// large pieces, so less is in flight just before one leaves.
 #[derive(Debug, Default)]
 struct Usage {
     /// The round trip ends when this offset is acknowledged.
@@ -86,13 +86,13 @@ pub(crate) struct Congestion {
     ssthresh: u64,
     mss: u64,
     phase: Phase,
-    /// RecoveryPoint (RFC 6675 section 2): acknowledged to here, the phase is over.
+    /// RecoveryPoint (RFC 6675 section 2): once this is acknowledged, the phase is over.
     point: u64,
     prr: Prr,
     cubic: Cubic,
     slow_start: SlowStart,
     usage: Usage,
-    /// What to go back to if the loss turns out to have been none.
+    /// The state to return to if the loss turns out to be spurious.
     before: Option<Box<Before>>,
 }
 
@@ -127,8 +127,8 @@ impl Congestion {
         self.cwnd < self.ssthresh
     }
 
-    /// What is to leave within a round trip. During recovery the window follows what is in flight, down to nothing; the pace is that of
-    /// where it is going.
+    /// How much should leave within a round trip. During recovery the window follows what is in flight, down to
+    /// nothing; the pace uses the window's target.
     pub(crate) fn pace_bytes(&self) -> u64 {
         match self.phase {
             Phase::Open | Phase::Loss => self.cwnd.max(self.mss),
@@ -141,7 +141,7 @@ impl Congestion {
         matches!(self.phase, Phase::Recovery | Phase::Loss)
     }
 
-    /// Where the recovery that goes on began.
+    /// Where the current recovery began.
     pub(crate) fn point(&self) -> u64 {
         self.point
     }
@@ -151,7 +151,7 @@ impl Congestion {
         self.before.as_ref().map_or(0, |_| size_of::<Before>())
     }
 
-    /// Segments have become smaller. The window stays what it is in bytes.
+    /// Segments have become smaller. The window stays the same in bytes.
     pub(crate) fn set_mss(&mut self, mss: u64) {
         self.mss = mss;
         self.cwnd = self.cwnd.max(mss);
@@ -163,7 +163,7 @@ impl Congestion {
         }
     }
 
-    /// An acknowledgement has been taken in. True: it began a fast recovery.
+    /// Processes an acknowledgement. True: it began a fast recovery.
     pub(crate) fn acked(&mut self, acked: &Acked) -> bool {
         self.leave_if_over(acked.acknowledged);
         self.usage.note(acked);
@@ -196,7 +196,7 @@ impl Congestion {
             self.cwnd = self.ssthresh.max(self.mss);
         }
         self.phase = Phase::Open;
-        // What was in flight before is no use of the window that is now.
+        // What was in flight before says nothing about the use of the new window.
         self.usage = Usage::default();
     }
 
@@ -218,7 +218,8 @@ impl Congestion {
         self.point = acked.sent_below;
     }
 
-    /// Loss was found by the clock and not by an acknowledgement, or a tail loss probe has shown one. True: that began a fast recovery.
+    /// A loss was detected by a timer and not by an acknowledgement, or a tail loss probe has shown one. True: that
+    /// began a fast recovery.
     pub(crate) fn lost(&mut self, in_flight_before: u64, in_flight: u64, sent_below: u64) -> bool {
         let enters = matches!(self.phase, Phase::Open | Phase::Reducing);
         if enters {
@@ -236,7 +237,7 @@ impl Congestion {
         enters
     }
 
-    /// RFC 3168 section 6.1.2: a mark counts as a loss, once per window of data. False: this window has been reduced already.
+    /// RFC 3168 section 6.1.2: a mark counts as a loss, once per window of data. False: this window was already reduced.
     pub(crate) fn marked(&mut self, in_flight: u64, sent_below: u64) -> bool {
         if self.phase != Phase::Open {
             return false;
@@ -249,7 +250,8 @@ impl Congestion {
         true
     }
 
-    /// A retransmission time-out (RFC 5681 section 3.1): back to one segment. The threshold comes down once per window of data.
+    /// A retransmission time-out (RFC 5681 section 3.1): back to one segment. The threshold is reduced once per window
+    /// of data.
     pub(crate) fn timed_out(&mut self, acknowledged: u64, sent_below: u64) {
         if matches!(self.phase, Phase::Open | Phase::Reducing) || acknowledged >= self.point {
             self.reduce();
@@ -260,7 +262,7 @@ impl Congestion {
         self.slow_start = SlowStart::new();
     }
 
-    /// Nothing had been lost (RFC 3522 section 3.2, RFC 2883): the window is again what it was. False: there is nothing to undo.
+    /// Nothing was lost (RFC 3522 section 3.2, RFC 2883): restores the window. False: there is nothing to undo.
     pub(crate) fn undo(&mut self) -> bool {
         let Some(before) = self.before.take() else { return false };
         self.cwnd = self.cwnd.max(before.cwnd);
@@ -271,7 +273,7 @@ impl Congestion {
         true
     }
 
-    /// The loss was one: it will not be undone.
+    /// The loss was real: it will not be undone.
     pub(crate) fn confirm(&mut self) {
         self.before = None;
     }
@@ -305,7 +307,7 @@ impl Congestion {
             acked.advanced_bytes,
         );
         match growth {
-            // Half used is enough here: the window doubles within one round trip.
+            // Half used is enough here, because the window doubles within one round trip.
             Some(bytes) if 2 * self.usage.bytes() >= self.cwnd => {
                 self.cwnd = (self.cwnd + bytes).min(self.ssthresh);
             }
@@ -314,7 +316,8 @@ impl Congestion {
         }
     }
 
-    /// Nothing was in flight for `idle_us` (RFC 5681 section 4.1): the window halves for each time-out of silence, down to the initial one.
+    /// Nothing was in flight for `idle_us` (RFC 5681 section 4.1): the window halves for each retransmission time-out
+    /// that has passed, down to the initial window.
     pub(crate) fn idle(&mut self, idle_us: u64, rto_us: u64) {
         if self.phase != Phase::Open || idle_us < rto_us || self.cwnd <= self.initial {
             return;

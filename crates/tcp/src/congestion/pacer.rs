@@ -1,21 +1,22 @@
-//! Pacing: sendings spread over the round trip.
+//! Pacing: spreads sending over the round trip.
 
 use crate::clock::Time;
 
-/// The window leaves in half a round trip in slow start, so that it can double, and in five sixths else, so that pacing itself never is the
-/// bottleneck. Linux's ratios.
+/// In slow start the window leaves in half a round trip, so that it can double; otherwise in five sixths, so that
+/// pacing itself is never the bottleneck. These are Linux's ratios.
 const SLOW_START_PERCENT: u64 = 200;
 const AVOIDANCE_PERCENT: u64 = 120;
 
-/// Whoever comes late may catch up on so much: timers are no better than a millisecond.
+/// How much a late sender may catch up: timers are no more precise than a millisecond.
 const CREDIT_US: u64 = 1_000;
 
-/// One sending is worth a millisecond: fewer, larger super-segments at a higher rate.
+/// One send is a millisecond's worth: at a higher rate, fewer and larger super-segments.
 const QUANTUM_US: u64 = 1_000;
 
-/// A piece is at most such a part of the window, whatever the caller would like: beside a flow that sends segment by segment, who comes
-/// in larger bursts finds the queue full more often. With an eighth a lone flow had 17 of 50 Mbit/s beside Linux's CUBIC, with single
-/// segments 27 (docs/notes/bypass.md), which costs a read and a sending for each.
+/// A piece is at most this part of the window, whatever the caller prefers. Beside a flow that sends segment by
+/// segment, a flow with larger bursts finds the queue full more often. With an eighth, a single flow got 17 of 50
+/// Mbit/s beside Linux's CUBIC; with single segments it got 27 (docs/notes/bypass.md), but each of them costs a read
+/// and a send.
 const BURST_PART: u64 = 16;
 
 #[derive(Debug)]
@@ -24,7 +25,7 @@ pub(crate) struct Pacer {
     quantum_bytes_min: u64,
     /// [`BURST_PART`] of the window.
     burst_bytes_max: u64,
-    /// Bytes per second; None: not known yet, nothing is held back.
+    /// Bytes per second. None: not known yet, so nothing is held back.
     rate: Option<u64>,
     rate_max: Option<u64>,
     free_at: Time,
@@ -46,8 +47,8 @@ impl Pacer {
         self.rate_max = bytes_per_second.map(|rate| rate.max(1));
     }
 
-    /// `least_us` is the shortest round trip of late. One that is shorter than a sending's worth cannot be spread: timers would only
-    /// hold back what the window lets go.
+    /// `least_us` is the shortest recent round trip. A round trip shorter than one send's worth cannot be spread:
+    /// timers would only hold back what the window allows.
     pub(crate) fn update(
         &mut self,
         window_bytes: u64,
@@ -79,7 +80,7 @@ impl Pacer {
         }
     }
 
-    /// When the next bytes may leave.
+    /// When the next bytes may be sent.
     pub(crate) fn free_at(&self) -> Time {
         self.free_at
     }
@@ -94,14 +95,14 @@ impl Pacer {
         self.free_at = self.free_at.max(now.before_us(CREDIT_US)).after_us(takes_us);
     }
 
-    /// What was counted as sent will not be.
+    /// Bytes that were counted as sent will not be sent.
     pub(crate) fn take_back(&mut self, bytes: u64) {
         let Some(rate) = self.rate() else { return };
         let takes_us = (bytes as u128 * 1_000_000 / rate as u128) as u64;
         self.free_at = self.free_at.before_us(takes_us);
     }
 
-    /// How much may leave at once, in whole segments: a millisecond's worth, two segments at least.
+    /// How much may be sent at once, in whole segments: a millisecond's worth, at least two segments.
     pub(crate) fn quantum_bytes(&self, mss: u64, most: u64) -> u64 {
         let quantum = match self.rate() {
             Some(rate) => (rate as u128 * QUANTUM_US as u128 / 1_000_000) as u64,

@@ -1,9 +1,10 @@
-//! Proportional rate reduction (RFC 6937 and RFC 9937, which replaces it): during recovery the window comes down in step with what is delivered.
+//! Proportional rate reduction (RFC 6937 and RFC 9937, which replaces it): during recovery the window shrinks in
+//! proportion to what is delivered.
 
 /// The state of section 3 of RFC 6937, in bytes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Prr {
-    /// RecoverFS: what was in flight when it began.
+    /// RecoverFS: what was in flight when recovery began.
     in_flight_at_start: u64,
     delivered: u64,
     out: u64,
@@ -18,10 +19,11 @@ impl Prr {
         self.out += bytes;
     }
 
-    /// How many bytes may leave after an ACK that delivered `delivered`, while `pipe` are in flight.
+    /// How many bytes may be sent after an ACK that delivered `delivered`, while `pipe` are in flight.
     ///
-    /// `progress`: the ACK advances the left edge and finds nothing new lost. Only then the pipe is refilled as in slow start (SSRB); else
-    /// what comes in goes out (CRB). That is what RFC 9937 has settled on, after Linux.
+    /// `progress` means that the ACK advances the left edge and detects no new loss. Only then the pipe is refilled as
+    /// in slow start (SSRB); otherwise as many bytes leave as were delivered (CRB). RFC 9937 has settled on this, after
+    /// Linux.
     pub(crate) fn may_send(
         &mut self,
         delivered: u64,
@@ -31,7 +33,7 @@ impl Prr {
         progress: bool,
     ) -> u64 {
         self.delivered += delivered;
-        // Something always leaves at the beginning: the retransmission that recovery is for.
+        // Something is always sent at the beginning: the retransmission that recovery is for.
         let least = if self.out == 0 { mss } else { 0 };
         if pipe > ssthresh {
             let share = (self.delivered as u128 * ssthresh as u128)
@@ -50,7 +52,7 @@ mod tests {
 
     #[test]
     fn the_window_comes_down_in_proportion() {
-        // RFC 6937 section 4: 20 segments, one lost, halving: seven of ten ACKs let one out.
+        // RFC 6937 section 4: 20 segments, one lost, halving: seven of ten ACKs allow a segment.
         let mut prr = Prr::new(20);
         let mut pipe = 19;
         let mut sent = 0;

@@ -1,6 +1,6 @@
-//! HyStart++ (RFC 9406): leaves slow start when round trips begin to lengthen, before the queue overflows.
+//! HyStart++ (RFC 9406): leaves slow start when round trips begin to grow, before the queue overflows.
 
-/// RFC 9406 section 4.3: bounds of the rise in round-trip time that counts, and its part of the last round's.
+/// RFC 9406 section 4.3: limits of the rise in round-trip time that counts, and its share of the last round's.
 const THRESHOLD_US_MIN: u64 = 4_000;
 const THRESHOLD_US_MAX: u64 = 16_000;
 const THRESHOLD_DIVISOR: u64 = 8;
@@ -8,10 +8,10 @@ const THRESHOLD_DIVISOR: u64 = 8;
 /// Samples in a round before its minimum means something.
 const SAMPLES_MIN: u32 = 8;
 
-/// In conservative slow start growth is slower by this.
+/// Conservative slow start divides growth by this.
 const CONSERVATIVE_DIVISOR: u64 = 4;
 
-/// So many conservative rounds, then congestion avoidance.
+/// This many conservative rounds, then congestion avoidance.
 const CONSERVATIVE_ROUNDS: u32 = 5;
 
 #[derive(Debug, Clone)]
@@ -21,7 +21,7 @@ pub(crate) struct SlowStart {
     last_round_us: u64,
     this_round_us: u64,
     samples: u32,
-    /// In conservative slow start: the baseline, and rounds so far.
+    /// In conservative slow start: the baseline, and the rounds so far.
     conservative: Option<(u64, u32)>,
 }
 
@@ -36,7 +36,7 @@ impl SlowStart {
         }
     }
 
-    /// By how many bytes the window grows for `acked_bytes`. None: slow start is over.
+    /// How many bytes the window grows by for `acked_bytes`. None: slow start is over.
     pub(crate) fn growth(
         &mut self,
         acknowledged: u64,
@@ -50,7 +50,7 @@ impl SlowStart {
         if let Some(rtt_us) = rtt_us {
             self.sample(rtt_us);
         }
-        // RFC 9406 section 4.2: L is unbounded, since sending is paced.
+        // RFC 9406 section 4.2: L is unbounded, because sending is paced.
         Some(match self.conservative {
             None => acked_bytes,
             Some(_) => acked_bytes / CONSERVATIVE_DIVISOR,
@@ -97,7 +97,7 @@ impl SlowStart {
 mod tests {
     use super::*;
 
-    /// One round of ten acknowledgements of a thousand bytes each; returns the growth of each, until slow start ends.
+    /// One round of ten acknowledgements of a thousand bytes each. Returns the growth at each, until slow start ends.
     fn round(slow_start: &mut SlowStart, number: u64, rtt_us: u64) -> Option<Vec<u64>> {
         (0..10)
             .map(|ack| {

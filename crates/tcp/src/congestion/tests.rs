@@ -1,4 +1,4 @@
-//! The window from outside: what makes it grow, shrink and come back.
+//! The window from outside: what makes it grow, shrink and recover.
 
 use super::*;
 

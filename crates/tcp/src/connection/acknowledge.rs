@@ -1,4 +1,4 @@
-//! What an acknowledgement tells: what has arrived, how long it took, what is lost, what the window is now.
+//! Processes an acknowledgement: what has arrived, how long it took, what is lost, and the new window.
 
 use super::reports::Delivered;
 use super::state::{FirstRetransmission, Probe, Waiting};
@@ -9,14 +9,16 @@ use crate::header::{Flags, Incoming};
 use crate::seq::timestamp_older;
 use crate::{Config, Statistics};
 
-/// RFC 8985 section 7.2: a lone segment's ACK may be delayed by so much; 200 ms is the longest that is widespread.
+/// RFC 8985 section 7.2: the ACK of a single segment may be delayed by this much; 200 ms is the longest delay in common
+/// use.
 const DELAYED_ACK_US_MAX: u64 = 200_000;
 
-/// A peer that never has a larger window gets crumbs at the pace of the persist timer only: each may cost the caller a read from disk.
+/// A peer that never offers a larger window gets small pieces only at the pace of the persist timer: each may cost the
+/// caller a read from disk.
 const WORTH_BYTES_MIN: u64 = 536;
 
 impl Connection {
-    /// False: the segment is not to be looked at any further.
+    /// False: the segment is dropped.
     pub(super) fn take_acknowledgement(
         &mut self,
         segment: &Incoming<'_>,
@@ -44,7 +46,8 @@ impl Connection {
         true
     }
 
-    /// SND.WND (RFC 9293 section 3.10.7.4): only from a segment that is not older than the last that told. True: it has changed.
+    /// SND.WND (RFC 9293 section 3.10.7.4): only from a segment that is not older than the last one used. True: the
+    /// window has changed.
     fn take_window(&mut self, ack: u64, segment: &Incoming<'_>, config: &Config) -> bool {
         let newer = segment.seq.ahead_of(self.window.seq);
         if newer < 0 || (newer == 0 && ack < self.window.ack) {
@@ -73,10 +76,10 @@ impl Connection {
             self.advance(ack, cx);
         }
         self.first_lost_may_have_changed();
-        // Who let go of lost bytes once does not wait: until all are repaired, no more is asked for than may leave.
+        // After lost bytes were declined once, no more is asked for than may be sent, until all are repaired.
         self.declined.again &= self.board.has_lost();
         if delivered.bytes > 0 && matches!(self.probe, Probe::Owed { .. }) {
-            // It has been answered before it was asked.
+            // The answer came before the probe was sent.
             self.probe = Probe::None;
         }
         let rtt_us = self.measure(advanced, &delivered, segment, cx);
@@ -107,17 +110,17 @@ impl Connection {
         let probe_was_set = self.timers.probe.is_set();
         self.set_loss_timers(advanced > 0, cx);
         if advanced == 0 && !probe_was_set {
-            // RFC 8985 section 7.2: another probe needs progress, or else the time-out would never come.
+            // RFC 8985 section 7.2: another probe needs progress, or the time-out would never come.
             self.timers.probe = Time::NEVER;
         }
     }
 
-    /// SND.UNA moves.
+    /// Advances SND.UNA.
     fn advance(&mut self, ack: u64, cx: &Context<'_>) {
         let bytes = ack - self.acknowledged;
         self.acknowledged = ack;
         self.asked_below = self.asked_below.max(ack.min(self.written));
-        // Our FIN alone is no news to who wrote the stream.
+        // An ACK of our FIN alone is no news for the writer of the stream.
         self.news.acknowledged |= ack - bytes < self.written;
         self.progress_at = cx.now;
         self.timeouts = 0;
@@ -146,8 +149,9 @@ impl Connection {
         (self.delivery.since, self.delivery.bytes) = (now, 0);
     }
 
-    /// A round-trip time: from what was sent once (Karn, RFC 6298 section 3), else from the timestamp that came back (RFC 7323 section 4.1) if it
-    /// is that of the last sending. If it is older, an ACK was lost, and how long this one took says nothing.
+    /// Measures the round-trip time: from bytes that were sent once (Karn, RFC 6298 section 3), else from the echoed
+    /// timestamp (RFC 7323 section 4.1) if it is that of the last send. If the echo is older, an ACK was lost, and this
+    /// one's delay says nothing.
     fn measure(
         &mut self,
         advanced: u64,
@@ -168,13 +172,13 @@ impl Connection {
         Some(rtt_us)
     }
 
-    /// Whether the timestamp that came back is not older than what left at `sent_at`.
+    /// Whether the echoed timestamp is not older than what was sent at `sent_at`.
     fn answers(&self, segment: &Incoming<'_>, sent_at: Time) -> bool {
         let timestamps = segment.options.timestamps.filter(|_| self.agreed.timestamps);
         timestamps.is_some_and(|both| !timestamp_older(both.echo, self.stamps.at(sent_at)))
     }
 
-    /// Without SACKs, duplicate ACKs tell that something has arrived (RFC 5681 section 2).
+    /// Without SACKs, duplicate ACKs show that something has arrived (RFC 5681 section 2).
     fn count_duplicates(&mut self, advanced: u64, segment: &Incoming<'_>, window_moved: bool) {
         if self.agreed.sack {
             return;
@@ -191,13 +195,13 @@ impl Connection {
             && !segment.flags.has(Flags::FIN)
             && self.board.ranges() > 0
         {
-            // An ACK can stand for a segment in flight, not for more.
+            // An ACK can stand for one segment in flight, not for more.
             let most = self.board.outstanding_bytes() / self.segment_bytes;
             self.duplicate_acks = (self.duplicate_acks + 1).min(most);
         }
     }
 
-    /// DeliveredData of RFC 6937 section 3.1: without SACKs a duplicate ACK is worth a segment.
+    /// DeliveredData of RFC 6937 section 3.1: without SACKs a duplicate ACK counts as a segment.
     fn delivered_bytes(&self, advanced: u64, delivered: &Delivered) -> u64 {
         let is_duplicate = !self.agreed.sack && advanced == 0 && self.duplicate_acks > 0;
         if is_duplicate { self.segment_bytes } else { delivered.bytes }
@@ -217,7 +221,7 @@ impl Connection {
         }
     }
 
-    /// Eifel detection (RFC 3522 section 3.2): the ACK that ends the wait for a retransmission answers the original.
+    /// Eifel detection (RFC 3522 section 3.2): the first ACK after the retransmission answers the original.
     fn check_for_spurious(
         &mut self,
         advanced: u64,
@@ -227,7 +231,7 @@ impl Connection {
         let FirstRetransmission::At { stamp: first, start } = self.first_retransmission else {
             return;
         };
-        // What was sent again before this recovery began may be acknowledged first.
+        // What was retransmitted before this recovery began may be acknowledged first.
         if advanced == 0 || self.acknowledged <= start || !self.congestion.is_recovering() {
             return;
         }
@@ -249,7 +253,7 @@ impl Connection {
         }
     }
 
-    /// Marks what is lost; returns how many bytes.
+    /// Marks what is lost. Returns how many bytes.
     pub(super) fn find_losses(&mut self, advanced: u64, cx: &mut Context<'_>) -> u64 {
         let lost = if self.agreed.sack {
             let recovering = self.congestion.is_recovering();
@@ -275,7 +279,8 @@ impl Connection {
         lost
     }
 
-    /// RFC 5681 section 3.2 and RFC 6582 section 3.2: three duplicates, or a partial acknowledgement, mean that the first segment is lost.
+    /// RFC 5681 section 3.2 and RFC 6582 section 3.2: after three duplicates, or a partial acknowledgement, the first
+    /// segment is lost.
     fn find_losses_by_duplicates(&mut self, advanced: u64) -> u64 {
         let recovering = self.congestion.is_recovering();
         let third = !recovering && self.duplicate_acks == 3 && advanced == 0;
@@ -289,7 +294,7 @@ impl Connection {
         self.board.mark_range_lost(self.acknowledged..self.acknowledged + self.segment_bytes)
     }
 
-    /// RFC 8985 section 7.4: whether a tail loss probe has repaired a loss that nobody else saw.
+    /// RFC 8985 section 7.4: whether a tail loss probe has repaired a loss that nothing else detected.
     fn end_probe(
         &mut self,
         ack: u64,
@@ -301,7 +306,7 @@ impl Connection {
             Probe::Sent { end, again } if ack >= end => {
                 self.probe = Probe::None;
                 let both_arrived = delivered.duplicate.is_some();
-                // Only an ACK beyond the probe's end without a duplicate report says that the original was lost.
+                // The original was lost only if an ACK beyond the probe's end comes without a duplicate report.
                 if again && !both_arrived && ack > end && !self.congestion.is_recovering() {
                     let entered =
                         self.congestion.lost(in_flight_before, self.in_flight(), self.sent_below);
@@ -336,13 +341,13 @@ impl Connection {
         }
     }
 
-    /// A recovery begins: from here on, what is retransmitted is counted, to be able to say that it was for nothing.
+    /// A recovery begins: retransmissions are counted from now on, to be able to see that they were all unnecessary.
     pub(super) fn begin_undo(&mut self) {
         self.undo_bytes = None;
         self.first_retransmission = FirstRetransmission::None;
     }
 
-    /// RFC 3168 section 6.1.2: the peer echoes a mark. That weighs as much as a loss, and beside one no more.
+    /// RFC 3168 section 6.1.2: the peer echoes a mark. It counts like a loss, but not in addition to one.
     fn take_echo(
         &mut self,
         segment: &Incoming<'_>,
@@ -358,7 +363,7 @@ impl Connection {
         }
     }
 
-    /// RFC 6298 section 5 and RFC 8985 section 7.2: which clock runs now.
+    /// RFC 6298 section 5 and RFC 8985 section 7.2: sets the timer that applies now.
     pub(super) fn set_loss_timers(&mut self, restart: bool, cx: &Context<'_>) {
         if !self.peer_owes() {
             self.timers.retransmit = Time::NEVER;
@@ -371,7 +376,7 @@ impl Connection {
         self.set_probe_timer(cx.now);
     }
 
-    /// RFC 8985 section 7.2: TLP_calc_PTO(), if a probe may be of use at all.
+    /// RFC 8985 section 7.2: TLP_calc_PTO(), if a probe can be useful.
     pub(super) fn set_probe_timer(&mut self, now: Time) {
         let useful = self.agreed.sack
             && self.probe == Probe::None
@@ -390,7 +395,7 @@ impl Connection {
         self.timers.probe = probe.min(self.timers.retransmit);
     }
 
-    /// Whether the peer's window, and nothing else, keeps us from sending (RFC 9293 section 3.8.6.1).
+    /// Whether only the peer's window keeps us from sending (RFC 9293 section 3.8.6.1).
     pub(super) fn check_persist(&mut self, cx: &Context<'_>) {
         let shut = self.is_open()
             && self.board.ranges() == 0
@@ -405,8 +410,9 @@ impl Connection {
         }
     }
 
-    /// What the window leaves is nothing, or so little that it is not worth sending (SWS, RFC 9293 section 3.8.6.2.1): less than a segment, than
-    /// what remains, and than half of the largest window. The last never counts as less than [`WORTH_BYTES_MIN`].
+    /// Whether the window leaves nothing, or so little that it is not worth sending (SWS, RFC 9293 section 3.8.6.2.1):
+    /// less than a segment, than what remains, and than half of the largest window. That half counts as at least
+    /// [`WORTH_BYTES_MIN`].
     pub(super) fn window_is_shut(&self) -> bool {
         let usable = self.window.right.saturating_sub(self.sent_below);
         let remaining = self.written.saturating_sub(self.sent_below);
@@ -415,8 +421,8 @@ impl Connection {
         usable < worth && !(self.crumbs_allowed && usable > 0)
     }
 
-    /// Tells a caller who waits that it is worth trying again. What is asked here must be what [`Connection::transmit`] asks, or else they would
-    /// send each other in circles.
+    /// Tells a waiting caller when it is worth trying again. The conditions must be the same as in
+    /// [`Connection::transmit`]. Otherwise caller and connection would send each other in circles.
     pub(super) fn check_sendable(&mut self, cx: &Context<'_>) {
         let Waiting { again, new, few, .. } = self.waiting;
         let worth = again && self.may_send_again()

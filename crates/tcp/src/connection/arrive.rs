@@ -1,4 +1,4 @@
-//! A segment has arrived: what RFC 9293 section 3.10.7 does with it, in its order, hardened by RFC 5961 and RFC 7323.
+//! Processes an arriving segment in the order of RFC 9293 section 3.10.7, hardened by RFC 5961 and RFC 7323.
 
 use super::state::Stage;
 use super::{Connection, Context};
@@ -8,14 +8,15 @@ use crate::receive::Taken;
 use crate::seq::timestamp_older;
 use crate::{Ecn, Reason};
 
-/// RFC 5961 section 7: ten challenge ACKs in five seconds. Counted per connection, since a common count would tell others about it.
+/// RFC 5961 section 7: ten challenge ACKs in five seconds. Counted per connection: a common count would reveal others'
+/// traffic.
 const CHALLENGES_MAX: u8 = 10;
 const CHALLENGE_PERIOD_US: u64 = 5_000_000;
 
-/// RFC 7323 section 5.5: a timestamp this old says nothing any more.
+/// RFC 7323 section 5.5: a timestamp this old has no meaning any more.
 const STAMP_AGE_US_MAX: u64 = 24 * 24 * 3600 * 1_000_000;
 
-/// RFC 9293 section 3.8.6.3: an ACK must not wait for more than half a second; 40 ms is what is common.
+/// RFC 9293 section 3.8.6.3: an ACK may be delayed by at most half a second; 40 ms is common.
 const DELAYED_ACK_US: u64 = 40_000;
 
 impl Connection {
@@ -51,8 +52,9 @@ impl Connection {
             cx.statistics.ack_missing += 1;
             return;
         }
-        // Before anything is remembered of it: whoever guesses a sequence number in the window, but not an ACK, must not move TS.Recent, after
-        // which PAWS would refuse the peer itself, nor pass for a sign of life (RFC 5961 section 5.2).
+        // Checked before anything of the segment is remembered. An attacker who guesses a sequence number in the
+        // window, but not an ACK, must not move TS.Recent, because PAWS would then refuse the peer itself. The guess
+        // must not count as a sign of life either (RFC 5961 section 5.2).
         if !self.take_acknowledgement(segment, cx) {
             return;
         }
@@ -60,7 +62,7 @@ impl Connection {
         self.silent_probes = 0;
         self.note_timestamp(at, segment, cx);
         if segment.flags.has(Flags::URG) {
-            // RFC 6093: nobody uses it; the bytes are bytes like others.
+            // RFC 6093: nobody uses it; urgent bytes are ordinary bytes.
             cx.statistics.urgent_ignored += 1;
         }
         self.note_mark(ecn, segment, cx);
@@ -68,15 +70,16 @@ impl Connection {
         self.end_if_closed(cx);
     }
 
-    /// PAWS (RFC 7323 section 5.3). A RST is exempt, it may come from a host that has forgotten its clock; so is a SYN, which is challenged whatever
-    /// it has (RFC 5961 section 4.2), so that a host that began anew can end what is left of its old connection.
+    /// PAWS (RFC 7323 section 5.3). A RST is exempt, because it may come from a host that has forgotten its clock. So
+    /// is a SYN, which is always challenged (RFC 5961 section 4.2), so that a restarted host can end the rest of its
+    /// old connection.
     fn timestamp_is_acceptable(&mut self, segment: &Incoming<'_>, cx: &mut Context<'_>) -> bool {
         let exempt = segment.flags.has(Flags::RST) || segment.flags.has(Flags::SYN);
         if !self.agreed.timestamps || exempt {
             return true;
         }
         let Some(timestamps) = segment.options.timestamps else {
-            // RFC 7323 section 3.2: once agreed, every segment has them.
+            // RFC 7323 section 3.2: once agreed on, every segment has them.
             cx.statistics.timestamp_missing += 1;
             return false;
         };
@@ -89,7 +92,7 @@ impl Connection {
         true
     }
 
-    /// RFC 7323 section 4.3: remembered only from a segment that spans what was acknowledged last.
+    /// RFC 7323 section 4.3: remembered only from a segment that covers the last acknowledged number.
     fn note_timestamp(&mut self, at: i64, segment: &Incoming<'_>, cx: &Context<'_>) {
         let Some(timestamps) = segment.options.timestamps.filter(|_| self.agreed.timestamps) else {
             return;
@@ -102,11 +105,11 @@ impl Connection {
         }
     }
 
-    /// RFC 5961 section 3.2: only the very next sequence number is believed; others in the window are asked about.
+    /// RFC 5961 section 3.2: only the exact next sequence number is accepted; others in the window are challenged.
     fn take_reset(&mut self, at: i64, cx: &mut Context<'_>) {
         let expected = self.receive.next_with_fin() as i64;
         if self.is_closed() {
-            // TIME-WAIT in all but what has not been read yet: a RST ends nothing (RFC 1337 section 3).
+            // TIME-WAIT except for what has not been read yet: a RST ends nothing (RFC 1337 section 3).
             cx.statistics.time_wait_hits += 1;
         } else if at == expected {
             cx.statistics.reset_received += 1;
@@ -119,8 +122,8 @@ impl Connection {
         }
     }
 
-    /// RFC 9293 section 3.10.7.4, first check. While our window is shut, a segment at its edge is looked at for its ACK. So is an ACK
-    /// that stands at the right edge: its sender has filled the window, and what filled it was lost.
+    /// RFC 9293 section 3.10.7.4, first check. While our window is shut, a segment at its edge is accepted for its ACK.
+    /// So is an ACK at the right edge: its sender has filled the window, and the bytes were lost.
     fn sequence_is_acceptable(&self, at: i64, segment: &Incoming<'_>) -> bool {
         let expected = self.receive.next_with_fin() as i64;
         let window = self.receive.window() as i64;
@@ -131,7 +134,8 @@ impl Connection {
         at < expected + window && at + length > expected
     }
 
-    /// The peer gets an ACK that tells where we are: at once if it repeats data (its ACK was lost), else within the bounds of challenges.
+    /// Sends the peer an ACK with our position: at once if it repeats data (its ACK was lost), else within the limit on
+    /// challenges.
     fn answer_unacceptable(&mut self, at: i64, segment: &Incoming<'_>, cx: &mut Context<'_>) {
         if segment.payload.is_empty() {
             return self.challenge(cx);
@@ -143,7 +147,7 @@ impl Connection {
         self.due.ack = true;
     }
 
-    /// An ACK that a peer who is who he claims to be can answer (RFC 5961).
+    /// Sends an ACK that only the real peer can answer (RFC 5961).
     pub(super) fn challenge(&mut self, cx: &mut Context<'_>) {
         if cx.now.since_us(self.challenges_since) >= CHALLENGE_PERIOD_US {
             self.challenges = 0;
@@ -158,7 +162,7 @@ impl Connection {
         self.due.ack = true;
     }
 
-    /// RFC 3168 section 6.1.3: a mark is echoed until the peer says that its window is reduced.
+    /// RFC 3168 section 6.1.3: echoes a mark until the peer says that it has reduced its window.
     fn note_mark(&mut self, ecn: Ecn, segment: &Incoming<'_>, cx: &mut Context<'_>) {
         if !self.agreed.ecn {
             return;
@@ -182,7 +186,7 @@ impl Connection {
             self.take_bytes(at, segment.payload, cx);
         }
         if finishes {
-            // A FIN is acknowledged at once, again if it comes again.
+            // A FIN is acknowledged at once, each time it arrives.
             self.due.ack = true;
         }
         if self.receive.is_finished() && !self.finished_told {
@@ -219,7 +223,7 @@ impl Connection {
         }
     }
 
-    /// RFC 9293 section 3.10.7.3. A SYN without ACK (a simultaneous open) is not taken: servers do not meet it.
+    /// RFC 9293 section 3.10.7.3. A SYN without ACK (a simultaneous open) is refused: servers do not meet it.
     fn arrive_in_syn_sent(&mut self, segment: &Incoming<'_>, cx: &mut Context<'_>) {
         if segment.flags.has(Flags::SYN) && !segment.flags.has(Flags::ACK) {
             cx.statistics.simultaneous_opens_refused += 1;

@@ -10,7 +10,7 @@ use crate::seq::Seq;
 use crate::{Ecn, Reason};
 
 impl Connection {
-    /// Whether [`Connection::next_control`] has something.
+    /// Whether [`Connection::next_control`] has a segment.
     pub(crate) fn has_control(&self) -> bool {
         self.ended.is_none()
             && (self.due.syn
@@ -20,7 +20,8 @@ impl Connection {
                 || self.fin_is_due())
     }
 
-    /// All bytes have left, and the FIN has not, or was lost. It takes no room in a congestion window: it is the end of them.
+    /// All bytes were sent, and the FIN was not, or was lost. It needs no room in the congestion window, because it
+    /// ends the stream.
     fn fin_is_due(&self) -> bool {
         if self.stage != Stage::Open || !self.finishing {
             return false;
@@ -28,7 +29,7 @@ impl Connection {
         self.sent_below == self.written || self.fin_sent() && self.fin_is_lost()
     }
 
-    /// And nothing before it is: lost bytes go first.
+    /// The FIN was lost, and nothing before it was: lost bytes go first.
     fn fin_is_lost(&self) -> bool {
         self.board.first_lost() == Some(self.written)
     }
@@ -45,8 +46,8 @@ impl Connection {
             return Some(self.fin(cx));
         }
         if std::mem::take(&mut self.due.probe) {
-            // One below what is expected: every state has to answer that with an ACK (RFC 9293 section 3.8.4). Window probes are the same
-            // segment: a byte of payload would have to be read from disk for it.
+            // One below the expected number: every state must answer that with an ACK (RFC 9293 section 3.8.4). Window
+            // probes use the same segment, because a byte of payload would have to be read from disk.
             let header =
                 self.header_at(self.seq_of(self.acknowledged).minus(1), Flags::ACK, true, cx);
             return Some(self.control(header));
@@ -69,7 +70,7 @@ impl Connection {
         }
     }
 
-    /// The SYN of an active open. Asking for ECN is given up with the second try (RFC 3168 section 6.1.1.1).
+    /// The SYN of an active open. The second try no longer asks for ECN (RFC 3168 section 6.1.1.1).
     fn syn(&mut self, cx: &mut Context<'_>) -> Transmit {
         let Stage::SynSent { tries } = &mut self.stage else {
             unreachable!("a SYN is due only in SYN-SENT")
@@ -89,7 +90,7 @@ impl Connection {
         self.control(header.emit())
     }
 
-    /// The FIN alone, for the first time or again.
+    /// The FIN without payload, for the first time or again.
     fn fin(&mut self, cx: &mut Context<'_>) -> Transmit {
         self.due.fin_again = false;
         let range = self.written..self.written + 1;
@@ -110,7 +111,7 @@ impl Connection {
         self.control(header)
     }
 
-    /// A header for what begins at `offset` of our stream. With it, whatever was to be acknowledged is.
+    /// A header for the bytes from `offset` of our stream on. It also acknowledges everything that is due.
     pub(super) fn header(
         &mut self,
         offset: u64,
@@ -128,7 +129,7 @@ impl Connection {
         let ack = self.peer_seq_of(expected);
         if sack && self.agreed.sack && self.receive.has_sack_ranges() {
             for range in self.receive.take_sack_ranges() {
-                // Offsets are near the acknowledged one: a window apart at most.
+                // Offsets are near the acknowledged one: at most a window away.
                 let first = self.peer_isn.plus(1);
                 options.sack.push(first.plus(range.start), first.plus(range.end));
             }
@@ -157,7 +158,8 @@ impl Connection {
             .then(|| Timestamps { value: self.stamps.at(now), echo: self.stamps.recent })
     }
 
-    /// Ends the connection with a RST that the peer believes: at exactly the number that it expects next (RFC 5961 section 3.2).
+    /// Ends the connection with a RST that the peer accepts: with exactly the number that it expects next (RFC 5961
+    /// section 3.2).
     pub(crate) fn reset(&mut self, cx: &mut Context<'_>) -> Option<Transmit> {
         if self.ended.is_some() {
             return None;

@@ -1,8 +1,8 @@
-//! What the caller has let go of since it could last be sent.
+//! What the caller has declined since it could last be sent.
 
 use std::ops::Range;
 
-/// So many ranges are told apart. Of more, the two that are closest become one, and what lies between them comes again.
+/// How many ranges are kept apart. Beyond that, the two closest are joined, and the bytes between them are asked for again.
 const HOLES_MAX: usize = 8;
 
 /// What was declined.
@@ -12,12 +12,13 @@ pub(super) struct Declined {
     pub(super) again: bool,
     /// Some of it was new.
     pub(super) new: bool,
-    /// New bytes that come before others which the caller still holds or brings, in order, with something between any two.
+    /// New bytes that the caller declined while it still holds or brings later ones. In order, with something between
+    /// any two.
     holes: Vec<Range<u64>>,
 }
 
 impl Declined {
-    /// New bytes that others follow will not be brought.
+    /// Notes new bytes that will not be brought, although later ones will.
     pub(super) fn add_hole(&mut self, hole: Range<u64>) {
         if self.holes.capacity() == 0 {
             self.holes.reserve_exact(HOLES_MAX + 1);
@@ -31,7 +32,7 @@ impl Declined {
         }
     }
 
-    /// Makes one of those that are no further apart than this.
+    /// Joins holes that are no further apart than `gap_bytes`.
     fn join(&mut self, gap_bytes: u64) {
         self.holes.dedup_by(|next, hole| {
             let is_close = next.start <= hole.end + gap_bytes;
@@ -42,7 +43,7 @@ impl Declined {
         });
     }
 
-    /// The first bytes of `within` that are to be asked for again, `bytes_max` at most, if they begin below `below`.
+    /// The first bytes of `within` that are to be asked for again, at most `bytes_max`, if they begin below `below`.
     pub(super) fn take_hole(
         &mut self,
         within: &Range<u64>,
@@ -57,7 +58,7 @@ impl Declined {
         Some(taken)
     }
 
-    /// Forgets what is not in `within`: it has been sent, or would be asked for in any case.
+    /// Forgets what is not in `within`: it was sent, or will be asked for anyway.
     fn clip(&mut self, within: &Range<u64>) {
         for hole in &mut self.holes {
             *hole = hole.start.max(within.start)..hole.end.min(within.end);

@@ -1,4 +1,4 @@
-//! Timers: what is done when nothing has been heard.
+//! Timers: what to do when nothing has arrived.
 
 use super::state::{Probe, Stage};
 use super::{Connection, Context};
@@ -31,7 +31,7 @@ impl Connection {
         }
         if due(&mut self.timers.probe) {
             self.probe_tail(cx);
-            // RFC 8985 section 7.3: the probe comes first, and the time-out gets its whole time after it.
+            // RFC 8985 section 7.3: the probe comes first, and the time-out gets its full time after it.
             self.timers.retransmit = self.timers.retransmit.max(now.after_us(self.rtt.rto_us()));
         }
         if due(&mut self.timers.persist) {
@@ -47,7 +47,7 @@ impl Connection {
         }
     }
 
-    /// Ends a connection that has had its time.
+    /// Ends a connection whose time is up.
     fn give_up(&mut self, cx: &mut Context<'_>) -> bool {
         let silent = cx.config.keep_alive.is_some_and(|keep_alive| {
             self.silent_probes >= keep_alive.probes && self.keep_alive_at(cx.config) <= cx.now
@@ -87,7 +87,7 @@ impl Connection {
         if self.probe_with_new_data() {
             self.probe = Probe::Owed { again: None, asked: false };
         } else if let Some(mut tail) = self.board.tail(self.segment_bytes) {
-            // The FIN is not the caller's to bring.
+            // The caller cannot bring the FIN.
             tail.end = tail.end.min(self.written);
             if tail.is_empty() {
                 cx.statistics.tail_probes += 1;
@@ -99,7 +99,7 @@ impl Connection {
         }
     }
 
-    /// RFC 9293 section 3.8.6.1: ask what the window is now; what little there is of it may be used for once.
+    /// RFC 9293 section 3.8.6.1: asks for the present window, and lets a small window be used once.
     fn probe_window(&mut self, cx: &mut Context<'_>) {
         if self.window.right > self.sent_below {
             self.crumbs_allowed = true;
@@ -150,7 +150,7 @@ impl Connection {
         self.timers.retransmit = cx.now.after_us(self.rtt.rto_us());
     }
 
-    /// After anything: whether the peer's window holds us up, and whether a waiting caller may try again.
+    /// After every call: checks whether the peer's window blocks us, and whether a waiting caller may try again.
     pub(crate) fn settle(&mut self, cx: &Context<'_>) {
         if self.is_open() {
             self.check_persist(cx);

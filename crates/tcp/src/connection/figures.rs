@@ -1,4 +1,4 @@
-//! A connection in figures, and when something of it is due.
+//! A connection's figures, and its next deadline.
 
 use super::Connection;
 use super::state::Stage;
@@ -7,7 +7,7 @@ use crate::time_wait::Remembrance;
 use crate::{Config, Info};
 
 impl Connection {
-    /// Bytes that a peer can make a connection hold.
+    /// Bytes of memory that a peer can make a connection hold.
     pub(crate) fn memory_bytes(&self) -> usize {
         size_of::<Self>()
             + self.board.memory_bytes()
@@ -43,7 +43,7 @@ impl Connection {
         }
     }
 
-    /// What TIME-WAIT has to know.
+    /// What TIME-WAIT needs to know.
     pub(crate) fn remembrance(&self, config: &Config) -> Remembrance {
         Remembrance {
             pair: self.pair,
@@ -54,7 +54,7 @@ impl Connection {
         }
     }
 
-    /// When something is due at the latest.
+    /// The next deadline.
     pub(crate) fn deadline(&self, config: &Config) -> Time {
         if self.ended.is_some() {
             return Time::NEVER;
@@ -76,13 +76,13 @@ impl Connection {
         .unwrap_or(Time::NEVER)
     }
 
-    /// When the peer has left us waiting for too long.
+    /// When the peer has made us wait for too long.
     pub(super) fn stall_at(&self, config: &Config) -> Time {
         let waits = self.stage == Stage::Open && (self.peer_owes() || self.timers.persist.is_set());
         if waits { self.progress_at.after_us(micros(config.stall)) } else { Time::NEVER }
     }
 
-    /// When to ask a silent peer whether it is there (RFC 9293 section 3.8.4): only if nothing else would find out.
+    /// When to probe a silent peer (RFC 9293 section 3.8.4): only if nothing else would detect its absence.
     pub(super) fn keep_alive_at(&self, config: &Config) -> Time {
         let Some(keep_alive) = config.keep_alive else { return Time::NEVER };
         let idle = self.stage == Stage::Open

@@ -1,15 +1,16 @@
 //! A connection after its handshake (and, for an active open, from its SYN on).
 //!
-//! `arrive.rs` judges a segment in the order of RFC 9293 section 3.10.7.4, `reports.rs` says what an ACK and its SACK blocks tell of,
-//! `acknowledge.rs` draws the conclusions, `room.rs` says what may leave, `want.rs` what to bring, `supply.rs` cuts it to size,
-//! `control.rs` writes headers and segments without payload, `expire.rs` serves the timers, `path.rs` knows how large segments may
-//! be, `figures.rs` says when they are due. `state.rs` has the parts.
+//! `arrive.rs` checks a segment in the order of RFC 9293 section 3.10.7.4, `reports.rs` collects what an ACK and its
+//! SACK blocks report, `acknowledge.rs` draws the conclusions, `room.rs` decides what may be sent, `want.rs` what to
+//! bring, `supply.rs` cuts it to size, `control.rs` writes headers and segments without payload, `expire.rs` handles
+//! the timers, `path.rs` knows how large segments may be, `figures.rs` knows when the timers are due. `state.rs` has
+//! the parts.
 //!
-//! Positions are offsets in the two streams. On the send side the FIN counts for one byte after the last: `sent_below` and `acknowledged` may
-//! be `written + 1`.
+//! Positions are offsets in the two streams. On the send side the FIN counts as one byte after the last: `sent_below`
+//! and `acknowledged` may be `written + 1`.
 //!
-//! Invariants: `acknowledged <= sent_below <= written + 1`; the scoreboard spans `acknowledged..sent_below`; `asked_below >= sent_below`
-//! but for the FIN.
+//! Invariants: `acknowledged <= sent_below <= written + 1`; the scoreboard covers `acknowledged..sent_below`;
+//! `asked_below >= sent_below`, except for the FIN.
 
 mod acknowledge;
 mod arrive;
@@ -60,7 +61,7 @@ pub(crate) struct Beginning {
     pub(crate) timestamp_offset: u32,
     /// The peer's timestamp, from its SYN.
     pub(crate) timestamp_recent: u32,
-    /// How long the handshake's answer took, if that is known.
+    /// How long the answer in the handshake took, if known.
     pub(crate) rtt_us: Option<u64>,
 }
 
@@ -78,7 +79,7 @@ pub(crate) struct Connection {
     acknowledged: u64,
     sent_below: u64,
     asked_below: u64,
-    /// New bytes that pacing has accounted for.
+    /// New bytes that pacing has already counted.
     paced_below: u64,
     window: PeerWindow,
     segment_bytes: u64,
@@ -92,9 +93,9 @@ pub(crate) struct Connection {
     /// Duplicate ACKs, where there are no SACKs (RFC 5681 section 3.2).
     duplicate_acks: u64,
     first_retransmission: FirstRetransmission,
-    /// Retransmitted in this recovery and not reported as duplicate: at zero there was no loss.
+    /// Retransmitted in this recovery and not reported as duplicate. At zero, there was no loss.
     undo_bytes: Option<u64>,
-    /// Time-outs without progress in between.
+    /// Time-outs in a row without progress.
     timeouts: u32,
     cwr_owed: bool,
     waiting: Waiting,
@@ -104,15 +105,15 @@ pub(crate) struct Connection {
     persist_backoff: u32,
     retransmitted_bytes: u64,
     delivery: DeliveryRate,
-    /// Since when nothing has been in flight.
+    /// The time since which nothing has been in flight.
     idle_since: Time,
 
     receive: Receive,
     acking: Acking,
     finished_told: bool,
-    /// The caller is done with it.
+    /// The caller has released it.
     is_let_go: bool,
-    /// Our FIN left before the peer's arrived: TIME-WAIT is ours.
+    /// Our FIN was sent before the peer's arrived: TIME-WAIT is ours.
     closed_first: bool,
 
     heard_at: Time,
@@ -125,12 +126,12 @@ pub(crate) struct Connection {
     news: News,
     ended: Option<Reason>,
     pub(crate) queued: Queued,
-    /// The deadline that the endpoint's timer heap knows.
+    /// The deadline in the endpoint's timer heap.
     pub(crate) armed: Time,
 }
 
 impl Connection {
-    /// A connection that a peer has opened: its handshake is complete but for the segment that completes it, which is to be handed to
+    /// A connection that a peer has opened. Its handshake lacks only the segment that completes it; pass that to
     /// [`Connection::arrive`] next.
     pub(crate) fn accepted(beginning: Beginning, cx: &mut Context<'_>) -> Self {
         cx.statistics.accepted += 1;
@@ -139,7 +140,7 @@ impl Connection {
         connection
     }
 
-    /// A connection that we open.
+    /// A connection that this side opens.
     pub(crate) fn opening(
         pair: Pair,
         isn: Seq,
@@ -232,17 +233,17 @@ impl Connection {
         connection
     }
 
-    /// The wire's number for an offset of our stream: the SYN has the first (RFC 9293 section 3.4).
+    /// The sequence number of an offset of our stream: the SYN has the first one (RFC 9293 section 3.4).
     fn seq_of(&self, offset: u64) -> Seq {
         self.isn.plus(1).plus(offset)
     }
 
-    /// The wire's number for an offset of the peer's stream.
+    /// The sequence number of an offset of the peer's stream.
     fn peer_seq_of(&self, offset: u64) -> Seq {
         self.peer_isn.plus(1).plus(offset)
     }
 
-    /// Our FIN has left at least once.
+    /// Whether our FIN was sent at least once.
     fn fin_sent(&self) -> bool {
         self.sent_below > self.written
     }
@@ -259,7 +260,7 @@ impl Connection {
         self.ended.is_some()
     }
 
-    /// The connection is over. Only its last event remains.
+    /// Ends the connection. Only its last event remains.
     fn end(&mut self, reason: Reason, cx: &mut Context<'_>) {
         if self.ended.is_some() {
             return;
@@ -268,17 +269,17 @@ impl Connection {
         self.ended = Some(reason);
         self.news.ended = true;
         self.timers = Timers::none();
-        // A FIN that ends it is still to be acknowledged.
+        // If a FIN ends it, that FIN is still acknowledged.
         self.due = Due { ack: reason == Reason::Closed && self.due.ack, ..Due::default() };
         self.receive.release(cx.buffers);
     }
 
-    /// Both directions are finished and all is acknowledged.
+    /// Whether both directions are finished and everything is acknowledged.
     fn is_closed(&self) -> bool {
         self.fin_acknowledged() && self.receive.is_finished()
     }
 
-    /// What has not been read yet keeps a closed connection, though not for ever.
+    /// Unread bytes keep a closed connection, though not forever.
     fn end_if_closed(&mut self, cx: &mut Context<'_>) {
         if !self.is_open() || !self.is_closed() {
             return;
@@ -339,7 +340,7 @@ impl Connection {
         self.finishing = true;
     }
 
-    /// Nobody reads or writes any more. False: it has ended, or this was said before.
+    /// Nobody reads or writes any more. False: it has ended, or was released before.
     pub(crate) fn let_go(&mut self, cx: &mut Context<'_>) -> bool {
         if self.ended.is_some() || std::mem::replace(&mut self.is_let_go, true) {
             return false;
@@ -354,28 +355,28 @@ impl Connection {
         self.pacer.limit(bytes_per_second);
     }
 
-    /// Hands out received bytes; what that opens of the window is announced if it is worth it.
+    /// Returns received bytes. If that opens the window enough, the new window is announced.
     pub(crate) fn read(&mut self, into: &mut [u8], cx: &mut Context<'_>) -> usize {
         let count = self.receive.read(into, cx.buffers);
         if self.is_open()
             && !self.receive.end_is_known()
             && self.receive.window_growth(self.acking.segment_bytes) > 0
         {
-            // Only if the peer may be waiting for it: less than half of the buffer was left.
+            // Only if the peer may be waiting for it, because less than half of the buffer was left.
             self.due.ack |= self.receive.window() < u64::from(cx.config.receive_bytes_max) / 2;
         }
         self.end_if_closed(cx);
         count
     }
 
-    /// Whether something is to be heard from the peer: about what is in flight, or about what it has said to have and never acknowledged. While
-    /// all the rest is lost, it is the caller who owes.
+    /// Whether the peer should be heard from: about what is in flight, or about what it has reported by SACK and never
+    /// acknowledged. If everything else is lost, the caller is the one to act.
     fn peer_owes(&self) -> bool {
         self.board.outstanding_bytes() > 0 || self.board.ranges() > 0 && !self.board.has_lost()
     }
 
-    /// Estimated to be in the network. Without SACKs each duplicate ACK stands for a segment that has left it (RFC 5681 section 3.2).
-    /// A FIN takes no room: it is not payload, and one byte must not keep a segment waiting.
+    /// Estimated bytes in the network. Without SACKs each duplicate ACK stands for a segment that has left the network
+    /// (RFC 5681 section 3.2). A FIN takes no room: it is not payload, and one byte must not delay a segment.
     fn in_flight(&self) -> u64 {
         let fin = u64::from(self.fin_sent() && !self.fin_acknowledged());
         self.board
@@ -386,7 +387,8 @@ impl Connection {
     fn take_rtt(&mut self, now: Time, rtt_us: u64) {
         let samples = self.board.outstanding_bytes().div_ceil(2 * self.segment_bytes);
         self.rtt.sample(now, rtt_us, samples);
-        // Sendings within a 16th of a round trip are remembered as one, so that a full window is few ranges: a quarter of what RACK waits.
+        // Sends within a 16th of a round trip are remembered as one, so that a full window is few ranges. That is a
+        // quarter of RACK's waiting time.
         self.board.set_spread_us_max(self.rtt.srtt_us() / 16);
     }
 

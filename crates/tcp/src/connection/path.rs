@@ -1,4 +1,5 @@
-//! How large segments may be on the way: smaller if a router says so or nothing large gets through, larger again after a while.
+//! The segment size that the path carries: smaller if a router says so or nothing large gets through, larger again
+//! after a while.
 
 use std::ops::Range;
 
@@ -6,40 +7,42 @@ use super::{Connection, Context};
 use crate::clock::{Time, micros};
 use crate::seq::Seq;
 
-/// RFC 4821 section 7.7: so many time-outs in a row look like a black hole for large segments.
+/// RFC 4821 section 7.7: this many time-outs in a row look like a black hole for large segments.
 const BLACK_HOLE_TIMEOUTS: u32 = 3;
 
-/// And so does a segment that was sent again so often, whatever told of its loss.
+/// So does a segment that was sent again this often, however its loss was detected.
 const BLACK_HOLE_RESENDS: u32 = 5;
 
-/// What to try in a black hole, as payload with options: tunnels within Ethernet, IPv6's least MTU, IPv4's.
+/// Sizes to try in a black hole, as payload with options: tunnels within Ethernet, IPv6's least MTU, IPv4's.
 const SMALLER_SEGMENTS: [u64; 3] = [1360, 1180, 512];
 
-/// A router may not ask for less (RFC 1191 section 3 has 68 for IPv4, but nothing below 576 exists any more; IPv6: RFC 8200 section 5).
+/// A router may not ask for less (RFC 1191 section 3 says 68 for IPv4, but nothing below 576 exists any more; IPv6: RFC
+/// 8200 section 5).
 const MTU_MIN_V4: u16 = 576;
 const MTU_MIN_V6: u16 = 1280;
 
-/// Packet sizes that paths have, IP header included; what a router says is rounded down to one of them (RFC 1191 section 7.1), so that whoever
-/// speaks in its name can lower it a few times only and not byte by byte. RFC 1191's own table, without what is out of reason, and what
-/// tunnels of today leave of 9000 and 1500: VXLAN 8950 and 1450, clouds 8500 and 1460, PPPoE 1492, 6in4 1480, WireGuard 1420, IPsec 1400.
+/// Packet sizes of real paths, IP header included. A router's value is rounded down to one of them (RFC 1191 section
+/// 7.1), so that an attacker who forges routers' messages can lower the size only a few times and not byte by byte.
+/// This is RFC 1191's table without unreasonable sizes, plus what today's tunnels leave of 9000 and 1500: VXLAN 8950
+/// and 1450, clouds 8500 and 1460, PPPoE 1492, 6in4 1480, WireGuard 1420, IPsec 1400.
 const PLATEAUS: [u16; 18] = [
     17_914, 9000, 8950, 8500, 8166, 4352, 2002, 1500, 1492, 1480, 1460, 1450, 1420, 1400, 1360,
     1280, 1006, 576,
 ];
 
-/// RFC 4821 section 7.4: so many segments follow a larger one at once, so that its loss is found by their ACKs.
+/// RFC 4821 section 7.4: this many segments follow a larger one at once, so that their ACKs show its loss.
 const FOLLOWERS: u64 = 3;
 
-/// What is known of the path beside the size of segments.
+/// What is known about the path in addition to the segment size.
 #[derive(Debug)]
 pub(super) struct Path {
-    /// The largest segment that both ends and the way out allow.
+    /// The largest segment that both ends and the interface allow.
     segment_bytes_max: u64,
-    /// When a larger one than now is worth a try. Never, unless the size was lowered.
+    /// When to try a larger segment. Never, unless the size was lowered.
     try_at: Time,
-    /// A larger one in flight.
+    /// A larger segment in flight.
     larger: Option<Range<u64>>,
-    /// When the size was lowered last; None: never.
+    /// When the size was last lowered. None: never.
     lowered_at: Option<Time>,
     /// How often the first unacknowledged bytes were sent again.
     resends: u32,
@@ -52,7 +55,8 @@ impl Path {
 }
 
 impl Connection {
-    /// The first bytes were lost again. Time-outs tell, and so does their being sent again and again while others, which may be smaller, arrive.
+    /// The first bytes were lost again. Time-outs are one sign of a black hole. Another is that these bytes are sent
+    /// again and again while others, which may be smaller, arrive.
     pub(super) fn leave_black_hole(&mut self, cx: &mut Context<'_>) {
         let largest = self.segment_bytes.min(self.board.first_bytes());
         if self.timeouts < BLACK_HOLE_TIMEOUTS && self.path.resends < BLACK_HOLE_RESENDS {
@@ -64,12 +68,12 @@ impl Connection {
         }
     }
 
-    /// What the peer waits for is sent once more, or has come.
+    /// The bytes that the peer waits for were sent once more, or have arrived.
     pub(super) fn note_first(&mut self, has_come: bool) {
         self.path.resends = if has_come { 0 } else { self.path.resends + 1 };
     }
 
-    /// A router says that packets larger than `mtu_bytes` do not pass.
+    /// A router says that packets larger than `mtu_bytes` do not get through.
     pub(crate) fn packet_too_big(&mut self, sequence: Seq, mtu_bytes: u16, cx: &mut Context<'_>) {
         let bytes = u64::from(self.agreed.segment_bytes(&self.pair, plateau(mtu_bytes)));
         let is_possible = mtu_bytes >= self.mtu_bytes_min() && bytes < self.segment_bytes;
@@ -83,12 +87,12 @@ impl Connection {
         }
         cx.statistics.path_mtu_lowered += 1;
         self.lower_segment_bytes(bytes, cx);
-        // RFC 1191 section 6.1: send it again at once. It was not congestion: the window stays.
+        // RFC 1191 section 6.1: send it again at once. It was not congestion, so the window stays.
         self.board.mark_lost(|flight| u64::from(flight.bytes) > bytes);
         self.set_loss_timers(true, cx);
     }
 
-    /// Whether what begins at this number was sent, and the peer has not said to have it (RFC 5927 section 7.2).
+    /// Whether the bytes at this number were sent, and the peer has not reported them (RFC 5927 section 7.2).
     fn is_on_its_way(&self, sequence: Seq) -> bool {
         let at = sequence.offset_near(self.acknowledged, self.seq_of(self.acknowledged));
         let Ok(at) = u64::try_from(at) else { return false };
@@ -99,8 +103,8 @@ impl Connection {
         if self.pair.remote.is_ipv6() { MTU_MIN_V6 } else { MTU_MIN_V4 }
     }
 
-    /// Within a round trip of the last reduction: what was sent before it may be what a router speaks of, and all of that was given up then. What
-    /// really does not pass is lost once more, and the router says so again.
+    /// Whether the last reduction is less than a round trip ago. The router may then mean packets sent before it, which
+    /// were all given up. What really does not get through is lost once more, and the router will report that again.
     fn was_lowered_of_late(&self, now: Time) -> bool {
         let round_us = match self.rtt.srtt_us() {
             0 => self.rtt.rto_base_us(),
@@ -122,8 +126,8 @@ impl Connection {
         self.congestion.set_mss(bytes);
     }
 
-    /// Of `in_hand`, which begins where new bytes do: one segment larger than usual, if it is time to try (RFC 4821 section 7). Without SACKs its
-    /// loss could not be told from others.
+    /// Returns one larger segment of `in_hand`, which begins with new bytes, if it is time to try one (RFC 4821 section
+    /// 7). Without SACKs its loss could not be distinguished from others.
     pub(super) fn larger_segment(
         &self,
         in_hand: &Range<u64>,
@@ -143,14 +147,14 @@ impl Connection {
         fits.then(|| in_hand.start..in_hand.start + bytes)
     }
 
-    /// A larger segment leaves.
+    /// Notes that a larger segment was sent.
     pub(super) fn note_larger(&mut self, segment: Range<u64>, cx: &mut Context<'_>) {
         cx.statistics.larger_segments_tried += 1;
         self.path.larger = Some(segment);
     }
 
-    /// What became of a larger segment. Of `lost_bytes` that were just found lost, those that mean congestion: it is none if the path does not carry
-    /// such a segment (RFC 4821 section 7.4).
+    /// Checks what became of a larger segment. Returns how many of the `lost_bytes` mean congestion: the larger segment
+    /// does not, if the path cannot carry it (RFC 4821 section 7.4).
     pub(super) fn judge_larger(&mut self, lost_bytes: u64, cx: &mut Context<'_>) -> u64 {
         let Some(larger) = self.path.larger.clone() else { return lost_bytes };
         let bytes = larger.end - larger.start;
@@ -163,7 +167,7 @@ impl Connection {
             cx.statistics.path_mtu_raised += 1;
             self.path.larger = None;
             self.set_segment_bytes(bytes);
-            // The next step, if there is one.
+            // The next larger size, if there is one.
             let is_largest = bytes >= self.path.segment_bytes_max;
             self.path.try_at = if is_largest { Time::NEVER } else { cx.now };
         }
@@ -171,7 +175,7 @@ impl Connection {
     }
 }
 
-/// The largest packet that is not larger than a router says, of those that paths have.
+/// The largest packet size of real paths that is not above a router's value.
 fn plateau(mtu_bytes: u16) -> u16 {
     PLATEAUS.into_iter().find(|plateau| *plateau <= mtu_bytes).unwrap_or(mtu_bytes)
 }

@@ -1,4 +1,4 @@
-//! What an acknowledgement and its SACK blocks say has arrived.
+//! What an acknowledgement and its SACK blocks report as arrived.
 
 use std::ops::Range;
 
@@ -9,17 +9,17 @@ use crate::header::{Incoming, SACK_BLOCKS_MAX};
 use crate::scoreboard::Piece;
 use crate::seq::{Seq, timestamp_older};
 
-/// What one acknowledgement has brought.
+/// What one acknowledgement has delivered.
 #[derive(Debug, Default)]
 pub(super) struct Delivered {
     pub(super) bytes: u64,
-    /// When the last of what was sent only once had left.
+    /// When the latest of the bytes that were sent only once was sent.
     pub(super) sent_at: Option<Time>,
-    /// When the last of what was sent more than once had left.
+    /// When the latest of the bytes that were sent more than once was sent.
     pub(super) resent_at: Option<Time>,
-    /// Something of it had been given up and not sent again: an ACK came late or was lost.
+    /// Some of it had been given up and not sent again: an ACK was late or lost.
     pub(super) given_up: bool,
-    /// What the peer says to have got twice (RFC 2883).
+    /// What the peer reports as received twice (RFC 2883).
     pub(super) duplicate: Option<Range<u64>>,
 }
 
@@ -36,12 +36,13 @@ impl Delivered {
 #[derive(Debug, Default)]
 struct Reports {
     duplicate: Option<Range<u64>>,
-    /// In the order of the stream, whatever order they came in: to hear of a higher one first is no reordering. Empty ones say nothing.
+    /// In stream order, in whatever order they came: hearing of a higher one first is not reordering. Empty ones mean
+    /// nothing.
     ranges: [Range<u64>; SACK_BLOCKS_MAX],
 }
 
 impl Connection {
-    /// Goes through the cumulative acknowledgement and the SACK blocks.
+    /// Processes the cumulative acknowledgement and the SACK blocks.
     pub(super) fn collect(
         &mut self,
         ack: u64,
@@ -80,7 +81,7 @@ impl Connection {
         for (index, (left, right)) in blocks.iter().enumerate() {
             let (left, right) = (offset(*left), offset(*right));
             if left >= right || left < 0 || right > self.sent_below as i64 {
-                // Below the beginning: an ancient duplicate report, as far as it can be one at all.
+                // Below the beginning: at best a very old duplicate report.
                 statistics.sack_invalid += 1;
                 continue;
             }

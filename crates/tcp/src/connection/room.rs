@@ -1,10 +1,10 @@
-//! Room: what the windows and pacing leave, and what of it is worth a sending.
+//! Room: how much the windows and pacing leave, and how much of it is worth a send.
 
 use super::state::Probe;
 use super::{Connection, Context};
 use crate::Config;
 
-/// An IP packet is 65,535 bytes at most; so much is left beside the longest headers.
+/// An IP packet has 65,535 bytes at most; this is left beside the longest headers.
 const PAYLOAD_BYTES_MAX: u64 = 65_535 - 120;
 
 impl Connection {
@@ -25,8 +25,8 @@ impl Connection {
         self.pacer.quantum_bytes(self.segment_bytes, whole.max(self.segment_bytes))
     }
 
-    /// What is worth leaving at once: as much as a device takes, but not more than an eighth of the window, so that ACKs come often enough.
-    /// In recovery every segment counts.
+    /// The size that is worth sending at once: as much as a device takes, but not more than an eighth of the window, so
+    /// that ACKs come often enough. In recovery every segment counts.
     pub(super) fn goal_bytes(&self, config: &Config) -> u64 {
         if self.congestion.is_recovering() || self.board.has_lost() {
             return self.segment_bytes;
@@ -35,13 +35,13 @@ impl Connection {
         self.transmit_bytes_max(config).min(eighth).max(self.segment_bytes)
     }
 
-    /// Less is not asked for while something is under way: each want may cost the caller a read from disk.
+    /// Less is not asked for while something is in flight: each want may cost the caller a read from disk.
     pub(super) fn want_bytes_min(&self, config: &Config) -> u64 {
         let least = u64::from(config.want_bytes_min)
             .min(self.congestion.cwnd() / 8)
             .min(self.window.largest / 2)
             .min(self.transmit_bytes_max(config));
-        // In whole segments, as what may leave is.
+        // In whole segments, like what may be sent.
         (least / self.segment_bytes).max(1) * self.segment_bytes
     }
 
@@ -49,25 +49,25 @@ impl Connection {
         self.written > self.sent_below
     }
 
-    /// Room for what is sent again: one segment if nothing at all is in flight.
+    /// Room for retransmissions: one segment if nothing at all is in flight.
     pub(super) fn room_again(&self) -> u64 {
         let empty = self.board.outstanding_bytes() == 0;
         if empty { self.room().max(self.segment_bytes) } else { self.room() }
     }
 
-    /// New bytes below `below` leave, or are asked for, now.
+    /// Counts new bytes below `below`, which are sent or asked for now.
     pub(super) fn pace_new(&mut self, below: u64, cx: &Context<'_>) {
         let bytes = below.saturating_sub(self.paced_below.max(self.sent_below));
         self.pacer.sent(cx.now, bytes);
         self.paced_below = self.paced_below.max(below);
     }
 
-    /// What may leave of new bytes up to `end` as far as pacing goes.
+    /// How far new bytes up to `end` may be sent, as far as pacing allows.
     pub(super) fn paced_end(&self, end: u64, cx: &Context<'_>) -> u64 {
         if self.is_paced(cx) { end.min(self.paced_below.max(self.sent_below)) } else { end }
     }
 
-    /// Pacing has not accounted for a segment before `end`. What was asked for it has.
+    /// Whether pacing has not yet counted a segment before `end`. What was asked for is counted.
     pub(super) fn pace_withholds(&self, end: u64, cx: &Context<'_>) -> bool {
         let bytes = end.saturating_sub(self.sent_below);
         self.is_paced(cx)
@@ -76,14 +76,15 @@ impl Connection {
             && end < self.written
     }
 
-    /// The congestion window has no room that is worth a sending.
+    /// Whether the congestion window has no room that is worth a send.
     pub(super) fn congestion_withholds(&self, bytes: u64, config: &Config) -> bool {
         let empty = self.board.outstanding_bytes() == 0;
         let worth = if empty { self.segment_bytes } else { self.goal_bytes(config) };
         self.room() < worth.min(bytes)
     }
 
-    /// The peer's window has none. While something is in flight only whole segments are let out into what is left of it.
+    /// Whether the peer's window has no such room. While something is in flight, only whole segments are sent into the
+    /// rest of it.
     pub(super) fn window_withholds(&self, bytes: u64) -> bool {
         let usable = self.usable_window();
         let crumb = usable < self.segment_bytes.min(bytes);
@@ -97,7 +98,7 @@ impl Connection {
         !self.pacer.is_free(cx.now)
     }
 
-    /// Whether a caller with lost bytes in hand would get some of them out, or be told that they are not needed.
+    /// Whether a caller with lost bytes in hand could send some of them, or would be told that they are not needed.
     pub(super) fn may_send_again(&self) -> bool {
         !self.board.has_lost() || self.room_again() >= self.segment_bytes
     }

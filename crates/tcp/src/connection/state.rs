@@ -1,4 +1,4 @@
-//! The parts that a connection is made of.
+//! The parts of a connection.
 
 use std::ops::Range;
 
@@ -7,9 +7,9 @@ use crate::seq::Seq;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// Our SYN is out.
+    /// Our SYN was sent.
     SynSent { tries: u8 },
-    /// ESTABLISHED and all states after it; which one is told by the streams' ends.
+    /// ESTABLISHED and all later states; the ends of the streams tell them apart.
     Open,
 }
 
@@ -23,7 +23,7 @@ pub(super) struct Stamps {
 }
 
 impl Stamps {
-    /// Our clock: milliseconds from a secret beginning.
+    /// Our clock: milliseconds from a secret start.
     pub(super) fn at(&self, time: Time) -> u32 {
         self.offset.wrapping_add(time.milliseconds() as u32)
     }
@@ -32,9 +32,9 @@ impl Stamps {
 /// The peer's receive window.
 #[derive(Debug)]
 pub(super) struct PeerWindow {
-    /// May be sent below this offset.
+    /// Bytes below this offset may be sent.
     pub(super) right: u64,
-    /// SND.WL1 and SND.WL2: the segment that told so.
+    /// SND.WL1 and SND.WL2: the segment that set it.
     pub(super) seq: Seq,
     pub(super) ack: u64,
     /// MAX.SND.WND: the largest ever.
@@ -87,12 +87,12 @@ impl Timers {
 pub(super) struct Due {
     pub(super) syn: bool,
     pub(super) ack: bool,
-    /// An ACK that asks for one: below the window (RFC 9293 section 3.8.4).
+    /// An ACK that asks for one, with a number below the window (RFC 9293 section 3.8.4).
     pub(super) probe: bool,
     pub(super) fin_again: bool,
 }
 
-/// Events that have not been told yet.
+/// Events that were not reported yet.
 #[derive(Debug, Default)]
 pub(super) struct News {
     pub(super) accepted: bool,
@@ -104,7 +104,7 @@ pub(super) struct News {
     pub(super) ended: bool,
 }
 
-/// In which of the endpoint's queues a connection stands.
+/// Which of the endpoint's queues a connection is in.
 #[derive(Debug, Default)]
 pub(crate) struct Queued {
     pub(crate) event: bool,
@@ -121,10 +121,10 @@ pub(super) struct DeliveryRate {
     pub(super) per_second: u64,
 }
 
-/// How what a segment told is acknowledged.
+/// How received segments are acknowledged.
 #[derive(Debug)]
 pub(super) struct Acking {
-    /// Payload since the last ACK that left.
+    /// Payload since the last ACK that was sent.
     pub(super) unacknowledged_bytes: u64,
     /// Last.ACK.sent, as an offset.
     pub(super) last_sent: u64,
@@ -140,16 +140,16 @@ pub(super) struct Acking {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FirstRetransmission {
     None,
-    /// It left when our clock said so, and began at this offset: only an ACK beyond that answers it.
+    /// It was sent at this time of our clock, and began at this offset: only an ACK beyond that answers it.
     At {
         stamp: u32,
         start: u64,
     },
-    /// The ACK after it has come: whatever follows answers other retransmissions too.
+    /// The ACK after it has arrived: later ACKs may answer other retransmissions.
     Answered,
 }
 
-/// What the caller holds and was not let out with.
+/// What the caller holds and was not allowed to send.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     /// Lost bytes.
@@ -158,6 +158,6 @@ pub(super) struct Waiting {
     pub(super) later: bool,
     /// New bytes.
     pub(super) new: bool,
-    /// New bytes that are too few for a segment.
+    /// New bytes that are less than a segment.
     pub(super) few: bool,
 }

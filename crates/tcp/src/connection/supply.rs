@@ -1,4 +1,4 @@
-//! How what the caller has brought leaves.
+//! Sends what the caller has brought.
 
 use std::ops::Range;
 
@@ -8,14 +8,14 @@ use crate::header::Flags;
 use crate::{Ecn, Transmit, Withheld};
 
 impl Connection {
-    /// RFC 5681 section 4.1: after silence the window is not what it was.
+    /// RFC 5681 section 4.1: after silence the window shrinks.
     pub(super) fn wake(&mut self, cx: &Context<'_>) {
         if self.sent_below == self.acknowledged && self.idle_since.is_set() {
             self.congestion.idle(cx.now.since_us(self.idle_since), self.rtt.rto_us());
         }
     }
 
-    /// The caller has `in_hand` of the stream: what of it leaves now.
+    /// The caller has `in_hand` of the stream: returns what of it is sent now.
     pub(crate) fn transmit(
         &mut self,
         in_hand: Range<u64>,
@@ -41,7 +41,7 @@ impl Connection {
         self.transmit_new(self.sent_below..in_hand.end, cx)
     }
 
-    /// RFC 8985 section 7.3: a probe leaves whatever the congestion window says, one segment.
+    /// RFC 8985 section 7.3: a probe of one segment is sent whatever the congestion window says.
     fn transmit_probe(&mut self, in_hand: &Range<u64>, cx: &mut Context<'_>) -> Option<Transmit> {
         let Probe::Owed { again, .. } = &self.probe else { return None };
         let (range, again) = match again {
@@ -126,12 +126,12 @@ impl Connection {
         Withheld::NotYet
     }
 
-    /// The first lost range was sent, or is lost no more: who had to let it pass may try.
+    /// The first lost range was sent, or is no longer lost: callers that had to let it pass may try again.
     pub(super) fn first_lost_may_have_changed(&mut self) {
         self.waiting.again |= std::mem::take(&mut self.waiting.later);
     }
 
-    /// `range` leaves for the first time, in segments of this size.
+    /// Sends `range` for the first time, in segments of this size.
     fn send(&mut self, range: Range<u64>, segment_bytes: u64, cx: &mut Context<'_>) -> Transmit {
         if self.sent_below == self.acknowledged {
             self.progress_at = cx.now;
@@ -143,7 +143,7 @@ impl Connection {
         self.pace_new(range.end, cx);
         self.board.sent(range.clone(), segment_bytes, cx.now);
         if fin {
-            // On its own: a peer may report that it has the bytes, and say nothing of the FIN.
+            // Recorded separately: a peer may report the bytes without the FIN.
             self.board.sent(range.end..end, segment_bytes, cx.now);
         }
         self.sent_below = end;
@@ -156,13 +156,13 @@ impl Connection {
         let mut flags = Flags::ACK.with_if(fin, Flags::FIN);
         flags = flags.with_if(range.end == self.written, Flags::PSH);
         flags = flags.with_if(std::mem::take(&mut self.cwr_owed), Flags::CWR);
-        // RFC 3168 section 6.1.5: only new data may be marked on its way.
+        // RFC 3168 section 6.1.5: only new data may be marked in the network.
         let ecn = if self.agreed.ecn { Ecn::Ect0 } else { Ecn::NotCapable };
         let transmit = self.payload_segment(range, flags, ecn, cx);
         Transmit { segment_bytes: segment_bytes as u16, ..transmit }
     }
 
-    /// `range` leaves again.
+    /// Sends `range` again.
     fn resend(&mut self, range: Range<u64>, cx: &mut Context<'_>) -> Transmit {
         let fin = self.fin_sent() && range.end == self.written;
         let end = range.end + u64::from(fin);
@@ -173,7 +173,7 @@ impl Connection {
         self.note_resent(range.clone(), cx);
         if range.start == self.acknowledged {
             self.note_first(false);
-            // RFC 6298 section 5.5 in spirit: the clock of the first segment starts anew.
+            // In the spirit of RFC 6298 section 5.5: the first segment's timer starts anew.
             self.timers.retransmit = cx.now.after_us(self.rtt.rto_us());
         }
         self.congestion.sent(bytes);
@@ -220,7 +220,7 @@ impl Connection {
     }
 }
 
-/// `bytes`, cut down to whole segments unless it is all that is there (`all`) or less than one.
+/// `bytes`, cut down to whole segments unless it is everything there is (`all`) or less than one.
 fn whole_segments(bytes: u64, all: u64, segment_bytes: u64) -> u64 {
     if bytes == all || bytes < segment_bytes {
         bytes

@@ -1,4 +1,4 @@
-//! What the caller is asked to bring.
+//! What to ask the caller to bring.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use crate::scoreboard::Bounds;
 use crate::{Config, Want};
 
 impl Connection {
-    /// Whether it makes sense to ask for a want.
+    /// Whether asking for bytes makes sense.
     pub(crate) fn may_want(&self) -> bool {
         self.is_open()
             && (self.board.lost_bytes() > 0
@@ -17,7 +17,7 @@ impl Connection {
                 || matches!(self.probe, Probe::Owed { asked: false, .. }))
     }
 
-    /// The next range to bring: a probe, what was lost, then what is new.
+    /// The next range to bring: for a probe, then lost bytes, then new ones.
     pub(crate) fn want(&mut self, cx: &mut Context<'_>) -> Option<Want> {
         if !self.is_open() {
             return None;
@@ -60,20 +60,20 @@ impl Connection {
         (!range.is_empty()).then_some(Want { range, retransmission: false })
     }
 
-    /// RFC 6675 section 5 (C) and NextSeg(): lost bytes go first. A little more than may leave now is asked for, since reading a few bytes
-    /// costs as much as reading many.
+    /// RFC 6675 section 5 (C) and NextSeg(): lost bytes go first. A little more is asked for than may be sent now,
+    /// because reading a few bytes costs as much as reading many.
     fn want_again(&mut self, cx: &mut Context<'_>) -> Option<Want> {
         let config = cx.config;
         let first = self.board.first_lost_is_unasked();
         let (ahead, reserve) = match self.declined.again {
             false => (u64::from(config.want_bytes_min), 0),
-            // The caller does not wait: only what may leave now, beside the first.
+            // The caller does not hold what must wait: ask only for what may be sent now, and reserve a segment for the first.
             true => (0, if first { 0 } else { self.segment_bytes }),
         };
         let held = self.board.asked_bytes() + reserve;
         let budget =
             (self.room_again() + ahead).saturating_sub(held).min(self.want_bytes_max(config));
-        // The very first is asked for whatever else is: everything waits for it.
+        // The very first bytes are asked for regardless of other requests, because everything waits for them.
         if budget < self.segment_bytes && held > 0 && !first {
             return None;
         }
@@ -89,7 +89,7 @@ impl Connection {
         Some(Want { range, retransmission: true })
     }
 
-    /// What was declined although later bytes were not: when it may leave, and not before.
+    /// What was declined although later bytes were not: asked for when it may be sent, and not before.
     fn want_hole(&mut self, config: &Config) -> Option<Want> {
         let within = self.sent_below..self.asked_below;
         let may_leave = self.room().min(self.usable_window()).max(1);
@@ -114,14 +114,14 @@ impl Connection {
         let end = if below == self.written || idle && below - from < self.segment_bytes {
             below
         } else {
-            // In whole segments from what is sent next, so that nothing short is left over.
+            // In whole segments from the next new byte, so that no short segment is left over.
             below - below.saturating_sub(self.sent_below) % self.segment_bytes
         };
         let bytes = end.saturating_sub(from);
         if bytes == 0 || bytes < self.want_bytes_min(config) && end < self.written && !idle {
             return None;
         }
-        // With pacing a millisecond's worth, in as many sendings as that takes.
+        // With pacing a millisecond's worth, in as many sends as that takes.
         let at_once = match self.pacer.rate() {
             Some(_) => self.pacer.quantum_bytes(self.segment_bytes, self.want_bytes_max(config)),
             None => self.want_bytes_max(config),
@@ -131,10 +131,10 @@ impl Connection {
         Some(Want { range: from..end, retransmission: false })
     }
 
-    /// How far the stream may be asked for: what may leave now, in a few sendings.
+    /// How far the stream may be asked for: what may be sent now, in a few sends.
     fn ask_below(&self, config: &Config) -> u64 {
         let burst = self.want_bytes_max(config).max(4 * self.transmit_bytes_max(config));
-        // What was lost has a claim on the room.
+        // Lost bytes have the first claim on the room.
         let room = self.room().saturating_sub(self.board.asked_bytes());
         let now = room.min(self.usable_window()).min(burst);
         (self.sent_below + now).max(self.asked_below)
@@ -145,8 +145,8 @@ impl Connection {
         u64::from(config.want_bytes_max).max(self.segment_bytes)
     }
 
-    /// What was asked for will not be brought now. It is asked for again when it may leave, so that a caller who lets go of what has to
-    /// wait does not read it again and again.
+    /// The caller will not bring what was asked for now. It is asked for again when it may be sent, so that a caller
+    /// that drops what has to wait does not read it again and again.
     pub(crate) fn decline(&mut self, range: Range<u64>, cx: &mut Context<'_>) {
         self.declined.again |= range.start < self.sent_below;
         self.declined.new |= range.end > self.sent_below;

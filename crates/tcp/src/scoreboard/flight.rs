@@ -1,17 +1,17 @@
-//! A range of the send stream in flight, and when two are one.
+//! A range of the send stream in flight, and when two of them may be joined.
 
 use std::ops::Range;
 
 use crate::clock::Time;
 
-/// What is known of the bytes of a range that the peer does not have.
+/// The state of those bytes of a range that the peer does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Sent, nothing heard: the pipe of RFC 6675.
+    /// Sent, and nothing reported: the pipe of RFC 6675.
     Outstanding,
-    /// Found lost.
+    /// Detected as lost.
     Lost,
-    /// Found lost, and the caller has been asked to bring it.
+    /// Detected as lost, and the caller was asked to bring it.
     Asked,
 }
 
@@ -19,12 +19,12 @@ pub(crate) enum State {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Flight {
     pub(crate) start: u64,
-    /// When the last byte of it left last.
+    /// When its last byte was last sent.
     pub(crate) sent_at: Time,
     pub(crate) bytes: u32,
-    /// So many of them the peer says to have.
+    /// How many of its bytes the peer has reported by SACK.
     pub(super) sacked_bytes: u32,
-    /// So much earlier, in microseconds, the first of it left.
+    /// How much earlier, in microseconds, its first byte was sent.
     pub(super) spread_us: u32,
     pub(crate) state: State,
     pub(crate) retransmitted: bool,
@@ -39,7 +39,7 @@ impl Flight {
         self.start..self.end()
     }
 
-    /// Bytes that the peer is not known to have: those that the rest is about.
+    /// Bytes that the peer is not known to have: the state is about these.
     pub(super) fn missing_bytes(&self) -> u64 {
         u64::from(self.bytes - self.sacked_bytes)
     }
@@ -52,8 +52,8 @@ impl Flight {
         self.sent_at.before_us(u64::from(self.spread_us))
     }
 
-    /// Whether `next`, which follows, may be taken into this one. Times matter only while nothing has been heard, and nothing does if the
-    /// peer has all of it.
+    /// Whether `next`, which follows, may be joined with this one. Times matter only while nothing was reported, and
+    /// nothing matters if the peer has all of it.
     pub(super) fn joins(&self, next: &Flight, spread_us_max: u64) -> bool {
         if self.missing_bytes() == 0 || next.missing_bytes() == 0 {
             return true;

@@ -1,4 +1,4 @@
-//! What is lost: found so, asked for, declined, sent again, or not lost after all.
+//! Lost bytes: detected, asked for, declined, sent again, or not lost after all.
 
 use std::ops::Range;
 
@@ -6,21 +6,21 @@ use super::flight::{Flight, State};
 use super::{RANGES_MAX, Scoreboard};
 use crate::clock::Time;
 
-/// What of the lost bytes to ask for at once.
+/// Limits on how many lost bytes to ask for at once.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds {
-    /// So many lost bytes.
+    /// At most this many lost bytes.
     pub(crate) lost_bytes: u64,
-    /// Within so many bytes of the stream.
+    /// Within at most this many bytes of the stream.
     pub(crate) span_bytes: u64,
-    /// With no more than so many between two lost ones that the peer has.
+    /// With at most this many bytes that the peer has between two lost ones.
     pub(crate) gap_bytes: u64,
     /// Below this offset.
     pub(crate) below: u64,
 }
 
 impl Scoreboard {
-    /// Marks as lost what is outstanding and of which `is_lost` says so; returns how many bytes.
+    /// Marks as lost the outstanding ranges for which `is_lost` is true. Returns how many bytes.
     pub(crate) fn mark_lost(&mut self, mut is_lost: impl FnMut(&Flight) -> bool) -> u64 {
         let before = self.outstanding_bytes;
         for index in 0..self.flights.len() {
@@ -32,7 +32,7 @@ impl Scoreboard {
         before - self.outstanding_bytes
     }
 
-    /// Tells apart what lies before and after `offset` of what left at one and the same time, until ranges are joined next.
+    /// Splits a range that was sent at `sent_at` at `offset`, until ranges are joined next.
     pub(crate) fn split(&mut self, offset: u64, sent_at: Time) {
         let index = self.flights.partition_point(|flight| flight.end() <= offset);
         let spans = self.flights.get(index).is_some_and(|flight| {
@@ -43,14 +43,14 @@ impl Scoreboard {
         }
     }
 
-    /// Marks the outstanding part of `range` as lost; returns how many bytes.
+    /// Marks the outstanding part of `range` as lost. Returns how many bytes.
     pub(crate) fn mark_range_lost(&mut self, range: Range<u64>) -> u64 {
         let before = self.outstanding_bytes;
         self.turn(range, State::Outstanding, State::Lost);
         before - self.outstanding_bytes
     }
 
-    /// What of `range` is in one state comes into another.
+    /// Changes the state of what is in state `from` within `range`.
     fn turn(&mut self, range: Range<u64>, from: State, to: State) {
         self.make_room(2);
         for index in self.carve(range) {
@@ -61,7 +61,8 @@ impl Scoreboard {
         self.tidy();
     }
 
-    /// A peer that went back on its SACKs (RFC 2018 section 8): what it has once said to have counts as lost, with what left beside it.
+    /// The peer has taken back its SACKs (RFC 2018 section 8): everything it reported counts as lost, together with
+    /// what was sent at the same time.
     pub(crate) fn renege(&mut self) {
         self.sacked.forget();
         self.sacked_bytes = 0;
@@ -77,7 +78,7 @@ impl Scoreboard {
         self.tidy();
     }
 
-    /// Nothing had been lost after all: what was found so is outstanding again.
+    /// Nothing was lost after all: what was marked as lost is outstanding again.
     pub(crate) fn unmark_lost(&mut self) {
         for index in 0..self.flights.len() {
             self.change(index, State::Outstanding);
@@ -85,21 +86,21 @@ impl Scoreboard {
         self.tidy();
     }
 
-    /// Whether the peer has SACKed the very next byte that it waits for: a contradiction.
+    /// Whether the peer has reported by SACK the very next byte that it waits for, which is a contradiction.
     pub(crate) fn first_is_sacked(&self) -> bool {
         self.flights.front().is_some_and(|first| {
             first.sacked_bytes > 0 && self.sacked.bytes_in(first.start..first.start + 1) > 0
         })
     }
 
-    /// How many bytes at the very front left together and are missing.
+    /// How many missing bytes at the very front were sent together.
     pub(crate) fn first_bytes(&self) -> u64 {
         let first = self.flights.front().and_then(|first| self.sacked.first_hole(first.range()));
         first.map_or(0, |hole| hole.end - hole.start)
     }
 
-    /// The first lost bytes, which from now on count as asked for, and how many they are. The range may have bytes between them that the peer
-    /// has: to bring a few of those costs less than to bring each hole on its own.
+    /// Returns the first lost bytes and how many they are, and marks them as asked for. The range may include bytes
+    /// that the peer has: bringing a few of those costs less than bringing each hole separately.
     pub(crate) fn ask(&mut self, bounds: &Bounds) -> Option<(Range<u64>, u64)> {
         if self.lost_bytes == 0 {
             return None;
@@ -132,7 +133,7 @@ impl Scoreboard {
         range
     }
 
-    /// What was asked for in `range` will not be brought: it may be asked for again.
+    /// The bytes asked for in `range` will not be brought: they may be asked for again.
     pub(crate) fn decline(&mut self, range: Range<u64>) {
         if self.asked_bytes > 0 {
             self.turn(range, State::Asked, State::Lost);
@@ -163,12 +164,12 @@ impl Scoreboard {
         Some(hole.start)
     }
 
-    /// Whether these have not been asked for.
+    /// Whether the first lost bytes have not been asked for.
     pub(crate) fn first_lost_is_unasked(&self) -> bool {
         self.first_lost_flight().is_some_and(|flight| flight.state == State::Lost)
     }
 
-    /// Bytes that were sent before have left again.
+    /// Bytes that were sent before were sent again.
     pub(crate) fn resent(&mut self, range: Range<u64>, now: Time) {
         self.make_room(2);
         for index in self.carve(range) {
@@ -188,7 +189,7 @@ impl Scoreboard {
         Some(hole.start.max(hole.end.saturating_sub(bytes_max))..hole.end)
     }
 
-    /// Whether `range` is outstanding to its last byte.
+    /// Whether all of `range` is outstanding.
     pub(crate) fn is_outstanding(&self, range: &Range<u64>) -> bool {
         self.flights.iter().any(|flight| {
             flight.state == State::Outstanding

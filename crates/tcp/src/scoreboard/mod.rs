@@ -1,9 +1,11 @@
-//! What is in flight: ranges of the send stream with the time they left and what is known of them. This is all that a sender keeps.
+//! What is in flight: ranges of the send stream, when they were sent and what is known of them. This is all that a
+//! sender keeps.
 //!
-//! The ranges lie side by side from the first unacknowledged byte to the last one sent. Neighbours that left at nearly the same time are
-//! one range, however many segments they were. What the peer has selectively acknowledged splits nothing: `sacked.rs` remembers it, segment
-//! by segment, and the state of a range is that of its bytes which the peer does not have. So the number of ranges is that of different
-//! times within a window, and not that of holes. There are [`RANGES_MAX`] at most.
+//! The ranges are adjacent, from the first unacknowledged byte to the last one sent. Neighbours that were sent at
+//! nearly the same time are one range, however many segments they were. SACKs do not split ranges: `sacked.rs`
+//! remembers them, segment by segment, and a range's state is that of its bytes that the peer does not have. So the
+//! number of ranges depends on the different send times within a window, not on the number of holes. There are at most
+//! [`RANGES_MAX`].
 //!
 //! Invariants:
 //! * Ranges are ordered, not empty, and without gaps between them.
@@ -28,7 +30,8 @@ pub(crate) const RANGES_MAX: usize = 64;
 
 const _: () = assert!(RANGES_MAX * size_of::<Flight>() <= 2048);
 
-/// Short of room, ranges are joined that left so many times further apart than usual: the less is known, the later a loss is found.
+/// When room runs out, ranges are joined that were sent this many times further apart than usual. The less is known,
+/// the later a loss is detected.
 const COARSER: [u64; 4] = [2, 8, 64, u64::MAX];
 
 /// A part of a range that the peer turns out to have.
@@ -36,10 +39,10 @@ const COARSER: [u64; 4] = [2, 8, 64, u64::MAX];
 pub(crate) struct Piece {
     pub(crate) end: u64,
     pub(crate) bytes: u64,
-    /// When it left last; if that is not known exactly, the earliest it can have been.
+    /// When it was last sent; if that is not known exactly, the earliest possible time.
     pub(crate) sent_at: Time,
     pub(crate) retransmitted: bool,
-    /// It had been given up: the ACK, or one before it, has come late or been lost, and says little about the round trip.
+    /// It had been given up: the ACK, or an earlier one, was late or lost, and says little about the round trip.
     pub(crate) found_lost: bool,
 }
 
@@ -52,19 +55,19 @@ pub(crate) struct Scoreboard {
     sacked_bytes: u64,
     lost_bytes: u64,
     asked_bytes: u64,
-    /// Ranges that left within so many microseconds are one.
+    /// Ranges that were sent within this many microseconds are joined.
     spread_us_max: u64,
-    /// Times that the bound on ranges made it give up all that was in flight.
+    /// How often the limit on ranges made it give up everything in flight.
     forgotten: u64,
 }
 
 impl Scoreboard {
-    /// How far apart two sendings may be to be remembered as one.
+    /// How far apart two sends may be to be remembered as one.
     pub(crate) fn set_spread_us_max(&mut self, us: u64) {
         self.spread_us_max = us;
     }
 
-    /// Sent, and neither acknowledged, SACKed nor found lost.
+    /// Sent, and neither acknowledged, reported by SACK, nor detected as lost.
     pub(crate) fn outstanding_bytes(&self) -> u64 {
         self.outstanding_bytes
     }
@@ -73,12 +76,12 @@ impl Scoreboard {
         self.sacked_bytes
     }
 
-    /// Found lost and not asked for yet.
+    /// Detected as lost and not asked for yet.
     pub(crate) fn lost_bytes(&self) -> u64 {
         self.lost_bytes
     }
 
-    /// Found lost and asked for.
+    /// Detected as lost and asked for.
     pub(crate) fn asked_bytes(&self) -> u64 {
         self.asked_bytes
     }
@@ -108,7 +111,7 @@ impl Scoreboard {
         }
     }
 
-    /// New bytes have left, in segments of `segment_bytes`. They follow what was sent before.
+    /// New bytes were sent, in segments of `segment_bytes`. They follow what was sent before.
     pub(crate) fn sent(&mut self, range: Range<u64>, segment_bytes: u64, now: Time) {
         debug_assert!(self.flights.back().is_none_or(|last| last.end() == range.start));
         self.sacked.sent(range.clone(), segment_bytes);
@@ -132,7 +135,7 @@ impl Scoreboard {
         }
     }
 
-    /// The peer has all below `below`. Each piece that this is news for is shown to `visit`.
+    /// The peer has everything below `below`. Calls `visit` with each piece for which this is new.
     pub(crate) fn acknowledge(&mut self, below: u64, mut visit: impl FnMut(Piece)) {
         while let Some(flight) = self.flights.front().copied() {
             if flight.start >= below {
@@ -165,8 +168,8 @@ impl Scoreboard {
         self.sacked.acknowledge(below);
     }
 
-    /// The peer has `range`, though not all before it. What of it is news is shown to `visit`. False: there is not one whole segment in it
-    /// for which there is room to remember it, so that it is disregarded.
+    /// The peer has `range`, though not everything before it. Calls `visit` with the new pieces. False: the report is
+    /// ignored, because it covers no whole segment that there is room to remember.
     pub(crate) fn sack(&mut self, range: Range<u64>, mut visit: impl FnMut(Piece)) -> bool {
         let range = self.sacked.whole_segments(range);
         if range.is_empty() {
@@ -217,13 +220,14 @@ impl Scoreboard {
         *self.sum_of(state) += bytes;
     }
 
-    /// The indices of the ranges that make up `range`, which are split at its ends where needed: at most two more than before.
+    /// The indices of the ranges that make up `range`. They are split at its ends if necessary: at most two more than
+    /// before.
     fn carve(&mut self, range: Range<u64>) -> Range<usize> {
         let first = self.boundary(range.start);
         first..self.boundary(range.end).max(first)
     }
 
-    /// The index of the first range that starts at `offset` or later, after splitting the one that spans it.
+    /// The index of the first range that starts at `offset` or later, after splitting the range around `offset`.
     fn boundary(&mut self, offset: u64) -> usize {
         let index = self.flights.partition_point(|flight| flight.end() <= offset);
         match self.flights.get_mut(index) {
@@ -240,7 +244,7 @@ impl Scoreboard {
         }
     }
 
-    /// Joins what need not be told apart.
+    /// Joins ranges that need not be kept apart.
     fn tidy(&mut self) {
         self.join_neighbours(self.spread_us_max);
     }
@@ -260,8 +264,8 @@ impl Scoreboard {
         self.flights.truncate(kept + 1);
     }
 
-    /// Sees to it that so many ranges can be added. Exact times go first; if that is not enough, all that is in flight becomes one lost range:
-    /// the peer gets bytes twice, but nothing grows.
+    /// Makes room for this many more ranges. Exact times are given up first. If that is not enough, everything in
+    /// flight becomes one lost range: the peer gets bytes twice, but nothing grows.
     fn make_room(&mut self, ranges: usize) {
         for times in COARSER {
             if self.flights.len() + ranges <= RANGES_MAX {

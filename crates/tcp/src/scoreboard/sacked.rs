@@ -1,20 +1,22 @@
-//! What the peer says to have of what is in flight (RFC 2018): one bit for each segment.
+//! Which bytes in flight the peer has reported (RFC 2018): one bit for each segment.
 //!
-//! A receiver has whole segments, so a bit per segment loses nothing, however many holes there are: a queue that overflows drops every
-//! other segment of a window, and thousands of holes are still 2 KiB at most. Where segments begin is known from how they left: a *grid*
-//! is a run of segments of one size, of which only the last may be shorter. A *cell* is one segment of a grid; cells are counted on from
-//! grid to grid.
+//! A receiver has whole segments, so one bit per segment loses nothing, however many holes there are. A queue that
+//! overflows drops every other segment of a window, and thousands of holes still take 2 KiB at most. The segments'
+//! boundaries are known from sending: a *grid* is a run of segments of one size, of which only the last may be shorter.
+//! A *cell* is one segment of a grid; cells are numbered continuously from grid to grid.
 //!
-//! A report of a part of a segment says nothing here, which is always allowed: it is a hint, and the acknowledgement comes in any case.
+//! A report of a part of a segment is ignored. That is always allowed: it is a hint, and the acknowledgement comes in
+//! any case.
 //!
 //! Invariants:
-//! * Grids lie side by side from the first unacknowledged segment to the last one sent; bits are set only for cells of theirs.
-//! * There are [`GRIDS_MAX`] grids and [`WORDS_MAX`] words at most.
+//! * Grids are adjacent, from the first unacknowledged segment to the last one sent; bits are set only for their cells.
+//! * There are at most [`GRIDS_MAX`] grids and [`WORDS_MAX`] words.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// 128 grids of 16 bytes are 2 KiB. Beyond that the last one goes on, although segments no longer begin where its cells do.
+/// 128 grids of 16 bytes are 2 KiB. Beyond that the last grid is extended, although segments no longer begin where its
+/// cells do.
 const GRIDS_MAX: usize = 128;
 
 /// 256 words are 2 KiB, enough for 16,384 segments: 23 MB on Ethernet.
@@ -53,11 +55,11 @@ impl Grid {
 #[derive(Debug, Default)]
 pub(crate) struct Sacked {
     grids: VecDeque<Grid>,
-    /// A bit for each cell from `base` on; what lies beyond the last word is not set.
+    /// A bit for each cell from `base` on; cells beyond the last word are not set.
     words: VecDeque<u64>,
     /// A multiple of the bits in a word, not beyond the first cell.
     base: u32,
-    /// Sent below this offset.
+    /// The end of what was sent.
     end: u64,
 }
 
@@ -66,7 +68,7 @@ impl Sacked {
         self.grids.capacity() * size_of::<Grid>() + self.words.capacity() * size_of::<u64>()
     }
 
-    /// New bytes have left, in segments of `segment_bytes` of which the last may be shorter.
+    /// New bytes were sent, in segments of `segment_bytes`, of which the last may be shorter.
     pub(crate) fn sent(&mut self, range: Range<u64>, segment_bytes: u64) {
         let goes_on = self.grids.back().is_some_and(|last| {
             let fits = u64::from(last.cell_bytes) == segment_bytes
@@ -81,7 +83,7 @@ impl Sacked {
         self.end = range.end;
     }
 
-    /// The peer has all below `below`.
+    /// The peer has everything below `below`.
     pub(crate) fn acknowledge(&mut self, below: u64) {
         if below >= self.end {
             self.grids.clear();
@@ -101,12 +103,12 @@ impl Sacked {
         self.base = cell - cell % WORD_CELLS;
     }
 
-    /// Nothing counts as reported any more.
+    /// Forgets all reports.
     pub(crate) fn forget(&mut self) {
         self.words.clear();
     }
 
-    /// What of `range` is whole segments, as far as there is room to remember them.
+    /// The whole segments in `range`, as far as there is room to remember them.
     pub(crate) fn whole_segments(&self, range: Range<u64>) -> Range<u64> {
         let (Some(first), Some(last)) =
             (self.grid_index(range.start), self.grid_index(range.end.min(self.end)))
@@ -116,7 +118,7 @@ impl Sacked {
         let grid = &self.grids[first];
         let start = grid.start_of(grid.cell_from(range.start)).min(self.grid_end(first));
         let grid = &self.grids[last];
-        // While there are no more grids to be had, the last segment's cell may grow: its end is not known.
+        // While no grid can be added, the last segment's cell may grow: its end is not known.
         let end = if range.end >= self.end && !self.is_full() {
             self.end
         } else {
@@ -160,7 +162,7 @@ impl Sacked {
         let count: u32 =
             masks(cells.clone()).map(|(index, mask)| (self.word(index) & mask).count_ones()).sum();
         let mut bytes = u64::from(count) * u64::from(grid.cell_bytes);
-        // Cells at the ends may be in `range`, or in the grid, in part only.
+        // The cells at the ends may be partly outside of `range`, or of the grid.
         if self.has(cells.start) {
             bytes -= from - grid.start_of(first);
         }
@@ -193,7 +195,7 @@ impl Sacked {
         })
     }
 
-    /// The first offset of `range` whose bit is `set`, or is not.
+    /// The first offset of `range` whose bit equals `set`.
     fn first(&self, range: Range<u64>, set: bool) -> Option<u64> {
         let cells = self.cells(&range);
         let found = masks(cells).find_map(|(index, mask)| {
@@ -234,7 +236,7 @@ impl Sacked {
         first.wrapping_sub(self.base)..below.wrapping_sub(self.base)
     }
 
-    /// Where a cell begins; one beyond the last begins at the end.
+    /// Where a cell begins; a cell after the last one begins at the end.
     fn start_of(&self, cell: u32) -> u64 {
         let number = |cell: u32| cell.wrapping_sub(self.base);
         let index = self.grids.partition_point(|grid| number(grid.cell) <= number(cell));
@@ -243,7 +245,7 @@ impl Sacked {
     }
 }
 
-/// The words that cells lie in, each with the bits of those.
+/// The words that contain the cells, each with the bits of these cells.
 fn masks(cells: Range<u32>) -> impl Iterator<Item = (usize, u64)> {
     let words = cells.start / WORD_CELLS..cells.end.div_ceil(WORD_CELLS);
     words.map(move |word| {

@@ -11,7 +11,7 @@ fn board() -> Scoreboard {
     board
 }
 
-/// All that the peer does not have, and what is known of it.
+/// All that the peer does not have, with its state.
 fn missing(board: &Scoreboard) -> Vec<(u64, u64, State)> {
     let of = |flight: &Flight| {
         let state = flight.state;
@@ -20,7 +20,7 @@ fn missing(board: &Scoreboard) -> Vec<(u64, u64, State)> {
     board.flights.iter().flat_map(|flight| -> Vec<_> { of(flight) }).collect()
 }
 
-/// As much as one likes.
+/// No limits but these.
 fn all_of(lost_bytes: u64, below: u64) -> Bounds {
     Bounds { lost_bytes, span_bytes: u64::MAX, gap_bytes: 0, below }
 }
@@ -114,7 +114,7 @@ fn a_peer_who_sacks_every_other_byte_says_nothing() {
     assert_eq!((refused, board.ranges(), board.sacked_bytes()), (5000, 10, 0));
 }
 
-/// A queue that overflows drops every other segment of a window.
+/// An overflowing queue drops every other segment of a window.
 #[test]
 fn thousands_of_holes_are_remembered_each() {
     let mut board = Scoreboard::default();
@@ -154,7 +154,7 @@ fn our_own_sendings_always_find_room() {
     );
 }
 
-/// Irregular segments: a grid for each sending, more of them than are remembered.
+/// Irregular segments: each send makes a grid, and there are more grids than can be remembered.
 #[test]
 fn many_short_segments_are_remembered_as_far_as_there_is_room() {
     let mut board = Scoreboard::default();
@@ -196,7 +196,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..60)
 }
 
-/// Of all segments, to be near the bounds of sendings and of SACKs.
+/// Size of all segments: small, to get near the limits of sends and of SACKs.
 const SEGMENT_BYTES: usize = 40;
 
 /// What the model knows of a byte.

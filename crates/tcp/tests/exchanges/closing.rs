@@ -130,7 +130,7 @@ fn a_fin_out_of_order_counts_when_its_turn_comes() {
     );
 }
 
-/// What came before the end can still be read.
+/// What arrived before the end can still be read.
 #[test]
 fn a_closed_connection_waits_for_its_reader() {
     play(
@@ -148,7 +148,7 @@ fn a_closed_connection_waits_for_its_reader() {
     );
 }
 
-/// FIN-WAIT-2 is not for ever.
+/// FIN-WAIT-2 does not last forever.
 #[test]
 fn a_peer_that_never_finishes_is_left() {
     play(
@@ -180,7 +180,7 @@ fn a_reset_of_ours_says_so_to_the_peer() {
     );
 }
 
-/// RFC 9293 section 3.6.1 and RFC 6191: a newer SYN opens again, with higher numbers of ours.
+/// RFC 9293 section 3.6.1 and RFC 6191: a newer SYN opens a connection again, and our numbers are higher.
 #[test]
 fn a_pair_of_addresses_may_be_used_again() {
     play(
@@ -275,7 +275,7 @@ fn who_acknowledges_nothing_is_left() {
     );
 }
 
-/// Nobody reads any more, and the peer is still talking: that is acknowledged as far as the window goes, and kept nowhere.
+/// Nobody reads any more, and the peer still sends: its data is acknowledged as far as the window goes, and stored nowhere.
 #[test]
 fn what_comes_after_its_caller_has_let_go_is_thrown_away() {
     let config = Config { receive_bytes_max: 2000, ..plain() };

@@ -4,7 +4,7 @@ use fullbore_tcp::Config;
 
 use crate::script::{plain, play};
 
-/// RFC 9438 section 4.6: seven tenths after a loss, and that is where recovery ends.
+/// RFC 9438 section 4.6: seven tenths after a loss, which is also the window at the end of recovery.
 #[test]
 fn a_recovery_leaves_seven_tenths_of_the_window() {
     play(
@@ -21,7 +21,7 @@ fn a_recovery_leaves_seven_tenths_of_the_window() {
     );
 }
 
-/// RFC 3168 section 6.1.2: once per window of data, told by CWR on the next new segment.
+/// RFC 3168 section 6.1.2: once per window of data. CWR on the next new segment reports it.
 #[test]
 fn an_echoed_mark_reduces_the_window_once() {
     let config = Config { ecn: true, ..plain() };
@@ -44,7 +44,7 @@ fn an_echoed_mark_reduces_the_window_once() {
     );
 }
 
-/// RFC 3168 section 6.1.5: what leaves again is not marked as capable.
+/// RFC 3168 section 6.1.5: retransmissions are not marked as capable.
 #[test]
 fn retransmissions_are_not_ecn_capable() {
     let config = Config { ecn: true, ..plain() };
@@ -62,7 +62,7 @@ fn retransmissions_are_not_ecn_capable() {
     );
 }
 
-/// RFC 9438 section 5.8: a window that nobody fills does not grow.
+/// RFC 9438 section 5.8: a window that is not filled does not grow.
 #[test]
 fn an_unused_window_does_not_grow() {
     play(

@@ -47,7 +47,7 @@ fn a_syn_without_options_gets_none_but_the_segment_size() {
     );
 }
 
-/// RFC 6298 section 2.1 and 5.5: after one second, then twice as long each time.
+/// RFC 6298 section 2.1 and 5.5: after one second, then after twice the time before.
 #[test]
 fn a_lost_syn_ack_is_sent_again_until_it_is_given_up() {
     play(
@@ -108,7 +108,7 @@ fn a_reset_ends_a_half_open_connection_only_with_the_right_number() {
     );
 }
 
-/// RFC 9293 section 3.10.7.4: <SEQ=SEG.ACK><CTL=RST>, and the connection goes on.
+/// RFC 9293 section 3.10.7.4: <SEQ=SEG.ACK><CTL=RST>, and the connection continues.
 #[test]
 fn a_wrong_acknowledgement_of_the_syn_ack_is_reset() {
     play(
@@ -139,7 +139,7 @@ fn the_request_may_come_with_the_last_segment_of_the_handshake() {
     );
 }
 
-/// The bare ACK was lost; what follows it has its number too.
+/// The bare ACK was lost; the data after it has the same acknowledgement number.
 #[test]
 fn data_ahead_of_a_gap_completes_the_handshake() {
     play(
@@ -281,7 +281,7 @@ fn an_active_open_without_answer_is_given_up() {
     );
 }
 
-/// RFC 9293 section 3.10.7.2 lets us keep it or have it sent again.
+/// RFC 9293 section 3.10.7.2 allows us to keep it or to have it sent again.
 #[test]
 fn data_on_a_syn_comes_again_after_the_handshake() {
     play(
@@ -298,7 +298,7 @@ fn data_on_a_syn_comes_again_after_the_handshake() {
     );
 }
 
-/// RFC 7323 section 2.2: a SYN's window is as it says, all others are scaled.
+/// RFC 7323 section 2.2: a SYN's window is not scaled, all others are.
 #[test]
 fn windows_are_scaled_after_the_handshake() {
     play(
@@ -316,7 +316,7 @@ fn windows_are_scaled_after_the_handshake() {
     );
 }
 
-/// Who has no room does not say so: the handshake may still succeed when somebody leaves.
+/// A full server does not say so: the handshake may still succeed when another connection leaves.
 #[test]
 fn a_full_table_leaves_a_handshake_half_open() {
     play(
@@ -331,7 +331,7 @@ fn a_full_table_leaves_a_handshake_half_open() {
     );
 }
 
-/// RFC 9293 section 3.5: two clients may open at once. A server does not.
+/// RFC 9293 section 3.5: two clients may open at once. A server refuses that.
 #[test]
 fn a_simultaneous_open_is_not_taken() {
     play(

@@ -1,4 +1,4 @@
-//! Peers who lie, and others who are no peers: every line of theirs ends in a counter.
+//! Peers that lie, and strangers that pretend to be peers: every line of theirs ends in a counter.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use fullbore_tcp::{Config, KeepAlive};
 
 use crate::script::{plain, play};
 
-/// RFC 7323 section 5.3: older than the last timestamp. It is answered, and nothing of it is believed.
+/// RFC 7323 section 5.3: older than the last timestamp. Such a segment is answered, but nothing in it is used.
 #[test]
 fn old_duplicates_are_told_by_their_timestamps() {
     let config = Config { timestamps: true, ..plain() };
@@ -28,8 +28,8 @@ fn old_duplicates_are_told_by_their_timestamps() {
     );
 }
 
-/// RFC 7323 section 5.3 with RFC 5961 section 5.2: whoever guesses where the window is, and not what was acknowledged, cannot make the peer's own
-/// segments look old.
+/// RFC 7323 section 5.3 with RFC 5961 section 5.2: an attacker who guesses where the window is, but not what was
+/// acknowledged, cannot make the peer's own segments look old.
 #[test]
 fn a_timestamp_counts_only_beside_an_acknowledgement_that_can_be_right() {
     let config = Config { timestamps: true, ..plain() };
@@ -50,7 +50,7 @@ fn a_timestamp_counts_only_beside_an_acknowledgement_that_can_be_right() {
     );
 }
 
-/// Nor can such a guess stand for a peer that is not there any more.
+/// Such a guess does not count as a sign of life of a peer that is gone, either.
 #[test]
 fn an_acknowledgement_that_cannot_be_right_is_no_sign_of_life() {
     let seconds = Duration::from_secs;
@@ -67,7 +67,7 @@ fn an_acknowledgement_that_cannot_be_right_is_no_sign_of_life() {
     );
 }
 
-/// RFC 7323 section 5.5: after 24 days a timestamp says nothing any more.
+/// RFC 7323 section 5.5: after 24 days a timestamp has no meaning any more.
 #[test]
 fn an_old_timestamp_is_forgotten() {
     let config = Config { timestamps: true, ..plain() };
@@ -120,7 +120,7 @@ fn a_syn_in_a_connection_is_challenged() {
     );
 }
 
-/// The peer began anew and has forgotten its timestamps: its RST for our challenge ends the old connection.
+/// The peer restarted and has forgotten its timestamps: its RST for our challenge ends the old connection.
 #[test]
 fn a_host_that_began_anew_can_end_its_old_connection() {
     let config = Config { timestamps: true, ..plain() };
@@ -168,13 +168,13 @@ fn acknowledgements_out_of_reason_are_challenged() {
     );
 }
 
-/// RFC 9293 section 3.10.7.4: without ACK nothing is taken from a synchronized connection's peer.
+/// RFC 9293 section 3.10.7.4: without ACK nothing is accepted in a synchronized connection.
 #[test]
 fn a_segment_without_ack_is_dropped() {
     play(plain(), "open 20ms\n< P 1:11(10) win 100\ncount ack_missing 1\nread 0");
 }
 
-/// RFC 2018 section 8: blocks for what was never sent, backwards, or about nothing.
+/// RFC 2018 section 8: blocks about bytes that were never sent, backwards, or empty.
 #[test]
 fn sack_lies_change_nothing() {
     play(
@@ -191,7 +191,7 @@ fn sack_lies_change_nothing() {
     );
 }
 
-/// Every other byte of a window. What does not fit the bookkeeping is disregarded.
+/// Every other byte of a window. What does not fit the bookkeeping is ignored.
 #[test]
 fn sacks_of_single_bytes_are_bounded() {
     let mut script =
@@ -200,12 +200,12 @@ fn sacks_of_single_bytes_are_bounded() {
         let blocks: Vec<_> = (0..4).map(|n| format!("{}:{}", at + 2 * n, at + 2 * n + 1)).collect();
         script += &format!("< . 1:1(0) ack 1 win 65535 <sack {}>\n", blocks.join(" "));
     }
-    // All of it arrives in the end.
+    // Everything arrives in the end.
     script += "< . 1:1(0) ack 14601 win 65535\nevent acknowledged 14600\nflight 0\ncount ranges_forgotten 0\ncount sack_disregarded 1500";
     play(plain(), &script);
 }
 
-/// ACKs for what cannot have arrived yet: the window grows as with any other peer, and has its bound.
+/// ACKs for what cannot have arrived yet: the window grows as with any other peer, up to its limit.
 #[test]
 fn optimistic_acknowledgements_gain_no_more_than_the_bound() {
     let config = Config { window_bytes_max: 58_400, ..plain() };
@@ -275,7 +275,7 @@ fn segments_of_a_few_bytes_are_not_sent_however_small_the_peer_wants_them() {
     );
 }
 
-/// Tiny windows for ever: a crumb each round of the persist timer, not one for each ACK.
+/// Tiny windows forever: a small piece for each round of the persist timer, not for each ACK.
 #[test]
 fn a_tiny_window_costs_a_crumb_now_and_then() {
     let mut script = "open 20ms mss 1460\nwrite 10000\n> P. 1:10001(10000) ack 1\n< . 1:1(0) ack 10001 win 1\nwrite 1000\n".to_string();

@@ -1,10 +1,12 @@
-//! Loss found and repaired: SACK and RACK (RFC 6675, RFC 8985), duplicate ACKs, tail loss probes, time-outs, and what was no loss.
+//! Loss detected and repaired: SACK and RACK (RFC 6675, RFC 8985), duplicate ACKs, tail loss probes, time-outs, and
+//! false alarms.
 
 use fullbore_tcp::Config;
 
 use crate::script::{plain, play};
 
-/// RFC 6675 section 4 and RFC 8985 section 6.2: three segments beyond it, and the first one is lost. It is asked for like any other bytes.
+/// RFC 6675 section 4 and RFC 8985 section 6.2: after three segments beyond it, the first one is lost. It is asked for
+/// like any other bytes.
 #[test]
 fn three_segments_beyond_a_hole_mean_a_loss() {
     play(
@@ -33,7 +35,8 @@ fn three_segments_beyond_a_hole_mean_a_loss() {
     );
 }
 
-/// RFC 8985 section 6.2: fewer may be reordering. A quarter of the round trip is waited for, by a timer if need be.
+/// RFC 8985 section 6.2: fewer may be reordering. The endpoint waits for a quarter of the round trip, with a timer if
+/// necessary.
 #[test]
 fn a_little_reordering_is_waited_for() {
     play(
@@ -61,7 +64,7 @@ fn a_little_reordering_is_waited_for() {
     );
 }
 
-/// RFC 8985 section 3.1: a retransmission that is lost is found as well, by what left after it.
+/// RFC 8985 section 3.1: a lost retransmission is detected too, by what was sent after it.
 #[test]
 fn a_lost_retransmission_is_found_without_a_timeout() {
     play(
@@ -106,7 +109,8 @@ fn three_duplicate_acks_and_then_partial_ones() {
     );
 }
 
-/// RFC 6298 section 5: the first unacknowledged bytes, one segment at a time, ever less often; then slow start.
+/// RFC 6298 section 5: the first unacknowledged bytes are sent again, one segment at a time, at growing intervals; then
+/// slow start.
 #[test]
 fn a_timeout_sends_the_first_segment_again() {
     play(
@@ -127,7 +131,7 @@ fn a_timeout_sends_the_first_segment_again() {
     );
 }
 
-/// RFC 8985 section 7: after two round trips the last segment is sent again, and that tells what is missing.
+/// RFC 8985 section 7: after two round trips the last segment is sent again, and the answer shows what is missing.
 #[test]
 fn a_lost_tail_is_probed_for() {
     play(
@@ -148,7 +152,7 @@ fn a_lost_tail_is_probed_for() {
     );
 }
 
-/// RFC 8985 section 7.4: the probe repaired a loss that nobody else saw. It counts as one.
+/// RFC 8985 section 7.4: the probe repaired a loss that nothing else detected. It counts as one.
 #[test]
 fn a_loss_that_only_the_probe_repaired_reduces_the_window() {
     let script = "
@@ -162,7 +166,7 @@ fn a_loss_that_only_the_probe_repaired_reduces_the_window() {
         > P. 2921:4381(1460) ack 1
         ";
     play(plain(), &format!("{script}\n+20ms < . 1:1(0) ack 4381 win 65535\ncount recoveries 1"));
-    // Both arrived, says the duplicate report: nothing was lost.
+    // The duplicate report shows that both arrived: nothing was lost.
     let both = "+20ms < . 1:1(0) ack 4381 win 65535 <sack 1461:2921>\ncount recoveries 0";
     play(plain(), &format!("{script}\n{both}"));
 }
@@ -187,7 +191,8 @@ fn new_bytes_serve_as_a_probe() {
     );
 }
 
-/// RFC 3522 section 3.2: the ACK answers what left before the time-out. Nothing had been lost, the window comes back.
+/// RFC 3522 section 3.2: the ACK answers what was sent before the time-out. Nothing had been lost, so the window is
+/// restored.
 #[test]
 fn a_timeout_for_nothing_is_undone() {
     let config = Config { timestamps: true, ..plain() };
@@ -206,7 +211,7 @@ fn a_timeout_for_nothing_is_undone() {
     );
 }
 
-/// RFC 2883: the peer has got twice all that was sent twice.
+/// RFC 2883: the peer has received twice everything that was sent twice.
 #[test]
 fn a_recovery_for_nothing_is_undone() {
     play(
@@ -226,7 +231,7 @@ fn a_recovery_for_nothing_is_undone() {
     );
 }
 
-/// RFC 8985 section 6.2 step 4: who reports duplicates is given more time.
+/// RFC 8985 section 6.2 step 4: a peer that reports duplicates is given more time.
 #[test]
 fn reordering_that_was_taken_for_loss_makes_it_patient() {
     play(
@@ -250,7 +255,7 @@ fn reordering_that_was_taken_for_loss_makes_it_patient() {
     );
 }
 
-/// RFC 2018 section 8: after a time-out at bytes that were said to be there, they count as lost.
+/// RFC 2018 section 8: after a time-out, bytes that had been reported by SACK count as lost.
 #[test]
 fn a_peer_that_goes_back_on_its_sacks_gets_it_all_again() {
     play(
@@ -270,7 +275,7 @@ fn a_peer_that_goes_back_on_its_sacks_gets_it_all_again() {
     );
 }
 
-/// RFC 6937 section 3: what leaves during a recovery is in proportion to what has arrived.
+/// RFC 6937 section 3: during a recovery, as many bytes are sent as are in proportion to what has arrived.
 #[test]
 fn the_window_comes_down_in_step_with_deliveries() {
     play(
@@ -293,7 +298,7 @@ fn the_window_comes_down_in_step_with_deliveries() {
     );
 }
 
-/// The bytes that were asked for were not lost after all, or have arrived meanwhile.
+/// The bytes that were asked for were not lost after all, or have arrived in the meantime.
 #[test]
 fn what_arrives_while_it_is_being_brought_is_not_sent_again() {
     play(
@@ -315,7 +320,7 @@ fn what_arrives_while_it_is_being_brought_is_not_sent_again() {
     );
 }
 
-/// RFC 2018 section 4: a report may come on any segment that acknowledges, also on a request.
+/// RFC 2018 section 4: any segment that acknowledges may have a report, also a request.
 #[test]
 fn reports_that_come_with_data_count() {
     play(
@@ -331,7 +336,7 @@ fn reports_that_come_with_data_count() {
     );
 }
 
-/// Each hole on its own would be a read from disk of its own.
+/// Asking for each hole separately would cost a read from disk for each.
 #[test]
 fn holes_that_are_close_are_wanted_together() {
     play(
@@ -393,7 +398,7 @@ fn a_report_may_leave_out_the_fin() {
     );
 }
 
-/// Karn's rule (RFC 6298 section 3): nobody knows which of the two was acknowledged.
+/// Karn's rule (RFC 6298 section 3): it is unknown which of the two was acknowledged.
 #[test]
 fn a_retransmission_is_no_measure_of_the_round_trip() {
     play(
@@ -410,7 +415,7 @@ fn a_retransmission_is_no_measure_of_the_round_trip() {
     );
 }
 
-/// RFC 7323 section 4: the timestamp that comes back says which.
+/// RFC 7323 section 4: the echoed timestamp shows which.
 #[test]
 fn with_timestamps_a_retransmission_is_a_measure() {
     play(
@@ -426,7 +431,7 @@ fn with_timestamps_a_retransmission_is_a_measure() {
     );
 }
 
-/// RFC 3522 section 3.2 compares with the retransmission that the ACK answers: not with one of a later recovery.
+/// RFC 3522 section 3.2 compares with the retransmission that the ACK answers, not with one of a later recovery.
 #[test]
 fn an_answer_to_an_earlier_retransmission_undoes_nothing() {
     play(

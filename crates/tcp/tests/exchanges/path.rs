@@ -4,7 +4,7 @@ use fullbore_tcp::Config;
 
 use crate::script::{plain, play};
 
-/// RFC 9293 section 3.7.1: the smaller of what the peer takes and what the way out carries, less our options.
+/// RFC 9293 section 3.7.1: the smaller of what the peer takes and what the interface carries, less our options.
 #[test]
 fn segments_fit_the_way_out() {
     let config = Config { mtu_bytes: 1280, tso_bytes_max: 0, ..plain() };
@@ -21,7 +21,8 @@ fn segments_fit_the_way_out() {
     );
 }
 
-/// RFC 1191 section 6.1 and RFC 5927 section 7.2: believed for what is in flight, sent again at once, without a smaller window.
+/// RFC 1191 section 6.1 and RFC 5927 section 7.2: accepted for what is in flight, which is sent again at once, without
+/// a smaller window.
 #[test]
 fn a_router_may_ask_for_smaller_packets() {
     let config = Config { tso_bytes_max: 0, ..plain() };
@@ -59,7 +60,7 @@ fn a_router_is_not_believed_for_what_is_not_in_flight_or_out_of_reason() {
     );
 }
 
-/// RFC 5927 section 7.2: what the peer has got was not too big for anybody.
+/// RFC 5927 section 7.2: what the peer has received was not too big.
 #[test]
 fn a_router_is_not_believed_for_what_has_arrived() {
     play(
@@ -76,8 +77,8 @@ fn a_router_is_not_believed_for_what_has_arrived() {
     );
 }
 
-/// RFC 1191 section 7.1: down by the sizes that paths have, and once in a round trip. Whoever says every size in turn has what is in flight sent
-/// again once, not 900 times.
+/// RFC 1191 section 7.1: only down to the sizes that real paths have, and once per round trip. An attacker who sends
+/// every size in turn makes us send what is in flight again once, not 900 times.
 #[test]
 fn a_router_cannot_lower_the_size_byte_by_byte() {
     let every_size: String = (576..1499).rev().map(|mtu| format!("too big {mtu} at 1\n")).collect();
@@ -104,7 +105,7 @@ fn a_router_cannot_lower_the_size_byte_by_byte() {
     play(plain(), &script);
 }
 
-/// RFC 4821 section 7.7: nobody says so, but large segments do not get through.
+/// RFC 4821 section 7.7: no router reports it, but large segments do not get through.
 #[test]
 fn a_black_hole_is_left_by_smaller_segments() {
     let config = Config { tso_bytes_max: 0, ..plain() };
@@ -124,7 +125,7 @@ fn a_black_hole_is_left_by_smaller_segments() {
     );
 }
 
-/// What is smaller gets through and is reported, so that no time-out comes: the first segment is lost again and again.
+/// Smaller segments get through and are reported, so there is no time-out: the first segment is lost again and again.
 #[test]
 fn a_black_hole_is_left_although_smaller_segments_arrive() {
     play(
@@ -170,7 +171,7 @@ fn a_black_hole_is_left_although_smaller_segments_arrive() {
     );
 }
 
-/// RFC 4821 section 7: after a while one larger segment goes ahead of others. If it arrives, they are all so large.
+/// RFC 4821 section 7: after a while one larger segment is sent ahead of others. If it arrives, all get that size.
 #[test]
 fn after_a_while_a_larger_segment_is_tried() {
     play(
@@ -197,7 +198,7 @@ fn after_a_while_a_larger_segment_is_tried() {
     );
 }
 
-/// RFC 4821 section 7.4: if it does not, that is no congestion, and it is tried again only after as long.
+/// RFC 4821 section 7.4: if it does not arrive, that is no congestion, and the next try comes only after the same time.
 #[test]
 fn a_larger_segment_that_is_lost_is_no_congestion() {
     play(

@@ -29,7 +29,7 @@ fn acknowledgements_are_delayed_but_for_every_second_segment() {
     );
 }
 
-/// What leaves with payload acknowledges as well.
+/// Segments with payload acknowledge as well.
 #[test]
 fn an_answer_takes_the_acknowledgement_along() {
     play(
@@ -55,7 +55,7 @@ fn an_answer_takes_the_acknowledgement_along() {
     );
 }
 
-/// RFC 2018 section 4: the newest block first, and what was out of order stays.
+/// RFC 2018 section 4: the newest block first; what was out of order is still reported.
 #[test]
 fn gaps_are_reported_at_once_the_newest_first() {
     play(
@@ -130,7 +130,7 @@ fn the_window_shuts_when_nobody_reads_and_opens_in_steps() {
     );
 }
 
-/// RFC 9293 section 3.8.4 and 3.10.7.4: whoever asks below the window is answered, but not without end.
+/// RFC 9293 section 3.8.4 and 3.10.7.4: a probe below the window is answered, but not without limit.
 #[test]
 fn keep_alives_of_the_peer_are_answered() {
     play(
@@ -145,7 +145,7 @@ fn keep_alives_of_the_peer_are_answered() {
     );
 }
 
-/// RFC 3168 section 6.1.3: from the mark on until the peer says that it has reduced.
+/// RFC 3168 section 6.1.3: from the mark on until the peer reports that it has reduced its window.
 #[test]
 fn congestion_marks_are_echoed_until_the_peer_reacts() {
     let config = Config { ecn: true, ..plain() };
@@ -166,7 +166,7 @@ fn congestion_marks_are_echoed_until_the_peer_reacts() {
     );
 }
 
-/// A device may put segments together (receive coalescing).
+/// A device may join segments (receive coalescing).
 #[test]
 fn a_coalesced_segment_is_one_of_many() {
     play(
@@ -181,7 +181,7 @@ fn a_coalesced_segment_is_one_of_many() {
     );
 }
 
-/// RFC 6093 section 6: nobody is told what is urgent.
+/// RFC 6093 section 6: nobody is told which bytes are urgent.
 #[test]
 fn urgent_bytes_are_bytes_like_others() {
     play(

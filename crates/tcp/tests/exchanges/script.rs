@@ -1,18 +1,18 @@
-//! Scripted exchanges: one connection, a peer that is a script, and a clock that goes when the script says so.
+//! Scripted exchanges: one connection, a peer that follows a script, and a clock that advances when the script says so.
 //!
 //! A line is one of
 //!
-//! * `< SEGMENT`: the peer sends it; `> SEGMENT`: it leaves here, now, before anything else does;
-//! * `+20ms LINE`: so much later. What leaves meanwhile has to be in lines of its own: nothing leaves unmentioned;
-//! * `write N`, `finish`, `let go`, `reset`, `read N` (so many bytes are there), `connect`: the caller does it;
-//! * `event accepted|connected|readable|acknowledged N|sendable|finished|ended REASON`: told to the caller. Events that no line asks for
-//!   are passed over, but for `ended`;
-//! * `hold`: from here on nothing is brought by itself; `serve`: from here on it is again, as at first;
+//! * `< SEGMENT`: the peer sends it; `> SEGMENT`: it is sent here, now, before anything else;
+//! * `+20ms LINE`: this much later. What is sent in the meantime needs lines of its own: nothing may go unmentioned;
+//! * `write N`, `finish`, `let go`, `reset`, `read N` (N bytes are there), `connect`: the caller does it;
+//! * `event accepted|connected|readable|acknowledged N|sendable|finished|ended REASON`: reported to the caller. Events
+//!   that no line asks for are skipped, except for `ended`;
+//! * `hold`: from here on nothing is brought automatically; `serve`: from here on it is again, as at first;
 //! * `want A..B`, `want again A..B`, `want nothing`: what is asked for; `bring A..B`: the caller has it in hand, once;
-//!   `withheld REASON`: what the last `bring` came to; `decline A..B`;
-//! * `count NAME N`: a counter's value; `cwnd N`, `flight N`, `srtt 20ms`: as `info` has them;
+//!   `withheld REASON`: the result of the last `bring`; `decline A..B`;
+//! * `count NAME N`: a counter's value; `cwnd N`, `flight N`, `srtt 20ms`: values of `info`;
 //! * `too big MTU at SEQ`: a router's message;
-//! * `open RTT [OPTIONS]`: a whole handshake that takes so long, after which `cwnd` is ten segments.
+//! * `open RTT [OPTIONS]`: a whole handshake that takes this long, after which `cwnd` is ten segments.
 //!
 //! Payload of super-segments is one line: `> . 1:14601(14600) ack 1`.
 
@@ -25,13 +25,13 @@ use fullbore_tcp::{Arrived, Config, Ecn, Endpoint, Event, Id, Secret, Transmit, 
 
 use crate::segment::{Base, Segment, from_header, parse, to_bytes};
 
-/// Ends the numbers of 32 bits soon, so that every script crosses the wrap.
+/// Close to the wrap of 32 bits, so that every script crosses it.
 const PEER_ISN: u32 = 0xffff_ff00;
 
 const PEER: &str = "192.0.2.7:50000";
 const US: &str = "198.51.100.1:443";
 
-/// Scripts are easier to read without pacing and with few options; those that are about these switch them on.
+/// Scripts are easier to read without pacing and with few options; scripts about these switch them on.
 pub(crate) fn plain() -> Config {
     Config {
         pacing: false,
@@ -60,7 +60,7 @@ struct Stage {
     withheld: Option<Withheld>,
 }
 
-/// Plays a script; panics at the line that does not come true.
+/// Plays a script; panics at the first line that is not fulfilled.
 pub(crate) fn play(config: Config, script: &str) {
     let now = Instant::now();
     let config = Config { listen: vec![443], ..config };
@@ -199,7 +199,7 @@ impl Stage {
         self.endpoint.handle_segment(self.now, Arrived { remote, local, ecn, segment: &bytes });
     }
 
-    /// Goes from one timer to the next.
+    /// Advances from one timer to the next.
     fn advance(&mut self, by: Duration) {
         let target = self.now + by;
         while let Some(next) = self.endpoint.next_timeout().filter(|next| *next <= target) {
@@ -210,7 +210,7 @@ impl Stage {
         self.now = target;
     }
 
-    /// Lets everything leave that wants to.
+    /// Sends everything that may be sent.
     fn run(&mut self) {
         loop {
             while let Some((id, event)) = self.endpoint.poll_event() {
@@ -245,7 +245,7 @@ impl Stage {
         }
     }
 
-    /// Until it is an error, which says why.
+    /// Until there is an error, which is returned.
     fn let_out(&mut self, id: Id, held: Range<u64>) -> Result<(), Withheld> {
         loop {
             let bytes = (held.end - held.start) as usize;
@@ -272,7 +272,7 @@ impl Stage {
             panic!("nothing left, at {:?}; {place}", self.now - self.began);
         };
         assert!(wanted.describes(&sent), "left: {sent}; {place}");
-        // Timers may be served in steps; a millisecond is none.
+        // Timers may be served in steps, so a millisecond of difference is allowed.
         let early = self.now - at;
         assert!(early < Duration::from_millis(1), "left {early:?} earlier: {sent}; {place}");
     }

@@ -1,10 +1,10 @@
-//! Segments as lines of text and as bytes. Written apart from the crate's own headers, so that one checks the other.
+//! Segments as lines of text and as bytes. Written independently of the crate's own headers, so that one checks the other.
 //!
-//! `S. 0:0(0) ack 1 win 16384 <mss 1460,sackOK,wscale 0>`: flags, first and last sequence number with the payload's length, and what else is
-//! to be there. Flags: `S` SYN, `F` FIN, `R` RST, `P` PSH, `U` URG, `E` ECE, `W` CWR, `.` ACK. Numbers count from each side's SYN, which is 0.
-//! `ce` and `ect0` after it are the IP header's ECN field.
+//! `S. 0:0(0) ack 1 win 16384 <mss 1460,sackOK,wscale 0>`: flags, first and last sequence number with the payload's
+//! length, and what else must be there. Flags: `S` SYN, `F` FIN, `R` RST, `P` PSH, `U` URG, `E` ECE, `W` CWR, `.` ACK.
+//! Numbers count from each side's SYN, which is 0. `ce` and `ect0` after it are the IP header's ECN field.
 
-/// A line of text, or what has left. What a line does not mention is not looked at, but for SACK blocks.
+/// A line of text, or a sent segment. What a line does not mention is not compared, except for SACK blocks.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub(crate) struct Segment {
     pub(crate) flags: u8,
@@ -18,7 +18,7 @@ pub(crate) struct Segment {
     pub(crate) stamps: Option<(u32, u32)>,
     pub(crate) sacks: Vec<(u32, u32)>,
     pub(crate) ecn: Option<u8>,
-    /// Whether the line speaks of options.
+    /// Whether the line mentions options.
     pub(crate) with_options: bool,
 }
 
@@ -88,7 +88,7 @@ fn parse_option(text: &str, segment: &mut Segment) {
     }
 }
 
-/// Where the numbers of the two sides begin.
+/// Where the sequence numbers of the two sides begin.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Base {
     pub(crate) ours: u32,
@@ -143,7 +143,7 @@ pub(crate) fn to_bytes(
     bytes
 }
 
-/// A header of ours, and how much payload follows.
+/// A header of ours, and the length of its payload.
 pub(crate) fn from_header(header: &[u8], bytes: u32, ecn: u8, base: &Base) -> Segment {
     let word = |at: usize| u32::from_be_bytes(header[at..at + 4].try_into().unwrap());
     assert_eq!(usize::from(header[12] >> 4) * 4, header.len(), "the data offset");
@@ -219,7 +219,7 @@ impl std::fmt::Display for Segment {
 }
 
 impl Segment {
-    /// Whether `sent` is what this line says.
+    /// Whether `sent` matches this line.
     pub(crate) fn describes(&self, sent: &Segment) -> bool {
         let same = |wanted: bool| wanted || !self.with_options;
         self.flags == sent.flags

@@ -1,4 +1,4 @@
-//! What leaves, and what is asked for: windows, crumbs, wants, super-segments.
+//! What is sent, and what is asked for: windows, small pieces, wants, super-segments.
 
 use fullbore_tcp::Config;
 
@@ -24,7 +24,7 @@ fn the_first_window_is_ten_segments_and_grows_by_what_is_acknowledged() {
     );
 }
 
-/// Without segmentation by the device each segment is one sending. PSH ends what was written.
+/// If the device cannot cut segments, each one is sent separately. PSH ends what was written.
 #[test]
 fn segments_leave_one_by_one_if_the_device_cannot_cut() {
     let config = Config { tso_bytes_max: 0, ..plain() };
@@ -110,7 +110,7 @@ fn what_is_declined_is_wanted_again_when_it_may_leave() {
     );
 }
 
-/// Between small reads that fail there are some that do not: those are not asked for again.
+/// Between small reads that fail, others succeed: those are not asked for again.
 #[test]
 fn of_many_wants_only_those_that_were_declined_come_again() {
     play(
@@ -136,7 +136,7 @@ fn of_many_wants_only_those_that_were_declined_come_again() {
     );
 }
 
-/// RFC 9293 section 3.7.4 (Nagle), for what the caller happens to hold: the end of what was written always leaves.
+/// RFC 9293 section 3.7.4 (Nagle), for what the caller happens to hold: the end of what was written is always sent.
 #[test]
 fn a_crumb_in_hand_waits_for_what_follows_while_something_is_in_flight() {
     let script = "
@@ -195,7 +195,7 @@ fn the_peers_window_is_never_exceeded() {
     );
 }
 
-/// RFC 9293 section 3.8.6.1. The probe has no payload: one byte below the window asks as well, and needs no disk.
+/// RFC 9293 section 3.8.6.1. The probe has no payload: a number below the window asks as well, and needs no disk.
 #[test]
 fn a_shut_window_is_probed_ever_less_often_until_it_opens() {
     play(
@@ -216,7 +216,7 @@ fn a_shut_window_is_probed_ever_less_often_until_it_opens() {
     );
 }
 
-/// RFC 9293 section 3.8.6.2.1: crumbs of window are not used, but for once in a while.
+/// RFC 9293 section 3.8.6.2.1: small pieces of window are used only once in a while.
 #[test]
 fn a_crumb_of_window_is_used_after_a_while_only() {
     play(
@@ -251,7 +251,7 @@ fn half_of_the_largest_window_is_worth_sending() {
     );
 }
 
-/// RFC 9293 section 3.8.6.2.1 with pacing: the window leaves over the round trip, not at once.
+/// RFC 9293 section 3.8.6.2.1 with pacing: the window is sent over the round trip, not at once.
 #[test]
 fn a_paced_window_is_spread() {
     let config = Config { pacing: true, ..plain() };
@@ -270,7 +270,7 @@ fn a_paced_window_is_spread() {
     );
 }
 
-/// RFC 5681 section 4.1: a window that was not used for a while is not trusted.
+/// RFC 5681 section 4.1: a window that was unused for a while is not trusted.
 #[test]
 fn after_silence_the_window_is_the_first_one_again() {
     play(

@@ -1,4 +1,4 @@
-//! An endpoint that serves, and peers that are hand-made: honest where they are asked to be, and otherwise whatever a test wants.
+//! An endpoint that serves, and hand-made peers: honest where a test wants that, and hostile where it does not.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -11,19 +11,19 @@ pub(crate) const SYN: u8 = 0x02;
 pub(crate) const RST: u8 = 0x04;
 pub(crate) const ACK: u8 = 0x10;
 
-/// Peers' windows are told in units of 2^SCALE.
+/// Peers announce windows in units of 2^SCALE.
 const SCALE: u8 = 4;
 const PORT: u16 = 443;
-/// Where peers are that are connected; strangers are elsewhere.
+/// The address of connected peers; strangers have others.
 const PEERS: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 
-/// A segment as it was sent by a peer, and from where.
+/// A segment that a peer sent, and from where.
 pub(crate) struct Packet {
     from: IpAddr,
     pub(crate) segment: Vec<u8>,
 }
 
-/// What the endpoint sent, to the port that it is for.
+/// What the endpoint sent, by the port that it is for.
 #[derive(Clone, Copy, Debug)]
 struct Said {
     sequence: u32,
@@ -31,7 +31,7 @@ struct Said {
     payload_end: u64,
 }
 
-/// The endpoint, an application that writes when told, a disk that has everything, and a clock.
+/// The endpoint, an application that writes when told to, a disk that has everything, and a clock.
 pub(crate) struct World {
     pub(crate) endpoint: Endpoint,
     now: Instant,
@@ -54,7 +54,7 @@ impl World {
         }
     }
 
-    /// Hands a segment over, and does nothing else.
+    /// Passes a segment to the endpoint, and does nothing else.
     pub(crate) fn take(&mut self, packet: &Packet) {
         let arrived = Arrived {
             remote: packet.from,
@@ -65,7 +65,7 @@ impl World {
         self.endpoint.handle_segment(self.now, arrived);
     }
 
-    /// Lets everything leave that may.
+    /// Sends everything that may be sent.
     pub(crate) fn poll_segments(&mut self) {
         while let Some((id, event)) = self.endpoint.poll_event() {
             self.events.push((id, event));
@@ -90,7 +90,7 @@ impl World {
         }
     }
 
-    /// Offers a range; returns what may not leave yet.
+    /// Offers a range. Returns what may not be sent yet.
     fn offer(&mut self, port: u16, mut range: Range<u64>) -> Option<Range<u64>> {
         let id = self.ids[&port];
         while !range.is_empty() {
@@ -120,7 +120,7 @@ impl World {
         self.said.insert(transmit.remote.port(), said);
     }
 
-    /// Time goes on; on the way, what is due happens.
+    /// Advances time, and does what becomes due on the way.
     pub(crate) fn pass(&mut self, time: Duration) {
         let until = self.now + time;
         self.poll_segments();
@@ -137,7 +137,7 @@ impl World {
         self.poll_segments();
     }
 
-    /// The application is done with it.
+    /// The application releases the connection.
     pub(crate) fn let_go(&mut self, port: u16) {
         self.endpoint.let_go(self.now, self.ids[&port]);
         self.poll_segments();
@@ -148,7 +148,7 @@ impl World {
     }
 }
 
-/// One peer, which has a port of its own.
+/// One peer, with a port of its own.
 pub(crate) struct Peer {
     address: IpAddr,
     port: u16,
@@ -161,7 +161,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// Somebody who has said nothing yet.
+    /// A peer that has sent nothing yet.
     pub(crate) fn stranger(number: u32) -> Self {
         let [_, a, b, c] = number.to_be_bytes();
         Self {
@@ -175,7 +175,7 @@ impl Peer {
         }
     }
 
-    /// Shakes hands in earnest, with SACK and a window of `window` times 2^SCALE; none if nobody answers.
+    /// Does an honest handshake, with SACK and a window of `window` times 2^SCALE; `None` if there is no answer.
     pub(crate) fn connect(world: &mut World, number: u16, window: u16) -> Option<Self> {
         world.poll_segments();
         let mut peer = Self { address: PEERS, port: 2000 + number, window, ..Self::stranger(7) };
@@ -206,7 +206,7 @@ impl Peer {
         self.build(SYN, self.first.wrapping_sub(1), 0, &[2, 4, 5, 180, 4, 2, 1, 1, 3, 3, SCALE, 1])
     }
 
-    /// A segment without payload at `shift` from where its stream is.
+    /// A segment without payload at `shift` from its stream's position.
     pub(crate) fn segment(&self, flags: u8, shift: u32, ack: u32) -> Packet {
         self.build(flags, self.first.wrapping_add(shift), ack, &[])
     }
@@ -249,7 +249,7 @@ impl Peer {
         self.acknowledge(world, sent + bytes, &[]);
     }
 
-    /// Acknowledges nothing new, and reports these offsets as arrived.
+    /// Acknowledges nothing new, and reports these offsets by SACK.
     pub(crate) fn acknowledge_with_sack(&mut self, world: &mut World, blocks: &[(u64, u64)]) {
         let mut options = vec![1, 1, 5, 2 + 8 * blocks.len() as u8];
         for (start, end) in blocks {
@@ -260,7 +260,7 @@ impl Peer {
         self.acknowledge(world, self.acknowledged, &options);
     }
 
-    /// Has the application write `bytes` more, and takes them.
+    /// Makes the application write `bytes` more, and takes them.
     pub(crate) fn fetch(&mut self, world: &mut World, bytes: u64) {
         let below = self.acknowledged + bytes;
         world.write(self.port, bytes);

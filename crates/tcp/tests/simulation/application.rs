@@ -1,16 +1,16 @@
-//! What one end of a connection wants of it: requests and answers, read at its own pace, then the end.
+//! The application at one end of a connection: requests and answers, read at its own pace, then the end.
 
 use std::time::{Duration, Instant};
 
 use crate::referee::Side;
 use crate::scenario::{Closer, Plan, Reader};
 
-/// What an application has its host do.
+/// What an application makes its host do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// Let the stream grow by so many bytes, after a pause.
     Write { bytes: u64, after: Duration },
-    /// Write no more, once what is to be written is.
+    /// Finish, once everything was written.
     Finish,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct Application {
     has_finished: bool,
     peer_finished: bool,
     rested: bool,
-    /// Nothing is read before.
+    /// Nothing is read before this time.
     pub(crate) next_read: Option<Instant>,
 }
 
@@ -60,7 +60,7 @@ impl Application {
         self.peer_finished = true;
     }
 
-    /// How much may be read now: none if it is not the time for it.
+    /// How much may be read now: none if it is too early.
     pub(crate) fn may_read(&mut self, now: Instant) -> Option<usize> {
         if self.next_read.is_some_and(|next| next > now) {
             return None;
@@ -83,12 +83,12 @@ impl Application {
         }
     }
 
-    /// It has found nothing to read, and waits to be told.
+    /// It has found nothing to read, and waits for an event.
     pub(crate) fn is_waiting(&mut self) {
         self.next_read = None;
     }
 
-    /// What is to be done now, given what was read.
+    /// What to do now, given what was read.
     pub(crate) fn actions(&mut self) -> Vec<Action> {
         let mut actions = Vec::new();
         while self.rounds_written < self.plan.rounds.len() && self.may_write() {

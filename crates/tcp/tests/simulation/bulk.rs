@@ -1,4 +1,4 @@
-//! Long transfers: how much of a path they use, how fairly they share it, and what they send for nothing.
+//! Long transfers: how much of a path they use, how fairly they share it, and how much they send for nothing.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -22,12 +22,12 @@ fn run(scenario: Scenario) -> (World, Outcome) {
     (world, outcome)
 }
 
-/// What applications got, in Mbit/s, until the last byte was read.
+/// What applications received, in Mbit/s, until the last byte was read.
 fn goodput_mbits(outcome: &Outcome) -> f64 {
     outcome.first_sent_bytes as f64 * 8.0 / outcome.last_byte.as_secs_f64() / 1e6
 }
 
-/// All cells, as the file has them.
+/// All cells, in the file's format.
 fn table() -> String {
     let mut text = String::from(
         "Goodput in Mbit/s over a bottleneck of 100 Mbit/s with a queue of one round trip, slow start included; in brackets\n\
@@ -70,12 +70,13 @@ fn a_clean_path_is_used_and_nothing_is_sent_twice() {
         let (_, outcome) = run(scenario);
         assert_eq!(outcome.sent_again_bytes, 0, "{rtt} ms");
         let goodput = goodput_mbits(&outcome);
-        // Slow start is in it: ten round trips of 0.1 s, for what takes 0.64 s.
+        // This includes slow start: ten round trips of 0.1 s, for what takes 0.64 s.
         assert!(goodput > RATE_MBITS * 0.4, "{rtt} ms: {goodput} Mbit/s");
     }
 }
 
-/// Slow start overshoots and every other segment of a window is dropped, a thousand of them: more holes than ranges are remembered.
+/// Slow start overshoots and every other segment of a window is dropped, a thousand of them: more holes than ranges are
+/// remembered.
 #[test]
 fn an_overshoot_sends_again_what_was_dropped_and_nothing_else() {
     for (rtt, queue_bytes) in [(100, 200_000), (100, 1_250_000), (200, 600_000), (200, 5_000_000)] {
@@ -91,7 +92,7 @@ fn an_overshoot_sends_again_what_was_dropped_and_nothing_else() {
     }
 }
 
-/// Between two sendings of pacing less is in flight than the window allows. It is used all the same, and grows.
+/// Between two paced sends, less is in flight than the window allows. The window counts as used all the same, and grows.
 #[test]
 fn pacing_in_large_pieces_costs_no_goodput() {
     for (rtt, loss_per_million) in [(20, 0), (20, 1000), (20, 10_000), (100, 1000)] {
@@ -129,7 +130,7 @@ fn four_flows_share_a_bottleneck_fairly() {
     for (rtt, loss) in [(10, 0), (20, 0), (50, 0), (20, 1000)] {
         let loss = Chance::per_million(loss);
         let (world, _) = run(Scenario::bulk(loss, ms(rtt), 4, 25_000_000));
-        // All four run at that time: together they need 8 s.
+        // All four are running at that time: together they need 8 s.
         let (from, until) = (Duration::from_secs(1), Duration::from_secs(6));
         let rate = |progress: &Vec<_>| read_by(progress, until) - read_by(progress, from);
         let rates: Vec<_> = world.progress.iter().map(rate).collect();

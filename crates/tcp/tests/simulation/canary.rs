@@ -1,4 +1,4 @@
-//! The referee must see what it is there to see: each test breaks one rule on purpose.
+//! The referee must detect what it is there to detect: each test breaks one rule on purpose.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -10,7 +10,7 @@ const CLIENT_ISN: u32 = 0xffff_fff0;
 const SERVER_ISN: u32 = 1000;
 const SCALE: u8 = 2;
 
-/// A segment's parts that tests change; offsets are those of streams.
+/// The parts of a segment that tests change; offsets are stream offsets.
 #[derive(Clone, Copy)]
 struct Said<'a> {
     at: u64,
@@ -61,7 +61,8 @@ fn payload(at: u64, bytes: usize) -> Vec<u8> {
     payload
 }
 
-/// A connection on which the server has written 10,000 bytes and sent the first 1,000, which came. Its window is 4,000 beyond 0.
+/// A connection on which the server has written 10,000 bytes and sent the first 1,000, which arrived. Its window ends
+/// at 4,000.
 fn referee() -> Referee {
     let mut referee = Referee::new([Stream::new(1), Stream::new(2)], [1480; 2], [100_000; 2]);
     let shake = [
@@ -83,7 +84,7 @@ fn pass(referee: &mut Referee, from: Side, said: &Said<'_>) {
     referee.delivered(from.other(), &segment);
 }
 
-/// What the referee says to a segment that `from` sends now.
+/// The referee's objection to a segment that `from` sends now.
 fn objection(from: Side, said: &Said<'_>) -> Option<String> {
     let mut referee = referee();
     let result = catch_unwind(AssertUnwindSafe(|| pass(&mut referee, from, said)));

@@ -1,9 +1,9 @@
 //! The endpoint against itself, in virtual time, over paths that lose, reorder, duplicate, delay and queue.
 //!
 //! Every scenario is drawn from a seed (`scenario.rs`). Both ends are real endpoints with small applications (`host/`,
-//! `application.rs`); what is on the wire is held to the rules by a model of the connection that shares no code with the endpoint
-//! (`referee.rs`). Must hold: every byte is the one that belongs there, nothing leaves beyond the window or beyond what was written,
-//! nothing is acknowledged that did not come, memory is bounded, and every connection comes to an end in bounded time.
+//! `application.rs`). A model of the connection that shares no code with the endpoint checks what is on the wire
+//! (`referee.rs`). What must hold: every byte is the right one, nothing is sent beyond the window or beyond what was
+//! written, nothing is acknowledged that did not arrive, memory is bounded, and every connection ends in bounded time.
 //!
 //!     cargo test -p fullbore-tcp --test simulation                                  # a thousand seeds, the table, fairness
 //!     FULLBORE_SEED=4711 cargo test -p fullbore-tcp --test simulation seeds -- --nocapture     # one seed, every segment
@@ -31,7 +31,7 @@ use world::World;
 
 /// How many seeds the ordinary test tries: a few seconds of a lightly optimised build.
 const SEEDS: u64 = 1000;
-/// How many failures are worth looking at before the rest.
+/// How many failures to collect before stopping.
 const FAILURES_MAX: usize = 60;
 
 fn variable(name: &str) -> Option<u64> {
@@ -39,7 +39,7 @@ fn variable(name: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
 }
 
-/// Runs seeds from 0 on, on all cores, and says which ones failed.
+/// Runs seeds from 0 on, on all cores, and reports which ones failed.
 fn try_seeds(count: u64) {
     let (next, failures) = (AtomicU64::new(0), Mutex::new(Vec::new()));
     let steps = AtomicU64::new(0);

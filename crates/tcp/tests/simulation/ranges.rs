@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// What has been somewhere.
+/// The set.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ranges {
     sorted: Vec<Range<u64>>,

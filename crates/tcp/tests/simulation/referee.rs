@@ -1,5 +1,5 @@
-//! Watches the wire and holds both endpoints to the rules. It is the reference model: per direction it knows what the application
-//! wrote, what arrived, and what the sender has been told; it knows nothing of the endpoints' state.
+//! Watches the wire and checks both endpoints against the rules. It is the reference model: per direction it knows what
+//! the application wrote, what arrived, and what the sender has learned. It knows nothing of the endpoints' state.
 
 use std::ops::Range;
 
@@ -25,27 +25,28 @@ impl Side {
     }
 }
 
-/// What one end of a connection has said and heard. Offsets are those of streams; a FIN has the offset after its stream's last byte.
+/// What one end of a connection has sent and received. Offsets are stream offsets; a FIN has the offset after its
+/// stream's last byte.
 #[derive(Clone, Debug, Default)]
 struct End {
     /// The sequence number of its SYN, once settled.
     isn: Option<u32>,
-    /// By its SYN.
+    /// From its SYN.
     mss: Option<u16>,
     scale: Option<u8>,
     offers_timestamps: bool,
-    /// By its application.
+    /// Written by its application.
     written: u64,
     finished: bool,
-    /// How far it has sent, its FIN counted.
+    /// How far it has sent, FIN included.
     sent_below: u64,
-    /// What of its stream came to the other end.
+    /// Which of its bytes arrived at the other end.
     arrived: Ranges,
     fin_arrived: bool,
-    /// Heard: how far it may send, and how far it is acknowledged.
+    /// What it has received: how far it may send, and how far it is acknowledged.
     shown_edge: u64,
     heard_acknowledged: u64,
-    /// Said: how far the other end may send, and how far it is acknowledged.
+    /// What it has announced: how far the other end may send, and how far that is acknowledged.
     said_edge: u64,
     said_acknowledged: u64,
 }
@@ -90,7 +91,7 @@ impl Referee {
         }
     }
 
-    /// The application of `side` lets its stream grow.
+    /// The application of `side` extends its stream.
     pub(crate) fn write(&mut self, side: Side, bytes: u64) {
         self.end(side).written += bytes;
     }
@@ -100,7 +101,7 @@ impl Referee {
         self.end(side).finished = true;
     }
 
-    /// How far the stream of `side` arrived without a gap.
+    /// How much of the stream of `side` arrived without a gap.
     pub(crate) fn arrived(&mut self, side: Side) -> u64 {
         self.end(side).arrived.unbroken()
     }
@@ -142,7 +143,7 @@ impl Referee {
         }
     }
 
-    /// RFC 7323 section 3.2: once agreed, in every segment but RST.
+    /// RFC 7323 section 3.2: once agreed on, in every segment but RST.
     fn check_timestamps(&self, parsed: &Parsed<'_>) {
         let agreed = self.client.offers_timestamps && self.server.offers_timestamps;
         assert_eq!(parsed.options.timestamps.is_some(), agreed, "timestamps, as agreed");
@@ -205,7 +206,7 @@ impl Referee {
         }
     }
 
-    /// A segment reaches `to`.
+    /// A segment arrives at `to`.
     pub(crate) fn delivered(&mut self, to: Side, segment: &[u8]) {
         let parsed = Parsed::new(segment);
         if parsed.has(RST) {
@@ -218,11 +219,11 @@ impl Referee {
         };
         let mut is_acceptable = true;
         if parsed.has(SYN) {
-            // A listener that keeps nothing may answer two SYNs with two numbers: the first to come counts.
+            // A listener that keeps nothing may answer two SYNs with two numbers: the first one that arrives counts.
             peer.isn.get_or_insert(parsed.sequence);
         } else if let Some(isn) = peer.isn {
             let start = offset(isn, parsed.sequence, peer.sent_below);
-            // RFC 9293 section 3.10.7.4: what lies outside the window may be disregarded, its ACK as well.
+            // RFC 9293 section 3.10.7.4: what is outside the window may be ignored, including its ACK.
             let whole = peer.arrived.unbroken();
             let expected = whole + u64::from(peer.fin_arrived && whole == peer.written);
             let until = start + parsed.payload.len() as i64 + i64::from(parsed.has(FIN));
@@ -256,7 +257,7 @@ fn offset(isn: u32, sequence: u32, near: u64) -> i64 {
     near as i64 + i64::from(sequence.wrapping_sub(expected) as i32)
 }
 
-/// RFC 2018, RFC 2883: only what came is reported, whether it is new or came twice.
+/// RFC 2018, RFC 2883: only bytes that arrived are reported, whether they are new or arrived twice.
 fn check_block(arrived: &Ranges, block: Range<i64>, fin_arrived: bool, written: u64) {
     assert!(0 <= block.start && block.start < block.end, "SACK of {block:?}");
     let (start, mut end) = (block.start as u64, block.end as u64);

@@ -1,4 +1,4 @@
-//! What happens in a simulation: drawn from a seed, or laid down for a measurement.
+//! What happens in a simulation: drawn from a seed, or fixed for a measurement.
 
 use std::time::Duration;
 
@@ -7,25 +7,25 @@ use middlebox::{Chance, Impairment, Random};
 
 use crate::referee::Side;
 
-/// How an application takes what it is sent.
+/// How an application reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reader {
-    /// At once, whenever it is told that there is something.
+    /// At once, whenever there is something.
     Eager,
-    /// So many bytes, then a rest.
+    /// This many bytes, then a pause.
     Slow { bytes: usize, every: Duration },
-    /// As eager, but for one long rest.
+    /// Like eager, but with one long pause.
     Resting { at: u64, rest: Duration },
 }
 
 /// Who finishes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Closer {
-    /// The client, when it has all.
+    /// The client, when it has everything.
     Client,
-    /// The server, as soon as it has written all; the client follows.
+    /// The server, as soon as it has written everything; the client follows.
     Server,
-    /// Either at once: the client after its last request, the server after its last answer.
+    /// Either, without waiting: the client after its last request, the server after its last answer.
     Both,
 }
 
@@ -37,12 +37,12 @@ pub(crate) struct Plan {
     pub(crate) rounds: Vec<(u64, u64)>,
     /// All requests at once.
     pub(crate) pipelined: bool,
-    /// The answer is written in so many pieces, with pauses.
+    /// The answer is written in this many pieces, with pauses.
     pub(crate) pieces: u64,
     pub(crate) pause: Duration,
     pub(crate) closer: Closer,
     pub(crate) readers: [Reader; 2],
-    /// Somebody loses patience.
+    /// One side loses patience.
     pub(crate) reset: Option<(Side, Duration)>,
 }
 
@@ -50,13 +50,14 @@ pub(crate) struct Plan {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Supply {
     pub(crate) latency: Duration,
-    /// A range comes in two pieces, the second one perhaps first.
+    /// A range arrives in two pieces, the second one perhaps first.
     pub(crate) split: Chance,
-    /// A range does not come at all, and is declined.
+    /// A range does not arrive at all, and is declined.
     pub(crate) declined: Chance,
-    /// What cannot leave at once is let go of.
+    /// What cannot be sent at once is dropped.
     pub(crate) impatient: Chance,
-    /// What is in hand is offered only after [`fullbore_tcp::Event::Sendable`], as the contract says, and not at every turn.
+    /// What is in hand is offered only after [`fullbore_tcp::Event::Sendable`], as the contract says, and not in every
+    /// turn.
     pub(crate) only_when_told: bool,
 }
 
@@ -69,15 +70,15 @@ pub(crate) struct Scenario {
     pub(crate) configs: [Config; 2],
     /// From the client and from the server.
     pub(crate) impairments: [Impairment; 2],
-    /// Nothing larger passes; with true, a router says so.
+    /// The largest packet that gets through; with true, a router reports larger ones.
     pub(crate) path_mtu: Option<(u16, bool)>,
-    /// Before that the path is as wide as its ends.
+    /// Before that, the path takes what its ends allow.
     pub(crate) narrow_from: Duration,
-    /// From then on for so long, nothing passes.
+    /// From then on, for this long, nothing gets through.
     pub(crate) blackout: Option<(Duration, Duration)>,
     pub(crate) supplies: [Supply; 2],
     pub(crate) plans: Vec<Plan>,
-    /// Packets wait so long for others to be handed over with.
+    /// How long packets wait so that several are delivered together.
     pub(crate) moderation: Duration,
     pub(crate) coalescing: bool,
 }
@@ -124,7 +125,7 @@ impl Scenario {
         }
     }
 
-    /// Everything that can go wrong, most of it not at once.
+    /// Everything that can go wrong, most of it not at the same time.
     pub(crate) fn drawn(seed: u64) -> Self {
         let mut draw = Random::new(seed);
         let is_ipv6 = one_in(&mut draw, 2);
@@ -167,7 +168,7 @@ impl Scenario {
         rounds.map(|(request, answer)| request + answer).sum()
     }
 
-    /// Whether bad luck alone may keep a connection from being made or from being closed in order.
+    /// Whether bad luck alone may prevent a connection from opening or from closing in an orderly way.
     pub(crate) fn is_harsh(&self) -> bool {
         let lossy = |impairment: &Impairment| impairment.loss > Chance::per_million(10_000);
         self.blackout.is_some() || self.impairments.iter().any(lossy)
@@ -175,7 +176,7 @@ impl Scenario {
 }
 
 impl Supply {
-    /// Memory.
+    /// Memory: no delay.
     pub(crate) fn instant() -> Self {
         Self {
             latency: Duration::ZERO,
@@ -287,7 +288,7 @@ fn drawn_plan(draw: &mut Random, configs: &[Config; 2]) -> Plan {
     }
 }
 
-/// Slow ones take `bytes` in a few hundred turns at most, and in less time than a peer has patience.
+/// Slow readers take `bytes` in a few hundred turns at most, and before the peer times out.
 fn drawn_reader(draw: &mut Random, bytes: u64, receive_bytes_max: u32) -> Reader {
     match draw.below(6) {
         0 => {

@@ -1,4 +1,4 @@
-//! Payload that is a function of where it is, so that every byte can be checked and none has to be kept.
+//! Payload that is a function of its offset, so that every byte can be checked and none has to be kept.
 
 /// The bytes of one direction of one connection.
 #[derive(Clone, Copy, Debug)]
@@ -7,12 +7,12 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// Each `key` is another sequence of bytes.
+    /// Each `key` gives another sequence of bytes.
     pub(crate) fn new(key: u64) -> Self {
         Self { key: key.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1 }
     }
 
-    /// Eight bytes at a time: those at `word * 8` and after.
+    /// Eight bytes at a time: those from `word * 8` on.
     fn word(self, word: u64) -> [u8; 8] {
         let mixed = word.wrapping_add(self.key).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         (mixed ^ (mixed >> 29)).to_le_bytes()
@@ -30,7 +30,7 @@ impl Stream {
         into.truncate(start + bytes);
     }
 
-    /// The first place where `bytes` are not those from `offset` on.
+    /// The first place where `bytes` differ from the stream from `offset` on.
     pub(crate) fn difference(self, offset: u64, bytes: &[u8]) -> Option<u64> {
         let head_bytes = bytes.len().min((8 - offset % 8) as usize % 8);
         let (head, rest) = bytes.split_at(head_bytes);
@@ -39,7 +39,7 @@ impl Stream {
         let words = exact.map(|word| <[u8; 8]>::try_from(word).expect("eight bytes"));
         let first = (offset + head_bytes as u64) / 8;
         self.difference_within(offset, head).or_else(|| {
-            // Numbers, not slices: most of what a long simulation does is here.
+            // Compares numbers, not slices, because a long simulation spends most of its time here.
             let same = |(word, at)| u64::from_le_bytes(word) == u64::from_le_bytes(self.word(at));
             let wrong = words.zip(first..).find(|pair| !same(*pair));
             let (word, at) = wrong.unzip();

@@ -1,4 +1,4 @@
-//! TCP segments read and cut by code that has nothing in common with the code under test (RFC 9293 section 3.1).
+//! Parses and cuts TCP segments with code that is independent of the code under test (RFC 9293 section 3.1).
 
 use fullbore_tcp::{Ecn, Transmit};
 
@@ -30,7 +30,7 @@ pub(crate) struct Options {
     pub(crate) sack: Vec<(u32, u32)>,
 }
 
-/// A segment taken apart.
+/// A parsed segment.
 #[derive(Clone, Debug)]
 pub(crate) struct Parsed<'a> {
     pub(crate) from_port: u16,
@@ -129,7 +129,7 @@ pub(crate) fn cut(transmit: &Transmit, stream: Stream) -> Vec<Packet> {
     (0..count).map(one).collect()
 }
 
-/// What a device that coalesces hands over: neighbours in sequence whose headers say the same become one.
+/// What a device that coalesces delivers: consecutive segments with equal headers become one.
 pub(crate) fn coalesce(packets: Vec<Packet>) -> Vec<Packet> {
     let mut merged: Vec<Packet> = Vec::new();
     for packet in packets {

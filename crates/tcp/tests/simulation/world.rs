@@ -1,4 +1,4 @@
-//! Two hosts, the path between them, and the clock, which goes from one event to the next.
+//! Two hosts, the path between them, and the clock, which advances from one event to the next.
 
 use std::time::{Duration, Instant};
 
@@ -11,25 +11,26 @@ use crate::scenario::Scenario;
 use crate::stream::Stream;
 use crate::wire::{Packet, coalesce};
 
-/// No scenario takes longer: slow readers, the longest rest, a blackout and every time-out fit several times.
+/// No scenario takes longer: slow readers, the longest pause, a blackout and every time-out fit several times.
 const VIRTUAL_TIME_MAX: Duration = Duration::from_secs(7200);
-/// Nor more steps of the clock, beside one for every hundred bytes: packets there and back, and what is to be done about each.
+/// Limit on the clock's steps, in addition to one for every hundred bytes: packets in both directions, and the work for
+/// each.
 const STEPS_MAX: u64 = 300_000;
-/// So many steps without the clock going on are a loop without end.
+/// This many steps without progress of the clock are an endless loop.
 const STEPS_AT_ONCE_MAX: u64 = 10_000;
 
-/// What a simulation came to.
+/// The result of a simulation.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Outcome {
     /// When the last byte was read, since the start.
     pub(crate) last_byte: Duration,
     /// Payload that servers sent for the first time.
     pub(crate) first_sent_bytes: u64,
-    /// And again.
+    /// Payload that servers sent again.
     pub(crate) sent_again_bytes: u64,
     /// Packets from servers that the path dropped.
     pub(crate) dropped_packets: u64,
-    /// How often the clock went on.
+    /// How often the clock advanced.
     pub(crate) steps: u64,
 }
 
@@ -42,7 +43,7 @@ pub(crate) struct World {
     contests: Vec<Contest>,
     /// From the client, from the server.
     links: [Link<Packet>; 2],
-    /// Routers' messages to a side: when, to whom, about what.
+    /// Routers' messages to a side: when, to which side, about which packet.
     too_big: Vec<(Instant, Side, Packet)>,
     ip_bytes: usize,
     trace: bool,
@@ -81,7 +82,7 @@ impl World {
         }
     }
 
-    /// Runs until nothing is left to happen.
+    /// Runs until nothing is left to do.
     pub(crate) fn run(&mut self) -> Outcome {
         let (mut steps, mut steps_at_once) = (0, 0);
         let steps_max = STEPS_MAX + self.scenario.payload_bytes() / 100;
@@ -105,7 +106,7 @@ impl World {
         let links = self.links.iter().filter_map(|link| link.next_due()).min();
         let messages = self.too_big.iter().map(|(due, ..)| *due).min();
         let hosts = self.hosts.iter_mut().filter_map(Host::next_due).min();
-        // A blackout begins and ends with nothing to be seen, so it needs no event.
+        // Beginning and end of a blackout need no event, because nothing happens then.
         [links.map(|due| due + moderation), messages, hosts].into_iter().flatten().min()
     }
 
@@ -122,7 +123,7 @@ impl World {
         self.note_progress();
     }
 
-    /// Hands a side what has arrived for it.
+    /// Delivers to a side what has arrived for it.
     fn deliver(&mut self, to: Side) {
         let now = self.now;
         let from = &mut self.links[to.other() as usize];
@@ -200,7 +201,7 @@ impl World {
         }
     }
 
-    /// Every connection has ended, as it had to.
+    /// Checks that every connection has ended as it should.
     fn check_ends(&mut self) {
         let is_harsh = self.scenario.is_harsh();
         for (number, contest) in self.contests.iter_mut().enumerate() {
@@ -250,7 +251,7 @@ impl World {
     }
 }
 
-/// Which connection a segment belongs to: one of its ports says so.
+/// Which connection a segment belongs to: one of its ports shows it.
 fn number(segment: &[u8]) -> usize {
     let [from, to] = [0, 2].map(|at| u16::from_be_bytes([segment[at], segment[at + 1]]));
     usize::from(if from == SERVER_PORT { to } else { from } - CLIENT_PORT)

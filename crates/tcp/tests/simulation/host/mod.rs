@@ -17,26 +17,26 @@ use crate::scenario::{Plan, Scenario, Supply};
 use crate::stream::Stream;
 use crate::wire::{self, Packet};
 
-/// What a connection may hold beside its receive buffer, in bytes: the promise of the crate.
+/// How much a connection may hold in addition to its receive buffer, in bytes: the crate's promise.
 const MEMORY_BYTES_MAX: usize = 8 << 10;
 
-/// Client ports count up from here, so that a port says which connection it is.
+/// Client ports count up from here, so that a port identifies its connection.
 pub(crate) const CLIENT_PORT: u16 = 10_000;
 pub(crate) const SERVER_PORT: u16 = 443;
 
-/// The state of the contest about one connection: what both ends write and read.
+/// The state of the test of one connection: what both ends write and read.
 pub(crate) struct Contest {
     pub(crate) plan: Plan,
     pub(crate) streams: [Stream; 2],
     pub(crate) referee: Referee,
-    /// A cookie's late duplicate has brought the connection back to life at the server after its end. That life ends unobserved.
+    /// A late duplicate of a cookie has revived the connection at the server after its end. That life ends unobserved.
     pub(crate) is_haunted: bool,
 }
 
 /// What is due at some time.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Task {
-    /// The client opens connection number so.
+    /// The client opens the connection with this number.
     Open(usize),
     /// The disk has brought a range, or could not.
     Supply {
@@ -64,7 +64,7 @@ pub(crate) struct Session {
     id: Id,
     application: Application,
     in_hand: Vec<Range<u64>>,
-    /// Something has changed, so that what is in hand is worth offering.
+    /// Something has changed, so what is in hand is worth offering.
     is_worth_trying: bool,
     acknowledged: u64,
     last_write: Option<Instant>,
@@ -91,9 +91,9 @@ pub(crate) struct Host {
     takes_cookies: bool,
     /// Bytes that were asked for.
     wanted_bytes: u64,
-    /// And were in hand or under way at that time.
+    /// Bytes that were asked for although they were in hand or on their way.
     wanted_twice_bytes: u64,
-    /// Connections that came back to life.
+    /// Connections that were revived.
     ghosts: BTreeSet<Id>,
 }
 
@@ -131,7 +131,7 @@ impl Host {
         host
     }
 
-    /// When something is to be done here, if nothing arrives.
+    /// When to do something here, if nothing arrives.
     pub(crate) fn next_due(&mut self) -> Option<Instant> {
         let task = self.tasks.peek().map(|Reverse((due, ..))| *due);
         [task, self.endpoint.next_timeout()].into_iter().flatten().min()
@@ -155,7 +155,7 @@ impl Host {
         self.endpoint.handle_packet_too_big(now, local, remote, parsed.sequence, mtu_bytes);
     }
 
-    /// Does all there is to do at `now`; returns what leaves.
+    /// Does everything that is due at `now`. Returns what is sent.
     pub(crate) fn turn(&mut self, now: Instant, contests: &mut [Contest]) -> Vec<Packet> {
         if self.endpoint.next_timeout().is_some_and(|due| due <= now) {
             self.endpoint.handle_timeout(now);
@@ -313,7 +313,7 @@ impl Host {
     }
 
     fn read_when_told(&mut self, now: Instant, number: usize, contests: &mut [Contest]) {
-        // Else it comes to it by itself.
+        // Otherwise it gets there by itself.
         let next_read = self.sessions[&number].application.next_read;
         if next_read.is_none_or(|next| next <= now) {
             self.read(now, number, contests);
@@ -352,7 +352,7 @@ impl Host {
         self.act(now, number);
     }
 
-    /// Has the application do what it does next. Writing keeps its order, also where there are pauses.
+    /// Makes the application do its next actions. Writes keep their order, even with pauses.
     fn act(&mut self, now: Instant, number: usize) {
         let Some(session) = self.live(number).filter(|session| session.is_ready) else { return };
         let mut last = session.last_write.unwrap_or(now).max(now);
@@ -394,7 +394,7 @@ impl Host {
         }
     }
 
-    /// Everything that may tell why nothing goes on.
+    /// Everything that may explain why nothing happens any more.
     pub(crate) fn state(&self) -> String {
         let mut text = String::new();
         for (number, session) in &self.sessions {
@@ -420,8 +420,8 @@ impl Host {
         self.memory_bytes_most = self.memory_bytes_most.max(info.memory_bytes);
     }
 
-    /// What a connection holds stays within its bound, and its disk is not asked for the same again and again: that happens only if more
-    /// reads fail at once than are told apart.
+    /// A connection's memory stays within its limit, and its disk is not asked for the same bytes again and again: that
+    /// happens only if more reads fail at once than can be kept apart.
     pub(crate) fn check_bounds(&self, receive_bytes_max: u32) {
         let (wanted, twice) = (self.wanted_bytes, self.wanted_twice_bytes);
         assert!(2 * twice <= wanted + 100_000, "of {wanted} bytes {twice} were wanted twice");
@@ -438,7 +438,7 @@ pub(crate) fn addresses(is_ipv6: bool) -> [SocketAddr; 2] {
     [0, 1].map(|at| format!("{}:{}", hosts[at], ports[at]).parse().expect("an address"))
 }
 
-/// An orderly end is one only if everything has come and is acknowledged.
+/// An orderly end is allowed only if everything has arrived and is acknowledged.
 fn check_end(session: &Session, reason: Reason, contest: &mut Contest, side: Side) {
     if reason != Reason::Closed {
         return;

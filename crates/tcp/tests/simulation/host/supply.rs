@@ -1,4 +1,5 @@
-//! From the disk to the wire: what is asked for comes, late, in pieces or not at all, and is offered until it may leave.
+//! From the disk to the wire: what is asked for arrives, late, in pieces or not at all, and is offered until it may be
+//! sent.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -39,7 +40,7 @@ impl Host {
         }
     }
 
-    /// Counts what is asked for, and what of it the caller has or is bringing already.
+    /// Counts what is asked for, and how much of it the caller already has or is bringing.
     fn note_wanted(&mut self, number: usize, range: &Range<u64>) {
         let under_way = self.tasks.iter().filter_map(|Reverse((_, _, task))| match task {
             Task::Supply { number: of, range, .. } if *of == number => Some(range.0..range.1),
@@ -54,7 +55,7 @@ impl Host {
         self.wanted_twice_bytes += twice.sum::<u64>();
     }
 
-    /// Offers what is in hand, until none of it may leave.
+    /// Offers what is in hand, until none of it may be sent.
     pub(super) fn offer_in_hand(&mut self, now: Instant, number: usize, contests: &mut [Contest]) {
         let only_when_told = self.supply.only_when_told;
         let Some(session) = self.live(number) else { return };
@@ -79,7 +80,7 @@ impl Host {
         }
     }
 
-    /// Offers one range; returns what is left of it, and whether any of it left.
+    /// Offers one range. Returns what is left of it, and whether any of it was sent.
     fn offer(
         &mut self,
         now: Instant,
@@ -98,7 +99,7 @@ impl Host {
                     let payload = transmit.payload.clone();
                     let is_in_hand = range.start <= payload.start && payload.end <= range.end;
                     assert!(is_in_hand && !payload.is_empty(), "{payload:?} out of {range:?}");
-                    // What precedes it may still be wanted.
+                    // The bytes before it may still be wanted.
                     let around = [payload.end..range.end, range.start..payload.start];
                     untried.extend(around.into_iter().filter(|part| !part.is_empty()));
                     sent = true;
@@ -118,7 +119,7 @@ impl Host {
     }
 }
 
-/// Neighbours become one.
+/// Joins neighbours.
 fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     ranges.sort_by_key(|range| range.start);
     let mut merged: Vec<Range<u64>> = Vec::with_capacity(ranges.len());
