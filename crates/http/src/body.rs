@@ -1,8 +1,8 @@
 //! Request bodies: how long they are, and how to read past them.
 //!
-//! No request to a file server needs a body, but one may come (RFC 9110 section 9.3.1), and the next request starts after
-//! it. [`BodyDrain`] eats a small one; a larger one is refused. Framing that two readers could understand differently is
-//! refused: that is how requests are smuggled past a proxy (RFC 9112 section 11.2).
+//! No request to a file server needs a body, but one may arrive (RFC 9110 section 9.3.1), and the next request starts
+//! after it. [`BodyDrain`] reads past a small one; a larger one is refused. Framing that two readers could understand
+//! differently is refused: it allows requests to be smuggled past a proxy (RFC 9112 section 11.2).
 
 use httparse::Header;
 
@@ -29,7 +29,8 @@ impl BodyFraming {
             (false, None) => Ok(Self::None),
             // RFC 9110 section 8.6: a doubled length, even with equal values, may be refused.
             (false, Some(length)) if lengths.next().is_none() => Self::of_length(length),
-            // RFC 9112 section 6.1: HTTP/1.0 has no transfer codings; a length beside a coding is an attack or a bug.
+            // RFC 9112 section 6.1: HTTP/1.0 has no transfer codings; a length together with a coding is an attack or a
+            // bug.
             (true, None) if version == Version::Http11 => Self::of_codings(headers),
             _ => Err(Reject::BadFraming),
         }
@@ -44,7 +45,7 @@ impl BodyFraming {
         }
     }
 
-    /// Chunked must come last and once (RFC 9112 sections 6.1 and 6.3); with another coding before it we cannot help.
+    /// Chunked must come last and once (RFC 9112 sections 6.1 and 6.3); a coding before it is not supported.
     fn of_codings(headers: &[Header<'_>]) -> Result<Self, Reject> {
         let is_chunked = |coding: &[u8]| coding.eq_ignore_ascii_case(b"chunked");
         let codings = || elements(headers, "transfer-encoding");
@@ -56,10 +57,10 @@ impl BodyFraming {
     }
 }
 
-/// What [`BodyDrain::advance`] found.
+/// The result of [`BodyDrain::advance`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyProgress {
-    /// All bytes given belong to the body, and more must come.
+    /// All bytes given belong to the body, and more must follow.
     Partial,
     /// The body ended after `consumed` of the bytes given; the next request starts there.
     Complete {
@@ -68,14 +69,14 @@ pub enum BodyProgress {
     },
 }
 
-/// Reads past one request body, however it is cut into reads.
+/// Reads past one request body, however the connection's reads cut it.
 #[derive(Clone, Debug)]
 pub struct BodyDrain {
     state: State,
     budget_bytes: u64,
 }
 
-/// What comes next. Line ends in chunk framing are CR LF only, strictly, as in heads.
+/// What comes next. Line ends in chunk framing must be CR LF, as in heads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Length { remaining_bytes: u64 },
@@ -92,11 +93,11 @@ enum State {
     Done,
 }
 
-/// Hex digits of a chunk size: 60 bits cannot overflow, and no honest chunk is larger.
+/// How many hex digits a chunk size may have: 60 bits cannot overflow, and no honest chunk is larger.
 const SIZE_DIGITS_MAX: u8 = 15;
 
 impl BodyDrain {
-    /// For a body so framed. At most `limits.body_drain_bytes_max` bytes will be read, chunk framing and trailers
+    /// For a body with this framing. Reads at most `limits.body_drain_bytes_max` bytes, chunk framing and trailers
     /// included.
     pub fn new(framing: BodyFraming, limits: &Limits) -> Self {
         let state = match framing {
@@ -110,8 +111,8 @@ impl BodyDrain {
     /// Takes the next bytes of the connection.
     ///
     /// # Errors
-    /// [`Reject::BodyTooLarge`] once the body is known to exceed the limit, [`Reject::BadFraming`] for a malformed chunk.
-    /// Either way the connection must close.
+    /// [`Reject::BodyTooLarge`] once the body is known to exceed the limit, [`Reject::BadFraming`] for a malformed
+    /// chunk. In both cases the connection must close.
     pub fn advance(&mut self, bytes: &[u8]) -> Result<BodyProgress, Reject> {
         let mut consumed = 0;
         while self.state != State::Done {
@@ -150,7 +151,7 @@ impl BodyDrain {
         }
     }
 
-    /// How many of `rest` belong to a run of data, and how many of the run come later.
+    /// How many bytes of `rest` belong to a run of data, and how many of the run are still to come.
     fn skip(&self, remaining_bytes: u64, rest: &[u8]) -> Result<(usize, u64), Reject> {
         if remaining_bytes > self.budget_bytes {
             return Err(Reject::BodyTooLarge);
@@ -166,7 +167,7 @@ impl BodyDrain {
 }
 
 impl State {
-    /// The state after one byte of chunk framing; `None` if that byte cannot come here.
+    /// The state after one byte of chunk framing; `None` if that byte is not allowed there.
     fn after(self, byte: u8) -> Option<Self> {
         match (self, byte) {
             (Self::Size { value, digits }, b'\r') if digits > 0 => {
@@ -195,7 +196,7 @@ impl State {
     }
 }
 
-/// A byte that may stand in a field value: HTAB, SP, VCHAR, obs-text (RFC 9110 section 5.5).
+/// Whether a field value may contain this byte: HTAB, SP, VCHAR, obs-text (RFC 9110 section 5.5).
 fn is_field_byte(byte: u8) -> bool {
     byte == b'\t' || (byte >= b' ' && byte != 0x7f)
 }

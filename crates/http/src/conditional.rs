@@ -1,11 +1,11 @@
-//! Conditional requests: is the client's copy still the file (RFC 9110 section 13)?
+//! Conditional requests: checks whether the client's copy is still current (RFC 9110 section 13).
 //!
-//! Validators are the ETag and Last-Modified. A date has a resolution of a second, so it identifies a version only once
-//! that second is over (RFC 9110 section 8.8.2.2): until then Last-Modified is not sent, and so every date that a client
-//! got here is a strong validator, unless somebody has set it back: see [`Entity::date_is_strong`]. A time in the future is
-//! not sent either (RFC 9110 section 8.8.2.1).
+//! The validators are ETag and Last-Modified. A date has a resolution of a second, so it identifies a version only once
+//! that second is over (RFC 9110 section 8.8.2.2). Until then Last-Modified is not sent. So every date that a client
+//! got here is a strong validator, unless a program has set the file's date back: see [`Entity::date_is_strong`]. A
+//! time in the future is not sent either (RFC 9110 section 8.8.2.1).
 //!
-//! A condition that cannot be parsed never makes a client keep or join the wrong bytes: If-Match then fails, If-None-Match
+//! A condition that cannot be parsed never makes a client keep or join wrong bytes: If-Match then fails, If-None-Match
 //! and If-Range do not match, dates are ignored (RFC 9110 sections 13.1.3 and 13.1.4).
 
 use crate::{Entity, Field, HttpDate, Request};
@@ -17,11 +17,11 @@ pub(crate) enum Verdict {
     Proceed,
     /// The client's copy is current: 304.
     NotModified,
-    /// The file is not the one that the client means: 412.
+    /// The file is not the version that the client means: 412.
     Failed,
 }
 
-/// What identifies a version of a representation, as far as it is known.
+/// What identifies a version of a representation, as far as known.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Validators<'a> {
     /// The entity tag, with quotes.
@@ -39,13 +39,13 @@ impl<'a> From<&'a Entity<'_>> for Validators<'a> {
 
 /// A strong ETag, quotes included. Times are in nanoseconds since 1970.
 ///
-/// The change time is in it because the modification time can be set back: two versions would go under one tag. It moves
-/// with a new mode, owner or name as well, after which caches fetch the file again for nothing; the other mistake would be
-/// wrong bytes. Like the inode it differs from machine to machine, so machines that share an address should share it by
-/// client, not by request.
+/// The change time is part of it because the modification time can be set back, and two versions would then have one
+/// tag. The change time also changes with a new mode, owner or name; caches then fetch the file again for nothing, but
+/// the other mistake would be wrong bytes. Like the inode, it differs from machine to machine. So machines that share
+/// an address should divide the load by client, not by request.
 ///
-/// Two writes within one tick of the filesystem's clock (4 ms on many kernels before Linux 6.13) that keep the size look
-/// the same; replace files by rename to be safe.
+/// Two writes that keep the size look the same if they happen within one tick of the filesystem's clock (4 ms on many
+/// kernels before Linux 6.13). Replace files by rename to be safe.
 pub fn file_etag(
     inode: u64,
     size_bytes: u64,
@@ -55,7 +55,7 @@ pub fn file_etag(
     format!("\"{inode:x}-{size_bytes:x}-{modified_unix_ns:x}-{changed_unix_ns:x}\"")
 }
 
-/// Last-Modified, if it may be told now.
+/// Last-Modified, if it may be sent now.
 pub(crate) fn last_modified(entity: &Entity<'_>, now: &HttpDate) -> Option<HttpDate> {
     let modified = entity.modified_unix_seconds;
     (modified < now.unix_seconds()).then(|| HttpDate::new(modified))
@@ -65,7 +65,7 @@ pub(crate) fn last_modified(entity: &Entity<'_>, now: &HttpDate) -> Option<HttpD
 /// modification date, conditions by date are ignored (sections 13.1.3 and 13.1.4); without a tag, none matches.
 pub(crate) fn evaluate<'a>(request: &Request, of: impl Into<Validators<'a>>) -> Verdict {
     let Validators { etag, modified_unix_seconds } = of.into();
-    // Whether the date in a field is that of the representation or later; nothing where there is none of either.
+    // Whether the date in a field is that of the representation or later; `None` if either is missing.
     let has_date_since = |field| {
         let date = HttpDate::parse(request.field(field)?)?;
         Some(modified_unix_seconds? <= date.unix_seconds())
@@ -89,8 +89,8 @@ pub(crate) fn evaluate<'a>(request: &Request, of: impl Into<Validators<'a>>) -> 
     if current { Verdict::NotModified } else { Verdict::Proceed }
 }
 
-/// Whether a Range header may be honoured as far as If-Range goes (RFC 9110 section 13.1.5): both validators must be
-/// strong and exactly the file's.
+/// Whether If-Range allows a Range header to be used (RFC 9110 section 13.1.5): both validators must be strong and
+/// exactly the file's.
 pub(crate) fn if_range_holds(request: &Request, entity: &Entity<'_>, now: &HttpDate) -> bool {
     let Some(value) = request.field(Field::IfRange) else { return true };
     if value.ends_with(b"\"") {
@@ -105,13 +105,13 @@ fn tags_match_strongly(one: &[u8], other: &[u8]) -> bool {
     one == other && !one.starts_with(b"W/")
 }
 
-/// RFC 9110 section 8.8.3.2: equal but for weakness.
+/// RFC 9110 section 8.8.3.2: equal, regardless of weakness.
 fn tags_match_weakly(one: &[u8], other: &[u8]) -> bool {
     let opaque = |tag| <[u8]>::strip_prefix(tag, b"W/").unwrap_or(tag);
     opaque(one) == opaque(other)
 }
 
-/// Whether `*` or any entity tag of the list matches; what follows a malformed element is not looked at.
+/// Whether `*` or any entity tag of the list matches; nothing after a malformed element counts.
 fn list_matches(list: &[u8], matches: impl Fn(&[u8]) -> bool) -> bool {
     if list == b"*" {
         return true;
@@ -126,7 +126,7 @@ fn list_matches(list: &[u8], matches: impl Fn(&[u8]) -> bool) -> bool {
     false
 }
 
-/// The next `[W/]"..."` and what follows it. A tag may hold commas, so the list cannot simply be split.
+/// The next `[W/]"..."` and what follows it. A tag may contain commas, so the list cannot simply be split.
 fn next_tag(list: &[u8]) -> Option<(&[u8], &[u8])> {
     let blank_bytes = list.iter().take_while(|byte| b" \t,".contains(byte)).count();
     let list = &list[blank_bytes..];

@@ -1,16 +1,16 @@
-//! Dates as HTTP writes them (RFC 9110 section 5.6.7). The calendar is the `httpdate` crate's.
+//! Dates in HTTP's format (RFC 9110 section 5.6.7). The `httpdate` crate does the calendar.
 
 use std::fmt;
 use std::io::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The last second that four digits of year can write: 9999-12-31T23:59:59Z. Later times are shown as this one.
+/// The last second that a year of four digits can express: 9999-12-31T23:59:59Z. Later times are shown as this one.
 const UNIX_SECONDS_MAX: u64 = 253_402_300_799;
 
 /// Bytes of an IMF-fixdate, as in `Sun, 06 Nov 1994 08:49:37 GMT`.
 const TEXT_BYTES: usize = 29;
 
-/// A second in time, with its text made once. A worker makes one each second and lends it to every response.
+/// A second in time, with its text. A worker makes one each second and lends it to every response.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct HttpDate {
     unix_seconds: u64,
@@ -28,7 +28,7 @@ impl HttpDate {
         Self { unix_seconds, text }
     }
 
-    /// From what a peer wrote, in any of the three forms a recipient must accept. `None`: not a date, or before 1970.
+    /// Parses a peer's date, in any of the three forms that a recipient must accept. `None`: not a date, or before 1970.
     pub fn parse(value: &[u8]) -> Option<Self> {
         let time: SystemTime =
             std::str::from_utf8(value).ok()?.parse::<httpdate::HttpDate>().ok()?.into();

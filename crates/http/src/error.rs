@@ -1,20 +1,20 @@
 //! Why a request is not answered with a file.
 //!
-//! [`Reject`] is what is wrong with the bytes themselves: the connection closes after the answer. [`Refusal`] is the whole
-//! list of refusals that [`crate::refuse`] can put into words.
+//! [`Reject`] lists what can be wrong with the bytes themselves: the connection closes after the answer. [`Refusal`]
+//! lists all refusals that [`crate::refuse`] can answer.
 
 use std::fmt;
 
-/// A request that cannot be understood or will not be carried out; the connection closes after the answer.
+/// A request that cannot be parsed or will not be carried out; the connection closes after the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reject {
     /// The request line is not `method SP target SP version` (RFC 9112 section 3).
     BadRequestLine,
-    /// The request-target is none of the forms of RFC 9112 section 3.2, or its percent-encoding is broken.
+    /// The request-target has none of the forms of RFC 9112 section 3.2, or its percent-encoding is broken.
     BadTarget,
     /// A header line is malformed: folded, a space before the colon, NUL or another control (RFC 9112 section 5).
     BadHeader,
-    /// A line does not end with CR LF. RFC 9112 section 2.2 allows to refuse a bare LF, and demands it of a bare CR.
+    /// A line does not end with CR LF. RFC 9112 section 2.2 allows refusing a bare LF, and requires it for a bare CR.
     BadLineEnd,
     /// Host is missing, doubled or not a host (RFC 9112 section 3.2).
     BadHost,
@@ -26,7 +26,7 @@ pub enum Reject {
     BodyTooLarge,
     /// The request-target is longer than [`crate::Limits::uri_bytes_max`].
     UriTooLong,
-    /// The client waits for leave to send a body that is not wanted (RFC 9110 section 10.1.1).
+    /// The client waits for permission to send a body that is not wanted (RFC 9110 section 10.1.1).
     ExpectationFailed,
     /// The head exceeds [`crate::Limits::head_bytes_max`] or [`crate::Limits::headers_max`].
     HeadTooLarge,
@@ -106,14 +106,14 @@ impl Reject {
             Self::BadHost => "The request needs exactly one valid Host header.",
             Self::BadFraming => "The length of the request body is malformed or ambiguous.",
             Self::MethodNotAllowed => METHOD_NOT_ALLOWED,
-            Self::BodyTooLarge => "This server takes no request bodies of this size.",
+            Self::BodyTooLarge => "This server does not accept request bodies of this size.",
             Self::UriTooLong => "The address in the request is too long.",
             Self::ExpectationFailed => {
-                "This server takes no request bodies; send the request without Expect."
+                "This server does not accept request bodies; send the request without Expect."
             }
             Self::HeadTooLarge => "The header lines of the request are too many or too long.",
-            Self::MethodNotImplemented => "This server does not know that method.",
-            Self::CodingNotImplemented => "The only transfer coding this server knows is chunked.",
+            Self::MethodNotImplemented => "This server does not support that method.",
+            Self::CodingNotImplemented => "This server supports no transfer coding but chunked.",
             Self::VersionUnsupported => "This server speaks HTTP/1.1 and HTTP/1.0 only.",
         }
     }
@@ -127,16 +127,16 @@ impl fmt::Display for Reject {
 
 impl std::error::Error for Reject {}
 
-const METHOD_NOT_ALLOWED: &str = "Files are read here: use GET or HEAD.";
+const METHOD_NOT_ALLOWED: &str = "This address can only be read: use GET or HEAD.";
 
 /// A refusal that [`crate::refuse`] turns into a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Refusal {
-    /// The request itself is at fault; closes.
+    /// The request itself is malformed; closes.
     Reject(Reject),
-    /// No such file, or a path that must not be opened: a peer cannot tell which. 404.
+    /// No such file, or a path that must not be opened: a peer cannot tell the difference. 404.
     NotFound,
-    /// The path needs leave that the request does not bring. 403.
+    /// The path needs a permission that the request does not carry. 403.
     Forbidden,
     /// A known method that is not served. 405 with Allow.
     MethodNotAllowed,
@@ -151,11 +151,11 @@ pub enum Refusal {
     },
     /// The head did not arrive in time. 408; closes.
     RequestTimeout,
-    /// Plain HTTP arrived where TLS is spoken. 400; closes.
+    /// Plain HTTP arrived on a TLS port. 400; closes.
     HttpOnTlsPort,
     /// The file cannot be read. 500; closes.
     Internal,
-    /// The server is full or going away. 503 with Retry-After; closes.
+    /// The server is full or shutting down. 503 with Retry-After; closes.
     Unavailable,
 }
 
@@ -212,11 +212,11 @@ impl Refusal {
             Self::Reject(reject) => reject.explanation(),
             Self::NotFound => "There is no such file here.",
             Self::Forbidden => {
-                "This address is not signed, or no longer: get a new one where you got this one."
+                "This link has expired or was never signed. Go back to the page that gave it to you and open it again."
             }
             Self::MethodNotAllowed => METHOD_NOT_ALLOWED,
             Self::Misdirected => {
-                "This listener does not answer to the host name in the address: use an IP address or localhost, \
+                "This listener does not accept the host name in the address: use an IP address or localhost, \
                  or add the name to admin_hosts in the server's configuration."
             }
             Self::PreconditionFailed => "The file is not the version that the request asks for.",

@@ -1,14 +1,14 @@
 //! The header fields that an answer can depend on, kept as spans of the head.
 //!
-//! A field that comes in several lines is joined with commas (RFC 9110 section 5.3). For a list that is its meaning; for
-//! a field that may come once (Range, dates) the joined value is malformed, and malformed values of these are ignored.
+//! A field on several lines is joined with commas (RFC 9110 section 5.3). For a list, that is the meaning; for a field
+//! that may appear only once (Range, dates), the joined value is malformed, and malformed values of these are ignored.
 
 use httparse::Header;
 
-/// A header field that [`crate::Request::field`] can be asked for.
+/// A header field for [`crate::Request::field`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Field {
-    /// `Host`; for an absolute-form target its authority instead (RFC 9112 section 3.2.2).
+    /// `Host`; if the target is in absolute form, its authority instead (RFC 9112 section 3.2.2).
     Host,
     /// `Range` (RFC 9110 section 14.2).
     Range,
@@ -52,7 +52,7 @@ const FIELD_NAMES: [&[&str]; FIELD_COUNT] = [
     &["cmcd-object", "cmcd-request", "cmcd-session", "cmcd-status"],
 ];
 
-/// Where a value lies in the head. A head begins with its method, so no value starts at 0: that marks an absent one.
+/// Where a value is in the head. A head begins with its method, so no value starts at 0: that marks an absent one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Span {
     start: u32,
@@ -68,7 +68,7 @@ impl Span {
     }
 
     fn between(start: usize, end: usize) -> Self {
-        // A head is at most `head_bytes_max` long and joined values at most as long again: far from 4 GiB.
+        // A head is at most `head_bytes_max` long, and joined values at most as long again: far from 4 GiB.
         Self { start: start as u32, end: end as u32 }
     }
 

@@ -1,20 +1,19 @@
 //! HTTP/1.1 for a file server, without I/O and without a clock.
 //!
-//! A session gives [`parse`] the bytes it has read and gets a [`Request`]; it looks up the file that
-//! [`Request::resource`] names and gives [`respond`] an [`Entity`]; it gets a [`Response`]: a finished head and the
-//! parts of the body as byte ranges of that file, which this crate never reads. What is not a file is answered by
-//! [`refuse`] and [`options`]. A request body is read past with [`BodyDrain`].
+//! A session passes the bytes it has read to [`parse`] and gets a [`Request`]. It looks up the file that
+//! [`Request::resource`] names, passes an [`Entity`] to [`respond`], and gets a [`Response`]: a finished head, and the
+//! parts of the body as byte ranges of that file, which this crate never reads. [`refuse`] and [`options`] answer
+//! everything else. [`BodyDrain`] reads past a request body.
 //!
 //! Refused, always with a typed reason that can label a counter ([`Reject`], [`PathEscape`]): folded header lines, bare
 //! CR or LF, NUL, space before a colon, ambiguous framing, missing or doubled Host, heads over their limits, and every
 //! path that could leave the library.
 //!
 //! Invariants:
-//! * Nothing a peer sends can panic this crate or make it allocate more than a small multiple of the head.
+//! * Nothing that a peer sends can panic this crate or make it allocate more than a small multiple of the head.
 //! * `Content-Length` always equals the sum of the body's parts; each byte of a file is sent at most once per response.
-//! * The outcome of [`parse`] depends on the bytes of one head only, not on how they were cut into reads nor on what
-//!   follows them.
-//! * After a [`Reject`] the connection closes: its byte stream can no longer be trusted to be in step.
+//! * The result of [`parse`] depends only on the bytes of one head: not on how reads cut them, nor on what follows them.
+//! * After a [`Reject`] the connection closes, because the end of the bad request cannot be trusted.
 //!
 //! Read first: `request.rs`, then `plan.rs`. RFC 9110 is HTTP's semantics, RFC 9112 the HTTP/1.1 wire format.
 

@@ -1,4 +1,4 @@
-//! Media types by file name, for what a video library holds.
+//! Media types by file name, for the files of a video library.
 
 /// Extensions in lower case and their types; registered at IANA unless noted.
 const TYPES: &[(&str, &str)] = &[
@@ -59,7 +59,7 @@ const TYPES: &[(&str, &str)] = &[
     ("woff2", "font/woff2"),
 ];
 
-/// The type of bytes nothing is known about (RFC 2046 section 4.5.1). HLS keys (`.key`) are this on purpose.
+/// The type of unknown bytes (RFC 2046 section 4.5.1). HLS keys (`.key`) have it on purpose.
 const UNKNOWN: &str = "application/octet-stream";
 
 /// The media type for a file of this name or path, by its extension in any case.

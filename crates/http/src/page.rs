@@ -1,7 +1,7 @@
-//! Answers that are whole in memory: pages of the server's own and what they refer to.
+//! Answers that are complete in memory: the server's own pages and their parts.
 //!
-//! They have no ranges and no modification date. Their conditions are those of files, by entity tag only; a page that is
-//! made anew for each answer has none, so that no copy of it is ever taken for current.
+//! They have no ranges and no modification date. Their conditions work like those of files, by entity tag only. A page
+//! that is made anew for each answer has no tag, so no copy of it ever counts as current.
 
 use std::borrow::Cow;
 
@@ -14,14 +14,14 @@ use crate::{Context, Field, Part, Refusal, Request, Response, refuse};
 pub struct Page<'a> {
     /// Its media type.
     pub content_type: &'static str,
-    /// Its entity tag, with quotes; that of its other encodings is the same with the encoding's name in it. None: it is
-    /// made anew for each answer.
+    /// Its entity tag, with quotes; its encodings have the same tag with the encoding's name in it. None: it is made
+    /// anew for each answer.
     pub etag: Option<&'a str>,
     /// `Cache-Control`; visible ASCII.
     pub cache_control: &'a str,
     /// Further header lines: name and value, visible ASCII.
     pub fields: &'a [(&'a str, &'a str)],
-    /// The body as it is; no part of it is a range of a file.
+    /// The unencoded body; no part of it is a range of a file.
     pub body: Vec<Part>,
     /// The body in Brotli's format (RFC 7932), if there is one.
     pub brotli: Option<&'static [u8]>,
@@ -30,7 +30,7 @@ pub struct Page<'a> {
 }
 
 impl Page<'_> {
-    /// The smallest form that the request takes: its coding's name and its bytes. None: the body as it is.
+    /// The smallest form that the client accepts: the coding's name and the bytes. None: the unencoded body.
     fn encoded_for(&self, request: &Request) -> Option<(&'static str, &'static [u8])> {
         let forms = [("br", self.brotli), ("gzip", self.gzip)];
         forms.into_iter().find_map(|(coding, bytes)| {
@@ -93,8 +93,8 @@ fn head(
     head
 }
 
-/// Whether the request names `coding` as one it takes (RFC 9110 section 12.5.3). `*` is not taken for it: who means this coding
-/// names it.
+/// Whether the request accepts `coding` by name (RFC 9110 section 12.5.3). `*` is not enough: a client that wants this
+/// coding names it.
 fn accepts(request: &Request, coding: &[u8]) -> bool {
     let Some(value) = request.field(Field::AcceptEncoding) else { return false };
     value.split(|byte| *byte == b',').any(|item| {

@@ -1,4 +1,4 @@
-//! From a request and the file it names to a response (RFC 9110 sections 9.3.1, 13.2.2, 14 and 15.3.7).
+//! Makes a response from a request and the file it names (RFC 9110 sections 9.3.1, 13.2.2, 14 and 15.3.7).
 
 use std::ops::Range;
 
@@ -7,26 +7,26 @@ use crate::range::{Selection, select};
 use crate::response::{Head, write_content_range};
 use crate::{Context, Field, Method, Part, Refusal, Request, Response, options, refuse};
 
-/// A file as it is known from its open descriptor.
+/// A file's properties, from its open descriptor.
 #[derive(Clone, Debug)]
 pub struct Entity<'a> {
     /// Size in bytes.
     pub size_bytes: u64,
-    /// Modification time in whole seconds since 1970; earlier times as 0.
+    /// Modification time in whole seconds since 1970; earlier times count as 0.
     pub modified_unix_seconds: u64,
-    /// Whether nothing has happened to the file since that second. If something has, it may have been other bytes and the
-    /// old time put back, so that the date does not tell the two versions apart (RFC 9110 section 8.8.2.2).
+    /// Whether the file has not changed since that second. If it has, it may have had other bytes and got the old time
+    /// back, so the date does not distinguish the two versions (RFC 9110 section 8.8.2.2).
     pub date_is_strong: bool,
-    /// Entity tag with its quotes, such as [`crate::file_etag`] makes.
+    /// Entity tag with its quotes, for example from [`crate::file_etag`].
     pub etag: &'a str,
-    /// Media type, such as [`crate::content_type`] finds.
+    /// Media type, for example from [`crate::content_type`].
     pub content_type: &'static str,
 }
 
 /// Plans the answer to a request for `entity`: 200, 206, 304, 412 or 416 for GET and HEAD, [`options`] for OPTIONS, 405
 /// otherwise.
 ///
-/// The file must be the one the entity was made from until the body is sent.
+/// The file must not change from when the entity was made until the body is sent.
 pub fn respond(request: &Request, entity: &Entity<'_>, context: &Context<'_>) -> Response {
     match request.method {
         Method::Options => return options(request, context),
@@ -100,7 +100,7 @@ fn multiple(
         body.push(Part::Range(range.clone()));
     }
     body.push(Part::Bytes(format!("\r\n--{boundary}--\r\n").into_bytes()));
-    // Only a file of nearly 2^64 bytes can make the part heads overflow the length.
+    // Only for a file of nearly 2^64 bytes can the part heads overflow the length.
     let Some(body_bytes) =
         body.iter().try_fold(0_u64, |sum, part| sum.checked_add(part.size_bytes()))
     else {
@@ -124,7 +124,7 @@ fn part_head(is_first: bool, boundary: &str, range: &Range<u64>, entity: &Entity
     bytes
 }
 
-/// RFC 9110 section 15.4.5: what a cache refreshes its copy with, and no Content-Length.
+/// RFC 9110 section 15.4.5: the fields with which a cache refreshes its copy, and no Content-Length.
 fn not_modified(request: &Request, entity: &Entity<'_>, context: &Context<'_>) -> Response {
     let mut head = Head::new(304, Some(request), false, context);
     head.field("ETag", entity.etag.as_bytes());

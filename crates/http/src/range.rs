@@ -1,25 +1,25 @@
 //! The Range header: which bytes of a file are asked for (RFC 9110 sections 14.1 and 14.2).
 //!
-//! Ranges that overlap, touch or lie less than [`GAP_BYTES`] apart are merged (RFC 9110 section 15.3.7.2) and take the place
-//! of the first of them; otherwise the order asked for is kept. So no byte is sent twice, a flood of overlapping ranges
-//! gets at most the file once, and the body cannot exceed the file by more than `ranges_max` part heads.
+//! Ranges that overlap, touch or are less than [`GAP_BYTES`] apart are merged (RFC 9110 section 15.3.7.2) into the
+//! place of the first of them; otherwise the requested order is kept. So no byte is sent twice, a flood of overlapping
+//! ranges gets at most the file once, and the body cannot exceed the file by more than `ranges_max` part heads.
 //!
-//! A header that is malformed, in another unit, names more than `ranges_max` ranges, or leaves more than `small_ranges_max`
-//! small ones after merging, is ignored, as RFC 9110 section 14.2 allows: the answer is the whole file, which costs no more
-//! than the plain GET that the client could have sent. Apache httpd (`MaxRanges`), nginx (`max_ranges`) and Go's net/http
-//! answer so, too, and a client must be ready for it: no server has to know ranges. A 416 would say that the file is
-//! shorter than it is.
+//! A header is ignored if it is malformed, uses another unit, names more than `ranges_max` ranges, or leaves more than
+//! `small_ranges_max` small ones after merging. RFC 9110 section 14.2 allows that: the answer is the whole file, which
+//! costs no more than the plain GET that the client could have sent. Apache httpd (`MaxRanges`), nginx (`max_ranges`)
+//! and Go's net/http do the same, and clients must expect it, because no server has to support ranges. A 416 would say
+//! that the file is shorter than it is.
 
 use std::ops::Range;
 
 use crate::Limits;
 use crate::fields::split_list;
 
-/// Bytes between two ranges that are cheaper sent than left out. What a part of a multipart answer costs beside its bytes
-/// is "around 80 bytes" by RFC 9110 section 15.3.7.2, and always more here.
+/// A gap of up to this many bytes between two ranges is cheaper to send than to leave out. A part of a multipart answer
+/// costs "around 80 bytes" in addition to its content (RFC 9110 section 15.3.7.2), and always more here.
 const GAP_BYTES: u64 = 80;
 
-/// A range is small below this: it costs its own read and its own send for less than one TLS record.
+/// A range below this size is small: it costs a read and a send of its own for less than one TLS record.
 const SMALL_BYTES: u64 = 16 << 10;
 
 /// What a Range header selects.
@@ -27,13 +27,13 @@ const SMALL_BYTES: u64 = 16 << 10;
 pub(crate) enum Selection {
     /// Send everything: the header does not apply.
     Whole,
-    /// No range lies within the file: 416.
+    /// No range is within the file: 416.
     Unsatisfiable,
-    /// At least one range; each non-empty and within the file, none nearer than [`GAP_BYTES`] to another.
+    /// At least one range; each is non-empty and within the file, and none is nearer than [`GAP_BYTES`] to another.
     Ranges(Vec<Range<u64>>),
 }
 
-/// One range-spec as it is written.
+/// One range-spec as written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Spec {
     /// `first-` or `first-last`, both inclusive.
@@ -61,7 +61,7 @@ pub(crate) fn select(value: &[u8], size_bytes: u64, limits: &Limits) -> Selectio
     }
     match (spec_count, ranges.is_empty()) {
         (0, _) => Selection::Whole,
-        // The last bytes of an empty file are satisfiable, yet Content-Range cannot say "no bytes": send it whole.
+        // The last bytes of an empty file are satisfiable, but Content-Range cannot express "no bytes": send it whole.
         (_, true) if empty_file_suffix => Selection::Whole,
         (_, true) => Selection::Unsatisfiable,
         _ if ranges.iter().filter(|range| is_small(range)).count() > limits.small_ranges_max => {
@@ -91,7 +91,7 @@ impl Spec {
         }
     }
 
-    /// The part that lies within the file, if any (RFC 9110 section 14.1.2).
+    /// The part of it within the file, if any (RFC 9110 section 14.1.2).
     fn within(self, size_bytes: u64) -> Option<Range<u64>> {
         let range = match self {
             Self::From { first, last } => first..last.saturating_add(1).min(size_bytes),
@@ -101,7 +101,7 @@ impl Spec {
     }
 }
 
-/// Digits only; larger than any file is as good as the largest number.
+/// Digits only; a number above any file's size becomes the largest number.
 fn number(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
@@ -115,17 +115,17 @@ fn is_small(range: &Range<u64>) -> bool {
     range.end - range.start < SMALL_BYTES
 }
 
-/// Whether two ranges overlap, touch, or have too little between them to be worth two parts.
+/// Whether two ranges overlap, touch, or are too close to be worth two parts.
 fn are_near(one: &Range<u64>, other: &Range<u64>) -> bool {
     let reaches =
         |from: &Range<u64>, to: &Range<u64>| to.start < from.end.saturating_add(GAP_BYTES);
     reaches(one, other) && reaches(other, one)
 }
 
-/// Adds `range`, swallowing all that are near it. At most `ranges_max` squared steps in a header.
+/// Adds `range`, merged with all ranges near it. At most `ranges_max` squared steps per header.
 fn merge(ranges: &mut Vec<Range<u64>>, mut range: Range<u64>) {
     let mut place = ranges.len();
-    // What is already there is pairwise apart, so growing over one may reach another, on either side: look again.
+    // The present ranges are pairwise apart, but a merged one may reach another, on either side: look again.
     while let Some(index) = ranges.iter().position(|other| are_near(other, &range)) {
         let other = ranges.remove(index);
         range = other.start.min(range.start)..other.end.max(range.end);

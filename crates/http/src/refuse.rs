@@ -1,4 +1,4 @@
-//! Answers that need no file: refusals that a person can read, OPTIONS, and plain HTTP on a TLS port.
+//! Answers without a file: refusals that a person can read, OPTIONS, and plain HTTP on a TLS port.
 
 use crate::response::{Head, status_text};
 use crate::{Context, Cors, Part, Refusal, Reject, Request, Response};
@@ -6,23 +6,23 @@ use crate::{Context, Cors, Part, Refusal, Reject, Request, Response};
 /// The methods served (RFC 9110 section 10.2.1).
 const ALLOW: &[u8] = b"GET, HEAD, OPTIONS";
 
-/// What a page of another origin may send: conditions and ranges, what browsers and players add, and the media metrics of
-/// CTA-5004 (CMCD). A day is the longest that browsers remember it (Firefox; Chromium two hours).
+/// What a page of another origin may send: conditions and ranges, what browsers and players add, and the media metrics
+/// of CTA-5004 (CMCD). A day is the longest that browsers remember this (Firefox; Chromium remembers two hours).
 const PREFLIGHT: &[u8] = b"Access-Control-Allow-Methods: GET, HEAD, OPTIONS\r\n\
     Access-Control-Allow-Headers: Range, If-Range, If-Match, If-None-Match, If-Modified-Since, If-Unmodified-Since, \
     Cache-Control, Pragma, X-Requested-With, CMCD-Object, CMCD-Request, CMCD-Session, CMCD-Status\r\n\
     Access-Control-Max-Age: 86400\r\n";
 
-/// Seconds after which a client may try a full server again; a guess: most overloads here are restarts.
+/// Seconds until a client should try a full server again. A guess: most overloads here are restarts.
 const RETRY_AFTER_SECONDS: &[u8] = b"5";
 
-/// Answers with a refusal and one readable sentence. `request` is missing if it could not be parsed; then, and if
-/// [`Refusal::closes`], the connection closes after the answer.
+/// Answers with a refusal and one readable sentence. `request` is `None` if it could not be parsed. In that case, and
+/// if [`Refusal::closes`], the connection closes after the answer.
 pub fn refuse(refusal: Refusal, request: Option<&Request>, context: &Context<'_>) -> Response {
     refuse_because(refusal, refusal.explanation(), request, context)
 }
 
-/// As [`refuse`], with an explanation of the caller's.
+/// As [`refuse`], with the caller's explanation.
 pub fn refuse_because(
     refusal: Refusal,
     explanation: &str,
@@ -33,7 +33,7 @@ pub fn refuse_because(
     let mut head = Head::new(refusal.status(), request, refusal.closes(), context);
     head.field("Content-Type", b"text/plain; charset=utf-8");
     head.content_length(text.len() as u64);
-    // A file that is missing now may be there a moment later.
+    // A file that is missing now may exist a moment later.
     head.field("Cache-Control", b"no-store");
     head.field("X-Content-Type-Options", b"nosniff");
     match refusal {
@@ -48,8 +48,8 @@ pub fn refuse_because(
     head.finish(request.map(|request| request.method), vec![Part::Bytes(text.into_bytes())])
 }
 
-/// Answers OPTIONS, also as a CORS preflight (RFC 9110 section 9.3.7; Fetch section 3.2.2): the same for every path, so
-/// that it tells nothing about the library.
+/// Answers OPTIONS, including CORS preflights (RFC 9110 section 9.3.7; Fetch section 3.2.2). The answer is the same for
+/// every path, so it reveals nothing about the library.
 pub fn options(request: &Request, context: &Context<'_>) -> Response {
     let mut head = Head::new(204, Some(request), false, context);
     head.field("Allow", ALLOW);

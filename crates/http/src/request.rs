@@ -1,10 +1,10 @@
-//! Request heads: from the bytes of a connection to a [`Request`].
+//! Parses request heads from the bytes of a connection.
 //!
 //! `httparse` finds the lines; this module adds the limits and the rules by which an origin server must or may refuse.
-//! Heads that two readers could understand differently are refused, also where RFC 9112 leaves the choice.
+//! Heads that two readers could understand differently are refused, even where RFC 9112 leaves the choice.
 //!
-//! Parsing starts over when more bytes have come: a head that trickles in costs at most `head_bytes_max` passes over a few
-//! KiB, which a session's header timeout bounds further.
+//! Parsing starts over when more bytes have arrived. A head that arrives slowly costs at most `head_bytes_max` passes
+//! over a few KiB, and a session's header time-out limits that further.
 
 use std::mem::MaybeUninit;
 
@@ -18,19 +18,19 @@ use crate::{BodyFraming, Limits, Reject, Resource};
 /// Empty lines skipped before a request line (RFC 9112 section 2.2 asks for at least one).
 const LEADING_LINE_ENDS_MAX: usize = 4;
 
-/// A method longer than any that is known (RFC 9112 section 3: answer 501).
+/// No known method is this long (RFC 9112 section 3: answer 501).
 const METHOD_BYTES_MAX: usize = 16;
 
-/// What [`parse`] found.
+/// The result of [`parse`].
 #[derive(Debug, PartialEq, Eq)]
 pub enum Parse {
-    /// The head is not complete and so far not wrong: read more, then parse again from its beginning.
+    /// The head is incomplete and valid so far: read more, then parse again from its beginning.
     Partial,
-    /// A whole head.
+    /// The head is complete.
     Complete {
         /// The request.
         request: Request,
-        /// Bytes of the buffer that were the head; the body or the next request follows.
+        /// The length of the head in the buffer; the body or the next request follows.
         consumed: usize,
     },
 }
@@ -57,8 +57,8 @@ pub enum Method {
 }
 
 impl Method {
-    /// Methods are case-sensitive (RFC 9110 section 9.1). CONNECT is missing on purpose: what follows it is not HTTP, so
-    /// it ends the connection like an unknown method.
+    /// Methods are case-sensitive (RFC 9110 section 9.1). CONNECT is missing on purpose: what follows it is not HTTP,
+    /// so it ends the connection like an unknown method.
     fn of(token: &str) -> Option<Self> {
         const ALL: [Method; 8] = [
             Method::Get,
@@ -87,18 +87,18 @@ impl Method {
         }
     }
 
-    /// Whether this server carries it out at all; otherwise 405.
+    /// Whether this server supports it at all; otherwise 405.
     pub fn is_served(self) -> bool {
         self.reads() || self == Self::Options
     }
 
-    /// Whether a file's head or bytes are asked for.
+    /// Whether it asks for a file's head or bytes.
     pub fn reads(self) -> bool {
         matches!(self, Self::Get | Self::Head)
     }
 }
 
-/// The protocol version that a request is answered by: later minor versions of HTTP/1 as 1.1 (RFC 9110 section 2.5).
+/// The protocol version of the answer: later minor versions of HTTP/1 are answered as 1.1 (RFC 9110 section 2.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
     /// HTTP/1.0
@@ -107,18 +107,18 @@ pub enum Version {
     Http11,
 }
 
-/// A well-formed request head. Owns its text (one copy of the head), so that the read buffer is free again.
+/// A well-formed request head. It owns its text (one copy of the head), so the read buffer is free again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// What is to be done.
+    /// The method.
     pub method: Method,
     /// The client's protocol version.
     pub version: Version,
     /// What the target names.
     pub resource: Resource,
-    /// Whether the client lets the connection live on (RFC 9112 section 9.3).
+    /// Whether the client wants to keep the connection open (RFC 9112 section 9.3).
     pub keep_alive: bool,
-    /// What follows the head; at most [`Limits::body_drain_bytes_max`] if its length is known.
+    /// The framing of the body after the head; at most [`Limits::body_drain_bytes_max`] if its length is known.
     pub body: BodyFraming,
     text: Box<[u8]>,
     target: Span,
@@ -127,7 +127,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// The request-target as it was sent, for the access log. May hold non-ASCII, never controls or spaces.
+    /// The request-target as sent, for the access log. May contain non-ASCII bytes, never controls or spaces.
     pub fn target(&self) -> &[u8] {
         self.target.slice(&self.text).unwrap_or_default()
     }
@@ -146,10 +146,10 @@ impl Request {
 /// Parses the head at the start of `buf`.
 ///
 /// # Errors
-/// Why the head is refused, as early as that is certain, also while it is incomplete. Answer with [`crate::refuse`] and
+/// Why the head is refused, as soon as that is certain, even while it is incomplete. Answer with [`crate::refuse`] and
 /// close.
 pub fn parse(buf: &[u8], limits: &Limits) -> Result<Parse, Reject> {
-    // What lies beyond the limit is not looked at: a head that is not complete within it is too large.
+    // Bytes beyond the limit are ignored: a head that is incomplete at the limit is too large.
     let window = &buf[..buf.len().min(limits.head_bytes_max)];
     let skipped_bytes = leading_line_ends(window)?;
     match parse_lines(&window[skipped_bytes..], limits)? {
@@ -187,12 +187,12 @@ fn parse_lines(rest: &[u8], limits: &Limits) -> Result<Parse, Reject> {
     }
 }
 
-/// Bytes of a word of the request line and the space behind it.
+/// The length of a word of the request line, with the space after it.
 fn after_word(word: Option<&str>) -> usize {
     word.map_or(0, |word| word.len() + 1)
 }
 
-/// A copy of a head, with the minor version that this server speaks. Hardly any client needs it.
+/// A copy of a head, with the minor version that this server supports. Hardly any client needs it.
 fn as_http11(rest: &[u8], version_at: usize) -> Vec<u8> {
     let mut copy = rest.to_vec();
     copy[version_at + version::MINOR_AT] = b'1';
@@ -212,14 +212,14 @@ fn leading_line_ends(buf: &[u8]) -> Result<usize, Reject> {
     Err(Reject::BadRequestLine)
 }
 
-/// Refuses an overlong method or target even before it is complete, and before any fault behind it: which answer comes
-/// must not depend on how the bytes were cut.
+/// Refuses an overlong method or target even before it is complete, and before any fault after it: the answer must not
+/// depend on how reads cut the bytes.
 fn check_request_line_length(
     raw: &httparse::Request<'_, '_>,
     rest: &[u8],
     limits: &Limits,
 ) -> Result<(), Reject> {
-    // `httparse` tells a word only once the space after it has come; until then, count what can belong to it.
+    // `httparse` reports a word only once the space after it has arrived; until then, count what may belong to it.
     let leading_bytes = |bytes: &[u8], belongs: fn(u8) -> bool| {
         bytes.iter().take_while(|byte| belongs(**byte)).count()
     };
@@ -233,12 +233,12 @@ fn check_request_line_length(
     if target_bytes > limits.uri_bytes_max { Err(Reject::UriTooLong) } else { Ok(()) }
 }
 
-/// tchar (RFC 9110 section 5.6.2), what methods are made of.
+/// tchar (RFC 9110 section 5.6.2), which methods consist of.
 fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// What `httparse` takes in a target: neither space nor control.
+/// What `httparse` accepts in a target: neither space nor control.
 fn is_visible(byte: u8) -> bool {
     byte > b' ' && byte != 0x7f
 }
@@ -287,7 +287,7 @@ fn build(raw: &httparse::Request<'_, '_>, head: &[u8], limits: &Limits) -> Resul
     })
 }
 
-/// `httparse` takes a bare LF for a line end. No early exit: a head is short, and so the loop vectorises.
+/// `httparse` accepts a bare LF as a line end. No early exit: a head is short, and the loop vectorises this way.
 fn has_bare_line_feed(head: &[u8]) -> bool {
     head.windows(2).fold(false, |found, pair| found | ((pair[1] == b'\n') & (pair[0] != b'\r')))
 }
@@ -310,8 +310,8 @@ fn keep_alive(headers: &[Header<'_>], version: Version) -> bool {
     !says(b"close") && (version == Version::Http11 || says(b"keep-alive"))
 }
 
-/// Refuses now a body that would not be read past later. A method that is not served is answered as such, so that an
-/// upload is told the real obstacle.
+/// Refuses now a body that would not be read past later. A method that is not supported gets its own answer, so that an
+/// upload learns the real obstacle.
 fn check_body_wanted(
     method: Method,
     version: Version,
@@ -327,8 +327,9 @@ fn check_body_wanted(
     Err(if method.is_served() { reject } else { Reject::MethodNotAllowed })
 }
 
-/// RFC 9110 section 10.1.1: a client that expects 100 (Continue) holds its body back until it is told, and a final answer
-/// tells it not to send. Other expectations cannot be met; without a body, or in HTTP/1.0, there is nothing to meet.
+/// RFC 9110 section 10.1.1: a client that expects 100 (Continue) holds its body back until it is told to send, and a
+/// final answer tells it not to. Other expectations cannot be met; without a body, or in HTTP/1.0, there is nothing to
+/// meet.
 fn waits_in_vain(version: Version, body: BodyFraming, headers: &[Header<'_>]) -> bool {
     version == Version::Http11
         && elements(headers, "expect").any(|expectation| {

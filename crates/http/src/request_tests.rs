@@ -1,4 +1,4 @@
-//! Tables of heads that are taken and refused.
+//! Tables of accepted and refused heads.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Responses: the head's bytes, and the body as parts that the caller brings.
+//! Responses: the head's bytes, and the body as parts that the caller reads.
 
 use std::io::Write;
 use std::ops::Range;
@@ -9,18 +9,17 @@ use crate::{HttpDate, Limits, Method, Request, Version};
 /// Which pages of other origins may read answers (Fetch, CORS).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cors {
-    /// Only pages of this server.
+    /// Only this server's own pages.
     #[default]
     SameOrigin,
-    /// Any page: what a video origin for players on other sites needs. Answers are the same for every origin, so that
-    /// caches need no Vary.
+    /// Any page, as players on other sites need it. Answers are the same for every origin, so caches need no Vary.
     AnyOrigin,
 }
 
-/// What a response depends on besides request and file.
+/// What a response depends on in addition to request and file.
 #[derive(Clone, Debug)]
 pub struct Context<'a> {
-    /// Now; made once a second is enough.
+    /// The current time; making it once a second is enough.
     pub date: &'a HttpDate,
     /// The limits that the request was parsed with.
     pub limits: &'a Limits,
@@ -28,18 +27,19 @@ pub struct Context<'a> {
     pub server: &'a str,
     /// `Cache-Control` for files; visible ASCII.
     pub cache_control: &'a str,
-    /// Whether other origins' pages may read.
+    /// Whether pages of other origins may read answers.
     pub cors: Cors,
-    /// Becomes the boundary, if the answer is multipart. Give each answer its own, from a random source that nobody can
-    /// foretell: whoever can could store a file that contains it, and confuse a client that asks for several ranges.
+    /// Becomes the boundary of a multipart answer. Give each answer its own, from a random source that nobody can
+    /// predict. An attacker who can predict it could store a file that contains it, and confuse a client that asks for
+    /// several ranges.
     pub boundary: u128,
-    /// Close after this answer, whatever the client asked for: the server is going away.
+    /// Close after this answer, whatever the client asked for, because the server is shutting down.
     pub closing: bool,
 }
 
 impl<'a> Context<'a> {
     /// With `Server: fullbore`, no CORS, and `Cache-Control: no-cache`: caches may keep files but must ask whether they
-    /// are current, which is always right and costs a 304. Libraries whose files never change should say so.
+    /// are current. That is always right and costs a 304. Libraries whose files never change should say so.
     pub fn new(date: &'a HttpDate, limits: &'a Limits) -> Self {
         Self {
             date,
@@ -60,7 +60,7 @@ pub enum Part {
     Bytes(Vec<u8>),
     /// These bytes, which are part of the program.
     Static(&'static [u8]),
-    /// These bytes, which other responses may be made of, too.
+    /// These bytes, which other responses may share.
     Shared(Arc<[u8]>),
     /// These bytes of the file; not empty.
     Range(Range<u64>),
@@ -89,18 +89,18 @@ pub struct Response {
     pub body: Vec<Part>,
     /// Sum of the body's parts. Equals Content-Length where that is sent, except for HEAD.
     pub body_bytes: u64,
-    /// Whether the connection lives on after the body. The head says the same.
+    /// Whether the connection stays open after the body. The head says the same.
     pub keep_alive: bool,
 }
 
-/// Enough for every head this crate writes with short settings, so that it is allocated once.
+/// Enough for every head that this crate writes with short settings, so that it is allocated once.
 const HEAD_CAPACITY_BYTES: usize = 768;
 
 /// The line that lets pages of any origin read the answer (Fetch section 3.2.3).
 const ALLOW_ORIGIN: &[u8] = b"Access-Control-Allow-Origin: *\r\n";
 
-/// What else such a page may see and use: headers a player needs, timings for its bandwidth estimate (Resource Timing),
-/// and use by pages that are isolated from other origins (Fetch, Cross-Origin-Resource-Policy).
+/// What else such a page may see and use: headers that a player needs, timings for its bandwidth estimate (Resource
+/// Timing), and use by pages that are isolated from other origins (Fetch, Cross-Origin-Resource-Policy).
 const EXPOSE: &[u8] =
     b"Access-Control-Expose-Headers: Accept-Ranges, Content-Length, Content-Range, Date, ETag\r\n\
     Timing-Allow-Origin: *\r\n\
@@ -115,8 +115,8 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    /// Starts with what every response carries. `request` is missing if it could not be understood; then, as when
-    /// `closes`, the connection ends.
+    /// Starts with the fields of every response. `request` is `None` if it could not be parsed; then, or if `closes`,
+    /// the connection ends.
     pub(crate) fn new(
         status: u16,
         request: Option<&Request>,

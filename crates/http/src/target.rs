@@ -1,9 +1,9 @@
-//! From the request-target to a path in the library (RFC 9112 section 3.2, RFC 3986 sections 2.1 and 3.3).
+//! Maps the request-target to a path in the library (RFC 9112 section 3.2, RFC 3986 sections 2.1 and 3.3).
 //!
-//! A [`LibraryPath`] can only be made here, and is safe to hand to an open beneath the library: relative, percent-decoded
-//! exactly once, and each segment neither empty nor beginning with a dot nor with a slash or control byte in it. That links do not lead
-//! out of the library is the opener's part (openat2). Nothing is normalised: a path that needs it is refused, because no
-//! client that follows the library's own links sends one.
+//! A [`LibraryPath`] can only be made here, and is safe to open beneath the library: it is relative and percent-decoded
+//! exactly once, and no segment is empty, begins with a dot, or contains a slash or control byte. The opener ensures
+//! that links do not lead out of the library (openat2). Nothing is normalised: a path that needs it is refused, because
+//! no client that follows the library's own links sends one.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -18,18 +18,17 @@ pub enum Resource {
     File(LibraryPath),
     /// A directory of the library: the target ended with `/`. The root is the empty path.
     Directory(LibraryPath),
-    /// Something of the server itself, under `/-/`: the rest of the path, empty for `/-/` and `/-`. A library file whose
-    /// path begins so is never served.
+    /// Something of the server itself, under `/-/`: the rest of the path, empty for `/-/` and `/-`. A library file with
+    /// such a path is never served.
     Reserved(LibraryPath),
-    /// A path that nothing may be opened for; answered like a missing file.
+    /// A path that must not be opened; answered like a missing file.
     Refused(PathEscape),
     /// The server as a whole: `OPTIONS *`.
     Server,
 }
 
 impl Resource {
-    /// What a file's or directory's path names without its first `count` segments: as if the request had left them out. `None`
-    /// if it has fewer, or is neither.
+    /// The same file or directory without the first `count` segments of its path. `None` if it has fewer, or is neither.
     pub fn below(&self, count: usize) -> Option<Self> {
         let (Self::File(path) | Self::Directory(path)) = self else { return None };
         let is_directory = matches!(self, Self::Directory(_));
@@ -52,11 +51,11 @@ pub enum PathEscape {
     DotSegment,
     /// An empty segment, as in `//`.
     EmptySegment,
-    /// A `/` written `%2F`: a name cannot hold one.
+    /// A `/` written as `%2F`: no file name contains one.
     EncodedSlash,
     /// NUL or another control byte, percent-encoded.
     ControlByte,
-    /// A name that begins with a dot: what is hidden in a folder is not served. `.well-known` (RFC 8615) is, at the top.
+    /// A name that begins with a dot: hidden files are not served. `.well-known` (RFC 8615) is, at the top.
     HiddenName,
 }
 
@@ -82,13 +81,13 @@ impl PathEscape {
     }
 }
 
-/// A decoded path relative to the library's root, without `/` at either end; see the module's promise. Bytes, since file
-/// names on Linux need not be UTF-8.
+/// A decoded path relative to the library's root, without `/` at either end; the module's comment says what it
+/// guarantees. Bytes, because file names on Linux need not be UTF-8.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LibraryPath(Vec<u8>);
 
 impl LibraryPath {
-    /// A path as an operator writes it: as it is on disk, nothing encoded, with or without a slash at each end. `/` is the
+    /// A path as an operator writes it: as on disk, nothing encoded, with or without a slash at each end. `/` is the
     /// root. `None` if no request could name it.
     pub fn as_written(path: &[u8]) -> Option<Self> {
         let inner = path.strip_prefix(b"/").unwrap_or(path);
@@ -114,7 +113,7 @@ impl LibraryPath {
     }
 }
 
-/// A request-target taken apart.
+/// A parsed request-target.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Target<'t> {
     pub(crate) resource: Resource,
@@ -124,10 +123,10 @@ pub(crate) struct Target<'t> {
     pub(crate) query: Option<&'t str>,
 }
 
-/// The first segment of everything that is the server's own.
+/// The first segment of the server's own paths.
 const RESERVED_SEGMENT: &[u8] = b"-";
 
-/// Takes `text` apart. Only origin-form, absolute-form and, for OPTIONS, asterisk-form are served.
+/// Parses `text`. Only origin-form, absolute-form and, for OPTIONS, asterisk-form are accepted.
 pub(crate) fn parse_target(method: Method, text: &str) -> Result<Target<'_>, Reject> {
     if text == "*" && method == Method::Options {
         return Ok(Target { resource: Resource::Server, authority: None, query: None });
@@ -144,7 +143,7 @@ pub(crate) fn parse_target(method: Method, text: &str) -> Result<Target<'_>, Rej
     Ok(Target { resource: resource(path)?, authority, query })
 }
 
-/// `http://authority/path?query` as (authority, path?query); the scheme is not compared with the connection's, since a
+/// `http://authority/path?query` as (authority, path?query). The scheme need not match the connection's, because a
 /// gateway in front may have ended TLS.
 fn split_absolute(text: &str) -> Result<(Option<&str>, &str), Reject> {
     let (scheme, rest) = text.split_once("://").ok_or(Reject::BadTarget)?;
@@ -160,8 +159,8 @@ fn split_absolute(text: &str) -> Result<(Option<&str>, &str), Reject> {
     Ok((Some(authority), origin_form))
 }
 
-/// Whether a Host value or an authority holds only what `uri-host [":" port]` can (RFC 9110 section 7.2); userinfo is not
-/// part of it (RFC 9110 section 4.2.4). May be empty.
+/// Whether a Host value or an authority contains only what `uri-host [":" port]` allows (RFC 9110 section 7.2);
+/// userinfo is not allowed (RFC 9110 section 4.2.4). May be empty.
 pub(crate) fn is_host(value: &[u8]) -> bool {
     let (host, port) = match value.iter().rposition(|&byte| byte == b':') {
         Some(colon) if !value.ends_with(b"]") => (&value[..colon], &value[colon + 1..]),
@@ -214,13 +213,13 @@ fn classify(decoded: Vec<u8>, is_directory: bool) -> Resource {
     }
 }
 
-/// `text` percent-decoded once (RFC 3986 section 2.4); `None` if that is broken.
+/// `text` percent-decoded once (RFC 3986 section 2.4); `None` if the encoding is broken.
 pub fn percent_decoded(text: &[u8]) -> Option<Vec<u8>> {
     let mut decoded = Vec::with_capacity(text.len());
     decode(text, &mut decoded).ok().map(|()| decoded)
 }
 
-/// Percent-decodes once (RFC 3986 section 2.4). Bytes that a URI should have encoded are taken as they are.
+/// Percent-decodes once (RFC 3986 section 2.4). Accepts bytes that a URI should have encoded.
 fn decode(segment: &[u8], decoded: &mut Vec<u8>) -> Result<(), Reject> {
     let mut rest = segment;
     while let [first, tail @ ..] = rest {
@@ -237,7 +236,7 @@ fn decode_pair(tail: &[u8]) -> Result<(u8, &[u8]), Reject> {
     Ok(((digit(*high)? * 16 + digit(*low)?) as u8, tail))
 }
 
-/// The name at the top of a site that is for clients to find by themselves (RFC 8615 section 3).
+/// The name at the top of a site under which clients look for well-known files (RFC 8615 section 3).
 const WELL_KNOWN: &[u8] = b".well-known";
 
 fn escape_of(segment: &[u8], is_first: bool) -> Option<PathEscape> {

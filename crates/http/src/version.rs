@@ -1,26 +1,26 @@
-//! The third word of a request line, where it is neither HTTP/1.0 nor HTTP/1.1, the two that `httparse` knows.
+//! The third word of a request line, if it is neither HTTP/1.0 nor HTTP/1.1, which `httparse` knows.
 //!
-//! A later minor version of HTTP/1 is served as HTTP/1.1, the highest that this server speaks (RFC 9110 section 2.5).
-//! Another major version is refused as such. Anything else is not a version: it is `HTTP/`, one digit, a dot, one digit
-//! (RFC 9112 section 2.3).
+//! A later minor version of HTTP/1 is served as HTTP/1.1, the highest that this server supports (RFC 9110 section 2.5).
+//! Another major version is refused as such. Anything else is not a version: a version is `HTTP/`, one digit, a dot,
+//! one digit (RFC 9112 section 2.3).
 
-/// What the word is.
+/// The kind of word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Word {
-    /// The beginning of a version; more bytes must tell.
+    /// The beginning of a version; more bytes are needed.
     Partial,
     /// HTTP/1.2 to HTTP/1.9.
     LaterMinor,
     /// A version with another major number.
     OtherMajor,
-    /// No version.
+    /// Not a version.
     Malformed,
 }
 
-/// Where the minor version's digit lies in the word.
+/// The offset of the minor version's digit in the word.
 pub(crate) const MINOR_AT: usize = b"HTTP/1.".len();
 
-/// Judges a word from its first byte on; what follows it may follow.
+/// Classifies a word from its first byte on; `word` may continue after it.
 pub(crate) fn judge(word: &[u8]) -> Word {
     for (index, expected) in b"HTTP/0.0".iter().enumerate() {
         let fits = match word.get(index) {

@@ -8,7 +8,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// Takes whole requests and their bodies off the front of `bytes`, as a session would.
+/// Takes whole requests and their bodies from the front of `bytes`, as a session would.
 fn parse_all(mut bytes: &[u8], limits: &Limits) -> Result<Vec<Request>, Reject> {
     let mut requests = Vec::new();
     while let Parse::Complete { request, consumed } = parse(bytes, limits)? {
@@ -24,7 +24,7 @@ fn parse_all(mut bytes: &[u8], limits: &Limits) -> Result<Vec<Request>, Reject> 
     Ok(requests)
 }
 
-/// Heads of players and browsers, with bodies that are read past.
+/// Heads of players and browsers, with bodies to read past.
 fn message() -> impl Strategy<Value = Vec<u8>> {
     let line = select(vec![
         "Range: bytes=0-99\r\n",

@@ -1,4 +1,4 @@
-//! Bodies of range answers against a reference that knows nothing but bytes: a set of positions, and a naive reader of
+//! Compares bodies of range answers with a reference that knows only bytes: a set of positions, and a naive reader of
 //! multipart/byteranges.
 
 use std::ops::Range;
@@ -9,13 +9,13 @@ use proptest::prelude::*;
 
 const RANGES_MAX: usize = 6;
 
-/// So few that cases exceed it.
+/// Few enough that cases exceed it.
 const SMALL_RANGES_MAX: usize = 3;
 
-/// Up to so many bytes between two ranges are sent along.
+/// Gaps of up to this many bytes between two ranges are sent along.
 const GAP_BYTES_MAX: u64 = 79;
 
-/// Of files: every range of one is small, and some leave room for several that are apart.
+/// Size of files: every range of one is small, and some have room for several ranges that are apart.
 const SIZE_MAX: u64 = 1200;
 
 /// A range-spec as a client writes it.
@@ -39,7 +39,7 @@ impl Spec {
         matches!(self, Self::Closed(first, last) if first > last)
     }
 
-    /// The positions below `size` that it covers, asked one by one.
+    /// Whether it covers the position below `size`.
     fn covers(&self, position: u64, size: u64) -> bool {
         match self {
             Self::Closed(first, last) => (first..=last).contains(&&position),
@@ -94,7 +94,7 @@ fn body_of(response: &Response, file: &[u8]) -> Vec<u8> {
     body
 }
 
-/// What is sent for positions that are wanted, in ascending order: they and the small gaps between them.
+/// What is sent for the wanted positions, in ascending order: these and the small gaps between them.
 fn with_gaps_filled(wanted: &[u64]) -> Vec<u64> {
     let mut filled: Vec<u64> = Vec::new();
     for &position in wanted {
@@ -105,7 +105,7 @@ fn with_gaps_filled(wanted: &[u64]) -> Vec<u64> {
     filled
 }
 
-/// How many stretches without a hole `positions` make.
+/// How many runs without a gap `positions` make.
 fn stretches(positions: &[u64]) -> usize {
     let breaks = positions.windows(2).filter(|pair| pair[0] + 1 < pair[1]).count();
     breaks + usize::from(!positions.is_empty())
