@@ -1,13 +1,13 @@
-//! One measuring connection: what a viewer does, at a fraction of a viewer's cost.
+//! One measuring connection: does what a viewer does, at a fraction of a viewer's cost.
 //!
-//! Heads are received, decrypted and read; bodies are thrown away unopened ([`Connection::discard`]) or, to check them,
-//! decrypted ([`Connection::body`]). Nothing is read ahead and no buffer is held while waiting, so that one thread has
-//! room for ten thousand of these.
+//! Heads are received, decrypted and parsed. Bodies are discarded unopened ([`Connection::discard`]) or, to check them,
+//! decrypted ([`Connection::body`]). Nothing is read ahead and no buffer is held while waiting, so one thread can
+//! handle ten thousand connections.
 //!
-//! What is trusted when a body is thrown away: the server's record headers, and that it does not pad (none of the
-//! servers measured here does). A padded body shows as [`Failure::TooLong`].
+//! When a body is discarded, the connection trusts the server's record headers, and that the server adds no padding
+//! (none of the servers measured here does). A padded body shows as [`Failure::TooLong`].
 //!
-//! Read `walk` for how records are passed over, `secured` for when they are opened after all.
+//! Read `walk` for how records are skipped, `secured` for when they are opened after all.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -23,13 +23,13 @@ use crate::secured::{Came, Secured};
 use crate::tls::ClientTls;
 use crate::wait::{Readiness, readable, send_all};
 
-/// Bytes of a plain response taken at once where they are wanted.
+/// How many bytes of a plain response are taken at once if they are wanted.
 const PLAIN_CHUNK_BYTES: usize = 16 << 10;
 
-/// What is waited for where a body is thrown away: as much as is taken at once.
+/// How many bytes to wait for if a body is discarded: as many as are taken at once.
 const WAKE_BYTES: i32 = 256 << 10;
 
-/// How long it is waited for: a slow server's bytes are taken as they come.
+/// How long to wait for that many: a slow server's bytes are then taken as they come.
 const WAKE_PATIENCE: Duration = Duration::from_millis(20);
 
 /// Where to connect to.
@@ -37,20 +37,20 @@ const WAKE_PATIENCE: Duration = Duration::from_millis(20);
 pub struct Endpoint {
     /// The server's address.
     pub address: SocketAddr,
-    /// Its name without a port: what its certificate must be for.
+    /// Its name without a port, which its certificate must contain.
     pub host: String,
-    /// How to speak TLS; none is plain HTTP.
+    /// How to use TLS; `None` is plain HTTP.
     pub tls: Option<ClientTls>,
 }
 
 /// How to connect.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionOptions {
-    /// How long to wait for whatever comes next: a connection with its handshake, a head, some more of a body.
+    /// How long to wait for the next thing: a connection with its handshake, a head, or more of a body.
     pub patience: Duration,
-    /// The kernel's receive buffer; none lets it grow by itself.
+    /// Size of the kernel's receive buffer; `None` lets it grow by itself.
     pub receive_buffer_bytes: Option<usize>,
-    /// Take up an earlier TLS session, and keep tickets for later ones.
+    /// Resume an earlier TLS session, and keep tickets for later ones.
     pub resume: bool,
 }
 
@@ -66,16 +66,16 @@ pub struct Connection {
     secured: Option<Box<Secured>>,
     patience: Duration,
     body: Body,
-    /// The body's first bytes, which came with the head. Empty, without memory, most of the time.
+    /// The body's first bytes, which arrived with the head. Usually empty, and without memory.
     held: Vec<u8>,
     /// The last request was HEAD.
     without_body: bool,
     readiness: Readiness,
-    /// What was last said to [`Socket::wake_at`].
+    /// The last argument of [`Socket::wake_at`].
     wakes_at_bytes: i32,
 }
 
-/// How much of the body is still to come, what is held included.
+/// How much of the body is still to come, including what is held.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Body {
     Left { bytes: u64, promised_bytes: u64 },
@@ -84,7 +84,7 @@ enum Body {
 }
 
 impl Connection {
-    /// Connects, and shakes hands if the endpoint has TLS.
+    /// Connects, and does the handshake if the endpoint has TLS.
     ///
     /// # Errors
     /// See [`Failure`].
@@ -100,7 +100,7 @@ impl Connection {
             Some(tls) => {
                 let tls = tls.choose(resume);
                 let shaking = Secured::shake_hands(&socket, tls, &endpoint.host, deadline);
-                // Boxed: a handshake's state is large and soon over, and this future lives as long as its connection.
+                // Boxed: a handshake's state is large and short-lived, and this future lives as long as its connection.
                 Some(Box::new(Box::pin(shaking).await?))
             }
             None => None,
@@ -117,17 +117,17 @@ impl Connection {
         })
     }
 
-    /// What TLS has agreed; none for plain HTTP.
+    /// What TLS has agreed on; `None` for plain HTTP.
     pub fn session(&self) -> Option<&SessionInfo> {
         self.secured.as_ref().map(|secured| &secured.info)
     }
 
-    /// Whether an earlier TLS session was taken up.
+    /// Whether an earlier TLS session was resumed.
     pub fn is_resumed(&self) -> bool {
         self.session().is_some_and(|session| session.resumed)
     }
 
-    /// Sends a request: all of its head, the empty line included. The last response must be over.
+    /// Sends a request: all of its head, including the empty line. The last response must be over.
     ///
     /// # Errors
     /// See [`Failure`].
@@ -144,10 +144,10 @@ impl Connection {
         }
     }
 
-    /// Waits for a response's head. Its body must be thrown away or read before the next request.
+    /// Waits for a response's head. Its body must be discarded or read before the next request.
     ///
     /// # Errors
-    /// See [`Failure`]. A status is none: who asked knows what was to be expected.
+    /// See [`Failure`]. A status is not a failure: the caller knows which one to expect.
     pub async fn head(&mut self) -> Result<Head, Failure> {
         let deadline = self.deadline();
         let mut received = std::mem::take(&mut self.held);
@@ -168,7 +168,7 @@ impl Connection {
         Ok(head)
     }
 
-    /// Takes note of the body that begins, and of what came of it with the head.
+    /// Notes the body that begins, and the part of it that arrived with the head.
     fn begin_body(&mut self, head: &Head, first: &[u8]) -> Result<(), Failure> {
         self.body = match head.body_bytes {
             Some(bytes) if first.len() as u64 > bytes => {
@@ -183,9 +183,9 @@ impl Connection {
         Ok(())
     }
 
-    /// Waits for some of the body and throws it away, at most `bytes_max` (at least 1), give or take a record of 1 KiB.
-    /// Returns how many bytes it was; 0 when the body is over. Others on this thread have their turn meanwhile, however
-    /// fast the server is.
+    /// Waits for some of the body and discards it, at most `bytes_max` (at least 1), give or take a record of 1 KiB.
+    /// Returns the number of bytes; 0 if the body is over. Other connections on this thread get their turn in between,
+    /// however fast the server is.
     ///
     /// # Errors
     /// See [`Failure`].
@@ -214,14 +214,13 @@ impl Connection {
         }
     }
 
-    /// Waits for some of the body and appends it to `into`, decrypted. Returns how many bytes it was; 0 when the body is
-    /// over.
+    /// Waits for some of the body and appends it to `into`, decrypted. Returns the number of bytes; 0 if the body is over.
     ///
     /// # Errors
     /// See [`Failure`].
     ///
     /// # Panics
-    /// If a part of this body was thrown away: it is read or thrown away, not both.
+    /// If a part of this body was discarded: a body is either read or discarded.
     pub async fn body(&mut self, into: &mut Vec<u8>) -> Result<usize, Failure> {
         while self.body != Body::Over {
             let came = match std::mem::take(&mut self.held) {
@@ -244,11 +243,12 @@ impl Connection {
         Ok(0)
     }
 
-    /// Waits until a ticket has come, for those who close before they ask for anything: a TLS 1.3 server sends them
-    /// behind the handshake. Returns whether one came within `patience`, and false at once where none is to be expected.
+    /// Waits until a ticket has arrived, for a client that closes before it asks for anything: a TLS 1.3 server sends
+    /// tickets after the handshake. Returns whether one arrived within `patience`, and false at once if none can be
+    /// expected.
     ///
     /// # Errors
-    /// See [`Failure`]; that none came is not one.
+    /// See [`Failure`]; a missing ticket is not one.
     pub async fn wait_for_ticket(&mut self, patience: Duration) -> Result<bool, Failure> {
         let deadline = Instant::now() + patience;
         loop {
@@ -268,15 +268,15 @@ impl Connection {
         }
     }
 
-    /// Ends the connection as TLS and TCP would have it.
+    /// Ends the connection as TLS and TCP require.
     pub fn close(mut self) {
         if let Some(secured) = &mut self.secured {
-            // Said or not, what follows is the same.
+            // Whether or not it was sent, the rest is the same.
             let _ = self.socket.send(&secured.goodbye(), false);
         }
     }
 
-    /// Ends the connection by a reset, as a viewer does who is suddenly gone; the port is free again at once.
+    /// Ends the connection by a reset, like a viewer who suddenly disappears. The port is free again at once.
     pub fn abort(self) {
         self.socket.reset_on_close();
     }
@@ -285,8 +285,8 @@ impl Connection {
         Instant::now() + self.patience
     }
 
-    /// Waits until [`WAKE_BYTES`] or the rest of the body have come, or a moment has passed: within one machine each
-    /// wake-up is work for the server's core as well, which no network card would put on it.
+    /// Waits until [`WAKE_BYTES`] or the rest of the body have arrived, or a moment has passed. Within one machine each
+    /// wake-up also costs the server's core time, which a network card would not.
     async fn wait_for_much(&mut self) -> Result<(), Failure> {
         if let Body::Left { bytes, .. } = self.body {
             self.wake_at(i32::try_from(bytes).unwrap_or(i32::MAX).min(WAKE_BYTES))?;
@@ -310,7 +310,7 @@ impl Connection {
         readable(&self.socket, self.deadline(), "more of a body").await
     }
 
-    /// Receives plaintext, as much as is at hand and no more than `plain_max` where no record bounds it.
+    /// Receives plaintext, as much as is available, and no more than `plain_max` if no record limits it.
     fn receive(&mut self, into: &mut Vec<u8>, plain_max: usize) -> Result<Came, Failure> {
         if let Some(secured) = &mut self.secured {
             return secured.open(&self.socket, into);
@@ -353,7 +353,7 @@ impl Connection {
         self.at_most_left(PLAIN_CHUNK_BYTES as u64) as usize
     }
 
-    /// Throws away what is held, at most `bytes_max`.
+    /// Discards what is held, at most `bytes_max`.
     fn drop_held(&mut self, bytes_max: u64) -> Result<u64, Failure> {
         let bytes = usize::try_from(bytes_max).unwrap_or(usize::MAX).min(self.held.len());
         if bytes == self.held.len() {
@@ -364,7 +364,7 @@ impl Connection {
         self.count(bytes)
     }
 
-    /// Takes note of `bytes` of the body.
+    /// Counts `bytes` of the body.
     fn count(&mut self, bytes: usize) -> Result<u64, Failure> {
         let counted = bytes as u64;
         let Body::Left { bytes: left, promised_bytes } = self.body else { return Ok(counted) };
@@ -372,13 +372,13 @@ impl Connection {
         self.body = if left == 0 { Body::Over } else { Body::Left { bytes: left, promised_bytes } };
         let within = self.secured.as_ref().is_some_and(|secured| secured.is_within_record());
         if left == 0 && within {
-            // The record goes on although the body does not.
+            // The record continues although the body does not.
             return Err(Failure::TooLong { promised_bytes });
         }
         Ok(counted)
     }
 
-    /// The server has closed: the end of a body, or too early.
+    /// The server has closed: the body has ended, or it is too early.
     fn end(&mut self, orderly: bool) -> Result<(), Failure> {
         match std::mem::replace(&mut self.body, Body::Over) {
             Body::Left { bytes, promised_bytes } => {

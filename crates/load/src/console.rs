@@ -1,21 +1,21 @@
-//! A run in front of a person: progress on a terminal, and Ctrl-C that ends it with what was measured so far.
+//! A run in front of a person: shows progress on a terminal, and ends at Ctrl-C with the figures so far.
 
 use crate::interrupt::Interrupt;
 use crate::{Options, Outcome, Running, Snapshot};
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// How soon an interruption or the end is seen.
+/// How soon an interrupt or the end is noticed.
 const GLANCE: Duration = Duration::from_millis(20);
 
-/// Between two lines of progress.
+/// Time between two lines of progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Runs to the end, or to the first Ctrl-C or SIGTERM; a second one ends the process at once. On a terminal, standard error
-/// shows how it goes.
+/// Runs to the end, or to the first Ctrl-C or SIGTERM; a second one ends the process at once. On a terminal, standard
+/// error shows the progress.
 ///
 /// # Errors
-/// As [`Running::start`] and [`Running::join`], and when signals cannot be handled.
+/// As [`Running::start`] and [`Running::join`], and if signals cannot be handled.
 pub fn run(options: Options) -> io::Result<Outcome> {
     let interrupt = Interrupt::on_signal()?;
     let running = Running::start(options)?;
@@ -31,7 +31,7 @@ pub fn run(options: Options) -> io::Result<Outcome> {
     running.join()
 }
 
-/// A line that is drawn over and over; nothing in a pipe.
+/// A line that is redrawn; nothing in a pipe.
 struct Progress {
     on_terminal: bool,
     began: Instant,
@@ -53,7 +53,7 @@ impl Progress {
         }
         let now = running.snapshot();
         let line = line(self.began.elapsed(), now, now.since(self.last), seconds);
-        // Whoever looks at the terminal may close it; the run goes on.
+        // If the terminal is closed, the run continues.
         let _ = write!(io::stderr(), "\r\x1b[K{line}");
         (self.shown, self.last) = (Instant::now(), now);
     }

@@ -1,4 +1,4 @@
-//! A viewer's way through titles: which step of which title comes next.
+//! A viewer's way through titles: decides which step of which title comes next.
 
 use crate::film::{Ask, Film};
 use crate::options::Pattern;
@@ -8,7 +8,7 @@ use crate::popularity::{Choice, Chooser};
 #[derive(Debug)]
 pub(crate) struct Course {
     viewer: usize,
-    /// Titles that it has chosen so far.
+    /// How many titles it has chosen so far.
     had: usize,
     /// The title and the next step in it.
     place: Option<(usize, u64)>,
@@ -22,7 +22,7 @@ impl Course {
         Self { viewer, had: 0, place: None, random }
     }
 
-    /// The title and what to ask of it. At the end of a title another one is chosen.
+    /// The title and what to request from it. At the end of a title, another one is chosen.
     pub(crate) fn next(
         &mut self,
         films: &[Film],
@@ -55,7 +55,7 @@ impl Course {
         choice: Choice,
         by_request: bool,
     ) -> u64 {
-        // A title of unknown size is begun at its front, and then it is known.
+        // A title of unknown size begins at its start; then its size is known.
         let Some(steps) = film.steps(pattern).filter(|steps| *steps > 0) else { return 0 };
         match (choice.cold_range, pattern) {
             (Some(range), _) => range % steps,
@@ -73,7 +73,7 @@ impl Course {
         }
     }
 
-    /// Forgets the title: the next one is chosen anew.
+    /// Forgets the title: the next request chooses anew.
     pub(crate) fn leave(&mut self) {
         self.place = None;
     }

@@ -1,4 +1,4 @@
-//! One thread and its viewers: what they share, and the window of time that is measured.
+//! One thread and its viewers: what they share, and the time window that is measured.
 
 use crate::options::{Options, Pace};
 use crate::schedule::{self, Arrivals};
@@ -13,29 +13,29 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Latencies above an hour are an hour.
+/// Latencies above an hour count as an hour.
 const LATENCY_US_MAX: u64 = 3_600_000_000;
 
-/// Three digits: a thousandth of each latency is its error at most.
+/// Three digits: the error of each latency is at most a thousandth.
 const LATENCY_DIGITS: u8 = 3;
 
 /// What the viewers of one thread share.
 pub(crate) struct Crew {
     pub(crate) shared: Arc<Shared>,
     pub(crate) counters: Arc<Counters>,
-    /// Of the open loop.
+    /// The thread's arrivals in the open loop.
     pub(crate) arrivals: Option<Arrivals>,
-    /// Arrivals of the open loop that were answered, or failed.
+    /// Arrivals in the open loop that were answered, or failed.
     pub(crate) settled: Cell<u64>,
     /// Complete responses so far that could have been compared.
     pub(crate) comparable: Cell<u64>,
     first_byte: RefCell<Histogram<u64>>,
-    /// From when on the window is open; none before.
+    /// When the window opens; `None` before that.
     window: Cell<Option<Instant>>,
     watches: RefCell<Vec<Rc<Watch>>>,
 }
 
-/// What one viewer has had in the window.
+/// What one viewer has received in the window.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     began: Cell<Option<Instant>>,
@@ -44,21 +44,21 @@ pub(crate) struct Watch {
 
 /// What one thread has measured.
 pub(crate) struct Measured {
-    /// Length of the window.
+    /// The window's length.
     pub(crate) seconds: f64,
     /// Counts within it.
     pub(crate) counts: Snapshot,
-    /// Processor time of this thread within it.
+    /// CPU time of this thread within it.
     pub(crate) cpu_seconds: f64,
-    /// Of requests that were due within it, microseconds.
+    /// Latencies of requests that were due within it, in microseconds.
     pub(crate) first_byte: Histogram<u64>,
-    /// Arrivals of the open loop that were due and not answered at its end.
+    /// Arrivals in the open loop that were due and not answered at its end.
     pub(crate) overdue: u64,
-    /// Of each viewer that was there through all of it.
+    /// The rate of each viewer that was there for all of it.
     pub(crate) viewer_bits_per_second: Vec<f64>,
 }
 
-/// Counts and processor time at one moment.
+/// Counts and CPU time at one moment.
 struct Mark {
     at: Instant,
     counts: Snapshot,
@@ -70,10 +70,10 @@ pub(crate) fn latencies() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LATENCY_US_MAX, LATENCY_DIGITS).expect("the bounds are valid")
 }
 
-/// Runs thread `thread`'s viewers until the end of the run or until `woken` and told to stop.
+/// Runs thread `thread`'s viewers until the end of the run, or until `woken` says that it was stopped.
 ///
 /// # Errors
-/// When the thread cannot be pinned, or the kernel gives no ring.
+/// If the thread cannot be pinned, or the kernel provides no ring.
 pub(crate) fn run(
     shared: Arc<Shared>,
     counters: Arc<Counters>,
@@ -87,8 +87,10 @@ pub(crate) fn run(
         crew.start_viewers(thread);
         let measured = crew.measure(woken).await;
         if tasks_panicked() > 0 {
-            // None is known that could; but a viewer less must not pass for a quiet server.
-            crew.counters.error("viewer_panicked", || "a viewer ended by a fault of ours".into());
+            // No known viewer panics. But a missing viewer must not look like a quiet server.
+            crew.counters.error("viewer_panicked", || {
+                "a viewer ended because of a bug in the load generator".into()
+            });
         }
         measured
     })?
@@ -139,13 +141,13 @@ impl Crew {
         }
     }
 
-    /// Waits for the window to open and to close, and says what was in it. A run that is stopped before its window
-    /// opens is measured from its beginning.
+    /// Waits for the window to open and to close, and returns what was measured in it. A run that is stopped before its
+    /// window opens is measured from its beginning.
     async fn measure(&self, woken: Woken) -> io::Result<Measured> {
         let shared = Arc::clone(&self.shared);
         let mut stopped = Box::pin(woken.each(move || !shared.is_stopping()));
         let first = Mark::at_the_start(self.shared.began);
-        // When the last viewer has begun.
+        // When the last viewer has started.
         let options = &self.shared.options;
         let opens = self.shared.began + options.opens_after();
         let first = match timeout_at(opens, stopped.as_mut()).await {
@@ -166,7 +168,7 @@ impl Crew {
         self.window.set(Some(mark.at));
         self.first_byte.borrow_mut().reset();
         if self.shared.options.pace == Pace::Closed {
-            // Who asks without pause is in the middle of something: its bytes count from now on.
+            // Viewers that request without pause are in the middle of something: their bytes count from now on.
             self.watches.borrow().iter().for_each(|watch| watch.began.set(Some(mark.at)));
         }
         mark
@@ -190,7 +192,7 @@ impl Crew {
         }
     }
 
-    /// Records how long after it was due a request was answered.
+    /// Records how long after its due time a request was answered.
     pub(crate) fn answered(&self, due: Instant) {
         if self.window.get().is_none_or(|opened| due >= opened) {
             let microseconds = u64::try_from(due.elapsed().as_micros()).unwrap_or(u64::MAX);
@@ -200,7 +202,7 @@ impl Crew {
 }
 
 impl Mark {
-    /// Before anything was counted.
+    /// The mark at the start, before anything was counted.
     fn at_the_start(began: Instant) -> Self {
         Self { at: began, counts: Snapshot::default(), cpu_seconds: 0.0 }
     }
@@ -213,7 +215,7 @@ impl Mark {
 }
 
 impl Watch {
-    /// A request is due; the window counts for this viewer from its first one in there.
+    /// A request is due. The window counts for this viewer from its first request in it.
     pub(crate) fn asks(&self, crew: &Crew, due: Instant) {
         let paced = matches!(crew.shared.options.pace, Pace::Viewers { .. });
         let in_window = crew.window.get().is_some_and(|opened| due >= opened);
@@ -222,15 +224,15 @@ impl Watch {
         }
     }
 
-    /// Bytes have come.
+    /// Counts bytes that have arrived.
     pub(crate) fn received(&self, bytes: u64) {
         if self.began.get().is_some() {
             self.bytes.set(self.bytes.get() + bytes);
         }
     }
 
-    /// Bits per second from its first request in the window to now. A paced viewer that has more than that plays has the
-    /// rate at which it plays: it is ahead by what it asked for last, which is chance.
+    /// Bits per second from its first request in the window to now. A paced viewer with more than that gets the rate at
+    /// which it plays: it is ahead by its last request, which depends on chance.
     fn rate(&self, now: Instant, plays_at: Option<u64>) -> Option<f64> {
         let seconds = now.checked_duration_since(self.began.get()?)?.as_secs_f64();
         let rate = self.bytes.get() as f64 * 8.0 / seconds;
@@ -256,7 +258,7 @@ mod tests {
     #[test]
     fn a_viewer_served_on_time_has_its_full_rate_wherever_the_window_ends() {
         let began = Instant::now();
-        // Ranges that play for two seconds, the last one asked for a moment before the end of the window.
+        // Ranges that play for two seconds, the last one requested a moment before the end of the window.
         let watch = watch(began, 3_000_000);
         assert_eq!(watch.rate(began + 4 * SECOND, Some(4_000_000)), Some(4_000_000.0));
         assert_eq!(watch.rate(began + 4 * SECOND, None), Some(6_000_000.0));

@@ -1,19 +1,19 @@
-//! Every way in which a connection or a response fails, each counted by itself.
+//! Every way in which a connection or a response can fail, each counted separately.
 //!
-//! [`Failure::as_str`] is the kind in reports: a stable name without anything that a server chose. What the text adds is
-//! the detail and, where somebody can do something about it, what.
+//! [`Failure::as_str`] is the kind in reports: a stable name that contains nothing a server chose. The text adds
+//! details and, where possible, what to do.
 
 use std::fmt;
 use std::io;
 
 use crypt::{HandshakeError, OpenError};
 
-/// Why a connection could not be made, or did not bring what was asked for.
+/// Why a connection could not be made, or did not deliver what was requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// Nobody listens at the address.
+    /// No server listens at the address.
     Refused,
-    /// No way leads to the address; the kernel's error number.
+    /// There is no route to the address; the kernel's error number.
     Unreachable(i32),
     /// The server did not accept the connection in time.
     ConnectTimeout,
@@ -25,48 +25,49 @@ pub enum Failure {
     Handshake(HandshakeError),
     /// The server's certificate has expired.
     CertificateExpired,
-    /// The server's certificate is not trusted: its issuer is unknown, or it is for another name, not valid yet or
+    /// The server's certificate is not trusted: its issuer is unknown, or it is for another name, not valid yet, or
     /// damaged.
     CertificateUntrusted(HandshakeError),
-    /// The server closed before the head of its response was whole, or a body without a length without saying goodbye.
+    /// The server closed before the head of its response was complete, or during a body without a length and without
+    /// close_notify.
     ClosedEarly,
     /// The server closed in the middle of the body.
     Short {
-        /// Bytes of the body that came.
+        /// Bytes of the body that arrived.
         received_bytes: u64,
         /// Bytes that the head had promised.
         promised_bytes: u64,
     },
-    /// More came than the head had promised, or than was asked for at all.
+    /// More arrived than the head had promised, or than was requested at all.
     TooLong {
         /// Bytes that the head had promised.
         promised_bytes: u64,
     },
-    /// Another status than the request should have.
+    /// Another status than expected.
     Status(u16),
-    /// The body is not what it should be: what differs.
+    /// The body is not what it should be, with the difference.
     WrongBytes(String),
     /// The server ended the connection with this alert (RFC 8446 appendix B.2).
     Alert(u8),
-    /// The server, or something between, reset the connection.
+    /// The server, or something in between, reset the connection.
     Reset,
-    /// The server sent nothing for as long as the patience lasts.
+    /// The server sent nothing for the whole `patience`.
     Timeout {
         /// What was waited for.
         awaited: &'static str,
     },
-    /// The response is not HTTP/1.1, or of a form that is not measured: why.
+    /// The response is not HTTP/1.1, or has a form that cannot be measured, with the reason.
     BadResponse(&'static str),
-    /// A record of the server's was refused.
+    /// A record from the server was refused.
     Record(OpenError),
-    /// Our own keys have sealed all they may: 2^24 requests on one connection.
+    /// Our own keys have sealed as much as they may: 2^24 requests on one connection.
     KeysExhausted,
-    /// Anything else that the kernel says of a socket: its error number.
+    /// Any other error of a socket, by its number.
     Socket(i32),
 }
 
 impl Failure {
-    /// The name to count this under.
+    /// The label under which it is counted.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Refused => "refused",
@@ -92,7 +93,7 @@ impl Failure {
         }
     }
 
-    /// Sorts what connecting reports.
+    /// Classifies the errors of connecting.
     pub(crate) fn of_connect(error: &io::Error) -> Self {
         match error.raw_os_error().unwrap_or_default() {
             libc::ECONNREFUSED => Self::Refused,
@@ -152,11 +153,11 @@ impl From<OpenError> for Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused => f.write_str("nobody listens at this address; is the server running?"),
+            Self::Refused => f.write_str("no server listens at this address: is it running?"),
             Self::Unreachable(number) => {
-                write!(f, "no way to this address: {}", io::Error::from_raw_os_error(*number))
+                write!(f, "cannot reach this address: {}", io::Error::from_raw_os_error(*number))
             }
-            Self::ConnectTimeout => f.write_str("the server accepted no connection in time"),
+            Self::ConnectTimeout => f.write_str("the server did not accept the connection in time"),
             Self::TooManyOpenFiles => f.write_str(
                 "this process may not open more files; raise the limit with `ulimit -n`, or use fewer connections",
             ),
@@ -172,9 +173,9 @@ impl fmt::Display for Failure {
                 "{}; name its issuer's PEM file with --ca, or accept any certificate with --insecure",
                 distrust(*error)
             ),
-            Self::ClosedEarly => f.write_str("the server closed before its response was whole"),
+            Self::ClosedEarly => f.write_str("the server closed the connection before the response was complete"),
             Self::Short { received_bytes, promised_bytes } => {
-                write!(f, "the server closed after {received_bytes} of {promised_bytes} bytes")
+                write!(f, "the server closed the connection after {received_bytes} of {promised_bytes} bytes")
             }
             Self::TooLong { promised_bytes } => {
                 write!(f, "the server sent more than the {promised_bytes} bytes it had announced")
@@ -183,10 +184,10 @@ impl fmt::Display for Failure {
             Self::WrongBytes(what) => write!(f, "the server sent wrong bytes: {what}"),
             Self::Alert(description) => write!(f, "the server sent TLS alert {description}"),
             Self::Reset => f.write_str("the connection was reset"),
-            Self::Timeout { awaited } => write!(f, "the server was silent; awaited: {awaited}"),
+            Self::Timeout { awaited } => write!(f, "timed out waiting for {awaited}"),
             Self::BadResponse(why) => write!(f, "the response cannot be measured: {why}"),
             Self::Record(error) => write!(f, "the server sent a bad TLS record: {error}"),
-            Self::KeysExhausted => f.write_str("this connection has sealed all its keys may"),
+            Self::KeysExhausted => f.write_str("this connection's keys have sealed as much as they may"),
             Self::Socket(number) => {
                 write!(f, "the socket failed: {}", io::Error::from_raw_os_error(*number))
             }
@@ -198,7 +199,7 @@ impl std::error::Error for Failure {}
 
 fn handshake(error: HandshakeError) -> String {
     match error {
-        HandshakeError::PlainHttp => "the server speaks plain HTTP here; ask with http://".into(),
+        HandshakeError::PlainHttp => "the server speaks plain HTTP here; use http://".into(),
         HandshakeError::Garbage => "the server does not speak TLS here".into(),
         HandshakeError::PeerAlert(description) => format!("the server sent alert {description}"),
         error => error.to_string(),
@@ -208,7 +209,7 @@ fn handshake(error: HandshakeError) -> String {
 fn distrust(error: HandshakeError) -> &'static str {
     match error {
         HandshakeError::CertificateUntrusted => {
-            "nobody trusted here has issued the server's certificate"
+            "the server's certificate is not from a trusted issuer"
         }
         HandshakeError::CertificateWrongName => "the server's certificate is for other names",
         HandshakeError::CertificateNotYetValid => {

@@ -1,19 +1,20 @@
-//! A title as the generator sees it: what can be asked of it, step by step.
+//! A title, as the generator sees it: what to request from it, step by step.
 
 use crate::options::Pattern;
 use crate::url::Url;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The first bytes that a player wants: enough of an MP4 file for its tables. This and the next two are what clients
-/// were seen to ask of a large video service's appliances: "a 45 KB header, then 262 KB and 1.07 MB ranges".
+/// The first bytes that a player requests: enough of an MP4 file for its tables. This and the next two values are what
+/// clients were seen to request from a large video service's appliances: "a 45 KB header, then 262 KB and 1.07 MB
+/// ranges".
 const HEAD_BYTES: u64 = 45_000;
 
 /// The size of most ranges: 256 KiB.
 const SMALL_RANGE_BYTES: u64 = 262_144;
 
-/// The size of every fourth range after the head. How often players ask for the large ones has not been published:
-/// one in four is a guess, which makes them more than half of the bytes.
+/// The size of every fourth range after the head. How often players request the large ones has not been published. One
+/// in four is a guess; it makes them more than half of the bytes.
 const LARGE_RANGE_BYTES: u64 = 1_070_000;
 
 /// Small ranges between two large ones.
@@ -25,12 +26,12 @@ const CYCLE_BYTES: u64 = SMALL_IN_A_ROW * SMALL_RANGE_BYTES + LARGE_RANGE_BYTES;
 /// More than any file has, and few enough that no offset computed from it overflows, whatever a server claims.
 const FILM_BYTES_MAX: u64 = 1 << 60;
 
-/// One thing to ask for.
+/// One request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ask {
     /// Path and query of the request line.
     pub(crate) path: String,
-    /// Which bytes; else all.
+    /// The bytes to request; `None` for all.
     pub(crate) range: Option<Range<u64>>,
 }
 
@@ -51,13 +52,13 @@ impl Ask {
 /// A title.
 #[derive(Debug)]
 pub(crate) struct Film {
-    /// What the user named: the file, or the manifest.
+    /// What the user named: the file or the manifest.
     pub(crate) url: Url,
     /// Which of the run's servers has it.
     pub(crate) endpoint: usize,
     /// What its manifest lists, in order. Empty unless the pattern is [`Pattern::Title`].
     pub(crate) segments: Vec<Ask>,
-    /// Its size, once a response has told; 0 before.
+    /// Its size, once a response has shown it; 0 before.
     bytes: AtomicU64,
 }
 
@@ -71,7 +72,7 @@ impl Film {
         self.bytes.store(bytes.min(FILM_BYTES_MAX), Ordering::Relaxed);
     }
 
-    /// How many steps there are from front to end; none as long as nobody knows its size.
+    /// How many steps there are from start to end; `None` while the size is unknown.
     pub(crate) fn steps(&self, pattern: Pattern) -> Option<u64> {
         match pattern {
             Pattern::Title => Some(self.segments.len() as u64),
@@ -83,7 +84,7 @@ impl Film {
         }
     }
 
-    /// What to ask at `step`; none behind the end. Before the size is known, no step is behind the end.
+    /// What to request at `step`; `None` after the end. Before the size is known, no step is after the end.
     pub(crate) fn ask(&self, pattern: Pattern, step: u64) -> Option<Ask> {
         if self.steps(pattern).is_some_and(|steps| step >= steps) {
             return None;
@@ -102,7 +103,7 @@ impl Film {
     }
 }
 
-/// At which offset a step begins.
+/// The offset at which a step begins.
 fn step_start(pattern: Pattern, step: u64) -> u64 {
     match pattern {
         Pattern::Ranges { bytes } => step.saturating_mul(bytes),
@@ -115,7 +116,7 @@ fn step_start(pattern: Pattern, step: u64) -> u64 {
     }
 }
 
-/// How many steps it takes to ask for `bytes`.
+/// How many steps are needed to request `bytes`.
 fn steps_to(pattern: Pattern, bytes: u64) -> u64 {
     match pattern {
         Pattern::Ranges { bytes: range } => bytes.div_ceil(range),
@@ -128,7 +129,7 @@ fn steps_to(pattern: Pattern, bytes: u64) -> u64 {
     }
 }
 
-/// Bytes of a typical step, where the pattern tells.
+/// The size of a typical step, if the pattern determines it.
 pub(crate) fn typical_bytes(pattern: Pattern) -> Option<u64> {
     match pattern {
         Pattern::Player => Some(SMALL_RANGE_BYTES),

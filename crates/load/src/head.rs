@@ -1,32 +1,32 @@
-//! The head of a response, as much of it as measuring needs.
+//! Parses a response's head, as far as measuring needs it.
 //!
-//! Refused: responses whose end cannot be told without reading them (chunked ones), and lengths that contradict each
-//! other (RFC 9112 section 6.3). Interim responses (1xx) are passed over.
+//! Refused: responses whose end cannot be found without reading them (chunked ones), and lengths that contradict each
+//! other (RFC 9112 section 6.3). Interim responses (1xx) are skipped.
 
 use std::ops::Range;
 
 use crate::failure::Failure;
 
-/// The longest head. Servers' own limits on heads are about as high.
+/// The longest head. Servers' own limits on heads are similar.
 pub(crate) const HEAD_BYTES_MAX: usize = 64 << 10;
 
 const FIELDS_MAX: usize = 100;
 
-/// What a server said of its response.
+/// The head of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     /// The status code.
     pub status: u16,
-    /// Bytes of the body that follows; none if it goes on until the connection is closed.
+    /// Length of the body that follows; `None` if it ends with the connection.
     pub body_bytes: Option<u64>,
-    /// Which bytes these are, and of how many, if the server said (RFC 9110 section 14.4).
+    /// Which bytes these are, and of how many, if the server gave that (RFC 9110 section 14.4).
     pub content_range: Option<(Range<u64>, Option<u64>)>,
     /// The server closes after this response.
     pub closes: bool,
 }
 
-/// Finds a whole head at the front of `bytes`: it and its length, interim responses in front of it included; none if
-/// more bytes are needed. `without_body`: the request was HEAD.
+/// Finds a whole head at the front of `bytes`. Returns it with its length, including interim responses in front of it;
+/// `None` if more bytes are needed. `without_body`: the request was HEAD.
 ///
 /// # Errors
 /// [`Failure::BadResponse`].
@@ -60,12 +60,12 @@ fn read(
 ) -> Result<Head, Failure> {
     let mut length = None;
     let mut content_range = None;
-    // HTTP/1.0 closes unless it says otherwise.
+    // HTTP/1.0 closes unless the server announces otherwise.
     let mut closes = response.version == Some(0);
     for field in response.headers.iter() {
         let value = field.value.trim_ascii();
         if field.name.eq_ignore_ascii_case("content-length") {
-            let bytes = number(value).ok_or(Failure::BadResponse("its length is no number"))?;
+            let bytes = number(value).ok_or(Failure::BadResponse("its length is not a number"))?;
             if length.is_some_and(|length| length != bytes) {
                 return Err(Failure::BadResponse("it has two lengths"));
             }
@@ -89,7 +89,7 @@ fn number(digits: &[u8]) -> Option<u64> {
     if plain { std::str::from_utf8(digits).ok()?.parse().ok() } else { None }
 }
 
-/// Reads `bytes 0-99/200` or `bytes 0-99/*`; none for anything else, such as `bytes */200`.
+/// Parses `bytes 0-99/200` or `bytes 0-99/*`; `None` for anything else, such as `bytes */200`.
 fn read_content_range(value: &[u8]) -> Option<(Range<u64>, Option<u64>)> {
     let text = std::str::from_utf8(value).ok()?.strip_prefix("bytes ")?;
     let (range, total) = text.split_once('/')?;
@@ -176,7 +176,7 @@ mod tests {
                 "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
                 "it has two lengths",
             ),
-            ("HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", "its length is no number"),
+            ("HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", "its length is not a number"),
             ("HTTP/1.1 101 Switching\r\n\r\n", "the server changes the protocol"),
             ("SSH-2.0-OpenSSH_9.2\r\n", "it is not HTTP/1.1"),
         ];

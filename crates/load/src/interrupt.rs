@@ -1,4 +1,4 @@
-//! Ctrl-C: the first one ends a bench with what was measured so far, a second one ends the process.
+//! Ctrl-C: the first one ends a run with the figures so far, a second one ends the process.
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -6,37 +6,38 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What shells report for a program that Ctrl-C ended: 128 and the signal's number.
+/// What shells report for a program that was ended by Ctrl-C: 128 and the signal's number.
 pub const EXIT_CODE: u8 = 130;
 
-/// Whether somebody wants to end.
+/// Whether the user wants to end the run.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Heeds SIGINT and SIGTERM from now on.
+    /// Handles SIGINT and SIGTERM from now on.
     ///
     /// # Errors
-    /// When signals cannot be handled.
+    /// If signals cannot be handled.
     pub fn on_signal() -> io::Result<Self> {
         let asked = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
-            // In this order: the first signal finds the flag clear and sets it, the second one finds it set and ends us.
+            // The order matters: the first signal finds the flag clear and sets it, the second one finds it set and
+            // ends the process.
             flag::register_conditional_shutdown(signal, EXIT_CODE.into(), Arc::clone(&asked))?;
             flag::register(signal, Arc::clone(&asked))?;
         }
         Ok(Self(asked))
     }
 
-    /// Whether it was asked for.
+    /// Whether the user has asked to end.
     pub fn is_asked(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
 
-    /// The same as an error, to leave by.
+    /// The same as an error, to return early.
     ///
     /// # Errors
-    /// [`io::ErrorKind::Interrupted`] once it was asked for.
+    /// [`io::ErrorKind::Interrupted`] once the user has asked to end.
     pub fn check(&self) -> io::Result<()> {
         if self.is_asked() { Err(io::ErrorKind::Interrupted.into()) } else { Ok(()) }
     }

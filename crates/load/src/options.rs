@@ -1,4 +1,4 @@
-//! What load to put on, in the terms of its command line.
+//! Which load to generate, in the terms of its command line.
 
 use crate::film::typical_bytes;
 use crate::schedule;
@@ -7,60 +7,60 @@ use crypt::client::ClientOptions;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The largest range that can be asked for: 1 TiB.
+/// The largest range that can be requested: 1 TiB.
 pub const RANGE_BYTES_MAX: u64 = 1 << 40;
 
 /// The slowest and the fastest schedule, arrivals per second.
 const ARRIVALS_MIN: f64 = 1e-3;
 const ARRIVALS_MAX: f64 = 1e9;
 
-/// Longer than any run, and short enough to be added to any moment.
+/// Longer than any run, and short enough to be added to any time.
 const TIME_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
-/// Between two requests of a viewer whose pattern does not tell how long one plays.
+/// Time between two requests of a viewer whose pattern does not determine how long one plays.
 const INTERVAL: Duration = Duration::from_secs(2);
 
-/// A run. `Options { targets, ..Options::default() }` asks for whole files as fast as they come, on eight connections,
+/// A run. `Options { targets, ..Options::default() }` requests whole files as fast as they come, on eight connections,
 /// for ten seconds.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What is asked for; at least one.
+    /// The URLs to request; at least one.
     pub targets: Vec<Url>,
-    /// Which of the targets a viewer takes.
+    /// How a viewer chooses a target.
     pub popularity: Popularity,
-    /// What a viewer asks of a target.
+    /// What a viewer requests from a target.
     pub pattern: Pattern,
-    /// When a viewer asks.
+    /// When a viewer sends requests.
     pub pace: Pace,
-    /// Viewers; each has one connection at a time.
+    /// Number of viewers; each has one connection at a time.
     pub connections: usize,
-    /// One thread is pinned on each of these; none leaves the threads where the system puts them.
+    /// One thread is pinned to each of these CPUs; if empty, the system places the threads.
     pub cpus: Vec<u32>,
-    /// Threads, where `cpus` is empty.
+    /// Number of threads if `cpus` is empty.
     pub threads: usize,
     /// How long to measure, after the ramp.
     pub duration: Duration,
-    /// Over how long the viewers start, evenly. Errors count from the start, all else from the end of the ramp.
+    /// The time over which the viewers start, evenly. Errors count from the start, everything else from the end of the
+    /// ramp.
     pub ramp: Duration,
-    /// How fast each viewer takes bytes out of its socket, bits per second; else at once. Slow readers get a small
-    /// receive buffer, so that the server notices.
+    /// How fast each viewer takes bytes from its socket, in bits per second; `None` for at once. Slow readers get a
+    /// small receive buffer, so that the server notices.
     pub read_rate_bits_per_second: Option<u64>,
-    /// The part of requests in whose middle the viewer leaves, to come back on a new connection; 0 to 1.
+    /// The share of requests that the viewer aborts in the middle, to come back on a new connection; 0 to 1.
     pub abort_share: f64,
-    /// The part of requests after which the viewer goes on at a random place of the title; 0 to 1.
+    /// The share of requests after which the viewer seeks to a random place of the title; 0 to 1.
     pub seek_share: f64,
     /// Which responses are compared byte for byte.
     pub verify: Verify,
-    /// Whose certificates count, and which versions, ciphers and groups are offered.
+    /// Which certificates to trust, and which versions, ciphers and groups to offer.
     pub tls: ClientOptions,
-    /// Whether new connections resume earlier sessions where the server offers it. (What `tls` says of this is not looked
-    /// at.)
+    /// Whether new connections resume earlier sessions if the server supports that. (What `tls` says about it is ignored.)
     pub resume: bool,
-    /// For a title with a manifest: which of its renditions, 1 being the lowest rate; else the highest.
+    /// For a title with a manifest: which of its renditions, where 1 has the lowest rate; `None` for the highest.
     pub rung: Option<usize>,
-    /// How long a connection may stand still, in each of connecting, shaking hands and answering.
+    /// How long a connection may make no progress, in each of connecting, handshake and answer.
     pub patience: Duration,
-    /// Where random choices start: the same seed makes the same choices.
+    /// The seed of random choices: the same seed makes the same choices.
     pub seed: u64,
 }
 
@@ -90,19 +90,19 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Threads that will run.
+    /// How many threads will run.
     pub(crate) fn threads(&self) -> usize {
         let threads = if self.cpus.is_empty() { self.threads } else { self.cpus.len() };
         threads.clamp(1, self.connections.max(1))
     }
 
-    /// Whether each connection is a viewer that has a rate.
+    /// Whether connections are viewers that have a rate.
     pub(crate) fn has_viewers(&self) -> bool {
         let asks = !matches!(self.pattern, Pattern::Handshakes | Pattern::Idle);
         asks && !matches!(self.pace, Pace::Open { .. })
     }
 
-    /// How far apart a viewer's requests are, where it does not ask without pause.
+    /// The time between a viewer's requests, if it does not request without pause.
     pub(crate) fn interval(&self) -> Duration {
         match self.pace {
             Pace::Viewers { bits_per_second } => typical_bytes(self.pattern)
@@ -111,12 +111,12 @@ impl Options {
         }
     }
 
-    /// When measuring begins, from the start of the run: when the last viewer has begun.
+    /// When measuring begins, counted from the start of the run: when the last viewer has started.
     pub fn opens_after(&self) -> Duration {
         self.ramp + self.interval()
     }
 
-    /// What is wrong with the options taken together, for the user.
+    /// Checks the options in combination, for the user.
     ///
     /// # Errors
     /// The sentence to show.
@@ -124,25 +124,25 @@ impl Options {
         let watches = !matches!(self.pattern, Pattern::Handshakes | Pattern::Idle);
         let possible = |rate: f64| (ARRIVALS_MIN..=ARRIVALS_MAX).contains(&rate);
         let complaints = [
-            (self.targets.is_empty(), "there is no URL to ask for"),
+            (self.targets.is_empty(), "there is no URL to request"),
             (self.connections == 0, "at least one connection is needed"),
             (self.duration.is_zero(), "the duration is zero: nothing would be measured"),
             (!watches && self.verify != Verify::Nothing, "there are no responses to verify"),
             (
                 !watches && self.abort_share + self.seek_share > 0.0,
-                "there is nothing to abort or to seek in",
+                "handshakes and idle connections have nothing to abort or to seek in",
             ),
             (
                 self.pattern == Pattern::Whole && self.seek_share > 0.0,
-                "whole files leave nowhere to seek to: ask for ranges or for a player's pattern",
+                "a viewer of whole files cannot seek: choose ranges or a player's pattern",
             ),
             (
                 matches!(self.pattern, Pattern::Ranges { bytes } if bytes == 0 || bytes > RANGE_BYTES_MAX),
-                "a range has at least one byte and at most 1 TiB",
+                "a range must have at least one byte and at most 1 TiB",
             ),
             (
                 matches!(self.pace, Pace::Open { per_second } if !possible(per_second)),
-                "arrivals are between one in a thousand seconds and a thousand million a second",
+                "arrivals must be between one in a thousand seconds and a thousand million a second",
             ),
             (
                 [self.duration, self.ramp, self.patience].iter().any(|time| *time > TIME_MAX),
@@ -150,17 +150,17 @@ impl Options {
             ),
             (
                 matches!(self.popularity, Popularity::Zipf { exponent } if !(0.0..=100.0).contains(&exponent)),
-                "the exponent of Zipf's law is a number from 0 to 100",
+                "the exponent of Zipf's law must be a number from 0 to 100",
             ),
             (
                 [self.abort_share, self.seek_share]
                     .iter()
                     .any(|share| !(0.0..=1.0).contains(share)),
-                "a share is a number from 0 to 1",
+                "a share must be a number from 0 to 1",
             ),
             (
                 self.pattern == Pattern::Idle && self.pace != Pace::Closed,
-                "idle connections have no pace",
+                "idle connections cannot have a rate or arrivals",
             ),
             (
                 self.pattern == Pattern::Handshakes && matches!(self.pace, Pace::Viewers { .. }),
@@ -168,12 +168,12 @@ impl Options {
             ),
             (
                 self.pattern == Pattern::Handshakes && self.targets.iter().any(|url| !url.is_tls()),
-                "handshakes need https",
+                "handshakes need https:// URLs",
             ),
             (
                 matches!(self.pace, Pace::Viewers { bits_per_second: 0 })
                     || self.read_rate_bits_per_second == Some(0),
-                "a rate has to be more than zero",
+                "a rate must be more than zero",
             ),
             (
                 matches!(self.popularity, Popularity::HitRatio { hot, .. } if hot == 0 || hot > self.targets.len()),
@@ -194,12 +194,12 @@ impl Options {
     }
 }
 
-/// What a viewer asks of a target.
+/// What a viewer requests from a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
     /// The whole file, in one response.
     Whole,
-    /// Ranges as a player asks for them: a head of 45 KB, then ranges of 262 KB and of 1.07 MB, from front to end.
+    /// Ranges as a player requests them: a head of 45 KB, then ranges of 262 KB and of 1.07 MB, from start to end.
     Player,
     /// Ranges of one size, from a random place to the end.
     Ranges {
@@ -208,43 +208,43 @@ pub enum Pattern {
     },
     /// The target is an HLS playlist or a DASH manifest: its segments, in order.
     Title,
-    /// Connect, shake hands, close, again and again.
+    /// Connect, do a handshake, close, again and again.
     Handshakes,
-    /// Connect, ask for one byte, and hold the connection until the end.
+    /// Connect, request one byte, and hold the connection until the end.
     Idle,
 }
 
-/// When a viewer asks.
+/// When a viewer sends requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pace {
     /// As soon as the last response is complete.
     Closed,
-    /// When its playing clock has come to the end of what it asked for so far. The clock does not wait for a slow
-    /// server: who got bytes late asks for the next ones at once. Starts are spread over one range's playing time.
+    /// When its playing clock has reached the end of what it has requested. The clock does not wait for a slow server:
+    /// a viewer that got bytes late requests the next ones at once. Starts are spread over one range's playing time.
     Viewers {
-        /// What each plays.
+        /// The rate at which each plays.
         bits_per_second: u64,
     },
-    /// By a schedule for all viewers together, whether or not the server keeps up; whichever viewer is free takes the
-    /// next one. Latencies count from the scheduled moment, so that a stall shows in every request it delays.
+    /// By a schedule for all viewers together, whether or not the server keeps up; any free viewer takes the next
+    /// request. Latencies count from the scheduled time, so a stall shows in every request that it delays.
     Open {
         /// Requests (or handshakes) due per second.
         per_second: f64,
     },
 }
 
-/// Which title a viewer takes.
+/// How a viewer chooses a title.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Popularity {
-    /// One after the other; each viewer begins with another one.
+    /// One after the other; each viewer begins with a different one.
     InTurn,
     /// The title at rank k with a probability proportional to k to the power of minus the exponent.
     Zipf {
-        /// 0 makes all alike; video libraries are reported at 0.6 to 1.2.
+        /// 0 makes all equally likely; video libraries are reported at 0.6 to 1.2.
         exponent: f64,
     },
-    /// A set share of requests goes to the first titles. The others are gone through in sequence, range by range over
-    /// all of them, so that whatever is asked for has not been asked for as long as possible.
+    /// A set share of requests goes to the first titles. The others are requested in sequence, range by range over all
+    /// of them, so that each range was last requested as long ago as possible.
     HitRatio {
         /// The share of requests to hot titles, 0 to 1.
         hit_share: f64,
@@ -258,11 +258,11 @@ pub enum Popularity {
 pub enum Verify {
     /// None.
     Nothing,
-    /// One in some.
+    /// One of every `n`.
     OneIn {
-        /// 1 is every one.
+        /// 1 compares every response.
         n: u64,
-        /// With what.
+        /// What to compare with.
         against: Against,
     },
 }

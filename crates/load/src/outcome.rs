@@ -1,4 +1,4 @@
-//! What a run has found, for people and for programs.
+//! The results of a run, for people and for programs.
 
 use crate::tally::{ErrorKind, Snapshot};
 use hdrhistogram::Histogram;
@@ -6,50 +6,50 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// A thread that has used more of its time than this was the bottleneck.
+/// A thread that used more of its time than this was the bottleneck.
 const BUSY: f64 = 0.95;
 
-/// What was found. Unless said otherwise, of the measured time alone: from the end of the ramp to the end.
+/// The results. Unless stated otherwise, they cover the measured time only: from the end of the ramp to the end.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// From the first connection to the end, ramp included.
     pub wall_seconds: f64,
-    /// What the figures are of.
+    /// The time that the figures cover.
     pub measured_seconds: f64,
     /// Bytes of bodies.
     pub body_bytes: u64,
     /// Complete responses.
     pub requests: u64,
-    /// Responses that viewers left in the middle on purpose.
+    /// Responses that viewers aborted on purpose.
     pub aborted: u64,
-    /// Of the open loop: requests that had fallen due, ramp included, and were not answered at the end. They are in no
-    /// latency, so a number that is not small says that the latencies are too good.
+    /// In the open loop: requests that had become due, ramp included, and were not answered at the end. They are in no
+    /// latency, so if there are many, the real latencies are worse.
     pub overdue: u64,
     /// TLS handshakes.
     pub handshakes: u64,
-    /// Those of them that resumed a session.
+    /// How many of them resumed a session.
     pub resumed: u64,
     /// Connections opened, ramp included.
     pub connections_opened: u64,
     /// Connections that were open at the end.
     pub connections_open: u64,
-    /// Responses compared byte for byte and found right, ramp included.
+    /// Responses compared byte for byte and found correct, ramp included.
     pub verified: u64,
-    /// Whatever went wrong, ramp included, by kind.
+    /// All errors, ramp included, by kind.
     pub errors: BTreeMap<&'static str, ErrorKind>,
-    /// From the request (the scheduled moment, if there is a schedule) to the response's head, microseconds. Of handshakes
-    /// alone: from the start of the connection to the end of the handshake.
+    /// From the request (or its scheduled time, if there is a schedule) to the response's head, in microseconds. For
+    /// handshakes only: from the start of the connection to the end of the handshake.
     pub first_byte: Histogram<u64>,
-    /// What each viewer got per second, of those that were there all the time. Empty without viewers: in the open loop, and
-    /// where connections only shake hands or idle.
+    /// The rate of each viewer that was there all the time. Empty without viewers: in the open loop, and if connections
+    /// only do handshakes or idle.
     pub viewer_bits_per_second: Vec<f64>,
-    /// Processor time of the generator's own threads.
+    /// CPU time of the generator's own threads.
     pub cpu_seconds: f64,
-    /// The busiest thread's processor time per second.
+    /// The busiest thread's CPU time per second.
     pub busiest_thread: f64,
-    /// Somebody ended the run before its time.
+    /// The user ended the run early.
     pub interrupted: bool,
-    /// Nothing at all succeeded, and the run ended itself for that.
+    /// Nothing succeeded at all, so the run ended itself.
     pub gave_up: bool,
 }
 
@@ -82,30 +82,32 @@ impl Outcome {
         if self.measured_seconds > 0.0 { count as f64 / self.measured_seconds } else { 0.0 }
     }
 
-    /// Milliseconds to the first byte that so many percent of the requests did not exceed; none without requests.
+    /// The time to the first byte, in milliseconds, that this percentage of requests did not exceed; `None` without
+    /// requests.
     pub fn first_byte_ms(&self, percentile: f64) -> Option<f64> {
         let some = !self.first_byte.is_empty();
         some.then(|| self.first_byte.value_at_percentile(percentile) as f64 / 1e3)
     }
 
-    /// The rate in Mb/s that so many percent of the viewers did not exceed; none without viewers.
+    /// The rate in Mb/s that this percentage of viewers did not exceed; `None` without viewers.
     pub fn viewer_mbps(&self, percentile: f64) -> Option<f64> {
         percentile_of(&self.viewer_bits_per_second, percentile).map(|rate| rate / 1e6)
     }
 
-    /// Whether everything that was asked for came, and came right.
+    /// Whether everything that was requested arrived, and was right.
     pub fn is_clean(&self) -> bool {
         self.errors.is_empty() && !self.answered_nothing()
     }
 
-    /// Nothing failed, but nothing was answered either: a server that holds its answers back for longer than the run. Bytes
-    /// count where a response that began in the ramp is still coming, and open connections where they are all there is.
+    /// Nothing failed, but nothing was answered either: the server holds its answers back for longer than the run.
+    /// Bytes count if a response that began in the ramp is still arriving, and open connections if there is nothing
+    /// else.
     fn answered_nothing(&self) -> bool {
         let answers = self.first_byte.len() + self.body_bytes + self.requests;
         answers == 0 && (self.connections_open == 0 || !self.viewer_bits_per_second.is_empty())
     }
 
-    /// Whether the generator itself had no time left, so that its own speed is what was measured.
+    /// Whether the generator itself was out of CPU time, so that its own speed was measured.
     pub fn is_client_bound(&self) -> bool {
         self.busiest_thread > BUSY
     }
@@ -123,12 +125,12 @@ impl Outcome {
         writeln!(text, "  bodies      {:.3} Gb/s, {} bytes", self.gbps(), self.body_bytes)?;
         write!(
             text,
-            "  requests    {:.1}/s, {} in all",
+            "  requests    {:.1}/s, {} in total",
             self.requests_per_second(),
             self.requests
         )?;
         if self.aborted > 0 {
-            write!(text, ", {} left in the middle", self.aborted)?;
+            write!(text, ", {} aborted", self.aborted)?;
         }
         if self.overdue > 0 {
             write!(text, ", {} due and not answered at the end", self.overdue)?;
@@ -157,7 +159,7 @@ impl Outcome {
         if self.is_client_bound() {
             writeln!(
                 text,
-                "  The generator had no time left: these are its limits, not the server's. Give it more --threads or --cpus."
+                "  The generator was out of CPU time: these are its limits, not the server's. Give it more --threads or --cpus."
             )?;
         }
         Ok(())
@@ -239,7 +241,7 @@ impl Outcome {
     }
 }
 
-/// The smallest figure that so many percent of all do not exceed (nearest rank).
+/// The smallest figure that this percentage of all do not exceed (nearest rank).
 fn percentile_of(figures: &[f64], percentile: f64) -> Option<f64> {
     let mut sorted = figures.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! Which title is asked for next.
+//! Chooses which title is requested next.
 
 use crate::options::Popularity;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,18 +8,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) struct Chooser {
     titles: usize,
     popularity: Popularity,
-    /// Cumulated probabilities by rank, for Zipf.
+    /// Cumulative probabilities by rank, for Zipf.
     cumulated: Vec<f64>,
-    /// How many cold requests there were so far.
+    /// How many requests were cold so far.
     cold: AtomicU64,
 }
 
-/// What was chosen.
+/// A choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Choice {
     /// Index into the targets.
     pub(crate) title: usize,
-    /// For a cold title: which of its ranges is the next in sequence, counted from 0 without end.
+    /// For a cold title: which of its ranges is next in sequence, counted from 0 without end.
     pub(crate) cold_range: Option<u64>,
 }
 
@@ -32,7 +32,7 @@ impl Chooser {
         Self { titles, popularity, cumulated, cold: AtomicU64::new(0) }
     }
 
-    /// The next title for a viewer; `viewer` and how many titles it has had already count only where titles go in turn.
+    /// The next title for a viewer. `viewer` and `had`, the number of titles it has had, matter only if titles go in turn.
     pub(crate) fn choose(&self, viewer: usize, had: usize, random: &mut fastrand::Rng) -> Choice {
         let title = match self.popularity {
             Popularity::InTurn => (viewer + had) % self.titles,

@@ -21,18 +21,19 @@ use std::time::Instant;
 /// Descriptors for everything that is not a connection: rings, eventfds, files to compare with, standard streams.
 const OTHER_DESCRIPTORS: u64 = 64;
 
-/// A run under way. Dropping it stops it without waiting.
+/// A run in progress. Dropping it stops it without waiting.
 pub struct Running {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<io::Result<Measured>>>,
 }
 
 impl Running {
-    /// Reads manifests if the pattern wants them, raises the limit of open files, and starts the threads.
+    /// Reads manifests if the pattern needs them, raises the limit on open files, and starts the threads.
     ///
     /// # Errors
-    /// With a sentence for the user: options that contradict each other, a name without address, a manifest that cannot
-    /// be had or read, certificates to trust that cannot be read, too low a limit of open files.
+    /// An error with a sentence for the user: options that contradict each other, a name without address, a manifest
+    /// that cannot be fetched or read, a list of trusted certificates that cannot be read, or too low a limit on open
+    /// files.
     pub fn start(options: Options) -> io::Result<Self> {
         options.check().map_err(|what| io::Error::new(io::ErrorKind::InvalidInput, what))?;
         allow_connections(options.connections)?;
@@ -76,12 +77,12 @@ impl Running {
         counters.map(|counters| counters.snapshot()).fold(Snapshot::default(), Snapshot::plus)
     }
 
-    /// Ends the run before its time; the outcome says so.
+    /// Ends the run early; the outcome reports that.
     pub fn stop(&self) {
         self.shared.interrupt();
     }
 
-    /// Whether it has come to its end: [`Self::join`] will not wait.
+    /// Whether it has ended: [`Self::join`] will not wait.
     pub fn is_over(&self) -> bool {
         self.threads.iter().all(JoinHandle::is_finished)
     }
@@ -89,10 +90,10 @@ impl Running {
     /// Waits for the end.
     ///
     /// # Errors
-    /// When a thread could not run: no such CPU, no ring.
+    /// If a thread could not run: no such CPU, no ring.
     ///
     /// # Panics
-    /// When a thread did.
+    /// If a thread panicked.
     pub fn join(mut self) -> io::Result<Outcome> {
         let threads = std::mem::take(&mut self.threads);
         let measured: io::Result<Vec<_>> =
@@ -144,7 +145,7 @@ impl Drop for Running {
 impl Outcome {
     fn add(&mut self, measured: Measured, threads: f64) {
         self.count(measured.counts);
-        // All threads have the same window, but for the moments in which they woke.
+        // All threads have the same window, except for the moments at which they woke.
         self.measured_seconds += measured.seconds / threads;
         self.overdue += measured.overdue;
         self.cpu_seconds += measured.cpu_seconds;
@@ -157,7 +158,7 @@ impl Outcome {
     }
 }
 
-/// Raises the limit of open files as far as this process may, and says how to go further.
+/// Raises the limit on open files as far as this process may; if that is not enough, says how to raise it further.
 fn allow_connections(connections: usize) -> io::Result<()> {
     let allowed = machine::raise_nofile()?;
     let needed = connections as u64 + OTHER_DESCRIPTORS;
@@ -172,7 +173,7 @@ fn allow_connections(connections: usize) -> io::Result<()> {
     )))
 }
 
-/// Finds the servers' addresses and what there is to ask of them.
+/// Finds the servers' addresses and what to request from them.
 fn prepare(options: &Options) -> io::Result<(Vec<Endpoint>, Vec<Film>)> {
     let tls = ClientTls::load(&options.tls).map_err(io::Error::other)?;
     let mut origins: Vec<Url> = Vec::new();

@@ -1,4 +1,4 @@
-//! When things are due. Arithmetic only: the callers bring the clock.
+//! When things are due. Arithmetic only: the callers have the clock.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 /// The golden ratio's fraction: its multiples spread any number of viewers evenly over an interval (Weyl's theorem).
 const GOLDEN: f64 = 0.618_033_988_749_894_9;
 
-/// When viewer `number` of `count` starts, from the start of the run: evenly over the ramp, and where viewers ask at
-/// intervals, spread over one of those as well, so that they do not ask in step.
+/// When viewer `number` of `count` starts, counted from the start of the run: evenly over the ramp. If viewers send
+/// requests at intervals, also spread over one interval, so that they are not in step.
 pub(crate) fn viewer_start(
     number: usize,
     count: usize,
@@ -18,12 +18,12 @@ pub(crate) fn viewer_start(
     ramp.mul_f64(ramp_share) + interval.mul_f64((number as f64 * GOLDEN).fract())
 }
 
-/// How long `bytes` play.
+/// The playing time of `bytes`.
 pub(crate) fn playing_time(bytes: u64, bits_per_second: u64) -> Duration {
     Duration::from_secs_f64(bytes as f64 * 8.0 / bits_per_second as f64)
 }
 
-/// A viewer's clock: what it asked for plays at its rate from the moment it began.
+/// A viewer's clock: what it requested plays at its rate from the moment it began.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PlayingClock {
     began: Instant,
@@ -36,24 +36,24 @@ impl PlayingClock {
         Self { began, bits_per_second, asked_bytes: 0 }
     }
 
-    /// When the next bytes are due: when those asked for have been played.
+    /// When the next bytes are due: when the requested ones have been played.
     pub(crate) fn due(&self) -> Instant {
         self.began + playing_time(self.asked_bytes, self.bits_per_second)
     }
 
-    /// Counts what was asked for.
+    /// Counts requested bytes.
     pub(crate) fn asked(&mut self, bytes: u64) {
         self.asked_bytes += bytes;
     }
 }
 
-/// How many bytes a slow reader may have taken by now.
+/// Limits how many bytes a slow reader may have taken by now.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReadingClock {
     bytes_per_second: f64,
 }
 
-/// A slow reader wakes this often at least.
+/// A slow reader wakes at least this often.
 const READ_INTERVAL: Duration = Duration::from_millis(100);
 
 impl ReadingClock {
@@ -61,12 +61,12 @@ impl ReadingClock {
         Self { bytes_per_second: bits_per_second as f64 / 8.0 }
     }
 
-    /// What it takes at once.
+    /// How many bytes it takes at once.
     pub(crate) fn sip_bytes(&self) -> u64 {
         ((self.bytes_per_second * READ_INTERVAL.as_secs_f64()) as u64).max(1)
     }
 
-    /// How long it rests after having taken `bytes`.
+    /// How long it pauses after having taken `bytes`.
     pub(crate) fn rest(&self, bytes: u64) -> Duration {
         Duration::from_secs_f64(bytes as f64 / self.bytes_per_second)
     }
@@ -86,7 +86,7 @@ impl Arrivals {
         Self { began, per_second, next: Cell::new(thread as u64), step: threads as u64 }
     }
 
-    /// Takes the next arrival: when it is due. Who takes it serves it, however late.
+    /// Takes the next arrival, and returns when it is due. The viewer that takes it serves it, however late.
     pub(crate) fn take(&self) -> Instant {
         let number = self.next.get();
         self.next.set(number + self.step);

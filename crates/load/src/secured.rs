@@ -1,4 +1,4 @@
-//! The TLS of one connection: the handshake, then records opened or thrown away.
+//! The TLS of one connection: the handshake, then records that are opened or discarded.
 
 use std::cell::RefCell;
 use std::time::Instant;
@@ -14,15 +14,15 @@ use crate::failure::Failure;
 use crate::wait::{Readiness, readable, send_all};
 use crate::walk::{Chunk, Step, Walk};
 
-/// Records up to this length are opened even where others are thrown away: alerts, key updates and tickets are shorter,
-/// and in TLS 1.3 nothing but opening tells them from data. A server's last record of a body may be as short.
+/// Records up to this length are opened even if others are discarded. Alerts, key updates and tickets are shorter, and
+/// in TLS 1.3 only opening distinguishes them from data. The last record of a body may be as short.
 const OPENED_BODY_BYTES_MAX: usize = 1024;
 
-/// Bytes received at once where they are thrown away: many records, and no more than a second-level cache holds.
+/// How many bytes to receive at once if they are discarded: many records, and no more than a second-level cache holds.
 const SCRATCH_BYTES: usize = 256 << 10;
 
 thread_local! {
-    /// Where bytes that are thrown away land. Borrowed only within one call.
+    /// Where discarded bytes are received. Borrowed only within one call.
     static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; SCRATCH_BYTES]);
 }
 
@@ -33,7 +33,7 @@ const APPLICATION_DATA: u8 = 23;
 pub(crate) struct Secured {
     /// What was agreed.
     pub(crate) info: SessionInfo,
-    /// Tickets that came, of whatever use.
+    /// How many tickets arrived, useful or not.
     pub(crate) tickets_seen: u32,
     sealer: Sealer,
     opener: Opener,
@@ -41,31 +41,31 @@ pub(crate) struct Secured {
     walk: Walk,
     /// The server has sent close_notify.
     said_goodbye: bool,
-    /// The answer to a key update, to be sent in front of the next request.
+    /// The answer to a key update, to be sent before the next request.
     owed: Vec<u8>,
 }
 
-/// What came of the plaintext.
+/// The result of receiving.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Came {
     /// Nothing has arrived.
     Blocked,
-    /// The server will send no more; `orderly` if it said so.
+    /// The server will send no more; `orderly` if it has announced that.
     Closed { orderly: bool },
     /// Something came.
     Bytes {
-        /// Bytes of plaintext, appended or thrown away; perhaps none.
+        /// Bytes of plaintext, appended or discarded; possibly none.
         bytes: usize,
-        /// Whether more is to be expected at once.
+        /// Whether more is expected at once.
         readiness: Readiness,
     },
 }
 
 impl Secured {
-    /// Shakes hands.
+    /// Does the handshake.
     ///
     /// # Errors
-    /// The handshake's, the socket's, and the time-out's.
+    /// Those of the handshake and the socket, and the time-out.
     pub(crate) async fn shake_hands(
         socket: &Socket,
         tls: &ClientTls,
@@ -77,7 +77,7 @@ impl Secured {
         advance(&mut handshake, &[], socket, deadline).await?;
         loop {
             match walk.step(socket)? {
-                // What is no record of TLS shows in its first bytes, and may be too short to be whole.
+                // Data that is not a TLS record shows that in its first bytes, and may be too short to be complete.
                 Step::Header { .. } => {
                     advance(&mut handshake, walk.header(), socket, deadline).await?;
                     walk.collect();
@@ -102,7 +102,7 @@ impl Secured {
         Self { info, tickets_seen, sealer, opener, tickets, walk, said_goodbye, owed }
     }
 
-    /// Seals a request, behind what is owed.
+    /// Seals a request, after what is owed.
     ///
     /// # Errors
     /// [`Failure::KeysExhausted`].
@@ -116,7 +116,7 @@ impl Secured {
         Ok(wire)
     }
 
-    /// The record that says goodbye.
+    /// The record with close_notify.
     pub(crate) fn goodbye(&mut self) -> Vec<u8> {
         let mut wire = vec![0; CONTROL_RECORD_BYTES_MAX];
         let bytes = self.sealer.seal_alert(Alert::CloseNotify, &mut wire);
@@ -127,10 +127,10 @@ impl Secured {
     /// Opens the next record and appends its data to `into`.
     ///
     /// # Errors
-    /// The socket's, the records', alerts.
+    /// Those of the socket and the records, and alerts.
     ///
     /// # Panics
-    /// If a record was half thrown away: who throws a body away cannot read its rest.
+    /// If a record was half discarded: after discarding, the rest of a body cannot be read.
     pub(crate) fn open(&mut self, socket: &Socket, into: &mut Vec<u8>) -> Result<Came, Failure> {
         assert!(!self.walk.is_passing(), "a body is either read or thrown away");
         if self.said_goodbye {
@@ -150,12 +150,12 @@ impl Secured {
         }
     }
 
-    /// Receives some of a body of which `body_left` bytes are to come (none: until the end), at most `bytes_max` on the
-    /// wire, and passes over it. Short records are opened; what they hold is counted when they are whole.
+    /// Receives some of a body of which `body_left` bytes are to come (`None`: until the end), at most `bytes_max` on
+    /// the wire, and skips it. Short records are opened; their content is counted when they are complete.
     ///
-    /// It is copied out of the kernel into memory that all connections of a thread share, and walked over there. Having
-    /// the kernel throw it away (`MSG_TRUNC`) needs two calls for every record, and those cost more than copying 16 KiB:
-    /// 0.10 to 0.16 CPU seconds per GB instead of 0.08 (Zen 4, Linux 6.18, loopback).
+    /// The data is copied from the kernel into memory that all connections of a thread share, and processed there.
+    /// Letting the kernel discard it (`MSG_TRUNC`) needs two calls for every record, and those cost more than copying
+    /// 16 KiB: 0.10 to 0.16 CPU seconds per GB instead of 0.08 (Zen 4, Linux 6.18, loopback).
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -178,7 +178,7 @@ impl Secured {
                 Some(bytes) => {
                     let passed = self.pass_over(&scratch[..bytes])?;
                     let readiness = match self.said_goodbye {
-                        // The end is known; there is nothing to wait for.
+                        // The end is known, so there is nothing to wait for.
                         true => Readiness::Unknown,
                         false => Readiness::after(bytes, room_bytes, SCRATCH_BYTES),
                     };
@@ -188,7 +188,7 @@ impl Secured {
         })
     }
 
-    /// Walks over bytes of the wire. Returns how much plaintext they were.
+    /// Processes bytes from the wire. Returns how much plaintext they were.
     fn pass_over(&mut self, wire: &[u8]) -> Result<usize, Failure> {
         let chunk = Chunk::new(wire);
         let mut passed = 0;
@@ -211,17 +211,17 @@ impl Secured {
         }
     }
 
-    /// Whether this connection's tickets are wanted, and still to come.
+    /// Whether this connection's tickets are wanted and still to come.
     pub(crate) fn keeps_tickets(&self) -> bool {
         self.tickets.is_some()
     }
 
-    /// Whether a record is half thrown away.
+    /// Whether a record is half discarded.
     pub(crate) fn is_within_record(&self) -> bool {
         self.walk.is_passing()
     }
 
-    /// Opens the record that is whole, acts on what is no data, and appends what is. Returns how much that was.
+    /// Opens the complete record, handles what is not data, and appends what is. Returns its length.
     fn open_whole(&mut self, into: &mut Vec<u8>) -> Result<usize, Failure> {
         let mut record = self.walk.take();
         let Opened::Record { content, .. } = self.opener.open(&mut record)? else {
@@ -246,7 +246,7 @@ impl Secured {
         Ok(0)
     }
 
-    /// One answer serves all requests that came before it.
+    /// One answer is enough for all requests that came before it.
     fn owe_key_update(&mut self) {
         if self.owed.is_empty() {
             let mut wire = vec![0; CONTROL_RECORD_BYTES_MAX];
@@ -259,7 +259,7 @@ impl Secured {
     }
 }
 
-/// Hands bytes to the handshake and sends what it answers, an alert if it fails.
+/// Passes bytes to the handshake and sends its answer, or an alert if it fails.
 async fn advance(
     handshake: &mut ClientHandshake,
     input: &[u8],

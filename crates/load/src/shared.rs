@@ -1,4 +1,4 @@
-//! What all threads of a run share.
+//! The state that all threads of a run share.
 
 use crate::connection::Endpoint;
 use crate::film::Film;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-/// Failures without any success after which a run gives up; fewer where there are fewer viewers.
+/// How many failures without any success make a run give up; fewer if there are fewer viewers.
 const FAILURES_BEFORE_GIVING_UP: u64 = 50;
 
 pub(crate) struct Shared {
@@ -26,7 +26,7 @@ pub(crate) struct Shared {
     pub(crate) standing: Standing,
 }
 
-/// How the run stands, for all threads to see.
+/// The state of the run, visible to all threads.
 #[derive(Default)]
 pub(crate) struct Standing {
     stopping: AtomicBool,
@@ -41,7 +41,7 @@ impl Shared {
         self.standing.stopping.load(Ordering::Acquire)
     }
 
-    /// Ends the run before its time.
+    /// Ends the run early.
     pub(crate) fn interrupt(&self) {
         self.standing.interrupted.store(true, Ordering::Release);
         self.stop();
@@ -60,14 +60,14 @@ impl Shared {
         self.standing.gave_up.load(Ordering::Acquire)
     }
 
-    /// Something was answered as it should be: from now on the run goes on whatever fails.
+    /// Something was answered correctly: from now on the run continues whatever fails.
     pub(crate) fn succeeded(&self) {
         if !self.standing.has_succeeded.load(Ordering::Relaxed) {
             self.standing.has_succeeded.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Something failed. Where nothing else ever happens, there is no point in going on.
+    /// Something failed. If everything fails, the run has no point.
     pub(crate) fn failed(&self) {
         let failures = 1 + self.standing.failures.fetch_add(1, Ordering::Relaxed);
         let patience = FAILURES_BEFORE_GIVING_UP.min(self.options.connections as u64);

@@ -1,11 +1,11 @@
-//! What one thread counts. Its viewers write, anybody reads: relaxed atomics on a cache line of the thread's own.
+//! The counts of one thread. Its viewers write and anybody may read: relaxed atomics on a cache line of the thread's own.
 
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// One kind of error: how often, and what the first one was.
+/// One kind of error: its count, and the first example.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ErrorKind {
     /// How often.
@@ -17,23 +17,23 @@ pub struct ErrorKind {
 /// Counts since the start of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Bytes of bodies, of finished responses and of others.
+    /// Bytes of bodies, from finished responses and others.
     pub body_bytes: u64,
     /// Responses received to their end.
     pub requests: u64,
-    /// Responses left in the middle, on purpose.
+    /// Responses aborted on purpose.
     pub aborted: u64,
-    /// TLS handshakes done.
+    /// TLS handshakes completed.
     pub handshakes: u64,
-    /// Those of them that resumed a session.
+    /// How many of them resumed a session.
     pub resumed: u64,
     /// Connections opened.
     pub connections_opened: u64,
     /// Connections open at this moment.
     pub connections_open: u64,
-    /// Whatever went wrong.
+    /// Errors of all kinds.
     pub errors: u64,
-    /// Responses compared in full and found right.
+    /// Responses compared in full and found correct.
     pub verified: u64,
 }
 
@@ -58,7 +58,7 @@ impl Snapshot {
         self
     }
 
-    /// What was counted since `earlier`. What is open now stays what is open now.
+    /// What was counted since `earlier`. The number of open connections stays the current one.
     pub fn since(mut self, mut earlier: Self) -> Self {
         let open = self.connections_open;
         self.fields()
@@ -95,7 +95,7 @@ impl Counters {
     /// Counts an error.
     pub(crate) fn error(&self, kind: &'static str, example: impl FnOnce() -> String) {
         add(&self.errors, 1);
-        // A thread that panicked elsewhere leaves the counts whole.
+        // A thread that panicked elsewhere leaves valid counts.
         let mut kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
         kinds.entry(kind).or_insert_with(|| ErrorKind { count: 0, example: example() }).count += 1;
     }

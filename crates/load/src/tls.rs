@@ -1,4 +1,4 @@
-//! How the load's connections speak TLS: one set of trusted issuers, with and without resumption.
+//! How the load's connections use TLS: one set of trusted issuers, with and without resumption.
 
 use crypt::ConfigError;
 use crypt::client::{self, ClientOptions};
@@ -11,8 +11,8 @@ pub struct ClientTls {
 }
 
 impl ClientTls {
-    /// Reads the trusted issuers. Whether a connection resumes is asked when it is opened, so `options.resume` is not
-    /// looked at.
+    /// Reads the trusted issuers. Whether a connection resumes is decided when it is opened, so `options.resume` is
+    /// ignored.
     ///
     /// # Errors
     /// See [`client::ClientTls::load`].

@@ -1,4 +1,4 @@
-//! What makes a response one that no viewer should have got, beyond the failures of its connection.
+//! What makes a response wrong, in addition to the failures of its connection.
 
 use crate::failure::Failure;
 use crate::url::Url;
@@ -6,32 +6,32 @@ use std::fmt;
 use std::ops::Range;
 use std::path::PathBuf;
 
-/// Why a viewer did not get what it asked for.
+/// Why a viewer did not get what it requested.
 #[derive(Debug)]
 pub(crate) enum Trouble {
     /// The connection failed.
     Connection(Failure),
     /// Another status than 200 for a whole file, or than 206 for a range.
     Status {
-        /// The one that came.
+        /// The status received.
         status: u16,
         /// The one expected.
         expected: u16,
     },
-    /// A range was asked for, another one came.
+    /// Another range arrived than was requested.
     OtherRange {
-        /// What was asked for.
+        /// The requested range.
         asked: Range<u64>,
-        /// What the Content-Range field says, if it says anything.
+        /// The range in the Content-Range field, if there is one.
         came: Option<Range<u64>>,
     },
-    /// The bytes are not those of the file, or not those that came before.
+    /// The bytes differ from the file, or from an earlier response.
     WrongBytes {
-        /// What the comparison is with.
+        /// What they were compared with.
         against: &'static str,
-        /// SHA-256 of what came, in hexadecimal.
+        /// SHA-256 of what arrived, in hexadecimal.
         came: String,
-        /// SHA-256 of what should have come.
+        /// SHA-256 of what should have arrived.
         expected: String,
     },
     /// The file to compare with cannot be read.
@@ -80,18 +80,18 @@ impl fmt::Display for Trouble {
             Self::Status { status: 200, expected: 206 } => {
                 write!(
                     f,
-                    "a range was asked for and the whole file came (status 200): the server has no ranges"
+                    "a range was requested, but the whole file came (status 200): the server does not support ranges"
                 )
             }
             Self::Status { status, expected } => {
                 write!(
                     f,
-                    "status {status} where {expected} was expected: is this what the server has?"
+                    "got status {status}, expected {expected}: does the server have this file?"
                 )
             }
             Self::OtherRange { asked, came: Some(came) } => write!(
                 f,
-                "asked for bytes {}-{}, got {}-{}",
+                "requested bytes {}-{}, got {}-{}",
                 asked.start,
                 asked.end - 1,
                 came.start,
@@ -100,7 +100,7 @@ impl fmt::Display for Trouble {
             Self::OtherRange { asked, came: None } => {
                 write!(
                     f,
-                    "asked for bytes {}-{}, got a 206 without a range",
+                    "requested bytes {}-{}, got a 206 without a range",
                     asked.start,
                     asked.end - 1
                 )

@@ -1,7 +1,7 @@
-//! URLs of videos: what is asked for, and of whom. References in manifests are resolved by RFC 3986 section 5.
+//! URLs of videos, and the servers they name. References in manifests are resolved as in RFC 3986 section 5.
 //!
-//! Refused: schemes other than http and https, credentials, hosts and paths with bytes that have no place in a request line. A
-//! manifest is written by somebody else, so nothing of it reaches a request unless it has passed here.
+//! Refused: schemes other than http and https, credentials, and hosts and paths with bytes that are not allowed in a
+//! request line. A manifest is written by somebody else, so nothing of it reaches a request without these checks.
 
 use std::fmt;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
@@ -9,10 +9,10 @@ use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-/// More than any server takes in a request line.
+/// More than any server accepts in a request line.
 const URL_BYTES_MAX: usize = 8 << 10;
 
-/// How long each of a name's addresses is tried.
+/// How long to try each of a name's addresses.
 const TRIAL_PATIENCE: Duration = Duration::from_secs(1);
 
 /// An absolute http or https URL without fragment. Its path begins with a slash and has no dot segments.
@@ -25,16 +25,16 @@ pub struct Url {
     query: Option<String>,
 }
 
-/// Why a text is no URL that can be asked for.
+/// Why a URL cannot be requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UrlError {
     /// Neither `http://` nor `https://`.
     Scheme,
-    /// No host, or one with a byte that no host has.
+    /// No host, or one with a byte that no host contains.
     Host,
     /// Not a number from 1 to 65535.
     Port,
-    /// `user:password@`: this client has no use for it.
+    /// `user:password@`: this client does not support it.
     Credentials,
     /// A space or a control character.
     Character,
@@ -59,7 +59,7 @@ impl fmt::Display for UrlError {
 
 impl std::error::Error for UrlError {}
 
-/// A reference taken apart (RFC 3986 appendix B). The fragment is already gone: it never leaves the client.
+/// A parsed reference (RFC 3986 appendix B). The fragment is already gone: it never leaves the client.
 struct Reference<'a> {
     scheme: Option<&'a str>,
     authority: Option<&'a str>,
@@ -155,7 +155,7 @@ impl Url {
     /// What `reference`, found in the document at this URL, refers to (RFC 3986 section 5.2.2).
     ///
     /// # Errors
-    /// When the result is nothing that this client can ask for.
+    /// If the result is not a URL that this client can request.
     pub fn resolve(&self, reference: &str) -> Result<Self, UrlError> {
         let reference = Reference::parse(reference.trim())?;
         let is_tls = reference.scheme.map_or(Ok(self.is_tls), is_tls)?;
@@ -189,7 +189,7 @@ impl Url {
         self.host.trim_start_matches('[').trim_end_matches(']')
     }
 
-    /// Host and port as the Host field wants them (RFC 9110 section 7.2): the scheme's own port is left out.
+    /// Host and port for the Host field (RFC 9110 section 7.2): the scheme's default port is left out.
     pub fn authority(&self) -> String {
         match (self.is_tls, self.port) {
             (true, 443) | (false, 80) => self.host.clone(),
@@ -197,7 +197,7 @@ impl Url {
         }
     }
 
-    /// Path and query as they stand in the request line.
+    /// Path and query for the request line.
     pub fn path_and_query(&self) -> String {
         match &self.query {
             Some(query) => format!("{}?{query}", self.path),
@@ -210,16 +210,16 @@ impl Url {
         &self.path
     }
 
-    /// Whether `other` is served by the same server: scheme, host and port.
+    /// Whether `other` is on the same server: scheme, host and port.
     pub fn is_same_origin(&self, other: &Self) -> bool {
         (self.is_tls, &self.host, self.port) == (other.is_tls, &other.host, other.port)
     }
 
-    /// Asks the system for the host's address. Where there are several, the first one that can be connected to is taken, or
-    /// else just the first: a server on this machine often has one of IPv4 and IPv6 only.
+    /// Resolves the host's name. If there are several addresses, takes the first one that accepts a connection, or else
+    /// just the first: a server on this machine often has only one of IPv4 and IPv6.
     ///
     /// # Errors
-    /// When there is none.
+    /// If there is none.
     pub fn address(&self) -> std::io::Result<SocketAddr> {
         let found: Vec<_> = (self.host(), self.port).to_socket_addrs()?.collect();
         let connects =
@@ -229,7 +229,7 @@ impl Url {
         chosen.ok_or_else(|| std::io::Error::other("the name has no address"))
     }
 
-    /// The file below `directory` that this URL names when `directory` is served as `/`. None when it cannot be below it.
+    /// The file below `directory` that this URL names if `directory` is served as `/`. `None` if it cannot be below it.
     pub fn file_below(&self, directory: &Path) -> Option<PathBuf> {
         use std::os::unix::ffi::OsStringExt;
         let decoded = percent_decoded(self.path.trim_start_matches('/'))?;
@@ -246,7 +246,7 @@ impl fmt::Display for Url {
     }
 }
 
-/// Bytes beyond ASCII as `%XX`: browsers do it, and a request line has none.
+/// Encodes bytes beyond ASCII as `%XX`: browsers do that, and a request line may not contain them.
 fn encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -259,7 +259,7 @@ fn encoded(text: &str) -> String {
     encoded
 }
 
-/// None when a `%` is not followed by two hexadecimal digits, or stands for the zero byte.
+/// `None` if a `%` is not followed by two hexadecimal digits, or encodes the zero byte.
 fn percent_decoded(text: &str) -> Option<Vec<u8>> {
     let mut decoded = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();
@@ -275,7 +275,7 @@ fn percent_decoded(text: &str) -> Option<Vec<u8>> {
     Some(decoded)
 }
 
-/// RFC 3986 section 5.2.4, for paths that are absolute or become so.
+/// RFC 3986 section 5.2.4, for paths that are absolute or become absolute.
 fn without_dot_segments(path: &str) -> String {
     let mut kept: Vec<&str> = Vec::new();
     let segments: Vec<&str> = path.strip_prefix('/').unwrap_or(path).split('/').collect();
@@ -337,7 +337,7 @@ mod tests {
         assert_eq!(format!("https://h/{}", "a".repeat(9000)).parse::<Url>(), Err(UrlError::Long));
     }
 
-    /// The examples of RFC 3986 section 5.4, as far as they are hierarchical.
+    /// The hierarchical examples of RFC 3986 section 5.4.
     #[test]
     fn references_resolve_as_rfc_3986_says() {
         let base = url("http://a/b/c/d;p?q");

@@ -1,4 +1,4 @@
-//! Comparing responses, by SHA-256: with the file that the server reads, or with the first response to the same request.
+//! Compares responses by SHA-256: with the file that the server reads, or with the first response to the same request.
 
 use crate::film::{Ask, Film};
 use crate::options::{Against, Verify};
@@ -12,15 +12,15 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-/// First responses that are remembered; later ones to other requests are not compared.
+/// How many first responses are remembered; responses to other requests are then not compared.
 const SEEN_MAX: usize = 1 << 16;
 
-/// Bytes of the file that are read at once.
+/// How many bytes of the file are read at once.
 const CHUNK_BYTES: usize = 64 << 10;
 
 type Request = (String, Option<Range<u64>>);
 
-/// Chooses the responses to compare, and remembers first ones.
+/// Chooses the responses to compare, and remembers the first ones.
 #[derive(Debug)]
 pub(crate) struct Verifier {
     verify: Verify,
@@ -32,12 +32,12 @@ impl Verifier {
         Self { verify, seen: Mutex::default() }
     }
 
-    /// Whether the thread's response of this number is to be compared; the first one always is.
+    /// Whether to compare the thread's response of this number; the first one is always compared.
     pub(crate) fn is_due(&self, number: u64) -> bool {
         matches!(self.verify, Verify::OneIn { n, .. } if number % n == 0)
     }
 
-    /// Begins to compare a response that has `range` of the file (to its end, if there is none).
+    /// Begins to compare a response that has `range` of the file (to its end, if `None`).
     pub(crate) fn begin(&self, film: &Film, ask: &Ask) -> Result<Check, Trouble> {
         let reference = match &self.verify {
             Verify::OneIn { against: Against::Directory(directory), .. } => {
@@ -53,7 +53,7 @@ impl Verifier {
         Ok(Check { came: Context::new(&SHA256), came_bytes: 0, start, reference })
     }
 
-    /// Ends a comparison of a response that is complete.
+    /// Completes the comparison for a complete response.
     pub(crate) fn end(&self, check: Check, ask: Ask) -> Result<(), Trouble> {
         let came: [u8; 32] = digest(check.came);
         let (against, expected) = match check.reference {
@@ -74,7 +74,7 @@ impl Verifier {
     }
 
     fn first_seen(&self, ask: Ask, came: [u8; 32]) -> [u8; 32] {
-        // The map is whole whatever happened to the thread that last had it.
+        // The map is valid whatever happened to the thread that last held the lock.
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let request = (ask.path, ask.range);
         match seen.get(&request) {
@@ -89,7 +89,7 @@ impl Verifier {
     }
 }
 
-/// A comparison under way.
+/// A comparison in progress.
 pub(crate) struct Check {
     came: Context,
     came_bytes: u64,
@@ -110,7 +110,7 @@ impl Check {
     }
 }
 
-/// The file that the response should be a part of. It is read along with the body, so that no one read takes long.
+/// The file that the response should be a part of. It is read along with the body, so that no single read takes long.
 struct Reference {
     file: File,
     path: PathBuf,
@@ -124,7 +124,7 @@ impl Reference {
         while offset < end {
             let want = (end - offset).min(CHUNK_BYTES as u64) as usize;
             match self.file.read_at(&mut chunk[..want], offset) {
-                // The file ends before the body does: the digests will differ.
+                // The file ends before the body: the digests will differ.
                 Ok(0) => return Ok(()),
                 Ok(read) => {
                     self.context.update(&chunk[..read]);
@@ -137,7 +137,7 @@ impl Reference {
         Ok(())
     }
 
-    /// The digest of what should have come, also where less came.
+    /// The digest of what should have arrived, even if less did.
     fn digest(
         mut self,
         start: u64,

@@ -1,4 +1,4 @@
-//! One viewer's life: it connects, asks, takes what comes, and comes back after whatever went wrong.
+//! One viewer's life: it connects, sends requests, takes the responses, and comes back after any failure.
 
 use crate::connection::{Connection, ConnectionOptions};
 use crate::course::Course;
@@ -15,16 +15,16 @@ use reactor::{sleep, sleep_until, yield_now};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// The rest after a failure, so that a server which refuses everybody is not asked without pause.
+/// The pause after a failure, so that a server that refuses everybody is not contacted without pause.
 const REST: Duration = Duration::from_millis(200);
 
-/// What a slow reader's socket buffers: little, so that the server's side fills up and the server has to wait.
+/// A slow reader's socket buffer: small, so that the server's side fills up and the server has to wait.
 const SLOW_RECEIVE_BUFFER_BYTES: usize = 32 << 10;
 
-/// What a viewer takes before the others of its thread have their turn.
+/// How much a viewer takes before the others of its thread get their turn.
 const GULP_BYTES_MAX: u64 = 1 << 20;
 
-/// How long a handshake that nothing follows waits for the ticket that the next one needs.
+/// How long to wait after a handshake, if nothing else follows, for the ticket that the next one needs.
 const TICKET_PATIENCE: Duration = Duration::from_millis(500);
 
 /// One viewer.
@@ -34,11 +34,11 @@ pub(crate) struct Viewer {
     course: Course,
     clock: Option<PlayingClock>,
     connection: Option<Open>,
-    /// The last ticket that was waited for has come, or none was waited for yet.
+    /// The last ticket that was waited for has arrived, or none was waited for yet.
     tickets_come: bool,
 }
 
-/// An open connection to one of the run's servers, counted as long as it is there.
+/// An open connection to one of the run's servers, counted while it is open.
 struct Open {
     connection: Connection,
     endpoint: usize,
@@ -54,11 +54,11 @@ impl Drop for Open {
 
 /// How a response ended.
 struct Fetched {
-    /// Bytes of the body that came.
+    /// Bytes of the body that arrived.
     body_bytes: u64,
-    /// The connection can take the next request.
+    /// The connection can be used for the next request.
     is_reusable: bool,
-    /// The viewer left in the middle.
+    /// The viewer aborted it.
     is_aborted: bool,
 }
 
@@ -82,7 +82,7 @@ impl Viewer {
         }
     }
 
-    /// When the next request is to be sent. Waits until then.
+    /// Waits until the next request is due. Returns when it was due.
     async fn due(&mut self) -> Instant {
         let due = match (&self.clock, &self.crew.arrivals) {
             (Some(clock), _) => clock.due(),
@@ -114,7 +114,7 @@ impl Viewer {
         }
     }
 
-    /// The open loop's viewers are there before the first arrival.
+    /// The open loop's viewers connect before the first arrival.
     async fn connect_ahead(&mut self) {
         let crew = Rc::clone(&self.crew);
         let (title, ask) =
@@ -163,7 +163,7 @@ impl Viewer {
         Ok(&mut self.connection.as_mut().expect("it was just opened").connection)
     }
 
-    /// Asks, and takes what comes.
+    /// Sends a request, and takes the response.
     async fn fetch(&mut self, title: usize, ask: &Ask, due: Instant) -> Result<Fetched, Trouble> {
         let (crew, watch) = (Rc::clone(&self.crew), Rc::clone(&self.watch));
         let film = &crew.shared.films[title];
@@ -171,7 +171,7 @@ impl Viewer {
         let leaves = self.course.random.f64() < crew.shared.options.abort_share;
         let leaves_after = self.course.random.f64();
         let connection = self.connect(film.endpoint).await?;
-        // Who has no schedule asks when there is a connection to ask on.
+        // Without a schedule, a request is sent when there is a connection.
         let asked = if has_schedule { due } else { Instant::now() };
         let head = crew.ask(connection, film, ask, asked).await?;
         let leave_bytes =
@@ -190,7 +190,7 @@ impl Viewer {
         Ok(Fetched { body_bytes: received, is_reusable: !is_aborted && !head.closes, is_aborted })
     }
 
-    /// Handshakes and nothing else. Each ends with the connection.
+    /// Does handshakes only. Each ends with its connection.
     async fn shake_hands(&mut self) {
         loop {
             let due = self.due().await;
@@ -213,18 +213,18 @@ impl Viewer {
         }
     }
 
-    /// Ends a connection that has done no more than shaking hands.
+    /// Ends a connection that was used only for a handshake.
     async fn part(&mut self) -> Result<(), Trouble> {
         let Some(open) = &mut self.connection else { return Ok(()) };
         if self.crew.shared.options.resume && self.tickets_come {
-            // A server that sent none once is not waited for again: the wait would be all there is to measure.
+            // A server that once sent no ticket is not waited for again: otherwise mainly the wait would be measured.
             self.tickets_come = open.connection.wait_for_ticket(TICKET_PATIENCE).await?;
         }
         self.connection = None;
         Ok(())
     }
 
-    /// Asks for one byte and holds the connection. One that ends all the same is an error, and is opened again.
+    /// Requests one byte and holds the connection. A connection that ends anyway is an error, and is opened again.
     async fn idle(&mut self) {
         loop {
             let crew = Rc::clone(&self.crew);
@@ -243,7 +243,7 @@ impl Viewer {
         loop {
             let Some(open) = &mut self.connection else { return Failure::ClosedEarly.into() };
             match open.connection.head().await {
-                // The patience is over, but that is what idling means.
+                // The time-out has passed, but that is normal for an idle connection.
                 Err(Failure::Timeout { .. }) => {}
                 Err(failure) => return failure.into(),
                 Ok(_) => return Failure::BadResponse("a response that nobody asked for").into(),
@@ -253,7 +253,7 @@ impl Viewer {
 }
 
 impl Crew {
-    /// Sends a request and waits for a head that is as it should be.
+    /// Sends a request and waits for a correct head.
     async fn ask(
         &self,
         connection: &mut Connection,
@@ -272,7 +272,7 @@ impl Crew {
         Ok(head)
     }
 
-    /// Begins a comparison if this response's turn has come.
+    /// Begins a comparison if it is this response's turn.
     fn check(&self, film: &Film, ask: &Ask, leaves: bool) -> Result<Option<Check>, Trouble> {
         let number = self.comparable.get();
         if leaves || !self.shared.verifier.is_due(number) {
@@ -306,18 +306,18 @@ impl Open {
     }
 }
 
-/// Taking a body in.
+/// The state of taking a body.
 struct Taking<'a> {
     crew: &'a Crew,
     watch: &'a Watch,
     check: Option<Check>,
-    /// Of a body that is compared: what came last.
+    /// For a compared body: the last piece that arrived.
     chunk: Vec<u8>,
     received: u64,
 }
 
 impl Taking<'_> {
-    /// Until the body is over, or `leave_bytes` have come.
+    /// Takes the body until it is over, or `leave_bytes` have arrived.
     async fn take(
         &mut self,
         connection: &mut Connection,
@@ -340,7 +340,8 @@ impl Taking<'_> {
             add(&self.crew.counters.body_bytes, bytes);
             match rate {
                 Some(rate) => sleep_until(began + rate.rest(self.received)).await,
-                // Without it, a server that is always ahead would keep the other viewers waiting. Throwing away sees to that itself.
+                // Otherwise a server that is always ahead would keep the other viewers waiting. Discarding does this by
+                // itself.
                 None if self.check.is_some() => yield_now().await,
                 None => {}
             }
@@ -358,7 +359,7 @@ impl Taking<'_> {
     }
 }
 
-/// Whether this is what was asked for.
+/// Checks that this is what was requested.
 pub(crate) fn accept(head: &Head, ask: &Ask) -> Result<(), Trouble> {
     let expected = if ask.range.is_some() { 206 } else { 200 };
     if head.status != expected {

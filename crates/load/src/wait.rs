@@ -1,4 +1,4 @@
-//! Waiting for a socket, never longer than until a deadline.
+//! Waits for a socket, never beyond a deadline.
 
 use std::time::Instant;
 
@@ -12,17 +12,18 @@ use crate::failure::Failure;
 pub(crate) enum Readiness {
     #[default]
     Unknown,
-    /// Little came, and less than there was room for: another call would find nothing.
+    /// Little arrived, and less than there was room for: another call would find nothing.
     Drained,
-    /// As much came as one call ever takes: there may be more, but others on this thread have waited meanwhile.
+    /// As much arrived as one call ever takes: there may be more, but others on this thread are waiting.
     More,
 }
 
-/// After more than this, more has often come by the time it is dealt with, and looking is cheaper than waiting.
+/// After more than this, more has often arrived by the time it is processed, and looking is cheaper than waiting.
 const LITTLE_BYTES: usize = 64 << 10;
 
 impl Readiness {
-    /// After a call that brought `bytes` where `room_bytes` would have been taken, and never more than `room_bytes_max`.
+    /// The readiness after a call that brought `bytes`, would have taken `room_bytes`, and never takes more than
+    /// `room_bytes_max`.
     pub(crate) fn after(bytes: usize, room_bytes: usize, room_bytes_max: usize) -> Self {
         match () {
             () if bytes < room_bytes && bytes < LITTLE_BYTES => Self::Drained,
@@ -32,7 +33,7 @@ impl Readiness {
     }
 }
 
-/// Waits until something has arrived or the peer is gone. `awaited` is what a person is told.
+/// Waits until something has arrived or the peer is gone. `awaited` describes it for people.
 ///
 /// # Errors
 /// [`Failure::Timeout`].
@@ -48,7 +49,7 @@ pub(crate) async fn readable(
 /// Sends all of `bytes`.
 ///
 /// # Errors
-/// The socket's, and [`Failure::Timeout`].
+/// The socket's error, and [`Failure::Timeout`].
 pub(crate) async fn send_all(
     socket: &Socket,
     mut bytes: &[u8],

@@ -1,9 +1,9 @@
-//! Walking over TLS records: each is either collected whole, to be opened, or passed over with only its header read.
+//! Processes TLS records: each is either collected, to be opened, or skipped with only its header read.
 //!
-//! What a record that is passed over would have been as plaintext follows from its length: that less what its cipher
-//! adds. Those bytes are counted last, so that a body is over only when its last record is.
+//! The plaintext length of a skipped record follows from its length, less what its cipher adds. Those plaintext bytes
+//! count last, so that a body is over only when its last record is.
 //!
-//! No keys here, and no judgement: who walks decides at each header what becomes of its record.
+//! There are no keys here, and no decisions: at each header the caller decides what to do with the record.
 
 use std::cell::Cell;
 use std::io;
@@ -11,13 +11,13 @@ use std::io;
 use crypt::HEADER_BYTES;
 use net::Socket;
 
-/// Where bytes come from. All calls return at once: `None` when nothing has arrived, `Some(0)` at the end.
+/// A source of bytes. All calls return at once: `None` if nothing has arrived, `Some(0)` at the end.
 pub(crate) trait Source {
     /// Reads into `room`.
     fn receive(&self, room: &mut [u8]) -> io::Result<Option<usize>>;
     /// Appends at most `bytes_max` to `into`.
     fn receive_into(&self, into: &mut Vec<u8>, bytes_max: usize) -> io::Result<Option<usize>>;
-    /// Passes over at most `bytes_max`.
+    /// Skips at most `bytes_max`.
     fn discard(&self, bytes_max: usize) -> io::Result<Option<usize>>;
 }
 
@@ -35,7 +35,7 @@ impl Source for Socket {
     }
 }
 
-/// Bytes that have been received already. At their end nothing more has arrived.
+/// Bytes that were already received. At their end, nothing more has arrived.
 pub(crate) struct Chunk<'a>(Cell<&'a [u8]>);
 
 impl<'a> Chunk<'a> {
@@ -73,32 +73,32 @@ impl Source for Chunk<'_> {
     }
 }
 
-/// How far one step of a walk came.
+/// The result of one step.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Nothing has arrived.
     Blocked,
-    /// The peer has finished; nothing more will come.
+    /// The peer has finished; nothing more will arrive.
     Closed,
     /// A record begins: call [`Walk::collect`] or [`Walk::pass`].
     Header {
-        /// Of the record.
+        /// The record's content type.
         content_type: u8,
-        /// What follows the header.
+        /// The length of what follows the header.
         body_bytes: usize,
     },
-    /// A record that was to be collected is whole: [`Walk::take`] it.
+    /// A record to be collected is complete: [`Walk::take`] it.
     Whole,
-    /// This much of the plaintext was passed over; perhaps none yet.
+    /// This many bytes of plaintext were skipped; possibly none yet.
     Passed(usize),
 }
 
 enum Stage {
-    /// Within or in front of a header.
+    /// Within or before a header.
     Header { held_bytes: usize },
     /// Collecting a record of this length.
     Collect { record_bytes: usize },
-    /// Passing over a record.
+    /// Skipping a record.
     Pass { overhead_left: usize, plaintext_left: usize },
 }
 
@@ -106,21 +106,21 @@ enum Stage {
 pub(crate) struct Walk {
     header: [u8; HEADER_BYTES],
     stage: Stage,
-    /// The record that is being collected, its header included.
+    /// The record that is being collected, including its header.
     record: Vec<u8>,
 }
 
 impl Walk {
-    /// In front of the first record.
+    /// Before the first record.
     pub(crate) fn new() -> Self {
         let stage = Stage::Header { held_bytes: 0 };
         Self { header: [0; HEADER_BYTES], stage, record: Vec::new() }
     }
 
-    /// Goes on.
+    /// Processes the next bytes.
     ///
     /// # Errors
-    /// The source's.
+    /// The source's error.
     pub(crate) fn step(&mut self, source: &impl Source) -> io::Result<Step> {
         match &mut self.stage {
             Stage::Header { held_bytes } => {
@@ -163,7 +163,7 @@ impl Walk {
         }
     }
 
-    /// The header that has just come.
+    /// The header that has just arrived.
     pub(crate) fn header(&self) -> &[u8; HEADER_BYTES] {
         &self.header
     }
@@ -172,7 +172,7 @@ impl Walk {
         usize::from(u16::from_be_bytes([self.header[3], self.header[4]]))
     }
 
-    /// Collects the record whose header has just come.
+    /// Collects the record whose header has just arrived.
     pub(crate) fn collect(&mut self) {
         let record_bytes = HEADER_BYTES + self.body_bytes();
         self.record.reserve_exact(record_bytes);
@@ -180,7 +180,7 @@ impl Walk {
         self.stage = Stage::Collect { record_bytes };
     }
 
-    /// Passes over the record whose header has just come. `overhead_bytes` of it are not plaintext.
+    /// Skips the record whose header has just arrived. `overhead_bytes` of it are not plaintext.
     pub(crate) fn pass(&mut self, overhead_bytes: usize) {
         let body_bytes = self.body_bytes();
         let overhead_left = overhead_bytes.min(body_bytes);
@@ -190,14 +190,15 @@ impl Walk {
         };
     }
 
-    /// The record that is whole.
+    /// The complete record.
     pub(crate) fn take(&mut self) -> Vec<u8> {
         self.stage = Stage::Header { held_bytes: 0 };
         std::mem::take(&mut self.record)
     }
 
-    /// Bytes that will certainly come before a body is over of which `plaintext_left` bytes have not been seen, if each
-    /// record adds `overhead_bytes` to its plaintext: as much can be received at once without receiving what follows.
+    /// How many bytes will certainly arrive before a body is over that has `plaintext_left` bytes left, if each record
+    /// adds `overhead_bytes` to its plaintext. That many can be received at once without receiving what follows the
+    /// body.
     pub(crate) fn bytes_certain(&self, plaintext_left: u64, overhead_bytes: usize) -> u64 {
         let (in_record, in_record_plaintext) = match self.stage {
             Stage::Header { held_bytes } => {
@@ -217,7 +218,7 @@ impl Walk {
         }
     }
 
-    /// Whether a record is half passed over, so that what follows cannot be opened.
+    /// Whether a record is half skipped, so that what follows cannot be opened.
     pub(crate) fn is_passing(&self) -> bool {
         matches!(self.stage, Stage::Pass { .. })
     }
@@ -227,7 +228,7 @@ impl Walk {
 mod tests {
     use super::*;
 
-    /// What TLS 1.3 adds to a record's plaintext, beside the header.
+    /// What TLS 1.3 adds to a record's plaintext, without the header.
     const OVERHEAD: usize = 17;
 
     fn record(content_type: u8, plaintext_bytes: usize) -> Vec<u8> {
@@ -238,7 +239,7 @@ mod tests {
         record
     }
 
-    /// Passes over records of type 23 and collects others: the plaintext passed over, and what was collected.
+    /// Skips records of type 23 and collects others. Returns the skipped plaintext, and what was collected.
     fn walk_over(walk: &mut Walk, chunk: &[u8]) -> (usize, Vec<Vec<u8>>) {
         let chunk = Chunk::new(chunk);
         let (mut passed, mut collected) = (0, Vec::new());
@@ -283,7 +284,7 @@ mod tests {
         while left > 0 {
             let certain = walk.bytes_certain(left as u64, OVERHEAD) as usize;
             assert!(certain > 0 && certain <= rest.len(), "{certain} of {}", rest.len());
-            // Less may arrive than is asked for.
+            // Less may arrive than was requested.
             let (chunk, behind) = rest.split_at(certain.min(9000));
             left -= walk_over(&mut walk, chunk).0;
             rest = behind;

@@ -1,5 +1,6 @@
-//! DASH manifests (ISO/IEC 23009-1) of films: of each period, one representation of the video, its initialisation and its
-//! segments in order, by template, by list or by the file's own index. Sound is left out, and live streams are refused.
+//! DASH manifests (ISO/IEC 23009-1) of films: for each period, one representation of the video, with its initialisation
+//! and its segments in order, by template, by list or by the file's own index. Audio is left out, and live streams are
+//! refused.
 
 use super::template::Template;
 use super::{ManifestError, Reference, SEGMENTS_MAX, Source, bring, index, pick, push, range_of};
@@ -7,7 +8,7 @@ use crate::url::Url;
 use roxmltree::{Document, Node, ParsingOptions};
 use std::ops::Range;
 
-/// Elements and texts of a manifest; a timeline has one element per segment at most.
+/// Limit on a manifest's elements and texts; a timeline has at most one element per segment.
 const NODES_MAX: u32 = 1_000_000;
 
 /// Segments of the manifest `text`, which was at `url`.
@@ -44,7 +45,7 @@ fn child<'a>(node: Node<'a, 'a>, name: &'static str) -> Option<Node<'a, 'a>> {
     children(node, name).next()
 }
 
-/// A representation with what it is nested in, from the outside in.
+/// A representation with the elements around it, outermost first.
 #[derive(Clone, Copy)]
 struct Representation<'a> {
     mpd: Node<'a, 'a>,
@@ -53,7 +54,7 @@ struct Representation<'a> {
     node: Node<'a, 'a>,
 }
 
-/// The one to play in a period: video if there is any.
+/// The representation to play in a period: video if there is any.
 fn representation<'a>(
     mpd: Node<'a, 'a>,
     period: Node<'a, 'a>,
@@ -90,7 +91,7 @@ impl<'a> Representation<'a> {
         self.node.attribute("bandwidth").and_then(|text| text.parse().ok()).unwrap_or(0)
     }
 
-    /// The elements called `name` that hold for it, the nearest first: what one does not say, the next one may.
+    /// The elements called `name` that apply to it, nearest first: what one leaves out, the next one may give.
     fn inherited(&self, name: &'static str) -> Vec<Node<'a, 'a>> {
         [self.node, self.set, self.period]
             .into_iter()
@@ -98,7 +99,7 @@ impl<'a> Representation<'a> {
             .collect()
     }
 
-    /// Where its references start from.
+    /// The base of its references.
     fn base(&self, manifest: &Url) -> Result<Url, ManifestError> {
         let mut base = manifest.clone();
         for node in [self.mpd, self.period, self.set, self.node] {
@@ -109,7 +110,7 @@ impl<'a> Representation<'a> {
         Ok(base)
     }
 
-    /// How long its period is, seconds.
+    /// The length of its period, in seconds.
     fn seconds(&self) -> Option<f64> {
         let duration = self.period.attribute("duration");
         duration.or_else(|| self.mpd.attribute("mediaPresentationDuration")).and_then(seconds)
@@ -121,10 +122,11 @@ fn attribute<'a>(nodes: &[Node<'a, 'a>], name: &str) -> Option<&'a str> {
     nodes.iter().find_map(|node| node.attribute(name))
 }
 
-/// A number that an attribute gives; `otherwise` where none does.
+/// An attribute's number; `otherwise` if no element has the attribute.
 fn number(nodes: &[Node<'_, '_>], name: &str, otherwise: u64) -> Result<u64, ManifestError> {
     attribute(nodes, name).map_or(Ok(otherwise), |text| {
-        text.parse().map_err(|_| ManifestError::Malformed(format!("{name}={text:?} is no number")))
+        text.parse()
+            .map_err(|_| ManifestError::Malformed(format!("{name}={text:?} is not a number")))
     })
 }
 
@@ -142,7 +144,7 @@ fn byte_range(text: &str) -> Result<Range<u64>, ManifestError> {
     range_of(first, length.ok_or(ManifestError::Range)?)
 }
 
-/// Listing the segments of one representation.
+/// The state of listing one representation's segments.
 struct Segments<'a, 'b, S> {
     source: &'b mut S,
     manifest: &'b Url,
@@ -163,7 +165,7 @@ impl<'a, S: Source> Segments<'a, '_, S> {
         }
         match found("SegmentBase") {
             Some(nodes) => self.by_index(&base, &nodes),
-            // The whole file is the one segment.
+            // The whole file is the only segment.
             None => self.push(base, None),
         }
     }
@@ -203,9 +205,7 @@ impl<'a, S: Source> Segments<'a, '_, S> {
         }
         let duration = number(nodes, "duration", 0)?;
         let (Some(end), true) = (end, duration > 0) else {
-            return Err(ManifestError::Malformed(
-                "nothing says how many segments there are".into(),
-            ));
+            return Err(ManifestError::Malformed("the number of segments is not given".into()));
         };
         let count = end.div_ceil(duration);
         if count > SEGMENTS_MAX as u64 {
@@ -252,7 +252,7 @@ impl<'a, S: Source> Segments<'a, '_, S> {
     }
 }
 
-/// The starts that a SegmentTimeline lists (section 5.3.9.6): `S` with start, duration and repeats, where -1 repeats means
+/// The start times in a SegmentTimeline (section 5.3.9.6): `S` has start, duration and repeats, where -1 repeats means
 /// up to the next one's start or the period's end.
 fn timeline_times(timeline: Node<'_, '_>, end: Option<u64>) -> Result<Vec<u64>, ManifestError> {
     let entries: Vec<_> = children(timeline, "S").collect();
@@ -288,7 +288,7 @@ fn timeline_times(timeline: Node<'_, '_>, end: Option<u64>) -> Result<Vec<u64>, 
     Ok(times)
 }
 
-/// Seconds of an ISO 8601 duration such as `PT1H2M3.5S`. Years and months have no length of their own and are not read.
+/// Seconds of an ISO 8601 duration such as `PT1H2M3.5S`. Years and months have no fixed length and are not accepted.
 pub(super) fn seconds(text: &str) -> Option<f64> {
     let (date, time) = match text.trim().strip_prefix('P')?.split_once('T') {
         Some((date, time)) => (date, time),

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// A day of one-second segments at 90 bytes a line is 8 MB.
 const DOCUMENT_BYTES_MAX: usize = 16 << 20;
 
-/// Brings documents from one server, each over a connection of its own: there are two or three of them.
+/// Fetches documents from one server, each over a new connection: there are two or three of them.
 pub(super) struct Documents<'a> {
     endpoint: &'a Endpoint,
     patience: Duration,

@@ -1,5 +1,5 @@
-//! HLS playlists (RFC 8216): of a multivariant playlist one variant, of a media playlist the segments in order, each
-//! initialisation section (EXT-X-MAP) before the first segment that needs it. Separate audio is left out.
+//! HLS playlists (RFC 8216): one variant of a multivariant playlist; the segments of a media playlist in order, with
+//! each initialisation section (EXT-X-MAP) before the first segment that needs it. Separate audio is left out.
 
 use super::{ManifestError, Reference, Source, bring, pick, push, range_of};
 use crate::url::Url;

@@ -27,12 +27,12 @@ impl Reader<'_> {
     }
 }
 
-/// The segments that the index in `bytes` lists; in the file it begins at `start`.
+/// The segments that the index in `bytes` lists. In the file, the index begins at `start`.
 pub(super) fn segments(bytes: &[u8], start: u64) -> Result<Vec<Range<u64>>, ManifestError> {
     let mut reader = Reader(bytes);
     let index_bytes = reader.u32()?;
     if &reader.take::<4>()? != b"sidx" {
-        return Err(ManifestError::Malformed("there is no segment index where it points".into()));
+        return Err(ManifestError::Malformed("there is no segment index where it says".into()));
     }
     let [version, ..] = reader.take::<4>()?;
     let _reference_id = reader.u32()?;

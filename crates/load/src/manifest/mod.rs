@@ -1,8 +1,8 @@
 //! Manifests of titles: which segments a player would ask for, in order.
 //!
-//! HLS playlists ([`hls`]) and DASH manifests ([`dash`]) both come down to a list of requests. What a server sends is not
-//! trusted: documents, counts and nesting are bounded, references have to stay on the server of the manifest, and numbers
-//! that overflow are refused.
+//! HLS playlists ([`hls`]) and DASH manifests ([`dash`]) both become a list of requests. What a server sends is not
+//! trusted: documents, counts and nesting are bounded, references must stay on the manifest's server, and numbers that
+//! overflow are refused.
 
 mod dash;
 mod document;
@@ -31,16 +31,16 @@ struct Reference {
     range: Option<Range<u64>>,
 }
 
-/// Something that brings documents: a connection, or a test's table.
+/// A source of documents: a connection, or a test's table.
 trait Source {
     /// The document, or a part of it.
     fn bring(&mut self, reference: &Reference) -> Result<Vec<u8>, ManifestError>;
 }
 
-/// Reads the manifest at `url`, and what else is needed to know its segments.
+/// Reads the manifest at `url`, and everything else that is needed to know its segments.
 ///
 /// # Errors
-/// With a sentence for the user.
+/// An error with a sentence for the user.
 pub(crate) fn read(endpoint: &Endpoint, url: &Url, options: &Options) -> io::Result<Vec<Ask>> {
     let mut documents = Documents::new(endpoint, options);
     segments(&mut documents, url, options.rung)
@@ -66,7 +66,7 @@ fn segments(
     asks(url, references)
 }
 
-/// A further document that the manifest refers to: only from the manifest's own server.
+/// Fetches a further document that the manifest refers to: only from the manifest's own server.
 fn bring(
     source: &mut impl Source,
     manifest: &Url,
@@ -78,7 +78,7 @@ fn bring(
     source.bring(reference)
 }
 
-/// Requests for the references, all of which have to be on the manifest's own server.
+/// Requests for the references, which must all be on the manifest's own server.
 fn asks(manifest: &Url, references: Vec<Reference>) -> Result<Vec<Ask>, ManifestError> {
     if references.is_empty() {
         return Err(ManifestError::Empty);
@@ -92,7 +92,7 @@ fn asks(manifest: &Url, references: Vec<Reference>) -> Result<Vec<Ask>, Manifest
     references.into_iter().map(ask).collect()
 }
 
-/// Picks a rendition out of those sorted from the lowest rate to the highest.
+/// Picks a rendition from those sorted from the lowest rate to the highest.
 fn pick<T>(mut sorted: Vec<T>, rung: Option<usize>) -> Result<T, ManifestError> {
     let count = sorted.len();
     let index = match rung {

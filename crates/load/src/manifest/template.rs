@@ -6,24 +6,24 @@ use std::fmt::Write;
 /// More digits than any number has.
 const WIDTH_MAX: usize = 20;
 
-/// A template, taken apart.
+/// A parsed template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Template(Vec<Part>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
     Text(String),
-    /// The segment's number, with at least so many digits.
+    /// The segment's number, with at least this many digits.
     Number(usize),
     /// The segment's start.
     Time(usize),
 }
 
 impl Template {
-    /// What does not change from segment to segment is filled in at once.
+    /// Parses a template, and fills in what does not change from segment to segment.
     pub(super) fn parse(text: &str, id: &str, bandwidth: u64) -> Result<Self, ManifestError> {
         let mut parts = Vec::new();
-        // Text and identifiers take turns between the dollar signs.
+        // Text and identifiers alternate between the dollar signs.
         for (index, piece) in text.split('$').enumerate() {
             parts.push(if index % 2 == 0 {
                 Part::Text(piece.to_owned())

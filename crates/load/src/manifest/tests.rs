@@ -1,9 +1,9 @@
-//! Manifests as packagers write them, and as an enemy would.
+//! Manifests as packagers write them, and as an attacker would.
 
 use super::*;
 use std::collections::HashMap;
 
-/// A server's documents by URL; whole, or the range that is asked for.
+/// A server's documents by URL; whole, or the requested range.
 #[derive(Default)]
 struct Table(HashMap<String, Vec<u8>>);
 
@@ -177,7 +177,7 @@ fn hostile_indexes_end_in_an_error() {
     assert!(index::segments(&sidx(&[1 << 31]), 0).is_err());
     assert!(index::segments(&sidx(&[0]), 0).is_err());
     assert_eq!(index::segments(&whole, u64::MAX), Err(ManifestError::Range));
-    // The index says that there are more than follow.
+    // The index claims more entries than follow.
     let mut lies = whole.clone();
     lies[30..32].copy_from_slice(&u16::MAX.to_be_bytes());
     assert!(index::segments(&lies, 0).is_err());

@@ -1,4 +1,4 @@
-//! The measuring connection against small servers, honest and otherwise, each a thread with one listener.
+//! The measuring connection against small servers, honest and hostile, each a thread with one listener.
 
 mod failures;
 mod openssl;

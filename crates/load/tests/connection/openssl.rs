@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use crate::server::*;
 use fullbore_load::{Connection, ConnectionOptions};
 
-/// Ends its process.
+/// Ends its process when dropped.
 struct Program {
     child: Child,
     address: SocketAddr,

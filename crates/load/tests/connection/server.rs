@@ -1,4 +1,4 @@
-//! Servers of a few lines, and a client run to its end.
+//! Small servers, and a way to run a client to its end.
 
 use std::future::Future;
 use std::io::{Read, Write};
@@ -44,7 +44,7 @@ impl Server {
         Self { address, thread: Some(thread) }
     }
 
-    /// Waits for the server's end; its panics become the test's.
+    /// Waits for the server's end; if it panicked, the test panics.
     pub(crate) fn join(mut self) {
         self.thread.take().unwrap().join().unwrap();
     }
@@ -79,7 +79,7 @@ pub(crate) fn linger(mut stream: impl Read) {
     let _ = stream.read_to_end(&mut Vec::new());
 }
 
-/// Bytes that differ from each other, and from themselves moved by a record.
+/// Bytes that differ from each other, and from themselves shifted by a record.
 pub(crate) fn film(bytes: usize) -> Vec<u8> {
     (0..bytes as u64).map(|index| (index.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u8).collect()
 }
@@ -103,7 +103,7 @@ pub(crate) fn rustls_config(
     Arc::new(config)
 }
 
-/// A TLS connection of a server's, by rustls.
+/// A server's TLS connection, by rustls.
 pub(crate) type Secured = StreamOwned<ServerConnection, TcpStream>;
 
 pub(crate) fn secure(config: &Arc<ServerConfig>, stream: TcpStream) -> Secured {
@@ -118,7 +118,7 @@ pub(crate) fn endpoint(address: SocketAddr, tls: Option<ClientTls>) -> Endpoint 
     Endpoint { address, host: "localhost".into(), tls }
 }
 
-/// Patient enough for a busy machine, and not endlessly so.
+/// Patient enough for a busy machine, but not endlessly.
 pub(crate) fn patient() -> ConnectionOptions {
     ConnectionOptions { patience: Duration::from_secs(20), ..ConnectionOptions::default() }
 }
@@ -129,7 +129,7 @@ pub(crate) fn run<T: 'static>(client: impl Future<Output = T> + 'static) -> T {
 
 pub(crate) const GET: &[u8] = b"GET /film HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
-/// Asks once and throws the body away: the head, and the bytes of the body.
+/// Sends one request and discards the body. Returns the head, and the length of the body.
 pub(crate) async fn fetch(
     endpoint: Endpoint,
     options: ConnectionOptions,
@@ -156,7 +156,7 @@ pub(crate) async fn read_all(connection: &mut Connection) -> Result<Vec<u8>, Fai
     Ok(body)
 }
 
-/// A TLS connection of a server's by our own halves, which can say what rustls never would.
+/// A server's TLS connection by our own halves, which can send what rustls never would.
 pub(crate) struct Halves {
     pub(crate) stream: TcpStream,
     established: Box<crypt::Established>,
@@ -182,7 +182,7 @@ impl Halves {
         }
     }
 
-    /// One record from the client; its data, if it has any.
+    /// Receives one record from the client. Returns its data, if it has any.
     pub(crate) fn receive(&mut self) -> Option<Vec<u8>> {
         let mut record = vec![0; crypt::HEADER_BYTES];
         self.stream.read_exact(&mut record).unwrap();

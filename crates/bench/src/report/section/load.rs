@@ -71,7 +71,7 @@ fn doubts(load: &Load) -> Vec<&'static str> {
         (load.interrupted, super::INTERRUPTED),
         (
             load.client_bound,
-            "The generator had no time left: these are its limits, not the server's.",
+            "The generator was out of CPU time: these are its limits, not the server's.",
         ),
     ];
     doubts.into_iter().filter(|(is, _)| *is == Some(true)).map(|(_, said)| said).collect()
