@@ -1,36 +1,35 @@
-//! What a server costs, as the kernel books it: processor time and memory of its processes, and how a core spent its
-//! time.
+//! What a server costs, by the kernel's accounts: CPU time and memory of its processes, and how a core spent its time.
 //!
-//! Processor time is the scheduler's own account of each thread (`/proc/PID/task/TID/schedstat`, nanoseconds), which is
-//! finer than the clock ticks of `/proc/PID/stat`. Work that the kernel does for a server outside its threads, in
-//! software interrupts of an otherwise idle core, is in no thread's account: that is what [`CoreTimes`] is for.
+//! CPU time is the scheduler's own account of each thread (`/proc/PID/task/TID/schedstat`, nanoseconds), which is finer
+//! than the clock ticks of `/proc/PID/stat`. Work that the kernel does for a server outside its threads, in software
+//! interrupts of an otherwise idle core, is in no thread's account. [`CoreTimes`] covers that.
 
 use std::collections::HashMap;
 use std::fs;
 use std::io;
 
-/// The account of a process and of all that descend from it.
+/// The account of a process and all its descendants.
 #[derive(Debug)]
 pub(crate) struct Account {
     root: u32,
-    /// Nanoseconds of each thread when last seen, those that have ended since included.
+    /// Nanoseconds of each thread at the last reading, including threads that have ended since.
     seen: HashMap<u32, u64>,
     /// Nanoseconds of threads whose number another thread has now.
     replaced: u64,
     processes: Vec<u32>,
 }
 
-/// What an account says at one moment.
+/// An account's values at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Reading {
-    /// Processor seconds so far. What a thread does between the last reading and its end is not seen.
+    /// CPU seconds so far. What a thread does between the last reading and its end is missed.
     pub(crate) cpu_seconds: f64,
-    /// Resident bytes now, of all processes; pages that they share count for each.
+    /// Resident bytes now, of all processes; shared pages count for each.
     pub(crate) rss_bytes: u64,
 }
 
 impl Account {
-    /// The account of `root` and of its children, and theirs.
+    /// The account of `root` and all its descendants.
     pub(crate) fn of(root: u32) -> Self {
         Self { root, seen: HashMap::new(), replaced: 0, processes: Vec::new() }
     }
@@ -38,13 +37,13 @@ impl Account {
     /// Reads it.
     ///
     /// # Errors
-    /// When the process is gone.
+    /// If the process is gone.
     pub(crate) fn read(&mut self) -> io::Result<Reading> {
         let mut rss_bytes = resident_bytes(self.root)?;
         let mut waiting = vec![self.root];
         self.processes.clear();
         while let Some(process) = waiting.pop() {
-            // A child may end while we look: what it had is in `seen`.
+            // A child may end during the reading: its last value is in `seen`.
             let Ok(tasks) = fs::read_dir(format!("/proc/{process}/task")) else { continue };
             self.processes.push(process);
             if process != self.root {
@@ -64,7 +63,7 @@ impl Account {
         Ok(Reading { cpu_seconds: nanoseconds as f64 / 1e9, rss_bytes })
     }
 
-    /// The processes of which it is, as of the last reading.
+    /// The processes of the account, as of the last reading.
     pub(crate) fn processes(&self) -> &[u32] {
         &self.processes
     }
@@ -100,7 +99,7 @@ pub(crate) struct CoreTimes {
     all: u64,
     idle: u64,
     softirq: u64,
-    /// Of programs that are to give way to others (nice(2)).
+    /// In low-priority programs (nice(2)).
     polite: u64,
 }
 
@@ -109,9 +108,9 @@ pub(crate) struct CoreTimes {
 pub(crate) struct CoreShares {
     /// Not idle.
     pub(crate) busy: f64,
-    /// In software interrupts, which is where packets are received and sent on.
+    /// In software interrupts, where packets are received and forwarded.
     pub(crate) softirq: f64,
-    /// Not idle, and not in programs that are to give way to others.
+    /// Not idle, and not in low-priority programs.
     pub(crate) spent: f64,
 }
 
@@ -119,17 +118,17 @@ impl CoreTimes {
     /// Reads the times of `cpu`.
     ///
     /// # Errors
-    /// When there is no such core.
+    /// If there is no such core.
     pub(crate) fn read(cpu: u32) -> io::Result<Self> {
         let text = fs::read_to_string("/proc/stat")?;
         Self::parse(&text, cpu)
-            .ok_or_else(|| io::Error::other(format!("/proc/stat knows no cpu{cpu}")))
+            .ok_or_else(|| io::Error::other(format!("/proc/stat has no cpu{cpu}")))
     }
 
     fn parse(text: &str, cpu: u32) -> Option<Self> {
         let name = format!("cpu{cpu} ");
         let line = text.lines().find_map(|line| line.strip_prefix(&name))?;
-        // user nice system idle iowait irq softirq steal; what follows is counted in user and nice already.
+        // user nice system idle iowait irq softirq steal; what follows is already counted in user and nice.
         let ticks: Vec<u64> = numbers(line).take(8).collect();
         (ticks.len() == 8).then(|| Self {
             all: ticks.iter().sum(),
@@ -139,7 +138,7 @@ impl CoreTimes {
         })
     }
 
-    /// What has become of the time since `earlier`.
+    /// How the time since `earlier` was spent.
     pub(crate) fn since(&self, earlier: &Self) -> CoreShares {
         let all = (self.all.saturating_sub(earlier.all)).max(1) as f64;
         let idle = self.idle.saturating_sub(earlier.idle) as f64;
@@ -157,7 +156,7 @@ mod tests {
     use super::*;
     use std::process::{Command, Stdio};
 
-    /// Multiplies until this thread has had `seconds` of processor time by its own clock.
+    /// Multiplies until this thread has used `seconds` of CPU time by its own clock.
     fn burn(seconds: f64) {
         let clock = || {
             let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);

@@ -1,7 +1,7 @@
 //! Hardware counters of a server: cycles, instructions and last-level cache misses of its threads, and bytes moved over
-//! the memory bus where the machine's memory controllers are counted.
+//! the memory bus if the machine's memory controllers are counted.
 //!
-//! Where there are none (most virtual machines) or they are not ours to read, that is what is said. Nothing is guessed.
+//! If there are none (as in most virtual machines) or they may not be read, the results say so. Nothing is guessed.
 
 use perf_event::events::{Dynamic, Event, Hardware as Id};
 use perf_event::{Builder, Counter, ReadFormat};
@@ -13,13 +13,13 @@ use std::path::Path;
 /// Where the kernel lists what can be counted.
 const SOURCES: &str = "/sys/bus/event_source/devices";
 
-/// Intel's memory controllers count transfers under these names; the kernel says what one is worth.
+/// Intel's memory controllers count transfers under these names; the kernel gives the size of one.
 const MEMORY_EVENTS: [&str; 2] = ["cas_count_read", "cas_count_write"];
 
-/// A mebibyte, the unit in which those are given.
+/// A mebibyte, the unit of those sizes.
 const MIB: f64 = 1_048_576.0;
 
-/// Why there are no hardware counters; none if there are.
+/// Why there are no hardware counters; `None` if there are.
 pub(crate) fn unavailable() -> Option<String> {
     open_task(Id::CPU_CYCLES, 0).err().map(|error| reason(&error))
 }
@@ -35,7 +35,7 @@ fn reason(error: &io::Error) -> String {
             )
         }
         Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP) => {
-            "the kernel knows of no hardware counters here, as in most virtual machines".to_owned()
+            "the kernel offers no hardware counters here, as in most virtual machines".to_owned()
         }
         _ => error.to_string(),
     }
@@ -47,7 +47,7 @@ pub(crate) struct Counts {
     cycles: f64,
     instructions: f64,
     llc_misses: f64,
-    /// Of the whole machine, not of the server alone.
+    /// For the whole machine, not for the server alone.
     dram_bytes: Option<f64>,
 }
 
@@ -74,17 +74,17 @@ impl Counts {
     }
 }
 
-/// Counters that run.
+/// Running counters.
 #[derive(Debug)]
 pub(crate) struct Counters {
     /// For each thread: cycles, instructions, last-level cache misses.
     threads: Vec<[Counter; 3]>,
-    /// Of each memory controller, with the bytes that one count is worth.
+    /// For each memory controller, with the bytes that one count is worth.
     memory: Vec<(Counter, f64)>,
 }
 
 impl Counters {
-    /// Counts for the threads that a process and its children have now, and for those that these start. None where there
+    /// Counts for the present threads of a process and its children, and for those that these start. `None` if there
     /// are no counters.
     pub(crate) fn of(processes: &[u32]) -> Option<Self> {
         let threads: Option<Vec<_>> =
@@ -96,7 +96,7 @@ impl Counters {
     /// What was counted so far.
     ///
     /// # Errors
-    /// When the kernel takes a counter away.
+    /// If the kernel takes a counter away.
     pub(crate) fn read(&mut self) -> io::Result<Counts> {
         let mut counts = Counts::default();
         for [cycles, instructions, misses] in &mut self.threads {
@@ -133,7 +133,7 @@ fn open_task(event: impl Event, thread: i32) -> io::Result<Counter> {
     Ok(counter)
 }
 
-/// The count, made up for the time in which the counter had to share its place with others.
+/// The count, scaled up for the time in which the counter shared its hardware with others.
 fn count(counter: &mut Counter) -> io::Result<f64> {
     let data = counter.read_full()?;
     let share = match (data.time_running(), data.time_enabled()) {

@@ -1,8 +1,8 @@
-//! What servers cost and what bounds this machine: comparisons, parts alone, optimisations switched off.
+//! What servers cost and what limits this machine: comparisons, single parts, optimisations switched off.
 //!
-//! What is compared is work per CPU second of the server, taken from the scheduler's accounts of its threads, so that
-//! neither the clients' speed nor an idle wait counts. Sides take turns, medians are reported with their median absolute
-//! deviation, and nothing is compared unless both sides returned the right bytes.
+//! Servers are compared by work per CPU second, taken from the scheduler's accounts of their threads, so neither the
+//! clients' speed nor idle waits count. Sides take turns, medians are reported with their median absolute deviation,
+//! and nothing is compared unless both sides returned the right bytes.
 //!
 //! The clients are those of the `load` crate. Read [`versus`] for comparisons, [`ablate`] for what each optimisation is worth.
 

@@ -1,5 +1,5 @@
-//! The library that servers are measured with: files whose every byte is told from its neighbours, and where they are,
-//! in memory or on disk.
+//! The library that servers are measured with: files in which every byte differs from its neighbours, and whether they
+//! are in memory or on disk.
 
 use load::interrupt::Interrupt;
 use rustix::fs::{Advice, fadvise};
@@ -10,14 +10,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How often cold files are put out of memory while they are served: less often than a read ahead lasts, so that none is
-/// thrown away unused, and often enough that no byte is there when it is asked for again.
+/// How often cold files are evicted while they are served: less often than a read-ahead lasts, so that none is wasted,
+/// and often enough that no byte is cached when it is requested again.
 const EVICTION_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Free bytes that a library leaves on its disk.
+/// How many free bytes a library leaves on its disk.
 const HEADROOM_BYTES: u64 = 1 << 30;
 
-/// A library under a root, made once per run.
+/// A library below a root, created once per run.
 #[derive(Debug)]
 pub(crate) struct Library {
     pub(crate) root: PathBuf,
@@ -32,17 +32,17 @@ pub(crate) fn file_name(file: usize) -> String {
     format!("title-{file}.mp4")
 }
 
-/// The byte at an offset of a file: told from every neighbour, so that a shifted answer is a wrong one.
+/// The byte at an offset of a file: it differs from every neighbour, so a shifted answer is a wrong one.
 pub(crate) fn byte_at(file: usize, offset: u64) -> u8 {
     let word = (offset / 8).wrapping_add(file as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (word >> (offset % 8 * 8)) as u8
 }
 
 impl Library {
-    /// Makes `files` files that have `bytes` together.
+    /// Creates `files` files of `bytes` together.
     ///
     /// # Errors
-    /// When there is no room for them, or they may not be written, or somebody interrupts.
+    /// If there is no room for them, they may not be written, or the user interrupts.
     pub(crate) fn make(
         root: &Path,
         files: usize,
@@ -55,7 +55,8 @@ impl Library {
         for file in 0..files {
             library.write(file, interrupt)?;
         }
-        // A file of this very second has no Last-Modified yet (RFC 9110 section 8.8.2.2): heads would change their length.
+        // A file of the current second has no Last-Modified yet (RFC 9110 section 8.8.2.2), and heads would change
+        // their length later.
         std::thread::sleep(Duration::from_millis(1100));
         Ok(library)
     }
@@ -79,10 +80,10 @@ impl Library {
         self.root.join(file_name(file))
     }
 
-    /// Brings the first `hot` files into memory and puts the others out.
+    /// Brings the first `hot` files into memory and evicts the others.
     ///
     /// # Errors
-    /// When a file cannot be read.
+    /// If a file cannot be read.
     pub(crate) fn prepare(&self, hot: usize) -> io::Result<()> {
         for file in 0..hot.min(self.files) {
             io::copy(&mut File::open(self.path(file))?, &mut io::sink())?;
@@ -90,10 +91,10 @@ impl Library {
         self.evict(hot)
     }
 
-    /// Puts all but the first `hot` files out of memory.
+    /// Evicts all but the first `hot` files.
     ///
     /// # Errors
-    /// When a file cannot be opened.
+    /// If a file cannot be opened.
     pub(crate) fn evict(&self, hot: usize) -> io::Result<()> {
         for file in hot..self.files {
             fadvise(File::open(self.path(file))?, 0, None, Advice::DontNeed)?;
@@ -109,7 +110,7 @@ fn check_room(root: &Path, bytes: u64) -> io::Result<()> {
         return Ok(());
     }
     Err(io::Error::other(format!(
-        "{} has {} MiB free, too little for a library of {} MiB: ask for less with --library, or for another place with \
+        "{} has {} MiB free, too little for a library of {} MiB: choose a smaller one with --library, or another place with \
          --scratch",
         root.display(),
         free_bytes >> 20,
@@ -117,18 +118,18 @@ fn check_room(root: &Path, bytes: u64) -> io::Result<()> {
     )))
 }
 
-/// Keeps files cold while they are served, as memory much smaller than the library would: every quarter of a second they
-/// are put out. Ends when dropped.
+/// Keeps files cold while they are served, like a memory much smaller than the library: evicts them every quarter of a
+/// second. Ends when dropped.
 pub(crate) struct Eviction {
     stop: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Eviction {
-    /// Begins to put out all but the first `hot` files; with nothing to put out, there is nothing to do.
+    /// Begins to evict all but the first `hot` files, if there are others.
     ///
     /// # Errors
-    /// Without threads left.
+    /// If no thread can be started.
     pub(crate) fn begin(library: &Arc<Library>, hot: usize) -> io::Result<Option<Self>> {
         if hot >= library.files {
             return Ok(None);
@@ -140,7 +141,7 @@ impl Eviction {
             while !stopped.load(Ordering::Acquire) {
                 if Instant::now() >= due {
                     due += EVICTION_INTERVAL;
-                    // A file that cannot be opened is one that the servers cannot open either: they tell.
+                    // If a file cannot be opened, the servers cannot open it either, and report it.
                     let _ = library.evict(hot);
                 }
                 std::thread::sleep(Duration::from_millis(10));

@@ -1,14 +1,14 @@
-//! The machine's description as every bench writes it beside its figures: figures without their machine mean little.
+//! The machine's description, which every bench writes next to its figures: figures mean little without their machine.
 //!
-//! One flat object. A value that the kernel does not tell is `null`, never a guess. Who reads it (the report) must cope with
-//! missing and with further members.
+//! One flat object. Unknown values are `null`, never a guess. Readers (the report) must accept missing and additional
+//! members.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use machine::Machine;
 use serde_json::{Value, json};
 
-/// What this machine is, now.
+/// Describes this machine.
 ///
 /// | member | is |
 /// |---|---|

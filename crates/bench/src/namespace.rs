@@ -1,5 +1,5 @@
-//! A network namespace of the bench's own, so that both sides have the congestion control that is asked for: it hangs
-//! on the loopback route, since most servers cannot choose one and the system's setting is not ours to change.
+//! A network namespace of the bench's own, so that both sides have the requested congestion control. It is set on the
+//! loopback route, because most servers cannot choose one and the system's setting is not ours to change.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -8,7 +8,8 @@ use std::process::Command;
 /// Tells the process inside which congestion control its loopback has.
 const VARIABLE: &str = "FULLBORE_BENCH_CONGESTION_CONTROL";
 
-/// Runs inside the new namespace as root: loopback up, the route's congestion control set, then the bench itself.
+/// Runs as root inside the new namespace: brings loopback up, sets the route's congestion control, then runs the bench
+/// itself.
 const SCRIPT: &str = r#"
 set -e
 ip link set lo up
@@ -18,7 +19,7 @@ done
 exec "$@"
 "#;
 
-/// Whether this process already is inside.
+/// Whether this process is already inside.
 pub fn is_inside() -> bool {
     std::env::var_os(VARIABLE).is_some()
 }
@@ -44,7 +45,7 @@ pub fn enter() -> io::Result<()> {
     enter_with(&congestion_control())
 }
 
-/// What both sides run with.
+/// The congestion control of both sides.
 pub fn congestion_control() -> String {
     std::env::var(VARIABLE).unwrap_or_else(|_| {
         let system = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control");

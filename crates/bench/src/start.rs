@@ -24,7 +24,7 @@ pub struct Started {
 /// Starts the server `rounds` times. The first start, which makes the certificate, is not counted.
 ///
 /// # Errors
-/// When it does not start or does not answer rightly.
+/// If it does not start or does not answer correctly.
 pub fn run(rounds: usize) -> io::Result<Started> {
     let scratch = tempfile::tempdir()?;
     let interrupt = Interrupt::default();
@@ -51,7 +51,7 @@ pub fn run(rounds: usize) -> io::Result<Started> {
     Ok(Started { milliseconds })
 }
 
-/// Connects, shakes hands and fetches a little of the first file.
+/// Connects, does the handshake and fetches a little of the first file.
 async fn first_byte(address: SocketAddr, tls: ClientTls) -> io::Result<()> {
     let endpoint = Endpoint { address, host: "localhost".to_owned(), tls: Some(tls) };
     let failed = |failure: load::Failure| io::Error::other(failure.to_string());

@@ -1,4 +1,4 @@
-//! Medians, and how far rounds lie from them.
+//! Medians, and how far rounds are from them.
 
 /// The middle of some figures, and the middle of their distances from it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -13,7 +13,7 @@ impl Summary {
     /// Of one or more figures.
     ///
     /// # Panics
-    /// Of none.
+    /// If there are no figures.
     pub(crate) fn of(figures: &[f64]) -> Self {
         let median = middle(figures.to_vec());
         let deviation = middle(figures.iter().map(|figure| (figure - median).abs()).collect());

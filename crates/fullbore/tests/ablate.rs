@@ -58,7 +58,7 @@ fn each_row_has_its_figures_and_those_of_its_baseline() {
             assert_eq!(of["viewers"].to_string(), VIEWERS);
         }
         assert!(row["change"].as_f64().unwrap() > 0.0);
-        assert!(row["stopped_by"].as_str().unwrap().contains("viewers were not asked for"));
+        assert!(row["stopped_by"].as_str().unwrap().contains("viewers were not tried"));
     }
     assert_eq!(rows[0]["seed"]["source"], "001");
     assert!(rows[2]["seed"].is_null());

@@ -1,4 +1,4 @@
-//! The run: for each work its baseline, then each of its optimisations left out.
+//! The run: for each work its baseline, then each of its optimisations switched off.
 
 use super::drive::{Asks, Load, Stage};
 use super::group::Group;
@@ -16,28 +16,28 @@ use machine::Machine;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Files of the library: enough that viewers are spread.
+/// Number of files in the library: enough to spread the viewers.
 const FILES: usize = 64;
 
-/// Of the library, the share that a server has memory for where memory is scarce.
+/// Where memory is scarce, a server has memory for one part in this many of the library.
 const SCARCE_SHARE: u64 = 4;
 
-/// Memory that a server cannot do without, where it is scarce: its buffers, its sockets, itself.
+/// Memory that a server needs even where it is scarce: for its buffers, its sockets, and itself.
 const SCARCE_BYTES_MIN: u64 = 192 << 20;
 
-/// Viewers to begin with where nothing is known yet.
+/// Viewers to begin with if nothing is known yet.
 const VIEWERS_FIRST: usize = 64;
 
-/// The first leap where something is known: a baseline, or the work before.
+/// The first leap if something is known: a baseline, or the work before.
 const LEAP_NEAR: f64 = 1.25;
 
-/// Steps that a search takes, by experience: for the estimate of how long it will be.
+/// Typical number of steps of a search, to estimate how long it will take.
 const STEPS_PER_SEARCH: f64 = 9.0;
 
-/// Seconds of a step beside those in which it is measured: viewers come, and servers start.
+/// Seconds of a step that are not measured: viewers connect, and servers start.
 const STEP_SECONDS_BESIDE: f64 = 2.5;
 
-/// What players ask for at first, and while they play at a high rate.
+/// What players request at first, and while they play at a high rate.
 const SMALL_RANGE_BYTES: u64 = 45_000;
 const LONG_RANGE_BYTES: u64 = 1_070_000;
 
@@ -47,26 +47,26 @@ const REQUESTS_PER_STEP_MIN: f64 = 4.0;
 /// How to measure.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The switches to leave out, by name; none means all.
+    /// The switches to measure, by name; empty means all.
     pub switches: Vec<String>,
-    /// What each viewer asks for.
+    /// The rate of each viewer.
     pub rate_bits_per_second: u64,
-    /// Seconds of a step, after its viewers have come.
+    /// Seconds of a step, after its viewers have connected.
     pub seconds: f64,
-    /// How near the greatest stable load is to be found, as a share of it.
+    /// How precisely to find the greatest stable load, as a share of it.
     pub resolution: f64,
-    /// Viewers at most; else as many as this process may have files open, one each.
+    /// Limit on viewers; else as many as this process may have files open, one each.
     pub viewers_max: Option<usize>,
     /// Bytes of the library.
     pub library_bytes: u64,
-    /// Where to make the library; else the system's temporary directory.
+    /// Where to create the library; else the system's temporary directory.
     pub scratch: Option<PathBuf>,
 }
 
-/// Measures, telling `progress` about each step. Ctrl-C ends it early, with what was measured until then.
+/// Measures, and reports each step to `progress`. Ctrl-C ends it early, with what was measured until then.
 ///
 /// # Errors
-/// A switch that there is not; a server that does not start; a library that cannot be made.
+/// A switch that does not exist; a server that does not start; a library that cannot be created.
 pub fn run(options: &Options, progress: impl FnMut(String)) -> io::Result<Outcome> {
     let ablations = chosen(&options.switches).map_err(io::Error::other)?;
     let scratch = match &options.scratch {
@@ -74,7 +74,7 @@ pub fn run(options: &Options, progress: impl FnMut(String)) -> io::Result<Outcom
         None => tempfile::tempdir()?,
     };
     let interrupt = Interrupt::on_signal()?;
-    // Where it may not be raised, fewer viewers fit.
+    // If the limit cannot be raised, fewer viewers fit.
     let _ = machine::raise_nofile();
     let machine = Machine::probe();
     let mut bench = Bench {
@@ -102,7 +102,7 @@ struct Bench<'a, P> {
     cpus: Vec<u32>,
     viewers_max: usize,
     interrupt: Interrupt,
-    /// The greatest stable load found last with everything on.
+    /// The last greatest stable load with everything on.
     guess: Option<usize>,
     progress: P,
 }
@@ -131,13 +131,14 @@ impl<P: FnMut(String)> Bench<'_, P> {
         let searches = (works + ablations.len()) as f64;
         let seconds = searches * STEPS_PER_SEARCH * (self.options.seconds + STEP_SECONDS_BESIDE);
         (self.progress)(format!(
-            "{} switches and {works} baselines, each a search of about {STEPS_PER_SEARCH} steps: some {:.0} minutes",
+            "{} switches and {works} baselines, each a search of about {STEPS_PER_SEARCH} steps: about {:.0} minutes",
             ablations.len(),
             (seconds / 60.0).ceil(),
         ));
         if self.cpus.len() < 2 {
             (self.progress)(
-                "there is one CPU: server and clients share it, so figures mean little".into(),
+                "there is only one CPU: server and clients share it, so the figures mean little"
+                    .into(),
             );
         }
     }
@@ -186,7 +187,7 @@ impl<P: FnMut(String)> Bench<'_, P> {
         (work == Work::Scarce).then(|| Group::with_memory(bytes)).transpose()
     }
 
-    /// As [`Self::find`]; a failure is what stopped it, and does not take away what was measured before.
+    /// As [`Self::find`], but a failure only stops this search, and keeps what was measured before.
     fn find_or_tell(
         &mut self,
         work: Work,
@@ -200,7 +201,7 @@ impl<P: FnMut(String)> Bench<'_, P> {
         })
     }
 
-    /// Looks for the greatest stable load of a server of its own.
+    /// Looks for the greatest stable load of a new server.
     fn find(
         &mut self,
         work: Work,
@@ -242,7 +243,7 @@ impl<P: FnMut(String)> Bench<'_, P> {
             Ok(trial)
         })?;
         Ok(match work {
-            Work::Handshakes => found.explained("that is what so many clients can do"),
+            Work::Handshakes => found.explained("the clients were at their limit"),
             _ => found,
         })
     }
@@ -263,7 +264,7 @@ impl<P: FnMut(String)> Bench<'_, P> {
 
     fn load(&self, work: Work) -> Load {
         let Options { rate_bits_per_second: bits_per_second, seconds, .. } = *self.options;
-        // Everybody is to ask a few times in a step, however slow.
+        // Every viewer must send a few requests in a step, however slow it is.
         let bytes_max = bits_per_second as f64 / 8.0 * seconds / REQUESTS_PER_STEP_MIN;
         let ranges = |bytes: u64| Asks::Ranges {
             bytes: bytes.min(bytes_max as u64).max(1),
@@ -287,18 +288,18 @@ impl<P: FnMut(String)> Bench<'_, P> {
     }
 }
 
-/// A descriptor each, and some for everything else.
+/// One descriptor for each viewer, and some for everything else.
 fn viewers_for(machine: &Machine) -> usize {
     let files = machine.nofile.map_or(1024, |limit| limit.soft);
     usize::try_from(files).unwrap_or(usize::MAX).saturating_sub(200).max(1)
 }
 
-/// Whether nothing of the library is to be in the page cache when a step begins.
+/// Whether the page cache must have nothing of the library when a step begins.
 fn is_cold(work: Work) -> bool {
     matches!(work, Work::Cold | Work::Scarce | Work::Bypass)
 }
 
-/// Why this machine cannot do without something, although it can do the work.
+/// Why this machine cannot switch something off, although it can do the work.
 fn obstacle(ablation: &Ablation) -> Option<String> {
     match ablation.off {
         Off::VectorAes => vector_aes::obstacle(),

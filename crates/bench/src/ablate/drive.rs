@@ -1,4 +1,4 @@
-//! One step: viewers come, stay for a while and go; what they got is set against what the server's cores did.
+//! One step: viewers connect, stay for a while and leave. What they got is compared with what the server's cores did.
 
 use super::trial::Trial;
 use crate::accounting::Account;
@@ -10,37 +10,37 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// Viewers who come in a second: few enough that nobody has to catch up when the step begins.
+/// Viewers that connect per second: few enough that nobody has to catch up when the step begins.
 const ARRIVALS_PER_SECOND: f64 = 500.0;
 
-/// Seconds in which viewers come, at least: the first windows are small.
+/// The shortest time in which viewers connect, in seconds: the first windows are small.
 const RAMP_SECONDS_MIN: f64 = 1.0;
 
-/// Seconds before its end that a step is looked at for the last time: nobody has left yet.
+/// How many seconds before its end a step is read for the last time: no viewer has left yet.
 const END_SECONDS: f64 = 0.05;
 
-/// How often an interruption is looked for.
+/// How often to check for an interrupt.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// How long, and what viewers do.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
-    /// After all have come.
+    /// After all have connected.
     pub(crate) seconds: f64,
     pub(crate) asks: Asks,
 }
 
-/// What viewers ask for.
+/// What viewers request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Asks {
-    /// Range after range, at their own rate.
+    /// Range after range, at the viewer's own rate.
     Ranges {
-        /// Of each answer.
+        /// Bytes of each range.
         bytes: u64,
-        /// Of each viewer.
+        /// Rate of each viewer.
         bits_per_second: u64,
     },
-    /// A connection and a handshake, with a ticket if they have one, and again.
+    /// A connection and a handshake, with a ticket if there is one, again and again.
     Handshakes,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Stage {
     pub(crate) interrupt: Interrupt,
 }
 
-/// What was so at an instant.
+/// Readings at one moment.
 struct Instants {
     at: Instant,
     counted: Snapshot,
@@ -64,14 +64,14 @@ struct Instants {
 }
 
 impl Stage {
-    /// Plays one step with so many viewers; none if it was interrupted.
+    /// Plays one step with `viewers` viewers; `None` if it was interrupted.
     ///
     /// # Errors
-    /// When the load cannot be put on at all, or the server is gone.
+    /// If the load cannot be generated, or the server is gone.
     pub(crate) fn play(&self, load: &Load, viewers: usize) -> io::Result<Option<Trial>> {
         let ramp_seconds = (viewers as f64 / ARRIVALS_PER_SECOND).max(RAMP_SECONDS_MIN);
         let running = Running::start(self.options(load, viewers, ramp_seconds))?;
-        // From the moment on in which the last viewer has begun.
+        // From the moment at which the last viewer has started.
         let Some(begun) = self.look_after(&running, ramp_seconds + load.interval_seconds())? else {
             return Ok(None);
         };
@@ -113,7 +113,7 @@ impl Stage {
         }
     }
 
-    /// Looks after so many seconds; none if that was interrupted.
+    /// Takes readings after `seconds`; `None` if that was interrupted.
     fn look_after(&self, running: &Running, seconds: f64) -> io::Result<Option<Instants>> {
         let deadline = Instant::now() + Duration::from_secs_f64(seconds);
         while !self.interrupt.is_asked() {
@@ -158,7 +158,7 @@ impl Stage {
     }
 }
 
-/// What went wrong, if anything did: nothing at all counts too.
+/// The first error, if there was one: no answer at all counts too.
 fn first_error(outcome: &Outcome) -> Option<String> {
     let first = outcome.errors.iter().next();
     let described = first
@@ -174,7 +174,7 @@ impl Load {
         }
     }
 
-    /// Between two requests of a viewer.
+    /// The time between two requests of a viewer.
     fn interval_seconds(&self) -> f64 {
         match self.asks {
             Asks::Ranges { bytes, bits_per_second } => bytes as f64 * 8.0 / bits_per_second as f64,

@@ -1,4 +1,5 @@
-//! A memory group of the bench's own: the server in it has little memory for the page cache, as one with a large library.
+//! A memory control group of the bench's own: the server in it has little memory for the page cache, like one with a
+//! large library.
 
 use std::fs;
 use std::io;
@@ -7,17 +8,17 @@ use std::path::{Path, PathBuf};
 /// Where the kernel shows control groups.
 const GROUPS: &str = "/sys/fs/cgroup";
 
-/// A control group that bounds memory; removed when dropped, after the last process in it has ended.
+/// A control group that limits memory; removed when dropped, after the last process in it has ended.
 #[derive(Debug)]
 pub(crate) struct Group {
     path: PathBuf,
 }
 
 impl Group {
-    /// Makes a group below ours that may use `bytes`, the page cache included.
+    /// Creates a group below ours that may use `bytes`, including the page cache.
     ///
     /// # Errors
-    /// Why this machine does not let us, and what would.
+    /// Why this machine does not allow it, and what would help.
     pub(crate) fn with_memory(bytes: u64) -> Result<Self, String> {
         let memberships = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         let (parent, limit) = parent(&memberships)
@@ -25,13 +26,13 @@ impl Group {
         let path = parent.join(format!("fullbore-bench-{}", std::process::id()));
         let refused = |error: io::Error| {
             format!(
-                "a memory group cannot be made in {} ({error}); it needs root, or under systemd: systemd-run --scope -p Delegate=yes",
+                "cannot create a memory group in {} ({error}): this needs root, or under systemd: systemd-run --scope -p Delegate=yes",
                 parent.display()
             )
         };
         fs::create_dir(&path).map_err(refused)?;
         let group = Self { path };
-        // A file that is not there: the controller is not handed down to us.
+        // A missing file: the controller is not delegated to this group.
         let written = fs::File::options().write(true).open(group.path.join(limit));
         written
             .and_then(|mut file| io::Write::write_all(&mut file, bytes.to_string().as_bytes()))
@@ -39,7 +40,7 @@ impl Group {
         Ok(group)
     }
 
-    /// The file that a process joins by writing its number to.
+    /// The file to which a process writes its number to join.
     pub(crate) fn members(&self) -> PathBuf {
         self.path.join("cgroup.procs")
     }
@@ -47,7 +48,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // Nothing can be done about a failure here; the group is empty and bounds nobody.
+        // Nothing can be done about a failure here; the group is empty and limits nobody.
         let _ = fs::remove_dir(&self.path);
     }
 }

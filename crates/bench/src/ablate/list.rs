@@ -1,4 +1,5 @@
-//! What can be left out, in which work it matters, and what the source documents measured when they left the like out.
+//! What can be switched off, in which work it matters, and what the source documents measured when they switched off
+//! something similar.
 
 use serde_json::{Value, json};
 
@@ -11,15 +12,15 @@ pub(crate) enum Work {
     Small,
     /// Long files past the page cache.
     Cold,
-    /// Long files from disk with memory for a quarter of them, so that the page cache has to give way.
+    /// Long files from disk with memory for a quarter of them, so the page cache must evict.
     Scarce,
-    /// Clients who come back and only shake hands.
+    /// Clients who come back and only do handshakes.
     Handshakes,
     /// As `Warm`, with two workers.
     Workers,
     /// As `Warm`, over an Ethernet pair between two network namespaces, in packets of 1500 bytes.
     Pair,
-    /// As `Cold`, over TCP of our own and a TAP, in packets of 1500 bytes.
+    /// As `Cold`, over our own TCP and a TAP, in packets of 1500 bytes.
     Bypass,
 }
 
@@ -38,31 +39,31 @@ impl Work {
         }
     }
 
-    /// What it is, for the legend.
+    /// Its description for the legend.
     pub(crate) fn describe(self) -> &'static str {
         match self {
             Self::Warm => "TLS 1.3, from the page cache",
             Self::Small => "the same in answers of 45 KB",
             Self::Cold => "TLS 1.3, from disk past the page cache",
             Self::Scarce => "TLS 1.3, from disk by heat, with memory for a quarter of the library",
-            Self::Handshakes => "clients who come back and only shake hands, as fast as they can",
+            Self::Handshakes => "clients who come back and only do handshakes, as fast as they can",
             Self::Workers => "as warm, two workers on two cores",
             Self::Pair => "as warm, over an Ethernet pair in packets of 1500 bytes",
-            Self::Bypass => "as cold, over TCP of our own and a TAP in packets of 1500 bytes",
+            Self::Bypass => "as cold, over our own TCP and a TAP in packets of 1500 bytes",
         }
     }
 }
 
-/// How something is left out.
+/// How something is switched off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Off {
     /// `serve --off` with its own name.
     Switch,
-    /// `serve --off` with this name, where another work has a row of its own name.
+    /// `serve --off` with this name, because the row's own name differs.
     SwitchOf(&'static str),
     /// `serve --tls off`.
     Tls,
-    /// An environment in which aws-lc does not see the vector AES instructions.
+    /// An environment in which aws-lc does not detect the vector AES instructions.
     VectorAes,
     /// `ethtool -K` at the server's end of the pair, and at the clients'.
     Offloads {
@@ -71,26 +72,26 @@ pub(crate) enum Off {
         /// At the clients' end.
         clients: &'static [&'static str],
     },
-    /// Larger packets on the pair: something added, so the change is a gain.
+    /// Larger packets on the pair: this adds something, so the change is a gain.
     Mtu(u32),
 }
 
 /// One optimisation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ablation {
-    /// Its name; that of `serve --off` where it has one.
+    /// Its name; the same as for `serve --off` if it has one there.
     pub(crate) name: &'static str,
-    /// What is left out.
+    /// What is switched off.
     pub(crate) what: &'static str,
     /// Where it matters.
     pub(crate) work: Work,
-    /// How it is left out.
+    /// How it is switched off.
     pub(crate) off: Off,
     /// What the source documents measured.
     pub(crate) seed: Option<Seed>,
 }
 
-/// A row of the ablations of the 400 Gb/s machine, as published: FreeBSD, 32 cores, 400,000 viewers.
+/// A row of the published ablations of the 400 Gb/s machine: FreeBSD, 32 cores, 400,000 viewers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seed {
     switched_off: &'static str,
@@ -104,13 +105,13 @@ pub(crate) struct Seed {
 const SOURCE: &str = "001";
 
 impl Seed {
-    /// Against all optimisations with the NIC's TLS: 375 Gb/s at 53%.
+    /// Compared with all optimisations including the NIC's TLS: 375 Gb/s at 53%.
     const fn of_all(switched_off: &'static str, gbps: f64, cpu_percent: f64) -> Option<Self> {
         let (baseline_gbps, baseline_cpu_percent) = (375.0, 53.0);
         Some(Self { switched_off, gbps, cpu_percent, baseline_gbps, baseline_cpu_percent })
     }
 
-    /// Against all but the NIC's TLS: 240 Gb/s at 80%. For what the NIC would otherwise do.
+    /// Compared with all but the NIC's TLS: 240 Gb/s at 80%. For what the NIC would otherwise do.
     const fn of_software(switched_off: &'static str, gbps: f64, cpu_percent: f64) -> Option<Self> {
         let (baseline_gbps, baseline_cpu_percent) = (240.0, 80.0);
         Some(Self { switched_off, gbps, cpu_percent, baseline_gbps, baseline_cpu_percent })
@@ -157,7 +158,7 @@ impl Ablation {
     }
 }
 
-/// Every optimisation, those of one work together.
+/// Every optimisation, grouped by work.
 pub(crate) const ALL: &[Ablation] = &[
     switch("onepass", "sealing in one pass (copy first instead)", Work::Warm)
         .beside(Seed::of_software("sendfile, software kTLS kept", 75.0, 80.0)),
@@ -201,15 +202,18 @@ pub(crate) const ALL: &[Ablation] = &[
     switch("pacing", "sending spread over the round trip (in bursts instead)", Work::Bypass),
 ];
 
-/// The ablations that are named, or all.
+/// The ablations with these names, or all.
 ///
 /// # Errors
-/// The name that there is not, and those that there are.
+/// The unknown name, with those that exist.
 pub(crate) fn chosen(names: &[String]) -> Result<Vec<Ablation>, String> {
     for name in names {
         if !ALL.iter().any(|ablation| ablation.name == name) {
             let known: Vec<_> = ALL.iter().map(|ablation| ablation.name).collect();
-            return Err(format!("there is no switch {name:?}; there are {}", known.join(", ")));
+            return Err(format!(
+                "there is no switch {name:?}; the switches are {}",
+                known.join(", ")
+            ));
         }
     }
     let is_chosen =

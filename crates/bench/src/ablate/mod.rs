@@ -1,11 +1,11 @@
-//! What each optimisation is worth: the greatest stable bandwidth, with it and without it, and what the CPU did for it.
+//! What each optimisation is worth: the greatest stable bandwidth with it and without it, and the CPU time for it.
 //!
 //! The method is that of "Serving Netflix video at 400 Gb/s" (its table of ablations): the load rises until it is no
-//! longer stable, and the bandwidth before that is divided by the CPU percent that it took. Stable means: no error, a
-//! median viewer who gets at least 95% of its rate, and 99% of viewers with at least 80% of the median's.
+//! longer stable, and the bandwidth just before is divided by its CPU percent. Stable means: no error, a median viewer
+//! who gets at least 95% of its rate, and 99% of viewers with at least 80% of the median's.
 //!
-//! Each optimisation is left out alone, in the work where it matters (`list`), and compared with the same work with
-//! everything on, measured in the same run. What this machine cannot show is skipped with the reason.
+//! Each optimisation is switched off alone, in the work where it matters (`list`), and compared with the same work with
+//! everything on, measured in the same run. What this machine cannot show is skipped, with the reason.
 //!
 //! Read first: `list`, then `search`.
 
@@ -24,7 +24,7 @@ pub use bench::{Options, run};
 pub use list::names;
 pub use outcome::Outcome;
 
-/// Whether the switches named (none: all) want network namespaces, which this program has to be started again in.
+/// Whether the named switches (none: all) need network namespaces, in which this program has to be started again.
 pub fn wants_namespace(names: &[String]) -> bool {
     let chosen = list::chosen(names).unwrap_or_default();
     let needs_one = |work| matches!(work, list::Work::Pair | list::Work::Bypass);

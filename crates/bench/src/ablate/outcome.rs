@@ -1,4 +1,4 @@
-//! What was found, as a table for people and as JSON for programs.
+//! The results, as a table for people and as JSON for programs.
 
 use super::list::{Ablation, Work};
 use super::search::Found;
@@ -22,7 +22,7 @@ impl From<&Trial> for Figures {
 }
 
 impl Figures {
-    /// What one percent of the cores given achieves: Gb/s, or handshakes per second where that is the work.
+    /// What one percent of the cores achieves: Gb/s, or handshakes per second if that is the work.
     fn per_cpu_percent(&self, work: Work) -> f64 {
         self.achieved(work) / self.cpu_percent
     }
@@ -47,7 +47,7 @@ impl Figures {
 #[derive(Clone, Debug)]
 pub(crate) struct Baseline {
     pub(crate) work: Work,
-    /// None: no load was stable.
+    /// None if no load was stable.
     pub(crate) figures: Option<Figures>,
     pub(crate) stopped_by: String,
 }
@@ -59,7 +59,7 @@ impl Baseline {
     }
 }
 
-/// One optimisation left out.
+/// One optimisation, switched off.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) ablation: Ablation,
@@ -87,17 +87,17 @@ pub struct Outcome {
     pub(crate) machine: Value,
     pub(crate) baselines: Vec<Baseline>,
     pub(crate) rows: Vec<Row>,
-    /// Ctrl-C came before all was measured.
+    /// Ctrl-C came before everything was measured.
     pub(crate) interrupted: bool,
 }
 
 impl Outcome {
-    /// Whether Ctrl-C ended it before all was measured.
+    /// Whether Ctrl-C ended it before everything was measured.
     pub fn is_interrupted(&self) -> bool {
         self.interrupted
     }
 
-    /// Whether all that was measured found some load that is stable.
+    /// Whether every measurement found a stable load.
     pub fn is_stable(&self) -> bool {
         let of_rows = self.rows.iter().all(|row| row.skipped.is_some() || row.figures.is_some());
         of_rows && self.baselines.iter().all(|baseline| baseline.figures.is_some())
@@ -148,7 +148,7 @@ impl Outcome {
                 (Some(why), _) => text.push_str(&format!("SKIPPED {}: {why}\n", ablation.name)),
                 (None, Some(why)) => {
                     text.push_str(&format!(
-                        "without {}: {}; no more since {why}\n",
+                        "without {}: {}; no more because {why}\n",
                         ablation.name, ablation.what
                     ));
                 }
@@ -156,7 +156,7 @@ impl Outcome {
             }
         }
         if self.interrupted {
-            text.push_str("interrupted: what is not in the table was not measured\n");
+            text.push_str("interrupted: the rest was not measured\n");
         }
         text
     }

@@ -1,7 +1,7 @@
-//! An Ethernet pair between two network namespaces: what loopback does not have, offloads and packets of 1500 bytes.
+//! An Ethernet pair between two network namespaces: it has what loopback lacks, offloads and packets of 1500 bytes.
 //!
-//! The clients' end lies in the namespace that this program was started again in, the server's end in one of the
-//! server's own. Both vanish with the processes.
+//! The clients' end is in the namespace in which this program was started again, the server's end in one of the
+//! server's own. Both disappear with their processes.
 
 use std::fs;
 use std::io::{self, Write};
@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::process::{Child, Command, Output};
 use std::time::{Duration, Instant};
 
-/// The server's address and the clients': of a network that is for documentation (RFC 5737).
+/// The server's address and the clients': in a network for documentation (RFC 5737).
 pub(crate) const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2));
 const CLIENTS: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 
@@ -17,10 +17,10 @@ const CLIENTS: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 pub(crate) const SERVER_END: &str = "fb-server";
 pub(crate) const CLIENT_END: &str = "fb-clients";
 
-/// How long a namespace and a link may take to be there.
+/// How long to wait for a namespace or a link.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Waits for the word that its end of the pair is there, sets it up, and becomes the server.
+/// Waits for the message that its end of the pair exists, sets it up, and becomes the server.
 const SERVER_SCRIPT: &str = r#"
 set -e
 read -r _
@@ -33,12 +33,12 @@ fi
 exec "$@"
 "#;
 
-/// What the pair is to be like.
+/// The properties of the pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pair {
     /// Bytes of a packet.
     pub(crate) mtu: u32,
-    /// What to switch at the server's end: names and values as `ethtool -K` takes them.
+    /// What to switch at the server's end: names and values for `ethtool -K`.
     pub(crate) server_offloads: &'static [&'static str],
     /// The same at the clients' end.
     pub(crate) client_offloads: &'static [&'static str],
@@ -68,23 +68,23 @@ impl Pair {
         command
     }
 
-    /// Gives the process of [`Self::server`] what it waits for.
+    /// Completes the start of a process from [`Self::server`].
     ///
     /// # Errors
-    /// When it has no namespace in time, and what `ip` or `ethtool` says.
+    /// If it has no namespace in time, and errors of `ip` or `ethtool`.
     pub(crate) fn meet(&self, server: &mut Child) -> io::Result<()> {
-        // `unshare` is in its namespace once it has become the shell that reads from us, not before.
+        // `unshare` is in its namespace only once it has become the shell that reads from us.
         await_namespace(server.id())?;
         self.connect(server.id())?;
         server.stdin.as_mut().expect("it was asked for").write_all(b"\n")
     }
 
-    /// Lays the pair from here to the namespace of process `server`.
+    /// Creates the pair from here to the namespace of process `server`.
     ///
     /// # Errors
-    /// What `ip` or `ethtool` says.
+    /// Errors of `ip` or `ethtool`.
     fn connect(&self, server: u32) -> io::Result<()> {
-        // The pair of the server before goes with that server's namespace, which the kernel takes apart at its leisure.
+        // The previous server's pair disappears with that server's namespace, which the kernel removes in its own time.
         let _ = run("ip", &["link", "delete", CLIENT_END]);
         let (server, mtu) = (server.to_string(), self.mtu.to_string());
         let address = format!("{CLIENTS}/24");
@@ -113,10 +113,10 @@ fn await_namespace(process: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits until the other end is up as well.
+/// Waits until the other end is up too.
 ///
 /// # Errors
-/// When it is not, in good time.
+/// If it does not come up in time.
 pub(crate) fn await_link() -> io::Result<()> {
     let deadline = Instant::now() + PATIENCE;
     loop {

@@ -1,34 +1,34 @@
-//! Looking for the greatest stable load: up in leaps until it is not stable, then between the two.
+//! Looks for the greatest stable load: up in leaps until a load is not stable, then between the two.
 //!
-//! What is searched is noisy, so a step that is not stable gets a second chance. Nothing here knows what a viewer is.
+//! The search is noisy, so a step that is not stable gets a second chance. Nothing here knows what a viewer is.
 
 use super::trial::Trial;
 use std::io;
 
-/// Where to look.
+/// Where to search.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     /// Viewers to begin with: a guess at the answer, or a small number.
     pub(crate) first: usize,
-    /// Viewers at most.
+    /// Limit on viewers.
     pub(crate) most: usize,
     /// The first leap, as a factor; each further one is its square, up to 2.
     pub(crate) leap: f64,
-    /// How near the answer is to be, as a share of it.
+    /// How precise the answer must be, as a share of it.
     pub(crate) resolution: f64,
 }
 
-/// What was found.
+/// The result.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Found {
-    /// The step with the most viewers that was stable; none if no step was.
+    /// The stable step with the most viewers; none if no step was stable.
     pub(crate) best: Option<Trial>,
     /// Why no more was stable.
     pub(crate) stopped_by: String,
 }
 
 impl Found {
-    /// With another reason, where it ended at a bound that was set on purpose.
+    /// Replaces the reason, if the search ended at a limit that was set on purpose.
     pub(crate) fn explained(self, why: &str) -> Self {
         let is_bound =
             self.best.as_ref().is_some_and(|best| self.stopped_by == beyond(best.viewers));
@@ -36,19 +36,19 @@ impl Found {
     }
 }
 
-/// Why a search ended at its bound.
+/// Why a search ended at its limit.
 fn beyond(most: usize) -> String {
-    format!("more than {most} viewers were not asked for")
+    format!("more than {most} viewers were not tried")
 }
 
-/// The factor by which leaps grow at most.
+/// The largest factor of a leap.
 const LEAP_MAX: f64 = 2.0;
 
-/// Looks for the greatest stable load. `step` tries a number of viewers; when it says `None`, it was interrupted and so
-/// is the search.
+/// Looks for the greatest stable load. `step` tries a number of viewers; if it returns `None`, it was interrupted, and
+/// so is the search.
 ///
 /// # Errors
-/// Those of `step`: what cannot be tried at all, rather than what is not stable.
+/// Errors of `step`: what cannot be tried at all, not what is unstable.
 pub(crate) fn search(
     bounds: Bounds,
     mut step: impl FnMut(usize) -> io::Result<Option<Trial>>,
@@ -87,7 +87,7 @@ pub(crate) fn search(
     }
 }
 
-/// Whether there is something left to try between what was stable and what was not.
+/// Whether there is a load left to try between the stable and the unstable one.
 fn is_between(stable: usize, unstable: usize, resolution: f64) -> bool {
     let gap = unstable.saturating_sub(stable);
     gap > 1 && gap as f64 > stable as f64 * resolution
@@ -118,7 +118,7 @@ mod tests {
 
     const BOUNDS: Bounds = Bounds { first: 16, most: 100_000, leap: 2.0, resolution: 0.05 };
 
-    /// A system that gives each viewer its due up to `capacity`, and shares evenly beyond.
+    /// A system that gives each viewer its rate up to `capacity`, and shares evenly beyond.
     fn system(capacity: usize, viewers: usize) -> Trial {
         trial(viewers, (capacity as f64 / viewers as f64).min(1.0))
     }
@@ -132,7 +132,7 @@ mod tests {
         (found.unwrap(), steps)
     }
 
-    /// What [`system`] still calls stable: the median may lack 5%.
+    /// What [`system`] still counts as stable: the median may lack 5%.
     fn assert_near(best: Option<Trial>, capacity: usize) {
         let viewers = best.unwrap().viewers as f64 / capacity as f64;
         assert!((0.95..=1.0527).contains(&viewers), "{viewers} of {capacity}");

@@ -1,4 +1,4 @@
-//! The server that is measured: this very program, in a process of its own, on the cores and in the place it is given.
+//! The server under test: this program, in a process of its own, on the given cores and in the given place.
 
 use super::group::Group;
 use super::pair::{self, Pair};
@@ -11,10 +11,10 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Joins the memory group that is named first and becomes the rest.
+/// Joins the memory group given first and becomes the rest.
 const JOIN: &str = r#"echo $$ >"$0" && exec "$@""#;
 
-/// How long a server may take to end once nobody is connected.
+/// How long to wait for a server's end once nobody is connected.
 const END_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How a server is to run.
@@ -22,32 +22,33 @@ const END_PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) struct Setting<'a> {
     /// The library's root.
     pub(crate) library: &'a Path,
-    /// A folder for its certificate and for what it says.
+    /// A folder for its certificate and its output.
     pub(crate) scratch: &'a Path,
-    /// The cores that it may use; one worker on each.
+    /// The cores that it may use, with one worker on each.
     pub(crate) cpus: &'a [u32],
     /// Its further arguments.
     pub(crate) arguments: Vec<String>,
-    /// Without vector AES.
+    /// Whether to hide vector AES.
     pub(crate) hides_vector_aes: bool,
-    /// Where it is to be.
+    /// Where it runs.
     pub(crate) place: Place<'a>,
 }
 
-/// Where a server is.
+/// Where a server runs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Place<'a> {
-    /// Beside us, on loopback.
+    /// Next to the bench, on loopback.
     Here,
     /// The same, in a memory group.
     In(&'a Group),
     /// At the far end of an Ethernet pair.
     Behind(Pair),
-    /// Beside us, with TCP of its own behind a TAP.
+    /// Next to the bench, with its own TCP behind a TAP.
     BehindTap,
 }
 
-/// What a server behind a TAP is told, for one worker; addresses for documentation (RFC 5737), in a namespace of our own.
+/// Configuration of a server behind a TAP, for one worker; addresses for documentation (RFC 5737), in a namespace of
+/// our own.
 const TAP_CONFIG: &str = r#"
 [bypass]
 addresses = ["192.0.2.2"]
@@ -63,10 +64,10 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
-    /// Starts a server and waits until it says that it is ready.
+    /// Starts a server and waits until it reports that it is ready.
     ///
     /// # Errors
-    /// When it does not: with what it said instead.
+    /// If it does not, with its output.
     pub(crate) fn start(setting: &Setting<'_>) -> io::Result<Self> {
         let said = setting.scratch.join("server.log");
         let mut command = setting.command()?;
@@ -81,7 +82,7 @@ impl Subject {
                 let _ = child.wait();
                 let said = fs::read_to_string(said).unwrap_or_default();
                 Err(io::Error::other(format!(
-                    "the server did not start: {error}; it said {said:?}"
+                    "the server did not start: {error}; it printed {said:?}"
                 )))
             }
         }
@@ -145,7 +146,7 @@ impl Setting<'_> {
         Ok(command)
     }
 
-    /// Gives the child what it waits for before it becomes the server.
+    /// Completes the child's start, before it becomes the server.
     fn meet(&self, child: &mut Child) -> io::Result<()> {
         let Place::Behind(pair) = self.place else { return Ok(()) };
         pair.meet(child)
@@ -160,5 +161,5 @@ fn ready_address(child: &mut Child) -> io::Result<SocketAddr> {
     let address = line.trim_end().trim_end_matches('/').rsplit("//").next();
     address
         .and_then(|address| address.parse().ok())
-        .ok_or_else(|| io::Error::other("it is not ready"))
+        .ok_or_else(|| io::Error::other("it did not become ready"))
 }

@@ -1,30 +1,30 @@
-//! One step of the search: so many viewers for so long, what came of it, and whether that is stable.
+//! One step of the search: a number of viewers for some time, the results, and whether they are stable.
 
-/// The least share of what it asked for that the median viewer of a stable step gets.
+/// The share of its rate that the median viewer of a stable step must get.
 const MEDIAN_SHARE_MIN: f64 = 0.95;
 
-/// The least share of the median's rate that the viewer at the 1st percentile of a stable step gets.
+/// The share of the median's rate that the viewer at the 1st percentile of a stable step must get.
 const P1_SHARE_MIN: f64 = 0.8;
 
-/// The CPU percent from which on a server has no time left: the rest goes to what the kernel does for others.
+/// The CPU percent from which a server is out of time: the rest goes to the kernel's other work.
 const FULL_PERCENT: f64 = 85.0;
 
-/// What a step with a number of viewers came to.
+/// The results of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Trial {
     /// Viewers at once.
     pub(crate) viewers: usize,
-    /// Bits of bodies per second that all of them got, in 10^9.
+    /// Bits of bodies per second that all of them got together, in 10^9.
     pub(crate) gbps: f64,
     /// Handshakes per second.
     pub(crate) handshakes_per_second: f64,
-    /// Of the cores that the server was given, the share that it used.
+    /// The share of its cores that the server used.
     pub(crate) cpu_percent: f64,
-    /// The clients had no time left either.
+    /// The clients were out of CPU time, too.
     pub(crate) clients_are_full: bool,
-    /// What each viewer asks for, in bits per second; none when viewers take what they can get.
+    /// The rate of each viewer in bits per second; none if viewers take what they can get.
     pub(crate) asked_bits_per_second: Option<f64>,
-    /// What each viewer got who was there for the whole step.
+    /// The rate of each viewer who was there for the whole step.
     pub(crate) viewer_bits_per_second: Vec<f64>,
     /// The first kind of error, if any, with its count and an example.
     pub(crate) error: Option<String>,
@@ -66,7 +66,7 @@ impl Trial {
         None
     }
 
-    /// The rate below which a share of the viewers lies.
+    /// The rate that this share of the viewers stays below.
     fn viewer_percentile(&self, share: f64) -> f64 {
         let mut rates = self.viewer_bits_per_second.clone();
         rates.sort_by(f64::total_cmp);
@@ -78,7 +78,7 @@ impl Trial {
 pub(super) mod tests {
     use super::*;
 
-    /// A step in which every viewer got `share` of the 10 Mb/s it asked for.
+    /// A step in which every viewer got `share` of its 10 Mb/s.
     pub(in crate::ablate) fn trial(viewers: usize, share: f64) -> Trial {
         Trial {
             viewers,

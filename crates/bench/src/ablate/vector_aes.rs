@@ -1,6 +1,6 @@
-//! Hiding the vector AES instructions from the cipher library, which then seals as CPUs of 2017 do.
+//! Hides the vector AES instructions from the cipher library, which then seals as on CPUs of 2017.
 
-/// What the environment variable is called that aws-lc reads when it looks at the CPU.
+/// The environment variable that aws-lc reads when it detects the CPU's features.
 pub(crate) const VARIABLE: &str = "OPENSSL_ia32cap";
 
 /// AVX-512 F, DQ, IFMA, CD, BW and VL, in EBX of CPUID's leaf 7.
@@ -9,8 +9,9 @@ const AVX512: u64 = 1 << 16 | 1 << 17 | 1 << 21 | 1 << 28 | 1 << 30 | 1 << 31;
 /// VAES and VPCLMULQDQ, in ECX of the same leaf.
 const VECTOR_AES: u64 = (1 << 9 | 1 << 10) << 32;
 
-/// The variable's value: the first word stays, and of the second, which is EBX and ECX of leaf 7, these bits go. The form
-/// is that of aws-lc's `cpu_intel.c`: two 64-bit values, `~` before one takes its bits away.
+/// The variable's value: the first word is unchanged, and these bits of the second word, which is EBX and ECX of leaf
+/// 7, are cleared. The format is that of aws-lc's `cpu_intel.c`: two 64-bit values, where `~` before a value clears its
+/// bits.
 pub(crate) fn value() -> String {
     format!("~0x0:~{:#x}", AVX512 | VECTOR_AES)
 }

@@ -1,28 +1,28 @@
-//! Which parts a byte goes through, and what their sum allows.
+//! Which parts a byte passes through, and what their sum allows.
 
 use super::parts::Part;
 use crate::versus::Workload;
 
-/// The parts that a workload's bytes go through, one after the other, on one core.
+/// The parts that a workload's bytes pass through, one after the other, on one core.
 #[derive(Debug)]
 pub(crate) struct Chain {
     pub(crate) workload: Workload,
     pub(crate) parts: &'static [Part],
 }
 
-/// What the server is compared with.
+/// The chains that the server is compared with.
 pub(crate) const CHAINS: [Chain; 3] = [
     Chain { workload: Workload::TlsWarm, parts: &[Part::ReadWarm, Part::SealAes128, Part::Send] },
     Chain { workload: Workload::TlsCold, parts: &[Part::ReadDirect, Part::SealAes128, Part::Send] },
     Chain { workload: Workload::HttpWarm, parts: &[Part::ReadWarm, Part::Send] },
 ];
 
-/// The ceiling of parts that follow each other, in the unit of their rates: the time of a byte is the sum of its times.
+/// The ceiling of consecutive parts, in the unit of their rates: the time for a byte is the sum of its times.
 pub(crate) fn ceiling(rates: &[f64]) -> f64 {
     1.0 / rates.iter().map(|rate| 1.0 / rate).sum::<f64>()
 }
 
-/// Which share of a byte's time each part takes, 0 to 1.
+/// The share of a byte's time that each part takes, 0 to 1.
 pub(crate) fn shares(rates: &[f64]) -> Vec<f64> {
     let ceiling = ceiling(rates);
     rates.iter().map(|rate| ceiling / rate).collect()

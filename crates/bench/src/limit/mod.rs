@@ -1,9 +1,9 @@
-//! What bounds this machine: the parts of serving measured alone, in the same run as the server that is made of them.
+//! What limits this machine: measures the parts of serving alone, in the same run as the server that consists of them.
 //!
-//! Each part runs on the server's core, in the sizes and with the calls that the server uses, and is counted in CPU
-//! seconds of its thread: waiting for the disk or for the viewers does not count. A byte that is read, sealed and sent
-//! costs the sum of the three, so that the chain's ceiling is 1 / (1/read + 1/seal + 1/send); what the server reaches of
-//! it is how little it adds.
+//! Each part runs on the server's core, with the server's sizes and calls, and is counted in CPU seconds of its thread:
+//! waiting for the disk or for viewers does not count. A byte that is read, sealed and sent costs the sum of the three,
+//! so the chain's ceiling is 1 / (1/read + 1/seal + 1/send). The nearer the server comes to it, the less the server
+//! adds.
 //!
 //! Read `parts` for how each part is measured, `chain` for the sums.
 
@@ -30,20 +30,20 @@ use std::sync::Arc;
 /// How to measure.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How often each part has its turn.
+    /// How many turns each part has.
     pub rounds: usize,
     /// Seconds of each turn.
     pub seconds: f64,
     /// Bytes of the library.
     pub library_bytes: u64,
-    /// Where to make the library; else the system's temporary directory.
+    /// Where to create the library; else the system's temporary directory.
     pub scratch: Option<PathBuf>,
 }
 
-/// Measures, telling `progress` about each round.
+/// Measures, and reports each round to `progress`.
 ///
 /// # Errors
-/// When the server or a part cannot run. An interruption is none: the outcome then has the rounds so far.
+/// If the server or a part cannot run. An interrupt is not an error: the outcome then has the rounds so far.
 pub fn run(
     options: &Options,
     interrupt: &Interrupt,
@@ -53,7 +53,7 @@ pub fn run(
         Some(directory) => tempfile::tempdir_in(directory)?,
         None => tempfile::tempdir()?,
     };
-    progress(format!("making a library of {} MiB", options.library_bytes >> 20));
+    progress(format!("creating a library of {} MiB", options.library_bytes >> 20));
     let library =
         Library::make(&scratch.path().join("library"), FILES, options.library_bytes, interrupt)?;
     let library = Arc::new(library);
@@ -81,7 +81,7 @@ pub fn run(
         let measured = measure(&stage, &mut servers, &client_cpus, interrupt, &mut outcome);
         match measured {
             Err(error) if interrupt.is_asked() => {
-                progress(format!("interrupted ({error}): what follows is of the rounds so far"));
+                progress(format!("interrupted ({error}): the figures cover the rounds so far"));
                 outcome.interrupted = true;
                 break;
             }
@@ -121,7 +121,7 @@ fn measure(
     Ok(())
 }
 
-/// Of a part's rounds: per CPU second, and on the wall.
+/// A part's rates over the rounds: per CPU second, and by the clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rates {
     pub(crate) per_cpu: Summary,

@@ -1,4 +1,4 @@
-//! What the parts and the servers came to, what their sum allows, and what that says of this machine.
+//! The results of parts and servers, what the parts' sum allows, and what that says about this machine.
 
 use super::Rates;
 use super::chain::{CHAINS, Chain, ceiling, shares};
@@ -17,9 +17,9 @@ use std::fmt::Write;
 pub struct Outcome {
     parts: BTreeMap<Part, Vec<Rate>>,
     servers: Vec<(Workload, Vec<f64>)>,
-    /// The fastest network card's speed, if there is one that tells.
+    /// The speed of the fastest network card, if it is known.
     nic_gbps: Option<f64>,
-    /// Somebody ended it before its time.
+    /// The user ended it early.
     pub interrupted: bool,
 }
 
@@ -81,7 +81,7 @@ impl Outcome {
         CHAINS.iter().filter_map(|chain| self.link(chain)).collect()
     }
 
-    /// What bounds this machine, in words.
+    /// What limits this machine, in words.
     pub fn verdict(&self) -> Option<String> {
         let links = self.links();
         let of = |workload| links.iter().find(|link| link.workload == workload);
@@ -186,7 +186,7 @@ impl Outcome {
             "bound_by": self.verdict(),
             "counters_unavailable": counters::unavailable(),
         });
-        // The first chain is what the machine is for: its members stand in front too.
+        // The first chain is what the machine is for: its members are repeated at the top level.
         if let Some(Value::Object(first)) = chains.first() {
             let members = whole.as_object_mut().expect("it was made as an object");
             members.extend(first.clone());
@@ -208,11 +208,11 @@ fn link_json(link: &Link) -> Value {
     })
 }
 
-/// The speed of the fastest network card that is up, Gb/s; none where none tells.
+/// The speed of the fastest network card that is up, in Gb/s; `None` if unknown.
 fn nic_gbps() -> Option<f64> {
     let cards = std::fs::read_dir("/sys/class/net").ok()?;
     let speeds = cards.flatten().filter_map(|card| {
-        // Virtual ones have no device behind them, and claim any speed.
+        // Virtual cards have no device behind them, and claim any speed.
         card.path().join("device").exists().then_some(())?;
         let speed = std::fs::read_to_string(card.path().join("speed")).ok()?;
         speed.trim().parse::<f64>().ok().filter(|megabits| *megabits > 0.0)

@@ -1,4 +1,4 @@
-//! Each part alone: on the server's core, in the server's sizes, in CPU seconds of the thread that does it.
+//! Each part alone: on the server's core, with the server's sizes, in CPU seconds of its thread.
 
 use super::sockets::Sink;
 use crate::library::Library;
@@ -15,13 +15,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What the server brings at once for a viewer who takes everything (`net.window_bytes_max`).
+/// How much the server brings at once for a viewer who takes everything (`net.window_bytes_max`).
 const WINDOW_BYTES: usize = 512 << 10;
 
-/// Connections, as many as the server has in the same run.
+/// Number of connections, as for the server in the same run.
 const CONNECTIONS: usize = 8;
 
-/// Reads in flight where the disk is asked: two for each connection.
+/// Reads in flight if the disk is used: two for each connection.
 const READS_IN_FLIGHT: usize = 16;
 
 /// A part of serving.
@@ -38,11 +38,11 @@ pub(crate) enum Part {
     Pipeline,
 }
 
-/// What a turn came to.
+/// The result of a turn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rate {
     pub(crate) gbps_per_cpu_second: f64,
-    /// By the clock on the wall: of the disk, what it brings.
+    /// By the clock: for the disk, what it delivers.
     pub(crate) gbps: f64,
 }
 
@@ -73,7 +73,7 @@ impl Part {
         }
     }
 
-    /// What it is, for people.
+    /// Its description, for people.
     pub(crate) fn what(self) -> &'static str {
         match self {
             Self::SealAes128 => {
@@ -111,10 +111,10 @@ impl Stage {
     /// One turn, on a thread of its own that is pinned to the server's core.
     ///
     /// # Errors
-    /// Of whatever the part calls.
+    /// Any error of the part.
     ///
     /// # Panics
-    /// When the part does.
+    /// If the part panics.
     pub(crate) fn measure(&self, part: Part) -> io::Result<Rate> {
         match part {
             Part::ReadOnce | Part::ReadDirect => self.library.prepare(0)?,
@@ -155,7 +155,7 @@ impl Stage {
         Ok(timer.rate(bytes))
     }
 
-    /// A sealer as the server has one, from a handshake in memory.
+    /// A sealer like the server's, from a handshake in memory.
     fn sealer(&self, suite: Suite) -> io::Result<Sealer> {
         let options = TlsOptions::new(self.scratch.join("state"));
         let server = Tls::load(options).map_err(io::Error::other)?;
@@ -186,7 +186,7 @@ impl Stage {
         }
     }
 
-    /// Through the server's own reader.
+    /// Reads through the server's own reader.
     fn read(&self, policy: Policy, in_flight: usize) -> io::Result<Rate> {
         let reactor = Reactor::new(RingOptions::default())?;
         let library = Arc::clone(&self.library);
@@ -214,7 +214,7 @@ impl Stage {
                 });
             }
             while tasks_live() > 1 {
-                // Asleep, not turning: this thread's time is what is measured.
+                // Sleeps instead of spinning, because this thread's time is measured.
                 sleep(Duration::from_millis(1)).await;
             }
             failure.take().map_or_else(|| Ok(timer.rate(next.bytes.get())), Err)
@@ -250,7 +250,7 @@ impl Stage {
         Ok(timer.rate(bytes))
     }
 
-    /// What the server does for a byte, and nothing else: no requests, no buffers to share, no time-outs.
+    /// Does what the server does for a byte, and nothing else: no requests, no shared buffers, no time-outs.
     fn pipeline(&self) -> io::Result<Rate> {
         let sink = Sink::start(CONNECTIONS, self.sink_cpu)?;
         let mut sockets = sink.connect()?;
@@ -259,7 +259,7 @@ impl Stage {
             .map(|_| self.sealer(Suite::Aes128Gcm))
             .collect::<io::Result<Vec<_>>>()?;
         let mut plaintext = vec![0; WINDOW_BYTES];
-        // What TCP did not take is kept: here there is room for it.
+        // What TCP did not take is kept: here is room for it.
         let mut sealed = vec![vec![0; sealed_bytes(&sealers[0])]; CONNECTIONS];
         let mut owed: Vec<_> = sealed.iter().map(|sealed| sealed.len()..sealed.len()).collect();
         let timer = self.timer();
@@ -288,7 +288,7 @@ impl Stage {
     }
 }
 
-/// A file that a connection goes through again and again.
+/// A file that a connection reads again and again.
 struct Film {
     file: File,
     offset: u64,
@@ -339,7 +339,7 @@ impl Cursor {
     }
 }
 
-/// A turn's clocks: the wall's, and this thread's own.
+/// A turn's clocks: wall clock and this thread's CPU time.
 #[derive(Clone)]
 struct Timer {
     began: Instant,
@@ -368,14 +368,14 @@ impl Timer {
 
 fn thread_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    // Both are positive by the clock's nature.
+    // Neither clock is ever negative.
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Keeps this thread on a core.
+/// Pins this thread to a core.
 ///
 /// # Errors
-/// When there is no such core.
+/// If there is no such core.
 pub(crate) fn pin(cpu: u32) -> io::Result<()> {
     let mut cpus = rustix::thread::CpuSet::new();
     cpus.set(cpu as usize);

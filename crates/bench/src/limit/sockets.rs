@@ -1,6 +1,6 @@
-//! Loopback connections to a sink that throws away what it gets.
+//! Loopback connections to a sink that discards what it receives.
 //!
-//! On loopback the sender's core also does what a receiver's network interrupt would do: that is in every figure of
+//! On loopback the sender's core also does what a receiver's network interrupt would do. That is in every figure of
 //! sending here, as it is in the server's.
 
 use super::parts::pin;
@@ -16,7 +16,7 @@ use std::thread::JoinHandle;
 /// The server's `TCP_NOTSENT_LOWAT` (`net.unsent_bytes_max`).
 const UNSENT_BYTES_MAX: u32 = 32 << 10;
 
-/// What the sink takes at once.
+/// How much the sink takes at once.
 const GULP_BYTES: usize = 256 << 10;
 
 /// A thread that receives from several connections until all are closed.
@@ -30,7 +30,7 @@ impl Sink {
     /// Starts it on a core of its own.
     ///
     /// # Errors
-    /// Without sockets or threads left.
+    /// If no sockets or threads are left.
     pub(crate) fn start(connections: usize, cpu: u32) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;
@@ -38,7 +38,7 @@ impl Sink {
             pin(cpu)?;
             let accept = |_| {
                 let (stream, _) = listener.accept()?;
-                // As the server's clients do: one wake-up for much.
+                // Like the server's clients: one wake-up for much data.
                 net::Socket::from(OwnedFd::from(stream.try_clone()?)).wake_at(GULP_BYTES as i32)?;
                 Ok(stream)
             };
@@ -50,7 +50,7 @@ impl Sink {
     /// Connects to it as often as it expects.
     ///
     /// # Errors
-    /// When it is gone.
+    /// If it is gone.
     pub(crate) fn connect(&self) -> io::Result<Sockets> {
         let connect = |_| {
             let stream = TcpStream::connect(self.address)?;
@@ -64,7 +64,7 @@ impl Sink {
 
 impl Drop for Sink {
     fn drop(&mut self) {
-        // It ends when its connections do, which are dropped before it.
+        // It ends when its connections do, which are dropped first.
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -93,20 +93,20 @@ fn swallow(mut streams: Vec<TcpStream>) -> io::Result<()> {
 pub(crate) struct Socket(TcpStream);
 
 impl Socket {
-    /// Gives TCP what it takes, perhaps nothing.
+    /// Gives TCP what it takes, possibly nothing.
     ///
     /// # Errors
-    /// When the connection is broken.
+    /// If the connection is broken.
     pub(crate) fn send(&self, bytes: &[u8], more: bool) -> io::Result<usize> {
         let mut flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         flags.set(SendFlags::MORE, more);
         or_nothing(rustix::net::send(&self.0, bytes, flags))
     }
 
-    /// The same out of a file's pages.
+    /// The same from a file's pages.
     ///
     /// # Errors
-    /// When the connection is broken or the file cannot be read.
+    /// If the connection is broken or the file cannot be read.
     pub(crate) fn sendfile(&self, file: &File, offset: u64, bytes: usize) -> io::Result<usize> {
         self.0.set_nonblocking(true)?;
         let mut offset = offset;
@@ -125,10 +125,10 @@ fn or_nothing(taken: Result<usize, Errno>) -> io::Result<usize> {
 pub(crate) struct Sockets(Vec<Socket>);
 
 impl Sockets {
-    /// Lets each that TCP takes bytes for have its turn; waits if there is none. Returns the bytes that all took.
+    /// Gives each writable connection a turn, and waits if there is none. Returns the bytes that all of them took.
     ///
     /// # Errors
-    /// Of a turn, or of waiting.
+    /// Errors of a turn, or of waiting.
     pub(crate) fn each(
         &mut self,
         mut turn: impl FnMut(&Socket, usize) -> io::Result<usize>,

@@ -1,9 +1,9 @@
-//! Pieces of the page. Whatever comes in as text is escaped here; what comes in as markup was made here.
+//! Pieces of the page. Text is escaped here; markup comes only from here.
 
 use super::chart::Chart;
 use super::svg::escaped;
 
-/// What a table says in one place.
+/// The content of a table cell.
 #[derive(Clone, Debug)]
 pub(crate) enum Cell {
     /// Set to the right.
@@ -13,12 +13,12 @@ pub(crate) enum Cell {
 }
 
 impl Cell {
-    /// A dash where there is none.
+    /// A dash if there is none.
     pub(crate) fn number(figure: Option<f64>, write: impl Fn(f64) -> String) -> Self {
         Self::Number(figure.map_or_else(|| "–".to_owned(), write))
     }
 
-    /// Nothing where there is none.
+    /// Empty if there is none.
     pub(crate) fn words(text: Option<&str>) -> Self {
         Self::Words(text.unwrap_or("").to_owned())
     }
@@ -43,7 +43,7 @@ pub(crate) fn list(items: &[String]) -> String {
     format!("<ul>\n{items}</ul>\n")
 }
 
-/// Names and what they stand for.
+/// Names and their meanings.
 pub(crate) fn definitions(pairs: &[(&str, String)]) -> String {
     let pairs: String = pairs
         .iter()
@@ -62,12 +62,12 @@ pub(crate) fn figure(chart: &Chart, caption: &str) -> String {
     )
 }
 
-/// Tables that say what a chart shows.
+/// Tables with a chart's figures.
 pub(crate) fn details(summary: &str, content: &str) -> String {
     format!("<details>\n<summary>{}</summary>\n{content}</details>\n", escaped(summary))
 }
 
-/// A table that scrolls by itself where it is too wide. Heads of columns of numbers are set as the numbers are.
+/// A table that scrolls by itself if it is too wide. Headings of number columns are aligned like the numbers.
 pub(crate) fn table(caption: &str, head: &[&str], rows: &[Vec<Cell>]) -> String {
     let is_number = |column: usize| {
         matches!(rows.first().and_then(|row| row.get(column)), Some(Cell::Number(_)))

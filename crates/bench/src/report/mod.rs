@@ -1,10 +1,11 @@
-//! A page to look at, made of what the benches wrote: `fullbore bench report`.
+//! Makes a page from the files of the benches: `fullbore bench report`.
 //!
-//! One HTML file that needs no script, no font and no host, light or dark as its reader has it, with the same figures as charts
-//! and as tables; and each chart as an SVG file beside it. It says what the data say, losses as plainly as wins.
+//! The page is one HTML file that needs no script, no font and no host, light or dark as its reader prefers, with the
+//! same figures as charts and as tables. Each chart is also an SVG file next to it. The page reports what the data
+//! show, losses as plainly as wins.
 //!
-//! It draws no conclusion that the files do not hold, and refuses files of other versions rather than guess. What is in the files
-//! is not trusted: every text is escaped, every figure may be missing.
+//! It draws no conclusion that the files do not support, and refuses files of other versions rather than guess. The
+//! files are not trusted: every text is escaped, every figure may be missing.
 //!
 //! Read `page` for the order of things, `chart` for how figures become drawings, `verdict` for how they become words.
 
@@ -33,7 +34,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use steps::Taken;
 
-/// Figures that a page can be made of.
+/// Figures for a page.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     sources: Vec<Source>,
@@ -42,10 +43,10 @@ pub struct Report {
 }
 
 impl Report {
-    /// Reads the `.json` files of earlier runs in a folder, whatever they are called.
+    /// Reads the `.json` files of earlier runs in a folder, whatever their names.
     ///
     /// # Errors
-    /// When the folder cannot be read. Files that cannot be used are [`Report::skipped`] instead.
+    /// If the folder cannot be read. Unusable files are in [`Report::skipped`] instead.
     pub fn read(directory: &Path) -> io::Result<Self> {
         let (sources, skipped) = source::read_directory(directory)?;
         Ok(Self { sources, skipped, steps: Vec::new() })
@@ -61,10 +62,10 @@ impl Report {
         self.sources.is_empty()
     }
 
-    /// Writes `index.html` and the charts' files into a folder, which is made if need be, and returns the page's path.
+    /// Writes `index.html` and the charts' files to a folder, which is created if necessary. Returns the page's path.
     ///
     /// # Errors
-    /// When a file cannot be written: with its name.
+    /// If a file cannot be written, with its name.
     pub fn write(&self, directory: &Path) -> io::Result<PathBuf> {
         let material =
             Material { sources: &self.sources, skipped: &self.skipped, steps: &self.steps };

@@ -1,7 +1,7 @@
-//! What the benches' JSON files say, as far as the report shows it.
+//! The content of the benches' JSON files, as far as the report shows it.
 //!
-//! Every member may be missing or null: a bench that was ended early, a machine that does not tell, a later version that says
-//! more. What is there has its type, or the file is refused.
+//! Every member may be missing or null: a bench that was ended early, a machine that does not report something, a later
+//! version with more members. A member with a wrong type makes the file unusable.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -26,7 +26,7 @@ pub(crate) struct Versus {
     pub(crate) seconds: Option<f64>,
     pub(crate) interrupted: Option<bool>,
     pub(crate) counters_unavailable: Option<String>,
-    /// One for each hit ratio; else there is one part, whose members are beside these.
+    /// One for each hit ratio. Otherwise there is one part, whose members are at the top level.
     #[serde(skip)]
     pub(crate) parts: Vec<Part>,
 }
@@ -101,7 +101,7 @@ pub(crate) struct Counters {
     pub(crate) dram_bytes_per_byte: Option<f64>,
 }
 
-/// The machine's parts alone, and servers beside their sums.
+/// The machine's parts alone, and servers compared with their sums.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Limit {
@@ -109,7 +109,7 @@ pub(crate) struct Limit {
     pub(crate) pipeline_gbps: Option<f64>,
     pub(crate) bound_by: Option<String>,
     pub(crate) interrupted: Option<bool>,
-    /// The first one is what the machine is for. A file may have its members beside these, and no list.
+    /// The first one is what the machine is for. A file may have its members at the top level, and no list.
     #[serde(skip)]
     pub(crate) chains: Vec<Chain>,
 }
@@ -134,7 +134,7 @@ pub(crate) struct LimitPart {
     /// Per CPU second.
     pub(crate) gbps: Option<f64>,
     pub(crate) deviation: Option<f64>,
-    /// By the clock: lower where the part waits.
+    /// By the clock: lower if the part waits.
     pub(crate) wall_gbps: Option<f64>,
 }
 
@@ -146,7 +146,7 @@ pub(crate) struct LimitServer {
     pub(crate) deviation: Option<f64>,
 }
 
-/// The greatest stable load with everything on, and without one thing after the other.
+/// The greatest stable load with everything on, and with one thing after the other switched off.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Ablate {
@@ -155,7 +155,7 @@ pub(crate) struct Ablate {
     pub(crate) interrupted: Option<bool>,
 }
 
-/// Something left out.
+/// Something switched off.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct AblateRow {
@@ -183,7 +183,7 @@ pub(crate) struct Stable {
     pub(crate) handshakes_per_second: Option<f64>,
 }
 
-/// What the source of the method measured when it left out the like.
+/// What the source of the method measured when it switched off something similar.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Seed {
@@ -222,12 +222,13 @@ pub(crate) struct Load {
 }
 
 impl Bench {
-    /// Reads the object of a file.
+    /// Reads a file's object.
     ///
     /// # Errors
-    /// When it is no bench's, of another version, or a member has another type: what is wrong, for people.
+    /// If it is not a bench's file, has another version, or a member has another type. The text says what is wrong.
     pub(crate) fn of(value: &Value) -> Result<Self, String> {
-        let kind = value["kind"].as_str().ok_or("it has no \"kind\", so it is no bench's file")?;
+        let kind =
+            value["kind"].as_str().ok_or("it has no \"kind\", so it is not a file of a bench")?;
         match &value["version"] {
             version if version.as_u64() == Some(1) => {}
             Value::Null => return Err("it has no \"version\"".to_owned()),
@@ -280,12 +281,12 @@ impl Versus {
         self.workload.as_deref().unwrap_or("a workload without a name")
     }
 
-    /// The other side's name, as the first part tells it.
+    /// The other side's name, from the first part.
     pub(crate) fn peer(&self) -> &str {
         self.parts.first().and_then(|part| part.sides().get(1)).map_or("another server", Side::name)
     }
 
-    /// Whether it ran for less than is worth citing.
+    /// Whether it ran too short to be cited.
     pub(crate) fn is_short(&self) -> bool {
         let rounds = self.parts.iter().flat_map(Part::sides).map(|side| side.rounds().len()).min();
         self.seconds.is_some_and(|seconds| seconds < 1.0) || rounds.is_some_and(|rounds| rounds < 5)
@@ -311,13 +312,13 @@ impl Side {
         self.rounds.as_deref().unwrap_or_default()
     }
 
-    /// The median over the rounds that tell it.
+    /// The median over the rounds that have the figure.
     pub(crate) fn median_of(&self, figure: impl Fn(&Round) -> Option<f64>) -> Option<f64> {
         median(self.rounds().iter().filter_map(figure))
     }
 }
 
-/// None of nothing.
+/// `None` if there are no figures.
 pub(crate) fn median(figures: impl Iterator<Item = f64>) -> Option<f64> {
     let figures: Vec<_> = figures.collect();
     (!figures.is_empty()).then(|| crate::stats::Summary::of(&figures).median)
@@ -349,12 +350,12 @@ impl AblateRow {
         }
     }
 
-    /// What is counted per CPU percent.
+    /// The unit per CPU percent.
     pub(crate) fn unit_words(&self) -> &'static str {
         if self.counts_handshakes() { "handshakes/s per CPU %" } else { "Gb/s per CPU %" }
     }
 
-    /// The ratio to the baseline, if it is a ratio.
+    /// The ratio to the baseline, if there is one.
     pub(crate) fn ratio(&self) -> Option<f64> {
         self.change.filter(|change| change.is_finite() && *change >= 0.0)
     }

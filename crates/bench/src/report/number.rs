@@ -1,11 +1,11 @@
 //! Numbers for people: three significant digits, thin spaces between thousands, a unit that fits.
 
-/// Between groups of three digits, and between a number and its unit: narrow, and no line breaks there.
+/// Separates groups of three digits, and a number from its unit: narrow, without a line break.
 pub(crate) const THIN_SPACE: char = '\u{202f}';
 
 const KIBI: f64 = 1024.0;
 
-/// Three significant digits: `0.0412`, `3.14`, `40.2`, `184`, `12 800`. Only as an exponent where no plain form is readable.
+/// Three significant digits: `0.0412`, `3.14`, `40.2`, `184`, `12 800`. With an exponent only if no plain form is readable.
 pub(crate) fn significant(figure: f64) -> String {
     let Some((rounded, exponent)) = rounded(figure) else { return "0".to_owned() };
     match exponent {
@@ -14,7 +14,7 @@ pub(crate) fn significant(figure: f64) -> String {
     }
 }
 
-/// A median and its deviation, the latter with the former's decimals, or its first digit where that would be nought.
+/// A median and its deviation. The deviation gets the median's decimals, or its first digit if that would be zero.
 pub(crate) fn with_spread(median: f64, deviation: f64) -> String {
     let decimals = rounded(median).map_or(0, |(_, exponent)| decimals(exponent));
     let spread = grouped(deviation, decimals);
@@ -67,7 +67,8 @@ pub(crate) fn byte_unit(bytes: f64) -> (f64, &'static str) {
     units.into_iter().find(|(unit, _)| bytes.abs() >= *unit).unwrap_or((1.0, "B"))
 }
 
-/// To three significant digits, and the exponent of its first one; none for nought and for what is no number.
+/// Rounded to three significant digits, and the exponent of the first one; `None` for zero and for anything that is not
+/// a number.
 fn rounded(figure: f64) -> Option<(f64, i32)> {
     if figure == 0.0 || !figure.is_finite() {
         return None;
@@ -81,7 +82,7 @@ fn decimals(exponent: i32) -> usize {
     usize::try_from(2 - exponent).unwrap_or(0)
 }
 
-/// With so many decimals, and its whole part in groups of three.
+/// With this many decimals, and its integer part in groups of three.
 fn grouped(figure: f64, decimals: usize) -> String {
     let text = format!("{:.decimals$}", figure.abs());
     let (whole, rest) = text.split_once('.').unwrap_or((&text, ""));

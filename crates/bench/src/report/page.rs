@@ -1,4 +1,4 @@
-//! The page: one file without scripts, and without anything that is fetched from elsewhere.
+//! The page: one file without scripts that fetches nothing from elsewhere.
 
 use super::chart::{Chart, overview};
 use super::html::{self, Cell};
@@ -14,7 +14,7 @@ use super::verdict::{Comparison, Verdict, headline, listed};
 use crate::versus::Workload;
 use serde_json::{Value, json};
 
-/// What a report is made of.
+/// What a report is made from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Material<'a> {
     pub(crate) sources: &'a [Source],
@@ -25,7 +25,7 @@ pub(crate) struct Material<'a> {
 /// The page's text, and the charts that become files beside it.
 pub(crate) fn render(material: Material<'_>) -> (String, Vec<Chart>) {
     let mut slugs = Slugs::default();
-    // Names that the page itself has, in its own elements and in its charts.
+    // Names that the page itself uses, in its own elements and in its charts.
     for taken in ["data", "overview"] {
         slugs.take(taken);
     }
@@ -63,7 +63,7 @@ fn of_kind<'a, T: 'a>(
     sources.iter().filter_map(|source| pick(&source.bench)).collect()
 }
 
-/// By workload in the order that the program lists them, others behind.
+/// Ordered by workload as the program lists them, others last.
 fn versus_runs(sources: &[Source]) -> Vec<&Versus> {
     let mut runs = of_kind(sources, |bench| match bench {
         Bench::Versus(versus) => Some(versus),
@@ -97,7 +97,7 @@ fn starts(sources: &[Source]) -> Vec<&Start> {
     })
 }
 
-/// With the names of their files: several runs of load have nothing else to tell them apart.
+/// With the names of their files, because nothing else distinguishes several runs of load.
 fn loads(sources: &[Source]) -> Vec<(&str, &Load)> {
     sources
         .iter()
@@ -234,7 +234,7 @@ fn at_a_glance(comparisons: &[Comparison], slugs: &mut Slugs) -> Option<Section>
     Some(section)
 }
 
-/// What failed, was not run, or could not be read. None if there is no such thing.
+/// What failed, was not run, or could not be read. `None` if there is nothing like that.
 fn missing(material: Material<'_>, slugs: &mut Slugs) -> Option<Section> {
     let failed = material.steps.iter().filter_map(|taken| match &taken.fate {
         Fate::Done => None,
@@ -264,7 +264,8 @@ fn figures(slugs: &mut Slugs) -> Section {
     section
 }
 
-/// JSON within HTML: no `<` may stand there, or a name could end the element; nor what turns the direction of the text around it.
+/// JSON within HTML. It must contain no `<`, because a name could end the element, nor characters that change the
+/// direction of the text around it.
 fn raw(sources: &[Source]) -> String {
     let all: Value =
         sources.iter().map(|source| json!({ "file": source.file, "data": source.raw })).collect();

@@ -1,4 +1,4 @@
-//! From figures to places along an axis, and where the axis is marked.
+//! Maps figures to places along an axis, and chooses the axis's marks.
 
 /// An axis from left to right.
 #[derive(Clone, Copy, Debug)]
@@ -10,11 +10,11 @@ pub(crate) struct Scale {
     is_logarithmic: bool,
 }
 
-/// Powers of ten that a logarithmic axis spans at most: beyond that, figures are put at its ends.
+/// How many powers of ten a logarithmic axis covers at most; figures beyond are put at its ends.
 const DECADES_MAX: i32 = 12;
 
 impl Scale {
-    /// From nought to somewhat more than the greatest of `figures`.
+    /// From zero to somewhat more than the greatest of `figures`.
     pub(crate) fn from_nought(
         figures: impl IntoIterator<Item = f64>,
         left: f64,
@@ -25,7 +25,7 @@ impl Scale {
         Self { low: 0.0, high, left, right, is_logarithmic: false }
     }
 
-    /// Around all of `figures` that are above nought.
+    /// Around all of `figures` above zero.
     pub(crate) fn logarithmic(
         figures: impl IntoIterator<Item = f64>,
         left: f64,
@@ -42,7 +42,7 @@ impl Scale {
         Self { low: low / 1.15, high: high * 1.15, left, right, is_logarithmic: true }
     }
 
-    /// Where a figure is. What lies outside is put at the end.
+    /// The place of a figure. What is outside is put at the end.
     pub(crate) fn place(&self, figure: f64) -> f64 {
         let share = if self.is_logarithmic {
             (figure.max(f64::MIN_POSITIVE) / self.low).ln() / (self.high / self.low).ln()

@@ -1,4 +1,4 @@
-//! Finding and reading the files of earlier runs. A file that cannot be used is named with what is wrong, and left out.
+//! Finds and reads the files of earlier runs. A file that cannot be used is listed with the reason, and left out.
 
 use super::model::Bench;
 use serde_json::Value;
@@ -6,10 +6,10 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
 
-/// The benches write some kilobytes; a film that somebody named `.json` is not read to its end.
+/// The benches write some kilobytes; a film that is named `.json` is not read to its end.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// What one file says.
+/// The content of one file.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
     /// Its name without its folder.
@@ -61,9 +61,9 @@ pub(crate) fn read_directory(directory: &Path) -> io::Result<(Vec<Source>, Vec<S
 /// What is wrong with it, for people.
 pub(crate) fn read_file(path: &Path) -> Result<Source, String> {
     let mut text = Vec::new();
-    // A pipe or a device of that name would keep us waiting.
+    // Reading a pipe or a device with such a name could block.
     if !path.metadata().is_ok_and(|metadata| metadata.is_file()) {
-        return Err("it is no file".to_owned());
+        return Err("it is not a regular file".to_owned());
     }
     let file = File::open(path).map_err(|error| format!("it cannot be opened: {error}"))?;
     file.take(FILE_BYTES_MAX + 1)

@@ -1,7 +1,7 @@
-//! Running every bench, one after the other, as processes of this program.
+//! Runs every bench, one after the other, as processes of this program.
 //!
-//! Each step is a command line that anybody can run by hand. A step that fails is noted with its last words, and the next one
-//! goes on. Ctrl-C is passed on to the running step, which writes what it has; later steps are not begun.
+//! Each step is a command line that anybody can run by hand. If a step fails, its last output is noted, and the next
+//! step runs. Ctrl-C is passed on to the running step, which writes what it has; later steps are not started.
 
 use super::Report;
 use super::source::{self, Skipped};
@@ -17,39 +17,39 @@ use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-/// Other sides that are measured if they are installed, and how to get them.
+/// Other servers, which are measured if they are installed, and how to install them.
 const PEERS: [(&str, &str); 2] = [
     ("nginx", "apt install nginx-light, or use ./run bench, which unpacks one"),
     ("h2o", "apt install h2o, or use ./run bench, which unpacks one"),
 ];
 
-/// Of what a failed step said, the lines that are shown.
+/// How many lines of a failed step's output are shown.
 const LAST_LINES: usize = 4;
 
-/// Seconds that a turn takes beside what is measured: warming up, comparing bytes, connecting.
+/// Seconds of a turn that are not measured: warming up, comparing bytes, connecting.
 const TURN_SECONDS: f64 = 3.0;
 
 /// How much is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// Figures to cite: about an hour with two other sides.
+    /// Figures to cite: takes about an hour with two other servers.
     Full,
-    /// A few minutes: to see that all of it works.
+    /// A few minutes: to see that everything works.
     Quick,
 }
 
-/// A step that was taken, or not.
+/// A step, run or not.
 #[derive(Clone, Debug)]
 pub(crate) struct Taken {
     pub(crate) name: String,
     pub(crate) fate: Fate,
 }
 
-/// What became of a step.
+/// What happened to a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Done,
-    /// Its last words.
+    /// The end of its output.
     Failed(String),
     /// Why.
     NotRun(String),
@@ -60,16 +60,16 @@ pub(crate) enum Fate {
 struct Step {
     name: String,
     arguments: Vec<String>,
-    /// Where it writes its figures.
+    /// The file for its figures.
     json: PathBuf,
     seconds: f64,
 }
 
-/// Runs every bench with this program, with its files in a folder that is made if need be, and reads what they wrote. `progress`
-/// is told each step and each line that the steps say.
+/// Runs every bench with this program, with its files in a folder that is created if necessary, and reads what they
+/// wrote. `progress` gets each step and each line that the steps print.
 ///
 /// # Errors
-/// When the folder cannot be made or this program cannot be found. What fails in a step is in the report instead.
+/// If the folder cannot be created or this program cannot be found. The failure of a step is in the report instead.
 pub fn run_all(
     extent: Extent,
     files: &Path,
@@ -77,7 +77,7 @@ pub fn run_all(
     mut progress: impl FnMut(&str),
 ) -> io::Result<Report> {
     fs::create_dir_all(files).map_err(|error| {
-        io::Error::new(error.kind(), format!("cannot make {}: {error}", files.display()))
+        io::Error::new(error.kind(), format!("cannot create {}: {error}", files.display()))
     })?;
     let program = std::env::current_exe()?;
     let mut report = Report::default();
@@ -106,7 +106,7 @@ pub fn run_all(
 }
 
 impl Report {
-    /// Takes what a step has written, if it has.
+    /// Reads what a step has written, if it has.
     fn read_step(&mut self, step: &Step) {
         if !step.json.exists() {
             return;
@@ -118,7 +118,7 @@ impl Report {
     }
 }
 
-/// All steps. What cannot be run is put into `taken` at once.
+/// All steps. What cannot be run is added to `taken` at once.
 fn plan(
     extent: Extent,
     files: &Path,
@@ -160,13 +160,13 @@ fn versus(extent: Extent, files: &Path, peer: &str, workload: Workload) -> Step 
 
 fn announce(steps: &[Step], progress: &mut impl FnMut(&str)) {
     let seconds = steps.iter().map(|step| step.seconds).sum();
-    progress(&format!("{} steps, {} in all:", steps.len(), duration(seconds)));
+    progress(&format!("{} steps, {} in total:", steps.len(), duration(seconds)));
     for step in steps {
         progress(&format!("  {}, {}", step.name, duration(step.seconds)));
     }
 }
 
-/// An estimate and no more, so in large units.
+/// Only an estimate, so in large units.
 fn duration(seconds: f64) -> String {
     if seconds < 90.0 {
         format!("about {seconds:.0} s")
@@ -194,7 +194,7 @@ impl Step {
     }
 
     fn take(&self, program: &Path, interrupt: &Interrupt, progress: &mut impl FnMut(&str)) -> Fate {
-        // What an earlier run left there must not be taken for this one's.
+        // A file of an earlier run must not be mistaken for this one's.
         if let Err(error) = fs::remove_file(&self.json) {
             if error.kind() != io::ErrorKind::NotFound {
                 return Fate::Failed(format!("cannot replace {}: {error}", self.json.display()));
@@ -207,11 +207,11 @@ impl Step {
                 Fate::Failed(format!("it ended with {status}"))
             }
             Ok((_, said)) => Fate::Failed(said.join(" / ")),
-            Err(error) => Fate::Failed(format!("it could not be run: {error}")),
+            Err(error) => Fate::Failed(format!("cannot run it: {error}")),
         }
     }
 
-    /// Its exit status and the last lines it said.
+    /// Runs it. Returns its exit status and its last lines.
     fn run(
         &self,
         program: &Path,
@@ -225,7 +225,7 @@ impl Step {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
-            // A group of its own: a terminal's Ctrl-C reaches us alone, and the step gets it from us, once.
+            // A process group of its own: a terminal's Ctrl-C reaches only us, and the step gets it from us, once.
             .process_group(0)
             .spawn()?;
         let lines = lines_of(child.stderr.take().expect("it was asked for"));
@@ -251,7 +251,7 @@ impl Step {
     }
 }
 
-/// What a process says, line by line, from a thread of its own, since reading waits.
+/// A process's output, line by line, from a thread of its own, because reading blocks.
 fn lines_of(stderr: ChildStderr) -> Receiver<String> {
     let (sender, lines) = mpsc::channel();
     std::thread::spawn(move || {
@@ -268,7 +268,7 @@ fn lines_of(stderr: ChildStderr) -> Receiver<String> {
     lines
 }
 
-/// As Ctrl-C would.
+/// Ends it as Ctrl-C would.
 fn end(child: &Child) {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     if let Some(pid) = pid {

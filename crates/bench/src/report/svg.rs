@@ -1,24 +1,24 @@
-//! A writer of drawings: rectangles, lines, circles, paths and text, with everything escaped.
+//! Writes drawings: rectangles, lines, circles, paths and text, with everything escaped.
 //!
-//! Why no plotting library: they write colours and fonts into each element, so that a drawing cannot follow the reader's light
-//! or dark theme, and they bring rasterizers that nothing here needs. Elements have classes instead; what a class looks like is
-//! said once, in `chart.css`.
+//! Why no plotting library: they write colours and fonts into each element, so a drawing cannot follow the reader's
+//! light or dark theme, and they bring rasterizers that nothing here needs. Here elements have classes, and `chart.css`
+//! defines each class once.
 //!
-//! Invariants: what is written is well-formed XML whatever the texts are, and no coordinate is anything but a number.
+//! Invariants: the output is well-formed XML whatever the texts are, and every coordinate is a number.
 
 use std::fmt::Write;
 
 /// A drawing without its frame.
 #[derive(Clone, Debug)]
 pub(crate) struct Svg {
-    /// Of the drawing's own units, which are CSS pixels where it is shown at its size.
+    /// In the drawing's own units, which are CSS pixels at its natural size.
     pub(crate) width: f64,
     /// The same.
     pub(crate) height: f64,
     body: String,
 }
 
-/// Which end of a text is where it is put.
+/// Which end of a text is at the given place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Anchor {
     Start,
@@ -87,7 +87,7 @@ impl Svg {
         self.body.push('\n');
     }
 
-    /// For a page that has the style. `id` tells it from the page's other drawings; `class` is the frame's.
+    /// For a page that has the style. `id` distinguishes it from the page's other drawings; `class` is the frame's.
     pub(crate) fn inline(&self, id: &str, class: &str, title: &str, description: &str) -> String {
         let (width, height) = (coordinate(self.width), coordinate(self.height));
         let [title, description] = [title, description].map(escaped);
@@ -101,7 +101,7 @@ impl Svg {
         )
     }
 
-    /// A file of its own: the same drawing under its title, on its own ground, with `style` inside.
+    /// A file of its own: the same drawing with its title, on its own background, with `style` inside.
     pub(crate) fn standalone(&self, style: &str, title: &str, description: &str) -> String {
         let (margin, heading) = (20.0, 34.0);
         let (width, height) = (
@@ -127,13 +127,13 @@ impl Svg {
     }
 }
 
-/// A tenth of a pixel is as exact as eyes are. What is no number is put at the origin rather than into the file.
+/// A tenth of a pixel is as exact as eyes are. Anything that is not a number becomes 0.
 fn coordinate(figure: f64) -> f64 {
     if figure.is_finite() { (figure.clamp(-1e6, 1e6) * 10.0).round() / 10.0 } else { 0.0 }
 }
 
-/// Text as it may stand in XML and HTML, also within quotes. Characters that XML 1.0 does not allow (section 2.2), and those
-/// that turn the direction of the text around them, become U+FFFD.
+/// Text for XML and HTML, also within quotes. Characters that XML 1.0 does not allow (section 2.2), and those that
+/// change the direction of the text around them, become U+FFFD.
 pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
@@ -154,7 +154,7 @@ pub(crate) fn escaped(text: &str) -> String {
     out
 }
 
-/// The beginning of a text that would be too long for its place.
+/// The beginning of a text that is too long for its place.
 pub(crate) fn shortened(text: &str, characters_max: usize) -> String {
     if text.chars().count() <= characters_max {
         return text.to_owned();

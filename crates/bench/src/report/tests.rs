@@ -1,4 +1,4 @@
-//! The page from made-up figures: whole, true to them, and safe whatever the files say.
+//! The page from made-up figures: complete, correct, and safe whatever the files contain.
 
 use super::Report;
 use super::number::significant;

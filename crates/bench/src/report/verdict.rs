@@ -1,15 +1,15 @@
-//! What a ratio means, in words that hold whichever side is ahead.
+//! What a ratio means, in words that are right whichever side is ahead.
 
 use super::model::{Part, Versus};
 use super::number::{THIN_SPACE, percent, significant, with_spread};
 
-/// Sides nearer than this are level: a server compared with itself is promised to come out within it.
+/// Sides nearer than this are level: a server compared with itself must come out within it.
 const TELLABLE: f64 = 0.05;
 
-/// So many deviations around a ratio are within chance.
+/// A ratio within this many deviations of 1 is chance.
 const DEVIATIONS: f64 = 2.0;
 
-/// How the first side stands to the second.
+/// How the first side compares with the second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Ahead,
@@ -17,7 +17,7 @@ pub(crate) enum Verdict {
     Behind,
 }
 
-/// One ratio with what it is of.
+/// One ratio and its context.
 #[derive(Clone, Debug)]
 pub(crate) struct Comparison {
     pub(crate) workload: String,
@@ -38,7 +38,7 @@ pub(crate) enum Unit {
     Gigabits,
     Handshakes,
     ConnectionBytes,
-    /// One that this version does not know, by the name in the file.
+    /// A unit that this version does not know, by the name in the file.
     Other(String),
 }
 
@@ -61,7 +61,7 @@ impl Unit {
         }
     }
 
-    /// A figure and its spread, with the unit where it is short.
+    /// A figure and its spread, with the unit if it is short.
     pub(crate) fn figure(&self, median: f64, deviation: f64) -> String {
         if *self != Self::ConnectionBytes {
             return with_spread(median, deviation);
@@ -72,7 +72,7 @@ impl Unit {
 }
 
 impl Comparison {
-    /// None where nothing could be compared.
+    /// `None` if nothing could be compared.
     pub(crate) fn of(versus: &Versus, part: &Part) -> Option<Self> {
         let [ours, peer, ..] = part.sides() else { return None };
         let ratio = part.ratio.filter(|ratio| ratio.is_finite() && *ratio > 0.0)?;
@@ -89,7 +89,7 @@ impl Comparison {
         })
     }
 
-    /// The ratio, the other way round where less is better: above one, the first side is ahead.
+    /// The ratio, inverted if less is better: above one, the first side is ahead.
     pub(crate) fn advantage(&self) -> f64 {
         if self.lower_is_better { 1.0 / self.ratio } else { self.ratio }
     }
@@ -161,7 +161,7 @@ impl Comparison {
             (_, true) => ", less is better",
             _ => "",
         };
-        // Of what is too near to tell, the spread is why.
+        // For sides too close to tell apart, the spread explains why.
         let times = match self.verdict() {
             Verdict::Level => {
                 format!("{}{THIN_SPACE}×", with_spread(self.ratio, self.ratio_deviation))
@@ -172,7 +172,7 @@ impl Comparison {
     }
 }
 
-/// The headline figures as sentences: ahead, behind and level, each said alike.
+/// The headline figures as sentences: ahead, behind and level, all in the same form.
 pub(crate) fn headline(comparisons: &[Comparison]) -> Vec<(Verdict, String)> {
     let mut peers: Vec<&str> = Vec::new();
     for one in comparisons {
@@ -187,7 +187,7 @@ pub(crate) fn headline(comparisons: &[Comparison]) -> Vec<(Verdict, String)> {
         .collect()
 }
 
-/// None if no comparison with this side came out so.
+/// `None` if no comparison with this side had this verdict.
 fn sentence_of(comparisons: &[Comparison], peer: &str, verdict: Verdict) -> Option<String> {
     let of_both = |one: &&Comparison| one.peer == peer && one.verdict() == verdict;
     let items: Vec<_> = comparisons.iter().filter(of_both).map(Comparison::item).collect();

@@ -1,4 +1,4 @@
-//! Dashboards that are open on a server while it is measured: they take the events that a browser would.
+//! Dashboards that are open on a server while it is measured: they receive the events that a browser would.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -9,10 +9,10 @@ use std::thread::JoinHandle;
 pub(crate) struct Dashboards(Vec<(TcpStream, JoinHandle<u64>)>);
 
 impl Dashboards {
-    /// Opens so many on a server's admin listener.
+    /// Opens `count` dashboards on a server's admin listener.
     ///
     /// # Errors
-    /// When it does not take them.
+    /// If the server does not accept them.
     pub(crate) fn open(admin: SocketAddr, count: usize) -> io::Result<Self> {
         let open = |_| {
             let mut stream = TcpStream::connect(admin)?;
@@ -26,12 +26,12 @@ impl Dashboards {
     /// Closes them.
     ///
     /// # Errors
-    /// When one of them was told nothing.
+    /// If one of them received nothing.
     pub(crate) fn close(mut self) -> io::Result<()> {
         for (stream, reader) in self.0.drain(..) {
             let _ = stream.shutdown(Shutdown::Both);
             if reader.join().unwrap_or(0) == 0 {
-                return Err(io::Error::other("an open dashboard was told nothing"));
+                return Err(io::Error::other("an open dashboard received no events"));
             }
         }
         Ok(())
@@ -46,7 +46,7 @@ impl Drop for Dashboards {
     }
 }
 
-/// What comes, to its end; nothing if it is a refusal.
+/// Counts the bytes that arrive, to the end; 0 for a refusal.
 fn bytes_of(mut events: TcpStream) -> u64 {
     let (mut chunk, mut sum) = ([0; 16 << 10], 0);
     while let Ok(bytes @ 1..) = events.read(&mut chunk) {

@@ -1,7 +1,7 @@
-//! Two servers do the same work in turn on the same core, and what is compared is work per CPU second of the server.
+//! Two servers do the same work in turn on the same core, and their work per CPU second is compared.
 //!
-//! The clients have cores of their own. Before each turn every byte of some hundred ranges is compared with the library;
-//! during it, every response's status and length. One wrong answer of either side, and nothing is compared.
+//! The clients have cores of their own. Before each turn every byte of some hundred ranges is compared with the
+//! library; during it, every response's status and length. After one wrong answer of either side, nothing is compared.
 //!
 //! Read `turn` for what is measured when, `peer` for how servers are run, `peers/` for their configurations.
 
@@ -37,13 +37,13 @@ use workload::FILES;
 /// The core that servers run on; the clients have the others.
 pub(crate) const SERVER_CPU: u32 = 0;
 
-/// Cores that the clients get at most: more than that, and one core of server is never the bottleneck.
+/// How many cores the clients get at most: with more, one server core is never the bottleneck.
 const CLIENT_CPUS_MAX: usize = 3;
 
-/// Of the library, unless told otherwise: much more than caches hold and than a turn's read-ahead, quick to make.
+/// Default size of the library: much more than caches and a turn's read-ahead hold, but quick to create.
 const LIBRARY_BYTES: u64 = 2 << 30;
 
-/// Of the library where next to nothing of it is sent.
+/// Size of the library if next to nothing of it is sent.
 const SMALL_LIBRARY_BYTES: u64 = 64 << 20;
 
 /// How to compare.
@@ -57,29 +57,29 @@ pub struct Options {
     pub rounds: usize,
     /// Measured seconds per turn.
     pub seconds: f64,
-    /// Connections at once; none leaves it to the workload.
+    /// Connections at once; `None` leaves it to the workload.
     pub connections: Option<usize>,
-    /// What each viewer plays, bits per second; none makes it about 4 Gb/s together.
+    /// The rate of each viewer in bits per second; `None` makes it about 4 Gb/s together.
     pub rate_bits_per_second: Option<u64>,
     /// Hit ratios of the mixed workload, percent.
     pub hit_percents: Vec<u32>,
-    /// Bytes of the library; none makes it 2 GiB, or a quarter of the memory, or little where little is sent.
+    /// Bytes of the library; `None` makes it 2 GiB, or a quarter of the memory, or little if little is sent.
     pub library_bytes: Option<u64>,
-    /// Where to make the library; else the system's temporary directory.
+    /// Where to create the library; else the system's temporary directory.
     pub scratch: Option<PathBuf>,
-    /// What lies between clients and servers.
+    /// What connects clients and servers.
     pub wire: Wire,
-    /// Dashboards that are open on the other side while it is measured; it has to be this program.
+    /// How many dashboards are open on the other side while it is measured; it must be this program.
     pub dashboards: usize,
     /// Further arguments for our own server.
     pub serve_arguments: Vec<String>,
 }
 
-/// Compares this program with a peer, telling `progress` about each round.
+/// Compares this program with a peer, and reports each round to `progress`.
 ///
 /// # Errors
-/// When a side does not start, answers wrongly or fails: then nothing is compared. An interruption is none: the outcome
-/// then has the rounds so far.
+/// If a side does not start, answers wrongly or fails: then nothing is compared. An interrupt is not an error: the
+/// outcome then has the rounds so far.
 pub fn run(
     options: &Options,
     interrupt: &Interrupt,
@@ -95,7 +95,7 @@ pub fn run(
         None => tempfile::tempdir()?,
     };
     let library_bytes = library_bytes(options)?;
-    progress(format!("making a library of {} MiB", library_bytes >> 20));
+    progress(format!("creating a library of {} MiB", library_bytes >> 20));
     let library = Library::make(&scratch.path().join("library"), FILES, library_bytes, interrupt)?;
     let library = Arc::new(library);
     let client_cpus = client_cpus()?;
@@ -116,7 +116,7 @@ pub fn run(
         [fullbore(options.workload, &told, OURS)?, options.peer.recipe(options.workload, &untold)?];
     if options.wire == Wire::Loopback && recipes.iter().any(|recipe| recipe.has_own_tcp) {
         return Err(io::Error::other(
-            "serve --route bypass has a wire of its own: ask for --wire ethernet, or --wire xdp",
+            "serve --route bypass has a wire of its own: choose --wire ethernet, or --wire xdp",
         ));
     }
     let mut match_up = Match::new(recipes, given, options.dashboards)?;
@@ -151,7 +151,7 @@ pub fn run(
         outcome.parts.push(part);
         match played {
             Err(_) if interrupt.is_asked() => {
-                progress("interrupted: what follows is of the rounds so far".to_owned());
+                progress("interrupted: the figures cover the rounds so far".to_owned());
                 outcome.interrupted = true;
                 break;
             }
@@ -161,10 +161,10 @@ pub fn run(
     Ok(outcome)
 }
 
-/// How large the library is to be.
+/// The size of the library.
 ///
 /// # Errors
-/// When it is to be served from memory and does not fit.
+/// If it is to be served from memory and does not fit.
 fn library_bytes(options: &Options) -> io::Result<u64> {
     let machine = machine::Machine::probe();
     let memory_bytes = machine.memory_limit_bytes.or(machine.memory_bytes).unwrap_or(u64::MAX);
@@ -176,7 +176,7 @@ fn library_bytes(options: &Options) -> io::Result<u64> {
     let library_bytes = options.library_bytes.unwrap_or(usual_bytes);
     if options.workload.hot_files() > 0 && library_bytes > 2 * room_bytes {
         return Err(io::Error::other(format!(
-            "a library of {} MiB does not stay in memory here ({} MiB): ask for less with --library, or for a cold workload",
+            "a library of {} MiB does not stay in memory here ({} MiB): choose a smaller one with --library, or a cold workload",
             library_bytes >> 20,
             memory_bytes >> 20
         )));
@@ -188,21 +188,21 @@ fn library_bytes(options: &Options) -> io::Result<u64> {
 struct Match<'a> {
     recipes: [Recipe; 2],
     given: Given<'a>,
-    /// None only while one is started afresh.
+    /// `None` only while one is restarted.
     sides: [Option<Side>; 2],
-    /// Open on the other side while it is measured.
+    /// How many are open on the other side while it is measured.
     dashboards: usize,
 }
 
 impl<'a> Match<'a> {
-    /// Starts both. Ours comes first: it makes the certificate that both use.
+    /// Starts both. Ours comes first, because it makes the certificate that both use.
     fn new(recipes: [Recipe; 2], given: Given<'a>, dashboards: usize) -> io::Result<Self> {
         let ours = Side::start(&recipes[0], &given)?;
         let theirs = Side::start(&recipes[1], &given)?;
         Ok(Self { recipes, given, sides: [Some(ours), Some(theirs)], dashboards })
     }
 
-    /// All rounds: A B, B A, A B and so on, so that neither side always has what the other one left.
+    /// All rounds: A B, B A, A B and so on, so that neither side always follows the other.
     fn play(
         &mut self,
         task: &Task<'_>,
@@ -215,7 +215,7 @@ impl<'a> Match<'a> {
             let order = if number % 2 == 1 { [0, 1] } else { [1, 0] };
             for index in order {
                 if task.workload.wants_fresh_servers() {
-                    // The one before ends first: the next one may need what it has.
+                    // The previous one ends first, because the next one may need its resources.
                     self.sides[index] = None;
                     self.sides[index] = Some(Side::start(&self.recipes[index], &self.given)?);
                 }
@@ -234,10 +234,10 @@ impl<'a> Match<'a> {
     }
 }
 
-/// Where the clients run.
+/// The clients' cores.
 ///
 /// # Errors
-/// With one core alone.
+/// If there is only one core.
 pub(crate) fn client_cpus() -> io::Result<Vec<u32>> {
     let all = machine::Machine::probe().cpus;
     let cpus: Vec<_> =

@@ -1,12 +1,12 @@
-//! What lies between clients and servers: loopback, or a wire between two network namespaces.
+//! What connects clients and servers: loopback, or a wire between two network namespaces.
 //!
-//! The wire of a server with sockets is an Ethernet pair, its own end in a namespace of servers; that of a server with TCP of
-//! its own is its TAP, whose kernel's end is the clients' already. Both carry super-segments of up to 64 KiB and unfinished
-//! checksums, as a network card with segmentation offload does, and packets of 1500 bytes.
+//! For a server with sockets, the wire is an Ethernet pair whose server end is in a namespace of servers. For a server
+//! with its own TCP, it is a TAP, whose kernel end already belongs to the clients. Both carry super-segments of up to
+//! 64 KiB and unfinished checksums, like a network card with segmentation offload, and packets of 1500 bytes.
 //!
-//! Packets for the clients are received on the clients' cores, and those for a server with sockets on the server's, as if
-//! each had a network card whose interrupts go there (`rps_cpus`): so each end pays for its own receiving, and the time of the
-//! server's core, all of it, is what serving costs. A TAP's server reads its packets itself.
+//! Packets for the clients are received on the clients' cores, and those for a server with sockets on the server's, as
+//! if each had a network card whose interrupts go there (`rps_cpus`). So each end pays for its own receiving, and all
+//! time of the server's core is the cost of serving. A server on a TAP reads its packets itself.
 
 use super::peer::Recipe;
 use crate::ablate::pair::{self, Pair};
@@ -16,32 +16,31 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The TAP's two ends: a network for documentation (RFC 5737), not the pair's.
+/// The TAP's two ends: in a network for documentation (RFC 5737), not the pair's.
 const TAP_SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 2));
 const TAP_CLIENTS: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1));
 
-/// The TAP's name among the clients.
+/// The TAP's name in the clients' namespace.
 const TAP: &str = "fb-tap";
 
-/// How long a TAP may take to go away.
+/// How long to wait for a TAP to disappear.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 const PAIR: Pair = Pair { mtu: 1500, server_offloads: &[], client_offloads: &[] };
 
-/// `$0` is the interface, `$1` a mask of cores: only a sysfs mounted here shows the interfaces that are here.
+/// `$0` is the interface, `$1` a mask of cores. Only a sysfs mounted inside the namespace shows its interfaces.
 const STEER: &str =
     r#"mount -t sysfs sysfs /sys && echo "$1" >/sys/class/net/"$0"/queues/rx-0/rps_cpus"#;
 
-/// What is asked for.
+/// The kind of wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wire {
-    /// One network stack talks to itself; processor time is that of the server's threads.
+    /// One network stack talks to itself; CPU time is that of the server's threads.
     #[default]
     Loopback,
-    /// Ethernet between namespaces; processor time is all that the server's core spends. A server with TCP of its own has a
-    /// TAP.
+    /// Ethernet between namespaces; CPU time is all that the server's core spends. A server with its own TCP has a TAP.
     Ethernet,
-    /// The same, but a server with TCP of its own takes frames from the pair by AF_XDP.
+    /// The same, but a server with its own TCP takes frames from the pair by AF_XDP.
     Xdp,
 }
 
@@ -55,12 +54,12 @@ impl Wire {
         }
     }
 
-    /// Whether all that the server's core spends is compared, and not what the server's threads do.
+    /// Whether everything that the server's core spends is compared, rather than only the server's threads.
     pub(crate) fn counts_core(self) -> bool {
         self != Self::Loopback
     }
 
-    /// Whose processor time is compared, in words.
+    /// Whose CPU time is compared, in words.
     pub(crate) fn counted(self) -> &'static str {
         match self {
             Self::Loopback => "the server's threads",
@@ -75,30 +74,28 @@ impl std::str::FromStr for Wire {
     fn from_str(name: &str) -> Result<Self, String> {
         let known = [Self::Loopback, Self::Ethernet, Self::Xdp];
         let known = known.into_iter().find(|wire| wire.name() == name);
-        known.ok_or_else(|| {
-            format!("there is no wire {name:?}; there are loopback, ethernet and xdp")
-        })
+        known.ok_or_else(|| format!("there is no wire {name:?}; choose loopback, ethernet or xdp"))
     }
 }
 
-/// What is there; gone when dropped.
+/// An existing network; removed when dropped.
 #[derive(Debug)]
 pub(crate) enum Network {
     Loopback,
     Ethernet {
-        /// Keeps the servers' namespace: it ends when its input does, however we end.
+        /// Keeps the servers' namespace. It ends when its input does, however we end.
         keeper: Child,
         client_cpus: Vec<u32>,
-        /// Servers with TCP of their own have a TAP; else the pair's end.
+        /// Whether servers with their own TCP get a TAP; otherwise they get the pair's end.
         has_taps: bool,
     },
 }
 
 impl Network {
-    /// Lays the wire. For Ethernet this process has to be in a namespace of its own already.
+    /// Sets the wire up. For Ethernet, this process must already be in a namespace of its own.
     ///
     /// # Errors
-    /// What is missing, or what a tool says.
+    /// What is missing, or a tool's error.
     pub(crate) fn lay(wire: Wire, server_cpu: u32, client_cpus: &[u32]) -> io::Result<Self> {
         if wire == Wire::Loopback {
             return Ok(Self::Loopback);
@@ -134,7 +131,7 @@ impl Network {
         }
     }
 
-    /// What to put before the command line of a server (none: of a tool for the servers' namespace).
+    /// What to put before the command line of a server (`None`: of a tool for the servers' namespace).
     pub(crate) fn entry(&self, recipe: Option<&Recipe>) -> Vec<String> {
         match self {
             Self::Ethernet { keeper, .. } if !recipe.is_some_and(|recipe| self.has_tap(recipe)) => {
@@ -149,8 +146,8 @@ impl Network {
         recipe.has_own_tcp && matches!(self, Self::Ethernet { has_taps: true, .. })
     }
 
-    /// What a server with TCP of its own is told of its wire. `@INTERFACE@` is its interface there, `@CLIENTS@` the clients'
-    /// address at a TAP's other end.
+    /// The configuration of the wire for a server with its own TCP. `@INTERFACE@` is its interface there, `@CLIENTS@`
+    /// the clients' address at a TAP's other end.
     pub(crate) fn config(&self, recipe: &Recipe) -> Option<String> {
         let is_tap = self.has_tap(recipe);
         let (text, interface) = match self {
@@ -163,16 +160,17 @@ impl Network {
         Some(text.replace("@INTERFACE@", interface).replace("@CLIENTS@", &TAP_CLIENTS.to_string()))
     }
 
-    /// Before a server starts: waits until the TAP of the one before has gone, which the kernel takes apart at its leisure.
+    /// Waits, before a server starts, until the previous server's TAP has disappeared, which the kernel removes in its
+    /// own time.
     ///
     /// # Errors
-    /// When it is still there after a good while.
+    /// If it still exists after a long time.
     pub(crate) fn await_room(&self, recipe: &Recipe) -> io::Result<()> {
         let deadline = Instant::now() + PATIENCE;
         while self.has_tap(recipe) && run(&[], &["ip", "link", "show", "dev", TAP]).is_ok() {
             if Instant::now() > deadline {
                 return Err(io::Error::other(format!(
-                    "{TAP} of the server before does not go away"
+                    "{TAP} of the previous server does not disappear"
                 )));
             }
             std::thread::sleep(Duration::from_millis(10));
@@ -180,10 +178,10 @@ impl Network {
         Ok(())
     }
 
-    /// After a server has started: its own wire is as the others are.
+    /// Sets up a server's own wire after its start, like the others.
     ///
     /// # Errors
-    /// What a tool says.
+    /// A tool's error.
     pub(crate) fn settle(&self, recipe: &Recipe) -> io::Result<()> {
         match self {
             Self::Ethernet { client_cpus, .. } if self.has_tap(recipe) => {
@@ -203,9 +201,9 @@ impl Drop for Network {
     }
 }
 
-/// Has packets that arrive at an interface received on these cores.
+/// Makes packets that arrive at an interface be received on these cores.
 fn steer(inside: &[String], interface: &str, cpus: &[u32]) -> io::Result<()> {
-    // The kernel takes masks of 32 bits; later ones would follow commas, and so many clients' cores there are not.
+    // The kernel takes masks of 32 bits, with commas between them for more. No machine gives the clients that many cores.
     let mask = cpus.iter().filter(|cpu| **cpu < 32).fold(0_u32, |mask, cpu| mask | 1 << cpu);
     run(inside, &["unshare", "--mount", "sh", "-c", STEER, interface, &format!("{mask:x}")])
 }

@@ -1,4 +1,4 @@
-//! What a comparison has found, for programs; `table` shows it to people.
+//! The results of a comparison, for programs; `table` shows them to people.
 
 use super::side::Side;
 use super::turn::Round;
@@ -10,19 +10,19 @@ use crate::namespace;
 use crate::stats::Summary;
 use serde_json::{Value, json};
 
-/// What was found.
+/// The results.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     pub(super) workload: Workload,
     pub(super) connections: usize,
     pub(super) seconds: f64,
-    /// What each viewer wants; none where there are no paced viewers.
+    /// The rate of each viewer; `None` without paced viewers.
     pub(super) rate_bits_per_second: Option<u64>,
     pub(super) congestion_control: String,
     pub(super) wire: Wire,
     pub(super) sides: [SideOutcome; 2],
     pub(super) parts: Vec<Part>,
-    /// Somebody ended it before its time.
+    /// The user ended it early.
     pub interrupted: bool,
 }
 
@@ -103,7 +103,7 @@ impl Part {
         (!ratios.is_empty()).then(|| Summary::of(&ratios))
     }
 
-    /// The same by the CPU seconds of the servers' threads alone, which other programs on the core are not in.
+    /// The same by the CPU seconds of the servers' threads alone, which excludes other programs on the core.
     pub(super) fn ratio_of_threads(&self) -> Option<Summary> {
         let work = |round: &Round| round.counts.body_bytes as f64 / round.cpu_seconds;
         let pairs = self.sides[0].rounds.iter().zip(&self.sides[1].rounds);
@@ -149,7 +149,7 @@ impl Outcome {
         Part { figure: self.workload.figure(), hit_percent, sides: self.sides.clone() }
     }
 
-    /// For programs. A workload with hit ratios has `parts`; any other has one part's members beside the common ones.
+    /// For programs. A workload with hit ratios has `parts`; any other has the members of its one part at the top level.
     pub fn to_json(&self) -> Value {
         let mut whole = json!({
             "version": 1,

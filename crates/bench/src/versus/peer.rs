@@ -1,4 +1,4 @@
-//! Which servers can be compared, and how each is run: a command line and a configuration that a reader can argue with.
+//! Which servers can be compared, and how each is run: with a command line and a configuration that readers can examine.
 
 use super::workload::Workload;
 use std::io;
@@ -15,21 +15,21 @@ pub enum Peer {
     Nginx,
     /// h2o, from the PATH.
     H2o,
-    /// This very program: what the bench finds between two equal sides is its own error.
+    /// This program: a difference between two equal sides is the bench's own error.
     Fullbore,
     /// Any other server.
     Other {
         /// Its command line, with the placeholders that `Recipe` names.
         command: String,
-        /// A template of its configuration; the filled one is `@CONFIG@`.
+        /// A template of its configuration; the completed file is `@CONFIG@`.
         config: Option<PathBuf>,
-        /// Its name in reports; else its program's.
+        /// Its name in reports; else the program's name.
         name: Option<String>,
     },
 }
 
-/// How to start one side. In its words and its configuration these are replaced: `@ADDRESS@` and `@PORT@` where to listen,
-/// `@LIBRARY@` the root of the files, `@CERT@` and `@KEY@` the certificate and its key (PEM), `@SCRATCH@` a
+/// How to start one side. In the command line and the configuration these are replaced: `@ADDRESS@` and `@PORT@` where
+/// to listen, `@LIBRARY@` the root of the files, `@CERT@` and `@KEY@` the certificate and its key (PEM), `@SCRATCH@` a
 /// folder that is removed afterwards, `@CPU@` the core that it is pinned to, `@CONFIG@` the path of its configuration.
 #[derive(Clone, Debug)]
 pub(crate) struct Recipe {
@@ -39,20 +39,20 @@ pub(crate) struct Recipe {
     pub(crate) command: Vec<String>,
     /// Its configuration.
     pub(crate) config: Option<String>,
-    /// Variables of its environment, each with the name and the contents of a file that it is to name.
+    /// Environment variables, each with the name and the contents of a file whose path it gets.
     pub(crate) files: Vec<(&'static str, &'static str, &'static str)>,
-    /// Arguments with which the program tells its version.
+    /// Arguments that make the program print its version.
     pub(crate) version: Option<&'static str>,
-    /// What to do when it cannot be started.
+    /// What to do if it cannot be started.
     pub(crate) advice: &'static str,
-    /// It prints `ready URL` once it listens, on a port of its own choice.
+    /// Whether it prints `ready URL` once it listens, on a port that it chose.
     pub(crate) says_ready: bool,
-    /// It has TCP of its own: its configuration is that of its wire.
+    /// Whether it has its own TCP, so that its configuration is that of its wire.
     pub(crate) has_own_tcp: bool,
 }
 
 impl Recipe {
-    /// The command line for reports: what differs from run to run stays a placeholder, and the program goes by its name.
+    /// The command line for reports: what differs from run to run is a placeholder, and the program has only its name.
     pub(crate) fn shown(&self) -> String {
         let (program, arguments) =
             self.command.split_first().map_or(("", &[][..]), |(first, rest)| (first, rest));
@@ -69,7 +69,7 @@ impl Peer {
     /// How it is run for `workload`; `arguments` are for this program as a peer.
     ///
     /// # Errors
-    /// When a configuration cannot be read, or a command line says nothing.
+    /// If a configuration cannot be read, or a command line is empty.
     pub(crate) fn recipe(&self, workload: Workload, arguments: &[String]) -> io::Result<Recipe> {
         match self {
             Self::Nginx => Ok(nginx(workload)),
@@ -88,7 +88,7 @@ pub(crate) fn fullbore(workload: Workload, arguments: &[String], name: &str) -> 
     let tls = if workload.has_tls() { "on" } else { "off" };
     let disk = if workload.hot_files() == 0 { "direct" } else { "auto" };
     let has_own_tcp = arguments.join("=").contains("--route=bypass");
-    // TCP of its own has no kernel to choose a port.
+    // Without the kernel's TCP, nothing chooses a port.
     let port = if has_own_tcp { "@PORT@" } else { "0" };
     let mut command = words(&format!(
         "serve @LIBRARY@ --state @SCRATCH@/state --listen @ADDRESS@:{port} --workers 1 --tls {tls} --disk {disk}"
@@ -133,7 +133,7 @@ fn nginx(workload: Workload) -> Recipe {
         config: Some(config),
         files: Vec::new(),
         version: Some("-v"),
-        advice: "if there is no nginx: apt install nginx-light, or ./run bench versus nginx, which unpacks one for the bench alone",
+        advice: "if nginx is missing: apt install nginx-light, or ./run bench versus nginx, which unpacks one for the bench alone",
         says_ready: false,
         has_own_tcp: false,
     }
@@ -151,14 +151,14 @@ fn h2o(workload: Workload) -> Recipe {
         config: Some(config),
         files: vec![("OPENSSL_CONF", "h2o-openssl.cnf", openssl)],
         version: Some("-v"),
-        advice: "if there is no h2o: apt install h2o (Debian 12 has it), or ./run bench versus h2o, which unpacks one for the bench \
+        advice: "if h2o is missing: apt install h2o (Debian 12 has it), or ./run bench versus h2o, which unpacks one for the bench \
                  alone",
         says_ready: false,
         has_own_tcp: false,
     }
 }
 
-/// A line for those who start as root and would serve as somebody else, who may not read the library.
+/// A line for servers that start as root and would otherwise serve as another user, who may not read the library.
 fn as_root(line: &'static str) -> &'static str {
     if rustix::process::geteuid().is_root() { line } else { "" }
 }
@@ -176,7 +176,7 @@ fn other(command: &str, config: Option<&Path>, name: Option<&str>) -> io::Result
         })
     };
     Ok(Recipe {
-        // Another build of this program, say.
+        // For example another build of this program.
         name: if name == OURS { format!("{name} (peer)") } else { name },
         files: Vec::new(),
         config: config.map(read).transpose()?,
@@ -209,7 +209,7 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// What a program says of its version: the first line of it.
+/// The first line of what a program prints about its version.
 pub(crate) fn version(recipe: &Recipe) -> Option<String> {
     let output = Command::new(&recipe.command[0]).arg(recipe.version?).output().ok()?;
     let said = [output.stdout, output.stderr].concat();

@@ -1,8 +1,8 @@
-//! A server's process: in a group of its own, pinned, and ended with all its children when this is dropped.
+//! A server's process: in a group of its own, pinned, and ended with all its children when dropped.
 //!
-//! However the bench itself ends, the server does too: the kernel tells it of its parent's death (`setpriv --pdeathsig`,
-//! prctl(2)), which covers what no destructor can, a bench that is killed. Only a server that leaves its process group
-//! escapes; servers are told to stay in the foreground, where none does.
+//! However the bench itself ends, the server ends too: the kernel signals it when its parent dies (`setpriv
+//! --pdeathsig`, prctl(2)). That covers what no destructor can, a bench that is killed. Only a server that leaves its
+//! process group escapes. Servers are told to stay in the foreground, where none does that.
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{
@@ -19,10 +19,10 @@ use std::time::{Duration, Instant};
 /// How long a server may take to end when asked to.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Of what a server said, the part that an error shows.
+/// How much of a server's output an error shows.
 const TAIL_BYTES: usize = 2000;
 
-/// Longest line that a server says it is ready with.
+/// Longest line with which a server reports that it is ready.
 const LINE_BYTES_MAX: usize = 4096;
 
 /// A running process.
@@ -35,11 +35,11 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts a program with its arguments and variables of its environment, by way of `entry`, which leads to where it is to
-    /// be. What it says goes to `log`; its standard output does not if `is_read`, to be had from [`Self::line`].
+    /// Starts a program with arguments and environment variables, by way of `entry`, which leads to its place. Its
+    /// output goes to `log`. With `is_read`, its standard output is available from [`Self::line`] instead.
     ///
     /// # Errors
-    /// Above all, when there is no such program.
+    /// Mostly, if there is no such program.
     pub(crate) fn start(
         entry: &[String],
         words: &[String],
@@ -64,7 +64,7 @@ impl Process {
             .stdin(Stdio::null())
             .stdout(output)
             .stderr(said);
-        // A group of its own: Ctrl-C is for us, and whatever the server starts can be ended with it.
+        // A group of its own: Ctrl-C is for us, and everything that the server starts can be ended with it.
         let child = command.process_group(0).spawn().map_err(|error| {
             io::Error::new(error.kind(), format!("setpriv and taskset of util-linux: {error}"))
         })?;
@@ -77,24 +77,24 @@ impl Process {
         self.child.id()
     }
 
-    /// How it has ended, for people, if it has. It keeps its number, and with it its group's, until this is dropped.
+    /// How it has ended, for people, if it has. It keeps its number, and thus its group's, until this is dropped.
     ///
     /// # Errors
-    /// None that are known of.
+    /// None is known.
     pub(crate) fn ended(&self) -> io::Result<Option<String>> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         let Some(status) = waitid(WaitId::Pid(self.pid), options)? else { return Ok(None) };
         Ok(Some(match (status.exit_status(), status.terminating_signal()) {
             (Some(code), _) => format!("exit code {code}"),
             (None, Some(signal)) => format!("signal {signal}"),
-            (None, None) => "for a reason unknown".to_owned(),
+            (None, None) => "for an unknown reason".to_owned(),
         }))
     }
 
-    /// The first line of its standard output that begins so, if there is one within `patience`.
+    /// The first line of its standard output with this beginning, if there is one within `patience`.
     ///
     /// # Errors
-    /// When it closes its output first, or says too much.
+    /// If it closes its output before that, or prints too much.
     pub(crate) fn line(
         &mut self,
         beginning: &str,
@@ -111,7 +111,7 @@ impl Process {
         }
     }
 
-    /// Takes what it says next, if that comes within `patience`.
+    /// Reads more of its output, if there is any within `patience`.
     fn hears_more(&mut self, patience: Duration) -> io::Result<bool> {
         let output = self.child.stdout.as_mut().ok_or(io::ErrorKind::InvalidInput)?;
         let seconds = i64::try_from(patience.as_secs()).unwrap_or(i64::MAX);
@@ -122,38 +122,38 @@ impl Process {
         let mut chunk = [0; 512];
         let bytes = output.read(&mut chunk)?;
         if bytes == 0 || self.said.len() > LINE_BYTES_MAX {
-            return Err(io::Error::other(format!("it said {:?}", text(&self.said))));
+            return Err(io::Error::other(format!("it printed {:?}", text(&self.said))));
         }
         self.said.extend_from_slice(&chunk[..bytes]);
         Ok(true)
     }
 
-    /// The end of what it said, to be put behind an error; empty if it said nothing.
+    /// The end of its output, to be appended to an error; empty if there is none.
     pub(crate) fn last_words(&self) -> String {
         let said = fs::read(&self.log).unwrap_or_default();
         let said = text(&said[said.len().saturating_sub(TAIL_BYTES)..]);
         match said.trim() {
             "" => String::new(),
-            said => format!("; its last words were:\n{said}"),
+            said => format!("; its last output was:\n{said}"),
         }
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // The first process alone: it knows best how to end its children.
+        // Only the first process, which knows best how to end its children.
         let _ = kill_process(self.pid, Signal::TERM);
         let deadline = Instant::now() + PATIENCE;
         while matches!(self.ended(), Ok(None)) && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(5));
         }
-        // Not waited for yet, it still has its number: whoever is in the group is one of its own.
+        // It was not waited for yet and still has its number, so everything in the group belongs to it.
         let _ = kill_process_group(self.pid, Signal::KILL);
         let _ = self.child.wait();
     }
 }
 
-/// Looks for a program as the shell would, so that an error is about it and not about what starts it.
+/// Looks for a program as the shell would, so that the error is about it and not about what starts it.
 fn find(program: &str) -> io::Result<()> {
     let is_file = |path: &Path| path.is_file();
     let paths = std::env::var_os("PATH").unwrap_or_default();
@@ -166,7 +166,7 @@ fn find(program: &str) -> io::Result<()> {
     if found && !program.is_empty() { Ok(()) } else { Err(missing()) }
 }
 
-/// The first whole line that begins so.
+/// The first whole line with this beginning.
 fn said_line(said: &[u8], beginning: &str) -> Option<String> {
     let lines = said.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
     let mut lines = lines.map(|line| text(line).trim_end().to_owned());

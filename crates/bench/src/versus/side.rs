@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// How long a server may take to listen.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How often it is looked whether it does.
+/// How often to check whether it does.
 const GLANCE: Duration = Duration::from_millis(20);
 
 /// A running server.
@@ -23,7 +23,7 @@ const GLANCE: Duration = Duration::from_millis(20);
 pub(crate) struct Side {
     /// Its name in reports.
     pub(crate) name: String,
-    /// What it says of its version.
+    /// The version it reports.
     pub(crate) version: Option<String>,
     /// How it was started.
     pub(crate) command: String,
@@ -33,16 +33,16 @@ pub(crate) struct Side {
     process: Process,
 }
 
-/// What a side is given.
+/// What a side needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Given<'a> {
     /// The library's root.
     pub(crate) library: &'a Path,
     /// A folder for certificates, configuration and logs.
     pub(crate) scratch: &'a Path,
-    /// The core to run on; else any.
+    /// The core to run on; `None` for any.
     pub(crate) cpu: Option<u32>,
-    /// Where it is reached.
+    /// The network over which it is reached.
     pub(crate) network: &'a Network,
     /// Ends the wait for it.
     pub(crate) interrupt: &'a Interrupt,
@@ -52,7 +52,7 @@ impl Side {
     /// Starts a server and waits until it listens.
     ///
     /// # Errors
-    /// When it cannot be started, ends, or does not listen in time: with what it said and what to do.
+    /// If it cannot be started, ends, or does not listen in time. The error has its output and what to do.
     pub(crate) fn start(recipe: &Recipe, given: &Given<'_>) -> io::Result<Self> {
         let Recipe { name, advice, .. } = recipe;
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
@@ -65,7 +65,7 @@ impl Side {
         let process =
             Process::start(&entry, &words, &variables, given.cpu, &log, recipe.says_ready);
         let process = process.map_err(|error| {
-            io::Error::new(error.kind(), format!("{name} cannot be started: {error}; {advice}"))
+            io::Error::new(error.kind(), format!("cannot start {name}: {error}; {advice}"))
         })?;
         let mut side = Self {
             name: name.clone(),
@@ -104,23 +104,23 @@ impl Side {
         let address = line.trim_end().trim_end_matches('/').rsplit("//").next();
         self.address = address
             .and_then(|address| address.parse().ok())
-            .ok_or_else(|| io::Error::other(format!("it said {line:?}")))?;
+            .ok_or_else(|| io::Error::other(format!("it printed {line:?}")))?;
         Ok(true)
     }
 
-    /// Where its dashboard is, which ours says after it is ready.
+    /// The address of its dashboard, which our server prints after it is ready.
     ///
     /// # Errors
-    /// When it says no such thing.
+    /// If it prints none.
     pub(crate) fn admin_address(&mut self) -> io::Result<SocketAddr> {
         let line = self.process.line("admin ", PATIENCE)?.unwrap_or_default();
         let address = line.split("//").nth(1).and_then(|rest| rest.split('/').next());
         let address = address.and_then(|address| address.parse().ok());
-        address.ok_or_else(|| io::Error::other("it does not say where its dashboard is"))
+        address.ok_or_else(|| io::Error::other("it did not print where its dashboard is"))
     }
 
-    /// Waits a moment if it does not accept connections yet. Where nobody listens, a connection to a port of the range
-    /// for clients may find itself (RFC 9293 section 3.5, simultaneous open): that is no answer.
+    /// Waits a moment if it does not accept connections yet. If nothing listens, a connection to a port in the range of
+    /// client ports may connect to itself (RFC 9293 section 3.5, simultaneous open): that is no answer.
     fn answers(&self) -> bool {
         let answers = TcpStream::connect(self.address)
             .is_ok_and(|stream| stream.local_addr().is_ok_and(|own| own != self.address));
@@ -130,10 +130,10 @@ impl Side {
         answers
     }
 
-    /// Whether it still runs.
+    /// Checks that it still runs.
     ///
     /// # Errors
-    /// When it has ended.
+    /// If it has ended.
     pub(crate) fn check(&self) -> io::Result<()> {
         match self.process.ended()? {
             Some(status) => Err(io::Error::other(format!("it has ended ({status})"))),
@@ -141,7 +141,7 @@ impl Side {
         }
     }
 
-    /// The end of what it said, to be put behind an error; empty if it said nothing.
+    /// The end of its output, to be appended to an error; empty if there is none.
     pub(crate) fn last_words(&self) -> String {
         self.process.last_words()
     }
@@ -149,19 +149,19 @@ impl Side {
     /// What it has cost so far.
     ///
     /// # Errors
-    /// When it is gone.
+    /// If it is gone.
     pub(crate) fn read(&mut self) -> io::Result<Reading> {
         self.account.read()
     }
 
-    /// Hardware counters of its threads, where there are any.
+    /// Hardware counters of its threads, if there are any.
     pub(crate) fn counters(&self) -> Option<Counters> {
         Counters::of(self.account.processes())
     }
 }
 
 impl Given<'_> {
-    /// Writes the files that variables of the environment name; returns these.
+    /// Writes the files that environment variables point to; returns the variables.
     fn write_files(&self, recipe: &Recipe) -> io::Result<Vec<(&'static str, PathBuf)>> {
         let write = |(variable, name, contents): &(&'static str, &str, &str)| {
             let path = self.scratch.join(name);
@@ -170,7 +170,7 @@ impl Given<'_> {
         recipe.files.iter().map(write).collect()
     }
 
-    /// The words of the command line, pinned, after the configuration is written.
+    /// The words of the command line, pinned to a core, after the configuration is written.
     fn fill(&self, recipe: &Recipe, address: SocketAddr) -> io::Result<Vec<String>> {
         let state = self.scratch.join("state");
         let path = self.scratch.join(format!("{}.conf", recipe.name));

@@ -1,4 +1,4 @@
-//! A comparison as a table for people: a row per side, medians over its turns, and the ratio with its spread.
+//! A comparison as a table for people: a row for each side with medians over its turns, and the ratio with its spread.
 
 use super::Workload;
 use super::outcome::{Outcome, Part, SideOutcome};
@@ -8,13 +8,13 @@ use crate::counters;
 use crate::stats::Summary;
 use std::fmt::{self, Write};
 
-/// The share of the median that a viewer at the 1st percentile gets of a server that treats viewers alike.
+/// The share of the median that the viewer at the 1st percentile gets from a server that treats viewers alike.
 const FAIR_SHARE: f64 = 0.8;
 
-/// The share of its rate that a viewer gets of a server that can serve them all.
+/// The share of its rate that a viewer gets from a server that can serve all of them.
 const SERVED_SHARE: f64 = 0.95;
 
-/// The share of the server's core that other programs may have before it is said.
+/// The share of the server's core that other programs may use before it is reported.
 const OTHERS_SHARE_MAX: f64 = 0.03;
 
 /// Between columns.
@@ -23,7 +23,7 @@ const GAP: &str = "   ";
 /// A median over a side's turns.
 type Median = fn(&SideOutcome) -> Option<String>;
 
-/// A heading and what stands below it.
+/// A heading and the values below it.
 type Column = (&'static str, Median);
 
 const GBPS: Column = ("Gb/s on the wire", |side| median(side, Round::gbps).map(number));
@@ -55,7 +55,7 @@ const VIEWERS: Column = ("each viewer p1 p50 p99", |side| {
     Some(format!("{p1:.2} {p50:.2} {p99:.2} Mb/s"))
 });
 
-/// What there is to say of a workload, the figure that is compared aside.
+/// The columns of a workload, in addition to the compared figure.
 fn columns(workload: Workload) -> &'static [Column] {
     match workload {
         Workload::Idle => &[MEMORY],
@@ -148,7 +148,7 @@ impl Part {
         rows.extend(self.sides.iter().map(|side| side.row(columns)));
         let ratio = match self.ratio() {
             Some(ratio) => format!("{:.2} +- {:.2}", ratio.median, ratio.deviation),
-            None => "none: not both had a turn".to_owned(),
+            None => "none: not both sides had a turn".to_owned(),
         };
         let mut last = vec!["ratio".to_owned(), ratio];
         last.resize(rows[0].len(), String::new());
@@ -170,7 +170,7 @@ impl SideOutcome {
             .collect()
     }
 
-    /// What was on the server's core that was neither its threads nor a software interrupt: counted against it.
+    /// What ran on the server's core that was neither its threads nor a software interrupt; it counts against the server.
     fn write_others(&self, text: &mut String) -> fmt::Result {
         let others = |round: &Round| {
             round.core_cpu_seconds / round.wall_seconds
@@ -182,14 +182,14 @@ impl SideOutcome {
             let (name, percent) = (&self.name, 100.0 * share);
             writeln!(
                 text,
-                "  OTHERS: {percent:.0}% of the core were other programs' in the turns of {name}, and are counted against it"
+                "  OTHERS: other programs used {percent:.0}% of the core in the turns of {name}, which counts against it"
             )?;
         }
         Ok(())
     }
 
-    /// What the figures alone could be misread for. Viewers who take what they can get are as many streams as TCP makes of
-    /// them, so only of those who have a rate is it asked who gets how much.
+    /// How the figures could be misread. Viewers who take what they can get are as many streams as TCP makes of them,
+    /// so fairness is reported only for viewers with a rate.
     fn write_remarks(&self, text: &mut String, viewer_bits_per_second: Option<u64>) -> fmt::Result {
         let name = &self.name;
         let shares = (viewer_bits_per_second, viewer(self, 1.0), viewer(self, 50.0));
@@ -198,7 +198,7 @@ impl SideOutcome {
             if p50 < SERVED_SHARE * wanted {
                 writeln!(
                     text,
-                    "  TOO MUCH: of {name} half of the viewers get {p50:.2} Mb/s or less, and want {wanted:.2}"
+                    "  TOO MUCH: half of the viewers of {name} get {p50:.2} Mb/s or less, but want {wanted:.2}"
                 )?;
             }
             if p1 < FAIR_SHARE * p50 {
@@ -212,7 +212,7 @@ impl SideOutcome {
         if self.rounds.iter().any(|round| round.outcome.is_client_bound()) {
             writeln!(
                 text,
-                "  {name}: the clients' cores were full, so the wire and the times are their limit; work per CPU second \
+                "  {name}: the clients' cores were full, so Gb/s and times show their limit; work per CPU second \
                  of the server stands"
             )?;
         }
@@ -224,12 +224,12 @@ fn median(side: &SideOutcome, figure: impl Fn(&Round) -> f64) -> Option<f64> {
     side.summary(figure).map(|figure| figure.median)
 }
 
-/// Of what not every turn has.
+/// For figures that not every turn has.
 fn median_of(side: &SideOutcome, figure: impl Fn(&Round) -> Option<f64>) -> Option<f64> {
     median(side, |round| figure(round).unwrap_or(f64::NAN)).filter(|median| median.is_finite())
 }
 
-/// Mb/s that so many percent of the viewers did not exceed.
+/// The rate in Mb/s that this percentage of viewers did not exceed.
 fn viewer(side: &SideOutcome, percentile: f64) -> Option<f64> {
     median_of(side, |round| round.outcome.viewer_mbps(percentile))
 }
@@ -242,7 +242,7 @@ fn percent(percent: f64) -> String {
     format!("{percent:.1}%")
 }
 
-/// Three significant digits or so.
+/// About three significant digits.
 fn number(figure: f64) -> String {
     match figure.abs() {
         100.0.. => format!("{figure:.0}"),

@@ -1,4 +1,4 @@
-//! One side's turn: is every byte right, then how much work a CPU second does.
+//! One side's turn: checks that every byte is right, then measures how much work a CPU second does.
 
 use super::dashboards::Dashboards;
 use super::side::Side;
@@ -12,19 +12,19 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Responses that are compared byte for byte before a turn, at least.
+/// How many responses are compared byte for byte before a turn, at least.
 const COMPARED_MIN: u64 = 24;
 
 /// How long a server may take for those.
 const CHECK_PATIENCE: Duration = Duration::from_secs(30);
 
-/// What the clients run longer than what is measured, on both ends, so that no start and no end is in the figures.
+/// How much longer than the measured time the clients run, at both ends, so that no start and no end is in the figures.
 const MARGIN: Duration = Duration::from_millis(100);
 
-/// How soon an interruption or the end of a run is seen.
+/// How soon an interrupt or the end of a run is noticed.
 const GLANCE: Duration = Duration::from_millis(20);
 
-/// How much longer than their ramp idle connections may take until all of them are there.
+/// How much longer than their ramp idle connections may take to be complete.
 const IDLE_PATIENCE: Duration = Duration::from_secs(30);
 
 /// The turn's task.
@@ -34,34 +34,34 @@ pub(crate) struct Task<'a> {
     pub(crate) library: &'a Arc<Library>,
     pub(crate) connections: usize,
     pub(crate) seconds: f64,
-    /// What each viewer plays.
+    /// The rate of each viewer.
     pub(crate) rate_bits_per_second: u64,
     /// The share of requests for hot titles.
     pub(crate) hit_share: f64,
     pub(crate) server_cpu: u32,
     pub(crate) client_cpus: Vec<u32>,
-    /// What is compared is work per CPU second of the server's core, and not of its threads.
+    /// Whether work per CPU second of the server's core is compared, rather than of its threads.
     pub(crate) counts_core: bool,
 }
 
-/// What a turn has found.
+/// The results of a turn.
 #[derive(Clone, Debug)]
 pub(crate) struct Round {
-    /// What is compared; its unit is the workload's.
+    /// The compared figure, in the workload's unit.
     pub(crate) figure: f64,
     pub(crate) cpu_seconds: f64,
-    /// What the server's core has spent, polite programs aside, whoever it was for.
+    /// What the server's core has spent, without low-priority programs, for whatever purpose.
     pub(crate) core_cpu_seconds: f64,
     pub(crate) wall_seconds: f64,
-    /// The server's, at the end.
+    /// The server's resident bytes at the end.
     pub(crate) rss_bytes: u64,
-    /// Of the server's core, 0 to 1.
+    /// The share of the server's core, 0 to 1.
     pub(crate) softirq_share: f64,
-    /// Of the server, where the machine counts.
+    /// The server's hardware counts, if the machine has counters.
     pub(crate) hardware: Option<Counts>,
     /// What was counted in that time.
     pub(crate) counts: Snapshot,
-    /// What the clients say of the whole turn.
+    /// The clients' results of the whole turn.
     pub(crate) outcome: Outcome,
 }
 
@@ -72,10 +72,10 @@ impl Round {
 }
 
 impl Task<'_> {
-    /// Does it while so many dashboards are open on the server.
+    /// Takes the turn while `dashboards` are open on the server.
     ///
     /// # Errors
-    /// As [`Self::take`], and when a dashboard was told nothing.
+    /// As [`Self::take`], and if a dashboard received nothing.
     pub(crate) fn take_beside(
         &self,
         side: &mut Side,
@@ -91,11 +91,11 @@ impl Task<'_> {
         Ok(round)
     }
 
-    /// Does it.
+    /// Takes the turn.
     ///
     /// # Errors
-    /// When the side answers wrongly or not at all: then there is nothing to compare. [`io::ErrorKind::Interrupted`] when
-    /// somebody ended it.
+    /// If the side answers wrongly or not at all: then there is nothing to compare. [`io::ErrorKind::Interrupted`] if
+    /// the user ended it.
     pub(crate) fn take(&self, side: &mut Side, interrupt: &Interrupt) -> io::Result<Round> {
         let hot = self.workload.hot_files();
         self.library.prepare(hot)?;
@@ -107,7 +107,7 @@ impl Task<'_> {
                 _ => self.measure(side, options, interrupt),
             }
         });
-        // A server that has ended is to blame for that, and not for what the clients saw of it.
+        // A server that has ended is the cause of what the clients saw, so that is reported first.
         side.check()?;
         round
     }
@@ -159,7 +159,7 @@ impl Task<'_> {
         (0..FILES).map(|file| url(file).parse().map_err(io::Error::other)).collect()
     }
 
-    /// Work per CPU second, of the time in which all clients are at work.
+    /// Measures work per CPU second over the time in which all clients are active.
     fn measure(
         &self,
         side: &mut Side,
@@ -195,11 +195,11 @@ impl Task<'_> {
             _ => counts.body_bytes as f64 * 8e-9,
         };
         if work <= 0.0 || counted_seconds <= 0.0 {
-            return Err(io::Error::other("it did no work in the time that was measured"));
+            return Err(io::Error::other("it did no work in the measured time"));
         }
         let figure = match self.workload.figure() {
             Figure::SlowestFirstByteMs => outcome.first_byte_ms(100.0).ok_or_else(|| {
-                let what = "no response began in the time that was measured: try more --seconds";
+                let what = "no response began in the measured time: try more --seconds";
                 io::Error::other(what)
             })?,
             _ => work / counted_seconds,
@@ -218,7 +218,7 @@ impl Task<'_> {
         })
     }
 
-    /// Starts those who are there at the same time, for at least as long.
+    /// Starts the other clients that run at the same time, for at least as long.
     fn start_beside(&self, side: &Side, measured: &Options) -> io::Result<Option<Running>> {
         let Some(load) = self.workload.load_beside() else { return Ok(None) };
         let options = Options {
@@ -230,7 +230,7 @@ impl Task<'_> {
         Running::start(options).map(Some)
     }
 
-    /// Memory per connection that waits.
+    /// Measures memory per waiting connection.
     fn hold(&self, side: &mut Side, options: Options, interrupt: &Interrupt) -> io::Result<Round> {
         let (before, began) = (side.read()?, Instant::now());
         let core = CoreTimes::read(self.server_cpu)?;
@@ -239,7 +239,7 @@ impl Task<'_> {
         while running.snapshot().requests < self.connections as u64 && Instant::now() < give_up {
             wait(&running, MARGIN, interrupt)?;
         }
-        // The last ones' handshake state is let go of.
+        // The last ones' handshake state is freed.
         wait(&running, 5 * MARGIN, interrupt)?;
         let counts = running.snapshot();
         let (after, wall_seconds) = (side.read()?, began.elapsed().as_secs_f64());
@@ -252,14 +252,14 @@ impl Task<'_> {
         if counts.connections_open < self.connections as u64 {
             let open = counts.connections_open;
             return Err(io::Error::other(format!(
-                "of {} connections only {open} were held",
+                "only {open} of {} connections were open",
                 self.connections
             )));
         }
         let grown_bytes = after.rss_bytes.saturating_sub(before.rss_bytes);
         if grown_bytes == 0 {
             return Err(io::Error::other(
-                "so few connections fit into memory that it had before: ask for more with --connections",
+                "these few connections fit into memory that it already had: try more --connections",
             ));
         }
         Ok(Round {
@@ -276,7 +276,7 @@ impl Task<'_> {
     }
 }
 
-/// Waits for so long, or for the end of the run.
+/// Waits for this time, or for the end of the run.
 fn wait(running: &Running, time: Duration, interrupt: &Interrupt) -> io::Result<()> {
     let began = Instant::now();
     while !running.is_over() {

@@ -1,4 +1,4 @@
-//! What both sides are asked to do, and which figure counts.
+//! The work that both sides do, and which figure is compared.
 
 use crypt::{Group, Suite, Versions};
 use load::{ClientOptions, Options, Pace, Pattern, Popularity, Trust};
@@ -7,13 +7,13 @@ use std::time::Duration;
 /// Files of the library.
 pub(crate) const FILES: usize = 16;
 
-/// Files of them that are hot where some are and some are not.
+/// How many of them are hot if some are and some are not.
 pub(crate) const HOT_FILES: usize = 4;
 
-/// Who takes titles from disk while others are measured: enough to keep a disk busy.
+/// How many viewers take titles from disk while others are measured: enough to keep a disk busy.
 const BESIDE_CONNECTIONS: usize = 16;
 
-/// What viewers play together unless told otherwise. A core of the machines at hand sends 10 to 30 Gb/s over TLS.
+/// The rate of all viewers together by default. A core of the machines at hand sends 10 to 30 Gb/s over TLS.
 const VIEWERS_BITS_PER_SECOND: u64 = 4_000_000_000;
 
 /// A kind of work.
@@ -29,19 +29,19 @@ pub enum Workload {
     HttpCold,
     /// Viewers of titles in the page cache, beside others whose titles come from disk; without TLS.
     HttpBeside,
-    /// Connections that have asked for one byte and wait: what they cost in memory.
+    /// Connections that have requested one byte and wait: their cost in memory.
     Idle,
-    /// Full TLS handshakes, a connection each.
+    /// Full TLS handshakes, each on its own connection.
     Handshakes,
     /// Viewers who take what they play and no more.
     Viewers,
-    /// Ranges of which a set share is of titles in the page cache.
+    /// Ranges, of which a set share is from titles in the page cache.
     Mixed,
     /// The same without TLS.
     HttpMixed,
 }
 
-/// The figure that decides.
+/// The figure that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Figure {
     /// Gigabits of bodies per CPU second of the server; more is better.
@@ -107,7 +107,7 @@ impl Workload {
         !matches!(self, Self::HttpWarm | Self::HttpCold | Self::HttpBeside | Self::HttpMixed)
     }
 
-    /// Connections where none are asked for.
+    /// The default number of connections.
     pub fn connections(self) -> usize {
         match self {
             Self::TlsWarm | Self::TlsCold | Self::HttpWarm | Self::HttpCold => 8,
@@ -117,8 +117,8 @@ impl Workload {
         }
     }
 
-    /// What each viewer plays where nothing is asked for, bits per second: together a quarter or so of what one core sends
-    /// over TLS, so that it is the server's manners that show and not its limit.
+    /// The default rate of each viewer, bits per second. Together it is about a quarter of what one core sends over
+    /// TLS, so that it shows how the server treats viewers and not its limit.
     pub fn rate_bits_per_second(connections: usize) -> u64 {
         VIEWERS_BITS_PER_SECOND / connections.max(1) as u64
     }
@@ -126,7 +126,7 @@ impl Workload {
     /// Seconds over which connections start before anything is measured.
     pub(crate) fn ramp(self, connections: usize) -> Duration {
         let seconds = match self {
-            // A player's first ranges come in a burst; they have passed after a few ranges' playing time.
+            // A player's first ranges come in a burst, which is over after a few ranges' playing time.
             Self::Viewers | Self::HttpBeside => 2.0 + connections as f64 / 1500.0,
             Self::Idle => connections as f64 / 1500.0,
             _ => 0.5,
@@ -157,8 +157,8 @@ impl Workload {
         }
     }
 
-    /// Whether a server that has done this before would be measured differently: memory that it took stays with it, and
-    /// what it has been asked for before is not cold to it.
+    /// Whether a server that has done this work before would be measured differently: memory that it took stays with
+    /// it, and titles that were requested before are no longer cold to it.
     pub(crate) fn wants_fresh_servers(self) -> bool {
         matches!(self, Self::Idle | Self::HttpBeside) || self.has_hit_ratio()
     }
@@ -174,7 +174,7 @@ impl Workload {
             Self::Viewers | Self::HttpBeside => {
                 (Pattern::Player, Pace::Viewers { bits_per_second: rate_bits_per_second })
             }
-            // The larger of a player's ranges, so that the disk decides and not the requests.
+            // The larger of a player's ranges, so that the disk is the limit and not the requests.
             Self::Mixed | Self::HttpMixed => (Pattern::Ranges { bytes: 1 << 20 }, Pace::Closed),
         };
         let popularity = match self {
@@ -185,7 +185,7 @@ impl Workload {
         Options { pattern, pace, popularity, tls: client_options(), ..Options::default() }
     }
 
-    /// What others do meanwhile, of whom nothing is measured: they take titles from disk as fast as they come.
+    /// What others do at the same time, without being measured: they take titles from disk as fast as they come.
     pub(crate) fn load_beside(self) -> Option<Options> {
         (self == Self::HttpBeside).then(|| Options {
             connections: BESIDE_CONNECTIONS,
@@ -195,8 +195,8 @@ impl Workload {
     }
 }
 
-/// The same cipher and key exchange whoever the server is. Both sides run here and now with one certificate made for it:
-/// whom they claim to be does not matter.
+/// The same cipher and key exchange for every server. Both sides run on this machine with a certificate that was just
+/// made, so its names do not matter.
 pub(crate) fn client_options() -> ClientOptions {
     ClientOptions {
         trust: Trust::Anyone,
@@ -214,7 +214,7 @@ impl std::str::FromStr for Workload {
         let known = Self::ALL.iter().find(|(_, known)| *known == name);
         known.map(|(workload, _)| *workload).ok_or_else(|| {
             let names: Vec<_> = Self::ALL.iter().map(|(_, name)| *name).collect();
-            format!("there is no workload {name:?}; there are {}", names.join(", "))
+            format!("there is no workload {name:?}; the workloads are {}", names.join(", "))
         })
     }
 }

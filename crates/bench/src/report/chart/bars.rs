@@ -1,4 +1,4 @@
-//! Sides beside each other: a bar to the median, a whisker of the median absolute deviation, a dot for each round.
+//! Sides next to each other: a bar to the median, a whisker of the median absolute deviation, a dot for each round.
 
 use super::{Chart, Layout, longest, plain, spread};
 use crate::report::model::{Part, Side};
@@ -11,7 +11,7 @@ const BAR: f64 = 18.0;
 const WHISKER: f64 = 5.0;
 const ROUND_RADIUS: f64 = 2.3;
 
-/// A comparison under an optional heading (the hit ratio).
+/// A comparison with an optional heading (the hit ratio).
 #[derive(Clone, Debug)]
 pub(crate) struct Group<'a> {
     pub(crate) heading: Option<String>,
@@ -76,7 +76,7 @@ fn mark(svg: &mut Svg, place: impl Fn(f64) -> f64, side: &Side, index: usize, mi
     }
 }
 
-/// A line with an upright at each end.
+/// A line with a vertical stroke at each end.
 pub(crate) fn whisker(svg: &mut Svg, (from, to): (f64, f64), middle: f64, half_height: f64) {
     svg.line("whisker", (from, middle), (to, middle));
     for x in [from, to] {
@@ -96,7 +96,7 @@ fn figures(side: &Side) -> impl Iterator<Item = f64> {
     side.rounds().iter().filter_map(|round| round.figure).chain(high)
 }
 
-/// What the axis's marks are divided by, and its name.
+/// The divisor and the name of the axis.
 fn axis(unit: &Unit, sides: &[&Side], lower_is_better: bool) -> (f64, String) {
     let greatest = sides.iter().flat_map(|side| figures(side)).fold(0.0, f64::max);
     let (divisor, name) = match unit {

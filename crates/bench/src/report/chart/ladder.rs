@@ -1,4 +1,4 @@
-//! Distributions: a line through percentiles, the middle one marked, and small dots for single rounds' figures.
+//! Distributions: a line through percentiles with the middle one marked, and small dots for single rounds.
 
 use super::{Chart, Layout, longest, plain};
 use crate::report::scale::Scale;
@@ -18,7 +18,7 @@ pub(crate) struct Rungs {
     pub(crate) value: String,
 }
 
-/// A group of distributions that belong beside each other.
+/// A group of distributions shown next to each other.
 #[derive(Clone, Debug)]
 pub(crate) struct Group {
     pub(crate) heading: String,

@@ -1,4 +1,4 @@
-//! What bounds the machine: how the parts of the chain share a core's time, and how near the server comes to their sum.
+//! What limits the machine: how the parts of the chain share a core's time, and how near the server comes to their sum.
 
 use super::{Chart, Layout, longest, plain};
 use crate::report::model::{Chain, LimitPart};
@@ -6,10 +6,10 @@ use crate::report::number::{THIN_SPACE, percent, significant, with_spread};
 use crate::report::scale::Scale;
 use crate::report::svg::{Anchor, Svg, shortened};
 
-/// Tones that the style has for parts.
+/// How many tones the style has for parts.
 const TONES: usize = 5;
 
-/// A part of the chain: its name, what it does alone, and its share of a byte's time.
+/// A part of the chain: its name, its rate alone, and its share of a byte's time.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
     pub(crate) name: String,
@@ -17,7 +17,7 @@ pub(crate) struct Link {
     pub(crate) share: f64,
 }
 
-/// The chain's parts in their order. A byte's time in a part is the inverse of what the part alone does. Empty unless all of
+/// The chain's parts in order. A byte's time in a part is the inverse of the part's rate alone. Empty unless all of
 /// them were measured.
 pub(crate) fn links(chain: &Chain, parts: &[LimitPart]) -> Vec<Link> {
     let found: Option<Vec<_>> = chain

@@ -1,6 +1,6 @@
-//! Charts: each is drawn twice, for a wide page and for a phone, since a drawing that only shrinks becomes unreadable.
+//! Charts: each is drawn twice, for a wide page and for a phone, because a drawing that only shrinks becomes unreadable.
 //!
-//! Colours are the style's business. None carries a meaning alone: sides have names, verdicts have shapes and words.
+//! Colours are up to the style. None has a meaning alone: sides have names, verdicts have shapes and words.
 
 pub(crate) mod bars;
 pub(crate) mod ladder;
@@ -13,26 +13,26 @@ use super::number::significant;
 use super::scale::Scale;
 use super::svg::{Anchor, Svg, shortened};
 
-/// Widths that the two drawings are made for.
+/// The widths of the two drawings.
 const WIDE: f64 = 760.0;
 const NARROW: f64 = 352.0;
 
-/// About how wide a character is, of the 13 pixels that labels have.
+/// The approximate width of a character in labels of 13 pixels.
 const CHARACTER: f64 = 7.0;
 
-/// Room for a group's name, with what sets it apart from the group above.
+/// Room for a group's name, with a distance from the group above.
 const HEADING_HEIGHT: f64 = 38.0;
 
 /// Room for the marks and the name of the axis, below all rows.
 const AXIS_HEIGHT: f64 = 40.0;
 
-/// A drawing with what says the same in words.
+/// A drawing with a description in words.
 #[derive(Clone, Debug)]
 pub(crate) struct Chart {
     /// Names its file; unique in a report.
     pub(crate) slug: String,
     pub(crate) title: String,
-    /// What it shows, for whom the picture is not there.
+    /// What it shows, for readers who cannot see the picture.
     pub(crate) description: String,
     wide: Svg,
     narrow: Svg,
@@ -55,7 +55,7 @@ impl Chart {
         }
     }
 
-    /// For the page: one of the two is shown.
+    /// For the page, which shows one of the two.
     pub(crate) fn inline(&self) -> String {
         let Self { slug, title, description, .. } = self;
         let wide = self.wide.inline(&format!("{slug}-wide"), "wide", title, description);
@@ -69,8 +69,8 @@ impl Chart {
     }
 }
 
-/// Where rows, labels, marks and values go. On a wide page a row's label is left of it and its value right of it; on a phone
-/// both are above it.
+/// The places of rows, labels, marks and values. On a wide page a row's label is to the left and its value to the
+/// right; on a phone both are above it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
     width: f64,
@@ -85,7 +85,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// For labels and values of at most so many characters.
+    /// For labels and values of at most this many characters.
     pub(crate) fn new(width: f64, label_characters: usize, value_characters: usize) -> Self {
         let is_wide = width >= 600.0;
         // Values are bold.
@@ -103,7 +103,7 @@ impl Layout {
         Self { width, is_wide, left, right, top: 6.0, row_height }
     }
 
-    /// How high a drawing of so many rows and headings is.
+    /// The height of a drawing with this many rows and headings.
     pub(crate) fn height(&self, rows: usize, headings: usize) -> f64 {
         6.0 + rows as f64 * self.row_height + headings as f64 * HEADING_HEIGHT + AXIS_HEIGHT
     }
@@ -120,7 +120,7 @@ impl Layout {
         self.top += HEADING_HEIGHT;
     }
 
-    /// Puts down a row's label and value, and returns the middle of where its marks go.
+    /// Draws a row's label and value. Returns the vertical middle of its marks.
     pub(crate) fn row(&mut self, svg: &mut Svg, class: &str, label: &str, value: &str) -> f64 {
         let top = self.top;
         self.top += self.row_height;
@@ -138,7 +138,7 @@ impl Layout {
         top + 31.0
     }
 
-    /// Draws the lines behind the rows, the marks and the axis's name. Called first, since what is drawn later lies above.
+    /// Draws the lines behind the rows, the marks and the axis's name. Call it first: later drawings cover earlier ones.
     pub(crate) fn axis(
         &self,
         svg: &mut Svg,
@@ -177,7 +177,7 @@ pub(crate) fn longest<'a>(texts: impl IntoIterator<Item = &'a str>) -> usize {
     texts.into_iter().map(|text| text.chars().count()).max().unwrap_or(0)
 }
 
-/// Lays dots that would cover each other one above the other: offsets from the middle, in turn above and below.
+/// Spreads dots that would cover each other: offsets from the middle, alternately above and below.
 pub(crate) fn spread(index: usize, count: usize, room: f64) -> f64 {
     let step = room / count.max(1) as f64;
     (index as f64 + 0.5) * step - room / 2.0

@@ -34,7 +34,7 @@ fn draw(width: f64, milliseconds: &[f64], summary: Summary) -> Svg {
     );
     let middle = layout.row(&mut svg, "label ours-name", "starts", &value);
     for (index, figure) in milliseconds.iter().enumerate() {
-        // In five lanes, so that neighbours in time are not neighbours in the picture.
+        // In five lanes, so that consecutive starts are apart in the picture.
         svg.circle("ours dot", scale.place(*figure), middle + spread(index % 5, 5, 18.0), 3.0);
     }
     let x = scale.place(summary.median);

@@ -1,7 +1,7 @@
 //! What each optimisation is worth: from the baseline down (or up) to what is left without it.
 //!
-//! Each is left out alone, so the losses hang from the same line and do not add up. The axis is relative to each work's own
-//! baseline: so the source's rows, of a machine of another size, can be marked beside ours.
+//! Each is switched off alone, so all losses start from the same line and do not add up. The axis is relative to each
+//! work's own baseline. So the source's rows, from a machine of another size, can be marked next to ours.
 
 use super::{Chart, Layout, longest};
 use crate::report::model::{Ablate, AblateRow};
@@ -11,7 +11,7 @@ use crate::report::svg::Svg;
 
 const BAR: f64 = 18.0;
 
-/// Rows that have a ratio, by work in the file's order, and in each the greatest loss first.
+/// Rows that have a ratio, by work in the file's order, the greatest loss of each first.
 pub(crate) fn groups(ablate: &Ablate) -> Vec<(&str, Vec<&AblateRow>)> {
     let mut groups: Vec<(&str, Vec<&AblateRow>)> = Vec::new();
     for row in ablate.rows.iter().flatten().filter(|row| row.ratio().is_some()) {

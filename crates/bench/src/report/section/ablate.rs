@@ -1,4 +1,4 @@
-//! What each optimisation is worth, in the form of the published table.
+//! What each optimisation is worth, in the format of the published table.
 
 use super::{INTERRUPTED, Section, Slugs};
 use crate::report::chart::waterfall::{self, change};

@@ -6,7 +6,7 @@ use crate::report::html::{self, Cell};
 use crate::report::model::{FirstByte, Load, Part, Side, Versus, ViewerRate};
 use crate::report::number::{THIN_SPACE, percent, significant};
 
-/// The smallest share of the median rate that viewers treated alike get at the first percentile.
+/// The smallest share of the median rate that the first percentile gets if viewers are treated alike.
 const FAIR_SHARE: f64 = 0.8;
 
 /// Both charts. None if nothing was measured.
@@ -21,7 +21,7 @@ pub(crate) fn section(
         |round| round.first_byte_ms.map(wait),
         |load| load.first_byte_ms.map(wait),
     );
-    // Unpaced viewers get whatever TCP makes of it: how evenly says little about the server.
+    // Unpaced viewers get what TCP gives them, which says little about the server's fairness.
     let paced: Vec<_> =
         runs.iter().copied().filter(|versus| versus.workload() == "viewers").collect();
     let rates = groups(

@@ -21,7 +21,7 @@ pub(crate) fn section(limit: &Limit, slugs: &mut Slugs) -> Section {
         section.push(&html::paragraph("", said));
     }
     for (index, chain) in limit.chains.iter().enumerate() {
-        // The bare loop is of the first chain's parts.
+        // The bare loop consists of the first chain's parts.
         let pipeline_gbps = limit.pipeline_gbps.filter(|_| index == 0);
         show(&mut section, limit, chain, pipeline_gbps, slugs);
     }

@@ -5,7 +5,7 @@ use crate::report::html::{self, Cell};
 use crate::report::model::Load;
 use crate::report::number::{count, significant};
 
-/// A table of all runs; errors and doubts below it. None without runs.
+/// A table of all runs, with errors and doubts below. `None` without runs.
 pub(crate) fn section(loads: &[(&str, &Load)], slugs: &mut Slugs) -> Option<Section> {
     if loads.is_empty() {
         return None;

@@ -1,4 +1,4 @@
-//! The machine that all of it is of.
+//! The machine on which everything was measured.
 
 use super::{Section, Slugs};
 use crate::report::html;
@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 /// Members that may differ between files of one machine.
 const CHANGING: [&str; 2] = ["measured_unix_seconds", "congestion_control"];
 
-/// Each machine once, with the files that are of it. More than one is a warning: nothing may be compared across them.
+/// Each machine once, with its files. More than one is a warning: figures of different machines may not be compared.
 pub(crate) fn section(sources: &[Source], runs: &[&Versus], slugs: &mut Slugs) -> Section {
     let mut section = Section::new(slugs.take("machine"), "The machine");
     let machines = machines(sources);
@@ -45,7 +45,7 @@ pub(crate) fn section(sources: &[Source], runs: &[&Versus], slugs: &mut Slugs) -
 /// A name for the title.
 pub(crate) fn name(sources: &[Source]) -> Option<String> {
     let machine = sources.iter().find_map(|source| source.raw["machine"].as_object())?;
-    // Without the numbers in brackets, which are for the list.
+    // Without the numbers in brackets, which are in the list.
     let name = machine.get("cpu")?.as_str()?;
     Some(name.split(" (").next().unwrap_or(name).to_owned())
 }
@@ -56,7 +56,7 @@ pub(crate) fn date(sources: &[Source]) -> Option<String> {
         .iter()
         .filter_map(|source| source.raw["machine"]["measured_unix_seconds"].as_u64())
         .max()?;
-    // Of year 9999 at most, which is what the date's form can say.
+    // At most year 9999, the last that the date format can express.
     let time =
         SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds.min(253_402_300_799)))?;
     let text = httpdate::fmt_http_date(time);
@@ -106,7 +106,7 @@ fn pairs(machine: &Map<String, Value>) -> Vec<(&'static str, String)> {
         .get("kernel_tls")
         .and_then(Value::as_bool)
         .map(|has| if has { "yes" } else { "no" }.to_owned());
-    let untold = || "not told by the kernel".to_owned();
+    let untold = || "not reported by the kernel".to_owned();
     vec![
         ("CPU", text("cpu").unwrap_or_else(untold)),
         ("Architecture", text("architecture").unwrap_or_else(untold)),
@@ -119,7 +119,7 @@ fn pairs(machine: &Map<String, Value>) -> Vec<(&'static str, String)> {
         ("Memory", memory.unwrap_or_else(untold)),
         ("Linux", text("kernel").unwrap_or_else(untold)),
         ("Kernel TLS", kernel_tls.unwrap_or_else(untold)),
-        ("Fullbore", text("fullbore").unwrap_or_else(|| "version not told".to_owned())),
+        ("Fullbore", text("fullbore").unwrap_or_else(|| "version unknown".to_owned())),
     ]
 }
 

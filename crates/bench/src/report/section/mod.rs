@@ -1,4 +1,4 @@
-//! The page's sections: words, charts, and beside each chart the tables that say the same.
+//! The page's sections: words, charts, and for each chart the tables with the same figures.
 
 pub(crate) mod ablate;
 pub(crate) mod distribution;
@@ -43,12 +43,12 @@ impl Section {
     }
 }
 
-/// Names for anchors and files that are given only once.
+/// Unique names for anchors and files.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Slugs(BTreeSet<String>);
 
 impl Slugs {
-    /// A name made of `text`, with a number if it is taken.
+    /// A name made from `text`, with a number if it is taken.
     pub(crate) fn take(&mut self, text: &str) -> String {
         let plain = html::slug(text);
         let numbered = (2..).map(|number| format!("{plain}-{number}"));
@@ -60,5 +60,5 @@ impl Slugs {
     }
 }
 
-/// Said of a bench that was ended before its time.
+/// Shown for a bench that was ended early.
 const INTERRUPTED: &str = "This run was interrupted: only what was measured until then is here.";

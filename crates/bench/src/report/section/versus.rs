@@ -1,4 +1,4 @@
-//! A workload, and beside whom it was measured.
+//! A workload, and the servers compared in it.
 
 use super::{INTERRUPTED, Section, Slugs};
 use crate::report::chart::bars::{self, Group};
@@ -8,7 +8,7 @@ use crate::report::number::{THIN_SPACE, bytes, percent, significant, with_spread
 use crate::report::svg::escaped;
 use crate::report::verdict::{Comparison, Unit};
 
-/// What the workloads that come with this program are.
+/// Descriptions of this program's workloads.
 const WORKLOADS: [(&str, &str); 9] = [
     ("tls-warm", "Whole files over TLS 1.3 (AES-128-GCM), all of them in the page cache."),
     (
@@ -105,7 +105,7 @@ fn ratio(versus: &Versus, part: &Part) -> String {
     )
 }
 
-/// What a reader must know before believing the figures.
+/// What a reader must know before trusting the figures.
 fn warnings(versus: &Versus) -> Vec<String> {
     let mut warnings = Vec::new();
     if versus.interrupted == Some(true) {
@@ -233,7 +233,7 @@ fn rounds(part: &Part, of: &str) -> String {
     html::table(&format!("Each round, {}{of}", unit.words()), &head, &rows)
 }
 
-/// Nothing where nothing was counted.
+/// Empty if nothing was counted.
 fn counters(part: &Part, of: &str) -> String {
     let counted = |side: &Side| side.rounds().iter().any(|round| round.counters.is_some());
     if !part.sides().iter().any(counted) {
@@ -286,7 +286,7 @@ pub(crate) fn repeat(versus: &Versus) -> Option<String> {
 pub(crate) fn versions(runs: &[&Versus]) -> Vec<String> {
     let mut versions: Vec<String> = Vec::new();
     for side in runs.iter().flat_map(|versus| &versus.parts).flat_map(Part::sides) {
-        let version = side.version.as_deref().unwrap_or("version not told");
+        let version = side.version.as_deref().unwrap_or("version unknown");
         let said = format!("{}:{THIN_SPACE}{version}", side.name());
         if !versions.contains(&said) {
             versions.push(said);
