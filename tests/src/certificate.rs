@@ -12,10 +12,10 @@ pub struct Certificate {
     pub key: PathBuf,
 }
 
-/// Makes a certificate for the host `name` in `folder`; `kind` is openssl's word for the key, `rsa:2048` or `ec`.
+/// Makes a certificate for the host `name` in `folder`; `kind` is openssl's name for the key, `rsa:2048` or `ec`.
 ///
 /// # Panics
-/// When openssl fails.
+/// If openssl fails.
 pub fn certificate(folder: &Path, name: &str, kind: &str) -> Certificate {
     let cert = folder.join(format!("{name}.cert.pem"));
     let key = folder.join(format!("{name}.key.pem"));

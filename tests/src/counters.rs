@@ -1,4 +1,4 @@
-//! The server's counters, as its admin listener tells them.
+//! The server's counters, from its admin listener.
 
 use crate::plain::Plain;
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 #[derive(Clone, Debug)]
 pub struct Counters {
     samples: BTreeMap<String, f64>,
-    /// The names that the server has, whether or not something has been counted under them.
+    /// The names that the server declares, whether or not anything was counted under them.
     declared: BTreeSet<String>,
 }
 
@@ -16,12 +16,12 @@ impl Counters {
     /// Reads them over a new connection.
     ///
     /// # Panics
-    /// When the admin listener does not answer, or not in Prometheus' text format.
+    /// If the admin listener does not answer, or not in Prometheus' text format.
     pub fn read(admin: SocketAddr) -> Self {
         Self::read_over(&mut Plain::connect(admin))
     }
 
-    /// Reads them over a connection that is there.
+    /// Reads them over an existing connection.
     ///
     /// # Panics
     /// As [`Self::read`].
@@ -38,15 +38,15 @@ impl Counters {
         }
     }
 
-    /// A counter by its name as Prometheus has it, labels included and `fullbore_` left out; 0 if it has not been counted yet.
+    /// A counter by its name in Prometheus, labels included and `fullbore_` left out; 0 if nothing was counted yet.
     pub fn value(&self, name: &str) -> u64 {
         self.samples.get(&format!("fullbore_{name}")).copied().unwrap_or(0.0) as u64
     }
 
-    /// A number by its name, summed over all labels; 0 if nothing has been counted yet.
+    /// A number by its name, summed over all labels; 0 if nothing was counted yet.
     ///
     /// # Panics
-    /// When the server has no number of this name: what nobody counts is not 0.
+    /// If the server has no number of this name: a missing counter is not 0.
     pub fn sum(&self, name: &str) -> u64 {
         let wanted = format!("fullbore_{name}");
         assert!(self.declared.contains(&wanted), "no {name} among {:?}", self.declared);

@@ -1,4 +1,4 @@
-//! What the kernel says of a running server: its memory, descriptors, leases and threads.
+//! What the kernel reports about a running server: its memory, descriptors, leases and threads.
 
 use crate::server::Server;
 use std::fs;
@@ -9,18 +9,18 @@ impl Server {
         format!("/proc/{}/{name}", self.process_id()).into()
     }
 
-    /// File descriptors that it has open.
+    /// How many file descriptors it has open.
     ///
     /// # Panics
-    /// When it is gone.
+    /// If it is gone.
     pub fn descriptors(&self) -> usize {
         self.proc("fd").read_dir().expect("the server runs").count()
     }
 
-    /// Leases that it holds on files.
+    /// How many leases it holds on files.
     ///
     /// # Panics
-    /// When the kernel lists none.
+    /// If the kernel does not list leases.
     pub fn leases(&self) -> usize {
         let locks = fs::read_to_string("/proc/locks").expect("the kernel tells");
         let process = self.process_id().to_string();
@@ -31,26 +31,27 @@ impl Server {
             .count()
     }
 
-    /// Resident memory of its own, in bytes: what it wrote to, not the program's pages on disk, nor the files that it serves.
+    /// Its own resident memory, in bytes: pages that it wrote to, without the program's pages on disk and the files
+    /// that it serves.
     ///
     /// # Panics
-    /// When it is gone.
+    /// If it is gone.
     pub fn own_memory_bytes(&self) -> u64 {
         self.status_bytes("RssAnon:")
     }
 
-    /// All that is resident, in bytes.
+    /// All its resident memory, in bytes.
     ///
     /// # Panics
-    /// When it is gone.
+    /// If it is gone.
     pub fn resident_bytes(&self) -> u64 {
         self.status_bytes("VmRSS:")
     }
 
-    /// A field of its `/proc/PID/status` that is of memory, in bytes.
+    /// A memory field of its `/proc/PID/status`, in bytes.
     ///
     /// # Panics
-    /// When it is gone, or there is no such field.
+    /// If it is gone, or there is no such field.
     pub fn status_bytes(&self, field: &str) -> u64 {
         let status = fs::read_to_string(self.proc("status")).expect("the server runs");
         let line = status.lines().find_map(|line| line.strip_prefix(field));
@@ -58,13 +59,13 @@ impl Server {
         kibibytes.expect("the kernel tells what a process has resident") * 1024
     }
 
-    /// The first word of a field of each of its threads' `/proc/PID/task/TID/status`.
+    /// The first word of this field in each of its threads' `/proc/PID/task/TID/status`.
     ///
     /// # Panics
-    /// When it is gone, or there is no such field.
+    /// If it is gone, or there is no such field.
     pub fn of_every_thread(&self, field: &str) -> Vec<String> {
         let threads = self.proc("task").read_dir().expect("the server runs");
-        // The kernel's own workers for the ring come and go; one that has gone has no status.
+        // The kernel's own workers for the ring come and go, and one that is gone has no status.
         let statuses = threads
             .filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("status")).ok());
         let values = statuses.map(|status| {

@@ -31,7 +31,7 @@ impl Launch {
         Self::bare().argument(folder)
     }
 
-    /// A server that is given no library.
+    /// A server without a library.
     pub fn bare() -> Self {
         Self {
             program: program().to_owned(),
@@ -47,72 +47,72 @@ impl Launch {
         }
     }
 
-    /// With one argument more.
+    /// Adds one argument.
     pub fn argument(mut self, argument: impl AsRef<OsStr>) -> Self {
         self.arguments.push(argument.as_ref().to_owned());
         self
     }
 
-    /// With the arguments in `words`, which are divided by spaces.
+    /// Adds the arguments in `words`, separated by spaces.
     pub fn arguments(self, words: &str) -> Self {
         words.split_whitespace().fold(self, Self::argument)
     }
 
-    /// With a configuration file of this text.
+    /// Adds a configuration file with this text.
     pub fn config(mut self, text: &str) -> Self {
         self.config = Some(text.into());
         self
     }
 
-    /// In this namespace. The server's admin listener is asked from there, too.
+    /// Starts the server in this namespace. Requests to its admin listener are made from there, too.
     pub fn namespace(mut self, namespace: &Arc<Namespace>) -> Self {
         self.namespace = Some(Arc::clone(namespace));
         self
     }
 
-    /// With an environment variable.
+    /// Sets an environment variable.
     pub fn variable(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.environment.push((name.into(), value.as_ref().to_owned()));
         self
     }
 
-    /// Started by another program that ends up being the server, such as `prlimit`.
+    /// Starts it through another program that becomes the server, such as `prlimit`.
     pub fn under(mut self, words: &str) -> Self {
         self.under.extend(words.split_whitespace().map(OsString::from));
         self
     }
 
-    /// From another place than where it was built.
+    /// Uses another program than the one that was built.
     pub fn program(mut self, program: &Path) -> Self {
         self.program = program.to_owned();
         self
     }
 
-    /// With a state directory of the caller's.
+    /// Uses the caller's state directory.
     pub fn state(mut self, folder: &Path) -> Self {
         self.state = Some(folder.to_owned());
         self
     }
 
-    /// On another address than IPv4's loopback.
+    /// Listens on another address than IPv4's loopback.
     pub fn listen(mut self, address: &str) -> Self {
         self.listen = Some(address.into());
         self
     }
 
-    /// On the addresses that its configuration or its other arguments name.
+    /// Listens on the addresses in its configuration or its other arguments.
     pub fn listen_as_configured(mut self) -> Self {
         self.listen = None;
         self
     }
 
-    /// With its admin listener on another address than IPv4's loopback.
+    /// Puts the admin listener on another address than IPv4's loopback.
     pub fn admin(mut self, address: &str) -> Self {
         self.admin = address.into();
         self
     }
 
-    /// With more time than [`PATIENCE`] to become ready.
+    /// Allows more time than [`PATIENCE`] to become ready.
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
@@ -121,7 +121,7 @@ impl Launch {
     /// Starts it and waits until it is ready.
     ///
     /// # Panics
-    /// When it does not become ready; with what it said.
+    /// If it does not become ready, with its output.
     pub fn start(self) -> Server {
         let scratch = tempfile::tempdir().expect("a temporary folder");
         let state = self.state.clone().unwrap_or_else(|| scratch.path().join("state"));

@@ -1,13 +1,14 @@
-//! What tests share that run the real program, or meet it with clients that are not ours.
+//! Shared helpers for tests that run the real program, or test it with clients that are not ours.
 //!
-//! [`Launch`] is how every test starts `fullbore serve`, and [`Server`] is what it gets: a server with its own folders and ports,
-//! ended when dropped. [`tls`] is rustls as a viewer who takes any certificate, over a socket or in memory. [`tool`] runs other people's programs;
-//! where one is missing, the test says so loudly and passes, because what it would have shown is not this project's doing.
-//! [`Plain`] is a viewer without TLS for what no such program can be told to do. [`Counters`] are what the server says of itself.
+//! Every test starts `fullbore serve` with [`Launch`], and gets a [`Server`]: a server with its own folders and ports,
+//! ended when dropped. [`tls`] is rustls as a viewer who accepts any certificate, over a socket or in memory. [`tool`]
+//! runs other people's programs; if one is missing, the test reports that loudly and passes, because the missing
+//! program is not this project's fault. [`Plain`] is a viewer without TLS, for what no such program can be told to do.
+//! [`Counters`] are the server's own figures.
 //!
-//! [`Namespace`] is a network of its own, for tests that need one which is bad on purpose.
+//! [`Namespace`] is a separate network, for tests that need a bad one.
 //!
-//! Nothing here sleeps to let something happen: tests wait for the thing itself with [`eventually`].
+//! Nothing here sleeps to let something happen: tests wait for the event itself with [`eventually`].
 
 mod certificate;
 mod counters;

@@ -1,6 +1,6 @@
-//! Network namespaces: kernels' stacks that have nothing to do with this machine's network, joined by veth pairs.
+//! Network namespaces: network stacks that are separate from this machine's network, joined by veth pairs.
 //!
-//! A namespace has no name and no process of its own: it ends with its [`Namespace`], and takes its interfaces with it.
+//! A namespace has no name and no process of its own: it ends with its [`Namespace`], together with its interfaces.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -19,10 +19,10 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// Makes one.
+    /// Creates one.
     ///
     /// # Panics
-    /// Without the privilege for it: ask [`can_be_made`] first.
+    /// Without the privilege for it: check [`can_be_made`] first.
     #[must_use]
     #[expect(
         clippy::new_without_default,
@@ -37,20 +37,20 @@ impl Namespace {
         namespace
     }
 
-    /// Makes one. `None` where none can be made, and says so loudly.
+    /// Creates one. If that is impossible, reports that loudly and returns `None`.
     pub fn if_possible() -> Option<Self> {
         can_be_made().then(Self::new)
     }
 
-    /// How `ip link ... netns` finds it.
+    /// The path by which `ip link ... netns` finds it.
     pub fn path(&self) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd())
     }
 
-    /// Runs `work` on a thread inside. Sockets that it opens and processes that it starts belong to this namespace for good.
+    /// Runs `work` on a thread inside. Sockets that it opens and processes that it starts stay in this namespace.
     ///
     /// # Panics
-    /// When `work` does.
+    /// If `work` panics.
     pub fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         let enter = || {
             rustix::thread::move_into_link_name_space(
@@ -69,7 +69,7 @@ impl Namespace {
     /// Runs `program` inside, and returns what it wrote to standard output.
     ///
     /// # Panics
-    /// When it fails.
+    /// If it fails.
     #[track_caller]
     pub fn succeed(&self, program: impl AsRef<OsStr>, arguments: &[&str]) -> Vec<u8> {
         let mut command = Command::new(program);
@@ -80,20 +80,20 @@ impl Namespace {
         ran.stdout
     }
 
-    /// Runs `ip` with `arguments`, apart at blanks.
+    /// Runs `ip` with `arguments`, separated by spaces.
     ///
     /// # Panics
-    /// When it fails.
+    /// If it fails.
     #[track_caller]
     pub fn ip(&self, arguments: &str) {
         self.succeed("ip", &arguments.split_whitespace().collect::<Vec<_>>());
     }
 
-    /// Joins this namespace with `other` by a veth pair: an interface named `name` here and one named `other_name` there, both up,
-    /// both with this MTU.
+    /// Joins this namespace with `other` by a veth pair: an interface named `name` here and one named `other_name`
+    /// there, both up, both with this MTU.
     ///
     /// # Panics
-    /// When they cannot be made.
+    /// If they cannot be created.
     pub fn join(&self, name: &str, other: &Self, other_name: &str, mtu_bytes: usize) {
         let there = other.path();
         self.ip(&format!("link add name {name} type veth peer name {other_name} netns {there}"));
@@ -102,12 +102,12 @@ impl Namespace {
         }
     }
 
-    /// Gives the interface `name` an address with its prefix length. An IPv6 address is good at once.
+    /// Gives the interface `name` an address with its prefix length. An IPv6 address is usable at once.
     ///
     /// # Panics
-    /// When it cannot have it.
+    /// If that fails.
     pub fn address(&self, name: &str, address: &str) {
-        // Nobody else is there who could have the same one, so it need not be looked for.
+        // Nobody else is there who could have the same address, so duplicates need not be looked for.
         let at_once = if address.contains(':') { " nodad" } else { "" };
         self.ip(&format!("address add {address} dev {name}{at_once}"));
     }
@@ -115,7 +115,7 @@ impl Namespace {
     /// The kernel's counter `name` of TCP in this namespace, as in `/proc/net/snmp`.
     ///
     /// # Panics
-    /// When there is none of this name.
+    /// If there is none of this name.
     pub fn tcp_counter(&self, name: &str) -> u64 {
         let text = self.inside(|| {
             std::fs::read_to_string("/proc/thread-self/net/snmp").expect("the kernel tells")
@@ -128,7 +128,7 @@ impl Namespace {
     }
 }
 
-/// Whether namespaces can be made and joined here. If not, says so loudly: the caller then leaves its test.
+/// Whether namespaces can be created and joined here. If not, reports that loudly; the caller then skips its test.
 pub fn can_be_made() -> bool {
     if !tool::are_here(&[("ip", "iproute2")]) {
         return false;
@@ -140,9 +140,9 @@ pub fn can_be_made() -> bool {
     made.is_ok()
 }
 
-/// Moves this thread into a new namespace and returns what keeps that one alive.
+/// Moves this thread into a new namespace. Returns the file that keeps that one alive.
 fn unshare() -> std::io::Result<File> {
-    // SAFETY: what is unshared is the network namespace alone. The function is unsafe for flags that part the table of descriptors.
+    // SAFETY: only the network namespace is unshared. The function is unsafe for flags that unshare the descriptor table.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET)? };
     File::open("/proc/thread-self/ns/net")
 }

@@ -1,4 +1,4 @@
-//! A viewer without TLS that does just what it is told.
+//! A viewer without TLS that does exactly what it is told.
 
 use crate::wait::PATIENCE;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -9,14 +9,14 @@ pub struct Plain {
     stream: BufReader<TcpStream>,
 }
 
-/// An answer, whole.
+/// A complete answer.
 #[derive(Debug)]
 pub struct Response {
     /// Its status.
     pub status: u16,
-    /// Its status line and fields, as they came.
+    /// Its status line and fields, as they arrived.
     pub head: String,
-    /// Its body, as long as Content-Length says.
+    /// Its body, with the length from Content-Length.
     pub body: Vec<u8>,
 }
 
@@ -24,7 +24,7 @@ impl Plain {
     /// Connects.
     ///
     /// # Panics
-    /// When nobody listens there.
+    /// If no server listens there.
     pub fn connect(address: SocketAddr) -> Self {
         let stream =
             TcpStream::connect(address).unwrap_or_else(|error| panic!("{address}: {error}"));
@@ -32,10 +32,10 @@ impl Plain {
         Self { stream: BufReader::new(stream) }
     }
 
-    /// Asks for `path`, and does not wait for the answer.
+    /// Requests `path`, and does not wait for the answer.
     ///
     /// # Panics
-    /// When the connection is gone.
+    /// If the connection is gone.
     pub fn ask(&mut self, path: &str) {
         self.ask_with(path, "");
     }
@@ -46,10 +46,10 @@ impl Plain {
         self.stream.get_mut().write_all(request.as_bytes()).expect("the server reads");
     }
 
-    /// Reads an answer's head: status, head, and how long the body will be.
+    /// Reads an answer's head. Returns the status, the head, and the length of the body.
     ///
     /// # Panics
-    /// When it is none.
+    /// If it is not an answer.
     pub fn head(&mut self) -> (u16, String, usize) {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
@@ -67,17 +67,17 @@ impl Plain {
     /// Reads `length` bytes of a body.
     ///
     /// # Panics
-    /// When they do not come.
+    /// If they do not arrive.
     pub fn body(&mut self, length: usize) -> Vec<u8> {
         let mut body = vec![0; length];
         self.stream.read_exact(&mut body).expect("the whole body");
         body
     }
 
-    /// Asks for `path` and reads the answer.
+    /// Requests `path` and reads the answer.
     ///
     /// # Panics
-    /// When there is none.
+    /// If there is none.
     pub fn fetch(&mut self, path: &str) -> Response {
         self.fetch_with(path, "")
     }
@@ -85,7 +85,7 @@ impl Plain {
     /// As [`Self::fetch`], with header `lines`, each with its line end.
     ///
     /// # Panics
-    /// When there is no answer.
+    /// If there is no answer.
     pub fn fetch_with(&mut self, path: &str, lines: &str) -> Response {
         self.ask_with(path, lines);
         let (status, head, length) = self.head();
@@ -96,7 +96,7 @@ impl Plain {
     /// Waits for the server to close.
     ///
     /// # Panics
-    /// When it does not, or sends something instead.
+    /// If it does not, or sends something instead.
     pub fn wait_for_close(&mut self) {
         let mut rest = Vec::new();
         self.stream.read_to_end(&mut rest).expect("the server closes");

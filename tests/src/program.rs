@@ -1,4 +1,4 @@
-//! Finding the program under test: the one of the same build as the test that asks.
+//! Finds the program under test: the one from the same build as the test.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,14 +6,14 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
-/// Where the `fullbore` program is; `FULLBORE=path` names another one.
+/// The path of the `fullbore` program; `FULLBORE=path` selects another one.
 ///
-/// Cargo builds it along with the whole workspace's tests, but not along with this package's alone. So cargo is asked to bring it
-/// up to date where it is older than its sources, and only there: for one package it chooses other features of the dependencies,
-/// and would build half of the workspace again.
+/// Cargo builds it together with the whole workspace's tests, but not with this package's alone. So cargo is asked to
+/// update it if it is older than its sources, and only then: for one package cargo chooses other features of the
+/// dependencies, and would rebuild half of the workspace.
 ///
 /// # Panics
-/// When it cannot be built.
+/// If it cannot be built.
 pub fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| std::env::var_os("FULLBORE").map_or_else(up_to_date, PathBuf::from))
@@ -41,7 +41,7 @@ fn up_to_date() -> PathBuf {
     program
 }
 
-/// Whether the program is there and younger than everything that it is made of.
+/// Whether the program exists and is newer than all its sources.
 fn is_current(program: &Path) -> bool {
     let workspace =
         Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("we are in a folder of it");
@@ -52,7 +52,7 @@ fn is_current(program: &Path) -> bool {
     newest < fs::metadata(program).and_then(|program| program.modified()).ok()
 }
 
-/// When a file, or the youngest file below a folder, was written.
+/// When a file, or the newest file below a folder, was written.
 fn newest(path: &Path) -> Option<SystemTime> {
     let metadata = fs::metadata(path).ok()?;
     if metadata.is_dir() {

@@ -1,4 +1,4 @@
-//! What a running program says, line by line, while it runs.
+//! A running program's output, line by line, while it runs.
 
 use crate::wait::eventually;
 use std::io::{BufRead, BufReader, Read};
@@ -13,7 +13,7 @@ pub struct Said {
 }
 
 impl Said {
-    /// Listens to `output` on a thread that ends with it.
+    /// Reads `output` on a thread that ends with it.
     pub fn listen(output: impl Read + Send + 'static) -> Self {
         let said = Self::default();
         let (lines, ended) = (Arc::clone(&said.lines), Arc::clone(&said.ended));
@@ -35,20 +35,20 @@ impl Said {
         self.lines.lock().expect("no holder of this lock can panic").clone()
     }
 
-    /// Whether there will be no more of them.
+    /// Whether the output has ended.
     pub fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// The first line with `part` in it, if there is one yet.
+    /// The first line that contains `part`, if there is one yet.
     pub fn line_with(&self, part: &str) -> Option<String> {
         self.lines().into_iter().find(|line| line.contains(part))
     }
 
-    /// Waits for a line with `part` in it.
+    /// Waits for a line that contains `part`.
     ///
     /// # Panics
-    /// When none comes.
+    /// If none comes.
     pub fn wait_for(&self, part: &str) -> String {
         eventually(&format!("a line with {part:?}"), || self.line_with(part))
     }

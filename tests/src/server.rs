@@ -1,4 +1,4 @@
-//! A running `fullbore serve`, to its end.
+//! A running `fullbore serve`.
 
 use crate::counters::Counters;
 use crate::launch::Launch;
@@ -17,15 +17,15 @@ use tempfile::TempDir;
 /// A running server. Ended when dropped.
 pub struct Server {
     child: Child,
-    /// What it says to its starter.
+    /// Its standard output, for the user who starts it.
     pub stdout: Said,
-    /// What it says to its operator.
+    /// Its standard error, for the operator.
     pub stderr: Said,
-    /// Where it serves, without a slash at the end.
+    /// Its URL, without a slash at the end.
     pub url: String,
-    /// The same as an address.
+    /// The same as a socket address.
     pub address: SocketAddr,
-    /// Its admin listener.
+    /// The address of its admin listener.
     pub admin: SocketAddr,
     /// Its state directory.
     pub state: PathBuf,
@@ -94,7 +94,7 @@ impl Server {
         format!("{}/{name}", self.url)
     }
 
-    /// All that it said so far: first to its starter, then to its operator.
+    /// All its output so far: first standard output, then standard error.
     pub fn said(&self) -> String {
         [self.stdout.lines(), self.stderr.lines()].concat().join("\n")
     }
@@ -102,12 +102,12 @@ impl Server {
     /// Its counters now.
     ///
     /// # Panics
-    /// When the admin listener does not answer.
+    /// If the admin listener does not answer.
     pub fn counters(&self) -> Counters {
         self.beside(|| Counters::read(self.admin))
     }
 
-    /// One of its counters, by its name and labels, without `fullbore_`; 0 if it has not been counted yet.
+    /// One of its counters, by its name and labels, without `fullbore_`; 0 if nothing was counted yet.
     ///
     /// # Panics
     /// As [`Self::counters`].
@@ -118,17 +118,17 @@ impl Server {
     /// One of its numbers summed over all labels, by its name without `fullbore_`.
     ///
     /// # Panics
-    /// As [`Self::counters`], and when there is none of this name.
+    /// As [`Self::counters`], and if there is none of this name.
     pub fn sum(&self, name: &str) -> u64 {
         self.counters().sum(name)
     }
 
-    /// Waits until every worker has published its numbers anew: it does so once a second.
+    /// Waits until every worker has published its numbers again, which happens once a second.
     ///
     /// # Panics
-    /// When one does not.
+    /// If one does not.
     pub fn wait_for_news(&self) {
-        // What each worker has used of its processor: publishing alone takes some.
+        // Each worker's CPU time: publishing alone takes some.
         let published = || self.counters().with_labels("worker_cpu_");
         let before = published();
         until("every worker to publish its numbers", || {
@@ -139,23 +139,23 @@ impl Server {
     /// Waits until a counter has reached `value`.
     ///
     /// # Panics
-    /// When it does not.
+    /// If it does not.
     pub fn wait_for_counter(&self, name: &str, value: u64) {
         eventually(&format!("{name} to reach {value}"), || {
             (self.counter(name) >= value).then_some(())
         });
     }
 
-    /// The status of a page of the admin listener, and its text.
+    /// The status and the text of a page of the admin listener.
     ///
     /// # Panics
-    /// When it does not answer.
+    /// If it does not answer.
     pub fn admin_page(&self, path: &str) -> (u16, String) {
         let response = self.beside(|| Plain::connect(self.admin).fetch(path));
         (response.status, String::from_utf8(response.body).expect("text"))
     }
 
-    /// Runs `work` where the server's addresses are.
+    /// Runs `work` in the network of the server's addresses.
     fn beside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         match &self.namespace {
             Some(namespace) => namespace.inside(work),
@@ -166,24 +166,24 @@ impl Server {
     /// Sends it a signal.
     ///
     /// # Panics
-    /// When it is gone.
+    /// If it is gone.
     pub fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).expect("the server is there");
     }
 
-    /// Asks it to stop, and waits for its end.
+    /// Asks it to stop, and waits until it has ended.
     ///
     /// # Panics
-    /// When it does not end.
+    /// If it does not end.
     pub fn end(&mut self) -> ExitStatus {
         self.signal(Signal::TERM);
         self.wait()
     }
 
-    /// As [`Self::end`], and returns all that it said. The end must be a clean one.
+    /// As [`Self::end`], and returns all its output. It must end cleanly.
     ///
     /// # Panics
-    /// When it does not end, or with another exit code than 0: leak checkers report by that.
+    /// If it does not end, or with another exit code than 0, by which leak checkers report.
     pub fn finish(mut self) -> String {
         let ended = self.end();
         let said = self.said();
@@ -191,7 +191,7 @@ impl Server {
         said
     }
 
-    /// Kills it: it has no chance to tidy up.
+    /// Kills it, so that it cannot clean up.
     ///
     /// # Panics
     /// Never: it is our child.
@@ -200,7 +200,7 @@ impl Server {
         self.child.wait().expect("our child");
     }
 
-    /// Its process.
+    /// Its process id.
     pub fn process_id(&self) -> u32 {
         self.child.id()
     }
@@ -213,10 +213,10 @@ impl Server {
         self.child.try_wait().expect("our child").is_none()
     }
 
-    /// As [`Self::wait`], for what is to be looked at in the very moment of its end.
+    /// As [`Self::wait`], but notices the end at once.
     ///
     /// # Panics
-    /// When it does not end.
+    /// If it does not end.
     pub fn wait_closely(&mut self) -> ExitStatus {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -228,10 +228,10 @@ impl Server {
         }
     }
 
-    /// Waits for its end.
+    /// Waits until it has ended.
     ///
     /// # Panics
-    /// When it does not end.
+    /// If it does not end.
     pub fn wait(&mut self) -> ExitStatus {
         let child = &mut self.child;
         eventually("the server to end", || child.try_wait().expect("our child"))
@@ -240,7 +240,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Nothing to be done about a child that has ended already.
+        // This fails only if the child has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
         if std::thread::panicking() {

@@ -1,17 +1,18 @@
-//! What a piece of work costs, for benches of a few hundred nanoseconds to a few milliseconds.
+//! Measures the cost of a piece of work, for benches of a few hundred nanoseconds to a few milliseconds.
 
 use std::time::{Duration, Instant};
 
 /// Long enough for the clock not to matter, short enough for many rounds.
 const ROUND: Duration = Duration::from_millis(60);
 
-/// The number behind `--name` among this program's arguments, or `default`.
+/// The number after `--name` among this program's arguments, or `default`.
 pub fn argument(name: &str, default: usize) -> usize {
     let mut arguments = std::env::args().skip_while(|argument| argument != name).skip(1);
     arguments.next().and_then(|value| value.parse().ok()).unwrap_or(default)
 }
 
-/// Prints what `work` costs: the median of so many rounds, at least one, and the median absolute deviation from it, in nanoseconds.
+/// Prints the cost of `work`: the median of `rounds` rounds, at least one, and the median absolute deviation from it,
+/// in nanoseconds.
 pub fn print(name: &str, rounds: usize, mut work: impl FnMut()) {
     let mut nanoseconds: Vec<f64> = (0..rounds.max(1)).map(|_| round(&mut work)).collect();
     let middle = median(&mut nanoseconds);

@@ -1,6 +1,6 @@
-//! Viewers that speak TLS by rustls, which is not ours, and take any certificate: servers under test make their own.
+//! Viewers that use rustls, which is not ours, and accept any certificate: servers under test make their own.
 //!
-//! The server's signatures are checked all the same, so that it must have the key of the certificate that it shows.
+//! The server's signatures are checked all the same, so the server must have the key of the certificate that it shows.
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{
@@ -24,12 +24,12 @@ pub struct Offer {
     pub groups: Vec<NamedGroup>,
     /// Protocols.
     pub alpn: Vec<&'static [u8]>,
-    /// Whether it takes the server's certificate, whichever that is.
+    /// Whether it accepts the server's certificate, whatever it is.
     pub accept_certificate: bool,
 }
 
 impl Default for Offer {
-    /// Both versions, the usual ciphers, and a key exchange that costs little.
+    /// Both versions, the usual ciphers, and a cheap key exchange.
     fn default() -> Self {
         Self {
             suites: provider::DEFAULT_CIPHER_SUITES.to_vec(),
@@ -54,7 +54,7 @@ impl Offer {
     /// The client's configuration.
     ///
     /// # Panics
-    /// When nothing is offered.
+    /// If nothing is offered.
     pub fn config(&self) -> Arc<ClientConfig> {
         let all = provider::ALL_KX_GROUPS.iter().copied();
         let provider = CryptoProvider {
@@ -90,13 +90,13 @@ pub fn suites(tls13: bool) -> Vec<SupportedCipherSuite> {
 /// A client's connection to the server `name`, before its first byte.
 ///
 /// # Panics
-/// When `name` is none.
+/// If `name` is not a valid name.
 pub fn client(config: &Arc<ClientConfig>, name: &str) -> ClientConnection {
     let name = ServerName::try_from(name.to_owned()).expect("a name");
     ClientConnection::new(Arc::clone(config), name).expect("the configuration is sound")
 }
 
-/// Everything that `client` has to send.
+/// Everything that `client` wants to send.
 ///
 /// # Panics
 /// Never: writing to memory cannot fail.
@@ -108,13 +108,13 @@ pub fn outgoing(client: &mut ClientConnection) -> Vec<u8> {
     wire
 }
 
-/// Hands `wire` to `client`.
+/// Passes `wire` to `client`.
 ///
 /// # Errors
-/// What the client has against it.
+/// The client's error.
 ///
 /// # Panics
-/// When the client takes no more, since nobody reads from it.
+/// If the client takes no more because nobody reads from it.
 pub fn deliver(client: &mut ClientConnection, mut wire: &[u8]) -> Result<(), Error> {
     while !wire.is_empty() {
         client.read_tls(&mut wire).expect("there is room");
@@ -131,7 +131,7 @@ pub fn received(client: &mut ClientConnection) -> Vec<u8> {
     plaintext
 }
 
-/// Takes every certificate, or none.
+/// Accepts every certificate, or none.
 #[derive(Debug)]
 struct AnyCertificate {
     accept: bool,

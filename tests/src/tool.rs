@@ -1,12 +1,12 @@
-//! Other people's programs.
+//! Runs other people's programs.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-/// No tool may take longer, in seconds: it would hang the suite.
+/// Limit on a tool's time, in seconds: otherwise it would block the suite.
 const SECONDS_MAX: &str = "170";
 
-/// What a tool did.
+/// The result of a tool.
 #[derive(Debug)]
 pub struct Ran {
     /// Whether it exited with 0.
@@ -26,7 +26,8 @@ impl Ran {
     }
 }
 
-/// Whether every one of `tools` (program, Debian package) is here. If not, says so loudly: the caller then leaves its test.
+/// Whether all `tools` (program, Debian package) are installed. If not, reports that loudly; the caller then skips its
+/// test.
 pub fn are_here(tools: &[(&str, &str)]) -> bool {
     let missing: Vec<_> = tools.iter().filter(|(name, _)| !is_here(name)).collect();
     for (name, package) in &missing {
@@ -35,10 +36,10 @@ pub fn are_here(tools: &[(&str, &str)]) -> bool {
     missing.is_empty()
 }
 
-/// Says that a test is not run and why, on standard error itself: what a passing test says by `eprintln!` is kept from view.
+/// Reports that a test is skipped and why, directly on standard error: a passing test's `eprintln!` output is hidden.
 pub fn skip(why: &str) {
     let test = std::thread::current().name().unwrap_or("a test").to_owned();
-    // Whoever closed standard error does not want to know.
+    // If standard error is closed, nobody wants to know.
     let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {why}");
 }
 
@@ -47,7 +48,7 @@ fn is_here(name: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
 }
 
-/// A command line of `name` that is ended when it takes too long.
+/// A command line of `name` that is ended if it takes too long.
 pub fn command(name: &str) -> Command {
     let mut command = Command::new("timeout");
     command.args(["--kill-after=5", SECONDS_MAX, name]).stdin(Stdio::null());
@@ -57,7 +58,7 @@ pub fn command(name: &str) -> Command {
 /// Runs it to its end.
 ///
 /// # Panics
-/// When it cannot be started.
+/// If it cannot be started.
 pub fn run(command: &mut Command) -> Ran {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     Ran {

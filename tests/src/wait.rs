@@ -1,11 +1,11 @@
-//! Waiting for something to become so.
+//! Waits for conditions.
 
 use std::time::{Duration, Instant};
 
-/// How long anything may take that a healthy server does at once: long, because the machine may be busy with other tests.
+/// How long anything may take that a healthy server does at once. Long, because the machine may be busy with other tests.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Asks again and again until there is an answer.
+/// Asks again and again until there is a value.
 ///
 /// # Panics
 /// After [`PATIENCE`], naming `what` was waited for.
@@ -13,7 +13,7 @@ pub fn eventually<T>(what: &str, ask: impl FnMut() -> Option<T>) -> T {
     within(PATIENCE, what, ask)
 }
 
-/// Asks again and again until it holds.
+/// Asks again and again until `holds` is true.
 ///
 /// # Panics
 /// As [`eventually`].
@@ -21,7 +21,7 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     eventually(what, || holds().then_some(()));
 }
 
-/// As [`eventually`], with patience of the caller's.
+/// As [`eventually`], with the caller's time limit.
 ///
 /// # Panics
 /// After `patience`.

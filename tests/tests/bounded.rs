@@ -1,4 +1,4 @@
-//! What many slow or talkative viewers can make the server hold: memory of the real program, measured from outside.
+//! How much memory many slow or talkative viewers can make the server hold: the real program, measured from outside.
 
 use fullbore_tests::tool;
 use fullbore_tests::{Launch, Plain, Server, eventually};
@@ -13,10 +13,10 @@ use tempfile::tempdir;
 
 const VIEWERS: usize = 1000;
 
-/// As many titles as are listed.
+/// As many titles as the list may have.
 const TITLES: usize = 1000;
 
-/// Lets this process have so many descriptors beside those that it has; says so if it may not.
+/// Raises the limit so that this process may open `count` more descriptors. Reports it if that is impossible.
 fn may_open(count: usize) -> bool {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     let wanted = (count + 200) as u64;
@@ -36,7 +36,7 @@ fn rss_bytes(server: &Server) -> u64 {
     status(server)["rss_bytes"].as_u64().unwrap()
 }
 
-/// Each of these used to have a copy of the list: 1,000 of them took 633 MB.
+/// Each viewer used to have a copy of the list: 1,000 of them took 633 MB.
 #[test]
 fn a_thousand_slow_readers_of_the_list_of_titles_cost_their_connections() {
     if !may_open(VIEWERS) {
@@ -58,7 +58,7 @@ fn a_thousand_slow_readers_of_the_list_of_titles_cost_their_connections() {
     let viewers: Vec<_> = (0..VIEWERS)
         .map(|_| {
             let mut viewer = TcpStream::connect(server.address).unwrap();
-            // So many that the kernel's buffers do not take all of the answers.
+            // So many that the kernel's buffers cannot take all of the answers.
             let request = "GET /-/titles.json HTTP/1.1\r\nHost: h\r\n\r\n".repeat(20);
             viewer.write_all(request.as_bytes()).unwrap();
             viewer
@@ -70,7 +70,7 @@ fn a_thousand_slow_readers_of_the_list_of_titles_cost_their_connections() {
     let grown = rss_bytes(&server).saturating_sub(before);
     println!("{VIEWERS} viewers of {list_bytes} bytes: {grown} bytes more");
     assert!(grown < VIEWERS as u64 * list_bytes / 10, "{grown} bytes for {VIEWERS} viewers");
-    // The worker tells what it holds once a second.
+    // The worker publishes what it holds once a second.
     let held = eventually("the list to be counted", || {
         status(&server)["total"]["response_memory_bytes"].as_u64().filter(|held| *held > 0)
     });
@@ -78,7 +78,7 @@ fn a_thousand_slow_readers_of_the_list_of_titles_cost_their_connections() {
     drop(viewers);
 }
 
-/// A line of the access log used to be as long as a viewer liked, and 16,384 of them could wait: 863 MB.
+/// A line of the access log used to be as long as a viewer liked, and 16,384 lines could wait: 863 MB.
 #[test]
 fn a_log_that_nobody_reads_costs_little_and_what_is_lost_is_counted() {
     const REQUESTS: u64 = 6000;
@@ -94,7 +94,7 @@ fn a_log_that_nobody_reads_costs_little_and_what_is_lost_is_counted() {
         0,
     )
     .unwrap();
-    // Held open for reading, and never read: the writer waits as for a disk that does not answer.
+    // Open for reading, but never read: the writer waits as for a disk that does not answer.
     let nonblocking = rustix::fs::OFlags::NONBLOCK.bits() as i32;
     let _reader = OpenOptions::new().read(true).custom_flags(nonblocking).open(&pipe).unwrap();
     let launch = Launch::of(library.path()).arguments("--tls off --workers 1 --no-sandbox");

@@ -1,5 +1,5 @@
-//! Clients and checkers that nobody here wrote, each byte compared: aria2, axel, wget, curl's odd options, and redbot, which
-//! checks what a server's answers say against the RFCs. What each of them showed is in docs/notes/clients.md.
+//! Clients and checkers that are not ours, with each byte compared: aria2, axel, wget, curl's unusual options, and
+//! redbot, which checks a server's answers against the RFCs. docs/notes/clients.md has the results of each.
 
 use fullbore_tests::tool::{self, Ran};
 use fullbore_tests::{Server, file};
@@ -10,14 +10,14 @@ use std::process::Command;
 use std::time::{Duration, SystemTime};
 use tempfile::{TempDir, tempdir};
 
-/// Of a film for those who open many connections: sixteen with a mebibyte each.
+/// The length of a film for clients that open many connections: a mebibyte for each of sixteen.
 const LONG: usize = 20_000_003;
 
-/// Of a film for those who open one: some windows, and no whole number of records.
+/// The length of a film for clients that open one connection: some windows, and not a whole number of records.
 const LENGTH: usize = 3_000_001;
 
-/// A library with one file, `film.mp4`, of that length, an hour old: a date says nothing about a version before its second
-/// is over (RFC 9110 section 8.8.2.2).
+/// A library with one file, `film.mp4`, of that length, an hour old: a date does not identify a version before its
+/// second is over (RFC 9110 section 8.8.2.2).
 fn library(length: usize) -> (TempDir, Vec<u8>) {
     let folder = tempdir().unwrap();
     let bytes = file(folder.path(), "film.mp4", length);
@@ -30,8 +30,8 @@ fn make_old(path: &Path) {
     fs::File::open(path).unwrap().set_modified(date).unwrap();
 }
 
-/// Has a client, a program of a Debian package, meet servers of a film of that length: one with TLS and one without, since other
-/// code sends. Does nothing but say so where there is no such program.
+/// Runs a client, a program of a Debian package, against servers of a film of that length: one with TLS and one
+/// without, because different code sends. If the program is missing, only reports that.
 fn meet(client: (&str, &str), length: usize, meeting: impl Fn(&Server, &[u8])) {
     if !tool::are_here(&[client]) {
         return;
@@ -101,7 +101,7 @@ fn wget_takes_a_film_whole_in_part_and_the_rest() {
         assert_got(&out, film, &wget(server, "", &out));
         fs::write(&out, &film[..1_234_567]).unwrap();
         assert_got(&out, film, &wget(server, "--continue", &out));
-        // Asked for what follows the end: 416, and wget takes it for all there is.
+        // It asks for what follows the end and gets 416, which wget takes to mean that it has everything.
         assert_got(&out, film, &wget(server, "--continue", &out));
         fs::remove_file(&out).unwrap();
         let rest = wget(server, "--start-pos=2900000", &out);
@@ -134,7 +134,7 @@ fn wget_does_not_take_what_it_has_again() {
     assert_eq!(counters.value("responses_total{status=\"304\"}"), 1);
 }
 
-/// curl's last status and the body, for `film.mp4` and the arguments in `words`; quoted ones come in `more`.
+/// curl's last status and the body, for `film.mp4` and the arguments in `words`; quoted ones are in `more`.
 fn curl(server: &Server, words: &str, more: &[&str]) -> (Ran, String) {
     let mut command = tool::command("curl");
     command.args(["--silent", "--insecure", "--write-out", "%{stderr}%{http_code}"]);
@@ -202,7 +202,7 @@ fn curls_validators_are_those_that_the_server_gave() {
     let (etag, date) = (field("ETag"), field("Last-Modified"));
     for (words, lines, status, body) in [
         ("--range 5-9", format!("If-Range: {etag}"), "206", 5..10),
-        // The film's date was put back, so it does not say which version the parts are of.
+        // The film's date was set back, so it does not show which version the parts are from.
         ("--range 5-9", format!("If-Range: {date}"), "200", 0..LENGTH),
         ("--range 5-9", "If-Range: \"other\"".into(), "200", 0..LENGTH),
         ("--range 5-9", format!("If-Range: W/{etag}"), "200", 0..LENGTH),
@@ -268,13 +268,13 @@ fn compressed_assets_are_the_assets() {
         let whole = fetch("", &path);
         assert!(!whole.is_empty(), "{path}");
         assert!(fetch("--compressed", &path) == whole, "{path} as curl likes it best");
-        // curl asks for gzip and decodes what comes.
+        // curl asks for gzip and decodes the answer.
         let gzip = ["--compressed", "--header", "Accept-Encoding:gzip"].join(" ");
         assert!(fetch(&gzip, &path) == whole, "{path} by gzip");
     }
 }
 
-/// What redbot notes of an address: (note, level).
+/// redbot's notes about an address: (note, level).
 fn redbot(url: &str) -> Vec<(String, String)> {
     let ran = tool::run(tool::command("redbot").args(["--output-format", "har", url]));
     assert!(ran.success, "{}", ran.stderr);
@@ -284,8 +284,8 @@ fn redbot(url: &str) -> Vec<(String, String)> {
     notes.iter().map(|note| (text(note, "note_id"), text(note, "level"))).collect()
 }
 
-/// Whether a note is against the server. One is not: redbot 2.7.1 takes whatever is declared as a film for something else, since
-/// its library (sniffpy 1.0) finds no type for what is declared as audio or video.
+/// Whether a note counts against the server. One does not: redbot 2.7.1 mistakes every declared film for something
+/// else, because its library (sniffpy 1.0) finds no type for what is declared as audio or video.
 fn is_wrong((id, level): &(String, String)) -> bool {
     (level == "BAD" || level == "WARN") && id != "CONTENT_TYPE_MISMATCH"
 }

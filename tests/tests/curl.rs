@@ -1,4 +1,4 @@
-//! What curl gets: whole files and parts of them, in every version, suite and group that is offered.
+//! What curl gets: whole files and parts of them, in every offered version, suite and group.
 
 use fullbore_tests::tool::{self, Ran};
 use fullbore_tests::{Launch, Server, certificate, eventually, file};
@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 use tempfile::{TempDir, tempdir};
 
-/// Some windows, and no whole number of records.
+/// Some windows, and not a whole number of records.
 const LENGTH: usize = 3_000_001;
 
 /// A library with one file, `film.mp4`, of these bytes.
@@ -18,7 +18,8 @@ fn library() -> (TempDir, Vec<u8>) {
     (folder, bytes)
 }
 
-/// Dates `film.mp4` back: a date says nothing about a version before its second is over (RFC 9110 section 8.8.2.2).
+/// Sets the date of `film.mp4` back: a date does not identify a version before its second is over (RFC 9110 section
+/// 8.8.2.2).
 fn change_date(folder: &Path, seconds_ago: u64) {
     let date = SystemTime::now() - Duration::from_secs(seconds_ago);
     fs::File::open(folder.join("film.mp4")).unwrap().set_modified(date).unwrap();
@@ -215,7 +216,7 @@ fn a_range_of_another_version_is_answered_with_the_whole_file() {
     let date = field(&server, "last-modified");
     let (status, body) = with_field(&server, "--range 5-9", "If-Range", &date);
     assert!(status == "200" && body == bytes, "a date that was put back: {status}");
-    // Written now, and not touched since: the date is told, and means this version, once its second is over.
+    // Just written, and not touched since: the date is sent, and identifies this version, once its second is over.
     fs::write(folder.path().join("film.mp4"), &bytes).unwrap();
     let date = eventually("the date of a new film", || optional_field(&server, "last-modified"));
     let same = with_field(&server, "--range 5-9", "If-Range", &date);
@@ -277,7 +278,7 @@ fn every_group_is_spoken() {
         return;
     }
     let (folder, bytes) = library();
-    // RSA, because OpenSSL takes the curve of a TLS 1.2 server's ECDSA key for a group that it has to allow as well.
+    // RSA, because OpenSSL treats the curve of a TLS 1.2 server's ECDSA key as a group that must be allowed, too.
     let certificates = tempdir().unwrap();
     let pair = certificate(certificates.path(), "groups.example", "rsa:2048");
     let launch = Launch::of(folder.path()).argument("--cert").argument(&pair.cert);
@@ -288,7 +289,7 @@ fn every_group_is_spoken() {
             assert!(ran.success && ran.stdout == bytes, "{group} {version}: {}", ran.stderr);
         }
     }
-    // A group that is not offered: what shows that --curves had a say above.
+    // A group that is not offered: this shows that --curves had an effect above.
     let ran = curl(&server, "--curves P-521 --tlsv1.3", "film.mp4");
     assert!(!ran.success && ran.stdout.is_empty(), "P-521 is not offered");
 }

@@ -1,4 +1,4 @@
-//! What players tell of their viewers (CMCD), from requests over sockets to the figures that an operator reads.
+//! What players report about their viewers (CMCD), from requests over sockets to the figures that an operator reads.
 
 use fullbore_tests::tool;
 use fullbore_tests::{Launch, Plain, Server, eventually};
@@ -28,7 +28,7 @@ fn query(text: &str) -> String {
     format!("?CMCD={}", encoded.replace(' ', "%20"))
 }
 
-/// What the server knows of viewers' experience, when it has taken so many reports into account.
+/// What the server knows about viewers' experience, once it has processed this many reports.
 fn experience(server: &Server, reports: u64) -> Value {
     eventually(&format!("{reports} reports"), || {
         let (_, text) = server.admin_page("/status.json");
@@ -57,7 +57,7 @@ fn near(value: &Value, expected: f64) {
 fn sessions_are_counted_to_the_right_quantiles_by_title() {
     let folder = library();
     let server = Server::start(folder.path(), "--tls off --workers 2");
-    // By query, over a connection for each request: workers see parts of a session.
+    // By query, over a connection for each request: each worker sees a part of a session.
     for index in 1..=100 {
         let manifest = query(&format!("ot=m,sid=\"viewer-{index}\",su"));
         let start = format!(
@@ -95,7 +95,7 @@ fn sessions_are_counted_to_the_right_quantiles_by_title() {
     near(&second["media_bytes_per_second"]["p50"], 100_000.0);
     assert_eq!(first["stalls_total"], 100);
     near(&first["stalled_seconds_total"], 50.0);
-    // 80% of 9000 is 7200: those from 72 on are good with their first four seconds.
+    // 80% of 9000 is 7200: sessions from 72 on are good with their first four seconds.
     assert_eq!(first["time_to_quality_seconds"]["count"], 29);
     let counters = server.counters();
     assert_eq!(counters.value("cmcd_reports_total"), 302);

@@ -1,4 +1,4 @@
-//! A disk that is full under what the server writes: its state and its access log. Viewers notice nothing.
+//! A full disk under what the server writes: its state and its access log. Viewers notice nothing.
 
 use fullbore_tests::{Launch, Plain, Server, Signal, eventually, tool};
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use tempfile::{TempDir, tempdir};
 
-/// More lines than the writer keeps in memory (64 KiB), and than the disk has room for.
+/// More lines than the writer keeps in memory (64 KiB), and than fit on the disk.
 const REQUESTS: usize = 2_000;
 
 /// A disk of 128 KiB.
@@ -15,7 +15,7 @@ struct SmallDisk {
 }
 
 impl SmallDisk {
-    /// Says what is missing if there is none to be had.
+    /// Reports what is missing if it cannot be mounted.
     fn mount() -> Option<Self> {
         let at = tempdir().unwrap();
         let mut mount = Command::new("mount");
@@ -87,7 +87,7 @@ fn a_full_disk_under_the_access_log_and_the_state_costs_lines_and_no_viewer() {
     server.wait_for_counter("access_log_lost_total", 1);
     ask(&server, 1);
 
-    // There is room again: what was kept is written, and every line is whole.
+    // There is room again: what was kept is written, and every line is complete.
     disk.empty();
     eventually("a line of what was asked for last", || {
         let mut viewer = Plain::connect(server.address);
@@ -100,7 +100,7 @@ fn a_full_disk_under_the_access_log_and_the_state_costs_lines_and_no_viewer() {
         serde_json::from_str::<serde_json::Value>(line).expect(line);
     }
     let written = text.lines().filter(|line| !line.contains("afterwards")).count() as u64;
-    // The counter is told once a second.
+    // The counter is published once a second.
     eventually("written and lost to be all there were", || {
         let lost = server.counters().value("access_log_lost_total");
         (written + lost == REQUESTS as u64 + 2).then_some(())

@@ -1,5 +1,5 @@
-//! From a video file to a title that plays from a running server, by the commands that people type; and what happens when the disk is
-//! full, somebody presses Ctrl-C, or the process is killed.
+//! From a video file to a title that plays from a running server, by the commands that people type; and what happens if
+//! the disk is full, the user presses Ctrl-C, or the process is killed.
 
 use fullbore_tests::tool::{self, Ran};
 use fullbore_tests::{Plain, Said, Server, Signal, eventually, program};
@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tempfile::{TempDir, tempdir};
 
-/// Small and quick: two sizes of a little film.
+/// Small and quick: two sizes of a short film.
 const QUICK: &str = "--speed fastest --segment-seconds 2";
 const SECONDS: usize = 6;
 const FRAMES: usize = 15 * SECONDS;
@@ -20,7 +20,7 @@ fn tools_are_here() -> bool {
     tool::are_here(&[("ffmpeg", "ffmpeg"), ("ffprobe", "ffmpeg")])
 }
 
-/// A folder for sources and an empty library beside them.
+/// A folder for sources and an empty library next to them.
 struct Place {
     folder: TempDir,
 }
@@ -42,7 +42,7 @@ impl Place {
         self.path("library")
     }
 
-    /// A source of pictures and a sound, made by ffmpeg.
+    /// A source with pictures and sound, made by ffmpeg.
     fn film(&self, name: &str, picture: &str, encoder: &str) -> PathBuf {
         let path = self.path(name);
         let mut command = tool::command("ffmpeg");
@@ -181,7 +181,7 @@ fn a_title_that_is_replaced_while_it_is_watched_goes_on_to_its_end() {
     assert_ne!(record(&title)["folder"], old["folder"]);
     got.extend(viewer.body(length - got.len()));
     assert!(got == whole, "the viewer under way got other bytes");
-    // And whoever asks for the next part of the old one finds it.
+    // A viewer who asks for the next part of the old version finds it.
     assert_eq!(viewer.fetch(&format!("/film/{file}")).body.len(), length);
 
     assert!(place.catalog("remove film --replaced").success);
@@ -272,7 +272,7 @@ fn titles_are_listed_verified_and_removed() {
     assert_eq!(fs::read_dir(place.library()).unwrap().count(), 1);
 }
 
-/// An ingest under way, and what it says.
+/// An ingest in progress, and its output.
 struct UnderWay {
     child: Child,
     said: Said,
@@ -302,7 +302,7 @@ impl UnderWay {
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        // It has ended, unless the test failed.
+        // This fails if it has ended, which it has unless the test failed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -376,7 +376,7 @@ fn killed_at_any_moment_it_leaves_the_old_title_or_the_new_one_whole() {
         command.arg(if round % 2 == 0 { "1" } else { "2" }).arg(&film);
         command.arg("--library").arg(place.library()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
-        // A whole one takes less than half a second on an idle machine: these are moments all over it.
+        // A whole run takes less than half a second on an idle machine: these are moments throughout it.
         std::thread::sleep(Duration::from_millis(round * 60));
         child.kill().unwrap();
         child.wait().unwrap();
@@ -388,7 +388,7 @@ fn killed_at_any_moment_it_leaves_the_old_title_or_the_new_one_whole() {
     assert_eq!(fs::read_dir(place.library()).unwrap().count(), 1);
 }
 
-/// Takes the sums of blocks out of a title's record, as earlier versions wrote it; returns the record's text.
+/// Removes the sums of blocks from a title's record, as earlier versions wrote it. Returns the record's text.
 fn made_older(title: &Path) -> String {
     let mut record = catalog::Record::read(title).unwrap();
     record.files.iter_mut().for_each(|file| file.blocks_sha256 = None);
@@ -408,7 +408,7 @@ fn killed_at_any_moment_completing_leaves_the_old_record_or_the_new_one_whole() 
     let complete = fs::read_to_string(title.join("title.json")).unwrap();
     let older = made_older(&title);
     assert_ne!(older, complete);
-    // A little later each time, until some have come to their end: then kills have fallen everywhere before.
+    // A little later each time, until some runs complete: by then kills have hit every moment before.
     let mut completed = 0;
     for milliseconds in 0.. {
         let library = place.library();
@@ -446,14 +446,15 @@ fn the_second_of_two_ingests_of_one_title_ends_with_one_line() {
     assert_eq!(second.code, Some(1));
     assert!(second.stderr.contains("another fullbore is at work on the title \"film\""));
     assert_eq!(second.stderr.lines().count(), 1, "{}", second.stderr);
-    // The first goes on: nothing of it was taken away.
+    // The first one continues: nothing of it was removed.
     assert!(first.child.try_wait().unwrap().is_none() && !encoders(&place).is_empty());
     first.signal(Signal::INT);
     assert_eq!(first.wait(), Some(1));
 }
 
-/// Runs the shell script `script` with a mount namespace of its own, so that it can have a small disk for the library; it finds the
-/// program as `$1`, the library as `$2`, a film as `$3`. `None` where no such namespace can be made.
+/// Runs the shell script `script` in a mount namespace of its own, so that it can have a small disk for the library.
+/// The script gets the program as `$1`, the library as `$2`, a film as `$3`. `None` if no such namespace can be
+/// created.
 fn with_own_mounts(script: &str, place: &Place, film: &Path) -> Option<Ran> {
     let mut command = Command::new("unshare");
     command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"]);
@@ -471,7 +472,7 @@ fn a_disk_that_fills_up_gives_one_line_and_no_title() {
         return;
     }
     let place = Place::new();
-    // It takes all that its rungs allow, which is twice what most films take and what is foreseen.
+    // It uses all that its rungs allow, twice what most films use and what is estimated.
     let noise = format!("nullsrc=size=320x180:rate=15:duration={SECONDS},noise=alls=100:allf=t+u");
     let film = place.film("film.mp4", &noise, "-c:v libx264 -preset ultrafast -qp 20 -c:a aac");
     let ladder = place.path("ladder.toml");
@@ -495,7 +496,7 @@ fn however_little_room_there_is_the_title_is_whole_or_not_there() {
     let place = Place::new();
     let film = place.little_film();
     let kilobytes = fs::metadata(&film).unwrap().len() / 1000;
-    // From no room for the copy, over too little for the poster, the sums and the record, to enough for all.
+    // From no room for the copy, through too little for the poster, the sums and the record, to enough for everything.
     let sizes: Vec<_> =
         (0..10).map(|part| (kilobytes * (80 + part * 8) / 100).to_string()).collect();
     let script = format!(

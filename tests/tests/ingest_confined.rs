@@ -1,5 +1,6 @@
-//! A film that has taken ffprobe over, which is what confinement is for: a program in its place tries all that it should not be able
-//! to do, as root and as an ordinary user. And limits, as the command line sets and names them.
+//! A film that has taken over ffprobe, which confinement protects against: a program in ffprobe's place tries
+//! everything that it should not be able to do, as root and as an ordinary user. Also limits, as the command line sets
+//! and names them.
 
 use fullbore_tests::program;
 use fullbore_tests::tool::{self, Ran};
@@ -10,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::{TempDir, tempdir};
 
-/// What it tries. It names what it did, as ffprobe its complaint.
+/// What it tries. It lists what succeeded, in the place of ffprobe's error.
 const TAKEN_OVER: &str = r#"#!/usr/bin/python3
 import os, socket, sys
 did = []
@@ -122,7 +123,7 @@ fn an_ffprobe_that_was_taken_over_can_do_nothing() {
 fn a_probe_that_does_not_end_or_answers_without_end_is_ended() {
     let endless = "#!/bin/sh\nwhile :; do :; done\n";
     let talking = "#!/bin/sh\nwhile :; do echo '{\"streams\": [{\"index\": 0}]}'; done\n";
-    // It has closed both pipes, which is no way to be left alone.
+    // It has closed both pipes, which must not save it from the time limit.
     let silent = "#!/bin/sh\nexec >&- 2>&-\nwhile :; do :; done\n";
     for ffprobe in [endless, talking, silent] {
         let ran = Place::new(ffprobe).ingest("", "--probe-seconds-max 1");
@@ -138,7 +139,7 @@ fn memory_is_bounded_by_the_flag() {
     if !Path::new("/usr/bin/python3").exists() {
         return tool::skip("there is no /usr/bin/python3: apt install python3");
     }
-    // Little by little, and held until it is ended.
+    // Takes memory little by little, and holds it until it is ended.
     let greedy = "#!/usr/bin/python3\nimport time\nheld = []\nwhile True:\n    \
         held.append(b'x' * 1000000)\n    time.sleep(0.005)\n";
     let ran = Place::new(greedy).ingest("", "--memory-mb-max 200");

@@ -1,4 +1,4 @@
-//! Load generators of other makes: every answer is right, no connection breaks.
+//! Other load generators: every answer must be right, and no connection may break.
 
 use fullbore_tests::tool::{self, Ran};
 use fullbore_tests::{Server, bytes, file};
@@ -16,7 +16,7 @@ fn library() -> TempDir {
     folder
 }
 
-/// Loads TLS and plain, a small file and a segment, with whatever `generator` runs against a URL.
+/// Loads TLS and plain, a small file and a segment, with the command that `generator` runs for a URL.
 fn load(generator: impl Fn(&str) -> Ran, is_clean: impl Fn(&str) -> bool) {
     let folder = library();
     for words in ["--tls on", "--tls off"] {
@@ -44,7 +44,7 @@ fn wrk_runs_clean() {
         tool::run(command.args(["-t", "1", "-c", CONNECTIONS, "-d", "2s", "--timeout", "30s", url]))
     };
     load(run, |said| {
-        // It mentions either only where there were any.
+        // It mentions either only if there were any.
         said.contains("Requests/sec")
             && !said.contains("Socket errors")
             && !said.contains("Non-2xx")

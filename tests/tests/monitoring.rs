@@ -1,5 +1,5 @@
-//! Prometheus' own judgement of what the server tells, and of the alert rules and the Grafana dashboard in `packaging/monitoring`. That they
-//! name only metrics that exist: `metrics.rs` of the appliance's tests.
+//! Checks with Prometheus' own tools the server's metrics, and the alert rules and the Grafana dashboard in
+//! `packaging/monitoring`. That these name only existing metrics is checked by `metrics.rs` of the appliance's tests.
 
 use fullbore_tests::{Plain, Server, eventually, tool};
 use std::collections::BTreeSet;

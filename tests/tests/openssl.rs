@@ -1,4 +1,5 @@
-//! What openssl s_client meets: resumption, key updates, names, protocols, and certificates that change under way.
+//! What openssl s_client gets: resumption, key updates, names, protocols, and certificates that are replaced while the
+//! server runs.
 
 use fullbore_tests::tool;
 use fullbore_tests::{Certificate, Launch, Said, Server, Signal, certificate, eventually, file};
@@ -32,7 +33,7 @@ struct Client {
 impl Client {
     fn connect(server: &Server, words: &str) -> Self {
         let mut command = tool::command("sh");
-        // Both outputs in one: s_client spreads what it says over them.
+        // Both outputs in one, because s_client writes to both.
         let address = server.address;
         command.args(["-c", &format!("exec openssl s_client -connect {address} {words} 2>&1")]);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -41,17 +42,17 @@ impl Client {
         Self { child, input, output }
     }
 
-    /// Sends these bytes as one.
+    /// Sends these bytes in one piece.
     fn say(&mut self, text: &str) {
         self.input.write_all(text.as_bytes()).expect("s_client runs");
         self.input.flush().expect("s_client runs");
     }
 
-    /// Waits for its end, and returns all that it said.
+    /// Waits for its end, and returns all its output.
     fn end(mut self) -> String {
         eventually("s_client to end", || self.child.try_wait().unwrap());
         let output = self.output.clone();
-        // The pipe may still hold the last lines.
+        // The pipe may still have the last lines.
         eventually("the end of its words", || output.has_ended().then_some(()));
         output.lines().join("\n")
     }
@@ -59,16 +60,16 @@ impl Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        // Nothing to be done about a child that has ended already.
+        // This fails only if the child has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// All that s_client says of a connection with one request.
+/// Everything that s_client prints about a connection with one request.
 fn visit(server: &Server, words: &str) -> String {
     let mut client = Client::connect(server, words);
-    // Where the handshake fails, s_client may be gone before it is told.
+    // If the handshake fails, s_client may be gone before it gets the request.
     let _ = client.input.write_all(ASK_AND_LEAVE.as_bytes());
     client.end()
 }
@@ -102,7 +103,8 @@ fn a_client_whose_signature_schemes_do_not_fit_is_told() {
     }
     let folder = library();
     let server = Server::start(folder.path(), "");
-    // The certificate that the server makes itself is of P-256, which TLS 1.3 signs with SHA-256 alone, and so do we.
+    // The certificate that the server makes itself uses P-256, which TLS 1.3 signs only with SHA-256, and so does the
+    // server.
     for flag in ["-tls1_2", "-tls1_3"] {
         let said = visit(&server, &format!("{flag} -sigalgs ECDSA+SHA384"));
         assert!(said.contains("SSL alert number 40"), "no handshake_failure: {said}");
@@ -129,7 +131,7 @@ fn a_client_may_change_its_keys_and_ask_for_the_same() {
     let folder = library();
     let server = Server::start(folder.path(), "");
     let mut client = Client::connect(&server, "-tls1_3");
-    // s_client takes commands only while it does not read, and only at the start of what it reads.
+    // s_client takes commands only while it does not read, and only at the start of its input.
     client.output.wait_for("Verify return code");
     client.say("K\n");
     server.wait_for_counter("key_updates_received_total", 1);
@@ -202,7 +204,7 @@ fn a_version_too_old_is_refused_by_an_alert() {
     let folder = library();
     let server = Server::start(folder.path(), "");
     let said = visit(&server, "-tls1_1 -cipher DEFAULT@SECLEVEL=0");
-    // handshake_failure: TLS 1.1 has no signature algorithms extension, which rustls looks for before it looks at the version.
+    // handshake_failure: TLS 1.1 has no signature algorithms extension, which rustls checks before the version.
     assert!(said.contains("alert number 40") && !said.contains(NOTE), "{said}");
     server.wait_for_counter("connections_ended_total{reason=\"incompatible\"}", 1);
 }
@@ -230,7 +232,7 @@ impl SlowViewer {
     }
 }
 
-/// Puts the pair `from` where the server looks for `to`, each file whole.
+/// Puts the pair `from` in the place of `to`, each file as a whole.
 fn replace(from: &Certificate, to: &Certificate) {
     for (from, to) in [(&from.cert, &to.cert), (&from.key, &to.key)] {
         let beside = to.with_extension("new");
@@ -243,13 +245,13 @@ fn wait_for_name(server: &Server, name: &str) {
     eventually(&format!("{name} to be shown"), || (shown_name(server, "") == name).then_some(()));
 }
 
-/// A server with a long film and a certificate that may be replaced, for what replaces it.
+/// A server with a long film and a certificate that may be replaced, for tests that replace it.
 fn with_viewer_under_way(act: impl FnOnce(&Server, &Path, &Certificate)) {
     if !tool::are_here(&[("openssl", "openssl"), ("curl", "curl")]) {
         return;
     }
     let (folder, keys) = (library(), tempdir().unwrap());
-    // More than the kernel's buffers on both sides take.
+    // More than the kernel's buffers on both sides hold.
     let film = file(folder.path(), "film.mp4", 40_000_000);
     let pair = certificate(keys.path(), "before.example", "ec");
     let server = given(Launch::of(folder.path()), &[&pair]).start();
@@ -287,7 +289,7 @@ fn a_broken_new_certificate_is_told_and_leaves_the_old_one_in_place() {
         let told = server.stderr.wait_for("going on with the certificates already loaded");
         assert!(told.contains("before.example.cert.pem"), "it does not say which: {told}");
         assert_eq!(shown_name(server, ""), "before.example");
-        // Mended, it is taken without being asked.
+        // Once corrected, it is loaded without a request.
         replace(&certificate(keys, "after.example", "ec"), pair);
         wait_for_name(server, "after.example");
     });

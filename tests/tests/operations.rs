@@ -1,4 +1,4 @@
-//! What an operator relies on: stopping, health, figures, logs, systemd, ordinary users, and running out of descriptors.
+//! What an operator relies on: shutdown, health, metrics, logs, systemd, ordinary users, and running out of descriptors.
 
 use fullbore_tests::tool;
 use fullbore_tests::{
@@ -13,7 +13,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::Path;
 use tempfile::{TempDir, tempdir};
 
-/// More than the kernel's buffers on both sides take: who reads slowly keeps the server waiting.
+/// More than the kernel's buffers on both sides hold: a slow reader makes the server wait.
 const LONG: usize = 40_000_000;
 
 /// A library with a short file and a long one, and the long one's bytes.
@@ -24,7 +24,7 @@ fn library() -> (TempDir, Vec<u8>) {
     (folder, film)
 }
 
-/// A viewer who has asked for the film and read a little of it.
+/// A viewer who has requested the film and read a little of it.
 fn viewer_under_way(server: &Server) -> (Plain, Vec<u8>) {
     let mut viewer = Plain::connect(server.address);
     viewer.ask("/film.mp4");
@@ -131,7 +131,7 @@ fn keys_that_became_pipes_keep_nobody_from_stopping_it() {
     let launch = Launch::of(folder.path()).arguments("--config").argument(&config);
     let launch = launch.arguments("--cert").argument(&pair.cert);
     let mut server = launch.arguments("--key").argument(&pair.key).start();
-    // The certificate last: it is read before its key.
+    // The certificate last, because it is read before its key.
     for path in [&url_key, &pair.key, &pair.cert] {
         replace_by_pipe(path);
         server.signal(Signal::HUP);
@@ -198,7 +198,7 @@ fn a_library_that_is_not_where_it_was_is_not_well_until_it_is_back() {
     eventually("the other folder to be noticed", || {
         server.admin_page("/healthz").1.contains("another folder").then_some(())
     });
-    // What was there is served all the while.
+    // What was there before is served all the time.
     assert_eq!(Plain::connect(server.address).fetch("/note.txt").status, 200);
 
     fs::remove_dir(&library).unwrap();
@@ -243,7 +243,7 @@ fn metrics_are_text_that_prometheus_reads() {
     assert_eq!(counters.value("responses_total{status=\"404\"}"), 1);
 }
 
-/// Whether `series` is `name` or `name{label="value",...}`, of characters that need no escape.
+/// Whether `series` is `name` or `name{label="value",...}`, with characters that need no escape.
 fn has_sound_labels(series: &str) -> bool {
     let word = |text: &str| {
         !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
@@ -279,7 +279,7 @@ fn the_admin_listener_is_on_loopback_by_default() {
     let help = tool::run(tool::command(program().to_str().unwrap()).args(["serve", "--help"]));
     assert!(help.text().contains("[default: 127.0.0.1:9443]"), "{}", help.text());
     let (folder, _) = library();
-    // And the viewers' listener does not serve it.
+    // The viewers' listener does not serve it.
     let server = Server::start(folder.path(), "--tls off");
     for path in ["/metrics", "/status.json", "/healthz", "/-/metrics", "/-/status.json"] {
         assert_eq!(Plain::connect(server.address).fetch(path).status, 404, "{path}");
@@ -314,7 +314,7 @@ fn the_access_log_has_a_line_of_json_per_response() {
     }
 }
 
-/// What the manager hears from a server's start to its stop.
+/// What the service manager receives from a server's start to its stop.
 fn told_to_systemd(manager: &UnixDatagram, name: &str) {
     let (folder, _) = library();
     manager.set_read_timeout(Some(fullbore_tests::PATIENCE)).unwrap();
@@ -357,7 +357,7 @@ fn an_ordinary_user_with_little_lockable_memory_can_serve() {
     }
     let state = beside.path().join("state");
     fs::create_dir(&state).unwrap();
-    // The program may lie where only we may go.
+    // The program may be in a place that only this user can reach.
     let copy = beside.path().join("fullbore");
     fs::copy(program(), &copy).unwrap();
     let mut launch = Launch::of(folder.path()).program(&copy).state(&state);
@@ -390,7 +390,7 @@ fn without_descriptors_it_waits_serves_whom_it_has_and_recovers() {
     let (folder, film) = library();
     let launch = Launch::of(folder.path()).arguments("--tls off --workers 1");
     let server = launch.under("prlimit --nofile=64:64").start();
-    // Asked for now, because it needs a descriptor as well.
+    // Opened now, because it needs a descriptor too.
     let mut admin = Plain::connect(server.admin);
     let mut pauses = || Counters::read_over(&mut admin).value("accept_pauses_total");
     assert_eq!(pauses(), 0);
@@ -404,10 +404,10 @@ fn without_descriptors_it_waits_serves_whom_it_has_and_recovers() {
     assert_eq!(Plain::connect(server.address).fetch("/note.txt").status, 200);
 }
 
-/// Names of files and requests are other people's words: a terminal that obeys them is theirs.
+/// Other people choose the names of files and requests: printed raw, they could control the operator's terminal.
 #[test]
 fn what_others_name_steers_nobody_s_terminal() {
-    // CSI 2J as ISO 6429 has it in one character, a right-to-left override, and DEL.
+    // CSI 2J in one character (ISO 6429), a right-to-left override, and DEL.
     const NAME: &str = "film\u{9b}2J\u{202e}4pm\u{7f}.mp4";
     let folder = tempdir().unwrap();
     file(folder.path(), NAME, LONG);
@@ -417,7 +417,7 @@ fn what_others_name_steers_nobody_s_terminal() {
     let server = launch.argument(&log).start();
     let title = server.stdout.wait_for("title ");
     assert_eq!(title, "title     film\\u{9b}2J\\u{202e}4pm\\u{7f}.mp4");
-    // The request says it as it is, but for DEL, which no request may have in it.
+    // The request contains it as it is, except for DEL, which no request may contain.
     let mut viewer = Plain::connect(server.address);
     viewer.ask(&format!("/{}", NAME.replace('\u{7f}', "%7F")));
     assert_eq!(viewer.head().0, 404, "a name with DEL in it is not served");
@@ -428,9 +428,9 @@ fn what_others_name_steers_nobody_s_terminal() {
     let mut begun = [0; 12];
     viewer.read_exact(&mut begun).unwrap();
     assert_eq!(&begun, b"HTTP/1.1 200");
-    // It is cut short while it is sent, of which the operator hears.
+    // It is truncated while it is sent, which is reported to the operator.
     fs::File::options().write(true).open(folder.path().join(&name)).unwrap().set_len(1000).unwrap();
-    // The end, orderly or not.
+    // To the end, orderly or not.
     let _ = viewer.read_to_end(&mut Vec::new());
     let told = server.stderr.wait_for("the viewer's connection was ended");
     assert!(told.contains("/film\\u{9b}2J\\u{202e}4pm.mp4: "), "{told}");

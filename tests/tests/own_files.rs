@@ -1,4 +1,4 @@
-//! What is the server's own is never served: keys, the self-signed certificate's key, the access log, the configuration.
+//! The server's own files are never served: keys, the self-signed certificate's key, the access log, the configuration.
 
 use fullbore_tests::tool::{self, Ran};
 use fullbore_tests::{Launch, Plain, Server, Signal, certificate, eventually, program};
@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::{TempDir, tempdir};
 
-/// A library with a film in it, and room for secrets beside it.
+/// A library with a film in it, and room for secrets next to it.
 struct Place(TempDir);
 
 impl Place {
@@ -27,7 +27,7 @@ impl Place {
         path
     }
 
-    /// A configuration by which `film.mp4` needs a token.
+    /// A configuration that requires a token for `film.mp4`.
     fn make_config(&self, name: &str, url_key: &Path) -> PathBuf {
         let config = format!("[signing]\nkeys = [{url_key:?}]\nrequired = [\"film.mp4\"]\n");
         fs::write(self.path(name), config).unwrap();
@@ -66,7 +66,7 @@ fn a_key_of_signed_urls_in_the_library_is_refused() {
     let config = place.make_config("fullbore.toml", &key);
     let arguments = ["--tls", "off", "--config", text(&config)];
     assert_refused(&place, &arguments, &key, "signing.keys");
-    // By a link from outside, too.
+    // Also through a link from outside.
     std::os::unix::fs::symlink(&key, place.path("link.key")).unwrap();
     place.make_config("fullbore.toml", &place.path("link.key"));
     assert_refused(&place, &arguments, &key, "signing.keys");
@@ -109,7 +109,7 @@ fn withheld(server: &Server) -> u64 {
     server.counters().value("requests_refused_total{reason=\"withheld\"}")
 }
 
-/// The file is refused as one that is not there, and counted as what it is.
+/// The answer is that of a missing file, but the counter names the real reason.
 fn assert_withheld(server: &Server, path: &str) {
     let before = withheld(server);
     let refused = Plain::connect(server.address).fetch(path);
@@ -122,7 +122,7 @@ fn other_names_of_its_own_files_are_withheld() {
     let key = place.make_url_key("url.key");
     let config = place.make_config("fullbore.toml", &key);
     let log = place.path("access.log");
-    // A server of an earlier start has left its certificate's key.
+    // An earlier server has left its certificate's key.
     let first = Launch::of(&place.path("library")).state(&place.path("state")).start();
     drop(first);
     let self_signed_key = place.path("state/self-signed-key.pem");
@@ -136,12 +136,12 @@ fn other_names_of_its_own_files_are_withheld() {
     }
     let said = server.stderr.wait_for("cannot serve link-0");
     assert!(said.contains("one of the server's own files"), "{said}");
-    // What is hidden may lie there, and links inside the library make no way to it.
+    // Hidden files may be there, and links inside the library do not make them reachable.
     fs::create_dir(place.path("library/.keys")).unwrap();
     fs::hard_link(&key, place.path("library/.keys/url.key")).unwrap();
     std::os::unix::fs::symlink(".keys", place.path("library/open")).unwrap();
     assert_withheld(&server, "/open/url.key");
-    // The film itself has no token, and other files are served.
+    // The film itself needs a token, and other files are served.
     assert_eq!(Plain::connect(server.address).fetch("/film.mp4").status, 403);
     fs::write(place.path("library/note.txt"), "this is the note").unwrap();
     assert_eq!(Plain::connect(server.address).fetch("/note.txt").status, 200);
@@ -156,7 +156,7 @@ fn a_renewed_key_is_withheld_as_the_one_before_it() {
     let server = launch.argument(&config).start();
     let renewed = place.make_url_key("new.key");
     fs::hard_link(&renewed, place.path("library/note.txt")).unwrap();
-    // It is nobody's yet, and remembered as an open file.
+    // It does not belong to the server yet, and is remembered as an open file.
     let mut viewer = Plain::connect(server.address);
     assert_eq!(viewer.fetch("/note.txt").status, 200);
     fs::rename(&renewed, &key).unwrap();

@@ -1,4 +1,4 @@
-//! Starting again where a server was a moment ago: on the same addresses, however it ended.
+//! Restarting where a server was a moment ago: on the same addresses, however it ended.
 
 use fullbore_tests::tool::{self, Ran};
 use fullbore_tests::{Launch, Plain, Server, Signal, program};
@@ -6,10 +6,10 @@ use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use tempfile::{TempDir, tempdir};
 
-/// How often a server is started again. Nearly every start failed when this was a fault.
+/// How often a server is restarted. When there was a bug, nearly every start failed.
 const TIMES: usize = 6;
 
-/// Addresses that no other test has: this process's own on the loopback network, and ports that no connection is given.
+/// Addresses that no other test uses: this process's own on the loopback network, and ports that no connection gets.
 fn own_addresses(first_port: u16) -> (SocketAddr, SocketAddr) {
     let [_, _, high, low] = std::process::id().to_be_bytes();
     let host = Ipv4Addr::new(127, 1, high, low);
@@ -33,7 +33,8 @@ fn start_again_and_again(signal: Signal, arguments: &str, first_port: u16) -> Ve
     let mut ended = Vec::new();
     for _ in 0..TIMES {
         let mut server = start();
-        // A viewer who stays: the connection goes with the server. (Over TLS it would have to shake hands first.)
+        // A viewer who stays: the connection ends with the server. (Over TLS the viewer would have to do a handshake
+        // first.)
         let viewer = arguments.contains("--tls off").then(|| Plain::connect(listen));
         assert_eq!(server.admin_page("/healthz").0, 200);
         server.signal(signal);
@@ -69,7 +70,7 @@ fn after_sigkill_the_next_server_waits_for_its_addresses() {
     }
 }
 
-/// Runs the program on these addresses to its end, which comes because one of them is taken.
+/// Runs the program on these addresses to its end, which comes because one of them is in use.
 fn refused(listen: SocketAddr, admin: SocketAddr) -> Ran {
     let (folder, state) = (library(), tempdir().unwrap());
     let mut command = tool::command(program().to_str().unwrap());
@@ -88,7 +89,7 @@ fn a_port_whose_holder_stays_is_named_whoever_has_it() {
     let running = Server::start(folder.path(), "--tls off");
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let holders = [taken.local_addr().unwrap(), running.address, running.admin];
-    // All at once: each waits in vain for the holder to go.
+    // All at the same time: each waits in vain for the first server to go.
     std::thread::scope(|scope| {
         for address in holders {
             for (flag, listen, admin) in [("--listen", address, any), ("--admin", any, address)] {
@@ -109,7 +110,7 @@ fn a_port_whose_holder_stays_is_named_whoever_has_it() {
 #[test]
 fn a_port_that_an_outgoing_connection_has_is_told_from_others() {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
-    // The kernel chooses its port, as for any connection that a program makes.
+    // The kernel chooses its port, as for any connection that a program opens.
     let connection = std::net::TcpStream::connect(server.local_addr().unwrap()).unwrap();
     let held = connection.local_addr().unwrap();
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
@@ -117,7 +118,7 @@ fn a_port_that_an_outgoing_connection_has_is_told_from_others() {
     for part in ["outgoing connections", &format!("ip_local_reserved_ports={}", held.port())] {
         assert!(said.contains(part), "{part:?} is not in: {said}");
     }
-    // A port that Linux gives to nobody by itself.
+    // A port that Linux never assigns by itself.
     let (listen, _) = own_addresses(20_040);
     let holder = TcpListener::bind(listen).unwrap();
     let said = refused(listen, any).stderr;

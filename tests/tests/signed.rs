@@ -1,4 +1,4 @@
-//! Signed URLs, as those who sell films and those who watch them meet them.
+//! Signed URLs, as sellers and viewers of films use them.
 
 use fullbore_tests::tool::{self, Ran};
 use fullbore_tests::{Launch, Plain, Server, Signal, file, program};
@@ -11,7 +11,7 @@ use tempfile::{TempDir, tempdir};
 
 const LENGTH: usize = 100_000;
 
-/// Far enough ahead for the signature, and short enough to read.
+/// Long enough for the test, and short to read.
 const EXPIRES: &str = "1h";
 
 /// A library with `films/a/b.mp4`, `films/ab/c.mp4` and `open.txt`; a key; and a configuration that uses it.
@@ -68,7 +68,7 @@ fn refused(server: &Server, reason: &str) -> u64 {
     server.counters().value(&format!("requests_refused_total{{reason=\"{reason}\"}}"))
 }
 
-/// The status of `path`; the answer to a refusal must not be kept by anybody, nor end the connection.
+/// The status of `path`. The answer to a refusal must not be cached, nor end the connection.
 fn status(viewer: &mut Plain, path: &str) -> u16 {
     let response = viewer.fetch(path);
     if response.status == 403 {
@@ -147,7 +147,7 @@ fn a_genuine_token_ends_at_its_moment() {
     let cinema = Cinema::new("");
     let server = cinema.launch("--tls off").start();
     let mut viewer = Plain::connect(server.address);
-    // Made as docs/signed-urls.md says, without any program of ours: no program of ours signs what is over.
+    // Made as docs/signed-urls.md describes, without our programs: ours do not sign links that have expired.
     for (expiry, expected) in [(1_700_000_000_u64, 403), (4_000_000_000, 200)] {
         let token = signed_by_openssl(&cinema, expiry, "films/a");
         assert_eq!(status(&mut viewer, &format!("/t/{token}/films/a/b.mp4")), expected, "{token}");
@@ -300,7 +300,7 @@ fn ffmpeg_plays_signed_hls_and_dash_to_the_end() {
         let mut command = tool::command("ffmpeg");
         command.args(["-nostdin", "-v", "error", "-tls_verify", "0"]);
         if url.ends_with(".mpd") {
-            // Of DASH ffmpeg takes no file that is called .vtt, which is what captions are called.
+            // For DASH, ffmpeg accepts no file called .vtt, which is what captions are called.
             command.args(["-allowed_extensions", "ALL"]);
         }
         command.args(["-i", url]);
@@ -316,7 +316,7 @@ fn ffmpeg_plays_signed_hls_and_dash_to_the_end() {
     }
     let before = server.counters();
     assert_eq!(before.value("responses_total{status=\"403\"}"), 0);
-    // In the query, what the playlist names does not inherit it.
+    // If the token is in the query, the files that the playlist names do not inherit it.
     let path = format!("{TITLE}/master.m3u8 --query --base {}", server.url);
     assert_eq!(frames(&cinema.sign("url.key", &path)), 0);
     assert!(refused(&server, "token_missing") > 0);
@@ -348,7 +348,7 @@ fn a_viewer_with_a_token_is_one_of_the_film_and_not_of_the_token() {
     let signed = cinema.sign("url.key", "films/a/b.mp4");
     let watched = format!("{signed}?CMCD=ot%3Dv%2Csid%3D%22somebody%22");
     assert_eq!(status(&mut Plain::connect(server.address), &watched), 200);
-    // Refused: tells nothing.
+    // A refused request reports nothing.
     let refused = "/films/ab/c.mp4?CMCD=ot%3Dv%2Csid%3D%22another%22";
     assert_eq!(status(&mut Plain::connect(server.address), refused), 403);
     server.wait_for_counter("qoe_sessions_total", 1);

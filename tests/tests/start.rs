@@ -1,4 +1,5 @@
-//! Starting: help, wrong usage, and everything that can be in the way, each with its exit code and one line that says what to do.
+//! Starting: help, wrong usage, and everything that can prevent a start, each with its exit code and one line that says
+//! what to do.
 
 use fullbore_tests::tool::{self, Ran};
 use fullbore_tests::{Launch, Plain, Server, certificate, program};
@@ -13,7 +14,7 @@ fn fullbore(arguments: &[&str]) -> Ran {
     tool::run(tool::command(program).args(arguments))
 }
 
-/// Runs `serve` on ports of its own with these arguments besides.
+/// Runs `serve` on its own ports with these additional arguments.
 fn serve(arguments: &[&str]) -> Ran {
     let state = tempdir().unwrap();
     let own = ["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--state"];
@@ -24,7 +25,7 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("temporary folders have plain names")
 }
 
-/// It failed with `code`, never was ready, and said one line with all of `parts` in it.
+/// Checks that it failed with `code`, never became ready, and printed one line that contains all of `parts`.
 fn assert_fails(ran: &Ran, code: i32, parts: &[&str]) {
     assert_eq!(ran.code, Some(code), "{}", ran.stderr);
     assert!(ran.stdout.is_empty(), "{}", ran.text());
@@ -124,13 +125,13 @@ fn the_configuration_in_the_manual_serves() {
     assert!(settings.len() > 30, "{settings:?}");
     let (_folder, path) = config(&settings.join("\n"));
     let library = tempdir().unwrap();
-    // As it is printed, but for the ports and the state directory, which another test may have.
+    // As printed, except for the ports and the state directory, which another test may use.
     let server = Launch::of(library.path()).argument("--config").argument(&path).start();
     assert!(server.url.starts_with("https://"), "{}", server.url);
     assert_eq!(Plain::connect(server.admin).fetch("/healthz").status, 200);
 }
 
-/// Without a screen nobody sits at the machine: the address that is printed has to be one that others reach.
+/// Without a screen nobody sits at the machine: the printed address must be one that others can reach.
 #[test]
 fn the_address_that_is_printed_suits_who_reads_it() {
     let library = tempdir().unwrap();
@@ -183,7 +184,7 @@ fn a_certificate_that_cannot_be_used_is_named() {
     let garbage = keys.path().join("garbage.pem");
     fs::write(&garbage, "this is no certificate").unwrap();
     let missing = keys.path().join("missing.pem");
-    // Nobody writes to it, and who reads from it waits for that.
+    // Nobody writes to it, so a reader would wait forever.
     let pipe = keys.path().join("pipe.pem");
     assert!(tool::run(tool::command("mkfifo").arg(&pipe)).success);
     let endless = Path::new("/dev/zero").to_owned();

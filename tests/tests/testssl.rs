@@ -1,14 +1,14 @@
-//! What testssl.sh finds: protocols, kinds of ciphers, known attacks.
+//! The findings of testssl.sh: protocols, kinds of ciphers, known attacks.
 
 use fullbore_tests::{Launch, file, tool};
 use serde_json::Value;
 use std::fs;
 use tempfile::tempdir;
 
-/// What is no finding; the rest are LOW to CRITICAL. WARN says that this machine cannot try something.
+/// Severities that are no problem; the rest are LOW to CRITICAL. WARN means that this machine cannot test something.
 const HARMLESS: [&str; 3] = ["OK", "INFO", "WARN"];
 
-/// Checks of which none may be skipped in silence: 27 with version 3.0.
+/// How many checks must run at least, so that none is skipped unnoticed: 27 with version 3.0.
 const CHECKS_MIN: usize = 20;
 
 #[test]

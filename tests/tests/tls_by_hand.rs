@@ -1,11 +1,11 @@
-//! What a client meets that breaks TLS on purpose, or uses what few do: `tls_by_hand.py`, with tlslite-ng.
+//! What happens to a client that breaks TLS on purpose, or uses rare features: `tls_by_hand.py`, with tlslite-ng.
 
 use fullbore_tests::{Launch, Server, tool};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use tempfile::{TempDir, tempdir};
 
-/// What the server makes of each case (RFC 8446 section 6, RFC 5246 section 7.2).
+/// The server's reaction to each case (RFC 8446 section 6, RFC 5246 section 7.2).
 const EXPECTED: [(&str, &str); 20] = [
     ("KeyUpdate whole", "data; warning 0; end"),
     ("KeyUpdate in two pieces", "data; warning 0; end"),
@@ -29,7 +29,7 @@ const EXPECTED: [(&str, &str); 20] = [
     ("ClientHello of 65,516 bytes", "fatal 50; end"),
 ];
 
-/// Where `./run` keeps Python packages; `None` if there is no tlslite-ng, which is said.
+/// Where `./run` keeps Python packages; reports if there is no tlslite-ng and returns `None`.
 fn packages() -> Option<PathBuf> {
     if !tool::are_here(&[("python3", "python3")]) {
         return None;
@@ -50,7 +50,7 @@ fn served(words: &str) -> (TempDir, Server) {
     (folder, server)
 }
 
-/// What the server made of each case, by its name.
+/// The server's reaction to each case, by the case's name.
 fn outcomes(server: &Server, packages: &Path) -> HashMap<String, String> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tls_by_hand.py");
     let mut command = tool::command("python3");

@@ -1,13 +1,13 @@
 //! Which crate may use which crate of this workspace: the arrows of ARCHITECTURE.md, downward only.
 //!
-//! A new crate needs a row here and one in "The house" of ARCHITECTURE.md. Before you add an arrow, look whether what you need
-//! belongs further down. Tests and benches ([dev-dependencies]) may use what they like.
+//! A new crate needs a row here and one in "The house" of ARCHITECTURE.md. Before you add an arrow, check whether what
+//! you need belongs further down. Tests and benches ([dev-dependencies]) may use anything.
 
 use crate::rust;
 use crate::tree::File;
 
-/// A crate's folder, and what it may use. From the top down: who uses stands above who is used. disk, crypt and net do not know
-/// each other.
+/// A crate's folder, and what it may use. From the top down: a crate stands above the crates it uses. disk, crypt and
+/// net do not know each other.
 const ARROWS: &str = "
     fullbore:  appliance bench catalog http library load machine token
     appliance: catalog crypt delivery disk http library machine net qoe reactor smallfile stack tcp telemetry token web
@@ -48,7 +48,7 @@ fn manifests(files: &[File]) -> Vec<(&str, &str)> {
     files.iter().filter_map(|file| Some((&file.path[of(file)?], file.text.as_str()))).collect()
 }
 
-/// The keys of `[dependencies]`: names of crates, as the workspace calls them.
+/// The keys of `[dependencies]`: names of crates in the workspace.
 fn dependencies(manifest: &str) -> Vec<&str> {
     let section = manifest.split("\n[dependencies]\n").nth(1).unwrap_or_default();
     let lines = section.lines().take_while(|line| !line.starts_with('['));
@@ -97,7 +97,7 @@ fn breaches(files: &[File], arrows: &str) -> Vec<String> {
     breaches
 }
 
-/// The crates in "The house" of ARCHITECTURE.md: what stands under `crates/`, each at the start of its line.
+/// The crates in "The house" of ARCHITECTURE.md: the names below `crates/`, each at the start of its line.
 fn map(architecture: &str) -> Vec<&str> {
     let house = architecture.split("\n    crates/\n").nth(1).unwrap_or_default();
     let rows = house.lines().take_while(|line| line.starts_with("      "));
@@ -123,7 +123,7 @@ fn breaches_of_map(files: &[File]) -> Vec<String> {
         .collect()
 }
 
-/// Crates without I/O and without a clock: what they need of either is an argument.
+/// Crates without I/O and without a clock: they get both as arguments.
 const PURE: [&str; 3] = ["http", "qoe", "tcp"];
 
 const WORDS_OF_IO: [&str; 7] =

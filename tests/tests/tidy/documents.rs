@@ -1,10 +1,11 @@
-//! What documents and comments speak of is in the repository: files, chapters, and nothing that only its writers know.
+//! Documents and comments refer only to what is in the repository: files, chapters, and nothing that only their authors
+//! know.
 
 use crate::rust::is_of_word;
 use crate::tree::{self, File};
 use std::collections::HashSet;
 
-/// Words of documents and of work that readers do not have.
+/// Words about documents and work that readers do not have.
 const STRANGE: &[&str] = &[
     "DESIGN's",
     "DESIGN.md",
@@ -21,7 +22,7 @@ const STRANGE: &[&str] = &[
     "this session",
 ];
 
-/// Folders of people's own, on machines that others do not have.
+/// Personal folders, on machines that others do not have.
 const PRIVATE: [&str; 3] = ["/home/", "/root/", "/Users/"];
 
 fn is_written_by_people(file: &File) -> bool {
@@ -42,7 +43,7 @@ fn strange(files: &[File]) -> Vec<String> {
     breaches
 }
 
-/// Paths below one person's folder, and below the folder that this is built in.
+/// Paths below a personal folder, and below the folder in which this is built.
 fn private(files: &[File], here: &str) -> Vec<String> {
     let mut breaches = Vec::new();
     for file in files.iter().filter(|file| is_written_by_people(file)) {
@@ -90,7 +91,7 @@ fn folder(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
-/// The anchors of a document, as forges make them of its headings.
+/// The anchors of a document, as code-hosting sites derive them from its headings.
 fn anchors(text: &str) -> HashSet<String> {
     let headings = text.lines().filter_map(|line| {
         line.trim_start_matches('#').strip_prefix(' ').filter(|_| line.starts_with('#'))

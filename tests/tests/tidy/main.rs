@@ -1,8 +1,9 @@
-//! The rules of the house, kept by a test: where `unsafe` may be, which crate may use which, how long a line, a function and a file
-//! may be, what a name may mean, and that documents speak only of what is there.
+//! Tests the rules of the repository: where `unsafe` may be, which crate may use which, how long a line, a function and
+//! a file may be, what a name may mean, and that documents refer only to what exists.
 //!
-//! Each rule is a function from the texts of files to breaches, one line each. One test applies it to the whole repository; another
-//! one shows that it finds a planted example. A rule that stands in the way is changed here and in CONTRIBUTING.md, in one commit.
+//! Each rule is a function from the texts of files to breaches, one line each. One test applies it to the whole
+//! repository; another one shows that it finds a planted example. To change a rule, change it here and in
+//! CONTRIBUTING.md, in one commit.
 //!
 //! A message says what to do. Most often that is one row in a table at the top of the rule's module: [`arrows`] for crates,
 //! [`unsafe_code`], [`names`] and [`shape`] for exceptions, each with its reason.
@@ -16,12 +17,12 @@ mod shape;
 mod tree;
 mod unsafe_code;
 
-/// Fails with all breaches of a rule, so that they can be mended in one go.
+/// Fails with all breaches of a rule, so that they can be fixed in one go.
 fn none(breaches: Vec<String>) {
     assert!(breaches.is_empty(), "{} breaches:\n{}\n", breaches.len(), breaches.join("\n"));
 }
 
-/// That a rule finds what was planted: as many breaches as texts, each of which names its one.
+/// Checks that a rule finds what was planted: as many breaches as texts, and each breach names one of them.
 fn found(breaches: &[String], planted: &[&str]) {
     assert_eq!(breaches.len(), planted.len(), "{breaches:#?}");
     for (breach, planted) in breaches.iter().zip(planted) {

@@ -1,12 +1,12 @@
-//! One name for one thing: no two public types of one name, in one crate or in two, unless both mean the same.
+//! One name for one thing: no two public types share a name, in one crate or in two, unless both mean the same.
 //!
-//! Only `pub` counts, what a crate shows to others: the lint `unreachable_pub` sees to it that nothing else is `pub`.
+//! Only `pub` counts, which is what a crate shows to others: the lint `unreachable_pub` ensures that nothing else is `pub`.
 
 use crate::rust;
 use crate::tree::File;
 use std::collections::BTreeMap;
 
-/// Names that more than one type has, and why a reader is not misled.
+/// Names that several types have, and why that does not mislead a reader.
 const SHARED: &[(&str, &str)] = &[
     ("Bound", "a limit and what it bounds"),
     ("ClientTls", "one thing: what a client takes for a certificate"),
@@ -37,7 +37,7 @@ const SHARED: &[(&str, &str)] = &[
     ("Versions", "which versions of TLS, as configured and as used"),
 ];
 
-/// The name of the public type that a line begins.
+/// The name of the public type that begins in a line.
 fn public_type(line: &str) -> Option<&str> {
     let rest = line.trim_start().strip_prefix("pub ")?;
     let kinds = ["struct ", "enum ", "trait ", "union ", "type "];

@@ -1,19 +1,19 @@
-//! Commands that documents give are of tests, scenarios and targets that are there. Most of them are in SPECIFICATION.md.
+//! Commands in documents name tests, scenarios and targets that exist. Most of the commands are in SPECIFICATION.md.
 
 use crate::rust;
 use crate::tree::{self, File};
 
-/// A test as `cargo test` names it, and where it is.
+/// A test, by its name in `cargo test`, and where it is.
 struct Test {
     /// The package: `fullbore-tcp`.
     package: String,
     /// The file or folder in `tests/`; `None` for a test beside the code.
     target: Option<String>,
-    /// With its modules.
+    /// The name, with its modules.
     name: String,
 }
 
-/// What a command runs: of `./run test -p fullbore-tcp --test exchanges path`, each part if it is there.
+/// What a command runs: of `./run test -p fullbore-tcp --test exchanges path`, each part if present.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Command {
     package: Option<String>,
@@ -45,7 +45,7 @@ fn package(folder: &str) -> String {
     if folder == "fullbore" { folder.to_owned() } else { format!("fullbore-{folder}") }
 }
 
-/// The commands in a line, without their first two words. `... name` and `--test name` go on where the one before began.
+/// The commands in a line, without their first two words. `... name` and `--test name` continue the command before.
 fn commands(line: &str) -> Vec<Command> {
     let mut commands = Vec::<Command>::new();
     let quoted = line.split('`').enumerate().filter(|(at, _)| at % 2 == 1).map(|(_, text)| text);
@@ -110,11 +110,11 @@ fn broken_tests(files: &[File]) -> Vec<String> {
     breaches
 }
 
-/// Verbs of `./run` that take a name, and the file that has it.
+/// Verbs of `./run` that take a name, and the file that belongs to it.
 const NAMED: [(&str, &str, &str); 2] =
     [("lab", "lab/scenarios/", ".sh"), ("fuzz", "fuzz/targets/", ".rs")];
 
-/// Names that stand for any, and `help`.
+/// Placeholders for any name, and `help`.
 const ANY: [&str; 6] = ["SCENARIO", "TARGET", "help", "shell", "fetch", "list"];
 
 fn broken_names(files: &[File]) -> Vec<String> {

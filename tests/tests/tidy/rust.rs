@@ -1,6 +1,6 @@
-//! Enough of Rust's grammar to read it by lines: what is code, and where tests and functions are.
+//! Reads Rust line by line, with just enough grammar: what is code, and where tests and functions are.
 
-/// The text with comments and the insides of strings left out; lines stay where they are.
+/// The text without comments and the contents of strings; line numbers stay the same.
 pub(crate) fn code(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -50,7 +50,7 @@ fn string_bytes(text: &str) -> usize {
     text.len()
 }
 
-/// Zero if it is none.
+/// Zero if there is none.
 fn raw_string_bytes(text: &str) -> usize {
     let hashes = text[1..].chars().take_while(|char| *char == '#').count();
     let Some(body) = text[1 + hashes..].strip_prefix('"') else { return 0 };
@@ -70,7 +70,7 @@ fn quote_bytes(text: &str) -> usize {
     }
 }
 
-/// The functions of a file that rustfmt has laid out: first line, name, lines.
+/// The functions of a file formatted by rustfmt: first line, name, number of lines.
 pub(crate) fn functions(code: &str) -> Vec<(usize, String, usize)> {
     let lines: Vec<_> = code.lines().collect();
     let named = lines.iter().enumerate().filter_map(|(at, line)| Some((at, function_name(line)?)));
@@ -87,7 +87,7 @@ pub(crate) fn functions(code: &str) -> Vec<(usize, String, usize)> {
     measured.collect()
 }
 
-/// The name of the function that a line begins.
+/// The name of the function that begins in a line.
 pub(crate) fn function_name(line: &str) -> Option<&str> {
     let (before, after) = line.split_once("fn ")?;
     let is_qualifier = |word| {
@@ -96,7 +96,7 @@ pub(crate) fn function_name(line: &str) -> Option<&str> {
     words(before).all(is_qualifier).then(|| words(after).next())?
 }
 
-/// The names of the tests in a file, with the modules that they are in within it.
+/// The names of the tests in a file, with their modules within the file.
 pub(crate) fn tests(code: &str) -> Vec<String> {
     let (mut modules, mut tests) = (Vec::<(usize, &str)>::new(), Vec::new());
     let mut is_test = false;

@@ -1,21 +1,22 @@
-//! How wide a line, how long a function and a file may be, and what a file may not be called.
+//! How wide a line and how long a function and a file may be, and which names a file may not have.
 
 use crate::rust;
 use crate::tree::File;
 
-/// rustfmt keeps code to 100. Comments may be wider, since prose is easier to edit in few lines; strings and tables cannot be broken.
+/// rustfmt keeps code to 100. Comments may be wider, because prose is easier to edit in few lines; strings and tables
+/// cannot be broken.
 const COLUMNS_MAX: usize = 150;
 
-/// What does not fit on a screen any more is hard to hold in mind.
+/// What does not fit on a screen is hard to keep in mind.
 const FUNCTION_LINES_MAX: usize = 70;
 
-/// Beyond this there is more than one idea in a file.
+/// A longer file has more than one idea.
 const FILE_LINES_MAX: usize = 650;
 
-/// Tests are lists of cases, and read as such.
+/// Tests are lists of cases, and are read that way.
 const TEST_LINES_MAX: usize = 900;
 
-/// Functions that are longer: their crate, their name, and why.
+/// Longer functions: their crate, their name, and why.
 const LONG_FUNCTIONS: &[(&str, &str, &str)] = &[
     ("appliance", "start", "a list of steps, and then the fields of what runs"),
     ("bench", "run", "one stage of a comparison after the other"),

@@ -1,9 +1,9 @@
-//! The repository's texts.
+//! The text files of the repository.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Folders whose content is made, not written.
+/// Folders with generated content.
 const MADE: [&str; 5] = [".git", "target", "node_modules", "dist", "corpus"];
 
 /// A file and its text.
@@ -14,12 +14,12 @@ pub(crate) struct File {
 }
 
 impl File {
-    /// A file that is not there, for planting.
+    /// A file that does not exist, to plant in a test.
     pub(crate) fn planted(path: &str, text: &str) -> Self {
         Self { path: path.into(), text: text.into() }
     }
 
-    /// Whether it is Rust that people write.
+    /// Whether it is Rust written by people.
     pub(crate) fn is_rust(&self) -> bool {
         self.path.ends_with(".rs")
     }
@@ -28,7 +28,7 @@ impl File {
         self.path.ends_with(".md")
     }
 
-    /// The crate whose source this is, if it is: `crates/NAME/src/`.
+    /// The crate that the file is a source of, if any: `crates/NAME/src/`.
     pub(crate) fn source_of(&self) -> Option<&str> {
         let (name, rest) = self.path.strip_prefix("crates/")?.split_once('/')?;
         rest.starts_with("src/").then_some(name)
@@ -54,7 +54,7 @@ pub(crate) fn files() -> Vec<File> {
 }
 
 fn gather(folder: &Path, prefix: &str, files: &mut Vec<File>) {
-    // Other tests and builds may take a folder away meanwhile; that too little is found, `files` sees.
+    // Other tests and builds may remove a folder at the same time; `files` notices if too little is found.
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let Ok(kind) = entry.file_type() else { continue };

@@ -1,9 +1,9 @@
-//! Where `unsafe` may be. Elsewhere a safe wrapper is called, most often one of these modules, rustix or socket2.
+//! Where `unsafe` may be. Other code calls a safe wrapper, most often one of these modules, rustix or socket2.
 
 use crate::rust;
 use crate::tree::File;
 
-/// Files or folders, and what makes them need it.
+/// Files or folders, and why they need it.
 const ALLOWED: &[(&str, &str)] = &[
     ("crates/library/src/confined/mod.rs", "what a child does between fork and exec"),
     ("crates/middlebox/src/port.rs", "packet sockets"),
