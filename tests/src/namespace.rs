@@ -57,7 +57,7 @@ impl Namespace {
                 rustix::fd::AsFd::as_fd(&self.file),
                 Some(LinkNameSpaceType::Network),
             )
-            .expect("who made it may enter it");
+            .expect("the process that created it may enter it");
             work()
         };
         match thread::scope(|scope| scope.spawn(enter).join()) {

@@ -1,7 +1,7 @@
-"""A client that says what no library says: TLS by hand, by tlslite-ng.
+"""A client that sends what no library sends: TLS by hand, with tlslite-ng.
 
-Run as: tls_by_hand.py PORT. Prints a line for each case: its name, a colon, and what the server made of it, as far as the end
-of the connection. An alert is "fatal 10" or "warning 0", by its number (RFC 8446 appendix B.2). What is expected stands in
+Run as: tls_by_hand.py PORT. Prints a line for each case: its name, a colon, and how the server reacted, up to the end
+of the connection. An alert is "fatal 10" or "warning 0", by its number (RFC 8446 appendix B.2). The expected results are in
 tls_by_hand.rs.
 """
 
@@ -25,11 +25,11 @@ def record(content_type, content):
 
 
 class Heard(Exception):
-    """A handshake that was broken on purpose, and what came of it."""
+    """A handshake that is broken on purpose, and its result."""
 
 
 class Client(TLSConnection):
-    """A client that can say something else than its Finished."""
+    """A client that can send something else than its Finished."""
 
     instead_of_finished = None
 
@@ -47,7 +47,7 @@ class Client(TLSConnection):
                 for _ in self._recordLayer.sendRecord(each):
                     pass
         except (BrokenPipeError, ConnectionResetError):
-            pass  # what the server said before it hung up is still to be heard
+            pass  # what the server sent before it closed can still be read
 
     def use_next_keys(self):
         session = self.session
@@ -62,7 +62,7 @@ class Client(TLSConnection):
         )
 
     def outcome(self):
-        """What the server says until it ends the connection, and how it does."""
+        """What the server sends until it ends the connection, and how it ends it."""
         heard = []
         while True:
             try:
@@ -116,7 +116,7 @@ def for_finished(*records):
 
 
 def first_words(words):
-    """Without keys, alerts can be read as they are."""
+    """Without keys, alerts can be read unencrypted."""
     stream = dial()
     stream.sendall(words)
     heard = b""
@@ -146,7 +146,7 @@ def key_update(pieces, request):
 
 
 def damaged(version):
-    """A record that does not open, and half a megabyte that nobody will look at."""
+    """A record that does not open, and half a megabyte that nobody will read."""
     client = shake_hands(version)
     try:
         client.sock.sendall(b"\x17\x03\x03\x00\x40" + bytes(0x40) + bytes(500_000))
@@ -161,7 +161,7 @@ def renegotiation():
 
 
 def hello_of(size):
-    """A ClientHello of `size` bytes in records as large as can be."""
+    """A ClientHello of `size` bytes in records of maximal size."""
     body = b"\x03\x03" + bytes(32) + b"\x00\x00\x02\xc0\x2b\x01\x00"
     filling = size - 4 - len(body) - 2 - 4
     extensions = b"\x00\xfa" + filling.to_bytes(2, "big") + bytes(filling)

@@ -252,7 +252,9 @@ impl Secured {
             let mut wire = vec![0; CONTROL_RECORD_BYTES_MAX];
             let bytes = self.sealer.seal_key_update(false, &mut wire);
             wire.truncate(
-                bytes.expect("who sent a key update speaks TLS 1.3, and the room is enough"),
+                bytes.expect(
+                    "a peer that sends a key update uses TLS 1.3, and there is enough room",
+                ),
             );
             self.owed = wire;
         }

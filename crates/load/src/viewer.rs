@@ -246,7 +246,7 @@ impl Viewer {
                 // The time-out has passed, but that is normal for an idle connection.
                 Err(Failure::Timeout { .. }) => {}
                 Err(failure) => return failure.into(),
-                Ok(_) => return Failure::BadResponse("a response that nobody asked for").into(),
+                Ok(_) => return Failure::BadResponse("it answers no request").into(),
             }
         }
     }

@@ -121,7 +121,7 @@ fn each_node_has_its_cpus_and_the_caches_of_the_first_of_them() {
     let expected = [
         (0, &[0, 1, 4, 5][..], Some(8 << 20)),
         (1, &[2, 3], Some(4 << 20)),
-        (0, &[9], None), // of no node
+        (0, &[9], None), // belongs to no node
     ];
     assert_eq!(seen, expected);
 }
@@ -153,7 +153,7 @@ fn cgroups_version_1_are_read_by_controller() {
         ("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"),
     ]);
     assert_eq!(machine.cpu_quota, Some(0.5));
-    assert_eq!(machine.memory_limit_bytes, None, "a bound above all memory is none");
+    assert_eq!(machine.memory_limit_bytes, None, "a limit above the machine's memory is no limit");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::scenario::{Closer, Plan, Reader};
 /// What an application makes its host do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// Let the stream grow by so many bytes, after a pause.
+    /// Extend the stream by `bytes`, after a pause.
     Write { bytes: u64, after: Duration },
     /// Finish, once everything was written.
     Finish,
