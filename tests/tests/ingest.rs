@@ -204,7 +204,7 @@ fn each_wrong_use_has_one_line_and_its_code() {
     let broken = format!("--ladder {}", ladder.display());
     let same = format!("{}", other.display());
     for (words, code, said) in [
-        ("", 1, "notes.mp4: this is no video that ffmpeg can read"),
+        ("", 1, "notes.mp4: this is not a video that ffmpeg can read"),
         (same.as_str(), 2, "two files would become the title \"notes\""),
         (broken.as_str(), 2, "at least one rung"),
         ("--title .hidden", 2, "names that begin with a dot"),
@@ -330,7 +330,7 @@ fn ctrl_c_ends_the_encoder_and_keeps_what_is_finished() {
     let mut under_way = UnderWay::begin(&place, &film);
     under_way.signal(Signal::INT);
     assert_eq!(under_way.wait(), Some(1));
-    under_way.said.wait_for("interrupted; what was finished is kept");
+    under_way.said.wait_for("interrupted; finished parts are kept");
     assert!(encoders(&place).is_empty());
     let work = place.library().join(".ingest-film");
     let names: Vec<_> =
@@ -341,7 +341,7 @@ fn ctrl_c_ends_the_encoder_and_keeps_what_is_finished() {
         "{names:?}"
     );
     let mut again = UnderWay::begin(&place, &film);
-    again.said.wait_for("audio 1 (und) is there from before");
+    again.said.wait_for("audio 1 (und) kept from an earlier run");
     again.signal(Signal::TERM);
     assert_eq!(again.wait(), Some(1));
 }

@@ -266,7 +266,7 @@ fn a_certificate_replaced_on_disk_is_shown_to_new_viewers_and_hurts_none() {
     with_viewer_under_way(|server, keys, pair| {
         replace(&certificate(keys, "after.example", "rsa:2048"), pair);
         wait_for_name(server, "after.example");
-        server.stderr.wait_for("certificates read again since they changed on disk");
+        server.stderr.wait_for("certificates reloaded because they changed on disk");
     });
 }
 
@@ -277,7 +277,7 @@ fn sighup_reads_the_certificates_again() {
         server.signal(Signal::HUP);
         wait_for_name(server, "after.example");
         server.signal(Signal::HUP);
-        server.stderr.wait_for("certificates read again on request");
+        server.stderr.wait_for("certificates reloaded on request");
     });
 }
 
@@ -286,7 +286,7 @@ fn a_broken_new_certificate_is_told_and_leaves_the_old_one_in_place() {
     with_viewer_under_way(|server, keys, pair| {
         fs::write(&pair.cert, "this is no certificate").unwrap();
         server.signal(Signal::HUP);
-        let told = server.stderr.wait_for("going on with the certificates already loaded");
+        let told = server.stderr.wait_for("the certificates already loaded stay in use");
         assert!(told.contains("before.example.cert.pem"), "it does not say which: {told}");
         assert_eq!(shown_name(server, ""), "before.example");
         // Once corrected, it is loaded without a request.

@@ -432,7 +432,7 @@ fn what_others_name_steers_nobody_s_terminal() {
     fs::File::options().write(true).open(folder.path().join(&name)).unwrap().set_len(1000).unwrap();
     // To the end, orderly or not.
     let _ = viewer.read_to_end(&mut Vec::new());
-    let told = server.stderr.wait_for("the viewer's connection was ended");
+    let told = server.stderr.wait_for("the viewer's connection was closed");
     assert!(told.contains("/film\\u{9b}2J\\u{202e}4pm.mp4: "), "{told}");
     let lines = eventually("two lines in the access log", || {
         let lines = fs::read_to_string(&log).ok()?;

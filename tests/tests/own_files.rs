@@ -161,7 +161,7 @@ fn a_renewed_key_is_withheld_as_the_one_before_it() {
     assert_eq!(viewer.fetch("/note.txt").status, 200);
     fs::rename(&renewed, &key).unwrap();
     server.signal(Signal::HUP);
-    server.stderr.wait_for("keys of signed URLs read again");
+    server.stderr.wait_for("keys of signed URLs reloaded");
     eventually("the new key to be withheld", || {
         (viewer.fetch("/note.txt").status == 404).then_some(())
     });

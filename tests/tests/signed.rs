@@ -267,7 +267,7 @@ fn keys_are_changed_on_sighup_without_a_gap() {
         fs::write(cinema.path("url.key"), keys).unwrap();
         server.signal(Signal::HUP);
         let said =
-            |line: &String| line.contains("signed URLs read again") || line.contains("going on");
+            |line: &String| line.contains("signed URLs reloaded") || line.contains("stay in use");
         fullbore_tests::eventually("the keys to be read", || {
             let lines = server.stderr.lines();
             (lines.iter().filter(|line| said(line)).count() >= heard).then_some(())

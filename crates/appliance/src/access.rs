@@ -109,7 +109,7 @@ impl Access {
 const REMEDY_OWNER: &str = "run the server as the user who owns the library, or give it CAP_LEASE and CAP_FOWNER, as the systemd unit does";
 
 const COST_COPIED: &str =
-    "each byte is read into a buffer and sent from there, not sent by the kernel";
+    "each byte is read into a buffer and sent from there, instead of being sent by the kernel";
 const COST_COPIED_PLAIN: &str = "each byte is copied through a buffer instead of being sent by the kernel: about 0.4 of the speed per core";
 
 fn no_lease(path: &Path, error: &io::Error, is_sealed: bool) -> Lack {
@@ -123,7 +123,7 @@ fn no_lease(path: &Path, error: &io::Error, is_sealed: bool) -> Lack {
             format!("the filesystem of {path} has no read leases"),
             "keep the library on a local filesystem such as ext4 or XFS",
         ),
-        _ => (format!("no read lease on {path}: {error}"), REMEDY_OWNER),
+        _ => (format!("cannot take a read lease on {path}: {error}"), REMEDY_OWNER),
     };
     let cost = if is_sealed { COST_COPIED } else { COST_COPIED_PLAIN };
     Lack { what: "read leases", why, cost, remedy }
@@ -132,15 +132,15 @@ fn no_lease(path: &Path, error: &io::Error, is_sealed: bool) -> Lack {
 fn no_pages(path: &Path, error: &io::Error, sends_files: bool) -> Lack {
     let path = path.display();
     let cost = if sends_files {
-        "nothing is sent by the kernel itself, and what is in memory may be read from disk again"
+        "the kernel sends nothing by itself, and data that is in memory may be read from disk again"
     } else {
-        "what is in memory may be read from disk again"
+        "data that is in memory may be read from disk again"
     };
     let why = match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => format!(
-            "the kernel does not tell what of {path} is in memory: it belongs to another user, and this process has no CAP_FOWNER"
+            "the kernel does not say which parts of {path} are in memory: it belongs to another user, and this process has no CAP_FOWNER"
         ),
-        _ => format!("the kernel does not tell what of {path} is in memory: {error}"),
+        _ => format!("the kernel does not say which parts of {path} are in memory: {error}"),
     };
     Lack { what: "page cache", why, cost, remedy: REMEDY_OWNER }
 }
@@ -150,11 +150,12 @@ fn no_count(path: &Path, error: &io::Error) -> Lack {
     let (why, remedy) = match error.raw_os_error() {
         Some(libc::ENOSYS) => ("this kernel has no cachestat".to_owned(), "use Linux 6.5 or newer"),
         _ => (
-            format!("cachestat of {path} is refused ({error})"),
+            format!("the system call cachestat is refused for {path} ({error})"),
             "allow the system call cachestat (SystemCallFilter= of a systemd unit)",
         ),
     };
-    let cost = "the kernel is asked page by page what is in memory, which takes more calls";
+    let cost =
+        "the server asks the kernel page by page what is in memory, which takes more system calls";
     Lack { what: "cachestat", why, cost, remedy }
 }
 

@@ -206,7 +206,7 @@ fn write_lines(lines: &Receiver<Line>, waiting_bytes: &AtomicUsize, out: Box<dyn
             Err(error) if !broken => {
                 broken = true;
                 eprintln!(
-                    "fullbore: cannot write the access log: {error}; lines are lost until it can be written"
+                    "fullbore: cannot write the access log: {error}; lines are dropped until it can be written"
                 );
             }
             Err(_) => {}

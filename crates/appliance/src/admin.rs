@@ -372,7 +372,7 @@ const UPTIME: Metric =
 const LIBRARY_LOST: Metric = Metric::new(
     Kind::Gauge,
     "fullbore_library_lost",
-    "1 while the library's path does not lead to the folder that is served.",
+    "1 while the library's path does not lead to the folder being served, else 0.",
 );
 
 const DASHBOARDS: Metric = Metric::new(Kind::Gauge, "fullbore_dashboards", "Dashboards open now.");
@@ -380,7 +380,7 @@ const DASHBOARDS: Metric = Metric::new(Kind::Gauge, "fullbore_dashboards", "Dash
 const DASHBOARDS_DROPPED: Metric = Metric::new(
     Kind::Counter,
     "fullbore_dashboards_dropped_total",
-    "Dashboards let go of because they took nothing.",
+    "Dashboards dropped, because they fell five seconds behind.",
 );
 
 const REQUESTS_REFUSED: Metric = Metric::new(

@@ -35,8 +35,11 @@ impl fmt::Display for OpenError {
         match self {
             Self::Config(error) => error.fmt(f),
             Self::Device(error) => error.fmt(f),
-            Self::NoRandomNumbers(why) => write!(f, "no random numbers to be had: {why}"),
-            Self::NoDescriptors(why) => write!(f, "no descriptor is left: {why}"),
+            Self::NoRandomNumbers(why) => write!(f, "the kernel returned no random numbers: {why}"),
+            Self::NoDescriptors(why) => write!(
+                f,
+                "no file descriptors left: {why}; raise the limit (ulimit -n, LimitNOFILE)"
+            ),
         }
     }
 }

@@ -427,7 +427,7 @@ impl Config {
             return Err(ConfigError::BypassWithoutPort);
         }
         if let Some(name) = self.net.congestion_control.as_ref().filter(|name| *name != "cubic") {
-            let wanted = "\"cubic\", or nothing: the bypass route has no other";
+            let wanted = "\"cubic\", or leave it out: the bypass route has no other";
             return Err(ConfigError::not_of_kind("net.congestion_control", name, wanted));
         }
         self.bypass.check()
@@ -484,7 +484,7 @@ impl Net {
         let window = self.window_bytes_max;
         within("net.window_bytes_max", window, 16 << 10..=4 << 20, "16384 to 4194304")?;
         let unsent = self.unsent_bytes_max.unwrap_or(1);
-        let allowed = "1 or more; to do without, use --off pull";
+        let allowed = "1 or more; to switch it off, use --off pull";
         within("net.unsent_bytes_max", unsent, 1.., allowed)
     }
 }

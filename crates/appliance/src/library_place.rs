@@ -38,8 +38,8 @@ impl LibraryPlace {
         match look(&self.path) {
             Ok((inode, _)) if inode == self.inode => None,
             Ok(_) => Some(format!(
-                "the library {path} is another folder than when the server started (unmounted, mounted over, renamed or \
-                 made anew?): put back the one that was there, or restart the server to serve this one"
+                "the library {path} is another folder than at the start of the server (unmounted, mounted over, renamed or \
+                 recreated?): put that folder back, or restart the server to serve this one"
             )),
             Err(error) => Some(format!(
                 "the library {path} cannot be reached: {error}; put it back, or restart the server with another"

@@ -54,20 +54,20 @@ impl fmt::Display for ListenError {
             Self::Taken { address, flag, outgoing } => {
                 write!(
                     f,
-                    "cannot listen on {address}: another program has this address; stop it or choose another with {flag} ADDR:PORT"
+                    "cannot listen on {address}: address already in use; stop the program that uses it, or choose another with {flag} ADDR:PORT"
                 )?;
                 let Some(ports) = outgoing else { return Ok(()) };
                 let (first, last, port) = (ports.start(), ports.end(), address.port());
                 write!(
                     f,
-                    ". Linux uses ports {first} to {last} for outgoing connections, so one of those may have it: \
-                     choose a port outside of them, or keep this one for the server with \
+                    ". Linux uses ports {first} to {last} for outgoing connections, so one of those may use it: \
+                     choose a port outside this range, or reserve this one for the server with \
                      `sysctl net.ipv4.ip_local_reserved_ports={port}`"
                 )
             }
             Self::Refused { address, flag, why } => write!(
                 f,
-                "cannot listen on {address}: {why}; choose another with {flag} ADDR:PORT, or a port above 1023 without privileges"
+                "cannot listen on {address}: {why}; choose another with {flag} ADDR:PORT (ports below 1024 need privileges)"
             ),
             Self::CongestionControl { name, why } => write!(
                 f,
@@ -158,7 +158,7 @@ fn wait_until_free(address: SocketAddr, flag: &'static str) -> Result<(), Listen
     }
     let seconds = PREDECESSOR_GONE_WITHIN.as_secs();
     eprintln!(
-        "fullbore: {address} is taken; waiting up to {seconds} s in case a server that had it is just ending"
+        "fullbore: {address} is taken; waiting up to {seconds} s in case a server that uses it is just shutting down"
     );
     let deadline = Instant::now() + PREDECESSOR_GONE_WITHIN;
     while Instant::now() < deadline {

@@ -18,7 +18,7 @@ impl fmt::Display for NoKernelRoute {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::KeysNotHandedOut => f.write_str(
-                "--off handout leaves the keys where the kernel route cannot have them: choose --route userspace",
+                "--off handout leaves the TLS keys in rustls, and the kernel route needs them: choose --route userspace",
             ),
             Self::NoTls(why) if why.raw_os_error() == Some(libc::ENOENT) => f.write_str(
                 "no kernel route: this kernel has no TLS, or its module is not loaded: run \"modprobe tls\" as root; \
@@ -84,21 +84,21 @@ pub fn describe(offload: KernelOffload, config: &Config, can_send_files: bool) -
     let sent = if can_send_files {
         "kernel: sendfile"
     } else {
-        "kernel: read and send, since it cannot send these files by itself"
+        "kernel: read and send, because the kernel cannot send these files itself"
     };
     let mut said = match (sends_files, seals) {
-        (true, true) => format!("{sent}, sealed by the kernel"),
+        (true, true) => format!("{sent}, encrypted by the kernel"),
         (true, false) => sent.to_owned(),
-        (false, _) => "userspace: read, seal and send from user space".to_owned(),
+        (false, _) => "userspace: read, encrypt and send from user space".to_owned(),
     };
     if seals && !changes_keys {
         said.push_str(", which cannot change keys (needs Linux 6.14)");
     }
     if config.route == Route::Auto {
         said.push_str(if config.tls.enabled {
-            " (auto: it seals faster than kernels do; see --route kernel)"
+            " (auto: faster than encryption in the kernel; see --route kernel)"
         } else {
-            " (auto: without TLS there is nothing to seal)"
+            " (auto: without TLS there is nothing to encrypt)"
         });
     }
     said

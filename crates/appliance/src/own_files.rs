@@ -29,25 +29,27 @@ fn own_files(config: &Config) -> Vec<OwnFile> {
     let keep = |path: &Path, what, advice| OwnFile { path: path.to_owned(), what, advice };
     let mut files = Vec::new();
     if let Some(path) = &config.file {
-        files.push(keep(path, "the configuration", "keep it elsewhere, as in /etc/fullbore"));
+        files.push(keep(path, "the configuration", "move it elsewhere, such as to /etc/fullbore"));
     }
     for pair in &config.tls.certificates {
-        let advice = "keep it elsewhere, as in /etc/fullbore, and say so with --key FILE";
+        let advice =
+            "move it elsewhere, such as to /etc/fullbore, and name it there with --key FILE";
         files.push(keep(&pair.key, "a certificate's private key", advice));
     }
     for path in &config.signing.keys {
-        let advice = "keep it elsewhere, as in /etc/fullbore, and say so in signing.keys";
+        let advice =
+            "move it elsewhere, such as to /etc/fullbore, and name it there in signing.keys";
         files.push(keep(path, "a key of signed URLs", advice));
     }
     let self_signed_key = crypt::self_signed_key(&config.state);
     let makes_one = config.tls.enabled && config.tls.certificates.is_empty();
     // One of an earlier start may still be trusted by somebody.
     if makes_one || self_signed_key.exists() {
-        let advice = "give a state directory outside of the library with --state DIR";
+        let advice = "choose a state directory outside the library with --state DIR";
         files.push(keep(&self_signed_key, "the self-signed certificate's private key", advice));
     }
     if let Some(path) = config.access_log.as_deref().filter(|path| path.as_os_str() != "-") {
-        let advice = "write it elsewhere, as to /var/log/fullbore, with --access-log FILE";
+        let advice = "write it elsewhere, such as to /var/log/fullbore, with --access-log FILE";
         files.push(keep(path, "the access log", advice));
     }
     files

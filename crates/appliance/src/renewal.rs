@@ -57,7 +57,7 @@ impl Renewal {
                 }
                 Err(RecvTimeoutError::Timeout) => {
                     if self.tls.as_ref().is_some_and(Tls::changed_on_disk) {
-                        self.renew_certificates("since they changed on disk");
+                        self.renew_certificates("because they changed on disk");
                     }
                 }
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -76,7 +76,7 @@ impl Renewal {
     /// Reads the certificates again; connections that exist keep theirs.
     fn renew_certificates(&mut self, why: &str) {
         let Some(current) = &self.tls else {
-            eprintln!("fullbore: there are no certificates to read again: TLS is off");
+            eprintln!("fullbore: no certificates to reload: TLS is off");
             return;
         };
         match current.reload() {
@@ -84,14 +84,12 @@ impl Renewal {
                 self.controls.iter().for_each(|control| control.renew(renewed.clone()));
                 self.tls = Some(renewed);
                 self.complaint.clear();
-                eprintln!("fullbore: certificates read again {why}");
+                eprintln!("fullbore: certificates reloaded {why}");
             }
             Err(error) => {
                 let complaint = error.to_string();
                 if complaint != self.complaint {
-                    eprintln!(
-                        "fullbore: {complaint}; going on with the certificates already loaded"
-                    );
+                    eprintln!("fullbore: {complaint}; the certificates already loaded stay in use");
                     self.complaint = complaint;
                 }
             }
@@ -104,10 +102,10 @@ impl Renewal {
             Ok(None) => {}
             Ok(Some(keys)) => {
                 self.controls.iter().for_each(|control| control.renew_keys(Arc::clone(&keys)));
-                eprintln!("fullbore: keys of signed URLs read again on request");
+                eprintln!("fullbore: keys of signed URLs reloaded on request");
             }
             Err(error) => {
-                eprintln!("fullbore: {error}; going on with the keys already loaded");
+                eprintln!("fullbore: {error}; the keys already loaded stay in use");
             }
         }
     }

@@ -89,9 +89,9 @@ impl Writers {
             }
             let access_log = log_out.map(AccessLog::start).transpose();
             let cannot = |which| move |why| StartError::Thread { which, why };
-            let access_log = access_log.map_err(cannot("of the access log"))?;
+            let access_log = access_log.map_err(cannot("access log"))?;
             let shelf = config.page.then(|| Shelf::start(library.to_owned())).transpose();
-            let shelf = shelf.map_err(cannot("that lists titles"))?;
+            let shelf = shelf.map_err(cannot("shelf"))?;
             Ok(Self { access_log, shelf })
         };
         std::thread::scope(|scope| scope.spawn(start).join())
@@ -248,7 +248,7 @@ impl Server {
         lines.extend(self.lacks.iter().map(|lack| {
             let Lack { what, why, cost, remedy } = lack;
             format!(
-                "lacking   {what}: {why}. The cost: {cost}. To mend it: {remedy} (docs/serve.md)"
+                "lacking   {what}: {why}. The cost: {cost}. To fix it: {remedy} (docs/serve.md)"
             )
         }));
         if let Some(tls) = &self.tls {
@@ -339,7 +339,7 @@ impl Server {
         notify("STOPPING=1");
         let viewers: u64 = self.numbers.iter().map(|numbers| numbers.connections.value()).sum();
         eprintln!(
-            "fullbore: stopping; {viewers} connections finish what they have begun (again to end at once)"
+            "fullbore: stopping; {viewers} connections may finish their responses (signal again to stop at once)"
         );
         self.drain();
         let deadline = Instant::now() + Duration::from_secs(self.config.drain_seconds);
@@ -453,10 +453,10 @@ fn describe_disk(disk: crate::config::Disk) -> &'static str {
     use crate::config::Disk;
     match disk {
         Disk::Auto => {
-            "auto: from the page cache what is there; else cached if asked for lately, direct if not"
+            "auto: use what is in the page cache, cache what is requested repeatedly, read the rest directly"
         }
         Disk::Cached => "cached: through the page cache, as asked",
-        Disk::Once => "once: through the page cache, leaving nothing there, as asked",
+        Disk::Once => "once: through the page cache, and evicted at once, as asked",
         Disk::Direct => "direct: past the page cache, as asked",
     }
 }

@@ -74,7 +74,7 @@ fn keep(library: &Path, list: &Mutex<Arc<List>>, asked: &Receiver<()>) {
                 let what = format!("cannot list the titles in {}: {error}", library.display());
                 if what != complaint {
                     let told = library::shown(&what);
-                    eprintln!("fullbore: {told}; the shelf shows what was there before");
+                    eprintln!("fullbore: {told}; the shelf keeps showing the last list");
                     complaint = what;
                 }
             }

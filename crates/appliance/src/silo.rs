@@ -190,7 +190,7 @@ fn start_worker(
         lived
     };
     let thread = std::thread::Builder::new().name(format!("worker-{index}")).spawn(live);
-    let thread = thread.map_err(|why| StartError::Thread { which: "of a worker", why })?;
+    let thread = thread.map_err(|why| StartError::Thread { which: "worker", why })?;
     Ok(RunningWorker { thread, control })
 }
 

@@ -84,7 +84,7 @@ impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Config(error) => error.fmt(f),
-            Self::NoLibrary => f.write_str("no library was given"),
+            Self::NoLibrary => f.write_str("no library was given: name its directory"),
             Self::LibraryNotAFolder(library) => {
                 write!(f, "{} is not a directory: give the library's directory", library.display())
             }
@@ -106,24 +106,29 @@ impl fmt::Display for StartError {
                 buffer_bytes >> 20,
                 left_bytes >> 20
             ),
-            Self::NoRandomNumbers => f.write_str("the kernel gives no random numbers: try again"),
+            Self::NoRandomNumbers => {
+                f.write_str("the kernel returned no random numbers: try again")
+            }
             Self::NoDescriptors(why) => {
-                write!(f, "no descriptors left: {why}; raise the limit (ulimit -n, LimitNOFILE)")
+                write!(
+                    f,
+                    "no file descriptors left: {why}; raise the limit (ulimit -n, LimitNOFILE)"
+                )
             }
             Self::Thread { which, why } => {
                 write!(
                     f,
-                    "cannot start the thread {which}: {why}; raise the limit (ulimit -u, TasksMax)"
+                    "cannot start the {which} thread: {why}; raise the limit (ulimit -u, TasksMax)"
                 )
             }
             Self::ThreadPanicked => f.write_str("a thread panicked; its message is above"),
             Self::Admin(why) => write!(f, "cannot start the admin listener: {why}"),
             Self::NoRing(why) => write!(
                 f,
-                "this kernel gives no io_uring: {why}; it needs Linux 6.1 and io_uring_disabled=0"
+                "io_uring is not available: {why}; Fullbore needs Linux 6.1 or newer, and kernel.io_uring_disabled=0 (sysctl)"
             ),
             Self::Worker { index, why } => write!(f, "worker {index} cannot start: {why}"),
-            Self::WorkerGone => f.write_str("a worker ended while it started; see above"),
+            Self::WorkerGone => f.write_str("a worker ended during the start; see above"),
         }
     }
 }
@@ -204,8 +209,10 @@ impl fmt::Display for RunError {
             }
             Self::Worker(why) => write!(f, "a worker failed: {why}"),
             Self::WorkerPanicked => f.write_str("a worker panicked; its message is above"),
-            Self::WorkerEnded => f.write_str("a worker ended by itself"),
-            Self::EndedAtOnce => f.write_str("ended at once, as asked; viewers were cut off"),
+            Self::WorkerEnded => f.write_str("a worker ended unexpectedly; see above"),
+            Self::EndedAtOnce => {
+                f.write_str("ended at once on the second signal; viewers were cut off")
+            }
             Self::CutOff { after_seconds } => {
                 write!(f, "viewers were cut off after {after_seconds} seconds (drain_seconds)")
             }
@@ -232,7 +239,7 @@ mod tests {
     #[test]
     fn what_went_wrong_keeps_its_cause() {
         let why = io::Error::from_raw_os_error(libc::EMFILE);
-        let error = StartError::Thread { which: "of a worker", why };
+        let error = StartError::Thread { which: "worker", why };
         let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>()).unwrap();
         assert_eq!(cause.raw_os_error(), Some(libc::EMFILE));
         let error = StartError::from(ConfigError::BypassWithoutPort);

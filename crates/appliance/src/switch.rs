@@ -49,7 +49,7 @@ pub enum Switch {
 impl Switch {
     /// Every switch with its name and what it is.
     pub const ALL: [(Switch, &'static str, &'static str); 18] = [
-        (Self::Pull, "pull", "window pull by TCP_NOTSENT_LOWAT"),
+        (Self::Pull, "pull", "windows pulled by TCP_NOTSENT_LOWAT"),
         (Self::Lifo, "lifo", "last-in-first-out buffers"),
         (Self::Registered, "registered", "buffers registered with the ring"),
         (Self::Heat, "heat", "caching by heat"),
@@ -58,15 +58,15 @@ impl Switch {
         (Self::Window, "window", "windows that grow"),
         (Self::Files, "files", "files that stay open between requests"),
         (Self::Onepass, "onepass", "sealing in one pass"),
-        (Self::Handout, "handout", "keys taken out of the handshake"),
+        (Self::Handout, "handout", "keys taken over from the handshake"),
         (Self::Tickets, "tickets", "TLS session tickets"),
         (Self::Listeners, "listeners", "a listener per worker"),
         (Self::Pinning, "pinning", "workers pinned to cores"),
         (Self::Tso, "tso", "super-segments that the device cuts (bypass)"),
-        (Self::Coalesce, "coalesce", "segments that arrive as one (bypass)"),
-        (Self::Completion, "completion", "reads processed to their end at once (bypass)"),
+        (Self::Coalesce, "coalesce", "segments that arrive together processed as one (bypass)"),
+        (Self::Completion, "completion", "reads sealed and sent as soon as done (bypass)"),
         (Self::Reread, "reread", "lost bytes read from disk again (bypass)"),
-        (Self::Pacing, "pacing", "sending that is spread over the round trip (bypass)"),
+        (Self::Pacing, "pacing", "sending spread over the round trip (bypass)"),
     ];
 
     /// All names, for people.
@@ -83,7 +83,7 @@ impl std::str::FromStr for Switch {
         known.map(|(switch, _, _)| *switch).ok_or_else(|| {
             let names: Vec<_> =
                 Self::ALL.iter().map(|(_, name, what)| format!("{name} ({what})")).collect();
-            format!("there is no switch {name:?}; there are {}", names.join(", "))
+            format!("unknown switch {name:?}; choose from {}", names.join(", "))
         })
     }
 }

@@ -10,14 +10,14 @@ use telemetry::{Exposition, Kind, Metric};
 const EVENTS: Metric = Metric::new(
     Kind::Counter,
     "fullbore_kernel_tls_events_total",
-    "The kernel's TLS counters since the start of the server, by the kernel's names; other programs of the network namespace included.",
+    "Kernel TLS counters since the start of the server, under the kernel's names; other programs in the network namespace count too.",
 )
 .by("event");
 
 const CONNECTIONS: Metric = Metric::new(
     Kind::Gauge,
     "fullbore_kernel_tls_connections",
-    "Connections whose TLS the kernel does now, by direction and by who seals, under the kernel's names; other programs' included.",
+    "Connections with kernel TLS now, by direction and by software or device, under the kernel's names; those of other programs count too.",
 )
 .by("kind");
 

@@ -33,10 +33,10 @@ impl Display for CatalogError {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Busy(title) => {
-                write!(f, "another fullbore is at work on the title {title:?}: wait for it to end")
+                write!(f, "another fullbore is at work on the title {title:?}: wait until it ends")
             }
             Self::Unknown(path) => {
-                write!(f, "{} is no title that ingest has made", path.display())
+                write!(f, "{} is not a title that ingest made", path.display())
             }
             Self::Damaged { path, why } => write!(
                 f,

@@ -216,7 +216,7 @@ impl Record {
         let record: Self =
             serde_json::from_str(&text).map_err(|error| RecordError::Broken(error.to_string()))?;
         if record.kind != KIND {
-            return Err(broken("it is of another kind"));
+            return Err(broken("it is not the record of a title"));
         }
         if record.version != VERSION {
             return Err(broken("it was written by another version of fullbore"));
@@ -225,7 +225,7 @@ impl Record {
             return Err(broken("it was changed after it was written"));
         }
         if !record.files.iter().all(FileRecord::has_fitting_blocks) {
-            return Err(broken("it has too many or too few blocks of a file"));
+            return Err(broken("it has the wrong number of blocks for a file"));
         }
         Ok(record)
     }

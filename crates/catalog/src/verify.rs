@@ -86,13 +86,13 @@ impl Display for Fault {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let path = self.path();
         match self {
-            Self::Record { why } => write!(f, "{path} cannot be believed: {why}"),
+            Self::Record { why } => write!(f, "{path} is damaged: {why}"),
             Self::Missing { .. } => write!(f, "{path} is missing"),
             Self::Length { expected_bytes, found_bytes, .. } => {
-                write!(f, "{path} has {found_bytes} bytes in place of {expected_bytes}")
+                write!(f, "{path} has {found_bytes} bytes instead of {expected_bytes}")
             }
             Self::Content { blocks, .. } => {
-                write!(f, "{path} has other bytes than it had{}", in_blocks(blocks))
+                write!(f, "{path} does not match its SHA-256{}", in_blocks(blocks))
             }
             Self::Unreadable { why, .. } => write!(f, "{path} cannot be read: {why}"),
             Self::Extra { .. } => write!(f, "{path} is not part of the title"),

@@ -141,7 +141,7 @@ fn subtitle(text: &str) -> Result<SideSubtitles, String> {
     let (language, path) = text
         .split_once('=')
         .filter(|(language, path)| !language.is_empty() && !path.is_empty())
-        .ok_or("it has to be LANG=FILE, as en=film.en.srt")?;
+        .ok_or("write LANG=FILE, such as en=film.en.srt")?;
     Ok(SideSubtitles { language: language.to_owned(), path: path.into() })
 }
 
@@ -184,7 +184,7 @@ impl Ingest {
 
     fn options(&self) -> Result<Options, String> {
         if !(0.5..=20.0).contains(&self.segment_seconds) {
-            return Err("--segment-seconds has to be between 0.5 and 20".into());
+            return Err("--segment-seconds must be between 0.5 and 20".into());
         }
         if self.file.len() > 1 && (self.title.is_some() || !self.subtitle.is_empty()) {
             return Err("--title and --subtitle are for a single FILE".into());
@@ -257,7 +257,7 @@ fn tell(Ingested { folder, record, outcome, notes, .. }: &Ingested) {
     let what = match outcome {
         Outcome::Made => "made",
         Outcome::Replaced => "replaced",
-        Outcome::Kept => "is there already",
+        Outcome::Kept => "already there",
     };
     let sizes = record.video.iter().map(|video| format!("{}x{}", video.width, video.height));
     let sizes: Vec<_> = sizes.collect();

@@ -92,7 +92,10 @@ fn list(library: &Path, as_json: bool) -> Result<ExitCode, Failed> {
         say(&(line(entry) + "\n"));
     }
     if entries.is_empty() {
-        eprintln!("fullbore: no titles yet: fullbore ingest FILE --library {}", library.display());
+        eprintln!(
+            "fullbore: no titles yet; to add one, run: fullbore ingest FILE --library {}",
+            library.display()
+        );
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -108,7 +111,7 @@ fn listed(entry: &Entry) -> Value {
 fn line(entry: &Entry) -> String {
     let record = match &entry.record {
         Ok(record) => record,
-        Err(why) => return format!("{}  (its title.json cannot be believed: {why})", entry.title),
+        Err(why) => return format!("{}  (its title.json is damaged: {why})", entry.title),
     };
     let sides = record.video.iter().map(|video| video.width.min(video.height).to_string());
     let sizes = sides.collect::<Vec<_>>().join("/");
@@ -148,7 +151,7 @@ fn verify(
         None => entries(library)?,
         Some(title) => {
             let found = catalog::find(library, &path(title)?);
-            let missing = || Failed(1, format!("there is no title {title:?} that ingest has made"));
+            let missing = || Failed(1, format!("ingest has made no title {title:?}"));
             vec![found.ok_or_else(missing)?]
         }
     };
@@ -176,7 +179,7 @@ fn verify(
     }
     if incomplete > 0 && !complete {
         tell(&format!(
-            "{incomplete} records are of an earlier version; to add the sums of their blocks: fullbore library verify --complete --library {}",
+            "{incomplete} records were written by an earlier version; to add the SHA-256 of each block, run: fullbore library verify --complete --library {}",
             library.display()
         ));
     }

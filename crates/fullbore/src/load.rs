@@ -140,7 +140,7 @@ impl Load {
         }
         if outcome.gave_up {
             let error = outcome.errors.values().max_by_key(|error| error.count);
-            let what = error.map_or("nothing could be asked for", |error| &error.example);
+            let what = error.map_or("no request could be sent", |error| &error.example);
             return fail(1, &format!("every connection failed, stopped: {what}"));
         }
         if let Some(wrong) = outcome.errors.get("wrong_bytes") {

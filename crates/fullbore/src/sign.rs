@@ -66,7 +66,7 @@ impl Sign {
         }
         // clap has made sure of these three.
         let (Some(path), Some(expires), Some(key)) = (&self.path, self.expires, &self.key) else {
-            return fail(2, "PATH, --expires and --key are needed; see fullbore sign --help");
+            return fail(2, "PATH, --expires and --key are required; see fullbore sign --help");
         };
         let what = match Signed::of(path, self.scope.as_deref(), self.query) {
             Ok(what) => what,
@@ -123,7 +123,7 @@ fn library_path(path: &Path) -> Result<PathBuf, String> {
     match LibraryPath::as_written(path.as_os_str().as_bytes()) {
         Some(path) => Ok(path.as_path().to_owned()),
         None => Err(format!(
-            "{:?} is no path in a library: write it as it is there, such as films/a.mp4",
+            "{:?} is not a path in a library: write it as it is in the library, such as films/a.mp4",
             path.display().to_string()
         )),
     }
@@ -157,10 +157,10 @@ impl Expiry {
             Self::AtUnixSeconds(seconds) => u64::try_from(seconds).unwrap_or(0),
         };
         if seconds <= now {
-            return Err("--expires lies in the past: the URL would never work".into());
+            return Err("--expires is in the past: the URL would never work".into());
         }
         if seconds > EXPIRES_UNIX_SECONDS_MAX {
-            return Err("--expires lies too far ahead".into());
+            return Err("--expires is too far in the future".into());
         }
         Ok(seconds)
     }
@@ -174,9 +174,7 @@ impl FromStr for Expiry {
             return Ok(Self::AtUnixSeconds(moment.unix_timestamp()));
         }
         let wrong = || {
-            format!(
-                "{text:?} is neither a time such as 15m, 6h or 7d nor one such as 2030-01-31T20:15:00Z"
-            )
+            format!("{text:?} is not a time: write one such as 15m, 6h, 7d or 2030-01-31T20:15:00Z")
         };
         let unit = text.chars().last().ok_or_else(wrong)?;
         let seconds_each: u64 = match unit {

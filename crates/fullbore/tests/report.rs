@@ -29,7 +29,7 @@ fn files_of_earlier_runs_become_a_page_whatever_they_are_called() {
     let output = report(&from, &out);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{said}");
-    assert!(said.contains("left out broken.json: it is not JSON"), "{said}");
+    assert!(said.contains("skipped broken.json: it is not JSON"), "{said}");
     assert_eq!(
         String::from_utf8_lossy(&output.stdout).trim(),
         out.join("index.html").display().to_string()
@@ -62,7 +62,7 @@ fn without_any_figures_there_is_no_page_and_it_says_what_to_do() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1));
     assert!(
-        said.contains("left out broken.json")
+        said.contains("skipped broken.json")
             && said.contains("no figures in")
             && said.contains("bench versus"),
         "{said}"

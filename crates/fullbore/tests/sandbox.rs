@@ -163,12 +163,12 @@ fn the_self_signed_pair_is_made_anew_and_viewers_get_it() {
     let mut server = room.serve("state").argument("--access-log").argument(&log).start();
     let certificate = room.path("state/self-signed-cert.pem");
     server.signal(Signal::HUP);
-    server.stderr.wait_for("certificates read again on request");
+    server.stderr.wait_for("certificates reloaded on request");
     let before = fs::read(&certificate).unwrap();
     fs::remove_file(&certificate).unwrap();
     server.signal(Signal::HUP);
     until("another certificate", || fs::read(&certificate).is_ok_and(|now| now != before));
-    until("both to be said", || server.said().matches("read again on request").count() == 2);
+    until("both to be said", || server.said().matches("reloaded on request").count() == 2);
     if has_curl() {
         let film = format!("{}/film.mp4", server.url);
         let trusted = certificate.to_str().unwrap();
@@ -209,7 +209,7 @@ fn given_certificates_are_noticed_when_their_links_are_replaced() {
     let launch = room.serve("unused").argument("--cert").argument(cert);
     let mut server = launch.argument("--key").argument(key).start();
     link("2");
-    server.stderr.wait_for("certificates read again since they changed on disk");
+    server.stderr.wait_for("certificates reloaded because they changed on disk");
     if has_curl() {
         let trusted = archive.join("cert2.pem");
         // Looked at between the two renames, the pair does not fit, and is read again soon after.

@@ -134,7 +134,7 @@ pub(crate) fn probe(film: &File, bounds: &Bounds, stop: &Stop) -> Result<Source,
     if answer.len() > ANSWER_BYTES_MAX {
         let most = ANSWER_BYTES_MAX >> 20;
         return Err(ProbeError::Unreadable(format!(
-            "it takes more than {most} MiB to say what is in it"
+            "the list of what is in it is longer than {most} MiB"
         )));
     }
     let probed: Probed = serde_json::from_slice(&answer)

@@ -34,7 +34,7 @@ macro_rules! of_all_and_title {
             Metric::new(
                 Kind::$of_title,
                 concat!("fullbore_qoe_title_", $name),
-                concat!("The same by title: ", $help),
+                concat!("By title: ", $help),
             )
             .by("title")
             .stored(Stored::$stored),
@@ -59,25 +59,25 @@ macro_rules! counter {
 static QUANTITIES: [Quantity; 4] = [
     quantity!(
         "play_delay_seconds" in Thousandths,
-        "From the wish to play until something plays, per session.",
+        "Time from the request to play until playback begins, per session.",
         |stats| &stats.play_delay,
         |_| None
     ),
     quantity!(
         "time_to_quality_seconds" in Thousandths,
-        "From the wish to play until 4 s in a row at 80% of the top bit rate, per session.",
+        "Time from the request to play until 4 s in a row at 80% of the top bit rate, per session.",
         |stats| &stats.time_to_quality,
         |_| None
     ),
     quantity!(
         "rebuffer_ratio" in Millionths,
-        "Part of the time in stalls, per session that is over.",
+        "Share of the time spent in stalls, per session that has ended.",
         |stats| &stats.rebuffer,
         |session| session.outcome().rebuffer_millionths
     ),
     quantity!(
         "media_bytes_per_second" in Kilobits,
-        "Mean bit rate of what was watched, in bytes, per session that is over.",
+        "Mean bit rate of what was watched, in bytes, per session that has ended.",
         |stats| &stats.bitrate,
         |session| session.outcome().bitrate_kbps
     ),
@@ -87,12 +87,12 @@ static COUNTERS: [Counter; 6] = [
     counter!("sessions_total" in Units, "Sessions that began.", |stats| stats.sessions_total),
     counter!(
         "sessions_not_started_total" in Units,
-        "Sessions that were over before anything played.",
+        "Sessions that ended before anything played.",
         |stats| stats.not_started_total
     ),
     counter!(
         "sessions_quality_not_reached_total" in Units,
-        "Sessions that were over before 4 s in a row at 80% of the top bit rate.",
+        "Sessions that ended before 4 s in a row at 80% of the top bit rate.",
         |stats| stats.quality_not_reached_total
     ),
     counter!("stalls_total" in Units, "Stalls.", |stats| stats.stalls_total),
@@ -108,21 +108,26 @@ static COUNTERS: [Counter; 6] = [
     ),
 ];
 
-static SESSIONS: Metric = Metric::new(Kind::Gauge, "fullbore_qoe_sessions", "Sessions that go on.");
+static SESSIONS: Metric =
+    Metric::new(Kind::Gauge, "fullbore_qoe_sessions", "Sessions in progress.");
 
 /// What is counted of all only.
 static OF_ALL_ONLY: [Metric; 3] = [
     Metric::new(
         Kind::Counter,
         "fullbore_qoe_sessions_evicted_total",
-        "Sessions ended for want of room.",
+        "Sessions evicted, because too many were in progress.",
     ),
     Metric::new(
         Kind::Counter,
         "fullbore_qoe_reports_total",
-        "Reports of players taken into account.",
+        "Reports of players that were counted.",
     ),
-    Metric::new(Kind::Counter, "fullbore_qoe_reports_lost_total", "Reports lost for want of room."),
+    Metric::new(
+        Kind::Counter,
+        "fullbore_qoe_reports_lost_total",
+        "Reports of players dropped, because too many came at once.",
+    ),
 ];
 
 fn of_all_only(collector: &Collector) -> impl Iterator<Item = (Metric, u64)> {

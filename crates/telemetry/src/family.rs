@@ -40,10 +40,10 @@ families! {
     Responses responses_total by status "Responses, by status.";
     Refusals requests_refused_total by reason "Requests refused, by reason.";
     Routes connections_by_route_total by route "Connections established, by route.";
-    KernelTlsRefusals kernel_tls_refused_total by reason "Connections that the kernel did not seal for, by reason.";
-    Tcp tcp_events_total by event "What happened in our own TCP, segments not taken included (bypass).";
-    TcpPayload tcp_payload_bytes_total by kind "Payload of our own TCP, by what became of it (bypass).";
-    Held bypass_held_total by reason "Ranges that our own TCP asked for and did not let go whole, by reason (bypass).";
-    Frames frames_total by event "Frames of a network device (bypass).";
-    FramesRefused frames_refused_total by reason "Frames not taken, by reason (bypass).";
+    KernelTlsRefusals kernel_tls_refused_total by reason "Connections that the kernel did not encrypt, by reason.";
+    Tcp tcp_events_total by event "Events in our own TCP, including refused segments (bypass).";
+    TcpPayload tcp_payload_bytes_total by kind "Payload of our own TCP, by what happened to it (bypass).";
+    Held bypass_held_total by reason "Byte ranges that our own TCP requested and then did not send in full, by reason (bypass).";
+    Frames frames_total by event "Frames of the network device, by event (bypass).";
+    FramesRefused frames_refused_total by reason "Frames refused, by reason (bypass).";
 }

@@ -18,7 +18,7 @@ pub(crate) const FIRST_BYTE_MICROSECONDS_MAX: u64 = (1 << 23) - 1;
 pub(crate) const FIRST_BYTE: Metric = Metric::new(
     Kind::Histogram,
     "fullbore_first_byte_seconds",
-    "From the end of a request to the first byte of its answer that TCP took.",
+    "Time from the end of a request until TCP accepted the first byte of its response.",
 )
 .stored(Stored::Millionths);
 
@@ -72,48 +72,48 @@ macro_rules! numbers {
 
 numbers! {
     Gauge connections "Connections open now.";
-    Gauge sending "Responses on their way now.";
+    Gauge sending "Responses being sent now.";
     Counter connections_accepted_total "Connections accepted.";
-    Counter accept_pauses_total "Pauses in accepting, for want of descriptors or memory.";
+    Counter accept_pauses_total "Pauses in accepting connections, because file descriptors or memory ran out.";
     Counter requests_total "Requests read.";
-    Counter response_sent_bytes_total "Bytes of responses that TCP took, heads and bodies, before encryption.";
-    Counter transport_sent_bytes_total "Bytes that TCP took, as they were handed to it: TLS handshakes and records included, but without the overhead of encryption where the kernel encrypts.";
-    Counter windows_total "Windows pulled: one read and one send each, if all goes well.";
-    Counter windows_taken_in_part_total "Windows of which TCP took only a part at first.";
-    Counter send_pauses_total "Pauses in sending, for want of memory in the kernel.";
+    Counter response_sent_bytes_total "Bytes of responses that TCP accepted, heads and bodies, before encryption.";
+    Counter transport_sent_bytes_total "Bytes that TCP accepted, including TLS handshakes and record overhead (excluding that overhead when the kernel encrypts).";
+    Counter windows_total "Windows pulled: normally one read and one send each.";
+    Counter windows_taken_in_part_total "Windows that TCP accepted only in part at first.";
+    Counter send_pauses_total "Pauses in sending, because the kernel had no memory.";
     Counter take_backs_total "Buffers taken back from stalled viewers.";
-    Counter records_made_again_total "TLS records sealed again: after a take-back, or because they were lost or left only in part (bypass).";
-    Counter bypass_wants_total "Ranges that our own TCP asked for (bypass).";
-    Counter bypass_reread_bytes_total "Bytes of files read again because they were lost on the way (bypass).";
+    Counter records_made_again_total "TLS records sealed again: after a take-back, or because they were lost or sent only in part (bypass).";
+    Counter bypass_wants_total "Byte ranges that our own TCP requested (bypass).";
+    Counter bypass_reread_bytes_total "Bytes of files read again because packets were lost (bypass).";
     Gauge bypass_connection_bytes "Memory of TCP and of send streams, tags included (bypass).";
-    Gauge bypass_in_flight_bytes "Bytes that are on their way to viewers (bypass).";
+    Gauge bypass_in_flight_bytes "Bytes in flight to viewers (bypass).";
     Counter key_updates_received_total "TLS key updates received.";
     Counter key_updates_sent_total "TLS key updates sent.";
-    Counter read_resident_bytes_total "Bytes read that were in the page cache.";
+    Counter read_resident_bytes_total "Bytes read from the page cache.";
     Counter read_cached_bytes_total "Bytes read from disk into the page cache.";
     Counter read_once_bytes_total "Bytes read from disk with RWF_DONTCACHE.";
     Counter read_direct_bytes_total "Bytes read from disk with O_DIRECT.";
-    Counter read_refused_total "Reads for which the filesystem refused the way asked for.";
-    Counter sendfile_bytes_total "Bytes of files that the kernel sent from its page cache by itself.";
-    Counter brought_bytes_total "Bytes of those that were brought into the page cache for it.";
-    Gauge bringing_bytes "Bytes on their way into the page cache, or there and not sent yet, for the kernel to send.";
-    Counter windows_not_held_total "Windows read into a buffer although the kernel could send them, for want of a lease on the file.";
-    Counter files_open_for_writing_total "Times a file was opened that another program had open for writing, so that the server cannot be sure to see every change of it.";
-    Counter windows_not_brought_total "Windows read into a buffer although they are worth memory: too many were on their way, or the page cache had no room.";
+    Counter read_refused_total "Reads that fell back to another mode, because the filesystem refused O_DIRECT or RWF_DONTCACHE.";
+    Counter sendfile_bytes_total "Bytes of files that the kernel sent directly from its page cache.";
+    Counter brought_bytes_total "Bytes read from disk into the page cache so that the kernel could send them.";
+    Gauge bringing_bytes "Bytes being read into the page cache for the kernel to send, and bytes there that it has not sent yet.";
+    Counter windows_not_held_total "Windows read into a buffer, although the kernel could send them, because the server had no lease on the file.";
+    Counter files_open_for_writing_total "Files opened while another program had them open for writing, so that the server may miss a change.";
+    Counter windows_not_brought_total "Windows read into a buffer, although they are worth caching, because too many were on their way or the page cache had no room.";
     Counter buffer_waits_total "Times a session waited for a buffer.";
-    Gauge read_buffers_free "Read buffers that nobody holds.";
+    Gauge read_buffers_free "Read buffers that are free.";
     Gauge read_buffers "Read buffers.";
-    Gauge send_buffers_free "Send buffers that nobody holds.";
+    Gauge send_buffers_free "Send buffers that are free.";
     Gauge send_buffers "Send buffers.";
-    Gauge open_files "Library files remembered as open.";
-    Gauge response_memory_bytes "Memory that responses hold: pages, lists, heads of parts.";
-    Counter cmcd_reports_total "Requests that told of a viewer's experience (CMCD).";
-    Counter cmcd_sessionless_total "Requests with CMCD that names no session.";
-    Counter cmcd_malformed_total "Parts of CMCD that make no sense.";
-    Counter cmcd_reports_lost_total "Requests with CMCD that were not counted: too many at once.";
-    Counter access_log_lost_total "Access log lines lost because the disk under the log was too slow.";
-    Counter tasks_panicked_total "Sessions ended by a fault of this program.";
-    Counter worker_cpu_seconds_total by worker in Millionths "Processor time of each worker's thread.";
+    Gauge open_files "Library files kept open.";
+    Gauge response_memory_bytes "Memory held by responses: pages, lists, heads of parts.";
+    Counter cmcd_reports_total "Requests in which a player reported its viewer's experience (CMCD).";
+    Counter cmcd_sessionless_total "Requests whose CMCD names no session.";
+    Counter cmcd_malformed_total "Parts of CMCD that could not be parsed.";
+    Counter cmcd_reports_lost_total "Requests with CMCD that were not counted, because too many came at once.";
+    Counter access_log_lost_total "Access log lines dropped, because the disk under the log was too slow or full.";
+    Counter tasks_panicked_total "Sessions ended by a bug in this program.";
+    Counter worker_cpu_seconds_total by worker in Millionths "CPU time of each worker's thread.";
 }
 
 impl Numbers {

@@ -52,7 +52,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Key>, KeyError> {
 fn check_mode(file: &File, path: &Path) -> Result<(), KeyError> {
     let metadata = file
         .metadata()
-        .map_err(|error| KeyError::new(path, format!("cannot be looked at: {error}")))?;
+        .map_err(|error| KeyError::new(path, format!("cannot be examined: {error}")))?;
     let mode = metadata.mode() & 0o777;
     if mode & FORBIDDEN_MODE != 0 {
         let what = format!(
@@ -92,7 +92,7 @@ pub fn make_key_file(path: &Path) -> Result<String, KeyError> {
     let (mut id, mut secret) = ([0; 4], Zeroizing::new([0; SECRET_BYTES_MIN]));
     rand::fill(&mut id)
         .and_then(|()| rand::fill(&mut secret[..]))
-        .map_err(|_| failed("this system gives no random numbers".into()))?;
+        .map_err(|_| failed("the system returned no random numbers".into()))?;
     let id = to_hex(&id);
     let line = Zeroizing::new(format!("{id}:{}\n", *Zeroizing::new(to_hex(&secret[..]))));
     let opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);

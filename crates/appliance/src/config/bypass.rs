@@ -61,7 +61,7 @@ impl Bypass {
         }
         let is_no_hosts = |address: &&IpAddr| address.is_unspecified() || address.is_multicast();
         if let Some(address) = self.addresses.iter().find(is_no_hosts) {
-            let wanted = "addresses that one host can have";
+            let wanted = "unicast addresses";
             return Err(ConfigError::not_of_kind("bypass.addresses", address, wanted));
         }
         if self.interface.is_empty() || self.interface.len() > 15 {

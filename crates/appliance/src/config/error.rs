@@ -100,33 +100,33 @@ impl fmt::Display for ConfigError {
                 write!(f, "{setting} has {value:?}; write {wanted}")
             }
             Self::RequiredWithoutKeys => f.write_str(
-                "signing.required is given without signing.keys, so nothing would need a token; \
+                "signing.required is set without signing.keys, so nothing would need a token; \
                  make a key with `fullbore sign --new-key FILE`",
             ),
             Self::NothingRequired => f.write_str(
-                "signing.required is empty, so nothing would need a token; leave it out to require one for all",
+                "signing.required is empty, so nothing would need a token; leave it out to require one for everything",
             ),
             Self::CertificatesWithoutTls => {
-                f.write_str("tls is off, but certificates are given: leave out one of them")
+                f.write_str("TLS is off, but certificates are given: remove one of these settings")
             }
             Self::BypassWithoutKeys => f.write_str(
-                "--off handout leaves the keys where the bypass route cannot make records again: choose --route userspace",
+                "--off handout leaves the TLS keys in rustls, and the bypass route needs them: choose --route userspace",
             ),
             Self::BypassWithoutPort => {
                 f.write_str("the bypass route needs a port: give one with --listen ADDR:PORT")
             }
             Self::BypassWithoutAddress => f.write_str(
-                "bypass.addresses is empty: give the server an address that nothing else has, in the configuration file: \
+                "bypass.addresses is empty: give the server an address that nothing else uses, in the configuration file: \
                  [bypass] addresses = [\"192.0.2.2\"]",
             ),
             Self::BypassWithoutCard => f.write_str(
-                "bypass.interface is missing: name the network card, see `ip link`",
+                "bypass.interface is missing: name the network card (`ip link` lists them)",
             ),
             Self::OwnFileServed { file, real, what, library, advice } => {
                 let by = real.as_ref().map(|real| format!(" ({})", real.display()));
                 write!(
                     f,
-                    "{}{} is {what} and lies in the library {}, where any viewer could fetch it: {advice}",
+                    "{}{} is {what}, and it is in the library {}, where any viewer could fetch it: {advice}",
                     file.display(),
                     by.unwrap_or_default(),
                     library.display(),

@@ -116,7 +116,7 @@ fn describe(status: &RestrictionStatus, other_threads: usize) -> String {
         said.push_str(", no new TCP listeners or connections out");
     }
     if other_threads > 0 && !status.all_threads {
-        said.push_str(&format!(", except for threads that were there before ({other_threads})"));
+        said.push_str(&format!(", except for {other_threads} threads that ran before"));
     }
     said
 }

@@ -66,7 +66,7 @@ pub fn confine_files(config: &Config, library: &Path, offload: KernelOffload) ->
 /// Gives up the system calls that serving does not need, for every thread of the process, and says so in `report`.
 pub fn confine_calls(report: &mut Report, offload: KernelOffload) {
     report.calls = Some(match calls::confine(offload) {
-        Ok(count) => format!("{count} system calls left (seccomp)"),
+        Ok(count) => format!("{count} system calls allowed (seccomp)"),
         Err(error) => format!("system calls not filtered ({error})"),
     });
 }

@@ -38,8 +38,8 @@ const KEPT: [(&str, CapabilitySet); 3] = [
 pub fn give_up_network_privileges() -> String {
     limit_programs(FOR_DEVICES.complement());
     match keep_only(FOR_DEVICES.complement()) {
-        Ok(_) => "privileges over the network given up".into(),
-        Err(error) => format!("privileges over the network kept ({error})"),
+        Ok(_) => "network privileges given up".into(),
+        Err(error) => format!("network privileges kept ({error})"),
     }
 }
 

@@ -57,7 +57,7 @@ impl Session {
         }
         if let Err(end @ (End::File(_) | End::ChangedUnderUs)) = sent {
             let target = redact::target(request.map(Request::target).unwrap_or_default());
-            let what = format!("{target}: {}; the viewer's connection was ended", end.as_str());
+            let what = format!("{target}: {}; the viewer's connection was closed", end.as_str());
             worker.reports.complaints.tell(&what);
         }
         if let Some(log) = &worker.reports.access_log {

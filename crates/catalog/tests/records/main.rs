@@ -54,7 +54,7 @@ fn an_older_record_is_read_and_its_title_verified() {
     place.write("film/v-0123456789ab/video-90.mp4", b"pictureS");
     let path = "v-0123456789ab/video-90.mp4".to_owned();
     let fault = Fault::Content { path, blocks: Vec::new() };
-    assert_eq!(fault.to_string(), "v-0123456789ab/video-90.mp4 has other bytes than it had");
+    assert_eq!(fault.to_string(), "v-0123456789ab/video-90.mp4 does not match its SHA-256");
     assert_eq!(place.faults("film"), [fault]);
 }
 

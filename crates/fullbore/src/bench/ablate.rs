@@ -67,7 +67,7 @@ impl Ablate {
         if outcome.is_stable() {
             return Ok(ExitCode::SUCCESS);
         }
-        Err(io::Error::other("no load at all was stable in some of it: see above"))
+        Err(io::Error::other("some variants had no stable load at all: see above"))
     }
 
     fn options(&self) -> ablate::Options {

@@ -53,11 +53,11 @@ impl Report {
 
     fn write(&self, report: &report::Report, directory: &Path) -> io::Result<()> {
         for skipped in report.skipped() {
-            eprintln!("left out {}: {}", skipped.file, skipped.why);
+            eprintln!("skipped {}: {}", skipped.file, skipped.why);
         }
         if report.is_empty() {
             return Err(io::Error::other(format!(
-                "no figures in {}: run `fullbore bench versus nginx --json {}/versus.json`, for one, or leave --from out",
+                "no figures in {}: run `fullbore bench versus nginx --json {}/versus.json` first, or leave out --from",
                 directory.display(),
                 directory.display()
             )));

@@ -77,7 +77,7 @@ fn it_keeps_no_privileges_but_to_read_files() {
         room.device = device.config(1500);
         let server = Server::start(&space, &room, &[], "");
         let said = server.said();
-        assert!(said.contains("privileges over the network given up"), "{said}");
+        assert!(said.contains("network privileges given up"), "{said}");
         for set in ["CapPrm", "CapEff", "CapInh", "CapAmb", "CapBnd"] {
             let values = server.of_every_thread(set);
             assert!(values.len() > 1, "there are workers");

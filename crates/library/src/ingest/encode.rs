@@ -118,7 +118,7 @@ impl Ingest<'_> {
         };
         let first = made.video.first().map(times);
         if made.video.iter().any(|picture| Some(times(picture)) != first) {
-            let why = "their key frames are not at the same places".into();
+            let why = "their key frames do not line up".into();
             return Err(IngestError::Unusable { making: "sizes of the picture".into(), why });
         }
         Ok(())

@@ -99,18 +99,18 @@ impl Display for IngestError {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::ToolMissing(tool) => {
-                write!(f, "there is no {tool} here: install it (apt install ffmpeg)")
+                write!(f, "{tool} is not installed: install it (apt install ffmpeg)")
             }
             Self::NotAFile { path, kind } => {
                 write!(f, "cannot take {}: it is a {kind}, not a file", path.display())
             }
             Self::Passed { making, bound } => write!(f, "making {making} took {bound}"),
-            Self::NotMedia(why) => write!(f, "this is no video that ffmpeg can read: {why}"),
-            Self::NothingToPlay => f.write_str("there is neither picture nor sound in it"),
+            Self::NotMedia(why) => write!(f, "this is not a video that ffmpeg can read: {why}"),
+            Self::NothingToPlay => f.write_str("it has neither picture nor sound"),
             Self::CutShort { says_seconds, has_seconds } => write!(
                 f,
-                "it is cut short: it says it plays {says_seconds:.1} s and ends after {has_seconds:.1} s; get the whole \
-                 file, or make what is there a file of its own (ffmpeg -i FILE -c copy NEW.mkv)"
+                "it is cut short: it says it plays {says_seconds:.1} s, but it ends after {has_seconds:.1} s; get the whole \
+                 file, or make a file of the part that is there (ffmpeg -i FILE -c copy NEW.mkv)"
             ),
             Self::CannotCopy(codec) => write!(
                 f,
@@ -118,7 +118,7 @@ impl Display for IngestError {
             ),
             Self::CannotCopyLate(seconds) => write!(
                 f,
-                "its picture begins {seconds:.1} s after its sound, which --copy cannot mend: encode it (leave --copy out)"
+                "its picture begins {seconds:.1} s after its sound, which --copy cannot correct: encode it (leave --copy out)"
             ),
             Self::FfmpegFailed { making, said } => {
                 write!(f, "ffmpeg failed at {making}; it said: {said}")
@@ -129,21 +129,21 @@ impl Display for IngestError {
             Self::DiskFull { library, bytes } => disk_full(f, library, *bytes),
             Self::Busy(title) => write!(
                 f,
-                "another fullbore is at work on the title {title:?}: wait for it to end, or choose another --title"
+                "another fullbore is at work on the title {title:?}: wait until it ends, or choose another --title"
             ),
             Self::Foreign(path) => write!(
                 f,
-                "{} is there and was not made by ingest (or its title.json is damaged), so it is not replaced: \
+                "{} exists and was not made by ingest (or its title.json is damaged), so ingest does not replace it: \
                  remove it, or choose another --title",
                 path.display()
             ),
             Self::NoSubtitles(path) => write!(
                 f,
-                "there are no subtitles in {}: it has to be SubRip, WebVTT or SubStation Alpha, in UTF-8",
+                "no subtitles in {}: give a file of SubRip, WebVTT or SubStation Alpha, in UTF-8",
                 path.display()
             ),
             Self::Interrupted => f.write_str(
-                "interrupted; what was finished is kept, and the same command goes on from there",
+                "interrupted; finished parts are kept, and the same command continues from there",
             ),
             Self::Io { what, path, source } => {
                 write!(f, "cannot {what} {}: {source}", path.display())
@@ -157,13 +157,13 @@ fn disk_full(f: &mut Formatter<'_>, library: &Path, bytes: Option<(u64, u64)>) -
     match bytes {
         Some((needed, free)) => write!(
             f,
-            "the disk of {library} has {} MB free and this takes some {} MB: make room",
+            "the disk of {library} has {} MB free, but this takes some {} MB: make room",
             free / 1_000_000,
             needed.div_ceil(1_000_000)
         ),
         None => write!(
             f,
-            "the disk of {library} is full: make room and run the same command again; what was finished is kept"
+            "the disk of {library} is full: make room and run the same command again; finished parts are kept"
         ),
     }
 }

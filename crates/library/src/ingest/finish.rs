@@ -148,10 +148,10 @@ impl Ingest<'_> {
         let mut notes: Vec<_> = left_out.map(|one| format!("left out: {one}")).collect();
         if let Some(video) = self.source.video.as_ref().filter(|_| !self.options.copy) {
             if video.is_hdr && self.tools.has_zscale {
-                notes.push("its high dynamic range was mapped to the standard one".into());
+                notes.push("its high dynamic range was mapped to standard range".into());
             } else if video.is_hdr {
                 notes.push(
-                    "its high dynamic range was cut to the standard one, so colours are pale: this ffmpeg has no zscale filter"
+                    "its high dynamic range was cut to standard range, so colours are pale: this ffmpeg has no zscale filter"
                         .into(),
                 );
             }

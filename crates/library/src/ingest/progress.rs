@@ -91,7 +91,7 @@ impl Shown {
             Progress::Making { part, number, of } => {
                 format!("{title}: making {part} ({number} of {of})\n")
             }
-            Progress::Kept { part } => format!("{title}: {part} is there from before\n"),
+            Progress::Kept { part } => format!("{title}: {part} kept from an earlier run\n"),
             Progress::Encoded { .. } => String::new(),
             Progress::Finishing => format!("{title}: making pictures, manifests and sums\n"),
         }
@@ -105,7 +105,7 @@ impl Shown {
                 self.part = format!("{part} ({number} of {of})");
                 format!("{title}: {}", self.part)
             }
-            Progress::Kept { part } => format!("{title}: {part} is there from before"),
+            Progress::Kept { part } => format!("{title}: {part} kept from an earlier run"),
             Progress::Encoded { done, seconds_left } => {
                 let left = seconds_left.map(|seconds| format!(", {} left", clock(seconds)));
                 let (bar, part) = (bar(*done), &self.part);

@@ -11,7 +11,7 @@ const AUDIO_ENTRY_BYTES: usize = 28;
 
 /// The codec of the first track in `head`, the content of a 'moov'.
 pub(super) fn of(head: &[u8]) -> Result<String, Mp4Error> {
-    named(head).ok_or(Mp4Error::Broken("its codec is none that we know"))
+    named(head).ok_or(Mp4Error::Broken("its codec is unknown"))
 }
 
 fn named(head: &[u8]) -> Option<String> {

@@ -72,10 +72,10 @@ impl Track {
         let TopLevel { head, index, fragments } = top_level(&mut file, bytes)?;
         let (timescale, segments) = index::parse(&index.content, index.range.end)?;
         if !segments.iter().map(|segment| segment.offset).eq(fragments) {
-            return Err(Mp4Error::Broken("its index names other fragments than it has"));
+            return Err(Mp4Error::Broken("its index does not match its fragments"));
         }
         if segments.last().map(|last| last.offset + last.bytes) != Some(bytes) {
-            return Err(Mp4Error::Broken("its index ends elsewhere than its file"));
+            return Err(Mp4Error::Broken("its index does not end where the file ends"));
         }
         let codec = codec::of(&head.content)?;
         Ok(Self {

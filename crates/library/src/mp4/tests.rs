@@ -71,9 +71,9 @@ fn a_file_cut_anywhere_is_refused() {
 fn an_index_that_does_not_fit_its_file_is_refused() {
     let start = [boxed(b"ftyp", b"cmfc"), head()].concat();
     let with = |index: Vec<u8>| [start.clone(), index, fragment(100), fragment(60)].concat();
-    assert!(refused(&with(index(&[100]))).contains("other fragments"));
-    assert!(refused(&with(index(&[60, 100]))).contains("other fragments"));
-    assert!(refused(&with(index(&[100, 59]))).contains("ends elsewhere"));
+    assert!(refused(&with(index(&[100]))).contains("does not match its fragments"));
+    assert!(refused(&with(index(&[60, 100]))).contains("does not match its fragments"));
+    assert!(refused(&with(index(&[100, 59]))).contains("does not end where"));
     assert!(refused(&with(index(&[]))).contains("empty"));
     assert!(refused(&with(Vec::new())).contains("no segment index"));
     assert!(refused(&with(index(&[100, 60]).repeat(2))).contains("more than one"));

@@ -27,7 +27,7 @@ fn a_text_in_a_videos_clothes_is_refused() {
         let source = folder.path().join(file);
         fs::write(&source, text).expect("a file");
         let said = refused(&source, &options());
-        assert!(said.contains("no video that ffmpeg can read"), "{file}: {said}");
+        assert!(said.contains("not a video that ffmpeg can read"), "{file}: {said}");
     }
     assert!(refused(&folder.path().join("missing.mp4"), &options()).contains("cannot open"));
     assert!(refused(folder.path(), &options()).contains("not a file"));
@@ -141,5 +141,5 @@ fn a_disk_that_is_full_is_said_beforehand() {
     }]);
     let large = Options { ladder: ladder.expect("a ladder"), ..options() };
     let said = refused(&source, &large);
-    assert!(said.contains("MB free and this takes some"), "{said}");
+    assert!(said.contains("MB free, but this takes some"), "{said}");
 }
