@@ -1,7 +1,8 @@
-//! Adding to a record what earlier versions of fullbore did not write: a SHA-256 for each block of each file.
+//! Adds to a record what earlier versions of fullbore did not write: a SHA-256 for each block of each file.
 //!
-//! A file gets its blocks only if all of it has the SHA-256 that its record says, so that damage never becomes the truth. The record is replaced
-//! by rename while the title is locked: interrupted at any moment, the old one is there or the new one. The title's files are only read.
+//! A file gets sums for its blocks only if the whole file matches the SHA-256 in its record, so that damage never becomes the truth. The
+//! record is replaced by rename while the title is locked, so an interruption leaves either the old one or the new one. The title's files
+//! are only read.
 
 use std::path::Path;
 
@@ -12,26 +13,26 @@ use crate::record::Record;
 use crate::verify::{Fault, compare, extra};
 use crate::workshop::Workshop;
 
-/// What came of completing a title's record.
+/// The result of completing a title's record.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Completed {
-    /// What is wrong with the title, as [`verify`](crate::verify()) finds it. If a file of it is not whole, the record is left as it was.
+    /// What is wrong with the title, as [`verify`](crate::verify()) finds it. If one of its files is not whole, the record stays as it was.
     pub faults: Vec<Fault>,
     /// Whether the record was replaced by a complete one.
     pub was_replaced: bool,
 }
 
-/// Verifies a title, and completes its record if that lacks something.
+/// Verifies a title, and completes its record if something is missing there.
 ///
 /// # Errors
-/// [`CatalogError`] if the title is not there, is being worked on, or its record cannot be replaced.
+/// [`CatalogError`] if the title does not exist, another process works on it, or its record cannot be replaced.
 pub fn complete(library: &Path, title: &TitlePath) -> Result<Completed, CatalogError> {
     let folder = title.folder(library);
     if find(library, title).is_none() {
         return Err(CatalogError::Unknown(folder));
     }
     let workshop = Workshop::lock(&title.above(library), title.name())?;
-    // Read under the lock: what was read before may have been replaced since.
+    // Read under the lock, because another process may have replaced the record since it was last read.
     let completed = match Record::read(&folder) {
         Ok(record) => complete_locked(&workshop, &folder, record),
         Err(why) => {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 pub enum CatalogError {
     /// Another process works on the same title.
     Busy(String),
-    /// There is no title at this place that ingest has made.
+    /// Ingest has made no title in this folder.
     Unknown(PathBuf),
     /// The record of the title in this folder is damaged.
     Damaged {
@@ -20,7 +20,7 @@ pub enum CatalogError {
     },
     /// A file or folder could not be used.
     Io {
-        /// What was tried, as a verb: "make the folder".
+        /// What was attempted, as a verb: "make the folder".
         what: &'static str,
         /// On which file or folder.
         path: PathBuf,
@@ -59,7 +59,7 @@ impl std::error::Error for CatalogError {
     }
 }
 
-/// Says what was tried and on what when it fails.
+/// Adds to an I/O error what was attempted and on which path.
 pub(crate) trait Attempt<T> {
     fn attempt(self, what: &'static str, path: &Path) -> Result<T, CatalogError>;
 }

@@ -1,13 +1,13 @@
-//! Which folders are titles, as far as requests have told: for those who see what viewers ask for and cannot list the library.
+//! Which folders are titles, learned from requests: for code that sees what viewers request and cannot list the library.
 //!
-//! A folder is learned when a manifest in it was served, so that nobody can make one up. The library's own folder is never learned: one
-//! stray playlist at its top would make a single title of everything.
+//! A folder is learned when a manifest in it was served, so that nobody can invent one. The library's own folder is never learned: one
+//! stray playlist at its top would turn everything into a single title.
 
 use std::collections::HashSet;
 
 use crate::rule::{folder_of, is_manifest, outermost, title_of};
 
-/// Folders remembered: some 4 MB at their longest. When there are more, it begins anew, and players that ask for manifests teach it again.
+/// Folders remembered: some 4 MB at their longest. When there are more, the list starts over and learns again as players request manifests.
 const FOLDERS_MAX: usize = 16_384;
 
 /// Longer names are not learned.
@@ -23,19 +23,19 @@ impl KnownTitles {
         title_of(path, |folder| self.0.contains(folder))
     }
 
-    /// What [`Self::title_of`] would say now of a file of which it said `title` before: the same, unless a folder above it was learned since.
+    /// The title of a file for which [`Self::title_of`] returned `title` earlier: the same, unless a folder above it was learned since.
     pub fn retitle<'p>(&self, title: &'p [u8]) -> &'p [u8] {
         outermost(title, |folder| self.0.contains(folder)).unwrap_or(title)
     }
 
-    /// The folder that is to be learned from the fact that `path` was served, if there is one.
+    /// The folder to learn because `path` was served, if there is one.
     pub fn news<'p>(&self, path: &'p [u8]) -> Option<&'p [u8]> {
         let folder = Some(path).filter(|path| is_manifest(path)).map(folder_of)?;
         let is_news = (1..=FOLDER_BYTES_MAX).contains(&folder.len()) && !self.0.contains(folder);
         is_news.then_some(folder)
     }
 
-    /// Learns that there is a manifest in `folder`.
+    /// Learns that `folder` has a manifest.
     pub fn learn(&mut self, folder: &[u8]) {
         if self.0.len() >= FOLDERS_MAX {
             self.0.clear();

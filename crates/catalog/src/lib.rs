@@ -4,14 +4,15 @@
 //! * A **version** is one state of a title that never changes. Ingest puts each into a folder of its own (`v-0123456789ab`).
 //! * An **object** is one file of a version. The title's [`Record`] has its SHA-256, and one for each of its blocks.
 //!
-//! [`title_of`] is the one rule from a path to its title. Whoever names titles uses it: the shelf, the dashboard, viewers' experience,
-//! signed URLs, the load generator. [`KnownTitles`] applies it where only requests are seen, [`titles()`] where the folder can be listed.
+//! [`title_of`] is the one rule from a path to its title. All code that names titles uses it: the shelf, the dashboard, quality of
+//! experience, signed URLs, the load generator. [`KnownTitles`] applies it where only requests are seen, [`titles()`] where the folder can
+//! be listed.
 //!
-//! Titles that ingest has made have a record. Here it is read, listed ([`list()`]), compared with the files ([`verify()`]) and completed
-//! ([`complete()`]), and here titles are removed ([`remove()`]). The `library` crate makes them.
+//! Titles that ingest has made have a record. This crate reads it, lists titles by it ([`list()`]), compares it with the files
+//! ([`verify()`]), completes it ([`complete()`]) and removes titles ([`remove()`]). The `library` crate makes them.
 //!
-//! The crate never looks into media files but to sum them up, and it runs no other program. It follows no symbolic link, because the server
-//! would refuse those that lead out of the library.
+//! The crate reads media files only to compute their sums, and it runs no other program. It follows no symbolic link, because the server
+//! refuses those that lead out of the library.
 //!
 //! Read first: `rule.rs`, then `record.rs`.
 

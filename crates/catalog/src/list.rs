@@ -1,7 +1,7 @@
-//! Listing the titles that ingest has made, by the record that each has.
+//! Lists the titles that ingest has made, by their records.
 //!
-//! What is in a library and has no record (plain files, titles that came otherwise) is left alone and not looked at. Nothing is looked
-//! for inside a title, nor in folders that cannot be read.
+//! Whatever has no record (plain files, titles from elsewhere) is skipped. The search enters neither titles nor folders that cannot be
+//! read.
 
 use std::fs;
 use std::io;
@@ -19,14 +19,14 @@ pub struct Entry {
     pub title: TitlePath,
     /// Its folder.
     pub folder: PathBuf,
-    /// What it consists of, or why that cannot be told.
+    /// What it consists of, or why the record cannot be used.
     pub record: Result<Record, String>,
 }
 
 /// The titles with a record in the folder `library`, sorted by their path.
 ///
 /// # Errors
-/// Those of listing `library`.
+/// If `library` cannot be listed.
 pub fn list(library: &Path) -> io::Result<Vec<Entry>> {
     let mut entries = Vec::new();
     search(library, "", DEPTH_MAX, &mut entries)?;
@@ -34,12 +34,12 @@ pub fn list(library: &Path) -> io::Result<Vec<Entry>> {
     Ok(entries)
 }
 
-/// One title of the folder `library`; `None` if there is none of this path.
+/// The title at this path in the folder `library`, if there is one.
 pub fn find(library: &Path, title: &TitlePath) -> Option<Entry> {
     is_recorded(&title.folder(library)).then(|| one(library, title.clone()))
 }
 
-/// Looks for titles in the folder `below` of the library, down to `depth_left` folders.
+/// Looks for titles in the folder `below` of the library, at most `depth_left` folders deep.
 fn search(
     library: &Path,
     below: &str,
@@ -51,7 +51,7 @@ fn search(
         if !entry.file_type()?.is_dir() {
             continue;
         }
-        // What cannot be the name of a title is none: what is hidden, what is not UTF-8.
+        // Hidden names and names that are not UTF-8 cannot be titles.
         let name = entry.file_name();
         let path = name.to_str().map(|name| format!("{below}{name}"));
         let Some(title) = path.and_then(|path| TitlePath::new(&path).ok()) else { continue };
@@ -59,14 +59,14 @@ fn search(
         if is_recorded(&folder) {
             found.push(one(library, title));
         } else if depth_left > 0 && !has_manifest(&folder) {
-            // A folder that cannot be read is not ours.
+            // A folder that cannot be read holds none of our titles.
             let _ = search(library, &format!("{title}/"), depth_left - 1, found);
         }
     }
     Ok(())
 }
 
-/// Whether there is a record in `folder`, good or bad.
+/// Whether `folder` has a record, good or bad.
 pub(crate) fn is_recorded(folder: &Path) -> bool {
     let is_folder = fs::symlink_metadata(folder).is_ok_and(|metadata| metadata.is_dir());
     is_folder && folder.join(RECORD).is_file()

@@ -1,14 +1,14 @@
-//! What titles with a record are called: by the name of their folder, and by its path in the library.
+//! Names of titles with a record: the name of their folder, and its path in the library.
 
 use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
 
-/// A name that can be a folder of a library and part of a URL as it is: no slash, no control character, no dot at its start (such
-/// names are hidden and never served), not `-` (the server's own pages are there).
+/// A name that can be a folder of a library and, unchanged, part of a URL. It has no slash and no control character. It does not start
+/// with a dot (such names are hidden and never served), and it is not `-` (the server's own pages are there).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TitleName(String);
 
-/// Why a text is no title's name. Its text says what to do.
+/// Why a text cannot be a title's name. Its text says what to do.
 #[derive(Debug, PartialEq, Eq)]
 pub struct NameError(String);
 
@@ -20,7 +20,7 @@ impl Display for NameError {
 
 impl std::error::Error for NameError {}
 
-/// File names on Linux are no longer than 255 bytes; the work folder's is the title's and a little more.
+/// File names on Linux have 255 bytes at most, and the work folder's name is a little longer than the title's.
 const BYTES_MAX: usize = 200;
 
 impl TitleName {
@@ -47,10 +47,10 @@ impl TitleName {
         Err(NameError(format!("{text:?} cannot be a title's name: {wrong}")))
     }
 
-    /// The name that a video file gives its title: its own without the extension.
+    /// The name that a title gets from its video file: the file's name without the extension.
     ///
     /// # Errors
-    /// [`NameError`], if that is none.
+    /// [`NameError`], if that cannot be one.
     pub fn of_file(path: &Path) -> Result<Self, NameError> {
         let stem = path.file_stem().unwrap_or_default();
         let text = stem.to_str().ok_or_else(|| {
@@ -71,7 +71,7 @@ impl Display for TitleName {
     }
 }
 
-/// Where a title is in a library, as its users say it: `film`, or `films/a` in the folder `films`. Each segment is a [`TitleName`].
+/// Where a title is in a library, as users write it: `film`, or `films/a` in the folder `films`. Each segment is a [`TitleName`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TitlePath {
     text: String,
@@ -86,7 +86,7 @@ impl TitlePath {
     /// [`NameError`], if it cannot be one.
     pub fn new(text: &str) -> Result<Self, NameError> {
         let mut names = text.split('/').map(TitleName::new).collect::<Result<Vec<_>, _>>()?;
-        // Splitting a text gives one part at least.
+        // Splitting a text gives at least one part.
         let name = names.pop().ok_or_else(|| NameError(format!("{text:?} is empty")))?;
         Ok(Self { text: text.to_owned(), name })
     }

@@ -12,33 +12,34 @@ use crate::sha256;
 
 /// The name of the record in a title's folder.
 pub const RECORD: &str = "title.json";
-/// Of what [`Record`] is.
+/// The version of [`Record`]'s form.
 const VERSION: u32 = 1;
 const KIND: &str = "title";
-/// How long a block of a file is that has a SHA-256 of its own: 4 MiB. A block is what one copy of a title can fetch from another and check, so
-/// it should be small against a segment's time on the wire, and its sum small against the block (a film of 10 GB has 190 KB of them).
+/// The length of the blocks of a file, each of which has its own SHA-256: 4 MiB. A block is what one copy of a title can fetch from another
+/// and check. So it should be small against a segment's time on the wire, and its sum small against the block (a film of 10 GB has 190 KB
+/// of sums).
 pub const BLOCK_BYTES: u64 = 4 << 20;
-/// What stands for a record's own sum while that is taken.
+/// Stands in for a record's own sum while that sum is computed.
 const NO_SUM: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
 /// What a title consists of; paths are relative to its folder.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// Of this form: 1.
+    /// The version of this form: 1.
     pub version: u32,
     /// `title`.
     pub kind: String,
     /// The title's name.
     pub title: String,
-    /// How long it plays.
+    /// Playing time.
     pub duration_seconds: f64,
-    /// When it was made, by the clock of the machine that did, since 1970.
+    /// When it was made, by the clock of the machine that made it, since 1970.
     pub ingested_unix_seconds: u64,
     /// What it was made from.
     pub source: SourceRecord,
-    /// The folder with all of the title but its manifests and this record.
+    /// The folder with all of the title's files except its manifests and this record.
     pub folder: String,
-    /// The HLS playlist of everything.
+    /// The HLS multivariant playlist.
     pub hls: String,
     /// The DASH manifest.
     pub dash: String,
@@ -50,13 +51,13 @@ pub struct Record {
     pub subtitles: Vec<SubtitleRecord>,
     /// A JPEG, if there is a picture.
     pub poster: Option<String>,
-    /// A WebVTT file of pictures for places in the film, if there is a picture.
+    /// A WebVTT file of thumbnails for positions in the film, if there is a picture.
     pub thumbnails: Option<String>,
-    /// Every file of the title but this record.
+    /// Every file of the title except this record.
     pub files: Vec<FileRecord>,
-    /// Folders of what the title was before. Their files are still there for those who watch.
+    /// Folders of earlier versions. Their files are still there for viewers who watch them.
     pub replaced: Vec<ReplacedRecord>,
-    /// SHA-256 of this record, taken with zeros in place of these 64 digits.
+    /// SHA-256 of this record, computed with zeros in place of these 64 digits.
     pub sha256: String,
 }
 
@@ -65,9 +66,9 @@ pub struct Record {
 pub struct SourceRecord {
     /// Its name, without folders.
     pub name: String,
-    /// How long it was.
+    /// Its length.
     pub bytes: u64,
-    /// The same for the same file and the same options.
+    /// A key that is the same for the same file with the same options.
     pub key: String,
 }
 
@@ -109,7 +110,7 @@ pub struct AudioRecord {
     pub language: Option<String>,
     /// As players show it.
     pub name: String,
-    /// Whether players take it unasked.
+    /// Whether players choose it by default.
     pub is_default: bool,
     /// 2 is stereo.
     pub channels: u32,
@@ -132,7 +133,7 @@ pub struct SubtitleRecord {
     pub language: Option<String>,
     /// As players show it.
     pub name: String,
-    /// Whether players show it unasked: what is said in another language than the film's.
+    /// Whether players show it by default: subtitles of speech in a language other than the film's.
     pub is_forced: bool,
 }
 
@@ -145,17 +146,17 @@ pub struct FileRecord {
     pub bytes: u64,
     /// Its SHA-256.
     pub sha256: String,
-    /// SHA-256 of each block of [`BLOCK_BYTES`]; the last one may be shorter. Records of earlier versions of fullbore have none, until
+    /// SHA-256 of each block of [`BLOCK_BYTES`]; the last block may be shorter. Records written by earlier versions of fullbore have none until
     /// [`complete`](crate::complete()) adds them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocks_sha256: Option<Vec<String>>,
 }
 
 impl FileRecord {
-    /// Of the file at `place`, which has the name `path` in its title.
+    /// The entry for the file at `place`, whose path in its title is `path`.
     ///
     /// # Errors
-    /// Those of reading the file.
+    /// If the file cannot be read.
     pub fn of_file(place: &Path, path: &str) -> io::Result<Self> {
         let sums = sha256::of_file(place)?;
         let (bytes, sha256) = (sums.bytes, sums.whole);
@@ -168,7 +169,7 @@ impl FileRecord {
     }
 }
 
-/// What a title was before.
+/// An earlier version of a title.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReplacedRecord {
     /// A folder in the title's folder.
@@ -177,12 +178,12 @@ pub struct ReplacedRecord {
     pub unix_seconds: u64,
 }
 
-/// Why a record is not to be believed.
+/// Why a record cannot be used.
 #[derive(Debug)]
 pub enum RecordError {
     /// It cannot be read.
     Io(io::Error),
-    /// It is none, or was changed.
+    /// It is not a record, or it was changed after it was written.
     Broken(String),
 }
 
@@ -198,7 +199,7 @@ impl Display for RecordError {
 impl std::error::Error for RecordError {}
 
 impl Record {
-    /// The version and kind that are written now.
+    /// The version and kind that this program writes.
     pub fn form() -> (u32, String) {
         (VERSION, KIND.to_owned())
     }
@@ -230,7 +231,7 @@ impl Record {
         Ok(record)
     }
 
-    /// As [`Self::read`], for those who hold the title's [`Workshop`](crate::Workshop) and want to change it.
+    /// As [`Self::read`], for a caller that holds the title's [`Workshop`](crate::Workshop) and wants to change the record.
     pub(crate) fn read_for_change(folder: &Path) -> Result<Self, CatalogError> {
         let path = folder.to_path_buf();
         Self::read(folder).map_err(|error| CatalogError::Damaged { path, why: error.to_string() })
@@ -241,13 +242,13 @@ impl Record {
         self.files.iter().all(|file| file.blocks_sha256.is_some())
     }
 
-    /// Puts its sum into it; returns it as text.
+    /// Puts the record's sum into it, and returns it as text.
     ///
     /// # Panics
-    /// Never: what is in a record can be said in JSON.
+    /// Never: JSON can express everything in a record.
     pub fn seal(&mut self) -> String {
         NO_SUM.clone_into(&mut self.sha256);
-        // Texts, numbers and lists of them: there is nothing in it that JSON cannot say.
+        // A record has texts, numbers and lists of them, all of which JSON can express.
         let mut text = serde_json::to_string_pretty(self).expect("a record is plain JSON");
         text.push('\n');
         self.sha256 = sha256::of_bytes(text.as_bytes());

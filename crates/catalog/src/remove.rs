@@ -1,4 +1,4 @@
-//! Removing titles that ingest has made, and former versions of them.
+//! Removes titles that ingest has made, and their earlier versions.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -11,10 +11,10 @@ use crate::record::Record;
 use crate::rule::is_version;
 use crate::workshop::Workshop;
 
-/// Removes a title: out of sight at once, then from the disk. The server ends the connections of its viewers.
+/// Removes a title: out of sight at once, then from the disk. The server closes its viewers' connections.
 ///
 /// # Errors
-/// [`CatalogError::Busy`] while it is ingested; [`CatalogError::Unknown`] if there is no title at this place that ingest has made.
+/// [`CatalogError::Busy`] while the title is being ingested; [`CatalogError::Unknown`] if ingest has made no title here.
 pub fn remove(library: &Path, title: &TitlePath) -> Result<(), CatalogError> {
     let folder = own_folder(library, title)?;
     let workshop = Workshop::lock(&title.above(library), title.name())?;
@@ -26,8 +26,8 @@ pub fn remove(library: &Path, title: &TitlePath) -> Result<(), CatalogError> {
     workshop.remove()
 }
 
-/// Removes what a title was before it was replaced; returns how many versions that were. The server ends the connections of those who still
-/// watch one.
+/// Removes the earlier versions of a title, and returns how many there were. The server closes the connections of viewers who still watch
+/// one of them.
 ///
 /// # Errors
 /// As [`remove`], and [`CatalogError::Damaged`].
@@ -44,10 +44,11 @@ pub fn remove_replaced(library: &Path, title: &TitlePath) -> Result<usize, Catal
     Ok(replaced.len())
 }
 
-/// Removes the folder of a replaced version, if it has the name of one: what a record says is removed on its word.
+/// Removes the folder of a replaced version. The name comes from a record, so it is checked: a folder that is not named like a version
+/// stays.
 ///
 /// # Errors
-/// Those of the filesystem.
+/// If the folder cannot be removed.
 pub fn remove_version(title: &Path, folder: &str) -> Result<(), CatalogError> {
     if !is_version(folder.as_bytes()) {
         return Ok(());

@@ -1,18 +1,18 @@
 //! The rule from a path to its title.
 //!
-//! **A title is the outermost folder that has a manifest, with everything below it. Elsewhere a file that players open as it is is a
-//! title by itself.** A folder counts as having a manifest if a version's folder is in it, because ingest puts one beside the other.
+//! **A title is the outermost folder that has a manifest, with everything below it. Anywhere else, each file that players can open directly
+//! is a title of its own.** A folder that contains a version's folder counts as having a manifest, because ingest puts one beside the other.
 //!
 //! Why this rule:
 //! * The first segment of a path is too coarse: `films/a` and `films/b` are two films.
 //! * A file's own folder is too fine: many packagers put each rendition into a folder below the manifest's. So the outermost counts.
-//! * The library's folder alone knows where manifests are, but those who only see requests learn it soon enough
-//!   ([`KnownTitles`](crate::KnownTitles)): players ask for the manifest first.
+//! * Only the library's folder shows where manifests are, but code that sees requests alone learns it soon enough
+//!   ([`KnownTitles`](crate::KnownTitles)): players request the manifest first.
 //!
-//! What has no manifest above it and is no such file either (a segment whose manifest nobody has seen yet) counts for its folder.
-//! The empty path is the library itself, which is a title where the manifest lies at its top.
+//! A file that is neither of these (a segment whose manifest nobody has seen yet) counts for its folder. The empty path is the library
+//! itself, which is a title if a manifest is at its top.
 
-/// What players open as it is.
+/// Extensions of files that players can open directly.
 const PLAYABLE: [&str; 6] = ["mp4", "m4v", "mkv", "webm", "mov", "ts"];
 
 /// Playlists of HLS (RFC 8216) and manifests of DASH (ISO/IEC 23009-1).
@@ -21,7 +21,7 @@ const MANIFESTS: [&str; 2] = ["m3u8", "mpd"];
 /// Hexadecimal digits in the name of a version.
 const VERSION_DIGITS: usize = 12;
 
-/// The rule by example: the files of one library, and the title of each. The tests of all who use the rule go through these.
+/// The rule by example: the files of one library, and the title of each. The tests of all code that uses the rule go through these.
 pub const EXAMPLES: [(&str, &str); 17] = [
     ("alone.mp4", "alone.mp4"),
     ("apple/1080p/1.ts", "apple"),
@@ -78,7 +78,7 @@ pub fn is_manifest(path: &[u8]) -> bool {
     has_extension(path, &MANIFESTS)
 }
 
-/// Whether players open the file at `path` as it is, by its extension.
+/// Whether players can open the file at `path` directly, by its extension.
 pub fn is_playable(path: &[u8]) -> bool {
     has_extension(path, &PLAYABLE)
 }
@@ -92,13 +92,13 @@ pub(crate) fn has_extension(path: &[u8], extensions: &[&str]) -> bool {
     extensions.iter().any(|known| name[dot + 1..].eq_ignore_ascii_case(known.as_bytes()))
 }
 
-/// The name of the folder of a version whose content has the SHA-256 `sum`: enough of it that no two versions of one title are ever the same.
+/// The folder's name of a version whose content has the SHA-256 `sum`. It has enough of the sum that no two versions of a title share a name.
 pub fn version_name(sum: &str) -> String {
     format!("v-{}", &sum[..VERSION_DIGITS])
 }
 
-/// Whether `folder` is the name of a version's folder: `v-` and twelve hexadecimal digits, and a number if the title had that one before
-/// (`v-0123456789ab-2`). So strict, because a film may well be in a folder `v-for-vendetta`.
+/// Whether `folder` is the name of a version's folder: `v-` and twelve hexadecimal digits, and a number if the title had that name before
+/// (`v-0123456789ab-2`). The test is strict because a film may well be in a folder `v-for-vendetta`.
 pub fn is_version(folder: &[u8]) -> bool {
     let Some(name) = folder.strip_prefix(b"v-") else { return false };
     let Some((digits, number)) = name.split_at_checked(VERSION_DIGITS) else { return false };

@@ -1,4 +1,4 @@
-//! SHA-256 (FIPS 180-4), as the text that records have: of files, of each of their blocks, and of what names versions.
+//! SHA-256 (FIPS 180-4) as text, for records: of files, of their blocks, and of the content that names a version.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -9,7 +9,7 @@ use std::fmt::Write;
 
 use crate::record::BLOCK_BYTES;
 
-/// Large enough that the disk streams, small enough for the second-level cache. A block of a record is a whole number of these.
+/// Large enough that the disk streams, small enough for the second-level cache. A block is a whole number of these reads.
 const READ_BYTES: usize = 256 << 10;
 const _: () = assert!(BLOCK_BYTES as usize % READ_BYTES == 0);
 
@@ -18,13 +18,13 @@ const _: () = assert!(BLOCK_BYTES as usize % READ_BYTES == 0);
 pub struct Sums {
     /// How long it is.
     pub bytes: u64,
-    /// Of all of it.
+    /// The sum of the whole file.
     pub whole: String,
-    /// Of each block of [`BLOCK_BYTES`]; the last one may be shorter. None for an empty file.
+    /// The sum of each block of [`BLOCK_BYTES`]; the last block may be shorter. Empty for an empty file.
     pub blocks: Vec<String>,
 }
 
-/// Of these parts, one after the other, with their lengths: other divisions of the same bytes give another sum.
+/// The sum of these parts in order. Their lengths are included, so that another division of the same bytes gives another sum.
 pub fn of_parts<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> String {
     let mut context = Context::new(&SHA256);
     for part in parts {
@@ -34,23 +34,23 @@ pub fn of_parts<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> String {
     hexadecimal(context.finish())
 }
 
-/// Of some bytes.
+/// The sum of some bytes.
 pub fn of_bytes(bytes: &[u8]) -> String {
     hexadecimal(aws_lc_rs::digest::digest(&SHA256, bytes))
 }
 
-/// Of a file and of its blocks.
+/// The sums of a file and of its blocks.
 ///
 /// # Errors
-/// Those of reading it.
+/// If it cannot be read.
 pub fn of_file(path: &Path) -> io::Result<Sums> {
     of_open_file(&File::open(path)?)
 }
 
-/// Of a file that is open and of its blocks, from where it is read next to its end.
+/// The sums of an open file and of its blocks, from its current position to its end.
 ///
 /// # Errors
-/// Those of reading it.
+/// If it cannot be read.
 pub fn of_open_file(mut file: &File) -> io::Result<Sums> {
     let (mut whole, mut block) = (Context::new(&SHA256), Context::new(&SHA256));
     let mut sums = Sums { bytes: 0, whole: String::new(), blocks: Vec::new() };
@@ -60,7 +60,7 @@ pub fn of_open_file(mut file: &File) -> io::Result<Sums> {
         whole.update(&read[..count]);
         block.update(&read[..count]);
         sums.bytes += count as u64;
-        // A read that is not full is the last one. It leaves a block unfinished, unless the one before it ended where a block does.
+        // A short read is the last one. It leaves a block unfinished, unless the read before it ended at the end of a block.
         let is_end = count < READ_BYTES;
         let is_block_end = sums.bytes % BLOCK_BYTES == 0;
         if (is_end && !is_block_end) || (is_block_end && count > 0) {

@@ -1,8 +1,8 @@
-//! What a shelf shows of a library: its titles with what a viewer chooses by.
+//! What a shelf shows of a library: its titles, with what helps a viewer to choose.
 //!
-//! Of titles that ingest has made it reads the record (`title.json`, docs/library.md), and of that only what it shows: a record by a
-//! later version that has these members will do, and a broken one makes a title that plays without a picture. What has no record
-//! is shown by name.
+//! If ingest made the title, the shelf reads its record (`title.json`, docs/library.md), and of that only the members it shows. So a record
+//! of a later version works as long as it has these members, and a broken record makes a title that plays but has no picture. A title
+//! without a record is shown by name.
 //!
 //! Bounded: [`TITLES_MAX`](crate::TITLES_MAX) titles, the first 16 MiB of each record.
 
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::record::RECORD;
 use crate::{Form, Title, encode_path, titles};
 
-/// No record is longer that ingest has made: a title of 800 GB has so many blocks.
+/// No record that ingest makes is longer: that would be a title of 800 GB.
 const RECORD_BYTES_MAX: u64 = 16 << 20;
 
 /// A title as the shelf shows it. Paths are relative to the library, percent-encoded.
@@ -39,12 +39,12 @@ pub struct Item {
     /// A file that browsers may play as it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// What its record tells.
+    /// What its record says.
     #[serde(flatten)]
     pub facts: Option<Facts>,
 }
 
-/// What is known of a title by its record.
+/// What a title's record says about it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Facts {
     /// How long it plays.
@@ -70,7 +70,7 @@ pub struct Facts {
 /// The titles in the folder `root`, sorted by name.
 ///
 /// # Errors
-/// Those of listing `root` itself. What cannot be read below it is left out.
+/// If `root` itself cannot be listed. Folders below it that cannot be read are left out.
 pub fn shelf(root: &Path) -> io::Result<Vec<Item>> {
     Ok(titles(root)?.into_iter().map(|title| item(root, title)).collect())
 }
@@ -82,7 +82,7 @@ fn item(root: &Path, title: Title) -> Item {
     };
     let (hls, dash, file) = (stream(Form::Hls), stream(Form::Dash), stream(Form::File));
     let path = encode_path(&title.location);
-    // What is a file has no folder to keep a record in.
+    // A title that is a file has no folder for a record.
     let record = file.is_none().then(|| Record::read(&root.join(&title.location)).ok()).flatten();
     let facts = record.map(|record| record.facts(&path));
     Item { name: title.name, path, location: title.location, hls, dash, file, facts }
@@ -117,7 +117,7 @@ struct Track {
 
 impl Record {
     fn read(folder: &Path) -> io::Result<Self> {
-        // No link, and nothing that could make a reader wait, such as a pipe.
+        // Follow no link, and wait for nothing, such as a pipe.
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let mut options = OpenOptions::new();
         options.read(true).custom_flags(flags.bits() as i32);

@@ -1,8 +1,8 @@
-//! Finding the titles in a library folder, by the rule of [`title_of`](crate::title_of).
+//! Finds the titles in a library folder, by the rule of [`title_of`](crate::title_of).
 //!
-//! The walk goes from the top down and enters no title, so what it finds is the outermost folder with a manifest. Of several playlists in
-//! a folder one has to have the usual name, because a player has to be told which one to open. Names that begin with a dot are not
-//! looked at, nor are symbolic links, nor folders that cannot be read (the root must be readable).
+//! The walk goes from the top down and enters no title, so it finds the outermost folder with a manifest. If a folder has several playlists,
+//! one must have the usual name, because a player has to know which one to open. The walk skips names that begin with a dot, symbolic links,
+//! and folders that cannot be read (the root must be readable).
 //!
 //! Bounded: at most [`TITLES_MAX`] titles, [`DEPTH_MAX`] folders deep, [`ENTRIES_MAX`] folder entries looked at.
 
@@ -14,11 +14,11 @@ use std::path::{Path, PathBuf};
 use crate::encode_path;
 use crate::rule::{has_extension, is_playable};
 
-/// No more titles than this are found: the list is for a person to read.
+/// At most this many titles are listed: the list is for people to read.
 pub const TITLES_MAX: usize = 1000;
-/// How many folders below the root are entered: deeper than anybody sorts films by hand.
+/// How deep below the root the walk goes: deeper than anybody sorts films by hand.
 pub(crate) const DEPTH_MAX: usize = 8;
-/// How many folder entries are looked at, so that pointing at `/` comes back within a second or so.
+/// How many folder entries are examined, so that even `/` as a library takes only a second or so.
 const ENTRIES_MAX: usize = 100_000;
 
 /// How a stream is packaged.
@@ -28,7 +28,7 @@ pub enum Form {
     Hls,
     /// A DASH manifest (ISO/IEC 23009-1).
     Dash,
-    /// A file that is played as it is.
+    /// A file that is played directly.
     File,
 }
 
@@ -44,8 +44,8 @@ pub struct Stream {
 /// Something a viewer can play.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Title {
-    /// Its path below the library, as a person reads it (not for use as a path: what is not UTF-8 is replaced). A title that is
-    /// the library folder itself has that folder's name.
+    /// Its path below the library, for people (not for use as a path: bytes that are not UTF-8 are replaced). A title that is the library
+    /// folder itself has that folder's name.
     pub name: String,
     /// The ways to play it, at least one: HLS before DASH.
     pub streams: Vec<Stream>,
@@ -56,7 +56,7 @@ pub struct Title {
 /// The titles in the folder `root`, sorted by name; see the module for what counts as one.
 ///
 /// # Errors
-/// Those of listing `root` itself. What cannot be read below it is left out.
+/// If `root` itself cannot be listed. Folders below it that cannot be read are left out.
 pub fn titles(root: &Path) -> io::Result<Vec<Title>> {
     let mut walk = Walk { root, titles: Vec::new(), entries_left: ENTRIES_MAX };
     let mut folders = vec![(root.to_path_buf(), 0)];
@@ -71,7 +71,7 @@ pub fn titles(root: &Path) -> io::Result<Vec<Title>> {
     Ok(walk.titles)
 }
 
-/// What one folder holds, links and dot files left out.
+/// What one folder contains, without links and dot files.
 #[derive(Default)]
 struct Listing {
     files: Vec<PathBuf>,

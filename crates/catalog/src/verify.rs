@@ -1,4 +1,4 @@
-//! Comparing a title with its record.
+//! Compares a title with its record.
 
 use std::collections::HashSet;
 use std::fmt::{self, Display, Formatter};
@@ -10,13 +10,13 @@ use crate::list::Entry;
 use crate::record::{FileRecord, RECORD, Record};
 use crate::sha256::{self, Sums};
 
-/// Blocks that the text of a fault names; [`Fault::Content`] has all of them.
+/// How many blocks the text of a fault names; [`Fault::Content`] has all of them.
 const BLOCKS_NAMED: usize = 8;
 
 /// What is wrong with a title.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Its record cannot be believed, so nothing else is known.
+    /// Its record is damaged, so nothing else is known.
     Record {
         /// Why.
         why: String,
@@ -26,7 +26,7 @@ pub enum Fault {
         /// Relative to the title's folder, as in all of these.
         path: String,
     },
-    /// A file is longer or shorter than it was.
+    /// A file is longer or shorter than its record says.
     Length {
         /// Which.
         path: String,
@@ -35,11 +35,11 @@ pub enum Fault {
         /// As found.
         found_bytes: u64,
     },
-    /// A file has other bytes than it had.
+    /// A file does not match its SHA-256.
     Content {
         /// Which.
         path: String,
-        /// In which of its blocks of [`BLOCK_BYTES`](crate::BLOCK_BYTES), counted from 0. Empty if the record has no sums of blocks.
+        /// Which of its blocks of [`BLOCK_BYTES`](crate::BLOCK_BYTES) differ, counted from 0. Empty if the record has no sums of blocks.
         blocks: Vec<usize>,
     },
     /// A file cannot be read.
@@ -49,7 +49,7 @@ pub enum Fault {
         /// What the system said.
         why: String,
     },
-    /// A file is there that is none of the title's.
+    /// A file in the title's folder is not part of the title.
     Extra {
         /// Which.
         path: String,
@@ -116,9 +116,9 @@ fn in_blocks(blocks: &[usize]) -> String {
     }
 }
 
-/// Reads every file of a title and compares it with the title's record. No fault: it is whole.
+/// Reads every file of a title and compares it with the title's record. Without a fault, the title is whole.
 ///
-/// Versions that were replaced and are kept for those who watch are not read.
+/// Replaced versions, which are kept for viewers who still watch them, are not read.
 pub fn verify(entry: &Entry) -> Vec<Fault> {
     match &entry.record {
         Ok(record) => {
@@ -131,7 +131,7 @@ pub fn verify(entry: &Entry) -> Vec<Fault> {
     }
 }
 
-/// The sums of a file in the title's folder, if they are those of its record.
+/// The sums of a file in the title's folder, if they match its record.
 pub(crate) fn compare(folder: &Path, file: &FileRecord) -> Result<Sums, Fault> {
     let path = file.path.clone();
     let place = folder.join(&path);
@@ -154,14 +154,14 @@ pub(crate) fn compare(folder: &Path, file: &FileRecord) -> Result<Sums, Fault> {
     }
 }
 
-/// Which blocks are not those of the record.
+/// Which blocks do not match the record.
 fn other_blocks(file: &FileRecord, sums: &Sums) -> Vec<usize> {
     let recorded = file.blocks_sha256.iter().flatten();
     let both = recorded.zip(&sums.blocks).enumerate();
     both.filter(|(_, (recorded, found))| recorded != found).map(|(index, _)| index).collect()
 }
 
-/// Files that are there and none of the title's.
+/// Files in the title's folder that are not part of the title.
 pub(crate) fn extra(folder: &Path, record: &Record) -> Vec<Fault> {
     let mut known: HashSet<_> = record.files.iter().map(|file| file.path.as_str()).collect();
     known.insert(RECORD);
@@ -176,7 +176,7 @@ pub(crate) fn extra(folder: &Path, record: &Record) -> Vec<Fault> {
     faults
 }
 
-/// Every file below `folder`, as paths below it; `but` are folders of its first level that are not entered.
+/// Every file below `folder`, as paths relative to it; folders of its first level that `but` names are not entered.
 fn walk(folder: &Path, below: &str, but: &[&str], found: &mut Vec<String>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;

@@ -1,7 +1,7 @@
 //! The hidden folder in which one process works on a title: `.ingest-TITLE`, beside the title's place.
 //!
-//! It is on the library's filesystem, so that what is made in it can be renamed into place. Whoever makes, replaces, completes or removes a
-//! title holds a lock on this folder; the kernel drops the lock of a process that dies.
+//! The folder is on the library's filesystem, so that files made in it can be renamed into place. A process that makes, replaces, completes
+//! or removes a title holds a lock on this folder; the kernel drops the lock of a process that dies.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
@@ -25,10 +25,10 @@ pub struct Workshop {
 }
 
 impl Workshop {
-    /// Makes the folder for the title `title` of the folder `above`, or finds the one that was left, and locks it.
+    /// Makes the folder for the title `title` in the folder `above`, or finds the one that an earlier attempt left, and locks it.
     ///
     /// # Errors
-    /// [`CatalogError::Busy`] if somebody else has it.
+    /// [`CatalogError::Busy`] if another process holds the lock.
     pub fn lock(above: &Path, title: &TitleName) -> Result<Self, CatalogError> {
         let path = above.join(format!("{PREFIX}{title}"));
         loop {
@@ -37,7 +37,7 @@ impl Workshop {
                 made => made.attempt("make the folder", &path)?,
             }
             let lock = match File::open(&path) {
-                // Whoever had it removed it just now.
+                // The process that had it removed it just now.
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 opened => opened.attempt("open the folder", &path)?,
             };
@@ -47,7 +47,7 @@ impl Workshop {
                 }
                 locked => locked.map_err(Into::into).attempt("lock", &path)?,
             }
-            // A folder that was removed before we had the lock is nobody's: only one that still has its name counts.
+            // The folder may have been removed before we got the lock: only one that still has its name counts.
             let own = lock.metadata().attempt("look at", &path)?;
             if fs::metadata(&path).is_ok_and(|named| named.ino() == own.ino()) {
                 return Ok(Self { path, _lock: lock });
@@ -60,20 +60,20 @@ impl Workshop {
         &self.path
     }
 
-    /// Leaves it to another attempt at the title if there is something in it for that, such as finished renditions.
+    /// Leaves the folder for another attempt at the title if it holds something useful, such as finished renditions.
     pub fn leave(self) {
         let _ = fs::remove_dir(&self.path);
     }
 
-    /// Removes it with all that is in it.
+    /// Removes the folder with everything in it.
     ///
     /// # Errors
-    /// Those of the filesystem.
+    /// If it cannot be removed.
     pub fn remove(self) -> Result<(), CatalogError> {
         fs::remove_dir_all(&self.path).attempt("remove", &self.path)
     }
 
-    /// Puts `record` in the place of the one in the title's folder `folder`. Interrupted at any moment, one of the two is there, whole.
+    /// Replaces the record in the title's folder `folder` by `record`. An interruption leaves one of the two, whole.
     pub(crate) fn replace_record(
         &self,
         folder: &Path,

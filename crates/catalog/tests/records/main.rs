@@ -1,5 +1,5 @@
-//! Records of titles: reading those of earlier versions, finding what is damaged, completing. The titles here are made by hand; those that
-//! ffmpeg made are in the tests of the `library` crate.
+//! Records of titles: reading those of earlier versions, finding damage, completing. The titles here are made by hand; the tests of the
+//! `library` crate have titles that ffmpeg made.
 
 mod place;
 
@@ -12,7 +12,7 @@ use fullbore_catalog::{
 };
 use place::{Place, path};
 
-/// As fullbore wrote it before there were sums of blocks.
+/// A record as fullbore wrote it before records had sums of blocks.
 const OLDER: &str = include_str!("older.json");
 
 fn older_title() -> Place {
