@@ -1,7 +1,7 @@
 //! The text that Prometheus reads, format version 0.0.4
 //! (<https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format>).
 //!
-//! Whoever has metrics adds them one after the other; each comes with its help and its type.
+//! Callers add their metrics one after the other; each is written with its help and its type.
 
 use crate::metric::{Kind, Metric};
 use std::fmt::Write;
@@ -17,7 +17,7 @@ pub struct Exposition {
 pub struct Summary<'a> {
     /// The label's value.
     pub label: &'a str,
-    /// Quantiles, each with its value as it is stored; none if there was nothing lately.
+    /// Quantiles, each with its value as it is stored; empty if there were no recent values.
     pub quantiles: Vec<(f64, u64)>,
     /// The sum of all values, as they are stored.
     pub sum: u64,
@@ -25,7 +25,7 @@ pub struct Summary<'a> {
     pub count: u64,
 }
 
-// Writing to a String cannot fail: so are all results here let go.
+// Writing to a String cannot fail, so the results of all writes here are ignored.
 impl Exposition {
     /// A metric without a label. All values are given as they are stored.
     pub fn one(&mut self, metric: &Metric, stored: u64) {
@@ -34,7 +34,7 @@ impl Exposition {
         let _ = writeln!(self.text, "{} {}", metric.name, metric.value(stored));
     }
 
-    /// A metric that has a label: a value for each of the label's.
+    /// A metric with a label: one value for each value of the label.
     pub fn labelled<L: AsRef<str>>(
         &mut self,
         metric: &Metric,
@@ -49,7 +49,7 @@ impl Exposition {
         }
     }
 
-    /// A histogram: `buckets` are bounds, ascending, each with how many values were not above it.
+    /// A histogram: `buckets` are ascending bounds, each with the number of values that did not exceed it.
     pub fn histogram(
         &mut self,
         metric: &Metric,
@@ -83,7 +83,7 @@ impl Exposition {
         }
     }
 
-    /// All of it.
+    /// The whole text.
     pub fn into_text(self) -> String {
         self.text
     }
@@ -99,7 +99,7 @@ fn label_of(metric: &Metric) -> &'static str {
     metric.label.expect("whoever gives labels declares them")
 }
 
-/// A label's value as the text format wants it.
+/// A label's value, escaped as the text format requires.
 fn escaped(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

@@ -14,7 +14,7 @@ macro_rules! families {
             /// Every family.
             pub const ALL: &'static [Self] = &[$(Self::$family,)*];
 
-            /// What it is.
+            /// The family's metric.
             pub const fn metric(self) -> &'static Metric {
                 match self {
                     $(Self::$family => {

@@ -1,9 +1,9 @@
-//! How values are distributed: counts in buckets that are as wide as their values are large.
+//! How values are distributed: counts in buckets whose width grows with their values.
 //!
-//! Below `2 * 2^PARTS_LOG2` each value has a bucket of its own; above, each octave is cut into `2^PARTS_LOG2` equal parts. So a
-//! quantile read from them is off by one part at most: a quarter of an octave with 2, less than 1% with 7. That is the layout of HdrHistogram.
+//! Below `2 * 2^PARTS_LOG2` each value has a bucket of its own; above, each octave is cut into `2^PARTS_LOG2` equal parts. So a quantile
+//! read from the buckets is off by one part at most: a quarter of an octave with 2, less than 1% with 7. HdrHistogram has the same layout.
 //!
-//! [`Histogram`] is written by one thread and read by others; [`Buckets`] are what was read, or what has but one thread.
+//! One thread writes a [`Histogram`], and others read it. [`Buckets`] are a copy that was read, or a distribution used by one thread only.
 
 use crate::number::Number;
 
@@ -30,20 +30,20 @@ pub struct Histogram<const PARTS_LOG2: u32> {
 }
 
 impl<const PARTS_LOG2: u32> Histogram<PARTS_LOG2> {
-    /// For values up to `max`; larger ones share one bucket more.
+    /// An empty histogram for values up to `max`; larger values share one more bucket.
     pub fn up_to(max: u64) -> Self {
         let buckets = index_of::<PARTS_LOG2>(max) + 2;
         Self { counts: (0..buckets).map(|_| Number::default()).collect(), sum: Number::default() }
     }
 
-    /// Counts a value. Only its worker's thread may.
+    /// Counts a value. Only its worker's thread may call this.
     pub fn record(&self, value: u64) {
         let index = index_of::<PARTS_LOG2>(value).min(self.counts.len() - 1);
         self.counts[index].add(1);
         self.sum.add(value);
     }
 
-    /// What it is now.
+    /// The current counts.
     pub fn buckets(&self) -> Buckets<PARTS_LOG2> {
         let counts = self.counts.iter().map(Number::value).collect();
         Buckets { counts, sum: self.sum.value() }
@@ -58,12 +58,12 @@ pub struct Buckets<const PARTS_LOG2: u32> {
 }
 
 impl<const PARTS_LOG2: u32> Buckets<PARTS_LOG2> {
-    /// Nothing yet, with room for values up to `max`; larger ones share one bucket more.
+    /// An empty distribution with room for values up to `max`; larger values share one more bucket.
     pub fn up_to(max: u64) -> Self {
         Self { counts: vec![0; index_of::<PARTS_LOG2>(max) + 2], sum: 0 }
     }
 
-    /// Counts a value, with more buckets where it needs them.
+    /// Counts a value, adding buckets if it needs them.
     pub fn record(&mut self, value: u64) {
         let index = index_of::<PARTS_LOG2>(value);
         if self.counts.len() < index + 2 {
@@ -73,7 +73,7 @@ impl<const PARTS_LOG2: u32> Buckets<PARTS_LOG2> {
         self.sum = self.sum.wrapping_add(value);
     }
 
-    /// Counts all that `other` has counted as well.
+    /// Adds the counts of `other`.
     pub fn add(&mut self, other: &Self) {
         if self.counts.len() < other.counts.len() {
             self.counts.resize(other.counts.len(), 0);
@@ -84,7 +84,7 @@ impl<const PARTS_LOG2: u32> Buckets<PARTS_LOG2> {
         self.sum = self.sum.wrapping_add(other.sum);
     }
 
-    /// What came since `earlier`.
+    /// What was counted since `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let before = earlier.counts.iter().copied().chain(std::iter::repeat(0));
@@ -111,8 +111,8 @@ impl<const PARTS_LOG2: u32> Buckets<PARTS_LOG2> {
         (count > 0).then(|| self.sum as f64 / count as f64)
     }
 
-    /// The least value of the bucket in which the part `of_one` of all is reached, so that nothing is told that is larger than every
-    /// value; `None` without any.
+    /// The least value of the bucket that holds the quantile `of_one`, so that the result never exceeds the largest value; `None` without
+    /// values.
     pub fn quantile_floor(&self, of_one: f64) -> Option<u64> {
         let rank = ((self.count() as f64 * of_one).ceil() as u64).max(1);
         let mut so_far = 0;
@@ -123,8 +123,8 @@ impl<const PARTS_LOG2: u32> Buckets<PARTS_LOG2> {
         reached.map(start_of::<PARTS_LOG2>)
     }
 
-    /// The value that a part `of_one` of all did not exceed, as if values were spread evenly over their bucket; `None` without
-    /// any. What is larger than all buckets counts as the beginning of the last.
+    /// The quantile `of_one`, as if values were spread evenly over their bucket; `None` without values. Values larger than all buckets count
+    /// as the beginning of the last one.
     pub fn quantile(&self, of_one: f64) -> Option<f64> {
         let count = self.count();
         if count == 0 {
@@ -145,7 +145,7 @@ impl<const PARTS_LOG2: u32> Buckets<PARTS_LOG2> {
         None
     }
 
-    /// The end of each octave, with how many values were below it. Without the last bucket, which has no end.
+    /// The end of each octave, with the number of values below it. The last bucket has no end and is left out.
     pub fn octaves(&self) -> impl Iterator<Item = (u64, u64)> {
         let mut so_far = 0;
         let bounded = self.counts.iter().enumerate().take(self.counts.len().saturating_sub(1));

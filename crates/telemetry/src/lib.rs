@@ -1,11 +1,11 @@
-//! What the server counts, and how it tells.
+//! What the server counts, and how it reports it.
 //!
-//! A [`Metric`] says once what a number is called, what it means, what kind and unit it has. `/metrics`, `/status.json` and the table
-//! in `docs/metrics.md` are all written from it, so that none of them can say something else.
+//! A [`Metric`] defines once a number's name, meaning, kind and unit. `/metrics`, `/status.json` and the table in `docs/metrics.md` are all
+//! written from it, so they cannot disagree.
 //!
-//! [`Numbers`] are one worker's. Only that worker's thread writes them, so counting is a plain addition: no lock, no atomic
-//! operation that waits, no cache line that another thread writes. Whoever reads them makes [`Totals`], the sum over the workers. Readers
-//! see each number whole, but not all of them at one instant.
+//! Each worker has its own [`Numbers`]. Only that worker's thread writes them, so counting is a plain addition: no lock, no atomic
+//! operation that waits, no cache line that another thread writes. Readers make [`Totals`], the sum over the workers. They see each number
+//! whole, but not all of them at one instant.
 //!
 //! Read first: `metric`, then `numbers`, which has the list.
 
@@ -25,7 +25,7 @@ pub use number::Number;
 pub use numbers::{Counted, Numbers};
 pub use totals::Totals;
 
-/// Every metric of this crate. Those of other crates are consts of theirs.
+/// Every metric of this crate. Other crates define theirs as constants.
 pub fn metrics() -> impl Iterator<Item = &'static Metric> {
     numbers::PLAIN
         .iter()

@@ -1,14 +1,14 @@
-//! What a metric is: its name, what it means, its kind, its unit.
+//! What a metric is: its name, meaning, kind and unit.
 //!
-//! Names follow Prometheus' conventions (<https://prometheus.io/docs/practices/naming/>): a name ends in its unit, which is a base unit,
-//! and a counter's then in `_total`. So the unit is read from the name, and [`Metric::fault`] says what is wrong with one.
+//! Names follow Prometheus' conventions (<https://prometheus.io/docs/practices/naming/>): a name ends in its unit, which is a base unit, and
+//! the name of a counter then ends in `_total`. So the unit is read from the name. [`Metric::fault`] says which convention a metric breaks.
 
 use std::fmt;
 
-/// What every name begins with but those that Prometheus itself defines.
+/// The beginning of every name, except those that Prometheus itself defines.
 const PREFIX: &str = "fullbore_";
 
-/// Names that Prometheus defines begin so.
+/// The beginning of names that Prometheus defines.
 const PREFIX_STANDARD: &str = "process_";
 
 /// What kind of number it is.
@@ -16,11 +16,11 @@ const PREFIX_STANDARD: &str = "process_";
 pub enum Kind {
     /// Only grows, from 0 at the start of the server.
     Counter,
-    /// How things are.
+    /// A current state.
     Gauge,
-    /// How values are distributed, since the start. Can be added up over servers.
+    /// How values are distributed, since the start. Histograms of several servers can be added up.
     Histogram,
-    /// Quantiles of what came lately, with count and sum since the start.
+    /// Quantiles of recent values, with count and sum since the start.
     Summary,
 }
 
@@ -52,7 +52,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// In words; nothing for things that are counted.
+    /// In words; empty for things that are counted.
     pub fn name(self) -> &'static str {
         match self {
             Self::Count => "",
@@ -64,7 +64,7 @@ impl Unit {
     }
 }
 
-/// How a value is stored, as a whole number, and so how its unit is made of it.
+/// How a value is stored as a whole number, and so how it is converted to its unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
     /// In the unit.
@@ -73,12 +73,12 @@ pub enum Stored {
     Thousandths,
     /// In millionths of it: microseconds.
     Millionths,
-    /// In kilobits, of which the unit is bytes: Prometheus has no bits.
+    /// In kilobits, for a unit of bytes: Prometheus has no bits.
     Kilobits,
 }
 
 impl Stored {
-    /// The value in its unit. Division keeps decimal fractions as short as they are: 32 millionths are 0.000032.
+    /// The value in its unit. It is divided, which keeps decimal fractions short: 32 millionths are 0.000032.
     pub fn in_units(self, stored: u64) -> Value {
         match self {
             Self::Units => Value::Whole(stored),
@@ -88,7 +88,7 @@ impl Stored {
         }
     }
 
-    /// The same for what is no whole number, as a mean.
+    /// The same for a value that is not a whole number, such as a mean.
     pub fn real(self, stored: f64) -> f64 {
         match self {
             Self::Units => stored,
@@ -135,14 +135,14 @@ impl From<Value> for serde_json::Value {
     }
 }
 
-/// What a number is, said once.
+/// The one definition of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metric {
     /// As Prometheus has it.
     pub name: &'static str,
     /// What kind of number it is.
     pub kind: Kind,
-    /// What its samples differ in; none if there is one sample.
+    /// The label by which its samples differ; none if there is only one sample.
     pub label: Option<&'static str>,
     /// What it means, in a sentence or two.
     pub help: &'static str,
@@ -151,22 +151,22 @@ pub struct Metric {
 }
 
 impl Metric {
-    /// One that has no label and is stored in its unit.
+    /// A metric without a label, stored in its unit.
     pub const fn new(kind: Kind, name: &'static str, help: &'static str) -> Self {
         Self { name, kind, label: None, help, stored: Stored::Units }
     }
 
-    /// With a label.
+    /// The same metric with a label.
     pub const fn by(self, label: &'static str) -> Self {
         Self { label: Some(label), ..self }
     }
 
-    /// Stored in another way.
+    /// The same metric, stored in another way.
     pub const fn stored(self, stored: Stored) -> Self {
         Self { stored, ..self }
     }
 
-    /// As JSON has it: without the program's name.
+    /// The name in JSON, without the program's name in front.
     pub fn key(&self) -> &'static str {
         self.name.strip_prefix(PREFIX).unwrap_or(self.name)
     }
@@ -176,7 +176,7 @@ impl Metric {
         self.stored.in_units(stored)
     }
 
-    /// The unit, which its name ends in.
+    /// The unit, read from the end of the name.
     pub fn unit(&self) -> Unit {
         let name = self.name.strip_suffix("_total").unwrap_or(self.name);
         let units = [Unit::BytesPerSecond, Unit::Bytes, Unit::Seconds, Unit::Ratio];
@@ -184,7 +184,7 @@ impl Metric {
         units.into_iter().find(is_of).unwrap_or(Unit::Count)
     }
 
-    /// What is wrong with it by Prometheus' conventions, if anything.
+    /// Which of Prometheus' conventions it breaks, if any.
     pub fn fault(&self) -> Option<&'static str> {
         let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
         let words = || self.name.split('_');
@@ -210,7 +210,7 @@ impl Metric {
     }
 }
 
-/// Units that Prometheus wants in their base unit: seconds, bytes, ratios.
+/// Units for which Prometheus wants the base unit instead: seconds, bytes, ratios.
 const UNITS_NOT_BASE: [&str; 16] = [
     "milliseconds",
     "microseconds",

@@ -8,13 +8,13 @@ use crate::totals::Totals;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 
-/// How long first bytes take. In microseconds, in buckets a quarter of an octave wide, so that a quantile read from them is off by a
-/// tenth at most; up to 8.4 s.
+/// The time to first byte in microseconds, up to 8.4 s. Buckets are a quarter of an octave wide, so a quantile read from them is off by a
+/// tenth at most.
 pub(crate) type FirstByteBuckets = Buckets<2>;
 
 pub(crate) const FIRST_BYTE_MICROSECONDS_MAX: u64 = (1 << 23) - 1;
 
-/// What it is.
+/// The metric of the time to first byte.
 pub(crate) const FIRST_BYTE: Metric = Metric::new(
     Kind::Histogram,
     "fullbore_first_byte_seconds",
@@ -24,14 +24,14 @@ pub(crate) const FIRST_BYTE: Metric = Metric::new(
 
 macro_rules! numbers {
     ($($kind:ident $name:ident $(by $label:ident)? $(in $stored:ident)? $help:literal;)*) => {
-        /// One worker's numbers. Aligned so that no two workers' share a cache line, nor the pair of lines that processors
-        /// fetch together.
+        /// One worker's numbers. They are aligned so that two workers share neither a cache line nor the pair of lines that
+        /// processors fetch together.
         #[derive(Debug)]
         #[repr(align(128))]
         pub struct Numbers {
             $(#[doc = $help] pub $name: Number,)*
             labelled: Mutex<BTreeMap<(Family, &'static str), u64>>,
-            /// How long first bytes take, in microseconds.
+            /// Times to first byte, in microseconds.
             pub first_byte: Histogram<2>,
         }
 
@@ -45,7 +45,7 @@ macro_rules! numbers {
             }
         }
 
-        /// What each plain number is, in the order of [`Totals::each`].
+        /// The metric of each plain number, in the order of [`Totals::each`].
         pub(crate) const PLAIN: &[Metric] = &[$(
             Metric::new(Kind::$kind, concat!("fullbore_", stringify!($name)), $help)
                 $(.by(stringify!($label)))?
@@ -117,7 +117,7 @@ numbers! {
 }
 
 impl Numbers {
-    /// Counts one under a label. Not for the path of a byte: it takes the worker's own, uncontended lock.
+    /// Adds one to a labelled counter. It takes a lock, the worker's own and uncontended, so it is not for the path of a byte.
     pub fn count(&self, family: Family, label: &'static str) {
         *self.lock().entry((family, label)).or_default() += 1;
     }
@@ -134,7 +134,7 @@ impl Numbers {
         self.lock().clone()
     }
 
-    /// This worker's alone.
+    /// The totals of this worker alone.
     pub fn totals(&self) -> Totals {
         Totals::of([self])
     }

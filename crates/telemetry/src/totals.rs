@@ -1,4 +1,4 @@
-//! The sum over workers, made by whoever reads, and written down.
+//! The sum over workers, made by readers, and its text forms.
 
 use crate::exposition::Exposition;
 use crate::family::Family;
@@ -10,14 +10,14 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::ops::Deref;
 
-/// The numbers of several workers, summed. The plain ones are its fields.
+/// The numbers of several workers, summed. The plain numbers are its fields.
 #[derive(Clone, Debug)]
 pub struct Totals {
     sums: Counted,
     labelled: BTreeMap<(Family, &'static str), u64>,
-    /// How long first bytes take, in microseconds.
+    /// Times to first byte, in microseconds.
     pub first_byte: FirstByteBuckets,
-    /// The plain numbers of each worker, in their order, for those that are told by worker.
+    /// The plain numbers of each worker, in their order, for metrics with a label per worker.
     by_worker: Vec<Counted>,
 }
 
@@ -72,7 +72,7 @@ impl Totals {
         members.map(|((_, label), count)| (*label, *count))
     }
 
-    /// Writes all of it in the form that Prometheus reads.
+    /// Writes everything in the form that Prometheus reads.
     pub fn expose(&self, to: &mut Exposition) {
         for (index, (metric, value)) in self.each().enumerate() {
             match metric.label {
@@ -93,7 +93,7 @@ impl Totals {
         to.histogram(&FIRST_BYTE, octaves, self.first_byte.count(), self.first_byte.sum());
     }
 
-    /// The same as JSON, but for the histogram.
+    /// The same as JSON, without the histogram.
     pub fn json(&self) -> Map<String, Value> {
         let plain =
             self.each().map(|(metric, value)| (metric.key().into(), metric.value(value).into()));
@@ -106,7 +106,7 @@ impl Totals {
     }
 }
 
-/// Waits below it are one bucket for Prometheus: nobody cares for the difference.
+/// Shorter waits share one bucket for Prometheus, since nobody needs the difference.
 const FIRST_BYTE_MICROSECONDS_MIN: u64 = 32;
 
 #[cfg(test)]

@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 /// Why a token does not allow a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
-    /// There is none.
+    /// There is no token.
     Missing,
-    /// It is not of the form that tokens have.
+    /// It does not have the form of a token.
     Malformed,
-    /// It names a key that is not in the ring: made with another, or one that is gone.
+    /// It names a key that is not in the ring: another one, or one that was removed.
     UnknownKey,
-    /// Its signature is not that of this path, moment and address under that key.
+    /// Its signature does not match this path, expiry and address under that key.
     Wrong,
-    /// It is genuine, and its moment has passed.
+    /// It is genuine, but has expired.
     Expired,
 }
 

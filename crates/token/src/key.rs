@@ -1,8 +1,8 @@
-//! Keys and the files that they are kept in.
+//! Keys and their files.
 //!
-//! A key file is text: one key a line, `ID:SECRET`, the secret in lower-case hex, [`SECRET_BYTES_MIN`] bytes at least. Empty lines
-//! and those that begin with `#` are passed over. Refused: a file that others than its owner may write, or that others than
-//! its owner and group may read.
+//! A key file is text with one key a line, `ID:SECRET`. The secret is lower-case hex, at least [`SECRET_BYTES_MIN`] bytes. Empty lines and
+//! lines that begin with `#` are ignored. A file is refused if anybody but its owner may write it, or anybody but its owner and group may
+//! read it.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -15,16 +15,16 @@ use zeroize::Zeroizing;
 use crate::KeyError;
 use crate::token::{from_hex, is_key_id, to_hex};
 
-/// A secret is as long as the hash's output at least (RFC 2104 section 3).
+/// A secret is at least as long as the hash's output (RFC 2104 section 3).
 const SECRET_BYTES_MIN: usize = 32;
 
-/// More would be hashed down (RFC 2104 section 2): the block of SHA-256.
+/// The block of SHA-256: longer secrets would be hashed first (RFC 2104 section 2).
 const SECRET_BYTES_MAX: usize = 64;
 
 /// A key file is a handful of lines.
 const FILE_BYTES_MAX: u32 = 64 << 10;
 
-/// Who else may do what with a key file: write by the group, anything by others.
+/// Permissions that a key file must not have: write for the group, anything for others.
 const FORBIDDEN_MODE: u32 = 0o027;
 
 /// A key with its name.
@@ -48,7 +48,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Key>, KeyError> {
     Ok(keys)
 }
 
-/// Asked of the open file, so that it is the one that is read.
+/// Checks the open file rather than its path, so that the file checked is the file read.
 fn check_mode(file: &File, path: &Path) -> Result<(), KeyError> {
     let metadata = file
         .metadata()
@@ -70,7 +70,7 @@ fn parse(text: &str) -> Result<Vec<Key>, String> {
     lines.map(|(number, line)| key(line).map_err(|what| format!("line {number}: {what}"))).collect()
 }
 
-/// Errors do not repeat the line: it may hold a secret.
+/// Errors do not quote the line: it may hold a secret.
 fn key(line: &str) -> Result<Key, &'static str> {
     let (id, secret) = line.split_once(':').ok_or("a key is written ID:SECRET")?;
     if !is_key_id(id) {
@@ -86,7 +86,7 @@ fn key(line: &str) -> Result<Key, &'static str> {
 /// Makes a new key with a random id, in a new file that only its owner may read. Returns the id.
 ///
 /// # Errors
-/// When there is such a file already, since its key may be in use; or when it cannot be written.
+/// If the file already exists, since its key may be in use; or if it cannot be written.
 pub fn make_key_file(path: &Path) -> Result<String, KeyError> {
     let failed = |what: String| KeyError::new(path, what);
     let (mut id, mut secret) = ([0; 4], Zeroizing::new([0; SECRET_BYTES_MIN]));

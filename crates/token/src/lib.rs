@@ -1,15 +1,15 @@
-//! Signed URLs: a token that allows one part of the library until a moment, and maybe to one address only.
+//! Signed URLs: a token that gives access to one part of the library until a given time, and optionally from one address only.
 //!
-//! A [`Grant`] is what is allowed. [`KeyRing::sign`] makes the text of a token from it; [`KeyRing::check`] says whether a token
-//! allows a path. Keys come from files ([`KeyRing::read`]); several may be in use at once, so that they can be changed
-//! without a URL that was given out losing its worth.
+//! A [`Grant`] says what is allowed. [`KeyRing::sign`] makes the text of a token from it; [`KeyRing::check`] says whether a token allows a
+//! path. Keys come from files ([`KeyRing::read`]). Several may be in use at once, so that keys can be replaced while URLs signed earlier
+//! still work.
 //!
 //! Invariants:
 //! * A token allows whole segments of a path: one for `films/a` allows neither `films/ab` nor `films`.
-//! * Paths are those that the server opens: percent-decoded once, without empty, `.` or `..` segments and without control
-//!   bytes. Who calls this has made sure of that (`http::LibraryPath`).
-//! * Signatures are compared in constant time, and before anything else of the token is believed.
-//! * Keys are wiped from memory as far as they are ours, and never printed.
+//! * Paths are those that the server opens: percent-decoded once, without empty, `.` or `..` segments and without control bytes. The caller
+//!   makes sure of that (`http::LibraryPath`).
+//! * Signatures are compared in constant time, and before anything else in the token is trusted.
+//! * Keys are never printed, and are wiped from memory where that memory is ours.
 //!
 //! Read first: `token.rs` for the format, `place.rs` for where it stands in a URL, then `ring.rs`.
 

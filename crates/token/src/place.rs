@@ -1,10 +1,10 @@
-//! Where a token stands in a URL: in front of the path (`/t/TOKEN/films/a.mp4`), so that what a playlist names relative to itself carries it
-//! on, or in the query (`/films/a.mp4?token=TOKEN`).
+//! Where a token is in a URL: in front of the path (`/t/TOKEN/films/a.mp4`), so that the relative URLs in a playlist inherit it, or in the
+//! query (`/films/a.mp4?token=TOKEN`).
 
 /// The first segment of a path that begins with a token.
 const SEGMENT: &str = "t";
 
-/// How many segments a token takes up in front of a path: that one and its own.
+/// How many segments a token takes up in front of a path: `t` and the token itself.
 pub const SEGMENTS: usize = 2;
 
 /// The name of a token in a query.
@@ -20,7 +20,7 @@ pub fn url_query(token: &str, path: &str) -> String {
     format!("/{path}?{ARGUMENT}={token}")
 }
 
-/// The token that a decoded path begins with, and the path behind it if there is one.
+/// The token that a decoded path begins with, and the path after it if there is one.
 pub fn before_path(path: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
     let mut parts = path.splitn(SEGMENTS + 1, |byte| *byte == b'/');
     if parts.next()? != SEGMENT.as_bytes() {

@@ -22,10 +22,10 @@ impl fmt::Debug for KeyRing {
 }
 
 impl KeyRing {
-    /// Reads the keys of all of `files`, in order. The files' form and modes are told in `key.rs`.
+    /// Reads the keys in all of `files`, in order. `key.rs` describes the form and the permissions of these files.
     ///
     /// # Errors
-    /// When a file cannot be read, is not as it must be, or repeats an id; or when there is no file.
+    /// If a file cannot be read, has the wrong form or permissions, or repeats an id; or if there is no file.
     pub fn read<P: AsRef<Path>>(files: &[P]) -> Result<Self, KeyError> {
         let mut keys: Vec<Key> = Vec::new();
         for file in files.iter().map(AsRef::as_ref) {
@@ -48,7 +48,7 @@ impl KeyRing {
         self.keys.iter().map(|key| key.id.as_str())
     }
 
-    /// The text of a token for `grant`, by the first key.
+    /// The text of a token for `grant`, signed with the first key.
     pub fn sign(&self, grant: &Grant<'_>) -> String {
         let key = self.keys.first().expect("a ring is never empty");
         let signature = hmac::sign(&key.hmac, &grant.message());
@@ -58,7 +58,7 @@ impl KeyRing {
     /// Checks that the token `text` allows `path` to `client` now.
     ///
     /// # Errors
-    /// Why it does not. That it has expired is said of genuine tokens only.
+    /// Why it does not. Only a genuine token is reported as expired.
     pub fn check(
         &self,
         text: &[u8],

@@ -1,14 +1,14 @@
 //! The text of a token, and what its signature covers.
 //!
 //! A token is `EXPIRY.SIGNATURE.KEY.DEPTH`, with a `c` after DEPTH if it is for one address only:
-//! * EXPIRY: seconds since 1970, decimal; from then on it allows nothing.
+//! * EXPIRY: seconds since 1970, decimal; from then on the token allows nothing.
 //! * SIGNATURE: HMAC-SHA256 (RFC 2104), 64 lower-case hex digits.
 //! * KEY: the id of the key.
 //! * DEPTH: how many leading segments of the requested path are the signed prefix, decimal; 0 is the whole library.
 //!
-//! Signed is `fullbore-url-1`, EXPIRY, the address (empty if any will do) and the prefix, with a line feed between them. None of
-//! them can hold a line feed, and the prefix comes last, so that no two grants have the same text. DEPTH and KEY need
-//! no signature: another depth is another prefix, another key another signature.
+//! The signature covers `fullbore-url-1`, EXPIRY, the address (empty for any address) and the prefix, with a line feed between them. None of
+//! them can contain a line feed, and the prefix comes last, so no two grants have the same text. DEPTH and KEY need no signature: another
+//! depth is another prefix, and another key makes another signature.
 
 use std::fmt::Write;
 use std::net::IpAddr;
@@ -19,7 +19,7 @@ pub(crate) const SIGNATURE_BYTES: usize = 32;
 /// Digits of an expiry: enough for 30,000 years, and for no overflow.
 const EXPIRY_DIGITS_MAX: usize = 12;
 
-/// Digits of a depth: more segments than any path has that the kernel takes (PATH_MAX is 4096 bytes).
+/// Digits of a depth: enough for more segments than the kernel accepts in a path (PATH_MAX is 4096 bytes).
 const DEPTH_DIGITS_MAX: usize = 4;
 
 /// Bytes of a key's id.
@@ -28,12 +28,12 @@ pub(crate) const KEY_ID_BYTES_MAX: usize = 32;
 /// What is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant<'a> {
-    /// The path of a file, or of a folder and all below it, as the server opens it: decoded, without a slash at either end. Empty is
+    /// The path of a file, or of a folder with everything below it, as the server opens it: decoded, without a slash at either end. Empty for
     /// the whole library.
     pub prefix: &'a [u8],
     /// When it ends, in seconds since 1970.
     pub expires_unix_seconds: u64,
-    /// Who may use it; none is anybody.
+    /// The only address that may use it; none for any address.
     pub client: Option<IpAddr>,
 }
 
@@ -47,7 +47,7 @@ impl Grant<'_> {
     pub(crate) fn message(&self) -> Vec<u8> {
         let mut text = format!("fullbore-url-1\n{}\n", self.expires_unix_seconds);
         if let Some(client) = self.client {
-            // `::ffff:192.0.2.1` is how a listener for both versions sees 192.0.2.1. Writing to a String cannot fail.
+            // A listener for both IP versions sees 192.0.2.1 as `::ffff:192.0.2.1`. Writing to a String cannot fail.
             let _ = write!(text, "{}", client.to_canonical());
         }
         text.push('\n');
@@ -57,14 +57,14 @@ impl Grant<'_> {
     }
 }
 
-/// A token taken apart; nothing of it is proven.
+/// A parsed token. Nothing in it has been verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token<'t> {
-    /// When it says that it ends, in seconds since 1970.
+    /// When it claims to expire, in seconds since 1970.
     pub expires_unix_seconds: u64,
     /// Its signature.
     pub signature: [u8; SIGNATURE_BYTES],
-    /// The id of the key that it says to be made with.
+    /// The id of the key that it claims to be signed with.
     pub key_id: &'t str,
     /// How many leading segments of the path were signed.
     pub depth: usize,
@@ -73,7 +73,7 @@ pub struct Token<'t> {
 }
 
 impl<'t> Token<'t> {
-    /// Takes `text` apart. There is one text for each token: anything else is `None`.
+    /// Parses `text`. There is exactly one text for each token: anything else is `None`.
     pub fn parse(text: &'t [u8]) -> Option<Self> {
         let mut parts = std::str::from_utf8(text).ok()?.split('.');
         let (expiry, signature, key_id, depth) =
@@ -94,7 +94,7 @@ impl<'t> Token<'t> {
         })
     }
 
-    /// The leading segments of `path` that the token says to be for; `None` if it has fewer.
+    /// The leading segments of `path` that the token claims to cover; `None` if the path has fewer.
     pub fn prefix<'p>(&self, path: &'p [u8]) -> Option<&'p [u8]> {
         let Some(last) = self.depth.checked_sub(1) else { return Some(&[]) };
         let slashes = (0..path.len()).filter(|index| path[*index] == b'/');
@@ -110,7 +110,7 @@ pub(crate) fn text(grant: &Grant<'_>, key_id: &str, signature: &[u8]) -> String 
     format!("{expiry}.{}.{key_id}.{depth}{bound}", to_hex(signature))
 }
 
-/// Whether `text` can be a key's id: short, and harmless in a URL and beside the dots of a token.
+/// Whether `text` can be a key's id: short, safe in a URL, and without the dots that separate a token's parts.
 pub(crate) fn is_key_id(text: &str) -> bool {
     (1..=KEY_ID_BYTES_MAX).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
