@@ -1,5 +1,5 @@
-//! What telling costs: to read CMCD and make a report of it, as a worker does for a request; to take a report into account; and to
-//! write the figures down when the tables are full. One thread; pin it with taskset.
+//! What CMCD costs: to read it and make a report, as a worker does for a request; to process a report; and to write the figures when the
+//! tables are full. One thread; pin it with taskset.
 //!
 //! Prints the median and the median absolute deviation of the rounds. `--rounds N` (default 9).
 

@@ -1,23 +1,24 @@
-//! CMCD as it comes with a request: in four headers, or in the query as `CMCD=`, percent-encoded. A list of `key=value` with commas between.
+//! CMCD as it comes with a request: in four headers, or percent-encoded in the query as `CMCD=`. It is a list of `key=value`, separated by
+//! commas.
 //!
-//! The second version writes it as a structured-fields dictionary (RFC 8941 section 3.2): values may be inner lists with an item per type of
-//! object, and have parameters. The first version's text is read by the same rules. Read leniently, because players differ: booleans may be
-//! written `true`, strings without quotes, whole numbers with a fraction. Keys that are not of use here are passed over unread; a
-//! key of use with a value that makes no sense is counted and left out.
+//! The second version is a structured-fields dictionary (RFC 8941 section 3.2): values may have parameters, and may be inner lists with one
+//! item per type of object. The first version's text is read by the same rules. Reading is lenient, because players differ: booleans may be
+//! written `true`, strings without quotes, whole numbers with a fraction. Keys that this crate does not use are skipped unread; a used key
+//! with an invalid value is counted and left out.
 
-/// Bytes of one text of CMCD: more is not read. A player's whole report has some 200.
+/// Bytes of one text of CMCD; a longer one is not read. A player's whole report has some 200.
 pub const TEXT_BYTES_MAX: usize = 2048;
 
 /// Bytes of a session's name: the standard allows 64 characters.
 const SESSION_BYTES_MAX: usize = 128;
 
-/// A day: longer than any object, buffer, start or stall that is worth counting.
+/// A day: longer than any object, buffer, start-up or stall that is worth counting.
 const MILLISECONDS_MAX: f64 = 86_400_000.0;
 
 /// 10 Gb/s.
 const KBPS_MAX: f64 = 10_000_000.0;
 
-/// What is asked for (`ot`).
+/// The type of the requested object (`ot`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectType {
     /// A manifest or playlist.
@@ -26,39 +27,39 @@ pub enum ObjectType {
     Audio,
     /// Pictures, with or without sound.
     Video,
-    /// What takes no time to play: initialisation, captions, keys and such.
+    /// An object without playing time: initialisation, captions, keys and such.
     Other,
 }
 
-/// What of one request's CMCD is of use here. Nothing of it is proven.
+/// The part of a request's CMCD that is used here. Nothing in it is verified.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cmcd<'a> {
     /// `sid`: the session's name, without its quotes; escapes in it are left as they are.
     pub session: Option<&'a [u8]>,
-    /// `ot`: what is asked for.
+    /// `ot`: the type of the requested object.
     pub object: Option<ObjectType>,
-    /// `d`: how long the object plays, in milliseconds.
+    /// `d`: the object's playing time, in milliseconds.
     pub duration_ms: Option<u32>,
     /// `br`: its bit rate, in kbit/s.
     pub bitrate_kbps: Option<u32>,
     /// `tb`: the highest bit rate that the player may choose, in kbit/s.
     pub top_kbps: Option<u32>,
-    /// `bl`: what is buffered of this type, in milliseconds.
+    /// `bl`: how much is buffered of this type, in milliseconds.
     pub buffer_ms: Option<u32>,
     /// `bs`: whether the buffer ran dry since the last request.
     pub starved: bool,
-    /// `su`: whether this is needed urgently, to begin or to go on.
+    /// `su`: whether the object is needed urgently, to start or resume playback.
     pub startup: bool,
-    /// `msd` (version 2): from the wish to play until something played, in milliseconds. Sent once.
+    /// `msd` (version 2): from the request to play until playback began, in milliseconds. Sent once.
     pub start_delay_ms: Option<u32>,
-    /// `bsd` (version 2): how long the last stall was, in milliseconds. Sent once for each.
+    /// `bsd` (version 2): how long the last stall was, in milliseconds. Sent once per stall.
     pub starved_ms: Option<u32>,
-    /// Members that could not be made sense of.
+    /// Members that could not be parsed.
     pub malformed: u32,
 }
 
 impl<'a> Cmcd<'a> {
-    /// Reads one text on top of what has been read; what it says again replaces what was said.
+    /// Reads another text; its values replace earlier ones of the same keys.
     pub fn read(&mut self, text: &'a [u8]) {
         if text.len() > TEXT_BYTES_MAX {
             self.malformed += 1;
@@ -76,12 +77,12 @@ impl<'a> Cmcd<'a> {
         }
     }
 
-    /// Whether anything was said that is of use.
+    /// Whether there is nothing in it that is used here.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// `None` if the member makes no sense.
+    /// Takes one member; `None` if it cannot be parsed.
     fn take(&mut self, member: &'a [u8]) -> Option<()> {
         let end =
             member.iter().position(|byte| matches!(byte, b'=' | b';')).unwrap_or(member.len());
@@ -105,7 +106,7 @@ impl<'a> Cmcd<'a> {
     }
 }
 
-/// What comes before the first comma that is in neither quotes nor parentheses, and what comes after it.
+/// The text before the first comma outside quotes and parentheses, and the text after it.
 fn split_member(text: &[u8]) -> (&[u8], &[u8]) {
     let (mut quoted, mut escaped, mut listed) = (false, false, false);
     for (index, byte) in text.iter().enumerate() {
@@ -131,7 +132,7 @@ fn is_key(key: &[u8]) -> bool {
     !key.is_empty() && key.iter().all(belongs)
 }
 
-/// Between its quotes, if it has any.
+/// The text between the quotes, if it has quotes.
 fn unquoted(value: &[u8]) -> Option<&[u8]> {
     let Some(inner) = value.strip_prefix(b"\"") else { return Some(without_parameters(value)) };
     let mut escaped = false;
@@ -166,7 +167,7 @@ fn boolean(value: Option<&[u8]>) -> Option<bool> {
     }
 }
 
-/// A number from 0 to `max`, rounded; of an inner list the item that is for pictures, else the first.
+/// A number from 0 to `max`, rounded. Of an inner list, it is the item for pictures, else the first item.
 fn number(value: &[u8], max: f64) -> Option<u32> {
     let item = match value.strip_prefix(b"(") {
         Some(list) => item_of(list)?,

@@ -1,7 +1,8 @@
-//! Sessions that go on, and figures of those that are over. One for all workers: a player's connections may be on several.
+//! Sessions in progress, and figures of those that have ended. One collector serves all workers, because a player's connections may be on
+//! several.
 //!
-//! Reports wait a little before they are taken, so that those of one session are in order although workers pass theirs on once a second.
-//! A session that has not been heard of for five minutes is over; so is the one that was heard of least lately when there are too many.
+//! Reports wait a little before they are processed. Workers pass them on once a second, and the wait puts those of one session in order. A
+//! session ends after five minutes without a report. If there are too many sessions, the one that has been silent for longest ends.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
@@ -16,19 +17,19 @@ use crate::stats::Stats;
 /// Sessions at once: some 20 MB.
 pub const SESSIONS_MAX: usize = 50_000;
 
-/// Titles with figures of their own; the sessions of others are counted together. Each has at most 100 KB of histograms.
+/// Titles with figures of their own; sessions of other titles are counted together. A title has at most 100 KB of histograms.
 pub const TITLES_MAX: usize = 64;
 
-/// Reports that wait: a second's of two workers at their limit, and more.
+/// Reports that may wait: more than two workers at their limit make in a second.
 const WAITING_MAX: usize = 65_536;
 
 /// How long reports wait: workers pass theirs on once a second.
 const LAG_MS: u64 = 2500;
 
-/// After such a silence a session is over.
+/// A session ends after this long without a report.
 const SILENCE_MS: u64 = 300_000;
 
-/// Quantiles are those of this time and up to twice of it.
+/// Quantiles cover the last one to two of these windows.
 pub(crate) const WINDOW_MS: u64 = 3_600_000;
 
 /// All of it.
@@ -36,7 +37,7 @@ pub(crate) const WINDOW_MS: u64 = 3_600_000;
 pub struct Collector {
     waiting: Vec<Report>,
     sessions: HashMap<u64, Session>,
-    /// The same, by when they were heard of last.
+    /// The same sessions, by the time of their last report.
     by_silence: BTreeSet<(u64, u64)>,
     known: Arc<KnownTitles>,
     titles: HashMap<String, Title>,
@@ -55,12 +56,12 @@ struct Title {
 }
 
 impl Collector {
-    /// From now on titles are told by what is in `known`.
+    /// Sets which folders are `known` to be titles from now on.
     pub fn know(&mut self, known: Arc<KnownTitles>) {
         self.known = known;
     }
 
-    /// Takes reports of a worker, in any order. Those that are too many are lost, and counted.
+    /// Takes a worker's reports, in any order. Reports beyond the bound are dropped and counted.
     pub fn take(&mut self, mut reports: Vec<Report>) {
         let room = WAITING_MAX - self.waiting.len();
         if reports.len() > room {
@@ -70,7 +71,7 @@ impl Collector {
         self.waiting.append(&mut reports);
     }
 
-    /// It is `now_ms`, on the clock of the reports: takes into account what has waited long enough, and ends what is over.
+    /// Advances to `now_ms`, on the clock of the reports: processes reports that have waited long enough, and ends silent sessions.
     pub fn advance(&mut self, now_ms: u64) {
         self.waiting.sort_by_key(|report| report.at_us);
         let due = self.waiting.partition_point(|report| report.at_ms() + LAG_MS <= now_ms);
@@ -117,7 +118,7 @@ impl Collector {
     fn end(&mut self, last_ms: u64, id: u64) {
         self.by_silence.remove(&(last_ms, id));
         if let Some(session) = self.sessions.remove(&id) {
-            // Only now is it certain what it was watching.
+            // Only now is it certain which title it watched.
             let outcome = session.outcome();
             self.all.end(&outcome);
             let known = Arc::clone(&self.known);
@@ -127,8 +128,8 @@ impl Collector {
         }
     }
 
-    /// The figures of a title. One that is new when there are as many as may be takes the place of the one that was watched least
-    /// lately, if nobody has for a window's time; else it is among the others.
+    /// The figures of a title. If the table is full, a new title replaces the one that has gone unwatched for longest, provided that is at
+    /// least a window's time. Otherwise the new title counts among the others.
     fn stats(&mut self, title: &str, now_ms: u64) -> &mut Stats {
         if !self.titles.contains_key(title) {
             if self.titles.len() == TITLES_MAX && !self.retire_title(now_ms) {
@@ -154,13 +155,13 @@ impl Collector {
         true
     }
 
-    /// Sessions that go on.
+    /// Sessions in progress.
     pub(crate) fn sessions(&self) -> impl Iterator<Item = &Session> {
         self.sessions.values()
     }
 
-    /// Titles with figures of their own, those with the most sessions that go on first, and last the others together. Sessions that
-    /// go on are counted in, as far as that is certain. The sum of all is [`Self::all`].
+    /// Titles with figures of their own, those with the most sessions in progress first, and the other titles together at the end. Sessions in
+    /// progress are included as far as their figures are certain. The sum of all is [`Self::all`].
     pub(crate) fn by_title(&self) -> Vec<OfTitle<'_>> {
         let of = |name, stats| OfTitle { name, stats, live: Vec::new() };
         let known = self.titles.iter().map(|(name, title)| (name.as_str(), &title.stats));
@@ -184,7 +185,7 @@ impl Collector {
         titles
     }
 
-    /// Sessions that go on, by title, the busiest first: those are who get room of their own.
+    /// Sessions in progress by title, the busiest title first: the busiest get figures of their own.
     fn live_by_title(&self) -> Vec<(&str, Vec<&Session>)> {
         let mut live: HashMap<&str, Vec<&Session>> = HashMap::new();
         for session in self.sessions.values() {
@@ -198,10 +199,10 @@ impl Collector {
 
 /// What is known of one title.
 pub(crate) struct OfTitle<'a> {
-    /// None for those that have no figures of their own.
+    /// None for the titles without figures of their own.
     pub(crate) name: Option<&'a str>,
     pub(crate) stats: Stats,
-    /// Its sessions that go on.
+    /// Its sessions in progress.
     pub(crate) live: Vec<&'a Session>,
 }
 
@@ -263,7 +264,7 @@ mod tests {
     fn the_session_heard_of_least_lately_makes_room() {
         let mut collector = Collector::default();
         for index in 0..=SESSIONS_MAX as u64 {
-            // The first session is heard of again at the end.
+            // The first session reports again at the end.
             let id = index % SESSIONS_MAX as u64;
             collector.take(vec![report(index, id, "a/1.m4s", "ot=v,d=2000")]);
         }

@@ -1,30 +1,30 @@
-//! Quantiles of the last one to two hours, and what was counted since the start.
+//! Quantiles of the last one to two hours, and counts since the start.
 
 use telemetry::Buckets;
 
-/// Values of a window, kept to less than 1%.
+/// Values of a window, precise to less than 1%.
 pub(crate) type Window = Buckets<7>;
 
-/// The largest value; larger ones count as this. A day in milliseconds, 10 Gb/s in kbit/s and a whole in millionths fit, in 22 KB of
-/// buckets.
+/// The largest value; larger ones count as this one. A day in milliseconds, 10 Gb/s in kbit/s and a whole in millionths all fit, in 22 KB
+/// of buckets.
 const VALUE_MAX: u64 = 100_000_000;
 
-/// How one quantity is distributed over sessions, in whole units: since the start, with counts up to each of some bounds; and
-/// lately, with quantiles.
+/// How one quantity is distributed over sessions, in whole units: since the start, as counts up to some bounds; and recently, as
+/// quantiles.
 #[derive(Clone, Debug)]
 pub(crate) struct Distribution {
     count_total: u64,
     sum_total: u64,
     /// Ascending.
     bounds: &'static [u64],
-    /// Values up to each bound, and more than the one before.
+    /// The number of values up to each bound and above the bound before it.
     counts: Vec<u64>,
     present: Window,
     past: Window,
 }
 
 impl Distribution {
-    /// Nothing yet, to be counted up to each of `bounds`, which ascend.
+    /// An empty distribution with these ascending bounds.
     pub(crate) fn new(bounds: &'static [u64]) -> Self {
         let counts = vec![0; bounds.len()];
         let (present, past) = (Window::default(), Window::default());
@@ -43,12 +43,12 @@ impl Distribution {
         self.present.record(value);
     }
 
-    /// A window is over.
+    /// Ends a window.
     pub(crate) fn rotate(&mut self) {
         self.past = std::mem::take(&mut self.present);
     }
 
-    /// Counts all that `other`, which has the same bounds, has counted as well.
+    /// Adds the counts of `other`, which has the same bounds.
     pub(crate) fn add(&mut self, other: &Self) {
         self.count_total += other.count_total;
         self.sum_total += other.sum_total;
@@ -59,7 +59,7 @@ impl Distribution {
         self.past.add(&other.past);
     }
 
-    /// The bounds, each with how many values since the start were not above it.
+    /// The bounds, each with the number of values since the start that did not exceed it.
     pub(crate) fn up_to(&self) -> impl Iterator<Item = (u64, u64)> {
         let mut sum = 0;
         self.bounds.iter().zip(&self.counts).map(move |(bound, count)| {
@@ -78,7 +78,7 @@ impl Distribution {
         self.sum_total
     }
 
-    /// The values of the window, and of sessions that go on.
+    /// The values of the window and of sessions in progress.
     pub(crate) fn window(&self, live: impl Iterator<Item = u64>) -> Window {
         let mut window = self.present.clone();
         window.add(&self.past);

@@ -1,16 +1,16 @@
-//! What viewers experience, told by their players: Common Media Client Data (CMCD, CTA-5004 and its second version CTA-5004-A).
+//! What viewers experience, as reported by their players: Common Media Client Data (CMCD, CTA-5004 and its second version CTA-5004-A).
 //!
-//! [`Cmcd`] reads what one request brings along, as leniently as it can be read. A [`Salt`] makes of a session's name a number that
-//! means nothing to anybody else and nothing tomorrow. The two make a [`Report`]; a [`Collector`] takes the reports of all workers and
-//! keeps sessions, and of sessions that are over only figures: how long until playback began, how much it stalled, how long until
-//! the picture was good, at what bit rate; for all and by title. [`expose`] and [`json`] write them down.
+//! [`Cmcd`] reads the report of one request, as leniently as possible. A [`Salt`] turns a session's name into a number that means nothing to
+//! anybody else, and nothing tomorrow. The two make a [`Report`]. A [`Collector`] takes the reports of all workers and keeps sessions in
+//! progress. Of ended sessions it keeps only figures, for all sessions and by title: how long until playback began, how much it stalled, how
+//! long until the picture was good, and at what bit rate. [`expose`] and [`json`] write them down.
 //!
 //! Invariants:
-//! * What players say is bounded, in length, in number and in value, and nothing of it can be anything but figures afterwards.
+//! * What players say is bounded in length, number and value, and only figures remain of it.
 //! * Memory is bounded: [`SESSIONS_MAX`], [`TITLES_MAX`], and histograms of a fixed range.
-//! * No I/O and no clock: whoever calls brings the time, in milliseconds from a start of its own.
+//! * No I/O and no clock: the caller supplies the time, in milliseconds since a start of its own.
 //!
-//! It does not prove anything: players may say what they like, and whoever can ask for a file can invent a session.
+//! The figures prove nothing: players may say what they like, and anybody who can request a file can invent a session.
 //!
 //! Read first: `cmcd.rs`, then `session.rs` for what each figure means.
 

@@ -1,41 +1,41 @@
-//! What a worker passes on of one request.
+//! What a worker passes on about one request.
 
 use crate::{Cmcd, ObjectType};
 
 /// Bytes of a path: longer ones are cut where a segment ends.
 const PATH_BYTES_MAX: usize = 256;
 
-/// What one request told. Owns what little text it has.
+/// What one request reported. It owns its text, which is short.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// When, in microseconds from a start that all reports have in common: fine enough to put two workers' in order.
+    /// The time in microseconds since a start that all reports share: fine enough to order the reports of two workers.
     pub at_us: u64,
-    /// Stands for the session ([`crate::Salt`]).
+    /// The number that stands for the session ([`crate::Salt`]).
     pub session: u64,
     /// The path of the file that was served.
     pub path: Box<str>,
-    /// What it is.
+    /// The object's type.
     pub object: ObjectType,
-    /// Whether this was needed urgently, to begin or to go on.
+    /// Whether the object was needed urgently, to start or resume playback.
     pub startup: bool,
     /// Whether the buffer ran dry since the last request.
     pub starved: bool,
-    /// How long the object plays.
+    /// The object's playing time.
     pub duration_ms: Option<u32>,
     /// Its bit rate.
     pub bitrate_kbps: Option<u32>,
     /// The highest bit rate that the player may choose.
     pub top_kbps: Option<u32>,
-    /// What is buffered.
+    /// How much is buffered.
     pub buffer_ms: Option<u32>,
-    /// From the wish to play until something played.
+    /// From the request to play until playback began.
     pub start_delay_ms: Option<u32>,
     /// How long the last stall was.
     pub starved_ms: Option<u32>,
 }
 
 impl Report {
-    /// What `cmcd` says of a request for `path`, in the session that `session` stands for.
+    /// The report for a request for `path` with this `cmcd`, in the session that `session` stands for.
     pub fn new(at_us: u64, session: u64, path: &[u8], cmcd: &Cmcd<'_>) -> Self {
         Self {
             at_us,
@@ -53,13 +53,13 @@ impl Report {
         }
     }
 
-    /// When, in milliseconds.
+    /// The time in milliseconds.
     pub(crate) fn at_ms(&self) -> u64 {
         self.at_us / 1000
     }
 }
 
-/// For players that do not say what they ask for.
+/// The type by file name, for players that do not state it.
 fn object_by_name(path: &[u8]) -> ObjectType {
     if catalog::is_manifest(path) {
         return ObjectType::Manifest;

@@ -1,14 +1,14 @@
-//! Names of sessions, made unrecognisable.
+//! Anonymises the names of sessions.
 //!
 //! A name is replaced by the start of its HMAC under a key that changes every day (UTC). The first key is random; each day's key is the
-//! hash of the one before, which is then forgotten. So all workers that began with one salt agree without talking to each other, and
-//! nobody can tell tomorrow whether a name is the one that was here today, not even with all of this process's memory.
+//! hash of the key before, which is then forgotten. So all workers that start with one salt agree without communicating. Tomorrow nobody can
+//! tell whether a name is one from today, not even with all of this process's memory.
 
 use aws_lc_rs::{digest, error::Unspecified, hmac, rand};
 
 const DAY_SECONDS: u64 = 86_400;
 
-/// Days that are made up for one by one; a clock that was put forward further starts from there.
+/// The most days to catch up one by one; if the clock was set further ahead, the keys continue from there.
 const DAYS_MAX: u64 = 4000;
 
 /// The key of a day.
@@ -23,7 +23,7 @@ impl Salt {
     /// A random salt for the day of `unix_seconds`.
     ///
     /// # Errors
-    /// When this system gives no random numbers.
+    /// If the system returns no random numbers.
     pub fn random(unix_seconds: u64) -> Result<Self, Unspecified> {
         let mut secret = [0; 32];
         rand::fill(&mut secret)?;
@@ -34,7 +34,7 @@ impl Salt {
         Self { day, secret, key: hmac::Key::new(hmac::HMAC_SHA256, &secret) }
     }
 
-    /// What stands for the session `name` on the day of `unix_seconds`. A clock that goes back stays on the later day.
+    /// The number that stands for the session `name` on the day of `unix_seconds`. If the clock goes back, the later day stays.
     pub fn session(&mut self, name: &[u8], unix_seconds: u64) -> u64 {
         let day = unix_seconds / DAY_SECONDS;
         if day > self.day {
@@ -67,7 +67,7 @@ mod tests {
         assert_ne!(one.session(b"a", NOON), one.session(b"b", NOON));
         let tomorrow = NOON + DAY_SECONDS;
         let early = one.session(b"a", tomorrow);
-        // Two comes back after three days, one has been there each day.
+        // `two` skips three days, `one` hashes a name on each of them.
         one.session(b"a", tomorrow + DAY_SECONDS);
         let third = tomorrow + 2 * DAY_SECONDS;
         assert_eq!(one.session(b"a", third), two.session(b"a", third));

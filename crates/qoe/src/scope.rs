@@ -1,9 +1,9 @@
-//! Which title a session watches, as far as its requests tell: that of the manifest that it asked for first, and until it asks for one,
-//! that of the file that it asked for first. (A manifest may have come before the server restarted, or the player needs none.)
+//! Which title a session watches, judging by its requests: the title of the first manifest it requested. Until it requests one, it is the
+//! title of the first file. (The player may have loaded the manifest before the server restarted, or may need none.)
 
 use catalog::KnownTitles;
 
-/// What tells a session's title.
+/// The path that determines a session's title.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Scope {
     path: Box<str>,
@@ -14,7 +14,7 @@ pub(crate) struct Scope {
 const LIBRARY: &str = "/";
 
 impl Scope {
-    /// Of the first request.
+    /// The scope after the first request.
     pub(crate) fn of(path: &str, is_manifest: bool) -> Self {
         Self { path: path.into(), is_manifest }
     }
@@ -28,7 +28,7 @@ impl Scope {
 
     /// The title's name.
     pub(crate) fn title(&self, known: &KnownTitles) -> &str {
-        // A title ends where the path does or before a slash, so it is text as well.
+        // A title ends at the end of the path or before a slash, so it is valid text, too.
         let title = std::str::from_utf8(known.title_of(self.path.as_bytes())).unwrap_or(&self.path);
         if title.is_empty() { LIBRARY } else { title }
     }

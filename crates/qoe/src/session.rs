@@ -1,28 +1,28 @@
 //! One session, and what its requests say about the viewer's experience.
 //!
-//! All times are those of requests, since that is when a player speaks. So what is derived here is right to about the time between two
-//! requests; what a player of CMCD's second version says outright (`msd`, `bsd`) is taken instead.
+//! All times are those of requests, because players report only with a request. So derived times are accurate to about the time between two
+//! requests. Where a player of CMCD's second version states a time (`msd`, `bsd`), that time is used instead.
 //!
-//! * **Play delay**: `msd` if it comes first; else from the session's first request to the first one for media without `su`, of
-//!   sessions that were seen with `su`. A session whose start was not seen has none.
-//! * **Stalls**: a request with `bs` tells one, of a session that plays. It began when the buffer that was told before (`bl`) must have been
-//!   empty, and ended with the next request for media without `su`; `bsd` replaces that length. Two requests with `bs` less
-//!   than [`SAME_STALL_MS`] apart, of sound and of pictures, tell the same stall.
-//! * **Played**: the time since playback began less the stalls, but no more than the media that was asked for plays, so that a pause
-//!   is not taken for play.
+//! * **Play delay**: `msd` if it comes first. Otherwise it is the time from the session's first request to its first one for media without
+//!   `su`, if the session was seen with `su`. A session whose start was not seen has no play delay.
+//! * **Stalls**: a request with `bs` reports one, if the session plays. The stall began when the buffer reported before (`bl`) must have been
+//!   empty, and ended with the next request for media without `su`; `bsd` replaces that length. Two requests with `bs` for sound and for
+//!   pictures, less than [`SAME_STALL_MS`] apart, report the same stall.
+//! * **Played**: the time since playback began minus the stalls, but no more than the playing time of the requested media, so that a pause
+//!   does not count as playing.
 //! * **Bit rate**: the mean of `br` weighted by `d`, of pictures if there are any.
 //! * **Time to quality**: from the first request to the one that completes [`GOOD_MS`] in a row at 80% of `tb` at least.
 
 use crate::scope::Scope;
 use crate::{ObjectType, Report};
 
-/// Two tellings of one stall are no further apart. A guess: sound and pictures are asked for together.
+/// Two reports of one stall are no further apart. This is a guess: players request sound and pictures together.
 const SAME_STALL_MS: u64 = 1000;
 
-/// So much in a row makes a good picture.
+/// This much media in a row makes a good picture.
 const GOOD_MS: u64 = 4000;
 
-/// What a report changed that is counted at once.
+/// Changes by a report that are counted at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct News {
     /// The play delay became known.
@@ -31,9 +31,9 @@ pub(crate) struct News {
     pub(crate) time_to_quality_ms: Option<u64>,
     /// Stalls that began.
     pub(crate) stalls: u64,
-    /// More that has been played.
+    /// Additional time played.
     pub(crate) played_ms: u64,
-    /// More that has been waited in stalls.
+    /// Additional time spent in stalls.
     pub(crate) stalled_ms: u64,
 }
 
@@ -47,29 +47,29 @@ impl News {
     }
 }
 
-/// What a session comes to.
+/// The result of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Outcome {
-    /// Whether it was seen waiting for its start, and never seen playing.
+    /// Whether it was seen waiting for playback to start, and never seen playing.
     pub(crate) never_started: bool,
-    /// Whether it could have reached its good picture, and did not.
+    /// Whether it could have reached a good picture, and did not.
     pub(crate) never_good: bool,
-    /// The part of the time that it stalled, in millionths; none if it did not play.
+    /// The share of the time spent in stalls, in millionths; none if it did not play.
     pub(crate) rebuffer_millionths: Option<u64>,
     /// Its mean bit rate.
     pub(crate) bitrate_kbps: Option<u64>,
 }
 
-/// Media of one kind that was asked for.
+/// The requested media of one kind.
 #[derive(Clone, Copy, Debug, Default)]
 struct Media {
-    /// How long it all plays.
+    /// Its playing time.
     asked_ms: u64,
-    /// How long that plays of which the bit rate is known.
+    /// The playing time of the media whose bit rate is known.
     rated_ms: u64,
     /// Its bits.
     bits: u64,
-    /// When the buffer is empty if nothing comes.
+    /// When the buffer runs empty if nothing more arrives.
     dry_at_ms: Option<u64>,
 }
 
@@ -77,7 +77,7 @@ struct Media {
 #[derive(Clone, Debug)]
 pub(crate) struct Session {
     pub(crate) scope: Scope,
-    /// All its news.
+    /// All its changes so far.
     pub(crate) told: News,
     first_ms: u64,
     last_ms: u64,
@@ -86,11 +86,11 @@ pub(crate) struct Session {
     knows_delay: bool,
     sound: Media,
     pictures: Media,
-    /// A stall that has not ended.
+    /// When the present stall began, if there is one.
     stall_since_ms: Option<u64>,
-    /// When a stall was told last.
+    /// When a stall was last reported.
     stall_told_ms: Option<u64>,
-    /// How long the last stall was taken to be; none when its length has been told.
+    /// The estimated length of the last stall; none once the player has reported its length.
     stall_guess_ms: Option<u64>,
     stalled_ms: u64,
     played_ms: u64,
@@ -123,14 +123,14 @@ impl Session {
         }
     }
 
-    /// When it was heard of last.
+    /// The time of its last report.
     pub(crate) fn last_ms(&self) -> u64 {
         self.last_ms
     }
 
-    /// Takes what one request told.
+    /// Processes the report of one request.
     pub(crate) fn take(&mut self, report: &Report) -> News {
-        // One that comes late is taken as of now.
+        // A late report counts as of now.
         let now_ms = report.at_ms().max(self.last_ms);
         let mut news = News::default();
         self.scope.take(&report.path, report.object == ObjectType::Manifest);
@@ -188,9 +188,9 @@ impl Session {
         }
     }
 
-    /// The player says how long its last stall was: that is better than what was guessed.
+    /// The player reports how long its last stall was, which is better than the estimate.
     fn take_told_stall(&mut self, report: &Report, told_ms: u64, news: &mut News) {
-        // Told for sound and for pictures; those are the same stall.
+        // Reported for sound and for pictures: both are the same stall.
         if report.object == ObjectType::Audio && self.pictures.asked_ms > 0 {
             return;
         }
@@ -204,7 +204,7 @@ impl Session {
         };
         self.stalled_ms = self.stalled_ms.saturating_sub(guess_ms);
         self.stalled_ms += told_ms;
-        // What is counted already cannot be taken back from a counter.
+        // What a counter has counted cannot be taken back.
         news.stalled_ms = (news.stalled_ms + told_ms).saturating_sub(guess_ms);
     }
 
@@ -213,7 +213,7 @@ impl Session {
         news.stalled_ms += ms;
     }
 
-    /// When the first of the buffers is empty.
+    /// When the first of the buffers runs empty.
     fn dry_at_ms(&self) -> Option<u64> {
         [self.sound.dry_at_ms, self.pictures.dry_at_ms].into_iter().flatten().min()
     }
@@ -263,7 +263,7 @@ impl Session {
         }
     }
 
-    /// What it comes to, if it ends now.
+    /// The result if the session ends now.
     pub(crate) fn outcome(&self) -> Outcome {
         let in_stall_ms =
             self.stall_since_ms.map_or(0, |since_ms| self.last_ms.saturating_sub(since_ms));

@@ -1,4 +1,4 @@
-//! Sessions told by their requests, each `(seconds, path, CMCD)`, and what they come to.
+//! Sessions given by their requests, each `(seconds, path, CMCD)`, and their results.
 
 use super::*;
 use crate::Cmcd;
@@ -69,7 +69,7 @@ fn a_stall_is_from_when_the_buffer_was_empty_until_nothing_is_urgent() {
         (10.0, "a/5.m4s", "ot=v,d=4000,bl=6000"),
     ]);
     assert_eq!((news.stalls, news.stalled_ms), (1, 3000));
-    // Began at 1, last heard of at 10, stalled for 3.
+    // Began at 1, last report at 10, stalled for 3.
     assert_eq!(news.played_ms, 6000);
     assert_eq!(session.outcome().rebuffer_millionths, Some(333_333));
 }

@@ -1,4 +1,4 @@
-//! The figures written down: for Prometheus, and as JSON for people, scripts and dashboards.
+//! Writes the figures: for Prometheus, and as JSON for people, scripts and dashboards.
 
 use serde_json::{Map, Value, json};
 use telemetry::{Exposition, Kind, Metric, Stored, Summary};
@@ -9,16 +9,16 @@ use crate::distribution::{Distribution, Window};
 use crate::session::Session;
 use crate::stats::Stats;
 
-/// One quantity: what it is, and where it is found.
+/// One quantity: its metrics, and where its values are.
 struct Quantity {
     of_all: Metric,
     of_title: Metric,
     of: fn(&Stats) -> &Distribution,
-    /// The value of a session that goes on, where it is known only at its end.
+    /// The present value of a session in progress, for quantities that are final only at its end.
     live: fn(&Session) -> Option<u64>,
 }
 
-/// Counters that a title has too.
+/// A counter that exists by title, too.
 struct Counter {
     of_all: Metric,
     of_title: Metric,
@@ -111,7 +111,7 @@ static COUNTERS: [Counter; 6] = [
 static SESSIONS: Metric =
     Metric::new(Kind::Gauge, "fullbore_qoe_sessions", "Sessions in progress.");
 
-/// What is counted of all only.
+/// Counters that exist for all sessions only.
 static OF_ALL_ONLY: [Metric; 3] = [
     Metric::new(
         Kind::Counter,
@@ -142,14 +142,14 @@ pub fn metrics() -> impl Iterator<Item = &'static Metric> {
     [&SESSIONS].into_iter().chain(&OF_ALL_ONLY).chain(counters).chain(quantities)
 }
 
-/// Quantiles that are told.
+/// The quantiles in summaries.
 const QUANTILES: [f64; 4] = [0.5, 0.9, 0.95, 0.99];
 
-/// The title under which those are counted that have no figures of their own. No file is called so: `:` would be an odd name.
+/// The label for all titles without figures of their own. A file is unlikely to have this name, which begins with a `:`.
 const OTHER: &str = ":other";
 
-/// For Prometheus: histograms of all sessions, which can be added up over servers, and summaries by title. Some 30
-/// series for each of at most [`crate::TITLES_MAX`] titles, and as many for all.
+/// Writes for Prometheus: histograms of all sessions, which can be added up over servers, and summaries by title. These are some 30
+/// series for each of at most [`crate::TITLES_MAX`] titles, and as many for all sessions.
 pub fn expose(collector: &Collector, to: &mut Exposition) {
     to.one(&SESSIONS, collector.sessions().count() as u64);
     for (metric, value) in of_all_only(collector) {
@@ -185,13 +185,13 @@ fn summary<'a>(label: &'a str, distribution: &Distribution) -> Summary<'a> {
     }
 }
 
-/// What a figure is called in JSON, where all of them are of `qoe`.
+/// A figure's name in JSON, where all figures are members of `qoe`.
 fn key(metric: &Metric) -> &'static str {
     metric.key().trim_start_matches("qoe_")
 }
 
-/// As JSON: `all`, and in `titles` the busiest `titles_max`, with a `title` each (`null` for those without figures of their own, who
-/// come last); sessions that go on are counted in. The form is documented in docs/qoe.md.
+/// The figures as JSON: `all`, and in `titles` the busiest `titles_max`, each with its `title` (`null` for the titles without figures of
+/// their own, which come last). Sessions in progress are included. docs/qoe.md documents the form.
 pub fn json(collector: &Collector, titles_max: usize) -> Value {
     let mut all = figures(&collector.all, &collector.sessions().collect::<Vec<_>>());
     for (metric, value) in of_all_only(collector) {
@@ -232,7 +232,7 @@ fn quantiles(window: &Window, stored: Stored) -> Value {
     let at = |of_one| window.quantile_floor(of_one).map(|value| stored.in_units(value));
     json!({
         "count": window.count(),
-        // Buckets are told by their least value: no mean is above the largest.
+        // A bucket is shown by its least value, so the mean must not exceed the largest of them.
         "mean": stored.real(mean.min(max as f64)),
         "p50": at(0.5),
         "p90": at(0.9),

@@ -1,4 +1,4 @@
-//! What was counted of a title's sessions, or of all.
+//! Counts of a title's sessions, or of all sessions.
 
 use crate::distribution::Distribution;
 use crate::session::{News, Outcome, Session};
@@ -8,9 +8,9 @@ use crate::session::{News, Outcome, Session};
 pub(crate) struct Stats {
     /// Sessions that began.
     pub(crate) sessions_total: u64,
-    /// Sessions that were over before anything played.
+    /// Sessions that ended before anything played.
     pub(crate) not_started_total: u64,
-    /// Sessions that were over before their picture was good.
+    /// Sessions that ended before their picture was good.
     pub(crate) quality_not_reached_total: u64,
     /// Stalls.
     pub(crate) stalls_total: u64,
@@ -22,13 +22,13 @@ pub(crate) struct Stats {
     pub(crate) play_delay: Distribution,
     /// In milliseconds.
     pub(crate) time_to_quality: Distribution,
-    /// Of the sessions that are over, in millionths.
+    /// Of the sessions that have ended, in millionths.
     pub(crate) rebuffer: Distribution,
-    /// Of the sessions that are over, in kbit/s.
+    /// Of the sessions that have ended, in kbit/s.
     pub(crate) bitrate: Distribution,
 }
 
-/// Bounds for Prometheus' histograms: where people notice a difference.
+/// Bounds for Prometheus' histograms, placed where people notice a difference.
 const DELAYS_MS: [u64; 10] = [100, 250, 500, 1000, 2000, 3000, 5000, 10_000, 20_000, 60_000];
 const TIMES_TO_QUALITY_MS: [u64; 8] = [1000, 2000, 5000, 10_000, 20_000, 30_000, 60_000, 300_000];
 const REBUFFER_MILLIONTHS: [u64; 9] =
@@ -53,7 +53,7 @@ impl Default for Stats {
 }
 
 impl Stats {
-    /// Counts what a session told.
+    /// Counts changes that a session reported.
     pub(crate) fn tell(&mut self, news: &News) {
         self.stalls_total += news.stalls;
         self.stalled_ms_total += news.stalled_ms;
@@ -66,13 +66,13 @@ impl Stats {
         }
     }
 
-    /// Counts a session, and all that it has told.
+    /// Counts a session, and everything it has reported.
     pub(crate) fn begin_and_tell(&mut self, session: &Session) {
         self.sessions_total += 1;
         self.tell(&session.told);
     }
 
-    /// Counts a session that is over.
+    /// Counts a session that has ended.
     pub(crate) fn end(&mut self, outcome: &Outcome) {
         self.not_started_total += u64::from(outcome.never_started);
         self.quality_not_reached_total += u64::from(outcome.never_good);
@@ -84,7 +84,7 @@ impl Stats {
         }
     }
 
-    /// Counts all that `other` has counted as well.
+    /// Adds the counts of `other`.
     pub(crate) fn add(&mut self, other: &Self) {
         self.sessions_total += other.sessions_total;
         self.not_started_total += other.not_started_total;
@@ -98,7 +98,7 @@ impl Stats {
         self.bitrate.add(&other.bitrate);
     }
 
-    /// A window is over.
+    /// Ends a window.
     pub(crate) fn rotate(&mut self) {
         for distribution in
             [&mut self.play_delay, &mut self.time_to_quality, &mut self.rebuffer, &mut self.bitrate]
