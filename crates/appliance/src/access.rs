@@ -1,8 +1,8 @@
-//! What the kernel lets this process do with the library's files, tried on some of them.
+//! Tries on some files of the library what the kernel lets this process do with them.
 //!
-//! Two things that serving fast rests on are had for files that the process owns, or with capabilities: a read lease, so
-//! that the kernel may send a file by itself, and being told what of a file is in memory. Who may is not guessed from
-//! users and modes: it depends on the kernel's version, on the filesystem and on filters of system calls as well.
+//! Serving fast depends on two things that need ownership of the file, or capabilities: a read lease, so that the kernel may
+//! send the file by itself, and asking which parts of it are in memory. Permissions are not guessed from users and modes,
+//! because they also depend on the kernel's version, on the filesystem and on filters of system calls.
 
 use crate::config::{Config, Disk, Switch};
 use delivery::KernelOffload;
@@ -16,43 +16,43 @@ use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-/// Entries of the library's folders that are looked at for files to try. A library is as a rule made by one user, so that
-/// a few files tell of all; a start is not to wait for a disk that is asleep.
+/// How many entries of the library's folders are examined to find files to try. A library usually belongs to one user, so a
+/// few files represent all; and the start must not wait for a disk that is asleep.
 const ENTRIES_MAX: usize = 1000;
 
-/// Files that are tried.
+/// How many files are tried.
 const TRIED_MAX: usize = 8;
 
 /// What was found.
 #[derive(Debug, Default)]
 pub struct Access {
-    /// The first file without a lease, and why there is none.
+    /// The first file for which no lease was granted, and why.
     lease: Option<(PathBuf, io::Error)>,
-    /// The first file of which the kernel does not tell page by page what is in memory (mincore).
+    /// The first file for which the kernel does not say page by page what is in memory (mincore).
     view: Option<(PathBuf, io::Error)>,
-    /// The first file of which it does not tell how much is there (cachestat), which is cheaper to ask.
+    /// The first file for which it does not say how much is in memory (cachestat), which is cheaper to ask.
     count: Option<(PathBuf, io::Error)>,
 }
 
-/// Something that would make serving faster.
+/// Something missing that would make serving faster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Lack {
     /// Its name.
     pub what: &'static str,
-    /// Why it is not there.
+    /// Why it is missing.
     pub why: String,
-    /// What that costs.
+    /// What its absence costs.
     pub cost: &'static str,
-    /// What to do.
+    /// What to do about it.
     pub remedy: &'static str,
 }
 
 impl Access {
-    /// Tries some files of `library`. To be called when the process has given up what it gives up.
+    /// Tries some files of `library`. Call it after the process has given up its privileges.
     pub fn tried_on(library: &Path) -> Self {
         let mut access = Self::default();
         for path in some_files(library) {
-            // Who cannot even read it will hear so from viewers.
+            // A file that cannot even be read is reported when a viewer requests it.
             let Ok(file) = open(&path) else { continue };
             access.try_on(&path, &file);
         }
@@ -66,7 +66,7 @@ impl Access {
             }
         };
         match lease::take(file.as_fd()) {
-            // Somebody is writing to it: that says nothing of the others.
+            // Another program is writing to it, which says nothing about other files.
             Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => {}
             taken => note(&mut self.lease, taken),
         }
@@ -75,12 +75,12 @@ impl Access {
         note(&mut self.view, View::new(file.as_fd(), bytes).map(drop));
     }
 
-    /// Whether the kernel can send files by itself: it takes a lease, and knowing page by page what is in memory.
+    /// Whether the kernel can send files by itself: this needs a lease, and knowledge page by page of what is in memory.
     pub fn can_send_files(&self) -> bool {
         self.lease.is_none() && self.view.is_none()
     }
 
-    /// What this server would be faster with.
+    /// What is missing that would make this server faster.
     pub fn lacks(&self, config: &Config, offload: KernelOffload) -> Vec<Lack> {
         let mut lacks = Vec::new();
         if let (true, Some((path, error))) = (offload.sends_files, &self.lease) {
@@ -94,7 +94,7 @@ impl Access {
         };
         match (&self.view, &self.count) {
             _ if !asks => {}
-            // Either will do to choose where to read from, but not to leave a file to the kernel.
+            // Either call is enough to choose where to read from, but leaving a file to the kernel needs pages.
             (Some((path, error)), count) if sends || count.is_some() => {
                 lacks.push(no_pages(path, error, sends));
             }
@@ -105,7 +105,7 @@ impl Access {
     }
 }
 
-/// What helps with files of other users.
+/// The remedy for files of other users.
 const REMEDY_OWNER: &str = "run the server as the user who owns the library, or give it CAP_LEASE and CAP_FOWNER, as the systemd unit does";
 
 const COST_COPIED: &str =
@@ -160,18 +160,18 @@ fn no_count(path: &Path, error: &io::Error) -> Lack {
 }
 
 fn open(path: &Path) -> io::Result<File> {
-    // NONBLOCK: nobody may hold the start up who holds a file.
+    // NONBLOCK: another program's lease on the file must not delay the start.
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOFOLLOW;
     Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
 }
 
-/// Some files that are not empty: those nearest to the library's root. What begins with a dot is not served.
+/// Some files that are not empty, nearest to the library's root first. Names that begin with a dot are skipped: they are not served.
 fn some_files(library: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     let mut folders = VecDeque::from([library.to_owned()]);
     let mut entries_left = ENTRIES_MAX;
     while let Some(folder) = folders.pop_front() {
-        // A folder that cannot be read holds nothing that could be served.
+        // A folder that cannot be read holds nothing to serve.
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
             if files.len() == TRIED_MAX || entries_left == 0 {
                 return files;
@@ -237,7 +237,7 @@ mod tests {
         let library = tempfile::tempdir().unwrap();
         std::fs::write(library.path().join("film"), "film").unwrap();
         let access = Access::tried_on(library.path());
-        // Before Linux 6.5 nobody counts.
+        // Before Linux 6.5 there is no cachestat.
         let lacks = names(&access, &plain(), SENDS);
         assert!(lacks.iter().all(|what| *what == "cachestat"), "{access:?}");
         assert!(access.can_send_files());
@@ -265,7 +265,7 @@ mod tests {
         let direct = Config { disk: Disk::Direct, ..plain() };
         assert_eq!(names(&others, &direct, SENDS), ["read leases"]);
         assert!(names(&others, &direct, KernelOffload::default()).is_empty());
-        // Linux 6.5 to 6.13 count for everybody.
+        // From Linux 6.5 to 6.13 everybody may use cachestat.
         let counted = Access { count: None, ..others };
         assert_eq!(names(&counted, &plain(), SENDS), ["read leases", "page cache"]);
         assert!(names(&counted, &Config::default(), KernelOffload::default()).is_empty());

@@ -1,8 +1,8 @@
-//! The access log: a line of JSON per response, written by a thread of its own so that no worker waits for the log's
-//! disk. When that thread cannot keep up, lines are lost and counted; viewers do not wait either.
+//! The access log: a line of JSON per response, written by a thread of its own so that no worker waits for the log's disk. If
+//! that thread cannot keep up, lines are dropped and counted; viewers do not wait either.
 //!
-//! What a viewer sends is as long as a request head may be, and grows when it is written as JSON. So long fields are cut, the
-//! line names those that were (`cut`), and lines that wait are bounded by their bytes.
+//! A viewer may send as much as fits into a request head, and it grows when written as JSON. So long fields are cut, the line
+//! names them (`cut`), and the bytes of waiting lines are bounded.
 
 use crate::redact;
 use http::{Field, Request};
@@ -19,17 +19,17 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Bytes of lines that may wait for the writer, of all workers together: some twenty thousand ordinary lines, more than a
-/// second of any disk's absence.
+/// Bytes of lines that may wait for the writer, for all workers together: some twenty thousand ordinary lines, enough for more
+/// than a second without the disk.
 const WAITING_BYTES_MAX: usize = 8 << 20;
 
-/// Lines that may wait: each takes a place in the queue, too, however short it is.
+/// Lines that may wait: each also takes a place in the queue, however short it is.
 const WAITING_LINES_MAX: usize = 32 << 10;
 
-/// Bytes of a target or a referer that are written down: longer than addresses that people have made.
+/// The most bytes logged of a target or a referer: more than any address that people write.
 const ADDRESS_BYTES_MAX: usize = 1024;
 
-/// Bytes of other fields: a browser's name for itself takes some 150, a long list of ranges as much.
+/// The most bytes logged of other fields: a browser's user agent takes some 150, a long list of ranges as much.
 const FIELD_BYTES_MAX: usize = 256;
 
 /// The sending end; one per worker.
@@ -42,11 +42,11 @@ pub struct AccessLog {
 /// A line on its way to the writer.
 struct Line {
     text: Vec<u8>,
-    /// Of the worker that it comes from.
+    /// The counter of dropped lines of its worker.
     lost: Arc<AtomicU64>,
 }
 
-/// What is told of one response.
+/// The log's data about one response.
 pub struct Entry<'a> {
     /// The viewer.
     pub peer: SocketAddr,
@@ -56,7 +56,7 @@ pub struct Entry<'a> {
     pub request: Option<&'a Request>,
     /// The answer's status.
     pub status: u16,
-    /// Bytes that the response has in all, head included.
+    /// Bytes of the whole response, including its head.
     pub response_bytes: u64,
     /// From the request's last byte to the response's.
     pub duration: Duration,
@@ -64,10 +64,10 @@ pub struct Entry<'a> {
     pub end: Option<&'static str>,
 }
 
-/// Opens the log, `-` for standard output. A pipe is opened only if somebody reads from it: nobody waits for a reader.
+/// Opens the log, `-` for standard output. A pipe is opened only if somebody reads from it: the server does not wait for a reader.
 ///
 /// # Errors
-/// When the file cannot be opened for appending.
+/// If the file cannot be opened for appending.
 pub fn open(path: &Path) -> io::Result<Box<dyn Write + Send>> {
     if path.as_os_str() == "-" {
         return Ok(Box::new(io::stdout()));
@@ -78,7 +78,7 @@ pub fn open(path: &Path) -> io::Result<Box<dyn Write + Send>> {
         Some(libc::ENXIO) => io::Error::new(error.kind(), "nobody reads from this pipe or socket"),
         _ => error,
     })?;
-    // The thread that writes is there to wait.
+    // From here on writes may block: the writing thread exists to wait.
     let flags = rustix::fs::fcntl_getfl(&file)?;
     rustix::fs::fcntl_setfl(&file, flags.difference(OFlags::NONBLOCK))?;
     Ok(Box::new(file))
@@ -88,7 +88,7 @@ impl AccessLog {
     /// Starts the thread that writes to `out`.
     ///
     /// # Errors
-    /// When no thread can be had.
+    /// If the thread cannot be started.
     pub fn start(out: Box<dyn Write + Send>) -> io::Result<Self> {
         let (lines, received) = sync_channel(WAITING_LINES_MAX);
         let waiting_bytes = Arc::new(AtomicUsize::new(0));
@@ -99,7 +99,7 @@ impl AccessLog {
         Ok(Self { lines, waiting_bytes, lost: Arc::default() })
     }
 
-    /// The same log for another worker, which counts the lines that it loses itself.
+    /// The same log for another worker, which counts its own dropped lines.
     pub fn for_worker(&self) -> Self {
         let waiting_bytes = Arc::clone(&self.waiting_bytes);
         Self { lines: self.lines.clone(), waiting_bytes, lost: Arc::default() }
@@ -108,7 +108,7 @@ impl AccessLog {
     /// Logs one response; never waits.
     pub fn write(&self, entry: &Entry<'_>) {
         let json = entry.to_json().to_string();
-        // People look at it in terminals, too.
+        // People read the log in terminals, too.
         let shown = match library::shown_json(&json) {
             Cow::Owned(shown) => Some(shown),
             Cow::Borrowed(_) => None,
@@ -122,8 +122,8 @@ impl AccessLog {
 
     /// Hands a line to the writer, if there is room.
     fn enqueue(&self, text: Vec<u8>) -> bool {
-        // What was reserved for the line counts, not only what is filled. Workers add up first and look then, so that they
-        // never exceed the bound together.
+        // The line counts with its capacity, not only its length. Workers add first and check afterwards, so that together they
+        // never exceed the bound.
         let bytes = text.capacity();
         let waiting = &self.waiting_bytes;
         if waiting.fetch_add(bytes, Ordering::Relaxed) + bytes <= WAITING_BYTES_MAX {
@@ -136,7 +136,7 @@ impl AccessLog {
         false
     }
 
-    /// Lines of this worker that the writer could not take, or could not write.
+    /// Lines of this worker that the writer had no room for, or could not write.
     pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
@@ -154,7 +154,7 @@ impl Entry<'_> {
             }
             Some(text)
         };
-        // Cut behind the redaction: half a token would not be seen to be one.
+        // Cut after the redaction, because half a token would not be recognised as one.
         let target = self.request.map(|request| redact::target(request.target()));
         let target = within("target", target, ADDRESS_BYTES_MAX);
         let range = within("range", self.field(Field::Range), FIELD_BYTES_MAX);
@@ -179,7 +179,7 @@ impl Entry<'_> {
     }
 }
 
-/// Cuts a text to at most so many bytes, between characters.
+/// Cuts a text to at most `bytes_max` bytes, between characters.
 fn truncate(text: &mut String, bytes_max: usize) {
     let ends = (0..=bytes_max).rev();
     let end = ends.into_iter().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
@@ -193,7 +193,7 @@ fn write_lines(lines: &Receiver<Line>, waiting_bytes: &AtomicUsize, out: Box<dyn
     while let Ok(first) = lines.recv() {
         let mut failed = None;
         for Line { text, lost } in std::iter::once(first).chain(lines.try_iter()) {
-            // What was buffered stays buffered when the disk refuses it; the line that found no room is lost.
+            // If the disk refuses data, it stays in the buffer, and the line that no longer fits is dropped.
             if let Err(error) = out.write_all(&text) {
                 lost.fetch_add(1, Ordering::Relaxed);
                 failed = Some(error);
@@ -202,7 +202,7 @@ fn write_lines(lines: &Receiver<Line>, waiting_bytes: &AtomicUsize, out: Box<dyn
         }
         match failed.map_or_else(|| out.flush(), Err) {
             Ok(()) => broken = false,
-            // Said once, not per line: the disk under the log may well be full.
+            // Reported once, not per line: the disk under the log may well be full.
             Err(error) if !broken => {
                 broken = true;
                 eprintln!(

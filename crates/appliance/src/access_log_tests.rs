@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
 
-/// A request with long fields of bytes that are no text, which grow threefold when they are written down.
+/// A request with long fields of bytes that are not text, which grow threefold when they are written.
 fn long_request() -> Request {
     let mut head = b"GET /".to_vec();
     head.extend([b'a'; 6000]);
@@ -31,7 +31,7 @@ fn entry(request: &Request) -> Entry<'_> {
     }
 }
 
-/// A disk that takes nothing until it is told to, and then all.
+/// A disk that accepts nothing until it is released, and then everything.
 struct Stuck(Arc<Mutex<()>>, std::sync::mpsc::Sender<usize>);
 
 impl Write for Stuck {

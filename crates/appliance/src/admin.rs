@@ -1,9 +1,9 @@
-//! The admin listener: `/healthz`, `/metrics` (Prometheus), `/status.json`, and the dashboard at `/` with its `/events`. On
-//! a thread of its own, so that it answers while every worker is busy, and so that nobody who looks at the server slows it
+//! The admin listener: `/healthz`, `/metrics` (Prometheus), `/status.json`, and the dashboard at `/` with its `/events`. It
+//! has a thread of its own, so that it answers while every worker is busy, and so that watching the server does not slow it
 //! down.
 //!
-//! It answers those who ask for it by an address or by a name that is known to be its own ([`AdminHosts`]); what it shows
-//! is made anew for each answer and is never to be kept.
+//! It answers requests that name it by an address or by one of its known names ([`AdminHosts`]). Every response is made anew,
+//! and must not be cached.
 
 use crate::access::Lack;
 use crate::admin_hosts::AdminHosts;
@@ -32,32 +32,32 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use telemetry::{Exposition, Kind, Metric, Numbers, Stored, Totals};
 
-/// Connections at once: a few scrapers and people.
+/// Connections at once: enough for a few scrapers and people.
 const CONNECTIONS_MAX: usize = 64;
 
-/// Until a whole request has come: scrapers ask every 15 to 60 s and keep their connection, which goes on working when
-/// no descriptor is left for a new one.
+/// How long a whole request may take to arrive. Scrapers ask every 15 to 60 s and keep their connection, which still works
+/// when there is no file descriptor left for a new one.
 const IDLE_MAX: Duration = Duration::from_secs(120);
 
 /// Titles in `/status.json`, the busiest ones; `/metrics` has them all.
 const TITLES_SHOWN: usize = 20;
 
-/// Titles whose experience a snapshot tells.
+/// Titles whose experience is in a snapshot.
 const QOE_TITLES_MAX: usize = 8;
 
-/// For a whole answer.
+/// How long a client may take to receive a whole response.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What the admin listener sees of a worker.
+/// What the admin listener reads from a worker.
 pub struct Watched {
-    /// What it counts.
+    /// Its counters.
     pub numbers: Arc<Numbers>,
-    /// What it leaves of its viewers.
+    /// What it passes on about its viewers.
     pub audience: Arc<Audience>,
 }
 
-/// The admin listener's thread, which lives as long as the process. Dropping this stops the listener, so that the next
-/// server can have its address at once.
+/// The admin listener's thread, which lives as long as the process. Dropping this stops the listener, so that the next server
+/// can use its address at once.
 pub struct Admin {
     state: Arc<State>,
     listener: OwnedFd,
@@ -66,9 +66,9 @@ pub struct Admin {
 struct State {
     numbers: Vec<Arc<Numbers>>,
     audiences: Vec<Arc<Audience>>,
-    /// When the server started; times of reports count from here.
+    /// When the server started; players' reports count their times from here.
     started: Instant,
-    /// What viewers experience. Only this thread asks for it.
+    /// What viewers experience. Only this thread uses it.
     experience: Mutex<Collector>,
     draining: AtomicBool,
     hosts: AdminHosts,
@@ -77,9 +77,9 @@ struct State {
     library: Arc<LibraryTrouble>,
     config: Config,
     offload: KernelOffload,
-    /// What the server would be faster with.
+    /// What is missing that would make the server faster.
     lacks: Vec<Lack>,
-    /// The kernel's counters as they were; none where it does not seal.
+    /// The kernel's TLS counters at the start; none if the kernel does not seal.
     tls_stat: Option<TlsStat>,
 }
 
@@ -87,7 +87,7 @@ impl Admin {
     /// Starts serving on `listener`.
     ///
     /// # Errors
-    /// When no thread or no ring can be had.
+    /// If the thread or its ring cannot be started.
     pub fn start(
         listener: OwnedFd,
         workers: Vec<Watched>,
@@ -136,12 +136,12 @@ impl Admin {
         Ok(Self { state, listener: own_listener })
     }
 
-    /// Where what is wrong with the library is to be told.
+    /// Where trouble with the library is reported.
     pub(crate) fn library_trouble(&self) -> Arc<LibraryTrouble> {
         Arc::clone(&self.state.library)
     }
 
-    /// From now on, health says that the server is going away.
+    /// From now on, `/healthz` says that the server is shutting down.
     pub fn drain(&self) {
         self.state.draining.store(true, Ordering::Relaxed);
     }
@@ -166,7 +166,7 @@ async fn serve(state: Arc<State>, listener: OwnedFd, sources: live::Sources) {
     accept(state, live, listener).await;
 }
 
-/// What a snapshot has beside the figures. It takes over what players tell, too, so that this goes on while nobody asks.
+/// What a snapshot contains besides the figures. Making it also collects players' reports, so that they are collected while nobody asks.
 fn more_of(
     state: Arc<State>,
 ) -> impl Fn(bool, &Arc<KnownTitles>) -> serde_json::Map<String, serde_json::Value> {
@@ -175,7 +175,7 @@ fn more_of(
         more.insert("draining".into(), state.draining.load(Ordering::Relaxed).into());
         let mut experience = experience(&state);
         experience.know(Arc::clone(known));
-        // Its quantiles take a look at each session.
+        // Its quantiles look at every session.
         if state.config.http.cmcd && is_looked_at {
             more.insert("qoe".into(), qoe::json(&experience, QOE_TITLES_MAX));
         }
@@ -183,7 +183,7 @@ fn more_of(
     }
 }
 
-/// What viewers experience, as of now.
+/// What viewers experience, up to now.
 fn experience(state: &State) -> MutexGuard<'_, Collector> {
     let mut collector = state.experience.lock().expect("no holder of this lock can panic");
     for audience in &state.audiences {
@@ -251,7 +251,7 @@ async fn converse(state: &State, live: &Live, socket: &Socket) {
     }
 }
 
-/// The next request; `None` when the peer is gone.
+/// The next request; `None` if the client is gone.
 async fn read_request(
     socket: &Socket,
     input: &mut Vec<u8>,
@@ -259,7 +259,7 @@ async fn read_request(
 ) -> Option<Result<Request, Refusal>> {
     loop {
         match http::parse(input, limits) {
-            // A body has no meaning here, and would be taken for the next request.
+            // Bodies have no meaning here, and a body would be taken for the next request.
             Ok(Parse::Complete { request, .. }) if request.body != http::BodyFraming::None => {
                 return Some(Err(Refusal::MethodNotAllowed));
             }
@@ -281,7 +281,7 @@ async fn read_request(
 
 async fn send_all(socket: &Socket, outgoing: &Outgoing) -> io::Result<()> {
     let mut sent = 0;
-    // Its pages are in memory: there is no file.
+    // All pages are in memory: there is no file.
     while let Some(Piece::Bytes(bytes)) = outgoing.piece(sent, usize::MAX) {
         let is_last = sent + bytes.len() as u64 == outgoing.bytes();
         match socket.send(bytes, !is_last)? {
@@ -298,7 +298,7 @@ fn is_for_events(request: &Request) -> bool {
     is_events && request.method == http::Method::Get
 }
 
-/// The dashboard at `/` and `/dashboard`, and what it refers to.
+/// The dashboard at `/` and `/dashboard`, and the files it refers to.
 fn answer_page(request: &Request, context: &Context<'_>) -> Option<Response> {
     match &request.resource {
         Resource::Directory(path) if path.as_bytes().is_empty() => {
@@ -344,7 +344,7 @@ fn answer(state: &State, live: &Live, request: &Request, limits: &Limits) -> Res
     };
     let page = Page {
         content_type,
-        // Made just now: nobody has a copy that is current.
+        // Made just now, so no client has a current copy.
         etag: None,
         cache_control: "no-store",
         fields: &[],
@@ -394,7 +394,7 @@ const REQUESTS_REFUSED: Metric = Metric::new(
 const METRICS: [Metric; 6] =
     [RESIDENT_BYTES, UPTIME, LIBRARY_LOST, DASHBOARDS, DASHBOARDS_DROPPED, REQUESTS_REFUSED];
 
-/// Every metric that `/metrics` can have.
+/// Every metric that `/metrics` can contain.
 pub fn all_metrics() -> impl Iterator<Item = &'static Metric> {
     telemetry::metrics().chain(&METRICS).chain(&tls_stat::METRICS).chain(qoe::metrics())
 }

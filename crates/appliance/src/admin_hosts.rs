@@ -1,26 +1,26 @@
-//! Which host names the admin listener answers to.
+//! Which host names the admin listener accepts.
 //!
-//! A page of another site can be made to reach a listener on the reader's own machine: its name is given this machine's
-//! address once the page is loaded ("DNS rebinding"), and the browser then takes both for one site. What gives such a
-//! request away is its Host, which is still the other site's name. An address cannot be rebound, so requests that name one
-//! are answered, and so are those for the names that this machine is known by.
+//! By "DNS rebinding", a page of another site can reach a listener on its reader's own machine: once the page is loaded, its
+//! name is pointed at this machine's address, and the browser takes both for one site. Such a request can be told by its
+//! Host, which is still the other site's name. An address cannot be rebound, so the listener answers requests that name an
+//! address, and those for the names of this machine.
 
 use http::{Field, Request};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// The names that are answered to, in lower case.
+/// The accepted names, in lower case.
 #[derive(Debug)]
 pub struct AdminHosts(Vec<String>);
 
 impl AdminHosts {
-    /// `localhost`, this machine's own name, and those that the operator gives.
+    /// `localhost`, this machine's own name, and the names that the operator configured.
     pub fn new(given: &[String]) -> Self {
         let own = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let names = ["localhost", own.trim()].into_iter().chain(given.iter().map(String::as_str));
         Self(names.filter(|name| !name.is_empty()).map(plain).collect())
     }
 
-    /// Whether a request may be answered. One without a Host comes from no browser.
+    /// Whether a request may be answered. A request without a Host does not come from a browser.
     pub fn answer_to(&self, request: &Request) -> bool {
         let host = request.field(Field::Host).unwrap_or_default();
         std::str::from_utf8(host).is_ok_and(|host| self.know(host))
@@ -42,7 +42,7 @@ pub fn is_host_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(fits)
 }
 
-/// In lower case, and without the dot of the root.
+/// The name in lower case, without the dot of the DNS root.
 fn plain(name: &str) -> String {
     name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase()
 }

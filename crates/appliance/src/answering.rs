@@ -1,4 +1,4 @@
-//! What every answer depends on beside its request: bounds, time-outs, headers that are the same for all, the date.
+//! What every response depends on besides its request: limits, timeouts, headers that are the same for all, the date.
 
 use crate::config::Config;
 use crate::worker::since_1970;
@@ -18,9 +18,9 @@ pub struct Timeouts {
     pub idle: Duration,
 }
 
-/// One worker's way to answer.
+/// One worker's settings for responses.
 pub struct Answering {
-    /// Bounds on requests.
+    /// Limits on requests.
     pub limits: http::Limits,
     /// How long viewers may take.
     pub timeouts: Timeouts,
@@ -31,7 +31,7 @@ pub struct Answering {
 }
 
 impl Answering {
-    /// As the configuration says.
+    /// The settings of the configuration.
     pub(crate) fn new(config: &Config) -> Self {
         let seconds = Duration::from_secs_f64;
         Self {
@@ -52,12 +52,12 @@ impl Answering {
         }
     }
 
-    /// Once a second.
+    /// Updates the date; called once a second.
     pub(crate) fn set_date(&self) {
         self.date.set(date_now());
     }
 
-    /// What a response depends on; `closing` says that the connection ends after it.
+    /// Calls `f` with what a response depends on; `closing` says that the connection ends after it.
     pub(crate) fn with_context<R>(
         &self,
         closing: bool,
@@ -78,8 +78,8 @@ fn date_now() -> HttpDate {
     HttpDate::new(since_1970().as_secs())
 }
 
-/// Boundaries of multipart answers: a count under a keyed hash. The key comes from the kernel's random source (`getrandom`,
-/// by the standard library), so that no boundary tells of the next. It costs some 45 ns for each response, multipart or not.
+/// Boundaries of multipart responses: a count under a keyed hash. The key comes from the kernel's random source (`getrandom`, by the
+/// standard library), so no boundary reveals the next one. This costs some 45 ns for each response, multipart or not.
 #[derive(Default)]
 struct Boundaries {
     key: RandomState,

@@ -5,17 +5,17 @@ use disk::DIRECT_ALIGNMENT;
 use reactor::{Pool, PoolOptions};
 use std::io;
 
-/// Room beside a window's bytes: a direct read begins and ends on whole blocks, and records have heads and tags.
+/// Room besides a window's bytes: a direct read begins and ends on whole blocks, and records have heads and tags.
 const BUFFER_SLACK_BYTES: usize = 2 * DIRECT_ALIGNMENT;
 
-/// Buffers of each kind at least: below this, a handful of viewers would wait for each other.
+/// The least number of buffers of each kind: with fewer, a handful of viewers would wait for each other.
 const BUFFERS_MIN: usize = 8;
 
-/// A window that takes no buffer may be larger than others. Twice as much gained nothing; a viewer's turn lasts a fifth of
-/// a millisecond.
+/// A window that needs no buffer may be larger than others. Twice as much gained nothing; a viewer's turn lasts a fifth of a
+/// millisecond.
 const SENDFILE_BYTES_MAX: usize = 2 << 20;
 
-/// The window of a viewer that has just come, and of all if windows may not grow.
+/// The window of a new viewer, and of all viewers if windows may not grow.
 const WINDOW_BYTES_FIRST: usize = 64 << 10;
 
 pub(crate) fn window_bytes_max(config: &Config) -> usize {
@@ -23,7 +23,7 @@ pub(crate) fn window_bytes_max(config: &Config) -> usize {
     if config.is_on(Switch::Window) { grown } else { grown.min(WINDOW_BYTES_FIRST) }
 }
 
-/// The most that the kernel is told to send at once, on a connection without TLS.
+/// The most that the kernel is asked to send at once on a connection without TLS.
 pub(crate) fn sendfile_bytes_max(config: &Config) -> usize {
     let window_bytes_max = window_bytes_max(config);
     if config.is_on(Switch::Window) {
@@ -53,8 +53,8 @@ fn pool_options(config: &Config, buffer_bytes: usize) -> PoolOptions {
     }
 }
 
-/// A worker's buffers: for reads, and for sealed records. Where memory is bounded (`takes_early`) all of it is taken at once, so that what is
-/// left is for viewers.
+/// A worker's buffers: for reads, and for sealed records. If memory is bounded (`takes_early`), all of it is allocated at once, so that the
+/// rest is left for viewers.
 pub(crate) fn pools(config: &Config, bytes: usize, takes_early: bool) -> io::Result<(Pool, Pool)> {
     let options = pool_options(config, bytes);
     let read_buffers = Pool::new(options)?;

@@ -1,34 +1,34 @@
-//! Which titles the bytes go to, in bounded memory: Space-Saving (Metwally, Agrawal, El Abbadi: Efficient computation of
-//! frequent and top-k elements in data streams, ICDT 2005). Counted once per response, never per window.
+//! Which titles the bytes go to, in bounded memory: Space-Saving (Metwally, Agrawal, El Abbadi: Efficient computation of frequent and
+//! top-k elements in data streams, ICDT 2005). Bytes are counted once per response, never per window.
 //!
-//! Any title that has more than 1/64 of a worker's bytes is in its list. The list is taken and begun anew each second, so what
-//! a rare title inherits from the one that it displaced is a second's worth at most.
+//! A title with more than 1/64 of a worker's bytes is always in the worker's list. The list starts anew each second, so a rare title
+//! inherits at most a second's bytes from the title that it displaced.
 //!
-//! Titles are those of [`catalog::title_of`]. A worker sees only its own requests, so it passes on in which folders it served manifests,
-//! and gets back each second what all of them have found.
+//! Titles are those of [`catalog::title_of`]. A worker sees only its own requests, so it reports the folders in which it served
+//! manifests, and gets back each second what all workers have found.
 
 use catalog::KnownTitles;
 use std::sync::Arc;
 
-/// Titles that a list holds.
+/// The most titles in a list.
 const TITLES_MAX: usize = 64;
 
-/// Bytes of a name that are kept.
+/// The most bytes kept of a name.
 const NAME_BYTES_MAX: usize = 256;
 
-/// Folders that are told as news in a second. The others come when somebody asks for their manifest again.
+/// The most new folders reported in a second. Others follow when their manifest is requested again.
 const NEWS_MAX: usize = 64;
 
 /// A title and its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// The title; empty if that is the library itself.
+    /// The title; empty for the library itself.
     pub title: Box<[u8]>,
     /// Bytes sent for it.
     pub bytes: u64,
 }
 
-/// The titles of one worker in the present second.
+/// One worker's titles in the present second.
 #[derive(Debug, Default)]
 pub struct Busiest {
     shares: Vec<Share>,
@@ -37,7 +37,7 @@ pub struct Busiest {
 }
 
 impl Busiest {
-    /// Counts the bytes of one response with the file at `path`.
+    /// Counts the bytes of one response for the file at `path`.
     pub fn note(&mut self, path: &[u8], bytes: u64) {
         if let Some(folder) = self.known.news(path) {
             self.add_news(folder);
@@ -63,7 +63,7 @@ impl Busiest {
         }
     }
 
-    /// Takes the list and begins a new one, by what is `known` from now on. Also returns folders that were found to be titles.
+    /// Returns the list, and begins a new one that uses the titles in `known`. Also returns folders that were found to be titles.
     pub fn take(&mut self, known: &Arc<KnownTitles>) -> (Vec<Share>, Vec<Box<[u8]>>) {
         let taken = std::mem::take(self);
         self.known = Arc::clone(known);

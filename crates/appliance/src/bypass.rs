@@ -1,4 +1,5 @@
-//! Opening: devices, what TCP is told, and a secret. All that needs privileges happens here, before any thread starts.
+//! Opens the bypass route: devices, the configuration of TCP, and a secret. Everything that needs privileges happens here, before
+//! any thread starts.
 
 use crate::config::bypass::{Bypass, Device};
 use crate::config::{Config, ConfigError, Switch};
@@ -10,22 +11,22 @@ use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-/// The least that is worth asking for, where more may be sent: whole records, so that one is seldom made in two goes.
+/// The smallest request that is worthwhile if more may be sent: whole records, so that a record is seldom made in two steps.
 const WANT_BYTES_MIN: u32 = 32 << 10;
 
-/// What pacing lets leave at once at least: one super-segment, or four records. Half of it cost a fifth more per byte (docs/notes/bypass.md).
+/// The least that pacing lets out at once: one super-segment, or four records. Half of it cost a fifth more per byte (docs/notes/bypass.md).
 const PACE_BYTES_MIN: u32 = 64 << 10;
 
-/// Why the bypass route cannot be had.
+/// Why the bypass route is not available.
 #[derive(Debug)]
 pub enum OpenError {
     /// The configuration is wrong.
     Config(ConfigError),
-    /// The device cannot be had.
+    /// The device cannot be set up.
     Device(SetupError),
-    /// The kernel gives no random numbers.
+    /// The kernel returned no random numbers.
     NoRandomNumbers(io::Error),
-    /// No descriptor is left.
+    /// There are no file descriptors left.
     NoDescriptors(io::Error),
 }
 
@@ -54,10 +55,10 @@ impl std::error::Error for OpenError {
     }
 }
 
-/// Opens the device, a queue for each of `workers`.
+/// Opens the device, with a queue for each of `workers`.
 ///
 /// # Errors
-/// What was not possible.
+/// What failed.
 pub fn open(config: &Config, workers: usize) -> Result<Vec<Parts>, OpenError> {
     // A configuration may have 1024 workers at most.
     let queues = u32::try_from(workers).unwrap_or(u32::MAX);
@@ -79,7 +80,7 @@ pub fn open(config: &Config, workers: usize) -> Result<Vec<Parts>, OpenError> {
     Ok(parts.collect())
 }
 
-/// How many workers there are to be, if the configuration leaves that open and the device does not.
+/// The number of workers that the device determines, if it does.
 pub fn workers(config: &Config) -> Option<usize> {
     let Bypass { device, interface, .. } = &config.bypass;
     let count = match device {
@@ -122,9 +123,9 @@ fn tcp_config(config: &Config, interface: &Interface) -> tcp::Config {
         tso_bytes_max: if tso { PAYLOAD_BYTES_MAX as u32 } else { 0 },
         want_bytes_min: WANT_BYTES_MIN,
         want_bytes_max: config.net.window_bytes_max as u32,
-        // A record's end is worth a short segment: what is left over would be read and sealed again.
+        // A short segment at a record's end is worthwhile: otherwise the rest of the record would be read and sealed again.
         short_segments: true,
-        // A rate that was asked for holds in any case.
+        // A configured rate holds in any case.
         pacing: config.is_on(Switch::Pacing) || config.net.pacing_bytes_per_second().is_some(),
         pace_bytes_min: PACE_BYTES_MIN,
         window_bytes_max: config.bypass.in_flight_bytes_max,
@@ -140,13 +141,13 @@ fn secret() -> io::Result<tcp::Secret> {
     Ok(tcp::Secret(bytes))
 }
 
-/// Where the server is reached.
+/// The address at which viewers reach the server.
 pub fn address(config: &Config) -> Option<SocketAddr> {
     let first = config.bypass.addresses.first()?;
     Some(SocketAddr::new(*first, config.listen.port()))
 }
 
-/// What the route uses, for people.
+/// What the route uses, in words.
 pub fn describe(config: &Config, parts: &[Parts]) -> String {
     let addresses: Vec<_> = config.bypass.addresses.iter().map(ToString::to_string).collect();
     let device = parts.first().map(|parts| &parts.interface);

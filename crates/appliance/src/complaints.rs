@@ -1,4 +1,4 @@
-//! What the operator is told of trouble with the library: a line a second at most.
+//! Reports trouble with the library to the operator, at most a line a second.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -10,9 +10,9 @@ pub struct Complaints {
 }
 
 impl Complaints {
-    /// Tells the operator of trouble with the library, once a second at most: one bad disk under many viewers must not
-    /// make a worker wait for whoever reads standard error. The counters tell of all of it. What viewers and names of files have to do
-    /// with it steers nobody's terminal.
+    /// Reports trouble with the library, at most once a second: with one bad disk under many viewers, a worker must not wait
+    /// for the reader of standard error. The counters count all of it. Requests and file names in the line are escaped, so that they cannot
+    /// control the operator's terminal.
     pub fn tell(&self, what: &str) {
         let now = reactor::now();
         let is_due = |last| now.duration_since(last) >= Duration::from_secs(1);

@@ -20,38 +20,38 @@ use std::path::{Path, PathBuf};
 /// A configuration is a page of text; with a thousand certificates it is 100 KB.
 const CONFIG_BYTES_MAX: u32 = 1 << 20;
 
-/// Everything `fullbore serve` can be told. Every field has a default: `fullbore serve DIR` alone must work.
+/// All settings of `fullbore serve`. Every field has a default: `fullbore serve DIR` alone must work.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// The file that this was read from, if it was.
+    /// The file that this was read from, if there was one.
     #[serde(skip)]
     pub file: Option<PathBuf>,
     /// The library's root; without one, a sample library is made.
     pub library: Option<PathBuf>,
-    /// Where to serve. `[::]` serves IPv4 too.
+    /// Address to listen on. `[::]` covers IPv4, too.
     pub listen: SocketAddr,
-    /// Where health, metrics and status are; loopback unless told otherwise.
+    /// Address of health, metrics and status; loopback by default.
     pub admin: SocketAddr,
-    /// Names that the admin listener answers to, beside addresses, `localhost` and this machine's own name.
+    /// Host names that the admin listener accepts, besides addresses, `localhost` and this machine's own name.
     pub admin_hosts: Vec<String>,
-    /// Where the self-signed certificate and the sample library are kept.
+    /// Directory for the self-signed certificate and the sample library.
     pub state: PathBuf,
-    /// Threads, one core each; 0 is one per core that this process may use.
+    /// Number of threads, each on a core of its own; 0 is one per core that this process may use.
     pub workers: usize,
     /// How bytes get from disk to network.
     pub route: Route,
-    /// How bytes come off the disk.
+    /// How files are read from disk.
     pub disk: Disk,
-    /// The access log: a file of JSON lines, `-` for standard output.
+    /// The access log: a file of JSON lines, or `-` for standard output.
     pub access_log: Option<PathBuf>,
-    /// Seconds that a stopping server waits for its viewers.
+    /// How long to wait for viewers at shutdown, in seconds.
     pub drain_seconds: u64,
     /// Whether browsers get a shelf of the titles at `/`, and a player for each under `/-/watch/`.
     pub page: bool,
     /// Landlock, seccomp and no-new-privs after start-up, where the kernel has them.
     pub sandbox: bool,
-    /// Optimisations to leave out, to measure what they are worth.
+    /// Optimisations to switch off, to measure what they are worth.
     pub off: Vec<Switch>,
     /// TLS.
     pub tls: Tls,
@@ -63,7 +63,7 @@ pub struct Config {
     pub net: Net,
     /// The bypass route.
     pub bypass: Bypass,
-    /// Bounds on what viewers may take.
+    /// Limits on what viewers may use.
     pub limits: Limits,
     /// How long viewers may take.
     pub timeouts: Timeouts,
@@ -97,7 +97,7 @@ impl Default for Config {
     }
 }
 
-/// Under systemd its state directory, else the user's.
+/// The state directory that systemd assigns, else the user's.
 fn default_state() -> PathBuf {
     let from = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     from("STATE_DIRECTORY")
@@ -116,21 +116,21 @@ pub enum Route {
     Userspace,
     /// Sendfile, and TLS in the kernel.
     Kernel,
-    /// TCP of our own, which asks the disk when the viewer's window opens.
+    /// TCP of our own, which reads from disk when the viewer's window opens.
     Bypass,
 }
 
-/// How bytes come off the disk.
+/// How files are read from disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Disk {
-    /// By heat.
+    /// By heat: data that is requested repeatedly is cached, the rest is read directly.
     Auto,
-    /// Through the page cache, where they stay.
+    /// Through the page cache.
     Cached,
-    /// Through the page cache, where they do not stay (`RWF_DONTCACHE`).
+    /// Through the page cache, and evicted at once (`RWF_DONTCACHE`).
     Once,
-    /// Past the page cache (`O_DIRECT`).
+    /// Directly, past the page cache (`O_DIRECT`).
     Direct,
 }
 
@@ -149,13 +149,13 @@ impl From<Disk> for Policy {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Tls {
-    /// Off: plain HTTP.
+    /// Whether TLS is on; off is plain HTTP.
     pub enabled: bool,
-    /// Certificate chains and keys; the first is for clients that name no host or an unknown one. None: self-signed.
+    /// Certificate chains and keys; the first is for clients that name no host or an unknown one. If empty, a self-signed one.
     pub certificates: Vec<Certificate>,
     /// Which versions to speak.
     pub versions: Versions,
-    /// Records of TLS 1.3 that one key seals before it is changed.
+    /// Records of TLS 1.3 per key before rekeying.
     pub key_records_max: u64,
 }
 
@@ -202,13 +202,13 @@ impl From<Versions> for crypt::Versions {
     }
 }
 
-/// Signed URLs: who may have what, and until when.
+/// Signed URLs: who may request what, and until when.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Signing {
-    /// Files with keys; their order matters to nobody who only checks. None: nothing needs a token.
+    /// Files with keys; their order does not matter for checking. If empty, nothing needs a token.
     pub keys: Vec<PathBuf>,
-    /// What needs a token: paths of files, or of folders with all below them, as they are on disk. `/` is the whole library.
+    /// What needs a token: paths of files, or of folders with everything below them, as on disk. `/` is the whole library.
     pub required: Vec<String>,
 }
 
@@ -244,10 +244,10 @@ impl Signing {
 pub struct Http {
     /// `Cache-Control` of files.
     pub cache_control: String,
-    /// Whether pages of other origins may read. Files are served without credentials, so this gives nothing away that
-    /// `curl` could not have.
+    /// Whether pages of other origins may read responses. Files are served without credentials, so this gives away nothing
+    /// that `curl` could not fetch.
     pub cors: bool,
-    /// Whether what players tell of their viewers' experience is counted (CMCD).
+    /// Whether the server counts what players report about their viewers' experience (CMCD).
     pub cmcd: bool,
 }
 
@@ -261,15 +261,15 @@ impl Default for Http {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Net {
-    /// Connections that may wait to be accepted, per worker.
+    /// Connections that may wait to be accepted per worker.
     pub backlog: u32,
-    /// Unsent bytes in the kernel above which a connection does not ask for more; by the route, if nothing is said.
+    /// Unsent bytes in the kernel above which a connection does not ask for more; by default, the route decides.
     pub unsent_bytes_max: Option<u32>,
-    /// Each connection's rate at most, in bits per second; 0 is no limit.
+    /// The highest rate of a connection in bits per second; 0 is no limit.
     pub pacing_bits_per_second: u64,
-    /// Congestion control by the kernel's name; else the system's.
+    /// Congestion control, by the kernel's name; by default, the system's.
     pub congestion_control: Option<String>,
-    /// The most bytes brought from disk at once for one connection.
+    /// The most bytes read from disk at once for one connection.
     pub window_bytes_max: usize,
 }
 
@@ -287,14 +287,14 @@ impl Default for Net {
 }
 
 impl Net {
-    /// Each connection's rate at most, in bytes per second, if there is a limit.
+    /// The highest rate of a connection in bytes per second, if there is a limit.
     pub fn pacing_bytes_per_second(&self) -> Option<u64> {
         let bits = self.pacing_bits_per_second;
         (bits > 0).then_some((bits / 8).max(1))
     }
 }
 
-/// Bounds on what viewers may take. All are per worker: nothing is shared between cores.
+/// Limits on what viewers may use. All are per worker: cores share nothing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
@@ -306,11 +306,11 @@ pub struct Limits {
     pub head_bytes_max: usize,
     /// Bytes of a request target.
     pub uri_bytes_max: usize,
-    /// Open files remembered.
+    /// Files kept open.
     pub open_files_max: usize,
-    /// Bytes of buffers for reading, and as many again for sending; 0 sizes them from the cache.
+    /// Bytes of read buffers, and as many again of send buffers; 0 sizes them by the processor's cache.
     pub buffer_bytes_max: usize,
-    /// Bytes of memory that responses may hold: pages, lists and heads of parts that viewers have not taken yet.
+    /// Bytes of memory that responses may hold: pages, lists and heads of parts that viewers have not received yet.
     pub response_bytes_max: u64,
 }
 
@@ -323,13 +323,13 @@ impl Default for Limits {
             uri_bytes_max: 8 << 10,
             open_files_max: 1024,
             buffer_bytes_max: 0,
-            // A hundred lists of the longest kind, each for a viewer of its own; what all get is there once.
+            // A hundred lists of the longest kind, one per viewer. What all viewers get is in memory only once.
             response_bytes_max: 64 << 20,
         }
     }
 }
 
-/// Below this, an ordinary library's list of titles would not fit.
+/// With less, an ordinary library's list of titles would not fit.
 const RESPONSE_BYTES_MAX_MIN: u64 = 64 << 10;
 
 /// How long viewers may take, in seconds (fractions allowed).
@@ -338,13 +338,13 @@ const RESPONSE_BYTES_MAX_MIN: u64 = 64 << 10;
 pub struct Timeouts {
     /// For the whole handshake.
     pub handshake_seconds: f64,
-    /// From a request's first byte to its head's last.
+    /// From a request's first byte to the last byte of its head.
     pub head_seconds: f64,
     /// Between requests.
     pub idle_seconds: f64,
-    /// Without one byte taken, while a response is due.
+    /// Without progress while a response is being sent.
     pub send_seconds: f64,
-    /// That a viewer who took only part of a window keeps the buffer with the rest.
+    /// How long a stalled viewer keeps its send buffer.
     pub hold_seconds: f64,
 }
 
@@ -364,7 +364,7 @@ impl Config {
     /// Reads a configuration file.
     ///
     /// # Errors
-    /// With the file's name, the line and what is wrong there.
+    /// With the file's name, the line, and what is wrong there.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let text = smallfile::read_text(path, CONFIG_BYTES_MAX)
             .map_err(|why| ConfigError::Unreadable { file: path.to_owned(), why })?;
@@ -378,7 +378,7 @@ impl Config {
         !self.off.contains(&switch)
     }
 
-    /// Checks what a type cannot say.
+    /// Checks what types cannot express.
     ///
     /// # Errors
     /// With the name of the setting, and what it may be.
@@ -407,7 +407,7 @@ impl Config {
         Ok(())
     }
 
-    /// Checks that nothing of the server's own lies where viewers could fetch it: keys, the access log, this configuration.
+    /// Checks that viewers cannot fetch the server's own files: keys, the access log, this configuration.
     ///
     /// # Errors
     /// With the file's path, and where to keep it instead.
@@ -415,7 +415,7 @@ impl Config {
         own_files::check(self)
     }
 
-    /// What the bypass route needs, and what it cannot have.
+    /// Checks what the bypass route needs and what it does not support.
     fn check_bypass(&self) -> Result<(), ConfigError> {
         if self.route != Route::Bypass {
             return Ok(());
@@ -434,7 +434,7 @@ impl Config {
     }
 }
 
-/// Refuses a number that lies outside of `bounds`, which `allowed` has in words.
+/// Refuses a number outside `bounds`, which `allowed` gives in words.
 fn within<T: PartialOrd + ToString>(
     setting: &'static str,
     value: T,
@@ -501,7 +501,7 @@ mod tests {
         assert_eq!(toml::from_str::<Config>(&text).unwrap(), config);
     }
 
-    /// The configuration that docs/serve.md prints; with its examples, if they are asked for.
+    /// The configuration that docs/serve.md prints; its examples are included on request.
     fn manual(with_examples: bool) -> toml::Table {
         let page = include_str!("../../../docs/serve.md");
         let section = page.split("\n## Configuration file\n").nth(1).unwrap();
@@ -525,7 +525,7 @@ mod tests {
     fn every_setting_is_in_the_manual() {
         let bypass = include_str!("../../../docs/bypass.md");
         let manual = manual(true);
-        // With what an example sets: a setting that is unset is not written.
+        // With the examples, because a setting that is unset is not written.
         let all: Config = manual.clone().try_into().unwrap();
         all.check().unwrap();
         for (name, value) in toml::Table::try_from(all).unwrap() {

@@ -1,4 +1,4 @@
-//! What starts and ends workers from outside: the only thing that they and the main thread both write.
+//! How the main thread controls workers: the only state that both write.
 
 use crypt::Tls;
 use disk::Inode;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use token::KeyRing;
 
-/// What the main thread asks of one worker. The worker looks when it is woken.
+/// The main thread's requests to one worker. The worker looks at them when it is woken.
 pub struct Control {
     drain: AtomicBool,
     tls: Mutex<Option<Tls>>,
@@ -28,7 +28,7 @@ impl Control {
         }
     }
 
-    /// Asks the worker to stop accepting, finish what is under way and end.
+    /// Asks the worker to stop accepting, finish its present responses and end.
     pub fn drain(&self) {
         self.drain.store(true, Ordering::Release);
         self.remote.wake();
@@ -46,28 +46,28 @@ impl Control {
         self.remote.wake();
     }
 
-    /// Gives the worker the files that it is not to serve.
+    /// Gives the worker the files that it must not serve.
     pub fn withhold(&self, inodes: Arc<[Inode]>) {
         *self.withheld.lock().expect("no holder of this lock can panic") = Some(inodes);
         self.remote.wake();
     }
 
-    /// Whether the worker is to end.
+    /// Whether the worker was asked to end.
     pub(crate) fn is_draining(&self) -> bool {
         self.drain.load(Ordering::Acquire)
     }
 
-    /// New keys, once.
+    /// New keys; each set is returned once.
     pub(crate) fn take_keys(&self) -> Option<Arc<KeyRing>> {
         self.keys.lock().expect("no holder of this lock can panic").take()
     }
 
-    /// Files not to be served, once.
+    /// Files that must not be served; each list is returned once.
     pub(crate) fn take_withheld(&self) -> Option<Arc<[Inode]>> {
         self.withheld.lock().expect("no holder of this lock can panic").take()
     }
 
-    /// New certificates, once.
+    /// New certificates; each set is returned once.
     pub(crate) fn take_tls(&self) -> Option<Tls> {
         self.tls.lock().expect("no holder of this lock can panic").take()
     }

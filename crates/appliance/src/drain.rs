@@ -1,11 +1,11 @@
-//! Telling idle sessions that the server is going away.
+//! Tells idle sessions that the server is shutting down.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
 use std::task::{Poll, Waker};
 
-/// A worker's farewell: sessions that wait for requests wait for this too.
+/// A worker's shutdown: sessions that wait for requests wait for this, too.
 #[derive(Default)]
 pub struct Drain {
     begun: Cell<bool>,
@@ -14,18 +14,18 @@ pub struct Drain {
 }
 
 impl Drain {
-    /// Whether it has begun.
+    /// Whether the shutdown has begun.
     pub fn has_begun(&self) -> bool {
         self.begun.get()
     }
 
-    /// Begins, and wakes every session that waits.
+    /// Begins the shutdown, and wakes every waiting session.
     pub fn begin(&self) {
         self.begun.set(true);
         std::mem::take(&mut *self.waiting.borrow_mut()).into_values().for_each(Waker::wake);
     }
 
-    /// Runs `future` unless the farewell begins first; then `None`.
+    /// Runs `future`, or returns `None` if the shutdown begins first.
     pub async fn unless_begun<F: Future>(&self, future: F) -> Option<F::Output> {
         let mut future = std::pin::pin!(future);
         let place = Place { drain: self, number: self.next.replace(self.next.get() + 1) };
@@ -43,7 +43,7 @@ impl Drain {
     }
 }
 
-/// A session's place among those who wait; given up when it waits no more.
+/// A session's place among those that wait. Dropping it gives the place up.
 struct Place<'a> {
     drain: &'a Drain,
     number: u64,

@@ -1,9 +1,8 @@
-//! What players tell of their viewers' experience (CMCD), on its way from the sessions of one worker to the admin listener's thread,
-//! which keeps the figures ([`qoe`]).
+//! Carries players' reports of their viewers' experience (CMCD) from the sessions of one worker to the admin listener's thread, which keeps
+//! the figures ([`qoe`]).
 //!
-//! A request that brings none costs a look at its query. One that does is read and hashed, and joins a list
-//! that only this worker touches; once a second the list is handed over, so that no request takes a lock. Of the name of a session
-//! only the hash leaves this module.
+//! A request without CMCD costs a look at its query. A report is parsed and hashed, and joins a list that only this worker touches. Once a
+//! second the list is handed over, so that no request takes a lock. Only the hash of a session's name leaves this module.
 
 use crate::audience::Audience;
 use http::{Field, Request};
@@ -13,27 +12,27 @@ use std::cell::RefCell;
 use std::time::{Duration, Instant};
 use telemetry::Numbers;
 
-/// Reports between two times of handing over: far more than requests per second and core. Others are lost and counted.
+/// The most reports between two handovers: far more than requests per second and core. Further ones are dropped and counted.
 const REPORTS_MAX: usize = 8192;
 
-/// The argument of a query.
+/// The argument's name in a query.
 const ARGUMENT: &[u8] = b"CMCD=";
 
-/// One worker's ear.
+/// One worker's collection of reports.
 pub struct Experience {
     salt: RefCell<Salt>,
-    /// Where all workers' times start.
+    /// The start of all workers' times.
     epoch: Instant,
     reports: RefCell<Vec<Report>>,
 }
 
 impl Experience {
-    /// With the salt and the start that all workers have in common.
+    /// An empty collection, with the salt and the start that all workers share.
     pub fn new(salt: Salt, epoch: Instant) -> Self {
         Self { salt: RefCell::new(salt), epoch, reports: RefCell::default() }
     }
 
-    /// Takes note of what `request` tells; it is answered with the file at `path`.
+    /// Notes the report in `request`, which is answered with the file at `path`.
     pub fn note(&self, request: &Request, path: &[u8], since_1970: Duration, numbers: &Numbers) {
         let query = request.query().and_then(in_query);
         let mut cmcd = Cmcd::default();
@@ -62,13 +61,13 @@ impl Experience {
         reports.push(Report::new(at_us, session, path, &cmcd));
     }
 
-    /// Hands over what was noted.
+    /// Hands over the reports noted.
     pub fn publish(&self, audience: &Audience) {
         audience.hand_over(&mut self.reports.borrow_mut());
     }
 }
 
-/// What a query has of CMCD, decoded. Broken encoding is read as it stands, and will make little sense.
+/// The CMCD in a query, decoded. Text with broken encoding is passed on as it is, and will hardly parse.
 fn in_query(query: &[u8]) -> Option<Cow<'_, [u8]>> {
     let value = query.split(|byte| *byte == b'&').find_map(|pair| pair.strip_prefix(ARGUMENT))?;
     Some(http::percent_decoded(value).map_or(Cow::Borrowed(value), Cow::Owned))
@@ -79,7 +78,7 @@ mod tests {
     use super::*;
     use http::{Limits, Parse};
 
-    /// What is handed over of one request.
+    /// What is handed over for one request.
     fn noted(target: &str, lines: &str) -> (Vec<Report>, Numbers) {
         let head = format!("GET {target} HTTP/1.1\r\nHost: h\r\n{lines}\r\n");
         let parsed = http::parse(head.as_bytes(), &Limits::default()).unwrap();
@@ -146,7 +145,7 @@ mod tests {
         }
         assert_eq!(numbers.cmcd_reports_lost_total.value(), 5);
         let audience = Audience::default();
-        // Nobody takes them: the next ones are lost, what waits is not.
+        // Nobody takes them: new reports are dropped, waiting ones are not.
         for _ in 0..3 {
             experience.publish(&audience);
             experience.note(&request, b"a", now, &numbers);

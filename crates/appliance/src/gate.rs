@@ -1,11 +1,11 @@
-//! Who may have which file: where keys are configured, the paths that require it are served with a valid token only.
+//! Decides who may request which file: if keys are configured, the protected paths are served only with a valid token.
 //!
-//! A token comes in front of the path (`/t/TOKEN/films/a.mp4`), so that what a playlist names relative to itself carries it on, or
-//! in the query (`/films/a.mp4?token=TOKEN`). Either way the file is the same one: same entry among the open files, same ETag.
+//! A token comes in front of the path (`/t/TOKEN/films/a.mp4`), so that relative URLs in a playlist inherit it, or in the query
+//! (`/films/a.mp4?token=TOKEN`). Either way the file is the same one, with the same entry among the open files and the same ETag.
 //! While keys are configured, a first segment `t` always means a token; a library's own folder of that name is under `/t/TOKEN/t/`.
 //!
-//! It is asked before anything is opened, so that a refusal does not tell whether the file exists. Paths are compared as they
-//! will be opened: decoded, with nothing left in them to normalise ([`http::LibraryPath`]).
+//! The gate comes before anything is opened, so a refusal does not reveal whether the file exists. Paths are compared as they
+//! will be opened: decoded, with nothing left to normalise ([`http::LibraryPath`]).
 
 use http::{LibraryPath, Request, Resource};
 use std::borrow::Cow;
@@ -17,27 +17,27 @@ use token::{Fault, KeyRing, Token};
 /// One worker's gate.
 pub struct Gate {
     keys: RefCell<Arc<KeyRing>>,
-    /// Prefixes of what needs a token; the empty one is all.
+    /// Prefixes of the paths that need a token; an empty one covers everything.
     required: Vec<LibraryPath>,
 }
 
 impl Gate {
-    /// A gate before the paths in `required`, which [`crate::Config::check`] has passed.
+    /// A gate for the paths in `required`, which have passed [`crate::Config::check`].
     pub fn new(keys: Arc<KeyRing>, required: &[String]) -> Self {
         let paths = required.iter().map(|path| LibraryPath::as_written(path.as_bytes()));
         let required = paths.map(|path| path.expect("checked with the configuration")).collect();
         Self { keys: RefCell::new(keys), required }
     }
 
-    /// Takes other keys from now on.
+    /// Replaces the keys.
     pub fn renew(&self, keys: Arc<KeyRing>) {
         *self.keys.borrow_mut() = keys;
     }
 
-    /// What `request` asks for, its token taken off.
+    /// The resource that `request` names, with the token removed.
     ///
     /// # Errors
-    /// Why its token is not good enough for that.
+    /// Why its token does not allow that.
     pub fn admit<'r>(
         &self,
         request: &'r Request,
@@ -52,12 +52,12 @@ impl Gate {
                 self.keys.borrow().check(token, path, client, now_unix_seconds)?;
             }
         }
-        // The server's own pages are the same for everybody, and what is no file is not found, token or none.
+        // The server's own pages are open to everybody, and a path that is not a file is not found, with a token or without.
         Ok(resource)
     }
 
-    /// Whether `request` may have a file or folder that it does not ask for: what a list may name to it. A signature is checked once for
-    /// all paths below the same prefix that are asked about in a row.
+    /// Whether the token of `request` also allows other files or folders: those that a list may name. A signature is checked once for all
+    /// consecutive paths below the same prefix.
     pub fn may_have<'a>(
         &'a self,
         request: &'a Request,
@@ -94,7 +94,7 @@ impl Gate {
     }
 }
 
-/// The token of `request`, and what it asks for without it.
+/// The token of `request`, and the requested resource without it.
 fn taken_off(request: &Request) -> (Option<&[u8]>, Cow<'_, Resource>) {
     match before_path(&request.resource) {
         Some((token, rest)) => (Some(token), Cow::Owned(rest)),
@@ -102,7 +102,7 @@ fn taken_off(request: &Request) -> (Option<&[u8]>, Cow<'_, Resource>) {
     }
 }
 
-/// The token that a path begins with, and what the rest of the path names.
+/// The token that a path begins with, and the resource that the rest of the path names.
 fn before_path(resource: &Resource) -> Option<(&[u8], Resource)> {
     let (Resource::File(path) | Resource::Directory(path)) = resource else { return None };
     let (token, _) = token::before_path(path.as_bytes())?;
@@ -142,7 +142,7 @@ mod tests {
         request
     }
 
-    /// The path that is let through, or why it is not.
+    /// The path that is allowed, or why it is not.
     fn admit(gate: &Gate, target: &str) -> Result<String, Fault> {
         gate.admit(&request(target), CLIENT, NOW).map(|resource| match &*resource {
             Resource::File(path) => String::from_utf8(path.as_bytes().to_vec()).unwrap(),

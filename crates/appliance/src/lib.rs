@@ -1,10 +1,10 @@
-//! The data plane: puts http, disk, crypt and net together into a server.
+//! The data plane: combines http, disk, crypt and net into a server.
 //!
-//! [`server::Server`] starts the workers; a worker ([`worker`]) is a core's life: one thread, one ring, its own listener,
-//! buffers and open files. A session ([`session`]) is a connection's life: handshake, requests, responses. What a
-//! response consists of is a [`delivery::Outgoing`]; how it gets from disk to socket is the affair of the crate `delivery`.
+//! [`server::Server`] starts the workers. A worker ([`worker`]) has a core of its own, with one thread, one ring, its own
+//! listener, buffers and open files. A session ([`session`]) handles one connection: handshake, requests, responses. A
+//! [`delivery::Outgoing`] says what a response consists of; the crate `delivery` moves it from disk to socket.
 //!
-//! Workers share nothing but what starts and ends them ([`control`]) and the counters that others read ([`::telemetry`]).
+//! Workers share only their controls ([`control`]) and the counters that others read ([`::telemetry`]).
 
 pub mod access;
 pub mod access_log;

@@ -1,10 +1,10 @@
 //! Whether the library is still where it was when the server started.
 //!
-//! The server serves the folder that it opened then. When the path leads elsewhere later (a disk unmounted or mounted over it,
-//! the folder renamed or made anew), viewers get what was there and not what the operator sees. Following the path is no way
-//! out: the sandbox grants the old folder by its inode and cannot grant another (landlock(7); what lies under a mount point
-//! does not count for what is mounted on it), and a mount point without its disk must not pass for a library. So it is told, until
-//! the path leads back.
+//! The server serves the folder that it opened at its start. If the path leads elsewhere later (a disk was unmounted or mounted
+//! over it, the folder was renamed or recreated), viewers get the old folder and not the one that the operator sees. The server
+//! cannot follow the path: the sandbox grants the old folder by its inode and cannot grant another (landlock(7); a rule for a
+//! folder under a mount point does not cover what is mounted there). Besides, a mount point without its disk must not pass for a
+//! library. So the server reports the problem until the path leads back.
 
 use disk::Inode;
 use rustix::fs::{Mode, OFlags};
@@ -17,11 +17,11 @@ use std::sync::Mutex;
 pub(crate) struct LibraryPlace {
     path: PathBuf,
     inode: Inode,
-    /// Keeps the inode's number from coming to mean another.
+    /// Keeps the inode's number from being reused.
     _folder: OwnedFd,
 }
 
-/// What is wrong with the library now, for whoever asks.
+/// What is wrong with the library now.
 #[derive(Default)]
 pub(crate) struct LibraryTrouble(Mutex<Option<String>>);
 
@@ -32,7 +32,7 @@ impl LibraryPlace {
         Ok(Self { path: path.to_owned(), inode, _folder: folder })
     }
 
-    /// What is wrong, if the path does not lead there any more.
+    /// What is wrong, if the path no longer leads there.
     fn trouble(&self) -> Option<String> {
         let path = self.path.display();
         match look(&self.path) {
@@ -47,7 +47,7 @@ impl LibraryPlace {
         }
     }
 
-    /// Looks, and tells the operator and `told` if that has changed.
+    /// Looks, and reports changes to the operator and to `told`.
     pub(crate) fn look_again(&self, told: &LibraryTrouble) {
         let now = self.trouble();
         let mut told = told.0.lock().expect("no holder of this lock can panic");
@@ -63,7 +63,7 @@ impl LibraryPlace {
 }
 
 impl LibraryTrouble {
-    /// In words, if there is any.
+    /// The problem in words, if there is one.
     pub(crate) fn in_words(&self) -> Option<String> {
         self.0.lock().expect("no holder of this lock can panic").clone()
     }

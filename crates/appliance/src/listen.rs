@@ -1,8 +1,8 @@
-//! Binding what the kernel listens on, for viewers and for the admin pages, and saying what is in the way.
+//! Binds the listeners for viewers and for the admin pages, and says what prevents it.
 //!
-//! A server that has been killed goes on listening for a moment: an accept in its ring keeps the listener open until a
-//! kernel thread has taken the ring apart, which comes after the process has gone (5 to 13 ms later on an idle machine).
-//! So an address that is taken is asked for again for a while before that is an error.
+//! A server that has been killed keeps listening for a moment: an accept in its ring keeps the listener open until a kernel
+//! thread has taken the ring apart, after the process is gone (5 to 13 ms later on an idle machine). So an address in use is
+//! tried again for a while before it becomes an error.
 
 use crate::config::{Config, Switch};
 use delivery::KernelOffload;
@@ -14,18 +14,18 @@ use std::ops::RangeInclusive;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-/// The flags that say where.
+/// The flags that set the addresses.
 const LISTEN: &str = "--listen";
 const ADMIN: &str = "--admin";
 
 /// Why an address cannot be listened on.
 #[derive(Debug)]
 pub enum ListenError {
-    /// Another program has it.
+    /// Another program uses it.
     Taken {
         /// Which address.
         address: SocketAddr,
-        /// The flag that says another.
+        /// The flag that sets another.
         flag: &'static str,
         /// The ports that Linux uses for outgoing connections, if this is one of them.
         outgoing: Option<RangeInclusive<u16>>,
@@ -34,7 +34,7 @@ pub enum ListenError {
     Refused {
         /// Which address.
         address: SocketAddr,
-        /// The flag that says another.
+        /// The flag that sets another.
         flag: &'static str,
         /// Why.
         why: io::Error,
@@ -86,13 +86,13 @@ impl std::error::Error for ListenError {
     }
 }
 
-/// How long a server that is going may take to give its address back: a hundred times what was seen.
+/// How long a server that shuts down may take to free its address: a hundred times what was seen.
 const PREDECESSOR_GONE_WITHIN: Duration = Duration::from_secs(2);
 
-/// Between two looks at an address that is taken.
+/// The pause between two attempts at an address in use.
 const LOOKED_AT_EVERY: Duration = Duration::from_millis(10);
 
-/// Binds a listener per worker, or one for all; with port 0 all get the port that the first one gets.
+/// Binds a listener per worker, or one for all. With port 0, all get the port of the first one.
 pub(crate) fn listen(
     config: &Config,
     offload: KernelOffload,
@@ -151,7 +151,7 @@ pub(crate) fn bind_admin(address: SocketAddr) -> Result<OwnedFd, ListenError> {
     bind(address, &ListenerOptions::default()).map_err(|why| refused(address, ADMIN, why))
 }
 
-/// Waits a little for an address that somebody has.
+/// Waits a little for an address in use.
 fn wait_until_free(address: SocketAddr, flag: &'static str) -> Result<(), ListenError> {
     if !is_taken(address) {
         return Ok(());
@@ -176,14 +176,14 @@ fn taken(address: SocketAddr, flag: &'static str) -> ListenError {
     ListenError::Taken { address, flag, outgoing }
 }
 
-/// The ports that Linux gives to connections that ask for none, over IPv6 as well.
+/// The ports that Linux chooses for outgoing connections, over IPv6 as well.
 fn outgoing_ports() -> Option<RangeInclusive<u16>> {
     let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?;
     let mut ports = text.split_whitespace().map(str::parse::<u16>);
     Some(ports.next()?.ok()?..=ports.next()?.ok()?)
 }
 
-/// Whether `port` is one of those that Linux gives to nobody who does not ask for it: `8080,9000-9010`.
+/// Whether `port` is reserved, so that Linux does not choose it for outgoing connections: `8080,9000-9010`.
 fn is_reserved(port: u16) -> bool {
     let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_reserved_ports");
     text.unwrap_or_default().trim().split(',').any(|ports| {

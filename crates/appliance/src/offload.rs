@@ -1,16 +1,16 @@
-//! What is left to the kernel: chosen by configuration and by what this kernel has, and said.
+//! What the server leaves to the kernel: chosen by the configuration and by this kernel's abilities, and described.
 
 use crate::config::{Config, Route, Switch};
 use delivery::KernelOffload;
 use std::fmt;
 use std::io;
 
-/// Why the kernel route cannot be had.
+/// Why the kernel route is not available.
 #[derive(Debug)]
 pub enum NoKernelRoute {
-    /// `--off handout` leaves the keys with the library that shook hands.
+    /// `--off handout` leaves the keys in the library that did the handshake.
     KeysNotHandedOut,
-    /// The kernel does not seal.
+    /// The kernel cannot encrypt TLS.
     NoTls(io::Error),
 }
 
@@ -41,10 +41,10 @@ impl std::error::Error for NoKernelRoute {
     }
 }
 
-/// Chooses by configuration and by what this kernel has.
+/// Chooses by the configuration and by this kernel's abilities.
 ///
 /// # Errors
-/// When the kernel route was asked for and cannot be had: what is missing, and what to do about it.
+/// If the kernel route was requested and is not available: what is missing, and what to do about it.
 pub fn choose(config: &Config) -> Result<KernelOffload, NoKernelRoute> {
     choose_by(config, net::tls::probe)
 }
@@ -77,8 +77,8 @@ pub fn route_name(offload: KernelOffload, route: Route) -> &'static str {
     }
 }
 
-/// What happens on this route, and why it was chosen, for people. `can_send_files` says whether the files of the library
-/// can be left to the kernel.
+/// What happens on this route, and why it was chosen, in words. `can_send_files` says whether the kernel can send the
+/// library's files by itself.
 pub fn describe(offload: KernelOffload, config: &Config, can_send_files: bool) -> String {
     let KernelOffload { seals, changes_keys, sends_files } = offload;
     let sent = if can_send_files {

@@ -1,8 +1,8 @@
-//! The files that are the server's own: keys, the access log, the configuration. None of them is ever served.
+//! The server's own files: keys, the access log, the configuration. They are never served.
 //!
-//! Twice over. A server does not start if one of them has a name that a viewer could ask for ([`check`]); and workers do not
-//! hand them out by whatever other name they have, such as a hard link or one below a bind mount ([`OwnFiles`]).
-//! Certificates are for everybody, and are not among them.
+//! Two checks ensure that. A server does not start if a viewer could request one of them by its name ([`check`]). And workers
+//! do not serve them by any other name, such as a hard link or a path below a bind mount ([`OwnFiles`]). Certificates are
+//! public, and are not among them.
 
 use crate::config::{Config, ConfigError};
 use disk::Inode;
@@ -14,17 +14,17 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Links that are followed to what does not exist yet; the kernel's own bound (`path_resolution(7)`).
+/// How many links are followed to a file that does not exist yet; the kernel's own bound (`path_resolution(7)`).
 const LINKS_MAX: usize = 40;
 
-/// A file, and how to speak of it.
+/// A file, and what errors say about it.
 struct OwnFile {
     path: PathBuf,
     what: &'static str,
     advice: &'static str,
 }
 
-/// What the server reads and writes by this configuration.
+/// The files that the server reads and writes with this configuration.
 fn own_files(config: &Config) -> Vec<OwnFile> {
     let keep = |path: &Path, what, advice| OwnFile { path: path.to_owned(), what, advice };
     let mut files = Vec::new();
@@ -43,7 +43,7 @@ fn own_files(config: &Config) -> Vec<OwnFile> {
     }
     let self_signed_key = crypt::self_signed_key(&config.state);
     let makes_one = config.tls.enabled && config.tls.certificates.is_empty();
-    // One of an earlier start may still be trusted by somebody.
+    // Somebody may still trust one from an earlier start.
     if makes_one || self_signed_key.exists() {
         let advice = "choose a state directory outside the library with --state DIR";
         files.push(keep(&self_signed_key, "the self-signed certificate's private key", advice));
@@ -55,15 +55,15 @@ fn own_files(config: &Config) -> Vec<OwnFile> {
     files
 }
 
-/// Refuses a configuration by which a file of the server's own would be served. What is hidden in the library (`.keys/url.key`)
-/// is not: viewers cannot name it.
+/// Refuses a configuration with which one of the server's own files would be served. Hidden files of the library
+/// (`.keys/url.key`) are allowed, because viewers cannot name them.
 pub(crate) fn check(config: &Config) -> Result<(), ConfigError> {
     let Some(library) = config.library.as_ref().and_then(|path| path.canonicalize().ok()) else {
-        // There is none yet, or none at all, and that is said elsewhere.
+        // There is no library yet, or none at all, which is reported elsewhere.
         return Ok(());
     };
     for OwnFile { path, what, advice } in own_files(config) {
-        // What cannot be reached is not served, and whoever reads it says what is wrong.
+        // A path that cannot be resolved is not served, and reading the file reports the error.
         let Ok(real) = resolve(&path, LINKS_MAX) else { continue };
         let Ok(name) = real.strip_prefix(&library) else { continue };
         if LibraryPath::as_written(name.as_os_str().as_bytes()).is_some() {
@@ -74,7 +74,7 @@ pub(crate) fn check(config: &Config) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// `path` without links, also if its last parts do not exist yet.
+/// `path` with all links resolved, even if its last parts do not exist yet.
 fn resolve(path: &Path, links_left: usize) -> io::Result<PathBuf> {
     match path.canonicalize() {
         Err(error) if error.kind() == io::ErrorKind::NotFound && links_left > 0 => {}
@@ -85,7 +85,7 @@ fn resolve(path: &Path, links_left: usize) -> io::Result<PathBuf> {
         Some(folder) => folder,
         None => return Err(io::ErrorKind::NotFound.into()),
     };
-    // A file is made where a link to nothing leads.
+    // Writing to a dangling link makes the file where it leads.
     if let Ok(target) = path.read_link() {
         return resolve(&folder.join(target), links_left - 1);
     }
@@ -93,8 +93,8 @@ fn resolve(path: &Path, links_left: usize) -> io::Result<PathBuf> {
     Ok(resolve(folder, links_left - 1)?.join(name))
 }
 
-/// Which inodes the server's own files are now. They are held open, without rights to read or write, so that none comes to mean
-/// another file while it is withheld.
+/// The present inodes of the server's own files. They are held open, without rights to read or write, so that no inode number comes
+/// to mean another file while it is withheld.
 pub(crate) struct OwnFiles(Vec<Held>);
 
 struct Held {
@@ -109,8 +109,8 @@ impl OwnFiles {
         Self(own_files(config).into_iter().map(held).collect())
     }
 
-    /// Looks again; whether anything has changed. What has no file at the moment keeps the one that it had: whoever replaces
-    /// it may be half way.
+    /// Looks again, and returns whether anything has changed. A path without a file at the moment keeps its last inode, because the
+    /// file may just be being replaced.
     pub(crate) fn look_again(&mut self) -> bool {
         let mut has_changed = false;
         for held in &mut self.0 {
@@ -123,7 +123,7 @@ impl OwnFiles {
         has_changed
     }
 
-    /// What must not be served.
+    /// The inodes that must not be served.
     pub(crate) fn inodes(&self) -> Arc<[Inode]> {
         self.0.iter().filter_map(|held| held.inode.as_ref()).map(|(inode, _)| *inode).collect()
     }
@@ -195,7 +195,7 @@ mod tests {
         }
         config.state = root.path().to_owned();
         check(&config).unwrap();
-        // Without TLS none is made; but there may be one that was.
+        // Without TLS none is made, but there may be one from before.
         config.tls.enabled = false;
         config.state = library.clone();
         check(&config).unwrap();
@@ -213,7 +213,7 @@ mod tests {
         symlink("../library/access.log", beside.join("access.log")).unwrap();
         config.access_log = Some(beside.join("access.log"));
         assert!(complaint(&config).contains("library/access.log"));
-        // From inside to outside: nobody follows that for a viewer.
+        // From inside to outside: the server does not follow that for a viewer.
         symlink(beside.join("other.log"), library.join("other.log")).unwrap();
         config.access_log = Some(library.join("other.log"));
         check(&config).unwrap();

@@ -1,25 +1,26 @@
-//! What is under `/-/` on the public listener: the pages, what they refer to, and the list of titles.
+//! What the public listener serves under `/-/`: the pages, the files they refer to, and the list of titles.
 //!
 //! | path | what |
 //! |---|---|
 //! | `/-/` | the shelf, also at `/` if the library has no `index.html` |
-//! | `/-/watch/TITLE` | the player; the page itself looks whether there is such a title |
-//! | `/-/assets/NAME` | what pages refer to, kept for good: names change with content |
-//! | `/-/titles.json` | the titles, of those that need a token the ones that the request's token allows |
+//! | `/-/watch/TITLE` | the player; the page itself checks whether the title exists |
+//! | `/-/assets/NAME` | files that pages refer to, cached for good, because names change with content |
+//! | `/-/titles.json` | the titles; those that need a token only if the request's token allows them |
 
 use crate::worker::Worker;
 use http::{Context, Page, Part, Request, Response, respond_page};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
-/// Of documents: what they may do, and that no other site is told their address, which may hold a token, or may frame them.
+/// Header fields of documents: what pages may do, that other sites do not learn their address, which may hold a token, and that other
+/// sites may not frame them.
 const DOCUMENT_FIELDS: &[(&str, &str)] = &[
     ("Content-Security-Policy", web::POLICY),
     ("Referrer-Policy", "no-referrer"),
     ("Cross-Origin-Opener-Policy", "same-origin"),
 ];
 
-/// Of all else: nobody else's page needs it.
+/// Header fields of everything else: no page of another site needs it.
 const PART_FIELDS: &[(&str, &str)] = &[("Cross-Origin-Resource-Policy", "same-origin")];
 
 /// A library's own page at `/`.
@@ -30,7 +31,7 @@ pub fn shelf(worker: &Worker, request: &Request) -> Response {
     document(worker, request, web::Page::Shelf, None)
 }
 
-/// What is at `path` below `/-/`; `None` if nothing is. Titles are listed that it `may_name`, by their paths.
+/// The response for `path` below `/-/`; `None` if nothing is there. The list has the titles that it `may_name`, by their paths.
 pub fn reserved(
     worker: &Worker,
     request: &Request,
@@ -61,7 +62,7 @@ pub fn reserved(
     }
 }
 
-/// Whether the address ends with a slash, as far as that is not part of a query.
+/// Whether the address without its query ends with a slash.
 fn is_folder(request: &Request) -> bool {
     let path = request.target().split(|byte| *byte == b'?').next();
     path.is_some_and(|path| path.ends_with(b"/"))
@@ -72,7 +73,7 @@ pub fn dashboard(request: &Request, context: &Context<'_>) -> Response {
     respond_document(request, web::Page::Dashboard, None, context)
 }
 
-/// What pages refer to, at `path` below `/-/`; `None` if there is nothing of that name.
+/// A file that pages refer to, at `path` below `/-/`; `None` if there is none of that name.
 pub fn asset(request: &Request, path: &[u8], context: &Context<'_>) -> Option<Response> {
     web::file(path).map(|file| respond_page(request, part(Some(file)), context))
 }
@@ -104,7 +105,7 @@ fn respond_document(
     respond_page(request, page, context)
 }
 
-/// A file that pages refer to; without one, what a part of that kind begins with.
+/// A response for a file that pages refer to; without a file, a template for other parts.
 fn part(file: Option<&'static web::Asset>) -> Page<'static> {
     Page {
         content_type: http::content_type(file.map_or(b"", |file| file.path.as_bytes())),

@@ -1,13 +1,13 @@
-//! Request targets and URLs for the log, redacted: a token's signature would give the films to anyone who reads the log, and CMCD
-//! names viewers' sessions.
+//! Redacts request targets and URLs for the log: a token's signature would give the films to anyone who reads the log, and CMCD
+//! identifies viewers' sessions.
 
 use std::borrow::Cow;
 use token::Token;
 
-/// Arguments of a query whose values are redacted.
+/// Query arguments whose values are redacted.
 const REDACTED: [&[u8]; 2] = [b"token", b"cmcd"];
 
-/// A request-target or a URL as text, with `-` for each secret.
+/// A request target or a URL as text, with `-` for each secret.
 pub fn target(target: &[u8]) -> String {
     let (path, query) = match target.iter().position(|byte| *byte == b'?') {
         Some(mark) => (&target[..mark], Some(&target[mark + 1..])),
@@ -26,7 +26,7 @@ fn join(text: &[u8], separator: u8, redact: fn(&[u8]) -> Cow<'_, str>) -> String
     parts.join(&char::from(separator).to_string())
 }
 
-/// Of a token, everything but the signature helps to see what went wrong.
+/// Redacts only the signature of a token: the rest helps to see what went wrong.
 fn redact_segment(segment: &[u8]) -> Cow<'_, str> {
     let decoded = http::percent_decoded(segment);
     match decoded.as_deref().and_then(Token::parse) {

@@ -1,9 +1,8 @@
-//! What is read again while the server runs: certificates, on request (SIGHUP) and when their files change, and the keys of
-//! signed URLs, on request. Which files are not to be served, and whether the library is still there, is looked at in the same
-//! rhythm.
+//! Reloads files while the server runs: certificates, on request (SIGHUP) and when their files change, and the keys of signed
+//! URLs, on request. In the same rhythm it checks which files must not be served, and whether the library is still there.
 //!
-//! A thread of its own does that: reading waits for disks, and a network filesystem that hangs must not keep the main thread
-//! from hearing that the server is to stop. What cannot be used is told once, and what is loaded already stays in use.
+//! This has a thread of its own, because reading waits for disks: a network filesystem that hangs must not keep the main
+//! thread from noticing a signal to stop. A file that cannot be used is reported once, and what was loaded before stays in use.
 
 use crate::config::Config;
 use crate::control::Control;
@@ -16,27 +15,27 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// How often files are looked at for changes.
+/// How often files are checked for changes.
 const LOOKED_AT_EVERY: Duration = Duration::from_secs(2);
 
-/// The thread's own.
+/// The thread's state.
 pub(crate) struct Renewal {
     pub(crate) config: Arc<Config>,
     /// The certificates in use.
     pub(crate) tls: Option<Tls>,
-    /// What is not to be served.
+    /// The files that must not be served.
     pub(crate) own_files: OwnFiles,
-    /// Where the library was, and what is wrong with it now.
+    /// Where the library was at the start, and what is wrong with it now.
     pub(crate) library: LibraryPlace,
     pub(crate) library_trouble: Arc<LibraryTrouble>,
-    /// The workers'.
+    /// The workers' controls.
     pub(crate) controls: Vec<Arc<Control>>,
-    /// What was last said of certificates that cannot be used; it is not said every time they are looked at.
+    /// The last complaint about certificates, so that it is not repeated at every check.
     pub(crate) complaint: String,
 }
 
 impl Renewal {
-    /// Starts the thread. Whatever is sent is a request to read everything again.
+    /// Starts the thread. A message sent to it is a request to reload everything.
     pub(crate) fn start(self) -> io::Result<Sender<()>> {
         let (request, requests) = channel();
         std::thread::Builder::new().name("renewal".into()).spawn(move || self.run(&requests))?;
@@ -46,7 +45,7 @@ impl Renewal {
     fn run(mut self, requests: &Receiver<()>) {
         loop {
             let request = requests.recv_timeout(LOOKED_AT_EVERY);
-            // First, so that a new key is withheld before anything is signed with it.
+            // First, so that a new key file is withheld before anything is signed with it.
             self.withhold_own_files();
             self.library.look_again(&self.library_trouble);
             match request {
@@ -65,7 +64,7 @@ impl Renewal {
         }
     }
 
-    /// Keeps workers from serving the server's own files, also when others have taken their place.
+    /// Keeps workers from serving the server's own files, including files that have replaced them.
     fn withhold_own_files(&mut self) {
         if self.own_files.look_again() {
             let inodes = self.own_files.inodes();
@@ -73,7 +72,7 @@ impl Renewal {
         }
     }
 
-    /// Reads the certificates again; connections that exist keep theirs.
+    /// Reloads the certificates; existing connections keep theirs.
     fn renew_certificates(&mut self, why: &str) {
         let Some(current) = &self.tls else {
             eprintln!("fullbore: no certificates to reload: TLS is off");
@@ -96,7 +95,7 @@ impl Renewal {
         }
     }
 
-    /// Reads the keys of signed URLs again, if there are any.
+    /// Reloads the keys of signed URLs, if there are any.
     fn renew_keys(&self) {
         match load_keys(&self.config) {
             Ok(None) => {}

@@ -1,4 +1,4 @@
-//! Starting the workers, and telling them to end.
+//! Starts the workers, and tells them to end.
 
 use crate::access::{Access, Lack};
 use crate::access_log::{self, AccessLog};
@@ -37,10 +37,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use telemetry::Numbers;
 use token::KeyRing;
 
-/// How often the main thread looks whether the workers still run.
+/// How often the main thread checks that the workers still run.
 const WORKERS_LOOKED_AT: Duration = Duration::from_secs(2);
 
-/// Room for open files that is made before there are workers: half a MiB. Above, the table still doubles, rarely.
+/// The size of the table of open files that is reserved before there are workers: half a MiB. Beyond that it still doubles, rarely.
 const FILES_RESERVED: u64 = 1 << 16;
 
 /// A running server.
@@ -51,7 +51,7 @@ pub struct Server {
     tls: Option<Tls>,
     silos: Vec<Silo>,
     numbers: Vec<Arc<Numbers>>,
-    /// A word from each worker that has ended.
+    /// Gets a message from each worker that has ended.
     ended: Receiver<()>,
     running: usize,
     ring: RingFeatures,
@@ -59,25 +59,25 @@ pub struct Server {
     offload: KernelOffload,
     /// Whether the kernel can send the library's files by itself.
     can_send_files: bool,
-    /// What it would be faster with.
+    /// What is missing that would make it faster.
     lacks: Vec<Lack>,
-    /// What the bypass route uses, if that is the route.
+    /// What the bypass route uses, in words, if that is the route.
     bypass: Option<String>,
-    /// The tightest bound on memory when it started.
+    /// The tightest limit on memory at the start.
     memory_bound: Option<Bound>,
     admin: admin::Admin,
-    /// Until it starts.
+    /// The renewal, until it starts.
     renewal: Option<Renewal>,
 }
 
-/// The threads beside the workers that have no ring.
+/// The threads without a ring, besides the workers.
 struct Writers {
     access_log: Option<AccessLog>,
     shelf: Option<Shelf>,
 }
 
 impl Writers {
-    /// Starts them, without the privileges that rings need: from a thread that has given those up.
+    /// Starts them from a thread that has given up the privileges that rings need.
     fn start(
         config: &Config,
         library: &Path,
@@ -100,7 +100,7 @@ impl Writers {
 }
 
 impl Server {
-    /// Starts every worker and returns when all accept connections.
+    /// Starts every worker, and returns when all of them accept connections.
     ///
     /// # Errors
     /// One line: what, and what to do about it.
@@ -119,11 +119,11 @@ impl Server {
         let WaysIn { address, ways_in, bypass } = WaysIn::open(&config, offload, count)?;
         let admin_listener = bind_admin(config.admin)?;
         let admin_address = local_address(&admin_listener).map_err(StartError::Admin)?;
-        // Behind what makes them: the self-signed certificate, the access log.
+        // After the code that makes them: the self-signed certificate, the access log.
         let own_files = OwnFiles::of(&config);
         let sources = live::Sources::open();
         let headroom = Arc::new(Headroom::open());
-        // Before the threads: Landlock holds for the thread that asks and for those that it starts.
+        // Before the threads, because Landlock covers the calling thread and those that it starts.
         let mut sandbox = sandbox::Report::default();
         if config.sandbox {
             sandbox = sandbox::confine_files(&config, &library, offload);
@@ -209,7 +209,7 @@ impl Server {
         })
     }
 
-    /// Checks a configuration as far as that goes without starting: settings, library, certificates, keys.
+    /// Checks a configuration as far as possible without starting: settings, library, certificates, keys.
     ///
     /// # Errors
     /// One line: what, and what to do about it.
@@ -221,12 +221,12 @@ impl Server {
         load_tls(config).map(|_| ())
     }
 
-    /// Where it serves: the port that the kernel chose, if it was to choose.
+    /// The address that it serves on, with the port that the kernel chose if it was 0.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where health, metrics and status are.
+    /// The address of health, metrics and status.
     pub fn admin_address(&self) -> SocketAddr {
         self.admin_address
     }
@@ -236,7 +236,7 @@ impl Server {
         &self.numbers
     }
 
-    /// What this machine offered and what was chosen, a line each, for people.
+    /// Lines for people about what this machine offers and what was chosen.
     pub fn describe(&self) -> Vec<String> {
         let Config { disk, off, .. } = &*self.config;
         let mut lines = vec![
@@ -289,33 +289,33 @@ impl Server {
         self.silos.iter().flat_map(Silo::workers)
     }
 
-    /// Stops accepting; sessions end when their present response is sent.
+    /// Stops accepting connections. Sessions end after their present response.
     pub fn drain(&self) {
         self.admin.drain();
         self.workers().for_each(|worker| worker.control.drain());
     }
 
-    /// Waits until every worker has ended, or until `deadline`. Says whether all have.
+    /// Waits until every worker has ended, or until `deadline`. Returns whether all have ended.
     ///
     /// # Errors
-    /// When a worker failed.
+    /// If a worker failed.
     pub fn join(&mut self, deadline: Instant) -> Result<bool, RunError> {
         while self.running > 0 {
             match self.ended.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
                 Ok(()) => self.running -= 1,
                 Err(RecvTimeoutError::Timeout) => return Ok(false),
-                // Every worker's end of the channel is gone, and so are they.
+                // Every worker's end of the channel is gone, and so are the workers.
                 Err(RecvTimeoutError::Disconnected) => self.running = 0,
             }
         }
         self.silos.iter_mut().try_for_each(Silo::join).map(|()| true)
     }
 
-    /// Serves until a signal ends it: SIGTERM or SIGINT drains, a second one ends at once, SIGHUP reads the
-    /// certificates and the keys of signed URLs again.
+    /// Serves until a signal ends it. SIGTERM or SIGINT drains, a second one ends the server at once, and SIGHUP reloads the
+    /// certificates and the keys of signed URLs.
     ///
     /// # Errors
-    /// When a worker failed, or viewers had to be cut off.
+    /// If a worker failed, or viewers had to be cut off.
     pub fn run_until_signalled(mut self, signals: Signals) -> Result<(), RunError> {
         let signals = signals.pass_on().map_err(RunError::Signals)?;
         let renewal = self.renewal.take().expect("nobody else takes it");
@@ -323,7 +323,7 @@ impl Server {
         notify("READY=1");
         loop {
             match signals.recv_timeout(WORKERS_LOOKED_AT) {
-                // Its thread ends only by a panic, whose message is above; what is loaded stays in use.
+                // The renewal thread ends only by a panic, whose message is above; what is loaded stays in use.
                 Ok(SIGHUP) => drop(renewal.send(())),
                 Ok(_) => break,
                 Err(RecvTimeoutError::Timeout) => {
@@ -357,13 +357,13 @@ impl Server {
 }
 
 fn raise_limits() {
-    // Where it may not be raised, the server runs with fewer viewers and says so when it comes to that.
+    // If it may not be raised, the server serves fewer viewers, and says so when it reaches the limit.
     let _ = machine::raise_nofile();
-    // Where there is no memory for it, workers wait now and then while the table grows.
+    // If there is no memory for it, workers wait now and then while the table grows.
     let _ = machine::reserve_files(FILES_RESERVED);
 }
 
-/// The library's path, and the place that it is.
+/// The library's path, and the folder that it leads to now.
 fn find_library(config: &Config) -> Result<(PathBuf, LibraryPlace), StartError> {
     let library = config.library.clone().ok_or(StartError::NoLibrary)?;
     check_library(&library)?;
@@ -372,7 +372,7 @@ fn find_library(config: &Config) -> Result<(PathBuf, LibraryPlace), StartError> 
     Ok((library, place))
 }
 
-/// Starts the workers of all silos, and waits until each accepts connections. Says what their rings can do.
+/// Starts the workers of all silos, and waits until each accepts connections. Returns the features of their rings.
 fn start_workers(
     silos: &mut [Silo],
     start: Start,
@@ -381,7 +381,7 @@ fn start_workers(
 ) -> Result<RingFeatures, StartError> {
     let mut ways_in: Vec<_> = ways_in.into_iter().map(Some).collect();
     silos.iter_mut().try_for_each(|silo| silo.start(&start, &mut ways_in))?;
-    // From here on only they have the ends of the channels.
+    // From here on only the workers hold the ends of the channels.
     drop(start);
     let mut ring = RingFeatures::default();
     for _ in ways_in {
@@ -426,7 +426,7 @@ pub(crate) fn load_keys(config: &Config) -> Result<Option<Arc<KeyRing>>, StartEr
     Ok(Some(Arc::new(KeyRing::read(&config.signing.keys)?)))
 }
 
-/// What makes names of sessions unrecognisable; none where they are not read.
+/// The salt that anonymises session names; none if they are not read.
 fn make_salt(config: &Config) -> Result<Option<Salt>, StartError> {
     if !config.http.cmcd {
         return Ok(None);
@@ -439,7 +439,7 @@ fn open_access_log(path: &Path) -> Result<Box<dyn io::Write + Send>, StartError>
     access_log::open(path).map_err(|why| StartError::AccessLog { file: path.to_owned(), why })
 }
 
-/// One worker for each core that there is for them, unless it was told otherwise or a device wants another number.
+/// One worker for each core that this process may use, unless the configuration or the device sets another number.
 fn count_workers(config: &Config, machine: &Machine) -> usize {
     let of_device = (config.route == Route::Bypass).then(|| bypass::workers(config)).flatten();
     match (config.workers, of_device) {
@@ -461,13 +461,13 @@ fn describe_disk(disk: crate::config::Disk) -> &'static str {
     }
 }
 
-/// The bound that leaves the least memory.
+/// The limit that leaves the least memory.
 fn tightest(headroom: &Headroom) -> Option<Bound> {
     let bounds = [headroom.of_groups(), headroom.of_process()];
     bounds.into_iter().flatten().min_by_key(|bound| bound.left_bytes)
 }
 
-/// Refuses to start where the buffers alone would take more than half of what is left.
+/// Refuses to start if the buffers alone would take more than half of the memory that is left.
 fn check_memory(
     bound: Option<Bound>,
     workers: usize,

@@ -1,7 +1,7 @@
-//! The list of titles that the pages show, kept by a thread of its own: listing a library waits for disks, and a worker must not.
+//! The list of titles that the pages show. A thread of its own keeps it, because listing a library waits for disks, and a worker must not.
 //!
-//! Who asks gets the list as it was last made, and asking has it made again; but not sooner than two seconds after the last time,
-//! and never while nobody asks. So a list is as old as the last visit, and the pages ask twice. Bounded as [`catalog::shelf`] is.
+//! A request gets the list as it was last made, and has it made again, but not sooner than two seconds after the last time. While nobody
+//! asks, no list is made. So a list is as old as the last visit, and the pages ask twice. The list is bounded as [`catalog::shelf`] is.
 
 use catalog::shelf::{Item, shelf};
 use serde_json::json;
@@ -12,14 +12,14 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Between two listings: the largest library that is listed whole takes a fraction of a second.
+/// The pause between two listings: the largest library that is listed whole takes a fraction of a second.
 const PAUSE: Duration = Duration::from_secs(2);
 
 /// One worker's view of the list.
 #[derive(Clone)]
 pub struct Shelf {
     list: Arc<Mutex<Arc<List>>>,
-    /// Holds one wish at most: more would not be granted sooner.
+    /// Holds one request at most: more would not be served sooner.
     asking: SyncSender<()>,
 }
 
@@ -28,7 +28,7 @@ pub struct Shelf {
 pub struct List {
     items: Vec<Item>,
     is_complete: bool,
-    /// As JSON; every response that is made of it shares it.
+    /// The list as JSON, shared by all responses.
     pub json: Arc<[u8]>,
     /// Its entity tag, with quotes.
     pub etag: String,
@@ -38,7 +38,7 @@ impl Shelf {
     /// Starts listing the titles in the folder `library`.
     ///
     /// # Errors
-    /// When no thread can be had.
+    /// If the thread cannot be started.
     pub fn start(library: PathBuf) -> io::Result<Self> {
         let list = Arc::new(Mutex::new(Arc::new(List::of(Vec::new(), false))));
         let (asking, asked) = sync_channel(1);
@@ -48,9 +48,9 @@ impl Shelf {
         Ok(Self { list, asking })
     }
 
-    /// The list as it was last made. Has it made again.
+    /// The list as it was last made. Calling this has it made again.
     pub fn list(&self) -> Arc<List> {
-        // Full: somebody else has asked. Gone: only if its thread panicked, and then the last list is what there is.
+        // Full: another request is waiting. Disconnected: the thread panicked, and the last list is all there is.
         let _ = self.asking.try_send(());
         Arc::clone(&self.list.lock().expect("no holder of this lock can panic"))
     }
@@ -65,7 +65,7 @@ fn keep(library: &Path, list: &Mutex<Arc<List>>, asked: &Receiver<()>) {
                 complaint.clear();
                 let made = List::of(items, true);
                 let mut list = list.lock().expect("no holder of this lock can panic");
-                // Viewers who still take an equal list and those to come share one.
+                // Responses under way and those to come share one copy of an equal list.
                 if list.json != made.json {
                     *list = Arc::new(made);
                 }
@@ -87,7 +87,7 @@ fn keep(library: &Path, list: &Mutex<Arc<List>>, asked: &Receiver<()>) {
 }
 
 impl List {
-    /// With only the titles, named as on disk, that `is_wanted`. Where that is all of them, it is the same list.
+    /// The list of only those titles, named as on disk, that `is_wanted`. If that is all of them, it is the same list.
     pub fn only(self: Arc<Self>, mut is_wanted: impl FnMut(&Path) -> bool) -> Arc<Self> {
         let wanted = self.items.iter().filter(|item| is_wanted(&item.location));
         let wanted: Vec<_> = wanted.cloned().collect();

@@ -1,17 +1,17 @@
-//! Signals that start and end what a server does.
+//! Signals that end the server or make it reload.
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io;
 use std::sync::mpsc::{Receiver, channel};
 
-/// Signals that have come, and will come, since [`signals`] was called.
+/// Signals that have come since [`signals`] was called, and those to come.
 pub struct Signals(signal_hook::iterator::Signals);
 
-/// Begins to catch signals. To be called first, so that none is lost while the server starts; the thread that waits for
-/// them starts when the server has, so that it is confined as all others are.
+/// Begins to catch signals. Call it first, so that none is lost while the server starts. The thread that waits for signals
+/// starts after the server has, so that it is confined like all others.
 ///
 /// # Errors
-/// When a handler cannot be installed.
+/// If a handler cannot be installed.
 pub fn signals() -> io::Result<Signals> {
     signal_hook::iterator::Signals::new([SIGTERM, SIGINT, SIGHUP]).map(Signals)
 }

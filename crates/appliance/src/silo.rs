@@ -1,7 +1,7 @@
-//! What shares a memory: the CPUs of a NUMA node, the sizes that follow from its caches and its memory, and the workers that live there.
+//! A silo is everything that shares a memory: the CPUs of a NUMA node, sizes derived from its caches and memory, and its workers.
 //!
-//! A server is made of silos, and a silo of workers. A machine with one node has one silo. Which node a disk or a network card belongs
-//! to does not count yet: a connection comes to any silo, and reads from any disk.
+//! A server consists of silos, and a silo of workers. A machine with one node has one silo. The node of a disk or a network card does not
+//! matter yet: a connection may come to any silo, and read from any disk.
 
 use crate::access_log::AccessLog;
 use crate::audience::Audience;
@@ -21,13 +21,13 @@ use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
 use telemetry::Numbers;
 
-/// Buffer memory per worker where the machine does not tell its caches.
+/// Buffer memory per worker if the sizes of the machine's caches are unknown.
 const BUFFER_BYTES_DEFAULT: u64 = 8 << 20;
 
-/// Memory of a machine that does not tell it.
+/// Memory of a machine if it is unknown.
 const MEMORY_BYTES_DEFAULT: u64 = 1 << 30;
 
-/// One memory's part of a server.
+/// The part of a server that shares one memory.
 pub(crate) struct Silo {
     seats: Vec<Seat>,
     sizes: Sizes,
@@ -41,10 +41,10 @@ struct Seat {
     cpu: u32,
 }
 
-/// What follows from the memory, for each worker.
+/// Sizes for each worker, derived from the memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
-    /// Bytes of buffers of each kind, if the configuration does not say.
+    /// Bytes of buffers of each kind, unless the configuration sets them.
     pub(crate) buffer_bytes: usize,
     /// Bytes of reads that heat remembers.
     pub(crate) heat_bytes: u64,
@@ -56,22 +56,22 @@ pub(crate) struct RunningWorker {
     pub(crate) control: Arc<Control>,
 }
 
-/// What workers are started with.
+/// Everything that starting workers needs.
 pub(crate) struct Start {
-    /// What they are made from.
+    /// What all workers have in common.
     pub(crate) shared: Shared,
-    /// Their counters, and what they leave of their viewers for others to take; by their numbers.
+    /// Their counters, and what they pass on about their viewers, by worker.
     pub(crate) numbers: Vec<Arc<Numbers>>,
     pub(crate) audiences: Vec<Arc<Audience>>,
     /// The access log, if there is one.
     pub(crate) access_log: Option<AccessLog>,
-    /// Gets a word from each that accepts connections, or cannot.
+    /// Gets a message from each worker that accepts connections, or cannot start.
     pub(crate) ready: Sender<Result<RingFeatures, StartError>>,
-    /// Gets a word from each that has ended.
+    /// Gets a message from each worker that has ended.
     pub(crate) end: Sender<()>,
 }
 
-/// The silos of a server with so many workers, who take the machine's CPUs in turn. `bound` is the tightest on memory.
+/// The silos of a server with this many workers, which take the machine's CPUs in turn. `bound` is the tightest limit on memory.
 pub(crate) fn silos(machine: &Machine, workers: usize, bound: Option<Bound>) -> Vec<Silo> {
     let of_node = |node: &Node| {
         let seats = (0..workers).map(|worker| {
@@ -88,15 +88,15 @@ pub(crate) fn silos(machine: &Machine, workers: usize, bound: Option<Bound>) -> 
     machine.nodes.iter().filter_map(of_node).collect()
 }
 
-/// Bytes of a worker's buffers of each kind: half of its core's share of the last-level cache, but together no more than an eighth of what
-/// memory is left.
+/// Bytes of a worker's buffers of each kind: half of its core's share of the last-level cache. All buffers together get no more than an
+/// eighth of the memory that is left.
 fn buffer_bytes(node: &Node, bound: Option<Bound>, workers: usize) -> usize {
     let cached = node.last_level_bytes_per_cpu().unwrap_or(BUFFER_BYTES_DEFAULT * 2) / 2;
     let bytes = cached.clamp(4 << 20, 64 << 20);
     bound.map_or(bytes, |bound| bytes.min(bound.left_bytes / 16 / workers as u64)) as usize
 }
 
-/// Twice the memory that a worker's part of the page cache may fill. Of the machine, not of the node: any node's memory caches any file.
+/// Twice the memory that a worker's share of the page cache may fill. It is the machine's memory, not the node's: any node caches any file.
 fn heat_bytes(machine: &Machine, workers: usize) -> u64 {
     let memory_bytes = machine.memory_limit_bytes.or(machine.memory_bytes);
     memory_bytes.unwrap_or(MEMORY_BYTES_DEFAULT) * 2 / workers as u64
@@ -111,7 +111,7 @@ impl Silo {
     /// Starts its workers, each with its way in.
     ///
     /// # Errors
-    /// When the kernel gives no thread or no descriptor.
+    /// If the kernel provides no thread or no file descriptor.
     pub(crate) fn start(
         &mut self,
         start: &Start,
@@ -124,15 +124,15 @@ impl Silo {
         Ok(())
     }
 
-    /// Its workers that run.
+    /// Its running workers.
     pub(crate) fn workers(&self) -> &[RunningWorker] {
         &self.workers
     }
 
-    /// Waits until its workers, who have been told to, have ended.
+    /// Waits until its workers, which have been told to end, have done so.
     ///
     /// # Errors
-    /// When one has failed.
+    /// If one of them failed.
     pub(crate) fn join(&mut self) -> Result<(), RunError> {
         self.workers.drain(..).try_for_each(RunningWorker::join)
     }
@@ -205,7 +205,7 @@ fn make(index: usize, parts: Parts) -> Result<(Reactor, Rc<Worker>), StartError>
     Ok((reactor, worker))
 }
 
-/// Keeps this thread on its core. Where that is forbidden, the kernel's scheduler decides.
+/// Pins this thread to its core. If that is forbidden, the kernel's scheduler decides.
 fn pin_to(cpu: u32) {
     let mut set = rustix::thread::CpuSet::new();
     set.set(cpu as usize);

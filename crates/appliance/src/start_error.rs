@@ -1,4 +1,4 @@
-//! Why a server does not start, and why one that ran ends otherwise than in order. Each is one line for people that says what to do.
+//! Why a server does not start, and why a running one ends abnormally. Each error is one line for people that says what to do.
 
 use crate::bypass::OpenError;
 use crate::config::ConfigError;
@@ -15,7 +15,7 @@ pub enum StartError {
     Config(ConfigError),
     /// There is nothing to serve.
     NoLibrary,
-    /// The library is no folder.
+    /// The library is not a folder.
     LibraryNotAFolder(PathBuf),
     /// The library's folder cannot be opened.
     Library {
@@ -24,13 +24,13 @@ pub enum StartError {
         /// Why not.
         why: io::Error,
     },
-    /// Certificates cannot be had.
+    /// The certificates cannot be used.
     Tls(crypt::ConfigError),
-    /// The keys of signed URLs cannot be had.
+    /// The keys of signed URLs cannot be used.
     SigningKeys(token::KeyError),
-    /// The kernel route cannot be had.
+    /// The kernel route is not available.
     KernelRoute(NoKernelRoute),
-    /// The bypass route cannot be had.
+    /// The bypass route is not available.
     BypassRoute(OpenError),
     /// The access log cannot be written.
     AccessLog {
@@ -41,20 +41,20 @@ pub enum StartError {
     },
     /// An address cannot be listened on.
     Listen(ListenError),
-    /// The buffers alone would take more than half of the memory that is left.
+    /// The buffers alone would take more than half of the remaining memory.
     Memory {
-        /// How many workers there would be.
+        /// The number of workers.
         workers: usize,
-        /// What their buffers take.
+        /// The memory of their buffers.
         buffer_bytes: u64,
-        /// Which limit there is.
+        /// Which limit applies.
         limit: &'static str,
-        /// What it leaves.
+        /// How much it leaves.
         left_bytes: u64,
     },
-    /// The kernel gives no random numbers.
+    /// The kernel returned no random numbers.
     NoRandomNumbers,
-    /// There are no descriptors left.
+    /// There are no file descriptors left.
     NoDescriptors(io::Error),
     /// A thread cannot be started.
     Thread {
@@ -67,7 +67,7 @@ pub enum StartError {
     ThreadPanicked,
     /// The admin listener cannot be started.
     Admin(io::Error),
-    /// This kernel gives no ring.
+    /// io_uring is not available.
     NoRing(io::Error),
     /// A worker cannot start.
     Worker {
@@ -76,7 +76,7 @@ pub enum StartError {
         /// Why not.
         why: io::Error,
     },
-    /// A worker ended while it started.
+    /// A worker ended during the start.
     WorkerGone,
 }
 
@@ -178,10 +178,10 @@ from! {
     ListenError => Listen,
 }
 
-/// Why a server that ran ended otherwise than in order.
+/// Why a running server ended abnormally.
 #[derive(Debug)]
 pub enum RunError {
-    /// Signals cannot be waited for.
+    /// The server cannot wait for signals.
     Signals(io::Error),
     /// The thread that renews certificates and keys cannot be started.
     Renewal(io::Error),
@@ -189,13 +189,13 @@ pub enum RunError {
     Worker(io::Error),
     /// A worker panicked.
     WorkerPanicked,
-    /// A worker ended by itself.
+    /// A worker ended unexpectedly.
     WorkerEnded,
     /// A second signal came.
     EndedAtOnce,
     /// Viewers did not finish in time.
     CutOff {
-        /// What they were given.
+        /// How long the server waited for them.
         after_seconds: u64,
     },
 }

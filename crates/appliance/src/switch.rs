@@ -1,32 +1,32 @@
-//! Every optimisation that can be told apart has a name, so that it can be left out and its worth be measured.
+//! Every optimisation has a name, so that it can be switched off and its worth measured.
 //!
-//! A switch changes what a byte costs and never which byte it is. What each does is in docs/serve.md.
+//! A switch changes what a byte costs, never which byte is sent. docs/serve.md describes each one.
 
 use serde::{Deserialize, Serialize};
 
-/// An optimisation that can be left out.
+/// An optimisation that can be switched off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Switch {
     /// Pull by `TCP_NOTSENT_LOWAT`; off: fill the kernel's send buffer.
     Pull,
-    /// Last-in-first-out buffers; off: the buffer that rested longest.
+    /// Last-in-first-out buffers; off: the buffer that has been idle for longest.
     Lifo,
     /// Buffers registered with the ring.
     Registered,
     /// Heat; off: everything through the page cache, under `disk = "auto"`.
     Heat,
-    /// Asking what is in the page cache before reading; off: heat alone decides, under `disk = "auto"`.
+    /// Asking the kernel what is in the page cache before reading; off: heat alone decides, under `disk = "auto"`.
     Resident,
-    /// Reads ahead of the send for a viewer who takes all it gets.
+    /// Reading ahead for a viewer whose connection takes everything at once.
     Ahead,
-    /// Windows that grow while TCP takes them; off: 64 KiB at a time.
+    /// Windows that grow while TCP accepts them; off: 64 KiB at a time.
     Window,
     /// Library files that stay open between requests; off: each request opens its file.
     Files,
-    /// Sealing from where the plaintext lies; off: it is copied to the send buffer first.
+    /// Sealing directly from the plaintext's buffer; off: the plaintext is copied to the send buffer first.
     Onepass,
-    /// Keys taken out of the handshake, whose state is dropped; off: rustls keeps the connection and seals.
+    /// Keys taken over from the handshake, whose state is dropped; off: rustls keeps the connection and seals.
     Handout,
     /// Session tickets.
     Tickets,
@@ -34,20 +34,20 @@ pub enum Switch {
     Listeners,
     /// Workers pinned to cores; off: the kernel's scheduler decides.
     Pinning,
-    /// On the bypass route, super-segments that the device cuts; off: one segment at a time.
+    /// On the bypass route, super-segments that the device cuts up; off: one segment at a time.
     Tso,
-    /// On the bypass route, several segments that arrive as one.
+    /// On the bypass route, several segments that arrive together as one.
     Coalesce,
-    /// On the bypass route, reads that are sealed and sent as soon as they are there; off: in stages, with queues between.
+    /// On the bypass route, each read is sealed and sent as soon as it is done; off: in stages, with queues between them.
     Completion,
-    /// On the bypass route, what was lost is read from disk again; off: what was sent is kept in memory until it is acknowledged.
+    /// On the bypass route, lost bytes are read from disk again; off: sent bytes stay in memory until they are acknowledged.
     Reread,
-    /// On the bypass route, sending that is spread over the round trip; off: in bursts, unless a rate is set.
+    /// On the bypass route, sending spread over the round trip; off: in bursts, unless a rate is set.
     Pacing,
 }
 
 impl Switch {
-    /// Every switch with its name and what it is.
+    /// Every switch with its name and description.
     pub const ALL: [(Switch, &'static str, &'static str); 18] = [
         (Self::Pull, "pull", "windows pulled by TCP_NOTSENT_LOWAT"),
         (Self::Lifo, "lifo", "last-in-first-out buffers"),
@@ -69,7 +69,7 @@ impl Switch {
         (Self::Pacing, "pacing", "sending spread over the round trip (bypass)"),
     ];
 
-    /// All names, for people.
+    /// All names, as a list for people.
     pub fn names() -> String {
         Self::ALL.map(|(_, name, _)| name).join(", ")
     }

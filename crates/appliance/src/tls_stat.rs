@@ -1,7 +1,7 @@
-//! Kernel TLS's own counters (`/proc/net/tls_stat`): what proves that it was the kernel who sealed.
+//! Kernel TLS's own counters (`/proc/net/tls_stat`), which prove that the kernel does the sealing.
 //!
-//! They are of the whole network namespace, other programs included. Those that count are given as what came to them
-//! since the server started; those that say how things are (`TlsCurr...`), as they are.
+//! They cover the whole network namespace, including other programs. Counters are reported as their growth since the server
+//! started, and gauges (`TlsCurr...`) as they are.
 
 use delivery::TLS_STAT;
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ const CONNECTIONS: Metric = Metric::new(
 )
 .by("kind");
 
-/// What is told of them.
+/// The metrics made of them.
 pub(crate) const METRICS: [Metric; 2] = [EVENTS, CONNECTIONS];
 
 /// The counters at one moment, by the kernel's names.
@@ -29,7 +29,7 @@ pub(crate) const METRICS: [Metric; 2] = [EVENTS, CONNECTIONS];
 pub struct TlsStat(BTreeMap<String, u64>);
 
 impl TlsStat {
-    /// The counters as they are; none where they cannot be read.
+    /// The present counters; none if they cannot be read.
     pub fn now() -> Self {
         Self::parse(&std::fs::read_to_string(TLS_STAT).unwrap_or_default())
     }
@@ -42,7 +42,7 @@ impl TlsStat {
         Self(pairs.collect())
     }
 
-    /// What `now` says that this, from before, did not.
+    /// The growth from this, an earlier state, to `now`.
     fn since(&self, now: Self) -> BTreeMap<String, u64> {
         let grown = |(name, value): (String, u64)| {
             let before = if is_gauge(&name) { 0 } else { self.0.get(&name).copied().unwrap_or(0) };
@@ -51,12 +51,12 @@ impl TlsStat {
         now.0.into_iter().map(grown).collect()
     }
 
-    /// What came since, as JSON.
+    /// The growth until now, as JSON.
     pub fn json(&self) -> serde_json::Value {
         serde_json::json!(self.since(Self::now()))
     }
 
-    /// What came since, for Prometheus.
+    /// The growth until now, for Prometheus.
     pub fn expose(&self, to: &mut Exposition) {
         let (gauges, counters): (Vec<_>, Vec<_>) =
             self.since(Self::now()).into_iter().partition(|(name, _)| is_gauge(name));
@@ -65,7 +65,7 @@ impl TlsStat {
     }
 }
 
-/// Whether one of the kernel's counters says how things are.
+/// Whether one of the kernel's numbers is a gauge.
 fn is_gauge(name: &str) -> bool {
     name.starts_with("TlsCurr")
 }

@@ -1,4 +1,4 @@
-//! Where connections come from: sockets of the kernel's that listen, or queues of a network device for our own TCP.
+//! Where connections come from: listening sockets of the kernel, or queues of a network device for our own TCP.
 
 use crate::bypass;
 use crate::config::{Config, ConfigError, Route};
@@ -11,27 +11,27 @@ use std::os::fd::OwnedFd;
 
 /// Where connections come from.
 pub(crate) struct WaysIn {
-    /// Where it serves.
+    /// The address that it serves on.
     pub(crate) address: SocketAddr,
     /// A way in for each worker.
     pub(crate) ways_in: Vec<WayIn>,
-    /// What the bypass route uses, for people.
+    /// What the bypass route uses, in words.
     pub(crate) bypass: Option<String>,
 }
 
 /// One worker's way in.
 pub(crate) enum WayIn {
-    /// A socket of the kernel's that listens.
+    /// A listening socket of the kernel.
     Listener(OwnedFd),
     /// A queue of a network device, for our own TCP.
     Frames(Box<own_tcp::Parts>),
 }
 
 impl WaysIn {
-    /// Makes a way in for each of `count` workers. What that takes of privileges is given up afterwards.
+    /// Makes a way in for each of `count` workers, and then gives up the privileges that this takes.
     ///
     /// # Errors
-    /// What is in the way, and what to do about it.
+    /// What prevents it, and what to do about it.
     pub(crate) fn open(
         config: &Config,
         offload: KernelOffload,

@@ -35,7 +35,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use telemetry::{Family, Numbers};
 use token::KeyRing;
 
-/// What the sessions of one core share.
+/// State that the sessions of one core share.
 pub struct Worker {
     /// What their connections use.
     pub resources: Rc<Resources>,
@@ -45,13 +45,13 @@ pub struct Worker {
     pub entrance: Entrance,
     /// What is served, and to whom.
     pub library: Library,
-    /// What every answer depends on.
+    /// What every response depends on.
     pub answering: Answering,
-    /// What responses hold in memory.
+    /// The memory that responses hold.
     pub in_memory: InMemory,
-    /// What others are told.
+    /// What the worker reports.
     pub reports: Reports,
-    /// The farewell.
+    /// The shutdown.
     pub drain: Drain,
 }
 
@@ -59,7 +59,7 @@ pub struct Worker {
 pub struct Entrance {
     /// Certificates and tickets; none without TLS.
     pub tls: RefCell<Option<Tls>>,
-    /// Whether connections live by keys of ours; else the handshake's state stays and seals.
+    /// Whether we take the keys over from the handshake; otherwise the handshake's state stays and seals.
     pub hands_keys_out: bool,
     admission: Rc<Admission>,
     /// Our own TCP, on the bypass route.
@@ -70,17 +70,17 @@ pub struct Entrance {
 pub struct Library {
     /// The files.
     pub files: Files,
-    /// Who may have which; none without keys.
+    /// Who may request which file; none without keys.
     pub gate: Option<Gate>,
-    /// What the pages list; none without pages.
+    /// The list of titles for the pages; none without pages.
     pub shelf: Option<Shelf>,
 }
 
-/// What others are told.
+/// What a worker reports.
 pub struct Reports {
-    /// What players tell of their viewers; none if nobody wants to know.
+    /// Players' reports about their viewers; none if they are switched off.
     pub experience: Option<Experience>,
-    /// What it leaves of its viewers for others to take.
+    /// What it passes on about its viewers.
     pub audience: Arc<Audience>,
     /// The access log, if there is one.
     pub access_log: Option<AccessLog>,
@@ -88,23 +88,23 @@ pub struct Reports {
     pub complaints: Complaints,
 }
 
-/// What a worker is made from, on its own thread.
+/// Everything that a worker is made from, on its own thread.
 pub(crate) struct Parts {
-    /// What it has in common with all others.
+    /// What all workers have in common.
     pub(crate) shared: Shared,
-    /// What follows from the memory that it uses.
+    /// Sizes derived from its silo's memory.
     pub(crate) sizes: Sizes,
     /// Its counters.
     pub(crate) numbers: Arc<Numbers>,
-    /// What it leaves of its viewers for others to take.
+    /// What it passes on about its viewers.
     pub(crate) audience: Arc<Audience>,
     /// The access log.
     pub(crate) access_log: Option<AccessLog>,
-    /// What our own TCP is made from, on the bypass route.
+    /// The parts of our own TCP, on the bypass route.
     pub(crate) own_tcp: Option<own_tcp::Parts>,
 }
 
-/// What all workers are made from alike.
+/// Parts that all workers have in common.
 #[derive(Clone)]
 pub(crate) struct Shared {
     pub(crate) config: Arc<Config>,
@@ -112,21 +112,21 @@ pub(crate) struct Shared {
     pub(crate) tls: Option<Tls>,
     /// Keys of signed URLs, if there are any.
     pub(crate) keys: Option<Arc<KeyRing>>,
-    /// What it tells of viewers with, if anybody wants to know.
+    /// For players' reports: the salt and the start of time; none if reports are switched off.
     pub(crate) experience: Option<(Salt, Instant)>,
-    /// What the pages list; none without pages.
+    /// The list of titles for the pages; none without pages.
     pub(crate) shelf: Option<Shelf>,
-    /// What is left to the kernel.
+    /// What the server leaves to the kernel.
     pub(crate) offload: KernelOffload,
     /// The library's root.
     pub(crate) library: PathBuf,
-    /// What of it is not to be served.
+    /// Files that must not be served.
     pub(crate) withheld: Arc<[Inode]>,
-    /// What tells how much memory is left.
+    /// Says how much memory is left.
     pub(crate) headroom: Arc<Headroom>,
-    /// How many workers there are.
+    /// The number of workers.
     pub(crate) workers: usize,
-    /// Whether all memory for buffers is taken at the start.
+    /// Whether all memory for buffers is allocated at the start.
     pub(crate) takes_buffers_early: bool,
 }
 
@@ -134,7 +134,7 @@ impl Worker {
     /// Makes a worker on this thread, which must have a reactor.
     ///
     /// # Errors
-    /// When the library cannot be opened or memory cannot be had.
+    /// If the library cannot be opened or there is no memory.
     pub(crate) fn new(parts: Parts) -> io::Result<Rc<Self>> {
         let resources = Rc::new(resources(&parts)?);
         let Parts { shared, numbers, audience, access_log, own_tcp, .. } = parts;
@@ -177,11 +177,11 @@ impl Worker {
         self.answering.with_context(self.drain.has_begun(), f)
     }
 
-    /// The worker's whole life: accepts until told to drain, and returns when the last session has ended. With our own TCP
-    /// there is no listener.
+    /// The worker's whole life: it accepts connections until told to drain, and returns after the last session has ended. With
+    /// our own TCP there is no listener.
     ///
     /// # Errors
-    /// When the kernel refuses what no server can go without.
+    /// If the kernel refuses something that no server can do without.
     pub async fn run(
         self: Rc<Self>,
         listener: Option<OwnedFd>,
@@ -230,7 +230,7 @@ impl Worker {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Starts our own TCP, if there is one. If its device fails, the worker drains, and the error is in what is returned.
+    /// Starts our own TCP, if there is one. If its device fails, the worker drains, and the returned cell holds the error.
     fn run_own_tcp(self: &Rc<Self>) -> Rc<Cell<Option<io::Error>>> {
         let failure = Rc::new(Cell::new(None));
         let Some(own_tcp) = &self.entrance.own_tcp else { return failure };
@@ -283,7 +283,7 @@ impl Worker {
         }
     }
 
-    /// Gives a new connection its session, if there is room.
+    /// Starts a session for a new connection, if there is room.
     pub fn welcome<C: Carrier + 'static>(self: &Rc<Self>, socket: C, peer: SocketAddr) {
         if self.drain.has_begun() {
             return self.numbers.count(Family::ConnectionsRefused, "draining");
@@ -305,7 +305,7 @@ impl Worker {
         }
     }
 
-    /// Once a second: the date, and numbers that are kept elsewhere.
+    /// Once a second, updates the date and the numbers that are kept elsewhere.
     async fn tick(self: Rc<Self>) {
         loop {
             self.answering.set_date();
@@ -347,13 +347,13 @@ impl Worker {
     }
 }
 
-/// Pauses in accepting, when descriptors or memory run out: long enough for viewers to leave, short enough to be
-/// missed by nobody.
+/// Pauses in accepting when file descriptors or memory run out: long enough for viewers to leave, short enough that nobody
+/// notices.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 pub(crate) fn since_1970() -> Duration {
-    // A clock before 1970 is taken as 1970.
+    // A clock before 1970 counts as 1970.
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
@@ -361,7 +361,7 @@ fn until_next_second() -> Duration {
     Duration::from_nanos(1_000_000_000 - u64::from(since_1970().subsec_nanos()))
 }
 
-/// What a worker shares out among its connections.
+/// The resources that a worker shares among its connections.
 fn resources(parts: &Parts) -> io::Result<Resources> {
     let Parts { shared, sizes, numbers, .. } = parts;
     let config = &*shared.config;

@@ -1,4 +1,4 @@
-//! What the bypass route is told: which device, and which addresses are the server's own there.
+//! Settings of the bypass route: which device, and which addresses the server has there.
 
 use super::{ConfigError, within};
 use serde::{Deserialize, Serialize};
@@ -10,16 +10,16 @@ use std::net::IpAddr;
 pub struct Bypass {
     /// What carries the frames.
     pub device: Device,
-    /// A TAP's name, which may have a `%d` for a number; with XDP, that of the network card.
+    /// The TAP's name, in which a `%d` stands for a number; with XDP, the name of the network card.
     pub interface: String,
-    /// The server's addresses; it serves on the port of `listen`. Behind a TAP nothing else may have them, the kernel
-    /// included. On a network card they are those that the kernel has there, and the port is taken from it.
+    /// The server's addresses; it serves on the port of `listen`. Behind a TAP nothing else may have them, not even the
+    /// kernel. On a network card they are the kernel's own addresses there, and the server takes the port from the kernel.
     pub addresses: Vec<IpAddr>,
-    /// For a TAP: addresses for the kernel's end of it, as `192.0.2.1/24`, where the machine has none to talk to us from.
+    /// For a TAP: addresses for the kernel's end of it, such as `192.0.2.1/24`, if the machine has none to reach us from.
     pub kernel_addresses: Vec<String>,
-    /// The largest packet. For a TAP only; a network card has its own.
+    /// The largest packet, for a TAP only; a network card has its own limit.
     pub mtu_bytes: u32,
-    /// The most bytes that one viewer may have on their way.
+    /// The most bytes in flight to one viewer.
     pub in_flight_bytes_max: u32,
 }
 
@@ -29,7 +29,7 @@ pub struct Bypass {
 pub enum Device {
     /// A virtual network card that the kernel routes to.
     Tap,
-    /// The receive queues of a network card, by AF_XDP: a worker for each.
+    /// The receive queues of a network card, by AF_XDP, with a worker for each.
     Xdp,
 }
 
@@ -47,10 +47,10 @@ impl Default for Bypass {
 }
 
 impl Bypass {
-    /// The kernel's addresses, taken apart.
+    /// The kernel's addresses, parsed.
     ///
     /// # Errors
-    /// Which one is none.
+    /// The text that is not an address with a prefix.
     pub fn kernel_prefixes(&self) -> Result<Vec<(IpAddr, u8)>, ConfigError> {
         self.kernel_addresses.iter().map(|text| prefix(text)).collect()
     }

@@ -1,4 +1,4 @@
-//! What can be wrong with a configuration. Each is one line for people that names the setting and says what it may be.
+//! What can be wrong with a configuration. Each error is one line for people that names the setting and says what it may be.
 
 use std::fmt;
 use std::io;
@@ -14,14 +14,14 @@ pub enum ConfigError {
         /// Why not.
         why: io::Error,
     },
-    /// The file is no TOML, or has a setting that does not exist or has another type.
+    /// The file is not TOML, or has a setting that does not exist or has the wrong type.
     Malformed {
         /// Which file.
         file: PathBuf,
         /// Where, and what.
         why: Box<toml::de::Error>,
     },
-    /// A number lies outside of its bounds.
+    /// A number is out of bounds.
     OutOfBounds {
         /// Which setting.
         setting: &'static str,
@@ -30,7 +30,7 @@ pub enum ConfigError {
         /// What it may be.
         allowed: &'static str,
     },
-    /// A text is not of the kind that it has to be.
+    /// A text is not of the required kind.
     NotOfKind {
         /// Which setting.
         setting: &'static str,
@@ -43,25 +43,25 @@ pub enum ConfigError {
     RequiredWithoutKeys,
     /// `signing.keys` with an empty `signing.required`.
     NothingRequired,
-    /// Certificates, but no TLS.
+    /// Certificates without TLS.
     CertificatesWithoutTls,
-    /// The bypass route needs the keys that `--off handout` leaves elsewhere.
+    /// The bypass route needs the keys that `--off handout` leaves in rustls.
     BypassWithoutKeys,
-    /// The bypass route cannot have the kernel choose a port.
+    /// The bypass route cannot use port 0, because no kernel chooses its port.
     BypassWithoutPort,
     /// The bypass route has no address of its own.
     BypassWithoutAddress,
-    /// The bypass route was not told which network card to use.
+    /// The bypass route has no network card.
     BypassWithoutCard,
-    /// A file of the server's own would be served.
+    /// One of the server's own files would be served.
     OwnFileServed {
         /// Which file.
         file: PathBuf,
-        /// Where that is, if links lead there.
+        /// Where links lead from there, if there are links.
         real: Option<PathBuf>,
         /// What it is.
         what: &'static str,
-        /// The library that it lies in.
+        /// The library that contains it.
         library: PathBuf,
         /// Where to keep it instead.
         advice: &'static str,

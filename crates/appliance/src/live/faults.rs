@@ -1,10 +1,10 @@
-//! Everything that went otherwise than it should, as one list: which counter, how often in the last minute, how often in all.
+//! Everything that went wrong, as one list: which counter, how often in the last minute, how often in total.
 
 use super::Figures;
 use serde::Serialize;
 use telemetry::{Family, Metric};
 
-/// Plain counters that say so, by their keys.
+/// Plain counters of faults, by their keys.
 const PLAIN: [&str; 5] = [
     "accept_pauses_total",
     "send_pauses_total",
@@ -13,14 +13,14 @@ const PLAIN: [&str; 5] = [
     "tasks_panicked_total",
 ];
 
-/// Families all of whose members say so, but for [`ENDS_IN_ORDER`].
+/// Families whose members all count faults, except for [`ENDS_IN_ORDER`].
 const FAMILIES: [Family; 4] =
     [Family::Ends, Family::ConnectionsRefused, Family::Refusals, Family::KernelTlsRefusals];
 
-/// Connections that ended as connections do.
+/// Connections that ended in order.
 const ENDS_IN_ORDER: [&str; 4] = ["peer_closed", "answered", "drained", "idle_timeout"];
 
-/// Viewers who leave in the middle of an answer: told, but no error, as that is how players seek and stop.
+/// Responses aborted by viewers: reported, but not as errors, because players abort when they seek or stop.
 const LEFT: &str = "peer_reset";
 
 /// One counter.
@@ -28,7 +28,7 @@ const LEFT: &str = "peer_reset";
 pub(super) struct Fault {
     /// Its metric's name, without the program's.
     pub counter: &'static str,
-    /// Its label; none for a plain one.
+    /// Its label; none for a plain counter.
     pub label: Option<&'static str>,
     /// In the last minute.
     pub last_minute: u64,
@@ -38,7 +38,7 @@ pub(super) struct Fault {
     pub is_error: bool,
 }
 
-/// All that have ever counted, the most frequent of the last minute first.
+/// All faults that have ever occurred, the most frequent of the last minute first.
 pub(super) fn faults(now: &Figures, minute_ago: &Figures) -> Vec<Fault> {
     let plain = plain(now).zip(plain(minute_ago)).map(|((metric, total), (_, before))| Fault {
         counter: metric.key(),
@@ -60,7 +60,7 @@ pub(super) fn faults(now: &Figures, minute_ago: &Figures) -> Vec<Fault> {
     all
 }
 
-/// How many errors there have been.
+/// The number of errors so far.
 pub(super) fn errors_total(figures: &Figures) -> u64 {
     let errors = labelled(figures).filter(|(_, label, _)| *label != LEFT);
     plain(figures).map(|(_, count)| count).sum::<u64>()

@@ -1,4 +1,4 @@
-//! What was: five minutes of the curves, and one minute of all that is counted.
+//! The past: five minutes of the curves, and one minute of all counters.
 
 use super::Figures;
 use serde_json::{Value, json};
@@ -7,10 +7,10 @@ use std::collections::VecDeque;
 /// Seconds of the curves.
 const POINTS_MAX: usize = 300;
 
-/// Seconds of the counters, for what is told of the last minute.
+/// Seconds of the counters, for figures of the last minute.
 const FIGURES_MAX: usize = 61;
 
-/// What is drawn as curves, in the order of a [`Point`].
+/// The columns that are drawn as curves, in the order of a [`Point`].
 pub(super) const COLUMNS: [&str; 14] = [
     "unix_seconds",
     "sent_gbps",
@@ -28,7 +28,7 @@ pub(super) const COLUMNS: [&str; 14] = [
     "errors_per_second",
 ];
 
-/// One second of the curves; `None` where there was nothing to measure.
+/// One second of the curves; `None` if there was nothing to measure.
 pub(super) type Point = [Option<f64>; COLUMNS.len()];
 
 /// The curves so far.
@@ -36,7 +36,7 @@ pub(super) type Point = [Option<f64>; COLUMNS.len()];
 pub(super) struct History(VecDeque<Point>);
 
 impl History {
-    /// Adds a second, and forgets what is too old.
+    /// Adds a second, and drops the oldest one.
     pub(super) fn push(&mut self, point: Point) {
         if self.0.len() == POINTS_MAX {
             self.0.pop_front();
@@ -44,7 +44,7 @@ impl History {
         self.0.push_back(point);
     }
 
-    /// A list for each column, by its name, oldest first.
+    /// A list per column, by the column's name, oldest first.
     pub(super) fn json(&self) -> Value {
         let columns: serde_json::Map<_, _> = COLUMNS
             .iter()
@@ -58,12 +58,12 @@ impl History {
     }
 }
 
-/// The counters of the last minute, oldest first; never empty once the first is in.
+/// The counters of the last minute, oldest first; never empty after the first push.
 #[derive(Default)]
 pub(super) struct Past(VecDeque<Figures>);
 
 impl Past {
-    /// Adds what is now.
+    /// Adds the present counters.
     pub(super) fn push(&mut self, figures: Figures) {
         if self.0.len() == FIGURES_MAX {
             self.0.pop_front();
@@ -71,12 +71,12 @@ impl Past {
         self.0.push_back(figures);
     }
 
-    /// The newest.
+    /// The newest counters.
     pub(super) fn last(&self) -> &Figures {
         self.0.back().expect("the first is pushed before anything is asked")
     }
 
-    /// Those from about `seconds` before the next.
+    /// The counters from about `seconds` before the next ones.
     pub(super) fn before(&self, seconds: usize) -> &Figures {
         &self.0[self.0.len().saturating_sub(seconds)]
     }

@@ -1,4 +1,4 @@
-//! What the machine's disks and network cards carry, all programs together: `/proc/diskstats` (the kernel's
+//! The traffic of the machine's disks and network cards, of all programs together: `/proc/diskstats` (the kernel's
 //! Documentation/admin-guide/iostats.rst) and `/proc/net/dev`.
 //!
 //! The files are opened before the server is confined, and read again from their beginning each second.
@@ -10,13 +10,13 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// Disks and cards told of, the busiest first.
+/// The most disks and cards reported, the busiest first.
 const DEVICES_MAX: usize = 12;
 
-/// The unit of sectors in `/proc/diskstats`, whatever the disk's own.
+/// The unit of sectors in `/proc/diskstats`, whatever the disk's own sector size.
 const SECTOR_BYTES: u64 = 512;
 
-/// Bytes read of such a file: a few hundred devices.
+/// The most bytes read of such a file: a few hundred devices.
 const TEXT_BYTES_MAX: usize = 64 << 10;
 
 /// A disk.
@@ -30,7 +30,7 @@ pub(super) struct DiskRate {
     pub written_mb_per_second: f64,
     /// Reads completed per second.
     pub reads_per_second: f64,
-    /// The part of the time in which it had something to do, 0 to 1.
+    /// The share of the time in which it was busy, 0 to 1.
     pub busy_ratio: f64,
 }
 
@@ -43,11 +43,11 @@ pub(super) struct NicRate {
     pub sent_gbps: f64,
     /// Received.
     pub received_gbps: f64,
-    /// Packets dropped or in error per second, both ways.
+    /// Packets dropped or in error per second, in both directions.
     pub faults_per_second: f64,
 }
 
-/// All of them in one second.
+/// All rates in one second.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Rates {
     /// Whole disks, not partitions.
@@ -57,7 +57,7 @@ pub(super) struct Rates {
 }
 
 impl Sources {
-    /// Opens what there is.
+    /// Opens the sources that exist.
     pub fn open() -> Self {
         let blocks = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
         let names = blocks.filter_map(|entry| entry.file_name().into_string().ok());
@@ -71,7 +71,7 @@ impl Sources {
     }
 }
 
-/// Counters of devices as they were last seen.
+/// The last counters of the devices.
 pub(super) struct MachineRates {
     sources: Sources,
     disks: HashMap<String, [u64; 4]>,
@@ -79,14 +79,14 @@ pub(super) struct MachineRates {
 }
 
 impl MachineRates {
-    /// Looks for the first time.
+    /// Reads the counters for the first time.
     pub(super) fn new(sources: Sources) -> Self {
         let mut rates = Self { sources, disks: HashMap::new(), nics: HashMap::new() };
         rates.advance(1.0);
         rates
     }
 
-    /// What came to them in the `seconds` since the last time.
+    /// The rates over the `seconds` since the last call.
     pub(super) fn advance(&mut self, seconds: f64) -> Rates {
         let disks = disk_counters(&read(self.sources.disks.as_ref()), &self.sources.disk_names);
         let nics = nic_counters(&read(self.sources.nics.as_ref()));
@@ -110,7 +110,7 @@ fn read(file: Option<&File>) -> String {
     String::from_utf8_lossy(&text[..filled]).into_owned()
 }
 
-/// Sectors read, sectors written, reads, milliseconds with something to do.
+/// Sectors read, sectors written, reads, milliseconds busy.
 fn disk_counters(text: &str, names: &[String]) -> HashMap<String, [u64; 4]> {
     let lines = text.lines().filter_map(|line| {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
@@ -121,7 +121,7 @@ fn disk_counters(text: &str, names: &[String]) -> HashMap<String, [u64; 4]> {
     lines.collect()
 }
 
-/// Bytes sent, bytes received, packets dropped or in error. Cards that never carried anything are left out.
+/// Bytes sent, bytes received, packets dropped or in error. Cards without any traffic are left out.
 fn nic_counters(text: &str) -> HashMap<String, [u64; 3]> {
     let lines = text.lines().filter_map(|line| {
         let (name, rest) = line.split_once(':')?;
@@ -138,7 +138,7 @@ fn nic_counters(text: &str) -> HashMap<String, [u64; 3]> {
     lines.collect()
 }
 
-/// What came to each of a device's counters per second. A device that is new has none yet.
+/// The growth of each of a device's counters per second. A new device has none yet.
 fn per_second<const N: usize>(
     now: &HashMap<String, [u64; N]>,
     before: &HashMap<String, [u64; N]>,

@@ -1,10 +1,10 @@
-//! The server as it is this second, for the dashboard: one snapshot a second, made once for all who look, and five minutes of
-//! the figures that are drawn as curves.
+//! Live figures for the dashboard: one snapshot a second, shared by all dashboards, and five minutes of the figures that are drawn as
+//! curves.
 //!
-//! All of it lives on the admin listener's thread. A worker notices nothing but reads of its counters and, once a second, of
-//! its list of titles. The shape of what is sent is described in `docs/dashboard.md`.
+//! All of it runs on the admin listener's thread. A worker notices only reads of its counters and, once a second, of its list of
+//! titles. `docs/dashboard.md` describes the data that is sent.
 //!
-//! Read first: `take_snapshots`; `Figures` is what is counted, `Snapshot` what becomes of two of them.
+//! Read first: `take_snapshots`. `Figures` are the counters at one moment; a `Snapshot` is made from two of them.
 
 mod faults;
 mod history;
@@ -29,11 +29,11 @@ use std::task::Waker;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use telemetry::{Numbers, Totals};
 
-/// How long after the beginning of a second it is looked at: workers publish their numbers at its beginning, and a busy one
-/// a little later.
+/// How long after the beginning of a second the snapshot is taken: workers publish their numbers at its beginning, and a busy
+/// worker a little later.
 const AFTER_THE_SECOND: Duration = Duration::from_millis(100);
 
-/// What of the machine is read. To be opened before the server is confined.
+/// The files about the machine that are read. Open them before the server is confined.
 #[derive(Debug)]
 pub struct Sources {
     disks: Option<File>,
@@ -41,7 +41,7 @@ pub struct Sources {
     nics: Option<File>,
 }
 
-/// What does not change while the server runs.
+/// Values that do not change while the server runs.
 #[derive(Clone, Debug)]
 pub struct Constants {
     /// The route's name.
@@ -52,11 +52,11 @@ pub struct Constants {
     pub started: Instant,
 }
 
-/// What is live, shared by the streams.
+/// The live state, shared by the streams.
 pub struct Live {
-    /// How many snapshots there have been.
+    /// The number of snapshots so far.
     sequence: Cell<u64>,
-    /// The newest, as an event.
+    /// The newest snapshot, as an event.
     event: RefCell<Rc<[u8]>>,
     history: RefCell<History>,
     waiting: RefCell<Vec<Waker>>,
@@ -64,7 +64,7 @@ pub struct Live {
     streams_dropped: Cell<u64>,
 }
 
-/// What is counted, summed over the workers, at one moment.
+/// The counters at one moment, summed over the workers.
 struct Figures {
     at: Instant,
     totals: Totals,
@@ -77,7 +77,7 @@ impl Figures {
 }
 
 impl Live {
-    /// Nothing has been seen yet.
+    /// The state before the first snapshot.
     pub fn new() -> Rc<Self> {
         Rc::new(Self {
             sequence: Cell::new(0),
@@ -89,12 +89,12 @@ impl Live {
         })
     }
 
-    /// How many look now.
+    /// The number of open streams.
     pub fn streams(&self) -> usize {
         self.streams.get()
     }
 
-    /// How many were let go of because they did not take what they were sent.
+    /// The number of streams dropped because they fell behind.
     pub fn streams_dropped(&self) -> u64 {
         self.streams_dropped.get()
     }
@@ -108,8 +108,8 @@ impl Live {
     }
 }
 
-/// Looks at the server once a second for as long as it lives. `more` gives what others add to each
-/// snapshot, by its key; it is told whether anybody looks, and which folders are known to be titles.
+/// Takes a snapshot once a second for as long as the server runs. `more` returns members to add to each snapshot; it is told
+/// whether a dashboard is open, and which folders are known to be titles.
 pub async fn take_snapshots(
     live: Rc<Live>,
     workers: Vec<Arc<Numbers>>,
@@ -145,7 +145,7 @@ fn since_1970() -> Duration {
 fn until_next_look() -> Duration {
     let into_second = Duration::from_nanos(since_1970().subsec_nanos().into());
     let second = Duration::from_secs(1);
-    // Looks that are nearly due are left out rather than made twice.
+    // A snapshot that is nearly due is skipped rather than taken twice.
     let next =
         AFTER_THE_SECOND + if into_second < AFTER_THE_SECOND / 2 { Duration::ZERO } else { second };
     next - into_second

@@ -1,4 +1,4 @@
-//! The busiest titles: what the workers' lists of each second add up to, as a rate that forgets within seconds.
+//! The busiest titles: the workers' lists of each second, added up to rates that decay within seconds.
 
 use crate::audience::Audience;
 use crate::busiest::Share;
@@ -7,24 +7,24 @@ use serde::Serialize;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Titles remembered.
+/// The most titles remembered.
 const TITLES_MAX: usize = 256;
 
-/// Titles told.
+/// The most titles reported.
 const TITLES_TOLD: usize = 10;
 
-/// The rate is an average that counts a second's bytes e times less for every so many seconds that it is past. Responses are
-/// counted when they end, and players ask every two to six seconds.
+/// The rate is an average with exponential decay: bytes count e times less for each such span since they were sent. Responses are
+/// counted when they end, and players request every two to six seconds.
 const MEMORY_SECONDS: f64 = 10.0;
 
-/// A title as it is told.
+/// A title in the report.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Title {
-    /// Its name; what is no UTF-8 in it is replaced.
+    /// Its name; bytes that are not UTF-8 are replaced.
     pub title: String,
     /// Bits sent for it per second.
     pub gbps: f64,
-    /// Bytes sent for it since it was first among those remembered.
+    /// Bytes sent for it since it was first remembered.
     pub bytes: u64,
 }
 
@@ -34,10 +34,10 @@ struct Rate {
     bytes: u64,
 }
 
-/// The name of the library itself, where that is a title.
+/// The name of the library itself, if that is a title.
 const LIBRARY: &str = "/";
 
-/// What is remembered.
+/// The titles remembered.
 #[derive(Debug, Default)]
 pub(super) struct Popular {
     titles: HashMap<Box<[u8]>, Rate>,
@@ -52,7 +52,7 @@ impl Rate {
 }
 
 impl Popular {
-    /// Takes over the workers' lists, `seconds` after the last time.
+    /// Takes over the workers' lists, `seconds` after the last call.
     pub(super) fn advance(&mut self, audiences: &[Arc<Audience>], seconds: f64) {
         let taken: Vec<_> =
             audiences.iter().map(|audience| audience.take_busiest(&self.known)).collect();
@@ -61,18 +61,18 @@ impl Popular {
         self.take_over(shares.into_iter().flatten(), seconds);
     }
 
-    /// Which folders are titles, as far as any worker has seen.
+    /// The folders that any worker has found to be titles.
     pub(super) fn known(&self) -> &Arc<KnownTitles> {
         &self.known
     }
 
-    /// What was counted for a part of a title goes to the title.
+    /// Learns titles. Bytes counted for a part of a title now go to the title.
     fn learn(&mut self, folders: impl Iterator<Item = Box<[u8]>>) {
         let mut folders = folders.peekable();
         if folders.peek().is_none() {
             return;
         }
-        // Workers hold what was known before, so this copies it, at most once a second.
+        // Workers still hold the earlier set, so this copies it, at most once a second.
         let known = Arc::make_mut(&mut self.known);
         folders.for_each(|folder| known.learn(&folder));
         for (title, rate) in std::mem::take(&mut self.titles) {
@@ -105,7 +105,7 @@ impl Popular {
         self.titles.retain(|_, rate| rate.bytes_per_second > bound);
     }
 
-    /// The busiest, busiest first.
+    /// The busiest titles, the busiest first.
     pub(super) fn busiest(&self) -> Vec<Title> {
         let mut all: Vec<_> =
             self.titles.iter().filter(|(_, rate)| rate.bytes_per_second >= 1.0).collect();

@@ -1,4 +1,4 @@
-//! What is told of one second: the difference of two lots of [`Figures`], with units in every name.
+//! The figures of one second: the difference between two [`Figures`], with units in every name.
 
 use super::faults::{Fault, errors_total, faults};
 use super::history::{COLUMNS, Past, Point};
@@ -9,7 +9,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use telemetry::{Counted, Family};
 
-/// Seconds over which waits for the first byte are told: one alone has few.
+/// Seconds over which times to first byte are reported: a single second has few.
 const WAITS_SECONDS: usize = 10;
 
 /// One second of the server.
@@ -47,7 +47,7 @@ pub(super) struct Snapshot {
 
 #[derive(Clone, Debug, Serialize)]
 struct Cpu {
-    /// Of each worker, 0 to 1.
+    /// For each worker, 0 to 1.
     workers: Vec<f64>,
     mean: f64,
     max: f64,
@@ -78,7 +78,7 @@ struct Buffers {
 }
 
 impl Snapshot {
-    /// Of `now` and what was before.
+    /// The snapshot of `now`, compared with the past.
     pub(super) fn new(
         now: &Figures,
         past: &Past,
@@ -104,7 +104,7 @@ impl Snapshot {
             connections_per_second: rounded(step.rate(|sums| sums.connections_accepted_total)),
             requests_per_second: rounded(step.rate(|sums| sums.requests_total)),
             errors_per_second: rounded(step.growth_per_second(errors_total)),
-            // Below a hundredth of a core, what is measured is the server looking at its clock.
+            // Below a hundredth of a core, the server's own housekeeping would be measured.
             gbps_per_cpu_percent: (cpu_percent >= 1.0).then(|| rounded(sent_gbps / cpu_percent)),
             cpu,
             first_byte: FirstByte::new(now, past.before(WAITS_SECONDS)),
@@ -125,7 +125,7 @@ impl Snapshot {
         }
     }
 
-    /// What of it is drawn as curves.
+    /// The part of it that is drawn as curves.
     pub(super) fn point(&self) -> Point {
         let (waits, cache) = (&self.first_byte, &self.cache);
         let point = [
@@ -172,7 +172,7 @@ impl FirstByte {
     }
 }
 
-/// From one look to the next.
+/// From one moment to the next.
 struct Step<'a> {
     now: &'a Figures,
     before: &'a Figures,
@@ -181,7 +181,7 @@ struct Step<'a> {
 
 impl<'a> Step<'a> {
     fn new(now: &'a Figures, before: &'a Figures) -> Self {
-        // Two looks at the same moment would make infinite rates.
+        // Two snapshots at the same moment would make infinite rates.
         let seconds = now.at.duration_since(before.at).as_secs_f64().max(1e-3);
         Self { now, before, seconds }
     }
@@ -207,7 +207,7 @@ impl<'a> Step<'a> {
         Cpu { workers, mean: rounded(mean), max }
     }
 
-    /// A byte that the kernel sent by itself came from memory unless it was brought there for that.
+    /// A byte that the kernel sent by itself came from memory, unless it was read into the page cache for that.
     fn cache(&self) -> Cache {
         let brought = self.rate(|sums| sums.brought_bytes_total);
         let sent_from_memory = (self.rate(|sums| sums.sendfile_bytes_total) - brought).max(0.0);
@@ -239,7 +239,7 @@ fn of_family(figures: &Figures, family: Family) -> BTreeMap<&'static str, u64> {
     figures.totals.family(family).collect()
 }
 
-/// To four digits: what is drawn shows no more, and a stream of such numbers is a third as long.
+/// Rounds to four digits: the dashboard shows no more, and the stream is a third as long.
 pub(super) fn rounded(value: f64) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return 0.0;

@@ -1,8 +1,8 @@
-//! Snapshots as server-sent events (WHATWG HTML, section 9.2): first what was, then one event a second, until the viewer of
-//! the dashboard leaves.
+//! Snapshots as server-sent events (WHATWG HTML, section 9.2): first the history, then one event a second, until the dashboard
+//! is closed.
 //!
-//! Nothing queues up: whoever is still busy with one event when the next comes gets the newest after it, and whoever does not
-//! take one within seconds is let go of, to come again by itself (as a browser's `EventSource` does).
+//! The server keeps no queue for slow clients: each one gets the latest snapshot when it is ready for it. A client that falls five
+//! seconds behind is dropped; a browser's `EventSource` then reconnects by itself.
 
 use super::Live;
 use net::Socket;
@@ -15,13 +15,13 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-/// Streams at once: the people who run one server, and their wall screens.
+/// Streams at once: enough for the people who operate a server, and their wall screens.
 const STREAMS_MAX: usize = 16;
 
-/// For one event.
+/// How long a client may take for one event.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Then the browser asks again, in milliseconds.
+/// How long the browser waits before it reconnects, in milliseconds.
 const RETRY: &[u8] = b"retry: 2000\n\n";
 
 const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\n\
@@ -50,12 +50,12 @@ impl Drop for Counted<'_> {
     }
 }
 
-/// An event of a name, with one line of data.
+/// A named event with one line of data.
 pub(super) fn event(name: &str, data: &Value) -> Vec<u8> {
     format!("event: {name}\ndata: {data}\n\n").into_bytes()
 }
 
-/// Streams to `socket` until it is gone. Says whether it did: not if there are as many streams as there may be.
+/// Streams to `socket` until it is gone. Returns false, without streaming, if there are too many streams already.
 pub async fn stream(live: &Live, socket: &Socket) -> bool {
     stream_with(live, socket, PATIENCE).await
 }
@@ -90,7 +90,7 @@ async fn send(socket: &Socket, mut bytes: &[u8]) -> io::Result<()> {
 }
 
 impl Live {
-    /// Waits for an event after number `seen`, and gives the newest.
+    /// Waits for an event after number `seen`, and returns the newest.
     async fn next(&self, seen: &mut u64) -> Rc<[u8]> {
         poll_fn(|context| {
             if self.sequence.get() != *seen {

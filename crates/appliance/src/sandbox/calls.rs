@@ -1,10 +1,10 @@
-//! seccomp: which system calls the server may still make. Any other fails with `EPERM`, so that a call forgotten here
-//! costs what hung on it and not the viewers.
+//! seccomp: which system calls the server may still make. Any other fails with `EPERM`, so a call forgotten here breaks only
+//! what needs it, and not the viewers' connections.
 //!
-//! The list is what the server was seen to call (`strace -f` over every disk policy, with and without TLS, certificates
-//! renewed, descriptors run out, drained and ended at once), and what the C library or Rust's standard library do
-//! instead on other versions and architectures. Calls on the path of a byte are allowed whatever their arguments: those
-//! the kernel answers from a bitmap (Linux 5.11) without running the filter.
+//! The list has the calls that the server was seen to make (`strace -f` over every disk policy, with and without TLS,
+//! certificates renewed, descriptors run out, drained and ended at once), and what the C library or Rust's standard library
+//! call instead on other versions and architectures. Calls on the path of a byte are allowed with any arguments, because
+//! the kernel answers those from a bitmap (Linux 5.11) without running the filter.
 
 use delivery::KernelOffload;
 use libc::c_long;
@@ -28,7 +28,7 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_read, libc::SYS_readv, libc::SYS_write, libc::SYS_writev, libc::SYS_lseek, libc::SYS_getdents64,
     libc::SYS_readlinkat, libc::SYS_faccessat, libc::SYS_faccessat2, libc::SYS_getcwd, libc::SYS_mkdirat,
     libc::SYS_renameat2, libc::SYS_unlinkat, libc::SYS_fsync, libc::SYS_fdatasync, libc::SYS_dup,
-    // Memory. What could make it executable is in `conditions`.
+    // Memory. Calls that could make it executable are in `conditions`.
     libc::SYS_brk, libc::SYS_munmap, libc::SYS_mremap, libc::SYS_madvise,
     // Threads.
     libc::SYS_futex, libc::SYS_clone, libc::SYS_clone3, libc::SYS_set_robust_list, libc::SYS_rseq,
@@ -36,7 +36,7 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_membarrier, libc::SYS_getcpu, libc::SYS_gettid, libc::SYS_exit, libc::SYS_exit_group,
     // Signals.
     libc::SYS_rt_sigaction, libc::SYS_rt_sigprocmask, libc::SYS_rt_sigreturn, libc::SYS_restart_syscall,
-    // Time and chance; most of it comes from the vDSO, except where a machine has no good clock.
+    // Time and random numbers. Time comes mostly from the vDSO, except on machines without a good clock.
     libc::SYS_clock_gettime, libc::SYS_clock_getres, libc::SYS_gettimeofday, libc::SYS_clock_nanosleep,
     libc::SYS_nanosleep, libc::SYS_getrandom,
     // Who and where we are.
@@ -44,7 +44,7 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_sysinfo, libc::SYS_getrusage,
 ];
 
-/// The forerunners that x86-64 keeps and that its C libraries use.
+/// Older calls that x86-64 still has and that its C libraries use.
 #[cfg(target_arch = "x86_64")]
 #[rustfmt::skip]
 const ALLOWED_FORERUNNERS: &[c_long] = &[
@@ -56,14 +56,14 @@ const ALLOWED_FORERUNNERS: &[c_long] = &[libc::SYS_renameat];
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 const ALLOWED_FORERUNNERS: &[c_long] = &[];
 
-/// What the kernel needs beside to send from its page cache by itself.
+/// Needed as well if the kernel sends from its page cache by itself.
 const ALLOWED_FOR_SENDFILE: &[c_long] = &[libc::SYS_sendfile];
 
-/// The one `ioctl` that goes with it: what a viewer has not acknowledged.
+/// The one `ioctl` that goes with it: how much a viewer has not acknowledged.
 #[allow(clippy::unnecessary_cast, reason = "the type of requests differs between C libraries")]
 const ASKING_A_SOCKET: u64 = libc::TIOCOUTQ as u64;
 
-/// Filters the calls of every thread; how many are left.
+/// Filters the calls of every thread, and returns how many are still allowed.
 pub(super) fn confine(offload: KernelOffload) -> Result<usize, seccompiler::Error> {
     let rules = rules(offload)?;
     let count = rules.len();
@@ -91,7 +91,7 @@ fn conditions() -> Result<BTreeMap<c_long, Vec<SeccompRule>>, BackendError> {
     let own_process = std::process::id().into();
     let no_execution = SeccompCmpOp::MaskedEq(libc::PROT_EXEC as u64);
     let rules = [
-        // Memory that can be run is all there already.
+        // All executable memory exists already.
         (libc::SYS_mmap, only(2, no_execution.clone(), 0)?),
         (libc::SYS_mprotect, only(2, no_execution, 0)?),
         // Unix sockets, for the service manager.
@@ -100,7 +100,7 @@ fn conditions() -> Result<BTreeMap<c_long, Vec<SeccompRule>>, BackendError> {
         (libc::SYS_prctl, only(0, SeccompCmpOp::Eq, libc::PR_SET_NAME as u64)?),
         // Aborting.
         (libc::SYS_tgkill, only(0, SeccompCmpOp::Eq, own_process)?),
-        // Asking for a limit, not setting one.
+        // Reading a limit, not setting one.
         (libc::SYS_prlimit64, only(2, SeccompCmpOp::Eq, 0)?),
     ];
     Ok(rules.into_iter().map(|(call, rule)| (call, vec![rule])).collect())
@@ -108,8 +108,8 @@ fn conditions() -> Result<BTreeMap<c_long, Vec<SeccompRule>>, BackendError> {
 
 /// A rule about one argument, counted from 0.
 fn only(argument: u8, is: SeccompCmpOp, value: u64) -> Result<SeccompRule, BackendError> {
-    // Arguments narrower than a register may have anything in its other half, which the kernel ignores. A pointer and
-    // memory protection fill it.
+    // An argument narrower than a register may have anything in the register's other half, which the kernel ignores.
+    // Pointers and memory protection fill the register.
     let width = match is {
         SeccompCmpOp::Eq if value != 0 => SeccompCmpArgLen::Dword,
         _ => SeccompCmpArgLen::Qword,

@@ -1,7 +1,7 @@
-//! Landlock: which files the server may still open, and no TCP connection of its own making.
+//! Landlock: limits which files the server may still open, and forbids TCP connections of its own.
 //!
-//! Files that are open already stay usable: the access log, listeners, the rings. What may still be opened is listed by
-//! [`grants`]; a path that does not exist when the server starts is not granted.
+//! Files that are open already stay usable: the access log, listeners, the rings. [`grants`] lists what may still be opened;
+//! a path that does not exist when the server starts is not granted.
 
 use crate::config::Config;
 use landlock::{
@@ -13,22 +13,22 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// The newest Landlock that these rules were thought through for. An older kernel enforces what it knows of them.
+/// The newest Landlock that these rules were designed for. An older kernel enforces the part that it knows.
 const NEWEST: ABI = ABI::V9;
 
 type Rights = BitFlags<AccessFs>;
 
-/// What of procfs is read: the process's own memory use and mappings; the host's name, for the self-signed certificate.
+/// Files of procfs that the server reads: its own memory use and mappings, and the host's name for the self-signed certificate.
 const PROC: [&str; 2] = ["/proc/self", "/proc/sys/kernel/hostname"];
 
-/// Descriptors that keep rules in force. A rule is about an inode, and procfs makes a new one for the same path whenever
-/// it has forgotten the old one: an open descriptor keeps it from that.
+/// Descriptors that keep rules in force. A rule is about an inode, and procfs makes a new inode for the same path after it
+/// has dropped the old one. An open descriptor prevents that.
 #[derive(Debug)]
 pub(super) struct Kept {
     _descriptors: Vec<PathFd>,
 }
 
-/// Confines this thread, those that it starts, and where the kernel can, those that exist. Says what was done.
+/// Confines this thread and those that it starts and, if the kernel can, existing threads. Says what was done.
 pub(super) fn confine(config: &Config, library: &Path) -> Result<(String, Kept), RulesetError> {
     let notify_socket = std::env::var_os("NOTIFY_SOCKET");
     let grants = grants(config, library, notify_socket.as_deref());
@@ -51,7 +51,7 @@ pub(super) fn confine(config: &Config, library: &Path) -> Result<(String, Kept),
     Ok((describe(&status, other_threads), Kept { _descriptors: proc }))
 }
 
-/// What the server opens once it runs, and how.
+/// What the server may open once it runs, with which rights.
 fn grants(
     config: &Config,
     library: &Path,
@@ -60,7 +60,7 @@ fn grants(
     let read = make_bitflags!(AccessFs::{ReadFile | ReadDir});
     let mut grants = vec![(library.to_owned(), read)];
     if config.tls.enabled && config.tls.certificates.is_empty() {
-        // The self-signed pair is made anew before it expires: written beside the old one, and renamed.
+        // The self-signed pair is renewed before it expires: the new one is written beside the old one and renamed.
         let remake = make_bitflags!(AccessFs::{ReadFile | WriteFile | MakeReg | RemoveFile});
         grants.push((config.state.clone(), remake));
     }
@@ -73,26 +73,26 @@ fn grants(
     for keys in &config.signing.keys {
         grants.extend(folders_of(keys).map(|folder| (folder, read)));
     }
-    // So that a panic can name the functions that it came through.
+    // So that a panic can print the names of functions.
     grants.extend(std::env::current_exe().ok().map(|path| (path, AccessFs::ReadFile.into())));
-    // Before Linux 7.1 Landlock leaves sockets that have a path alone, and this right is left out.
+    // Before Linux 7.1 Landlock does not restrict sockets that have a path, and this right is left out.
     let notify_path = notify_socket.filter(|path| path.as_bytes().starts_with(b"/"));
     grants.extend(notify_path.map(|path| (path.into(), AccessFs::ResolveUnix.into())));
     grants
 }
 
-/// Where a certificate or any key is looked for: the folder that holds it, since it is replaced by renaming another over it,
-/// and the one that holds what it links to, since certbot keeps the files there.
+/// The folders for a certificate or key: the one that contains it, because it is replaced by renaming another over it, and the one
+/// that contains the target of its link, because certbot keeps the files there.
 fn folders_of(file: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let target = file.canonicalize().ok();
     [Some(file.to_owned()), target].into_iter().flatten().filter_map(|file| {
         let folder = file.parent()?;
-        // "cert.pem" lies in "", which no system call understands.
+        // The folder of "cert.pem" is "", which no system call understands.
         Some(if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder.to_owned() })
     })
 }
 
-/// Signals and abstract Unix sockets reach no process outside, unless the service manager listens on such a socket.
+/// Scopes signals and abstract Unix sockets, so that they reach no other process, unless the service manager listens on such a socket.
 fn scopes(notify_socket: Option<&OsStr>) -> BitFlags<Scope> {
     let is_abstract = notify_socket.is_some_and(|name| name.as_bytes().starts_with(b"@"));
     if is_abstract { Scope::Signal.into() } else { Scope::from_all(NEWEST) }

@@ -1,14 +1,14 @@
-//! Least privilege after start-up: what the server will not need any more, it gives up, so that whoever finds a way in
-//! finds little there. docs/sandbox.md says what that means for the operator.
+//! Least privilege after start-up: the server gives up what it no longer needs, so that an attacker who takes it over gains
+//! little. docs/sandbox.md says what that means for the operator.
 //!
-//! Four things, each on its own and none fatal where the kernel lacks it: no new privileges (no set-user-id program can
-//! give any back), capabilities (`privileges`), Landlock over files and TCP (`files`), and a filter of system calls
-//! (`calls`). Operations on an io_uring pass the filter unseen; Landlock sees them, and each ring refuses by itself what
-//! is never asked of it (`reactor::ring`).
+//! There are four measures. Each is independent, and none is fatal if the kernel lacks it: no new privileges (no set-user-id
+//! program can give any back), capabilities (`privileges`), Landlock over files and TCP (`files`), and a filter of system
+//! calls (`calls`). Operations on an io_uring bypass the filter. Landlock sees them, and each ring refuses operations that
+//! the server never uses (`reactor::ring`).
 //!
-//! Invariants: [`confine_files`] comes before any thread starts, since Landlock holds for the thread that asks and for
-//! those that it starts (all threads at once needs Linux 7.0). [`confine_calls`] comes when every ring exists, since no
-//! new one can be made after it; it holds for every thread.
+//! Invariants: [`confine_files`] comes before any thread starts, because Landlock covers the calling thread and those that it
+//! starts (all threads at once needs Linux 7.0). [`confine_calls`] comes when every ring exists, because no new ring can be
+//! made after it; it covers every thread.
 
 mod calls;
 mod files;
@@ -22,7 +22,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What was given up, and what could not be, for the start-up message.
+/// What was given up and what could not be, for the start-up message.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     privileges: Option<String>,
@@ -41,8 +41,8 @@ impl fmt::Display for Report {
     }
 }
 
-/// Gives up new privileges, capabilities and files other than those that serving needs, and new TCP sockets: for this
-/// thread and those that it starts from now on. Nothing is undone: a thread that has called this stays confined.
+/// Gives up new privileges, all capabilities and files that serving does not need, and new TCP sockets, for this thread and
+/// those that it starts from now on. This cannot be undone: a thread that has called it stays confined.
 pub fn confine_files(config: &Config, library: &Path, offload: KernelOffload) -> Report {
     let privileges = match rustix::thread::set_no_new_privs(true) {
         Ok(()) => "no new privileges".to_owned(),
@@ -52,7 +52,7 @@ pub fn confine_files(config: &Config, library: &Path, offload: KernelOffload) ->
         Ok((said, kept)) => (said, Some(Arc::new(kept))),
         Err(error) => (format!("files not confined ({error})"), None),
     };
-    // Last: a folder that only root reaches is granted all the same.
+    // Last, so that a folder that only root can reach is still granted.
     let capabilities = privileges::give_up(offload);
     Report {
         privileges: Some(privileges),
@@ -63,7 +63,7 @@ pub fn confine_files(config: &Config, library: &Path, offload: KernelOffload) ->
     }
 }
 
-/// Gives up the system calls that serving does not need, for every thread of the process, and says so in `report`.
+/// Gives up the system calls that serving does not need, for every thread of the process, and notes that in `report`.
 pub fn confine_calls(report: &mut Report, offload: KernelOffload) {
     report.calls = Some(match calls::confine(offload) {
         Ok(count) => format!("{count} system calls allowed (seccomp)"),

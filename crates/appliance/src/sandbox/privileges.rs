@@ -1,14 +1,14 @@
-//! Capabilities (capabilities(7)): root has all of them and a service may be given some. Once listeners and devices are
-//! open, the server keeps three at most, of those that it had:
+//! Capabilities (capabilities(7)): root has all of them, and a service may be given some. Once listeners and devices are open,
+//! the server keeps at most three of those that it had:
 //!
-//! | kept | why | what it is good for to whoever finds a way in |
+//! | kept | why | what an attacker could do with it |
 //! |---|---|---|
-//! | `CAP_DAC_READ_SEARCH` | films and renewed certificates are read whoever owns them, as root expects | reading what Landlock grants, and nothing else: the calls that would go round it are filtered |
-//! | `CAP_FOWNER` | the kernel tells what is in memory (cachestat(2), mincore(2)) only of one's own files | nothing: each call that changes another's file is filtered, and rings do not know them |
-//! | `CAP_LEASE` | read leases on others' films, while the kernel sends them by itself | making those who write to a film wait, at most `/proc/sys/fs/lease-break-time` |
+//! | `CAP_DAC_READ_SEARCH` | the server reads films and renewed certificates of any owner, as root expects | read what Landlock grants, and nothing else: the calls that would go round it are filtered |
+//! | `CAP_FOWNER` | the kernel says what is in memory (cachestat(2), mincore(2)) only for one's own files | nothing: each call that changes another user's file is filtered, and rings do not have these calls |
+//! | `CAP_LEASE` | read leases on other users' films, so that the kernel may send them by itself | delay programs that write to a film, at most by `/proc/sys/fs/lease-break-time` |
 //!
-//! A thread's capabilities are its own, and threads that it starts inherit them. So all is given up before any thread
-//! starts, but for what rings need while they are made: [`give_up_for_rings`].
+//! A thread's capabilities are its own, and threads that it starts inherit them. So everything is given up before any thread
+//! starts, except what rings need while they are made: [`give_up_for_rings`].
 
 use delivery::KernelOffload;
 use rustix::io::Errno;
@@ -16,15 +16,15 @@ use rustix::thread::{
     CapabilitySet, capabilities, remove_capability_from_bounding_set, set_capabilities,
 };
 
-/// What a device's set-up may need (capabilities(7)); whoever has the last could give itself the others.
+/// What setting up a device may need (capabilities(7)). A process with the last one could give itself the others.
 const FOR_DEVICES: CapabilitySet = CapabilitySet::NET_ADMIN
     .union(CapabilitySet::NET_RAW)
     .union(CapabilitySet::BPF)
     .union(CapabilitySet::PERFMON)
     .union(CapabilitySet::SYS_ADMIN);
 
-/// With it, rings and their buffers do not count against the limit on locked memory (io_uring_setup(2)). Asked when they
-/// are made, and never again.
+/// With it, rings and their buffers do not count against the limit on locked memory (io_uring_setup(2)). The kernel checks it
+/// when they are made, and never again.
 const FOR_RINGS: CapabilitySet = CapabilitySet::IPC_LOCK;
 
 /// What is kept for good, by name.
@@ -34,7 +34,7 @@ const KEPT: [(&str, CapabilitySet); 3] = [
     ("lease", CapabilitySet::LEASE),
 ];
 
-/// Gives up what devices took, for this thread and those that it starts from now on; says so, or why not.
+/// Gives up what devices needed, for this thread and those that it starts from now on. Says so, or why not.
 pub fn give_up_network_privileges() -> String {
     limit_programs(FOR_DEVICES.complement());
     match keep_only(FOR_DEVICES.complement()) {
@@ -43,8 +43,8 @@ pub fn give_up_network_privileges() -> String {
     }
 }
 
-/// Gives up all but what serving takes, for this thread and those that it starts from now on, and what rings take until
-/// [`give_up_for_rings`]. Says what is left.
+/// Gives up everything except what serving needs and, until [`give_up_for_rings`], what rings need. This covers this thread and
+/// those that it starts from now on. Says what is left.
 pub(super) fn give_up(offload: KernelOffload) -> String {
     let is_needed = |capability| offload.sends_files || !CapabilitySet::LEASE.contains(capability);
     let kept = KEPT.into_iter().filter(|(_, capability)| is_needed(*capability));
@@ -62,32 +62,32 @@ pub(super) fn give_up(offload: KernelOffload) -> String {
     }
 }
 
-/// Gives up what rings took, for this thread and those that it starts from now on. For each thread, as soon as it has
-/// its ring and its buffers; at once for one that has none.
+/// Gives up what rings needed, for this thread and those that it starts from now on. Each thread calls it as soon as it has its
+/// ring and its buffers; a thread without a ring calls it at once.
 pub fn give_up_for_rings() {
-    // Without it, or without a say over it, there is nothing to give up.
+    // An error means that the capability is missing or cannot be changed: there is nothing to give up.
     let _ = keep_only(FOR_RINGS.complement());
 }
 
-/// Takes everything else out of the bounding set: what programs that root executes could have. Only who has a say over it
-/// can (`CAP_SETPCAP`); nobody executes anything here.
+/// Removes everything else from the bounding set, which limits programs that root executes. This needs `CAP_SETPCAP`; the server
+/// executes nothing anyway.
 fn limit_programs(kept: CapabilitySet) {
     for number in 0..u64::BITS {
         let one = CapabilitySet::from_bits_retain(1 << number);
-        // EPERM; or EINVAL: the kernel knows no such capability, nor any behind it.
+        // EPERM; or EINVAL, because the kernel knows neither this capability nor any after it.
         if !kept.contains(one) && remove_capability_from_bounding_set(one).is_err() {
             return;
         }
     }
 }
 
-/// Takes everything else out of the effective and the permitted set, and all out of the inheritable and the ambient one,
+/// Removes everything else from the effective and the permitted set, and everything from the inheritable and the ambient set,
 /// which are for executed programs. Returns what is permitted now.
 fn keep_only(kept: CapabilitySet) -> Result<CapabilitySet, Errno> {
     let mut sets = capabilities(None)?;
     sets.effective &= kept;
     sets.permitted &= kept;
-    // What is not inheritable is not ambient either.
+    // A capability that is not inheritable is not ambient either.
     sets.inheritable = CapabilitySet::empty();
     set_capabilities(None, sets)?;
     Ok(sets.permitted)

@@ -1,4 +1,4 @@
-//! What one request is answered with.
+//! Decides on the response to a request, and sends it.
 
 use super::{Session, Suited};
 use crate::access_log::Entry;
@@ -17,7 +17,7 @@ use telemetry::{Family, Numbers};
 use token::Fault;
 
 impl Session {
-    /// Answers one request; says whether the connection goes on.
+    /// Answers one request, and returns whether the connection stays open.
     pub(super) async fn answer(&mut self, request: &Request) -> Result<bool, End> {
         let started = Instant::now();
         let worker = Rc::clone(&self.worker);
@@ -25,7 +25,7 @@ impl Session {
         self.deliver(&worker, response, file, Some(request), started).await
     }
 
-    /// Answers what could not be understood. The connection ends after it.
+    /// Answers a request that could not be understood. The connection ends after it.
     pub(super) async fn refuse(&mut self, refusal: Refusal) -> Result<(), End> {
         let worker = Rc::clone(&self.worker);
         let response = refused(&worker, refusal, None);
@@ -75,7 +75,7 @@ impl Session {
     }
 }
 
-/// Takes account of what a response holds in memory. Where there is no room for it, it becomes a refusal.
+/// Accounts for the memory that a response holds. If there is no room for it, it becomes a refusal.
 fn hold(worker: &Worker, response: Response, request: Option<&Request>) -> (Response, Held) {
     match worker.in_memory.hold(&response.body) {
         Some(held) => (response, held),
@@ -140,7 +140,7 @@ async fn plan(worker: &Worker, request: &Request, client: IpAddr) -> (Response, 
                 worker.reports.complaints.tell(&format!("cannot serve {path}: {error}"));
             }
             let refusal = refusal_for(error);
-            // The viewer is told what is told of a file that is not there.
+            // The viewer gets the same response as for a file that does not exist.
             let reason = match error {
                 OpenError::Withheld => "withheld",
                 _ => refusal.as_str(),
@@ -150,7 +150,7 @@ async fn plan(worker: &Worker, request: &Request, client: IpAddr) -> (Response, 
     }
 }
 
-/// What is at `/`: the page that the library has for that and the viewer may have, else the shelf.
+/// What is at `/`: the library's own page if there is one and the viewer may see it, else the shelf.
 async fn front(worker: &Worker, request: &Request, client: IpAddr) -> (Response, Option<Rc<File>>) {
     let is_allowed =
         may_have(worker, request, client).is_none_or(|mut may_have| may_have(page::FRONT));
@@ -162,7 +162,7 @@ async fn front(worker: &Worker, request: &Request, client: IpAddr) -> (Response,
     (page::shelf(worker, request), None)
 }
 
-/// Whether files that are not asked for may be named to the viewer; none where everybody may have everything.
+/// Whether lists may name files to the viewer; none if everybody may see everything.
 fn may_have<'a>(
     worker: &'a Worker,
     request: &'a Request,
@@ -172,7 +172,7 @@ fn may_have<'a>(
     Some(gate.may_have(request, client, since_1970().as_secs()))
 }
 
-/// What is asked for, its token taken off where tokens are looked at.
+/// The requested resource, with its token removed if tokens are in use.
 fn admit<'r>(
     worker: &Worker,
     request: &'r Request,
@@ -199,12 +199,12 @@ fn respond(worker: &Worker, request: &Request, path: &[u8], file: &File) -> Resp
     response
 }
 
-/// A time of a file; one before 1970 is taken as 1970.
+/// A file's time; a time before 1970 counts as 1970.
 fn unix_time(seconds: i64, nanoseconds: u32) -> Duration {
     u64::try_from(seconds).map_or(Duration::ZERO, |seconds| Duration::new(seconds, nanoseconds))
 }
 
-/// Takes note of what the player tells of its viewer, where it is given what it asks for: so nobody can make up titles.
+/// Notes the player's report about its viewer, but only if the request succeeds, so that nobody can invent titles.
 fn note_experience(worker: &Worker, request: &Request, path: &[u8], status: u16) {
     let Some(experience) = &worker.reports.experience else { return };
     if request.method == http::Method::Get && matches!(status, 200 | 206 | 304) {
@@ -216,7 +216,7 @@ fn refused(worker: &Worker, refusal: Refusal, request: Option<&Request>) -> Resp
     refused_as(worker, refusal.as_str(), refusal, request)
 }
 
-/// Refuses, and counts a reason that the viewer is not told.
+/// Refuses, and counts a reason that is not revealed to the viewer.
 fn refused_as(
     worker: &Worker,
     reason: &'static str,
@@ -235,7 +235,7 @@ fn refusal_for(error: OpenError) -> Refusal {
     }
 }
 
-/// What `http::respond` refused by itself.
+/// Counts refusals by `http::respond` itself.
 fn count_refusal(numbers: &Numbers, status: u16) {
     match status {
         412 => numbers.count(Family::Refusals, "precondition_failed"),

@@ -1,4 +1,4 @@
-//! The sizes that docs/memory.md lists. Whoever makes one grow meets it here, and changes the document or the code.
+//! The sizes that docs/memory.md lists. If one grows, a test here fails: change the document or the code.
 
 use super::*;
 use delivery::Protected;
@@ -9,7 +9,7 @@ fn future_bytes<A, B, C, D, E, F: Future>(_make: impl Fn(A, B, C, D, E) -> F) ->
     size_of::<F>()
 }
 
-/// What a heap block takes: glibc keeps 8 bytes in front of it and rounds up to 16.
+/// The size of a heap block: glibc keeps 8 bytes in front of it and rounds up to 16.
 fn block_bytes(bytes: usize) -> usize {
     (bytes + 8).next_multiple_of(16)
 }

@@ -1,6 +1,6 @@
 //! A connection's life: handshake, then request after request.
 //!
-//! It reads top to bottom: [`run`], `establish`, `converse`. What a request is answered with is in `answer`.
+//! It reads top to bottom: [`run`], `establish`, `converse`. `answer` decides on the responses.
 
 mod answer;
 #[cfg(test)]
@@ -19,7 +19,7 @@ use std::rc::Rc;
 use std::time::Instant;
 use telemetry::Family;
 
-/// How a connection ends that nothing was wrong with.
+/// The alerts that end a connection in order.
 const GOODBYE: &[Alert] = &[Alert::CloseNotify];
 
 /// A connection that is ready for requests.
@@ -27,7 +27,7 @@ struct Session {
     worker: Rc<Worker>,
     channel: Channel,
     peer: SocketAddr,
-    /// What was received and not parsed yet.
+    /// Received bytes that are not parsed yet.
     input: Vec<u8>,
     tls: Option<Suited>,
 }
@@ -40,7 +40,7 @@ pub fn run<C: Carrier>(
     pass: Pass,
     entering: Entering,
 ) -> impl Future<Output = ()> {
-    // Boxed: a handshake's state is large, and gone when it is over.
+    // Boxed, because a handshake's state is large, and this frees it afterwards.
     let establishing = Box::pin(establish(Rc::clone(&worker), socket, entering));
     async move {
         let _pass = pass;
@@ -57,7 +57,7 @@ pub fn run<C: Carrier>(
     }
 }
 
-/// Makes a channel of a connection, which is `_entering` until that is done.
+/// Makes a channel of a connection, which counts as entering (`_entering`) until that is done.
 async fn establish<C: Carrier>(
     worker: Rc<Worker>,
     socket: C,
@@ -118,7 +118,7 @@ async fn shake_hands<C: Carrier>(
                 return Err(End::Handshake(HandshakeError::PlainHttp));
             }
             Err(error) => {
-                // Lets the alert out before the close.
+                // Lets the alert arrive before the close.
                 link.socket.finish();
                 link.linger().await;
                 return Err(End::Handshake(error));
@@ -134,12 +134,12 @@ fn count_handshake(worker: &Worker, info: &SessionInfo) -> Suited {
     suited
 }
 
-/// What a handshake has agreed on.
+/// What a handshake agreed on.
 #[derive(Clone, Copy)]
 struct Suited(Version, Suite);
 
 impl Suited {
-    /// For a counter and the access log.
+    /// The label for the counter and the access log.
     fn label(self) -> &'static str {
         match self {
             Self(Version::Tls13, Suite::Aes128Gcm) => "tls1.3 aes-128-gcm",
@@ -153,7 +153,7 @@ impl Suited {
 }
 
 impl Session {
-    /// Answers requests, in order, until one side has had enough.
+    /// Answers requests in order, until one side ends the connection.
     async fn converse(mut self) -> End {
         let end = match self.answer_all().await {
             Ok(end) | Err(end) => end,
@@ -164,11 +164,11 @@ impl Session {
         }
     }
 
-    /// The goodbye, where there is one.
+    /// Says goodbye, if this kind of end has a goodbye.
     async fn part(&mut self, end: End) -> Result<(), End> {
         match end {
-            // The answer must arrive although the viewer may still be sending.
-            // So must the goodbye to one whose keys cannot be changed: its next records may be on their way.
+            // The response must arrive although the viewer may still be sending.
+            // So must the goodbye if keys cannot be changed, because the viewer's next records may be on their way.
             End::Answered | End::KeysFixed => {
                 self.channel.finish(GOODBYE).await?;
                 self.channel.linger().await;
@@ -176,17 +176,17 @@ impl Session {
             End::Drained | End::IdleTimeout | End::PeerClosed => {
                 self.channel.finish(GOODBYE).await?;
             }
-            // So must the alert. Whatever keeps it from arriving, the record was what ended the connection.
+            // So must the alert. If it does not arrive, the bad record still counts as the reason for the end.
             End::Record(error) => {
                 let alerts = [error.alert(), Alert::CloseNotify];
                 let said = if error.alert().ends() { &alerts[..1] } else { &alerts };
                 let _ = self.channel.finish(said).await;
                 self.channel.linger().await;
             }
-            // A response that cannot be completed ends without a goodbye, which would say that it was whole.
+            // A response that cannot be completed ends without a goodbye: a goodbye would say that it was whole.
             _ => return Ok(()),
         }
-        // Whatever comes of that, all was said.
+        // The result does not matter: everything has been sent.
         let _ = self.channel.settle().await;
         Ok(())
     }
@@ -200,12 +200,12 @@ impl Session {
                     return Ok(End::Answered);
                 }
             };
-            // Boxed: an idle viewer does not pay for the state of a response.
+            // Boxed, so that an idle viewer does not pay for the state of a response.
             if !Box::pin(self.answer(&request)).await? {
                 return Ok(End::Answered);
             }
             if let Err(refusal) = Box::pin(self.skip_body(&request)).await? {
-                // Already answered: a second answer would be taken for the next request's.
+                // The request was answered: a second response would be taken for that of the next request.
                 self.worker.numbers.count(Family::Refusals, refusal.as_str());
                 return Ok(End::Answered);
             }
@@ -242,7 +242,7 @@ impl Session {
         }
     }
 
-    /// The idle state: waits for a request to begin. Nothing is held for the viewer meanwhile.
+    /// The idle state: waits for a request to begin. The viewer holds no resources meanwhile.
     async fn await_first_byte(&mut self, worker: &Worker) -> Result<(), End> {
         let deadline = Instant::now() + worker.answering.timeouts.idle;
         let receiving = pin!(timeout_at(deadline, self.channel.receive(&mut self.input)));
@@ -253,7 +253,7 @@ impl Session {
         }
     }
 
-    /// Reads past a body that the request brought along.
+    /// Skips a body that came with the request.
     async fn skip_body(&mut self, request: &Request) -> Result<Result<(), Refusal>, End> {
         if request.body == http::BodyFraming::None {
             return Ok(Ok(()));
