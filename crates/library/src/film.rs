@@ -1,5 +1,5 @@
-//! Opening what is to be ingested: a regular file, once, so that what is looked at is what is decoded, whatever its name leads to
-//! later.
+//! Opens the file to ingest. It must be a regular file, and it is opened only once, so that the file examined is the file decoded,
+//! whatever its name leads to later.
 
 use std::fs::{File, FileType, OpenOptions};
 use std::io;
@@ -8,12 +8,12 @@ use std::path::Path;
 
 use crate::ingest::IngestError;
 
-/// Opens a regular file for reading; refuses anything else without waiting for it, as opening a FIFO would.
+/// Opens a regular file for reading. Anything else is refused at once, without waiting as opening a FIFO would.
 pub(crate) fn open(path: &Path) -> Result<File, IngestError> {
     let failed =
         |source: io::Error| IngestError::Io { what: "open", path: path.to_owned(), source };
     let refused = |kind| IngestError::NotAFile { path: path.to_owned(), kind: kind_of(kind) };
-    // Looked at before it is opened, because opening a device may do something to it; and afterwards, because it may have become another.
+    // Checked before the opening, because opening a device may have effects; and afterwards, because the name may lead to another file by then.
     let before = path.metadata().map_err(failed)?.file_type();
     if !before.is_file() {
         return Err(refused(before));

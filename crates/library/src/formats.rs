@@ -1,35 +1,35 @@
-//! Which formats are taken. ffmpeg reads some 350, among them lists that name other files or hosts, scripts and pictures of screens;
-//! what is not listed here is refused by ffmpeg itself once it has looked at the beginning of a file, before it opens anything else.
+//! The accepted formats. ffmpeg reads some 350, among them lists that name other files or hosts, scripts and screen captures. ffmpeg itself
+//! refuses what is not listed here, after it has looked at the beginning of a file and before it opens anything else.
 //!
-//! A format may be listed if all of it is in one file. docs/library.md lists them for people.
+//! A format may be listed if a single file contains all of it. docs/library.md lists the formats for people.
 
 use std::ffi::OsString;
 
 use crate::confined::FILM;
 
-/// Films and sound, as ffmpeg names the formats.
+/// Films and sound, by ffmpeg's names.
 const FILMS: &str = "mov,matroska,webm,mpegts,mpeg,avi,flv,asf,ogg,mxf,gxf,wtv,rm,nut,ivf,dv,\
     h264,hevc,obu,m4v,mpegvideo,vc1,gif,apng,yuv4mpegpipe,\
     wav,w64,aiff,au,caf,flac,mp3,aac,ac3,eac3,dts,truehd,amr,ape,tta,wv";
 /// Subtitles in files of their own: SubRip, WebVTT, SubStation Alpha.
 const SUBTITLES: &str = "srt,webvtt,ass";
-/// What ingest itself makes.
+/// The format that ingest itself makes.
 const MADE: &str = "mov";
 
-/// Formats that are lists: for these the refusal says so.
+/// Formats that are lists of other files; the refusal says so.
 const LISTS: [&str; 6] = ["hls", "dash", "concat", "imf", "sdp", "webm_dash_manifest"];
 
-/// A film that is standard input, as ffmpeg's arguments.
+/// ffmpeg's arguments for a film on standard input.
 pub(crate) fn film() -> Vec<OsString> {
     input(FILMS)
 }
 
-/// A file of subtitles that is standard input.
+/// ffmpeg's arguments for a file of subtitles on standard input.
 pub(crate) fn subtitles() -> Vec<OsString> {
     input(SUBTITLES)
 }
 
-/// A rendition that is standard input.
+/// ffmpeg's arguments for a rendition on standard input.
 pub(crate) fn rendition() -> Vec<OsString> {
     input(MADE)
 }
@@ -39,7 +39,7 @@ fn input(formats: &str) -> Vec<OsString> {
     words.map(OsString::from).into()
 }
 
-/// Why a file was refused for its format, if it was, from what ffmpeg said of it.
+/// Why a file was refused for its format, if it was, judging by ffmpeg's output.
 pub(crate) fn refusal(said: &str) -> Option<String> {
     let line = said.lines().find(|line| line.contains("Format not on whitelist"))?;
     let speaker = line.trim().strip_prefix('[').and_then(|line| line.split_once(" @ "));

@@ -1,7 +1,7 @@
-//! Which sizes of a film are made: the ladder that players climb.
+//! The sizes made of a film: the ladder that players climb.
 //!
-//! A rung is named by the shorter side of its picture, so that a film from a phone held upright gets as good a picture as one from a
-//! phone held level: 1080 is 1920x1080 or 1080x1920. Nothing is ever made larger than it was.
+//! A rung is named by the shorter side of its picture, so a film from a phone held upright gets as good a picture as one from a phone
+//! held sideways: 1080 is 1920x1080 or 1080x1920. No picture is ever enlarged.
 
 use std::fmt::{self, Display, Formatter};
 use std::fs;
@@ -15,12 +15,12 @@ use serde::Deserialize;
 pub struct Rung {
     /// The picture's shorter side, in pixels.
     pub height: u32,
-    /// The most that the picture takes with H.264 at up to 30 frames a second, in kilobits per second. Quality is held constant
-    /// below that, so most films take less.
+    /// The highest rate of the picture in kilobits per second, for H.264 at up to 30 frames a second. Below it quality is constant, so
+    /// most films take less.
     pub kbps: u32,
 }
 
-/// The sizes that may be made, smallest first, each once, at least one.
+/// The possible sizes: at least one, each once, smallest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ladder(Vec<Rung>);
 
@@ -36,15 +36,15 @@ impl Display for LadderError {
 
 impl std::error::Error for LadderError {}
 
-/// What is larger than the largest rung below it by less than this part gets no rung of its own: 1088 lines are 1080.
+/// A source that is larger than the next rung below by less than this factor gets no rung of its own: 1088 lines count as 1080.
 const NEARLY: f64 = 1.1;
-/// Larger than any encoder takes.
+/// More than any encoder accepts.
 const SIDE_PIXELS_MAX: u32 = 8192;
 const KBPS_MAX: u32 = 1_000_000;
 
 impl Default for Ladder {
-    /// Between two rungs the rate goes up by 1.6 to 2, as Apple's authoring specification for HLS asks (section 1, "average segment
-    /// bit rate between adjacent variants").
+    /// From one rung to the next the rate grows by a factor of 1.6 to 2, as Apple's authoring specification for HLS requires (section 1,
+    /// "average segment bit rate between adjacent variants").
     fn default() -> Self {
         let rungs = [
             (240, 400),
@@ -69,7 +69,7 @@ impl Ladder {
     /// A ladder of these rungs, in any order.
     ///
     /// # Errors
-    /// No rung, two of one height, or one that cannot be encoded.
+    /// If there is no rung, two have the same height, or one cannot be encoded.
     pub fn new(mut rungs: Vec<Rung>) -> Result<Self, LadderError> {
         rungs.sort_by_key(|rung| rung.height);
         if rungs.is_empty() {
@@ -94,7 +94,7 @@ impl Ladder {
     /// Reads a ladder from a file: TOML, or JSON if its name ends in `.json`.
     ///
     /// # Errors
-    /// A file that cannot be read, or that is no ladder; names the file, and the line if there is one to name.
+    /// If the file cannot be read or is not a ladder. The error names the file, and the line if it is known.
     pub fn read(path: &Path) -> Result<Self, LadderError> {
         let within = |error: &dyn Display| LadderError(format!("{}: {error}", path.display()));
         let text = fs::read_to_string(path).map_err(|error| within(&error))?;
@@ -112,8 +112,8 @@ impl Ladder {
         *self.0.last().expect("a ladder has at least one rung")
     }
 
-    /// The rungs for a picture whose shorter side is `side` pixels: every one that is not larger, and one of the picture's own size
-    /// where the largest of those is a good deal smaller, or where there is none.
+    /// The rungs for a picture whose shorter side is `side` pixels: every rung that is not larger. If the largest of those is much smaller, or
+    /// there is none, a rung of the picture's own size is added.
     pub(crate) fn rungs_for(&self, side: u32) -> Vec<Rung> {
         let mut rungs: Vec<_> = self.0.iter().copied().filter(|rung| rung.height <= side).collect();
         let largest = rungs.last().map_or(0, |rung| rung.height);
@@ -124,7 +124,7 @@ impl Ladder {
         rungs
     }
 
-    /// What a picture of this size takes, by its area between the rungs around it.
+    /// The rate for a picture of this size, interpolated by area between the rungs around it.
     fn kbps_at(&self, side: u32) -> u32 {
         let area = |rung: &Rung| f64::from(rung.height).powi(2);
         let above = self.0.iter().find(|rung| rung.height >= side);

@@ -1,7 +1,7 @@
-//! What a language tag of a media file means to a player: the tag that BCP 47 (RFC 5646) wants, and a name to show.
+//! Converts the language tags of media files: to the tag of BCP 47 (RFC 5646), and to a name to show.
 
-/// Tags of ISO 639-2 as media files have them (bibliographic and terminological), of ISO 639-1, and the English name. BCP 47 takes
-/// the shortest. Languages that are not here keep their own tag, which is right as well where there is no shorter one.
+/// Tags of ISO 639-2 as in media files (bibliographic and terminological), of ISO 639-1, and the English name. BCP 47 uses the shortest.
+/// Languages that are not listed keep their own tag, which is right if there is no shorter one.
 const LANGUAGES: &[(&str, &str, &str, &str)] = &[
     ("ara", "ara", "ar", "Arabic"),
     ("bul", "bul", "bg", "Bulgarian"),
@@ -46,12 +46,12 @@ const LANGUAGES: &[(&str, &str, &str, &str)] = &[
     ("wel", "cym", "cy", "Welsh"),
 ];
 
-/// Of a language that a file does not tell (ISO 639-2).
+/// The tag of an unknown language (ISO 639-2).
 const UNKNOWN: &str = "und";
 
-/// `tag` as BCP 47 has it; `None` for what is no tag or says that the language is not known.
+/// `tag` in the form of BCP 47; `None` if it is not a tag, or means that the language is unknown.
 ///
-/// Only letters, digits and hyphens come back: it is safe in a file name, a playlist and a manifest.
+/// The result has only letters, digits and hyphens, so it is safe in a file name, a playlist and a manifest.
 pub(crate) fn bcp47(tag: &str) -> Option<String> {
     let (primary, rest) = tag.split_once(['-', '_']).unwrap_or((tag, ""));
     let primary = primary.to_ascii_lowercase();
@@ -70,7 +70,7 @@ pub(crate) fn bcp47(tag: &str) -> Option<String> {
     Some(if rest.is_empty() { shortest.to_owned() } else { format!("{shortest}-{rest}") })
 }
 
-/// What to call the language of a tag that [`bcp47`] gave.
+/// The name of a language, by a tag that [`bcp47`] returned.
 pub(crate) fn name(tag: &str) -> String {
     let primary = tag.split('-').next().unwrap_or(tag);
     let known = LANGUAGES.iter().find(|(_, _, short, _)| *short == primary);

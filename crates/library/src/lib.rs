@@ -1,7 +1,7 @@
-//! Making titles of video files ([`ingest`](mod@ingest)), and a sample for those who have none at hand.
+//! Makes titles of video files ([`ingest`](mod@ingest)), and a sample library for people without videos at hand.
 //!
-//! Ingest looks into media files, and leaves their decoding to ffmpeg, which it confines. What a title is, its record, and looking after titles
-//! that are made is the `catalog` crate's.
+//! Ingest reads the structure of media files, and leaves decoding to ffmpeg, which it confines. The `catalog` crate defines titles and their
+//! records, and manages titles that exist.
 //!
 //! Read first: [`ingest::ingest`].
 

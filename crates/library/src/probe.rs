@@ -1,6 +1,6 @@
-//! What is in a media file, as ffprobe tells it.
+//! What is in a media file, according to ffprobe.
 //!
-//! Only what decides how a film is packaged is kept. Whether what ffprobe read is whole shows when it is decoded, not here.
+//! Only data that decides how a film is packaged is kept. Whether the file is whole shows when it is decoded, not here.
 
 use std::ffi::OsString;
 use std::fmt::{self, Display, Formatter};
@@ -15,14 +15,14 @@ use crate::{formats, language};
 /// A media file.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
-    /// As ffprobe tells, if it does: what its container says, or a guess from the rate.
+    /// The playing time from ffprobe, if it reports one: from the container, or a guess from the rate.
     pub(crate) seconds: Option<f64>,
-    /// Whether its container says how long it is, so that one can tell whether it is whole.
+    /// Whether the container states the playing time, so that one can tell whether the file is whole.
     pub(crate) is_measured: bool,
     pub(crate) video: Option<Video>,
     pub(crate) audio: Vec<Audio>,
     pub(crate) text: Vec<Text>,
-    /// What is in it and is not carried over, each as words for a person.
+    /// Parts that are not carried over, each described for people.
     pub(crate) left_out: Vec<String>,
 }
 
@@ -32,16 +32,16 @@ pub(crate) struct Video {
     /// Among all streams of the file.
     pub(crate) index: u32,
     pub(crate) codec: String,
-    /// As it is meant to be seen: turned upright, with square pixels.
+    /// The size as it is meant to be seen: upright, with square pixels.
     pub(crate) width: u32,
     pub(crate) height: u32,
-    /// Pixels as they are stored, which is what decoding takes.
+    /// The number of stored pixels, which determines the cost of decoding.
     pub(crate) stored_pixels: u64,
     pub(crate) frame_rate: FrameRate,
-    /// More light or more colours than screens of the ordinary kind show (PQ or HLG).
+    /// Whether it has more light or more colours than ordinary screens show (PQ or HLG).
     pub(crate) is_hdr: bool,
     pub(crate) is_interlaced: bool,
-    /// So long after the file begins it does.
+    /// How long after the beginning of the file it begins.
     pub(crate) late_seconds: f64,
     pub(crate) seconds: Option<f64>,
 }
@@ -53,7 +53,7 @@ pub(crate) struct Audio {
     pub(crate) codec: String,
     pub(crate) channels: u32,
     pub(crate) label: Label,
-    /// So long after the file begins it does.
+    /// How long after the beginning of the file it begins.
     pub(crate) late_seconds: f64,
     pub(crate) seconds: Option<f64>,
 }
@@ -66,7 +66,7 @@ pub(crate) struct Text {
     pub(crate) is_forced: bool,
 }
 
-/// How a stream is told from others of its kind.
+/// What distinguishes a stream from others of its kind.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Label {
     /// BCP 47.
@@ -94,18 +94,18 @@ impl Display for FrameRate {
     }
 }
 
-/// Why nothing is known about a file.
+/// Why a file could not be examined.
 #[derive(Debug)]
 pub(crate) enum ProbeError {
-    /// What ffprobe said: it is no media file, or a broken one.
+    /// It is not a media file, or a broken one; with ffprobe's message.
     Unreadable(String),
     Fault(Fault),
 }
 
-/// A film of a hundred streams takes some hundred kilobytes.
+/// The answer for a film of a hundred streams has some hundred kilobytes.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
 
-/// Asks ffprobe about a film.
+/// Examines a film with ffprobe.
 pub(crate) fn probe(film: &File, bounds: &Bounds, stop: &Stop) -> Result<Source, ProbeError> {
     let mut arguments: Vec<OsString> =
         words("-hide_banner -v error -of json -show_format -show_streams");
@@ -146,7 +146,7 @@ fn reason(said: &[u8]) -> String {
     formats::refusal(&String::from_utf8_lossy(said)).unwrap_or_else(|| first_line(said))
 }
 
-/// ffmpeg's words begin with who speaks ("[mov @ 0x55]") or with the file's name; the cause comes behind.
+/// ffmpeg's messages begin with the component ("[mov @ 0x55]") or with the file's name; the cause comes after.
 fn first_line(said: &[u8]) -> String {
     let text = String::from_utf8_lossy(said);
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("no reason");
@@ -170,7 +170,7 @@ struct Format {
     start_time: Option<String>,
 }
 
-/// Containers, as ffprobe names them, that say how long they are. Of others it guesses, from their first frames' rate.
+/// Containers that state their playing time, by ffprobe's names. For others ffprobe guesses from the rate of the first frames.
 const MEASURED_FORMATS: [&str; 7] = ["mov", "matroska", "avi", "flv", "asf", "wav", "flac"];
 
 #[derive(Deserialize)]
@@ -210,7 +210,7 @@ struct Disposition {
 struct Tags {
     language: Option<String>,
     title: Option<String>,
-    /// Matroska's length of one stream, "00:01:02.345000000".
+    /// Matroska's playing time of one stream, "00:01:02.345000000".
     #[serde(rename = "DURATION")]
     duration: Option<String>,
 }
@@ -220,7 +220,7 @@ struct SideData {
     rotation: Option<f64>,
 }
 
-/// Subtitles that are text; others are pictures.
+/// Codecs of text subtitles; others are pictures.
 const TEXT_CODECS: [&str; 7] = ["subrip", "srt", "ass", "ssa", "mov_text", "webvtt", "text"];
 
 impl Probed {
@@ -345,14 +345,14 @@ const USUAL_RATES: [(u32, u32); 9] = [
     (60_000, 1001),
     (60, 1),
 ];
-/// A mean that differs from a usual rate by less than this is that rate, measured.
+/// A mean that differs from a usual rate by less than this is taken for that rate.
 const MEASURED: f64 = 0.002;
 
-/// The rate to show a film at that has this mean rate and this one by its timestamps. The same in every rung: key frames can only be
-/// aligned where frames are.
+/// The frame rate for a film, from its mean rate and the rate of its timestamps. It is the same in every rung, because key frames can only
+/// be aligned if frames are.
 ///
-/// A film whose rate varies (they differ) gets a usual rate that its mean is nearly, else the one that its time stamps are multiples of,
-/// else the next usual one above its mean. Nothing is shown faster than 60 frames a second.
+/// A film whose rate varies (the two differ) gets a usual rate close to its mean, else the rate of which its timestamps are multiples, else
+/// the next usual rate above its mean. No film gets more than 60 frames a second.
 fn constant_rate(mean: Option<(u32, u32)>, stamped: Option<(u32, u32)>) -> FrameRate {
     let value = |(frames, seconds): (u32, u32)| f64::from(frames) / f64::from(seconds);
     let rate = |(frames, seconds)| FrameRate { frames, seconds };
@@ -372,7 +372,7 @@ fn is_sideways(degrees: f64) -> bool {
     (degrees.abs() % 180.0 - 90.0).abs() < 1.0
 }
 
-/// Of a start, which may be before zero; zero if it is none.
+/// The time of a start, which may be negative; zero if it cannot be parsed.
 fn time(text: &str) -> f64 {
     text.parse().ok().filter(|seconds: &f64| seconds.is_finite()).unwrap_or(0.0)
 }

@@ -1,10 +1,10 @@
 //! A sample library, made once with ffmpeg: a test picture with a running timecode, a beep each second and captions, ingested in three
-//! sizes as anybody's film is.
+//! sizes like any other film.
 //!
-//! Whoever makes the sample holds a lock, so that two servers started together do not fight: the second one waits. What an interrupted
-//! attempt left is hidden, and written over by the next.
+//! The process that makes the sample holds a lock, so if two servers start together, the second one waits. Files of an interrupted attempt
+//! are hidden, and the next attempt overwrites them.
 //!
-//! Read first: [`ensure`]. `recipe.rs` is what the film is.
+//! Read first: [`ensure`]. `recipe.rs` describes the film.
 
 mod recipe;
 
@@ -28,12 +28,12 @@ const FILM: &str = "sample.mkv";
 const FILM_BYTES_MAX: u64 = 10_000_000_000;
 const LOCK: &str = ".sample.lock";
 
-/// What becomes of the sample.
+/// The progress of making the sample.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Progress {
     /// Another process is making it; we wait.
     Waiting,
-    /// It is begun.
+    /// Making it has begun.
     Started,
     /// Its film is being ingested.
     Ingest(ingest::Progress),
@@ -61,16 +61,16 @@ impl std::error::Error for SampleError {
 
 /// Makes sure that the library folder `library` holds the sample title; returns the title's folder.
 ///
-/// Makes the folders it needs. Takes no time if the title is there, some 20 s on two cores if not (waiting, if another process is
-/// making it); `progress` hears about it.
+/// Makes the folders it needs. It returns at once if the title exists; otherwise it takes some 20 s on two cores (it waits if another
+/// process is making the sample). It reports to `progress`.
 ///
 /// # Errors
-/// [`SampleError`]: no ffmpeg, an ffmpeg that fails, or a folder that cannot be written. Nothing half made is in sight.
+/// [`SampleError`]: ffmpeg is missing or fails, or a folder cannot be written. An unfinished sample is never visible.
 pub fn ensure(library: &Path, progress: impl FnMut(Progress)) -> Result<PathBuf, SampleError> {
     ensure_recipe(library, &Recipe::default(), progress)
 }
 
-/// As [`ensure`], with a film of one's own size. A title that is there is kept, whatever recipe it was made by.
+/// As [`ensure`], with another recipe. An existing title is kept, whatever recipe made it.
 ///
 /// # Errors
 /// As [`ensure`].
@@ -98,7 +98,7 @@ pub fn on_terminal() -> impl FnMut(Progress) {
 
 fn tell(what: &str) {
     use std::io::Write;
-    // A person who closed the terminal loses the progress, not the film.
+    // If the terminal was closed, the progress is lost, but not the film.
     let _ = writeln!(std::io::stderr(), "{what}");
 }
 
@@ -117,7 +117,7 @@ fn make_alone(
     let work = library.join(WORK);
     fs::create_dir_all(&work).attempt("make the folder", &work)?;
     let made = make(library, &work, recipe, progress);
-    // Best effort: it is hidden, and whoever makes the sample next writes over it.
+    // Best effort: the folder is hidden, and the next attempt overwrites it.
     let _ = fs::remove_dir_all(&work);
     made
 }
@@ -128,7 +128,7 @@ fn make(
     recipe: &Recipe,
     progress: &mut impl FnMut(Progress),
 ) -> Result<(), IngestError> {
-    // Nobody stops it but who ends the whole process, and that ends ffmpeg.
+    // It stops only when the whole process ends, which ends ffmpeg, too.
     let stop = Stop::default();
     let captions = work.join(recipe::CAPTIONS);
     fs::write(&captions, recipe.captions()).attempt("write", &captions)?;

@@ -1,24 +1,24 @@
-//! Other people's words, as they may be written to a terminal or a log.
+//! Makes text from outside safe for a terminal or a log.
 //!
-//! Names of files, requests, and what ffmpeg says of a film may hold characters that a terminal obeys: escape sequences that clear the screen
-//! or answer for the operator, and marks that turn the order of letters round, so that a line reads as another one.
+//! File names, requests, and ffmpeg's messages about a film may contain characters that a terminal obeys: escape sequences that clear the
+//! screen or type for the operator, and marks that reverse the order of letters, so that a line reads as another one.
 
 use std::borrow::Cow;
 
-/// `text` in one line, without anything that a terminal obeys: such characters are escaped, as `\u{9b}` or `\n`.
+/// `text` as one line without characters that a terminal obeys: they are escaped, as `\u{9b}` or `\n`.
 pub fn shown(text: &str) -> Cow<'_, str> {
     escaped(text, |letter| letter.escape_default().to_string(), |_| false)
 }
 
-/// As [`shown`], for text of several lines: line breaks and tabs stay.
+/// As [`shown`], for text with several lines: line breaks and tabs stay.
 pub fn shown_lines(text: &str) -> Cow<'_, str> {
     let stays = |letter| matches!(letter, '\n' | '\t');
     escaped(text, |letter| letter.escape_default().to_string(), stays)
 }
 
-/// As [`shown`], for JSON: the same text to whoever parses it.
+/// As [`shown`], for JSON: parsers read the same text.
 pub fn shown_json(json: &str) -> Cow<'_, str> {
-    // Outside of strings JSON has no such character but for its own white space, and in them none that has to be written as a pair.
+    // Outside strings JSON has no such character except its own white space, and inside strings none that needs a surrogate pair.
     let stays = |letter| matches!(letter, '\n' | '\r' | '\t');
     escaped(json, |letter| format!("\\u{:04x}", u32::from(letter)), stays)
 }
@@ -29,7 +29,7 @@ fn escaped(
     stays: impl Fn(char) -> bool,
 ) -> Cow<'_, str> {
     let is_escaped = |letter: char| steers(letter) && !stays(letter);
-    // Nearly all text is this.
+    // Nearly all text is plain.
     let is_plain = |byte: &u8| matches!(byte, b' '..=b'~');
     if text.as_bytes().iter().all(is_plain) || !text.contains(is_escaped) {
         return text.into();
@@ -44,8 +44,8 @@ fn escaped(
     shown.into()
 }
 
-/// Whether a terminal obeys it: the control characters of ASCII and of ISO 6429 (C0, DEL, C1), the separators of lines and paragraphs, and what
-/// sets the direction of writing (Unicode Standard Annex 9).
+/// Whether a terminal obeys the character: the control characters of ASCII and of ISO 6429 (C0, DEL, C1), the separators of lines and
+/// paragraphs, and marks that set the direction of writing (Unicode Standard Annex 9).
 fn steers(letter: char) -> bool {
     letter.is_control()
         || matches!(letter, '\u{61c}' | '\u{200e}' | '\u{200f}')

@@ -1,29 +1,28 @@
-//! What ffmpeg and ffprobe may take of the machine for one film.
+//! Limits on what ffmpeg and ffprobe may use of the machine for one film.
 
 use std::fmt::{self, Display, Formatter};
 
-/// A film's head is read in well under a second; this leaves room for one that lies at the end of a file on a slow network.
+/// Reading a film's head takes well under a second. This leaves room for a head at the end of a file on a slow network.
 const PROBE_SECONDS: u64 = 60;
-/// One size of one film. Feature films in AV1 at the best speed take hours.
+/// For one size of one film. Feature films in AV1 at the best quality take hours.
 const RUN_SECONDS: u64 = 24 * 60 * 60;
 /// Encoding 2160 lines with HEVC or AV1 takes some gigabytes.
 const MEMORY_BYTES: u64 = 8_000_000_000;
-/// A title of many sizes from a source that is encoded better than we do is some ten times as large as that.
+/// A title of many sizes, from a source that is compressed better than ours, is some ten times as large as the source.
 const OUTPUT_PER_SOURCE: u64 = 20;
-/// Besides, for short films and those with a picture that stands still.
+/// Added for short films and for still pictures.
 const OUTPUT_BYTES: u64 = 256_000_000;
 
-/// Bounds of what one film may take. A film that passes one is given up, with an [`IngestError`](crate::ingest::IngestError) that
-/// names the bound.
+/// Limits for one film. Ingest gives up a film that exceeds one, with an [`IngestError`](crate::ingest::IngestError) that names the limit.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// How long finding out what is in a film may take.
+    /// How long examining a film may take.
     pub probe_seconds_max: u64,
-    /// How long making one part of a title may take: a size of the picture, a sound.
+    /// How long making one part of a title may take: one size of the video, or one audio track.
     pub run_seconds_max: u64,
-    /// How much memory ffmpeg may have resident.
+    /// How much resident memory ffmpeg may have.
     pub memory_bytes_max: u64,
-    /// How large all files of the title may become together. `None`: by the source's size.
+    /// How large all files of the title may become together. `None`: derived from the source's size.
     pub output_bytes_max: Option<u64>,
 }
 
@@ -39,14 +38,14 @@ impl Default for Bounds {
 }
 
 impl Bounds {
-    /// How large a title may become that is made of so many bytes.
+    /// How large a title may become, by the size of its source in bytes.
     pub(crate) fn output_bytes(&self, source_bytes: u64) -> u64 {
         let by_source = source_bytes.saturating_mul(OUTPUT_PER_SOURCE).saturating_add(OUTPUT_BYTES);
         self.output_bytes_max.unwrap_or(by_source)
     }
 }
 
-/// proc_meminfo(5). Where it cannot be read, the default is what it is on a large machine.
+/// From proc_meminfo(5). If it cannot be read, the default is that of a large machine.
 fn machine_memory_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
@@ -54,16 +53,16 @@ fn machine_memory_bytes() -> u64 {
     kibibytes.map_or(u64::MAX, |kibibytes| kibibytes.saturating_mul(1024))
 }
 
-/// A bound that was passed, with its value.
+/// A limit that was exceeded, with its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// Of [`Bounds::probe_seconds_max`].
+    /// [`Bounds::probe_seconds_max`].
     ProbeSeconds(u64),
-    /// Of [`Bounds::run_seconds_max`].
+    /// [`Bounds::run_seconds_max`].
     RunSeconds(u64),
-    /// Of [`Bounds::memory_bytes_max`].
+    /// [`Bounds::memory_bytes_max`].
     MemoryBytes(u64),
-    /// Of [`Bounds::output_bytes_max`].
+    /// [`Bounds::output_bytes_max`].
     OutputBytes(u64),
 }
 
@@ -79,7 +78,7 @@ impl Bound {
 }
 
 impl Display for Bound {
-    /// As the end of "it took ...", with the flag that raises it.
+    /// The end of a sentence that begins with "it took", with the flag that raises the limit.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let megabytes = |bytes: u64| bytes.div_ceil(1_000_000);
         let (most, flag) = match *self {

@@ -1,10 +1,10 @@
-//! seccomp: which system calls ffmpeg may make. Any other is one that the kernel does not have (`ENOSYS`), which the C library and the
-//! encoders know how to live with; so a call forgotten here costs what hung on it and not the film.
+//! seccomp: which system calls ffmpeg may make. Any other fails as if the kernel did not have it (`ENOSYS`). The C library and the encoders
+//! can handle that, so a call forgotten here breaks only what needs it, and not the film.
 //!
-//! There is no way to a socket or another process among them. Threads may be made, processes not.
+//! No allowed call leads to a socket or to another process. ffmpeg may start threads, but no processes.
 //!
-//! The list is what ffmpeg 5.1 was seen to call (`strace -f` over every encoder that ingest uses), and what C libraries and encoders do
-//! instead on other versions and architectures.
+//! The list has the calls that ffmpeg 5.1 was seen to make (`strace -f` over every encoder that ingest uses), and what C libraries and
+//! encoders call instead on other versions and architectures.
 
 use std::collections::BTreeMap;
 
@@ -27,11 +27,11 @@ const ALLOWED: &[c_long] = &[
     // Waiting, within the process.
     libc::SYS_pipe2, libc::SYS_eventfd2, libc::SYS_ppoll, libc::SYS_pselect6, libc::SYS_epoll_create1,
     libc::SYS_epoll_ctl, libc::SYS_epoll_pwait,
-    // Memory. Scaling filters and libraries that are loaded make some of it executable. Without get_mempolicy(2) libnuma takes the
-    // machine for one node, and does not ask /proc/self for more, which no rule of Landlock can name before the program runs.
+    // Memory. Scaling filters and loaded libraries make some of it executable. Without get_mempolicy(2) libnuma assumes a machine with one
+    // node, and does not read more from /proc/self, which no rule of Landlock can name before the program runs.
     libc::SYS_brk, libc::SYS_mmap, libc::SYS_munmap, libc::SYS_mremap, libc::SYS_mprotect, libc::SYS_madvise,
     libc::SYS_mlock, libc::SYS_munlock,
-    // Threads. SVT-AV1 asks for a higher priority, which root would get: that privilege is given up before.
+    // Threads. SVT-AV1 requests a higher priority. Root would get it, but that privilege is given up before.
     libc::SYS_futex, libc::SYS_set_robust_list, libc::SYS_rseq, libc::SYS_set_tid_address, libc::SYS_sigaltstack,
     libc::SYS_sched_getaffinity, libc::SYS_sched_yield, libc::SYS_sched_getparam, libc::SYS_sched_getscheduler,
     libc::SYS_sched_setscheduler, libc::SYS_sched_get_priority_max, libc::SYS_sched_get_priority_min,
@@ -39,7 +39,7 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_exit_group,
     // Signals to itself.
     libc::SYS_rt_sigaction, libc::SYS_rt_sigprocmask, libc::SYS_rt_sigreturn, libc::SYS_restart_syscall,
-    // Time and chance.
+    // Time and random numbers.
     libc::SYS_clock_gettime, libc::SYS_clock_getres, libc::SYS_gettimeofday, libc::SYS_clock_nanosleep,
     libc::SYS_nanosleep, libc::SYS_times, libc::SYS_getrandom,
     // Who and where it is.
@@ -49,7 +49,7 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_execve,
 ];
 
-/// The forerunners that x86-64 keeps and that its C libraries use.
+/// Older calls that x86-64 still has and that its C libraries use.
 #[cfg(target_arch = "x86_64")]
 #[rustfmt::skip]
 const ALLOWED_FORERUNNERS: &[c_long] = &[
@@ -60,13 +60,13 @@ const ALLOWED_FORERUNNERS: &[c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const ALLOWED_FORERUNNERS: &[c_long] = &[];
 
-/// What may be asked of a descriptor by `ioctl`: whether it is a terminal and how large, and how much there is to read. Nothing can be
-/// put into a terminal (`TIOCSTI`).
+/// The allowed `ioctl` requests: whether a descriptor is a terminal, how large it is, and how much there is to read. Typing into a terminal
+/// (`TIOCSTI`) is not among them.
 #[allow(clippy::unnecessary_cast, reason = "the type of requests differs between C libraries")]
 const ASKED_OF_DESCRIPTORS: [u64; 4] =
     [libc::TCGETS as u64, libc::TIOCGWINSZ as u64, libc::FIONREAD as u64, libc::FIOCLEX as u64];
 
-/// The filter, ready to be installed; `None` for a processor that has none.
+/// The filter, ready to install; `None` for processors without a filter.
 pub(super) fn filter() -> Option<BpfProgram> {
     let refuse = SeccompAction::Errno(libc::ENOSYS as u32);
     let architecture = TargetArch::try_from(std::env::consts::ARCH).ok()?;
@@ -87,15 +87,15 @@ fn conditions() -> Result<BTreeMap<c_long, Vec<SeccompRule>>, BackendError> {
     let thread = libc::CLONE_THREAD as u64;
     let asked = ASKED_OF_DESCRIPTORS.map(|request| only(1, SeccompCmpOp::Eq, request));
     Ok(BTreeMap::from([
-        // A thread, no process. The newer clone3 keeps its flags in memory, where no filter sees them: it is not allowed, and C
-        // libraries fall back to this one.
+        // Only threads, no processes. The newer clone3 has its flags in memory, where no filter sees them. It is not allowed, and C libraries
+        // fall back to clone.
         (libc::SYS_clone, vec![only(0, SeccompCmpOp::MaskedEq(thread), thread)?]),
         (libc::SYS_ioctl, asked.into_iter().collect::<Result<_, _>>()?),
         // Naming a thread.
         (libc::SYS_prctl, vec![only(0, SeccompCmpOp::Eq, libc::PR_SET_NAME as u64)?]),
-        // Asking for a limit, not setting one.
+        // Reading a limit, not setting one.
         (libc::SYS_prlimit64, vec![only(2, SeccompCmpOp::Eq, 0)?]),
-        // For itself, no other process.
+        // Only for itself, not for another process.
         (libc::SYS_sched_setaffinity, vec![only(0, SeccompCmpOp::Eq, 0)?]),
         (libc::SYS_setpriority, vec![only(1, SeccompCmpOp::Eq, 0)?]),
     ]))
@@ -103,7 +103,7 @@ fn conditions() -> Result<BTreeMap<c_long, Vec<SeccompRule>>, BackendError> {
 
 /// A rule about one argument, counted from 0.
 fn only(argument: u8, is: SeccompCmpOp, value: u64) -> Result<SeccompRule, BackendError> {
-    // Arguments narrower than a register may have anything in its other half, which the kernel ignores. A pointer fills it.
+    // An argument narrower than a register may have anything in the register's other half, which the kernel ignores. A pointer fills it.
     let width = match argument {
         2 => SeccompCmpArgLen::Qword,
         _ => SeccompCmpArgLen::Dword,

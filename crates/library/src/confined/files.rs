@@ -1,5 +1,5 @@
-//! Landlock: the film to read, the folder to write, the program itself with its libraries, and what tells it which processor it
-//! runs on. No TCP, no signals to others, no sockets of others.
+//! Landlock: ffmpeg may read the film, the program with its libraries, and the files that describe the processor. It may write one folder.
+//! It gets no TCP, no signals to other processes and no sockets of other processes.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -12,7 +12,7 @@ use landlock::{
     make_bitflags,
 };
 
-/// The newest Landlock that these rules were thought through for. An older kernel enforces what it knows of them.
+/// The newest Landlock that these rules were designed for. An older kernel enforces the part that it knows.
 const NEWEST: ABI = ABI::V9;
 
 type Rights = BitFlags<AccessFs>;
@@ -22,7 +22,7 @@ const RUN: Rights = make_bitflags!(AccessFs::{ReadFile | ReadDir | Execute});
 const WRITE: Rights =
     make_bitflags!(AccessFs::{ReadFile | ReadDir | WriteFile | Truncate | MakeReg | RemoveFile});
 
-/// Where systems keep programs and their libraries: everybody's, and nothing of the operator's.
+/// Where systems keep programs and their libraries: these are public, and none belong to the operator.
 const PROGRAMS: [&str; 11] = [
     "/bin",
     "/lib",
@@ -36,7 +36,7 @@ const PROGRAMS: [&str; 11] = [
     "/nix/store",
     "/gnu/store",
 ];
-/// The loader's own, ffmpeg's presets, and what the processor is: encoders divide their work by it.
+/// The loader's files, ffmpeg's presets, and files about the processor, which encoders need to divide their work.
 const ASKED: [&str; 10] = [
     "/etc/ld.so.cache",
     "/etc/ld.so.preload",
@@ -51,10 +51,10 @@ const ASKED: [&str; 10] = [
 ];
 const NULL: &str = "/dev/null";
 
-/// What may be opened, and how.
+/// What may be opened, with which rights.
 pub(super) type Grants = Vec<(OwnedFd, Rights)>;
 
-/// What `program` opens to make something of `film` in `folder`. What is not there is not granted.
+/// What `program` opens to process `film` in `folder`. Paths that do not exist are not granted.
 pub(super) fn grants(program: &Path, film: Option<&File>, folder: Option<&Path>) -> Grants {
     let programs = PROGRAMS.iter().map(PathBuf::from).chain(libraries_of(program));
     let by_path = programs
@@ -64,13 +64,13 @@ pub(super) fn grants(program: &Path, film: Option<&File>, folder: Option<&Path>)
         .chain([(NULL.into(), AccessFs::ReadFile | AccessFs::WriteFile)])
         .chain(folder.map(|folder| (folder.to_owned(), WRITE)));
     let mut grants: Grants = by_path.filter_map(|(path, rights)| grant(&path, rights)).collect();
-    // The descriptor and not a path: whatever is renamed meanwhile, it stays this film.
+    // The descriptor and not a path, so that it stays this film whatever is renamed meanwhile.
     let film = film.and_then(|film| film.as_fd().try_clone_to_owned().ok());
     grants.extend(film.map(|film| (film, AccessFs::ReadFile.into())));
     grants
 }
 
-/// Rights over a file that are meant for folders are an error.
+/// Granting a file rights that are meant for folders would be an error.
 fn grant(path: &Path, rights: Rights) -> Option<(OwnedFd, Rights)> {
     let is_folder = path.is_dir();
     let fitting = if is_folder { rights } else { rights & AccessFs::from_file(NEWEST) };
@@ -78,7 +78,7 @@ fn grant(path: &Path, rights: Rights) -> Option<(OwnedFd, Rights)> {
     Some((opened.as_fd().try_clone_to_owned().ok()?, fitting))
 }
 
-/// Libraries that lie beside a program that was installed on its own, or where the loader was told to look.
+/// Libraries beside a program that was installed on its own, or in folders that the loader was told to search.
 fn libraries_of(program: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let installed = program.canonicalize().ok().and_then(|program| {
         let folder =
@@ -90,7 +90,7 @@ fn libraries_of(program: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     installed.into_iter().chain(told)
 }
 
-/// Confines this thread and what it starts from now on, or says what the kernel lacks.
+/// Confines this thread and everything it starts from now on, or says what the kernel lacks.
 pub(super) fn confine(grants: Grants) -> Result<(), String> {
     match restrict(grants).map(|status| status.landlock) {
         Ok(LandlockStatus::Available { .. }) => Ok(()),

@@ -1,15 +1,15 @@
-//! Running ffmpeg and ffprobe confined. A film is hostile input: it may name files that are none of its business, ask for more than
-//! the machine has, or take the decoder over. Whatever it does, it finds one film to read, one folder to write, and no way out.
+//! Runs ffmpeg and ffprobe confined. A film is hostile input: it may name files that it has no business with, demand more than the machine
+//! has, or take over the decoder. Whatever it does, it can read one film and write one folder, and it has no way out.
 //!
-//! The film is opened here, once, and handed over as standard input, which [`FILM`] names: a path would be looked up anew by each run,
-//! and ffmpeg reads more into names than is in them (`img%d.png` is a row of pictures to it).
+//! The film is opened here, once, and passed as standard input, which [`FILM`] names. Each run would look up a path anew, and ffmpeg
+//! interprets some names (`img%d.png` is a series of pictures to it).
 //!
-//! Four walls, each of which holds without the others: formats and protocols by allow-list (`formats.rs`, beside this folder), Landlock
-//! over files and TCP (`files.rs`), seccomp over system calls (`calls.rs`), and bounds of time, memory and output (`watch.rs`).
-//! Kernels without Landlock or seccomp run ffmpeg without that wall; [`lacking`] says so.
+//! There are four walls, each of which holds without the others: allow-lists of formats and protocols (`formats.rs`, beside this folder),
+//! Landlock over files and TCP (`files.rs`), seccomp over system calls (`calls.rs`), and limits on time, memory and output (`watch.rs`).
+//! On kernels without Landlock or seccomp, ffmpeg runs without that wall; [`lacking`] says so.
 //!
-//! Landlock, privileges and the filter are a thread's own and go to the processes that it starts. So a thread that gives up everything
-//! starts the program, and nothing of it is left when it ends.
+//! Landlock, privileges and the filter belong to a thread and pass to the processes that it starts. So a thread that gives up everything
+//! starts the program, and its restrictions end with it.
 
 mod bounds;
 mod calls;
@@ -37,39 +37,39 @@ use seccompiler::{BpfProgram, apply_filter};
 
 use crate::ingest::Stop;
 
-/// The film's name for ffmpeg: its standard input, opened anew, so that it can be read from any place.
+/// The film's name for ffmpeg: its standard input, opened anew so that it can be read from any position.
 pub(crate) const FILM: &str = "file:/proc/self/fd/0";
 
-/// Of the environment this much is handed on: where programs and their libraries are. What else is in it may be secret, and what is
-/// meant for ffmpeg (`FFREPORT`) makes it write where it must not.
+/// The environment variables that are passed on: where programs and their libraries are. Others may be secret, and those for ffmpeg
+/// (`FFREPORT`) make it write where it must not.
 const ENVIRONMENT: [&str; 2] = ["PATH", "LD_LIBRARY_PATH"];
-/// What root keeps, because the film or the library may be somebody else's. Landlock bounds what can be done with it.
+/// Capabilities that root keeps, because the film or the library may belong to another user. Landlock limits what they can do.
 const KEPT: CapabilitySet = CapabilitySet::DAC_OVERRIDE.union(CapabilitySet::DAC_READ_SEARCH);
-/// Stacks of threads count as memory although hardly anything of them is used, so the kernel's own limit is this much above ours.
+/// Threads' stacks count as memory although hardly any of it is used, so the kernel's own limit is this much above ours.
 const STACK_BYTES: u64 = 1 << 30;
 
-/// A program to be run.
+/// A program to run.
 pub(crate) struct Confined<'a> {
     pub(crate) program: &'static str,
     pub(crate) arguments: &'a [OsString],
-    /// All that it may read of what is not its own and not in `folder`.
+    /// The only file that it may read, besides its own files and those in `folder`.
     pub(crate) film: Option<&'a File>,
-    /// Where it works, and all that it may write.
+    /// Its working directory, and the only folder that it may write.
     pub(crate) folder: Option<&'a Path>,
     pub(crate) limits: Limits<'a>,
 }
 
-/// What a run may take.
+/// The limits of a run.
 #[derive(Clone, Copy)]
 pub(crate) struct Limits<'a> {
     /// [`Bound::ProbeSeconds`] or [`Bound::RunSeconds`].
     pub(crate) time: Bound,
     pub(crate) memory_bytes_max: u64,
-    /// How large a folder may become. `None`: it writes no files.
+    /// How large a folder may become. `None`: the run writes no files.
     pub(crate) output: Option<(&'a Path, u64)>,
 }
 
-/// A run that came to its end.
+/// A completed run.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) status: ExitStatus,
@@ -77,7 +77,7 @@ pub(crate) struct Ended {
     pub(crate) said: Vec<u8>,
 }
 
-/// Why a run did not.
+/// Why a run did not complete.
 #[derive(Debug)]
 pub(crate) enum Fault {
     /// There is no such program on the PATH.
@@ -88,7 +88,7 @@ pub(crate) enum Fault {
 }
 
 impl Confined<'_> {
-    /// Runs it to its end; `hear` gets what it writes to standard output.
+    /// Runs it to its end; `hear` gets its standard output.
     pub(crate) fn run(&self, stop: &Stop, mut hear: impl FnMut(&[u8])) -> Result<Ended, Fault> {
         let program = find(self.program).ok_or(Fault::Missing(self.program))?;
         let grants = files::grants(&program, self.film, self.folder);
@@ -98,9 +98,9 @@ impl Confined<'_> {
             let (over, ending) = mpsc::channel::<()>();
             let starter = move || {
                 give_up(grants);
-                // Nobody listens only if the other side panicked.
+                // There is no receiver only if the other side panicked.
                 let _ = started.send(command.spawn());
-                // A child is told of the end of the thread that started it, not of the process: stay until it has ended.
+                // The child is killed when the thread that started it ends, not when the process does. So stay until the child has ended.
                 let _ = ending.recv();
             };
             thread::Builder::new().spawn_scoped(scope, starter).map_err(Fault::Io)?;
@@ -120,7 +120,7 @@ impl Confined<'_> {
         stop.watch(&child);
         let seen = watch::to_the_end(&mut child, &self.limits, hear);
         if seen.is_err() {
-            // It could not be watched, so it cannot go on. It may have ended by itself.
+            // The child cannot be watched, so it must not continue. It may have ended by itself.
             let _ = child.kill();
         }
         stop.forget();
@@ -135,7 +135,7 @@ impl Confined<'_> {
         }
     }
 
-    /// The bound that the kernel held it to, if it ended by that.
+    /// The limit by which the kernel ended it, if one did.
     fn refused(&self, status: ExitStatus, said: &[u8]) -> Option<Bound> {
         let has_said = |words: &str| String::from_utf8_lossy(said).contains(words);
         let by_size = status.signal() == Some(Signal::XFSZ.as_raw());
@@ -153,7 +153,7 @@ impl Confined<'_> {
         command.arg0(self.program).args(self.arguments).env_clear();
         let handed_on = ENVIRONMENT.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
         command.envs(handed_on);
-        // SVT-AV1 introduces itself on standard error whatever ffmpeg is told: errors only.
+        // SVT-AV1 writes a banner to standard error whatever ffmpeg's settings are: allow errors only.
         command.env("SVT_LOG", "1");
         command.current_dir(self.folder.unwrap_or(Path::new("/")));
         command.stdin(match self.film {
@@ -161,11 +161,11 @@ impl Confined<'_> {
             None => Stdio::null(),
         });
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        // A group of its own: Ctrl-C at a terminal is for us to hear, and to end it.
+        // A process group of its own, so that Ctrl-C at a terminal reaches us, and we end it.
         command.process_group(0);
         let (limits, filter) = (self.resource_limits(), calls::filter());
-        // SAFETY: between fork and exec only system calls are made here, which allocate nothing and take no lock. What they need
-        // was made before.
+        // SAFETY: between fork and exec this makes only system calls, which allocate nothing and take no lock. What they need was
+        // made before.
         unsafe { command.pre_exec(move || before_it_runs(&limits, filter.as_ref())) };
         Ok(command)
     }
@@ -177,7 +177,7 @@ impl Confined<'_> {
         let memory = self.limits.memory_bytes_max.saturating_mul(2).saturating_add(STACK_BYTES);
         [(Resource::Data, memory), (Resource::Fsize, left), (Resource::Core, 0)].map(
             |(resource, wanted)| {
-                // Nobody but root may have more than he has.
+                // Only root may raise its limits.
                 let most = getrlimit(resource).maximum.map_or(wanted, |most| most.min(wanted));
                 (resource, Rlimit { current: Some(most), maximum: Some(most) })
             },
@@ -185,22 +185,22 @@ impl Confined<'_> {
     }
 }
 
-/// The last of what is done in the child itself: what would be in the way of starting it, or holds for a whole process.
+/// The last steps in the child itself: those that would prevent starting it, or that cover a whole process.
 fn before_it_runs(limits: &[(Resource, Rlimit)], filter: Option<&BpfProgram>) -> io::Result<()> {
-    // Killed outright we could not end it, and it would go on for hours into a folder that the next attempt works in.
+    // If we were killed, we could not end it, and it would write for hours into a folder that the next attempt uses.
     set_parent_process_death_signal(Some(Signal::KILL))?;
     for (resource, limit) in limits {
         setrlimit(*resource, *limit)?;
     }
     close_on_exec();
     if let Some(filter) = filter {
-        // A kernel without seccomp: `lacking` has said so.
+        // This fails on a kernel without seccomp, which `lacking` has reported.
         let _ = apply_filter(filter);
     }
     Ok(())
 }
 
-/// Keeps what a shell or service manager left open for us from the program. Before Linux 5.11 nothing happens.
+/// Keeps descriptors that a shell or service manager left open for us from the program. Before Linux 5.11 it does nothing.
 fn close_on_exec() {
     const AFTER_STANDARD_ERROR: libc::c_uint = 3;
     // SAFETY: marks descriptors, which stay open until exec; no memory is involved.
@@ -214,21 +214,21 @@ fn close_on_exec() {
     };
 }
 
-/// Gives up, for this thread and what it starts, all that a decoder has no use for.
+/// Gives up everything that a decoder does not need, for this thread and the processes that it starts.
 fn give_up(grants: files::Grants) {
     for capability in CapabilitySet::all().difference(KEPT).iter() {
-        // Refused to those who have none to give up.
+        // Fails for users who have no privileges to give up.
         let _ = remove_capability_from_bounding_set(capability);
     }
     let _ = clear_ambient_capability_set();
-    // Sets no-new-privileges as well. A kernel without Landlock: `lacking` has said so.
+    // This also sets no-new-privileges. If the kernel has no Landlock, `lacking` has reported that.
     let _ = files::confine(grants);
 }
 
-/// What this kernel cannot wall in, as a sentence for the operator.
+/// Which walls this kernel cannot build, as a sentence for the operator.
 #[must_use]
 pub fn lacking() -> Option<String> {
-    // Tried on a thread that ends at once.
+    // Tried on a thread that ends afterwards.
     let tried =
         thread::spawn(|| (files::confine(Vec::new()), calls::filter().map(|it| apply_filter(&it))));
     let (files, calls) = tried.join().ok()?;
@@ -249,7 +249,7 @@ fn calls_lack(tried: Option<seccompiler::Result<()>>) -> Option<String> {
     }
 }
 
-/// Where on the PATH a program is.
+/// Finds a program on the PATH.
 fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH");
     let path = path.as_deref().unwrap_or(OsStr::new("/usr/local/bin:/usr/bin:/bin"));

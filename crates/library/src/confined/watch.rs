@@ -1,7 +1,7 @@
-//! Looking after a program that runs: what it says is heard, what it takes is looked at, and it is ended when that is too much.
+//! Watches a running program: reads its output, checks what it uses, and ends it if that is too much.
 //!
-//! The kernel's own limits (`resource_limits` in `mod.rs`) hold between two looks, at more than the bounds that people are told: what
-//! it counts as memory is asked for and not used, and it counts files one by one.
+//! Between two checks the kernel's own limits apply (`resource_limits` in `mod.rs`). They are higher than the limits in the documentation,
+//! because the kernel counts memory that is requested and not used, and counts files one by one.
 
 use std::fs;
 use std::io::{self, ErrorKind, Read};
@@ -16,14 +16,14 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
 use super::{Bound, Limits};
 
-/// How far looks are apart. Memory is filled at some gigabytes a second, so it may be passed by some hundred megabytes.
+/// The time between checks. Programs fill memory at some gigabytes a second, so the limit may be exceeded by some hundred megabytes.
 const LOOK: Duration = Duration::from_millis(50);
-/// How much of its complaints is kept: the first lines name the cause, what follows from it comes after.
+/// How much of its error output is kept: the first lines name the cause, the consequences come after.
 const SAID_BYTES_MAX: usize = 8 << 10;
 const BLOCK_BYTES: usize = 16 << 10;
 
-/// Hears and watches `child` until it has ended; it is still to be waited for. Returns the beginning of its standard error, and the
-/// bound for which it was ended.
+/// Reads from and watches `child` until it has ended; the caller still has to wait for it. Returns the beginning of its standard error, and
+/// the limit for which it was ended.
 pub(super) fn to_the_end(
     child: &mut Child,
     limits: &Limits<'_>,
@@ -42,7 +42,7 @@ pub(super) fn to_the_end(
             let room = SAID_BYTES_MAX - said.len();
             said.extend_from_slice(&bytes[..bytes.len().min(room)]);
         })?;
-        // What it wrote last may be more than one block.
+        // Its last output may be more than one block.
         if has_ended && output.is_read() && errors.is_read() {
             return Ok((said, passed.or_else(|| too_large(limits))));
         }
@@ -50,14 +50,14 @@ pub(super) fn to_the_end(
             looked = Instant::now();
             passed = too_much(pid, begun, limits);
             if passed.is_some() {
-                // Not waited for, so the number is still its own.
+                // It has not been waited for, so the process id is still its own.
                 let _ = kill_process(pid, Signal::KILL);
             }
         }
     }
 }
 
-/// Waits until something was written, it ended (then true), or it is time for a look.
+/// Waits for output, for its end (then it returns true), or until it is time for a check.
 fn wait<O: Read + AsFd, E: Read + AsFd>(
     life: &impl AsFd,
     output: &Pipe<O>,
@@ -73,7 +73,7 @@ fn wait<O: Read + AsFd, E: Read + AsFd>(
     }
 }
 
-/// The end of a pipe that is read as far as something is in it; `None` once nobody can write to it any more.
+/// The reading end of a pipe, read without waiting; `None` once all writers are gone.
 struct Pipe<R>(Option<R>);
 
 impl<R: Read + AsFd> Pipe<R> {
@@ -84,7 +84,7 @@ impl<R: Read + AsFd> Pipe<R> {
         Ok(Self(pipe))
     }
 
-    /// One block at most, so that the other pipe and the bounds have their turn.
+    /// Reads one block at most, so that the other pipe and the limits get their turn.
     fn read(&mut self, hear: &mut dyn FnMut(&[u8])) -> io::Result<()> {
         let Some(pipe) = &mut self.0 else { return Ok(()) };
         let mut block = [0; BLOCK_BYTES];
@@ -118,14 +118,14 @@ fn too_large(limits: &Limits<'_>) -> Option<Bound> {
     (tree_bytes(root) > bytes_max).then_some(Bound::OutputBytes(bytes_max))
 }
 
-/// How much memory a process has that is really there (proc_pid_statm(5): pages, the second number).
+/// A process's resident memory (proc_pid_statm(5): pages, the second number).
 fn resident_bytes(pid: Pid) -> Option<u64> {
     let pages = fs::read_to_string(format!("/proc/{}/statm", pid.as_raw_nonzero())).ok()?;
     let pages: u64 = pages.split(' ').nth(1)?.parse().ok()?;
     Some(pages * rustix::param::page_size() as u64)
 }
 
-/// All files in a folder and below it. What goes away meanwhile does not count.
+/// Bytes of all files in a folder and below it. Files that disappear meanwhile do not count.
 pub(super) fn tree_bytes(folder: &Path) -> u64 {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let bytes = entries.map(|entry| match entry.file_type() {

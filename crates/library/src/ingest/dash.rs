@@ -1,16 +1,16 @@
-//! The DASH manifest (ISO/IEC 23009-1), of the on-demand profile: each track is one file, which its index divides.
+//! The DASH manifest (ISO/IEC 23009-1) of the on-demand profile: each track is one file, divided by its index.
 
 use std::fmt::Write;
 
 use super::made::{Made, Picture, Sound, Subtitles};
 use crate::mp4::Track;
 
-/// Of roles (section 5.8.5.5) and of channels in the arrangements of ISO/IEC 23091-3.
+/// Schemes of roles (section 5.8.5.5), and of channels in the arrangements of ISO/IEC 23091-3.
 const ROLE: &str = "urn:mpeg:dash:role:2011";
 const CHANNELS: &str = "urn:mpeg:dash:23003:3:audio_channel_configuration:2011";
 const PROFILE: &str = "urn:mpeg:dash:profile:isoff-on-demand:2011";
 
-/// The manifest, from beside the folder `folder`.
+/// The manifest, with paths relative to the parent of `folder`.
 pub(super) fn manifest(made: &Made, folder: &str) -> String {
     let longest = made.tracks().map(|(_, track)| track.longest_seconds()).fold(0.0, f64::max);
     let mut text = format!(
@@ -34,7 +34,7 @@ pub(super) fn manifest(made: &Made, folder: &str) -> String {
     text
 }
 
-// Writing to a String cannot fail, so what `write!` returns is passed over in this file.
+// Writing to a String cannot fail, so this file ignores what `write!` returns.
 
 fn pictures(all: &[Picture], folder: &str) -> String {
     let mut text = String::from(
@@ -76,7 +76,7 @@ fn sound(one: &Sound, id: usize, folder: &str) -> String {
     text
 }
 
-/// The arrangement's number: of channels up to six; eight, front and surround, are arrangement 12.
+/// The arrangement's number: for up to six channels it is their number; eight, front and surround, are arrangement 12.
 fn channel_configuration(channels: u32) -> u32 {
     match channels {
         7 => 11,
@@ -101,7 +101,7 @@ fn language(language: Option<&str>) -> String {
     language.map_or_else(String::new, |language| format!(" lang=\"{language}\""))
 }
 
-/// In the order that the standard's schema has them.
+/// In the order of the standard's schema.
 fn described(role: &str, name: &str) -> String {
     let label = escaped(name);
     format!("<Label>{label}</Label>\n<Role schemeIdUri=\"{ROLE}\" value=\"{role}\"/>\n")
@@ -137,7 +137,7 @@ fn duration(seconds: f64) -> String {
     format!("PT{seconds:.3}S")
 }
 
-/// As the content of an element (XML 1.0 section 2.4); control characters cannot be in one at all.
+/// `text` as the content of an element (XML 1.0 section 2.4), which cannot contain control characters at all.
 fn escaped(text: &str) -> String {
     text.chars().filter(|letter| !letter.is_control()).fold(String::new(), |mut escaped, letter| {
         match letter {

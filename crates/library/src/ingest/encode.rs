@@ -1,4 +1,4 @@
-//! Encoding what is not there yet, and judging what was encoded.
+//! Encodes what is missing, and checks what was encoded.
 
 use std::ffi::OsString;
 use std::fs;
@@ -14,16 +14,16 @@ use super::work::{FINISHED, Work};
 use super::{Ingest, name_of, unlike};
 use crate::mp4::Track;
 
-/// A film may be this much shorter than it says, or this part of it: containers round, and frames end where they end.
+/// A film may be shorter than it says by this much, or by this share: containers round, and the last frame may end early or late.
 const SHORT_SECONDS: f64 = 1.0;
 const SHORT_PART: f64 = 0.01;
-/// Quality is held constant below a rung's bound, so that most films take about this part of it.
+/// Below a rung's bound quality is constant, so most films take about this share of the bound.
 const USUAL_PART: f64 = 0.5;
-/// What a rendition is called while it is encoded.
+/// The name of a rendition while it is encoded.
 const UNFINISHED: &str = "part";
 
 impl Ingest<'_> {
-    /// Encodes every job that has no finished file in `work` yet. `complaint` is the first that ffmpeg had.
+    /// Encodes every job that has no finished file in `work` yet. `complaint` is ffmpeg's first message.
     pub(super) fn encode(
         &self,
         work: &Work,
@@ -86,7 +86,7 @@ impl Ingest<'_> {
         Ok(said)
     }
 
-    /// Whether there is room for what is to be encoded, as far as can be foreseen.
+    /// Checks that there is room for the renditions, as far as that can be foreseen.
     fn room_for(&self, jobs: &[&Job]) -> Result<(), IngestError> {
         let Some(seconds) = self.source.seconds else { return Ok(()) };
         let rates: u64 = jobs.iter().filter_map(|job| job.bits_per_second).sum();
@@ -104,12 +104,12 @@ impl Ingest<'_> {
         Ok(())
     }
 
-    /// A length that the file can be held to.
+    /// The stated playing time, if it can be relied on.
     fn told_seconds(&self, seconds: Option<f64>) -> Option<f64> {
         seconds.filter(|_| self.source.is_measured)
     }
 
-    /// What no rendition shows by itself.
+    /// Checks what a single rendition cannot show.
     fn judge(&self, made: &Made) -> Result<(), IngestError> {
         whole(made.seconds(), self.told_seconds(self.source.seconds))?;
         let times = |picture: &Picture| {
@@ -125,11 +125,11 @@ impl Ingest<'_> {
     }
 }
 
-/// A path as ffmpeg takes a file: without the prefix it would read `a:b` as a protocol, and `-a` as an option. Absolute, because ffmpeg
-/// runs in another folder than we do.
+/// A path in ffmpeg's form of a file. Without the prefix, ffmpeg would read `a:b` as a protocol, and `-a` as an option. The path is
+/// absolute, because ffmpeg runs in another folder than we do.
 fn as_output(path: &Path) -> OsString {
     let mut output = OsString::from("file:");
-    // Where we are cannot be told once that folder is removed: then nothing relative can be opened either.
+    // The current folder is unknown if it was removed, but then no relative path can be opened anyway.
     output.push(std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
     output
 }
@@ -141,7 +141,7 @@ fn read(place: &Path, making: &str) -> Result<Track, IngestError> {
     })
 }
 
-/// Refuses what is a good deal shorter than it says.
+/// Refuses a file that is much shorter than it says.
 fn whole(has_seconds: f64, says_seconds: Option<f64>) -> Result<(), IngestError> {
     match says_seconds {
         Some(says) if has_seconds < says - (says * SHORT_PART).max(SHORT_SECONDS) => {
@@ -176,7 +176,7 @@ impl Made {
         Ok(())
     }
 
-    /// Exactly one sound is played unasked: the first that the source says so of, else the first.
+    /// Makes exactly one sound the default: the first that the source marks as default, else the first.
     fn choose_default(&mut self) {
         let chosen = self.audio.iter().position(|one| one.is_default).unwrap_or(0);
         for (index, one) in self.audio.iter_mut().enumerate() {

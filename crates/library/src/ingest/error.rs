@@ -8,73 +8,73 @@ use catalog::CatalogError;
 
 use crate::confined::Bound;
 
-/// Why a file did not become a title. Its text says what to do. No part of a title is in sight after any of these.
+/// Why a file did not become a title. Its text says what to do. After any of these, no part of the title is visible.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum IngestError {
     /// There is no ffmpeg, or no ffprobe, on the PATH.
     ToolMissing(&'static str),
-    /// It is a folder, a named pipe, a socket or a device.
+    /// The path is a folder, a named pipe, a socket or a device.
     NotAFile {
-        /// What was named.
+        /// The path.
         path: PathBuf,
-        /// What it is, for a person.
+        /// What it is, for people.
         kind: &'static str,
     },
-    /// ffmpeg took more than it may, and was ended.
+    /// ffmpeg exceeded a limit and was ended.
     Passed {
-        /// What it was to make.
+        /// What it was making.
         making: String,
-        /// More of what.
+        /// The limit.
         bound: Bound,
     },
-    /// It is no media file, or one that is broken from its start; with ffprobe's reason.
+    /// It is not a media file, or is broken from its start; with ffprobe's reason.
     NotMedia(String),
-    /// There is neither a picture nor a sound in it.
+    /// It has neither picture nor sound.
     NothingToPlay,
-    /// It says that it plays longer than it does.
+    /// It plays shorter than it says.
     CutShort {
-        /// The seconds it says it plays.
+        /// The playing time that it states.
         says_seconds: f64,
-        /// The seconds that are there.
+        /// The playing time that it has.
         has_seconds: f64,
     },
     /// `--copy` of a codec that browsers do not play from CMAF.
     CannotCopy(String),
-    /// `--copy` of a picture that begins so many seconds after its sound.
+    /// `--copy` of a picture that begins this many seconds after its sound.
     CannotCopyLate(f64),
-    /// ffmpeg failed; this is the beginning of what it said.
+    /// ffmpeg failed.
     FfmpegFailed {
-        /// What it was to make.
+        /// What it was making.
         making: String,
-        /// What it said.
+        /// The beginning of its message.
         said: String,
     },
     /// ffmpeg made a file that cannot be served.
     Unusable {
-        /// What it was to make.
+        /// What it was making.
         making: String,
         /// What is wrong with it.
         why: String,
     },
-    /// The library's disk has not the room.
+    /// The library's disk has no room.
     DiskFull {
         /// The library.
         library: PathBuf,
-        /// What is needed at least, and what is free, if it was foreseen.
+        /// The least space needed and the space free, if this was foreseen.
         bytes: Option<(u64, u64)>,
     },
     /// Another process works on the same title.
     Busy(String),
-    /// There is a folder of the title's name, and it is not ours to replace.
+    /// A folder with the title's name exists, and ingest did not make it.
     Foreign(PathBuf),
-    /// A side file of subtitles has none.
+    /// A file of subtitles has none.
     NoSubtitles(PathBuf),
-    /// A signal came.
+    /// A signal interrupted it.
     Interrupted,
     /// A file or folder could not be used.
     Io {
-        /// What was tried, as a verb: "make the folder".
+        /// What was attempted, as a verb: "make the folder".
         what: &'static str,
         /// On which file or folder.
         path: PathBuf,
@@ -187,7 +187,7 @@ impl From<CatalogError> for IngestError {
     }
 }
 
-/// Says what was tried and on what when it fails.
+/// Adds to an I/O error what was attempted and on which path.
 pub(crate) trait Attempt<T> {
     fn attempt(self, what: &'static str, path: &Path) -> Result<T, IngestError>;
 }

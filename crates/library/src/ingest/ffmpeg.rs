@@ -1,4 +1,4 @@
-//! Running ffmpeg: confined, with progress, ended when we are told to stop or end ourselves, its complaints kept.
+//! Runs ffmpeg: confined, with progress, and with its messages kept. It ends when we are told to stop, or when we end ourselves.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -10,37 +10,37 @@ use super::jobs::words;
 use super::stop::Stop;
 use crate::confined::{Bound, Bounds, Confined, Fault, Limits};
 
-/// How many of its complaints are kept.
+/// How many of its messages are kept.
 const SAID_LINES_MAX: usize = 3;
-/// In what it says when there is no room (strerror of ENOSPC, and of EDQUOT).
+/// Parts of its messages if there is no room (strerror of ENOSPC and of EDQUOT).
 const FULL: [&str; 2] = ["No space left on device", "Disk quota exceeded"];
-/// A line of `-progress` is some thirty bytes long.
+/// A line of `-progress` has some thirty bytes.
 const REPORT_BYTES_MAX: usize = 4 << 10;
 
 /// One run of ffmpeg.
 pub(crate) struct Run<'a> {
     /// What it makes, for messages: "video 720".
     pub(crate) making: &'a str,
-    /// What it reads, as [`crate::confined::FILM`].
+    /// Its input, read as [`crate::confined::FILM`].
     pub(crate) film: Option<&'a File>,
     /// Its working directory, where its output goes.
     pub(crate) folder: &'a Path,
-    /// From the inputs on.
+    /// The arguments, beginning with the inputs.
     pub(crate) arguments: &'a [OsString],
 }
 
-/// What holds all runs for one title.
+/// The limits of all runs for one title.
 #[derive(Clone, Copy)]
 pub(crate) struct Leash<'a> {
     pub(crate) stop: &'a Stop,
     pub(crate) bounds: &'a Bounds,
-    /// The folder that holds all that is made, and how large it may become.
+    /// The folder that gets all output, and how large it may become.
     pub(crate) output: (&'a Path, u64),
 }
 
 impl Run<'_> {
-    /// Runs it to its end; `progress` hears how many seconds of film are done. Returns the first of its complaints, if it had any and
-    /// ended well all the same.
+    /// Runs it to its end; `progress` gets the number of seconds of film that are done. Returns its first message, if it had any and still
+    /// succeeded.
     pub(crate) fn run(
         &self,
         leash: &Leash<'_>,
@@ -72,7 +72,7 @@ impl Run<'_> {
     }
 
     fn judge(&self, status: ExitStatus, said: &str) -> Result<Option<String>, IngestError> {
-        // Some versions end well although the last bytes found no room.
+        // Some versions succeed although there was no room for the last bytes.
         if FULL.iter().any(|full| said.contains(full)) {
             return Err(IngestError::DiskFull { library: self.folder.to_path_buf(), bytes: None });
         }
@@ -87,7 +87,7 @@ impl Run<'_> {
     }
 }
 
-/// Why a run of ffmpeg or ffprobe did not come to its end.
+/// Why a run of ffmpeg or ffprobe did not complete.
 pub(super) fn told(fault: Fault, making: &str) -> IngestError {
     match fault {
         Fault::Missing(program) => IngestError::ToolMissing(program),
@@ -97,7 +97,7 @@ pub(super) fn told(fault: Fault, making: &str) -> IngestError {
     }
 }
 
-/// Hands on the whole lines of what has come so far; `rest` keeps the one that has not ended.
+/// Passes on complete lines; `rest` keeps the incomplete one.
 fn each_line(rest: &mut Vec<u8>, bytes: &[u8], mut hear: impl FnMut(&str)) {
     for part in bytes.split_inclusive(|&byte| byte == b'\n') {
         rest.extend_from_slice(part);
@@ -108,7 +108,7 @@ fn each_line(rest: &mut Vec<u8>, bytes: &[u8], mut hear: impl FnMut(&str)) {
     }
 }
 
-/// The beginning of what it said, as one line.
+/// The beginning of its messages, as one line.
 fn complaints(said: &[u8]) -> String {
     let text = String::from_utf8_lossy(said);
     let full = text.lines().find(|line| FULL.iter().any(|full| line.contains(full)));
@@ -157,7 +157,7 @@ mod tests {
             each_line(&mut rest, part.as_bytes(), |line| lines.push(line.to_owned()));
         }
         assert_eq!(lines, ["a=1\n", "b=2\n"]);
-        // Whoever ends no line is not listened to for ever.
+        // A line that never ends must not be stored forever.
         each_line(&mut rest, &[b'x'; 2 * REPORT_BYTES_MAX], |_| {});
         assert!(rest.len() <= REPORT_BYTES_MAX);
     }
@@ -183,7 +183,7 @@ mod tests {
             Run { making: "nothing", film: None, folder: folder.path(), arguments: &arguments };
         let bounds = Bounds::default();
         let leash = Leash { stop: &stop, bounds: &bounds, output: (folder.path(), 1000) };
-        // It would go on for ever; its first report stops it.
+        // It would run forever; its first report stops it.
         let ended = run.run(&leash, |_| stop.stop());
         assert!(matches!(ended, Err(IngestError::Interrupted)), "{ended:?}");
     }

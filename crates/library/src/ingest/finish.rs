@@ -1,4 +1,4 @@
-//! From encoded renditions to a title: pictures, subtitles, manifests, sums; then into its place.
+//! Turns encoded renditions into a title: pictures, subtitles, manifests, sums; then puts it in its place.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ use super::{Ingest, Ingested, Leash, Outcome, dash, hls, jobs, pictures, subtitl
 
 const HLS: &str = "master.m3u8";
 const DASH: &str = "manifest.mpd";
-/// The folder of a version until its name is known.
+/// The name of a version's folder until its real name is known.
 const UNNAMED: &str = "version";
 
 impl Ingest<'_> {
@@ -50,7 +50,7 @@ impl Ingest<'_> {
         if self.stop.is_stopped() {
             return Err(IngestError::Interrupted);
         }
-        // From here on nothing takes long. Renditions leave the work folder last, so that whatever fails before leaves them in it.
+        // From here on nothing takes long. Renditions leave the work folder last, so that an earlier failure leaves them there.
         for (file, from) in made.places() {
             fs::rename(from, version.join(file)).attempt("put in place", from)?;
         }
@@ -62,7 +62,7 @@ impl Ingest<'_> {
         Ok(Ingested { folder: title, record, outcome, notes: self.notes(&made, complaint) })
     }
 
-    /// Writes all but the renditions into the version's folder.
+    /// Writes everything except the renditions into the version's folder.
     fn add_the_rest(
         &self,
         made: &mut Made,
@@ -79,7 +79,7 @@ impl Ingest<'_> {
         Ok(())
     }
 
-    /// Of every file of the version, wherever it is now, by name.
+    /// The record of every file of the version, wherever it is now, sorted by name.
     fn sums(&self, made: &Made, version: &Path) -> Result<Vec<FileRecord>, IngestError> {
         let mut files = Vec::new();
         for (name, place) in made.places() {
@@ -91,14 +91,14 @@ impl Ingest<'_> {
         for entry in fs::read_dir(version).attempt("list", version)? {
             let path = entry.attempt("list", version)?.path();
             super::publish::sync(&path)?;
-            // We named them all ourselves.
+            // All these names are ours.
             files.push(sum(&path, &path.file_name().unwrap_or_default().to_string_lossy())?);
         }
         files.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(files)
     }
 
-    /// A name that says what is in the version, and that no folder of the title has yet.
+    /// A name that is derived from the version's content, and that no folder of the title has yet.
     fn version_name(&self, files: &[FileRecord]) -> String {
         let parts = files.iter().flat_map(|file| [file.path.as_bytes(), file.sha256.as_bytes()]);
         let name = version_name(&sha256::of_parts(parts));
@@ -142,7 +142,7 @@ impl Ingest<'_> {
         })
     }
 
-    /// What was done that nobody asked for, and what could not be done.
+    /// Notes on what ingest changed unasked, and what it could not do.
     fn notes(&self, made: &Made, complaint: Option<String>) -> Vec<String> {
         let left_out = self.source.left_out.iter().chain(&made.left_out);
         let mut notes: Vec<_> = left_out.map(|one| format!("left out: {one}")).collect();

@@ -1,11 +1,11 @@
-//! HLS playlists (RFC 8216): one for each track, of byte ranges of its one file, and one of them all.
+//! HLS playlists (RFC 8216): one for each track, with byte ranges of its single file, and the multivariant playlist.
 
 use std::fmt::Write;
 
 use super::made::{Made, Picture, Sound, Subtitles, beside};
 use crate::mp4::Track;
 
-/// Byte ranges, maps and independent segments: all that is used here is in version 7.
+/// Version 7 has everything used here: byte ranges, maps and independent segments.
 const VERSION: u32 = 7;
 
 /// A playlist and its file's name.
@@ -26,7 +26,7 @@ pub(super) fn media(made: &Made) -> Vec<Playlist> {
     tracks.chain(subtitles).collect()
 }
 
-// Writing to a String cannot fail, so what `write!` returns is passed over in this file.
+// Writing to a String cannot fail, so this file ignores what `write!` returns.
 
 fn of_track(file: &str, track: &Track) -> String {
     let mut text = head(track.longest_seconds());
@@ -45,7 +45,7 @@ fn of_subtitles(file: &str, seconds: f64) -> String {
     text
 }
 
-/// The target duration is that of the longest segment, rounded (section 4.3.3.1), and not zero.
+/// The target duration: that of the longest segment, rounded (section 4.3.3.1), and not zero.
 fn head(longest_seconds: f64) -> String {
     let target = longest_seconds.round().max(1.0);
     format!(
@@ -54,7 +54,7 @@ fn head(longest_seconds: f64) -> String {
     )
 }
 
-/// The playlist of everything, from beside the folder `folder`.
+/// The multivariant playlist, with paths relative to the parent of `folder`.
 pub(super) fn master(made: &Made, folder: &str) -> String {
     let mut text = format!("#EXTM3U\n#EXT-X-VERSION:{VERSION}\n#EXT-X-INDEPENDENT-SEGMENTS\n\n");
     for one in &made.audio {
@@ -105,7 +105,7 @@ fn push_language(text: &mut String, language: Option<&str>) {
     }
 }
 
-/// A quoted string can hold neither quotes nor line ends (section 4.2).
+/// A quoted string cannot contain quotes or line ends (section 4.2).
 fn named(name: &str) -> String {
     let plain = |letter: char| match letter {
         '"' => '\'',
@@ -144,7 +144,7 @@ fn end_variant(mut text: String, made: &Made, file: &str, folder: &str) -> Strin
     text
 }
 
-/// Rates and codecs of a picture with the sound that takes most (section 4.3.4.2).
+/// Rates and codecs of a picture with the sound of the highest rate (section 4.3.4.2).
 fn rates(made: &Made, picture: Option<&Track>) -> String {
     let of = |rate: fn(&Track) -> u64| {
         let sound = made.audio.iter().map(|one| rate(&one.track)).max();

@@ -1,8 +1,8 @@
-//! What is encoded, one file each: the arguments of ffmpeg for every rendition of a source.
+//! The jobs of encoding, one file each: the arguments of ffmpeg for every rendition of a source.
 //!
-//! Every rendition begins at the film's zero and has its key frames where every other has them: the frame rate is made constant, the
-//! same in all, and each group of pictures is as many frames long and closed. Sound is cut at the same distance, which its frames
-//! meet only nearly; players do not mind, since sound can be entered anywhere.
+//! Every rendition begins at the film's zero and has its key frames at the same places as all others. For that the frame rate is made
+//! constant, the same in all, and every group of pictures is closed and has the same number of frames. Sound is cut at the same distance,
+//! but only nearly, because audio frames do not fit exactly. Players do not mind, since they can start at any audio frame.
 
 use std::ffi::OsString;
 
@@ -16,16 +16,16 @@ use crate::probe::{Audio, FrameRate, Label, Source, Video};
 pub(super) struct Job {
     /// Its name in the title.
     pub(super) file: String,
-    /// Its name for a person.
+    /// Its name for people.
     pub(super) making: String,
     pub(super) kind: Kind,
-    /// Of ffmpeg, without the output.
+    /// The arguments of ffmpeg, without the output.
     pub(super) arguments: Vec<OsString>,
-    /// How long the stream that it is made from says it is.
+    /// The playing time that the source's stream states.
     pub(super) says_seconds: Option<f64>,
-    /// What a second of it costs, compared with others.
+    /// The cost of a second of it, compared with other jobs.
     pub(super) weight: f64,
-    /// What it takes at most, roughly, in bits per second of film. None where it is copied.
+    /// Its highest rate, roughly, in bits per second of film. None if it is copied.
     pub(super) bits_per_second: Option<u64>,
 }
 
@@ -35,16 +35,16 @@ pub(super) enum Kind {
     Audio { label: Label, channels: u32 },
 }
 
-/// What this machine's ffmpeg can do, asked only where it matters.
+/// The abilities of this machine's ffmpeg, queried only if they matter.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tools {
-    /// The zscale filter, without which light cannot be mapped to what ordinary screens show.
+    /// The zscale filter, which is needed to map light to the range of ordinary screens.
     pub(super) has_zscale: bool,
-    /// The SVT encoder of AV1; else libaom's is used.
+    /// The SVT encoder of AV1; otherwise libaom's is used.
     pub(super) has_svt_av1: bool,
 }
 
-/// The jobs for a source: sound first, because it shows soonest whether the file is whole, then pictures, smallest first.
+/// The jobs for a source: sound first, because it shows fastest whether the file is whole, then pictures, smallest first.
 pub(super) fn jobs(source: &Source, options: &Options, tools: Tools) -> Vec<Job> {
     let audio = source.audio.iter().enumerate().map(|(index, audio)| {
         let mut job = audio_job(index + 1, audio, options);
@@ -79,7 +79,7 @@ fn copied_video(video: &Video, options: &Options) -> Job {
     if video.codec == "hevc" {
         arguments.extend(words("-tag:v hvc1"));
     }
-    // Fragments begin at key frames, wherever the source has them, and are at least this long.
+    // Fragments begin at the source's key frames, and are at least this long.
     let microseconds = (options.segment_seconds * 1e6) as u64;
     arguments.extend(words(&format!("-min_frag_duration {microseconds}")));
     arguments.extend(output("+frag_keyframe"));
@@ -111,13 +111,13 @@ fn encoded_video(video: &Video, rung: &Rung, options: &Options, tools: Tools) ->
         kind: Kind::Video { width, height, frame_rate: video.frame_rate },
         arguments,
         says_seconds: video.seconds,
-        // Decoding a pixel costs some part of what encoding one does.
+        // Decoding a pixel costs a fraction of encoding one.
         weight: f64::from(width * height) + video.stored_pixels as f64 * 0.2,
         bits_per_second: Some(u64::from(kbps) * 1000),
     }
 }
 
-/// The picture with its shorter side `side` pixels long, both sides even as 4:2:0 wants them, never larger than it was.
+/// The filter that scales the picture to a shorter side of `side` pixels. Both sides are even, as 4:2:0 requires, and never enlarged.
 fn size(video: &Video, side: u32) -> (u32, u32) {
     let even = |pixels: f64| ((pixels / 2.0).round() as u32 * 2).max(2);
     let (short, long) = (video.width.min(video.height), video.width.max(video.height));
@@ -127,7 +127,7 @@ fn size(video: &Video, side: u32) -> (u32, u32) {
     if video.width < video.height { (short_side, long_side) } else { (long_side, short_side) }
 }
 
-/// More frames take more, though not as much more; newer codecs take less.
+/// A higher frame rate takes more bits, though not in proportion; newer codecs take less.
 fn kbps(kbps: u32, frame_rate: FrameRate, codec: VideoCodec) -> u32 {
     let frames = if frame_rate.per_second() > 31.0 { 1.5 } else { 1.0 };
     let codec = match codec {
@@ -146,7 +146,7 @@ fn filters(video: &Video, width: u32, height: u32, tools: Tools) -> String {
     filters.push(format!("fps={}:start_time=0", video.frame_rate));
     filters.push(format!("scale={width}:{height}:flags=bicubic"));
     if video.is_hdr && tools.has_zscale {
-        // To linear light, whose brightest parts are pressed together, and back to what BT.709 screens show.
+        // To linear light, where the brightest parts are compressed, and back to the range of BT.709 screens.
         filters.push(
             "zscale=t=linear:npl=100,format=gbrpf32le,zscale=p=bt709,tonemap=tonemap=hable:desat=0,\
              zscale=t=bt709:m=bt709:r=tv"
@@ -157,7 +157,7 @@ fn filters(video: &Video, width: u32, height: u32, tools: Tools) -> String {
     filters.join(",")
 }
 
-/// Quality is constant (`-crf`), the rate is bounded: a quiet film takes less than its rung allows.
+/// Quality is constant (`-crf`) and the rate is bounded: a film with little motion takes less than its rung allows.
 fn encoder(kbps: u32, frame_rate: FrameRate, options: &Options, tools: Tools) -> Vec<OsString> {
     let frames = (options.segment_seconds * frame_rate.per_second()).round().max(1.0) as u32;
     let buffer = kbps * 2;
@@ -195,12 +195,12 @@ fn x26_preset(speed: Speed) -> &'static str {
     }
 }
 
-/// What browsers play from CMAF as it is.
+/// Codecs that browsers play from CMAF.
 const AUDIO_COPIED: [&str; 2] = ["aac", "opus"];
-/// Sound that begins later than this gets silence in front, which has to be encoded with it.
+/// Sound that begins later than this gets silence in front, and so it must be encoded.
 const AUDIO_LATE_SECONDS: f64 = 0.1;
 
-/// Why a sound is encoded although it was to be copied, if it is.
+/// Why a sound is encoded although `--copy` was given, if it is.
 pub(super) fn why_not_copied(audio: &Audio) -> Option<String> {
     if !AUDIO_COPIED.contains(&audio.codec.as_str()) {
         return Some(format!("no browser plays {}", audio.codec));
@@ -209,7 +209,7 @@ pub(super) fn why_not_copied(audio: &Audio) -> Option<String> {
     (late > AUDIO_LATE_SECONDS).then(|| format!("it begins {late:.1} s late"))
 }
 
-/// In MPEG-TS each frame of AAC has a header of its own, which MP4 does not; elsewhere the filter changes nothing.
+/// In MPEG-TS each AAC frame has a header of its own, which MP4 does not have. For other sources the filter changes nothing.
 const AAC_COPY: &str = "-c copy -bsf:a aac_adtstoasc";
 
 fn audio_job(number: usize, audio: &Audio, options: &Options) -> Job {
@@ -236,16 +236,16 @@ fn audio_job(number: usize, audio: &Audio, options: &Options) -> Job {
         kind: Kind::Audio { label: audio.label.clone(), channels },
         arguments,
         says_seconds: audio.seconds,
-        // About what a picture of some 100 by 100 does.
+        // About the cost of a picture of some 100 by 100.
         weight: 1e4,
         bits_per_second: (!is_copied).then_some(u64::from(kbps) * 1000),
     }
 }
 
-/// Sound that begins late, or has holes, gets silence there: it stays with its picture.
+/// Fills a late start and gaps of the sound with silence, so that it stays in sync with its picture.
 fn audio_filters(channels: u32, source_channels: u32) -> String {
     let mut filters = "aresample=async=1:first_pts=0".to_owned();
-    // Encoders of Opus want the usual order of loudspeakers, whichever of the source's layouts it was.
+    // Encoders of Opus require the usual order of loudspeakers, whatever the source's layout is.
     match (channels == source_channels, channels) {
         (true, 6) => filters.push_str(",aformat=channel_layouts=5.1"),
         (true, 8) => filters.push_str(",aformat=channel_layouts=7.1"),
@@ -254,15 +254,15 @@ fn audio_filters(channels: u32, source_channels: u32) -> String {
     filters
 }
 
-/// One track, a fragment per segment, an index of them at the front. The edit list says where in the decoder's time the film begins, so
-/// that frames out of order and an encoder's run-up shift nothing.
+/// The output: one track, a fragment per segment, and an index of them at the front. The edit list says where the film begins in the
+/// decoder's time, so that reordered frames and an encoder's priming samples shift nothing.
 fn output(flags: &str) -> Vec<OsString> {
     words(&format!(
         "-f mp4 -use_editlist 1 -movflags {flags}+cmaf+delay_moov+global_sidx+skip_trailer"
     ))
 }
 
-/// Splits a phrase without spaces inside its words.
+/// Splits a phrase whose words contain no spaces.
 pub(crate) fn words(phrase: &str) -> Vec<OsString> {
     phrase.split_whitespace().map(OsString::from).collect()
 }

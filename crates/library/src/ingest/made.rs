@@ -1,25 +1,25 @@
-//! What was made of a source, as the manifests name it.
+//! The results of encoding a source, as the manifests name them.
 
 use std::path::{Path, PathBuf};
 
 use crate::mp4::Track;
 use crate::probe::FrameRate;
 
-/// Everything of a title that its manifests are about. Files are in one folder.
+/// Everything in a title that its manifests describe. Its files are in one folder.
 #[derive(Default)]
 pub(super) struct Made {
     /// Smallest first.
     pub(super) video: Vec<Picture>,
-    /// As in the source. Of several, exactly one is the default.
+    /// In the source's order. Exactly one is the default.
     pub(super) audio: Vec<Sound>,
     pub(super) subtitles: Vec<Subtitles>,
-    /// What of the source could not be made, each as words for a person.
+    /// Parts of the source that could not be made, each described for people.
     pub(super) left_out: Vec<String>,
 }
 
 pub(super) struct Picture {
     pub(super) file: String,
-    /// Where the file is until the title is put in its place.
+    /// Where the file is until the title is moved into its place.
     pub(super) place: PathBuf,
     pub(super) width: u32,
     pub(super) height: u32,
@@ -29,10 +29,10 @@ pub(super) struct Picture {
 
 pub(super) struct Sound {
     pub(super) file: String,
-    /// Where the file is until the title is put in its place.
+    /// Where the file is until the title is moved into its place.
     pub(super) place: PathBuf,
     pub(super) language: Option<String>,
-    /// Unlike every other sound's.
+    /// Unique among the sounds.
     pub(super) name: String,
     pub(super) is_default: bool,
     pub(super) channels: u32,
@@ -42,13 +42,13 @@ pub(super) struct Sound {
 pub(super) struct Subtitles {
     pub(super) file: String,
     pub(super) language: Option<String>,
-    /// Unlike every other one's.
+    /// Unique among the subtitles.
     pub(super) name: String,
     pub(super) is_forced: bool,
 }
 
 impl Made {
-    /// How long the title plays: as long as the longest of its pictures and sounds.
+    /// The title's playing time: that of its longest picture or sound.
     pub(super) fn seconds(&self) -> f64 {
         self.tracks().map(|(_, track)| track.seconds()).fold(0.0, f64::max)
     }

@@ -1,11 +1,11 @@
-//! Making a title of a video file: CMAF in several sizes, with an HLS and a DASH manifest over the same files.
+//! Makes a title of a video file: CMAF in several sizes, with an HLS and a DASH manifest over the same files.
 //!
-//! ffmpeg decodes, encodes and writes one fragmented file per rendition, with an index at its front. The manifests are written here, from
-//! those indexes: what ffmpeg's own muxers write lists every fragment twice, knows one language per playlist, and its DASH manifest
-//! is one that its own player complains about. So both manifests say the same of the same bytes, and each file is checked on the way.
+//! ffmpeg decodes, encodes and writes one fragmented file per rendition, with an index at its front. This module writes the manifests from
+//! those indexes, because ffmpeg's own muxers list every fragment twice, know one language per playlist, and write a DASH manifest that
+//! ffmpeg's own player complains about. So both manifests agree about the same bytes, and each file is checked on the way.
 //!
-//! Invariants: nothing is in sight in the library until it is whole (`publish.rs`); one process at a time works on a title (`work.rs`);
-//! a rendition that was finished is not encoded again, unless the source or what decides its bytes is another (`Job::key`).
+//! Invariants: a title is not visible in the library until it is whole (`publish.rs`); one process at a time works on a title (`work.rs`);
+//! a finished rendition is not encoded again, unless the source or a setting that decides its bytes has changed (`Job::key`).
 //!
 //! Read first: [`ingest`], then `jobs.rs` for what is encoded and how.
 
@@ -46,10 +46,10 @@ use crate::probe::{ProbeError, Source, probe};
 use jobs::Tools;
 use work::Work;
 
-/// Part of every key: goes up when what is made of the same source and options becomes another.
+/// Part of every key. Increase it when the same source and options yield another result.
 const FORM: &str = "1";
 
-/// A picture that is copied may begin this much after its sound: players close such a gap.
+/// A copied picture may begin this much after its sound: players close such a gap.
 const COPIED_LATE_SECONDS: f64 = 0.5;
 
 /// A title that is in the library.
@@ -57,31 +57,31 @@ const COPIED_LATE_SECONDS: f64 = 0.5;
 pub struct Ingested {
     /// Its folder.
     pub folder: PathBuf,
-    /// What it consists of.
+    /// Its record.
     pub record: Record,
-    /// How it came there.
+    /// How it got there.
     pub outcome: Outcome,
-    /// What a person might want to know of: each a line.
+    /// Notes for people, each a line.
     pub notes: Vec<String>,
 }
 
-/// How a title came into the library.
+/// How a title got into the library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was not there before.
+    /// It is new.
     Made,
-    /// It was there, made from something else or otherwise.
+    /// It replaced a title of the same name, from another source or with other options.
     Replaced,
-    /// It was there, made from the same file with the same options; nothing was done.
+    /// It existed already, from the same file with the same options; nothing was done.
     Kept,
 }
 
-/// What an ingest is about.
+/// The data of an ingest.
 struct Ingest<'a> {
     file: &'a Path,
-    /// The same, open.
+    /// The same file, open.
     film: File,
-    /// Files of subtitles beside it, open, in the order of the options.
+    /// The additional files of subtitles, open, in the order of the options.
     side: Vec<File>,
     library: &'a Path,
     title: &'a TitleName,
@@ -89,16 +89,16 @@ struct Ingest<'a> {
     stop: &'a Stop,
     source: Source,
     tools: Tools,
-    /// Of the file as it is now.
+    /// Identifies the file in its present state.
     identity: String,
 }
 
-/// Makes the title `title` of the video file `file` in the folder `library`, which is made if its parent is there.
+/// Makes the title `title` of the video file `file` in the folder `library`, which is made if its parent exists.
 ///
-/// Takes as long as encoding does; `progress` hears about it, `stop` ends it. What is in sight in `library` is a whole title or none.
+/// This takes as long as encoding does. It reports to `progress`, and `stop` ends it. The title is visible in `library` only when it is whole.
 ///
 /// # Errors
-/// [`IngestError`]; what was encoded stays in a hidden folder of the library for another attempt.
+/// [`IngestError`]; finished renditions stay in a hidden folder of the library for another attempt.
 pub fn ingest(
     file: &Path,
     library: &Path,
@@ -124,13 +124,13 @@ pub fn ingest(
     let made = ingest.make(&work, &mut progress);
     match made {
         Ok(made) => {
-            // The title is there. What could not be removed is removed by the next ingest of it.
+            // The title is in place. The next ingest of it removes what could not be removed now.
             let _ = work.remove();
             Ok(made)
         }
         Err(error) => {
             match error {
-                // A film that takes too much gets nothing, not even room for its first parts.
+                // A film that exceeds a limit keeps nothing, not even its finished parts.
                 IngestError::Passed { .. } => drop(work.remove()),
                 _ => work.leave(),
             }
@@ -139,7 +139,7 @@ pub fn ingest(
     }
 }
 
-/// What tells a file from another, and from what it was before.
+/// Identifies a file and its present state.
 fn identity(file: &Path, film: &File) -> Result<String, IngestError> {
     let path = file.canonicalize().attempt("open", file)?;
     let metadata = film.metadata().attempt("look at", file)?;
@@ -180,7 +180,7 @@ impl Tools {
 }
 
 impl Ingest<'_> {
-    /// The title, if it is there as this ingest would make it.
+    /// The title, if it exists just as this ingest would make it.
     fn kept(&self) -> Result<Option<Ingested>, IngestError> {
         let folder = self.library.join(self.title.as_str());
         let Ok(record) = Record::read(&folder) else { return Ok(None) };
@@ -193,7 +193,7 @@ impl Ingest<'_> {
         Ok(Some(Ingested { folder, record, outcome: Outcome::Kept, notes: Vec::new() }))
     }
 
-    /// The same for the same source and the same options.
+    /// A key that is the same for the same source and the same options.
     fn key(&self) -> Result<String, IngestError> {
         let jobs = jobs::jobs(&self.source, self.options, self.tools);
         let mut parts: Vec<_> = jobs.iter().map(|job| self.key_of(job)).collect();
@@ -208,13 +208,13 @@ impl Ingest<'_> {
         Ok(sha256::of_parts(parts.iter().map(String::as_bytes)))
     }
 
-    /// The same for every attempt at one and the same rendition.
+    /// A key that is the same for every attempt at the same rendition.
     fn key_of(&self, job: &jobs::Job) -> String {
         let arguments = job.arguments.iter().map(|word| word.as_encoded_bytes());
         sha256::of_parts([FORM.as_bytes(), self.identity.as_bytes()].into_iter().chain(arguments))
     }
 
-    /// What holds each run of ffmpeg for the title that is made in `work`.
+    /// The limits for each run of ffmpeg for the title in `work`.
     fn leash<'w>(&'w self, work: &'w Work) -> Result<Leash<'w>, IngestError> {
         let source_bytes = self.film.metadata().attempt("look at", self.file)?.len();
         let bounds = &self.options.bounds;
@@ -222,7 +222,7 @@ impl Ingest<'_> {
         Ok(Leash { stop: self.stop, bounds, output })
     }
 
-    /// A full disk is the library's, whichever file it was noticed on.
+    /// Names the library in an error about a full disk, whichever file it was noticed on.
     fn told(&self, error: IngestError) -> IngestError {
         match error {
             IngestError::DiskFull { bytes, .. } => {
@@ -233,13 +233,13 @@ impl Ingest<'_> {
     }
 }
 
-/// How a person tells a stream from others.
+/// A name for a stream by which people recognise it.
 fn name_of(label: &crate::probe::Label, otherwise: &str) -> String {
     let language = label.language.as_deref().map(crate::language::name);
     label.title.clone().or(language).unwrap_or_else(|| otherwise.to_owned())
 }
 
-/// `wanted`, with a number if one of `others` has it already.
+/// `wanted`, with a number if one of `others` has that name already.
 fn unlike<'o>(others: impl Iterator<Item = &'o str> + Clone, wanted: String) -> String {
     let taken = |name: &str| others.clone().any(|other| other == name);
     if !taken(&wanted) {

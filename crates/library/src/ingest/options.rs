@@ -1,4 +1,4 @@
-//! What a title is to be made of.
+//! How to make a title.
 
 use std::path::PathBuf;
 
@@ -37,17 +37,17 @@ pub enum Channels {
     Source,
 }
 
-/// How much time is spent on how good a picture.
+/// Encoder speed against picture quality.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Speed {
     /// For trying things out.
     Fastest,
-    /// In a hurry.
+    /// Fast.
     Fast,
-    /// For most.
+    /// Good for most uses.
     #[default]
     Balanced,
-    /// Made once, watched often.
+    /// Best picture, for titles that are watched often.
     Best,
 }
 
@@ -71,17 +71,17 @@ pub struct Options {
     pub audio_codec: AudioCodec,
     /// How many channels are kept.
     pub channels: Channels,
-    /// How much time is spent.
+    /// Encoder speed against picture quality.
     pub speed: Speed,
-    /// Keep the pictures, and the sound where browsers play it, as they are.
+    /// Keep the pictures as they are, and the sound, too, if browsers can play it.
     pub copy: bool,
-    /// How long a segment is, and how far key frames are apart; at least 0.5, at most 20.
+    /// Length of a segment and distance between key frames: 0.5 to 20.
     pub segment_seconds: f64,
-    /// Besides those in the file.
+    /// Subtitles in addition to those in the file.
     pub subtitles: Vec<SideSubtitles>,
-    /// Make the title although it is there already, from the same file and with the same options.
+    /// Replace the title if it already exists, even from the same file with the same options.
     pub again: bool,
-    /// What ffmpeg may take of the machine.
+    /// Limits on what ffmpeg may use of the machine.
     pub bounds: Bounds,
 }
 
@@ -94,7 +94,7 @@ impl Default for Options {
             channels: Channels::default(),
             speed: Speed::default(),
             copy: false,
-            // Long enough for the encoder to be efficient, short enough to change rung before a buffer runs dry.
+            // Long enough for an efficient encoder, short enough to change the rung before a buffer runs dry.
             segment_seconds: 4.0,
             subtitles: Vec::new(),
             again: false,

@@ -1,7 +1,7 @@
-//! The poster, and the small pictures that a player shows over its time bar: sheets of them, and a WebVTT file that says which part of
-//! which sheet goes with which time, by a media fragment (W3C Media Fragments URI 1.0 section 4.2.2).
+//! The poster, and the thumbnails that a player shows over its time bar: sheets of thumbnails, and a WebVTT file that says which part of
+//! which sheet belongs to which time, by media fragments (W3C Media Fragments URI 1.0 section 4.2.2).
 //!
-//! Both are made from what was encoded, which is upright, has square pixels and ordinary light.
+//! Both are made from an encoded rendition, which is upright and has square pixels and ordinary light.
 
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -16,18 +16,18 @@ use crate::formats;
 
 pub(super) const POSTER: &str = "poster.jpg";
 pub(super) const THUMBNAILS: &str = "thumbnails.vtt";
-/// A sheet is this many pictures wide and high.
+/// A sheet is this many thumbnails wide and high.
 const SHEET: u32 = 5;
-/// A small picture's longer side.
+/// A thumbnail's longer side.
 const SIDE_PIXELS: u32 = 160;
-/// So many pictures at least, where the film is long enough, and no further apart than this.
+/// At least this many thumbnails, if the film is long enough, and no further apart than this.
 const PICTURES: f64 = 100.0;
 const SECONDS_APART_MAX: f64 = 10.0;
-/// The poster is from this part of the film on, behind opening titles.
+/// The poster is taken from here on, as a share of the film: after the opening titles.
 const POSTER_PART: f64 = 0.1;
-/// Among so many frames the most ordinary one becomes the poster: no flash, no black.
+/// The most typical of this many frames becomes the poster: no flash, no black.
 const POSTER_CHOICE: u32 = 24;
-/// From a larger picture than this no poster is made.
+/// The poster is not made from a larger picture than this.
 const POSTER_SIDE_MAX: u32 = 1080;
 
 /// Makes the poster in `folder`.
@@ -35,7 +35,7 @@ pub(super) fn poster(made: &Made, folder: &Path, leash: &Leash<'_>) -> Result<()
     let small_enough = |one: &&Picture| one.width.min(one.height) <= POSTER_SIDE_MAX;
     let best = made.video.iter().rev().find(small_enough).or(made.video.first());
     let Some(best) = best else { return Ok(()) };
-    // From the key frame before that time on: there always is one, even in a film of a single frame.
+    // From the key frame before that time on, which exists even in a film of a single frame.
     let begin = best.track.seconds() * POSTER_PART;
     let mut arguments = words(&format!("-noaccurate_seek -ss {begin:.3}"));
     arguments.extend(formats::rendition());
@@ -46,13 +46,13 @@ pub(super) fn poster(made: &Made, folder: &Path, leash: &Leash<'_>) -> Result<()
     present(folder, POSTER)
 }
 
-/// Makes the sheets and their list in `folder`. Only key frames are looked at, so it takes a moment even for a long film.
+/// Makes the sheets and their list in `folder`. It decodes only key frames, so it is fast even for a long film.
 pub(super) fn thumbnails(made: &Made, folder: &Path, leash: &Leash<'_>) -> Result<(), IngestError> {
     let Some(smallest) = made.video.first() else { return Ok(()) };
     let plan = Plan::of(smallest);
     let mut arguments = words("-skip_frame nokey");
     arguments.extend(formats::rendition());
-    // The last key frame goes on for as long as the last sheet wants.
+    // The last key frame is repeated until the last sheet is full.
     arguments.extend(words(&format!(
         "-vf tpad=stop_mode=clone:stop=-1,fps=1/{}:start_time=0,scale={}:{},setsar=1,\
          tile={SHEET}x{SHEET},format=yuvj420p -frames:v {} -q:v 5 thumbnails-%d.jpg",
@@ -89,7 +89,7 @@ fn sheet(number: u32) -> String {
     format!("thumbnails-{number}.jpg")
 }
 
-/// Which pictures there are.
+/// The thumbnails to make.
 struct Plan {
     seconds: f64,
     seconds_apart: f64,
@@ -101,7 +101,7 @@ struct Plan {
 impl Plan {
     fn of(picture: &Picture) -> Self {
         let seconds = picture.track.seconds();
-        // No closer than key frames are: there would be nothing new to show. Whole seconds: the times stay readable.
+        // No closer than key frames, because there would be nothing new to show. Whole seconds, to keep the times readable.
         let least = picture.track.longest_seconds().min(SECONDS_APART_MAX);
         let seconds_apart = (seconds / PICTURES).clamp(least, SECONDS_APART_MAX).round().max(1.0);
         let longer = f64::from(picture.width.max(picture.height));

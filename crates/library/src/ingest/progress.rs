@@ -1,12 +1,12 @@
-//! How far an ingest is, and telling a person.
+//! The progress of an ingest, and showing it to people.
 
 use std::io::{IsTerminal, Write};
 use std::time::Instant;
 
-/// What becomes of a file.
+/// A step of an ingest.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Progress {
-    /// A part of the title is begun.
+    /// Making a part of the title has begun.
     Making {
         /// Which: "video 720".
         part: String,
@@ -15,34 +15,34 @@ pub enum Progress {
         /// How many there are.
         of: usize,
     },
-    /// A part is there from an earlier attempt.
+    /// A part was kept from an earlier attempt.
     Kept {
         /// Which.
         part: String,
     },
-    /// So much of the encoding is done.
+    /// Part of the encoding is done.
     Encoded {
-        /// Of all that this attempt has to encode, 0 to 1.
+        /// The share of everything that this attempt has to encode, 0 to 1.
         done: f64,
-        /// How long the rest takes, if that can be told yet.
+        /// How long the rest will take, if that can be estimated yet.
         seconds_left: Option<f64>,
     },
-    /// Everything is encoded; pictures, manifests and sums are made.
+    /// Everything is encoded; pictures, manifests and sums are being made.
     Finishing,
 }
 
 /// Adds up the work of several jobs into one progress.
 pub(super) struct Meter {
-    /// What there is to do, in weights times seconds.
+    /// The total work, in weights times seconds.
     total: f64,
     before: f64,
     began: Instant,
 }
 
-/// More of a title would not leave room for its progress in a line of 80.
+/// A longer title would leave no room for the progress in a line of 80.
 const TITLE_LETTERS_MAX: usize = 24;
 
-/// Before so many seconds and such a part of the work, what is left is a guess.
+/// Until this many seconds have passed and this share of the work is done, the time left would be a guess.
 const TELLING_SECONDS: f64 = 2.0;
 const TELLING_PART: f64 = 0.005;
 
@@ -51,7 +51,7 @@ impl Meter {
         Self { total, before: 0.0, began: Instant::now() }
     }
 
-    /// With so much of the job done that runs now.
+    /// The progress when `now` of the present job is done.
     pub(super) fn at(&self, now: f64) -> Progress {
         let done = ((self.before + now) / self.total).clamp(0.0, 1.0);
         let took = self.began.elapsed().as_secs_f64();
@@ -65,13 +65,13 @@ impl Meter {
     }
 }
 
-/// Shows the progress of `title` on standard error: a bar that is rewritten on a terminal, else a line for each part.
+/// Shows the progress of `title` on standard error: on a terminal as a bar that is rewritten, else as a line for each part.
 pub fn on_terminal(title: &str) -> impl FnMut(Progress) + use<> {
     let mut shown = Shown { title: shortened(title), part: String::new(), width: 0 };
     let is_terminal = std::io::stderr().is_terminal();
     move |progress| {
         let text = if is_terminal { shown.rewritten(&progress) } else { shown.line(&progress) };
-        // A person who closed the terminal loses the progress, not the film.
+        // If the terminal was closed, the progress is lost, but not the film.
         let _ = std::io::stderr().write_all(text.as_bytes());
     }
 }
@@ -79,7 +79,7 @@ pub fn on_terminal(title: &str) -> impl FnMut(Progress) + use<> {
 struct Shown {
     title: String,
     part: String,
-    /// Of the line that is on the terminal.
+    /// The width of the line on the terminal.
     width: usize,
 }
 
@@ -97,7 +97,7 @@ impl Shown {
         }
     }
 
-    /// For a terminal: the line, over the one before.
+    /// For a terminal: the line, written over the one before.
     fn rewritten(&mut self, progress: &Progress) -> String {
         let title = &self.title;
         let line = match progress {
@@ -121,7 +121,7 @@ impl Shown {
 }
 
 impl Drop for Shown {
-    /// What is said next begins on a line of its own.
+    /// Ends the line, so that the next output begins on a line of its own.
     fn drop(&mut self) {
         if self.width > 0 {
             let _ = std::io::stderr().write_all(b"\n");

@@ -1,9 +1,9 @@
-//! Putting a title in its place: whole, or not at all.
+//! Puts a title in its place: whole, or not at all.
 //!
-//! A title that is new is renamed into the library as one folder. One that replaces another is put in beside it: its own folder first,
-//! then each manifest over the old one by rename. Whoever watches the old one goes on with the old one's files, which stay for
-//! [`GRACE_SECONDS`] and are removed by the next ingest after that. Cut off between two of these steps, both manifests still name
-//! whole versions; the next ingest replaces the title and counts what is left among what it replaces.
+//! A new title is renamed into the library as one folder. A title that replaces another is put in beside it: its own folder first, then
+//! each manifest over the old one by rename. Viewers of the old version keep using its files. These stay for [`GRACE_SECONDS`], and the
+//! next ingest after that removes them. After an interruption between two of these steps, both manifests still name whole versions. The
+//! next ingest then replaces the title, and counts what is left among the replaced versions.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -15,10 +15,10 @@ use catalog::{RECORD, Record, ReplacedRecord, is_version, remove_version};
 
 use super::error::{Attempt, IngestError};
 
-/// How long files of a replaced version stay at least: longer than anybody watches a film, pauses included.
+/// How long files of a replaced version stay at least: longer than anybody watches a film, including pauses.
 const GRACE_SECONDS: u64 = 24 * 60 * 60;
 
-/// Moves what is in `made` (the folder of the version, manifests, the record yet to be written) to `title`.
+/// Moves the contents of `made` (the version's folder and the manifests; the record is still to be written) to `title`.
 pub(super) fn publish(
     made: &Path,
     title: &Path,
@@ -44,7 +44,7 @@ pub(super) fn publish(
     Ok(record)
 }
 
-/// The record of the title that is there already, if there is one.
+/// The record of the existing title, if there is one.
 fn old(title: &Path) -> Result<Option<Record>, IngestError> {
     if fs::symlink_metadata(title).is_err() {
         return Ok(None);
@@ -52,7 +52,7 @@ fn old(title: &Path) -> Result<Option<Record>, IngestError> {
     Record::read(title).map(Some).map_err(|_| IngestError::Foreign(title.to_path_buf()))
 }
 
-/// Every version that is in `title`: those that its record knows, and any that it does not, which somebody who was cut off has left.
+/// Every version in `title`: those in its record, and others, which an interrupted ingest has left.
 fn replaced(title: &Path, old: &Record) -> Result<Vec<ReplacedRecord>, IngestError> {
     let mut all = old.replaced.clone();
     for entry in fs::read_dir(title).attempt("list", title)? {
@@ -71,7 +71,7 @@ fn appear(made: &Path, title: &Path) -> Result<(), IngestError> {
     renameat_with(CWD, made, CWD, title, RenameFlags::NOREPLACE)
         .map_err(Into::into)
         .attempt("put in place", title)?;
-    // Beside the title: the library.
+    // The folder that contains the title: the library.
     title.parent().map_or(Ok(()), sync)
 }
 
@@ -83,7 +83,7 @@ fn replace(made: &Path, title: &Path, record: &Record) -> Result<(), IngestError
     sync(title)
 }
 
-/// Writes a file so that it is there after a power failure.
+/// Writes a file so that it survives a power failure.
 pub(super) fn write(path: &Path, content: &[u8]) -> Result<(), IngestError> {
     fs::write(path, content).attempt("write", path)?;
     sync(path)

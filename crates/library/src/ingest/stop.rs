@@ -1,33 +1,33 @@
-//! Ending early: a signal's thread says stop, and the ffmpeg that runs just then is ended.
+//! Ends an ingest early: the thread for signals says stop, which ends the ffmpeg that is running.
 
 use std::process::Child;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Ends an ingest from another thread. Copies are of one and the same.
+/// Ends an ingest from another thread. Clones share one state.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
     is_stopped: bool,
-    /// Alive, or dead and not yet waited for: so the number is nobody else's.
+    /// The running child. It is alive, or dead and not waited for, so no other process has its id.
     child: Option<Pid>,
 }
 
 impl Stop {
-    /// Ends what runs now, and whatever is begun later ends at once.
+    /// Ends the running program; programs started later end at once.
     pub fn stop(&self) {
         let mut state = self.state();
         state.is_stopped = true;
         if let Some(child) = state.child {
-            // It may have ended by itself, which is as good.
+            // It may have ended by itself, which is just as good.
             let _ = kill_process(child, Signal::KILL);
         }
     }
 
-    /// Whether it was said.
+    /// Whether stop was requested.
     pub fn is_stopped(&self) -> bool {
         self.state().is_stopped
     }
@@ -41,7 +41,7 @@ impl Stop {
         }
     }
 
-    /// To be called before the child is waited for.
+    /// Call this before waiting for the child.
     pub(crate) fn forget(&self) {
         self.state().child = None;
     }

@@ -13,8 +13,8 @@ use super::made::{Made, Subtitles};
 use crate::probe::Label;
 use crate::{formats, language};
 
-/// Writes every subtitle of the source, then every side file's, into `folder`, and adds them to `made`. A stream without a line in it
-/// is left out, and so is one that ffmpeg cannot read (not in UTF-8, often): the film is worth having without it.
+/// Writes the subtitles of the source, then those of additional files, into `folder`, and adds them to `made`. An empty stream is left
+/// out, and so is one that ffmpeg cannot read (often because it is not UTF-8): the film is worth having without it.
 pub(super) fn write(
     ingest: &Ingest<'_>,
     folder: &Path,
@@ -43,7 +43,7 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Refuses side files without subtitles, before hours go into encoding. `folder` is for what becomes of them.
+/// Refuses additional files without subtitles, before hours go into encoding. `folder` gets the converted files.
 pub(super) fn check(
     ingest: &Ingest<'_>,
     folder: &Path,
@@ -65,7 +65,7 @@ fn named(others: &[Subtitles], label: &Label, is_forced: bool) -> Subtitles {
     Subtitles { file, language: label.language.clone(), name, is_forced }
 }
 
-/// Where they go, and what holds ffmpeg.
+/// Where subtitles are written, and the limits of ffmpeg.
 struct Target<'a> {
     folder: &'a Path,
     leash: &'a Leash<'a>,
@@ -82,7 +82,7 @@ impl Target<'_> {
         }
     }
 
-    /// Whether there was anything to write.
+    /// Converts one stream; returns whether there was anything to write.
     fn convert(
         &self,
         film: &File,
@@ -100,7 +100,7 @@ impl Target<'_> {
         if run.is_ok() && has_lines {
             return Ok(true);
         }
-        // Nothing of it, or half of it: it is no part of the title.
+        // The file is missing or incomplete: it does not become part of the title.
         match fs::remove_file(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             removed => removed.attempt("remove", &path)?,

@@ -1,4 +1,4 @@
-//! The hidden folder that a title is made in ([`Workshop`]), kept when work is interrupted so that another attempt goes on from there.
+//! The hidden folder in which a title is made ([`Workshop`]). It stays if work is interrupted, so that another attempt continues from there.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use catalog::{TitleName, Workshop};
 
 use super::error::{Attempt, IngestError};
 
-/// What the names of finished renditions end in.
+/// The end of the names of finished renditions.
 pub(super) const FINISHED: &str = ".mp4";
 /// The folder in it where a title is put together.
 pub(super) const MADE: &str = "made";
@@ -16,10 +16,10 @@ pub(super) const MADE: &str = "made";
 pub(crate) struct Work(Workshop);
 
 impl Work {
-    /// Makes the work folder of a title, or finds the one that was left, and locks it.
+    /// Makes the work folder of a title, or finds the one that an earlier attempt left, and locks it.
     ///
     /// # Errors
-    /// [`IngestError::Busy`] if somebody else has it.
+    /// [`IngestError::Busy`] if another process holds the lock.
     pub(crate) fn lock(library: &Path, title: &TitleName) -> Result<Self, IngestError> {
         Ok(Self(Workshop::lock(library, title)?))
     }
@@ -29,7 +29,7 @@ impl Work {
         self.0.path()
     }
 
-    /// An empty folder in it, in place of what an earlier attempt left there.
+    /// An empty folder in it; anything from an earlier attempt is removed.
     pub(crate) fn empty_folder(&self, name: &str) -> Result<PathBuf, IngestError> {
         let path = self.path().join(name);
         if path.exists() {
@@ -39,7 +39,7 @@ impl Work {
         Ok(path)
     }
 
-    /// Removes files of this folder that are not `wanted`: what other settings or an earlier version of the film have left.
+    /// Removes files that are not `wanted`: leftovers of other settings or of an earlier version of the film.
     pub(crate) fn keep_only(&self, wanted: impl Fn(&str) -> bool) -> Result<(), IngestError> {
         for entry in fs::read_dir(self.path()).attempt("list", self.path())? {
             let entry = entry.attempt("list", self.path())?;
@@ -51,15 +51,15 @@ impl Work {
         Ok(())
     }
 
-    /// Leaves it for another attempt: without what is unfinished, and not at all if nothing is finished. Best effort: the next attempt
-    /// clears up as well.
+    /// Leaves the folder for another attempt, without unfinished files; a folder without finished ones is removed. Best effort: the next
+    /// attempt cleans up, too.
     pub(crate) fn leave(self) {
         let _ = fs::remove_dir_all(self.path().join(MADE));
         let _ = self.keep_only(|name| name.ends_with(FINISHED));
         self.0.leave();
     }
 
-    /// Removes it with all that is in it.
+    /// Removes the folder with everything in it.
     pub(crate) fn remove(self) -> Result<(), IngestError> {
         Ok(self.0.remove()?)
     }

@@ -1,4 +1,4 @@
-//! Stepping from box to box (ISO/IEC 14496-12 section 4.2).
+//! Walks from box to box (ISO/IEC 14496-12 section 4.2).
 
 use super::{HEAD_BYTES_MAX, Mp4Error};
 use std::io::{Read, Seek, SeekFrom};
@@ -6,18 +6,18 @@ use std::ops::Range;
 
 /// Size and type, four bytes each.
 const HEADER_BYTES: u64 = 8;
-/// With a 64-bit size behind them.
+/// The same with a 64-bit size after them.
 const LARGE_HEADER_BYTES: u64 = 16;
 
 /// A box that was read.
 pub(super) struct Content {
-    /// Of the whole box, in its file.
+    /// The range of the whole box in its file.
     pub(super) range: Range<u64>,
-    /// What is behind the header.
+    /// The content after the header.
     pub(super) content: Vec<u8>,
 }
 
-/// What the file consists of.
+/// The parts of the file.
 pub(super) struct TopLevel {
     /// 'moov'.
     pub(super) head: Content,
@@ -69,7 +69,7 @@ fn header(
         let [.., a, b, c, d, e, f, g, h] = bytes;
         (size, header_bytes) = (u64::from_be_bytes([a, b, c, d, e, f, g, h]), LARGE_HEADER_BYTES);
     }
-    // A size of 0 means "to the end": nobody writes that into a file that goes on to be indexed.
+    // A size of 0 means "to the end", which no writer uses in a file with an index.
     if size < header_bytes || size > end - offset {
         return Err(CUT);
     }
@@ -91,7 +91,7 @@ fn content(
     Ok(Content { range, content })
 }
 
-/// The first box of type `kind` among those that `boxes` is a sequence of: what is behind its header.
+/// The content of the first box of type `kind` in `boxes`, a sequence of boxes.
 pub(super) fn child<'b>(boxes: &'b [u8], kind: &[u8; 4]) -> Option<&'b [u8]> {
     let mut rest = boxes;
     loop {

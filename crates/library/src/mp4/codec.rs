@@ -1,11 +1,11 @@
-//! The codec of a track as manifests name it (RFC 6381 section 3.3; for each codec the annex of its file format), from the sample
-//! description in its head.
+//! The codec of a track as manifests name it (RFC 6381 section 3.3; for each codec, the annex of its file format), read from the sample
+//! description in the track's head.
 
 use super::Mp4Error;
 use super::boxes::child;
 use std::fmt::Write;
 
-/// Behind a picture's or a sound's sample entry header come boxes; before them are this many bytes.
+/// The number of bytes before the boxes in the sample entry of a picture or a sound.
 const VISUAL_ENTRY_BYTES: usize = 78;
 const AUDIO_ENTRY_BYTES: usize = 28;
 
@@ -41,7 +41,7 @@ fn avc(kind: &[u8; 4], configuration: &[u8]) -> Option<String> {
     Some(format!("{}.{profile:02x}{constraints:02x}{level:02x}", name(kind)))
 }
 
-/// ISO/IEC 14496-15 annex E.3: compatibility flags in reverse, constraints without the zeros behind them.
+/// ISO/IEC 14496-15 annex E.3: compatibility flags in reverse, constraints without trailing zeros.
 fn hevc(kind: &[u8; 4], configuration: &[u8]) -> Option<String> {
     let [_, profile, c0, c1, c2, c3, constraints @ ..] = configuration else { return None };
     let (constraints, level) = (constraints.get(..6)?, constraints.get(6)?);
@@ -74,7 +74,7 @@ fn mp4a(esds: &[u8]) -> Option<String> {
     const DECODER: u8 = 4;
     const SPECIFIC: u8 = 5;
     let stream = descriptor(esds.get(4..)?, STREAM)?;
-    // Its number and flags; none of what the flags could announce is ever written into a file.
+    // Its number and flags. No writer puts into a file what the flags could announce.
     let decoder = descriptor(stream.get(3..)?, DECODER)?;
     let kind = decoder.first()?;
     let Some(specific) = decoder.get(13..).and_then(|rest| descriptor(rest, SPECIFIC)) else {

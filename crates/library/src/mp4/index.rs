@@ -2,14 +2,14 @@
 
 use super::Mp4Error;
 
-/// A part of the file that plays by itself, after the head.
+/// A part of the file that plays on its own, after the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
-    /// From the start of the file.
+    /// Its offset from the start of the file.
     pub(crate) offset: u64,
-    /// How long it is.
+    /// Its length.
     pub(crate) bytes: u64,
-    /// How long it plays, in the track's timescale.
+    /// Its playing time, in the track's timescale.
     pub(crate) ticks: u32,
 }
 

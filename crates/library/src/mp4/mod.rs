@@ -1,10 +1,10 @@
-//! Reading the few boxes of a CMAF track file (ISO/IEC 14496-12, 23000-19) that manifests are written from: where its head and
-//! its segment index are, where each segment begins, how long it plays, and which codec it is, as RFC 6381 says it.
+//! Reads the few boxes of a CMAF track file (ISO/IEC 14496-12, 23000-19) that manifests need: where its head and its segment index are,
+//! where each segment begins, how long it plays, and its codec in the form of RFC 6381.
 //!
-//! A file that is read here is also checked: its boxes fill it to the last byte, and its index names exactly the fragments that
-//! are in it. What an encoder left unfinished is thereby refused. Media is not decoded.
+//! Reading also checks the file: its boxes must fill it to the last byte, and its index must name exactly the fragments in it. So files that
+//! an encoder left unfinished are refused. Media is not decoded.
 //!
-//! Bounded: a head of [`HEAD_BYTES_MAX`], everything else is stepped over.
+//! Bounded: a head has at most [`HEAD_BYTES_MAX`], and everything else is skipped.
 
 mod boxes;
 mod codec;
@@ -21,7 +21,7 @@ use std::path::Path;
 use boxes::{TopLevel, top_level};
 pub(crate) use index::Segment;
 
-/// No 'moov' or 'sidx' of a file with one track is larger: an index of 16 hours in seconds is 700 KB.
+/// No 'moov' or 'sidx' of a file with one track is larger: an index of 16 hours with a segment a second has 700 KB.
 const HEAD_BYTES_MAX: u64 = 16 << 20;
 
 /// A CMAF track file as manifests see it.
@@ -33,15 +33,15 @@ pub(crate) struct Track {
     pub(crate) index: Range<u64>,
     /// Ticks per second of the segments' durations.
     pub(crate) timescale: u32,
-    /// In the order they play, one behind the other, to the file's end.
+    /// In playing order and without gaps, up to the file's end.
     pub(crate) segments: Vec<Segment>,
-    /// For CODECS and `codecs`: RFC 6381 section 3.3.
+    /// For CODECS and `codecs` (RFC 6381 section 3.3).
     pub(crate) codec: String,
-    /// Of the whole file.
+    /// Bytes of the whole file.
     pub(crate) bytes: u64,
 }
 
-/// Why a file is no track file that can be played by its index.
+/// Why a file is not a track file that can be played by its index.
 #[derive(Debug)]
 pub(crate) enum Mp4Error {
     Io(io::Error),
@@ -98,14 +98,14 @@ impl Track {
         f64::from(segment.ticks) / f64::from(self.timescale)
     }
 
-    /// The mean rate, the head and the index left out.
+    /// The mean rate, without the head and the index.
     pub(crate) fn bits_per_second(&self) -> u64 {
         let media = self.bytes - self.index.end;
         (media as f64 * 8.0 / self.seconds()).ceil() as u64
     }
 
-    /// The highest rate of a segment. A segment that is less than half as long as the longest is not asked: RFC 8216 section
-    /// 4.1 looks at runs of at least half the target duration.
+    /// The highest rate of a segment. Segments less than half as long as the longest do not count: RFC 8216 section 4.1 considers runs of at
+    /// least half the target duration.
     pub(crate) fn bits_per_second_max(&self) -> u64 {
         let longest = self.longest_seconds();
         let counted = self.segments.iter().filter(|one| self.seconds_of(one) * 2.0 >= longest);

@@ -1,4 +1,4 @@
-//! Files of boxes made by hand: what is refused, and that nothing makes the reader panic.
+//! Files of boxes made by hand: which ones are refused, and that none makes the reader panic.
 
 use super::*;
 use std::io::Write;
@@ -8,7 +8,7 @@ fn boxed(kind: &[u8; 4], content: &[u8]) -> Vec<u8> {
     [&size.to_be_bytes()[..], kind, content].concat()
 }
 
-/// The head of a track of H.264, as much of it as is read.
+/// The head of an H.264 track, with the parts that are read.
 fn head() -> Vec<u8> {
     let configuration = boxed(b"avcC", &[1, 0x64, 0, 0x1f, 0xff]);
     let entry = boxed(b"avc1", &[vec![0; 78], configuration].concat());
@@ -18,7 +18,7 @@ fn head() -> Vec<u8> {
         .fold(descriptions, |content, kind| boxed(kind, &content))
 }
 
-/// An index of fragments of these sizes, each of 2 seconds.
+/// An index of fragments with these sizes, 2 seconds each.
 fn index(sizes: &[u32]) -> Vec<u8> {
     let mut content =
         [[0_u8; 4], 1_u32.to_be_bytes(), 1000_u32.to_be_bytes(), [0; 4], [0; 4]].concat();
@@ -87,7 +87,7 @@ fn no_byte_turned_to_anything_makes_it_panic() {
         for value in [0, 1, 0x7f, 0x80, 0xff] {
             let mut bytes = whole.clone();
             bytes[at] = value;
-            // Refused or not: it comes back.
+            // Refused or not, the reader returns.
             let _ = read(&bytes);
         }
     }

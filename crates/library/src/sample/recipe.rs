@@ -1,7 +1,7 @@
-//! What the sample film is, as arguments of ffmpeg.
+//! The sample film, as arguments of ffmpeg.
 //!
-//! The timecode is the one that ffmpeg's test picture carries in its corner, cut out and shown large: that needs no font on the
-//! machine. The captions say which second it is, so that one can see whether they go with the picture.
+//! The timecode is the one in the corner of ffmpeg's test picture, cut out and enlarged, so that the machine needs no font. The captions
+//! count the seconds, so that people can see whether they match the picture.
 
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -10,27 +10,27 @@ use crate::formats;
 use crate::ingest::{Options, Speed, words};
 use crate::ladder::{Ladder, Rung};
 
-/// Length of a segment and distance of key frames. Two seconds is common in live and short enough to see a player switch.
+/// Length of a segment and distance between key frames. Two seconds are common in live streams, and short enough to see a player switch.
 const SEGMENT_SECONDS: f64 = 2.0;
 const FRAMES_PER_SECOND: u32 = 30;
-/// Where the test picture has its timecode, in pixels: width and height from the corner, for ffmpeg's fixed 8-pixel font, doubled.
+/// Where the test picture has its timecode: width and height from the corner in pixels, for ffmpeg's fixed 8-pixel font, doubled.
 const TIMECODE: (u32, u32) = (104, 20);
 /// A low hum, and a beep for the first tenth of each second.
 const SOUND: &str = "0.1*sin(2*PI*220*t)+0.4*sin(2*PI*880*t)*lt(mod(t,1),0.1)";
 /// The file of captions, beside the film.
 pub(super) const CAPTIONS: &str = "captions.srt";
 
-/// What film to make.
+/// Which film to make.
 #[derive(Clone, Debug)]
 pub struct Recipe {
     /// How long it is.
     pub seconds: u32,
-    /// Its sizes. The picture is drawn at the largest one's.
+    /// Its sizes. The picture is drawn at the largest one.
     pub ladder: Ladder,
 }
 
 impl Default for Recipe {
-    /// A minute in three rungs.
+    /// One minute in three rungs.
     fn default() -> Self {
         let rungs = [(360, 800), (540, 1800), (720, 3500)];
         let rungs = rungs.map(|(height, kbps)| Rung { height, kbps }).to_vec();
@@ -49,7 +49,7 @@ impl Recipe {
         }
     }
 
-    /// SubRip: each second says which it is.
+    /// Captions in SubRip form that count the seconds.
     pub(super) fn captions(&self) -> String {
         let clock = |second: u32| format!("00:{:02}:{:02},000", second / 60, second % 60);
         (0..self.seconds).fold(String::new(), |mut text, second| {
@@ -60,8 +60,8 @@ impl Recipe {
         })
     }
 
-    /// The arguments, up to the output, that make ffmpeg draw the film, with its captions as standard input. It is compressed in haste
-    /// and hardly at all: what is made of it is compressed with care.
+    /// The arguments, up to the output, that make ffmpeg draw the film, with the captions on standard input. The film is compressed fast and
+    /// hardly at all, because ingest compresses it again with care.
     pub(super) fn ffmpeg_arguments(&self) -> Vec<OsString> {
         let seconds = self.seconds;
         let (width, height) = self.size();
@@ -82,7 +82,7 @@ impl Recipe {
         arguments
     }
 
-    /// The timecode of the corner, large, in the lower middle.
+    /// The filter that shows the corner's timecode enlarged, in the lower middle.
     fn filter(&self) -> String {
         let (width, height) = TIMECODE;
         let scale = (self.size().0 / (2 * width)).max(1);
@@ -94,7 +94,7 @@ impl Recipe {
         )
     }
 
-    /// Of the picture: 16 to 9, both sides even.
+    /// The size of the picture: 16 to 9, both sides even.
     fn size(&self) -> (u32, u32) {
         let height = self.ladder.largest().height / 2 * 2;
         (height * 16 / 9 / 2 * 2, height)
