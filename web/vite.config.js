@@ -1,4 +1,4 @@
-// Builds the pages into dist/, from where cargo puts them into the program (crates/web).
+// Builds the pages into dist/. From there cargo embeds them in the program (crates/web).
 import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
@@ -6,7 +6,7 @@ import { defineConfig } from "vite";
 
 const DIST = new URL("dist/", import.meta.url).pathname;
 
-/** Empties dist/ but for its .gitignore, which is committed: cargo watches the folder, so it must always be there. */
+/** Empties dist/ except for its .gitignore, which is committed: cargo watches the folder, so it must always exist. */
 const clean = {
   name: "clean",
   buildStart() {
@@ -16,7 +16,7 @@ const clean = {
   },
 };
 
-/** Puts compressed forms beside each file that gains a tenth by them: Brotli, and gzip for who knows no Brotli. */
+/** Writes compressed forms of each file that gets at least a tenth smaller: Brotli, and gzip for clients without Brotli. */
 const compress = {
   name: "compress",
   closeBundle() {
@@ -32,7 +32,7 @@ const compress = {
   },
 };
 
-/** Puts the licences of what went into the bundles beside them, as those licences ask for. */
+/** Writes the licences of the bundled packages beside the bundles, as those licences require. */
 const licences = {
   name: "licences",
   generateBundle(_, bundle) {
@@ -49,16 +49,16 @@ const licences = {
 };
 
 export default defineConfig({
-  // Relative: a token may stand before everything (/t/TOKEN/-/watch/film). See crates/web/src/lib.rs for <base>.
+  // Relative, because a token may come before everything (/t/TOKEN/-/watch/film). See crates/web/src/lib.rs for <base>.
   base: "./",
   plugins: [clean, licences, compress],
   build: {
     emptyOutDir: false,
-    // Nothing written into pages: the policy forbids it.
+    // Nothing is inlined into pages: the policy forbids it.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     target: ["chrome109", "firefox115", "safari16"],
-    // dash.js is what it is; it is loaded by those who choose it.
+    // dash.js is large, but only viewers who choose DASH load it.
     chunkSizeWarningLimit: 1200,
     rollupOptions: { input: ["shelf.html", "watch.html", "dashboard.html"] },
   },

@@ -1,4 +1,4 @@
-// A title as a card: its picture, how long it is, and how far one has come.
+// A title as a card: its picture, its playing time, and how far the viewer has watched.
 
 import { element } from "./element";
 import type { Place } from "./memory";
@@ -6,7 +6,7 @@ import { Thumbnails } from "./thumbnails";
 import { libraryUrl, shownFolder, shownHeight, shownName, watchUrl, type Title } from "./titles";
 import { clock, language, spoken } from "./words";
 
-/** A pointer that stays so long wants to see more. */
+/** Thumbnails appear when the pointer has rested this long. */
 const LOOK_MS = 250;
 
 export function card(title: Title, place: Place | undefined): HTMLElement {
@@ -30,7 +30,7 @@ function poster(title: Title): HTMLElement {
   return element("img", { src: libraryUrl(title.poster ?? ""), alt: "", loading: "lazy", decoding: "async" });
 }
 
-/** In place of a picture: the first letters, on a colour that is always the same for a name. */
+/** Replaces a missing picture: the first letters, on a colour that depends only on the name. */
 export function initials(name: string): HTMLElement {
   const words = name.split(/\s+/).filter(Boolean);
   const letters = words.slice(0, 2).map((word) => [...word][0] ?? "").join("");
@@ -52,7 +52,7 @@ function facts(title: Title): string {
   return parts.join(" · ");
 }
 
-/** Moving over the picture goes through the film's small pictures. */
+/** Moving over the picture shows the film's thumbnails. */
 function leafThrough(picture: HTMLElement, thumbnails: string, duration: number): void {
   const place = element("div", { class: "leaf", hidden: true, "aria-hidden": "true" });
   picture.append(place);

@@ -1,4 +1,4 @@
-// Making elements. Text is always set as text, so that no title can become markup.
+// Makes elements. Text is always set as text, so that no title can become markup.
 
 type Attributes = Record<string, string | number | boolean | ((event: Event) => void)>;
 
@@ -45,7 +45,7 @@ const SHAPES = {
 
 export type Shape = keyof typeof SHAPES;
 
-/** A picture for a button; what the button does is said by its label. */
+/** A picture for a button; the button's label says what it does. */
 export function icon(shape: Shape): SVGSVGElement {
   const svg = document.createElementNS(SVG, "svg");
   svg.setAttribute("viewBox", "0 0 24 24");
@@ -56,7 +56,7 @@ export function icon(shape: Shape): SVGSVGElement {
   return svg;
 }
 
-/** The mark: a bore, and what comes through it. */
+/** The logo: a bore, and what comes through it. */
 export function mark(): SVGSVGElement {
   const svg = document.createElementNS(SVG, "svg");
   svg.setAttribute("viewBox", "0 0 32 32");

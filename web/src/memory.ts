@@ -1,4 +1,4 @@
-// What this browser remembers between visits. Nothing of it leaves the browser; where it may not remember, all works without.
+// What this browser remembers between visits. Nothing of it leaves the browser. If storage is not allowed, everything still works.
 
 const PREFIX = "fullbore.";
 
@@ -14,7 +14,7 @@ function write(name: string, value: string): void {
   try {
     localStorage.setItem(PREFIX + name, value);
   } catch {
-    // Full or forbidden: not remembered.
+    // Storage is full or forbidden: nothing is saved.
   }
 }
 
@@ -22,7 +22,7 @@ export type EngineName = "hls" | "dash";
 
 export const remembered = {
   engine: (): EngineName => (read("engine") === "dash" ? "dash" : "hls"),
-  /** A language, `""` for none wanted, null for never chosen. */
+  /** A language, `""` for off, null if never chosen. */
   captions: (): string | null => read("captions"),
   sound: (): string | null => read("sound"),
   volume: (): number => {
@@ -35,14 +35,14 @@ export function remember(name: "engine" | "captions" | "sound" | "volume", value
   write(name, value);
 }
 
-/** Where one stopped, and when that was. */
+/** Where the viewer stopped, and when. */
 export interface Place {
   seconds: number;
   of: number;
   at: number;
 }
 
-/** More would be a diary. */
+/** The most positions kept: more would be a diary. */
 const PLACES_MAX = 50;
 
 export function places(): Record<string, Place> {
@@ -54,7 +54,7 @@ export function places(): Record<string, Place> {
   }
 }
 
-/** Remembers a place, or forgets it at either end of the film, where one would begin anew. */
+/** Saves a position, or deletes it at either end of the film, where the viewer would start over. */
 export function keepPlace(path: string, seconds: number, of: number): void {
   const all = places();
   delete all[path];

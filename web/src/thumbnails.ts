@@ -1,4 +1,4 @@
-// Small pictures of places in a film: a WebVTT file says which part of which sheet is for which time.
+// Thumbnails of positions in a film: a WebVTT file says which part of which sheet belongs to which time.
 
 import { libraryUrl } from "./titles";
 
@@ -33,7 +33,7 @@ function parse(text: string, base: string): Cue[] {
 export class Thumbnails {
   private constructor(private readonly cues: Cue[]) {}
 
-  /** Those at `path` below the library; none if they cannot be had. */
+  /** The thumbnails at `path` below the library; none if they cannot be loaded. */
   static async load(path: string): Promise<Thumbnails> {
     const url = libraryUrl(path);
     try {
@@ -44,7 +44,7 @@ export class Thumbnails {
     }
   }
 
-  /** Shows the picture for `time` in `place`, as wide as that is; says whether there is one. */
+  /** Shows the thumbnail for `time` in `place` at that element's width; returns whether there is one. */
   show(time: number, place: HTMLElement, width: number): boolean {
     const cue = this.cues.find((cue) => time < cue.end) ?? this.cues.at(-1);
     if (cue === undefined) return false;

@@ -1,4 +1,4 @@
-// The titles as the server lists them (`titles.json`), and where they are.
+// The server's list of titles (`titles.json`), and their addresses.
 
 export interface Title {
   name: string;
@@ -23,7 +23,7 @@ export interface TitleList {
   titles: Title[];
 }
 
-/** The page's `<base>` is the server's own folder, `/-/`; the library is above it. A token may stand before both. */
+/** The page's `<base>` is the server's own folder, `/-/`; the library is above it. A token may come before both. */
 const LIBRARY = new URL("../", document.baseURI);
 
 export function libraryUrl(path: string): string {
@@ -40,7 +40,7 @@ export function shelfUrl(): string {
 
 export class Unreachable extends Error {}
 
-/** The list as the server last made it. The first list after a long while is old; ask again after `LISTED_ANEW_MS`. */
+/** The list as the server last made it. The first list after a long time is old; ask again after `LISTED_ANEW_MS`. */
 export async function listTitles(): Promise<TitleList> {
   let response: Response;
   try {
@@ -52,7 +52,7 @@ export async function listTitles(): Promise<TitleList> {
   return (await response.json()) as TitleList;
 }
 
-/** The server lists titles anew when it is asked for them, but not more often than every two seconds. */
+/** The server makes a new list when it is asked, but at most every two seconds. */
 export const LISTED_ANEW_MS = 2500;
 
 /** The list once it is complete. */
@@ -64,7 +64,7 @@ export async function listWhole(): Promise<Title[]> {
   }
 }
 
-/** A name for people: the file's or folder's, without what only computers need. */
+/** A name for people: that of the file or folder, without the parts that only computers need. */
 export function shownName(title: Title): string {
   const last = title.name.split("/").pop() ?? title.name;
   const bare = title.file === undefined ? last : last.replace(/\.[a-z0-9]{2,4}$/i, "");

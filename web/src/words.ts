@@ -1,4 +1,4 @@
-// Times and languages in words and figures.
+// Writes times and languages as words and figures.
 
 /** As 4:05 or 1:02:03. */
 export function clock(seconds: number): string {
@@ -8,7 +8,7 @@ export function clock(seconds: number): string {
   return hours > 0 ? `${hours}:${pad(minutes)}:${pad(rest)}` : `${minutes}:${pad(rest)}`;
 }
 
-/** As "1 hour 2 minutes 3 seconds", for those who hear it. */
+/** As "1 hour 2 minutes 3 seconds", for screen readers. */
 export function spoken(seconds: number): string {
   const whole = Number.isFinite(seconds) ? Math.max(0, Math.floor(seconds)) : 0;
   const parts: [number, string][] = [
@@ -35,14 +35,14 @@ function named(tag: string, inLanguage: string): string | null {
   }
 }
 
-/** A language by its own name, as its speakers look for it. */
+/** The name of a language in that language, as its speakers look for it. */
 export function language(tag: string): string {
   if (tag === "" || tag === "und") return "Unknown";
   const name = named(tag, tag) ?? tag;
   return name.charAt(0).toLocaleUpperCase() + name.slice(1);
 }
 
-/** A sound or captions: by its label if that says more than the language does. */
+/** The name of a sound or of captions: its label if that says more than the language. */
 export function trackName(tag: string, label: string): string {
   if (tag === "" || tag === "und") return label;
   const saysNoMore = label === "" || [named(tag, "en"), named(tag, tag), tag].includes(label);

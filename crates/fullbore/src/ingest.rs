@@ -67,7 +67,7 @@ pub(crate) struct Ingest {
     bounds: BoundArgs,
 }
 
-// A FILE that needs more than one of these allows is given up.
+// Ingest gives up a FILE that exceeds one of these limits.
 #[derive(Args)]
 #[command(next_help_heading = "Limits for each FILE")]
 struct BoundArgs {
@@ -172,7 +172,7 @@ impl Ingest {
                 Err(error) => {
                     crate::tell(&format!("{}: {error}", file.display()));
                     has_failed = true;
-                    // Of these, the next file would fail in the same way.
+                    // The next file would fail in the same way.
                     if matches!(error, IngestError::Interrupted | IngestError::ToolMissing(_)) {
                         break;
                     }
@@ -219,7 +219,7 @@ impl Ingest {
         })
     }
 
-    /// A title for each file, no two the same.
+    /// A title for each file, all different.
     fn titles(&self) -> Result<Vec<TitleName>, String> {
         let mut seen = HashSet::new();
         let mut titles = Vec::new();
@@ -239,7 +239,7 @@ impl Ingest {
     }
 }
 
-/// From here on the signals that end a program end what it does, orderly.
+/// From here on, signals that end a program stop the ingest in order.
 fn stop_when_signalled(stop: Stop) -> std::io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     std::thread::spawn(move || {

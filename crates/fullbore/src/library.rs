@@ -1,4 +1,4 @@
-//! `fullbore library`: looks after the titles that ingest has made.
+//! `fullbore library`: manages the titles that ingest has made.
 
 use crate::{say, tell};
 use catalog::{BLOCK_BYTES, CatalogError, Entry, Fault, TitlePath};
@@ -56,7 +56,7 @@ enum Verb {
 struct Failed(u8, String);
 
 impl Library {
-    /// Does what the verb says.
+    /// Runs the verb.
     pub(crate) fn run(self) -> ExitCode {
         let done = match self.verb {
             Verb::List { library, json } => list(&library, json),
@@ -100,7 +100,7 @@ fn list(library: &Path, as_json: bool) -> Result<ExitCode, Failed> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The record as it is, or why there is none to show.
+/// The record, or why it cannot be shown.
 fn listed(entry: &Entry) -> Value {
     match &entry.record {
         Ok(record) => json!({ "title": entry.title.as_str(), "record": record, "error": null }),
@@ -190,17 +190,17 @@ fn verify(
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What was found of one title.
+/// The findings for one title.
 struct Verified {
     faults: Vec<Fault>,
     /// Whether its record was completed just now.
     was_completed: bool,
-    /// Whether its record has all that records of this version have.
+    /// Whether its record has everything that records of this version have.
     is_complete: bool,
 }
 
 fn verify_one(library: &Path, entry: &Entry, complete: bool) -> Result<Verified, CatalogError> {
-    // A record that cannot be read is a fault of its own.
+    // A record that cannot be read is reported as a fault of its own.
     let has_blocks = entry.record.as_ref().map_or(true, catalog::Record::has_blocks);
     if !complete {
         let faults = catalog::verify(entry);

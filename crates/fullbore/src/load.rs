@@ -1,4 +1,4 @@
-//! `fullbore load`: viewers for a server, and what they got.
+//! `fullbore load`: puts viewers on a server, and reports what they got.
 
 use ::load::{
     Against, ClientOptions, Options, Pace, Pattern, Popularity, Trust, Url, Verify, console,
@@ -122,7 +122,7 @@ enum PatternArg {
 }
 
 impl Load {
-    /// Runs the load and prints what came of it.
+    /// Runs the load and prints the results.
     pub(crate) fn run(self) -> ExitCode {
         let (json, allow_errors) = (self.json.clone(), self.allow_errors);
         let options = match self.options() {
@@ -252,7 +252,7 @@ fn read_urls(path: &Path) -> Result<Vec<Url>, String> {
         .collect()
 }
 
-/// A whole number above zero with a unit: k, M, G are powers of 1000, Ki, Mi, Gi of 1024.
+/// A whole number above zero with a unit: k, M and G are powers of 1000, Ki, Mi and Gi of 1024.
 #[derive(Clone, Copy)]
 pub(crate) struct Quantity(pub(crate) u64);
 
@@ -293,7 +293,7 @@ impl FromStr for Percent {
     }
 }
 
-/// So many a second: 200/s, or just 200.
+/// A rate per second: 200/s, or just 200.
 #[derive(Clone, Copy)]
 struct PerSecond(f64);
 
@@ -307,7 +307,7 @@ impl FromStr for PerSecond {
     }
 }
 
-/// A time: 30s, 500ms, 2m, 1h; without a unit in seconds.
+/// A time: 30s, 500ms, 2m, 1h; without a unit, seconds.
 #[derive(Clone, Copy)]
 struct Time(Duration);
 

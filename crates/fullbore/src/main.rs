@@ -31,20 +31,20 @@ enum Verb {
     Sign(sign::Sign),
 }
 
-/// Writes to standard output, as [`tell`] does. Whoever read it may have gone: what is being done goes on.
+/// Writes to standard output, as [`tell`] does to standard error. If the reader is gone, the program continues.
 fn say(text: &str) {
     let mut out = std::io::stdout().lock();
     let text = ::library::shown_lines(text);
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-/// Tells whoever runs the program what is wrong, or worth knowing. Names of files and what others say may be part of it.
+/// Tells the operator what is wrong, or worth knowing. The text may contain file names and messages of other programs.
 fn tell(what: &str) {
     eprintln!("fullbore: {}", ::library::shown_lines(what));
 }
 
 fn main() -> ExitCode {
-    // clap answers wrong usage itself, with exit code 2.
+    // clap itself reports wrong usage, with exit code 2.
     match Command::parse().verb {
         Verb::Bench(bench) => bench.run(),
         Verb::Ingest(ingest) => ingest.run(),

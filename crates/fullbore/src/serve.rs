@@ -132,14 +132,14 @@ impl Serve {
             }
             config.library = Some(library);
         }
-        // Before any thread starts: they inherit what signals do. Not earlier: until here a signal simply ends us.
+        // Before any thread starts, because threads inherit the handling of signals. Not earlier: until here a signal simply ends us.
         let signals = match appliance::signals::signals() {
             Ok(signals) => signals,
             Err(error) => return fail(1, &format!("cannot handle signals: {error}")),
         };
         let tls = config.tls.enabled;
         let library = config.library.clone().unwrap_or_default();
-        // Before the sandbox, which has no /proc/net.
+        // Before the sandbox, which cannot read /proc/net.
         let addresses = urls::addresses(&config);
         let server = match Server::start(config) {
             Ok(server) => server,
@@ -207,7 +207,7 @@ fn fail(code: u8, what: &str) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Says where to connect first, since somebody may be waiting for it; then, for people, what there is to see.
+/// Says first where to connect, because a program may be waiting for it. Then describes the server and its titles for people.
 fn announce(server: &Server, urls: &[String], library: &Path) {
     let Some((base, others)) = urls.split_first() else { return };
     say(&format!("ready {base}/\n"));
@@ -227,7 +227,7 @@ fn announce(server: &Server, urls: &[String], library: &Path) {
     say(&(lines.join("\n") + "\n"));
 }
 
-/// Titles that are listed at the start; more would scroll the rest away.
+/// The most titles listed at the start; more would scroll the rest away.
 const TITLES_SHOWN: usize = 20;
 
 fn describe_titles(library: &Path, titles: &[Title], base: &str, lines: &mut Vec<String>) {
@@ -245,7 +245,7 @@ fn describe_titles(library: &Path, titles: &[Title], base: &str, lines: &mut Vec
     if titles.len() > TITLES_SHOWN {
         lines.push(format!("          and {} more", titles.len() - TITLES_SHOWN));
     }
-    // An empty file is a title while somebody copies it, and nothing to try the server with.
+    // A file that is still being copied may be empty: it is a title, but no good to try the server with.
     let is_empty = |title: &&Title| {
         let found = std::fs::metadata(library.join(&title.location));
         found.is_ok_and(|found| found.is_file() && found.len() == 0)

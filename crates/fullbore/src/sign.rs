@@ -1,4 +1,4 @@
-//! `fullbore sign`: makes a URL that works until a moment, and the keys for it.
+//! `fullbore sign`: signs a URL that works until a given time, and makes keys for signing.
 
 use catalog::{encode_path, is_manifest};
 use clap::{ArgGroup, Args};
@@ -64,7 +64,7 @@ impl Sign {
                 Err(error) => fail(1, &error.to_string()),
             };
         }
-        // clap has made sure of these three.
+        // clap requires these three.
         let (Some(path), Some(expires), Some(key)) = (&self.path, self.expires, &self.key) else {
             return fail(2, "PATH, --expires and --key are required; see fullbore sign --help");
         };
@@ -95,7 +95,7 @@ impl Sign {
     }
 }
 
-/// What is signed, and what of it the URL names.
+/// The signed scope, and the path in it that the URL names.
 #[derive(Debug, PartialEq, Eq)]
 struct Signed {
     path: PathBuf,
@@ -110,7 +110,7 @@ impl Signed {
             None if in_query => path.clone(),
             None => title_of(&path).to_owned(),
         };
-        // By whole segments.
+        // Compares whole segments.
         if !path.starts_with(&scope) {
             return Err(format!("{} is not in {}", path.display(), scope.display()));
         }
@@ -118,7 +118,7 @@ impl Signed {
     }
 }
 
-/// Refused is what the server would never open, so that signing it would be in vain.
+/// Refuses paths that the server would never open, because signing them would be in vain.
 fn library_path(path: &Path) -> Result<PathBuf, String> {
     match LibraryPath::as_written(path.as_os_str().as_bytes()) {
         Some(path) => Ok(path.as_path().to_owned()),
@@ -129,8 +129,8 @@ fn library_path(path: &Path) -> Result<PathBuf, String> {
     }
 }
 
-/// What belongs to `path`: of a manifest its title, as far as the path alone tells ([`catalog::title_of`]), since the library may be
-/// elsewhere. What else is named is taken at its word.
+/// The scope of `path`. For a manifest it is the title, as far as the path alone shows it ([`catalog::title_of`]), because the library may
+/// be on another machine. Any other path is its own scope.
 fn title_of(path: &Path) -> &Path {
     let bytes = path.as_os_str().as_bytes();
     if !is_manifest(bytes) {
@@ -139,21 +139,21 @@ fn title_of(path: &Path) -> &Path {
     Path::new(OsStr::from_bytes(catalog::title_of(bytes, |_| false)))
 }
 
-/// When a URL ends: so many seconds from now, or at a moment.
+/// When a URL expires: a number of seconds from now, or at a given time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Expiry {
     InSeconds(u64),
     AtUnixSeconds(i64),
 }
 
-/// As long as a token can say: until the year 33658.
+/// The latest time that a token can express, in the year 33658.
 const EXPIRES_UNIX_SECONDS_MAX: u64 = 999_999_999_999;
 
 impl Expiry {
     fn unix_seconds(self, now: u64) -> Result<u64, String> {
         let seconds = match self {
             Self::InSeconds(seconds) => now.saturating_add(seconds),
-            // Before 1970 is as much in the past as 1970.
+            // A time before 1970 counts as 1970, which is also in the past.
             Self::AtUnixSeconds(seconds) => u64::try_from(seconds).unwrap_or(0),
         };
         if seconds <= now {
@@ -245,7 +245,7 @@ mod tests {
         for (path, title) in
             catalog::EXAMPLES.into_iter().filter(|(path, _)| is_manifest(path.as_bytes()))
         {
-            // Where the path alone does not tell the title, what is signed is a part of it.
+            // If the path alone does not show the title, only a part of the title is signed.
             let expected = if path.starts_with("apple/1080p/") { "apple/1080p" } else { title };
             assert_eq!(signed(path, None, false), Ok((path.to_owned(), expected.to_owned())));
         }

@@ -1,4 +1,4 @@
-// The cards at the top, in the order of what an operator asks first.
+// The cards at the top, in the order in which operators need them.
 
 import { Card, type Columns, type Curve } from "./curve";
 import * as format from "./format";

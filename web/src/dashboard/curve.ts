@@ -1,4 +1,4 @@
-// A card: a figure, what it means now, and its last five minutes as a curve.
+// A card: a figure, a note on it, and its last five minutes as a curve.
 
 import uPlot from "uplot";
 import { type Quantity, text } from "./format";
@@ -11,7 +11,7 @@ export const SPAN_SECONDS = 300;
 export interface Line {
   column: Column;
   label: string;
-  /** Drawn under the others, without weight. */
+  /** Drawn faintly under the others. */
   faint?: boolean;
 }
 
@@ -19,15 +19,15 @@ export interface Curve {
   title: string;
   lines: Line[];
   format: (value: number | null) => Quantity;
-  /** The least height of the scale, so that noise around nothing is not drawn as mountains. */
+  /** The least height of the scale, so that noise around zero is not drawn as mountains. */
   least: number;
-  /** The most, for what has an end. */
+  /** The greatest height of the scale, for bounded values. */
   most?: number;
 }
 
 export type Columns = Record<Column, (number | null)[]>;
 
-/** Lower on a phone, where cards stand below each other. */
+/** Lower on a phone, where cards are stacked. */
 const height = (): number => (matchMedia("(max-width: 32rem)").matches ? 60 : 92);
 
 const color = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -54,14 +54,14 @@ export class Card {
     new ResizeObserver(() => this.fit()).observe(this.plot);
   }
 
-  /** Shows what is now. */
+  /** Shows the present value. */
   tell(now: Quantity, more: string): void {
     say(this.number, now.number);
     say(this.unit, now.unit);
     say(this.more, more);
   }
 
-  /** Draws what was. */
+  /** Draws the curve. */
   draw(columns: Columns): void {
     const { lines, title, format } = this.curve;
     this.data = [columns.unix_seconds, ...lines.map((line) => columns[line.column])] as uPlot.AlignedData;
@@ -73,7 +73,7 @@ export class Card {
     this.plot.setAttribute("aria-label", told);
   }
 
-  /** Colours have changed. */
+  /** Redraws after the colours have changed. */
   restyle(): void {
     this.chart?.destroy();
     this.chart = undefined;
@@ -129,7 +129,7 @@ export class Card {
     return { label: line.label, stroke, width: line.faint ? 1 : 1.75, points: { show: false }, ...(fill && { fill }) };
   }
 
-  /** What is under the pointer, on this card or another. */
+  /** Shows the value under the pointer, on this card or another. */
   private read(chart: uPlot): void {
     const index = chart.cursor.idx;
     const at = index == null ? undefined : chart.data[0][index];

@@ -1,18 +1,18 @@
-// The stream of snapshots: what the browser does not do about it by itself. A stream that says nothing is as bad as one that
-// has ended, and one that was refused is asked for again.
+// The stream of snapshots, with what the browser does not do by itself: it restarts a silent stream like one that has ended, and asks
+// again for one that was refused.
 
 import type { History, Snapshot } from "./shape";
 
-/** One comes each second. */
+/** A snapshot comes every second. */
 const STALE_MS = 3500;
 
-/** Until a silent stream is begun anew, and one that was refused is asked for again. */
+/** How long to wait before restarting a silent or refused stream. */
 const AGAIN_MS = 5000;
 
 export interface Listener {
   history: (history: History) => void;
   snapshot: (snapshot: Snapshot) => void;
-  /** Milliseconds since the last snapshot; none while it is fresh. */
+  /** Milliseconds since the last snapshot; none while data is fresh. */
   stale: (forMs: number | undefined) => void;
 }
 

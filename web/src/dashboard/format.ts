@@ -1,8 +1,8 @@
-// Numbers as people read them: three digits, the unit beside them, a dash where there is nothing to tell.
+// Formats numbers for people: three digits, the unit beside them, a dash if there is no value.
 
 export const NONE = "–";
 
-/** What is shown: the number and its unit apart, since the unit is set smaller. */
+/** A number and its unit, kept apart because the unit is set smaller. */
 export interface Quantity {
   number: string;
   unit: string;
@@ -50,7 +50,7 @@ export const count = (value: Value): Quantity => ({
 
 export const perSecond = (value: Value): Quantity => scaled(value, [[1, "/s"]]);
 
-/** A rate in bytes per second, told in bits. */
+/** A rate in bytes per second, shown in bits. */
 export const bitsOf = (value: Value): Quantity => gbps(value == null ? null : (value * 8) / 1e9);
 
 /** As one text. */

@@ -1,4 +1,4 @@
-// The dashboard: a server as it is this second.
+// The dashboard: live figures of a server.
 
 import "uplot/dist/uPlot.min.css";
 import "../base.css";
@@ -30,7 +30,7 @@ function link(name: string): HTMLAnchorElement {
   return made;
 }
 
-/** A second more, a second less. */
+/** Adds a second to the curves, and drops the oldest. */
 function push({ point }: Snapshot): void {
   if (!columns) return;
   const times = columns.unix_seconds;
@@ -68,7 +68,7 @@ new Feed(new URL("../events", document.baseURI), {
   snapshot: tell,
   stale: (forMs) => {
     document.body.classList.toggle("stale", forMs != null);
-    // Told in steps of five seconds, so that it is not read out each second.
+    // Updated in steps of five seconds, so that screen readers do not announce it every second.
     const steps = forMs == null ? 0 : Math.max(1, Math.floor(forMs / 5000));
     if (forMs != null) show("stale", `No data for ${steps === 1 && forMs < 5000 ? 3 : steps * 5} s; reconnecting`);
   },

@@ -1,4 +1,4 @@
-// Elements of the page, made by hand: there are few of them.
+// Makes the elements of the page by hand, because there are few.
 
 type Child = Node | string;
 
@@ -14,7 +14,7 @@ export function node<K extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
-/** Sets a text if it is another: what does not change is not laid out anew. */
+/** Sets a text only if it differs, so that unchanged text causes no new layout. */
 export function say(element: Node, text: string): void {
   if (element.textContent !== text) element.textContent = text;
 }

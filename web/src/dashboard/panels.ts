@@ -1,4 +1,4 @@
-// The tables below the cards: what the figures are made of.
+// The tables below the cards, with the figures in detail.
 
 import * as format from "./format";
 import { node, say } from "./node";
@@ -6,7 +6,7 @@ import type { Experience, Fault, Snapshot } from "./shape";
 
 const { text } = format;
 
-/** A cell of a row: a text, and perhaps a bar behind it, from 0 to 1. */
+/** A cell of a row: a text, optionally with a bar behind it, from 0 to 1. */
 interface Cell {
   text: string;
   bar?: number;
@@ -15,11 +15,11 @@ interface Cell {
 
 interface Table {
   title: string;
-  /** What is shown where there is no row. */
+  /** The text shown if there are no rows. */
   empty: string;
   head: string[];
   rows: (now: Snapshot) => Cell[][];
-  /** Not shown at all where this is false. */
+  /** The table is hidden if this returns false. */
   exists?: (now: Snapshot) => boolean;
 }
 
@@ -29,7 +29,7 @@ const plain = (value: string): Cell => ({ text: value });
 const shown = (value: format.Quantity): Cell => plain(text(value));
 const words = (name: string): string => name.replace(/_total$/, "").replaceAll("_", " ");
 
-/** Parts of a whole, the largest first. */
+/** Shares of a whole, the largest first. */
 function parts(counts: Record<string, number>): Cell[][] {
   const entries = Object.entries(counts).sort(([, a], [, b]) => b - a);
   const all = entries.reduce((sum, [, value]) => sum + value, 0);
@@ -169,7 +169,7 @@ function newCell(index: number): HTMLTableCellElement {
   return cell;
 }
 
-/** Each worker as a bar: which core is at its end is seen at a glance. */
+/** Each worker as a bar, so that a saturated core is seen at a glance. */
 class Workers {
   readonly element: HTMLElement;
   private readonly list = node("ul", "workers");

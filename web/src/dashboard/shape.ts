@@ -1,4 +1,4 @@
-// What /events sends; docs/dashboard.md describes it.
+// The data that /events sends; docs/dashboard.md describes it.
 
 /** The curves' names; the server's history has them as columns, each snapshot as a point. */
 export type Column =
@@ -31,7 +31,7 @@ export interface Fault {
   is_error: boolean;
 }
 
-/** Quantiles of something that players tell. */
+/** Quantiles of a quantity that players report. */
 export interface Spread {
   count: number;
   p50: number | null;

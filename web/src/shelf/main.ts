@@ -1,4 +1,4 @@
-// The shelf: all titles, what one has begun, and a search.
+// The shelf: all titles, those that the viewer has begun, and a search.
 
 import "../base.css";
 import "../card.css";
@@ -8,7 +8,7 @@ import { element, icon, mark } from "../element";
 import { places } from "../memory";
 import { LISTED_ANEW_MS, listTitles, shownName, Unreachable, type Title } from "../titles";
 
-/** While the page is looked at, so often. An answer that has not changed is a few bytes. */
+/** How often the visible page asks for the list. An unchanged answer is a few bytes. */
 const LISTED_EVERY_MS = 30_000;
 
 type Order = "name" | "newest" | "length";
@@ -42,7 +42,7 @@ function frame(): void {
   });
 }
 
-/** Letters as they sound to a search: without case and accents. */
+/** Text for the search, without case and accents. */
 function plain(text: string): string {
   return text.normalize("NFD").replace(/\p{Diacritic}/gu, "").toLowerCase();
 }
@@ -90,7 +90,7 @@ function complain(what: string): void {
   content.replaceChildren(element("h1", { class: "unseen" }, "Titles"), notice);
 }
 
-/** Asks for the titles and shows them if they are others than before; says whether the list is whole. */
+/** Asks for the titles, and shows them if they have changed; returns whether the list is complete. */
 async function look(): Promise<boolean> {
   try {
     const list = await listTitles();
@@ -101,7 +101,7 @@ async function look(): Promise<boolean> {
     }
     return list.is_complete;
   } catch (error) {
-    // What is on the screen stays: it may well work.
+    // The list on the screen stays, because it may well work.
     if (shown === "") complain(error instanceof Unreachable ? error.message : "The list of titles cannot be read.");
     return true;
   }
@@ -110,7 +110,7 @@ async function look(): Promise<boolean> {
 async function main(): Promise<void> {
   frame();
   while (!(await look())) await new Promise((done) => setTimeout(done, 300));
-  // The first list may be as old as the last visit; asking for it has it made anew.
+  // The first list may be as old as the last visit; asking for it makes the server list again.
   window.setTimeout(() => void look(), LISTED_ANEW_MS);
   window.setInterval(() => {
     if (!document.hidden) void look();

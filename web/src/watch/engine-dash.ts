@@ -3,10 +3,10 @@
 import { Debug, MediaPlayer, type MediaPlayerClass, type Representation } from "dashjs";
 import { BEHIND_SECONDS, BUFFER_SECONDS, PROBLEMS, problemOf, type Engine, type Quality, type Start, type Track } from "./engine";
 
-/** Tried again each second, for as long as the buffer lasts. */
+/** Retries every second, for as long as the buffer lasts. */
 const RETRIES = BUFFER_SECONDS;
 
-/** What dash.js takes is not what its types say. */
+/** dash.js accepts other settings than its types say. */
 const IN_HEADERS = "headers" as "header";
 
 interface TextTrackInfo {
@@ -15,14 +15,14 @@ interface TextTrackInfo {
   id?: string | null;
 }
 
-/** What dash.js says of an error, as far as it is of use here. */
+/** The parts of an error of dash.js that are used here. */
 interface Failure {
   error?: { code?: number; data?: { response?: { status?: number } } };
 }
 
 /** The codes of MediaPlayer's errors: no manifest (MANIFEST_LOADER_LOADING_FAILURE, DOWNLOAD_ERROR_ID_MANIFEST), no segment. */
 const CODES_OF_NETWORK = [11, 25, 26, 27, 28, 29];
-/** Nothing in it that this browser decodes: MANIFEST_ERROR_ID_NOSTREAMS, CAPABILITY_MEDIASOURCE, media errors of the browser. */
+/** The browser can decode nothing in it: MANIFEST_ERROR_ID_NOSTREAMS, CAPABILITY_MEDIASOURCE, media errors of the browser. */
 const CODES_OF_DECODING = [32, 34, 23, 24];
 
 export class DashEngine implements Engine {
@@ -49,14 +49,14 @@ export class DashEngine implements Engine {
         abr: {
           throughput: {
             // The last five ranges count, as in "A control-theoretic approach for dynamic adaptive video streaming" (SIGCOMM 2015).
-            // What dash.js does else weighs by the time a range took: ten seconds of a bad link then outweigh a minute of a good one.
+            // By default dash.js weighs by the time a range took: then ten seconds of a bad link outweigh a minute of a good one.
             averageCalculationMode: "throughputCalculationModeHarmonicMean",
             sampleSettings: { vod: 5, enableSampleSizeAdjustment: false },
             ewma: {},
           },
         },
         text: { defaultEnabled: false },
-        // What was chosen before is remembered by the player, in its own way.
+        // The player itself remembers earlier choices.
         lastBitrateCachingInfo: { enabled: false },
         lastMediaSettingsCachingInfo: { enabled: false },
         retryAttempts: { MPD: 3, MediaSegment: RETRIES, InitializationSegment: RETRIES, IndexSegment: RETRIES },
@@ -76,8 +76,8 @@ export class DashEngine implements Engine {
       const { response, error } = event as unknown as { response?: unknown; error?: unknown };
       if (response !== undefined && response !== null && !error) events.connected(true);
     });
-    // dash.js measures by the first timing that the browser keeps of an address. Here a whole size is one address, asked for range
-    // by range: what its very first range took would stand for ever. So none is kept from before.
+    // dash.js measures by the first timing that the browser keeps of an address. Here a whole size is one address, requested range
+    // by range, so the timing of its very first range would count forever. So old timings are cleared.
     this.player.addRequestInterceptor((request) => {
       performance.clearResourceTimings();
       return Promise.resolve(request);
@@ -116,7 +116,7 @@ export class DashEngine implements Engine {
   choose(quality: number | null): void {
     this.choice = quality;
     this.player.updateSettings({ streaming: { abr: { autoSwitchBitrate: { video: quality === null } } } });
-    // What is loaded in another size is dropped: dash.js has no way to keep only what is about to be shown.
+    // Media loaded in another size is dropped: dash.js cannot keep only what is about to be shown.
     if (quality !== null) this.player.setRepresentationForTypeByIndex("video", quality, true);
     this.start.events.changed();
   }

@@ -1,4 +1,4 @@
-// A file that the browser plays by itself: what is in the library as it came, or HLS where a browser knows that.
+// A file that the browser plays itself: a file of the library, or HLS if the browser supports it.
 
 import { PROBLEMS, problemOf, type Engine, type Quality, type Start, type Track } from "./engine";
 
@@ -12,7 +12,7 @@ export class FileEngine implements Engine {
     video.addEventListener("error", this.onError);
   }
 
-  /** A browser does not say why it cannot have a file; asking again does. */
+  /** The browser does not say why it cannot load a file; requesting it again shows why. */
   private async explain(): Promise<void> {
     const { events, url, video } = this.start;
     if (video.error?.code === MediaError.MEDIA_ERR_DECODE) return events.failed(PROBLEMS.broken);

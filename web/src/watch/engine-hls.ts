@@ -3,7 +3,7 @@
 import Hls, { ErrorDetails, ErrorTypes, Events, type ErrorData, type LoadPolicy } from "hls.js";
 import { BEHIND_SECONDS, BUFFER_SECONDS, PROBLEMS, problemOf, type Engine, type Quality, type Start, type Track } from "./engine";
 
-/** Tried again for about two minutes, as long as the buffer lasts: a server that restarts is back long before. */
+/** Retries for about two minutes, as long as the buffer lasts: a restarting server is back long before. */
 const PATIENT: LoadPolicy = {
   default: {
     maxTimeToFirstByteMs: 10_000,
@@ -24,12 +24,12 @@ export class HlsEngine implements Engine {
 
   constructor(private readonly start: Start) {
     this.hls = new Hls({
-      // Nothing is repackaged: the files are what the browser takes.
+      // Nothing is repackaged: the browser accepts the files as they are.
       enableWorker: false,
       startPosition: start.at > 0 ? start.at : -1,
       maxBufferLength: BUFFER_SECONDS,
       maxMaxBufferLength: BUFFER_SECONDS,
-      // Two minutes of the largest size; the browser's own bound is met gracefully.
+      // Two minutes of the largest size; hls.js copes with the browser's own limit.
       maxBufferSize: 256 << 20,
       backBufferLength: BEHIND_SECONDS,
       fragLoadPolicy: PATIENT,
@@ -85,7 +85,7 @@ export class HlsEngine implements Engine {
   }
 
   choose(quality: number | null): void {
-    // What is loaded ahead in another size is loaded anew, but what is about to be shown is kept: no gap.
+    // Media loaded ahead in another size is loaded again, but the part about to be shown is kept, so that there is no gap.
     this.hls.nextLevel = quality ?? -1;
     this.start.events.changed();
   }

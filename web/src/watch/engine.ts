@@ -1,4 +1,4 @@
-// What plays a title: hls.js, dash.js, or the browser by itself. The player knows only this.
+// The interface to what plays a title: hls.js, dash.js, or the browser itself. The player uses only this.
 
 import type { EngineName } from "../memory";
 
@@ -18,18 +18,18 @@ export interface Track {
   label: string;
 }
 
-/** What went wrong, and what to do about it; in sentences. */
+/** What went wrong and what to do about it, in sentences. */
 export interface Problem {
   what: string;
   advice: string;
 }
 
 export interface EngineEvents {
-  /** Lists or choices are others now. */
+  /** Lists or choices have changed. */
   changed(): void;
-  /** The server does not answer at present; the engine goes on trying. Or: it answers again. */
+  /** The server does not answer at present, and the engine keeps trying; or it answers again. */
   connected(isConnected: boolean): void;
-  /** It is over. The engine will do nothing more. */
+  /** Playback has failed. The engine will do nothing more. */
   failed(problem: Problem): void;
 }
 
@@ -49,22 +49,22 @@ export interface Engine {
   destroy(): void;
 }
 
-/** What an engine is started with. */
+/** The parameters of an engine. */
 export interface Start {
   video: HTMLVideoElement;
   url: string;
   /** Where to begin, in seconds. */
   at: number;
-  /** What CMCD calls the title, and this viewing of it (CTA-5004 cid and sid). */
+  /** The ids in CMCD of the title and of this viewing (CTA-5004 cid and sid). */
   contentId: string;
   sessionId: string;
   events: EngineEvents;
 }
 
-/** Loaded at once, as far as memory allows: two minutes survive most of what happens to a network, or to a server. */
+/** How much to load ahead, if memory allows it: two minutes survive most outages of a network or a server. */
 export const BUFFER_SECONDS = 120;
 
-/** Kept behind, so that going back a little costs nothing. */
+/** How much to keep behind, so that going back a little costs nothing. */
 export const BEHIND_SECONDS = 30;
 
 export const PROBLEMS = {
@@ -90,14 +90,14 @@ export const PROBLEMS = {
   },
 } as const satisfies Record<string, Problem>;
 
-/** The problem that an HTTP status tells of. */
+/** The problem that an HTTP status stands for. */
 export function problemOf(status: number): Problem {
   if (status === 403 || status === 401) return PROBLEMS.forbidden;
   if (status === 404 || status === 410) return PROBLEMS.missing;
   return PROBLEMS.unreachable;
 }
 
-/** A random UUID; `crypto.randomUUID` is not there without TLS. */
+/** A random UUID; `crypto.randomUUID` does not exist without TLS. */
 export function uuid(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x40;

@@ -1,4 +1,4 @@
-// Keys, as in players that people know. They are not taken from text fields, menus and sliders, nor with Ctrl, Alt or Meta.
+// Keys, as in well-known players. They are ignored in text fields, menus and sliders, and with Ctrl, Alt or Meta.
 
 export interface Actions {
   toggle(): void;
@@ -35,7 +35,7 @@ export function listen(actions: Actions): void {
 function handle({ key, target }: KeyboardEvent, actions: Actions): boolean {
   const on = target instanceof HTMLElement ? target : document.body;
   if (on.isContentEditable || on.matches("input:not([type=range]), select, textarea, [role^=menuitem]")) return false;
-  // A button is pressed by Space, a slider of its own is moved by up and down.
+  // Space presses a focused button, and up and down move a focused slider.
   if (key === " " && on.matches("button, a")) return false;
   if ((key === "ArrowUp" || key === "ArrowDown") && on.matches("input")) return false;
   if ((key === "ArrowLeft" || key === "ArrowRight") && on.matches(".volume")) return false;

@@ -1,4 +1,4 @@
-// The page of one title: the player, and below it what is known of the title and what else there is.
+// The page of one title: the player, and below it facts about the title and other titles.
 
 import "../base.css";
 import "../card.css";
@@ -10,12 +10,12 @@ import { LISTED_ANEW_MS, listWhole, shelfUrl, shownFolder, shownHeight, shownNam
 import { language, length } from "../words";
 import { Player } from "./player";
 
-/** More would be a shelf. */
+/** The most other titles shown. */
 const OTHERS_MAX = 12;
 
 const root = document.querySelector<HTMLElement>("#watch") ?? document.body;
 
-/** What stands behind `watch/` in the address, as the list of titles has it. */
+/** The path after `watch/` in the address, in the form of the list of titles. */
 function wantedPath(): string {
   const below = location.pathname.slice(new URL("watch/", document.baseURI).pathname.length);
   return below.replace(/\/$/, "");
@@ -29,7 +29,7 @@ function decoded(path: string): string {
   }
 }
 
-/** The title of this page. One that was made a moment ago is not yet in the list that comes first. */
+/** The title of this page. The first list that arrives does not yet have a title that was made a moment ago. */
 async function find(): Promise<[Title | undefined, Title[]]> {
   const path = decoded(wantedPath());
   const among = (titles: Title[]) => titles.find((title) => decoded(title.path) === path);

@@ -13,7 +13,7 @@ export interface Choice {
 
 export interface Page {
   title: string;
-  /** What is chosen at present, shown beside the title in the list of pages. */
+  /** The present choice, shown beside the title in the list of pages. */
   value: string;
   choices(): Choice[];
 }
@@ -22,7 +22,7 @@ export class Menu {
   readonly element = element("div", { class: "menu", role: "menu", hidden: true });
   private page: Page | null = null;
 
-  /** A menu that `button` opens, with the pages as they are when it opens. One page alone is shown at once. */
+  /** A menu that `button` opens, with the pages of that moment. A single page is shown at once. */
   constructor(
     private readonly button: HTMLButtonElement,
     private readonly label: string,
@@ -60,7 +60,7 @@ export class Menu {
     if (givesFocusBack) this.button.focus();
   }
 
-  /** Shows what has changed meanwhile; the focus stays where it is in the list. */
+  /** Updates what has changed; the focus keeps its place in the list. */
   refresh(): void {
     if (!this.isOpen) return;
     const at = this.items().indexOf(document.activeElement as HTMLElement);

@@ -1,4 +1,4 @@
-// The player: the picture, what is laid over it, and what the buttons do. What fetches the film is an engine (engine.ts).
+// The player: the picture, the controls over it, and what the buttons do. An engine (engine.ts) fetches the film.
 
 import { initials } from "../card";
 import { element, icon, type Shape } from "../element";
@@ -13,11 +13,11 @@ import { Menu, type Page } from "./menu";
 import { Timebar } from "./timebar";
 
 const SPEEDS = [0.5, 0.75, 1, 1.25, 1.5, 2];
-/** Controls go away so long after the last movement, while the film plays. */
+/** Controls hide this long after the last movement, while the film plays. */
 const IDLE_MS = 3000;
-/** A pause shorter than this is not worth a wheel. */
+/** A wait shorter than this shows no spinner. */
 const WAIT_SHOWN_MS = 400;
-/** How often the place is remembered. */
+/** How often the position is saved. */
 const PLACE_KEPT_MS = 5000;
 
 export class Player {
@@ -106,7 +106,7 @@ export class Player {
 
   // --- the engine -------------------------------------------------------------------------------------------------------
 
-  /** Loads the film and, where the browser allows it, plays it from `at` on. */
+  /** Loads the film and, if the browser allows it, plays it from `at` on. */
   async load(at: number, plays = true): Promise<void> {
     this.engine?.destroy();
     this.engine = null;
@@ -155,7 +155,7 @@ export class Player {
     void this.load(this.video.currentTime, isPlaying);
   }
 
-  /** Something of the engine is other than it was. */
+  /** The player engine changed state. */
   private update(): void {
     const { engine } = this;
     if (engine === null) return;
@@ -168,7 +168,7 @@ export class Player {
     this.settingsMenu.refresh();
   }
 
-  /** Takes what was chosen on earlier visits, once the film's tracks are known. */
+  /** Applies the choices of earlier visits, once the film's tracks are known. */
   private settle(engine: Engine): void {
     if (this.hasSettled || (engine.sounds().length === 0 && engine.captions().length === 0)) return;
     this.hasSettled = engine.captions().length > 0 || (this.title.subtitle_languages?.length ?? 0) === 0;
@@ -176,7 +176,7 @@ export class Player {
     if (sound !== undefined && engine.sound() !== sound.id) engine.chooseSound(sound.id);
     const wanted = remembered.captions();
     const caption = wanted === null || wanted === "" ? undefined : engine.captions().find(({ language }) => language === wanted);
-    // Later: hls.js makes a choice of its own when it has told of the tracks.
+    // Deferred, because hls.js makes its own choice after it has announced the tracks.
     if (this.hasSettled) queueMicrotask(() => engine.chooseCaption(caption?.id ?? null));
   }
 
@@ -206,7 +206,7 @@ export class Player {
     try {
       await this.video.play();
     } catch (error) {
-      // Browsers play with sound only what somebody has asked for: the large button says so.
+      // Browsers play sound only after the viewer has asked for it: show the large button.
       if (error instanceof DOMException && error.name === "NotAllowedError") this.state();
     }
   }
@@ -272,7 +272,7 @@ export class Player {
     try {
       if (document.fullscreenElement !== null) await document.exitFullscreen();
       else if (this.element.requestFullscreen !== undefined) await this.element.requestFullscreen();
-      // On phones by Apple only the film itself can.
+      // On Apple's phones only the video element can go full screen.
       else (this.video as unknown as { webkitEnterFullscreen?(): void }).webkitEnterFullscreen?.();
     } catch {
       this.say("Full screen is not available here.");
@@ -476,7 +476,7 @@ export class Player {
     }, IDLE_MS);
   }
 
-  /** A finger shows the controls first; a mouse has shown them by coming. */
+  /** A tap shows the controls first; a mouse has shown them by moving. */
   private onVeil(): void {
     const isTouch = matchMedia("(hover: none)").matches;
     if (isTouch && this.element.classList.contains("idle")) this.stir();
@@ -494,7 +494,7 @@ export class Player {
     button.replaceChildren(icon(shape));
   }
 
-  /** Keys on headsets and lock screens, and what they show. */
+  /** Connects the keys of headsets and lock screens, and what these show. */
   private tellDevice(): void {
     if (!("mediaSession" in navigator)) return;
     const artwork = this.title.poster === undefined ? [] : [{ src: libraryUrl(this.title.poster) }];

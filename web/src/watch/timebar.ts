@@ -1,10 +1,10 @@
-// The time bar: where the film is, what of it is loaded, and small pictures of where one might go.
+// The time bar: the position in the film, how much is loaded, and thumbnails of positions to seek to.
 
 import { element } from "../element";
 import type { Thumbnails } from "../thumbnails";
 import { clock, spoken } from "../words";
 
-/** A preview is at most so wide, in pixels. */
+/** The largest width of a preview, in pixels. */
 const PREVIEW_WIDTH = 192;
 
 export class Timebar {
@@ -79,7 +79,7 @@ export class Timebar {
     this.slider.setAttribute("aria-valuetext", `${spoken(seconds)} of ${spoken(this.duration)}`);
   }
 
-  /** The end of what is loaded without a gap from here on. */
+  /** The end of the media that is loaded without a gap from here on. */
   private loadedUntil(): number {
     const { buffered, currentTime } = this.video;
     for (let index = 0; index < buffered.length; index += 1) {

@@ -49,13 +49,13 @@ pub(super) struct Ablate {
     json: Option<PathBuf>,
 }
 
-/// Steps as short as a search can be that still tells who starves.
+/// The shortest steps with which a search still notices starving viewers.
 const QUICK_SECONDS: f64 = 1.0;
 
 impl Ablate {
     pub(super) fn run(self) -> io::Result<ExitCode> {
         if ablate::wants_namespace(&self.switches) && !::bench::namespace::is_inside() {
-            // Comes back only if it cannot.
+            // Returns only if it fails.
             ::bench::namespace::enter()?;
         }
         let outcome = ablate::run(&self.options(), |line| eprintln!("{line}"))?;

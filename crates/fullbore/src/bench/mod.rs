@@ -1,4 +1,4 @@
-//! `fullbore bench`: how this server stands on this machine, and what bounds it. Each kind has a file.
+//! `fullbore bench`: how fast this server is on this machine, and what bounds it. Each kind has a file.
 
 mod ablate;
 mod limit;

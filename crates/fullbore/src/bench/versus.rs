@@ -74,7 +74,7 @@ pub(super) struct Versus {
 
 impl Versus {
     pub(super) fn run(self) -> io::Result<ExitCode> {
-        // Our own TCP has CUBIC: unless told otherwise, like is compared with like.
+        // Our own TCP has CUBIC, so by default both sides use it.
         let own = (self.wire != Wire::Loopback).then_some("cubic");
         if let Some(name) = self.congestion_control.as_deref().or(own) {
             if !::bench::namespace::is_inside() {
@@ -84,7 +84,7 @@ impl Versus {
         let interrupt = Interrupt::on_signal()?;
         let json = self.json.clone();
         let outcome = versus::run(&self.options(), &interrupt, |line| {
-            // Whoever reads this may stop to; the comparison goes on.
+            // If the reader of standard error is gone, the comparison continues.
             let _ = writeln!(io::stderr(), "{line}");
         });
         let outcome = match outcome {

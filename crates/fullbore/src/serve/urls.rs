@@ -1,13 +1,13 @@
-//! The URLs of the server that people may type, the best one first.
+//! The URLs of the server for people to open, the best one first.
 //!
-//! A server that listens on every address has many. On a machine with a screen `localhost` is the best: whoever started the server
-//! sits there. Without a screen they look from elsewhere, so an address comes first that others can reach.
+//! A server that listens on every address has many. On a machine with a screen `localhost` is best, because the person who started the
+//! server sits there. Without a screen that person uses another machine, so an address that other machines can reach comes first.
 
 use appliance::Config;
 use appliance::config::Route;
 use std::net::{IpAddr, SocketAddr};
 
-/// The addresses to choose from, if the server is to listen on every one.
+/// The addresses for a server that listens on every one.
 pub(super) fn addresses(config: &Config) -> Vec<IpAddr> {
     if config.route == Route::Bypass {
         return config.bypass.addresses.clone();
@@ -20,13 +20,13 @@ pub(super) fn addresses(config: &Config) -> Vec<IpAddr> {
     hosts
 }
 
-/// Whether a person may sit at this machine: X or Wayland runs for whoever started this.
+/// Whether a person may sit at this machine: X or Wayland runs for the user who started this.
 fn has_screen() -> bool {
     let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     is_set("DISPLAY") || is_set("WAYLAND_DISPLAY")
 }
 
-/// One URL if it listens on one address, else one for each of `addresses`; never none.
+/// One URL if the server listens on one address, else one for each of `addresses`; at least one.
 pub(super) fn of(listen: SocketAddr, tls: bool, addresses: &[IpAddr]) -> Vec<String> {
     let scheme = if tls { "https" } else { "http" };
     let url = |ip: &IpAddr| match ip {
