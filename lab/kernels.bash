@@ -2,11 +2,11 @@
 # The lab's kernels: Debian's packages, downloaded by name with apt and unpacked, never installed. Read by machine.bash.
 #
 # A kernel lies in LAB_CACHE/kernel-KIND/{boot,lib}. KIND says where it came from:
-#   stable     what Debian's metapackage stands for
-#   trixie     what it stands for in Debian 13, and
-#   backports  in LAB_SUITE: apt is told of both by configurations of their own, and this host's is left alone
-#   known      the newest version by name that this host's apt knows, for where there is no such suite
-# The choice is kept, so that a run needs no network once its kernels are there; removing the folder chooses anew.
+#   stable     the kernel of Debian's metapackage
+#   trixie     the same in Debian 13, and
+#   backports  in LAB_SUITE: for both, apt gets configurations of their own, and this host's stays as it is
+#   known      the newest version by name that this host's apt knows, if there is no such suite
+# The choice is kept, so a run needs no network once its kernels are there. Remove the folder to choose anew.
 
 LAB_SUITE=${LAB_SUITE:-trixie-backports}
 LAB_KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
@@ -15,7 +15,7 @@ kernel_kind() { # stable|trixie|newest: makes sure that there is one, and prints
   local kind
   for kind in $([ "$1" = newest ] && echo backports known || echo "$1"); do
     if kernel_files "$kind" >&2; then printf '%s' "$kind"; return; fi
-    say "no kernel of the kind \"$kind\" to be had; machines that want the $1 one get what else there is"
+    say "no kernel of the kind \"$kind\" is available; machines that want the $1 one get another"
   done
   fail "apt knows no kernel for the lab (linux-image-cloud-amd64)"
 }
@@ -23,7 +23,7 @@ kernel_kind() { # stable|trixie|newest: makes sure that there is one, and prints
 kernel_files() { # KIND
   local folder=$LAB_CACHE/kernel-$1 package unpack
   if [ -d "$folder" ]; then return; fi
-  have apt-get || fail "the lab takes its kernels from Debian's packages, and there is no apt here"
+  have apt-get || fail "the lab takes its kernels from Debian's packages, and this system has no apt"
   kernel_lists "$1" || return 1
   package=$(kernel_package "$1")
   [ -n "$package" ] || return 1
@@ -81,7 +81,7 @@ kernel_package() { # KIND
   esac
 }
 
-# Newer kernels are in packages of their own for the image, its modules and what both share, each with the kernel's release in its name.
+# Newer kernels have separate packages for the image, its modules and what both share, each with the kernel's release in its name.
 kernel_unpacked() { # KIND PACKAGE FOLDER
   local release=${2#linux-image-} packages
   mapfile -t packages < <(kernel_apt "$1" apt-cache depends "$2" | sed -n "s/.*Depends: \(linux-.*-$release\)$/\1/p")
@@ -90,7 +90,7 @@ kernel_unpacked() { # KIND PACKAGE FOLDER
   [ ! -d "$3/usr/lib/modules" ] || kernel_where_it_was "$3"
 }
 
-# They have moved, too: the modules to usr/lib/modules/RELEASE (Debian 13), later vmlinuz and configuration to the modules.
+# Their paths have changed, too: modules are in usr/lib/modules/RELEASE (Debian 13), and later vmlinuz and configuration beside them.
 kernel_where_it_was() { # FOLDER
   local release file
   release=$(basename "$1"/usr/lib/modules/*)
@@ -105,8 +105,8 @@ kernel_where_it_was() { # FOLDER
 
 kernel_release() { basename "$LAB_CACHE/kernel-$1"/lib/modules/*; } # KIND
 
-# The modules of lab/modules and what they stand on, uncompressed, with the indexes that modprobe reads. What this kernel has built in,
-# or has not, is left out: it is for the scenarios to say what they miss.
+# Copies the modules of lab/modules and their dependencies, uncompressed, with the indexes that modprobe reads. Modules that this kernel has
+# built in, or does not have, are left out: the scenarios say what they miss.
 kernel_modules() { # KIND ROOT
   local from=$LAB_CACHE/kernel-$1 release file name
   release=$(kernel_release "$1")

@@ -1,9 +1,9 @@
 # shellcheck shell=bash
-# The lab: machines with other kernels, in QEMU without KVM. Read by ./run, whose say, fail, need and build it uses.
+# The lab: machines with other kernels, in QEMU without KVM. ./run sources this file, which uses its say, fail, need and build.
 #
-# A scenario (lab/scenarios/NAME.sh) is a script that runs inside a machine (lab/machines/NAME) and says by its exit code whether what
-# it asserts held. Here machines are booted, watched and judged: a boot that dies, hangs or says nothing is a failure, and so is one
-# whose kernel complained. How machines are made is in machine.bash.
+# A scenario (lab/scenarios/NAME.sh) is a script that runs inside a machine (lab/machines/NAME). Its exit code says whether its assertions
+# held. This file boots machines, watches and judges them: a boot that dies, hangs or stays silent is a failure, and so is one whose
+# kernel complained. machine.bash makes the machines.
 # shellcheck source=lab/machine.bash
 . lab/machine.bash
 
@@ -48,9 +48,9 @@ lab_known() { # FOLDER NAME
 
 # --- running -------------------------------------------------------------------------------------------------------------------
 
-# Now and then the emulator trips over a kernel that changes its own code while two processors run it, as kernels do near the end of
-# their boot, with the modules that they load then, and when they have found a better clock ("Oops: int3"). A machine that panics before it
-# is up, with nothing of ours begun, is booted again, which is said; twice at most.
+# Now and then the emulator fails on a kernel that changes its own code while two processors run it ("Oops: int3"). Kernels do that near
+# the end of their boot, when they load modules, and when they have found a better clock. A machine that panics before it is up, and before
+# anything of ours has begun, is booted again, at most twice. The output says so.
 lab_boot() { # SCENARIO MACHINE ROUTE LOG
   local attempt
   for attempt in 1 2 3; do
@@ -74,7 +74,7 @@ lab_boot_once() { # SCENARIO MACHINE ROUTE LOG
   [ -s "$4.qemu" ] || rm "$4.qemu"
 }
 
-# Nothing is taken for granted: only the guest's own last word says that a scenario passed.
+# Assumes nothing: a scenario has passed only if the guest's last line says so.
 lab_judge() { # SCENARIO LOG STATUS: prints what is wrong, if anything
   local word
   word=$(sed -n "s/^lab: end $1: //p" "$2" | tail -n 1)
@@ -128,12 +128,12 @@ lab_shell() { # MACHINE
   local rows columns
   [ -z "${1:-}" ] && fail "which machine? $(lab_names machines | paste -sd ' ')" 2
   lab_known machines "$1"
-  [ -t 0 ] || fail "a shell is for a person at a terminal; for anything else write a scenario (docs/lab.md)" 2
+  [ -t 0 ] || fail "a shell needs a terminal; for anything else write a scenario (docs/lab.md)" 2
   read -r rows columns < <(stty size)
   lab_prepare
   machine_files "$1" shell
   machine_command "$1" "lab.scenario=shell lab.rows=$rows lab.columns=$columns"
-  say "booting $1; leave it with exit, or pull its plug with Ctrl-A X"
+  say "booting $1; leave it with exit, or switch it off with Ctrl-A X"
   "${MACHINE_COMMAND[@]}" -serial mon:stdio
   rm -f "$MACHINE_INITRD"
 }

@@ -2,9 +2,9 @@
 # The lab's machines: a kernel (kernels.bash), an initramfs of this host's own programs, a disk with a library, and QEMU's command line.
 # Read by lab.bash.
 #
-# The initramfs is two archives, one after the other, as the kernel allows: the host's programs and the kernel's modules, which are kept;
-# and what changes (fullbore, lab/guest, the scenarios), which is made for each boot.
-# Machines have no way out: their network cards are QEMU's user networking with restrict=on.
+# The initramfs is two archives, one after the other, which the kernel allows. The first has the host's programs and the kernel's modules,
+# and is kept. The second has what changes (fullbore, lab/guest, the scenarios), and is made for each boot.
+# Machines cannot reach the network: their cards use QEMU's user networking with restrict=on.
 
 # shellcheck source=lab/kernels.bash
 . lab/kernels.bash
@@ -12,7 +12,7 @@
 LAB_CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/fullbore/lab
 LAB_NEEDS=(qemu-system-x86_64=qemu-system-x86 busybox=busybox-static cpio=cpio depmod=kmod mke2fs=e2fsprogs xz=xz-utils strip=binutils
   curl=curl openssl=openssl strace=strace ip=iproute2 ethtool=ethtool perl=perl-base cmp=diffutils dmsetup=dmsetup)
-# What guests have beside busybox. perl-base can do what no client can be told to.
+# Programs of guests besides busybox. With perl-base, scenarios do what no client can.
 LAB_PROGRAMS=(bash curl openssl strace ip tc ss nstat ethtool nginx perl cmp dmsetup)
 
 machine_needs() {
@@ -45,7 +45,7 @@ program_files() { # the programs of the guest and all their libraries, as paths
 
 perl_folder() { perl -e 'print grep { m{/perl-base$} } @INC'; }
 
-# Names what a base archive is made of, so that another host program, kernel or list makes another one.
+# Identifies the contents of a base archive, so that another host program, kernel or list makes another archive.
 base_key() { # KIND
   { kernel_release "$1"; program_files | xargs stat -L -c '%n %s %Y'; cat lab/modules lab/machine.bash lab/kernels.bash; } | sha256sum | cut -c 1-16
 }
@@ -82,24 +82,24 @@ base_archive() { # KIND: prints where it is
   printf '%s' "$file"
 }
 
-# Tests of the server's own that a scenario runs inside, by a header line "# tests: NAME" (of the crate appliance) or "# tests: CRATE/NAME":
-# in the guest /bin/tests is that program.
+# A scenario can run one of the server's own test programs, by a header line "# tests: NAME" (of the crate appliance) or
+# "# tests: CRATE/NAME": in the guest it is /bin/tests.
 test_program() { # SCENARIO: prints where it is, if the scenario wants one
   local name crate=appliance
   name=$(sed -n 's/^# tests: *//p' "lab/scenarios/$1.sh" 2>/dev/null) || true
   [ -n "$name" ] || return 0
   [ "$name" = "${name%/*}" ] || crate=${name%/*}
-  # Of the whole workspace, as ./run test builds it: for one crate alone cargo would make another build, with fewer features.
+  # For the whole workspace, as ./run test builds it: for one crate alone cargo would make another build, with fewer features.
   cargo test -q --workspace --test "${name#*/}" --no-run --message-format=json |
     sed -n "s|.*\"path+file:[^\"]*/crates/$crate#.*\"executable\":\"\([^\"]*\)\".*|\1|p"
 }
 
-# The host's systemd, for a scenario with a header line "# with: systemd". Of the units that come with it only targets: what else it would
-# start on a real machine is not what is tried.
+# Copies the host's systemd, for a scenario with a header line "# with: systemd". Of its units only targets are copied, because other units
+# of a real machine are not under test.
 systemd_files() { # ROOT
   local path
   need "the lab's service manager" systemctl=systemd
-  chmod 755 "$1" # not all that is tried is root's
+  chmod 755 "$1" # not everything under test runs as root
   mkdir -p "$1"/{etc/systemd/system,usr/lib/systemd/system,home,srv,var/lib,var/log,var/tmp}
   for path in /usr/lib/systemd/systemd{,-executor} "$(command -v systemctl)"; do
     if [ -x "$path" ]; then install -D "$path" "$1$path"; libraries_of "$path"; fi
@@ -109,7 +109,7 @@ systemd_files() { # ROOT
   printf '%032d\n' 1 >"$1/etc/machine-id"
 }
 
-# Libraries that newer ones load when they want them, as far as this host has them, and what those stand on.
+# Libraries that newer systemds load on demand, if this host has them, and their dependencies.
 systemd_plugins() {
   local path
   ldconfig -p | sed -n 's/^.*lib\(seccomp\|mount\|kmod\|acl\|blkid\|crypt\|pam\|apparmor\|audit\|selinux\)\.so\.[0-9]* .*x86-64.* => //p' | while read -r path; do
@@ -134,8 +134,8 @@ top_archive() { # FILE TESTS SCENARIO
 
 # --- disk ----------------------------------------------------------------------------------------------------------------------
 
-# Films of 4 MiB that compress to nothing and differ everywhere, so that a byte from a wrong place cannot pass for the right one;
-# an empty one; and one above 4 GiB that is a hole but for its end. Machines write to a copy that is thrown away.
+# Films of 4 MiB that do not compress and differ everywhere, so that a byte from a wrong place is noticed; an empty film; and one
+# above 4 GiB that is a hole except for its end. Machines write to a copy that is thrown away.
 library_image() { # MIB: prints where it is
   local file=$LAB_CACHE/library-$1.ext4 root number
   if [ ! -f "$file" ]; then
@@ -157,8 +157,8 @@ library_image() { # MIB: prints where it is
   printf '%s' "$file"
 }
 
-# The host's ffmpeg, its libraries in one folder, and a film of a few seconds as the sample library has it: HLS over one file for each
-# rendition. They are too large for an initramfs, which lives in memory.
+# The host's ffmpeg, its libraries in one folder, and a film of a few seconds like that of the sample library: HLS with one file per
+# rendition. They are too large for an initramfs, which is in memory.
 player_image() { # prints where it is
   local file root path
   file=$LAB_CACHE/player-$({ libraries_of "$(command -v ffmpeg)" | xargs stat -L -c '%n %s %Y'; declare -f player_image; } | sha256sum | cut -c 1-16).ext4
@@ -211,8 +211,8 @@ machine_devices() { # INDEX BUS
     -device "virtio-net-pci,netdev=net$1,bus=net$1-port,romfile=")
 }
 
-# Two more network cards, on one wire that leads nowhere else, known by the last two bytes of their addresses. With iommu_platform their driver
-# maps memory as for hardware, without which it does not let cards read and write a program's memory.
+# Two more network cards on one wire that leads nowhere else, known by the last two bytes of their addresses. With iommu_platform their
+# driver maps memory as for hardware; without it, the driver does not let cards access a program's memory.
 machine_wire() {
   local number
   for number in 1 2; do

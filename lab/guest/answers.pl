@@ -1,6 +1,6 @@
 #!/usr/bin/perl
-# Takes apart what came over one connection, on standard input: bodies go to standard output one after the other, status codes to standard
-# error on one line. What is not HTTP/1.1 with a length, or ends too early, is an error.
+# Parses the responses of one connection on standard input: writes their bodies to standard output, and their status codes to standard error
+# on one line. Anything that is not HTTP/1.1 with a length, or ends too early, is an error.
 use strict;
 use warnings;
 

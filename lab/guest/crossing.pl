@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # usage: crossing.pl PORT SERVER SERVER-PORT up|down OFFSET
-# Stands between one viewer and the server, and changes one byte on its way: the one at OFFSET of what goes up to the server or down to the
-# viewer. A viewer who leaves is not told to the server before all that it sent has been passed over: what the viewer said last arrives.
+# Stands between one viewer and the server, and changes one byte in transit: the byte at OFFSET, on the way up to the server or down to the
+# viewer. If the viewer leaves, the server learns of it only after everything that the viewer sent has been passed on.
 use strict;
 use warnings;
 use Socket;
@@ -15,7 +15,7 @@ socket(my $server, PF_INET, SOCK_STREAM, 0) or die "socket: $!";
 connect($server, sockaddr_in($server_port, inet_aton($server_address))) or die "connect: $!";
 $SIG{PIPE} = "IGNORE";
 
-# Two processes, one for each way.
+# Two processes, one for each direction.
 my $down = fork() // die "fork: $!";
 my ($from, $to, $name) = $down ? ($viewer, $server, "up") : ($server, $viewer, "down");
 my $passed = 0;

@@ -1,6 +1,6 @@
 #!/usr/bin/perl
-# What the kernel's memory for TLS costs, in bytes for a connection: gives many connected sockets keys for sending,
-# and looks at how much the kernel's own memory has grown. Structures: linux/tls.h.
+# Measures the kernel's memory for TLS in bytes per connection: gives keys for sending to many connected sockets, and checks how much the
+# kernel's own memory has grown. Structures: linux/tls.h.
 use strict;
 use warnings;
 use Socket;

@@ -1,13 +1,13 @@
 #!/usr/bin/perl
-# Gives the kernel keys for sending on a loopback connection, once for each TLS version and cipher, and looks whether what comes out at
-# the other end is a record of the length that the cipher makes. Structures: linux/tls.h.
+# Gives the kernel keys for sending on a loopback connection, once for each TLS version and cipher, and checks that a record of the right
+# length for the cipher arrives at the other end. Structures: linux/tls.h.
 use strict;
 use warnings;
 use Socket;
 
 use constant { SOL_TCP => 6, TCP_ULP => 31, SOL_TLS => 282, TLS_TX => 1 };
 
-# name, number in linux/tls.h, bytes of: explicit IV, key, salt, what a TLS 1.2 record carries more than its text, the same for 1.3
+# name, number in linux/tls.h, bytes of: explicit IV, key, salt, overhead of a TLS 1.2 record, the same for 1.3
 my @ciphers = (
     ["AES-128-GCM",       51, 8,  16, 4, 24, 17],
     ["AES-256-GCM",       52, 8,  32, 4, 24, 17],

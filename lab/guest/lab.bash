@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What scenarios are written with: saying, asserting, serving. Read first: docs/lab.md.
+# The functions of scenarios: output, assertions, serving. Read first: docs/lab.md.
 
 PS4='+ $SECONDS ' # the trace of a scenario on its console
 ADMIN=127.0.0.1:9443
@@ -25,7 +25,7 @@ eventually() { # SECONDS COMMAND...: until it succeeds
 
 # --- the server ----------------------------------------------------------------------------------------------------------------
 
-serve() { # ARGUMENTS...: starts a server of LIBRARY (/library) in SERVER; what it says is in /tmp/fullbore.log
+serve() { # ARGUMENTS...: starts a server of LIBRARY (/library) in SERVER; its output is in /tmp/fullbore.log
   : >/tmp/fullbore.log
   (ulimit -n 20000; exec fullbore serve "${LIBRARY:-/library}" --state /tmp/state --admin "$ADMIN" "$@") >>/tmp/fullbore.log 2>&1 &
   SERVER=$!
@@ -49,20 +49,20 @@ stopped() { # asks the server to end; its exit code has to be 0
   expect "exit code of the server" "$status" = 0
 }
 
-settled() { sleep 2; } # numbers of the disk and of buffers are told once a second
+settled() { sleep 2; } # numbers of the disk and of buffers are updated once a second
 
-metrics() { # with what bash has: to start curl takes an emulated processor longer than to be answered
+metrics() { # in bash alone: on an emulated processor, starting curl takes longer than the response
   exec 8<>"/dev/tcp/${ADMIN/://}"
   printf 'GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n' >&8
   cat <&8
   exec 8>&-
 }
 
-metric() { # NAME (labels and all, without fullbore_); what is not there is 0
+metric() { # NAME (with labels, without fullbore_); a missing one is 0
   metrics | awk -v name="fullbore_$1" '$1 == name { print $2; found = 1 } END { if (!found) print 0 }'
 }
 
-ended() { metric "connections_ended_total{reason=\"$1\"}"; } # REASON: connections that ended for it
+ended() { metric "connections_ended_total{reason=\"$1\"}"; } # REASON: how many connections ended for it
 has_ended() { [ "$(ended "$1")" -ge "$2" ]; } # REASON COUNT, for eventually
 tls_stat() { awk -v name="$1" '$1 == name { print $2; found = 1 } END { if (!found) print 0 }' /proc/net/tls_stat; } # the kernel's own counters
 
@@ -95,9 +95,9 @@ nginx_ready() {
 }
 nginx_ends() { kill -TERM "$SERVER"; wait "$SERVER" || true; }
 
-# What the kernel has counted of all workers since counting_waits: how often one slept for a disk, for how many ms, for how many ms it slept
-# for anything else that cannot be interrupted, and how many ms it waited for a processor. (Delay accounting, field 42 of stat, counts waiting
-# in the ring as well, whatever the ring waits for. Schedstats do not.)
+# The kernel's counts for all workers since counting_waits: how often one slept for a disk, for how many ms, for how many ms it slept for
+# anything else uninterruptible, and for how many ms it waited for a processor. (Delay accounting, field 42 of stat, also counts waiting in
+# the ring, whatever the ring waits for. Schedstats do not.)
 counting_waits() { echo 1 >/proc/sys/kernel/sched_schedstats; }
 worker_waits() {
   local task
@@ -125,8 +125,8 @@ same_part() { # FILE FIRST LAST CURL-ARGUMENTS...: the bytes FIRST to LAST
 
 has_bytes() { [ "$(stat -c %s "$1" 2>/dev/null || echo 0)" -ge "$2" ]; } # FILE BYTES, for eventually
 
-# A viewer in the middle of a film, VIEWER: takes 400 KB of it, then some 40 KB/s, and the rest when told to. What it got is in
-# /tmp/got-NAME, what curl had to say in /tmp/said-NAME.
+# A viewer in the middle of a film, VIEWER: it takes 400 KB, then some 40 KB/s, and the rest when told to. Its bytes are in /tmp/got-NAME,
+# curl's output in /tmp/said-NAME.
 begin() { # NAME CURL-ARGUMENTS...; FROM=elsewhere for a viewer behind a link
   local name=$1; shift
   rm -f "/tmp/go-$name" "/tmp/got-$name"
@@ -134,7 +134,7 @@ begin() { # NAME CURL-ARGUMENTS...; FROM=elsewhere for a viewer behind a link
   VIEWER=$!
   eventually 30 has_bytes "/tmp/got-$name" 400000
 }
-slowly() { # FILE: until it is there. dd takes no byte more than it gives, which not every head does.
+slowly() { # FILE: until it exists. dd reads no more bytes than it writes, which not every head does.
   dd bs=20000 count=20 iflag=fullblock 2>/dev/null
   while [ ! -e "$1" ]; do dd bs=20000 count=1 2>/dev/null; sleep 0.5; done
   cat
@@ -143,8 +143,8 @@ go_on() { : >"/tmp/go-$1"; wait "$2"; } # NAME VIEWER: fails if curl did
 
 # --- network -------------------------------------------------------------------------------------------------------------------
 
-# A link to a viewer elsewhere: the server is 10.9.0.1, commands run by `elsewhere` are at 10.9.0.2. Segments go one by one, since a
-# packet that is lost should be one packet.
+# A link to a viewer elsewhere: the server is 10.9.0.1, commands run by `elsewhere` are at 10.9.0.2. Segments are sent one by one, so that
+# a lost packet is one packet.
 link_made() {
   ip netns add elsewhere
   ip link add near type veth peer name far netns elsewhere
