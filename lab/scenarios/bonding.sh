@@ -6,7 +6,7 @@
 
 FILMS=(001 002 003 004)
 
-# Two cables between the server's machine (10.9.0.1) and the viewers' (10.9.0.2), bonded at both ends.
+# Two cables between the server (10.9.0.1) and the viewers (10.9.0.2), bonded at both ends.
 bonded() { # MODE
   local leg
   ip netns add elsewhere

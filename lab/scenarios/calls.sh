@@ -4,9 +4,9 @@
 # shellcheck source=lab/guest/lab.bash
 . /lab/guest/lab.bash
 
-# Counts, never times: an emulated machine has none that mean anything. Warm films, one worker, one viewer (curl) behind a link with packets
-# as networks have them, all under strace. What the ring does is no system call, so its operations are counted beside them, from the ring.
-# Reading the clock is left out: it is a system call only where the clock is a poor one, as it may be here.
+# Counts only, because times of an emulated machine mean nothing. Warm films, one worker, one viewer (curl) behind a link with packets of
+# ordinary size, all under strace. Operations of the ring are no system calls, so they are counted separately, from the ring. Reading the
+# clock does not count: it is a system call only with a poor clock, which this machine may have.
 FILMS=(film-001 film-002)
 MIB=8
 for film in "${FILMS[@]}"; do cat "/library/$film.mp4"; done >/tmp/films
@@ -29,7 +29,7 @@ count() { # ROW URL: into /tmp/table; READ, WRITTEN and SENT are bytes that call
   elsewhere curl -sSk --fail "$url/$ASKED_FOR" | cmp - /tmp/films || right=0
   operations=$(($(ring_operations) - before))
   kill -INT "$tracer"; wait "$tracer" || true
-  # nginx with kernel TLS was seen to stall for ever now and then, on Linux 6.1: what to do about that is in net::Socket::cork.
+  # nginx with kernel TLS was seen to stall forever now and then, on Linux 6.1: net::Socket::cork says how to avoid that.
   if [ "$right" = 0 ] && [[ $1 = *nginx* ]]; then say "$1: the bytes are not right"; return; fi
   [ "$right" = 1 ] || wrong "$1: the bytes are not right"
   read -r READ WRITTEN SENT calls names < <(summed /tmp/calls)

@@ -11,11 +11,11 @@ HANG_SECONDS=$((LAB_LONG ? 30 : 3)) # at least; what is tried meanwhile takes lo
 LIBRARY=/tmp/films
 HUNG=(010 011 012 013 014 015 016 017 018 019 020 021 022 023 024 025 026 027 028 029)
 
-# So little is on its way to a viewer that the disk is asked while it watches.
+# So little is in flight to a viewer that the server has to read from disk while it watches.
 for side in rmem wmem; do echo '4096 65536 131072' >"/proc/sys/net/ipv4/tcp_$side"; done
 
-# One library on two disks. They are the same one twice, read only, but the way to it goes through a device mapper each, of which one does
-# to requests what a bad disk does.
+# One library on two disks. Both are the same read-only disk, each behind a device mapper of its own, and one of these treats requests as a
+# bad disk does.
 modprobe -a dm_mod dm_delay
 SECTORS=$(cat /sys/block/nvme0n1/size)
 umount /library
@@ -26,7 +26,7 @@ for disk in good bad; do
 done
 mount --bind "$LIBRARY/good" /library # what same_as compares with
 
-disk_hangs() { dmsetup suspend --noudevsync --nolockfs --noflush bad; } # requests wait in it, and nobody is told anything
+disk_hangs() { dmsetup suspend --noudevsync --nolockfs --noflush bad; } # requests wait in it, without an error
 disk_is_back() { dmsetup resume --noudevsync --noudevrules bad; }
 disk_becomes() { # TARGET ARGUMENTS...
   disk_hangs
@@ -61,7 +61,7 @@ cmp /tmp/got-film-004 /library/film-004.mp4
 if curl -s --fail -o /dev/null "$S/bad/film-005.mp4"; then wrong "a film was served from a disk that fails"; fi # by 500, or cut off
 disk_becomes linear /dev/nvme0n1 0
 forget_all
-settled # within a second it is opened anew
+settled # it is opened anew within a second
 for film in 003 005; do same_as "/library/film-$film.mp4" "$S/bad/film-$film.mp4"; done
 say "it failed, and its films are served again: $(ended file_io) connections ended"
 
@@ -106,7 +106,7 @@ disk_becomes linear /dev/nvme0n1 0
 
 # --- it hangs ----------------------------------------------------------------------------------------------------------------------
 
-# A server that is told to stop meanwhile, with a viewer on each disk.
+# Meanwhile a server is told to stop, with a viewer on each disk.
 printf 'drain_seconds = 4\n' >/tmp/drains.toml
 (exec fullbore serve "$LIBRARY" --config /tmp/drains.toml --state /tmp/state --admin 127.0.0.1:0 --route "$ROUTE" --tls off --workers 1 --listen 127.0.0.1:8081) >/tmp/drains.log 2>&1 &
 DRAINS=$!

@@ -7,7 +7,7 @@
 S=https://127.0.0.1:8443
 modprobe tls
 
-view() { # FILM CURL-ARGUMENTS...: nobody but the server reads the film before it was sent
+view() { # FILM CURL-ARGUMENTS...: only the server reads the film before it is sent
   local film=$1; shift
   echo 1 >/proc/sys/vm/drop_caches
   get -o /tmp/got "$@" "$S/$film"

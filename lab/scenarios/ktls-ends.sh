@@ -16,12 +16,12 @@ listens() { ss -Hltn 'sport = :8444' | grep -q .; }
 modprobe tls
 serve --route kernel --disk cached --listen 127.0.0.1:8443
 
-# Somebody who watches all the while, slowly, and asks for the rest at the very end.
+# A viewer who watches slowly all the while, and asks for the rest at the very end.
 begin witness "$S/film-010.mp4"
 witness=$VIEWER
 
-# Records that were changed on their way: the viewer finds out and alerts in the middle of its film. The server sees that when the film
-# is sent; here it is sent to the end, since who stands between takes it.
+# Records that were changed in transit: the viewer notices, and alerts in the middle of its film. The server sees the alert after it has sent
+# the film; here it sends all of it, since the program in between accepts it.
 ends=0
 for version in -tls1_2 -tls1_3; do
   crossing down 1000000
@@ -33,8 +33,8 @@ for version in -tls1_2 -tls1_3; do
   wait "$CROSSING" || true
 done
 
-# The other way round: a viewer's second request is changed while the first one's film is sent. That film arrives whole, then an alert
-# (20: bad_record_mac) that the kernel has sealed.
+# The other direction: a viewer's second request is changed while the film of the first one is sent. That film arrives whole, then an alert
+# (20: bad_record_mac) sealed by the kernel.
 changed_request() { # a second request that the byte is in, when the first one's film has begun to come
   ask GET film-001.mp4
   eventually 30 has_bytes /tmp/got 1000
@@ -49,13 +49,13 @@ eventually 30 has_ended bad_record_mac 1
 wait "$CROSSING" || true
 say "alerts: $(ended peer_alert) by viewers, $(ended bad_record_mac) to one"
 
-# Answers before a close, whose ends find TCP full: all of them arrive, and so does the goodbye.
+# Responses before a close that end while TCP is full: all of them arrive, and so does the goodbye.
 viewers=()
 for number in 1 2 3 4 5 6 7 8; do begin "close-$number" -H 'Connection: close' "$S/film-01$number.mp4"; viewers+=("$VIEWER"); done
 for number in 1 2 3 4 5 6 7 8; do go_on "close-$number" "${viewers[number - 1]}" || wrong "an answer before a close: $(cat "/tmp/said-close-$number")"; done
 for number in 1 2 3 4 5 6 7 8; do cmp "/tmp/got-close-$number" "/library/film-01$number.mp4"; done
 
-# A viewer who breaks off: its kernel answers by a reset.
+# A viewer who breaks off: its kernel sends a reset.
 curl -sSk --limit-rate 200K -o /tmp/broken "$S/film-002.mp4" & viewer=$!
 eventually 30 has_bytes /tmp/broken 1
 resets=$(ended peer_reset)
@@ -63,10 +63,10 @@ kill -KILL "$viewer"; wait "$viewer" || true
 eventually 30 has_ended peer_reset $((resets + 1))
 say "in the middle of a film: $(curl -sS "http://$ADMIN/metrics" | sed -n 's/^fullbore_connections_ended_total{reason="\(.*\)"} / \1 /p' | paste -sd ',')"
 
-# Draining: who is in the middle of a film gets the rest, who is between two is told goodbye, nobody new is taken.
+# Draining: viewers in the middle of a film get the rest, idle viewers get a goodbye, and no new viewers are accepted.
 openssl s_client -ign_eof -connect 127.0.0.1:8443 < <(ask HEAD film-004.mp4; sleep 60) >/tmp/idle 2>&1 & idle=$!
 eventually 30 grep -q 'HTTP/1.1 200' /tmp/idle
-kill -0 "$witness" || wrong "who watched all the while was cut off"
+kill -0 "$witness" || wrong "the viewer who watched all the while was cut off"
 sent_bytes=$(metric sendfile_bytes_total)
 expect "faults" "$(metric tasks_panicked_total)" = 0
 expect "bytes read into the server" "$(($(metric read_resident_bytes_total) + $(metric read_cached_bytes_total)))" = 0
@@ -80,18 +80,18 @@ cmp /tmp/got-witness /library/film-010.mp4 || wrong "the bytes of a drained view
 wait "$SERVER" || wrong "the server did not end with 0 after draining"
 say "drained: a viewer in the middle of a film got all of it; $sent_bytes bytes by sendfile until then"
 
-# A viewer who vanishes without a word: the server ends it when its time for sending is over.
+# A viewer who vanishes silently: the server ends the connection after the send timeout.
 link_made
 printf '[timeouts]\nsend_seconds = 5\n' >/tmp/fullbore.toml
 serve --config /tmp/fullbore.toml --route kernel --disk cached --listen 10.9.0.1:8443
 elsewhere curl -sSk --max-time 120 -o /tmp/silent --limit-rate 200K "https://10.9.0.1:8443/film-003.mp4" & viewer=$!
 eventually 30 has_bytes /tmp/silent 1
 elsewhere ip link set far down
-same_as /library/film-004.mp4 "https://10.9.0.1:8443/film-004.mp4" # who is there is served meanwhile
+same_as /library/film-004.mp4 "https://10.9.0.1:8443/film-004.mp4" # other viewers are served meanwhile
 eventually 60 has_ended send_timeout 1
 kill "$viewer" 2>/dev/null || true; wait "$viewer" || true
-elsewhere ip link set far up # what was sent to it meets a reset, and the kernel forgets it
+elsewhere ip link set far up # data sent to it gets a reset, and the kernel forgets the connection
 expect "faults" "$(metric tasks_panicked_total)" = 0
 stopped
 gone() { [ "$(tls_stat TlsCurrTxSw)" = 0 ]; }
-eventually 30 gone # sockets that the kernel still seals for
+eventually 30 gone # sockets for which the kernel still seals

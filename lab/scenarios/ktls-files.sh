@@ -5,14 +5,14 @@
 . /lab/guest/lab.bash
 
 S=https://127.0.0.1:8443
-LIBRARY=/tmp/films # one that can be written to; read by serve
+LIBRARY=/tmp/films # a writable library; serve reads this variable
 mkdir "$LIBRARY"
 mount -t tmpfs tmpfs "$LIBRARY"
 for number in 3 4 5 6 7; do cp "/library/film-00$number.mp4" "$LIBRARY/"; done
 modprobe tls
 serve --route kernel --disk cached --listen 127.0.0.1:8443
 
-# The viewer of a film that changed: right bytes of the old one, and an end before the last of them, for this reason.
+# Checks the viewer of a film that changed: it got right bytes of the old film, and was cut off before the last of them, for this reason.
 cut_off() { # NAME REASON
   eventually 60 has_ended "$2" 1
   if go_on "$1" "$VIEWER"; then wrong "curl had nothing to complain about: $1"; fi
@@ -26,13 +26,13 @@ cut_off() { # NAME REASON
 begin film-007 "$S/film-007.mp4" # nobody touches this one
 witness=$VIEWER
 
-# Overwritten in place: who writes waits until the viewers are cut off.
+# Overwritten in place: the writer waits until the viewers are cut off.
 begin film-003 "$S/film-003.mp4"
 cat /library/film-010.mp4 >"$LIBRARY/film-003.mp4"
 cut_off film-003 file_recalled
 same_as /library/film-010.mp4 "$S/film-003.mp4"
 
-# Truncated: the same, since that takes opening it for writing or truncate(2), which both ask for the lease back.
+# Truncated: the same, since that takes opening it for writing or truncate(2), and both break the lease.
 before=$(ended file_recalled)
 begin film-004 "$S/film-004.mp4"
 perl -e 'truncate($ARGV[0], 1000000) or die "truncate: $!\n"' "$LIBRARY/film-004.mp4" # busybox opens it so as not to wait, and gets EAGAIN
@@ -41,7 +41,7 @@ cut_off film-004 file_recalled
 head -c 1000000 /library/film-004.mp4 >/tmp/short
 same_as /tmp/short "$S/film-004.mp4"
 
-# Replaced by renaming another over it, and removed: nobody waits, and the viewer is cut off at the next window.
+# Replaced by renaming another file over it, or removed: nobody waits, and the viewer is cut off at the next window.
 begin film-005 "$S/film-005.mp4"
 cp /library/film-011.mp4 "$LIBRARY/.new"; mv "$LIBRARY/.new" "$LIBRARY/film-005.mp4"
 cut_off film-005 file_removed
@@ -53,7 +53,8 @@ eventually 60 has_ended file_removed $((before + 1))
 cut_off film-006 file_removed
 expect "status of a film that was removed" "$(curl -sk -o /dev/null -w '%{http_code}' "$S/film-006.mp4")" is 404
 
-# Somebody has it open for writing: no lease, so no sendfile; read into buffers, counted, and found out when it is written to.
+# Another program has it open for writing: there is no lease, so no sendfile. The film is read into buffers and counted, and a write is
+# noticed.
 cp /library/film-012.mp4 "$LIBRARY/"
 exec 7<>"$LIBRARY/film-012.mp4"
 same_as /library/film-012.mp4 "$S/film-012.mp4"

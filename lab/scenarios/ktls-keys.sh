@@ -19,14 +19,14 @@ serve_with() { # NAME VALUE: of [tls]; slow enough that a film takes two seconds
   serve --config /tmp/fullbore.toml --route kernel --disk cached --workers 1 --listen 127.0.0.1:8443
 }
 
-# A viewer of a film who types commands of openssl meanwhile: k changes its keys, K asks for ours to change as well. What came is in
-# /tmp/body, as far as it came; what openssl said is in /tmp/said.
+# A viewer of a film who types commands of openssl meanwhile: k changes its own keys, K asks us to change ours as well. The body, as far as
+# it came, is in /tmp/body; openssl's output is in /tmp/said.
 view_and_type() { # FILM COMMAND...
   local film=$1 command typed=0; shift
   : >/tmp/got; : >/tmp/said; rm -f /tmp/ended
   # shellcheck disable=SC2094 # what openssl writes is what is waited for
   { printf 'GET /%s HTTP/1.1\r\nHost: h\r\n\r\n' "$film"
-    eventually 20 grep -aq 'HTTP/1.1 200' /tmp/got # openssl takes for a command only what it reads by itself
+    eventually 20 grep -aq 'HTTP/1.1 200' /tmp/got # openssl takes a line as a command only if it reads it separately
     for command in "$@"; do echo "$command"; typed=$((typed + 1)); ended_or taken "$typed"; done
     ended_or has_bytes /tmp/got 4194304
     printf 'GET /empty.mp4 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n'

@@ -8,7 +8,7 @@ S=https://127.0.0.1:8443
 FILM=/library/film-004.mp4
 refused() { metric "kernel_tls_refused_total{reason=\"$1\"}"; }
 routed() { metric "connections_by_route_total{route=\"$1\"}"; }
-autoload() { echo "$1" >/proc/sys/kernel/modprobe; } # what the kernel runs when it lacks a module
+autoload() { echo "$1" >/proc/sys/kernel/modprobe; } # the program that the kernel runs to load a missing module
 
 # --- no module: refused in words, and nothing is served --------------------------------------------------------------------------
 modprobe -r tls 2>/dev/null || true
@@ -28,7 +28,7 @@ expect "connections sealed for in user space" "$(routed userspace)" = 2
 stopped
 
 # --- a cipher that the kernel has not ----------------------------------------------------------------------------------------------
-# The socket is one of kernel TLS already when its keys are refused; user space seals on it all the same.
+# The socket already uses kernel TLS when its keys are refused; user space then seals on it.
 modprobe tls
 serve --route kernel --disk cached --listen 127.0.0.1:8443
 chacha_modules() { lsmod | awk '$1 ~ /chacha|poly1305/ { print $1 }'; }

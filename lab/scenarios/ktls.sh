@@ -38,7 +38,7 @@ all_of_it --tls-max 1.2 --ciphers ECDHE-ECDSA-AES128-GCM-SHA256
 for suite in AES256-GCM-SHA384 CHACHA20-POLY1305; do some_of_it --tls-max 1.2 --ciphers "ECDHE-ECDSA-$suite"; done
 expect "suites that were agreed on" "$(curl -sS "http://$ADMIN/metrics" | grep -c '^fullbore_handshakes_total')" = 6
 
-# Pipelining: three requests in one record, answered in their order over one connection. openssl is told goodbye (close_notify), or it
+# Pipelining: three requests in one record, answered in order over one connection. openssl gets a goodbye (close_notify), without which it
 # would complain about an unexpected end.
 { head -c 3000000 "$FILM" | tail -c 2000000; cat /library/film-008.mp4 /library/empty.mp4; } >/tmp/expected
 for version in -tls1_2 -tls1_3; do

@@ -19,7 +19,7 @@ lossy() { # CONTROL ROUTE
     elsewhere curl -sSk --fail --range 0-$((BYTES - 1)) -o "/tmp/got-$film" "https://10.9.0.1:8443/film-$film.mp4" &
     viewers+=($!)
   done
-  # Each connection as the kernel sees it, again and again while they last: the last look is the one that counts.
+  # Each connection as the kernel sees it, sampled again and again while it lasts: the last sample counts.
   while [ "$(jobs -r | grep -c curl)" -gt 0 ]; do
     ss -tinHO state established '( sport = :8443 )' >>"/tmp/looks-$control"
     sleep 0.2

@@ -34,7 +34,7 @@ look_at_rss() {
   while sleep 1; do rss_kib; done
 }
 
-# Bytes of films: from memory, from disk into memory, from disk past it.
+# Bytes of films: from memory, from disk into memory, and from disk directly.
 ways() {
   local brought
   brought=$(metric brought_bytes_total)
@@ -55,7 +55,7 @@ watched() { # POLICY REQUESTS: what has to hold whatever comes from where
   curl -sS --no-progress-meter -Z --parallel-immediate --parallel-max "$VIEWERS" -K /tmp/requests || wrong "a viewer did not get its part"
   kill "$looking"
 
-  # The first third is for growing up.
+  # The first third is a warm-up.
   read -r rss_first rss < <(awk '{ rss[NR] = $1 }
     END { for (i = int(NR / 3) + 1; i <= NR; i++) { half = i > NR * 2 / 3; if (rss[i] > max[half]) max[half] = rss[i] } print max[0] + 0, max[1] + 0 }' /tmp/rss)
   read -r waits waits_ms others_ms processor_ms < <(echo "$waits_before $(worker_waits)" | awk '{ print $5 - $1, $6 - $2, $7 - $3, $8 - $4 }')
@@ -74,7 +74,7 @@ watched() { # POLICY REQUESTS: what has to hold whatever comes from where
   expect "faults" "$(metric tasks_panicked_total)" = 0
 }
 
-what_many_ask_for_stays() { # Not to the last byte: each worker learns by itself what is asked for.
+what_many_ask_for_stays() { # Not to the last byte: each worker learns on its own what is requested.
   local before share
   before=$(ways)
   same_as /library/film-000.mp4 "$S/film-000.mp4"
@@ -84,13 +84,13 @@ what_many_ask_for_stays() { # Not to the last byte: each worker learns by itself
   expect "share of the title most asked for that stayed in memory" "$share" '>=' 0.75
 }
 
-# 200 handshakes at once take an emulated processor longer than viewers may take.
+# 200 handshakes at once take an emulated processor longer than the handshake timeout.
 printf '[timeouts]\nhandshake_seconds = 90\nhead_seconds = 90\nsend_seconds = 120\n' >/tmp/fullbore.toml
 if [ "$ROUTE" = kernel ]; then requests_by_heat=450; else requests_by_heat=450; fi
 watched auto $((LAB_LONG ? 5000 : requests_by_heat))
 what_many_ask_for_stays
 stopped
-# Without heat, all goes through the page cache, which throws out what the kernel is about to send.
+# Without heat everything goes through the page cache, which then evicts what the kernel is about to send.
 if [ "$ROUTE" = kernel ]; then
   watched cached $((LAB_LONG ? 2000 : 150))
   stopped

@@ -10,7 +10,7 @@ for node in 0 1 2 3; do
   expect "memory of node $node" "$(awk '/MemTotal/ { print $4 }' /sys/devices/system/node/node$node/meminfo)" '>' 200000
 done
 
-# Names are given in the order of discovery, so go by what each says of itself.
+# Names follow the order of discovery, so this checks the node that each device states.
 nodes_of() { for path in "$@"; do cat "$path"; done | sort -n | paste -sd ' '; }
 expect "nodes of the disks" "$(nodes_of /sys/block/nvme*n1/device/device/numa_node)" is "0 1 2 3"
 expect "nodes of the network cards" "$(nodes_of /sys/class/net/eth*/device/../numa_node)" is "0 1 2 3"

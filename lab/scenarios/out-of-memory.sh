@@ -11,7 +11,7 @@ BOX=/sys/fs/cgroup/box
 echo +memory >/sys/fs/cgroup/cgroup.subtree_control
 mkdir "$BOX"
 
-# What cannot be taken back at once: all but the page cache.
+# Memory that cannot be reclaimed at once: everything except the page cache.
 used() { awk '$1 == "active_file" || $1 == "inactive_file" { files += $2 } END { getline used <"'"$BOX"'/memory.current"; print used - files }' "$BOX/memory.stat"; }
 
 printf '[limits]\nbuffer_bytes_max = 4194304\n' >/tmp/fullbore.toml

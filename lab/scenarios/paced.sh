@@ -7,7 +7,7 @@
 RATE=8000000 # bit/s: a film takes some 4 s, which slow processors keep up with
 link_made
 
-# Bits per second between two looks at how much came, on the guest's clock; the start, which is a burst, is left out.
+# Bits per second between two samples of the bytes received, on the guest's clock, without the burst at the start.
 rate_of() { # FILE SECONDS
   local before after begin end
   eventually 30 [ -s "$1" ]
@@ -40,7 +40,7 @@ paced() { # QUEUE PERCENT_MIN ROUTE https|http
   stopped
 }
 
-# Without fq, TCP paces by timers of its own, which an emulated processor fires late.
+# Without fq, TCP paces by its own timers, which fire late on an emulated processor.
 paced fq 90 userspace https
 paced fq 90 kernel https
 paced fq 90 kernel http

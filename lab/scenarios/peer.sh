@@ -4,7 +4,7 @@
 # shellcheck source=lab/guest/lab.bash
 . /lab/guest/lab.bash
 
-asked() { # CURL-ARGUMENTS...: what the answer is, less what is each server's own: pages of refusals, boundaries between parts
+asked() { # CURL-ARGUMENTS...: the response, without the parts that differ by server: error pages, boundaries between parts
   local status fields
   status=$(curl -sSk -D /tmp/head -o /tmp/body -w '%{http_code}' "$@")
   fields=$(tr -d '\r' </tmp/head | awk '{ $0 = tolower($0) } /^(content-length|content-range|content-type):/' | sort)

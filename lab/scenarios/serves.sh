@@ -15,7 +15,7 @@ pages_cached() { # FILE
 }
 drops_pages_read_once() { [ "$(printf '%s\n6.14\n' "$(uname -r)" | sort -V | head -n 1)" = 6.14 ]; }
 
-# What one server has to get right, whatever lies under it.
+# Checks that hold for every kernel.
 asked_for() { # URL CURL-ARGUMENTS...
   local url=$1; shift
   same_as "$FILM" "$@" "$url/film-007.mp4"
@@ -37,7 +37,7 @@ for policy in auto cached direct once; do
     asked_for "$S" --tlsv1.3 --tls13-ciphers TLS_AES_128_GCM_SHA256
     asked_for "$S" --tls-max 1.2 --ciphers ECDHE-ECDSA-AES128-GCM-SHA256
   elif [ "$policy" = once ] && drops_pages_read_once; then
-    # Looked at before anybody but the server reads the film.
+    # Checked before any other program reads the film.
     echo 1 >/proc/sys/vm/drop_caches
     get -o /tmp/got "$S/film-007.mp4"
     left=$(pages_cached "$FILM")
@@ -45,7 +45,7 @@ for policy in auto cached direct once; do
     say "once: $(metric read_once_bytes_total) bytes read, of which $left of 1024 pages are in the page cache"
     expect "bytes read by RWF_DONTCACHE" "$(metric read_once_bytes_total)" '>=' 4194304
     expect "bytes read past the page cache instead" "$(metric read_direct_bytes_total)" = 0
-    # What two windows on their way touch at once may stay: a folio is let go only if nobody uses it just then.
+    # Pages that two windows in flight use at once may stay: a folio is evicted only if nobody uses it at that moment.
     expect "pages that reading once left behind" "$left" '<' 256
     cmp /tmp/got "$FILM"
     expect "pages that are there after a reading of another kind" "$(pages_cached "$FILM")" '>' 768
@@ -63,7 +63,7 @@ get "http://$ADMIN/metrics" | sed -n 's/^fullbore_handshakes_total{suite="\(.*\)
 expect "suites that were agreed on" "$(curl -sS "http://$ADMIN/metrics" | grep -c '^fullbore_handshakes_total')" = 4
 expect "faults" "$(metric tasks_panicked_total)" = 0
 
-# A viewer in the middle of a film gets the rest of it, and the server then ends by itself.
+# A viewer in the middle of a film gets the rest of it, and then the server ends by itself.
 get --limit-rate 1M "$S/film-010.mp4" >/tmp/slow &
 viewer=$!
 eventually 30 [ -s /tmp/slow ]

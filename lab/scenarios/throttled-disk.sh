@@ -7,8 +7,8 @@
 
 S=https://127.0.0.1:8443
 ROUTE=${LAB_ROUTE:-userspace}
-# An emulated processor serves some MB/s if others want the real one too, and it is the disk that has to be slow: what comes from it is little
-# beside what comes from memory, so that the worker of the cold viewers has hardly more to do than the control's.
+# An emulated processor serves only some MB/s if other programs use the real one, and the disk has to be the bottleneck. So little comes from
+# disk compared with memory that the worker of the cold viewers has hardly more to do than that of the control.
 DISK_BYTES_PER_SECOND=$((1 << 18))
 BRINGING_BYTES_MAX=$((32 << 20))
 RESIDENT=(001 002 003 004 005)
@@ -16,20 +16,20 @@ RESIDENT_BYTES=$((5 << 18))
 COLD_FIRST=10 COLD_LAST=54 # 45 viewers
 
 counting_waits
-# One worker: nobody can be lucky and be with another one. What is read into a buffer past the page cache keeps a disk as busy on both
-# routes, so on the kernel route all that is cold has to go through the page cache.
+# One worker, so that no viewer is lucky and gets another one. Direct reads into a buffer keep a disk equally busy on both routes, so on the
+# kernel route all cold data has to go through the page cache.
 if [ "$ROUTE" = kernel ]; then policy=cached; else policy=auto; fi
 serve_by "$ROUTE" --disk "$policy" --workers 1 --listen 127.0.0.1:8443
 
-# Beside it, a server that has no cold viewers: what the resident titles' viewers of both get, in the same seconds, is compared. An emulated
-# processor is slow at uneven times, but it is so for both.
+# A second server has no cold viewers. The scenario compares what viewers of resident titles get from both, in the same seconds: an emulated
+# processor is slow at uneven times, but equally so for both.
 (exec fullbore serve /library --state /tmp/state --admin 127.0.0.1:0 --route "$ROUTE" --workers 1 --listen 127.0.0.1:8444) >/tmp/control.log 2>&1 &
 CONTROL=$!
 eventually 60 grep -q '^ready ' /tmp/control.log
 
-# A viewer of each resident title with each server, at a rate that they hold without effort. Sets `beside` and `control`, the seconds from
-# their requests to their last bytes on the average, and `share`, how much of their rate those beside cold ones keep. Viewers of both
-# begin in turn, and without their handshakes: whose comes first is nobody's merit.
+# A viewer of each resident title on each server, at a rate that both hold easily. Sets `beside` and `control`, the mean seconds from request
+# to last byte, and `share`, how much of their rate viewers beside cold ones keep. Viewers of both begin in turn, and after their handshakes,
+# so that the order gives no advantage.
 watch() {
   local film port viewers=()
   for film in "${RESIDENT[@]}"; do
@@ -80,9 +80,9 @@ curl -sSk --no-progress-meter -Z --parallel-immediate --parallel-max 50 -o '/tmp
 cold=$!
 look_at_budget >/tmp/budget 2>/dev/null &
 looking_at_budget=$!
-all_have_asked() { [ "$(metric requests_total)" -ge "$((requests_before + 45))" ]; } # so that no handshake takes the processor any more
+all_have_asked() { [ "$(metric requests_total)" -ge "$((requests_before + 45))" ]; } # so that no handshake uses the processor any more
 eventually 120 all_have_asked
-# Whoever waits for a disk does so every time; what else the real processor had to do does not come three times.
+# A server that waits for the disk does so every time, but a disturbance by other programs does not come three times.
 watched=0 share=0
 until awk -v share="$share" 'BEGIN { exit !(share >= 0.9) }' || [ "$watched" = 3 ]; do
   watched=$((watched + 1))
@@ -106,7 +106,7 @@ say "sessions waited for a buffer $(metric buffer_waits_total) times; at most $b
 expect "rate of resident viewers beside cold ones, as a share of what they get without" "$share" '>=' 0.9
 expect "resident titles came from memory, bytes" "$resident" '>=' $((watched * ${#RESIDENT[@]} * RESIDENT_BYTES * 9 / 10))
 expect "cold viewers that had begun" "$began_count" '>' 0
-# Linux 7.2 was seen to let twice as much through.
+# Linux 7.2 was seen to let through twice as much.
 expect "bytes per second read from a slow disk" "$(awk -v b="$read_bytes" -v s="$seconds" 'BEGIN { print b / s }')" '<' $((DISK_BYTES_PER_SECOND * 3))
 expect "times that the worker slept for a disk" "$waits" = 0
 expect "bytes on their way into the page cache" "$bringing" '<=' "$BRINGING_BYTES_MAX"
@@ -114,7 +114,7 @@ if [ "$ROUTE" = kernel ]; then expect "bytes that the kernel sent" "$(metric sen
 kill "$cold"
 wait "$cold" || true
 all_have_left() { [ "$(metric connections)" = 0 ]; }
-echo "$(cat /sys/block/nvme0n1/dev) rbps=max" >/sys/fs/cgroup/slow/io.max # what was asked for is on its way all the same
+echo "$(cat /sys/block/nvme0n1/dev) rbps=max" >/sys/fs/cgroup/slow/io.max # reads that were requested still complete
 eventually 60 all_have_left
 settled
 expect "bytes on their way into the page cache when nobody watches" "$(metric bringing_bytes)" = 0

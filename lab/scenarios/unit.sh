@@ -8,7 +8,7 @@
 
 FILM=/library/film-007.mp4
 UNIT=/etc/systemd/system/fullbore.service
-SAID=/run/fullbore-said # where the unit's output goes here: there is no journal
+SAID=/run/fullbore-said # the unit's output goes here, because there is no journal
 
 # As docs/serve.md says, with root's library of the lab in its place.
 mkdir -p /usr/local/bin /srv/video "$UNIT.d"
@@ -25,7 +25,7 @@ drop_in() { # NAME LINES...
 }
 drop_in said "StandardOutput=append:$SAID" "StandardError=append:$SAID"
 
-# Has systemd begin anew with what the unit and its drop-ins say now.
+# Restarts the unit with the present text of the unit and its drop-ins.
 begins_anew() {
   rm -f "$SAID"
   systemctl daemon-reload
@@ -44,8 +44,8 @@ say "systemd $(systemctl --version | awk 'NR == 1 { print $2 }')"
 SERVE_PLAIN="ExecStart=/usr/local/bin/fullbore serve /srv/video --listen [::]:80 --tls off --state /var/lib/fullbore --access-log /var/log/fullbore/access.log"
 drop_in plain ExecStart= "$SERVE_PLAIN"
 begins_anew
-expect "user of the server" "$(stat -c %u "/proc/$SERVER")" '>' 60000 # one of systemd's for such units
-cat "$FILM" >/dev/null # into the page cache: what nobody has asked for before is read past it
+expect "user of the server" "$(stat -c %u "/proc/$SERVER")" '>' 60000 # a dynamic user of systemd
+cat "$FILM" >/dev/null # into the page cache: a film requested for the first time is read directly
 same_as "$FILM" http://localhost/film-007.mp4
 say "$(metric sendfile_bytes_total) bytes sent by the kernel, $(leases) leases, $(metric windows_not_held_total) windows not held"
 expect "bytes that the kernel sent by itself" "$(metric sendfile_bytes_total)" = 4194304
@@ -55,7 +55,7 @@ expect "lacks that are told" "$(grep -c '^lacking ' "$SAID" || true)" = "$(has_c
 has_cachestat || grep -q '^lacking   cachestat: this kernel has no cachestat' "$SAID" || wrong "it does not say what an old kernel lacks"
 expect "lines in the access log" "$(wc -l </var/log/fullbore/access.log)" = 1
 
-# CAP_FOWNER and CAP_LEASE are left, and what programs could be given by execution is what the unit allows at most.
+# CAP_FOWNER and CAP_LEASE are left. Executed programs could get at most what the unit allows.
 expect "effective capabilities" "$(capabilities Eff)" is 0000000010000008
 expect "permitted capabilities" "$(capabilities Prm)" is 0000000010000008
 expect "inheritable capabilities" "$(capabilities Inh)" is 0000000000000000
