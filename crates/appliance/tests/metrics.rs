@@ -14,7 +14,7 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The files of a folder of the repository whose names end so.
+/// The files in a folder of the repository whose names end in `end`.
 fn files_in(folder: &str, end: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(repository().join(folder)).unwrap();
     let paths = entries.map(|entry| entry.unwrap().path());
@@ -47,7 +47,7 @@ fn sample_names() -> BTreeSet<String> {
     names.collect()
 }
 
-/// The names in `text` that look like ours and that no metric has. What ends in `_` or `_*` is the beginning of several names.
+/// The names in `text` that look like metrics of ours and do not exist. A name that ends in `_` or `_*` is the beginning of several names.
 fn unknown(text: &str, known: &BTreeSet<String>) -> BTreeSet<String> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     let ours = words.filter(|word| word.starts_with("fullbore_") || word.starts_with("process_"));
@@ -58,7 +58,7 @@ fn unknown(text: &str, known: &BTreeSet<String>) -> BTreeSet<String> {
     ours.filter(|word| !is_known(word)).map(str::to_owned).collect()
 }
 
-/// The names that a scenario of the lab asks for, by its function `metric`; without those that are put together from a variable.
+/// The names that a scenario of the lab reads with its function `metric`, except those made with a variable.
 fn asked_for(scenario: &str) -> BTreeSet<String> {
     let asked = scenario.split("metric ").skip(1).map(|rest| rest.trim_start_matches(['"', '\'']));
     let names = asked.map(|rest| {
@@ -69,7 +69,7 @@ fn asked_for(scenario: &str) -> BTreeSet<String> {
     names.filter(is_whole).map(|name| format!("fullbore_{name}")).collect()
 }
 
-/// The names of counters, with or without labels, that a program's strings begin with.
+/// The names of counters, with or without labels, at the beginning of a program's strings.
 fn counters_in(program: &str) -> BTreeSet<String> {
     let strings = program.split('"').skip(1);
     let names = strings.filter_map(|text| text.split(['{', '\\']).next());
@@ -132,7 +132,7 @@ fn no_scenario_of_the_lab_asks_for_a_metric_that_does_not_exist() {
     assert!(asked_in_all >= 20, "{asked_in_all}");
 }
 
-/// A counter that does not exist reads as 0, so that a test of one could not fail.
+/// A counter that does not exist reads as 0, so a test of it could not fail.
 #[test]
 fn no_test_asks_for_a_counter_that_does_not_exist() {
     let known = sample_names();

@@ -1,7 +1,7 @@
-//! What a confined process can still do, tried in a process of its own: confinement cannot be taken back, so each trial
-//! runs this test program again with [`TRIAL`] set to what it is to try.
+//! What a confined process can still do. Confinement cannot be undone, so each trial runs this test program again in a
+//! process of its own, with [`TRIAL`] set to what to try.
 //!
-//! A kernel without Landlock or seccomp has nothing to show here: those trials are skipped, loudly.
+//! On a kernel without Landlock or seccomp these trials are skipped, loudly.
 
 use delivery::KernelOffload;
 use fullbore_appliance::Config;
@@ -21,7 +21,7 @@ use std::process::Command;
 const TRIAL: &str = "FULLBORE_SANDBOX_TRIAL";
 const ROOM: &str = "FULLBORE_SANDBOX_ROOM";
 
-/// Where a trial plays: a library and a state directory.
+/// The folders of a trial: a library and a state directory.
 struct Room(PathBuf);
 
 impl Room {
@@ -38,7 +38,7 @@ impl Room {
     }
 }
 
-/// Runs `trial` confined, in a process of its own. To be called with the name of the calling test.
+/// Runs `trial` confined, in a process of its own. Call it with the name of the calling test.
 fn confined(test: &str, trial: impl FnOnce(&Room)) {
     confined_with(test, &[], trial);
 }
@@ -67,13 +67,13 @@ fn confined_with(test: &str, environment: &[(&str, &str)], trial: impl FnOnce(&R
     assert!(said.contains("1 passed"), "the trial {test} did not run: {said}");
 }
 
-/// Confines files as the server does; false where this kernel cannot.
+/// Confines files as the server does; false if this kernel cannot.
 fn files_confined(room: &Room) -> bool {
     let report = confine_files(&room.config(), &room.library(), KernelOffload::default());
     said(&report, "files confined")
 }
 
-/// Confines calls as the server does; false where this kernel cannot.
+/// Confines calls as the server does; false if this kernel cannot.
 fn calls_confined() -> bool {
     let mut report = Report::default();
     confine_calls(&mut report, KernelOffload::default());
@@ -248,7 +248,7 @@ fn memory_cannot_become_executable() {
         assert_eq!(map(libc::PROT_READ | libc::PROT_EXEC), libc::MAP_FAILED);
         let page = map(libc::PROT_READ | libc::PROT_WRITE);
         assert_ne!(page, libc::MAP_FAILED);
-        // SAFETY: the page was mapped above and is nobody else's.
+        // SAFETY: the page was mapped above, and nothing else uses it.
         let protected = |protection| unsafe { libc::mprotect(page, 4096, protection) };
         assert_eq!(protected(libc::PROT_READ | libc::PROT_EXEC), -1);
         assert_eq!(protected(libc::PROT_READ), 0);
@@ -293,7 +293,7 @@ fn a_kernel_that_confines_nothing_is_told_of_and_put_up_with() {
     });
 }
 
-/// From here on the kernel seems to know neither Landlock nor seccomp.
+/// From here on the kernel appears to have neither Landlock nor seccomp.
 fn take_confinement_away() -> Result<(), seccompiler::Error> {
     let missing = [libc::SYS_landlock_create_ruleset, libc::SYS_seccomp];
     let rules = missing.into_iter().map(|call| (call, Vec::new())).collect();

@@ -1,5 +1,5 @@
-//! Whatever a peer sends, or does not send: each kind of misbehaviour has its answer and its counter, and nobody else
-//! is the worse for it.
+//! Whatever a peer sends or does not send, each kind of misbehaviour gets its response and its counter, and no other viewer
+//! suffers from it.
 
 use crate::support::content::Content;
 use crate::support::served::{Served, await_that, kernel_seals};
@@ -21,7 +21,7 @@ use tempfile::TempDir;
 const GET_A: &[u8] = b"GET /a.mp4 HTTP/1.1\r\nHost: h\r\n\r\n";
 const GET_LONG: &[u8] = b"GET /long.mp4 HTTP/1.1\r\nHost: h\r\n\r\n";
 
-/// Far more than the kernel keeps for a viewer who takes nothing.
+/// Far more than the kernel buffers for a viewer that reads nothing.
 const LONG_BYTES: u64 = 64 << 20;
 
 struct Library {
@@ -51,7 +51,7 @@ impl Library {
     }
 }
 
-/// Sends `head` and takes the answer, and what follows it until the server ends the connection.
+/// Sends `head`, and reads the response and everything after it until the server ends the connection.
 #[track_caller]
 fn last_words(served: &Served, head: &[u8]) -> Response {
     let mut viewer = served.viewer();
@@ -63,7 +63,7 @@ fn last_words(served: &Served, head: &[u8]) -> Response {
     response
 }
 
-/// How the server ends a TLS connection that it cannot trust: with an alert.
+/// How the server ends a TLS connection with bad data: with an alert.
 #[track_caller]
 fn alert(viewer: &mut Viewer) -> AlertDescription {
     let (_, end) = viewer.rest();
@@ -170,7 +170,7 @@ fn a_body_that_turns_out_too_large_ends_the_connection_without_a_second_answer()
     served.stop();
 }
 
-/// Sees whether a file is opened.
+/// Notices whether a file is opened.
 struct Watch(std::os::fd::OwnedFd);
 
 impl Watch {
@@ -241,11 +241,11 @@ fn no_path_leads_out_of_the_library() {
     }
     assert!(!watch.has_seen_something(), "a file outside was opened");
     assert!(served.count(Family::Refusals, "not_found") > 0);
-    // What is seen when something is opened, and when a link stays inside.
+    // The control: a file that is opened, and a link that stays inside.
     std::fs::read(&secret).unwrap();
     assert!(watch.has_seen_something());
     assert_eq!(viewer.ask("/within.mp4").body, b"inside");
-    // The gauge is refreshed once a second: of all that was asked for, one file was opened.
+    // The gauge is refreshed once a second. Of all requests, one opened a file.
     await_that(|| served.number(|n| &n.open_files) > 0, || "no file is open".into());
     assert_eq!(served.number(|n| &n.open_files), 1);
     served.stop();
@@ -302,7 +302,7 @@ fn floods_of_ranges_cost_no_more_than_the_file() {
     served.stop();
 }
 
-/// So many ranges of one byte, each so many bytes behind the one before.
+/// This many ranges of one byte, each this many bytes after the one before.
 fn every(step: u64, count: u64) -> String {
     let ranges: Vec<_> = (0..count).map(|n| format!("{0}-{0}", n * step)).collect();
     ranges.join(",")
@@ -318,7 +318,7 @@ fn many_small_ranges_cost_few_reads_and_sends() {
         (Protocol::Tls13, every(16, 64), 63 * 16 + 1, 1),
         (Protocol::Plain, every(60_000, 8), 8, 18),
         (Protocol::Tls13, every(60_000, 8), 8, 9),
-        // Too many: the whole film, in windows as of any other request for it.
+        // Too many ranges: the response is the whole film, in windows like those of any other request for it.
         (Protocol::Plain, every(60_000, 9), film.size, 40),
         (Protocol::Tls13, every(60_000, 64), film.size, 40),
     ] {
@@ -331,7 +331,7 @@ fn many_small_ranges_cost_few_reads_and_sends() {
         let is_whole = response.body.len() as u64 == film.size;
         assert_eq!(response.status, if is_whole { 200 } else { 206 }, "{ranges}");
         drop(viewer);
-        // Counted behind the last send.
+        // It is counted after the last send.
         served.stop();
         let windows = served.number(|n| &n.windows_total);
         assert!(windows <= windows_max, "{protocol:?} {ranges}: {windows} windows");
@@ -352,7 +352,7 @@ fn a_later_minor_version_is_answered_as_the_highest_we_speak() {
     served.stop();
 }
 
-/// A boundary used to be one step along a sequence of 64 bits: one of them told the next.
+/// Boundaries used to follow a sequence of 64 bits, so that one revealed the next.
 #[test]
 fn a_boundary_does_not_tell_the_next() {
     let library = Library::new();
@@ -398,7 +398,7 @@ fn plain_http_on_the_tls_port_gets_an_answer_that_a_person_can_read() {
     }
 }
 
-/// A ClientHello (RFC 5246 section 7.4.1.2) of a client that goes no further than TLS 1.1.
+/// A ClientHello (RFC 5246 section 7.4.1.2) of a client that supports TLS 1.1 at most.
 fn client_hello_of_tls11() -> Vec<u8> {
     let mut hello = vec![3, 2];
     hello.extend([7; 32]);
@@ -440,7 +440,7 @@ fn first_words_that_are_no_tls_of_ours_get_an_alert_and_are_counted() {
     }
 }
 
-/// A viewer after its handshake, and records of its own making that were not sent yet.
+/// A viewer after its handshake, with hand-made records that were not sent yet.
 fn with_records(served: &Served, data: &[&[u8]]) -> (Viewer, Vec<Vec<u8>>) {
     let mut viewer = served.viewer();
     let tls = viewer.tls.as_mut().unwrap();
@@ -489,7 +489,7 @@ fn records_reordered_repeated_damaged_or_oversized_get_an_alert() {
 
 #[test]
 fn an_alert_is_not_lost_because_the_viewer_goes_on_sending() {
-    /// More than the server takes in one go, and less than it takes in all once it has said why it ends.
+    /// More than the server reads at once, and less than it reads in total after it has said why it ends the connection.
     const BEHIND_BYTES: usize = 700_000;
     let library = Library::new();
     for protocol in [Protocol::Tls12, Protocol::Tls13] {
@@ -530,7 +530,7 @@ fn a_flood_of_key_updates_ends_that_connection_only() {
         library.assert_served(&mut honest);
     }
     let mut flooding = served.viewer();
-    // The server may have hung up before the last of them.
+    // The server may have closed the connection before the last of them.
     while update(&mut flooding).is_ok() && served.count(Family::Ends, "key_update_flood") == 0 {}
     let _ = flooding.rest();
     served.await_count(Family::Ends, "key_update_flood", 1);
@@ -540,8 +540,8 @@ fn a_flood_of_key_updates_ends_that_connection_only() {
     served.stop();
 }
 
-/// New keys are owed, TCP takes nothing, and the server loses patience with the head of the next request meanwhile: what it says then is
-/// sealed with the keys that the viewer has heard of. How full TCP is depends on the film: behind some of these nothing goes in.
+/// The server owes new keys, TCP accepts nothing, and meanwhile the head of the next request times out: the server's response is sealed
+/// with the keys that the viewer knows. How full TCP is depends on the film: after some of these films it accepts nothing more.
 #[test]
 fn keys_stay_in_step_when_waiting_to_change_them_is_given_up() {
     let dir = tempfile::tempdir().unwrap();
@@ -570,7 +570,7 @@ fn keys_stay_in_step_when_waiting_to_change_them_is_given_up() {
             viewer.tls.as_mut().unwrap().refresh_traffic_keys().unwrap();
             viewer.flush().unwrap();
         }
-        // Where TCP takes nothing, the head's time runs out now; where it does, or the film has not left yet, later.
+        // If TCP accepts nothing, the head times out now; if it does, or the film has not left yet, later.
         std::thread::sleep(Duration::from_millis(800));
         let key_updates = served.number(|n| &n.key_updates_received_total);
         assert!(key_updates > 0, "{route:?}: nobody has got to asking for keys");
@@ -581,7 +581,7 @@ fn keys_stay_in_step_when_waiting_to_change_them_is_given_up() {
             film.assert_holds(0, &response.body, &case);
             match viewer.response(true) {
                 Ok(response) => assert_eq!(response.status, 408, "{case}"),
-                // A kernel that cannot change keys has had to say goodbye.
+                // A kernel that cannot change keys had to end the connection.
                 Err(error) => {
                     assert!(served.count(Family::Ends, "keys_fixed") > 0, "{case}: {error}")
                 }
@@ -593,7 +593,7 @@ fn keys_stay_in_step_when_waiting_to_change_them_is_given_up() {
     }
 }
 
-/// A viewer whose records are ours to make, and the sealer that makes them.
+/// A viewer with hand-made records, and the sealer that makes them.
 fn bare(served: &Served) -> (TcpStream, crypt::Sealer) {
     let options = ClientOptions { trust: Trust::Anyone, ..ClientOptions::default() };
     let mut handshake =
@@ -624,7 +624,7 @@ fn a_flood_of_empty_records_ends_that_connection_only() {
         for record in wire.chunks_mut(sealer.record_overhead()) {
             sealer.seal_in_place(record, 0).unwrap();
         }
-        // The server may have hung up before the last of them.
+        // The server may have closed the connection before the last of them.
         while stream.write_all(&wire).is_ok() {}
         served.await_count(Family::Ends, "empty_record_flood", 1);
         library.assert_served(&mut honest);
@@ -639,7 +639,7 @@ fn a_viewer_that_reports_trouble_is_counted_and_its_connection_ends() {
         let served = Served::start(library.path(), protocol, |_| {});
         let mut viewer = served.viewer();
         viewer.send(GET_A).unwrap();
-        // What no server sends: rustls gives up and has an alert to tell.
+        // No server sends this: rustls gives up and sends an alert.
         let tls = viewer.tls.as_mut().unwrap();
         tls.read_tls(
             &mut [23, 3, 3, 0, 32].iter().chain(&[0; 32]).copied().collect::<Vec<_>>().as_slice(),
@@ -676,14 +676,14 @@ fn slow_peers_time_out_by_name() {
             config.timeouts.head_seconds = 0.3;
             config.timeouts.idle_seconds = 0.4;
         });
-        // Says half of it and falls silent.
+        // Sends half of it, then nothing more.
         assert_eq!(last_words(&served, b"GET /a.mp4 HT").status, 408);
-        // Says a little now and then: the time is for the whole head. Where the machine has other things to do, a viewer
-        // may say its first byte so late that it was idle.
+        // Sends a little now and then: the timeout covers the whole head. On a busy machine a viewer may send its first byte so
+        // late that it counted as idle.
         let dripped = (0..5).find_map(|_| {
             let mut dripping = served.viewer();
             for _ in 0..50 {
-                // Sent in vain once the server has answered.
+                // This is in vain after the server has answered.
                 let _ = dripping.send(b"G");
                 std::thread::sleep(Duration::from_millis(20));
             }
@@ -691,7 +691,7 @@ fn slow_peers_time_out_by_name() {
         });
         assert_eq!(dripped.map(|response| response.status), Some(408));
         served.await_count(Family::Ends, "answered", 2);
-        // Has been served and says nothing more.
+        // Was served, and sends nothing more.
         let mut idle = served.viewer();
         library.assert_served(&mut idle);
         let (rest, end) = idle.rest();
@@ -712,7 +712,7 @@ fn a_handshake_that_takes_too_long_ends() {
     let mut halfway = TcpStream::connect(served.address()).unwrap();
     halfway.write_all(&client_hello_of_tls11()[..20]).unwrap();
     for mut peer in [silent, halfway] {
-        // Nothing, then the end, orderly or not.
+        // Nothing, then the end, in order or not.
         let mut rest = Vec::new();
         let _ = peer.read_to_end(&mut rest);
         assert!(rest.is_empty());
@@ -802,7 +802,7 @@ fn a_viewer_who_has_said_all_still_gets_its_answer() {
     }
 }
 
-/// Whether the server has hung up without a word.
+/// Whether the server closed the connection without sending anything.
 fn is_turned_away(address: std::net::SocketAddr) -> bool {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -858,7 +858,7 @@ fn random_bytes_and_cut_heads_never_hurt_the_server() {
                 let place = random.within(0..words.len() as u64) as usize;
                 words[place] = random.next() as u8;
             }
-            // The server may hang up while it is being talked to.
+            // The server may close the connection while it is still receiving.
             let _ = peer.send(&words);
             if random.one_in(2) {
                 peer.reset()

@@ -1,8 +1,8 @@
-//! What arrives is the file: over ten thousand random cases of file, ranges, and cutting of reads and sends, for every
-//! disk policy, without TLS and with both its versions, on either route.
+//! The viewer gets exactly the file: more than ten thousand random cases of file, ranges, and division of reads and sends,
+//! for every disk policy, without TLS and with both its versions, on either route.
 //!
-//! The counters are checked too: had no send been partial and no record been made again, the cases would have shown
-//! less than they claim. `FULLBORE_SEED` repeats a run's choices; how the kernel cuts the bytes it does not repeat.
+//! The counters are checked, too: without partial sends and records made again, the cases would show less than they claim.
+//! `FULLBORE_SEED` repeats a run's choices, but not how the kernel divides the bytes.
 
 use crate::support::content::Content;
 use crate::support::random::Random;
@@ -60,7 +60,7 @@ impl Library {
         self.dir.path()
     }
 
-    /// Lets the page cache forget a file, so that the next read of it comes from the disk.
+    /// Evicts a file from the page cache, so that its next read comes from the disk.
     fn cool(&self, index: usize) {
         let file = File::open(self.dir.path().join(name(index))).unwrap();
         file.sync_data().unwrap();
@@ -86,12 +86,12 @@ fn sparse(random: &mut Random) -> Content {
     Content { seed: random.next(), size, islands }
 }
 
-/// Settings that make buffers scarce, windows small and large, and the kernel take little at once.
+/// Settings that make buffers scarce, windows small and large, and the kernel accept little at once.
 pub(crate) fn tune(config: &mut Config, tuning: usize) {
     config.net.window_bytes_max = [16 << 10, 64 << 10, 512 << 10][tuning];
     config.net.unsent_bytes_max = Some([4 << 10, 16 << 10, 128 << 10][tuning]);
     config.timeouts.hold_seconds = [0.0, 0.002, 0.0][tuning];
-    // The smallest pool that there is.
+    // The smallest possible pool.
     config.limits.buffer_bytes_max = 1;
 }
 
@@ -142,7 +142,7 @@ impl Asked {
         Self::Between(start, start + bytes - 1)
     }
 
-    /// The bytes of a file of `size` that are meant; empty if there are none.
+    /// The requested bytes of a file of `size`; empty if there are none.
     fn within(self, size: u64) -> Range<u64> {
         match self {
             Self::Between(first, last) => first..last.saturating_add(1).min(size),
@@ -218,7 +218,7 @@ impl Case {
     }
 }
 
-/// The same bytes, and what little lies between them, as ascending ranges that are apart.
+/// The same bytes, and small gaps between them, as ascending separate ranges.
 fn union(ranges: impl Iterator<Item = Range<u64>>) -> Vec<Range<u64>> {
     let mut sorted: Vec<_> = ranges.filter(|range| range.start < range.end).collect();
     sorted.sort_by_key(|range| range.start);
@@ -267,7 +267,7 @@ fn content_range(value: &str, size: u64) -> Range<u64> {
     first.parse().unwrap()..last.parse::<u64>().unwrap() + 1
 }
 
-/// Takes a response in random bites, sometimes with pauses in which the server has to stop.
+/// Reads a response in random pieces, sometimes with pauses in which the server has to stop.
 fn take_slowly(viewer: &mut Viewer, head_only: bool, random: &mut Random) -> Response {
     viewer.read_bytes_max = *random.pick(&[5, 1400, 70_000]);
     let mut response = viewer.head().unwrap();
@@ -293,7 +293,7 @@ fn take_slowly(viewer: &mut Viewer, head_only: bool, random: &mut Random) -> Res
     response
 }
 
-/// Several requests at once, sent in pieces; their answers must come in order.
+/// Several requests at once, sent in pieces; the responses must come in order.
 fn pipeline(viewer: &mut Viewer, library: &Library, cases: &[Case], random: &mut Random) {
     for case in cases.iter().filter(|_| random.one_in(4)).map(|case| case.file) {
         library.cool(case);
@@ -330,7 +330,7 @@ pub(crate) fn view(served: &Served, library: &Library, cases_left: &AtomicI64, m
     }
 }
 
-/// What the servers of one protocol went through.
+/// The events on the servers of one protocol.
 #[derive(Debug, Default)]
 struct Trials {
     cases: i64,
@@ -395,7 +395,7 @@ fn serve_random_cases(protocol: Protocol, route: Route) -> Trials {
     trials
 }
 
-/// The kernel route with TLS, where this kernel has it.
+/// The kernel route with TLS, if this kernel has it.
 fn serve_random_cases_in_the_kernel(protocol: Protocol) {
     if kernel_seals() {
         serve_random_cases(protocol, Route::Kernel);

@@ -55,7 +55,7 @@ impl Events {
         }
     }
 
-    /// The first snapshot of which that is so.
+    /// The first snapshot for which this holds.
     fn until(&mut self, holds: impl Fn(&Value) -> bool) -> Value {
         let mut last = Value::Null;
         for _ in 0..30 {
@@ -147,7 +147,7 @@ fn there_are_only_so_many_dashboards() {
     served.stop();
 }
 
-/// The status of the admin listener's answer to a request that has these `lines`, and its text.
+/// The status and text of the admin listener's response to a request with these `lines`.
 fn answer_to(admin: SocketAddr, path: &str, lines: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(admin).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -181,7 +181,7 @@ fn a_name_that_is_not_the_servers_is_told_nothing() {
     served.stop();
 }
 
-/// What a line that begins so says of each metric, by its name.
+/// What lines that begin so say about each metric, by its name.
 fn said_of_each(metrics: &str, start: &str) -> BTreeMap<String, String> {
     let lines = metrics.lines().filter_map(|line| line.strip_prefix(start)?.split_once(' '));
     lines.map(|(name, said)| (name.to_owned(), said.to_owned())).collect()
@@ -193,7 +193,7 @@ fn what_is_told_is_what_is_declared() {
     let served = Served::start(library.path(), Protocol::Plain, |_| {});
     let text = fetch(served.admin(), "/metrics");
     let told = said_of_each(&text, "# TYPE ");
-    // Those of a kernel that seals are told where it does.
+    // Metrics of kernel TLS exist only if the kernel seals.
     let is_told = |metric: &&Metric| {
         !metric.name.starts_with("fullbore_kernel_tls_e")
             && metric.name != "fullbore_kernel_tls_connections"

@@ -1,5 +1,5 @@
-//! A file or a disk that fails under a response: that connection ends, counted by name, and whatever its viewer has
-//! received is of the file that the response began with. Others go on, and the next request sees what is there then.
+//! A file or a disk fails under a response: that connection ends and is counted by reason, and its viewer has received only
+//! bytes of the file with which the response began. Other viewers are not affected, and the next request gets the present file.
 
 use crate::support::content::Content;
 use crate::support::failing_disk::FailingDisk;
@@ -20,10 +20,10 @@ use tempfile::TempDir;
 
 const POLICIES: [Disk; 4] = [Disk::Auto, Disk::Cached, Disk::Once, Disk::Direct];
 
-/// Many times what the kernel and the server keep for a viewer who does not take it.
+/// Many times what the kernel and the server buffer for a viewer that does not read.
 const FILM_BYTES: u64 = 3 << 20;
 
-/// A library of two films, of which one is to suffer.
+/// A library of two films, one of which will be damaged.
 struct Library {
     dir: TempDir,
     film: Content,
@@ -90,21 +90,21 @@ impl<'a> Watching<'a> {
         Self { viewer, content, received }
     }
 
-    /// The connection ends too early, and in a way that shows it; what came was the film.
+    /// The connection ends early and visibly so; what came was the film.
     #[track_caller]
     fn assert_ends_early(self, case: &str) {
         let (received, content) = self.end_early(case);
         content.assert_holds(0, &received, case);
     }
 
-    /// As [`Self::assert_ends_early`], but for what came: returns it, and what it should be.
+    /// As [`Self::assert_ends_early`], but returns the received and the expected bytes instead of comparing them.
     #[track_caller]
     fn end_early(mut self, case: &str) -> (Vec<u8>, &'a Content) {
         let (rest, end) = self.viewer.rest();
         self.received.extend(rest);
         assert!((self.received.len() as u64) < self.content.size, "{case}: nothing was cut off");
         match (self.viewer.tls.is_some(), end.map_err(|error| error.kind())) {
-            // Too few bytes for the Content-Length say it.
+            // Fewer bytes than the Content-Length show it.
             (false, Ok(()) | Err(io::ErrorKind::ConnectionReset)) => {}
             (true, Err(io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset)) => {}
             (_, end) => panic!("{case}: ended with {end:?}"),
@@ -112,7 +112,7 @@ impl<'a> Watching<'a> {
         (self.received, self.content)
     }
 
-    /// The film comes to its end.
+    /// The film arrives to its end.
     #[track_caller]
     fn assert_goes_on(mut self, case: &str) {
         let left = self.content.size as usize - self.received.len();
@@ -122,7 +122,7 @@ impl<'a> Watching<'a> {
     }
 }
 
-/// What happens to the film, under which name it is counted, and what is there afterwards.
+/// What happens to the film, the reason under which it is counted, and what exists afterwards.
 struct Fault {
     name: &'static str,
     label: &'static str,
@@ -135,7 +135,7 @@ impl Fault {
         matches!(self.label, "file_truncated" | "file_changed")
     }
 
-    /// Who writes to a file that is held still is made to wait, and that is what is noticed.
+    /// A program that writes to a file with a lease has to wait, and the server notices that.
     fn label(&self, is_held: bool) -> &'static str {
         match self.label {
             _ if is_held && self.writes() => "file_recalled",
@@ -206,7 +206,7 @@ fn strike_under_every_policy(protocol: Protocol, route: Route) {
             (fault.strike)(&library.film_path(), after.unwrap_or(&library.film)).unwrap();
             let (received, content) = watching.end_early(&case);
             let is_sent_by_kernel = served.number(|n| &n.sendfile_bytes_total) > 0;
-            // Without TLS, what has come to a viewer on this machine and was not read yet are the file's own pages.
+            // Without TLS, unread data at a viewer on this machine is the file's own pages.
             if !(is_sent_by_kernel && protocol == Protocol::Plain && fault.writes()) {
                 content.assert_holds(0, &received, &case);
             }
@@ -253,7 +253,7 @@ fn await_standstill(served: &Served) {
     await_quiet(served);
 }
 
-/// Waits until the viewer has been given all that the kernel takes for it.
+/// Waits until the kernel accepts no more for the viewer.
 fn await_quiet(served: &Served) {
     let mut sent = 0;
     loop {
@@ -267,9 +267,9 @@ fn await_quiet(served: &Served) {
     }
 }
 
-/// The tag rule: between sealing and sealing again, the file changes in secret. Nothing sealed from the new bytes may
-/// arrive. Says whether it came to that: a viewer whose first window was sent whole after all is owed nothing, and
-/// where a direct read has had the pages written out, the file's times tell.
+/// The tag rule: between sealing and sealing again, the file changes unnoticed. Nothing sealed from the new bytes may
+/// arrive. Returns whether this case occurred: it does not if the first window was sent whole after all, or if a direct
+/// read had the pages written out, because then the file's times reveal the change.
 fn change_between_sealing_and_sealing_again(protocol: Protocol, disk: Disk) -> bool {
     let library = Library::new();
     let mut writer = MappedWriter::open(&library.film_path());
@@ -306,8 +306,8 @@ fn a_record_that_comes_out_different_the_second_time_is_never_sent() {
     }
 }
 
-/// Overwrites a film in place and puts its time back, as `rsync --inplace --times` does: the old version's viewer is cut
-/// off before a byte of the new one, and nothing that was told of the old one holds for the new one.
+/// Overwrites a film in place and restores its time, as `rsync --inplace --times` does: the old version's viewer is cut off
+/// before a byte of the new one, and no validator of the old version matches the new one.
 fn overwrite_and_set_back(protocol: Protocol, route: Route, disk: Disk, is_open_before: bool) {
     let case =
         format!("{protocol:?} {route:?} {disk:?}, open for writing before: {is_open_before}");
@@ -374,8 +374,8 @@ fn a_file_whose_time_was_set_back_is_another_version_all_the_same() {
     }
 }
 
-/// What is done to a library every day and changes no byte of a film: others are published beside it, a backup runs, an
-/// administrator changes modes.
+/// Everyday operations on a library that change no byte of a film: other titles are published, a backup runs, an
+/// administrator changes permissions.
 fn keep_house(library: &Library, number: u32) {
     let root = library.dir.path();
     let film = library.film_path();
@@ -456,7 +456,7 @@ fn a_disk_that_fails_under_a_response_ends_it_and_serves_again_when_it_is_back()
         served.await_count(Family::Ends, "file_io", 1);
         other.assert_goes_on(&case);
 
-        // Within a second the open file is forgotten, and then opening it is what fails.
+        // Within a second the open file is dropped, and then opening it fails.
         let ask = || {
             let mut viewer = served.viewer();
             viewer.send(b"GET /disk/film.mp4 HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
@@ -475,7 +475,7 @@ fn a_disk_that_fails_under_a_response_ends_it_and_serves_again_when_it_is_back()
     }
 }
 
-/// The limit holds for a whole process, hence one of its own for what follows.
+/// The limit covers a whole process, so this test gets a process of its own.
 #[test]
 fn running_out_of_descriptors_refuses_newcomers_and_passes() {
     let output = Command::new(std::env::current_exe().unwrap())
@@ -493,7 +493,7 @@ fn running_out_of_descriptors_refuses_newcomers_and_passes() {
 #[test]
 #[ignore = "takes every descriptor of its process; run by running_out_of_descriptors_refuses_newcomers_and_passes"]
 fn descriptors_run_out_here() {
-    // Before the server starts: an accept that is under way keeps the limit that it began with.
+    // Before the server starts, because a pending accept keeps the limit with which it began.
     let limit = Rlimit { current: Some(200), maximum: Some(200) };
     setrlimit(Resource::Nofile, limit).unwrap();
     let library = Library::new();
@@ -509,7 +509,7 @@ fn descriptors_run_out_here() {
     drop(waiting);
     served.await_count(Family::Ends, "answered", 1);
 
-    // One descriptor for a newcomer's end, none for the server's.
+    // One descriptor for a new viewer's end, none for the server's.
     hold.extend(take_all_descriptors());
     hold.pop();
     let newcomer = std::net::TcpStream::connect(served.address()).unwrap();
@@ -523,7 +523,7 @@ fn descriptors_run_out_here() {
     served.stop();
 }
 
-/// Takes every descriptor that this process may still have.
+/// Uses up every descriptor that this process may still open.
 fn take_all_descriptors() -> Vec<File> {
     std::iter::from_fn(|| File::open("/dev/null").ok()).collect()
 }

@@ -1,11 +1,11 @@
-//! The whole server over real sockets, with clients that are not ours (rustls) or are as bad as can be.
+//! The whole server over real sockets, with clients that are not ours (rustls) or that misbehave as badly as possible.
 //!
-//! [`bytes`]: what arrives is the file. [`bad_input`]: each kind of misbehaviour has its answer and its counter.
-//! [`dashboard`]: what is told of the server, once a second.
+//! [`bytes`]: viewers get exactly the file. [`bad_input`]: each kind of misbehaviour gets its response and its counter.
+//! [`dashboard`]: the live figures, once a second.
 //! [`faults`]: a file or a disk that fails under a response ends it, and no wrong byte is sent.
-//! [`pages`]: what the server has of its own.
-//! [`slow_readers`]: what is sent from memory is there once, and bounded.
-//! [`switches`]: none of that depends on an optimisation.
+//! [`pages`]: the server's own pages.
+//! [`slow_readers`]: data sent from memory exists only once, and is bounded.
+//! [`switches`]: none of this depends on an optimisation.
 
 mod bad_input;
 mod bytes;

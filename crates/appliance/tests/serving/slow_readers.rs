@@ -1,4 +1,4 @@
-//! Viewers who ask for what is sent from memory and take their time: they keep no copies, and what they keep is bounded.
+//! Slow viewers of responses that are sent from memory: they hold no copies, and the memory that they hold is bounded.
 
 use crate::support::content::Content;
 use crate::support::served::{Served, await_that};
@@ -24,7 +24,7 @@ fn library() -> (TempDir, Content) {
     (dir, film)
 }
 
-/// The kernel keeps little for a viewer here, so that it is the server who has to.
+/// The kernel buffers little for a viewer here, so that the server has to.
 fn serve(library: &Path, protocol: Protocol, response_bytes_max: u64) -> Served {
     Served::start(library, protocol, |config| {
         config.net.unsent_bytes_max = Some(4 << 10);
@@ -49,14 +49,14 @@ fn list(served: &Served) -> Response {
     list.unwrap()
 }
 
-/// A viewer who asks and takes nothing yet.
+/// A viewer that sends a request and reads nothing yet.
 fn slow_viewer(served: &Served, request: &str) -> Viewer {
     let mut viewer = served.narrow_viewer(4096);
     viewer.send(request.as_bytes()).unwrap();
     viewer
 }
 
-/// Asks for as many stretches of the film as one answer may have: its parts' heads are made for it alone.
+/// Requests as many ranges of the film as one response may have: the heads of its parts are made for it alone.
 fn many_ranges() -> String {
     let range = |index: u64| format!("{}-{}", index * 32_768, index * 32_768 + 16_383);
     let ranges: Vec<_> = (0..64).map(range).collect();
@@ -108,7 +108,7 @@ fn what_does_not_fit_is_refused_for_now_and_films_are_served_on() {
     served.stop();
 }
 
-/// Asks until the answer is a refusal.
+/// Sends requests until one is refused.
 fn await_refused(served: &Served, request: &str) -> Response {
     let mut last = None;
     await_that(
@@ -130,7 +130,7 @@ fn await_refused(served: &Served, request: &str) -> Response {
 fn the_heads_of_parts_count_while_a_viewer_keeps_them_and_no_longer() {
     let (library, film) = library();
     let served = Served::start(library.path(), Protocol::Plain, |config| {
-        // What the viewer does not pull stays here: the kernel would take it all from the page cache.
+        // Unread data stays in the server: with sendfile the kernel would take all of it from the page cache.
         config.route = Route::Userspace;
         config.net.unsent_bytes_max = Some(4 << 10);
         config.net.window_bytes_max = 16 << 10;

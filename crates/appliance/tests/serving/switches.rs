@@ -1,4 +1,4 @@
-//! Whatever is switched off, every byte is still the file's: a switch changes what a byte costs and nothing else.
+//! Whatever is switched off, every byte is right: a switch changes what a byte costs, and nothing else.
 
 use crate::bytes::{Library, tune, view};
 use crate::support::random::Random;
@@ -29,12 +29,12 @@ fn serve_without(library: &Library, switch: Switch, protocol: Protocol, random: 
     assert_is_off(&served, switch, protocol);
 }
 
-/// What can be seen from outside of a switch that is off.
+/// The visible effects of a switch that is off.
 fn assert_is_off(served: &Served, switch: Switch, protocol: Protocol) {
     match switch {
         Switch::Heat => assert_eq!(served.number(|n| &n.read_direct_bytes_total), 0),
         Switch::Files => assert_eq!(served.number(|n| &n.open_files), 0),
-        // Nothing is made again by a library that keeps what it has sealed.
+        // rustls keeps what it has sealed, so no record is made again.
         Switch::Handout if protocol != Protocol::Plain => {
             assert_eq!(served.number(|n| &n.take_backs_total), 0);
         }

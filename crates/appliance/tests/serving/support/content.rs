@@ -1,4 +1,4 @@
-//! Files whose bytes are a function of their offset, so that nobody needs a copy to compare with.
+//! Files whose bytes are a function of their offset, so that no test needs a copy to compare with.
 
 use super::random::mix;
 use std::fs::File;
@@ -51,7 +51,7 @@ impl Content {
         self.write_into(&file)
     }
 
-    /// Writes over whatever an open file holds.
+    /// Overwrites an open file.
     pub(crate) fn write_into(&self, file: &File) -> io::Result<()> {
         file.set_len(self.size)?;
         for island in &self.islands {

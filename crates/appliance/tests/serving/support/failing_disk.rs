@@ -1,4 +1,4 @@
-//! A real filesystem that fails on request: ext4 on a loop device, shut down under those who read from it.
+//! A real filesystem that fails on request: ext4 on a loop device, shut down while it is being read.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -33,14 +33,14 @@ impl FailingDisk {
         Ok(disk)
     }
 
-    /// Mounts it, at first or after it has failed.
+    /// Mounts it, for the first time or after it has failed.
     pub(crate) fn mount_again(&self) -> Result<(), String> {
         let mut mount = Command::new("mount");
         mount.args(["-o", "loop"]).arg(&self.image).arg(&self.mounted);
         run(&mut mount, "needs root, loop devices and apt install mount")
     }
 
-    /// From now on, everything on it is EIO.
+    /// From now on, every access to it returns EIO.
     pub(crate) fn fail(&self) {
         let root = File::open(&self.mounted).unwrap();
         // SAFETY: this request reads one u32, and this one lives as long as the program.
@@ -48,7 +48,7 @@ impl FailingDisk {
         assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
     }
 
-    /// Takes it away, although a server may still have files of it open.
+    /// Unmounts it, although a server may still have files of it open.
     pub(crate) fn unmount(&self) -> Result<(), String> {
         run(
             Command::new("umount").arg("-l").arg(&self.mounted),

@@ -1,12 +1,12 @@
-//! A program that writes to a film through memory, so that no time of the file tells.
+//! A program that writes to a film through mapped memory, so that the file's times do not reveal it.
 
 use super::content::Content;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
-/// A shared mapping of a file, whose pages are all waiting to be written out: until they are, stores into them move no
-/// time of the file. (The kernel begins to write them out half a minute later.)
+/// A shared mapping of a file, whose pages are all dirty: until they are written out, stores into them change no time of the
+/// file. (The kernel begins to write them out half a minute later.)
 pub(crate) struct MappedWriter {
     base: *mut u8,
     bytes: usize,
@@ -18,7 +18,7 @@ impl MappedWriter {
         let file = File::options().read(true).write(true).open(path).unwrap();
         let bytes = file.metadata().unwrap().len() as usize;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping touches nobody's memory.
+        // SAFETY: a new mapping touches no memory in use.
         let base = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -38,8 +38,8 @@ impl MappedWriter {
     }
 
     fn memory(&mut self) -> &mut [u8] {
-        // SAFETY: the mapping is this long and lives as long as `self`; in this process nobody else has it, and the file
-        // is not shortened.
+        // SAFETY: the mapping is this long and lives as long as `self`; nothing else in this process uses it, and the file is not
+        // shortened.
         unsafe { std::slice::from_raw_parts_mut(self.base, self.bytes) }
     }
 
@@ -53,7 +53,7 @@ impl MappedWriter {
 
 impl Drop for MappedWriter {
     fn drop(&mut self) {
-        // SAFETY: nobody has a slice of it any more.
+        // SAFETY: no slice of it exists any more.
         unsafe { libc::munmap(self.base.cast(), self.bytes) };
     }
 }

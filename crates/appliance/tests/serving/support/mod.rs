@@ -1,5 +1,5 @@
-//! A server in this process, viewers, files whose every byte is known, a disk that can be made to fail, and a
-//! program that writes in secret.
+//! A server in this process, viewers, files with known bytes, a disk that fails on request, and a program that writes
+//! unnoticed.
 
 pub(crate) mod content;
 pub(crate) mod failing_disk;

@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use telemetry::{Family, Number, Numbers};
 use tempfile::TempDir;
 
-/// How long anything may take that is bound to happen: far longer than it takes on a loaded machine.
+/// How long to wait for something that must happen: far longer than it takes on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A running server.
 pub(crate) struct Served {
-    /// Behind a lock only so that the threads of a test may share this.
+    /// Behind a lock, so that the threads of a test may share it.
     server: Mutex<Server>,
     address: SocketAddr,
     numbers: Vec<Arc<Numbers>>,
@@ -61,12 +61,12 @@ impl Served {
         Self { server: Mutex::new(server), address, numbers, protocol, _state: state }
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where its admin listener is.
+    /// The address of its admin listener.
     pub(crate) fn admin(&self) -> SocketAddr {
         self.server.lock().unwrap().admin_address()
     }
@@ -76,7 +76,7 @@ impl Served {
         Viewer::connect(self.address(), self.protocol, None)
     }
 
-    /// A viewer whose TCP takes few bytes at a time.
+    /// A viewer whose TCP accepts few bytes at a time.
     pub(crate) fn narrow_viewer(&self, receive_buffer_bytes: usize) -> Viewer {
         Viewer::connect(self.address(), self.protocol, Some(receive_buffer_bytes))
     }
@@ -105,7 +105,7 @@ impl Served {
         );
     }
 
-    /// Waits until nobody holds a buffer. The gauges are refreshed once a second, so this first lets them be.
+    /// Waits until no buffer is in use. The gauges are refreshed once a second, so this waits for a refresh first.
     #[track_caller]
     pub(crate) fn await_buffers_back(&self) {
         let free = || {
@@ -117,8 +117,8 @@ impl Served {
         await_that(free, || "buffers are missing".into());
     }
 
-    /// Ends it in an orderly way, and fails if it does not end or a session panicked. After it all numbers are final;
-    /// before, some of them are up to a second old.
+    /// Ends it in order, and fails if it does not end or a session panicked. Afterwards all numbers are final; before, some of
+    /// them are up to a second old.
     #[track_caller]
     pub(crate) fn stop(&self) {
         let mut server = self.server.lock().unwrap();

@@ -1,4 +1,4 @@
-//! A viewer: a socket, TLS by rustls if need be, and a parser too simple to be wrong.
+//! A viewer: a socket, TLS by rustls if needed, and a parser too simple to be wrong.
 
 use fullbore_tests::tls::{self, Offer};
 use rustls::crypto::aws_lc_rs;
@@ -25,13 +25,13 @@ impl Protocol {
 pub(crate) struct Viewer {
     pub(crate) stream: TcpStream,
     pub(crate) tls: Option<Box<ClientConnection>>,
-    /// Bytes taken from the socket at once, at most.
+    /// The most bytes read from the socket at once.
     pub(crate) read_bytes_max: usize,
     /// Received and not parsed yet: the beginning of the next response.
     received: Vec<u8>,
 }
 
-/// A response, taken apart.
+/// A parsed response.
 #[derive(Debug)]
 pub(crate) struct Response {
     pub(crate) status: u16,
@@ -66,8 +66,8 @@ impl Response {
 }
 
 impl Viewer {
-    /// Connects and, with TLS, shakes hands. A receive buffer is set before the connection, with small segments, so
-    /// that the server's TCP is told of a small window from the start and fills it in small steps.
+    /// Connects and, with TLS, does the handshake. The receive buffer and small segments are set before the connection, so that
+    /// the server's TCP sees a small window from the start and fills it in small steps.
     pub(crate) fn connect(
         address: SocketAddr,
         protocol: Protocol,
@@ -81,7 +81,7 @@ impl Viewer {
         socket.set_tcp_nodelay(true).unwrap();
         socket.connect(&address.into()).unwrap();
         let stream = TcpStream::from(socket);
-        // Whatever hangs must fail rather than hang.
+        // A test must fail rather than hang.
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         stream.set_write_timeout(Some(Duration::from_secs(60))).unwrap();
         let tls = client_config(protocol).map(|config| Box::new(tls::client(&config, "localhost")));
@@ -124,14 +124,14 @@ impl Viewer {
         self.stream.shutdown(Shutdown::Write).unwrap();
     }
 
-    /// Closes so that the server is told by a reset.
+    /// Closes with a reset.
     pub(crate) fn reset(self) {
         let socket = Socket::from(self.stream);
         socket.set_linger(Some(Duration::ZERO)).unwrap();
     }
 
-    /// Takes some bytes, as they come; 0 at the end. With TLS, an end without close_notify is `UnexpectedEof`, and what
-    /// is wrong with a record, or an alert, is `InvalidData`.
+    /// Reads some bytes, as they come; 0 at the end. With TLS, an end without close_notify is `UnexpectedEof`, and a bad record
+    /// or an alert is `InvalidData`.
     pub(crate) fn take(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let wanted = into.len().min(self.read_bytes_max);
         let Some(tls) = &mut self.tls else { return self.stream.read(&mut into[..wanted]) };
@@ -146,7 +146,7 @@ impl Viewer {
         }
     }
 
-    /// Takes up to `bytes` more of the next response; fewer when the connection ends first.
+    /// Reads up to `bytes` more of the next response, fewer if the connection ends first.
     fn fill(&mut self, bytes: usize) -> io::Result<()> {
         let mut chunk = vec![0; 64 << 10];
         while self.received.len() < bytes {
@@ -199,7 +199,7 @@ impl Viewer {
         self.response(true).unwrap()
     }
 
-    /// Takes everything until the server ends the connection: the bytes, and how it ended.
+    /// Reads everything until the server ends the connection; returns the bytes, and how it ended.
     pub(crate) fn rest(&mut self) -> (Vec<u8>, io::Result<()>) {
         let mut all = std::mem::take(&mut self.received);
         let mut chunk = vec![0; 64 << 10];
