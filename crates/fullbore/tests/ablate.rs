@@ -1,5 +1,5 @@
-//! `bench ablate`, tiny: what it writes has the promised shape, what it cannot show is said, and nothing is left behind.
-//! Never a timing.
+//! `bench ablate`, tiny: its output has the promised shape, it says what it cannot show, and it leaves nothing behind. No
+//! test asserts a time.
 
 use fullbore_tests::{program, tool};
 use rustix::process::{Pid, Signal, kill_process};
@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-/// So few viewers that any machine serves them: the search ends at the bound.
+/// So few viewers that any machine can serve them: the search ends at this bound.
 const VIEWERS: &str = "4";
 
 fn ablate(arguments: &[&str]) -> Command {
@@ -119,7 +119,7 @@ fn an_interruption_prints_what_is_there_and_leaves_no_server() {
     let line =
         progress.by_ref().map(Result::unwrap).find(|line| line.contains("without (nothing)"));
     assert!(line.unwrap().contains("Gb/s"));
-    // Well into the next search's only step, whose server is then running.
+    // Well into the only step of the next search, when its server is running.
     std::thread::sleep(Duration::from_millis(700));
     let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
     kill_process(Pid::from_child(&bench), Signal::INT).unwrap();

@@ -1,5 +1,5 @@
-//! The bench itself: its output has the promised shape, it tells bad servers from good ones, and it leaves nothing
-//! behind. Never a timing of our own: the slow server is slow by its construction.
+//! The bench itself: its output has the promised shape, it distinguishes bad servers from good ones, and it leaves nothing
+//! behind. No test asserts a time of our own: the slow server is slow by construction.
 
 use fullbore_tests::{program, tool};
 use rustix::process::{Pid, Signal, kill_process};
@@ -13,14 +13,14 @@ use std::time::{Duration, Instant};
 /// What `peer.py` can send per second of processor time in its slow mode, by construction: 64 KiB per 5 ms.
 const SLOW_PEER_GBPS: f64 = 65_536.0 * 8e-9 / 0.005;
 
-/// Comparisons want the same two cores: a server that gets neither has nothing to show for its half second.
+/// Comparisons need the same two cores: a server that gets neither does nothing in its half second.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
-    // A test that failed has left nothing here that could be wrong.
+    // A failed test leaves nothing invalid here.
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A tiny comparison, but for what `arguments` say.
+/// A tiny comparison, unless `arguments` say otherwise.
 fn fullbore(arguments: &[&str]) -> Command {
     let mut command = Command::new(program());
     command.args(["bench", "versus"]);
@@ -43,7 +43,7 @@ fn versus_test_server(mode: &str, scratch: &Path, more: &[&str]) -> Output {
     fullbore(&[&arguments[..], &["--peer-name", mode], more].concat()).output().unwrap()
 }
 
-/// The comparison failed, named the side and this of its fault, wrote no figures and left nothing behind.
+/// Asserts that the comparison failed, named the side and this fault, wrote no figures and left nothing behind.
 fn assert_refused(mode: &str, fault: &str) {
     if !has("python3", "--version") {
         tool::skip(&format!("a server that {mode}: apt install python3"));
@@ -64,7 +64,7 @@ fn assert_refused(mode: &str, fault: &str) {
 fn assert_nothing_left(scratch: &Path) {
     let left: Vec<_> = fs::read_dir(scratch).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert!(left.is_empty(), "files are left: {left:?}");
-    // Whoever serves from this folder has it in its command line.
+    // A server of this folder has the folder in its command line.
     let marker = scratch.to_str().unwrap();
     let running: Vec<_> =
         command_lines().into_iter().filter(|line| line.contains(marker)).collect();
@@ -153,7 +153,7 @@ fn a_comparison_with_h2o_agrees_on_the_same_cipher() {
         tool::skip("a comparison with h2o: ./run bench versus h2o once, where apt has it");
         return;
     }
-    // The clients offer one version, one cipher and one group alone: whoever answers them has agreed to those.
+    // The clients offer one version, one cipher and one group only, so a server that answers has agreed to them.
     for workload in ["tls-warm", "handshakes"] {
         let outcome = compare(&["h2o", "--workload", workload]);
         assert_shape(&outcome, ["fullbore", "h2o"]);
@@ -192,7 +192,7 @@ fn tcp_of_our_own_is_compared_with_sockets_over_a_wire() {
         tool::skip("a comparison over Ethernet: run as root; apt install ethtool");
         return;
     }
-    // Its first act, which a chroot on no mount point refuses even to root.
+    // Its first step, which is refused even to root in a chroot that is not a mount point.
     let apart = Command::new("unshare").args(["--mount", "true"]).status();
     if !apart.is_ok_and(|status| status.success()) {
         tool::skip("no mount namespace can be made: this root is no mount point");
@@ -233,7 +233,7 @@ fn tcp_of_our_own_is_compared_with_sockets_over_a_wire() {
 
 #[test]
 fn viewers_are_compared_while_others_wait_for_the_disk() {
-    // As many as share the rate so that each asks for something within the time.
+    // So many that each one, with its share of the rate, sends a request within the time.
     let viewers = ["--connections", "64", "--seconds", "3"];
     let outcome = compare(&[&["fullbore", "--workload", "http-beside"], &viewers[..]].concat());
     assert_eq!(outcome["unit"], "slowest_first_byte_ms");
@@ -319,7 +319,7 @@ fn a_slow_server_is_reported_as_slow() {
     let output = versus_test_server("slow", scratch.path(), &more);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let outcome = outcome(&file);
-    // What lay in the sockets' buffers when the second began comes on top: a few chunks of each of eight connections.
+    // Data in the sockets' buffers at the beginning of the second is added: a few chunks of each of eight connections.
     let at_most = SLOW_PEER_GBPS * 1.5;
     for round in outcome["sides"][1]["rounds"].as_array().unwrap() {
         assert!(round["gbps"].as_f64().unwrap() <= at_most, "{round:#}");
@@ -411,7 +411,7 @@ fn end_with(
     kill_process(Pid::from_child(&bench), signal).unwrap();
     drop(progress);
     let output = bench.wait_with_output().unwrap();
-    // The kernel tells the servers of their parent's sudden end; they need a moment to obey.
+    // The kernel signals the servers when their parent dies; they need a moment to end.
     let deadline = Instant::now() + Duration::from_secs(10);
     let alive = || servers.iter().filter(|server| is_running(**server)).count();
     while alive() > 0 && Instant::now() < deadline {
@@ -421,7 +421,7 @@ fn end_with(
     (output.status.code(), text(&output.stdout))
 }
 
-/// Neither gone nor waiting to be buried.
+/// Neither gone nor a zombie.
 fn is_running(process: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with('Z'))

@@ -1,4 +1,4 @@
-//! `bench limit`: all parts are there, and the sums are of the figures beside them. Never a timing.
+//! `bench limit`: all parts exist, and the sums are those of the figures beside them. No test asserts a time.
 
 use fullbore_tests::{program, tool};
 use serde_json::Value;

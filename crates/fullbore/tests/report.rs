@@ -1,4 +1,4 @@
-//! `bench report` as people run it: from files of earlier runs, with and without something to show. The figures are made up.
+//! `bench report` as people run it: from files of earlier runs, with and without figures in them. The figures are invented.
 
 use fullbore_tests::program;
 use rustix::process::{Pid, Signal, kill_process};
@@ -105,7 +105,7 @@ fn ctrl_c_ends_the_running_step_and_begins_no_other() {
     let said = said.join("\n");
     assert_eq!(code, Some(130), "{said}");
     assert!(!said.contains("[2/3]") && said.contains("interrupted"), "{said}");
-    // Whatever limit had measured until then is in a page that says so; nothing, and there is none.
+    // If limit had measured anything by then, a page shows it and says so; otherwise there is no page.
     if let Ok(page) = fs::read_to_string(scratch.path().join("index.html")) {
         assert!(page.contains("ablate: not run, the report was interrupted before it"), "{said}");
         assert!(page.contains("versus nginx: not run, nginx is not installed"));

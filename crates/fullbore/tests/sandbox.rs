@@ -1,4 +1,4 @@
-//! The program itself, confined as it is by default: nothing that it does for viewers or for its operator is lost.
+//! The program itself, confined as by default: everything that it does for viewers and for its operator still works.
 
 use fullbore_tests::{Launch, Plain, Server, Signal, eventually, program, tool, until};
 use std::fs;
@@ -18,7 +18,7 @@ struct Room {
 impl Room {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        // Others than its owner are to serve from it, too.
+        // Servers of other users serve from it, too.
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let film: Vec<u8> = (0..3_000_001u32).map(|n| ((n * 7) >> 3) as u8).collect();
         fs::create_dir(folder.path().join("library")).unwrap();
@@ -38,7 +38,7 @@ impl Room {
     }
 }
 
-/// Whether this kernel let the server be confined whole; if not, says so.
+/// Whether this kernel confines the server fully; if not, says so.
 fn is_confined(server: &Server) -> bool {
     let said = server.said();
     let confined = said.contains("files confined") && said.contains("seccomp");
@@ -48,12 +48,12 @@ fn is_confined(server: &Server) -> bool {
     confined
 }
 
-/// What a plain server has under this name.
+/// The response of a plain server for this name.
 fn get(server: &Server, name: &str) -> Vec<u8> {
     Plain::connect(server.address).fetch(&format!("/{name}")).body
 }
 
-/// A GET by curl, which fails where the answer is no success.
+/// A GET by curl, which fails unless the response is a success.
 fn curl(arguments: &[&str]) -> Result<Vec<u8>, String> {
     let output = Command::new("curl").args(["-sSf", "--max-time", "60"]).args(arguments).output();
     let output = output.map_err(|error| format!("no curl: {error}"))?;
@@ -80,7 +80,7 @@ fn every_thread_is_confined_by_default() {
         assert!(threads.iter().all(|mode| mode == "2"), "{threads:?}");
         assert!(!server.said().contains("except for"), "{}", server.said());
     }
-    // Each ring is told what it is for; a kernel that has Landlock can do that, too.
+    // Each ring is restricted to its purpose; kernels with Landlock can do that, too.
     assert!(server.said().contains("7 operations allowed"), "{}", server.said());
     assert_eq!(server.end().code(), Some(0));
 }
@@ -138,7 +138,7 @@ fn the_kernel_sends_by_itself_on_its_route() {
     }
 }
 
-/// The second descriptor for direct reads is opened through /proc, which only the sandbox could forbid.
+/// The second descriptor for direct reads is opened through /proc, which the sandbox could forbid.
 #[test]
 fn direct_reads_stay_direct() {
     let room = Room::new();
@@ -183,7 +183,7 @@ fn the_self_signed_pair_is_made_anew_and_viewers_get_it() {
     assert_eq!(server.end().code(), Some(0));
 }
 
-/// As certbot keeps them: the paths that the server is given are links, replaced by links to new files.
+/// Certificates as certbot keeps them: the configured paths are links, which are replaced by links to new files.
 #[test]
 fn given_certificates_are_noticed_when_their_links_are_replaced() {
     let room = Room::new();
@@ -212,7 +212,7 @@ fn given_certificates_are_noticed_when_their_links_are_replaced() {
     server.stderr.wait_for("certificates reloaded because they changed on disk");
     if has_curl() {
         let trusted = archive.join("cert2.pem");
-        // Looked at between the two renames, the pair does not fit, and is read again soon after.
+        // If the server looks between the two renames, the pair does not match, and it is reloaded soon after.
         let served = eventually("the new certificate", || {
             curl(&["--cacert", trusted.to_str().unwrap(), &format!("{}/film.mp4", server.url)]).ok()
         });
@@ -311,7 +311,7 @@ fn root_serves_films_that_only_another_user_may_read() {
     }
 }
 
-/// A server of root's library, run by a user of its own with these capabilities. `None` where that cannot be tried.
+/// A server of root's library, run by another user with these capabilities. `None` if this cannot be tried here.
 fn serve_as_service(room: &Room, capabilities: &str, arguments: &str) -> Option<Server> {
     if !is_root() {
         tool::skip("only root can start it as another user: run as root");

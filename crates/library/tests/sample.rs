@@ -44,7 +44,7 @@ fn decode(manifest: &Path) -> String {
     let mut command = Command::new("ffmpeg");
     command.args(["-nostdin", "-v", "error"]);
     if manifest.extension() == Some("mpd".as_ref()) {
-        // Of DASH ffmpeg takes no file that is called .vtt, which is what captions are called.
+        // For DASH, ffmpeg accepts no file named .vtt, as captions are.
         command.args(["-allowed_extensions", "ALL"]);
     }
     command.arg("-i").arg(manifest);

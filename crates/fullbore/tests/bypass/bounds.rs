@@ -1,4 +1,4 @@
-//! What one viewer can make the server hold: keys, answers, places.
+//! What one viewer can make the server hold: keys, responses, connections.
 
 use crate::support::far::Far;
 use crate::support::served::{PORT, Room, Server, V4};
@@ -10,16 +10,16 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The beginning of a request whose head goes on for as long as its viewer likes.
+/// The beginning of a request whose head is as long as its viewer likes.
 const BEGINNING: &[u8] = b"GET /film.mp4 HTTP/1.1\r\nHost: h\r\nConnection: close\r\nX: ";
 
-/// A head may take as long as such a viewer needs, and be as long.
+/// Lets a head take as long as such a viewer needs, and be that long.
 const PATIENT: &str = "[timeouts]\nhead_seconds = 120.0\n[limits]\nhead_bytes_max = 65536\n";
 
 /// A record with a KeyUpdate: its header, the message, its type, the tag (RFC 8446 sections 4.6.3 and 5.2). Others are longer.
 const KEY_UPDATE_BYTES: usize = 5 + 5 + 1 + 16;
 
-/// A viewer over TLS 1.3 who makes each record by hand.
+/// A viewer over TLS 1.3 that makes each record by hand.
 struct Viewer {
     stream: TcpStream,
     sealer: Sealer,
@@ -56,7 +56,7 @@ impl Viewer {
         self.stream.write_all(&records[..sealed]).unwrap();
     }
 
-    /// Asks for new keys of the server's, in one segment with a byte of its request: data earns the right to ask.
+    /// Requests new keys from the server, in one segment with a byte of its request, because only data earns the right to ask.
     fn ask_for_keys(&mut self) {
         let mut records = [0; 2 * CONTROL_RECORD_BYTES_MAX];
         let data = self.sealer.seal(b"x", &mut records).unwrap();
@@ -64,7 +64,7 @@ impl Viewer {
         self.stream.write_all(&records[..data + update]).unwrap();
     }
 
-    /// Takes the next record and does not look into it; how long it is. After that none can be opened.
+    /// Reads the next record without opening it, and returns its length. After that no record can be opened.
     fn pass_over(&mut self) -> usize {
         loop {
             let bytes = self
@@ -78,7 +78,7 @@ impl Viewer {
         }
     }
 
-    /// Takes what has come, at least a byte; appends data to `into`. False at the end.
+    /// Reads what has arrived, at least a byte, and appends data to `into`. False at the end.
     fn take(&mut self, into: &mut Vec<u8>) -> bool {
         if !take(&mut self.stream, &mut self.sealed) {
             return false;
@@ -98,7 +98,7 @@ impl Viewer {
         }
     }
 
-    /// The rest of the response, whose request ends here.
+    /// Ends the request, and returns the rest of the response.
     fn end(&mut self) -> Vec<u8> {
         self.send(b"\r\n\r\n");
         let mut got = Vec::new();
@@ -114,8 +114,8 @@ fn take(stream: &mut TcpStream, into: &mut Vec<u8>) -> bool {
     bytes > 0
 }
 
-/// Far away, so that none is acknowledged for a while, and no more often than fits into a first window, so that each comes on its
-/// own. RFC 8446 section 4.6.3: one answer serves for all that were asked for.
+/// The viewer is far away, so that no key change is acknowledged for a while, and requests no more changes than fit into a first window,
+/// so that each arrives separately. RFC 8446 section 4.6.3: one answer serves for all requests.
 #[test]
 fn who_asks_for_keys_again_and_again_gets_one_answer_at_a_time() {
     const ASKED: u64 = 8;
@@ -141,7 +141,7 @@ fn who_asks_for_keys_again_and_again_gets_one_answer_at_a_time() {
     server.end();
 }
 
-/// Nothing but changes of keys, each of which is acknowledged: nothing of them stays.
+/// Nothing but changes of keys, each of which is acknowledged: none of them leaves memory behind.
 #[test]
 fn former_keys_are_not_kept_when_all_that_they_sealed_is_acknowledged() {
     /// Each takes some 870 bytes.
@@ -166,7 +166,7 @@ fn former_keys_are_not_kept_when_all_that_they_sealed_is_acknowledged() {
     let before_kib = resident_kib();
     let viewer = ask(viewer, ASKED);
     let grown_kib = resident_kib().saturating_sub(before_kib);
-    // Gauges are made once a second, and this one must not be of before.
+    // Gauges are updated once a second, and this one must be new.
     std::thread::sleep(Duration::from_millis(1100));
     let held_bytes = server.number("bypass_connection_bytes");
     eprintln!(
@@ -178,10 +178,10 @@ fn former_keys_are_not_kept_when_all_that_they_sealed_is_acknowledged() {
     server.end();
 }
 
-/// A window of small answers on its way is far more memory than a window of film: their heads, and where they lie.
+/// A window of small responses in flight takes far more memory than a window of film: their heads, and their positions.
 #[test]
 fn who_asks_for_many_small_things_waits_for_those_on_their_way() {
-    /// 64 KiB of answers, one more, and what TCP needs. Each takes less on the wire than in memory.
+    /// 64 KiB of responses, one more, and TCP's needs. Each takes less on the wire than in memory.
     const HELD_BYTES_MAX: u64 = 128 << 10;
     const IN_FLIGHT_BYTES_MAX: u64 = 64 << 10;
     const TIME: Duration = Duration::from_secs(8);
@@ -227,7 +227,7 @@ fn who_asks_for_many_small_things_waits_for_those_on_their_way() {
     server.kill();
 }
 
-/// They have had all they asked for, and do not close: until a time-out, TCP would wait for that.
+/// These viewers have received everything and do not close: TCP would wait for that until a timeout.
 #[test]
 fn viewers_who_do_not_close_take_nobody_s_place() {
     const PLACES: usize = 20;
@@ -253,13 +253,13 @@ fn viewers_who_do_not_close_take_nobody_s_place() {
         };
         (0..PLACES).map(stays).collect::<Vec<_>>()
     });
-    // Their sessions are over, after two seconds in which they might have closed; their places are given back.
+    // Their sessions have ended after two seconds in which they might have closed, and their places are free again.
     server.await_number("connections_ended_total{reason=\"answered\"}", PLACES as u64);
     for _ in 0..5 {
         let get = ["--silent", "--show-error", "--fail", "--max-time", "20", &server.url()];
         assert!(space.succeed("curl", &get) == room.film);
     }
-    // One after the other, they all had the place of one who had stayed.
+    // One after the other, they all had the place of a viewer that had stayed.
     server.await_number("tcp_events_total{event=\"orphans_evicted\"}", 1);
     drop(staying);
     server.end();

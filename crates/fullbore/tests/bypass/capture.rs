@@ -1,5 +1,5 @@
-//! What tshark, a stranger to this program, says of the segments that arrive: none is malformed, none has a wrong checksum,
-//! none lies outside the window that the client has announced, and none acknowledges what was not sent.
+//! tshark, an independent program, checks the segments that arrive: none is malformed, none has a wrong checksum, none lies
+//! outside the window that the client announced, and none acknowledges data that was not sent.
 
 use crate::support::device::Device;
 use crate::support::far::Far;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What is asked of each frame.
+/// The fields of each frame.
 const FIELDS: [&str; 9] = [
     "frame.number",
     "tcp.stream",
@@ -33,14 +33,14 @@ struct Capture {
 
 impl Capture {
     fn start(space: &Namespace, interface: &str, file: PathBuf) -> Self {
-        // One of before would be taken for this one's.
+        // An old file would be mistaken for this one's.
         let _ = std::fs::remove_file(&file);
         let mut command = Command::new("tshark");
         command.args(["-i", interface, "-s", "0", "-B", "64", "-q", "-w"]).arg(&file);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut tshark = space.inside(move || command.spawn()).unwrap();
         let deadline = Instant::now() + PATIENCE;
-        // It says that it captures before it does: a probe tells.
+        // It says that it captures before it does, so this sends a probe.
         while read(&file, false, "udp.dstport == 9", &["frame.number"]).is_empty() {
             assert!(tshark.try_wait().unwrap().is_none(), "tshark has ended");
             assert!(Instant::now() < deadline, "tshark does not capture");
@@ -90,7 +90,7 @@ fn read(file: &Path, has_tls: bool, filter: &str, fields: &[&str]) -> Vec<Vec<St
         "ip.check_checksum:TRUE",
     ]);
     command.args(["-o", "tcp.reassemble_out_of_order:TRUE", "-Y", filter, "-T", "fields"]);
-    // Without TLS the film is noise to every dissector, and some see their own protocol in it: echo (RFC 862) takes anything.
+    // Without TLS the film is noise to every dissector, and some see their own protocol in it: echo (RFC 862) accepts anything.
     let kind = if has_tls { "tls" } else { "echo" };
     command.args(["-d", &format!("tcp.port=={PORT},{kind}")]);
     for field in fields {
@@ -101,7 +101,7 @@ fn read(file: &Path, has_tls: bool, filter: &str, fields: &[&str]) -> Vec<Vec<St
     text.lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect()
 }
 
-/// No frame from the server is what it should not be. The client's own leave with unfinished checksums.
+/// Asserts that no frame from the server is wrong. The client's own frames leave with unfinished checksums.
 fn assert_faultless(file: &Path, has_tls: bool) {
     // 1 << 23: the severity of errors. ACKed unseen segment: an ACK for what had not been sent.
     let faulty = format!(
@@ -120,7 +120,7 @@ fn assert_faultless(file: &Path, has_tls: bool) {
     assert!(good.len() > 100, "checksums were verified of {} frames only", good.len());
 }
 
-/// By the client's own words, in the order in which it said and saw things.
+/// Checks against the client's own segments, in the order in which it sent and received.
 fn assert_within_window(file: &Path) {
     let (mut edges, mut checked) = (HashMap::<String, u64>::new(), 0);
     for frame in read(file, false, &format!("tcp.port == {PORT}"), &FIELDS) {
@@ -149,7 +149,7 @@ fn tshark_finds_nothing_malformed_and_nothing_outside_the_window_of_af_xdp() {
     captured(Device::Xdp);
 }
 
-/// Fetches films through networks of all kinds, and has tshark look at all of it.
+/// Fetches films through networks of all kinds, and has tshark check all segments.
 fn captured(device: Device) {
     if !tool::are_here(&[("curl", "curl")]) || !tool::are_here(&[("tshark", "tshark")]) {
         return;

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 const FILM_BYTES: usize = 5_000_001;
 
-/// A namespace for a test; none where it cannot have one or lacks `program`.
+/// A namespace for a test; none if namespaces or `program` are not available.
 fn space_with(program: &str, package: &str) -> Option<Arc<Namespace>> {
     tool::are_here(&[(program, package)]).then(Namespace::if_possible).flatten().map(Arc::new)
 }
@@ -85,7 +85,7 @@ fn every_switch_serves_the_same_bytes() {
     }
 }
 
-/// A burst may leave before the rate holds, and half of what the rate would allow for is left to a clock that jumps.
+/// A burst may leave before the rate applies, and half of the rate's allowance is left for a clock that jumps.
 #[test]
 fn a_rate_holds_for_each_connection() {
     let Some(space) = space_with("curl", "curl") else { return };
@@ -96,7 +96,7 @@ fn a_rate_holds_for_each_connection() {
         let begun = Instant::now();
         assert!(curl(&space, &[&server.url()]) == room.film, "--tls {tls}");
         let seconds = begun.elapsed().as_secs_f64();
-        // Two seconds at that rate; without one it is there in some hundredths.
+        // Two seconds at that rate; without a rate it takes some hundredths of a second.
         assert!(seconds > 1.0, "--tls {tls} --off {off}: 2 MB at 1 MB/s within {seconds} s");
         server.end();
     }

@@ -1,4 +1,4 @@
-//! How connections end when it is the server who ends them.
+//! How connections end when the server ends them.
 
 use crate::support::far::Far;
 use crate::support::served::{PORT, Room, Server, V4};
@@ -10,11 +10,11 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Long enough for somebody to be in the middle of it: 2 MB at 1 MB/s.
+/// Long enough that a viewer is in the middle of it: 2 MB at 1 MB/s.
 const FILM_BYTES: usize = 2_000_000;
 const RATE: &str = "[net]\npacing_bits_per_second = 8_000_000\n";
 
-/// Waits until somebody who comes now is refused.
+/// Waits until a new viewer is refused.
 #[track_caller]
 fn await_refusal(space: &Namespace) {
     let deadline = Instant::now() + PATIENCE;
@@ -63,7 +63,7 @@ fn told_to_end_it_finishes_what_was_begun_and_refuses_what_is_new() {
     }
 }
 
-/// Its reset is lost. Whatever the viewer says next is answered by another one.
+/// The server's reset is lost. It answers whatever the viewer sends next with another reset.
 #[test]
 fn who_did_not_hear_that_it_is_over_is_told_again() {
     let Some(far) = Far::new(1500, "") else { return };

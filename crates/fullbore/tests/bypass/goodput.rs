@@ -1,4 +1,4 @@
-//! Goodput beside Linux's own CUBIC, through the same bad network: a table for people, measured and not asserted by default.
+//! Goodput beside Linux's own CUBIC, through the same bad network: a table for people; by default nothing is asserted.
 //!
 //! `cargo test --release -p fullbore --test bypass goodput -- --ignored --nocapture`, about eight minutes. Both servers are in
 //! one namespace, ours behind its TAP; the client is the kernel's TCP in another one; between them is the middlebox.
@@ -16,17 +16,17 @@ use std::time::{Duration, Instant};
 /// Linux's server, in the same namespace as ours.
 const LINUX: ([u8; 4], u16) = ([198, 51, 100, 1], 9000);
 
-/// What is measured begins so long after all flows have, and takes so long.
+/// Measuring begins this long after all flows have begun, and lasts this long.
 const SETTLING: Duration = Duration::from_secs(5);
 const MEASURED: Duration = Duration::from_secs(25);
 
-/// Each alone takes turns with the other, so often.
+/// How often the two take turns when each runs alone.
 const TURNS: usize = 3;
 
-/// More than any flow gets through in its time.
+/// More than any flow can send in its time.
 const FILM_BYTES: u64 = 4 << 30;
 
-/// Names what ours does without, as for `serve --off`: `pacing`.
+/// Names switches to turn off in our server, as for `serve --off`: `pacing`.
 const OFF: &str = "FULLBORE_GOODPUT_OFF";
 
 /// Where flows come from.
@@ -45,11 +45,11 @@ impl From {
     }
 }
 
-/// A way, and both servers at its end.
+/// A path, and both servers at its end.
 struct Field {
     far: Far,
     server: Option<Server>,
-    /// What it serves from.
+    /// Its library.
     _room: Room,
     is_over: Arc<AtomicBool>,
 }
@@ -88,7 +88,7 @@ impl Drop for Field {
     }
 }
 
-/// Linux's TCP with CUBIC, and nothing else that could matter: zeros as fast as the socket takes them.
+/// Linux's TCP with CUBIC, and nothing else that could matter: zeros as fast as the socket accepts them.
 fn serve_by_kernel(space: &Namespace, is_over: &Arc<AtomicBool>) {
     let is_over = Arc::clone(is_over);
     space.ip("route replace 198.51.100.0/24 dev eth proto kernel scope link src 198.51.100.1 congctl cubic");
@@ -110,7 +110,7 @@ fn pour(mut stream: TcpStream) {
     while stream.write_all(&zeros).is_ok() {}
 }
 
-/// One flow, by its client: what arrived in the time that is measured.
+/// One flow, at its client: the bytes that arrived in the measured time.
 fn goodput(address: SocketAddr) -> f64 {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
@@ -128,7 +128,7 @@ fn goodput(address: SocketAddr) -> f64 {
     bytes as f64 * 8e-6 / MEASURED.as_secs_f64()
 }
 
-/// Jain's index of fairness (RFC 5166 section 2.3): 1 if all have the same, 1/n if one has all.
+/// Jain's index of fairness (RFC 5166 section 2.3): 1 if all get the same, 1/n if one gets everything.
 fn jain(rates: &[f64]) -> f64 {
     let sum: f64 = rates.iter().sum();
     let squares: f64 = rates.iter().map(|rate| rate * rate).sum();

@@ -1,4 +1,4 @@
-//! Somebody on the same network who means harm: others are served on, memory stays where it was, and counters tell.
+//! An attacker on the same network: other viewers are still served, memory does not grow, and counters show the attack.
 
 use crate::support::raw::{ACK, RST, Raw, SYN, Seen, set_ip_checksum};
 use crate::support::served::{PORT, Room, Server, V4};
@@ -11,13 +11,13 @@ use std::time::Instant;
 /// The TAP's name, which only has to be known here.
 const TAP: &str = "fb-hostile";
 
-/// SYNs of the flood: a few seconds of what one core can send.
+/// SYNs in the flood: what one core can send in a few seconds.
 const FLOOD: u32 = 300_000;
 
-/// What a server may grow by, whatever is sent to it. Buffers for reading and for connections come and go by the megabyte.
+/// How much a server may grow, whatever is sent to it. Buffers for reading and for connections come and go by the megabyte.
 const GROWTH_KIB_MAX: u64 = 32 << 10;
 
-/// A server, a film, and a namespace to be hostile in; none where that cannot be had.
+/// A server, a film, and a namespace for the attacker; none if they are not available.
 struct Target {
     space: Arc<Namespace>,
     room: Room,
@@ -45,7 +45,7 @@ impl Target {
         assert!(got == self.room.film, "{} bytes", got.len());
     }
 
-    /// What it holds in memory, in KiB.
+    /// Its resident memory, in KiB.
     fn resident_kib(&self) -> u64 {
         self.server.of_every_thread("VmRSS")[0].parse().unwrap()
     }
@@ -56,7 +56,7 @@ impl Target {
         assert!(grown_kib <= GROWTH_KIB_MAX, "it grew by {grown_kib} KiB");
     }
 
-    /// A segment of an honest client, seen on its way.
+    /// A captured segment of an honest client.
     fn seen(&self) -> (Raw, Seen) {
         let mut raw = Raw::open(&self.space, TAP);
         self.serves(&["--local-port", "40000"]);
@@ -84,7 +84,7 @@ fn a_flood_of_syns_shuts_nobody_out_and_takes_no_memory() {
         let is_over = Arc::clone(&is_over);
         move || {
             let mut taken = 0_u32;
-            // From other addresses each, which nobody has: no RST takes the half-open connections away.
+            // Each SYN has another unused address, so no RST removes the half-open connections.
             for number in 0..FLOOD {
                 let from =
                     SocketAddrV4::new((0x0a00_0000 + number).into(), 1024 + number as u16 % 60_000);
@@ -129,7 +129,7 @@ fn segments_that_nobody_sent_end_no_connection() {
         move || {
             while !is_over.load(Ordering::Relaxed) {
                 let seen = raw.receive_between(viewer(41_000), server());
-                // Before the handshake is over, a guess at its middle may well end it.
+                // During the handshake, a guess at the middle of its window may end it.
                 if seen.flags & SYN == 0 {
                     inject(&raw, &seen);
                 }
@@ -150,7 +150,7 @@ fn segments_that_nobody_sent_end_no_connection() {
     target.server.end();
 }
 
-/// What somebody sends who sees a connection, timestamps and all, but for what would rightly end it: a RST at the very next byte.
+/// Segments of an attacker who sees a connection, including timestamps, except a RST at the very next byte, which would rightly end it.
 fn inject(raw: &Raw, seen: &Seen) {
     let next = seen.sequence;
     let segment =

@@ -1,4 +1,4 @@
-//! How it starts, and what it leaves when it ends.
+//! How the bypass route starts, and what it leaves when it ends.
 
 use crate::support::device::Device;
 use crate::support::far::Far;
@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A namespace with what a device of this kind needs; what else it needs lives as long as the other value.
+/// A namespace with what a device of this kind needs; the other value keeps further things alive.
 fn place(device: Device) -> Option<(Arc<Namespace>, Option<Far>)> {
     match device {
         Device::Tap => Some((Arc::new(Namespace::if_possible()?), None)),
@@ -16,7 +16,7 @@ fn place(device: Device) -> Option<(Arc<Namespace>, Option<Far>)> {
     }
 }
 
-/// All that a server could leave there: devices and the programs on them, routes, rules, and neighbours that do not age.
+/// Everything that a server could leave there: devices and their programs, routes, rules, and neighbours that do not age.
 fn traces(space: &Namespace) -> String {
     let shown = ["-o link", "route", "-6 route", "rule", "-6 rule", "neighbour show nud permanent"];
     let told = shown.map(|what| space.succeed("ip", &what.split(' ').collect::<Vec<_>>()));
@@ -31,7 +31,7 @@ fn mark(device: Device) -> &'static str {
     }
 }
 
-/// The kernel takes a ring apart at its leisure, and with it the last hold on a device.
+/// The kernel takes its time to dismantle a ring, which is the last user of a device.
 #[track_caller]
 fn await_traces(space: &Namespace, wanted: &str) {
     let deadline = Instant::now() + PATIENCE;
@@ -56,7 +56,7 @@ fn killed_it_leaves_nothing_and_starts_again() {
             let server = Server::start(&space, &room, &[], "");
             assert!(traces(&space).contains(mark(device)), "{}", traces(&space));
             server.kill();
-            // At once, as whoever watches over a server would; it waits for what the kernel still holds.
+            // At once, as a supervisor would; it waits for what the kernel still holds.
             let server = Server::start(&space, &room, &[], "");
             server.kill();
             await_traces(&space, &before);
@@ -68,8 +68,8 @@ fn killed_it_leaves_nothing_and_starts_again() {
 
 #[test]
 fn it_keeps_no_privileges_but_to_read_files() {
-    /// `CAP_DAC_READ_SEARCH`, `CAP_FOWNER` (linux/capability.h): not those over the network, nor `CAP_DAC_OVERRIDE`,
-    /// `CAP_SYS_PTRACE` or any other that root has.
+    /// `CAP_DAC_READ_SEARCH`, `CAP_FOWNER` (linux/capability.h): no network capabilities, and no `CAP_DAC_OVERRIDE`,
+    /// `CAP_SYS_PTRACE` or any other of root's.
     const KEPT: u64 = 1 << 2 | 1 << 3;
     for device in Device::ALL {
         let Some((space, _far)) = place(device) else { return };

@@ -1,4 +1,4 @@
-//! A network that loses: what is lost is read from disk again, and comes out as it was.
+//! A lossy network: lost bytes are read from disk again, and arrive unchanged.
 
 use crate::support::far::Far;
 use crate::support::served::{Room, Server};
@@ -65,7 +65,7 @@ fn kept_copies_serve_without_the_disk() {
     server.end();
 }
 
-/// The film is overwritten through memory that was mapped before, which no time of it tells, so that only the tags can.
+/// The film is overwritten through a mapping made before. No time of the file reveals that, so only the tags can.
 #[test]
 fn a_film_that_changes_under_a_retransmission_ends_the_connection() {
     if !tool::are_here(&[("curl", "curl")]) || !tool::are_here(&[("python3", "python3")]) {
@@ -74,7 +74,7 @@ fn a_film_that_changes_under_a_retransmission_ends_the_connection() {
     let Some(far) = Far::new(1500, "--delay 5ms --rate 100Mbit") else { return };
     let room = Room::new(40_000_000);
     let writer = MappedWriter::start(&room);
-    // From memory: a direct read would have what was written there written out first, and then times tell.
+    // From memory: a direct read would first write out the dirty pages, and then the times would reveal the change.
     let server = Server::start(&far.server, &room, &["--disk", "cached"], "");
     let got = room.path("got");
     let mut curl = Command::new("curl");
@@ -88,7 +88,7 @@ fn a_film_that_changes_under_a_retransmission_ends_the_connection() {
         assert!(Instant::now() < deadline, "curl gets nothing");
         std::thread::sleep(Duration::from_millis(5));
     }
-    // What is on its way is lost from here on. The server must not see half of the film changed.
+    // Data in flight is lost from here on. The server must not see a half-changed film.
     far.forward(false);
     std::thread::sleep(Duration::from_millis(100));
     server.signal(Signal::STOP);
@@ -106,7 +106,7 @@ fn a_film_that_changes_under_a_retransmission_ends_the_connection() {
     server.end();
 }
 
-/// A program that has the film mapped, with every page of it waiting to be written out.
+/// A program that has the film mapped, with every page dirty.
 struct MappedWriter(Child);
 
 impl MappedWriter {
@@ -128,7 +128,7 @@ impl MappedWriter {
         writer
     }
 
-    /// Every byte becomes another one.
+    /// Changes every byte.
     fn overwrite(mut self) {
         self.0.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
         self.await_word("written\n");

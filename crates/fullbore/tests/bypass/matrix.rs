@@ -1,7 +1,8 @@
-//! Clients, versions of TLS and of IP, sizes of packets and bad networks, each with each of the others, on both devices.
+//! Clients, versions of TLS and of IP, packet sizes and bad networks, in pairs with each other, on both devices.
 //!
-//! Not all combinations: a table in which every two values that can meet do meet somewhere. All rows of a device run at once,
-//! since they wait more than they work. A row that fails says so by its own text, which with its number is all that made it.
+//! The table does not have all combinations, but every two values that can occur together do so in some row. All rows of a
+//! device run at once, since they wait more than they work. A failing row prints its own text, which with its number is all
+//! that is needed to run it again.
 
 use crate::support::device::Device;
 use crate::support::far::Far;
@@ -44,7 +45,7 @@ const COLUMNS: usize = 7;
 /// How long a client may take, in seconds.
 const CLIENT_SECONDS: &str = "85";
 
-/// How long `fullbore load` asks for films.
+/// How long `fullbore load` requests films.
 const LOAD_TIME: &str = "10s";
 
 /// The rows of the table, as they are written.
@@ -109,14 +110,14 @@ fn all_rows(device: Device) {
         }
     }
     assert!(failed.is_empty(), "failed, each with its message above: {failed:#?}");
-    // Else the networks were not as bad as they should have been.
+    // Otherwise the networks were not bad enough.
     assert!(again_bytes > 100_000, "only {again_bytes} bytes were sent again");
 }
 
 /// A row, on a device.
 struct Cell {
     device: Device,
-    /// Of the row, and the seed of its network.
+    /// The number of the row, and the seed of its network.
     number: usize,
     loss: &'static str,
     reorder: &'static str,
@@ -134,14 +135,14 @@ impl Cell {
         Self { device, number, loss, reorder, rtt_ms, mtu_bytes, client, tls, is_v6: ip == "6" }
     }
 
-    /// What the middlebox is told.
+    /// The settings of the middlebox.
     fn network(&self) -> String {
         let way_us = self.rtt_ms * 500;
         let Self { number, loss, reorder, .. } = self;
         format!("--delay {way_us}us --loss {loss}% --reorder {reorder}% --seed {number}")
     }
 
-    /// What a window of a few segments gets through in some seconds.
+    /// What a window of a few segments can transfer in some seconds.
     fn film_bytes(&self) -> usize {
         if self.rtt_ms == 200 || self.loss == "5" { 400_001 } else { 3_000_001 }
     }

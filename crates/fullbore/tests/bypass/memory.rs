@@ -1,4 +1,4 @@
-//! What a thousand connections hold while their windows are on their way.
+//! What a thousand connections hold while their windows are in flight.
 
 use crate::support::far::Far;
 use crate::support::served::{Room, Server};
@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 const CONNECTIONS: u64 = 1000;
 
-/// What a connection may hold beside its tags.
+/// What a connection may hold besides its tags.
 const BYTES_MAX: u64 = 8 << 10;
 
-/// On their way at once, for all of them: 20 KB each.
+/// In flight at once for all connections: 20 KB each.
 const IN_FLIGHT_BYTES_MIN: u64 = 20_000_000;
 
 #[test]

@@ -38,7 +38,7 @@ fn mixed_load_over_a_tap_leaves_nothing_behind() {
         for load_of_turn in LOADS {
             load(&space, &server, load_of_turn, turn);
         }
-        // A file that was in memory the first time opens a second descriptor when it is first read past the page cache.
+        // A file that was in memory the first time opens a second descriptor at its first direct read.
         let descriptors_max = before[4] + server.number("open_files");
         let after = settled_at(&server, descriptors_max);
         eprintln!(
@@ -56,7 +56,7 @@ fn mixed_load_over_a_tap_leaves_nothing_behind() {
     }
 }
 
-/// `fullbore load` beside the server, to its end. Those who leave count as errors, wrong bytes among them, so these are looked for.
+/// Runs `fullbore load` beside the server, to its end. Aborting viewers count as errors, and so do wrong bytes, so this looks for the latter.
 fn load(space: &Arc<Namespace>, server: &Server, how: &str, length: Duration) {
     let mut load = Command::new(program());
     load.args(["load", "--insecure", "--allow-errors", "--ramp", "1s"]);
@@ -68,7 +68,7 @@ fn load(space: &Arc<Namespace>, server: &Server, how: &str, length: Duration) {
     assert!(!said.contains("wrong_bytes"), "{how}: {said}");
 }
 
-/// What must be as it was: connections, what they hold, buffers in use, descriptors.
+/// What must return to its earlier state: connections, what they hold, buffers in use, descriptors.
 fn held(server: &Server) -> [u64; 5] {
     [
         server.number("connections"),
@@ -79,7 +79,7 @@ fn held(server: &Server) -> [u64; 5] {
     ]
 }
 
-/// Waits until nothing is held any more and at most so many descriptors are open.
+/// Waits until nothing is held any more and at most this many descriptors are open.
 #[track_caller]
 fn settled_at(server: &Server, descriptors_max: u64) -> [u64; 5] {
     let deadline = Instant::now() + PATIENCE * 3;

@@ -1,4 +1,4 @@
-//! Two workers on one device: a connection is always one worker's, and what is said of it comes to that one.
+//! Two workers on one device: a connection always belongs to one worker, and all messages about it reach that worker.
 
 use crate::support::far::Far;
 use crate::support::served::{Room, Server};
@@ -6,12 +6,12 @@ use fullbore_tests::{Namespace, tool};
 use std::fs;
 use std::sync::Arc;
 
-/// So many that both queues have some: that one gets none happens once in eight million times.
+/// So many that both queues get some: the chance that one gets none is one in eight million.
 const CONNECTIONS: usize = 24;
 
 const TWO: [&str; 2] = ["--workers", "2"];
 
-/// So many viewers at once get the film, each over a connection of its own, and hang up when all was said.
+/// This many viewers at once get the film, each over a connection of its own, and close in order.
 #[track_caller]
 fn watch(space: &Namespace, server: &Server, url: &str, room: &Room) {
     let all = "--silent --show-error --fail --insecure --max-time 60 --parallel --parallel-immediate --parallel-max 50";

@@ -1,8 +1,8 @@
-//! A thousand viewers come while memory is nearly used up: some are served and the others refused, nobody who was there notices, and when
-//! there is memory again, everybody is served.
+//! A thousand viewers come while memory is nearly used up: some are served and the others refused, earlier viewers notice nothing, and
+//! when there is memory again, everybody is served.
 //!
-//! Two bounds, which end a program in two ways: a control group, whose processes the kernel kills, and the limits on data and address
-//! space, where an allocation fails and a Rust program aborts. Both are set while the server runs, on what it uses then.
+//! There are two limits, which end a program in two ways: a control group, whose processes the kernel kills, and the limits on data and
+//! address space, where an allocation fails and a Rust program aborts. Both are set while the server runs, based on its use then.
 
 use crate::films;
 use crate::nothing_leaks::{FEW_BUFFERS, settled};
@@ -17,14 +17,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use tempfile::TempDir;
 
-/// Viewers who come at once.
+/// Viewers that come at once.
 const VIEWERS: u64 = 1_000;
 
-/// Viewers who were there before: some wait, some are in the middle of a film.
+/// Earlier viewers: some wait, some are in the middle of a film.
 const IDLE: usize = 50;
 const SLOW: usize = 8;
 
-/// What is left when they come. The records that three in four of them leave unfinished take more, and an eighth of the whole is kept back.
+/// The memory left when they come. The unfinished records of three in four of them take more, and an eighth of the whole is kept back.
 const LEFT_BYTES: u64 = 20 << 20;
 
 #[test]
@@ -49,7 +49,7 @@ fn a_limit_on_data_refuses_viewers_and_aborts_nothing() {
 #[test]
 fn a_limit_on_address_space_refuses_viewers_and_aborts_nothing() {
     endure(program(), |server, bound| {
-        // Of address space there is much that nobody uses, and an eighth of that is kept back, too.
+        // Much address space is unused, and an eighth of that is kept back, too.
         let kept_bytes = server.status_bytes("VmSize:") / 7;
         let bound = match bound {
             Bound::Leave(bytes) => Bound::Leave(bytes + kept_bytes),
@@ -59,19 +59,19 @@ fn a_limit_on_address_space_refuses_viewers_and_aborts_nothing() {
     });
 }
 
-/// What becomes of the bound.
+/// What happens to the limit.
 enum Bound {
-    /// So many bytes are left from now on.
+    /// From now on this many bytes are left.
     Leave(u64),
-    /// There is no bound any more.
+    /// There is no limit any more.
     Lift,
 }
 
-/// The course of each test. `set` sets or lifts the bound.
+/// The course of each test. `set` sets or lifts the limit.
 fn endure(program: &Path, set: impl Fn(&Server, Bound)) {
     machine::raise_nofile().expect("the limit on files can be raised to the hard one");
     let library = films::make().expect("the library is written");
-    // Handshakes that are left in the middle must still be there when all have come.
+    // Unfinished handshakes must still be open when all viewers have come.
     let config = format!("{FEW_BUFFERS}[timeouts]\nhandshake_seconds = 120\n");
     let server = Launch::of(library.path()).program(program).config(&config).start();
     // Files are opened and buffers touched before there is little memory.
@@ -80,7 +80,7 @@ fn endure(program: &Path, set: impl Fn(&Server, Bound)) {
     let mut idle: Vec<_> = (0..IDLE).map(|_| viewers.stay().expect("served")).collect();
 
     set(&server, Bound::Leave(LEFT_BYTES));
-    // A server that had no bound looks for one once a second, as does whoever tells its numbers.
+    // A server without a limit looks for one once a second, and its numbers are updated once a second, too.
     server.wait_for_news();
     server.wait_for_news();
     let refused_before = server.sum("connections_refused_total");
@@ -88,7 +88,7 @@ fn endure(program: &Path, set: impl Fn(&Server, Bound)) {
         let slow: Vec<_> = (0..SLOW)
             .map(|_| {
                 let address = server.address;
-                // Those who come now may be refused as well as others, but never get a wrong byte.
+                // New viewers may be refused like others, but never get a wrong byte.
                 scope.spawn(move || Viewers::new(address).slow().or_else(refusal))
             })
             .collect();
@@ -104,7 +104,7 @@ fn endure(program: &Path, set: impl Fn(&Server, Bound)) {
     assert!(!held.is_empty(), "nobody was let in");
     assert!(server.sum("connections_refused_total") >= refused_before + refused);
 
-    // Who was let in is served, and so is who was there before.
+    // Accepted viewers are served, and so are the earlier ones.
     for knock in held {
         knock.go_on().expect("who was let in is served");
     }
@@ -125,8 +125,8 @@ fn endure(program: &Path, set: impl Fn(&Server, Bound)) {
     server.finish();
 }
 
-/// All viewers begin a handshake and leave it there, three in four of them in the middle of a long record. Returns the others who were
-/// answered, and how many were not.
+/// All viewers begin a handshake and stop there, three in four of them in the middle of a long record. Returns those of the others that
+/// got an answer, and the number that did not.
 fn come_at_once(server: &Server) -> (Vec<Knock>, u64) {
     const AT_ONCE: u64 = 8;
     let next = AtomicU64::new(0);
@@ -156,11 +156,11 @@ fn come_at_once(server: &Server) -> (Vec<Knock>, u64) {
         crew.into_iter().map(|viewer| viewer.join().expect("it does not panic")).collect::<Vec<_>>()
     });
     let refused = VIEWERS - answered.iter().map(|(a, b)| (a.len() + b.len()) as u64).sum::<u64>();
-    // The hostile ones leave here, and not before all have come.
+    // The hostile viewers leave here, after all have come.
     (answered.into_iter().flat_map(|(honest, _)| honest).collect(), refused)
 }
 
-/// What a viewer sees who is turned away: the connection is closed without a word.
+/// What a refused viewer sees: the connection is closed without any data.
 fn refusal(error: io::Error) -> io::Result<()> {
     use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
     if [BrokenPipe, ConnectionReset, UnexpectedEof].contains(&error.kind()) {
@@ -189,7 +189,7 @@ struct Group {
 }
 
 impl Group {
-    /// Makes one. Where that cannot be, says so loudly.
+    /// Makes one, or says loudly that it cannot.
     fn make() -> Option<Self> {
         let memberships = fs::read_to_string("/proc/self/cgroup").expect("the kernel tells");
         let (parent, is_v2) = memberships.lines().find_map(|line| {
@@ -243,7 +243,7 @@ impl Group {
         fs::write(self.folder.join(self.limit_file()), text).expect("the group's limit can be set");
     }
 
-    /// What cannot be taken back at once: all but the page cache.
+    /// Memory that cannot be reclaimed at once: everything except the page cache.
     fn used_bytes(&self) -> u64 {
         let usage = if self.is_v2 { "memory.current" } else { "memory.usage_in_bytes" };
         let used: u64 = self.read(usage).trim().parse().expect("a number");

@@ -1,10 +1,10 @@
 //! Minutes of everything at once, by every route and disk policy in turn. `./run soak` runs it against a server that was built
 //! with AddressSanitizer, which ends with a report and a failure at the first bad access, and at its end if memory leaked.
 //!
-//! In each turn: viewers of all kinds, good and hostile, and slow ones; the certificate is replaced on disk and read again; titles are
-//! published, replaced and removed; and half-way the server is told to stop while viewers are in the middle of a film, who get the rest of
-//! it, and another one takes its place. In the end descriptors, buffers, open files and leases are exactly back. The bypass route has a soak
-//! of its own, in `tests/bypass`.
+//! In each turn there are viewers of all kinds: good, hostile and slow ones. The certificate is replaced on disk and reloaded, and titles are
+//! published, replaced and removed. Half-way the server is told to stop while viewers are in the middle of a film; they get the rest of it,
+//! and another server takes over. At the end descriptors, buffers, open files and leases are exactly back to their start. The bypass route
+//! has a soak of its own, in `tests/bypass`.
 
 use crate::films;
 use crate::nothing_leaks::{FEW_BUFFERS, settled};
@@ -52,7 +52,7 @@ const TURNS: [Turn; 7] = [
 /// A turn lasts no longer than this before the next one comes.
 const TURN_MAX: Duration = Duration::from_secs(60);
 
-/// Viewers at once of the mix, and of the slow kind: together they want more buffers than there are.
+/// Viewers at once of the mix, and of the slow kind: together they need more buffers than exist.
 const AT_ONCE: u64 = 8;
 const SLOW: usize = 12;
 
@@ -90,7 +90,7 @@ fn take_turn(turn: &Turn, library: &Path, length: Duration) -> String {
         launch = certificates.flags().iter().fold(launch, Launch::argument);
     }
     if let Some(program) = env::var_os("FULLBORE_SOAK_PROGRAM") {
-        // The leak checker looks at the process from outside it, which the sandbox is there to prevent.
+        // The leak checker inspects the process from outside, which the sandbox prevents.
         launch = launch.program(Path::new(&program)).argument("--no-sandbox");
     }
     let one_life = || live(launch.clone(), library, turn, &certificates, length / 2);
@@ -111,7 +111,7 @@ fn live(
     let before = settled(&server);
     let memory_before = server.own_memory_bytes();
     load(&server, turn, library, certificates, length);
-    // A file that was in memory the first time opens a second descriptor when it is first read past the page cache.
+    // A file that was in memory the first time opens a second descriptor at its first direct read.
     let descriptors_max = before.descriptors + before.files as usize;
     let mut after = settled(&server);
     until(&format!("everything is back at {before:?}"), || {
@@ -138,7 +138,7 @@ fn live(
     told
 }
 
-/// Tells a server to stop when some are in the middle of a film: they get the rest of it.
+/// Tells a server to stop while viewers are in the middle of a film: they get the rest of it.
 fn stop_amid_films(server: Server, turn: &Turn) -> String {
     let requests_before = server.sum("requests_total");
     let address = server.address;
@@ -158,7 +158,8 @@ fn stop_amid_films(server: Server, turn: &Turn) -> String {
     said
 }
 
-/// Viewers of every kind until `length` is over, but each kind at least once; meanwhile the disk is asked anew, certificates and titles change.
+/// Viewers of every kind until `length` is over, each kind at least once; meanwhile the page cache is dropped, and certificates and titles
+/// change.
 fn load(
     server: &Server,
     turn: &Turn,
@@ -237,8 +238,8 @@ impl Certificates {
         ["--cert".into(), path("cert"), "--key".into(), path("key")]
     }
 
-    /// Puts one or the other in place. Key and certificate are replaced one after the other, as people do: in between they do not
-    /// belong together, and the server goes on with what it has.
+    /// Puts one or the other in place. Key and certificate are replaced one after the other, as people do: in between they do not match, and
+    /// the server keeps using what it has loaded.
     fn replace(&self, number: u64) {
         let name = if number % 2 == 0 { "a" } else { "b" };
         for part in ["key", "cert"] {

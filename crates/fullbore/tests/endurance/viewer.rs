@@ -1,6 +1,6 @@
 //! Viewers of every kind, good and bad: each function is one connection from its first packet to its last.
 //!
-//! What they ask of the server is checked here: a kind that should be answered fails if it is not.
+//! The responses are checked here: a kind that should get one fails if it does not.
 
 use crate::films::{self, LARGE_BYTES, SMALL_BYTES};
 use fullbore_tests::PATIENCE;
@@ -13,7 +13,7 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Source addresses in turn, since one alone has only some 28,000 ports and each rests for a minute after use.
+/// Source addresses in turn, since a single one has only some 28,000 ports, and each is unusable for a minute after use.
 const SOURCES: u32 = 64;
 
 pub(crate) type Tls = StreamOwned<ClientConnection, TcpStream>;
@@ -56,7 +56,7 @@ pub(crate) enum Kind {
     ClosedMidResponse,
     /// A handshake and nothing else.
     Silent,
-    /// A request that is none.
+    /// An invalid request.
     BadRequest,
     /// Gone after half of a request.
     HalfRequest,
@@ -66,7 +66,7 @@ pub(crate) enum Kind {
     HalfHello,
     /// Gone after the server's flight.
     HalfHandshake,
-    /// Bytes that are no TLS.
+    /// Bytes that are not TLS.
     Garbage,
     /// HTTP on the TLS port.
     PlainHttp,
@@ -99,7 +99,7 @@ impl Kind {
 
     /// The kind of connection number `index`: the same for everybody, and well mixed.
     pub(crate) fn of(index: u64) -> Self {
-        // 37 and 100 have no common divisor, so every hundred has each kind as often as the table says.
+        // 37 and 100 have no common divisor, so every hundred has each kind as often as in the table.
         let mut place = (index * 37 % 100) as u32;
         for (kind, share) in Self::MIX {
             if place < share {
@@ -176,26 +176,26 @@ impl Viewers {
         }
     }
 
-    /// A keep-alive connection that was answered once: what remains of it here is its socket.
+    /// A keep-alive connection after one response: only its socket remains here.
     pub(crate) fn idle(&mut self) -> io::Result<TcpStream> {
         let mut stream = self.tls(&Arc::clone(&self.full))?;
         expect_small(&mut stream)?;
         Ok(stream.sock)
     }
 
-    /// As [`Self::idle`], for a viewer who may ask [`Self::again`].
+    /// As [`Self::idle`], for a viewer that may send another request ([`Self::again`]).
     pub(crate) fn stay(&mut self) -> io::Result<Tls> {
         let mut stream = self.tls(&Arc::clone(&self.full))?;
         expect_small(&mut stream)?;
         Ok(stream)
     }
 
-    /// One more request of a viewer who stayed.
+    /// Another request of a viewer that stayed.
     pub(crate) fn again(stream: &mut Tls) -> io::Result<()> {
         expect_small(stream)
     }
 
-    /// A viewer who says hello, and waits when the first word of the answer has come.
+    /// A viewer that sends its hello, and waits after the beginning of the answer has arrived.
     pub(crate) fn knock(&mut self) -> io::Result<Knock> {
         let mut socket = self.connect()?;
         let mut connection = tls::client(&self.full, "localhost");
@@ -206,7 +206,7 @@ impl Viewers {
         Ok(Knock(StreamOwned::new(connection, socket)))
     }
 
-    /// The same, who then sends all but the end of the longest record there is, so that the server has to keep it.
+    /// The same, but the viewer then sends the longest possible record except its end, so that the server has to keep it.
     pub(crate) fn knock_hard(&mut self) -> io::Result<Knock> {
         const RECORD_BYTES: u16 = 16_640;
         let mut knock = self.knock()?;
@@ -217,8 +217,8 @@ impl Viewers {
         Ok(knock)
     }
 
-    /// A viewer who takes all of the large file, some megabytes at a time, and rests after each for longer than the
-    /// server holds a buffer for anybody.
+    /// A viewer that reads all of the large file, some megabytes at a time, and pauses after each for longer than the server holds
+    /// a buffer for a viewer.
     pub(crate) fn slow(&mut self) -> io::Result<()> {
         const REST: Duration = Duration::from_millis(400);
         let mut stream = self.open()?;
@@ -270,7 +270,7 @@ impl Viewers {
     }
 
     fn range(&mut self) -> io::Result<()> {
-        // Several windows where no cipher slows the viewer down.
+        // Several windows if no cipher slows the viewer down.
         let bytes = if self.has_tls { 70_001 } else { 800_001 };
         let start = u64::from(self.count).wrapping_mul(104_729) % (LARGE_BYTES - bytes);
         let end = start + bytes;
@@ -386,7 +386,7 @@ impl Stream {
         }
     }
 
-    /// Ends the connection as its protocol would have it.
+    /// Ends the connection in order, as its protocol requires.
     fn goodbye(&mut self) -> io::Result<()> {
         match self {
             Self::Plain(_) => Ok(()),
@@ -481,7 +481,7 @@ fn reset(socket: TcpStream) -> io::Result<()> {
     Socket::from(socket).set_linger(Some(Duration::ZERO))
 }
 
-/// A server that has had enough may reset: what it said before is lost with that, and that is all right.
+/// A server that ends the connection may reset it. That loses what it sent before, which is all right.
 fn gone(error: io::Error) -> io::Result<()> {
     use io::ErrorKind::{BrokenPipe, ConnectionReset};
     if [BrokenPipe, ConnectionReset].contains(&error.kind()) { Ok(()) } else { Err(error) }

@@ -5,13 +5,13 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Serves until the test ends: its listener goes with the process, its connections when their client does.
+/// Serves until the test ends: its listener ends with the process, its connections with their client.
 pub(crate) struct Bad {
     /// Of a file on it.
     pub(crate) url: String,
 }
 
-/// A request: the number among all requests, from 0, and the first byte that is asked for, if it is a range.
+/// A request: its number among all requests, from 0, and the first requested byte, if it is a range.
 pub(crate) struct Asked {
     pub(crate) number: u64,
     pub(crate) range: Option<(u64, u64)>,

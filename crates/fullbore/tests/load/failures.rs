@@ -1,4 +1,4 @@
-//! What goes wrong is said, by kind, with what to do about it.
+//! Failures are reported by kind, with what to do about them.
 
 use crate::bad::{Bad, PARTIAL_FILE_BYTES, partial};
 use crate::program::{Ran, library, load, serve};
@@ -150,10 +150,10 @@ fn wrong_bytes_are_found_with_both_digests_and_the_run_goes_on() {
     let ran = load(&words, std::slice::from_ref(&bad.url));
     counted(&ran, "wrong_bytes");
     assert!(ran.stderr.contains("WRONG BYTES") && ran.stderr.contains("SHA-256"), "{}", ran.stderr);
-    // Every third and no other, but for what was under way at the end.
+    // Every third and no other, except for those under way at the end.
     let (wrong, right) = (ran.errors("wrong_bytes") as f64, ran.number("verified"));
     assert!((right - 2.0 * wrong).abs() <= 4.0, "{wrong} wrong, {right} right");
-    // Nobody looks: nothing is found.
+    // Without --verify nothing is found.
     load(RANGES, &[bad.url]).clean();
 }
 

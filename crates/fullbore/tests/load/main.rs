@@ -1,4 +1,4 @@
-//! `fullbore load` against the real server, and against servers that fail, each in its own way. Never a timing.
+//! `fullbore load` against the real server, and against servers that fail, each in its own way. No test asserts a time.
 
 mod bad;
 mod failures;

@@ -1,4 +1,4 @@
-//! Every pattern and pace against the real server: right bytes, no errors, and figures that hang together.
+//! Every pattern and pace against the real server: right bytes, no errors, and consistent figures.
 
 use crate::bad::{Bad, partial};
 use crate::program::{FILM_BYTES, Ran, library, load, serve};
@@ -51,7 +51,7 @@ fn requests_and_bytes_agree_with_what_the_server_counts() {
     let server = serve(library.path(), "");
     let url = [format!("{}/0.mp4", server.url)];
     let ran = load("--insecure --pattern whole --connections 4", &url).clean();
-    // All that may differ is what was under way at the end, and the heads.
+    // Only responses under way at the end, and heads, may differ.
     let requests = server.sum("requests_total") as f64 - ran.number("requests");
     assert!((0.0..=CONNECTIONS).contains(&requests), "{requests}");
     let bytes = server.sum("response_sent_bytes_total") as f64 - ran.number("body_bytes");
@@ -70,7 +70,7 @@ fn viewers_leave_jump_and_come_back() {
 fn paced_viewers_get_their_rate_and_no_more() {
     let ran = clean("--rate 20M --connections 5 --duration 1s");
     let most = ran.figures["viewer_mbps"]["p99"].as_f64().unwrap();
-    // Never faster than asked for; how much slower is the machine's business.
+    // Never faster than requested; how much slower depends on the machine.
     assert!(most > 0.0 && most <= 20.0, "{}", ran.figures);
 }
 

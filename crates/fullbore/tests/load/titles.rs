@@ -1,4 +1,4 @@
-//! HLS and DASH titles as a packager makes them: every segment of the manifest is asked for, byte for byte right.
+//! HLS and DASH titles as a packager makes them: every segment of the manifest is requested, and every byte is right.
 
 use crate::bad::Bad;
 use crate::program::{load, serve};

@@ -1,4 +1,4 @@
-//! What cannot become a title gives one clear line, and nothing of it is in sight.
+//! A file that cannot become a title gives one clear line, and leaves nothing visible.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use crate::library::{Library, options};
 use crate::source::{ffmpeg_is_here, film, make, plain};
 use fullbore_library::ingest::{IngestError, Options, Stop};
 
-/// The one line that ingest of `source` ends with; nothing may be left of it, in sight or hidden.
+/// The one line with which ingest of `source` ends; it may leave nothing, visible or hidden.
 fn refused(source: &Path, options: &Options) -> String {
     let library = Library::new();
     let error = library.ingest(source, "refused", options).expect_err("it is no title");
@@ -128,7 +128,7 @@ fn a_disk_that_is_full_is_said_beforehand() {
     if !ffmpeg_is_here() {
         return;
     }
-    // Twelve days of a still picture, which nothing has to read to its end to see that there is no room for.
+    // Twelve days of a still picture: ingest must see that there is no room without reading it to its end.
     let folder = tempfile::tempdir().expect("a temporary folder");
     let source = folder.path().join("long.mkv");
     make(

@@ -1,4 +1,4 @@
-//! The formats that docs/library.md says are taken. What a file is called does not matter.
+//! The accepted formats, as docs/library.md lists them. The name of a file does not matter.
 
 use std::fs;
 

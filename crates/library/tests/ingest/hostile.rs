@@ -1,4 +1,4 @@
-//! Sources and subtitles made to read, reach or take what they should not. Each of these did.
+//! Sources and subtitles made to read, reach or use what they should not. Each of these once succeeded.
 
 use std::fs;
 use std::net::TcpListener;
@@ -12,7 +12,7 @@ use fullbore_library::ingest::{Bound, Bounds, IngestError, Ingested, Options, Si
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat, open};
 use tempfile::TempDir;
 
-/// A named pipe that tells whether anybody opened it to read. Whoever does is let go at once, so that nothing hangs.
+/// A named pipe that reports whether a program opened it for reading. The reader is released at once, so that nothing hangs.
 struct Trap<'p>(&'p Path);
 
 impl<'p> Trap<'p> {
@@ -21,7 +21,7 @@ impl<'p> Trap<'p> {
         Self(path)
     }
 
-    /// What comes of `act`, and whether the trap was stepped on meanwhile.
+    /// The result of `act`, and whether the trap was triggered meanwhile.
     fn during<R: Send>(&self, act: impl FnOnce() -> R + Send) -> (R, bool) {
         thread::scope(|scope| {
             let acting = scope.spawn(act);
@@ -175,7 +175,7 @@ fn long_bomb() -> (TempDir, std::path::PathBuf) {
     (folder, source)
 }
 
-/// Given up for the bound, by name and value, and nothing is left.
+/// Asserts that ingest gave up and named the limit and its value, and that nothing is left.
 fn passed(source: &Path, bounds: Bounds, expected: Bound) -> String {
     let library = Library::new();
     let ended = library.ingest(source, "bomb", &Options { bounds, ..options() });

@@ -1,5 +1,5 @@
-//! What others say of a title: ffprobe and ffmpeg of its files and how they play, MediaInfo and mp4-atom of their boxes, m3u8-rs of the
-//! playlists, roxmltree of the DASH manifest.
+//! Other programs judge a title: ffprobe and ffmpeg its files and how they play, MediaInfo and mp4-atom their boxes, m3u8-rs the playlists,
+//! roxmltree the DASH manifest.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use catalog::Record;
 use m3u8_rs::{AlternativeMediaType, MasterPlaylist, MediaPlaylist, Playlist};
 use mp4_atom::{Any, ReadFrom};
 
-/// What a program wrote; it must have nothing to complain of.
+/// The output of a program, which must not complain.
 pub(crate) fn said(command: &mut Command) -> String {
     let output = command.output().expect("ffmpeg and ffprobe come together");
     let complaints = String::from_utf8_lossy(&output.stderr);
@@ -30,7 +30,7 @@ pub(crate) fn frames(source: &Path, stream: &str) -> Vec<String> {
     let mut command = Command::new("ffmpeg");
     command.args(["-nostdin", "-v", "error"]);
     if source.extension().is_some_and(|extension| extension == "mpd") {
-        // Of DASH ffmpeg takes no file that is called .vtt, which is what subtitles are called.
+        // For DASH, ffmpeg accepts no file named .vtt, as subtitles are.
         command.args(["-allowed_extensions", "ALL"]);
     }
     command.arg("-i").arg(source);
@@ -111,7 +111,7 @@ fn boxes(file: &Path) {
     assert!(!fragments.is_empty() && fragments.replace("fd", "").is_empty(), "{kinds}");
 }
 
-/// Yet another reader finds one stream, with as many frames as ffprobe counts, and nothing that is cut or wrong.
+/// A third reader finds one stream, with as many frames as ffprobe counts, and nothing cut or wrong.
 fn mediainfo(file: &Path) {
     static IS_HERE: OnceLock<bool> = OnceLock::new();
     let is_here = IS_HERE.get_or_init(|| {

@@ -1,4 +1,4 @@
-//! Sources of the kinds that people have and that go wrong elsewhere.
+//! Sources that people really have and that fail elsewhere.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Going on where an earlier attempt was ended.
+//! Continuing where an earlier attempt was interrupted.
 
 use crate::judge::judge;
 use crate::library::{Library, options};

@@ -1,4 +1,4 @@
-//! Frames as no honest kernel sends them, and sight of those that are sent (packet(7)).
+//! Sends frames that no honest kernel sends, and captures frames (packet(7)).
 
 use fullbore_tests::Namespace;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
