@@ -225,7 +225,7 @@ fn given_certificates_are_noticed_when_their_links_are_replaced() {
 fn a_second_sigterm_ends_it_at_once() {
     let room = Room::new();
     let mut server = room.serve("state").arguments("--tls off").start();
-    // Half a request: a viewer who keeps the server waiting.
+    // Half a request: a viewer that keeps the server waiting.
     let mut viewer = TcpStream::connect(server.address).unwrap();
     viewer.write_all(b"GET /film.mp4 HTTP/1.1\r\n").unwrap();
     until("the viewer to be counted", || server.sum("connections") == 1);
