@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: a disk that fails, flickers, is slow or hangs under its viewers: those of another disk go on, no byte is wrong, and all is served again when it is back
+# shows: a disk fails, flickers, is slow or hangs under its viewers: those of another disk are not affected, no byte is wrong, and all is served again when it is back
 # machines: plain/userspace
 # deadline: 240
 # shellcheck source=lab/guest/lab.bash

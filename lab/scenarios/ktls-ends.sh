@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: viewers of the kernel route who alert, break off, vanish or stay to the end while their film is sent: each end is orderly and counted, others go on
+# shows: viewers of the kernel route who alert, break off, vanish or stay to the end while their film is sent: each end is orderly and counted, other viewers are not affected
 # machines: plain newest
 # shellcheck source=lab/guest/lab.bash
 . /lab/guest/lab.bash

@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: a film that is overwritten, truncated, replaced or removed while the kernel sends it: no viewer gets a byte of another version, others go on
+# shows: a film is overwritten, truncated, replaced or removed while the kernel sends it: no viewer gets a byte of another version, and viewers of other films are not affected
 # machines: plain newest
 # shellcheck source=lab/guest/lab.bash
 . /lab/guest/lab.bash

@@ -56,7 +56,7 @@ expect "connections that the kernel sealed for" "$(routed kernel)" = 2
 expect "faults" "$(metric tasks_panicked_total)" = 0
 stopped
 
-# --- a kernel that says no for another reason: setsockopt fails for want of memory ---------------------------------------------------
+# --- a kernel that says no for another reason: setsockopt fails with ENOMEM ------------------------------------------------------------
 serve --no-sandbox --route kernel --disk cached --workers 1 --listen 127.0.0.1:8443
 strace -f -qq -e trace=setsockopt -e inject=setsockopt:error=ENOMEM -o /tmp/calls -p "$SERVER" &
 tracer=$!

@@ -15,7 +15,7 @@ let server;
 let isLoaded = true;
 let load;
 
-/** A viewer who asks again and again, and reads all. */
+/** A viewer that sends request after request, and reads everything. */
 async function watch() {
   while (isLoaded) {
     await new Promise((done) => {

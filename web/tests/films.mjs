@@ -1,16 +1,16 @@
-// What the pages are tried with: a film made here, with two languages and captions, and Big Buck Bunny where it can be had.
+// The films of these tests: one made here, with two languages and captions, and Big Buck Bunny if it can be downloaded.
 
 import { execFileSync } from "node:child_process";
 import { copyFileSync, existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
-/** Longer than the player's buffer of two minutes, so that there is a place that is not loaded. */
+/** Longer than the player's buffer of two minutes, so that some of it is not loaded. */
 export const FILM_SECONDS = 200;
 export const FILM = "Test Film";
 export const BUNNY = "Big Buck Bunny";
 export const FILE = "plain_file.mp4";
 
-/** Two sizes that are told apart by their height, and far enough apart in what they take that a bound lies between. */
+/** Two sizes of different heights, whose bit rates are far enough apart for a limit between them. */
 export const HEIGHTS = [144, 288];
 export const BETWEEN_BITS_PER_SECOND = 900_000;
 const LADDER = `rungs = [{ height = ${HEIGHTS[0]}, kbps = 200 }, { height = ${HEIGHTS[1]}, kbps = 1800 }]\n`;
@@ -20,7 +20,7 @@ function stamp(seconds) {
   return `${two(Math.floor(seconds / 3600))}:${two(Math.floor(seconds / 60) % 60)}:${two(seconds % 60)},000`;
 }
 
-/** Captions without a pause, so that there is always one. */
+/** Captions without gaps, so that there is always one. */
 function captions(line) {
   const blocks = [];
   for (let at = 0; at < FILM_SECONDS; at += 4) blocks.push(`${blocks.length + 1}\n${stamp(at)} --> ${stamp(at + 4)}\n${line} ${at}\n`);
@@ -36,7 +36,7 @@ export function makeLibrary(folder) {
   const source = join(folder, "source.mkv");
   for (const [name, line] of [["en", "A line at"], ["de", "Eine Zeile bei"]]) writeFileSync(join(folder, `${name}.srt`), captions(line));
   const size = `${(HEIGHTS[1] * 16) / 9}x${HEIGHTS[1]}`;
-  // Noise takes as many bits as there are: the sizes take what the ladder gives them.
+  // Noise uses all available bits, so each size uses what the ladder gives it.
   const picture = `testsrc2=size=${size}:rate=25,noise=alls=24:allf=t`;
   execFileSync("ffmpeg", [
     ..."-y -v error -f lavfi -i".split(" "), picture,

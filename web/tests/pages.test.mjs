@@ -26,7 +26,7 @@ after(async () => {
   await server?.remove();
 });
 
-/** Runs with a viewer who must have nothing to complain of. */
+/** Runs with a viewer whose browser must not complain. */
 async function as(options, does) {
   const viewer = await Viewer.arrive(options);
   await viewer.during(async () => {
@@ -155,19 +155,19 @@ for (const engine of ENGINES) {
   });
 }
 
-/** Starts the server anew, with these settings. */
+/** Restarts the server with these settings. */
 async function restart(settings) {
   await server.kill();
   await server.start(settings);
 }
 const BOUND = `[net]\npacing_bits_per_second = ${BETWEEN_BITS_PER_SECOND}\n`;
 
-/** A server that goes away is complained of by the browser. */
+/** The browser complains about a server that goes away. */
 const isNotOfTheNetwork = (complaint) => !complaint.includes("net::ERR_");
 
 const heightOf = (request) => Number(/video-(\d+)\.mp4/.exec(request.url())?.[1] ?? 0);
 
-/** Until a range of this size is asked for, among the requests from the given one on; the picture goes on meanwhile. */
+/** Waits for a request of this size among the requests from the given one on; the picture keeps playing meanwhile. */
 async function asksFor(viewer, height, from) {
   const asked = () => viewer.requests.slice(from).map(heightOf).filter((height) => height > 0);
   const patience = Date.now() + 2 * PATIENCE_MS;
@@ -185,7 +185,7 @@ for (const engine of ENGINES) {
     await viewer.during(async () => {
       await viewer.watch(server.url, FILM);
       await viewer.page.waitForFunction((height) => document.querySelector("video").videoHeight === height, HEIGHTS[1]);
-      // As somebody has it who has watched for a while.
+      // The state of a viewer who has watched for a while.
       await viewer.isLoadedUntil(100);
       await viewer.goesOn();
       const waits = await viewer.film("waits");

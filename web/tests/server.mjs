@@ -1,4 +1,4 @@
-// A server over TLS on a port of its own, with the program that ./run has built.
+// A TLS server on a port of its own, using the program that ./run has built.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -11,7 +11,7 @@ import { createInterface } from "node:readline";
 const PROGRAM = process.env.FULLBORE_PROGRAM;
 if (!PROGRAM) throw new Error("FULLBORE_PROGRAM names no program; run this by ./run pages");
 
-/** Long enough for a loaded machine; nothing waits as long otherwise. */
+/** Long enough for a loaded machine; normally nothing takes this long. */
 const START_MS = 30_000;
 
 /**
@@ -35,14 +35,14 @@ export class Server {
   #address = null;
   #adminAddress = null;
   url = "";
-  /** The admin listener, where the dashboard is. */
+  /** The address of the admin listener, which has the dashboard. */
   admin = "";
 
   constructor(library) {
     this.library = library;
   }
 
-  /** Starts, on the port of the last time if there was one. Settings are lines of TOML. */
+  /** Starts the server, on its previous port if there was one. Settings are lines of TOML. */
   async start(settings = "") {
     this.#address ??= `127.0.0.1:${await freePort()}`;
     this.#adminAddress ??= `127.0.0.1:${await freePort()}`;
@@ -70,7 +70,7 @@ export class Server {
     });
   }
 
-  /** Ends at once, as a machine does that loses power. */
+  /** Kills it at once, like a loss of power. */
   async kill() {
     const process = this.#process;
     if (process === null || process.exitCode !== null || process.signalCode !== null) return;

@@ -1,4 +1,4 @@
-// A viewer: Chromium with one page, what it complains of, and what a person would look at.
+// A viewer: Chromium with one page, the browser's complaints, and what a person would look at.
 
 import assert from "node:assert/strict";
 import { mkdirSync, readFileSync } from "node:fs";
@@ -9,12 +9,12 @@ import { chromium } from "playwright-core";
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const OUT = process.env.FULLBORE_PAGES_OUT ?? "target/pages";
 
-/** For what is bound to happen; far longer than it takes. */
+/** How long to wait for what must happen; far longer than it takes. */
 export const PATIENCE_MS = 30_000;
 
 let browser = null;
 
-/** One browser for all tests. As root Chromium runs without its own sandbox only; what it opens here is ours. */
+/** One browser for all tests. As root, Chromium runs only without its sandbox; the pages opened here are ours. */
 async function open() {
   const args = ["--autoplay-policy=no-user-gesture-required", "--mute-audio"];
   if (process.getuid?.() === 0) args.push("--no-sandbox");
@@ -31,7 +31,7 @@ export class Viewer {
   complaints = [];
   requests = [];
 
-  /** A viewer who has never been here; `storage` is what an earlier visit has left. */
+  /** A new viewer; `storage` is what an earlier visit has left. */
   static async arrive({ storage = {}, ...options } = {}) {
     const context = await (await open()).newContext({
       ignoreHTTPSErrors: true,
@@ -44,7 +44,7 @@ export class Viewer {
       for (const [name, value] of Object.entries(entries)) localStorage.setItem(`fullbore.${name}`, value);
     }, storage);
     await context.addInitScript(() => {
-      /** Seconds of the film that are loaded beyond where it is. */
+      /** Seconds of the film that are loaded ahead of the position. */
       window.ahead = () => {
         const { buffered, currentTime } = document.querySelector("video");
         for (let i = 0; i < buffered.length; i += 1) {
@@ -69,7 +69,7 @@ export class Viewer {
     await this.context.close();
   }
 
-  /** Runs `does`; if it fails, says what there was to see. Leaves in any case. */
+  /** Runs `does`; if it fails, says what the page showed. Closes the page in any case. */
   async during(does) {
     try {
       await does();
@@ -82,7 +82,7 @@ export class Viewer {
     }
   }
 
-  /** The film, what is complained of, and what was asked for and is not answered yet. */
+  /** The film, the complaints, and requests that are not answered yet. */
   async state() {
     const open = this.requests.filter((request) => request.timing().responseEnd < 0 && !request.failure()).map((request) => request.url());
     const film = await this.page.evaluate(() => {
@@ -100,7 +100,7 @@ export class Viewer {
     assert.deepEqual(this.complaints, []);
   }
 
-  /** Only this server was asked for anything. */
+  /** Asserts that all requests went to this server. */
   assertAtHome(url) {
     const hosts = new Set(this.requests.map((request) => new URL(request.url())).filter(({ protocol }) => /^http/.test(protocol)).map(({ origin }) => origin));
     assert.deepEqual([...hosts], [new URL(url).origin]);
@@ -111,7 +111,7 @@ export class Viewer {
     await this.page.screenshot({ path: join(OUT, `${name}.png`) });
   }
 
-  /** Faults in the eyes of axe that keep somebody from using the page. */
+  /** Faults that axe finds and that keep people from using the page. */
   async assertAccessible() {
     await this.page.evaluate(AXE);
     const { violations } = await this.page.evaluate(() => window.axe.run());
@@ -126,7 +126,7 @@ export class Viewer {
     await this.page.waitForSelector("video");
     await this.page.evaluate(() => {
       const video = document.querySelector("video");
-      // A picture waits for bytes, or for a decoder that gets no processor time; only the first is what is tried here.
+      // A picture waits for bytes, or for a decoder without processor time; only the first is under test.
       window.waits = 0;
       video.addEventListener("waiting", () => (window.waits += window.ahead() < 1));
     });
@@ -139,7 +139,7 @@ export class Viewer {
     }, of);
   }
 
-  /** Until the film has gone on by so much from where it is now. */
+  /** Waits until the film has advanced this much from its present position. */
   async goesOn(seconds = 1.5) {
     await this.page.waitForSelector("video");
     const from = await this.film("seconds");
@@ -153,7 +153,7 @@ export class Viewer {
     }, seconds);
   }
 
-  /** Fails if the picture is black, or one colour: mean and spread of what a canvas gets of it. */
+  /** Fails if the picture is black or of one colour, by the mean and spread of its pixels on a canvas. */
   async assertSeesSomething() {
     const [mean, spread] = await this.page.evaluate(() => {
       const canvas = Object.assign(document.createElement("canvas"), { width: 64, height: 36 });
@@ -168,7 +168,7 @@ export class Viewer {
     assert.ok(mean > 16 && spread > 8, `the picture is black or blank: mean ${mean}, spread ${spread}`);
   }
 
-  /** From now on no more than so many bits a second reach this page, from the first byte of an answer on; null: as many as may. */
+  /** From now on at most this many bits a second reach the page, from the first byte of a response on; null: no limit. */
   async bound(bitsPerSecond) {
     this.network ??= await this.context.newCDPSession(this.page);
     const downloadThroughput = bitsPerSecond === null ? -1 : bitsPerSecond / 8;
@@ -195,7 +195,7 @@ export class Viewer {
     await this.page.mouse.up();
   }
 
-  /** What the captions say at this moment. */
+  /** The present text of the captions. */
   async captionMatches(pattern) {
     await this.page.waitForFunction((source) => {
       const shown = [...(document.querySelector("video")?.textTracks ?? [])].filter(({ mode }) => mode === "showing");

@@ -225,7 +225,7 @@ fn dash(title: &Path, record: &Record) {
 }
 
 /// What an element may hold: attributes that it must have, those that it may, and its children in their order; as far as they are used
-/// here (ISO/IEC 23009-1, the tables of clause 5.3 and annex B). The whole schema is not ours to copy here; whoever has it says where:
+/// here (ISO/IEC 23009-1, the tables of clause 5.3 and annex B). We may not copy the whole schema here; if you have it, say where:
 /// FULLBORE_MPD_SCHEMA=DASH-MPD.xsd.
 type Form =
     (&'static str, &'static [&'static str], &'static [&'static str], &'static [&'static str]);

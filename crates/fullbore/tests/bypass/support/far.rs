@@ -15,8 +15,8 @@ pub(crate) struct Far {
 }
 
 impl Far {
-    /// The server's namespace forwards between its TAP and the client's. `settings` are for the middlebox, separated by spaces.
-    /// `None`, and why on standard error, where that cannot be had.
+    /// The server's namespace forwards between its TAP and the client's namespace. `settings` are for the middlebox, separated by
+    /// spaces. If this is not possible, returns `None` and prints why to standard error.
     pub(crate) fn new(mtu_bytes: u32, settings: &str) -> Option<Self> {
         Self::with_queues(mtu_bytes, 1, settings)
     }
