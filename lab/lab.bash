@@ -74,16 +74,27 @@ lab_boot_once() { # SCENARIO MACHINE ROUTE LOG
   [ -s "$4.qemu" ] || rm "$4.qemu"
 }
 
-# Assumes nothing: a scenario has passed only if the guest's last line says so.
+# Assumes nothing: a scenario has passed only if the guest's last line says so, and the kernel has not complained since it began.
 lab_judge() { # SCENARIO LOG STATUS: prints what is wrong, if anything
   local word
   word=$(sed -n "s/^lab: end $1: //p" "$2" | tail -n 1)
   case $3:$word in
-    0:passed) grep -m 1 -E 'Kernel panic|BUG:|Oops:|Out of memory|blocked for more than' "$2" || true ;;
+    0:passed) sed "1,/^lab: begin $1/d" "$2" | grep -m 1 -E 'Kernel panic|BUG:|Oops:|Out of memory|blocked for more than' || true ;;
     137:*) echo "not done at its deadline${word:+, although it said $word}" ;;
     *:) echo "the machine went without a last word (QEMU's exit code $3: $(tail -qn 1 "$2.qemu" 2>/dev/null))" ;;
     *) sed -n 's/^lab: wrong: //p' "$2" | grep . || echo "$word" ;;
   esac
+}
+
+# A scenario with a line "# fails:" passes if the lab fails it with these words, in which * stands for any others.
+lab_expected() { # SCENARIO WRONG: prints what is wrong then
+  local words
+  words=$(lab_header "$1" fails)
+  if [ -z "$words" ]; then
+    printf '%s' "$2"
+  elif [[ $2 != *$words* ]]; then
+    printf 'the lab should have failed it with "%s", but said "%s"' "$words" "${2:-passed}"
+  fi
 }
 
 lab_one() { # SCENARIO MACHINE[/ROUTE]: sets LAB_WRONG, empty if it passed
@@ -91,7 +102,7 @@ lab_one() { # SCENARIO MACHINE[/ROUTE]: sets LAB_WRONG, empty if it passed
   mkdir -p "$LAB_OUT"
   : >"$log"
   lab_boot "$1" "$machine" "${route#/}" "$log"
-  wrong=$(lab_judge "$1" "$log" "$LAB_STATUS")
+  wrong=$(lab_expected "$1" "$(lab_judge "$1" "$log" "$LAB_STATUS")")
   sed -n 's/^lab: | /    /p' "$log"
   if [ -n "$wrong" ]; then
     tail -n 40 "$log" | sed 's/^/    > /'
