@@ -3,9 +3,11 @@
 #
 # A scenario (lab/scenarios/NAME.sh) is a script that runs inside a machine (lab/machines/NAME). Its exit code says whether its assertions
 # held. This file boots machines, watches and judges them: a boot that dies, hangs or stays silent is a failure, and so is one whose
-# kernel complained. machine.bash makes the machines.
+# kernel complained. machine.bash makes the machines. affected.bash chooses the scenarios that a change may affect.
 # shellcheck source=lab/machine.bash
 . lab/machine.bash
+# shellcheck source=lab/affected.bash
+. lab/affected.bash
 
 LAB_OUT=$PWD/target/lab # console logs
 LAB_LONG=0
@@ -13,6 +15,8 @@ LAB_LONG=0
 lab_help() {
   cat <<'TEXT'
 usage: ./run lab [--long]                       all scenarios, each on its machines
+       ./run lab --affected                     the scenarios that your change may affect, as ./run ci plays them
+       ./run lab affected [FILE...]             list them (for a change of these files)
        ./run lab list                           what machines and scenarios there are
        ./run lab SCENARIO [MACHINE] [--long]    one of them, on a machine of your choice (some take MACHINE/ROUTE)
        ./run lab shell MACHINE                  a console on a machine (leave it with exit; Ctrl-A X pulls its plug)
@@ -86,8 +90,8 @@ lab_judge() { # SCENARIO LOG STATUS: prints what is wrong, if anything
   esac
 }
 
-# A scenario with a line "# fails:" passes if the lab fails it with these words, in which * stands for any others.
-lab_expected() { # SCENARIO WRONG: prints what is wrong then
+# A scenario with a header "# fails:" passes if the lab fails it with those words; * stands for any others.
+lab_expected() { # SCENARIO WRONG: prints what is wrong, if anything
   local words
   words=$(lab_header "$1" fails)
   if [ -z "$words" ]; then
@@ -135,6 +139,11 @@ lab_pairs() { # SCENARIO: with each of its machines
   for machine in $(lab_machines "$1"); do printf '%s %s\n' "$1" "$machine"; done
 }
 
+lab_all() { # every pair that there is
+  local scenario
+  for scenario in $(lab_names scenarios); do lab_pairs "$scenario"; done
+}
+
 lab_shell() { # MACHINE
   local rows columns
   [ -z "${1:-}" ] && fail "which machine? $(lab_names machines | paste -sd ' ')" 2
@@ -164,12 +173,15 @@ lab_main() {
     help | --help | -h) lab_help; return ;;
     list) lab_list; return ;;
     shell) shift; lab_shell "$@"; return ;;
-    all) mapfile -t pairs < <(lab_names scenarios | while read -r word; do lab_pairs "$word"; done) ;;
+    affected) shift; affected_pairs "$@"; return ;;
+    all) mapfile -t pairs < <(lab_all) ;;
+    --affected) mapfile -t pairs < <(affected_pairs) ;;
     -*) lab_help >&2; fail "no such flag: $1" 2 ;;
     *)
       lab_known scenarios "$1"
       if [ -n "${2:-}" ]; then lab_known machines "${2%%/*}"; pairs=("$1 $2"); else mapfile -t pairs < <(lab_pairs "$1"); fi ;;
   esac
+  if [ "${#pairs[@]}" = 0 ]; then printf 'lab: nothing to play\n'; return; fi
   lab_prepare
   lab_some "${pairs[@]}"
 }

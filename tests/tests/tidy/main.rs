@@ -10,6 +10,7 @@
 
 mod arrows;
 mod documents;
+mod lab;
 mod names;
 mod promises;
 mod rust;

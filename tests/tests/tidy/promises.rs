@@ -114,8 +114,8 @@ fn broken_tests(files: &[File]) -> Vec<String> {
 const NAMED: [(&str, &str, &str); 2] =
     [("lab", "lab/scenarios/", ".sh"), ("fuzz", "fuzz/targets/", ".rs")];
 
-/// Placeholders for any name, and `help`.
-const ANY: [&str; 6] = ["SCENARIO", "TARGET", "help", "shell", "fetch", "list"];
+/// Placeholders for any name, and words that `./run lab` and `./run fuzz` take.
+const ANY: [&str; 7] = ["SCENARIO", "TARGET", "help", "shell", "fetch", "list", "affected"];
 
 fn broken_names(files: &[File]) -> Vec<String> {
     let mut breaches = Vec::new();
