@@ -12,11 +12,18 @@ use std::io;
 #[derive(Debug)]
 pub(crate) struct Account {
     root: u32,
-    /// Nanoseconds of each thread at the last reading, including threads that have ended since.
-    seen: HashMap<u32, u64>,
-    /// Nanoseconds of threads whose number another thread has now.
-    replaced: u64,
+    /// What each thread had cost at the last reading, including threads that have ended since.
+    seen: HashMap<u32, Spent>,
+    /// What threads had cost whose number another thread has now.
+    replaced: Spent,
     processes: Vec<u32>,
+}
+
+/// What a thread has cost so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Spent {
+    nanoseconds: u64,
+    wakeups: u64,
 }
 
 /// An account's values at one moment.
@@ -26,12 +33,14 @@ pub(crate) struct Reading {
     pub(crate) cpu_seconds: f64,
     /// Resident bytes now, of all processes; shared pages count for each.
     pub(crate) rss_bytes: u64,
+    /// How often a thread has slept and was woken so far (voluntary context switches).
+    pub(crate) wakeups: u64,
 }
 
 impl Account {
     /// The account of `root` and all its descendants.
     pub(crate) fn of(root: u32) -> Self {
-        Self { root, seen: HashMap::new(), replaced: 0, processes: Vec::new() }
+        Self { root, seen: HashMap::new(), replaced: Spent::default(), processes: Vec::new() }
     }
 
     /// Reads it.
@@ -52,15 +61,15 @@ impl Account {
             for task in tasks.flatten() {
                 let path = task.path();
                 let thread = task.file_name().to_str().and_then(|name| name.parse().ok());
-                if let (Some(thread), Ok(spent)) = (thread, spent_nanoseconds(&path)) {
+                if let (Some(thread), Ok(spent)) = (thread, Spent::read(&path)) {
                     self.book(thread, spent);
                 }
                 let children = fs::read_to_string(path.join("children")).unwrap_or_default();
                 waiting.extend(numbers::<u32>(&children));
             }
         }
-        let nanoseconds = self.seen.values().sum::<u64>() + self.replaced;
-        Ok(Reading { cpu_seconds: nanoseconds as f64 / 1e9, rss_bytes })
+        let Spent { nanoseconds, wakeups } = self.sum();
+        Ok(Reading { cpu_seconds: nanoseconds as f64 / 1e9, rss_bytes, wakeups })
     }
 
     /// The processes of the account, as of the last reading.
@@ -68,18 +77,35 @@ impl Account {
         &self.processes
     }
 
-    fn book(&mut self, thread: u32, spent: u64) {
-        let before = self.seen.insert(thread, spent).unwrap_or(0);
-        if before > spent {
+    fn sum(&self) -> Spent {
+        self.seen.values().fold(self.replaced, |sum, spent| sum.plus(*spent))
+    }
+
+    fn book(&mut self, thread: u32, spent: Spent) {
+        let before = self.seen.insert(thread, spent).unwrap_or_default();
+        if before.nanoseconds > spent.nanoseconds {
             // Time does not run backwards: this is another thread with the number of one that has ended.
-            self.replaced += before;
+            self.replaced = self.replaced.plus(before);
         }
     }
 }
 
-fn spent_nanoseconds(task: &std::path::Path) -> io::Result<u64> {
-    let text = fs::read_to_string(task.join("schedstat"))?;
-    numbers(&text).next().ok_or_else(|| io::ErrorKind::InvalidData.into())
+impl Spent {
+    fn read(task: &std::path::Path) -> io::Result<Self> {
+        let text = fs::read_to_string(task.join("schedstat"))?;
+        let nanoseconds = numbers(&text).next().ok_or(io::ErrorKind::InvalidData)?;
+        let status = fs::read_to_string(task.join("status"))?;
+        let wakeups = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        let wakeups = wakeups.and_then(|count| count.trim().parse().ok()).unwrap_or(0);
+        Ok(Self { nanoseconds, wakeups })
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self {
+            nanoseconds: self.nanoseconds + other.nanoseconds,
+            wakeups: self.wakeups + other.wakeups,
+        }
+    }
 }
 
 /// Resident bytes of one process, from its `statm`.
@@ -188,6 +214,15 @@ mod tests {
     }
 
     #[test]
+    fn a_thread_that_waits_is_woken_as_often() {
+        let mut account = Account::of(std::process::id());
+        let before = account.read().unwrap().wakeups;
+        (0..20).for_each(|_| std::thread::sleep(std::time::Duration::from_millis(1)));
+        let after = account.read().unwrap().wakeups;
+        assert!(after >= before + 20, "{before} {after}");
+    }
+
+    #[test]
     fn children_of_children_count() {
         let script =
             "sh -c 'i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; echo done; read _; :'; :";
@@ -221,9 +256,9 @@ mod tests {
     #[test]
     fn a_reused_number_loses_nothing() {
         let mut account = Account::of(1);
-        account.book(7, 500);
-        account.book(7, 20);
-        assert_eq!(account.seen.values().sum::<u64>() + account.replaced, 520);
+        account.book(7, Spent { nanoseconds: 500, wakeups: 40 });
+        account.book(7, Spent { nanoseconds: 20, wakeups: 3 });
+        assert_eq!(account.sum(), Spent { nanoseconds: 520, wakeups: 43 });
     }
 
     #[test]

@@ -104,6 +104,11 @@ fn compare(arguments: &[&str]) -> serde_json::Value {
 
 /// Two sides of these names with a round each, and a ratio.
 fn assert_shape(part: &serde_json::Value, names: [&str; 2]) {
+    assert_shape_with("load", part, names);
+}
+
+/// The same with another client, which does not report when its responses began.
+fn assert_shape_with(client: &str, part: &serde_json::Value, names: [&str; 2]) {
     assert!(part["unit"].is_string() && part["better"].is_string(), "{part:#}");
     assert!(part["ratio"].as_f64().unwrap() > 0.0 && part["ratio_deviation"].is_number());
     for (index, name) in names.into_iter().enumerate() {
@@ -114,15 +119,21 @@ fn assert_shape(part: &serde_json::Value, names: [&str; 2]) {
         let rounds = side["rounds"].as_array().unwrap();
         assert_eq!(rounds.len(), 1);
         for round in rounds {
-            for number in ["figure", "gbps", "requests_per_second", "cpu_seconds", "wall_seconds"] {
+            for number in ["figure", "gbps", "cpu_seconds", "wall_seconds"] {
                 assert!(round[number].is_number(), "{number}: {round:#}");
             }
+            assert_eq!(round["requests_per_second"].is_number(), client == "load", "{round:#}");
             assert!(round["cpu_seconds"].as_f64().unwrap() > 0.0);
             assert!((0.0..=1.0).contains(&round["softirq_share"].as_f64().unwrap()));
             assert!(round["rss_bytes"].as_u64().unwrap() > 0);
-            assert!(
-                round["first_byte_ms"]["p99"].is_number() || part["unit"] != "gbps_per_cpu_second"
-            );
+            if part["unit"] == "gbps_per_cpu_second" {
+                assert!(round["wakeups_per_mib"].as_f64().unwrap() >= 0.0, "{round:#}");
+                assert_eq!(
+                    round["first_byte_ms"]["p99"].is_number(),
+                    client == "load",
+                    "{round:#}"
+                );
+            }
             assert!(round.get("counters").is_some());
         }
     }
@@ -145,6 +156,62 @@ fn a_comparison_with_nginx_reports_both_sides_and_their_ratio() {
         assert_shape(&outcome, ["fullbore", "nginx"]);
         assert!(outcome["sides"][1]["version"].as_str().unwrap().contains("nginx/"));
     }
+}
+
+#[test]
+fn other_clients_fetch_whole_files_from_both_sides() {
+    for client in ["curl", "wrk"] {
+        if !has(client, "--version") {
+            tool::skip(&format!("a comparison with {client} as the client: apt install {client}"));
+            continue;
+        }
+        for workload in ["tls-warm", "tls-cold", "http-warm", "http-cold"] {
+            let outcome = compare(&["fullbore", "--client", client, "--workload", workload]);
+            assert_eq!(outcome["client"], client);
+            assert!(outcome["client_version"].as_str().unwrap().starts_with(client), "{outcome:#}");
+            assert_shape_with(client, &outcome, ["fullbore", "fullbore (2)"]);
+        }
+    }
+}
+
+#[test]
+fn a_transfer_that_fails_is_said_in_the_clients_own_words() {
+    if !has("curl", "--version") || !has("wrk", "-v") || !has("python3", "--version") {
+        tool::skip("failing transfers: apt install curl wrk python3");
+        return;
+    }
+    // It answers the bench's own check of the bytes, which requests ranges, but not these clients.
+    for (client, words) in [("curl", "curl: (22)"), ("wrk", "x status")] {
+        let scratch = tempfile::tempdir().unwrap();
+        let output = versus_test_server("choosy", scratch.path(), &["--client", client]);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(
+            said.contains("choosy failed, nothing is compared") && said.contains(words),
+            "{said}"
+        );
+        assert_nothing_left(scratch.path());
+    }
+}
+
+#[test]
+fn a_client_that_cannot_do_the_work_or_is_not_there_is_refused_before_anything_starts() {
+    let refused = |arguments: &[&str]| {
+        let output = fullbore(arguments).env("PATH", "/nowhere").output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        text(&output.stderr)
+    };
+    for client in ["curl", "wrk"] {
+        for workload in ["viewers", "idle", "handshakes", "mixed", "http-mixed", "http-beside"] {
+            let said = refused(&["nginx", "--client", client, "--workload", workload]);
+            assert!(said.contains(&format!("{workload} needs --client load")), "{said}");
+        }
+        let said = refused(&["nginx", "--client", client]);
+        assert!(said.contains(&format!("apt install {client}")), "{said}");
+        assert!(!said.contains("making a library"), "{said}");
+    }
+    let said = refused(&["nginx", "--client", "curl", "--connections", "301"]);
+    assert!(said.contains("300 transfers"), "{said}");
 }
 
 #[test]
@@ -367,6 +434,7 @@ fn what_makes_no_sense_is_wrong_usage() {
         &["nginx", "--peer-command", "x"],
         &["nginx", "--peer-config", "x"],
         &["nginx", "--rounds", "0"],
+        &["nginx", "--client", "fetch"],
     ] {
         assert_eq!(fullbore(arguments).output().unwrap().status.code(), Some(2), "{arguments:?}");
     }

@@ -19,7 +19,7 @@ use crate::stats::Summary;
 use crate::versus::side::{Given, Side};
 use crate::versus::turn::Task;
 use crate::versus::workload::FILES;
-use crate::versus::{Network, OURS, SERVER_CPU, client_cpus, fullbore};
+use crate::versus::{Client, Network, OURS, SERVER_CPU, client_cpus, fullbore};
 use chain::CHAINS;
 use load::interrupt::Interrupt;
 use parts::{Part, Rate, Stage};
@@ -107,7 +107,9 @@ fn measure(
     for (chain, server) in CHAINS.iter().zip(servers) {
         let task = Task {
             workload: chain.workload,
+            client: Client::Load,
             library: &stage.library,
+            scratch: &stage.scratch,
             connections: chain.workload.connections(),
             seconds: stage.seconds,
             rate_bits_per_second: 0,

@@ -21,6 +21,7 @@ pub(crate) enum Bench {
 #[serde(default)]
 pub(crate) struct Versus {
     pub(crate) workload: Option<String>,
+    pub(crate) client: Option<String>,
     pub(crate) congestion_control: Option<String>,
     pub(crate) connections: Option<u64>,
     pub(crate) seconds: Option<f64>,
@@ -67,6 +68,7 @@ pub(crate) struct Round {
     pub(crate) wall_seconds: Option<f64>,
     pub(crate) softirq_share: Option<f64>,
     pub(crate) rss_bytes: Option<f64>,
+    pub(crate) wakeups_per_mib: Option<f64>,
     pub(crate) client_bound: Option<bool>,
     pub(crate) first_byte_ms: Option<FirstByte>,
     pub(crate) viewer_mbps: Option<ViewerRate>,
@@ -279,6 +281,11 @@ impl Chain {
 impl Versus {
     pub(crate) fn workload(&self) -> &str {
         self.workload.as_deref().unwrap_or("a workload without a name")
+    }
+
+    /// The client, if it was not our own load.
+    pub(crate) fn other_client(&self) -> Option<&str> {
+        self.client.as_deref().filter(|client| *client != "load")
     }
 
     /// The other side's name, from the first part.

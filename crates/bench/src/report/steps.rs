@@ -23,6 +23,13 @@ const PEERS: [(&str, &str); 2] = [
     ("h2o", "apt install h2o, or use ./run bench, which unpacks one"),
 ];
 
+/// Clients that others wrote, and how to get them. They are measured beside the first peer: the client decides how often a
+/// server has to wake up, so the figures of slow clients belong beside those of a fast one.
+const CLIENTS: [(&str, &str); 2] = [
+    ("curl", "apt install curl, or use ./run bench, which installs it"),
+    ("wrk", "apt install wrk, or use ./run bench, which installs it"),
+];
+
 /// How many lines of a failed step's output are shown.
 const LAST_LINES: usize = 4;
 
@@ -130,8 +137,15 @@ fn plan(
         if is_installed(peer) {
             steps.extend(Workload::ALL.map(|(workload, _)| versus(extent, files, peer, workload)));
         } else {
-            let why = format!("{peer} is not installed: {advice}");
-            taken.push(Taken { name: format!("versus {peer}"), fate: Fate::NotRun(why) });
+            taken.push(not_installed(&format!("versus {peer}"), peer, advice));
+        }
+    }
+    for (client, advice) in CLIENTS.iter().filter(|_| is_installed(PEERS[0].0)) {
+        if is_installed(client) {
+            let works = [Workload::TlsWarm, Workload::HttpWarm];
+            steps.extend(works.map(|workload| with_client(client, extent, files, workload)));
+        } else {
+            taken.push(not_installed(&format!("--client {client}"), client, advice));
         }
     }
     let is_quick = extent == Extent::Quick;
@@ -143,6 +157,21 @@ fn plan(
     steps.push(Step::new(files, &["ablate"], quick, if is_quick { 300.0 } else { 1800.0 }));
     steps.push(Step::new(files, &["start"], rounds, 5.0));
     steps
+}
+
+fn not_installed(step: &str, program: &str, advice: &str) -> Taken {
+    let why = format!("{program} is not installed: {advice}");
+    Taken { name: step.to_owned(), fate: Fate::NotRun(why) }
+}
+
+/// A comparison with the first peer and a client that others wrote.
+fn with_client(client: &str, extent: Extent, files: &Path, workload: Workload) -> Step {
+    let (peer, _) = PEERS[0];
+    let mut step = versus(extent, files, peer, workload);
+    step.arguments.extend(["--client", client].map(str::to_owned));
+    step.name = format!("{} --client {client}", step.name);
+    step.json = files.join(format!("versus-{peer}-{}-{client}.json", workload.name()));
+    step
 }
 
 fn versus(extent: Extent, files: &Path, peer: &str, workload: Workload) -> Step {
@@ -284,10 +313,14 @@ mod tests {
     #[test]
     fn each_installed_peer_is_measured_in_every_workload_and_a_missing_one_is_named() {
         let mut taken = Vec::new();
-        let steps = plan(Extent::Full, Path::new("f"), |peer| peer == "nginx", &mut taken);
-        assert_eq!(steps.len(), Workload::ALL.len() + 3);
-        assert_eq!(taken.len(), 1);
-        assert!(matches!(&taken[0].fate, Fate::NotRun(why) if why.contains("apt install h2o")));
+        let is_there = |program: &str| ["nginx", "wrk"].contains(&program);
+        let steps = plan(Extent::Full, Path::new("f"), is_there, &mut taken);
+        // wrk draws two of the workloads, too.
+        assert_eq!(steps.len(), Workload::ALL.len() + 2 + 3);
+        assert_eq!(taken.len(), 2);
+        for (taken, advice) in taken.iter().zip(["apt install h2o", "apt install curl"]) {
+            assert!(matches!(&taken.fate, Fate::NotRun(why) if why.contains(advice)), "{taken:?}");
+        }
         let mut files: Vec<_> = steps.iter().map(|step| &step.json).collect();
         files.dedup();
         assert_eq!(files.len(), steps.len(), "each step has a file of its own");

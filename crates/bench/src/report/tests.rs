@@ -114,6 +114,21 @@ fn losses_and_draws_are_said_like_wins() {
 }
 
 #[test]
+fn a_client_of_others_is_named_wherever_its_figures_are() {
+    let mut report = fixtures();
+    let file = "versus-http-warm-nginx.json";
+    let fixture = report.sources.iter().find(|source| source.file.ends_with(file)).unwrap();
+    let mut raw = fixture.raw.clone();
+    raw["client"] = json!("wrk");
+    report.sources.push(source("versus-http-warm-nginx-wrk.json", raw));
+    let page = plain(&page(&report));
+    assert!(page.contains("Beside nginx, with wrk as the client"), "the heading");
+    assert!(page.contains("http-warm with wrk (0.4"), "the headline");
+    assert!(page.contains("http-warm with wrk · nginx"), "the chart of all");
+    assert!(page.contains("--workload http-warm --client wrk"), "how to run it again");
+}
+
+#[test]
 fn the_page_needs_no_other_host_and_no_script() {
     let page = page(&fixtures());
     for reference in

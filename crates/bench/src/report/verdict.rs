@@ -21,6 +21,8 @@ pub(crate) enum Verdict {
 #[derive(Clone, Debug)]
 pub(crate) struct Comparison {
     pub(crate) workload: String,
+    /// The client, if it was not our own load.
+    pub(crate) client: Option<String>,
     pub(crate) hit_percent: Option<f64>,
     pub(crate) congestion_control: Option<String>,
     pub(crate) ours: String,
@@ -78,6 +80,7 @@ impl Comparison {
         let ratio = part.ratio.filter(|ratio| ratio.is_finite() && *ratio > 0.0)?;
         Some(Self {
             workload: versus.workload().to_owned(),
+            client: versus.other_client().map(str::to_owned),
             hit_percent: part.hit_percent,
             congestion_control: versus.congestion_control.clone(),
             ours: ours.name().to_owned(),
@@ -114,12 +117,11 @@ impl Comparison {
         }
     }
 
-    /// `tls-warm` or `mixed at 10 % hits`.
+    /// `tls-warm`, `tls-warm with curl` or `mixed at 10 % hits`.
     pub(crate) fn work(&self) -> String {
-        match self.hit_percent {
-            Some(hit) => format!("{} at {} hits", self.workload, percent(hit / 100.0)),
-            None => self.workload.clone(),
-        }
+        let hits = self.hit_percent.map(|hit| format!(" at {} hits", percent(hit / 100.0)));
+        let client = self.client.as_ref().map(|client| format!(" with {client}"));
+        [Some(self.workload.clone()), hits, client].into_iter().flatten().collect()
     }
 
     /// `3.14 ×`
@@ -223,6 +225,7 @@ mod tests {
     fn comparison(ratio: f64, unit: Unit) -> Comparison {
         Comparison {
             workload: "w".into(),
+            client: None,
             hit_percent: None,
             congestion_control: None,
             ours: "ours".into(),
@@ -266,6 +269,13 @@ mod tests {
         assert_eq!(wide.verdict(), Verdict::Level);
         let said = "Ours is level with peer, as far as this can tell, in w (1.50 ± 0.30 ×).";
         assert_eq!(plain(&headline(&[wide])[0].1), said);
+    }
+
+    #[test]
+    fn a_client_of_others_is_named_with_the_work() {
+        let curl = Comparison { client: Some("curl".into()), ..comparison(0.6, Unit::Gigabits) };
+        assert_eq!(curl.work(), "w with curl");
+        assert_eq!(plain(&headline(&[curl])[0].1), "Ours is behind peer in w with curl (0.600 ×).");
     }
 
     #[test]

@@ -2,9 +2,12 @@
 //!
 //! The clients have cores of their own. Before each turn every byte of some hundred ranges is compared with the
 //! library; during it, every response's status and length. After one wrong answer of either side, nothing is compared.
+//! The clients are our own load or a program that others wrote (`client`).
 //!
 //! Read `turn` for what is measured when, `peer` for how servers are run, `peers/` for their configurations.
 
+pub(crate) mod client;
+mod clients;
 mod dashboards;
 mod network;
 mod outcome;
@@ -15,6 +18,7 @@ mod table;
 pub(crate) mod turn;
 pub(crate) mod workload;
 
+pub use client::Client;
 pub use network::Wire;
 pub use outcome::Outcome;
 pub use peer::Peer;
@@ -53,6 +57,8 @@ pub struct Options {
     pub peer: Peer,
     /// The work.
     pub workload: Workload,
+    /// The client that requests the files.
+    pub client: Client,
     /// Turns per side.
     pub rounds: usize,
     /// Measured seconds per turn.
@@ -90,6 +96,7 @@ pub fn run(
             "only fullbore has a dashboard: compare it with itself (versus fullbore --dashboards 2)",
         ));
     }
+    check_client(options)?;
     let scratch = match &options.scratch {
         Some(directory) => tempfile::tempdir_in(directory)?,
         None => tempfile::tempdir()?,
@@ -134,7 +141,9 @@ pub fn run(
     };
     let task = Task {
         workload: options.workload,
+        client: options.client,
         library: &library,
+        scratch: scratch.path(),
         connections: outcome.connections,
         seconds: options.seconds,
         rate_bits_per_second: outcome.rate_bits_per_second.unwrap_or(1),
@@ -159,6 +168,25 @@ pub fn run(
         }
     }
     Ok(outcome)
+}
+
+/// Checks that the client can do the work and is installed.
+///
+/// # Errors
+/// The reason, with what to do.
+fn check_client(options: &Options) -> io::Result<()> {
+    let Options { client, workload, connections, .. } = *options;
+    client
+        .check(workload, connections.unwrap_or(workload.connections()))
+        .map_err(io::Error::other)?;
+    if client == Client::Load {
+        return Ok(());
+    }
+    let name = client.name();
+    process::find(name).map_err(|error| {
+        let advice = format!("apt install {name}, or use ./run bench, which installs it");
+        io::Error::new(error.kind(), format!("--client {name}: {error}; {advice}"))
+    })
 }
 
 /// The size of the library.

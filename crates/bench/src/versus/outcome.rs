@@ -3,7 +3,7 @@
 use super::side::Side;
 use super::turn::Round;
 use super::workload::Figure;
-use super::{Options, Wire, Workload};
+use super::{Client, Options, Wire, Workload};
 use crate::counters;
 use crate::machine_json::machine_json;
 use crate::namespace;
@@ -14,6 +14,9 @@ use serde_json::{Value, json};
 #[derive(Clone, Debug)]
 pub struct Outcome {
     pub(super) workload: Workload,
+    pub(super) client: Client,
+    /// The client's version, if it is not our own load.
+    pub(super) client_version: Option<String>,
     pub(super) connections: usize,
     pub(super) seconds: f64,
     /// The rate of each viewer; `None` without paced viewers.
@@ -73,19 +76,22 @@ impl SideOutcome {
 
 impl Round {
     fn to_json(&self) -> Value {
-        let first_byte = |percentile| self.outcome.first_byte_ms(percentile);
-        let viewer = |percentile| self.outcome.viewer_mbps(percentile);
+        let first_byte = |percentile| self.first_byte_ms(percentile);
+        let viewer = |percentile| self.viewer_mbps(percentile);
+        // Only our own load tells.
+        let per_second = |count| self.outcome.is_some().then(|| count as f64 / self.wall_seconds);
         json!({
             "figure": self.figure,
             "gbps": self.gbps(),
-            "requests_per_second": self.counts.requests as f64 / self.wall_seconds,
-            "handshakes_per_second": self.counts.handshakes as f64 / self.wall_seconds,
+            "requests_per_second": per_second(self.counts.requests),
+            "handshakes_per_second": per_second(self.counts.handshakes),
             "cpu_seconds": self.cpu_seconds,
             "wall_seconds": self.wall_seconds,
             "core_cpu_seconds": self.core_cpu_seconds,
             "softirq_share": self.softirq_share,
             "rss_bytes": self.rss_bytes,
-            "client_bound": self.outcome.is_client_bound(),
+            "wakeups_per_mib": self.wakeups_per_mib(),
+            "client_bound": self.is_client_bound,
             "first_byte_ms": {
                 "p50": first_byte(50.0), "p99": first_byte(99.0), "p999": first_byte(99.9),
             },
@@ -133,6 +139,8 @@ impl Outcome {
         let rate = rate.unwrap_or_else(|| Workload::rate_bits_per_second(connections));
         Self {
             workload,
+            client: options.client,
+            client_version: options.client.version(),
             connections,
             rate_bits_per_second: matches!(workload, Workload::Viewers | Workload::HttpBeside)
                 .then_some(rate),
@@ -155,6 +163,8 @@ impl Outcome {
             "version": 1,
             "kind": "versus",
             "workload": self.workload.name(),
+            "client": self.client.name(),
+            "client_version": self.client_version,
             "congestion_control": self.congestion_control,
             "wire": self.wire.name(),
             "cpu_of": self.wire.counted(),

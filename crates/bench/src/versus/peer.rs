@@ -209,9 +209,14 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// The first line of what a program prints about its version.
+/// What a server prints about its version.
 pub(crate) fn version(recipe: &Recipe) -> Option<String> {
-    let output = Command::new(&recipe.command[0]).arg(recipe.version?).output().ok()?;
+    said_version(&recipe.command[0], recipe.version?)
+}
+
+/// The first line of what a program prints about its version.
+pub(crate) fn said_version(program: &str, argument: &str) -> Option<String> {
+    let output = Command::new(program).arg(argument).output().ok()?;
     let said = [output.stdout, output.stderr].concat();
     let said = String::from_utf8_lossy(&said);
     said.lines().next().map(|line| line.trim().to_owned())

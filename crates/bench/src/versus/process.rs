@@ -1,4 +1,5 @@
-//! A server's process: in a group of its own, pinned, and ended with all its children when dropped.
+//! A process of a server, or of a client that others wrote: in a group of its own, pinned, and ended with all its
+//! children when dropped.
 //!
 //! However the bench itself ends, the server ends too: the kernel signals it when its parent dies (`setpriv
 //! --pdeathsig`, prctl(2)). That covers what no destructor can, a bench that is killed. Only a server that leaves its
@@ -16,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a server may take to end when asked to.
+/// How long a program may take to end when asked to.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How much of a server's output an error shows.
@@ -35,8 +36,9 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts a program with arguments and environment variables, by way of `entry`, which leads to its place. Its
-    /// output goes to `log`. With `is_read`, its standard output is available from [`Self::line`] instead.
+    /// Starts a program with arguments and environment variables on these cores (none: any core), by way of `entry`,
+    /// which leads to its place. Its output goes to `log`. With `is_read`, its standard output is available from
+    /// [`Self::line`] instead.
     ///
     /// # Errors
     /// Mostly, if there is no such program.
@@ -44,7 +46,7 @@ impl Process {
         entry: &[String],
         words: &[String],
         variables: &[(&str, PathBuf)],
-        cpu: Option<u32>,
+        cpus: &[u32],
         log: &Path,
         is_read: bool,
     ) -> io::Result<Self> {
@@ -54,8 +56,9 @@ impl Process {
         let output = if is_read { Stdio::piped() } else { said.try_clone()?.into() };
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "TERM"]);
-        if let Some(cpu) = cpu {
-            command.args(["taskset", "-c", &cpu.to_string()]);
+        if !cpus.is_empty() {
+            let cpus: Vec<_> = cpus.iter().map(u32::to_string).collect();
+            command.args(["taskset", "-c", &cpus.join(",")]);
         }
         command
             .args(entry)
@@ -128,6 +131,30 @@ impl Process {
         Ok(true)
     }
 
+    /// Ends it as Ctrl-C would, which lets some programs print their results first. Returns all its output.
+    ///
+    /// # Errors
+    /// If it does not end.
+    pub(crate) fn interrupt(&self) -> io::Result<String> {
+        // It was not waited for yet, so the number is still its own.
+        kill_process(self.pid, Signal::INT)?;
+        if !self.ends_within(PATIENCE) {
+            return Err(io::Error::other("it does not end on SIGINT"));
+        }
+        Ok(text(&fs::read(&self.log)?))
+    }
+
+    fn ends_within(&self, patience: Duration) -> bool {
+        let deadline = Instant::now() + patience;
+        while matches!(self.ended(), Ok(None)) {
+            if Instant::now() > deadline {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        true
+    }
+
     /// The end of its output, to be appended to an error; empty if there is none.
     pub(crate) fn last_words(&self) -> String {
         let said = fs::read(&self.log).unwrap_or_default();
@@ -143,10 +170,7 @@ impl Drop for Process {
     fn drop(&mut self) {
         // Only the first process, which knows best how to end its children.
         let _ = kill_process(self.pid, Signal::TERM);
-        let deadline = Instant::now() + PATIENCE;
-        while matches!(self.ended(), Ok(None)) && Instant::now() < deadline {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        self.ends_within(PATIENCE);
         // It was not waited for yet and still has its number, so everything in the group belongs to it.
         let _ = kill_process_group(self.pid, Signal::KILL);
         let _ = self.child.wait();
@@ -154,7 +178,10 @@ impl Drop for Process {
 }
 
 /// Looks for a program as the shell would, so that the error is about it and not about what starts it.
-fn find(program: &str) -> io::Result<()> {
+///
+/// # Errors
+/// If there is none.
+pub(crate) fn find(program: &str) -> io::Result<()> {
     let is_file = |path: &Path| path.is_file();
     let paths = std::env::var_os("PATH").unwrap_or_default();
     let found = if program.contains('/') {
@@ -183,7 +210,7 @@ mod tests {
 
     fn start(script: &str, log: &Path) -> Process {
         let words = ["sh", "-c", script].map(str::to_owned);
-        Process::start(&[], &words, &[], None, log, true).unwrap()
+        Process::start(&[], &words, &[], &[], log, true).unwrap()
     }
 
     fn is_running(process: &str) -> bool {
@@ -226,6 +253,15 @@ mod tests {
     }
 
     #[test]
+    fn what_is_interrupted_can_say_what_it_has_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = "trap 'echo found >&2; exit' INT; echo ready; while :; do sleep 0.01; done";
+        let mut process = start(script, &folder.path().join("log"));
+        assert!(process.line("ready", Duration::from_secs(10)).unwrap().is_some());
+        assert_eq!(process.interrupt().unwrap(), "found\n");
+    }
+
+    #[test]
     fn its_last_words_are_kept() {
         let folder = tempfile::tempdir().unwrap();
         let mut process = start("echo alas >&2; exit 3", &folder.path().join("log"));
@@ -239,7 +275,7 @@ mod tests {
         let log = Path::new("/dev/null");
         for program in ["no-such-server", "/nowhere/server", ""] {
             let error =
-                Process::start(&[], &[program.to_owned()], &[], None, log, false).unwrap_err();
+                Process::start(&[], &[program.to_owned()], &[], &[], log, false).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::NotFound, "{program}");
         }
     }

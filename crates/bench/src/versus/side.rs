@@ -62,8 +62,14 @@ impl Side {
         let log = given.scratch.join(format!("{name}.log"));
         let variables = given.write_files(recipe)?;
         let entry = given.network.entry(Some(recipe));
-        let process =
-            Process::start(&entry, &words, &variables, given.cpu, &log, recipe.says_ready);
+        let process = Process::start(
+            &entry,
+            &words,
+            &variables,
+            given.cpu.as_slice(),
+            &log,
+            recipe.says_ready,
+        );
         let process = process.map_err(|error| {
             io::Error::new(error.kind(), format!("cannot start {name}: {error}; {advice}"))
         })?;

@@ -1,9 +1,9 @@
 //! A comparison as a table for people: a row for each side with medians over its turns, and the ratio with its spread.
 
-use super::Workload;
 use super::outcome::{Outcome, Part, SideOutcome};
 use super::turn::Round;
 use super::workload::Figure;
+use super::{Client, Workload};
 use crate::counters;
 use crate::stats::Summary;
 use std::fmt::{self, Write};
@@ -41,12 +41,14 @@ const CORE: Column = ("its core", |side| {
 });
 const SOFTIRQ: Column =
     ("softirq", |side| median(side, |round| 100.0 * round.softirq_share).map(percent));
+const WAKEUPS: Column =
+    ("wake-ups per MiB", |side| median_of(side, |round| round.wakeups_per_mib()).map(number));
 const MEMORY: Column = ("memory", |side| {
     median(side, |round| round.rss_bytes as f64 / f64::from(1 << 20))
         .map(|mib| format!("{mib:.1} MiB"))
 });
 const FIRST_BYTE: Column = ("first byte p50 p99 p99.9", |side| {
-    let at = |percentile: f64| median_of(side, |round| round.outcome.first_byte_ms(percentile));
+    let at = |percentile: f64| median_of(side, |round| round.first_byte_ms(percentile));
     let (p50, p99, p999) = (at(50.0)?, at(99.0)?, at(99.9)?);
     Some(format!("{p50:.2} {p99:.2} {p999:.2} ms"))
 });
@@ -56,12 +58,13 @@ const VIEWERS: Column = ("each viewer p1 p50 p99", |side| {
 });
 
 /// The columns of a workload, in addition to the compared figure.
-fn columns(workload: Workload) -> &'static [Column] {
+fn columns(workload: Workload, client: Client) -> &'static [Column] {
     match workload {
+        _ if !client.tells_of_responses() => &[GBPS, CPU, CORE, SOFTIRQ, WAKEUPS, MEMORY],
         Workload::Idle => &[MEMORY],
         Workload::Handshakes => &[HANDSHAKES, CPU, SOFTIRQ, MEMORY, FIRST_BYTE],
-        Workload::Viewers => &[GBPS, CPU, SOFTIRQ, MEMORY, FIRST_BYTE, VIEWERS],
-        _ => &[GBPS, REQUESTS, CPU, CORE, SOFTIRQ, MEMORY, FIRST_BYTE],
+        Workload::Viewers => &[GBPS, CPU, SOFTIRQ, WAKEUPS, MEMORY, FIRST_BYTE, VIEWERS],
+        _ => &[GBPS, REQUESTS, CPU, CORE, SOFTIRQ, WAKEUPS, MEMORY, FIRST_BYTE],
     }
 }
 
@@ -73,13 +76,20 @@ impl Outcome {
         text
     }
 
+    /// The client, with its version if it is not our own load.
+    fn client_words(&self) -> String {
+        let version = self.client_version.as_deref();
+        version.map_or_else(|| format!("our own {}", self.client.name()), short_version)
+    }
+
     fn write(&self, text: &mut String) -> fmt::Result {
         let Self { connections, seconds, congestion_control, .. } = self;
         let ended = if self.interrupted { "interrupted; " } else { "" };
         writeln!(
             text,
-            "{ended}{}, {connections} connections, turns of {seconds} s, {congestion_control}, {}; CPU seconds are those of {}",
+            "{ended}{}, {connections} connections of {}, turns of {seconds} s, {congestion_control}, {}; CPU seconds are those of {}",
             self.workload.name(),
+            self.client_words(),
             self.wire.name(),
             self.wire.counted()
         )?;
@@ -109,12 +119,14 @@ impl Part {
     }
 
     fn write(&self, text: &mut String, outcome: &Outcome) -> fmt::Result {
-        let Outcome { workload, wire, rate_bits_per_second: viewer_bits_per_second, .. } = *outcome;
+        let Outcome {
+            workload, client, wire, rate_bits_per_second: viewer_bits_per_second, ..
+        } = *outcome;
         writeln!(text)?;
         if let Some(hit) = self.hit_percent {
             writeln!(text, "hit ratio {hit}%")?;
         }
-        let rows = self.rows(columns(workload));
+        let rows = self.rows(columns(workload, client));
         let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
         let widths: Vec<_> = (0..rows[0].len()).map(width).collect();
         for row in &rows {
@@ -209,7 +221,7 @@ impl SideOutcome {
                 )?;
             }
         }
-        if self.rounds.iter().any(|round| round.outcome.is_client_bound()) {
+        if self.rounds.iter().any(|round| round.is_client_bound) {
             writeln!(
                 text,
                 "  {name}: the clients' cores were full, so Gb/s and times show their limit; work per CPU second \
@@ -218,6 +230,11 @@ impl SideOutcome {
         }
         Ok(())
     }
+}
+
+/// Name and number, without the libraries that programs list after them.
+fn short_version(version: &str) -> String {
+    version.split_whitespace().take(2).collect::<Vec<_>>().join(" ")
 }
 
 fn median(side: &SideOutcome, figure: impl Fn(&Round) -> f64) -> Option<f64> {
@@ -231,7 +248,7 @@ fn median_of(side: &SideOutcome, figure: impl Fn(&Round) -> Option<f64>) -> Opti
 
 /// The rate in Mb/s that this percentage of viewers did not exceed.
 fn viewer(side: &SideOutcome, percentile: f64) -> Option<f64> {
-    median_of(side, |round| round.outcome.viewer_mbps(percentile))
+    median_of(side, |round| round.viewer_mbps(percentile))
 }
 
 fn per_second(round: &Round, count: u64) -> f64 {

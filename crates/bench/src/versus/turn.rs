@@ -1,5 +1,7 @@
 //! One side's turn: checks that every byte is right, then measures how much work a CPU second does.
 
+use super::client::{Client, Fetch};
+use super::clients::{Clients, GLANCE, Program, Verdict, wait};
 use super::dashboards::Dashboards;
 use super::side::Side;
 use super::workload::{FILES, Figure, Workload, client_options};
@@ -9,6 +11,7 @@ use crate::library::{Eviction, Library, file_name};
 use load::interrupt::Interrupt;
 use load::{Against, Options, Outcome, Pattern, Running, Snapshot, Url, Verify};
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -21,9 +24,6 @@ const CHECK_PATIENCE: Duration = Duration::from_secs(30);
 /// How much longer than the measured time the clients run, at both ends, so that no start and no end is in the figures.
 const MARGIN: Duration = Duration::from_millis(100);
 
-/// How soon an interrupt or the end of a run is noticed.
-const GLANCE: Duration = Duration::from_millis(20);
-
 /// How much longer than their ramp idle connections may take to be complete.
 const IDLE_PATIENCE: Duration = Duration::from_secs(30);
 
@@ -31,7 +31,10 @@ const IDLE_PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Clone, Debug)]
 pub(crate) struct Task<'a> {
     pub(crate) workload: Workload,
+    pub(crate) client: Client,
     pub(crate) library: &'a Arc<Library>,
+    /// Directory for a client's files.
+    pub(crate) scratch: &'a Path,
     pub(crate) connections: usize,
     pub(crate) seconds: f64,
     /// The rate of each viewer.
@@ -59,15 +62,35 @@ pub(crate) struct Round {
     pub(crate) softirq_share: f64,
     /// The server's hardware counts, if the machine has counters.
     pub(crate) hardware: Option<Counts>,
+    /// How often a thread of the server slept and was woken.
+    pub(crate) wakeups: u64,
     /// What was counted in that time.
     pub(crate) counts: Snapshot,
-    /// The clients' results of the whole turn.
-    pub(crate) outcome: Outcome,
+    /// Whether the clients had no CPU time left.
+    pub(crate) is_client_bound: bool,
+    /// Our own clients' results of the whole turn; none with other clients.
+    pub(crate) outcome: Option<Outcome>,
 }
 
 impl Round {
     pub(crate) fn gbps(&self) -> f64 {
         self.counts.body_bytes as f64 * 8e-9 / self.wall_seconds
+    }
+
+    /// None if less than a MiB was sent.
+    pub(crate) fn wakeups_per_mib(&self) -> Option<f64> {
+        let mib = self.counts.body_bytes as f64 / f64::from(1 << 20);
+        (mib >= 1.0).then(|| self.wakeups as f64 / mib)
+    }
+
+    /// Milliseconds to the first byte that this percentage of requests did not exceed, if the client tells.
+    pub(crate) fn first_byte_ms(&self, percentile: f64) -> Option<f64> {
+        self.outcome.as_ref()?.first_byte_ms(percentile)
+    }
+
+    /// The rate in Mb/s that this percentage of viewers did not exceed, if the client tells.
+    pub(crate) fn viewer_mbps(&self, percentile: f64) -> Option<f64> {
+        self.outcome.as_ref()?.viewer_mbps(percentile)
     }
 }
 
@@ -154,9 +177,29 @@ impl Task<'_> {
     }
 
     fn targets(&self, side: &Side) -> io::Result<Vec<Url>> {
-        let scheme = if self.workload.has_tls() { "https" } else { "http" };
-        let url = |file| format!("{scheme}://{}/{}", side.address, file_name(file));
+        let origin = self.origin(side);
+        let url = |file| format!("{origin}/{}", file_name(file));
         (0..FILES).map(|file| url(file).parse().map_err(io::Error::other)).collect()
+    }
+
+    fn origin(&self, side: &Side) -> String {
+        let scheme = if self.workload.has_tls() { "https" } else { "http" };
+        format!("{scheme}://{}", side.address)
+    }
+
+    fn start_clients(&self, side: &Side, options: Options) -> io::Result<Clients> {
+        if self.client == Client::Load {
+            return Running::start(options).map(Clients::Load);
+        }
+        let files: Vec<_> = (0..FILES).map(file_name).collect();
+        let fetch = Fetch {
+            origin: &self.origin(side),
+            files: &files,
+            connections: self.connections,
+            threads: self.client.threads(self.client_cpus.len(), self.connections),
+        };
+        let (file_bytes, cpus) = (self.library.file_bytes, &self.client_cpus);
+        Program::start(self.client, &fetch, file_bytes, cpus, self.scratch).map(Clients::Program)
     }
 
     /// Measures work per CPU second over the time in which all clients are active.
@@ -168,22 +211,20 @@ impl Task<'_> {
     ) -> io::Result<Round> {
         let opens_after = options.opens_after();
         let beside = self.start_beside(side, &options)?;
-        let running = Running::start(options)?;
-        wait(&running, opens_after + MARGIN, interrupt)?;
-        let (counts, reading) = (running.snapshot(), side.read()?);
+        let clients = self.start_clients(side, options)?;
+        clients.wait(opens_after + MARGIN, interrupt)?;
+        let (counts, reading) = (clients.counts()?, side.read()?);
         let mut counters = side.counters();
         let counted = counters.as_mut().map(Counters::read).transpose()?;
         let (core, began) = (CoreTimes::read(self.server_cpu)?, Instant::now());
-        wait(&running, Duration::from_secs_f64(self.seconds), interrupt)?;
-        let counts = running.snapshot().since(counts);
+        clients.wait(Duration::from_secs_f64(self.seconds), interrupt)?;
+        let counts = clients.counts()?.since(counts);
         let (after, wall_seconds) = (side.read()?, began.elapsed().as_secs_f64());
         let shares = CoreTimes::read(self.server_cpu)?.since(&core);
         let core_cpu_seconds = shares.spent * wall_seconds;
         let hardware = counters.as_mut().map(Counters::read).transpose()?;
         let hardware = hardware.zip(counted).map(|(after, before)| after.since(&before));
-        wait(&running, Duration::MAX, interrupt)?;
-        let outcome = running.join()?;
-        expect_clean(&outcome)?;
+        let Verdict { is_bound, outcome } = clients.end(interrupt)?;
         if let Some(beside) = beside {
             beside.stop();
             expect_clean(&beside.join()?)?;
@@ -198,10 +239,12 @@ impl Task<'_> {
             return Err(io::Error::other("it did no work in the measured time"));
         }
         let figure = match self.workload.figure() {
-            Figure::SlowestFirstByteMs => outcome.first_byte_ms(100.0).ok_or_else(|| {
-                let what = "no response began in the measured time: try more --seconds";
-                io::Error::other(what)
-            })?,
+            Figure::SlowestFirstByteMs => {
+                let slowest = outcome.as_ref().and_then(|outcome| outcome.first_byte_ms(100.0));
+                slowest.ok_or_else(|| {
+                    io::Error::other("no response began in the measured time: try more --seconds")
+                })?
+            }
             _ => work / counted_seconds,
         };
         let rss_bytes = after.rss_bytes;
@@ -213,7 +256,9 @@ impl Task<'_> {
             rss_bytes,
             softirq_share: shares.softirq,
             hardware,
+            wakeups: after.wakeups - reading.wakeups,
             counts,
+            is_client_bound: is_bound,
             outcome,
         })
     }
@@ -270,27 +315,15 @@ impl Task<'_> {
             rss_bytes: after.rss_bytes,
             softirq_share: shares.softirq,
             hardware: None,
+            wakeups: after.wakeups - before.wakeups,
             counts,
-            outcome,
+            is_client_bound: outcome.is_client_bound(),
+            outcome: Some(outcome),
         })
     }
 }
 
-/// Waits for this time, or for the end of the run.
-fn wait(running: &Running, time: Duration, interrupt: &Interrupt) -> io::Result<()> {
-    let began = Instant::now();
-    while !running.is_over() {
-        interrupt.check()?;
-        let left = time.saturating_sub(began.elapsed());
-        if left.is_zero() {
-            return Ok(());
-        }
-        std::thread::sleep(left.min(GLANCE));
-    }
-    Ok(())
-}
-
-fn expect_clean(outcome: &Outcome) -> io::Result<()> {
+pub(super) fn expect_clean(outcome: &Outcome) -> io::Result<()> {
     if outcome.is_clean() {
         return Ok(());
     }

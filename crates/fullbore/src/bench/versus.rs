@@ -1,6 +1,6 @@
 //! `fullbore bench versus`.
 
-use ::bench::versus::{self, Options, Peer, Wire, Workload};
+use ::bench::versus::{self, Client, Options, Peer, Wire, Workload};
 use ::load::interrupt::{self, Interrupt};
 use clap::Args;
 use std::io::{self, Write};
@@ -30,6 +30,10 @@ pub(super) struct Versus {
     /// tls-warm, tls-cold, http-warm, http-cold, http-beside, idle, handshakes, viewers, mixed or http-mixed
     #[arg(long, default_value = "tls-warm")]
     workload: Workload,
+    /// Client that requests the files: load (this program's own), curl or wrk. curl and wrk only do tls-warm, tls-cold,
+    /// http-warm and http-cold
+    #[arg(long, value_name = "PROGRAM", default_value = "load")]
+    client: Client,
     /// Turns per side
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
@@ -111,6 +115,7 @@ impl Versus {
         Options {
             peer,
             workload: self.workload,
+            client: self.client,
             rounds: self.rounds.into(),
             seconds: self.seconds.clamp(0.1, 600.0),
             connections: self.connections.map(|connections| connections.max(1)),

@@ -8,6 +8,7 @@ Usage: peer.py PORT LIBRARY MODE, on 127.0.0.1, plain HTTP/1.1 with keep-alive a
   slow       spends 5 ms of processor time on every 64 KiB, so no more than 105 Mb/s per second of processor time
   ends       serves honestly for a second and a half, then complains and exits with 3
   refuses    complains and exits with 3 at once
+  choosy     answers requests for a range, and whole files with 404
   deaf       never listens
   elsewhere  listens on a port of its own choice
 """
@@ -52,6 +53,8 @@ def answer(connection, mode, library, head):
         size = os.fstat(file).st_size
         asked = re.search(rb"\r\nrange: *bytes=(\d+)-(\d+)\r\n", head, re.IGNORECASE)
         start, end, status, more = 0, size, "200 OK", ""
+        if mode == "choosy" and not asked:
+            start, end, status = 0, 0, "404 Not Found"
         if asked:
             start, end = int(asked.group(1)), min(int(asked.group(2)) + 1, size)
             status = "206 Partial Content"

@@ -7,6 +7,7 @@ use crate::report::model::{Counters, Part, Round, Side, Versus};
 use crate::report::number::{THIN_SPACE, bytes, percent, significant, with_spread};
 use crate::report::svg::escaped;
 use crate::report::verdict::{Comparison, Unit};
+use std::fmt::Write;
 
 /// Descriptions of this program's workloads.
 const WORKLOADS: [(&str, &str); 9] = [
@@ -56,7 +57,8 @@ fn run(section: &mut Section, versus: &Versus, slugs: &mut Slugs) {
     let ratios: String =
         versus.parts.iter().map(|part| format!("<div>{}</div>\n", ratio(versus, part))).collect();
     section.push(&format!("<div class=\"ratios\">\n{ratios}</div>\n"));
-    let slug = slugs.take(&format!("versus {} {}", versus.workload(), versus.peer()));
+    let client = versus.other_client().map(|client| format!(" {client}")).unwrap_or_default();
+    let slug = slugs.take(&format!("versus {} {}{client}", versus.workload(), versus.peer()));
     let groups: Vec<_> = versus
         .parts
         .iter()
@@ -79,6 +81,9 @@ fn run(section: &mut Section, versus: &Versus, slugs: &mut Slugs) {
 
 fn title(versus: &Versus) -> String {
     let mut title = format!("Beside {}", versus.peer());
+    if let Some(client) = versus.other_client() {
+        write!(title, ", with {client} as the client").expect("writing to a string cannot fail");
+    }
     if let Some(name) = &versus.congestion_control {
         title.push_str(&format!(", congestion control {name}"));
     }
@@ -174,6 +179,7 @@ fn medians(part: &Part, of: &str) -> String {
         "handshakes/s",
         "CPU s",
         "of the core in softirq",
+        "wake-ups per MiB",
         "memory",
         "first byte p50, ms",
         "p99",
@@ -202,6 +208,7 @@ fn medians_of(side: &Side, unit: &Unit) -> Vec<Cell> {
         median(&|round| round.handshakes_per_second),
         median(&|round| round.cpu_seconds),
         Cell::number(side.median_of(|round| round.softirq_share), percent),
+        median(&|round| round.wakeups_per_mib),
         Cell::number(side.median_of(|round| round.rss_bytes), bytes),
         median(&|round| round.first_byte_ms?.p50),
         median(&|round| round.first_byte_ms?.p99),
@@ -279,7 +286,9 @@ pub(crate) fn repeat(versus: &Versus) -> Option<String> {
     let connections =
         versus.connections.map(|count| format!(" --connections {count}")).unwrap_or_default();
     let seconds = versus.seconds.map(|seconds| format!(" --seconds {seconds}")).unwrap_or_default();
-    Some(format!("./run bench versus {peer} --workload {known}{connections}{seconds}"))
+    let client = versus.other_client().map(|client| format!(" --client {client}"));
+    let client = client.unwrap_or_default();
+    Some(format!("./run bench versus {peer} --workload {known}{client}{connections}{seconds}"))
 }
 
 /// The peers' versions, each once.

@@ -1,0 +1,256 @@
+//! The clients of a comparison: our own load, or a program that others wrote.
+//!
+//! A client's speed decides how often the server has to wake up, so each figure belongs to a server and a client. Our own
+//! load costs little and reports the most. curl and wrk read smaller pieces and are slower, like most clients.
+
+use super::peer::said_version;
+use super::workload::Workload;
+use std::fmt::Write;
+
+/// The most transfers that curl runs at once (`--parallel-max`, curl(1)). If asked for more, it falls back to 50.
+const CURL_CONNECTIONS_MAX: usize = 300;
+
+/// How often curl is told to fetch the whole library: more than fits into any turn.
+const CURL_ROUNDS: u32 = 1_000_000;
+
+/// Makes wrk request the library's files in turn and print its error counts.
+const WRK_SCRIPT: &str = include_str!("../../peers/wrk.lua");
+
+/// TLS settings for wrk, which has no options for them. OpenSSL reads this file through `OPENSSL_CONF`.
+const WRK_OPENSSL: &str = include_str!("../../peers/wrk-openssl.cnf");
+
+/// A client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Client {
+    /// This program's own load generator.
+    #[default]
+    Load,
+    /// One curl process with several transfers at once.
+    Curl,
+    /// wrk, with a thread for each core.
+    Wrk,
+}
+
+/// What such a program is to fetch.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fetch<'a> {
+    /// `https://127.0.0.1:443`, say.
+    pub(super) origin: &'a str,
+    /// Names of the library's files.
+    pub(super) files: &'a [String],
+    pub(super) connections: usize,
+    pub(super) threads: usize,
+}
+
+impl Client {
+    /// Every client with its name.
+    const ALL: [(Client, &'static str); 3] =
+        [(Self::Load, "load"), (Self::Curl, "curl"), (Self::Wrk, "wrk")];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        let known = Self::ALL.iter().find(|(client, _)| *client == self);
+        known.map_or("", |(_, name)| name)
+    }
+
+    /// Checks that the client can do this work.
+    ///
+    /// # Errors
+    /// The reason, with what to do.
+    pub(super) fn check(self, workload: Workload, connections: usize) -> Result<(), String> {
+        use Workload::{HttpCold, HttpWarm, TlsCold, TlsWarm};
+        let name = self.name();
+        let is_whole_files = matches!(workload, TlsWarm | TlsCold | HttpWarm | HttpCold);
+        if self != Self::Load && !is_whole_files {
+            return Err(format!(
+                "{name} only fetches whole files: --client {name} goes with --workload tls-warm, tls-cold, http-warm or http-cold, \
+                 and {} needs --client load",
+                workload.name()
+            ));
+        }
+        if self == Self::Curl && connections > CURL_CONNECTIONS_MAX {
+            return Err(format!(
+                "curl runs at most {CURL_CONNECTIONS_MAX} transfers at once: use fewer --connections"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whether it reports each response, and when it began.
+    pub(super) fn tells_of_responses(self) -> bool {
+        self == Self::Load
+    }
+
+    /// Its version, if it is not our own load.
+    pub(super) fn version(self) -> Option<String> {
+        match self {
+            Self::Load => None,
+            Self::Curl => said_version("curl", "--version"),
+            Self::Wrk => said_version("wrk", "-v"),
+        }
+    }
+
+    /// The number of threads that it uses on so many cores.
+    pub(super) fn threads(self, cpus: usize, connections: usize) -> usize {
+        match self {
+            Self::Curl => 1,
+            Self::Load | Self::Wrk => cpus.min(connections),
+        }
+    }
+
+    /// Its command line; empty for our own load. It runs until it gets SIGINT.
+    pub(super) fn command(self, fetch: &Fetch<'_>) -> Vec<String> {
+        match self {
+            Self::Load => Vec::new(),
+            Self::Curl => curl(fetch),
+            Self::Wrk => wrk(fetch),
+        }
+    }
+
+    /// Files that it reads: the environment variable with the file's path (none if the path is in the command line), its
+    /// name and its contents.
+    pub(super) fn files(
+        self,
+        fetch: &Fetch<'_>,
+    ) -> Vec<(Option<&'static str>, &'static str, String)> {
+        match self {
+            Self::Load | Self::Curl => Vec::new(),
+            Self::Wrk => vec![
+                (Some("OPENSSL_CONF"), "wrk-openssl.cnf", WRK_OPENSSL.to_owned()),
+                (None, "wrk.lua", wrk_script(fetch.files)),
+            ],
+        }
+    }
+
+    /// Looks for failed transfers in its output.
+    ///
+    /// # Errors
+    /// The first failure, in the client's own words.
+    pub(super) fn judge(self, said: &str, file_bytes: u64) -> Result<(), String> {
+        match self {
+            Self::Load => Ok(()),
+            Self::Curl => judge_curl(said, file_bytes),
+            Self::Wrk => judge_wrk(said),
+        }
+    }
+}
+
+impl std::str::FromStr for Client {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let known = Self::ALL.iter().find(|(_, known)| *known == name);
+        known
+            .map(|(client, _)| *client)
+            .ok_or_else(|| format!("there is no client {name:?}; there are load, curl and wrk"))
+    }
+}
+
+/// The range counts rounds over the files. curl removes `/1/..` from a path before it sends the request (RFC 3986 section
+/// 5.2.4), so each round is of the same files. A range takes no memory, unlike a list of as many URLs.
+fn curl(fetch: &Fetch<'_>) -> Vec<String> {
+    let Fetch { origin, files, connections, .. } = fetch;
+    let options = "--silent --show-error --no-progress-meter --insecure --http1.1 --tlsv1.3 \
+                   --tls13-ciphers TLS_AES_128_GCM_SHA256 --curves X25519 --fail --fail-early --parallel --parallel-immediate \
+                   --speed-limit 1 --speed-time 30";
+    let mut words = vec!["curl".to_owned(), "--disable".to_owned()];
+    words.extend(options.split_whitespace().map(str::to_owned));
+    let mut option = |name: &str, value: String| words.extend([name.to_owned(), value]);
+    option("--parallel-max", connections.to_string());
+    option("--output", "/dev/null".to_owned());
+    option("--write-out", "%{stderr}transfer %{http_code} %{size_download}\\n".to_owned());
+    let names = files.join(",");
+    words.push(format!("{origin}/[1-{CURL_ROUNDS}]/../{{{names}}}"));
+    words
+}
+
+/// A failed transfer ends curl (`--fail-early`), and its first message has the reason. It prints a line for each transfer.
+fn judge_curl(said: &str, file_bytes: u64) -> Result<(), String> {
+    if let Some(error) = said.lines().find(|line| line.starts_with("curl: ")) {
+        return Err(error.to_owned());
+    }
+    let whole = format!("transfer 200 {file_bytes}");
+    // SIGINT may cut the last line short.
+    let lines = said.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
+    match lines.filter(|line| line.starts_with("transfer ")).find(|line| *line != whole) {
+        Some(line) => Err(format!("curl: {line:?} where {whole:?} is right (status, bytes)")),
+        None => Ok(()),
+    }
+}
+
+/// wrk has a counter for each microsecond that a response may take, so a time-out of hours would take all memory.
+fn wrk(fetch: &Fetch<'_>) -> Vec<String> {
+    let Fetch { origin, connections, threads, .. } = fetch;
+    let words = format!(
+        "wrk --threads {threads} --connections {connections} --duration 1h --timeout 60s --script @wrk.lua {origin}"
+    );
+    words.split(' ').map(str::to_owned).collect()
+}
+
+fn wrk_script(files: &[String]) -> String {
+    let mut names = String::new();
+    for file in files {
+        write!(names, "\"/{file}\", ").expect("writing to a string cannot fail");
+    }
+    WRK_SCRIPT.replace("@FILES@", names.trim_end_matches(", "))
+}
+
+/// The script prints `failures`, then each kind with its count.
+fn judge_wrk(said: &str) -> Result<(), String> {
+    let line = said.lines().find_map(|line| line.strip_prefix("failures "));
+    let line = line.ok_or("wrk did not come to its end")?;
+    let mut words = line.split_whitespace();
+    let mut failures = Vec::new();
+    while let (Some(kind), Some(count)) = (words.next(), words.next()) {
+        if count != "0" {
+            failures.push(format!("{count} x {kind}"));
+        }
+    }
+    if failures.is_empty() { Ok(()) } else { Err(format!("wrk: {}", failures.join(", "))) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_client_has_one_name_and_only_ours_does_more_than_whole_files() {
+        for (client, name) in Client::ALL {
+            assert_eq!(name.parse::<Client>().unwrap(), client);
+            assert_eq!(client.name(), name);
+            assert_eq!(client.check(Workload::HttpCold, 8), Ok(()));
+            let viewers = client.check(Workload::Viewers, 8);
+            assert_eq!(viewers.is_ok(), client == Client::Load, "{viewers:?}");
+        }
+        assert!("fetch".parse::<Client>().unwrap_err().contains("curl"));
+        assert!(Client::Curl.check(Workload::TlsWarm, 301).unwrap_err().contains("--connections"));
+        assert_eq!(Client::Wrk.check(Workload::TlsWarm, 301), Ok(()));
+    }
+
+    #[test]
+    fn what_fails_is_said_in_curl_s_words() {
+        let judge = |said| Client::Curl.judge(said, 100);
+        assert_eq!(judge("transfer 200 100\ntransfer 200 100\n"), Ok(()));
+        assert_eq!(judge(""), Ok(()), "no transfer has ended yet");
+        assert_eq!(judge("transfer 200 100\ntransfer 20"), Ok(()), "interrupted while it wrote");
+        let refused = judge("curl: (7) Failed to connect\ntransfer 000 0\n").unwrap_err();
+        assert_eq!(refused, "curl: (7) Failed to connect");
+        assert!(judge("transfer 200 99\n").unwrap_err().contains("transfer 200 99"));
+        assert!(judge("transfer 206 100\n").unwrap_err().contains("transfer 206 100"));
+    }
+
+    #[test]
+    fn what_fails_is_counted_by_wrk() {
+        let judge = |said| Client::Wrk.judge(said, 100);
+        assert_eq!(judge("Running\nfailures connect 0 read 0 status 0\n"), Ok(()));
+        let failed = judge("failures connect 0 read 12 write 0 status 3\n").unwrap_err();
+        assert_eq!(failed, "wrk: 12 x read, 3 x status");
+        assert!(judge("unable to connect to 127.0.0.1:1 Connection refused\n").is_err());
+    }
+
+    #[test]
+    fn wrk_requests_every_file() {
+        let script = wrk_script(&["a.mp4".to_owned(), "b.mp4".to_owned()]);
+        assert!(script.contains(r#"{ "/a.mp4", "/b.mp4" }"#), "{script}");
+    }
+}
