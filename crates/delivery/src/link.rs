@@ -71,8 +71,14 @@ impl<C: Carrier> Link<C> {
 
     /// Whether TCP takes bytes now or within the time that a buffer may be held for it.
     pub async fn pulls_soon(&self) -> bool {
-        !self.resources.room.is_short()
-            && (self.socket.is_writable() || self.holds(self.resources.hold_patience()).await)
+        if self.resources.room.is_short() {
+            return false;
+        }
+        if self.socket.is_writable() {
+            return true;
+        }
+        self.resources.numbers.windows_waited_total.add(1);
+        self.holds(self.resources.hold_patience()).await
     }
 
     /// Waits up to `patience` for TCP to take the rest of a window. Returns whether it does.
