@@ -135,16 +135,30 @@ impl<C: Carrier> Link<C> {
     /// # Errors
     /// As [`Self::pull`] and [`Self::offer`].
     pub async fn send_all(&self, mut bytes: &[u8]) -> Result<(), End> {
-        while !bytes.is_empty() {
+        self.offer_all(|| {
             let taken = self.offer(bytes, false)?;
             bytes = &bytes[taken..];
-            if taken == 0 && self.socket.is_writable() {
-                self.back_off().await?;
-            } else if !bytes.is_empty() {
-                self.pull().await?;
+            Ok((taken, !bytes.is_empty()))
+        })
+        .await
+    }
+
+    /// Calls `offer` again whenever TCP accepts more, until nothing is left. `offer` returns how many bytes TCP took, and whether
+    /// any are left.
+    ///
+    /// # Errors
+    /// As [`Self::pull`], and any error of `offer`.
+    pub(crate) async fn offer_all(
+        &self,
+        mut offer: impl FnMut() -> Result<(usize, bool), End>,
+    ) -> Result<(), End> {
+        loop {
+            match offer()? {
+                (_, false) => return Ok(()),
+                (0, true) if self.socket.is_writable() => self.back_off().await?,
+                (_, true) => self.pull().await?,
             }
         }
-        Ok(())
     }
 
     /// Waits for bytes and appends what has arrived, at least one byte.

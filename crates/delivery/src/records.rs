@@ -7,7 +7,7 @@ use std::ops::Range;
 
 /// The result of making records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Made {
+pub(crate) struct MadeRecords {
     /// Length of the records.
     pub(crate) bytes: usize,
     /// How many of the records had been made before.
@@ -30,8 +30,8 @@ pub(crate) fn make(
     position: u64,
     of_file: Option<&[u8]>,
     room: &mut [u8],
-) -> Result<Made, End> {
-    let mut all = Made::default();
+) -> Result<MadeRecords, End> {
+    let mut all = MadeRecords::default();
     for (position, start) in (position..).zip(range.clone().step_by(PLAINTEXT_MAX)) {
         let bytes = PLAINTEXT_MAX.min((range.end - start) as usize);
         let of_file =

@@ -3,7 +3,7 @@
 use super::layout::{Layout, MadeFrom, Part, end_of_records, records_of};
 use crate::end::End;
 use crate::outgoing::Outgoing;
-use crate::records::{self, Made};
+use crate::records::{self, MadeRecords};
 use crypt::{Alert, CONTROL_RECORD_BYTES_MAX, Ledger};
 use disk::Share;
 use std::collections::VecDeque;
@@ -170,7 +170,7 @@ impl Stream {
         position: u64,
         of_file: Option<&[u8]>,
         room: &mut [u8],
-    ) -> Result<Made, End> {
+    ) -> Result<MadeRecords, End> {
         let ledger = self.ledger.as_mut().expect("records are laid out only with TLS");
         records::make(ledger, outgoing, range, position, of_file, room)
     }

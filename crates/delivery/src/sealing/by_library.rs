@@ -82,14 +82,7 @@ impl ByLibrary {
 
     /// Sends everything that was sealed, as fast as the viewer takes it.
     async fn send_owed(&mut self, link: &Link) -> Result<(), End> {
-        while self.tls.owes() {
-            if self.offer_owed(link)? == 0 && link.socket.is_writable() {
-                link.back_off().await?;
-            } else if self.tls.owes() {
-                link.pull().await?;
-            }
-        }
-        Ok(())
+        link.offer_all(|| Ok((self.offer_owed(link)?, self.tls.owes()))).await
     }
 
     /// Seals what begins at `at`: bytes in memory, then at most one window of the file. Returns the number of bytes.

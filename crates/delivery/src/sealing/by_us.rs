@@ -93,14 +93,7 @@ impl ByUs {
     }
 
     async fn send_unsent(&mut self, link: &Link) -> Result<(), End> {
-        while self.unsent.is_some() {
-            if self.offer_unsent(link)? == 0 && link.socket.is_writable() {
-                link.back_off().await?;
-            } else if self.unsent.is_some() {
-                link.pull().await?;
-            }
-        }
-        Ok(())
+        link.offer_all(|| Ok((self.offer_unsent(link)?, self.unsent.is_some()))).await
     }
 
     /// Makes the flight that begins at `at`: bytes in memory, then at most one window of the file.
