@@ -63,6 +63,8 @@ pub struct Config {
     pub net: Net,
     /// The bypass route.
     pub bypass: Bypass,
+    /// Memory for what many viewers ask for.
+    pub memory: Memory,
     /// Limits on what viewers may use.
     pub limits: Limits,
     /// How long viewers may take.
@@ -91,6 +93,7 @@ impl Default for Config {
             http: Http::default(),
             net: Net::default(),
             bypass: Bypass::default(),
+            memory: Memory::default(),
             limits: Limits::default(),
             timeouts: Timeouts::default(),
         }
@@ -292,6 +295,14 @@ impl Net {
         let bits = self.pacing_bits_per_second;
         (bits > 0).then_some((bits / 8).max(1))
     }
+}
+
+/// Memory for what many viewers ask for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Memory {
+    /// Bytes of it on all nodes together; 0 for none. Not set: a quarter of what is available when the server starts.
+    pub hot_bytes: Option<u64>,
 }
 
 /// Limits on what viewers may use. All are per worker: cores share nothing.

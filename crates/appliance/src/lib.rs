@@ -21,6 +21,7 @@ pub mod control;
 pub mod drain;
 pub mod experience;
 pub mod gate;
+mod hot_memory;
 mod library_place;
 mod listen;
 pub mod live;

@@ -6,6 +6,7 @@ use crate::admin;
 use crate::audience::Audience;
 use crate::bypass;
 use crate::config::{Config, Route, Switch};
+use crate::hot_memory;
 use crate::library_place::LibraryPlace;
 use crate::listen::bind_admin;
 use crate::live;
@@ -23,7 +24,7 @@ use crate::worker::Shared;
 use crypt::{Origin, Tls, TlsOptions};
 use delivery::KernelOffload;
 use delivery::room::reserve_bytes;
-use machine::{Bound, Headroom, Machine};
+use machine::{Bound, Headroom, Machine, MemoryPressure};
 use net::listener::local_address;
 use qoe::Salt;
 use reactor::RingFeatures;
@@ -122,7 +123,7 @@ impl Server {
         // After the code that makes them: the self-signed certificate, the access log.
         let own_files = OwnFiles::of(&config);
         let sources = live::Sources::open();
-        let headroom = Arc::new(Headroom::open());
+        let (headroom, pressure) = (Arc::new(Headroom::open()), Arc::new(MemoryPressure::open()));
         // Before the threads, because Landlock covers the calling thread and those that it starts.
         let mut sandbox = sandbox::Report::default();
         if config.sandbox {
@@ -134,6 +135,8 @@ impl Server {
         let memory_bound = tightest(&headroom);
         let mut silos = silo::silos(&machine, count, memory_bound);
         check_memory(memory_bound, count, &silos, &config)?;
+        let hot_bytes = hot_memory::bytes_of(&config, memory_bound, &pressure);
+        silos.iter_mut().for_each(|silo| silo.make_hot_set(&config, hot_bytes, count));
         let epoch = Instant::now();
         let shared = Shared {
             config: Arc::clone(&config),
@@ -145,6 +148,7 @@ impl Server {
             library,
             withheld: own_files.inodes(),
             headroom,
+            pressure,
             workers: count,
             takes_buffers_early: memory_bound.is_some(),
         };
@@ -154,6 +158,7 @@ impl Server {
         let (end, ended) = channel();
         let start = Start {
             shared,
+            memory_bytes: machine.memory_limit_bytes.or(machine.memory_bytes),
             numbers: numbers.clone(),
             audiences: audiences.clone(),
             access_log,
@@ -245,6 +250,8 @@ impl Server {
             format!("workers   {}, io_uring with {}", self.numbers.len(), self.ring.describe()),
             format!("sandbox   {}", self.sandbox),
         ];
+        let hot_sets = self.silos.iter().filter_map(|silo| silo.hot_memory().describe());
+        lines.extend(hot_sets.map(|hot_set| format!("hot set   {hot_set}")));
         lines.extend(self.lacks.iter().map(|lack| {
             let Lack { what, why, cost, remedy } = lack;
             format!(

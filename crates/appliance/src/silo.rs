@@ -8,10 +8,12 @@ use crate::audience::Audience;
 use crate::buffers::pools_bytes;
 use crate::config::{Config, Switch};
 use crate::control::Control;
+use crate::hot_memory::{HotMemory, Keeper};
 use crate::sandbox;
 use crate::start_error::{RunError, StartError};
 use crate::ways_in::WayIn;
 use crate::worker::{Parts, Shared, Worker};
+use disk::HotSet;
 use machine::{Bound, Machine, Node};
 use reactor::{Reactor, RingFeatures, RingOptions, remote};
 use std::io;
@@ -31,6 +33,7 @@ const MEMORY_BYTES_DEFAULT: u64 = 1 << 30;
 pub(crate) struct Silo {
     seats: Vec<Seat>,
     sizes: Sizes,
+    hot_memory: HotMemory,
     workers: Vec<RunningWorker>,
 }
 
@@ -50,6 +53,16 @@ pub(crate) struct Sizes {
     pub(crate) heat_bytes: u64,
 }
 
+/// What a worker has of its silo.
+pub(crate) struct Place {
+    /// What follows from the memory.
+    pub(crate) sizes: Sizes,
+    /// What many viewers ask for.
+    pub(crate) hot_set: Option<Arc<HotSet>>,
+    /// One worker of a silo looks after its hot set.
+    pub(crate) keeper: Option<Keeper>,
+}
+
 /// A worker's thread, and what controls it.
 pub(crate) struct RunningWorker {
     pub(crate) thread: JoinHandle<io::Result<()>>,
@@ -60,6 +73,8 @@ pub(crate) struct RunningWorker {
 pub(crate) struct Start {
     /// What all workers have in common.
     pub(crate) shared: Shared,
+    /// The machine's memory, if it tells.
+    pub(crate) memory_bytes: Option<u64>,
     /// Their counters, and what they pass on about their viewers, by worker.
     pub(crate) numbers: Vec<Arc<Numbers>>,
     pub(crate) audiences: Vec<Arc<Audience>>,
@@ -83,7 +98,8 @@ pub(crate) fn silos(machine: &Machine, workers: usize, bound: Option<Bound>) -> 
             buffer_bytes: buffer_bytes(node, bound, workers),
             heat_bytes: heat_bytes(machine, workers),
         };
-        (!seats.is_empty()).then_some(Silo { seats, sizes, workers: Vec::new() })
+        let (hot_memory, workers) = (HotMemory::Off, Vec::new());
+        (!seats.is_empty()).then_some(Silo { seats, sizes, hot_memory, workers })
     };
     machine.nodes.iter().filter_map(of_node).collect()
 }
@@ -108,6 +124,16 @@ impl Silo {
         self.seats.len() * pools_bytes(config, self.sizes.buffer_bytes)
     }
 
+    /// Takes its part of so many bytes for what many viewers ask for: as large as its part of all `workers`.
+    pub(crate) fn make_hot_set(&mut self, config: &Config, bytes: u64, workers: usize) {
+        self.hot_memory = HotMemory::new(config, bytes * self.seats.len() as u64 / workers as u64);
+    }
+
+    /// Memory for what many viewers ask for.
+    pub(crate) fn hot_memory(&self) -> &HotMemory {
+        &self.hot_memory
+    }
+
     /// Starts its workers, each with its way in.
     ///
     /// # Errors
@@ -119,9 +145,20 @@ impl Silo {
     ) -> Result<(), StartError> {
         for seat in &self.seats {
             let way_in = ways_in[seat.worker].take().expect("a worker sits in one silo");
-            self.workers.push(start_worker(seat, self.sizes, way_in, start)?);
+            let keeper = self.keeper(start).filter(|_| self.workers.is_empty());
+            let hot_set = self.hot_memory.set().cloned();
+            let place = Place { sizes: self.sizes, hot_set, keeper };
+            self.workers.push(start_worker(seat, place, way_in, start)?);
         }
         Ok(())
+    }
+
+    /// Whoever looks after its hot set.
+    fn keeper(&self, start: &Start) -> Option<Keeper> {
+        let Shared { headroom, pressure, .. } = &start.shared;
+        let set = Arc::clone(self.hot_memory.set()?);
+        let memory_bytes = start.memory_bytes.unwrap_or(0);
+        Some(Keeper::new(set, Arc::clone(headroom), Arc::clone(pressure), memory_bytes))
     }
 
     /// Its running workers.
@@ -149,7 +186,7 @@ impl RunningWorker {
 
 fn start_worker(
     seat: &Seat,
-    sizes: Sizes,
+    place: Place,
     way_in: WayIn,
     start: &Start,
 ) -> Result<RunningWorker, StartError> {
@@ -160,7 +197,7 @@ fn start_worker(
     };
     let parts = Parts {
         shared: start.shared.clone(),
-        sizes,
+        place,
         numbers: Arc::clone(&start.numbers[index]),
         audience: Arc::clone(&start.audiences[index]),
         access_log: start.access_log.as_ref().map(AccessLog::for_worker),

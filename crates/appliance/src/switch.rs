@@ -18,6 +18,10 @@ pub enum Switch {
     Heat,
     /// Asking the kernel what is in the page cache before reading; off: heat alone decides, under `disk = "auto"`.
     Resident,
+    /// Memory of our own for what many ask for; off: the page cache alone.
+    Hot,
+    /// Large pages for it, where the kernel allows them.
+    Hugepages,
     /// Reading ahead for a viewer whose connection takes everything at once.
     Ahead,
     /// Windows that grow while TCP accepts them; off: 64 KiB at a time.
@@ -48,12 +52,14 @@ pub enum Switch {
 
 impl Switch {
     /// Every switch with its name and description.
-    pub const ALL: [(Switch, &'static str, &'static str); 18] = [
+    pub const ALL: [(Switch, &'static str, &'static str); 20] = [
         (Self::Pull, "pull", "windows pulled by TCP_NOTSENT_LOWAT"),
         (Self::Lifo, "lifo", "last-in-first-out buffers"),
         (Self::Registered, "registered", "buffers registered with the ring"),
         (Self::Heat, "heat", "caching by heat"),
         (Self::Resident, "resident", "asking what the page cache has"),
+        (Self::Hot, "hot", "memory of its own for what many ask for"),
+        (Self::Hugepages, "hugepages", "large pages for that memory"),
         (Self::Ahead, "ahead", "several reads in flight per viewer"),
         (Self::Window, "window", "windows that grow"),
         (Self::Files, "files", "files that stay open between requests"),

@@ -10,16 +10,17 @@ use crate::control::Control;
 use crate::drain::Drain;
 use crate::experience::Experience;
 use crate::gate::Gate;
+use crate::hot_memory::Keeper;
 use crate::session;
 use crate::shelf::Shelf;
-use crate::silo::Sizes;
+use crate::silo::Place;
 use crypt::Tls;
 use delivery::in_memory::InMemory;
 use delivery::own_tcp::{self, OwnTcp};
 use delivery::room::Room;
 use delivery::{Carrier, DeliveryLimits, KernelOffload, Patience, Resources, Tactics};
-use disk::{Files, Heat, Inode, Policy, Reader, Way};
-use machine::Headroom;
+use disk::{Files, Heat, Inode, LocalHotSet, Policy, Reader, Way};
+use machine::{Headroom, MemoryPressure};
 use net::{Admission, LimitReached, Socket};
 use qoe::Salt;
 use reactor::op::Incoming;
@@ -53,6 +54,8 @@ pub struct Worker {
     pub reports: Reports,
     /// The shutdown.
     pub drain: Drain,
+    /// What looks after its silo's hot set, if it is this worker that does.
+    keeper: Option<Keeper>,
 }
 
 /// How connections come in.
@@ -92,8 +95,8 @@ pub struct Reports {
 pub(crate) struct Parts {
     /// What all workers have in common.
     pub(crate) shared: Shared,
-    /// Sizes derived from its silo's memory.
-    pub(crate) sizes: Sizes,
+    /// What it has of its silo.
+    pub(crate) place: Place,
     /// Its counters.
     pub(crate) numbers: Arc<Numbers>,
     /// What it passes on about its viewers.
@@ -124,6 +127,8 @@ pub(crate) struct Shared {
     pub(crate) withheld: Arc<[Inode]>,
     /// Says how much memory is left.
     pub(crate) headroom: Arc<Headroom>,
+    /// Shows how hard it is to get more memory.
+    pub(crate) pressure: Arc<MemoryPressure>,
     /// The number of workers.
     pub(crate) workers: usize,
     /// Whether all memory for buffers is allocated at the start.
@@ -137,7 +142,7 @@ impl Worker {
     /// If the library cannot be opened or there is no memory.
     pub(crate) fn new(parts: Parts) -> io::Result<Rc<Self>> {
         let resources = Rc::new(resources(&parts)?);
-        let Parts { shared, numbers, audience, access_log, own_tcp, .. } = parts;
+        let Parts { shared, place, numbers, audience, access_log, own_tcp } = parts;
         let config = &*shared.config;
         let open_files_max =
             if config.is_on(Switch::Files) { config.limits.open_files_max } else { 0 };
@@ -169,6 +174,7 @@ impl Worker {
                 complaints: Complaints::default(),
             },
             drain: Drain::default(),
+            keeper: place.keeper,
         }))
     }
 
@@ -310,6 +316,9 @@ impl Worker {
         loop {
             self.answering.set_date();
             self.library.files.forget_recalled();
+            if let Some(keeper) = &self.keeper {
+                keeper.look();
+            }
             self.publish();
             sleep(until_next_second()).await;
         }
@@ -324,6 +333,15 @@ impl Worker {
         numbers.read_once_bytes_total.set(stats.once_bytes.get());
         numbers.read_direct_bytes_total.set(stats.direct_bytes.get());
         numbers.read_refused_total.set(stats.refused.get());
+        if let Some(hot_set) = reader.hot_set() {
+            numbers.read_hot_bytes_total.set(hot_set.hit_bytes.get());
+            numbers.hot_filled_bytes_total.set(hot_set.filled_bytes.get());
+        }
+        if let Some(keeper) = &self.keeper {
+            numbers.hot_evicted_bytes_total.set(keeper.set().evicted_bytes());
+            numbers.hot_bytes.set(keeper.set().used_bytes());
+            numbers.hot_bytes_max.set(keeper.set().bytes_max());
+        }
         numbers.buffer_waits_total.set(reader.pool().waits() + send_buffers.waits());
         numbers.read_buffers_free.set(reader.pool().free() as u64);
         numbers.read_buffers.set(reader.pool().count() as u64);
@@ -363,13 +381,17 @@ fn until_next_second() -> Duration {
 
 /// The resources that a worker shares among its connections.
 fn resources(parts: &Parts) -> io::Result<Resources> {
-    let Parts { shared, sizes, numbers, .. } = parts;
+    let Parts { shared, place, numbers, .. } = parts;
+    let sizes = place.sizes;
     let config = &*shared.config;
     let (read_buffers, send_buffers) =
         buffers::pools(config, sizes.buffer_bytes, shared.takes_buffers_early)?;
     let seconds = Duration::from_secs_f64;
+    // Who says how bytes are to come off the disk means all of them.
+    let hot_set = place.hot_set.clone().filter(|_| policy(config) == Policy::Auto);
     Ok(Resources {
-        reader: Reader::new(read_buffers, policy(config), Heat::new(sizes.heat_bytes)),
+        reader: Reader::new(read_buffers, policy(config), Heat::new(sizes.heat_bytes))
+            .with_hot_set(hot_set.map(LocalHotSet::new)),
         send_buffers,
         room: Room::new(Arc::clone(&shared.headroom), shared.workers),
         numbers: Arc::clone(numbers),

@@ -19,6 +19,8 @@ type Reading = Pin<Box<dyn Future<Output = Result<Plain, ReadError>>>>;
 #[derive(Default)]
 pub(crate) struct Ahead {
     queue: VecDeque<Ask>,
+    /// The block of the hot set for which this response was noted last.
+    noted: Option<u64>,
 }
 
 struct Ask {
@@ -32,7 +34,8 @@ enum State {
 }
 
 impl Ahead {
-    /// Reads from the start of `range`: all of it, or what was asked for ahead. If the read had to wait for the disk,
+    /// Reads from the start of `range`: all of it, what was asked for ahead, or as much as lies in one
+    /// block of the hot set. If the read had to wait for the disk,
     /// also asks for what follows, up to `end`.
     pub(crate) async fn read(
         &mut self,
@@ -53,8 +56,14 @@ impl Ahead {
         end: u64,
         way: Option<Way>,
     ) -> Result<Plain, ReadError> {
+        self.note_request(resources, file, range.start, way);
         if self.queue.front().is_some_and(|ask| ask.range.start != range.start) {
             self.queue.clear();
+        }
+        if self.queue.is_empty() {
+            if let Some(part) = resources.reader.hot_part(file, &range)? {
+                return Ok(part.into());
+            }
         }
         let (plain, read_to) = match self.queue.pop_front() {
             Some(Ask { state: State::Done(result), range }) => (result?, range.end),
@@ -66,6 +75,21 @@ impl Ahead {
             self.ask(resources, file, read_to..end, window_bytes, way).await;
         }
         Ok(plain)
+    }
+
+    /// Tells the hot set, once for each of its blocks, that this response has come to `offset`.
+    /// A way that was chosen before is that of bytes for the kernel to send, which come from the page cache.
+    fn note_request(
+        &mut self,
+        resources: &Resources,
+        file: &Rc<File>,
+        offset: u64,
+        way: Option<Way>,
+    ) {
+        let block = offset / disk::hot::BLOCK_BYTES;
+        if way.is_none() && self.noted.replace(block) != Some(block) {
+            resources.reader.note_request(file, offset);
+        }
     }
 
     /// Whether the window that begins at `start` was asked for ahead.
@@ -97,6 +121,7 @@ impl Ahead {
         while self.queue.len() < DEPTH
             && start < end
             && !resources.reader.pool().is_scarce_for(disk)
+            && !resources.reader.is_hot(file, start)
         {
             let range = start..end.min(start + window_bytes);
             start = range.end;

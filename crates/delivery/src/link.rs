@@ -3,12 +3,13 @@
 use crate::carrier::Carrier;
 use crate::end::End;
 use crate::resources::Resources;
-use disk::{File, ReadError};
+use disk::ReadError;
 use net::{Socket, Window};
 use reactor::{sleep, timeout_at};
 use std::cell::Cell;
 use std::io::IoSlice;
 use std::ops::Range;
+use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -246,13 +247,13 @@ impl Link {
         Ok(self.count_taken(self.socket.send_parts(parts)?))
     }
 
-    /// As [`Self::offer`], for a part of a file that is in the page cache.
+    /// As [`Self::offer`], for a part of a file that is in memory.
     ///
     /// # Errors
     /// If the connection is broken or the file cannot be read.
-    pub fn offer_file(&self, file: &File, range: Range<u64>) -> Result<usize, End> {
+    pub fn offer_file(&self, file: BorrowedFd<'_>, range: Range<u64>) -> Result<usize, End> {
         let bytes = (range.end - range.start) as usize;
-        match self.socket.send_file(file.fd().borrowed(), range.start, bytes) {
+        match self.socket.send_file(file, range.start, bytes) {
             Ok(taken) => Ok(self.count_taken(taken)),
             Err(error) if error.raw_os_error() == Some(libc::EIO) => {
                 Err(ReadError::Io(libc::EIO).into())

@@ -2,7 +2,8 @@
 //!
 //! [`Files`] opens files of the library and nothing else, and remembers them. [`Reader`] brings a window of a file into
 //! a pooled buffer by one of three ways (see [`Way`]) without blocking the thread. [`Bringing`] brings it into the page
-//! cache, so that the kernel can send it from there.
+//! cache, so that the kernel can send it from there. What many viewers ask
+//! for lies in the [`hot`] set, from which nothing has to be read.
 //!
 //! Invariants:
 //! - Library files are read, never mapped for access: a truncated mapping would raise SIGBUS for every viewer. (A
@@ -18,6 +19,7 @@ pub mod file;
 pub mod files;
 pub mod heat;
 mod hold;
+pub mod hot;
 pub mod inode;
 pub mod misses;
 pub mod read;
@@ -29,6 +31,7 @@ pub use error::{OpenError, ReadError};
 pub use file::File;
 pub use files::Files;
 pub use heat::Heat;
+pub use hot::{HotPart, HotSet, LocalHotSet};
 pub use inode::Inode;
 pub use misses::Misses;
 pub use read::{DIRECT_ALIGNMENT, Plain, Policy, ReadStats, Reader, Way};

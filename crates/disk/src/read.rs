@@ -1,14 +1,16 @@
-//! Reads a window of a file into a buffer, in the way that suits it.
+//! Reads a window of a file into memory, in the way that suits it.
 
 use crate::error::ReadError;
 use crate::file::File;
 use crate::heat::Heat;
+use crate::hot::{Hot, HotPart, LocalHotSet};
 use reactor::{Buffer, Fd, Pool, op};
 use rustix::io::ReadWriteFlags;
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::io::IoSliceMut;
 use std::ops::{Deref, Range};
+use std::rc::Rc;
 
 /// `RWF_DONTCACHE` (Linux 6.14): read through the page cache, and drop the pages afterwards.
 const RWF_DONTCACHE: i32 = 0x80;
@@ -60,17 +62,35 @@ pub struct Reader {
     pool: Pool,
     policy: Policy,
     heat: Heat,
+    hot_set: Option<Rc<LocalHotSet>>,
     /// Devices whose filesystem refused `RWF_DONTCACHE`.
     no_once: RefCell<HashSet<u64>>,
     /// Bytes read, by way.
     pub stats: ReadStats,
 }
 
-/// Bytes of a file, in a buffer.
+/// Bytes of a file, in memory that nobody changes.
 pub struct Plain {
-    buffer: Buffer,
+    memory: Memory,
     range: Range<usize>,
     from_disk: bool,
+}
+
+enum Memory {
+    Buffer(Buffer),
+    HotSet(HotPart),
+}
+
+/// A window of a file, in a buffer.
+struct Window {
+    buffer: Buffer,
+    range: Range<usize>,
+}
+
+impl Window {
+    fn len(&self) -> usize {
+        self.range.len()
+    }
 }
 
 impl Plain {
@@ -90,18 +110,65 @@ impl Plain {
     }
 }
 
+impl From<HotPart> for Plain {
+    fn from(part: HotPart) -> Self {
+        let range = 0..part.bytes().len();
+        Self { memory: Memory::HotSet(part), range, from_disk: false }
+    }
+}
+
 impl Deref for Plain {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        &self.buffer[self.range.clone()]
+        match &self.memory {
+            Memory::Buffer(buffer) => &buffer[self.range.clone()],
+            Memory::HotSet(part) => &part.bytes()[self.range.clone()],
+        }
     }
 }
 
 impl Reader {
     /// Reads into buffers of `pool`.
     pub fn new(pool: Pool, policy: Policy, heat: Heat) -> Self {
-        Self { pool, policy, heat, no_once: RefCell::default(), stats: ReadStats::default() }
+        let (no_once, stats) = Default::default();
+        Self { pool, policy, heat, hot_set: None, no_once, stats }
+    }
+
+    /// Reads from a hot set what lies there, and has it filled with what many viewers ask for.
+    pub fn with_hot_set(self, hot_set: Option<Rc<LocalHotSet>>) -> Self {
+        Self { hot_set, ..self }
+    }
+
+    /// The hot set, if there is one.
+    pub fn hot_set(&self) -> Option<&Rc<LocalHotSet>> {
+        self.hot_set.as_ref()
+    }
+
+    /// Notes that a viewer has come to `offset` of a file. To be called once for each viewer and each of the hot set's blocks
+    /// ([`crate::hot::BLOCK_BYTES`]), since it is how the hot set learns what is asked for.
+    pub fn note_request(&self, file: &Rc<File>, offset: u64) {
+        if let Some(hot_set) = &self.hot_set {
+            hot_set.note_request(file, offset);
+        }
+    }
+
+    /// The beginning of `range`, if it lies in the hot set: all of it, or what comes before the end of a block.
+    ///
+    /// # Errors
+    /// When the file is no longer what was opened.
+    pub fn hot_part(&self, file: &File, range: &Range<u64>) -> Result<Option<HotPart>, ReadError> {
+        let Some(hot_set) = &self.hot_set else { return Ok(None) };
+        let Hot::Part(part) = hot_set.find(file, range) else { return Ok(None) };
+        file.check_unchanged()?;
+        hot_set.count_hit(part.bytes().len());
+        Ok(Some(part))
+    }
+
+    /// Whether the byte at `offset` lies in the hot set.
+    pub fn is_hot(&self, file: &File, offset: u64) -> bool {
+        let hot_set = self.hot_set.as_ref();
+        hot_set.is_some_and(|set| matches!(set.find(file, &(offset..offset + 1)), Hot::Part(_)))
     }
 
     /// The longest window: a buffer, less what a direct read needs to begin and end on whole blocks.
@@ -167,12 +234,16 @@ impl Reader {
         assert!(!range.is_empty() && range.end <= file.size());
         let bytes = (range.end - range.start) as usize;
         assert!(bytes <= self.window_bytes_max());
+        if let Some(plain) = self.read_hot(file, &range).await? {
+            return Ok(plain);
+        }
         let way = way.unwrap_or_else(|| self.way(file, &range));
         let (buffer, resident) = self.begin(file, way, range.start, bytes, ahead).await;
-        let mut plain = Plain { buffer, range: 0..bytes, from_disk: resident < bytes };
-        if plain.from_disk {
-            let read = self.read_from_disk(file, way, plain, range.start, resident).await;
-            plain = read.map_err(|error| match error {
+        let mut window = Window { buffer, range: 0..bytes };
+        let from_disk = resident < bytes;
+        if from_disk {
+            let read = self.read_from_disk(file, way, window, range.start, resident).await;
+            window = read.map_err(|error| match error {
                 ReadError::Truncated => file.why_short(),
                 error => {
                     file.suspect();
@@ -183,7 +254,30 @@ impl Reader {
             count(&self.stats.resident_bytes, bytes);
         }
         file.check_unchanged()?;
-        Ok(plain)
+        let Window { buffer, range } = window;
+        Ok(Plain { memory: Memory::Buffer(buffer), range, from_disk })
+    }
+
+    /// All of `range`, if the hot set has it. What lies in two blocks is put together in a buffer.
+    async fn read_hot(&self, file: &File, range: &Range<u64>) -> Result<Option<Plain>, ReadError> {
+        let Some(hot_set) = &self.hot_set else { return Ok(None) };
+        let bytes = (range.end - range.start) as usize;
+        let Hot::Part(first) = hot_set.find(file, range) else { return Ok(None) };
+        let middle = range.start + first.bytes().len() as u64;
+        let plain = if middle == range.end {
+            Plain::from(first)
+        } else {
+            let Hot::Part(second) = hot_set.find(file, &(middle..range.end)) else {
+                return Ok(None);
+            };
+            let mut buffer = self.pool.take().await;
+            buffer[..first.bytes().len()].copy_from_slice(first.bytes());
+            buffer[first.bytes().len()..bytes].copy_from_slice(second.bytes());
+            Plain { memory: Memory::Buffer(buffer), range: 0..bytes, from_disk: false }
+        };
+        file.check_unchanged()?;
+        hot_set.count_hit(bytes);
+        Ok(Some(plain))
     }
 
     /// A buffer, and how many bytes of the window it already has, copied from the page cache. A read that has to wait
@@ -217,15 +311,15 @@ impl Reader {
         &self,
         file: &File,
         way: Way,
-        plain: Plain,
+        window: Window,
         start: u64,
         resident: usize,
-    ) -> Result<Plain, ReadError> {
-        file.asks_disk(&(start..start + plain.len() as u64));
+    ) -> Result<Window, ReadError> {
+        file.asks_disk(&(start..start + window.len() as u64));
         match way {
-            Way::Direct => self.read_direct(file, plain, start).await,
-            Way::Once => self.read_once(file, plain, start).await,
-            Way::Cached => self.read_cached(file, plain, start, resident).await,
+            Way::Direct => self.read_direct(file, window, start).await,
+            Way::Once => self.read_once(file, window, start).await,
+            Way::Cached => self.read_cached(file, window, start, resident).await,
         }
     }
 
@@ -235,8 +329,15 @@ impl Reader {
     fn way(&self, file: &File, range: &Range<u64>) -> Way {
         match self.policy {
             Policy::Auto if file.is_there(range) => Way::Cached,
+            // Its bytes will not stay in the page cache in any case.
+            Policy::Auto if self.is_being_filled(file, range) => Way::Direct,
             _ => self.record_miss(file, range),
         }
+    }
+
+    fn is_being_filled(&self, file: &File, range: &Range<u64>) -> bool {
+        let hot_set = self.hot_set.as_ref();
+        hot_set.is_some_and(|hot_set| matches!(hot_set.find(file, range), Hot::Filling))
     }
 
     /// Records that a window is not in the page cache, and returns how to read it: by heat, if the policy says so. Call
@@ -263,69 +364,69 @@ impl Reader {
     async fn read_cached(
         &self,
         file: &File,
-        plain: Plain,
+        window: Window,
         start: u64,
         done: usize,
-    ) -> Result<Plain, ReadError> {
+    ) -> Result<Window, ReadError> {
         count(&self.stats.resident_bytes, done);
-        count(&self.stats.cached_bytes, plain.len() - done);
-        fill(file.fd(), plain, start, done, 0).await.map_err(|(error, _)| error)
+        count(&self.stats.cached_bytes, window.len() - done);
+        fill(file.fd(), window, start, done, 0).await.map_err(|(error, _)| error)
     }
 
     async fn read_once(
         &self,
         file: &File,
-        mut plain: Plain,
+        mut window: Window,
         start: u64,
-    ) -> Result<Plain, ReadError> {
+    ) -> Result<Window, ReadError> {
         let device = file.stamp().device;
         if !self.no_once.borrow().contains(&device) {
-            match fill(file.fd(), plain, start, 0, RWF_DONTCACHE).await {
-                Ok(plain) => {
-                    count(&self.stats.once_bytes, plain.len());
-                    return Ok(plain);
+            match fill(file.fd(), window, start, 0, RWF_DONTCACHE).await {
+                Ok(window) => {
+                    count(&self.stats.once_bytes, window.len());
+                    return Ok(window);
                 }
                 // The filesystem or the kernel does not support it.
                 Err((ReadError::Io(libc::EOPNOTSUPP | libc::EINVAL), back)) => {
                     self.no_once.borrow_mut().insert(device);
                     count(&self.stats.refused, 1);
-                    plain = back;
+                    window = back;
                 }
                 Err((error, _)) => return Err(error),
             }
         }
-        self.read_direct(file, plain, start).await
+        self.read_direct(file, window, start).await
     }
 
     /// Reads the whole blocks that the window touches, and points the window at its bytes in them.
     async fn read_direct(
         &self,
         file: &File,
-        mut plain: Plain,
+        mut window: Window,
         start: u64,
-    ) -> Result<Plain, ReadError> {
+    ) -> Result<Window, ReadError> {
         let Some(fd) = file.direct() else {
             count(&self.stats.refused, 1);
-            return self.read_cached(file, plain, start, 0).await;
+            return self.read_cached(file, window, start, 0).await;
         };
-        let bytes = plain.len();
+        let bytes = window.len();
         let aligned_start = start / DIRECT_ALIGNMENT as u64 * DIRECT_ALIGNMENT as u64;
         let lead = (start - aligned_start) as usize;
         let aligned_bytes = (lead + bytes).next_multiple_of(DIRECT_ALIGNMENT);
         let (result, reading) =
-            op::read_at(fd, plain.buffer, 0..aligned_bytes, aligned_start, 0).await;
-        plain.buffer = reading.buffer;
+            op::read_at(fd, window.buffer, 0..aligned_bytes, aligned_start, 0).await;
+        window.buffer = reading.buffer;
         match result {
             Ok(read) if read as usize >= lead + bytes => {
                 count(&self.stats.direct_bytes, bytes);
-                plain.range = lead..lead + bytes;
-                Ok(plain)
+                window.range = lead..lead + bytes;
+                Ok(window)
             }
             // Shorter than the window, or an alignment that this filesystem refuses: the other way completes it or
             // reports the error.
             Ok(_) | Err(_) => {
                 count(&self.stats.refused, 1);
-                self.read_cached(file, plain, start, 0).await
+                self.read_cached(file, window, start, 0).await
             }
         }
     }
@@ -334,25 +435,25 @@ impl Reader {
 /// Reads through the page cache until the window is complete. An error returns the buffer with it.
 async fn fill(
     fd: &Fd,
-    mut plain: Plain,
+    mut window: Window,
     start: u64,
     mut done: usize,
     rw_flags: i32,
-) -> Result<Plain, (ReadError, Plain)> {
-    while done < plain.len() {
-        let missing = plain.range.start + done..plain.range.end;
+) -> Result<Window, (ReadError, Window)> {
+    while done < window.len() {
+        let missing = window.range.start + done..window.range.end;
         let (result, reading) =
-            op::read_at(fd, plain.buffer, missing, start + done as u64, rw_flags).await;
-        plain.buffer = reading.buffer;
+            op::read_at(fd, window.buffer, missing, start + done as u64, rw_flags).await;
+        window.buffer = reading.buffer;
         match result {
-            Ok(0) => return Err((ReadError::Truncated, plain)),
+            Ok(0) => return Err((ReadError::Truncated, window)),
             Ok(read) => done += read as usize,
             Err(error) => {
-                return Err((ReadError::Io(error.raw_os_error().unwrap_or(libc::EIO)), plain));
+                return Err((ReadError::Io(error.raw_os_error().unwrap_or(libc::EIO)), window));
             }
         }
     }
-    Ok(plain)
+    Ok(window)
 }
 
 /// Copies what is in the page cache, without waiting. A plain call instead of a ring operation, so that the bytes are

@@ -132,7 +132,7 @@ fn page_cache_bytes(details: &str) -> u64 {
 }
 
 /// Reads `file` from its start, as far as `room` goes.
-fn read<'a>(file: &File, room: &'a mut [u8]) -> Option<&'a str> {
+pub(crate) fn read<'a>(file: &File, room: &'a mut [u8]) -> Option<&'a str> {
     let mut filled = 0;
     while filled < room.len() {
         match file.read_at(&mut room[filled..], filled as u64) {

@@ -15,6 +15,7 @@ mod headroom;
 mod kernel;
 mod limits;
 mod nodes;
+mod pressure;
 mod root;
 
 pub use addresses::reachable_addresses;
@@ -24,6 +25,7 @@ pub use headroom::{Bound, Headroom};
 pub use kernel::KernelVersion;
 pub use limits::{Limit, raise_nofile, reserve_files};
 pub use nodes::Node;
+pub use pressure::MemoryPressure;
 
 use std::path::Path;
 

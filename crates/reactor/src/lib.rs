@@ -14,6 +14,7 @@
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("a task's index and generation are packed into a 64-bit pointer");
 
+pub mod blocks;
 pub mod executor;
 pub mod fd;
 pub mod lease;
@@ -24,6 +25,7 @@ pub mod residency;
 pub mod ring;
 pub mod timer;
 
+pub use blocks::{Blocks, Claimed, LocalBlocks, Pinned};
 pub use executor::{Reactor, spawn, tasks_live, tasks_panicked, yield_now};
 pub use fd::Fd;
 pub use pool::{Buffer, Pool, PoolOptions};

@@ -268,14 +268,38 @@ pub fn read_at(
     unsafe { Op::start(entry, Reading { buffer, _file: file.clone() }) }
 }
 
+/// Reads into memory that lies outside of any pool.
+///
+/// # Safety
+/// `memory` has room for `bytes`, and `resource` owns it as well as the descriptor `fd`, as for [`Op::start`].
+pub(crate) unsafe fn read_into<R: Operand + 'static>(
+    fd: i32,
+    memory: *mut u8,
+    bytes: u32,
+    file_offset: u64,
+    resource: R,
+) -> Op<R> {
+    let entry = opcode::Read::new(types::Fd(fd), memory, bytes).offset(file_offset).build();
+    // SAFETY: the caller's promise.
+    unsafe { Op::start(entry, resource) }
+}
+
 /// Asks the kernel to bring a part of a file into its page cache (`posix_fadvise`, `WILLNEED`). It is done when the disk
 /// has been asked, not when the bytes are there; what may wait, for the disk's queue or for where the file's blocks are,
 /// waits on a thread of the ring's. The kernel may bring less.
 pub fn will_need(file: &Fd, file_offset: u64, bytes: u32) -> Op<Fd> {
+    advise(file, file_offset, bytes, libc::POSIX_FADV_WILLNEED)
+}
+
+/// Asks the kernel to drop a part of a file from its page cache (`posix_fadvise`, `DONTNEED`). It keeps what is not written back yet or in
+/// use.
+pub fn wont_need(file: &Fd, file_offset: u64, bytes: u32) -> Op<Fd> {
+    advise(file, file_offset, bytes, libc::POSIX_FADV_DONTNEED)
+}
+
+fn advise(file: &Fd, file_offset: u64, bytes: u32, advice: i32) -> Op<Fd> {
     let fd = types::Fd(file.as_raw_fd());
-    let entry = opcode::Fadvise::new(fd, bytes.into(), libc::POSIX_FADV_WILLNEED)
-        .offset(file_offset)
-        .build();
+    let entry = opcode::Fadvise::new(fd, bytes.into(), advice).offset(file_offset).build();
     // SAFETY: advice points to no memory; the descriptor is held.
     unsafe { Op::start(entry, file.clone()) }
 }

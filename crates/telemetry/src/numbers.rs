@@ -90,6 +90,11 @@ numbers! {
     Gauge bypass_in_flight_bytes "Bytes in flight to viewers (bypass).";
     Counter key_updates_received_total "TLS key updates received.";
     Counter key_updates_sent_total "TLS key updates sent.";
+    Counter read_hot_bytes_total "Bytes taken from the hot set, which needs no read.";
+    Counter hot_filled_bytes_total "Bytes read from disk into the hot set.";
+    Counter hot_evicted_bytes_total "Bytes of the hot set that were replaced by others or given back to the kernel.";
+    Gauge hot_bytes "Memory in use by the hot set.";
+    Gauge hot_bytes_max "The most memory that the hot set may use.";
     Counter read_resident_bytes_total "Bytes read from the page cache.";
     Counter read_cached_bytes_total "Bytes read from disk into the page cache.";
     Counter read_once_bytes_total "Bytes read from disk with RWF_DONTCACHE.";

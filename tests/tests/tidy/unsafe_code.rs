@@ -11,6 +11,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/net/src/listener.rs", "taking over a descriptor"),
     ("crates/net/src/socket.rs", "socket options that no crate names"),
     ("crates/net/src/tls.rs", "kernel TLS: setsockopt and control messages"),
+    ("crates/reactor/src/blocks.rs", "memory that threads share, and pages for it"),
     ("crates/reactor/src/executor.rs", "wakers and the ring's registration"),
     ("crates/reactor/src/lease.rs", "fcntl(F_SETLEASE)"),
     ("crates/reactor/src/op.rs", "ring operations, which point into buffers that they own"),

@@ -73,7 +73,7 @@ const TOLD: Told[] = [
   },
   {
     curve: { title: "From memory", lines: [{ column: "cache_hit_ratio", label: "" }], format: format.ratio, least: 1, most: 1 },
-    tell: (now) => [format.ratio(now.cache.hit_ratio), `${text(format.megabytesPerSecond(now.cache.from_disk_mb_per_second))} from disk`],
+    tell: (now) => [format.ratio(now.cache.hit_ratio), `${text(format.megabytesPerSecond(now.cache.from_disk_mb_per_second))} from disk${hotSet(now)}`],
   },
   {
     curve: {
@@ -97,6 +97,11 @@ const TOLD: Told[] = [
     },
   },
 ];
+
+function hotSet({ cache }: Snapshot): string {
+  if (cache.hot_bytes_max === 0) return "";
+  return `; hot set ${text(format.bytes(cache.hot_bytes))} of ${text(format.bytes(cache.hot_bytes_max))}`;
+}
 
 function busiestDisk(now: Snapshot): string {
   const [disk] = [...now.disks].sort((a, b) => b.busy_ratio - a.busy_ratio);

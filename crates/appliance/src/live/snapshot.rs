@@ -66,6 +66,8 @@ struct Cache {
     hit_ratio: Option<f64>,
     from_memory_mb_per_second: f64,
     from_disk_mb_per_second: f64,
+    hot_bytes: u64,
+    hot_bytes_max: u64,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -211,7 +213,9 @@ impl<'a> Step<'a> {
     fn cache(&self) -> Cache {
         let brought = self.rate(|sums| sums.brought_bytes_total);
         let sent_from_memory = (self.rate(|sums| sums.sendfile_bytes_total) - brought).max(0.0);
-        let from_memory = self.rate(|sums| sums.read_resident_bytes_total) + sent_from_memory;
+        let from_memory = self.rate(|sums| sums.read_hot_bytes_total)
+            + self.rate(|sums| sums.read_resident_bytes_total)
+            + sent_from_memory;
         let from_disk = brought
             + self.rate(|sums| sums.read_cached_bytes_total)
             + self.rate(|sums| sums.read_once_bytes_total)
@@ -221,6 +225,8 @@ impl<'a> Step<'a> {
             hit_ratio: (all > 0.0).then(|| rounded(from_memory / all)),
             from_memory_mb_per_second: rounded(from_memory / 1e6),
             from_disk_mb_per_second: rounded(from_disk / 1e6),
+            hot_bytes: self.now.totals.hot_bytes,
+            hot_bytes_max: self.now.totals.hot_bytes_max,
         }
     }
 

@@ -172,6 +172,8 @@ pub(crate) const ALL: &[Ablation] = &[
     switch("window", "windows that grow (64 KiB instead)", Work::Warm),
     switch("lifo", "last-in-first-out buffers (first in, first out instead)", Work::Warm),
     switch("resident", "asking what the page cache has (heat alone instead)", Work::Warm),
+    switch("hot", "memory of its own for what many ask for (the page cache instead)", Work::Warm),
+    switch("hugepages", "large pages for that memory", Work::Warm),
     switch("files", "files that stay open between requests", Work::Small),
     switch("ahead", "several reads in flight per viewer", Work::Cold),
     switch("registered", "buffers registered with the ring", Work::Cold),

@@ -12,7 +12,7 @@ pub(crate) struct Chain {
 
 /// The chains that the server is compared with.
 pub(crate) const CHAINS: [Chain; 3] = [
-    Chain { workload: Workload::TlsWarm, parts: &[Part::ReadWarm, Part::SealAes128, Part::Send] },
+    Chain { workload: Workload::TlsWarm, parts: &[Part::SealHot, Part::Send] },
     Chain { workload: Workload::TlsCold, parts: &[Part::ReadDirect, Part::SealAes128, Part::Send] },
     Chain { workload: Workload::HttpWarm, parts: &[Part::ReadWarm, Part::Send] },
 ];

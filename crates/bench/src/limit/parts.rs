@@ -24,12 +24,16 @@ const CONNECTIONS: usize = 8;
 /// Reads in flight if the disk is used: two for each connection.
 const READS_IN_FLIGHT: usize = 16;
 
+/// Windows in memory that together are larger than any cache in use: 512 MiB.
+const UNCACHED_WINDOWS: usize = 1024;
+
 /// A part of serving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Part {
     SealAes128,
     SealAes256,
     SealChaCha20,
+    SealHot,
     ReadWarm,
     ReadOnce,
     ReadDirect,
@@ -47,10 +51,11 @@ pub(crate) struct Rate {
 }
 
 impl Part {
-    pub(crate) const ALL: [Part; 9] = [
+    pub(crate) const ALL: [Part; 10] = [
         Self::SealAes128,
         Self::SealAes256,
         Self::SealChaCha20,
+        Self::SealHot,
         Self::ReadWarm,
         Self::ReadOnce,
         Self::ReadDirect,
@@ -64,6 +69,7 @@ impl Part {
             Self::SealAes128 => "seal aes128-gcm",
             Self::SealAes256 => "seal aes256-gcm",
             Self::SealChaCha20 => "seal chacha20",
+            Self::SealHot => "seal from hot set",
             Self::ReadWarm => "read warm",
             Self::ReadOnce => "read once",
             Self::ReadDirect => "read direct",
@@ -81,6 +87,9 @@ impl Part {
             }
             Self::SealAes256 => "the same with AES-256-GCM",
             Self::SealChaCha20 => "the same with ChaCha20-Poly1305",
+            Self::SealHot => {
+                "AES-128-GCM from memory that no cache holds into a warm buffer, as from the hot set"
+            }
             Self::ReadWarm => {
                 "512 KiB at a time out of the page cache, as the server does under `auto`"
             }
@@ -125,9 +134,10 @@ impl Stage {
         let turn = thread.spawn(move || {
             pin(stage.cpu)?;
             match part {
-                Part::SealAes128 => stage.seal(Suite::Aes128Gcm),
-                Part::SealAes256 => stage.seal(Suite::Aes256Gcm),
-                Part::SealChaCha20 => stage.seal(Suite::ChaCha20Poly1305),
+                Part::SealAes128 => stage.seal(Suite::Aes128Gcm, 1),
+                Part::SealAes256 => stage.seal(Suite::Aes256Gcm, 1),
+                Part::SealChaCha20 => stage.seal(Suite::ChaCha20Poly1305, 1),
+                Part::SealHot => stage.seal(Suite::Aes128Gcm, UNCACHED_WINDOWS),
                 Part::ReadWarm => stage.read(Policy::Auto, 1),
                 Part::ReadOnce => stage.read(Policy::Always(Way::Once), READS_IN_FLIGHT),
                 Part::ReadDirect => stage.read(Policy::Always(Way::Direct), READS_IN_FLIGHT),
@@ -143,13 +153,18 @@ impl Stage {
         Timer::start(Duration::from_secs_f64(self.seconds))
     }
 
-    fn seal(&self, suite: Suite) -> io::Result<Rate> {
+    /// Seals so many windows in turn.
+    fn seal(&self, suite: Suite, windows: usize) -> io::Result<Rate> {
         let mut sealer = self.sealer(suite)?;
-        let (plaintext, mut sealed) = (vec![7; WINDOW_BYTES], vec![0; sealed_bytes(&sealer)]);
+        let plaintext = vec![7; windows * WINDOW_BYTES];
+        let mut sealed = vec![0; sealed_bytes(&sealer)];
         let timer = self.timer();
         let mut bytes = 0;
-        while !timer.is_over() {
-            sealer.seal(&plaintext, &mut sealed).map_err(io::Error::other)?;
+        for window in plaintext.chunks_exact(WINDOW_BYTES).cycle() {
+            if timer.is_over() {
+                break;
+            }
+            sealer.seal(window, &mut sealed).map_err(io::Error::other)?;
             bytes += WINDOW_BYTES;
         }
         Ok(timer.rate(bytes))

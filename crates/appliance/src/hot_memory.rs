@@ -1,0 +1,186 @@
+//! How much memory a silo's hot set may have, from second to second.
+//!
+//! It is made as large as the configuration says, or a quarter of what is available when the server starts: the page cache, viewers' sockets
+//! and other programs need the rest. It takes that memory only as it fills. Once a second the silo's first worker looks whether memory is
+//! short: then the set gives some back, and it grows again only after things have been quiet for a while.
+
+use crate::config::{Config, Switch};
+use delivery::room::reserve_bytes;
+use disk::HotSet;
+use machine::{Bound, Headroom, MemoryPressure};
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The part of the available memory that hot sets get if the configuration says nothing.
+const SHARE_OF_AVAILABLE: u64 = 4;
+
+/// A set smaller than this holds a minute of a film, and is not worth looking for anything in.
+const BYTES_MIN: u64 = 64 << 20;
+
+/// Memory is short when threads wait for it in this part of the time (percent), and little is left. An honest guess: at 10% an operator would
+/// notice.
+const STALLED_PERCENT_MAX: f64 = 10.0;
+
+/// Left means: this part of the machine's memory.
+const LEFT_SHARE_MIN: u64 = 16;
+
+/// The part of the set that is given back in a second of shortage.
+const GIVEN_BACK_SHARE: u64 = 8;
+
+/// How long things must have been quiet before the set grows again: as long as the kernel's shortest average of pressure.
+const QUIET_FOR: Duration = Duration::from_secs(10);
+
+/// A silo's hot set, or why there is none.
+#[derive(Clone)]
+pub(crate) enum HotMemory {
+    /// One.
+    Set(Arc<HotSet>),
+    /// None, as was asked for.
+    Off,
+    /// None: why.
+    None(String),
+}
+
+/// Bytes for all hot sets together; 0 for none.
+pub(crate) fn bytes_of(config: &Config, bound: Option<Bound>, pressure: &MemoryPressure) -> u64 {
+    if !config.is_on(Switch::Hot) {
+        return 0;
+    }
+    config.memory.hot_bytes.unwrap_or_else(|| {
+        let of_bound = bound.map(|bound| bound.left_bytes.saturating_sub(reserve_bytes(bound)));
+        let available = [of_bound, pressure.available_bytes()].into_iter().flatten().min();
+        let bytes = available.unwrap_or(0) / SHARE_OF_AVAILABLE;
+        if bytes < BYTES_MIN { 0 } else { bytes }
+    })
+}
+
+impl HotMemory {
+    /// A set of at most so many bytes.
+    pub(crate) fn new(config: &Config, bytes: u64) -> Self {
+        if bytes == 0 {
+            return Self::Off;
+        }
+        match HotSet::new(bytes, config.is_on(Switch::Hugepages)) {
+            Ok(set) => Self::Set(set),
+            Err(why) => Self::None(why.to_string()),
+        }
+    }
+
+    /// What there is, for people.
+    pub(crate) fn describe(&self) -> Option<String> {
+        match self {
+            Self::Off => None,
+            Self::None(why) => Some(format!("none, since its memory cannot be had: {why}")),
+            Self::Set(set) => {
+                let locked = if set.is_locked() { "locked" } else { "not locked (RLIMIT_MEMLOCK)" };
+                Some(format!("up to {} MiB of what many ask for, {locked}", set.bytes_max() >> 20))
+            }
+        }
+    }
+
+    /// The set, if there is one.
+    pub(crate) fn set(&self) -> Option<&Arc<HotSet>> {
+        match self {
+            Self::Set(set) => Some(set),
+            Self::Off | Self::None(_) => None,
+        }
+    }
+}
+
+/// Looks after a hot set.
+pub(crate) struct Keeper {
+    set: Arc<HotSet>,
+    headroom: Arc<Headroom>,
+    pressure: Arc<MemoryPressure>,
+    memory_bytes: u64,
+    short_at: Cell<Option<Instant>>,
+}
+
+/// What is left, and how hard it is to get.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    bound: Option<Bound>,
+    available_bytes: Option<u64>,
+    stalled_percent: f64,
+}
+
+impl Keeper {
+    /// For a machine of so much memory.
+    pub(crate) fn new(
+        set: Arc<HotSet>,
+        headroom: Arc<Headroom>,
+        pressure: Arc<MemoryPressure>,
+        memory_bytes: u64,
+    ) -> Self {
+        Self { set, headroom, pressure, memory_bytes, short_at: Cell::default() }
+    }
+
+    /// The set that it looks after.
+    pub(crate) fn set(&self) -> &HotSet {
+        &self.set
+    }
+
+    /// To be called once a second.
+    pub(crate) fn look(&self) {
+        let seen = Seen {
+            bound: self.headroom.of_groups(),
+            available_bytes: self.pressure.available_bytes(),
+            stalled_percent: self.pressure.stalled_percent(),
+        };
+        let now = Instant::now();
+        if is_short(seen, self.memory_bytes) {
+            self.short_at.set(Some(now));
+            self.set.give_back(self.set.used_bytes() / GIVEN_BACK_SHARE);
+        }
+        let is_quiet = self.short_at.get().is_none_or(|at| now.duration_since(at) > QUIET_FOR);
+        self.set.let_grow(is_quiet && !is_tight(seen, self.memory_bytes, 2));
+    }
+}
+
+/// Whether less is left than `times` what is kept back for viewers and others.
+fn is_tight(seen: Seen, memory_bytes: u64, times: u64) -> bool {
+    let of_bound = seen.bound.is_some_and(|bound| bound.left_bytes < times * reserve_bytes(bound));
+    let of_machine =
+        seen.available_bytes.is_some_and(|bytes| bytes < times * (memory_bytes / LEFT_SHARE_MIN));
+    of_bound || of_machine
+}
+
+/// Whether the set has to give memory back. Threads also wait for memory where the page cache is the only one that wants more of it, and that is
+/// no reason.
+fn is_short(seen: Seen, memory_bytes: u64) -> bool {
+    let is_stalled = seen.stalled_percent >= STALLED_PERCENT_MAX;
+    is_tight(seen, memory_bytes, 1) || (is_stalled && is_tight(seen, memory_bytes, 4))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    fn seen(left: u64, available: u64, stalled_percent: f64) -> Seen {
+        let bound = Bound { name: "a control group", bytes: 8 * GIB, left_bytes: left };
+        Seen { bound: Some(bound), available_bytes: Some(available), stalled_percent }
+    }
+
+    #[test]
+    fn memory_is_short_when_little_is_left_or_threads_wait_for_it() {
+        let (plenty, memory) = (4 * GIB, 16 * GIB);
+        assert!(!is_short(seen(plenty, plenty, 0.0), memory));
+        assert!(!is_short(seen(plenty, 8 * GIB, 50.0), memory), "the page cache fills and empties");
+        assert!(is_short(seen(100 << 20, plenty, 0.0), memory), "the group is full");
+        assert!(is_short(seen(plenty, GIB - 1, 0.0), memory), "the machine is full");
+        assert!(is_short(seen(plenty, 3 * GIB, 10.0), memory), "others wait");
+        assert!(!is_short(seen(plenty, 3 * GIB, 9.0), memory));
+        let unbounded = Seen { bound: None, ..seen(0, plenty, 0.0) };
+        assert!(!is_short(unbounded, memory));
+    }
+
+    #[test]
+    fn the_set_stops_growing_before_it_has_to_give_back() {
+        let memory = 16 * GIB;
+        assert!(is_tight(seen(200 << 20, 8 * GIB, 0.0), memory, 2));
+        assert!(!is_short(seen(200 << 20, 8 * GIB, 0.0), memory));
+    }
+}

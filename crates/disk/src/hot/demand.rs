@@ -1,0 +1,118 @@
+//! How often blocks were asked for lately, in little memory.
+//!
+//! A count-min sketch (Cormode and Muthukrishnan, Journal of Algorithms 55(1), 2005) that halves all of its counts now and then, so that it
+//! forgets: the filter of TinyLFU (Einziger, Friedman, Manes, ACM Transactions on Storage 13(4), 2017). The four counters of a block lie in
+//! one cache line, so noting a request costs one line from memory. Counts may be too high, where blocks share counters, never too low but
+//! for what two threads note in the same instant.
+
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering::Relaxed};
+
+/// Counters in a cache line, and counters that a block has in its line.
+const LINE: usize = 64;
+const ROWS: usize = 4;
+
+/// Counters for each block that there is memory for. At 16, of which a block uses four, few share all of theirs with a block that is
+/// asked for more often.
+const COUNTERS_PER_BLOCK: usize = 16;
+
+/// Requests between two halvings, for each block that there is memory for (TinyLFU's sample size).
+const SAMPLES_PER_BLOCK: usize = 10;
+
+/// How often blocks were asked for.
+pub(crate) struct Demand {
+    counters: Box<[AtomicU8]>,
+    noted: AtomicUsize,
+    samples: usize,
+}
+
+impl Demand {
+    /// For a memory of so many blocks.
+    pub(crate) fn new(blocks: usize) -> Self {
+        let counters = (blocks.max(LINE) * COUNTERS_PER_BLOCK).next_power_of_two();
+        Self {
+            counters: (0..counters).map(|_| AtomicU8::new(0)).collect(),
+            noted: AtomicUsize::new(0),
+            samples: blocks.max(LINE) * SAMPLES_PER_BLOCK,
+        }
+    }
+
+    /// Notes that the block with this hash was asked for, and says how often it was lately, this time included.
+    pub(crate) fn note(&self, hash: u64) -> u8 {
+        if self.noted.fetch_add(1, Relaxed) >= self.samples {
+            self.halve();
+        }
+        let least = self.of(hash);
+        for counter in self.counters_of(hash) {
+            // Conservative update: only the lowest counters tell how often this block was asked for.
+            if counter.load(Relaxed) == least && least < u8::MAX {
+                counter.store(least + 1, Relaxed);
+            }
+        }
+        least.saturating_add(1)
+    }
+
+    /// How often the block with this hash was asked for lately.
+    pub(crate) fn of(&self, hash: u64) -> u8 {
+        self.counters_of(hash).map(|counter| counter.load(Relaxed)).min().unwrap_or(0)
+    }
+
+    fn counters_of(&self, hash: u64) -> impl Iterator<Item = &AtomicU8> {
+        let lines = self.counters.len() / LINE;
+        let line = &self.counters[(hash as usize % lines) * LINE..][..LINE];
+        // Each row has a quarter of the line to itself, and takes four bits of the hash's other half.
+        (0..ROWS).map(move |row| {
+            let place = (hash >> (32 + 4 * row)) as usize % (LINE / ROWS);
+            &line[row * (LINE / ROWS) + place]
+        })
+    }
+
+    fn halve(&self) {
+        self.noted.store(self.samples / 2, Relaxed);
+        for counter in &self.counters {
+            counter.store(counter.load(Relaxed) / 2, Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::heat::mix;
+
+    #[test]
+    fn counts_what_was_asked_for() {
+        let demand = Demand::new(1000);
+        assert_eq!(demand.of(mix(1)), 0);
+        assert_eq!((1..=5).map(|_| demand.note(mix(1))).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
+        assert_eq!(demand.of(mix(1)), 5);
+        (0..1000).for_each(|_| {
+            demand.note(mix(2));
+        });
+        assert_eq!(demand.of(mix(2)), u8::MAX);
+    }
+
+    #[test]
+    fn a_scan_of_ten_times_the_memory_does_not_reach_what_is_asked_for_often() {
+        let blocks = 1000;
+        let demand = Demand::new(blocks);
+        (0..20).for_each(|_| {
+            demand.note(mix(7));
+        });
+        let scanned = (100..100 + 9 * blocks as u64).map(|block| demand.note(mix(block)));
+        let often = scanned.filter(|count| *count >= 20).count();
+        assert_eq!(often, 0);
+        assert!(demand.of(mix(7)) >= 10);
+    }
+
+    #[test]
+    fn forgets() {
+        let demand = Demand::new(100);
+        (0..8).for_each(|_| {
+            demand.note(mix(7));
+        });
+        (0..10_000).for_each(|block| {
+            demand.note(mix(1000 + block % 50));
+        });
+        assert!(demand.of(mix(7)) <= 1);
+    }
+}

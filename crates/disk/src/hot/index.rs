@@ -1,0 +1,91 @@
+//! Which block has what: a table that many read while one writes.
+//!
+//! Set-associative, as processors' caches are: the hash of a key names a cache line, and any of the line's eight entries may be the key's. An
+//! entry has half of the hash and the number of a block. Who finds one still compares the block's key.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Entries of a cache line.
+const WAYS: usize = 8;
+
+/// How many blocks there are for each line. With two, fewer than one key in a thousand finds its line full (Poisson), and is not let in.
+const BLOCKS_PER_LINE: usize = 2;
+
+#[repr(align(64))]
+#[derive(Default)]
+struct Line([AtomicU64; WAYS]);
+
+/// Which block has what.
+pub(crate) struct Index(Box<[Line]>);
+
+impl Index {
+    /// For so many blocks.
+    pub(crate) fn new(blocks: usize) -> Self {
+        let lines = blocks.div_ceil(BLOCKS_PER_LINE).max(1);
+        Self((0..lines).map(|_| Line::default()).collect())
+    }
+
+    /// Blocks that may have what has this hash.
+    pub(crate) fn candidates(&self, hash: u64) -> impl Iterator<Item = u32> {
+        let entries = self.line(hash).iter().map(|entry| entry.load(Relaxed));
+        entries
+            .filter(move |entry| *entry != 0 && entry >> 32 == hash >> 32)
+            .map(|entry| entry as u32 - 1)
+    }
+
+    /// Whether `block` stands there for this hash.
+    pub(crate) fn has(&self, hash: u64, block: u32) -> bool {
+        self.line(hash).iter().any(|entry| entry.load(Relaxed) == entry_of(hash, block))
+    }
+
+    /// Enters a block; not if its line is full.
+    #[must_use]
+    pub(crate) fn insert(&self, hash: u64, block: u32) -> bool {
+        let free = self.line(hash).iter().find(|entry| entry.load(Relaxed) == 0);
+        free.map(|entry| entry.store(entry_of(hash, block), Relaxed)).is_some()
+    }
+
+    /// Takes a block out.
+    pub(crate) fn remove(&self, hash: u64, block: u32) {
+        let entry = self.line(hash).iter().find(|e| e.load(Relaxed) == entry_of(hash, block));
+        entry.inspect(|entry| entry.store(0, Relaxed));
+    }
+
+    fn line(&self, hash: u64) -> &[AtomicU64; WAYS] {
+        &self.0[hash as usize % self.0.len()].0
+    }
+}
+
+/// Never zero, which is an empty entry: blocks are counted from one here.
+fn entry_of(hash: u64, block: u32) -> u64 {
+    hash >> 32 << 32 | u64::from(block + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::heat::mix;
+
+    #[test]
+    fn finds_what_was_entered_and_not_what_was_taken_out() {
+        let blocks = 1000;
+        let index = Index::new(blocks);
+        let entered: Vec<_> =
+            (0..blocks as u32).filter(|block| index.insert(mix((*block).into()), *block)).collect();
+        assert!(entered.len() > blocks * 99 / 100, "{}", entered.len());
+        for block in &entered {
+            let hash = mix((*block).into());
+            assert!(index.candidates(hash).any(|found| found == *block));
+            assert!(index.has(hash, *block));
+            index.remove(hash, *block);
+            assert!(!index.has(hash, *block));
+        }
+        assert!((0..blocks as u64).all(|block| index.candidates(mix(block)).next().is_none()));
+    }
+
+    #[test]
+    fn a_full_line_takes_no_more() {
+        let index = Index::new(1);
+        assert_eq!((0..20).filter(|block| index.insert(7, *block)).count(), WAYS);
+    }
+}

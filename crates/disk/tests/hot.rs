@@ -1,0 +1,215 @@
+//! The hot set against real files.
+
+use fullbore_disk::hot::BLOCK_BYTES;
+use fullbore_disk::{File, Heat, HotSet, LocalHotSet, Policy, ReadError, Reader};
+use reactor::residency::cached_pages;
+use reactor::{Pool, PoolOptions, Reactor, RingOptions, sleep};
+use std::fs;
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// A little longer than a file must have been left alone before the hot set takes it.
+const SETTLED_AFTER: Duration = Duration::from_millis(4100);
+
+const WINDOW: u64 = 512 << 10;
+
+fn on_a_reactor<T: 'static>(future: impl Future<Output = T> + 'static) -> T {
+    Reactor::new(RingOptions::default()).unwrap().run(future).unwrap()
+}
+
+fn reader(set: &Arc<HotSet>) -> Reader {
+    let buffer_bytes = WINDOW as usize + (8 << 10);
+    let options = PoolOptions { buffer_bytes, count: 8, register: false, fifo: false };
+    let hot_set = LocalHotSet::new(Arc::clone(set));
+    Reader::new(Pool::new(options).unwrap(), Policy::Auto, Heat::new(1 << 30))
+        .with_hot_set(Some(hot_set))
+}
+
+fn content(bytes: usize, seed: usize) -> Vec<u8> {
+    (0..bytes).map(|at| ((at + seed).wrapping_mul(2_654_435_761) >> 13) as u8).collect()
+}
+
+/// Files on disk that were written some time ago.
+struct Library {
+    folder: TempDir,
+    films: Vec<Vec<u8>>,
+}
+
+impl Library {
+    fn new(bytes: &[usize]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let films: Vec<_> =
+            bytes.iter().enumerate().map(|(film, bytes)| content(*bytes, film * 7919)).collect();
+        for (film, bytes) in films.iter().enumerate() {
+            let path = folder.path().join(film.to_string());
+            fs::write(&path, bytes).unwrap();
+            fs::File::open(&path).unwrap().sync_all().unwrap();
+        }
+        std::thread::sleep(SETTLED_AFTER);
+        Self { folder, films }
+    }
+
+    fn path(&self, film: usize) -> PathBuf {
+        self.folder.path().join(film.to_string())
+    }
+
+    fn open(&self, film: usize) -> Rc<File> {
+        open(&self.path(film))
+    }
+}
+
+fn open(path: &Path) -> Rc<File> {
+    Rc::new(File::new(fs::File::open(path).unwrap().into()).unwrap())
+}
+
+/// Waits until the set has as many bytes in use, and none of them is being filled.
+async fn filled(reader: &Reader, bytes: u64) {
+    for _ in 0..500 {
+        let hot_set = reader.hot_set().unwrap();
+        if hot_set.set().used_bytes() == bytes && hot_set.filled_bytes.get() >= bytes {
+            return;
+        }
+        sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{} bytes are in use", reader.hot_set().unwrap().set().used_bytes());
+}
+
+/// Comes to a film's blocks as a viewer does, and waits until they are there.
+async fn ask_for(reader: &Reader, file: &Rc<File>, times: usize) {
+    for _ in 0..times {
+        for start in (0..file.size()).step_by(BLOCK_BYTES as usize) {
+            reader.note_request(file, start);
+            // A worker fills a few blocks at a time.
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+#[test]
+fn what_was_asked_for_twice_is_there_and_right_wherever_a_window_begins_and_ends() {
+    let library = Library::new(&[3 * BLOCK_BYTES as usize]);
+    on_a_reactor(async move {
+        let set = HotSet::new(8 * BLOCK_BYTES, true).unwrap();
+        let (reader, file) = (reader(&set), library.open(0));
+        ask_for(&reader, &file, 1).await;
+        assert_eq!(set.used_bytes(), 0, "once is not enough");
+        ask_for(&reader, &file, 1).await;
+        filled(&reader, 3 * BLOCK_BYTES).await;
+        let film = &library.films[0];
+        for start in [0, 1, 4095, BLOCK_BYTES - WINDOW, BLOCK_BYTES - 1, 2 * BLOCK_BYTES - 777] {
+            for bytes in [1, 512, 4097, WINDOW] {
+                let range = start..start + bytes;
+                let plain = reader.read(&file, range.clone()).await.unwrap();
+                assert!(*plain == film[start as usize..range.end as usize], "{range:?}");
+                let part = reader.hot_part(&file, &range).unwrap().unwrap();
+                let end = range.end.min((start / BLOCK_BYTES + 1) * BLOCK_BYTES);
+                assert!(part.bytes() == &film[start as usize..end as usize], "{range:?}");
+            }
+        }
+        let stats = &reader.stats;
+        let read = stats.resident_bytes.get() + stats.cached_bytes.get() + stats.direct_bytes.get();
+        assert_eq!(read, 0, "everything came from the hot set");
+        let in_page_cache = cached_pages(file.fd().borrowed(), 0..file.size());
+        assert!(
+            in_page_cache.is_err() || in_page_cache.unwrap() == 0,
+            "nothing lies in memory twice"
+        );
+        assert_eq!(reader.pool().free(), 8);
+    });
+}
+
+#[test]
+fn bytes_of_a_changed_file_are_never_taken() {
+    let library = Library::new(&[BLOCK_BYTES as usize]);
+    on_a_reactor(async move {
+        let set = HotSet::new(4 * BLOCK_BYTES, true).unwrap();
+        let (reader, file) = (reader(&set), library.open(0));
+        ask_for(&reader, &file, 2).await;
+        filled(&reader, BLOCK_BYTES).await;
+        let newer = content(BLOCK_BYTES as usize, 1);
+        fs::write(library.path(0), &newer).unwrap();
+        assert_eq!(reader.hot_part(&file, &(0..100)).err(), Some(ReadError::Changed));
+        assert_eq!(reader.read(&file, 0..100).await.err(), Some(ReadError::Changed));
+        // Who opens the file now gets the new version, and the old one's bytes are not taken for it.
+        let file = library.open(0);
+        assert!(reader.hot_part(&file, &(0..100)).unwrap().is_none());
+        assert!(*reader.read(&file, 0..100).await.unwrap() == newer[..100]);
+        // It was changed too lately to be let in.
+        ask_for(&reader, &file, 5).await;
+        assert_eq!(set.used_bytes(), BLOCK_BYTES);
+    });
+}
+
+#[test]
+fn going_once_through_the_library_replaces_nothing() {
+    let library = Library::new(&[2 * BLOCK_BYTES as usize, 8 * BLOCK_BYTES as usize]);
+    on_a_reactor(async move {
+        let set = HotSet::new(2 * BLOCK_BYTES, true).unwrap();
+        let (reader, wanted, scanned) = (reader(&set), library.open(0), library.open(1));
+        ask_for(&reader, &wanted, 3).await;
+        filled(&reader, 2 * BLOCK_BYTES).await;
+        // Twice, even: that is still less than the others are asked for.
+        ask_for(&reader, &scanned, 2).await;
+        for start in [0, BLOCK_BYTES] {
+            assert!(reader.is_hot(&wanted, start));
+        }
+        assert_eq!(set.evicted_bytes(), 0);
+        // What is asked for more often than what is there takes its place.
+        ask_for(&reader, &scanned, 4).await;
+        filled(&reader, 2 * BLOCK_BYTES).await;
+        assert!(set.evicted_bytes() > 0);
+        let part = reader.hot_part(&scanned, &(0..WINDOW)).unwrap();
+        assert!(part.is_none_or(|part| part.bytes() == &library.films[1][..WINDOW as usize]));
+    });
+}
+
+#[test]
+fn what_is_being_read_is_not_replaced_and_memory_given_back_can_be_used_again() {
+    let library = Library::new(&[BLOCK_BYTES as usize, BLOCK_BYTES as usize]);
+    on_a_reactor(async move {
+        let set = HotSet::new(BLOCK_BYTES, true).unwrap();
+        let (reader, first, second) = (reader(&set), library.open(0), library.open(1));
+        ask_for(&reader, &first, 2).await;
+        filled(&reader, BLOCK_BYTES).await;
+        let part = reader.hot_part(&first, &(0..WINDOW)).unwrap().unwrap();
+        ask_for(&reader, &second, 9).await;
+        assert_eq!(set.give_back(BLOCK_BYTES), 0);
+        assert!(part.bytes() == &library.films[0][..WINDOW as usize]);
+        drop(part);
+        assert_eq!(set.give_back(BLOCK_BYTES), BLOCK_BYTES);
+        assert_eq!(set.used_bytes(), 0);
+        ask_for(&reader, &second, 9).await;
+        assert_eq!(set.used_bytes(), 0, "it may not grow");
+        set.let_grow(true);
+        ask_for(&reader, &second, 1).await;
+        filled(&reader, BLOCK_BYTES).await;
+        let part = reader.hot_part(&second, &(0..WINDOW)).unwrap().unwrap();
+        assert!(part.bytes() == &library.films[1][..WINDOW as usize]);
+    });
+}
+
+#[test]
+fn a_nearly_empty_block_is_not_worth_memory_and_the_end_of_a_film_is_right() {
+    let (short, long) = (BLOCK_BYTES as usize / 4, BLOCK_BYTES as usize * 3 / 2 + 12_345);
+    let library = Library::new(&[short, long]);
+    on_a_reactor(async move {
+        let set = HotSet::new(8 * BLOCK_BYTES, true).unwrap();
+        let (reader, short, long) = (reader(&set), library.open(0), library.open(1));
+        ask_for(&reader, &short, 3).await;
+        ask_for(&reader, &long, 3).await;
+        for _ in 0..500 {
+            if reader.is_hot(&long, long.size() - 1) && reader.is_hot(&long, 0) {
+                break;
+            }
+            sleep(Duration::from_millis(10)).await;
+        }
+        assert_eq!(set.used_bytes(), 2 * BLOCK_BYTES);
+        let range = long.size() - 1000..long.size();
+        let part = reader.hot_part(&long, &range).unwrap().unwrap();
+        assert!(part.bytes() == &library.films[1][range.start as usize..]);
+    });
+}
