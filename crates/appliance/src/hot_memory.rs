@@ -28,6 +28,9 @@ const LEFT_SHARE_MIN: u64 = 16;
 /// The part of the set that is given back in a second of shortage.
 const GIVEN_BACK_SHARE: u64 = 8;
 
+/// The part of what is left that the set may take in a second.
+const GROWTH_SHARE: u64 = 4;
+
 /// How long things must have been quiet before the set grows again: as long as the kernel's shortest average of pressure.
 const QUIET_FOR: Duration = Duration::from_secs(10);
 
@@ -134,7 +137,7 @@ impl Keeper {
             self.set.give_back(self.set.used_bytes() / GIVEN_BACK_SHARE);
         }
         let is_quiet = self.short_at.get().is_none_or(|at| now.duration_since(at) > QUIET_FOR);
-        self.set.let_grow(is_quiet && !is_tight(seen, self.memory_bytes, 2));
+        self.set.let_grow(if is_quiet { growth_bytes(seen, self.memory_bytes) } else { 0 });
     }
 }
 
@@ -144,6 +147,16 @@ fn is_tight(seen: Seen, memory_bytes: u64, times: u64) -> bool {
     let of_machine =
         seen.available_bytes.is_some_and(|bytes| bytes < times * (memory_bytes / LEFT_SHARE_MIN));
     of_bound || of_machine
+}
+
+/// How much the set may grow in the next second: a part of what is left beyond twice of what is kept back, because viewers come in that
+/// second, too, and a limit may be lowered.
+fn growth_bytes(seen: Seen, memory_bytes: u64) -> u64 {
+    let of_bound =
+        seen.bound.map(|bound| bound.left_bytes.saturating_sub(2 * reserve_bytes(bound)));
+    let of_machine =
+        seen.available_bytes.map(|bytes| bytes.saturating_sub(2 * (memory_bytes / LEFT_SHARE_MIN)));
+    [of_bound, of_machine].into_iter().flatten().min().unwrap_or(0) / GROWTH_SHARE
 }
 
 /// Whether the set has to give memory back. Threads also wait for memory where the page cache is the only one that wants more of it, and that is
@@ -180,7 +193,9 @@ mod tests {
     #[test]
     fn the_set_stops_growing_before_it_has_to_give_back() {
         let memory = 16 * GIB;
-        assert!(is_tight(seen(200 << 20, 8 * GIB, 0.0), memory, 2));
+        assert_eq!(growth_bytes(seen(200 << 20, 8 * GIB, 0.0), memory), 0);
         assert!(!is_short(seen(200 << 20, 8 * GIB, 0.0), memory));
+        assert_eq!(growth_bytes(seen(4 * GIB, 3 * GIB, 0.0), memory), GIB / 4);
+        assert_eq!(growth_bytes(seen((256 << 20) + 400, 8 * GIB, 0.0), memory), 100);
     }
 }

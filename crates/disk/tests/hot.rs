@@ -184,7 +184,7 @@ fn what_is_being_read_is_not_replaced_and_memory_given_back_can_be_used_again() 
         assert_eq!(set.used_bytes(), 0);
         ask_for(&reader, &second, 9).await;
         assert_eq!(set.used_bytes(), 0, "it may not grow");
-        set.let_grow(true);
+        set.let_grow(BLOCK_BYTES);
         ask_for(&reader, &second, 1).await;
         filled(&reader, BLOCK_BYTES).await;
         let part = reader.hot_part(&second, &(0..WINDOW)).unwrap().unwrap();

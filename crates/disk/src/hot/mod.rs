@@ -48,7 +48,8 @@ pub struct HotSet {
     demand: Demand,
     /// Blocks that the kernel was told to send: it may still refer to their pages.
     lent: Box<[AtomicBool]>,
-    may_grow: AtomicBool,
+    /// Blocks that it may still begin to use.
+    growth_left: AtomicU64,
     holdings: Mutex<Holdings>,
     evicted: AtomicU64,
 }
@@ -82,7 +83,7 @@ impl HotSet {
             index: Index::new(count),
             demand: Demand::new(count),
             lent: (0..count).map(|_| AtomicBool::new(false)).collect(),
-            may_grow: AtomicBool::new(true),
+            growth_left: AtomicU64::new(count as u64),
             holdings: Mutex::new(Holdings { free, next: 0 }),
             evicted: AtomicU64::new(0),
             blocks,
@@ -109,14 +110,14 @@ impl HotSet {
         self.blocks.is_locked()
     }
 
-    /// Whether it may use more memory than it does.
-    pub fn let_grow(&self, may_grow: bool) {
-        self.may_grow.store(may_grow, Relaxed);
+    /// How many bytes more than now it may use, until this is called again. At first it may use all of them.
+    pub fn let_grow(&self, bytes: u64) {
+        self.growth_left.store(bytes / BLOCK_BYTES, Relaxed);
     }
 
     /// Gives at least `bytes` back to the kernel, if nobody is just reading all of them, and stops growing. Returns the bytes given back.
     pub fn give_back(&self, bytes: u64) -> u64 {
-        self.let_grow(false);
+        self.let_grow(0);
         let mut holdings = self.hold();
         let mut given = 0;
         for _ in 0..self.blocks.count() {
@@ -161,8 +162,11 @@ impl HotSet {
         if self.index.candidates(hash).any(|block| self.keys[block as usize].get() == *key) {
             return None;
         }
-        let has_room = self.may_grow.load(Relaxed);
-        let free = if has_room { holdings.free.pop() } else { None };
+        let growth_left = self.growth_left.load(Relaxed);
+        let free = if growth_left > 0 { holdings.free.pop() } else { None };
+        if free.is_some() {
+            self.growth_left.store(growth_left - 1, Relaxed);
+        }
         let claimed = match free {
             Some(claimed) => claimed,
             None => self.evict(&mut holdings, requests.into())?,
