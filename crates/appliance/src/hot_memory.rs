@@ -5,8 +5,9 @@
 //! short: then the set gives some back, and it grows again only after things have been quiet for a while.
 
 use crate::config::{Config, Switch};
+use crate::worker::policy;
 use delivery::room::reserve_bytes;
-use disk::HotSet;
+use disk::{HotSet, Policy};
 use machine::{Bound, Headroom, MemoryPressure};
 use std::cell::Cell;
 use std::sync::Arc;
@@ -45,12 +46,17 @@ pub(crate) enum HotMemory {
     None(String),
 }
 
-/// Bytes for all hot sets together; 0 for none.
-pub(crate) fn bytes_of(config: &Config, bound: Option<Bound>, pressure: &MemoryPressure) -> u64 {
-    if !config.is_on(Switch::Hot) {
+/// Bytes for all hot sets together; 0 for none. Whoever says how all bytes are to come off the disk means those of a hot set, too.
+pub(crate) fn bytes_of(
+    config: &Config,
+    memory_bytes: u64,
+    bound: Option<Bound>,
+    pressure: &MemoryPressure,
+) -> u64 {
+    if !config.is_on(Switch::Hot) || policy(config) != Policy::Auto {
         return 0;
     }
-    config.memory.hot_bytes.unwrap_or_else(|| {
+    config.memory.hot_bytes.map(|bytes| bytes.min(memory_bytes)).unwrap_or_else(|| {
         let of_bound = bound.map(|bound| bound.left_bytes.saturating_sub(reserve_bytes(bound)));
         let available = [of_bound, pressure.available_bytes()].into_iter().flatten().min();
         let bytes = available.unwrap_or(0) / SHARE_OF_AVAILABLE;
@@ -169,12 +175,35 @@ fn is_short(seen: Seen, memory_bytes: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Disk;
 
     const GIB: u64 = 1 << 30;
 
     fn seen(left: u64, available: u64, stalled_percent: f64) -> Seen {
         let bound = Bound { name: "a control group", bytes: 8 * GIB, left_bytes: left };
         Seen { bound: Some(bound), available_bytes: Some(available), stalled_percent }
+    }
+
+    #[test]
+    fn a_set_is_no_larger_than_memory_and_is_there_only_where_heat_decides() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(root.path().join("proc")).unwrap();
+        std::fs::write(root.path().join("proc/meminfo"), "MemAvailable: 4194304 kB\n").unwrap();
+        let pressure = MemoryPressure::open_from(root.path());
+        let bytes = |adjust: fn(&mut Config), bound| {
+            let mut config = Config::default();
+            adjust(&mut config);
+            bytes_of(&config, 8 * GIB, bound, &pressure)
+        };
+        assert_eq!(bytes(|_| {}, None), GIB);
+        assert_eq!(bytes(|config| config.memory.hot_bytes = Some(u64::MAX), None), 8 * GIB);
+        assert_eq!(bytes(|config| config.memory.hot_bytes = Some(0), None), 0);
+        assert_eq!(bytes(|config| config.disk = Disk::Direct, None), 0);
+        assert_eq!(bytes(|config| config.off = vec![Switch::Heat], None), 0);
+        assert_eq!(bytes(|config| config.off = vec![Switch::Hot], None), 0);
+        let bound = |left_bytes| Bound { name: "a control group", bytes: 8 * GIB, left_bytes };
+        assert_eq!(bytes(|_| {}, Some(bound(640 << 20))), 128 << 20);
+        assert_eq!(bytes(|_| {}, Some(bound(200 << 20))), 0, "too small to be worth anything");
     }
 
     #[test]

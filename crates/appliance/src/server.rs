@@ -135,7 +135,9 @@ impl Server {
         let memory_bound = tightest(&headroom);
         let mut silos = silo::silos(&machine, count, memory_bound);
         check_memory(memory_bound, count, &silos, &config)?;
-        let hot_bytes = hot_memory::bytes_of(&config, memory_bound, &pressure);
+        let memory_bytes = machine.memory_limit_bytes.or(machine.memory_bytes);
+        let memory_bytes = memory_bytes.unwrap_or(u64::MAX);
+        let hot_bytes = hot_memory::bytes_of(&config, memory_bytes, memory_bound, &pressure);
         silos.iter_mut().for_each(|silo| silo.make_hot_set(&config, hot_bytes, count));
         let epoch = Instant::now();
         let shared = Shared {
@@ -158,7 +160,7 @@ impl Server {
         let (end, ended) = channel();
         let start = Start {
             shared,
-            memory_bytes: machine.memory_limit_bytes.or(machine.memory_bytes),
+            memory_bytes,
             numbers: numbers.clone(),
             audiences: audiences.clone(),
             access_log,

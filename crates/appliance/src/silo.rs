@@ -73,8 +73,8 @@ pub(crate) struct RunningWorker {
 pub(crate) struct Start {
     /// What all workers have in common.
     pub(crate) shared: Shared,
-    /// The machine's memory, if it tells.
-    pub(crate) memory_bytes: Option<u64>,
+    /// The machine's memory, or what a control group leaves of it.
+    pub(crate) memory_bytes: u64,
     /// Their counters, and what they pass on about their viewers, by worker.
     pub(crate) numbers: Vec<Arc<Numbers>>,
     pub(crate) audiences: Vec<Arc<Audience>>,
@@ -157,8 +157,7 @@ impl Silo {
     fn keeper(&self, start: &Start) -> Option<Keeper> {
         let Shared { headroom, pressure, .. } = &start.shared;
         let set = Arc::clone(self.hot_memory.set()?);
-        let memory_bytes = start.memory_bytes.unwrap_or(0);
-        Some(Keeper::new(set, Arc::clone(headroom), Arc::clone(pressure), memory_bytes))
+        Some(Keeper::new(set, Arc::clone(headroom), Arc::clone(pressure), start.memory_bytes))
     }
 
     /// Its running workers.

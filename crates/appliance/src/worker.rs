@@ -387,8 +387,7 @@ fn resources(parts: &Parts) -> io::Result<Resources> {
     let (read_buffers, send_buffers) =
         buffers::pools(config, sizes.buffer_bytes, shared.takes_buffers_early)?;
     let seconds = Duration::from_secs_f64;
-    // Who says how bytes are to come off the disk means all of them.
-    let hot_set = place.hot_set.clone().filter(|_| policy(config) == Policy::Auto);
+    let hot_set = place.hot_set.clone();
     Ok(Resources {
         reader: Reader::new(read_buffers, policy(config), Heat::new(sizes.heat_bytes))
             .with_hot_set(hot_set.map(LocalHotSet::new)),
@@ -416,7 +415,7 @@ fn resources(parts: &Parts) -> io::Result<Resources> {
     })
 }
 
-fn policy(config: &Config) -> Policy {
+pub(crate) fn policy(config: &Config) -> Policy {
     match Policy::from(config.disk) {
         Policy::Auto if !config.is_on(Switch::Heat) => Policy::Always(Way::Cached),
         Policy::Auto if !config.is_on(Switch::Resident) => Policy::Heat,

@@ -4,7 +4,7 @@
 //! is 2 MiB of one version of one file. It is filled by a read past the page cache, and what the page cache has of it is dropped there, so
 //! nothing lies in memory twice.
 //!
-//! **What gets in.** Each viewer that comes to a block counts as one request for it ([`demand`]). A block that was asked for at least twice
+//! **What gets in.** Each viewer that comes to a block counts as one request for it (`demand`). A block that was asked for at least twice
 //! gets in where there is room. Where there is none it takes the place of the least wanted of a few blocks, if it is wanted more itself. So
 //! going once through the library changes nothing.
 //!
