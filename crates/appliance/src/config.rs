@@ -63,7 +63,7 @@ pub struct Config {
     pub net: Net,
     /// The bypass route.
     pub bypass: Bypass,
-    /// Memory for what many viewers ask for.
+    /// Memory for the hot set.
     pub memory: Memory,
     /// Limits on what viewers may use.
     pub limits: Limits,
@@ -297,11 +297,12 @@ impl Net {
     }
 }
 
-/// Memory for what many viewers ask for.
+/// Memory for the hot set, which caches popular parts of films.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Memory {
-    /// Bytes of it on all nodes together; 0 for none. Not set: a quarter of what is available when the server starts.
+    /// The most bytes that it may use on all nodes together; 0 for no hot set. Not set: a quarter of the memory that is available when the
+    /// server starts.
     pub hot_bytes: Option<u64>,
 }
 

@@ -1,8 +1,8 @@
-//! How much memory a silo's hot set may have, from second to second.
+//! Sizes a silo's hot set, and adjusts the size once a second.
 //!
-//! It is made as large as the configuration says, or a quarter of what is available when the server starts: the page cache, viewers' sockets
-//! and other programs need the rest. It takes that memory only as it fills. Once a second the silo's first worker looks whether memory is
-//! short: then the set gives some back, and it grows again only after things have been quiet for a while.
+//! The most that a set may use is what the configuration says, or a quarter of the memory that is available when the server starts: the page
+//! cache, viewers' sockets and other programs need the rest. It takes that memory only as it fills. Once a second the silo's first worker
+//! checks whether memory is short. If it is, the set gives some back, and grows again only when memory has not been short for a while.
 
 use crate::config::{Config, Switch};
 use crate::worker::policy;
@@ -13,40 +13,41 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The part of the available memory that hot sets get if the configuration says nothing.
+/// The part of the available memory that hot sets may use by default.
 const SHARE_OF_AVAILABLE: u64 = 4;
 
-/// A set smaller than this holds a minute of a film, and is not worth looking for anything in.
+/// The smallest set by default. A smaller one holds no more than a minute of a film, which is not worth a lookup.
 const BYTES_MIN: u64 = 64 << 20;
 
-/// Memory is short when threads wait for it in this part of the time (percent), and little is left. An honest guess: at 10% an operator would
+/// Memory is short if threads wait for it in this percentage of the time and little is left. This is a guess: at 10% an operator would
 /// notice.
 const STALLED_PERCENT_MAX: f64 = 10.0;
 
-/// Left means: this part of the machine's memory.
+/// The part of the machine's memory that is kept free for viewers and other programs.
 const LEFT_SHARE_MIN: u64 = 16;
 
-/// The part of the set that is given back in a second of shortage.
+/// The part of the set that is given back in each second in which memory is short.
 const GIVEN_BACK_SHARE: u64 = 8;
 
-/// The part of what is left that the set may take in a second.
+/// The part of the memory that is left to grow into which the set may take in a second.
 const GROWTH_SHARE: u64 = 4;
 
-/// How long things must have been quiet before the set grows again: as long as the kernel's shortest average of pressure.
+/// How long memory must not have been short before the set grows again: the span of the kernel's shortest average of pressure.
 const QUIET_FOR: Duration = Duration::from_secs(10);
 
 /// A silo's hot set, or why there is none.
 #[derive(Clone)]
 pub(crate) enum HotMemory {
-    /// One.
+    /// The hot set.
     Set(Arc<HotSet>),
-    /// None, as was asked for.
+    /// None, because the configuration wants none or too little memory is available.
     Off,
-    /// None: why.
+    /// None, for this reason.
     None(String),
 }
 
-/// Bytes for all hot sets together; 0 for none. Whoever says how all bytes are to come off the disk means those of a hot set, too.
+/// Bytes for all hot sets together; 0 for none. There is a hot set only under `disk = "auto"`: the other policies say how every byte is read
+/// from the disk, and a hot set would bypass them.
 pub(crate) fn bytes_of(
     config: &Config,
     memory_bytes: u64,
@@ -65,7 +66,7 @@ pub(crate) fn bytes_of(
 }
 
 impl HotMemory {
-    /// A set of at most so many bytes.
+    /// Makes a set of at most `bytes`.
     pub(crate) fn new(config: &Config, bytes: u64) -> Self {
         if bytes == 0 {
             return Self::Off;
@@ -76,14 +77,17 @@ impl HotMemory {
         }
     }
 
-    /// What there is, for people.
+    /// The start line's text. `None` if no hot set was to be made.
     pub(crate) fn describe(&self) -> Option<String> {
         match self {
             Self::Off => None,
-            Self::None(why) => Some(format!("none, since its memory cannot be had: {why}")),
+            Self::None(why) => Some(format!("none, because its memory cannot be mapped: {why}")),
             Self::Set(set) => {
                 let locked = if set.is_locked() { "locked" } else { "not locked (RLIMIT_MEMLOCK)" };
-                Some(format!("up to {} MiB of what many ask for, {locked}", set.bytes_max() >> 20))
+                Some(format!(
+                    "up to {} MiB of popular parts of films, {locked}",
+                    set.bytes_max() >> 20
+                ))
             }
         }
     }
@@ -97,7 +101,7 @@ impl HotMemory {
     }
 }
 
-/// Looks after a hot set.
+/// Adjusts a hot set to the memory that is left.
 pub(crate) struct Keeper {
     set: Arc<HotSet>,
     headroom: Arc<Headroom>,
@@ -106,7 +110,7 @@ pub(crate) struct Keeper {
     short_at: Cell<Option<Instant>>,
 }
 
-/// What is left, and how hard it is to get.
+/// The memory that is left, and how long threads wait for memory.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     bound: Option<Bound>,
@@ -115,7 +119,7 @@ struct Seen {
 }
 
 impl Keeper {
-    /// For a machine of so much memory.
+    /// For a machine that has `memory_bytes`.
     pub(crate) fn new(
         set: Arc<HotSet>,
         headroom: Arc<Headroom>,
@@ -125,12 +129,12 @@ impl Keeper {
         Self { set, headroom, pressure, memory_bytes, short_at: Cell::default() }
     }
 
-    /// The set that it looks after.
+    /// The set that it adjusts.
     pub(crate) fn set(&self) -> &HotSet {
         &self.set
     }
 
-    /// To be called once a second.
+    /// Checks the memory and adjusts the set. Call it once a second.
     pub(crate) fn look(&self) {
         let seen = Seen {
             bound: self.headroom.of_groups(),
@@ -147,7 +151,7 @@ impl Keeper {
     }
 }
 
-/// Whether less is left than `times` what is kept back for viewers and others.
+/// Whether less memory is left than `times` the reserve, which is kept for viewers and other programs.
 fn is_tight(seen: Seen, memory_bytes: u64, times: u64) -> bool {
     let of_bound = seen.bound.is_some_and(|bound| bound.left_bytes < times * reserve_bytes(bound));
     let of_machine =
@@ -155,8 +159,8 @@ fn is_tight(seen: Seen, memory_bytes: u64, times: u64) -> bool {
     of_bound || of_machine
 }
 
-/// How much the set may grow in the next second: a part of what is left beyond twice of what is kept back, because viewers come in that
-/// second, too, and a limit may be lowered.
+/// How much the set may grow in the next second: a part of what is left beyond twice the reserve, because new viewers need memory in that
+/// second too, and a limit may be lowered.
 fn growth_bytes(seen: Seen, memory_bytes: u64) -> u64 {
     let of_bound =
         seen.bound.map(|bound| bound.left_bytes.saturating_sub(2 * reserve_bytes(bound)));
@@ -165,8 +169,7 @@ fn growth_bytes(seen: Seen, memory_bytes: u64) -> u64 {
     [of_bound, of_machine].into_iter().flatten().min().unwrap_or(0) / GROWTH_SHARE
 }
 
-/// Whether the set has to give memory back. Threads also wait for memory where the page cache is the only one that wants more of it, and that is
-/// no reason.
+/// Whether the set has to give memory back. Waiting threads alone are no reason: they also wait when only the page cache wants more memory.
 fn is_short(seen: Seen, memory_bytes: u64) -> bool {
     let is_stalled = seen.stalled_percent >= STALLED_PERCENT_MAX;
     is_tight(seen, memory_bytes, 1) || (is_stalled && is_tight(seen, memory_bytes, 4))
@@ -210,7 +213,7 @@ mod tests {
     fn memory_is_short_when_little_is_left_or_threads_wait_for_it() {
         let (plenty, memory) = (4 * GIB, 16 * GIB);
         assert!(!is_short(seen(plenty, plenty, 0.0), memory));
-        assert!(!is_short(seen(plenty, 8 * GIB, 50.0), memory), "the page cache fills and empties");
+        assert!(!is_short(seen(plenty, 8 * GIB, 50.0), memory), "only the page cache is busy");
         assert!(is_short(seen(100 << 20, plenty, 0.0), memory), "the group is full");
         assert!(is_short(seen(plenty, GIB - 1, 0.0), memory), "the machine is full");
         assert!(is_short(seen(plenty, 3 * GIB, 10.0), memory), "others wait");

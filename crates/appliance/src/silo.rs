@@ -53,13 +53,13 @@ pub(crate) struct Sizes {
     pub(crate) heat_bytes: u64,
 }
 
-/// What a worker has of its silo.
+/// A worker's share in its silo.
 pub(crate) struct Place {
-    /// What follows from the memory.
+    /// Sizes that follow from the silo's memory.
     pub(crate) sizes: Sizes,
-    /// What many viewers ask for.
+    /// The silo's hot set.
     pub(crate) hot_set: Option<Arc<HotSet>>,
-    /// One worker of a silo looks after its hot set.
+    /// Adjusts the hot set. Only one worker of a silo has it.
     pub(crate) keeper: Option<Keeper>,
 }
 
@@ -73,7 +73,7 @@ pub(crate) struct RunningWorker {
 pub(crate) struct Start {
     /// What all workers have in common.
     pub(crate) shared: Shared,
-    /// The machine's memory, or what a control group leaves of it.
+    /// The machine's memory, or the limit that a control group sets.
     pub(crate) memory_bytes: u64,
     /// Their counters, and what they pass on about their viewers, by worker.
     pub(crate) numbers: Vec<Arc<Numbers>>,
@@ -124,12 +124,12 @@ impl Silo {
         self.seats.len() * pools_bytes(config, self.sizes.buffer_bytes)
     }
 
-    /// Takes its part of so many bytes for what many viewers ask for: as large as its part of all `workers`.
+    /// Makes the silo's hot set. Silos share `bytes` in proportion to their workers, of which there are `workers` in all.
     pub(crate) fn make_hot_set(&mut self, config: &Config, bytes: u64, workers: usize) {
         self.hot_memory = HotMemory::new(config, bytes * self.seats.len() as u64 / workers as u64);
     }
 
-    /// Memory for what many viewers ask for.
+    /// The silo's hot set, or why there is none.
     pub(crate) fn hot_memory(&self) -> &HotMemory {
         &self.hot_memory
     }
@@ -153,7 +153,7 @@ impl Silo {
         Ok(())
     }
 
-    /// Whoever looks after its hot set.
+    /// What adjusts its hot set, if there is one.
     fn keeper(&self, start: &Start) -> Option<Keeper> {
         let Shared { headroom, pressure, .. } = &start.shared;
         let set = Arc::clone(self.hot_memory.set()?);

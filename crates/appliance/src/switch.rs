@@ -18,9 +18,9 @@ pub enum Switch {
     Heat,
     /// Asking the kernel what is in the page cache before reading; off: heat alone decides, under `disk = "auto"`.
     Resident,
-    /// Memory of our own for what many ask for; off: the page cache alone.
+    /// The hot set: popular parts of films in memory of our own; off: the page cache alone.
     Hot,
-    /// Large pages for it, where the kernel allows them.
+    /// Large pages for the hot set, if the kernel allows them.
     Hugepages,
     /// Reading ahead for a viewer whose connection takes everything at once.
     Ahead,
@@ -58,8 +58,8 @@ impl Switch {
         (Self::Registered, "registered", "buffers registered with the ring"),
         (Self::Heat, "heat", "caching by heat"),
         (Self::Resident, "resident", "asking what the page cache has"),
-        (Self::Hot, "hot", "memory of its own for what many ask for"),
-        (Self::Hugepages, "hugepages", "large pages for that memory"),
+        (Self::Hot, "hot", "popular parts of films in its own memory"),
+        (Self::Hugepages, "hugepages", "large pages for the hot set"),
         (Self::Ahead, "ahead", "several reads in flight per viewer"),
         (Self::Window, "window", "windows that grow"),
         (Self::Files, "files", "files that stay open between requests"),

@@ -54,7 +54,7 @@ pub struct Worker {
     pub reports: Reports,
     /// The shutdown.
     pub drain: Drain,
-    /// What looks after its silo's hot set, if it is this worker that does.
+    /// Adjusts the silo's hot set, if this is the worker that does so.
     keeper: Option<Keeper>,
 }
 
@@ -95,7 +95,7 @@ pub struct Reports {
 pub(crate) struct Parts {
     /// What all workers have in common.
     pub(crate) shared: Shared,
-    /// What it has of its silo.
+    /// Its share in its silo.
     pub(crate) place: Place,
     /// Its counters.
     pub(crate) numbers: Arc<Numbers>,
@@ -127,7 +127,7 @@ pub(crate) struct Shared {
     pub(crate) withheld: Arc<[Inode]>,
     /// Says how much memory is left.
     pub(crate) headroom: Arc<Headroom>,
-    /// Shows how hard it is to get more memory.
+    /// Says how long threads wait for memory, and how much is available.
     pub(crate) pressure: Arc<MemoryPressure>,
     /// The number of workers.
     pub(crate) workers: usize,

@@ -19,7 +19,7 @@ type Reading = Pin<Box<dyn Future<Output = Result<Plain, ReadError>>>>;
 #[derive(Default)]
 pub(crate) struct Ahead {
     queue: VecDeque<Ask>,
-    /// The block of the hot set for which this response was noted last.
+    /// The last block of the hot set for which this response noted a request.
     noted: Option<u64>,
 }
 
@@ -34,9 +34,8 @@ enum State {
 }
 
 impl Ahead {
-    /// Reads from the start of `range`: all of it, what was asked for ahead, or as much as lies in one
-    /// block of the hot set. If the read had to wait for the disk,
-    /// also asks for what follows, up to `end`.
+    /// Reads from the start of `range`: all of it, what was asked for ahead, or as much as lies in one block of the hot
+    /// set. If the read had to wait for the disk, also asks for what follows, up to `end`.
     pub(crate) async fn read(
         &mut self,
         resources: &Rc<Resources>,
@@ -77,8 +76,8 @@ impl Ahead {
         Ok(plain)
     }
 
-    /// Tells the hot set, once for each of its blocks, that this response has come to `offset`.
-    /// A way that was chosen before is that of bytes for the kernel to send, which come from the page cache.
+    /// Tells the hot set, once for each of its blocks, that this response has reached `offset`. If `way` was chosen before, the kernel
+    /// is to send this file from its page cache, and the request does not count.
     fn note_request(
         &mut self,
         resources: &Resources,

@@ -144,7 +144,7 @@ impl<C: Carrier> Link<C> {
         .await
     }
 
-    /// Calls `offer` again whenever TCP accepts more, until nothing is left. `offer` returns how many bytes TCP took, and whether
+    /// Calls `offer` whenever TCP accepts more, until nothing is left. `offer` returns the number of bytes that TCP took, and whether
     /// any are left.
     ///
     /// # Errors
@@ -247,7 +247,7 @@ impl Link {
         Ok(self.count_taken(self.socket.send_parts(parts)?))
     }
 
-    /// As [`Self::offer`], for a part of a file that is in memory.
+    /// As [`Self::offer`], for a part of a file that is in memory: in the page cache, or in the hot set.
     ///
     /// # Errors
     /// If the connection is broken or the file cannot be read.

@@ -44,8 +44,8 @@ pub(crate) struct Sendfile<'a> {
 
 /// How to send a part of a file.
 enum How {
-    /// From the hot set. Only what the page cache does not have: the kernel takes whole folios from there, but one page of 4 KiB after the
-    /// other from shared memory, which cost a quarter more (docs/notes/hot-set.md).
+    /// From the hot set, if the page cache does not have it. The kernel takes whole folios from the page cache, but single pages of 4 KiB
+    /// from shared memory, which cost a quarter more (docs/notes/hot-set.md).
     FromHotSet(HotPart),
     /// From the page cache, which has all of it.
     FromPageCache(Range<u64>),
@@ -192,7 +192,7 @@ impl<'a> Sendfile<'a> {
         Ok(How::Read(Some(way)))
     }
 
-    /// The hot set's memory is a file of ours, which nobody writes to: no lease is wanted.
+    /// Sends from the hot set. This needs no lease: the pages that the kernel is sending are never written to again.
     fn send_hot(&mut self, link: &Link, part: &HotPart) -> Result<(usize, usize), End> {
         let Some(hot_set) = link.resources.reader.hot_set() else { return Ok((0, 0)) };
         self.cork(link);

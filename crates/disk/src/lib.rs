@@ -2,8 +2,7 @@
 //!
 //! [`Files`] opens files of the library and nothing else, and remembers them. [`Reader`] brings a window of a file into
 //! a pooled buffer by one of three ways (see [`Way`]) without blocking the thread. [`Bringing`] brings it into the page
-//! cache, so that the kernel can send it from there. What many viewers ask
-//! for lies in the [`hot`] set, from which nothing has to be read.
+//! cache, so that the kernel can send it from there. The [`hot`] set caches popular parts of films in memory of our own.
 //!
 //! Invariants:
 //! - Library files are read, never mapped for access: a truncated mapping would raise SIGBUS for every viewer. (A

@@ -69,7 +69,7 @@ pub struct Reader {
     pub stats: ReadStats,
 }
 
-/// Bytes of a file, in memory that nobody changes.
+/// Bytes of a file, in memory that does not change: a buffer, or a pinned block of the hot set.
 pub struct Plain {
     memory: Memory,
     range: Range<usize>,
@@ -135,7 +135,7 @@ impl Reader {
         Self { pool, policy, heat, hot_set: None, no_once, stats }
     }
 
-    /// Reads from a hot set what lies there, and has it filled with what many viewers ask for.
+    /// Reads from `hot_set` first, and notes requests there, so that it fills with popular parts of films.
     pub fn with_hot_set(self, hot_set: Option<Rc<LocalHotSet>>) -> Self {
         Self { hot_set, ..self }
     }
@@ -145,18 +145,18 @@ impl Reader {
         self.hot_set.as_ref()
     }
 
-    /// Notes that a viewer has come to `offset` of a file. To be called once for each viewer and each of the hot set's blocks
-    /// ([`crate::hot::BLOCK_BYTES`]), since it is how the hot set learns what is asked for.
+    /// Notes that a response has reached `offset` of a file. Call it once for each response and each of the hot set's blocks
+    /// ([`crate::hot::BLOCK_BYTES`]): the hot set learns from it which parts are popular.
     pub fn note_request(&self, file: &Rc<File>, offset: u64) {
         if let Some(hot_set) = &self.hot_set {
             hot_set.note_request(file, offset);
         }
     }
 
-    /// The beginning of `range`, if it lies in the hot set: all of it, or what comes before the end of a block.
+    /// The beginning of `range`, if the hot set has it: as much as lies in one block.
     ///
     /// # Errors
-    /// When the file is no longer what was opened.
+    /// If the file has changed since it was opened.
     pub fn hot_part(&self, file: &File, range: &Range<u64>) -> Result<Option<HotPart>, ReadError> {
         let Some(hot_set) = &self.hot_set else { return Ok(None) };
         let Hot::Part(part) = hot_set.find(file, range) else { return Ok(None) };
@@ -165,7 +165,7 @@ impl Reader {
         Ok(Some(part))
     }
 
-    /// Whether the byte at `offset` lies in the hot set.
+    /// Whether the hot set has the byte at `offset`.
     pub fn is_hot(&self, file: &File, offset: u64) -> bool {
         let hot_set = self.hot_set.as_ref();
         hot_set.is_some_and(|set| matches!(set.find(file, &(offset..offset + 1)), Hot::Part(_)))
@@ -258,7 +258,7 @@ impl Reader {
         Ok(Plain { memory: Memory::Buffer(buffer), range, from_disk })
     }
 
-    /// All of `range`, if the hot set has it. What lies in two blocks is put together in a buffer.
+    /// All of `range`, if the hot set has it. A range that lies in two blocks is copied together in a buffer.
     async fn read_hot(&self, file: &File, range: &Range<u64>) -> Result<Option<Plain>, ReadError> {
         let Some(hot_set) = &self.hot_set else { return Ok(None) };
         let bytes = (range.end - range.start) as usize;
@@ -329,7 +329,7 @@ impl Reader {
     fn way(&self, file: &File, range: &Range<u64>) -> Way {
         match self.policy {
             Policy::Auto if file.is_there(range) => Way::Cached,
-            // Its bytes will not stay in the page cache in any case.
+            // Once the block is filled, its bytes are dropped from the page cache in any case.
             Policy::Auto if self.is_being_filled(file, range) => Way::Direct,
             _ => self.record_miss(file, range),
         }

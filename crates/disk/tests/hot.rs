@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// A little longer than a file must have been left alone before the hot set takes it.
+/// A little longer than a file must have been left alone before the hot set admits its blocks.
 const SETTLED_AFTER: Duration = Duration::from_millis(4100);
 
 const WINDOW: u64 = 512 << 10;
@@ -33,7 +33,7 @@ fn content(bytes: usize, seed: usize) -> Vec<u8> {
     (0..bytes).map(|at| ((at + seed).wrapping_mul(2_654_435_761) >> 13) as u8).collect()
 }
 
-/// Files on disk that were written some time ago.
+/// Files on disk whose last change is old enough for the hot set.
 struct Library {
     folder: TempDir,
     films: Vec<Vec<u8>>,
@@ -66,7 +66,7 @@ fn open(path: &Path) -> Rc<File> {
     Rc::new(File::new(fs::File::open(path).unwrap().into()).unwrap())
 }
 
-/// Waits until the set has as many bytes in use, and none of them is being filled.
+/// Waits until `bytes` of the set are in use, and this worker has read at least as many into it.
 async fn filled(reader: &Reader, bytes: u64) {
     for _ in 0..500 {
         let hot_set = reader.hot_set().unwrap();
@@ -78,7 +78,7 @@ async fn filled(reader: &Reader, bytes: u64) {
     panic!("{} bytes are in use", reader.hot_set().unwrap().set().used_bytes());
 }
 
-/// Comes to a film's blocks as a viewer does, and waits until they are there.
+/// Requests a film's blocks in turn, as a response does, `times` times. Pauses after each, so that it can be filled.
 async fn ask_for(reader: &Reader, file: &Rc<File>, times: usize) {
     for _ in 0..times {
         for start in (0..file.size()).step_by(BLOCK_BYTES as usize) {
@@ -134,11 +134,11 @@ fn bytes_of_a_changed_file_are_never_taken() {
         fs::write(library.path(0), &newer).unwrap();
         assert_eq!(reader.hot_part(&file, &(0..100)).err(), Some(ReadError::Changed));
         assert_eq!(reader.read(&file, 0..100).await.err(), Some(ReadError::Changed));
-        // Who opens the file now gets the new version, and the old one's bytes are not taken for it.
+        // Opening the file again gives the new version, and the hot set has no bytes of that.
         let file = library.open(0);
         assert!(reader.hot_part(&file, &(0..100)).unwrap().is_none());
         assert!(*reader.read(&file, 0..100).await.unwrap() == newer[..100]);
-        // It was changed too lately to be let in.
+        // It was changed too recently to be admitted.
         ask_for(&reader, &file, 5).await;
         assert_eq!(set.used_bytes(), BLOCK_BYTES);
     });
@@ -152,13 +152,13 @@ fn going_once_through_the_library_replaces_nothing() {
         let (reader, wanted, scanned) = (reader(&set), library.open(0), library.open(1));
         ask_for(&reader, &wanted, 3).await;
         filled(&reader, 2 * BLOCK_BYTES).await;
-        // Twice, even: that is still less than the others are asked for.
+        // Even two passes are fewer than the three requests for the other film.
         ask_for(&reader, &scanned, 2).await;
         for start in [0, BLOCK_BYTES] {
             assert!(reader.is_hot(&wanted, start));
         }
         assert_eq!(set.evicted_bytes(), 0);
-        // What is asked for more often than what is there takes its place.
+        // A film with more requests than the one in the set replaces it.
         ask_for(&reader, &scanned, 4).await;
         filled(&reader, 2 * BLOCK_BYTES).await;
         assert!(set.evicted_bytes() > 0);
@@ -183,7 +183,7 @@ fn what_is_being_read_is_not_replaced_and_memory_given_back_can_be_used_again() 
         assert_eq!(set.give_back(BLOCK_BYTES), BLOCK_BYTES);
         assert_eq!(set.used_bytes(), 0);
         ask_for(&reader, &second, 9).await;
-        assert_eq!(set.used_bytes(), 0, "it may not grow");
+        assert_eq!(set.used_bytes(), 0, "the set may not grow");
         set.let_grow(BLOCK_BYTES);
         ask_for(&reader, &second, 1).await;
         filled(&reader, BLOCK_BYTES).await;

@@ -1,6 +1,6 @@
-//! How hard it is to get memory: what the kernel tells of pressure (PSI), and what is available.
+//! Memory pressure: how long threads wait for memory (the kernel's pressure stall information, PSI), and how much is available.
 //!
-//! The files are opened once, since a sandbox may forbid opening them later.
+//! The files are opened once, because a sandbox may forbid opening them later.
 
 use crate::cgroup;
 use crate::headroom::read;
@@ -8,10 +8,10 @@ use crate::root::Root;
 use std::fs::File;
 use std::path::Path;
 
-/// `/proc/meminfo` in any kernel so far has less.
+/// More than `/proc/meminfo` and the pressure files have had in any kernel so far.
 const FILE_BYTES_MAX: usize = 4 << 10;
 
-/// What tells how hard it is to get memory.
+/// Reads the machine's memory pressure, and that of this process's control groups.
 #[derive(Debug)]
 pub struct MemoryPressure {
     /// `/proc/pressure/memory`, and `memory.pressure` of this process's control groups.
@@ -20,7 +20,7 @@ pub struct MemoryPressure {
 }
 
 impl MemoryPressure {
-    /// Opens what the kernel tells.
+    /// Opens the kernel's files. Those that do not exist are left out.
     pub fn open() -> Self {
         Self::open_from(Path::new("/"))
     }
@@ -37,15 +37,15 @@ impl MemoryPressure {
         }
     }
 
-    /// The percentage of the last ten seconds in which at least one thread waited for memory: of this machine, or of one of this process's
-    /// control groups, whichever is higher. 0 where the kernel does not tell (`CONFIG_PSI`, `psi=0`).
+    /// The percentage of the last ten seconds in which at least one thread waited for memory. Of the machine and this process's control
+    /// groups, the highest counts. 0 if the kernel does not report pressure (built without `CONFIG_PSI`, or started with `psi=0`).
     pub fn stalled_percent(&self) -> f64 {
         let mut room = [0; FILE_BYTES_MAX];
         let of = |file| read(file, &mut room).and_then(stalled_percent).unwrap_or(0.0);
         self.files.iter().map(of).fold(0.0, f64::max)
     }
 
-    /// Bytes that this machine can give away without swapping (`MemAvailable`).
+    /// Bytes that programs on this machine can still allocate without swapping (`MemAvailable`).
     pub fn available_bytes(&self) -> Option<u64> {
         let mut room = [0; FILE_BYTES_MAX];
         let text = read(self.meminfo.as_ref()?, &mut room)?;
@@ -55,7 +55,7 @@ impl MemoryPressure {
     }
 }
 
-/// `some avg10=0.12 avg60=...` (Linux, Documentation/accounting/psi.rst).
+/// Parses `some avg10=0.12 avg60=...` (Linux, Documentation/accounting/psi.rst).
 fn stalled_percent(text: &str) -> Option<f64> {
     let line = text.lines().find_map(|line| line.strip_prefix("some "))?;
     line.split(' ').find_map(|field| field.strip_prefix("avg10="))?.parse().ok()

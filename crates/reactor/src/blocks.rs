@@ -1,11 +1,12 @@
-//! Memory that the threads of a silo share: equal blocks, each read by those who pin it, or filled by the one who has claimed it.
+//! Memory that the threads of a silo share, in blocks of equal size. A block is either pinned by any number of readers, or claimed by
+//! the one thread that fills it.
 //!
-//! A pin is one atomic addition, and nobody waits for anybody: while a block is claimed, pinning it fails. All blocks are claimed at
-//! first. [`Claimed::publish`] lets others read what was filled in; [`Blocks::claim`] takes a block that nobody has pinned.
+//! A pin is one atomic addition, and no thread waits for another: pinning a claimed block fails, and so does claiming a pinned one. All
+//! blocks start out claimed. [`Claimed::publish`] opens a filled block to readers; [`Blocks::claim`] takes a block that has no pins.
 //!
-//! The memory is that of a memfd, so that the kernel can send from it too ([`Blocks::file`]). What it sends it refers to until the peer has
-//! acknowledged it, pinned or not. So a block's pages are given back before it is filled with something else: what is on its way keeps
-//! the old pages, and the block gets new ones.
+//! The memory belongs to a memfd, so the kernel can send from it too ([`Blocks::file`]). The kernel keeps referring to the pages that it
+//! sends until the peer has acknowledged them, whether or not the block is still pinned. Before such a block is filled again, the caller
+//! must therefore give its memory back ([`Claimed::give_memory_back`]): bytes in flight keep the old pages, and the block gets new ones.
 
 use crate::op::{Op, Operand};
 use crate::{Fd, op};
@@ -19,10 +20,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Bytes of a block: a large page of x86-64, and of aarch64 with pages of 4 KiB.
 pub const BLOCK_BYTES: usize = 2 << 20;
 
-/// The bit of a state that says that the block is claimed. Below it is the number of pins.
+/// The bit of a block's state that is set while the block is claimed. The bits below it count the pins.
 const CLAIMED: u32 = 1 << 31;
 
-/// Blocks of memory.
+/// Blocks of memory that threads share.
 pub struct Blocks {
     base: *mut u8,
     file: OwnedFd,
@@ -30,55 +31,55 @@ pub struct Blocks {
     is_locked: bool,
 }
 
-// SAFETY: `base` is an address of a mapping that lives as long as this. What lies there is read only through pins and written only through
-// the one claim of its block, and the states keep these apart.
+// SAFETY: `base` points to a mapping that lives as long as this value. A block is read only through its pins and written only through its
+// one claim, and its state never allows both.
 unsafe impl Send for Blocks {}
 // SAFETY: as above.
 unsafe impl Sync for Blocks {}
 
 impl Blocks {
-    /// Maps `count` blocks, all of them claimed. No memory is taken before a block is filled. With `large_pages` the kernel is asked
-    /// for large pages, and gives them where `/sys/kernel/mm/transparent_hugepage/shmem_enabled` allows that (`advise` or `always`).
+    /// Maps `count` blocks, all of them claimed. A block takes no memory until it is filled. `large_pages` asks the kernel for large
+    /// pages; it grants them if `/sys/kernel/mm/transparent_hugepage/shmem_enabled` allows them (`advise` or `always`).
     ///
     /// # Errors
-    /// When the kernel has no descriptor or no addresses.
+    /// If the process is out of descriptors or address space.
     pub fn new(count: usize, large_pages: bool) -> io::Result<(Arc<Self>, Vec<Claimed>)> {
         let bytes = count.max(1) * BLOCK_BYTES;
-        // SAFETY: the name is a string that ends in zero; the call touches nobody's memory.
+        // SAFETY: the name is a string that ends in zero; the call changes no memory.
         let fd = unsafe { libc::memfd_create(c"fullbore-hot".as_ptr(), libc::MFD_CLOEXEC) };
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the call above has just made this descriptor, and nobody else owns it.
+        // SAFETY: the call above has just made this descriptor, so this is its only owner.
         let file = unsafe { OwnedFd::from_raw_fd(fd) };
         rustix::fs::ftruncate(&file, bytes as u64)?;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
-        // SAFETY: a new mapping, of a file that nobody else has open, touches nobody's memory.
+        // SAFETY: a new mapping, at addresses of the kernel's choice, changes no other memory.
         let base = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, fd, 0) };
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
         if large_pages {
-            // SAFETY: advice about a mapping of ours, which leaves its bytes as they are.
+            // SAFETY: the mapping is ours, and this advice leaves its bytes as they are.
             unsafe { libc::madvise(base, bytes, libc::MADV_HUGEPAGE) };
         }
-        // SAFETY: as above. Pages are locked as they come, none is taken now.
+        // SAFETY: as above. Each page is locked when it is first used; none is taken now.
         let is_locked = unsafe { libc::mlock2(base, bytes, libc::MLOCK_ONFAULT) } == 0;
         let states = (0..count).map(|_| AtomicU32::new(CLAIMED)).collect();
         let blocks = Arc::new(Self { base: base.cast(), file, states, is_locked });
-        // The lowest on top, so that memory fills from its beginning.
+        // In reverse, so that callers who pop get the lowest block first, and memory fills from its beginning.
         let claimed = (0..count as u32).rev();
         let claimed = claimed.map(|index| Claimed { blocks: Arc::clone(&blocks), index }).collect();
         Ok((blocks, claimed))
     }
 
-    /// Blocks in all.
+    /// The number of blocks.
     pub fn count(&self) -> usize {
         self.states.len()
     }
 
-    /// Whether the memory is locked: the kernel then never moves it out to a swap device.
+    /// Whether the memory is locked. The kernel never swaps locked memory out.
     pub fn is_locked(&self) -> bool {
         self.is_locked
     }
@@ -88,7 +89,7 @@ impl Blocks {
         &self.file
     }
 
-    /// Claims a block, if nobody reads it or has claimed it.
+    /// Claims a block, unless it is pinned or already claimed.
     pub fn claim(self: &Arc<Self>, index: u32) -> Option<Claimed> {
         let state = &self.states[index as usize];
         let claimed = state.compare_exchange(0, CLAIMED, Ordering::Acquire, Ordering::Relaxed);
@@ -103,16 +104,17 @@ impl Blocks {
 impl Drop for Blocks {
     fn drop(&mut self) {
         let bytes = self.states.len().max(1) * BLOCK_BYTES;
-        // SAFETY: the mapping is ours; every pin, claim and running read holds the blocks, so none is left.
+        // SAFETY: the mapping is ours. Every pin, claim and running read keeps the blocks alive, so none is left.
         unsafe { libc::munmap(self.base.cast(), bytes) };
     }
 }
 
-/// One thread's way to the blocks. Pins count it and not the blocks themselves, whose count all threads share.
+/// One thread's handle to the blocks. Each pin counts a reference to this handle, because the count of the blocks themselves is shared by
+/// all threads.
 #[derive(Clone)]
 #[expect(
     clippy::redundant_allocation,
-    reason = "pins count the inner one, so that threads do not share that count"
+    reason = "each pin counts the outer one, so that threads do not contend for the inner count"
 )]
 pub struct LocalBlocks(Rc<Arc<Blocks>>);
 
@@ -122,16 +124,16 @@ impl LocalBlocks {
         Self(Rc::new(blocks))
     }
 
-    /// Keeps a block as it is, for as long as the pin lives. `None` if it is claimed.
+    /// Pins a block: its bytes stay as they are while the pin lives. `None` if the block is claimed.
     pub fn pin(&self, index: u32) -> Option<Pinned> {
         let state = self.0.states[index as usize].fetch_add(1, Ordering::Acquire);
         let pinned = Pinned { blocks: self.clone(), index };
-        // Dropping it takes the addition back.
+        // If the block is claimed, dropping `pinned` takes the addition back.
         (state & CLAIMED == 0).then_some(pinned)
     }
 }
 
-/// A block that stays as it is.
+/// A pin: while it lives, the block's bytes stay as they are.
 pub struct Pinned {
     blocks: LocalBlocks,
     index: u32,
@@ -153,7 +155,7 @@ impl Deref for Pinned {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the block lies in the mapping, which the pin keeps. A pinned block is not claimed, and only who has claimed it writes.
+        // SAFETY: the block lies in the mapping, which the pin keeps alive. A pinned block is not claimed, and only a claim allows writing.
         unsafe {
             let start = self.blocks.0.base.add(self.index as usize * BLOCK_BYTES);
             std::slice::from_raw_parts(start, BLOCK_BYTES)
@@ -167,7 +169,7 @@ impl Drop for Pinned {
     }
 }
 
-/// A block that nobody reads: its holder may fill it.
+/// A claim: no thread reads the block, and its holder may fill it.
 pub struct Claimed {
     blocks: Arc<Blocks>,
     index: u32,
@@ -179,12 +181,12 @@ impl Claimed {
         self.index
     }
 
-    /// Lets others read it.
+    /// Ends the claim and lets readers pin the block.
     pub fn publish(self) {
         self.blocks.states[self.index as usize].fetch_and(!CLAIMED, Ordering::Release);
     }
 
-    /// Gives the block's memory back to the kernel. It reads as zeros then, and takes memory again when it is filled.
+    /// Gives the block's memory back to the kernel. The block then reads as zeros, and takes memory again when it is filled.
     ///
     /// # Errors
     /// Those of `fallocate`.
@@ -197,7 +199,7 @@ impl Claimed {
     }
 }
 
-/// What a read into a block holds.
+/// What a read into a block keeps alive.
 pub struct Filling {
     /// The block.
     pub claimed: Claimed,
@@ -216,8 +218,8 @@ pub fn fill(file: &Fd, claimed: Claimed, range: Range<usize>, file_offset: u64) 
     let memory = claimed.blocks.base.wrapping_add(offset);
     let bytes = range.len() as u32;
     let filling = Filling { claimed, _file: file.clone() };
-    // SAFETY: the mapping stays where it is while the claim is held, nobody else reads or writes a claimed block, and `filling` holds the
-    // claim and the file.
+    // SAFETY: `filling` holds the claim and the file until the read is done. The claim keeps the mapping alive, and no other thread reads
+    // or writes a claimed block.
     unsafe { op::read_into(file.as_raw_fd(), memory, bytes, file_offset, filling) }
 }
 
@@ -227,7 +229,7 @@ mod tests {
     use crate::{Reactor, RingOptions};
     use std::io::Write;
 
-    /// Fills a block with what `byte` is.
+    /// Fills a block with `byte`.
     async fn filled(claimed: Claimed, byte: u8) -> Claimed {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&vec![byte; BLOCK_BYTES]).unwrap();
@@ -244,14 +246,14 @@ mod tests {
             let (blocks, mut free) = Blocks::new(2, true).unwrap();
             let local = LocalBlocks::new(Arc::clone(&blocks));
             let first = free.pop().unwrap();
-            assert!(local.pin(first.index()).is_none(), "nobody reads what is being filled");
-            assert!(blocks.claim(first.index()).is_none(), "nor claims it a second time");
+            assert!(local.pin(first.index()).is_none(), "a block is not read while it is filled");
+            assert!(blocks.claim(first.index()).is_none(), "a block is claimed only once");
             let first = filled(first, 7).await;
             let index = first.index();
             first.publish();
             let pinned = local.pin(index).unwrap();
             assert!(pinned.iter().all(|byte| *byte == 7));
-            assert!(blocks.claim(index).is_none(), "nobody claims what is read");
+            assert!(blocks.claim(index).is_none(), "a pinned block cannot be claimed");
             let again = local.pin(index).unwrap();
             drop(pinned);
             assert!(blocks.claim(index).is_none());
@@ -272,7 +274,7 @@ mod tests {
             let mut file = tempfile::tempfile().unwrap();
             file.write_all(&vec![1; BLOCK_BYTES]).unwrap();
             let file = Fd::from(OwnedFd::from(file));
-            // The blocks themselves are gone by then but for the operation.
+            // By now only the operation keeps the blocks alive.
             drop(fill(&file, free.pop().unwrap(), 0..BLOCK_BYTES, 0));
         };
         reactor.run(test).unwrap();

@@ -268,10 +268,10 @@ pub fn read_at(
     unsafe { Op::start(entry, Reading { buffer, _file: file.clone() }) }
 }
 
-/// Reads into memory that lies outside of any pool.
+/// Reads into memory that belongs to no pool.
 ///
 /// # Safety
-/// `memory` has room for `bytes`, and `resource` owns it as well as the descriptor `fd`, as for [`Op::start`].
+/// `memory` has room for `bytes`, and `resource` owns both the memory and the descriptor `fd`, as [`Op::start`] requires.
 pub(crate) unsafe fn read_into<R: Operand + 'static>(
     fd: i32,
     memory: *mut u8,
@@ -291,7 +291,7 @@ pub fn will_need(file: &Fd, file_offset: u64, bytes: u32) -> Op<Fd> {
     advise(file, file_offset, bytes, libc::POSIX_FADV_WILLNEED)
 }
 
-/// Asks the kernel to drop a part of a file from its page cache (`posix_fadvise`, `DONTNEED`). It keeps what is not written back yet or in
+/// Asks the kernel to drop a part of a file from its page cache (`posix_fadvise`, `DONTNEED`). The kernel keeps pages that are dirty or in
 /// use.
 pub fn wont_need(file: &Fd, file_offset: u64, bytes: u32) -> Op<Fd> {
     advise(file, file_offset, bytes, libc::POSIX_FADV_DONTNEED)

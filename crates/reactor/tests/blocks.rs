@@ -1,4 +1,4 @@
-//! Blocks that threads read while one thread fills them with something else.
+//! Threads read blocks while another thread keeps refilling them.
 
 use fullbore_reactor::blocks::{BLOCK_BYTES, fill};
 use fullbore_reactor::{Blocks, Fd, LocalBlocks, Reactor, RingOptions, yield_now};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 const BLOCKS: usize = 3;
 const FILLS: usize = 400;
 
-/// A file in which each block has bytes of its own.
+/// A file of eight blocks: every byte of a block is the block's number.
 fn file() -> Fd {
     let mut file = tempfile::tempfile().unwrap();
     for byte in 0..8 {
@@ -44,7 +44,7 @@ fn nobody_sees_a_block_that_is_half_filled() {
             free.into_iter().for_each(|claimed| claimed.publish());
             let mut fills = 0;
             while fills < FILLS {
-                // Whoever reads may let go only when it gets the processor.
+                // With few cores, a reader needs the processor to drop its pin.
                 std::thread::yield_now();
                 yield_now().await;
                 let Some(claimed) = filling.claim(fills as u32 % BLOCKS as u32) else { continue };
@@ -58,5 +58,5 @@ fn nobody_sees_a_block_that_is_half_filled() {
         reactor.run(work).unwrap();
         is_over.store(true, Relaxed);
     });
-    assert!(seen.into_inner() > 0, "nobody ever read a block");
+    assert!(seen.into_inner() > 0, "no thread ever read a block");
 }

@@ -59,7 +59,7 @@ const ALLOWED_FORERUNNERS: &[c_long] = &[];
 /// Needed as well if the kernel sends from its page cache by itself.
 const ALLOWED_FOR_SENDFILE: &[c_long] = &[libc::SYS_sendfile];
 
-/// Takes a part out of a file, whose length stays.
+/// Frees a part of a file and keeps the file's length.
 const PUNCH_HOLE: u64 = (libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE) as u64;
 
 /// The one `ioctl` that goes with it: how much a viewer has not acknowledged.
@@ -99,7 +99,7 @@ fn conditions() -> Result<BTreeMap<c_long, Vec<SeccompRule>>, BackendError> {
         (libc::SYS_mprotect, only(2, no_execution, 0)?),
         // Unix sockets, for the service manager.
         (libc::SYS_socket, only(0, SeccompCmpOp::Eq, libc::AF_UNIX as u64)?),
-        // Giving memory of the hot set back, and nothing else that it can do.
+        // Giving memory of the hot set back; no other mode of `fallocate`.
         (libc::SYS_fallocate, only(1, SeccompCmpOp::Eq, PUNCH_HOLE)?),
         // Naming a thread.
         (libc::SYS_prctl, only(0, SeccompCmpOp::Eq, libc::PR_SET_NAME as u64)?),

@@ -1,4 +1,4 @@
-//! What many viewers ask for lies in memory of the server's own: the bytes are right, and a changed file's are never sent.
+//! The hot set serves popular parts of films from memory: its bytes are right, and those of a changed file are never sent.
 
 use crate::support::content::Content;
 use crate::support::random::Random;
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 /// Three blocks and a half, and a little.
 const FILM_BYTES: u64 = (7 << 20) + 12_345;
 
-/// A little longer than a file must have been left alone before the hot set takes it.
+/// A little longer than a file must have been left alone before the hot set admits its blocks.
 const SETTLED_AFTER: Duration = Duration::from_millis(4100);
 
 struct Library {
@@ -42,7 +42,7 @@ impl Library {
     }
 }
 
-/// Has viewers ask for the film until all of it is in the hot set.
+/// Requests the film until all of it is in the hot set.
 fn warm(served: &Served) {
     let mut viewer = served.viewer();
     await_that(
@@ -72,14 +72,14 @@ fn serve_ranges(protocol: Protocol, off: &[Switch]) {
         served.number(|n| &n.read_direct_bytes_total)
             + served.number(|n| &n.read_cached_bytes_total)
     };
-    // The numbers of reads are a second old at most.
+    // The counters of reads are published once a second.
     std::thread::sleep(Duration::from_millis(1200));
     let (hot, disk) = (served.number(|n| &n.read_hot_bytes_total), from_disk());
     let mut asked = 0;
     for case in 0..60 {
         let start = random.within(0..FILM_BYTES);
         let end = random.within(start + 1..FILM_BYTES.min(start + (3 << 20)) + 1);
-        // Some viewers are slow, so that their records are made again, from the same memory.
+        // Some viewers are slow, so the server makes their records again, from the same memory.
         let mut viewer =
             if random.one_in(4) { served.narrow_viewer(8 << 10) } else { served.viewer() };
         let response = ask_range(&mut viewer, start, end).unwrap();
@@ -140,9 +140,9 @@ fn a_film_that_is_overwritten_is_never_sent_from_memory() {
         let file = std::fs::OpenOptions::new().write(true).open(library.film_path()).unwrap();
         let newer = Content::new(6, FILM_BYTES);
         newer.write_into(&file).unwrap();
-        // What comes still is of the old version, and the response does not end well.
+        // Everything that still arrives is of the old version, and the response breaks off.
         let (body, ended) = viewer.body(FILM_BYTES as usize);
-        library.film.assert_holds(0, &body, "of the version that was promised");
+        library.film.assert_holds(0, &body, "the version that was promised");
         assert!(ended.is_err(), "a changed film cannot be sent to its end");
         let whole = served.viewer().ask("/film.mp4");
         newer.assert_holds(0, &whole.body, "the new version");

@@ -3,7 +3,7 @@
 //! [`bytes`]: viewers get exactly the file. [`bad_input`]: each kind of misbehaviour gets its response and its counter.
 //! [`dashboard`]: the live figures, once a second.
 //! [`faults`]: a file or a disk that fails under a response ends it, and no wrong byte is sent.
-//! [`hot_set`]: what many ask for comes from memory.
+//! [`hot_set`]: popular parts of films come from memory.
 //! [`pages`]: the server's own pages.
 //! [`slow_readers`]: data sent from memory exists only once, and is bounded.
 //! [`switches`]: none of this depends on an optimisation.

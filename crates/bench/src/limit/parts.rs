@@ -24,7 +24,7 @@ const CONNECTIONS: usize = 8;
 /// Reads in flight if the disk is used: two for each connection.
 const READS_IN_FLIGHT: usize = 16;
 
-/// Windows in memory that together are larger than any cache in use: 512 MiB.
+/// Windows that together, 512 MiB, are larger than almost any processor's caches.
 const UNCACHED_WINDOWS: usize = 1024;
 
 /// A part of serving.
@@ -88,7 +88,7 @@ impl Part {
             Self::SealAes256 => "the same with AES-256-GCM",
             Self::SealChaCha20 => "the same with ChaCha20-Poly1305",
             Self::SealHot => {
-                "AES-128-GCM from memory that no cache holds into a warm buffer, as from the hot set"
+                "AES-128-GCM from memory beyond the caches into a warm buffer, as from the hot set"
             }
             Self::ReadWarm => {
                 "512 KiB at a time out of the page cache, as the server does under `auto`"
@@ -153,7 +153,7 @@ impl Stage {
         Timer::start(Duration::from_secs_f64(self.seconds))
     }
 
-    /// Seals so many windows in turn.
+    /// Seals `windows` windows in turn, again and again.
     fn seal(&self, suite: Suite, windows: usize) -> io::Result<Rate> {
         let mut sealer = self.sealer(suite)?;
         let plaintext = vec![7; windows * WINDOW_BYTES];

@@ -1,24 +1,25 @@
-//! How often blocks were asked for lately, in little memory.
+//! Recent requests for each block, counted in little memory.
 //!
-//! A count-min sketch (Cormode and Muthukrishnan, Journal of Algorithms 55(1), 2005) that halves all of its counts now and then, so that it
-//! forgets: the filter of TinyLFU (Einziger, Friedman, Manes, ACM Transactions on Storage 13(4), 2017). The four counters of a block lie in
-//! one cache line, so noting a request costs one line from memory. Counts may be too high, where blocks share counters, never too low but
-//! for what two threads note in the same instant.
+//! This is a count-min sketch (Cormode and Muthukrishnan, Journal of Algorithms 55(1), 2005). It halves all of its counts now and then, so
+//! that it forgets, like the admission filter of TinyLFU (Einziger, Friedman, Manes, ACM Transactions on Storage 13(4), 2017). A block's
+//! four counters lie in one cache line, so noting a request costs one line from memory. A count may be too high, because blocks share counters.
+//! It is too low only if two threads note requests in the same instant.
 
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering::Relaxed};
 
-/// Counters in a cache line, and counters that a block has in its line.
+/// Counters in a cache line, and a block's counters within its line.
 const LINE: usize = 64;
 const ROWS: usize = 4;
 
-/// Counters for each block that there is memory for. At 16, of which a block uses four, few share all of theirs with a block that is
-/// asked for more often.
+/// Counters for each block that the set has room for. With 16, of which a block uses four, few blocks share all of theirs with more
+/// popular ones.
 const COUNTERS_PER_BLOCK: usize = 16;
 
-/// Requests between two halvings, for each block that there is memory for (TinyLFU's sample size).
+/// Requests noted before all counts are halved, for each block that the set has room for (TinyLFU's sample size). A halving also halves the
+/// number of requests noted.
 const SAMPLES_PER_BLOCK: usize = 10;
 
-/// How often blocks were asked for.
+/// Counts recent requests by block.
 pub(crate) struct Demand {
     counters: Box<[AtomicU8]>,
     noted: AtomicUsize,
@@ -26,7 +27,7 @@ pub(crate) struct Demand {
 }
 
 impl Demand {
-    /// For a memory of so many blocks.
+    /// Makes a sketch for a set that has room for so many blocks.
     pub(crate) fn new(blocks: usize) -> Self {
         let counters = (blocks.max(LINE) * COUNTERS_PER_BLOCK).next_power_of_two();
         Self {
@@ -36,14 +37,14 @@ impl Demand {
         }
     }
 
-    /// Notes that the block with this hash was asked for, and says how often it was lately, this time included.
+    /// Notes a request for the block with this hash. Returns its recent requests, including this one.
     pub(crate) fn note(&self, hash: u64) -> u8 {
         if self.noted.fetch_add(1, Relaxed) >= self.samples {
             self.halve();
         }
         let least = self.of(hash);
         for counter in self.counters_of(hash) {
-            // Conservative update: only the lowest counters tell how often this block was asked for.
+            // Conservative update: the lowest counters are the closest to this block's count, so only they are raised.
             if counter.load(Relaxed) == least && least < u8::MAX {
                 counter.store(least + 1, Relaxed);
             }
@@ -51,7 +52,7 @@ impl Demand {
         least.saturating_add(1)
     }
 
-    /// How often the block with this hash was asked for lately.
+    /// Recent requests for the block with this hash.
     pub(crate) fn of(&self, hash: u64) -> u8 {
         self.counters_of(hash).map(|counter| counter.load(Relaxed)).min().unwrap_or(0)
     }
@@ -59,7 +60,7 @@ impl Demand {
     fn counters_of(&self, hash: u64) -> impl Iterator<Item = &AtomicU8> {
         let lines = self.counters.len() / LINE;
         let line = &self.counters[(hash as usize % lines) * LINE..][..LINE];
-        // Each row has a quarter of the line to itself, and takes four bits of the hash's other half.
+        // Each row has a quarter of the line to itself. Four bits of the hash's upper half choose its counter.
         (0..ROWS).map(move |row| {
             let place = (hash >> (32 + 4 * row)) as usize % (LINE / ROWS);
             &line[row * (LINE / ROWS) + place]

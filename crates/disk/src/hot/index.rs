@@ -1,31 +1,31 @@
-//! Which block has what: a table that many read while one writes.
+//! The index from keys to blocks: any number of threads read it while one writes.
 //!
-//! Set-associative, as processors' caches are: the hash of a key names a cache line, and any of the line's eight entries may be the key's. An
-//! entry has half of the hash and the number of a block. Who finds one still compares the block's key.
+//! It is set-associative, as processors' caches are: a key's hash names a cache line, and any of the line's eight entries may be the key's. An
+//! entry has half of the hash and a block's number. The reader still has to compare the block's key.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Entries of a cache line.
+/// Entries in a cache line.
 const WAYS: usize = 8;
 
-/// How many blocks there are for each line. With two, fewer than one key in a thousand finds its line full (Poisson), and is not let in.
+/// Blocks for each line. With two, about one key in a thousand finds its line full (Poisson) and cannot be admitted.
 const BLOCKS_PER_LINE: usize = 2;
 
 #[repr(align(64))]
 #[derive(Default)]
 struct Line([AtomicU64; WAYS]);
 
-/// Which block has what.
+/// Finds the block that holds a key.
 pub(crate) struct Index(Box<[Line]>);
 
 impl Index {
-    /// For so many blocks.
+    /// Makes an index of so many blocks.
     pub(crate) fn new(blocks: usize) -> Self {
         let lines = blocks.div_ceil(BLOCKS_PER_LINE).max(1);
         Self((0..lines).map(|_| Line::default()).collect())
     }
 
-    /// Blocks that may have what has this hash.
+    /// Blocks whose key may have this hash.
     pub(crate) fn candidates(&self, hash: u64) -> impl Iterator<Item = u32> {
         let entries = self.line(hash).iter().map(|entry| entry.load(Relaxed));
         entries
@@ -33,19 +33,19 @@ impl Index {
             .map(|entry| entry as u32 - 1)
     }
 
-    /// Whether `block` stands there for this hash.
+    /// Whether the index has `block` for this hash.
     pub(crate) fn has(&self, hash: u64, block: u32) -> bool {
         self.line(hash).iter().any(|entry| entry.load(Relaxed) == entry_of(hash, block))
     }
 
-    /// Enters a block; not if its line is full.
+    /// Enters a block. Returns false if its line is full.
     #[must_use]
     pub(crate) fn insert(&self, hash: u64, block: u32) -> bool {
         let free = self.line(hash).iter().find(|entry| entry.load(Relaxed) == 0);
         free.map(|entry| entry.store(entry_of(hash, block), Relaxed)).is_some()
     }
 
-    /// Takes a block out.
+    /// Removes a block.
     pub(crate) fn remove(&self, hash: u64, block: u32) {
         let entry = self.line(hash).iter().find(|e| e.load(Relaxed) == entry_of(hash, block));
         entry.inspect(|entry| entry.store(0, Relaxed));
@@ -56,7 +56,7 @@ impl Index {
     }
 }
 
-/// Never zero, which is an empty entry: blocks are counted from one here.
+/// Never zero, which marks an empty entry: entries count blocks from one.
 fn entry_of(hash: u64, block: u32) -> u64 {
     hash >> 32 << 32 | u64::from(block + 1)
 }

@@ -1,18 +1,18 @@
-//! Which block of which version of which file.
+//! Keys of blocks: file, version and position.
 
 use super::BLOCK_BYTES;
 use crate::heat::mix;
 use crate::stamp::Stamp;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Which block of which version of which file.
+/// Identifies a block: a file, its version, and the block's position in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key([u64; Self::WORDS]);
 
 impl Key {
     const WORDS: usize = 7;
 
-    /// The block in which `offset` lies.
+    /// The key of the block in which `offset` lies.
     pub(crate) fn new(stamp: &Stamp, offset: u64) -> Self {
         let nanoseconds =
             u64::from(stamp.modified_nanoseconds) << 32 | u64::from(stamp.changed_nanoseconds);
@@ -27,14 +27,14 @@ impl Key {
         ])
     }
 
-    /// Spread evenly.
+    /// A hash whose bits are evenly spread.
     pub(crate) fn hash(&self) -> u64 {
         self.0.iter().fold(0, |hash, word| mix(hash ^ word))
     }
 }
 
-/// A key that one thread writes while others may read it. What they then see may be a mixture of two keys. So a key counts only while its block
-/// is pinned: nobody writes it then.
+/// A key that one thread may write while others read it. They may then see a mixture of two keys, so a key is valid only while its block is
+/// pinned: no thread writes it then.
 #[derive(Default)]
 pub(crate) struct SharedKey([AtomicU64; Key::WORDS]);
 

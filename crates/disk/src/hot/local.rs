@@ -1,4 +1,4 @@
-//! One worker's way to its silo's hot set: it finds blocks, counts requests, and fills.
+//! A worker's handle to its silo's hot set: finds blocks, notes requests, and fills the blocks that are admitted.
 
 use super::key::Key;
 use super::{BLOCK_BYTES, Found, HotSet, REQUESTS_MIN};
@@ -13,65 +13,65 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The least that a file must have in a block, usually its last: a block that is nearly empty would waste memory.
+/// The fewest bytes that a block must hold to be admitted. A file's last block may be nearly empty, and would waste memory.
 const BYTES_MIN: u64 = BLOCK_BYTES / 2;
 
-/// Blocks that one worker fills at a time: enough to keep a disk at work, and little beside the viewers' reads.
+/// Blocks that one worker fills at a time: enough to keep a disk busy, and few beside the viewers' reads.
 const FILLS_MAX: usize = 4;
 
-/// How long ago a file must have been changed last. Kernels before 6.13 count time in steps of up to 10 ms, and network file systems in
-/// steps of up to 2 s.
+/// How long a file must have been left alone before its blocks are admitted. Kernels before 6.13 stamp files in steps of up to 10 ms, and
+/// network file systems in steps of up to 2 s.
 const SETTLED_AFTER: Duration = Duration::from_secs(3);
 
-/// One worker's way to a hot set.
+/// A worker's handle to its silo's hot set.
 pub struct LocalHotSet {
     set: Arc<HotSet>,
     blocks: LocalBlocks,
     fills: Cell<usize>,
-    /// Bytes that were found here, and that were read to fill blocks.
+    /// Bytes handed out from the hot set.
     pub hit_bytes: Cell<u64>,
     /// Bytes read from disk to fill blocks.
     pub filled_bytes: Cell<u64>,
 }
 
-/// A part of a file that lies in a block.
+/// A part of a file that lies in one block of the hot set. The block is pinned while this lives.
 pub struct HotPart {
     block: Pinned,
     start: usize,
     bytes: usize,
 }
 
-/// What there is of a part of a file.
+/// What the hot set has of a part of a file.
 pub(crate) enum Hot {
-    /// Its beginning, up to the end of its block.
+    /// The part's beginning, up to the end of its block.
     Part(HotPart),
-    /// Nothing yet, but somebody is reading it from disk.
+    /// Nothing yet: its block is being read from disk.
     Filling,
     /// Nothing.
     Nothing,
 }
 
 impl HotPart {
-    /// The bytes.
+    /// The part's bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.block[self.start..self.start + self.bytes]
     }
 }
 
 impl LocalHotSet {
-    /// For use on this thread.
+    /// Makes a handle for this thread.
     pub fn new(set: Arc<HotSet>) -> Rc<Self> {
         let blocks = LocalBlocks::new(Arc::clone(&set.blocks));
         let (fills, hit_bytes, filled_bytes) = Default::default();
         Rc::new(Self { set, blocks, fills, hit_bytes, filled_bytes })
     }
 
-    /// The set that this leads to.
+    /// The hot set.
     pub fn set(&self) -> &HotSet {
         &self.set
     }
 
-    /// Looks for the beginning of `range`. The bytes count only if the file is then seen to be [unchanged](File::check_unchanged).
+    /// Looks for the beginning of `range`. Use the bytes only after checking that the file is [unchanged](File::check_unchanged).
     pub(crate) fn find(&self, file: &File, range: &Range<u64>) -> Hot {
         match self.set.find(&self.blocks, &Key::new(&file.stamp(), range.start)) {
             Found::Bytes(block) => {
@@ -84,20 +84,20 @@ impl LocalHotSet {
         }
     }
 
-    /// Counts bytes that are served from here.
+    /// Counts bytes handed out from the hot set.
     pub(crate) fn count_hit(&self, bytes: usize) {
         self.hit_bytes.set(self.hit_bytes.get() + bytes as u64);
     }
 
-    /// Tells the kernel's reader of a block where it lies: the file, and the offset in it. The block's pages stay what they are for the
-    /// kernel from here on, however long it takes.
+    /// The file and the offset from which the kernel can send `part`. The block is marked as lent: it gets new pages before it is filled
+    /// again, so the kernel can go on sending the old ones, however long that takes.
     pub fn lend<'a>(&self, part: &'a HotPart) -> (&'a std::os::fd::OwnedFd, u64) {
         self.set.lent[part.block.index() as usize].store(true, Relaxed);
         let start = u64::from(part.block.index()) * BLOCK_BYTES + part.start as u64;
         (part.block.file(), start)
     }
 
-    /// Notes that a viewer has come to the block in which `offset` lies. A block that is worth it is filled.
+    /// Notes that a response has reached the block in which `offset` lies. Fills the block if this request gets it admitted.
     pub(crate) fn note_request(self: &Rc<Self>, file: &Rc<File>, offset: u64) {
         let start = offset / BLOCK_BYTES * BLOCK_BYTES;
         let bytes = BLOCK_BYTES.min(file.size() - start);
@@ -130,14 +130,14 @@ impl LocalHotSet {
     }
 }
 
-/// Whether the file was last changed so long ago that the next change will have another time.
+/// Whether the file's last change is so old that the next one will leave another time stamp.
 fn is_settled(file: &File) -> bool {
     let changed = Duration::from_secs(file.stamp().changed_seconds.max(0) as u64);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     now.saturating_sub(changed) > SETTLED_AFTER
 }
 
-/// Reads `range` into a block, past the page cache where the file system has that.
+/// Reads `range` into a block: past the page cache if the file system supports that, otherwise through it.
 async fn read(
     file: &File,
     mut block: Claimed,
@@ -145,7 +145,7 @@ async fn read(
 ) -> (Claimed, Result<(), ReadError>) {
     let wanted = (range.end - range.start) as usize;
     let mut done = 0;
-    // The end of a file is no whole block: what is asked for is, and what comes is shorter.
+    // A direct read asks for whole disk blocks. At the end of a file it returns less.
     if let Some(direct) = file.direct() {
         let asked = wanted.next_multiple_of(crate::DIRECT_ALIGNMENT);
         let (result, filling) = blocks::fill(direct, block, 0..asked, range.start).await;

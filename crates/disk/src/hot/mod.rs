@@ -1,19 +1,19 @@
-//! The hot set: the parts of films that many ask for, in memory of our own.
+//! The hot set: popular parts of films, cached in memory of our own.
 //!
-//! What lies here costs no read: records are sealed straight from it, where a window of the page cache is copied into a buffer first. A block
-//! is 2 MiB of one version of one file. It is filled by a read past the page cache, and what the page cache has of it is dropped there, so
-//! nothing lies in memory twice.
+//! A hit costs no read: records are sealed straight from the set, whereas a window of the page cache is first copied into a buffer. A block
+//! is 2 MiB of one version of one file. It is filled by a read past the page cache, and then dropped from the page cache, so that memory
+//! does not hold it twice.
 //!
-//! **What gets in.** Each viewer that comes to a block counts as one request for it (`demand`). A block that was asked for at least twice
-//! gets in where there is room. Where there is none it takes the place of the least wanted of a few blocks, if it is wanted more itself. So
-//! going once through the library changes nothing.
+//! **Admission.** Each response that reaches a block counts as one request for it (`demand`). A block may be admitted from its second
+//! request on, if the set has room. If the set is full, a block must have more requests than the least popular of a few blocks, which is
+//! then evicted. So a pass that requests each block of the library once changes nothing.
 //!
-//! **Whose bytes they are.** A block's key has all that tells one version of a file from another. A reader pins the block, compares the key,
-//! and asks the file whether it is still that version, as after any read. A file that was changed a moment ago is not let in: a clock that
-//! ticks every few milliseconds could not tell the next change from the last.
+//! **Versions.** A block's key has everything that distinguishes one version of a file from another. A reader pins the block, compares the
+//! key, and checks that the file is still that version, as after any read. A file that was changed a moment ago is not admitted: time stamps
+//! advance in steps, so its next change could leave the same stamp.
 //!
-//! Workers of one silo share a hot set. Finding a block reads one cache line of the index and pins the block by one atomic addition. Only
-//! what changes the set takes a lock, and a worker that does not get it at once goes without.
+//! The workers of a silo share one hot set. Finding a block reads one cache line of the index and pins the block by one atomic addition,
+//! without a lock. Changing the set takes a lock; a worker that cannot have it at once does not admit its block.
 
 mod demand;
 mod index;
@@ -34,10 +34,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 /// Bytes of a block.
 pub const BLOCK_BYTES: u64 = blocks::BLOCK_BYTES as u64;
 
-/// Requests after which a block is worth memory.
+/// Requests that a block needs to be admitted.
 const REQUESTS_MIN: u8 = 2;
 
-/// Blocks among which the least wanted has to make room. Eight find one of the least wanted fifth five times out of six.
+/// Candidates for an eviction, of which the least popular is evicted. With eight, it is among the least popular fifth of all blocks five
+/// times out of six.
 const VICTIMS: usize = 8;
 
 /// The hot set of a silo.
@@ -46,35 +47,36 @@ pub struct HotSet {
     keys: Box<[SharedKey]>,
     index: Index,
     demand: Demand,
-    /// Blocks that the kernel was told to send: it may still refer to their pages.
+    /// Whether the kernel was told to send from a block: it may still refer to the block's pages.
     lent: Box<[AtomicBool]>,
-    /// Blocks that it may still begin to use.
+    /// How many free blocks the set may still take into use.
     growth_left: AtomicU64,
     holdings: Mutex<Holdings>,
     evicted: AtomicU64,
 }
 
-/// What only those who change the set touch.
+/// What may be touched only under the lock, to change the set.
 struct Holdings {
     free: Vec<Claimed>,
-    /// The next block to look at when somebody has to make room.
+    /// Where the last search for a block to evict ended.
     next: u32,
 }
 
-/// What the index knows of a block.
+/// The result of a lookup.
 enum Found {
-    /// Its bytes.
+    /// The block, pinned.
     Bytes(Pinned),
-    /// Somebody is filling it.
+    /// The block is admitted, and its bytes are still being read from disk.
     Filling,
+    /// The block is not in the set.
     Nothing,
 }
 
 impl HotSet {
-    /// A set of at most `bytes`. It takes memory as it fills.
+    /// Makes a set of at most `bytes`. It takes memory only as it fills.
     ///
     /// # Errors
-    /// When the kernel has no addresses.
+    /// If the process is out of descriptors or address space.
     pub fn new(bytes: u64, large_pages: bool) -> io::Result<Arc<Self>> {
         let count = (bytes / BLOCK_BYTES) as usize;
         let (blocks, free) = Blocks::new(count, large_pages)?;
@@ -90,32 +92,33 @@ impl HotSet {
         }))
     }
 
-    /// Bytes of blocks that are in use.
+    /// Bytes of the blocks in use.
     pub fn used_bytes(&self) -> u64 {
         (self.blocks.count() - self.hold().free.len()) as u64 * BLOCK_BYTES
     }
 
-    /// Bytes that it may use at most.
+    /// The most bytes that the set may use.
     pub fn bytes_max(&self) -> u64 {
         self.blocks.count() as u64 * BLOCK_BYTES
     }
 
-    /// Bytes that made room for others, or were given back.
+    /// Bytes evicted since the start: replaced by more popular ones, or given back to the kernel.
     pub fn evicted_bytes(&self) -> u64 {
         self.evicted.load(Relaxed) * BLOCK_BYTES
     }
 
-    /// Whether its memory is locked.
+    /// Whether the set's memory is locked.
     pub fn is_locked(&self) -> bool {
         self.blocks.is_locked()
     }
 
-    /// How many bytes more than now it may use, until this is called again. At first it may use all of them.
+    /// Lets the set grow by `bytes` from its size now, until the next call. Until the first call it may grow to its full size.
     pub fn let_grow(&self, bytes: u64) {
         self.growth_left.store(bytes / BLOCK_BYTES, Relaxed);
     }
 
-    /// Gives at least `bytes` back to the kernel, if nobody is just reading all of them, and stops growing. Returns the bytes given back.
+    /// Evicts at least `bytes`, gives their memory back to the kernel, and stops the set's growth. Returns the bytes given back: fewer than
+    /// `bytes` if too many blocks are pinned.
     pub fn give_back(&self, bytes: u64) -> u64 {
         self.let_grow(0);
         let mut holdings = self.hold();
@@ -134,7 +137,7 @@ impl HotSet {
     }
 
     fn hold(&self) -> MutexGuard<'_, Holdings> {
-        // Nothing in there is half done when a thread panics.
+        // A thread that panics leaves nothing in there half done.
         self.holdings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -149,8 +152,8 @@ impl HotSet {
         Found::Nothing
     }
 
-    /// Takes a block for `key`, which was asked for `requests` times: a free one, or that of somebody less wanted. It stands in the index
-    /// from then on.
+    /// Admits `key`, which has had `requests` requests, and returns the block to fill: a free one, or that of a less popular key. The index
+    /// has the block from then on.
     fn admit(&self, key: &Key, requests: u8) -> Option<Claimed> {
         let mut holdings = match self.holdings.try_lock() {
             Ok(holdings) => holdings,
@@ -158,7 +161,7 @@ impl HotSet {
             Err(TryLockError::WouldBlock) => return None,
         };
         let hash = key.hash();
-        // Somebody else may have been faster.
+        // Another worker may have admitted it meanwhile.
         if self.index.candidates(hash).any(|block| self.keys[block as usize].get() == *key) {
             return None;
         }
@@ -179,12 +182,12 @@ impl HotSet {
         None
     }
 
-    /// Takes the block away that is the least wanted of a few, if it was asked for less than `requests` times.
+    /// Evicts the least popular of a few blocks, if it has had fewer than `requests` requests.
     fn evict(&self, holdings: &mut Holdings, requests: u16) -> Option<Claimed> {
         let count = self.blocks.count() as u32;
         let mut least: Option<(u16, u32, u64)> = None;
         for _ in 0..VICTIMS.min(count as usize) {
-            // Blocks of one film lie side by side, so the step is long; it is a prime, so it comes to all of them.
+            // A long step, because neighbours are often of one film; and a prime one, so that the search comes to every block.
             holdings.next = ((u64::from(holdings.next) + 0x9e37_79b1) % u64::from(count)) as u32;
             let block = holdings.next;
             let hash = self.keys[block as usize].get().hash();
@@ -198,13 +201,13 @@ impl HotSet {
         self.index.remove(hash, block);
         self.evicted.fetch_add(1, Relaxed);
         if self.lent[block as usize].swap(false, Relaxed) && claimed.give_memory_back().is_err() {
-            // Nobody may write there any more. That has no cause that is known of, and costs one block.
+            // The block stays claimed for good, because writing to it could change bytes in flight. We know of no cause for this error.
             return None;
         }
         Some(claimed)
     }
 
-    /// Takes a block back whose fill has come to nothing.
+    /// Takes back a block that could not be filled.
     fn take_back(&self, key: &Key, claimed: Claimed) {
         let mut holdings = self.hold();
         self.index.remove(key.hash(), claimed.index());

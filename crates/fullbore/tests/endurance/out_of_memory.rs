@@ -49,7 +49,7 @@ fn a_limit_on_data_refuses_viewers_and_aborts_nothing() {
 #[test]
 fn a_limit_on_address_space_refuses_viewers_and_aborts_nothing() {
     endure(program(), |server, bound| {
-        // Much address space is unused, and an eighth of that is kept back, too, but no more than 128 MiB.
+        // The server keeps an eighth of a limit in reserve, up to 128 MiB, and this limit also counts address space that is not in use.
         let kept_bytes = (server.status_bytes("VmSize:") / 7).min(128 << 20);
         let bound = match bound {
             Bound::Leave(bytes) => Bound::Leave(bytes + kept_bytes),
