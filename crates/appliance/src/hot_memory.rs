@@ -9,6 +9,7 @@ use crate::worker::policy;
 use delivery::room::reserve_bytes;
 use disk::{HotSet, Policy};
 use machine::{Bound, Headroom, MemoryPressure};
+use reactor::yield_now;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -107,6 +108,7 @@ pub(crate) struct Keeper {
     headroom: Arc<Headroom>,
     pressure: Arc<MemoryPressure>,
     memory_bytes: u64,
+    silos: u64,
     short_at: Cell<Option<Instant>>,
 }
 
@@ -119,14 +121,15 @@ struct Seen {
 }
 
 impl Keeper {
-    /// For a machine that has `memory_bytes`.
+    /// For one of so many `silos` of a machine that has `memory_bytes`.
     pub(crate) fn new(
         set: Arc<HotSet>,
         headroom: Arc<Headroom>,
         pressure: Arc<MemoryPressure>,
         memory_bytes: u64,
+        silos: u64,
     ) -> Self {
-        Self { set, headroom, pressure, memory_bytes, short_at: Cell::default() }
+        Self { set, headroom, pressure, memory_bytes, silos, short_at: Cell::default() }
     }
 
     /// The set that it adjusts.
@@ -135,7 +138,7 @@ impl Keeper {
     }
 
     /// Checks the memory and adjusts the set. Call it once a second.
-    pub(crate) fn look(&self) {
+    pub(crate) async fn look(&self) {
         let seen = Seen {
             bound: self.headroom.of_groups(),
             available_bytes: self.pressure.available_bytes(),
@@ -144,10 +147,21 @@ impl Keeper {
         let now = Instant::now();
         if is_short(seen, self.memory_bytes) {
             self.short_at.set(Some(now));
-            self.set.give_back(self.set.used_bytes() / GIVEN_BACK_SHARE);
+            self.set.let_grow(0);
+            let mut left = self.set.used_bytes() / GIVEN_BACK_SHARE;
+            while left > 0 {
+                match self.set.give_back_block() {
+                    0 => break,
+                    given => left = left.saturating_sub(given),
+                }
+                // The kernel takes a while for each block, and viewers wait.
+                yield_now().await;
+            }
         }
         let is_quiet = self.short_at.get().is_none_or(|at| now.duration_since(at) > QUIET_FOR);
-        self.set.let_grow(if is_quiet { growth_bytes(seen, self.memory_bytes) } else { 0 });
+        // All silos see the same memory left.
+        let growth = growth_bytes(seen, self.memory_bytes) / self.silos;
+        self.set.let_grow(if is_quiet { growth } else { 0 });
     }
 }
 

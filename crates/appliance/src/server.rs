@@ -161,6 +161,7 @@ impl Server {
         let start = Start {
             shared,
             memory_bytes,
+            silos: silos.len() as u64,
             numbers: numbers.clone(),
             audiences: audiences.clone(),
             access_log,

@@ -75,6 +75,8 @@ pub(crate) struct Start {
     pub(crate) shared: Shared,
     /// The machine's memory, or the limit that a control group sets.
     pub(crate) memory_bytes: u64,
+    /// How many silos share it.
+    pub(crate) silos: u64,
     /// Their counters, and what they pass on about their viewers, by worker.
     pub(crate) numbers: Vec<Arc<Numbers>>,
     pub(crate) audiences: Vec<Arc<Audience>>,
@@ -157,7 +159,8 @@ impl Silo {
     fn keeper(&self, start: &Start) -> Option<Keeper> {
         let Shared { headroom, pressure, .. } = &start.shared;
         let set = Arc::clone(self.hot_memory.set()?);
-        Some(Keeper::new(set, Arc::clone(headroom), Arc::clone(pressure), start.memory_bytes))
+        let (headroom, pressure) = (Arc::clone(headroom), Arc::clone(pressure));
+        Some(Keeper::new(set, headroom, pressure, start.memory_bytes, start.silos))
     }
 
     /// Its running workers.

@@ -317,7 +317,7 @@ impl Worker {
             self.answering.set_date();
             self.library.files.forget_recalled();
             if let Some(keeper) = &self.keeper {
-                keeper.look();
+                keeper.look().await;
             }
             self.publish();
             sleep(until_next_second()).await;

@@ -19,8 +19,8 @@ type Reading = Pin<Box<dyn Future<Output = Result<Plain, ReadError>>>>;
 #[derive(Default)]
 pub(crate) struct Ahead {
     queue: VecDeque<Ask>,
-    /// The last block of the hot set for which this response noted a request.
-    noted: Option<u64>,
+    /// Where the part of the file ends that the hot set was told of.
+    noted_to: u64,
 }
 
 struct Ask {
@@ -55,12 +55,13 @@ impl Ahead {
         end: u64,
         way: Option<Way>,
     ) -> Result<Plain, ReadError> {
-        self.note_request(resources, file, range.start, way);
+        self.note_request(resources, file, &range, way);
         if self.queue.front().is_some_and(|ask| ask.range.start != range.start) {
             self.queue.clear();
         }
         if self.queue.is_empty() {
             if let Some(part) = resources.reader.hot_part(file, &range)? {
+                resources.reader.count_hot(part.bytes().len());
                 return Ok(part.into());
             }
         }
@@ -76,18 +77,19 @@ impl Ahead {
         Ok(plain)
     }
 
-    /// Tells the hot set, once for each of its blocks, that this response has reached `offset`. If `way` was chosen before, the kernel
-    /// is to send this file from its page cache, and the request does not count.
+    /// Tells the hot set that this response sends `range`, but for what it has told before: a window may be read again. If `way` was chosen
+    /// before, the kernel is to send this file from its page cache, and the request does not count.
     fn note_request(
         &mut self,
         resources: &Resources,
         file: &Rc<File>,
-        offset: u64,
+        range: &Range<u64>,
         way: Option<Way>,
     ) {
-        let block = offset / disk::hot::BLOCK_BYTES;
-        if way.is_none() && self.noted.replace(block) != Some(block) {
-            resources.reader.note_request(file, offset);
+        if way.is_none() && range.end > self.noted_to {
+            let new = range.start.max(self.noted_to)..range.end;
+            self.noted_to = range.end;
+            resources.reader.note_request(file, &new);
         }
     }
 

@@ -199,7 +199,7 @@ impl<'a> Sendfile<'a> {
         let (file, start) = hot_set.lend(part);
         let bytes = part.bytes().len();
         let taken = link.offer_file(file.as_fd(), start..start + bytes as u64)?;
-        link.resources.numbers.sendfile_bytes_total.add(taken as u64);
+        link.resources.reader.count_hot(taken);
         Ok((bytes, taken))
     }
 

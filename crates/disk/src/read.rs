@@ -3,7 +3,7 @@
 use crate::error::ReadError;
 use crate::file::File;
 use crate::heat::Heat;
-use crate::hot::{Hot, HotPart, LocalHotSet};
+use crate::hot::{BLOCK_BYTES, Hot, HotPart, LocalHotSet};
 use reactor::{Buffer, Fd, Pool, op};
 use rustix::io::ReadWriteFlags;
 use std::cell::{Cell, RefCell};
@@ -145,11 +145,13 @@ impl Reader {
         self.hot_set.as_ref()
     }
 
-    /// Notes that a response has reached `offset` of a file. Call it once for each response and each of the hot set's blocks
-    /// ([`crate::hot::BLOCK_BYTES`]): the hot set learns from it which parts are popular.
-    pub fn note_request(&self, file: &Rc<File>, offset: u64) {
-        if let Some(hot_set) = &self.hot_set {
-            hot_set.note_request(file, offset);
+    /// Notes that a response sends `range` of a file: the hot set learns from it which parts are popular. A response counts for the blocks
+    /// ([`crate::hot::BLOCK_BYTES`]) whose first byte it sends. So a viewer who goes through a film counts once for each, in whatever ranges.
+    pub fn note_request(&self, file: &Rc<File>, range: &Range<u64>) {
+        let Some(hot_set) = &self.hot_set else { return };
+        let first = range.start.next_multiple_of(BLOCK_BYTES);
+        for start in (first..range.end).step_by(BLOCK_BYTES as usize) {
+            hot_set.note_request(file, start);
         }
     }
 
@@ -161,8 +163,14 @@ impl Reader {
         let Some(hot_set) = &self.hot_set else { return Ok(None) };
         let Hot::Part(part) = hot_set.find(file, range) else { return Ok(None) };
         file.check_unchanged()?;
-        hot_set.count_hit(part.bytes().len());
         Ok(Some(part))
+    }
+
+    /// Counts bytes taken from a [`HotPart`].
+    pub fn count_hot(&self, bytes: usize) {
+        if let Some(hot_set) = &self.hot_set {
+            hot_set.count_hit(bytes);
+        }
     }
 
     /// Whether the hot set has the byte at `offset`.
@@ -263,17 +271,20 @@ impl Reader {
         let Some(hot_set) = &self.hot_set else { return Ok(None) };
         let bytes = (range.end - range.start) as usize;
         let Hot::Part(first) = hot_set.find(file, range) else { return Ok(None) };
-        let middle = range.start + first.bytes().len() as u64;
-        let plain = if middle == range.end {
+        let plain = if first.bytes().len() == bytes {
             Plain::from(first)
-        } else {
-            let Hot::Part(second) = hot_set.find(file, &(middle..range.end)) else {
-                return Ok(None);
-            };
+        } else if self.is_hot(file, range.end - 1) {
             let mut buffer = self.pool.take().await;
-            buffer[..first.bytes().len()].copy_from_slice(first.bytes());
-            buffer[first.bytes().len()..bytes].copy_from_slice(second.bytes());
+            let mut done = 0;
+            while done < bytes {
+                let rest = range.start + done as u64..range.end;
+                let Hot::Part(part) = hot_set.find(file, &rest) else { return Ok(None) };
+                buffer[done..done + part.bytes().len()].copy_from_slice(part.bytes());
+                done += part.bytes().len();
+            }
             Plain { memory: Memory::Buffer(buffer), range: 0..bytes, from_disk: false }
+        } else {
+            return Ok(None);
         };
         file.check_unchanged()?;
         hot_set.count_hit(bytes);

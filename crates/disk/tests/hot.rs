@@ -22,7 +22,12 @@ fn on_a_reactor<T: 'static>(future: impl Future<Output = T> + 'static) -> T {
 }
 
 fn reader(set: &Arc<HotSet>) -> Reader {
-    let buffer_bytes = WINDOW as usize + (8 << 10);
+    reader_of(set, WINDOW)
+}
+
+/// A reader for windows as long as `window`.
+fn reader_of(set: &Arc<HotSet>, window: u64) -> Reader {
+    let buffer_bytes = window as usize + (8 << 10);
     let options = PoolOptions { buffer_bytes, count: 8, register: false, fifo: false };
     let hot_set = LocalHotSet::new(Arc::clone(set));
     Reader::new(Pool::new(options).unwrap(), Policy::Auto, Heat::new(1 << 30))
@@ -82,7 +87,7 @@ async fn filled(reader: &Reader, bytes: u64) {
 async fn ask_for(reader: &Reader, file: &Rc<File>, times: usize) {
     for _ in 0..times {
         for start in (0..file.size()).step_by(BLOCK_BYTES as usize) {
-            reader.note_request(file, start);
+            reader.note_request(file, &(start..start + 1));
             // A worker fills a few blocks at a time.
             sleep(Duration::from_millis(20)).await;
         }
@@ -119,6 +124,43 @@ fn what_was_asked_for_twice_is_there_and_right_wherever_a_window_begins_and_ends
             "nothing lies in memory twice"
         );
         assert_eq!(reader.pool().free(), 8);
+    });
+}
+
+#[test]
+fn a_window_may_lie_in_three_blocks() {
+    let library = Library::new(&[3 * BLOCK_BYTES as usize]);
+    on_a_reactor(async move {
+        let set = HotSet::new(8 * BLOCK_BYTES, true).unwrap();
+        let (reader, file) = (reader_of(&set, 2 * BLOCK_BYTES), library.open(0));
+        let range = BLOCK_BYTES - 5..3 * BLOCK_BYTES - 5;
+        let expected = &library.films[0][range.start as usize..range.end as usize];
+        ask_for(&reader, &file, 2).await;
+        filled(&reader, 3 * BLOCK_BYTES).await;
+        assert!(*reader.read(&file, range.clone()).await.unwrap() == *expected);
+        assert_eq!(reader.stats.direct_bytes.get(), 0);
+        // With the last one gone, all of it is read.
+        while reader.is_hot(&file, range.end - 1) {
+            assert_eq!(set.give_back_block(), BLOCK_BYTES);
+        }
+        assert!(*reader.read(&file, range).await.unwrap() == *expected);
+        assert!(reader.stats.direct_bytes.get() > 0);
+    });
+}
+
+#[test]
+fn one_viewer_going_through_a_film_in_small_ranges_gets_nothing_admitted() {
+    let library = Library::new(&[3 * BLOCK_BYTES as usize]);
+    on_a_reactor(async move {
+        let set = HotSet::new(8 * BLOCK_BYTES, true).unwrap();
+        let (reader, file) = (reader(&set), library.open(0));
+        for start in (0..file.size()).step_by(300_000) {
+            reader.note_request(&file, &(start..file.size().min(start + 300_000)));
+        }
+        sleep(Duration::from_millis(100)).await;
+        assert_eq!(set.used_bytes(), 0);
+        reader.note_request(&file, &(0..file.size()));
+        filled(&reader, 3 * BLOCK_BYTES).await;
     });
 }
 
@@ -177,10 +219,11 @@ fn what_is_being_read_is_not_replaced_and_memory_given_back_can_be_used_again() 
         filled(&reader, BLOCK_BYTES).await;
         let part = reader.hot_part(&first, &(0..WINDOW)).unwrap().unwrap();
         ask_for(&reader, &second, 9).await;
-        assert_eq!(set.give_back(BLOCK_BYTES), 0);
+        assert_eq!(set.give_back_block(), 0);
         assert!(part.bytes() == &library.films[0][..WINDOW as usize]);
         drop(part);
-        assert_eq!(set.give_back(BLOCK_BYTES), BLOCK_BYTES);
+        set.let_grow(0);
+        assert_eq!(set.give_back_block(), BLOCK_BYTES);
         assert_eq!(set.used_bytes(), 0);
         ask_for(&reader, &second, 9).await;
         assert_eq!(set.used_bytes(), 0, "the set may not grow");

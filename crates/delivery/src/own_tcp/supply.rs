@@ -105,11 +105,8 @@ impl OwnTcp {
         {
             let bytes = (range.end - range.start) as usize;
             if let Some(Piece::File(file, of_file)) = outgoing.piece(range.start, bytes) {
-                let into_block = of_file.start % disk::hot::BLOCK_BYTES;
-                let has_come_to_block =
-                    into_block == 0 || into_block + bytes as u64 > disk::hot::BLOCK_BYTES;
-                if has_come_to_block && !want.retransmission {
-                    resources.reader.note_request(file, of_file.end - 1);
+                if !want.retransmission {
+                    resources.reader.note_request(file, &of_file);
                 }
                 let plain = resources.reader.read(file, of_file).await?;
                 if want.retransmission {

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scan_of_ten_times_the_memory_does_not_reach_what_is_asked_for_often() {
+    fn a_scan_of_nine_times_the_memory_does_not_reach_what_is_asked_for_often() {
         let blocks = 1000;
         let demand = Demand::new(blocks);
         (0..20).for_each(|_| {

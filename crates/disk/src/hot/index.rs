@@ -38,11 +38,15 @@ impl Index {
         self.line(hash).iter().any(|entry| entry.load(Relaxed) == entry_of(hash, block))
     }
 
-    /// Enters a block. Returns false if its line is full.
-    #[must_use]
-    pub(crate) fn insert(&self, hash: u64, block: u32) -> bool {
+    /// Whether the line of this hash has an empty entry.
+    pub(crate) fn has_room(&self, hash: u64) -> bool {
+        self.line(hash).iter().any(|entry| entry.load(Relaxed) == 0)
+    }
+
+    /// Enters a block, if its line [has room](Self::has_room).
+    pub(crate) fn insert(&self, hash: u64, block: u32) {
         let free = self.line(hash).iter().find(|entry| entry.load(Relaxed) == 0);
-        free.map(|entry| entry.store(entry_of(hash, block), Relaxed)).is_some()
+        free.inspect(|entry| entry.store(entry_of(hash, block), Relaxed));
     }
 
     /// Removes a block.
@@ -66,12 +70,20 @@ mod tests {
     use super::*;
     use crate::heat::mix;
 
+    fn enter(index: &Index, hash: u64, block: u32) -> bool {
+        let has_room = index.has_room(hash);
+        index.insert(hash, block);
+        assert_eq!(index.has(hash, block), has_room);
+        has_room
+    }
+
     #[test]
     fn finds_what_was_entered_and_not_what_was_taken_out() {
         let blocks = 1000;
         let index = Index::new(blocks);
-        let entered: Vec<_> =
-            (0..blocks as u32).filter(|block| index.insert(mix((*block).into()), *block)).collect();
+        let entered: Vec<_> = (0..blocks as u32)
+            .filter(|block| enter(&index, mix((*block).into()), *block))
+            .collect();
         assert!(entered.len() > blocks * 99 / 100, "{}", entered.len());
         for block in &entered {
             let hash = mix((*block).into());
@@ -86,6 +98,6 @@ mod tests {
     #[test]
     fn a_full_line_takes_no_more() {
         let index = Index::new(1);
-        assert_eq!((0..20).filter(|block| index.insert(7, *block)).count(), WAYS);
+        assert_eq!((0..20).filter(|block| enter(&index, 7, *block)).count(), WAYS);
     }
 }

@@ -84,7 +84,7 @@ impl LocalHotSet {
         }
     }
 
-    /// Counts bytes handed out from the hot set.
+    /// Counts bytes taken from the hot set.
     pub(crate) fn count_hit(&self, bytes: usize) {
         self.hit_bytes.set(self.hit_bytes.get() + bytes as u64);
     }
@@ -97,14 +97,13 @@ impl LocalHotSet {
         (part.block.file(), start)
     }
 
-    /// Notes that a response has reached the block in which `offset` lies. Fills the block if this request gets it admitted.
-    pub(crate) fn note_request(self: &Rc<Self>, file: &Rc<File>, offset: u64) {
-        let start = offset / BLOCK_BYTES * BLOCK_BYTES;
+    /// Notes that a response sends the block that begins at `start`. Fills the block if this request gets it admitted.
+    pub(crate) fn note_request(self: &Rc<Self>, file: &Rc<File>, start: u64) {
         let bytes = BLOCK_BYTES.min(file.size() - start);
         if bytes < BYTES_MIN {
             return;
         }
-        let key = Key::new(&file.stamp(), offset);
+        let key = Key::new(&file.stamp(), start);
         let requests = self.set.demand.note(key.hash());
         if requests < REQUESTS_MIN || self.fills.get() == FILLS_MAX || !is_settled(file) {
             return;
@@ -151,6 +150,9 @@ async fn read(
         let (result, filling) = blocks::fill(direct, block, 0..asked, range.start).await;
         block = filling.claimed;
         done = result.map_or(0, |bytes| wanted.min(bytes as usize));
+    }
+    if done < wanted {
+        file.asks_disk(range);
     }
     while done < wanted {
         let (result, filling) =

@@ -4,9 +4,9 @@
 //! is 2 MiB of one version of one file. It is filled by a read past the page cache, and then dropped from the page cache, so that memory
 //! does not hold it twice.
 //!
-//! **Admission.** Each response that reaches a block counts as one request for it (`demand`). A block may be admitted from its second
-//! request on, if the set has room. If the set is full, a block must have more requests than the least popular of a few blocks, which is
-//! then evicted. So a pass that requests each block of the library once changes nothing.
+//! **Admission.** Each response that sends a block's first byte counts as one request for it (`demand`): so a viewer who goes through a film
+//! counts once, in whatever ranges. A block may be admitted from its second request on, if the set has room. If the set is full, a block must
+//! have more requests than the least popular of a few blocks, which is then evicted. So one pass through the library changes nothing.
 //!
 //! **Versions.** A block's key has everything that distinguishes one version of a file from another. A reader pins the block, compares the
 //! key, and checks that the file is still that version, as after any read. A file that was changed a moment ago is not admitted: time stamps
@@ -117,23 +117,23 @@ impl HotSet {
         self.growth_left.store(bytes / BLOCK_BYTES, Relaxed);
     }
 
-    /// Evicts at least `bytes`, gives their memory back to the kernel, and stops the set's growth. Returns the bytes given back: fewer than
-    /// `bytes` if too many blocks are pinned.
-    pub fn give_back(&self, bytes: u64) -> u64 {
-        self.let_grow(0);
-        let mut holdings = self.hold();
-        let mut given = 0;
-        for _ in 0..self.blocks.count() {
-            if given >= bytes {
-                break;
-            }
-            let Some(claimed) = self.evict(&mut holdings, u16::MAX) else { continue };
-            if claimed.give_memory_back().is_ok() {
-                given += BLOCK_BYTES;
-            }
-            holdings.free.push(claimed);
+    /// Evicts an unpopular block and gives its memory back to the kernel. Returns the bytes given back: 0 if it finds no block that can be
+    /// evicted.
+    pub fn give_back_block(&self) -> u64 {
+        let attempts = self.blocks.count().div_ceil(VICTIMS);
+        let evicted = (0..attempts).find_map(|_| self.evict(&mut self.hold(), u16::MAX));
+        evicted.map_or(0, |claimed| {
+            self.free(claimed);
+            BLOCK_BYTES
+        })
+    }
+
+    /// Puts a block back among the free ones, which have no memory. Does not hold the lock while the kernel takes the memory.
+    fn free(&self, claimed: Claimed) {
+        // A block that keeps its memory is not used again. No cause for that is known.
+        if claimed.give_memory_back().is_ok() {
+            self.hold().free.push(claimed);
         }
-        given
     }
 
     fn hold(&self) -> MutexGuard<'_, Holdings> {
@@ -162,7 +162,9 @@ impl HotSet {
         };
         let hash = key.hash();
         // Another worker may have admitted it meanwhile.
-        if self.index.candidates(hash).any(|block| self.keys[block as usize].get() == *key) {
+        let is_known =
+            self.index.candidates(hash).any(|block| self.keys[block as usize].get() == *key);
+        if is_known || !self.index.has_room(hash) {
             return None;
         }
         let growth_left = self.growth_left.load(Relaxed);
@@ -175,11 +177,8 @@ impl HotSet {
             None => self.evict(&mut holdings, requests.into())?,
         };
         self.keys[claimed.index() as usize].set(key);
-        if self.index.insert(hash, claimed.index()) {
-            return Some(claimed);
-        }
-        holdings.free.push(claimed);
-        None
+        self.index.insert(hash, claimed.index());
+        Some(claimed)
     }
 
     /// Evicts the least popular of a few blocks, if it has had fewer than `requests` requests.
@@ -209,8 +208,9 @@ impl HotSet {
 
     /// Takes back a block that could not be filled.
     fn take_back(&self, key: &Key, claimed: Claimed) {
-        let mut holdings = self.hold();
+        let holdings = self.hold();
         self.index.remove(key.hash(), claimed.index());
-        holdings.free.push(claimed);
+        drop(holdings);
+        self.free(claimed);
     }
 }
