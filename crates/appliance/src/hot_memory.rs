@@ -37,14 +37,13 @@ const GROWTH_SHARE: u64 = 4;
 const QUIET_FOR: Duration = Duration::from_secs(10);
 
 /// A silo's hot set, or why there is none.
-#[derive(Clone)]
 pub(crate) enum HotMemory {
     /// The hot set.
     Set(Arc<HotSet>),
     /// None, because the configuration wants none or too little memory is available.
     Off,
     /// None, for this reason.
-    None(String),
+    Unavailable(String),
 }
 
 /// Bytes for all hot sets together; 0 for none. There is a hot set only under `disk = "auto"`: the other policies say how every byte is read
@@ -74,7 +73,7 @@ impl HotMemory {
         }
         match HotSet::new(bytes, config.is_on(Switch::Hugepages)) {
             Ok(set) => Self::Set(set),
-            Err(why) => Self::None(why.to_string()),
+            Err(why) => Self::Unavailable(why.to_string()),
         }
     }
 
@@ -82,7 +81,9 @@ impl HotMemory {
     pub(crate) fn describe(&self) -> Option<String> {
         match self {
             Self::Off => None,
-            Self::None(why) => Some(format!("none, because its memory cannot be mapped: {why}")),
+            Self::Unavailable(why) => {
+                Some(format!("none, because its memory cannot be mapped: {why}"))
+            }
             Self::Set(set) => {
                 let locked = if set.is_locked() { "locked" } else { "not locked (RLIMIT_MEMLOCK)" };
                 Some(format!(
@@ -97,7 +98,7 @@ impl HotMemory {
     pub(crate) fn set(&self) -> Option<&Arc<HotSet>> {
         match self {
             Self::Set(set) => Some(set),
-            Self::Off | Self::None(_) => None,
+            Self::Off | Self::Unavailable(_) => None,
         }
     }
 }

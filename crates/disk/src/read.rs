@@ -197,10 +197,14 @@ impl Reader {
     /// # Panics
     /// If `range` is empty, longer than [`Self::window_bytes_max`], or ends beyond the file's end.
     pub async fn read(&self, file: &File, range: Range<u64>) -> Result<Plain, ReadError> {
+        if let Some(plain) = self.read_hot(file, &range).await? {
+            return Ok(plain);
+        }
         self.read_by(file, range, None).await
     }
 
-    /// As [`Self::read`], in a way that was chosen before ([`Self::record_miss`]).
+    /// As [`Self::read`], but past the hot set, where the caller has looked already ([`Self::hot_part`]), and in a way that was chosen before
+    /// ([`Self::record_miss`]), if it was.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -242,9 +246,6 @@ impl Reader {
         assert!(!range.is_empty() && range.end <= file.size());
         let bytes = (range.end - range.start) as usize;
         assert!(bytes <= self.window_bytes_max());
-        if let Some(plain) = self.read_hot(file, &range).await? {
-            return Ok(plain);
-        }
         let way = way.unwrap_or_else(|| self.way(file, &range));
         let (buffer, resident) = self.begin(file, way, range.start, bytes, ahead).await;
         let mut window = Window { buffer, range: 0..bytes };

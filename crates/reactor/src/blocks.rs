@@ -4,7 +4,7 @@
 //! A pin is one atomic addition, and no thread waits for another: pinning a claimed block fails, and so does claiming a pinned one. All
 //! blocks start out claimed. [`Claimed::publish`] opens a filled block to readers; [`Blocks::claim`] takes a block that has no pins.
 //!
-//! The memory belongs to a memfd, so the kernel can send from it too ([`Blocks::file`]). The kernel keeps referring to the pages that it
+//! The memory belongs to a memfd, so the kernel can send from it too ([`Pinned::file`]). The kernel keeps referring to the pages that it
 //! sends until the peer has acknowledged them, whether or not the block is still pinned. Before such a block is filled again, the caller
 //! must therefore give its memory back ([`Claimed::give_memory_back`]): bytes in flight keep the old pages, and the block gets new ones.
 
@@ -84,11 +84,6 @@ impl Blocks {
         self.is_locked
     }
 
-    /// The file that the memory belongs to. Block `index` begins at `index * BLOCK_BYTES`.
-    pub fn file(&self) -> &OwnedFd {
-        &self.file
-    }
-
     /// Claims a block, unless it is pinned or already claimed.
     pub fn claim(self: &Arc<Self>, index: u32) -> Option<Claimed> {
         let state = &self.states[index as usize];
@@ -145,7 +140,7 @@ impl Pinned {
         self.index
     }
 
-    /// The file that the kernel may send the block from.
+    /// The file that the kernel may send the block from, where it begins at `index * BLOCK_BYTES`.
     pub fn file(&self) -> &OwnedFd {
         &self.blocks.0.file
     }

@@ -73,7 +73,7 @@ fn serve_ranges(protocol: Protocol, off: &[Switch]) {
             + served.number(|n| &n.read_cached_bytes_total)
     };
     // The counters of reads are published once a second.
-    std::thread::sleep(Duration::from_millis(1200));
+    served.await_news();
     let (hot, disk) = (served.number(|n| &n.read_hot_bytes_total), from_disk());
     let mut asked = 0;
     for case in 0..60 {

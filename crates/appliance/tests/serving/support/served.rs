@@ -117,6 +117,17 @@ impl Served {
         await_that(free, || "buffers are missing".into());
     }
 
+    /// Waits until the numbers that are set once a second have been set anew, all of them.
+    #[track_caller]
+    pub(crate) fn await_news(&self) {
+        // A worker's time is the last of them. The first change may be of numbers that were being set before.
+        for _ in 0..2 {
+            let before = self.number(|n| &n.worker_cpu_seconds_total);
+            let is_new = || self.number(|n| &n.worker_cpu_seconds_total) != before;
+            await_that(is_new, || "the numbers are never set anew".into());
+        }
+    }
+
     /// Ends it in order, and fails if it does not end or a session panicked. Afterwards all numbers are final; before, some of
     /// them are up to a second old.
     #[track_caller]
