@@ -20,6 +20,8 @@ pub struct File {
     /// The times in it are updated while the file is held still.
     stamp: Cell<Stamp>,
     size: u64,
+    /// Which folder of the library it came from.
+    folder: u16,
     /// A second descriptor with `O_DIRECT`, opened at first use; `None` where the filesystem refuses it.
     direct: OnceCell<Option<Fd>>,
     /// A read of this file has failed.
@@ -35,21 +37,22 @@ impl File {
     /// # Errors
     /// [`OpenError::NotFound`] for anything but a regular file.
     pub fn new(fd: OwnedFd) -> Result<Self, OpenError> {
-        Self::with_hold(fd.into(), Hold::new())
+        Self::with_hold(fd.into(), 0, Hold::new())
     }
 
-    /// As [`Self::new`], but holds the file still if the kernel grants a lease. [`crate::Files`] then gives way to writers.
+    /// As [`Self::new`], for a file of the library's folder `folder`, but holds the file still if the kernel grants a
+    /// lease. [`crate::Files`] then gives way to writers.
     ///
     /// # Errors
     /// As [`Self::new`].
-    pub(crate) fn held(fd: OwnedFd) -> Result<Self, OpenError> {
+    pub(crate) fn held(fd: OwnedFd, folder: u16) -> Result<Self, OpenError> {
         let (fd, hold) = (Fd::from(fd), Hold::new());
         // The lease first, then the stamp, so that no write can hide between the two.
         hold.take(&fd);
-        Self::with_hold(fd, hold)
+        Self::with_hold(fd, folder, hold)
     }
 
-    fn with_hold(fd: Fd, hold: Hold) -> Result<Self, OpenError> {
+    fn with_hold(fd: Fd, folder: u16, hold: Hold) -> Result<Self, OpenError> {
         let stat = rustix::fs::fstat(fd.borrowed())
             .map_err(|error| OpenError::from_errno(error.raw_os_error()))?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
@@ -59,6 +62,7 @@ impl File {
         Ok(Self {
             fd,
             size: stamp.size,
+            folder,
             stamp: Cell::new(stamp),
             direct: OnceCell::new(),
             is_suspect: Cell::new(false),
@@ -75,6 +79,11 @@ impl File {
     /// Size in bytes when the file was opened.
     pub fn size(&self) -> u64 {
         self.size
+    }
+
+    /// Which folder of the library it came from: the folder's place in the configured order.
+    pub fn folder(&self) -> u16 {
+        self.folder
     }
 
     /// The descriptor for reads through the page cache.

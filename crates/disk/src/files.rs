@@ -1,4 +1,8 @@
 //! Opens files of the library and remembers them.
+//!
+//! A library is one folder, or several: one for each disk. Then each name at the top (a title's folder, a film) belongs
+//! to one folder whole, which [`Names`] tells. So a path costs one `openat2` however many folders there are, a path
+//! that no folder has costs none, and no folder waits for another one's disk.
 
 use crate::error::OpenError;
 use crate::file::File;
@@ -10,6 +14,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
@@ -19,9 +24,15 @@ use std::time::{Duration, Instant};
 /// replaced is noticed at once (`fstat`). This limit covers what `fstat` cannot see, such as a renamed directory.
 const LOOKED_UP_MAX: Duration = Duration::from_secs(1);
 
-/// The library's root and its open files. One per worker.
+/// Which folder of the library holds each name at its top, by the folder's place in the configured order.
+pub type Names = HashMap<Arc<[u8]>, u16>;
+
+/// The roots of the library's folders, and its open files. One per worker.
 pub struct Files {
-    root: Fd,
+    /// By the folders' places in the configured order; none for a folder that is missing.
+    roots: Vec<Option<Fd>>,
+    /// None if there is one folder, which then holds every name.
+    names: RefCell<Option<Arc<Names>>>,
     open: RefCell<HashMap<Box<[u8]>, Remembered>>,
     open_max: usize,
     /// Every file that is held still, remembered or not: writers wait for all of them.
@@ -37,21 +48,36 @@ struct Remembered {
 }
 
 impl Files {
-    /// Opens the library's root. Remembers at most `open_max` open files; 0 remembers none.
+    /// Opens the root of a library of one folder. Remembers at most `open_max` open files; 0 remembers none.
     ///
     /// # Errors
     /// If `root` is not a readable directory.
     pub fn new(root: &Path, open_max: usize) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(root, flags, Mode::empty())?;
-        Ok(Self {
-            root: root.into(),
+        Ok(Self::of_folders(vec![Some(root)], None, open_max))
+    }
+
+    /// The library in the folders `roots`, where a missing one has its place too. Without `names`, all is in the first.
+    pub fn of_folders(
+        roots: Vec<Option<OwnedFd>>,
+        names: Option<Arc<Names>>,
+        open_max: usize,
+    ) -> Self {
+        Self {
+            roots: roots.into_iter().map(|root| root.map(Fd::from)).collect(),
+            names: RefCell::new(names),
             open: RefCell::default(),
             open_max,
             held: RefCell::default(),
             open_for_writing: Cell::new(0),
             withheld: RefCell::default(),
-        })
+        }
+    }
+
+    /// From now on looks names up in `names`.
+    pub fn renew_names(&self, names: Arc<Names>) {
+        *self.names.borrow_mut() = Some(names);
     }
 
     /// From now on hands out none of `inodes`, under any name. This replaces the list before. The caller keeps the
@@ -66,7 +92,7 @@ impl Files {
         self.withheld.borrow().contains(&Inode { device, inode })
     }
 
-    /// Opens `path`, relative to the root, or returns the file if it is open already.
+    /// Opens `path`, relative to its folder's root, or returns the file if it is open already.
     ///
     /// # Errors
     /// [`OpenError::NotFound`] for everything but regular files below the root, also for symlinks that lead out of it;
@@ -147,14 +173,15 @@ impl Files {
     }
 
     async fn look_up(&self, path: &[u8]) -> Result<Rc<File>, OpenError> {
+        let (folder, root) = self.root_of(path).ok_or(OpenError::NotFound)?;
         let path = CString::new(path).map_err(|_| OpenError::NotFound)?;
         // NONBLOCK: opening a pipe in the library must not block. The pipe is refused afterwards, because it is not a file.
         let flags = libc::O_RDONLY | libc::O_NONBLOCK | libc::O_CLOEXEC | libc::O_NOCTTY;
         let resolve = libc::RESOLVE_BENEATH | libc::RESOLVE_NO_MAGICLINKS;
-        let (result, _opening) = op::open_at(&self.root, path, flags, resolve).await;
+        let (result, _opening) = op::open_at(root, path, flags, resolve).await;
         let fd = op::opened(result)
             .map_err(|error| OpenError::from_errno(error.raw_os_error().unwrap_or(0)))?;
-        let file = Rc::new(File::held(fd)?);
+        let file = Rc::new(File::held(fd, folder)?);
         if self.is_withheld(&file) {
             return Err(OpenError::Withheld);
         }
@@ -163,6 +190,19 @@ impl Files {
         }
         Ok(file)
     }
+
+    /// The folder that `path` is in, if any is, and its root.
+    fn root_of(&self, path: &[u8]) -> Option<(u16, &Fd)> {
+        let folder = match &*self.names.borrow() {
+            Some(names) => *names.get(first_segment(path))?,
+            None => 0,
+        };
+        Some((folder, self.roots.get(usize::from(folder))?.as_ref()?))
+    }
+}
+
+fn first_segment(path: &[u8]) -> &[u8] {
+    path.split(|byte| *byte == b'/').next().unwrap_or(path)
 }
 
 impl Remembered {

@@ -10,7 +10,7 @@
 //! - Bytes are handed out only after `fstat`, called after the read, has shown that the file is unchanged since it was
 //!   opened. So they belong to the one version whose length and tag are in the response's head. [`stamp`] and `hold`
 //!   say what makes a version; [`File::hold_still`] protects what the kernel sends by itself.
-//! - No path leaves the library's root (`openat2`, `RESOLVE_BENEATH`).
+//! - No path leaves the root of its folder (`openat2`, `RESOLVE_BENEATH`).
 
 pub mod bring;
 pub mod error;
@@ -28,7 +28,7 @@ pub mod stamp;
 pub use bring::{Bringing, Budget, Share};
 pub use error::{OpenError, ReadError};
 pub use file::File;
-pub use files::Files;
+pub use files::{Files, Names};
 pub use heat::Heat;
 pub use hot::{HotPart, HotSet, LocalHotSet};
 pub use inode::Inode;
