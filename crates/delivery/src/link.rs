@@ -44,10 +44,34 @@ impl<C: Carrier> Link<C> {
         }
     }
 
-    /// The next byte taken is the first of a response. Its request was complete at `since`. Returns the bytes taken so far.
+    /// A connection that another link carried, with the window that it had and the bytes that TCP had taken.
+    pub(crate) fn moved(
+        resources: Rc<Resources>,
+        socket: C,
+        window: Window,
+        taken_bytes: u64,
+    ) -> Self {
+        let taken_bytes = Cell::new(taken_bytes);
+        Self { window, taken_bytes, ..Self::new(resources, socket) }
+    }
+
+    /// The socket and the worker's resources.
+    pub(crate) fn into_parts(self) -> (C, Rc<Resources>) {
+        (self.socket, self.resources)
+    }
+
+    /// The next byte taken is the first of a response. Its request was complete at `since`, unless an earlier moment is known.
+    /// Returns the bytes taken so far.
     pub fn begin_response(&self, since: Instant) -> u64 {
-        self.first_byte_due_since.set(self.resources.clock(since).max(1));
+        if self.first_byte_due_since.get() == 0 {
+            self.await_first_byte(since);
+        }
         self.taken_bytes.get()
+    }
+
+    /// The wait for a response's first byte began at `since`.
+    pub(crate) fn await_first_byte(&self, since: Instant) {
+        self.first_byte_due_since.set(self.resources.clock(since).max(1));
     }
 
     /// Bytes that TCP has taken so far, encryption included unless the kernel does it.

@@ -52,9 +52,3 @@ impl<C: Carrier, S: Sealing<C>> Protected<S, C> {
         self.sealing.settle(&self.link).await
     }
 }
-
-impl<C: Carrier, S: Sealing<C>> Drop for Protected<S, C> {
-    fn drop(&mut self) {
-        self.sealing.close(&self.link);
-    }
-}

@@ -2,7 +2,7 @@
 
 use crate::listener::set_option;
 use reactor::op::Op;
-use reactor::{Fd, op, sleep};
+use reactor::{Fd, op, sleep, yield_now};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown};
@@ -223,6 +223,25 @@ impl Socket {
     /// Only if this is not a socket.
     pub fn wake_at(&self, bytes: i32) -> io::Result<()> {
         set_option(&self.0.borrowed(), libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes)
+    }
+
+    /// Takes the descriptor out, so that another thread can carry the connection on. Waits until the operations on it that
+    /// were given up, such as a wait that a time-out ended, have left the kernel: that takes a turn of the reactor or two.
+    ///
+    /// # Errors
+    /// `self`, if somebody still uses the socket.
+    pub async fn into_owned(self) -> Result<OwnedFd, Self> {
+        /// Many times what a cancelled wait takes.
+        const TURNS_MAX: usize = 16;
+        let mut fd = self.0;
+        for _ in 0..TURNS_MAX {
+            match fd.into_owned() {
+                Ok(owned) => return Ok(owned),
+                Err(shared) => fd = shared,
+            }
+            yield_now().await;
+        }
+        fd.into_owned().map_err(Self)
     }
 
     /// Ends the sending direction. What was sent before still arrives.

@@ -16,6 +16,15 @@ impl Fd {
         use std::os::fd::AsFd;
         self.0.as_fd()
     }
+
+    /// Takes the descriptor out, so that another thread may have it. Returns `self` instead if somebody else still uses
+    /// it, such as an operation in the kernel.
+    ///
+    /// # Errors
+    /// `self`, unchanged.
+    pub fn into_owned(self) -> Result<OwnedFd, Self> {
+        Rc::try_unwrap(self.0).map_err(Self)
+    }
 }
 
 impl From<OwnedFd> for Fd {

@@ -82,7 +82,4 @@ pub trait Sealing<C> {
     fn settle(&mut self, _link: &Link<C>) -> impl Future<Output = Result<(), End>> {
         ready(Ok(()))
     }
-
-    /// Called just before the connection is closed, however it ended.
-    fn close(&mut self, _link: &Link<C>) {}
 }

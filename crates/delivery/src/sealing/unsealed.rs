@@ -17,6 +17,8 @@ use std::time::Instant;
 /// them. If the lease or the connection ends before that, the waiting packets are discarded.
 pub struct Unsealed {
     leased: Leased,
+    /// The connection's socket, for its end.
+    socket: Socket,
 }
 
 impl Unsealed {
@@ -24,7 +26,20 @@ impl Unsealed {
         if link.resources.offload.sends_files {
             link.window = Window::new(link.resources.limits.sendfile_bytes_max);
         }
-        Self { leased: Leased::default() }
+        Self::over(link)
+    }
+
+    /// For a connection that has its window.
+    pub(crate) fn over(link: &Link) -> Self {
+        Self { leased: Leased::default(), socket: link.socket.clone() }
+    }
+
+    /// Whether the kernel may still refer to the pages of a file.
+    pub(crate) fn needs_file(&mut self) -> bool {
+        if self.leased.is_some() && self.socket.unacknowledged_bytes() == 0 {
+            self.leased.clear();
+        }
+        self.leased.is_some()
     }
 
     /// Waits until the viewer asks for something or has everything, whichever comes first.
@@ -73,10 +88,12 @@ impl Sealing<Socket> for Unsealed {
     async fn settle(&mut self, link: &Link) -> Result<(), End> {
         self.leased.settle(link).await
     }
+}
 
-    fn close(&mut self, link: &Link) {
-        if self.leased.is_some() && link.socket.unacknowledged_bytes() > 0 {
-            link.socket.reset_on_close();
+impl Drop for Unsealed {
+    fn drop(&mut self) {
+        if self.needs_file() {
+            self.socket.reset_on_close();
         }
     }
 }

@@ -1,0 +1,149 @@
+//! Moves a connection from one worker to another: its socket, its keys and sequence numbers, and what it has received.
+//!
+//! [`Channel::leave`] takes a connection apart. What is left of it is plain data ([`Luggage`]) that may cross threads.
+//! [`Luggage::enter`] puts it together again with another worker's resources.
+//!
+//! A connection moves only between responses, so nothing of a response is on its way through this program. What TCP has
+//! not sent yet, or the viewer has not acknowledged, is in the socket and moves with it: no byte is reordered.
+//!
+//! Invariants:
+//! - No operation on the socket is left in the ring of the worker that it leaves ([`Socket::into_owned`]).
+//! - The kernel refers to no page of a file: the lease that holds such a file still belongs to the worker that took it.
+//!
+//! Refused: connections whose state belongs to their thread. These are our own TCP's, and those that the library of the
+//! handshake seals.
+
+use crate::channel::Channel;
+use crate::link::Link;
+use crate::protected::Protected;
+use crate::resources::Resources;
+use crate::sealing::{ByKernel, ByUs, Unsealed};
+use net::{Socket, Window};
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::time::Instant;
+
+/// A connection on its way between workers.
+pub struct Luggage {
+    socket: OwnedFd,
+    window: Window,
+    /// Bytes that TCP has taken so far.
+    taken_bytes: u64,
+    sealing: Packed,
+}
+
+/// What protects it, with keys, sequence numbers, and what was received and not opened yet.
+enum Packed {
+    None,
+    ByUs(Box<ByUs>),
+    ByKernel(Box<ByKernel>),
+}
+
+/// Why a connection has to stay where it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stays {
+    /// Its state belongs to its thread, always.
+    Bound,
+    /// The viewer has not acknowledged all of a file that the kernel sends by itself.
+    Unacknowledged,
+    /// An operation on its socket has not left the kernel.
+    InUse,
+}
+
+impl Stays {
+    /// The counter's label.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Bound => "bound",
+            Self::Unacknowledged => "unacknowledged",
+            Self::InUse => "in_use",
+        }
+    }
+}
+
+impl Channel {
+    /// Why the connection has to stay at the moment, if it has to.
+    pub fn stays(&mut self) -> Option<Stays> {
+        match self {
+            Self::Unsealed(unsealed) => {
+                unsealed.sealing.needs_file().then_some(Stays::Unacknowledged)
+            }
+            Self::ByUs(_) | Self::ByKernel(_) => None,
+            Self::ByLibrary(_) | Self::OwnTcp(_) => Some(Stays::Bound),
+        }
+    }
+
+    /// Takes the connection apart. Call this only between responses.
+    ///
+    /// # Errors
+    /// The connection as it was, and why it stays.
+    pub async fn leave(mut self) -> Result<Luggage, (Self, Stays)> {
+        if let Some(stays) = self.stays() {
+            return Err((self, stays));
+        }
+        match self {
+            Self::Unsealed(unsealed) => {
+                let Protected { link, sealing } = *unsealed;
+                // It has the socket, too.
+                drop(sealing);
+                pack(link, Packed::None).await
+            }
+            Self::ByUs(by_us) => {
+                let Protected { link, sealing } = *by_us;
+                pack(link, Packed::ByUs(Box::new(sealing))).await
+            }
+            Self::ByKernel(by_kernel) => {
+                let Protected { link, sealing } = *by_kernel;
+                pack(link, Packed::ByKernel(Box::new(sealing))).await
+            }
+            bound @ (Self::ByLibrary(_) | Self::OwnTcp(_)) => Err((bound, Stays::Bound)),
+        }
+    }
+}
+
+async fn pack(link: Link, sealing: Packed) -> Result<Luggage, (Channel, Stays)> {
+    let (window, taken_bytes) = (link.window, link.taken_bytes());
+    let (socket, resources) = link.into_parts();
+    match socket.into_owned().await {
+        Ok(socket) => Ok(Luggage { socket, window, taken_bytes, sealing }),
+        Err(socket) => {
+            let link = Link::moved(resources, socket, window, taken_bytes);
+            Err((unpack(link, sealing), Stays::InUse))
+        }
+    }
+}
+
+fn unpack(link: Link, sealing: Packed) -> Channel {
+    match sealing {
+        Packed::None => {
+            let sealing = Unsealed::over(&link);
+            Channel::Unsealed(Box::new(Protected { link, sealing }))
+        }
+        Packed::ByUs(sealing) => Channel::ByUs(Box::new(Protected { link, sealing: *sealing })),
+        Packed::ByKernel(sealing) => {
+            Channel::ByKernel(Box::new(Protected { link, sealing: *sealing }))
+        }
+    }
+}
+
+impl Luggage {
+    /// Puts the connection together again on this thread, with its worker's `resources`. A request of it, which is still
+    /// to be answered, was complete at `asked_at`: the wait for its first byte began then.
+    pub fn enter(self, resources: Rc<Resources>, asked_at: Instant) -> Channel {
+        let Self { socket, window, taken_bytes, sealing } = self;
+        let link = Link::moved(resources, Socket::from(socket), window, taken_bytes);
+        link.await_first_byte(asked_at);
+        unpack(link, sealing)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_leaves_may_cross_threads() {
+        fn crosses<T: Send + 'static>() {}
+        crosses::<Luggage>();
+    }
+}
