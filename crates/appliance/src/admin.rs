@@ -14,6 +14,7 @@ use crate::live::{self, Live};
 use crate::offload;
 use crate::page;
 use crate::sandbox;
+use crate::silo_map::SiloMap;
 use crate::tls_stat::{self, TlsStat};
 use catalog::KnownTitles;
 use delivery::{KernelOffload, Outgoing, Piece};
@@ -56,6 +57,16 @@ pub struct Watched {
     pub audience: Arc<Audience>,
 }
 
+/// What the server chose at the start, for people.
+pub struct Chosen {
+    /// What it leaves to the kernel.
+    pub offload: KernelOffload,
+    /// Which silo workers, disks and network cards belong to.
+    pub(crate) silo_map: Arc<SiloMap>,
+    /// What is missing that would make it faster.
+    pub lacks: Vec<Lack>,
+}
+
 /// The admin listener's thread, which lives as long as the process. Dropping this stops the listener, so that the next server
 /// can use its address at once.
 pub struct Admin {
@@ -77,6 +88,7 @@ struct State {
     library: Arc<LibraryTrouble>,
     config: Config,
     offload: KernelOffload,
+    silo_map: Arc<SiloMap>,
     /// What is missing that would make the server faster.
     lacks: Vec<Lack>,
     /// The kernel's TLS counters at the start; none if the kernel does not seal.
@@ -92,11 +104,11 @@ impl Admin {
         listener: OwnedFd,
         workers: Vec<Watched>,
         config: &Config,
-        offload: KernelOffload,
+        chosen: Chosen,
         started: Instant,
         sources: live::Sources,
-        lacks: Vec<Lack>,
     ) -> io::Result<Self> {
+        let Chosen { offload, silo_map, lacks } = chosen;
         let draining = AtomicBool::new(false);
         let (numbers, audiences) =
             workers.into_iter().map(|worker| (worker.numbers, worker.audience)).unzip();
@@ -111,6 +123,7 @@ impl Admin {
             library: Arc::default(),
             config: config.clone(),
             offload,
+            silo_map,
             lacks,
             tls_stat: offload.seals.then(TlsStat::now),
         });
@@ -434,6 +447,8 @@ fn status(state: &State) -> String {
         "route": offload::route_name(state.offload, state.config.route),
         "kernel_tls": state.tls_stat.as_ref().map(TlsStat::json),
         "disk": state.config.disk,
+        "silo": state.silo_map.placement(),
+        "silos": state.silo_map.json(),
         "off": state.config.off,
         REQUESTS_REFUSED.key(): BTreeMap::from(requests_refused(state)),
         "lacking": state.lacks,

@@ -2,12 +2,14 @@
 
 pub mod bypass;
 mod error;
+pub mod silos;
 
 pub use error::ConfigError;
 
 use crate::own_files;
 pub use crate::switch::Switch;
 pub use bypass::Bypass;
+pub use silos::{Placement, SiloError, SiloPlan};
 
 use crate::admin_hosts::is_host_name;
 use disk::{Policy, Way};
@@ -43,6 +45,8 @@ pub struct Config {
     pub route: Route,
     /// How files are read from disk.
     pub disk: Disk,
+    /// Which connections a silo serves, on a machine with several NUMA nodes.
+    pub silo: Placement,
     /// The access log: a file of JSON lines, or `-` for standard output.
     pub access_log: Option<PathBuf>,
     /// How long to wait for viewers at shutdown, in seconds.
@@ -69,6 +73,9 @@ pub struct Config {
     pub limits: Limits,
     /// How long viewers may take.
     pub timeouts: Timeouts,
+    /// The operator's own map of silos, instead of the kernel's nodes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub silos: Vec<SiloPlan>,
 }
 
 impl Default for Config {
@@ -83,6 +90,7 @@ impl Default for Config {
             workers: 0,
             route: Route::Auto,
             disk: Disk::Auto,
+            silo: Placement::Auto,
             access_log: None,
             drain_seconds: 30,
             page: true,
@@ -96,6 +104,7 @@ impl Default for Config {
             memory: Memory::default(),
             limits: Limits::default(),
             timeouts: Timeouts::default(),
+            silos: Vec::new(),
         }
     }
 }
@@ -413,6 +422,7 @@ impl Config {
         within("tls.key_records_max", key_records_max, 64..=1 << 24, "64 to 16777216")?;
         self.signing.check()?;
         self.check_bypass()?;
+        silos::check(self).map_err(ConfigError::Silos)?;
         if !self.tls.enabled && !self.tls.certificates.is_empty() {
             return Err(ConfigError::CertificatesWithoutTls);
         }

@@ -5,8 +5,9 @@
 //! tried again for a while before it becomes an error.
 
 use crate::config::{Config, Switch};
+use crate::silo_map::SiloMap;
 use delivery::KernelOffload;
-use net::listener::{ListenerOptions, bind, is_taken, local_address};
+use net::listener::{ListenerOptions, bind, is_taken, local_address, steer};
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -39,6 +40,8 @@ pub enum ListenError {
         /// Why.
         why: io::Error,
     },
+    /// The kernel refused the program that gives silos their connections.
+    Steering(io::Error),
     /// The kernel does not have this congestion control.
     CongestionControl {
         /// Its name.
@@ -69,6 +72,10 @@ impl fmt::Display for ListenError {
                 f,
                 "cannot listen on {address}: {why}; choose another with {flag} ADDR:PORT (ports below 1024 need privileges)"
             ),
+            Self::Steering(why) => write!(
+                f,
+                "cannot give connections to the silos of their network cards: {why}; start with --silo off"
+            ),
             Self::CongestionControl { name, why } => write!(
                 f,
                 "cannot use congestion control {name:?}: {why}; see /proc/sys/net/ipv4/tcp_available_congestion_control"
@@ -82,6 +89,7 @@ impl std::error::Error for ListenError {
         match self {
             Self::Taken { .. } => None,
             Self::Refused { why, .. } | Self::CongestionControl { why, .. } => Some(why),
+            Self::Steering(why) => Some(why),
         }
     }
 }
@@ -92,11 +100,12 @@ const PREDECESSOR_GONE_WITHIN: Duration = Duration::from_secs(2);
 /// The pause between two attempts at an address in use.
 const LOOKED_AT_EVERY: Duration = Duration::from_millis(10);
 
-/// Binds a listener per worker, or one for all. With port 0, all get the port of the first one.
+/// Binds a listener per worker, or one for all, and has the kernel give each silo its connections. With port 0, all get the port of the first
+/// one.
 pub(crate) fn listen(
     config: &Config,
     offload: KernelOffload,
-    count: usize,
+    map: &SiloMap,
 ) -> Result<(SocketAddr, Vec<OwnedFd>), ListenError> {
     let wanted = config.listen;
     wait_until_free(wanted, LISTEN)?;
@@ -106,6 +115,7 @@ pub(crate) fn listen(
         unsent_bytes_max: config.is_on(Switch::Pull).then_some(unsent_bytes_max),
         pacing_bytes_per_second: config.net.pacing_bytes_per_second(),
         congestion_control: config.net.congestion_control.clone(),
+        tells_card: map.silos().len() > 1,
     };
     let cannot = |why| cannot_listen(wanted, &options, why);
     let first = bind(wanted, &options).map_err(cannot)?;
@@ -114,19 +124,25 @@ pub(crate) fn listen(
         flag: LISTEN,
         why,
     })?;
-    let mut listeners = vec![first];
-    for _ in 1..count {
-        listeners.push(if config.is_on(Switch::Listeners) {
+    let order = map.listening_order();
+    let mut listeners = vec![(order[0], first)];
+    for worker in &order[1..] {
+        let listener = if config.is_on(Switch::Listeners) {
             bind(address, &options).map_err(cannot)?
         } else {
-            listeners[0].try_clone().map_err(|why| ListenError::Refused {
+            listeners[0].1.try_clone().map_err(|why| ListenError::Refused {
                 address: wanted,
                 flag: LISTEN,
                 why,
             })?
-        });
+        };
+        listeners.push((*worker, listener));
     }
-    Ok((address, listeners))
+    if let Some(steering) = map.steering() {
+        steer(&listeners[0].1, &steering.program()).map_err(ListenError::Steering)?;
+    }
+    listeners.sort_unstable_by_key(|(worker, _)| *worker);
+    Ok((address, listeners.into_iter().map(|(_, listener)| listener).collect()))
 }
 
 fn cannot_listen(wanted: SocketAddr, options: &ListenerOptions, why: io::Error) -> ListenError {

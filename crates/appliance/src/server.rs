@@ -18,13 +18,14 @@ use crate::sandbox;
 use crate::shelf::Shelf;
 use crate::signals::Signals;
 use crate::silo::{self, RunningWorker, Silo, Start};
+use crate::silo_map::{self, SiloMap};
 use crate::start_error::{RunError, StartError};
 use crate::ways_in::{WayIn, WaysIn};
 use crate::worker::Shared;
 use crypt::{Origin, Tls, TlsOptions};
 use delivery::KernelOffload;
 use delivery::room::reserve_bytes;
-use machine::{Bound, Headroom, Machine, MemoryPressure};
+use machine::{Bound, Headroom, Machine, MemoryPressure, Topology};
 use net::listener::local_address;
 use qoe::Salt;
 use reactor::RingFeatures;
@@ -51,6 +52,7 @@ pub struct Server {
     admin_address: SocketAddr,
     tls: Option<Tls>,
     silos: Vec<Silo>,
+    silo_map: Arc<SiloMap>,
     numbers: Vec<Arc<Numbers>>,
     /// Gets a message from each worker that has ended.
     ended: Receiver<()>,
@@ -116,8 +118,11 @@ impl Server {
         let keys = load_keys(&config)?;
         let offload = offload::choose(&config)?;
         let log_out = config.access_log.as_deref().map(open_access_log).transpose()?;
-        let count = count_workers(&config, &machine);
-        let WaysIn { address, ways_in, bypass } = WaysIn::open(&config, offload, count)?;
+        let count = count_workers(&config, &machine)?;
+        let topology = Topology::open();
+        let silo_map = SiloMap::new(&config, &machine, &topology, &[&library], count)?;
+        let silo_map = Arc::new(silo_map);
+        let WaysIn { address, ways_in, bypass } = WaysIn::open(&config, offload, &silo_map, count)?;
         let admin_listener = bind_admin(config.admin)?;
         let admin_address = local_address(&admin_listener).map_err(StartError::Admin)?;
         // After the code that makes them: the self-signed certificate, the access log.
@@ -133,7 +138,7 @@ impl Server {
         let lacks = access.lacks(&config, offload);
         let Writers { access_log, shelf } = Writers::start(&config, &library, log_out)?;
         let memory_bound = tightest(&headroom);
-        let mut silos = silo::silos(&machine, count, memory_bound);
+        let mut silos = silo::silos(&machine, &silo_map, memory_bound);
         check_memory(memory_bound, count, &silos, &config)?;
         let memory_bytes = machine.memory_limit_bytes.or(machine.memory_bytes);
         let memory_bytes = memory_bytes.unwrap_or(u64::MAX);
@@ -152,6 +157,7 @@ impl Server {
             headroom,
             pressure,
             workers: count,
+            silo_map: Arc::clone(&silo_map),
             takes_buffers_early: memory_bound.is_some(),
         };
         let numbers: Vec<Arc<Numbers>> = (0..count).map(|_| Arc::default()).collect();
@@ -172,16 +178,10 @@ impl Server {
         let watched = numbers.iter().cloned().zip(audiences);
         let watched =
             watched.map(|(numbers, audience)| admin::Watched { numbers, audience }).collect();
-        let admin = admin::Admin::start(
-            admin_listener,
-            watched,
-            &config,
-            offload,
-            epoch,
-            sources,
-            lacks.clone(),
-        )
-        .map_err(StartError::Admin)?;
+        let silos_chosen = Arc::clone(&silo_map);
+        let chosen = admin::Chosen { offload, silo_map: silos_chosen, lacks: lacks.clone() };
+        let admin = admin::Admin::start(admin_listener, watched, &config, chosen, epoch, sources)
+            .map_err(StartError::Admin)?;
         let workers = silos.iter().flat_map(Silo::workers);
         let renewal = Renewal {
             config: Arc::clone(&config),
@@ -202,6 +202,7 @@ impl Server {
             admin_address,
             tls,
             silos,
+            silo_map,
             numbers,
             ended,
             running: count,
@@ -217,14 +218,19 @@ impl Server {
         })
     }
 
-    /// Checks a configuration as far as possible without starting: settings, library, certificates, keys.
+    /// Checks a configuration as far as possible without starting: settings, library, silos, certificates, keys.
     ///
     /// # Errors
     /// One line: what, and what to do about it.
     pub fn check(config: &Config) -> Result<(), StartError> {
         config.check()?;
         config.check_own_files()?;
-        config.library.as_deref().map_or(Ok(()), check_library)?;
+        if let Some(library) = &config.library {
+            check_library(library)?;
+            let machine = Machine::probe();
+            let workers = count_workers(config, &machine)?;
+            SiloMap::new(config, &machine, &Topology::open(), &[library], workers)?;
+        }
         load_keys(config)?;
         load_tls(config).map(|_| ())
     }
@@ -253,6 +259,7 @@ impl Server {
             format!("workers   {}, io_uring with {}", self.numbers.len(), self.ring.describe()),
             format!("sandbox   {}", self.sandbox),
         ];
+        lines.extend(self.silo_map.describe());
         let hot_sets = self.silos.iter().filter_map(|silo| silo.hot_memory().describe());
         lines.extend(hot_sets.map(|hot_set| format!("hot set   {hot_set}")));
         lines.extend(self.lacks.iter().map(|lack| {
@@ -450,13 +457,13 @@ fn open_access_log(path: &Path) -> Result<Box<dyn io::Write + Send>, StartError>
 }
 
 /// One worker for each core that this process may use, unless the configuration or the device sets another number.
-fn count_workers(config: &Config, machine: &Machine) -> usize {
+fn count_workers(config: &Config, machine: &Machine) -> Result<usize, StartError> {
     let of_device = (config.route == Route::Bypass).then(|| bypass::workers(config)).flatten();
-    match (config.workers, of_device) {
+    Ok(match (config.workers, of_device) {
         (0, Some(count)) => count,
-        (0, None) => machine.cpus.len(),
+        (0, None) => silo_map::cpus(config, machine)?.len(),
         (count, _) => count,
-    }
+    })
 }
 
 fn describe_disk(disk: crate::config::Disk) -> &'static str {

@@ -1,7 +1,7 @@
 //! A silo is everything that shares a memory: the CPUs of a NUMA node, sizes derived from its caches and memory, and its workers.
 //!
-//! A server consists of silos, and a silo of workers. A machine with one node has one silo. The node of a disk or a network card does not
-//! matter yet: a connection may come to any silo, and read from any disk.
+//! A server consists of silos, and a silo of workers. A machine with one node has one silo. What belongs to which silo is in
+//! [`crate::silo_map`].
 
 use crate::access_log::AccessLog;
 use crate::audience::Audience;
@@ -10,6 +10,7 @@ use crate::config::{Config, Switch};
 use crate::control::Control;
 use crate::hot_memory::{HotMemory, Keeper};
 use crate::sandbox;
+use crate::silo_map::{Members, Seat, SiloMap};
 use crate::start_error::{RunError, StartError};
 use crate::ways_in::WayIn;
 use crate::worker::{Parts, Shared, Worker};
@@ -37,13 +38,6 @@ pub(crate) struct Silo {
     workers: Vec<RunningWorker>,
 }
 
-/// One worker's place.
-struct Seat {
-    /// Its number among all workers.
-    worker: usize,
-    cpu: u32,
-}
-
 /// Sizes for each worker, derived from the memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
@@ -55,6 +49,8 @@ pub(crate) struct Sizes {
 
 /// A worker's share in its silo.
 pub(crate) struct Place {
+    /// Its number among all workers.
+    pub(crate) worker: usize,
     /// Sizes that follow from the silo's memory.
     pub(crate) sizes: Sizes,
     /// The silo's hot set.
@@ -88,22 +84,20 @@ pub(crate) struct Start {
     pub(crate) end: Sender<()>,
 }
 
-/// The silos of a server with this many workers, which take the machine's CPUs in turn. `bound` is the tightest limit on memory.
-pub(crate) fn silos(machine: &Machine, workers: usize, bound: Option<Bound>) -> Vec<Silo> {
-    let of_node = |node: &Node| {
-        let seats = (0..workers).map(|worker| {
-            let cpu = machine.cpus[worker % machine.cpus.len()];
-            Seat { worker, cpu }
-        });
-        let seats: Vec<_> = seats.filter(|seat| node.cpus.contains(&seat.cpu)).collect();
+/// The silos of a map, with sizes that follow from the caches of their CPUs. `bound` is the tightest limit on memory.
+pub(crate) fn silos(machine: &Machine, map: &SiloMap, bound: Option<Bound>) -> Vec<Silo> {
+    let workers = map.silos().iter().map(|members| members.seats.len()).sum();
+    let silo = |members: &Members| {
+        let seats = members.seats.clone();
+        let has = |node: &&Node| node.cpus.contains(&seats[0].cpu);
+        let node = machine.nodes.iter().find(has).expect("a worker sits on a CPU of a node");
         let sizes = Sizes {
             buffer_bytes: buffer_bytes(node, bound, workers),
             heat_bytes: heat_bytes(machine, workers),
         };
-        let (hot_memory, workers) = (HotMemory::Off, Vec::new());
-        (!seats.is_empty()).then_some(Silo { seats, sizes, hot_memory, workers })
+        Silo { seats, sizes, hot_memory: HotMemory::Off, workers: Vec::new() }
     };
-    machine.nodes.iter().filter_map(of_node).collect()
+    map.silos().iter().map(silo).collect()
 }
 
 /// Bytes of a worker's buffers of each kind: half of its core's share of the last-level cache. All buffers together get no more than an
@@ -149,7 +143,7 @@ impl Silo {
             let way_in = ways_in[seat.worker].take().expect("a worker sits in one silo");
             let keeper = self.keeper(start).filter(|_| self.workers.is_empty());
             let hot_set = self.hot_memory.set().cloned();
-            let place = Place { sizes: self.sizes, hot_set, keeper };
+            let place = Place { worker: seat.worker, sizes: self.sizes, hot_set, keeper };
             self.workers.push(start_worker(seat, place, way_in, start)?);
         }
         Ok(())
@@ -254,11 +248,18 @@ fn pin_to(cpu: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use machine::Cache;
+    use machine::{Cache, Topology};
+    use std::path::Path;
 
     fn node(number: u32, cpus: &[u32], cache_bytes: u64) -> Node {
         let caches = vec![Cache { level: 3, bytes: cache_bytes, shared_by: cpus.to_vec() }];
         Node { number, cpus: cpus.to_vec(), caches }
+    }
+
+    fn silos_of(machine: &Machine, workers: usize, bound: Option<Bound>) -> Vec<Silo> {
+        let nowhere = Topology::open_from(Path::new("/nowhere"));
+        let map = SiloMap::new(&Config::default(), machine, &nowhere, &[], workers).unwrap();
+        silos(machine, &map, bound)
     }
 
     #[test]
@@ -271,14 +272,14 @@ mod tests {
             ..Machine::probe()
         };
         let seen = |workers| -> Vec<_> {
-            let silos = silos(&machine, workers, None);
+            let silos = silos_of(&machine, workers, None);
             let seats = |silo: &Silo| silo.seats.iter().map(|seat| seat.worker).collect::<Vec<_>>();
             silos.iter().map(|silo| (seats(silo), silo.sizes.buffer_bytes >> 20)).collect()
         };
         assert_eq!(seen(4), [(vec![0, 1], 16), (vec![2, 3], 8)]);
         assert_eq!(seen(2), [(vec![0, 1], 16)], "a node without a worker makes none");
         assert_eq!(seen(5), [(vec![0, 1, 4], 16), (vec![2, 3], 8)]);
-        assert_eq!(silos(&machine, 4, None)[1].sizes.heat_bytes, 8 << 30);
+        assert_eq!(silos_of(&machine, 4, None)[1].sizes.heat_bytes, 8 << 30);
     }
 
     #[test]
@@ -289,6 +290,6 @@ mod tests {
             ..Machine::probe()
         };
         let bound = Bound { name: "a control group", bytes: 128 << 20, left_bytes: 64 << 20 };
-        assert_eq!(silos(&machine, 2, Some(bound))[0].sizes.buffer_bytes, 2 << 20);
+        assert_eq!(silos_of(&machine, 2, Some(bound))[0].sizes.buffer_bytes, 2 << 20);
     }
 }

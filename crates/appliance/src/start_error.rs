@@ -1,7 +1,7 @@
 //! Why a server does not start, and why a running one ends abnormally. Each error is one line for people that says what to do.
 
 use crate::bypass::OpenError;
-use crate::config::ConfigError;
+use crate::config::{ConfigError, SiloError};
 use crate::listen::ListenError;
 use crate::offload::NoKernelRoute;
 use std::fmt;
@@ -176,6 +176,12 @@ from! {
     NoKernelRoute => KernelRoute,
     OpenError => BypassRoute,
     ListenError => Listen,
+}
+
+impl From<SiloError> for StartError {
+    fn from(error: SiloError) -> Self {
+        Self::Config(ConfigError::Silos(error))
+    }
 }
 
 /// Why a running server ended abnormally.

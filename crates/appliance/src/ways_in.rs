@@ -4,6 +4,7 @@ use crate::bypass;
 use crate::config::{Config, ConfigError, Route};
 use crate::listen::listen;
 use crate::sandbox;
+use crate::silo_map::SiloMap;
 use crate::start_error::StartError;
 use delivery::{KernelOffload, own_tcp};
 use std::net::SocketAddr;
@@ -35,10 +36,11 @@ impl WaysIn {
     pub(crate) fn open(
         config: &Config,
         offload: KernelOffload,
+        map: &SiloMap,
         count: usize,
     ) -> Result<Self, StartError> {
         if config.route != Route::Bypass {
-            let (address, listeners) = listen(config, offload, count)?;
+            let (address, listeners) = listen(config, offload, map)?;
             let ways_in = listeners.into_iter().map(WayIn::Listener).collect();
             return Ok(Self { address, ways_in, bypass: None });
         }

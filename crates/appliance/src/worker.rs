@@ -10,10 +10,12 @@ use crate::control::Control;
 use crate::drain::Drain;
 use crate::experience::Experience;
 use crate::gate::Gate;
+use crate::home::Home;
 use crate::hot_memory::Keeper;
 use crate::session;
 use crate::shelf::Shelf;
 use crate::silo::Place;
+use crate::silo_map::SiloMap;
 use crypt::Tls;
 use delivery::in_memory::InMemory;
 use delivery::own_tcp::{self, OwnTcp};
@@ -67,6 +69,8 @@ pub struct Entrance {
     admission: Rc<Admission>,
     /// Our own TCP, on the bypass route.
     own_tcp: Option<Rc<OwnTcp>>,
+    /// The worker's place among several silos; none if there is one silo, or no listener.
+    home: Option<Home>,
 }
 
 /// What is served, and to whom.
@@ -131,6 +135,8 @@ pub(crate) struct Shared {
     pub(crate) pressure: Arc<MemoryPressure>,
     /// The number of workers.
     pub(crate) workers: usize,
+    /// Which silo workers, disks and network cards belong to.
+    pub(crate) silo_map: Arc<SiloMap>,
     /// Whether all memory for buffers is allocated at the start.
     pub(crate) takes_buffers_early: bool,
 }
@@ -158,6 +164,7 @@ impl Worker {
                     config.limits.connections_max,
                     config.limits.connections_per_address_max,
                 ),
+                home: Home::of_worker(place.worker, own_tcp.is_none(), config, &shared.silo_map),
                 own_tcp: own_tcp.map(OwnTcp::new),
             },
             library: Library {
@@ -271,7 +278,12 @@ impl Worker {
                     pause = PAUSE_MIN;
                     let socket = Socket::from(connection);
                     match socket.peer() {
-                        Ok(peer) => self.welcome(socket, peer),
+                        Ok(peer) => {
+                            if let Some(home) = &self.entrance.home {
+                                self.numbers.count(Family::Homes, home.label(&socket));
+                            }
+                            self.welcome(socket, peer);
+                        }
                         Err(_) => self.numbers.count(Family::ConnectionsRefused, "peer_gone"),
                     }
                 }

@@ -3,7 +3,7 @@
 mod urls;
 
 use crate::{say, tell};
-use appliance::config::{Certificate, Disk, Route, Switch};
+use appliance::config::{Certificate, Disk, Placement, Route, Switch};
 use appliance::{Config, Server};
 use catalog::{Form, Title};
 use clap::{Args, ValueEnum};
@@ -45,6 +45,9 @@ pub(crate) struct Serve {
     /// How files are read from disk [default: auto]
     #[arg(long)]
     disk: Option<DiskArg>,
+    /// Which connections a silo (a NUMA node) serves [default: auto]
+    #[arg(long)]
+    silo: Option<SiloArg>,
     /// Number of threads, each on a core of its own [default: one per core]
     #[arg(long, value_name = "N")]
     workers: Option<usize>,
@@ -103,6 +106,16 @@ enum DiskArg {
     Once,
     /// Directly, past the page cache
     Direct,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum SiloArg {
+    /// By network card where there are several nodes
+    Auto,
+    /// Any connection
+    Off,
+    /// Those that arrive on its own network cards
+    Network,
 }
 
 /// The command line or the configuration is wrong: exit code 2.
@@ -189,6 +202,13 @@ impl Serve {
                 DiskArg::Cached => Disk::Cached,
                 DiskArg::Once => Disk::Once,
                 DiskArg::Direct => Disk::Direct,
+            };
+        }
+        if let Some(silo) = self.silo {
+            config.silo = match silo {
+                SiloArg::Auto => Placement::Auto,
+                SiloArg::Off => Placement::Off,
+                SiloArg::Network => Placement::Network,
             };
         }
         if !self.off.is_empty() {

@@ -69,7 +69,7 @@ pub(crate) fn allowed(root: &Root) -> Option<Vec<u32>> {
 }
 
 /// Parses the kernel's notation for a set of CPUs: `0-3,8,10-11`. `None` for an empty set and for anything else.
-pub(crate) fn parse_list(list: &str) -> Option<Vec<u32>> {
+pub fn parse_list(list: &str) -> Option<Vec<u32>> {
     let mut cpus = Vec::new();
     for part in list.trim().split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));

@@ -1,31 +1,38 @@
-//! What serving needs to know about the machine: CPUs, caches, memory, kernel, limits.
+//! What serving needs to know about the machine: CPUs, caches, memory, kernel, limits, and where disks and network cards are.
 //!
 //! All of it is read from the text files of `/proc` and `/sys`, below a root that tests can move. Nothing is measured,
 //! and only [`raise_nofile`] and [`reserve_files`] change anything. A file that is missing or cannot be parsed makes
 //! that one answer `None` (or the modest value its field names), never an error: a server can start without knowing the
 //! size of its caches.
 //!
-//! Read first: [`Machine`].
+//! Read first: [`Machine`], then [`Topology`] for machines with several NUMA nodes.
 
 mod addresses;
 mod caches;
+mod cards;
 mod cgroup;
 mod cpus;
+mod disks;
 mod headroom;
 mod kernel;
 mod limits;
+mod mounts;
 mod nodes;
 mod pressure;
 mod root;
+mod topology;
 
 pub use addresses::reachable_addresses;
 pub use caches::Cache;
-pub use cpus::CpuFeatures;
+pub use cards::{Card, CardInterrupt};
+pub use cpus::{CpuFeatures, parse_list};
 pub use headroom::{Bound, Headroom};
 pub use kernel::KernelVersion;
 pub use limits::{Limit, raise_nofile, reserve_files};
+pub use mounts::Mount;
 pub use nodes::Node;
 pub use pressure::MemoryPressure;
+pub use topology::Topology;
 
 use std::path::Path;
 

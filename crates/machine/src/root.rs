@@ -26,7 +26,21 @@ impl Root {
         self.read(path)?.parse().ok()
     }
 
-    pub(crate) fn has(&self, path: &str) -> bool {
+    pub(crate) fn has(&self, path: impl AsRef<Path>) -> bool {
         self.0.join(path).exists()
+    }
+
+    /// Where `path` leads, with all links followed; `None` if it does not exist.
+    pub(crate) fn real(&self, path: impl AsRef<Path>) -> Option<PathBuf> {
+        fs::canonicalize(self.0.join(path)).ok()
+    }
+
+    /// The names in a folder, sorted; none if it cannot be read.
+    pub(crate) fn names(&self, path: impl AsRef<Path>) -> Vec<String> {
+        let entries = fs::read_dir(self.0.join(path)).into_iter().flatten().flatten();
+        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        let mut names: Vec<_> = names.collect();
+        names.sort_unstable();
+        names
     }
 }

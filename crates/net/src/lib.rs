@@ -7,6 +7,7 @@ pub mod admission;
 pub mod connect;
 pub mod listener;
 pub mod socket;
+pub mod steering;
 pub mod tls;
 pub mod window;
 
@@ -14,4 +15,5 @@ pub use admission::{Admission, LimitReached, Pass};
 pub use connect::{ConnectOptions, connect};
 pub use listener::{ListenerOptions, bind};
 pub use socket::Socket;
+pub use steering::Steering;
 pub use window::Window;

@@ -17,6 +17,8 @@ pub struct ListenerOptions {
     pub pacing_bytes_per_second: Option<u64>,
     /// The congestion control's name as in `/proc/sys/net/ipv4/tcp_available_congestion_control`; `None` uses the system's.
     pub congestion_control: Option<String>,
+    /// Whether connections know on which network interface they arrived ([`crate::Socket::arrived_on`]).
+    pub tells_card: bool,
 }
 
 impl Default for ListenerOptions {
@@ -26,6 +28,7 @@ impl Default for ListenerOptions {
             unsent_bytes_max: None,
             pacing_bytes_per_second: None,
             congestion_control: None,
+            tells_card: false,
         }
     }
 }
@@ -53,6 +56,10 @@ pub fn bind(address: SocketAddr, options: &ListenerOptions) -> io::Result<OwnedF
     }
     if let Some(rate) = options.pacing_bytes_per_second {
         set_pacing_rate(&socket, rate)?;
+    }
+    // IPv6 sockets know without being asked.
+    if options.tells_card && address.is_ipv4() {
+        set_option(&socket, libc::IPPROTO_IP, libc::IP_PKTINFO, 1)?;
     }
     socket.bind(&address.into())?;
     socket.listen(options.backlog)?;
@@ -97,9 +104,28 @@ pub(crate) fn set_option<T: Copy>(
 ) -> io::Result<()> {
     let fd = socket.as_fd().as_raw_fd();
     let length = size_of::<T>() as libc::socklen_t;
-    // SAFETY: `value` is a plain integer, and the kernel reads `length` bytes of it before the call returns.
+    // SAFETY: `value` is plain data, and the kernel reads `length` bytes of it before the call returns. If it has a pointer (`sock_fprog`),
+    // its caller keeps what that points to until then.
     let result = unsafe { libc::setsockopt(fd, level, name, (&raw const value).cast(), length) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Has the kernel run `program` for all listeners on the address of `listener`.
+///
+/// # Errors
+/// If the kernel refuses the program.
+pub fn steer(listener: &impl AsFd, program: &[libc::sock_filter]) -> io::Result<()> {
+    let filter = program.as_ptr().cast_mut();
+    let len = u16::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // The kernel copies the program before the call returns, and does not write to it.
+    let program = libc::sock_fprog { len, filter };
+    set_option(listener, libc::SOL_SOCKET, libc::SO_ATTACH_REUSEPORT_CBPF, program)
+}
+
+/// The kernel's number for a network interface; `None` if there is none of this name in this network namespace.
+pub fn card_index(name: &str) -> Option<u32> {
+    let socket = Socket::new(Domain::UNIX, Type::DGRAM, None).ok()?;
+    rustix::net::netdevice::name_to_index(&socket, name).ok()
 }
 
 /// The address that a listener is bound to.

@@ -16,6 +16,9 @@ use std::time::Duration;
 /// The most bytes that one call discards.
 pub const DISCARD_BYTES_MAX: usize = 1 << 20;
 
+/// Of include/uapi/linux/in.h, which the C library's headers leave out.
+const IP_PKTOPTIONS: i32 = 9;
+
 thread_local! {
     /// The memory that a discarding call passes. The kernel uses only its length, so its zeroed pages are never touched
     /// and take no memory.
@@ -48,6 +51,26 @@ impl Socket {
         let mut address = address.as_socket().ok_or(io::ErrorKind::InvalidInput)?;
         address.set_ip(address.ip().to_canonical());
         Ok(address)
+    }
+
+    /// The number of the network interface on which the last packet of the handshake came. `None` if the kernel does not say: over IPv4 it does
+    /// so only if the listener asked for it ([`crate::ListenerOptions::tells_card`]).
+    pub fn arrived_on(&self, listener_is_ipv6: bool) -> Option<u32> {
+        // A socket of an IPv6 listener has it where others have the interface for multicast, also if the viewer comes over IPv4. One of an
+        // IPv4 listener has it in the control message IP_PKTINFO: struct cmsghdr, 16 bytes, then struct in_pktinfo, which begins with it.
+        let (level, name, bytes, at) = match listener_is_ipv6 {
+            true => (libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_IF, 4, 0),
+            false => (libc::IPPROTO_IP, IP_PKTOPTIONS, 64, 16),
+        };
+        let mut answer = [0u8; 64];
+        let mut length: libc::socklen_t = bytes;
+        let fd = self.0.as_raw_fd();
+        // SAFETY: the kernel writes at most `length` bytes, which are no more than `answer` has, and `answer` lives until the call returns.
+        let result =
+            unsafe { libc::getsockopt(fd, level, name, (&raw mut answer).cast(), &raw mut length) };
+        let index = answer[..length as usize].get(at..at + 4).filter(|_| result == 0)?;
+        let index = u32::from_ne_bytes(index.try_into().ok()?);
+        (index > 0).then_some(index)
     }
 
     /// Receives what has arrived: `None` if nothing has, `Some(0)` if the peer has finished.

@@ -37,6 +37,7 @@ families! {
     ConnectionsRefused connections_refused_total by reason "Connections turned away, by reason.";
     Handshakes handshakes_total by suite "TLS handshakes done, by version and cipher suite.";
     Resumptions handshakes_by_kind_total by kind "TLS handshakes done, full or resumed.";
+    Homes connections_by_home_total by home "Connections accepted on a machine with several silos, by whether the network card on which they arrived is of the worker's own silo.";
     Responses responses_total by status "Responses, by status.";
     Refusals requests_refused_total by reason "Requests refused, by reason.";
     Routes connections_by_route_total by route "Connections established, by route.";

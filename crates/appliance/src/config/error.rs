@@ -1,5 +1,6 @@
 //! What can be wrong with a configuration. Each error is one line for people that names the setting and says what it may be.
 
+use super::SiloError;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -53,6 +54,8 @@ pub enum ConfigError {
     BypassWithoutAddress,
     /// The bypass route has no network card.
     BypassWithoutCard,
+    /// The silos cannot be as they are described.
+    Silos(SiloError),
     /// One of the server's own files would be served.
     OwnFileServed {
         /// Which file.
@@ -122,6 +125,7 @@ impl fmt::Display for ConfigError {
             Self::BypassWithoutCard => f.write_str(
                 "bypass.interface is missing: name the network card (`ip link` lists them)",
             ),
+            Self::Silos(error) => error.fmt(f),
             Self::OwnFileServed { file, real, what, library, advice } => {
                 let by = real.as_ref().map(|real| format!(" ({})", real.display()));
                 write!(

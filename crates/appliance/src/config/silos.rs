@@ -1,0 +1,225 @@
+//! How the server keeps to the silos of a machine with several NUMA nodes, and the operator's own map of them.
+
+use super::{Config, Route, Switch};
+use machine::parse_list;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::PathBuf;
+
+/// Which connections a silo serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Placement {
+    /// By network card where there are several silos.
+    Auto,
+    /// Any: the kernel spreads connections over all workers.
+    Off,
+    /// Those that arrive on its own network cards.
+    Network,
+}
+
+impl Placement {
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Off => "off",
+            Self::Network => "network",
+        }
+    }
+}
+
+/// A silo as the operator wants it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SiloPlan {
+    /// Its CPUs, in the kernel's notation: `0-7,16-23`.
+    pub cpus: String,
+    /// Its network interfaces.
+    #[serde(default)]
+    pub cards: Vec<String>,
+    /// Folders of the library that lie on its disks.
+    #[serde(default)]
+    pub folders: Vec<PathBuf>,
+}
+
+/// What is wrong with the silos.
+#[derive(Debug, PartialEq, Eq)]
+pub enum SiloError {
+    /// This is no list of CPUs.
+    NoCpus {
+        /// What was written.
+        text: String,
+    },
+    /// A CPU is in two silos.
+    CpuTwice(u32),
+    /// A network card is in two silos.
+    CardTwice(String),
+    /// A folder is in two silos.
+    FolderTwice(PathBuf),
+    /// The server may not use any CPU of a silo.
+    NoCpuAllowed {
+        /// The silo's CPUs.
+        cpus: String,
+    },
+    /// There are fewer workers than silos.
+    FewWorkers {
+        /// How many workers.
+        workers: usize,
+        /// How many silos.
+        silos: usize,
+    },
+    /// There is no such network interface.
+    NoCard(String),
+    /// There is no such folder.
+    NoFolder(PathBuf),
+    /// A folder is not in the library.
+    FolderOutside(PathBuf),
+    /// Folders of two silos are on the same disk.
+    DiskShared(PathBuf, PathBuf),
+    /// Connections cannot be given to silos on this route, or with this switch off.
+    NoListeners(&'static str),
+}
+
+impl fmt::Display for SiloError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoCpus { text } => write!(
+                f,
+                "silos.cpus has {text:?}; write numbers of CPUs such as \"0-7,16-23\" (`lscpu -e` lists them)"
+            ),
+            Self::CpuTwice(cpu) => {
+                write!(f, "CPU {cpu} is in two of the [[silos]]; a CPU belongs to one")
+            }
+            Self::CardTwice(card) => {
+                write!(
+                    f,
+                    "the network card {card} is in two of the [[silos]]; a card belongs to one"
+                )
+            }
+            Self::FolderTwice(folder) => {
+                let folder = folder.display();
+                write!(f, "the folder {folder} is in two of the [[silos]]; a folder belongs to one")
+            }
+            Self::NoCpuAllowed { cpus } => write!(
+                f,
+                "the server may not use any of the CPUs {cpus} of a silo; see Cpus_allowed_list in /proc/self/status"
+            ),
+            Self::FewWorkers { workers, silos } => write!(
+                f,
+                "there are {silos} silos but only {workers} workers: each silo needs one; set workers to {silos} or more, or to 0"
+            ),
+            Self::NoCard(card) => {
+                write!(
+                    f,
+                    "silos.cards has {card:?}, which is no network card here (`ip link` lists them)"
+                )
+            }
+            Self::NoFolder(folder) => {
+                write!(f, "silos.folders has {}, which is no folder", folder.display())
+            }
+            Self::FolderOutside(folder) => {
+                write!(f, "silos.folders has {}, which is not in the library", folder.display())
+            }
+            Self::DiskShared(one, other) => write!(
+                f,
+                "the folders {} and {} are on the same disk and in different silos; a disk belongs to one silo",
+                one.display(),
+                other.display()
+            ),
+            Self::NoListeners(what) => write!(
+                f,
+                "silo = \"network\" needs a listening socket of the kernel for each worker, and {what} has none: leave one of the two out"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for SiloError {}
+
+/// Checks what can be checked without looking at the machine.
+pub(super) fn check(config: &Config) -> Result<(), SiloError> {
+    if let (Placement::Network, Some(what)) = (config.silo, without_listeners(config)) {
+        return Err(SiloError::NoListeners(what));
+    }
+    let (mut cpus, mut cards, mut folders) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    for plan in &config.silos {
+        for cpu in plan.cpu_numbers()? {
+            if !cpus.insert(cpu) {
+                return Err(SiloError::CpuTwice(cpu));
+            }
+        }
+        if let Some(card) = plan.cards.iter().find(|card| !cards.insert(*card)) {
+            return Err(SiloError::CardTwice(card.clone()));
+        }
+        if let Some(folder) = plan.folders.iter().find(|folder| !folders.insert(*folder)) {
+            return Err(SiloError::FolderTwice(folder.clone()));
+        }
+    }
+    Ok(())
+}
+
+/// What keeps workers from having listening sockets of their own, if anything does.
+pub(crate) fn without_listeners(config: &Config) -> Option<&'static str> {
+    match config.route {
+        Route::Bypass => Some("the bypass route"),
+        _ if !config.is_on(Switch::Listeners) => Some("--off listeners"),
+        _ => None,
+    }
+}
+
+impl SiloPlan {
+    /// The numbers of its CPUs.
+    ///
+    /// # Errors
+    /// If that is no list of CPUs.
+    pub(crate) fn cpu_numbers(&self) -> Result<Vec<u32>, SiloError> {
+        parse_list(&self.cpus).ok_or_else(|| SiloError::NoCpus { text: self.cpus.clone() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checked(text: &str) -> Result<(), String> {
+        let config: Config = toml::from_str(text).map_err(|error| error.to_string())?;
+        config.check().map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_map_of_silos_is_read_and_only_the_cpus_are_needed() {
+        let text = "silo = \"network\"\n[[silos]]\ncpus = \"0-1,4\"\ncards = [\"eth0\"]\nfolders = [\"/d0\"]\n[[silos]]\ncpus = \"2\"\n";
+        let config: Config = toml::from_str(text).unwrap();
+        config.check().unwrap();
+        assert_eq!(config.silo, Placement::Network);
+        assert_eq!(config.silos[0].cpu_numbers(), Ok(vec![0, 1, 4]));
+        assert_eq!(config.silos[1].cards, [""; 0]);
+        assert!(checked("[[silos]]\ncards = [\"eth0\"]\n").unwrap_err().contains("cpus"));
+        assert!(checked("[[silos]]\ncpus = \"0\"\ndisks = []\n").unwrap_err().contains("disks"));
+        assert!(checked("silo = \"nearby\"\n").unwrap_err().contains("network"));
+    }
+
+    #[test]
+    fn what_is_in_two_silos_is_named() {
+        let two = |one: &str, other: &str| {
+            checked(&format!("[[silos]]\n{one}\n[[silos]]\n{other}\n")).unwrap_err()
+        };
+        assert!(two("cpus = \"0-3\"", "cpus = \"3\"").contains("CPU 3 is in two"));
+        let with = |cpu: u32, more: &str| format!("cpus = \"{cpu}\"\n{more}");
+        let (card, folder) = ("cards = [\"eth7\"]", "folders = [\"/d7\"]");
+        assert!(two(&with(0, card), &with(1, card)).contains("card eth7 is in two"));
+        assert!(two(&with(0, folder), &with(1, folder)).contains("folder /d7 is in two"));
+        assert!(two("cpus = \"0\"", "cpus = \"all\"").contains("\"all\""));
+    }
+
+    #[test]
+    fn placement_by_card_needs_a_listener_for_each_worker() {
+        let said = checked("silo = \"network\"\noff = [\"listeners\"]\n").unwrap_err();
+        assert!(said.contains("--off listeners"), "{said}");
+        assert_eq!(checked("silo = \"auto\"\noff = [\"listeners\"]\n"), Ok(()));
+        let bypass = Config { route: Route::Bypass, silo: Placement::Network, ..Config::default() };
+        assert_eq!(check(&bypass), Err(SiloError::NoListeners("the bypass route")));
+    }
+}

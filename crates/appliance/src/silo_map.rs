@@ -1,0 +1,183 @@
+//! Which silo each worker, disk and network card belongs to.
+//!
+//! A silo is the CPUs of a NUMA node, with the disks and network cards that are plugged into that node; or what the operator's `[[silos]]`
+//! say, because virtual machines hide their nodes. A device on a node without workers belongs to the nearest node that has some. A device
+//! whose node nobody knows belongs to no silo.
+//!
+//! The map is made at the start, before the sandbox closes `/sys`, and never changes. Bytes do not look at it: connections and open files
+//! remember what it said.
+
+mod devices;
+mod network;
+mod seats;
+
+pub(crate) use devices::{CardPlace, DiskPlace};
+pub(crate) use seats::{Seat, cpus};
+
+use crate::config::silos::{SiloError, without_listeners};
+use crate::config::{Config, Placement};
+use machine::{Machine, Topology};
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// The silos of this machine, with everything that belongs to them.
+#[derive(Debug)]
+pub(crate) struct SiloMap {
+    by_network: bool,
+    silos: Vec<Members>,
+    of_worker: Vec<usize>,
+    /// For each silo, the one whose connections its workers take.
+    hosts: Vec<usize>,
+    disks: Vec<DiskPlace>,
+    cards: Vec<CardPlace>,
+}
+
+/// A silo's CPUs and workers.
+#[derive(Debug)]
+pub(crate) struct Members {
+    /// The node of its memory; `None` if its CPUs are on several nodes.
+    pub(crate) node: Option<u32>,
+    /// The CPUs whose interrupts belong to it, ascending: also those that this process may not use.
+    pub(crate) cpus: Vec<u32>,
+    /// Where its workers sit; at least one.
+    pub(crate) seats: Vec<Seat>,
+    /// Their numbers among all workers.
+    workers: Vec<usize>,
+}
+
+impl SiloMap {
+    /// The map of a server with so many `workers`, which serves these folders.
+    ///
+    /// # Errors
+    /// If the operator's map does not fit the machine.
+    pub(crate) fn new(
+        config: &Config,
+        machine: &Machine,
+        topology: &Topology,
+        library: &[&Path],
+        workers: usize,
+    ) -> Result<Self, SiloError> {
+        let silos = seats::silos(config, machine, topology, workers)?;
+        let mut of_worker = vec![0; workers];
+        for (silo, members) in silos.iter().enumerate() {
+            members.workers.iter().for_each(|worker| of_worker[*worker] = silo);
+        }
+        let disks = devices::disks(config, topology, library, &silos)?;
+        let cards = devices::cards(config, topology, &silos, net::listener::card_index)?;
+        let by_network = match config.silo {
+            Placement::Off => false,
+            Placement::Network => true,
+            Placement::Auto => silos.len() > 1 && without_listeners(config).is_none(),
+        };
+        let hosts = network::hosts(topology, &silos, &cards);
+        Ok(Self { by_network, silos, of_worker, hosts, disks, cards })
+    }
+
+    /// For `status.json`.
+    pub(crate) fn placement(&self) -> &'static str {
+        if self.by_network { Placement::Network.name() } else { Placement::Off.name() }
+    }
+
+    /// The silos.
+    pub(crate) fn silos(&self) -> &[Members] {
+        &self.silos
+    }
+
+    /// The silo of the disk with this device number (`st_dev` of its files); `None` if unknown.
+    #[allow(dead_code, reason = "open files look up their silo from the next step on")]
+    pub(crate) fn of_device(&self, st_dev: u64) -> Option<usize> {
+        self.disks.iter().find(|disk| disk.device == st_dev)?.silo
+    }
+
+    /// The silo of the network interface with this number; `None` if unknown.
+    pub(crate) fn of_card(&self, index: u32) -> Option<usize> {
+        self.cards.iter().find(|card| card.index == index)?.silo
+    }
+
+    /// The silo in which a worker sits.
+    pub(crate) fn of_worker(&self, worker: usize) -> usize {
+        self.of_worker[worker]
+    }
+
+    /// The workers of a silo: at least one.
+    pub(crate) fn workers_of(&self, silo: usize) -> &[usize] {
+        &self.silos[silo].workers
+    }
+
+    /// The start lines: none on a machine with one silo.
+    pub(crate) fn describe(&self) -> Vec<String> {
+        if self.silos.len() < 2 {
+            return Vec::new();
+        }
+        let how = match self.by_network {
+            true => "network: the silo of a network card serves the connections that arrive on it",
+            false => "off: any silo serves any connection",
+        };
+        let stray = self.cards.iter().filter_map(|card| card.complaint(&self.silos[card.silo?]));
+        let stray = stray.map(|complaint| format!("silos     {complaint}"));
+        let of_each = (0..self.silos.len()).map(|silo| self.describe_silo(silo));
+        let homeless = self.cards.iter().filter(|card| card.silo.is_none()).map(|card| {
+            format!(
+                "silos     {} belongs to none: its node is unknown, or it joins cards of several. The CPU that takes its interrupts decides",
+                card.name
+            )
+        });
+        std::iter::once(format!("silos     {how}"))
+            .chain(of_each)
+            .chain(homeless)
+            .chain(stray)
+            .collect()
+    }
+
+    fn describe_silo(&self, silo: usize) -> String {
+        let members = &self.silos[silo];
+        let node = members.node.map_or("several nodes".into(), |node| format!("node {node}"));
+        let cpus: Vec<_> = members.seats.iter().map(|seat| seat.cpu).collect();
+        let listed = |names: Vec<String>| match names.is_empty() {
+            true => "none".to_owned(),
+            false => names.join(" "),
+        };
+        let cards = listed(self.cards_of(silo).map(|card| card.name.clone()).collect());
+        let disks = listed(self.disks_of(silo).collect());
+        format!("silo {silo:<4} {node}; CPUs {}; cards {cards}; disks {disks}", ranges(&cpus))
+    }
+
+    fn cards_of(&self, silo: usize) -> impl Iterator<Item = &CardPlace> {
+        self.cards.iter().filter(move |card| card.silo == Some(silo))
+    }
+
+    fn disks_of(&self, silo: usize) -> impl Iterator<Item = String> {
+        self.disks.iter().filter(move |disk| disk.silo == Some(silo)).map(DiskPlace::to_string)
+    }
+
+    /// For `status.json`.
+    pub(crate) fn json(&self) -> Value {
+        let silo = |silo: usize| {
+            let members = &self.silos[silo];
+            json!({
+                "node": members.node,
+                "cpus": members.seats.iter().map(|seat| seat.cpu).collect::<Vec<_>>(),
+                "workers": self.workers_of(silo),
+                "cards": self.cards_of(silo).map(|card| json!({ "name": card.name, "index": card.index })).collect::<Vec<_>>(),
+                "disks": self.disks_of(silo).collect::<Vec<_>>(),
+            })
+        };
+        (0..self.silos.len()).map(silo).collect()
+    }
+}
+
+/// A list of CPUs in the kernel's notation: `0-3,8`.
+pub(crate) fn ranges(cpus: &[u32]) -> String {
+    let mut sorted = cpus.to_vec();
+    sorted.sort_unstable();
+    sorted.dedup();
+    let runs = sorted.chunk_by(|one, next| one + 1 == *next);
+    let run = |run: &[u32]| match run {
+        [first, .., last] => format!("{first}-{last}"),
+        _ => run.iter().map(u32::to_string).collect(),
+    };
+    runs.map(run).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,221 @@
+//! Which silo disks and network cards belong to.
+
+use super::Members;
+use crate::config::Config;
+use crate::config::silos::SiloError;
+use machine::{Mount, Topology};
+use std::fmt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// A disk under the library, and its silo.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DiskPlace {
+    /// What `stat` says of its files in `st_dev`.
+    pub(crate) device: u64,
+    /// Its silo, if that is known.
+    pub(crate) silo: Option<usize>,
+    /// The kernel's name for it, if it is a block device.
+    name: Option<String>,
+    /// The folder of the library under which it is seen.
+    folder: PathBuf,
+}
+
+impl fmt::Display for DiskPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let folder = self.folder.display();
+        match &self.name {
+            Some(name) => write!(f, "{folder} ({name})"),
+            None => folder.fmt(f),
+        }
+    }
+}
+
+/// A network interface, and its silo.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CardPlace {
+    pub(crate) name: String,
+    /// The kernel's number for it.
+    pub(crate) index: u32,
+    /// Its silo, if that is known.
+    pub(crate) silo: Option<usize>,
+    /// Interrupts of it that go only to CPUs of other silos, if most do.
+    pub(crate) stray: Option<Stray>,
+}
+
+/// Interrupts that go elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stray {
+    /// How many.
+    count: usize,
+    /// Of how many.
+    all: usize,
+    /// The first of them.
+    number: u32,
+    /// A CPU that it goes to.
+    cpu: u32,
+}
+
+impl CardPlace {
+    /// What is wrong with its interrupts, and what to do.
+    pub(crate) fn complaint(&self, own: &Members) -> Option<String> {
+        let Stray { count, all, number, cpu } = self.stray?;
+        let (name, cpus) = (&self.name, super::ranges(&own.cpus));
+        Some(format!(
+            "{count} of the {all} interrupts of {name} go to CPUs of other silos, such as {number} to CPU {cpu}. To fix it: stop irqbalance, \
+             and write {cpus} to /proc/irq/N/smp_affinity_list for each N in /sys/class/net/{name}/device/msi_irqs (docs/numa.md)"
+        ))
+    }
+}
+
+/// The disks of the library, and of what is mounted in it.
+pub(super) fn disks(
+    config: &Config,
+    topology: &Topology,
+    library: &[&Path],
+    silos: &[Members],
+) -> Result<Vec<DiskPlace>, SiloError> {
+    let real = |folder: &&Path| folder.canonicalize().unwrap_or_else(|_| folder.to_path_buf());
+    let library: Vec<_> = library.iter().map(real).collect();
+    let mut disks = planned_disks(config, topology, &library)?;
+    let mut nearest = Nearest::new(topology, silos);
+    for (folder, source) in library.iter().flat_map(|folder| mounted(topology, folder)) {
+        let Ok(found) = folder.metadata() else { continue };
+        let device = found.dev();
+        if disks.iter().any(|disk| disk.device == device) {
+            continue;
+        }
+        let block = block_device(device, source.as_deref());
+        let silo = topology.node_of_disk(block).and_then(|node| nearest.to(node));
+        disks.push(DiskPlace { device, silo, name: topology.name_of_disk(block), folder });
+    }
+    Ok(disks)
+}
+
+/// Where the operator's map puts disks.
+fn planned_disks(
+    config: &Config,
+    topology: &Topology,
+    library: &[PathBuf],
+) -> Result<Vec<DiskPlace>, SiloError> {
+    let mut disks: Vec<DiskPlace> = Vec::new();
+    for (silo, plan) in config.silos.iter().enumerate() {
+        for folder in &plan.folders {
+            let none = |_| SiloError::NoFolder(folder.clone());
+            let real = folder.canonicalize().map_err(none)?;
+            let found = real.metadata().map_err(none)?;
+            if !found.is_dir() {
+                return Err(SiloError::NoFolder(folder.clone()));
+            }
+            if !library.iter().any(|library| real.starts_with(library)) {
+                return Err(SiloError::FolderOutside(folder.clone()));
+            }
+            let device = found.dev();
+            match disks.iter().find(|disk| disk.device == device) {
+                Some(other) if other.silo != Some(silo) => {
+                    return Err(SiloError::DiskShared(other.folder.clone(), folder.clone()));
+                }
+                Some(_) => {}
+                None => {
+                    let source =
+                        mounted(topology, &real).into_iter().next().and_then(|(_, source)| source);
+                    let block = block_device(device, source.as_deref());
+                    let (name, folder) = (topology.name_of_disk(block), folder.clone());
+                    disks.push(DiskPlace { device, silo: Some(silo), name, folder });
+                }
+            }
+        }
+    }
+    Ok(disks)
+}
+
+/// A folder and the mount points below it, each with what is mounted there.
+fn mounted(topology: &Topology, folder: &Path) -> Vec<(PathBuf, Option<PathBuf>)> {
+    let (around, below): (Vec<_>, Vec<_>) =
+        topology.mounts_of(folder).into_iter().partition(|mount| folder.starts_with(&mount.point));
+    let own = (folder.to_owned(), around.into_iter().next().map(|mount| mount.source));
+    let below = below.into_iter().map(|Mount { point, source }| (point, Some(source)));
+    std::iter::once(own).chain(below).collect()
+}
+
+/// The block device under a filesystem. Filesystems such as Btrfs number themselves (major number 0); then it is the device that was mounted.
+fn block_device(device: u64, source: Option<&Path>) -> u64 {
+    if rustix::fs::major(device) != 0 {
+        return device;
+    }
+    let found = source.and_then(|source| source.metadata().ok());
+    found.map_or(device, |found| found.rdev())
+}
+
+/// The network cards. `index_of` says which number the kernel has for a name here: `/sys` may be that of another network namespace.
+pub(super) fn cards(
+    config: &Config,
+    topology: &Topology,
+    silos: &[Members],
+    index_of: impl Fn(&str) -> Option<u32>,
+) -> Result<Vec<CardPlace>, SiloError> {
+    let mut cards = Vec::new();
+    for (silo, plan) in config.silos.iter().enumerate() {
+        for name in &plan.cards {
+            let index = index_of(name).ok_or_else(|| SiloError::NoCard(name.clone()))?;
+            let stray = stray(topology, name, &silos[silo]);
+            cards.push(CardPlace { name: name.clone(), index, silo: Some(silo), stray });
+        }
+    }
+    let mut nearest = Nearest::new(topology, silos);
+    for card in topology.cards() {
+        let is_here = index_of(&card.name) == Some(card.index);
+        let is_planned = cards.iter().any(|planned| planned.index == card.index);
+        if card.is_device && is_here && !is_planned {
+            let silo = card.node.and_then(|node| nearest.to(node));
+            let stray = silo.and_then(|silo| stray(topology, &card.name, &silos[silo]));
+            cards.push(CardPlace { name: card.name, index: card.index, silo, stray });
+        }
+    }
+    Ok(cards)
+}
+
+/// The interrupts of a card that go only to CPUs of other silos; `None` unless they are most of them. One or two that no queue has (for the
+/// card's settings) may be anywhere.
+fn stray(topology: &Topology, card: &str, own: &Members) -> Option<Stray> {
+    let all = topology.interrupts(card);
+    let is_far = |cpus: &[u32]| !cpus.iter().any(|cpu| own.cpus.contains(cpu));
+    let far: Vec<_> = all.iter().filter(|interrupt| is_far(&interrupt.cpus)).collect();
+    let first = far.first().filter(|_| far.len() * 2 > all.len())?;
+    Some(Stray { count: far.len(), all: all.len(), number: first.number, cpu: first.cpus[0] })
+}
+
+/// Finds the silo of a node. Nodes without workers get the nearest one.
+struct Nearest<'a> {
+    topology: &'a Topology,
+    silos: &'a [Members],
+    /// Among equally near silos, the next one's turn.
+    turn: usize,
+}
+
+impl<'a> Nearest<'a> {
+    fn new(topology: &'a Topology, silos: &'a [Members]) -> Self {
+        Self { topology, silos, turn: 0 }
+    }
+
+    /// The silo of this node, or the nearest one. `None` if the operator has divided the node among silos.
+    fn to(&mut self, node: u32) -> Option<usize> {
+        let all = || self.silos.iter().enumerate();
+        let own: Vec<_> = all().filter(|(_, silo)| silo.node == Some(node)).collect();
+        match own[..] {
+            [(silo, _)] => return Some(silo),
+            [_, _, ..] => return None,
+            [] => {}
+        }
+        let distance = |silo: &Members| {
+            let far = silo.node.and_then(|to| self.topology.distance(node, to));
+            far.unwrap_or(u32::MAX)
+        };
+        let least = self.silos.iter().map(distance).min()?;
+        let near: Vec<_> =
+            all().filter(|(_, silo)| distance(silo) == least).map(|(silo, _)| silo).collect();
+        let chosen = near[self.turn % near.len()];
+        self.turn += usize::from(near.len() > 1);
+        Some(chosen)
+    }
+}

@@ -1,0 +1,72 @@
+//! Placement by network: which workers get the connections of which cards.
+//!
+//! The workers of a silo with cards share the connections of these cards. A silo without cards is not idle: its workers take a share of the
+//! connections of the nearest silo that has some. What arrives on a card whose silo nobody knows goes to the silo of the CPU that took its
+//! interrupt, and what that CPU does not decide either is spread by the kernel.
+
+use super::{CardPlace, Members, SiloMap};
+use machine::Topology;
+use net::steering::{ListenerGroup, Steering};
+
+/// For each silo, the silo whose connections its workers take: itself, unless it has no cards and another has.
+pub(super) fn hosts(topology: &Topology, silos: &[Members], cards: &[CardPlace]) -> Vec<usize> {
+    let has_cards = |silo: &usize| cards.iter().any(|card| card.silo == Some(*silo));
+    let with_cards: Vec<_> = (0..silos.len()).filter(has_cards).collect();
+    let mut turn = 0;
+    let host = |silo: usize| {
+        if with_cards.is_empty() || with_cards.contains(&silo) {
+            return silo;
+        }
+        let distance = |host: &usize| {
+            let far = silos[*host].node.zip(silos[silo].node);
+            far.and_then(|(from, to)| topology.distance(from, to)).unwrap_or(u32::MAX)
+        };
+        let least = with_cards.iter().map(distance).min();
+        let near: Vec<_> =
+            with_cards.iter().copied().filter(|host| Some(distance(host)) == least).collect();
+        turn += 1;
+        near[(turn - 1) % near.len()]
+    };
+    (0..silos.len()).map(host).collect()
+}
+
+impl SiloMap {
+    /// The workers in the order in which their listeners have to begin to listen.
+    pub(crate) fn listening_order(&self) -> Vec<usize> {
+        let silos = self.silos_in_order();
+        silos.iter().flat_map(|silo| self.silos[*silo].workers.iter().copied()).collect()
+    }
+
+    /// Which listeners get which connections; `None` if the kernel spreads them.
+    pub(crate) fn steering(&self) -> Option<Steering> {
+        if !self.by_network {
+            return None;
+        }
+        let cards = self.cards.iter().filter_map(|card| Some((card.index, self.group(card.silo?))));
+        let cpus = self.silos.iter().enumerate().flat_map(|(silo, members)| {
+            let runs = members.cpus.chunk_by(|one, next| one + 1 == *next);
+            runs.map(move |run| (run[0]..=run[run.len() - 1], self.group(silo)))
+        });
+        Some(Steering { cards: cards.collect(), cpus: cpus.collect() })
+    }
+
+    /// Silos, each followed by those whose workers help it.
+    fn silos_in_order(&self) -> Vec<usize> {
+        let mut silos: Vec<_> = (0..self.silos.len()).collect();
+        silos.sort_by_key(|silo| (self.hosts[*silo], self.hosts[*silo] != *silo));
+        silos
+    }
+
+    /// The listeners of a silo: its own, and those that help it.
+    fn group(&self, silo: usize) -> ListenerGroup {
+        let helps = |other: &usize| *other == silo || self.hosts[*other] == silo;
+        let count = |silos: &[usize]| {
+            let listeners = silos.iter().map(|silo| self.silos[*silo].workers.len()).sum::<usize>();
+            u32::try_from(listeners).expect("a configuration has at most 1024 workers")
+        };
+        let silos = self.silos_in_order();
+        let at = silos.iter().position(|other| *other == silo).expect("each silo is in its order");
+        let members = silos[at..].iter().take_while(|other| helps(other)).count();
+        ListenerGroup { first: count(&silos[..at]), count: count(&silos[at..at + members]) }
+    }
+}

@@ -1,0 +1,84 @@
+//! Divides the CPUs into silos, and gives each worker its seat.
+
+use super::Members;
+use crate::config::Config;
+use crate::config::silos::SiloError;
+use machine::{Machine, Topology};
+
+/// One worker's place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seat {
+    /// Its number among all workers.
+    pub(crate) worker: usize,
+    pub(crate) cpu: u32,
+}
+
+/// The CPUs for workers, in the order in which they get one. With the operator's map these are the CPUs of its silos in turn, so that each
+/// silo has a worker.
+pub(crate) fn cpus(config: &Config, machine: &Machine) -> Result<Vec<u32>, SiloError> {
+    if config.silos.is_empty() {
+        return Ok(machine.cpus.clone());
+    }
+    let mut left = Vec::new();
+    for plan in &config.silos {
+        let mut own = plan.cpu_numbers()?;
+        own.retain(|cpu| machine.cpus.contains(cpu));
+        if own.is_empty() {
+            return Err(SiloError::NoCpuAllowed { cpus: plan.cpus.clone() });
+        }
+        left.push(own.into_iter());
+    }
+    let rounds = left.iter().map(ExactSizeIterator::len).max().unwrap_or(0);
+    let round = |_| left.iter_mut().filter_map(Iterator::next).collect::<Vec<_>>();
+    Ok((0..rounds).flat_map(round).collect())
+}
+
+/// The silos that have workers. Workers take the CPUs in turn.
+pub(super) fn silos(
+    config: &Config,
+    machine: &Machine,
+    topology: &Topology,
+    workers: usize,
+) -> Result<Vec<Members>, SiloError> {
+    let cpus = cpus(config, machine)?;
+    if !config.silos.is_empty() && workers < config.silos.len() {
+        return Err(SiloError::FewWorkers { workers, silos: config.silos.len() });
+    }
+    let seats: Vec<_> =
+        (0..workers).map(|worker| Seat { worker, cpu: cpus[worker % cpus.len()] }).collect();
+    let nodes = topology.nodes();
+    let divided = divide(config, machine, &nodes)?;
+    let members = |(node, usable, all): (Option<u32>, Vec<u32>, Vec<u32>)| {
+        let seats: Vec<_> =
+            seats.iter().filter(|seat| usable.contains(&seat.cpu)).copied().collect();
+        let workers = seats.iter().map(|seat| seat.worker).collect();
+        (!seats.is_empty()).then_some(Members { node, cpus: all, seats, workers })
+    };
+    Ok(divided.into_iter().filter_map(members).collect())
+}
+
+/// For each silo: its node, the CPUs for its workers, and those whose interrupts belong to it.
+type Divided = Vec<(Option<u32>, Vec<u32>, Vec<u32>)>;
+
+fn divide(
+    config: &Config,
+    machine: &Machine,
+    nodes: &[(u32, Vec<u32>)],
+) -> Result<Divided, SiloError> {
+    if config.silos.is_empty() {
+        let all = |number: u32| nodes.iter().find(|(node, _)| *node == number);
+        let each = machine.nodes.iter().map(|node| {
+            let all = all(node.number).map_or_else(|| node.cpus.clone(), |(_, cpus)| cpus.clone());
+            (Some(node.number), node.cpus.clone(), all)
+        });
+        return Ok(each.collect());
+    }
+    let mut divided = Vec::new();
+    for plan in &config.silos {
+        let own = plan.cpu_numbers()?;
+        // A kernel without NUMA names no nodes.
+        let on = nodes.iter().find(|(_, cpus)| own.iter().all(|cpu| cpus.contains(cpu)));
+        divided.push((on.map(|(node, _)| *node), own.clone(), own));
+    }
+    Ok(divided)
+}

@@ -1,0 +1,82 @@
+//! Network interfaces, their nodes and their interrupts, from /sys/class/net (kernel documentation: ABI, sysfs-class-net) and /proc/irq.
+
+use crate::cpus::parse_list;
+use crate::root::Root;
+use crate::topology::{LAYERS_MAX, Topology, agreed, node_above};
+
+const CARDS: &str = "sys/class/net";
+
+/// A network interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Card {
+    /// Its name.
+    pub name: String,
+    /// The kernel's number for it.
+    pub index: u32,
+    /// Its node; `None` if it is unknown, or if it joins cards of several nodes.
+    pub node: Option<u32>,
+    /// Whether it is a device of its own or lies on such: not the loopback, and nothing that exists in software alone.
+    pub is_device: bool,
+}
+
+/// An interrupt of a card.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CardInterrupt {
+    /// Its number.
+    pub number: u32,
+    /// The CPUs that it goes to.
+    pub cpus: Vec<u32>,
+}
+
+impl Topology {
+    /// The network interfaces in `/sys`, by name. These are those of the namespace for which `/sys` was mounted: compare the numbers with the
+    /// kernel's before using them.
+    pub fn cards(&self) -> Vec<Card> {
+        let card = |name: String| {
+            let index = self.root.read_value(format!("{CARDS}/{name}/ifindex"))?;
+            let node = node_of(&self.root, &name, LAYERS_MAX);
+            let is_device = is_device(&self.root, &name, LAYERS_MAX);
+            Some(Card { name, index, node, is_device })
+        };
+        self.root.names(CARDS).into_iter().filter_map(card).collect()
+    }
+
+    /// The interrupts of a card's queues, where they go now. None if it has no message-signalled interrupts.
+    pub fn interrupts(&self, card: &str) -> Vec<CardInterrupt> {
+        let Some(device) = self.root.real(format!("{CARDS}/{card}/device")) else {
+            return Vec::new();
+        };
+        // virtio's device lies in the one that has the interrupts.
+        let folders = device.ancestors().map(|folder| self.root.names(folder.join("msi_irqs")));
+        let numbers = folders.into_iter().find(|numbers| !numbers.is_empty()).unwrap_or_default();
+        let interrupt = |number: String| {
+            let file = |name: &str| self.root.read(format!("proc/irq/{number}/{name}"));
+            // An interrupt that nobody asked for goes nowhere: its list is empty.
+            let list = file("effective_affinity_list").or_else(|| file("smp_affinity_list"))?;
+            Some(CardInterrupt { number: number.parse().ok()?, cpus: parse_list(&list)? })
+        };
+        let mut interrupts: Vec<_> = numbers.into_iter().filter_map(interrupt).collect();
+        interrupts.sort_unstable_by_key(|interrupt| interrupt.number);
+        interrupts
+    }
+}
+
+fn node_of(root: &Root, card: &str, layers: usize) -> Option<u32> {
+    if root.has(format!("{CARDS}/{card}/device")) {
+        return node_above(root, format!("{CARDS}/{card}/device"));
+    }
+    let layers = layers.checked_sub(1)?;
+    agreed(members(root, card).iter().map(|member| node_of(root, member, layers)))
+}
+
+fn is_device(root: &Root, card: &str, layers: usize) -> bool {
+    let Some(layers) = layers.checked_sub(1) else { return false };
+    root.has(format!("{CARDS}/{card}/device"))
+        || members(root, card).iter().any(|member| is_device(root, member, layers))
+}
+
+/// The interfaces under a bond, a VLAN or a macvlan.
+fn members(root: &Root, card: &str) -> Vec<String> {
+    let names = root.names(format!("{CARDS}/{card}"));
+    names.iter().filter_map(|name| name.strip_prefix("lower_")).map(str::to_owned).collect()
+}

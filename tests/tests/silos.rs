@@ -1,0 +1,150 @@
+//! Silos: connections are served by the silo of the network card on which they arrive.
+//!
+//! A silo here is what the operator's map says, so a machine with one NUMA node and two CPUs can have two.
+
+use fullbore_tests::namespace::Namespace;
+use fullbore_tests::{Launch, Plain, Server, file, tool};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use tempfile::tempdir;
+
+/// Connections to each address: few enough for a second, many enough that spreading them at random would hit every worker.
+const CONNECTIONS: u64 = 40;
+
+/// The server's network with two cards in its map and one outside, and the viewers' network.
+struct Networks {
+    servers: Arc<Namespace>,
+    viewers: Namespace,
+}
+
+impl Networks {
+    /// None if there are too few CPUs, or if namespaces cannot be made.
+    fn new() -> Option<Self> {
+        if std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() < 2) {
+            tool::skip("two silos take two CPUs");
+            return None;
+        }
+        let (servers, viewers) = (Namespace::if_possible()?, Namespace::new());
+        for (card, net) in [("north", 1), ("south", 2), ("stray", 3)] {
+            servers.join(card, &viewers, card, 1500);
+            for (namespace, host) in [(&servers, 1), (&viewers, 2)] {
+                namespace.address(card, &format!("10.77.{net}.{host}/24"));
+                namespace.address(card, &format!("fd77:{net}::{host}/64"));
+            }
+        }
+        Some(Self { servers: Arc::new(servers), viewers })
+    }
+
+    fn serve(&self, folder: &Path, listen: &str, words: &str) -> Server {
+        let map = format!(
+            "[[silos]]\ncpus = \"{}\"\ncards = [\"north\"]\n[[silos]]\ncpus = \"{}\"\ncards = [\"south\"]\n",
+            cpu(0),
+            cpu(1)
+        );
+        let launch = Launch::of(folder).namespace(&self.servers).listen(listen).config(&map);
+        launch.arguments("--tls off --workers 4").arguments(words).start()
+    }
+
+    /// Makes connections to `host`, each with one request. Returns how many connections each worker has accepted in all.
+    fn visit(&self, server: &Server, host: &str) -> Vec<u64> {
+        let address = SocketAddr::new(host.parse().unwrap(), server.address.port());
+        self.viewers.inside(|| {
+            for _ in 0..CONNECTIONS {
+                assert_eq!(Plain::connect(address).fetch("/film.mp4").status, 200);
+            }
+        });
+        server.wait_for_news();
+        let (_, status) = server.admin_page("/status.json");
+        let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+        let accepted = |worker: &serde_json::Value| worker["connections_accepted_total"].as_u64();
+        status["workers"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|worker| accepted(worker).unwrap())
+            .collect()
+    }
+}
+
+/// One of the CPUs that this process may use.
+fn cpu(nth: usize) -> usize {
+    let own = rustix::thread::sched_getaffinity(None).expect("this thread");
+    (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| own.is_set(*cpu)).nth(nth).expect("two CPUs")
+}
+
+fn homes(server: &Server) -> [u64; 3] {
+    let counters = server.counters();
+    let count = |home| counters.value(&format!("connections_by_home_total{{home=\"{home}\"}}"));
+    ["own", "other", "unknown"].map(count)
+}
+
+/// Workers take the CPUs of the silos in turn: the even ones are in the first silo.
+fn assert_by_card(networks: &Networks, listen: &str, hosts: [&str; 3]) {
+    let folder = tempdir().unwrap();
+    file(folder.path(), "film.mp4", 1000);
+    let server = networks.serve(folder.path(), listen, "");
+    let north = networks.visit(&server, hosts[0]);
+    assert_eq!((north[0] + north[2], north[1] + north[3]), (CONNECTIONS, 0), "{north:?}");
+    assert!(north[0] > 0 && north[2] > 0, "a silo's workers share its connections: {north:?}");
+    let both = networks.visit(&server, hosts[1]);
+    assert_eq!((both[0] + both[2], both[1] + both[3]), (CONNECTIONS, CONNECTIONS), "{both:?}");
+    assert!(both[1] > 0 && both[3] > 0, "{both:?}");
+    assert_eq!(homes(&server), [2 * CONNECTIONS, 0, 0]);
+    networks.visit(&server, hosts[2]);
+    assert_eq!(homes(&server), [2 * CONNECTIONS, 0, CONNECTIONS], "the map lacks the third card");
+    let said = server.said();
+    for line in ["silos     network", "silo 0    ", "cards north", "cards south"] {
+        assert!(said.contains(line), "{line:?} is not in {said}");
+    }
+    server.finish();
+}
+
+#[test]
+fn a_connection_is_served_by_the_silo_of_the_card_on_which_it_arrives() {
+    let Some(networks) = Networks::new() else { return };
+    assert_by_card(&networks, "0.0.0.0:0", ["10.77.1.1", "10.77.2.1", "10.77.3.1"]);
+}
+
+#[test]
+fn over_ipv6_and_over_ipv4_on_the_same_listener_too() {
+    let Some(networks) = Networks::new() else { return };
+    assert_by_card(&networks, "[::]:0", ["fd77:1::1", "10.77.2.1", "fd77:3::1"]);
+}
+
+#[test]
+fn without_placement_any_silo_serves_any_card() {
+    let Some(networks) = Networks::new() else { return };
+    let folder = tempdir().unwrap();
+    file(folder.path(), "film.mp4", 1000);
+    let server = networks.serve(folder.path(), "[::]:0", "--silo off");
+    let accepted = networks.visit(&server, "10.77.1.1");
+    assert!(accepted.iter().all(|count| *count > 0), "{accepted:?}");
+    let [own, other, unknown] = homes(&server);
+    assert_eq!((own + other, unknown), (CONNECTIONS, 0));
+    assert!(own > 0 && other > 0, "{own} and {other}");
+    server.finish();
+}
+
+#[test]
+fn a_map_that_does_not_fit_the_machine_is_refused_with_what_is_wrong() {
+    let (folder, beside) = (tempdir().unwrap(), tempdir().unwrap());
+    let refused = |map: &str, part: &str| {
+        let path = beside.path().join("map.toml");
+        std::fs::write(&path, map).unwrap();
+        let mut command = tool::command(fullbore_tests::program().to_str().expect("a plain name"));
+        command.args(["serve", "--check", "--config"]).arg(&path).arg(folder.path());
+        let ran = tool::run(&mut command);
+        assert!(!ran.success && ran.stderr.contains(part), "{map}: {}", ran.stderr);
+        assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
+    };
+    let own = cpu(0);
+    refused(
+        &format!("[[silos]]\ncpus = \"{own}\"\n[[silos]]\ncpus = \"{own}\"\n"),
+        &format!("CPU {own} is in two"),
+    );
+    let with = |more: &str| format!("[[silos]]\ncpus = \"{own}\"\n{more}\n");
+    refused(&with("cards = [\"nosuch0\"]"), "\"nosuch0\", which is no network card");
+    refused(&with("folders = [\"/nosuch\"]"), "/nosuch, which is no folder");
+    refused(&with("folders = [\"/\"]"), "silos.folders has /, which is not in the library");
+}
