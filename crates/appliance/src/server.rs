@@ -122,7 +122,8 @@ impl Server {
         let topology = Topology::open();
         let silo_map = SiloMap::new(&config, &machine, &topology, &[&library], count)?;
         let silo_map = Arc::new(silo_map);
-        let WaysIn { address, ways_in, bypass } = WaysIn::open(&config, offload, &silo_map, count)?;
+        let WaysIn { address, ways_in, unsent_bytes_min, bypass } =
+            WaysIn::open(&config, offload, &silo_map, count)?;
         let admin_listener = bind_admin(config.admin)?;
         let admin_address = local_address(&admin_listener).map_err(StartError::Admin)?;
         // After the code that makes them: the self-signed certificate, the access log.
@@ -152,6 +153,7 @@ impl Server {
             experience: make_salt(&config)?.map(|salt| (salt, epoch)),
             shelf,
             offload,
+            unsent_bytes_min,
             library,
             withheld: own_files.inodes(),
             headroom,

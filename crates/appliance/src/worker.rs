@@ -125,6 +125,8 @@ pub(crate) struct Shared {
     pub(crate) shelf: Option<Shelf>,
     /// What the server leaves to the kernel.
     pub(crate) offload: KernelOffload,
+    /// The limit on unsent bytes from which a connection's own limit may rise; none if it keeps the listener's.
+    pub(crate) unsent_bytes_min: Option<u32>,
     /// The library's root.
     pub(crate) library: PathBuf,
     /// Files that must not be served.
@@ -418,6 +420,7 @@ fn resources(parts: &Parts) -> io::Result<Resources> {
         },
         limits: DeliveryLimits {
             key_records_max: config.tls.key_records_max,
+            unsent_bytes_min: shared.unsent_bytes_min,
             window_bytes_max: buffers::window_bytes_max(config),
             sendfile_bytes_max: buffers::sendfile_bytes_max(config),
         },

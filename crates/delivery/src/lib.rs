@@ -28,6 +28,7 @@ mod resources;
 pub mod room;
 pub mod sealing;
 mod sendfile;
+mod unsent;
 
 pub use carrier::{Carrier, Protection};
 pub use channel::Channel;

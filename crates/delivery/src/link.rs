@@ -3,6 +3,7 @@
 use crate::carrier::Carrier;
 use crate::end::End;
 use crate::resources::Resources;
+use crate::unsent::UnsentLimit;
 use disk::ReadError;
 use net::{Socket, Window};
 use reactor::{sleep, timeout_at};
@@ -92,18 +93,6 @@ impl<C: Carrier> Link<C> {
         }
         let deadline = Instant::now() + self.resources.patience.send;
         timeout_at(deadline, self.socket.writable()).await.map_err(|_| End::SendTimeout)
-    }
-
-    /// Whether TCP takes bytes now or within the time that a buffer may be held for it.
-    pub async fn pulls_soon(&self) -> bool {
-        if self.resources.room.is_short() {
-            return false;
-        }
-        if self.socket.is_writable() {
-            return true;
-        }
-        self.resources.numbers.windows_waited_total.add(1);
-        self.holds(self.resources.hold_patience()).await
     }
 
     /// Waits up to `patience` for TCP to take the rest of a window. Returns whether it does.
@@ -241,6 +230,22 @@ impl<C: Carrier> Link<C> {
 }
 
 impl Link {
+    /// Whether TCP takes bytes now or within the time that a buffer may be held for it.
+    pub(crate) async fn pulls_soon(&self, unsent: &mut UnsentLimit) -> bool {
+        if self.resources.room.is_short() {
+            return false;
+        }
+        if self.socket.is_writable() {
+            return true;
+        }
+        self.resources.numbers.windows_waited_total.add(1);
+        let is_soon = self.holds(self.resources.hold_patience()).await;
+        if is_soon {
+            unsent.woken(self);
+        }
+        is_soon
+    }
+
     /// Waits until the viewer has acknowledged everything that TCP was given. Calls `check` from time to time, and
     /// stops if it fails.
     ///

@@ -47,6 +47,9 @@ pub struct Resources {
 pub struct DeliveryLimits {
     /// Records per key before the key is changed, if the TLS version can do that.
     pub key_records_max: u64,
+    /// The listener's limit on unsent bytes (`TCP_NOTSENT_LOWAT`), above which a connection's own limit follows its viewer's
+    /// rate. `None` keeps the listener's.
+    pub unsent_bytes_min: Option<u32>,
     /// The most bytes brought at once for one connection.
     pub window_bytes_max: usize,
     /// The most bytes that the kernel is told to send from the page cache at once, on a connection without TLS.

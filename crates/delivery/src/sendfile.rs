@@ -21,6 +21,7 @@ use crate::link::Link;
 use crate::outgoing::{Outgoing, Piece};
 use crate::resources::Resources;
 use crate::sealing::Abilities;
+use crate::unsent::{Reach, UnsentLimit};
 use disk::{Bringing, File, HotPart, Misses, Plain, Way};
 use reactor::yield_now;
 use std::ops::Range;
@@ -40,6 +41,7 @@ pub(crate) struct Sendfile<'a> {
     misses: Misses,
     is_corked: bool,
     can: Abilities,
+    limit: UnsentLimit,
 }
 
 /// How to send a part of a file.
@@ -54,10 +56,17 @@ enum How {
 }
 
 impl<'a> Sendfile<'a> {
-    pub(crate) fn new(resources: &Resources, outgoing: &'a Outgoing, can: Abilities) -> Self {
-        let bringing = Bringing::new(resources.bring_budget.clone());
+    /// Sends `outgoing`. What waits in the kernel has this `reach`.
+    pub(crate) fn new(link: &Link, outgoing: &'a Outgoing, can: Abilities, reach: Reach) -> Self {
+        let bringing = Bringing::new(link.resources.bring_budget.clone());
         let (ahead, misses) = (Ahead::default(), Misses::default());
-        Self { outgoing, at: 0, ahead, bringing, misses, is_corked: false, can }
+        let limit = UnsentLimit::new(link, reach);
+        Self { outgoing, at: 0, ahead, bringing, misses, is_corked: false, can, limit }
+    }
+
+    /// Call it when the whole response was taken.
+    pub(crate) fn end(self, link: &Link) {
+        self.limit.end(link);
     }
 
     /// Sends as much of the next window as TCP takes. The rest is kept for a moment, then dropped and brought again
@@ -106,7 +115,7 @@ impl<'a> Sendfile<'a> {
 
     async fn await_pull(&mut self, link: &Link, leased: &Leased) -> Result<(), End> {
         self.uncork(link);
-        if !link.pulls_soon().await {
+        if !link.pulls_soon(&mut self.limit).await {
             self.give_up();
             while link.resources.room.is_short() {
                 leased.check()?;
@@ -114,6 +123,7 @@ impl<'a> Sendfile<'a> {
             }
             let deadline = Instant::now() + link.resources.patience.send;
             leased.watch_while(deadline, || link.socket.writable()).await?;
+            self.limit.woken(link);
         }
         Ok(())
     }

@@ -83,6 +83,7 @@ fn resources(offload: KernelOffload) -> Rc<Resources> {
         offload,
         tactics: Tactics { reads_ahead: true, seals_in_one_pass: true, rereads: true },
         limits: DeliveryLimits {
+            unsent_bytes_min: None,
             key_records_max: 64,
             window_bytes_max: 64 << 10,
             sendfile_bytes_max: 256 << 10,

@@ -239,6 +239,13 @@ impl Socket {
         if self.is_writable() { sleep(op::SHORTAGE_PAUSE).await } else { self.writable().await }
     }
 
+    /// From now on the socket becomes writable when fewer than `unsent_bytes` wait in the kernel (`TCP_NOTSENT_LOWAT`,
+    /// tcp(7)).
+    pub fn ask_below(&self, unsent_bytes: u32) {
+        // If it fails, the connection is gone already.
+        let _ = SockRef::from(&self.0.borrowed()).set_tcp_notsent_lowat(unsent_bytes);
+    }
+
     /// From now on the socket becomes readable once `bytes` have arrived, or the peer has finished (`SO_RCVLOWAT`,
     /// socket(7)). The kernel uses a lower mark if the receive buffer is smaller.
     ///

@@ -80,6 +80,7 @@ numbers! {
     Counter transport_sent_bytes_total "Bytes that TCP accepted, including TLS handshakes and record overhead (excluding that overhead when the kernel encrypts).";
     Counter windows_total "Windows pulled: normally one read and one send each.";
     Counter windows_waited_total "Windows that waited until TCP could accept more; each wait is a wake-up.";
+    Counter unsent_limits_raised_total "Times that the limit on a connection's unsent bytes was raised, because its viewer took bytes fast.";
     Counter windows_taken_in_part_total "Windows that TCP accepted only in part at first.";
     Counter send_pauses_total "Pauses in sending, because the kernel had no memory.";
     Counter take_backs_total "Buffers taken back from stalled viewers.";

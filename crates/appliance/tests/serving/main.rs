@@ -5,6 +5,7 @@
 //! [`faults`]: a file or a disk that fails under a response ends it, and no wrong byte is sent.
 //! [`hot_set`]: popular parts of films come from memory.
 //! [`pages`]: the server's own pages.
+//! [`quick_viewers`]: the kernel may hold more unsent bytes for viewers who take them fast.
 //! [`slow_readers`]: data sent from memory exists only once, and is bounded.
 //! [`switches`]: none of this depends on an optimisation.
 
@@ -14,6 +15,7 @@ mod dashboard;
 mod faults;
 mod hot_set;
 mod pages;
+mod quick_viewers;
 mod slow_readers;
 mod support;
 mod switches;

@@ -25,6 +25,7 @@ use crate::outgoing::Outgoing;
 use crate::protected::Protected;
 use crate::receive_half::ReceiveHalf;
 use crate::sendfile::Sendfile;
+use crate::unsent::SEALED;
 use crypt::kernel::{ControlRecord, KernelKeys, KernelSealer, alert, key_update_message};
 use crypt::{Alert, Established, Suite, Version};
 use net::Socket;
@@ -120,7 +121,7 @@ impl Sealing<Socket> for ByKernel {
             self.update_key(link).await?;
         }
         let mut leased = Leased::default();
-        let mut sendfile = Sendfile::new(&link.resources, outgoing, self.can);
+        let mut sendfile = Sendfile::new(link, outgoing, self.can, SEALED);
         while let Some(taken) = sendfile.step(link, &mut leased).await? {
             self.sealer.count_taken(taken);
             if self.sealer.is_exhausted() {
@@ -130,6 +131,7 @@ impl Sealing<Socket> for ByKernel {
                 self.update_key(link).await?;
             }
         }
+        sendfile.end(link);
         Ok(())
     }
 

@@ -10,6 +10,7 @@ use crate::ahead::Ahead;
 use crate::end::End;
 use crate::link::Link;
 use crate::outgoing::{Outgoing, Piece};
+use crate::unsent::{SEALED, UnsentLimit};
 use crypt::{Alert, RetainedError};
 use net::Socket;
 use reactor::yield_now;
@@ -159,11 +160,13 @@ impl Sealing<Socket> for ByLibrary {
 
     async fn send(&mut self, link: &mut Link, outgoing: &Rc<Outgoing>) -> Result<(), End> {
         let mut ahead = Ahead::default();
+        let mut limit = UnsentLimit::new(link, SEALED);
         let mut at = 0;
         while at < outgoing.bytes() {
-            if !link.pulls_soon().await {
+            if !link.pulls_soon(&mut limit).await {
                 ahead.give_up();
                 link.pull().await?;
+                limit.woken(link);
             }
             let bytes = self.seal(link, outgoing, at, &mut ahead).await?;
             self.deliver(link, &mut ahead).await?;
@@ -172,6 +175,7 @@ impl Sealing<Socket> for ByLibrary {
             link.resources.numbers.response_sent_bytes_total.add(bytes);
             yield_now().await;
         }
+        limit.end(link);
         Ok(())
     }
 

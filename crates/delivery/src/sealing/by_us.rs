@@ -15,6 +15,7 @@ use crate::link::Link;
 use crate::outgoing::{Outgoing, Piece};
 use crate::receive_half::ReceiveHalf;
 use crate::records::{self, plaintext};
+use crate::unsent::{SEALED, UnsentLimit};
 use crypt::{Alert, CONTROL_RECORD_BYTES_MAX, Established, Ledger, PLAINTEXT_MAX};
 use disk::Plain;
 use net::Socket;
@@ -145,6 +146,7 @@ impl ByUs {
         outgoing: &Outgoing,
         mut flight: Flight,
         ahead: &mut Ahead,
+        limit: &mut UnsentLimit,
     ) -> Result<(), End> {
         flight.sent += link.offer(&flight.buffer[..flight.filled], false)?;
         if flight.sent == flight.filled {
@@ -162,6 +164,7 @@ impl ByUs {
                 flight = self.make_again(link, outgoing, owed).await?;
                 flight.sent = sent;
             }
+            limit.woken(link);
             let taken = link.offer(&flight.buffer[flight.sent..flight.filled], false)?;
             flight.sent += taken;
             if taken == 0 {
@@ -252,23 +255,26 @@ impl Sealing<Socket> for ByUs {
             self.give(link).await?;
         }
         let mut ahead = Ahead::default();
+        let mut limit = UnsentLimit::new(link, SEALED);
         let mut at = 0;
         while at < outgoing.bytes() {
             if self.ledger.needs_key_update(link.resources.limits.key_records_max) {
                 self.update_key(link).await?;
             }
-            if !link.pulls_soon().await {
+            if !link.pulls_soon(&mut limit).await {
                 ahead.give_up();
                 link.pull().await?;
+                limit.woken(link);
             }
             let flight = self.seal(link, outgoing, at, &mut ahead).await?;
             let bytes = flight.made_from.bytes();
-            self.deliver(link, outgoing, flight, &mut ahead).await?;
+            self.deliver(link, outgoing, flight, &mut ahead, &mut limit).await?;
             at += bytes;
             link.resources.numbers.windows_total.add(1);
             link.resources.numbers.response_sent_bytes_total.add(bytes);
             yield_now().await;
         }
+        limit.end(link);
         Ok(())
     }
 

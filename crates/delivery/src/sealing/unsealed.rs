@@ -6,6 +6,7 @@ use crate::leased::{Leased, RECALL_LOOKED_FOR};
 use crate::link::Link;
 use crate::outgoing::Outgoing;
 use crate::sendfile::Sendfile;
+use crate::unsent::PAGES;
 use crypt::Alert;
 use net::{Socket, Window};
 use std::rc::Rc;
@@ -76,8 +77,9 @@ impl Sealing<Socket> for Unsealed {
     async fn send(&mut self, link: &mut Link, outgoing: &Rc<Outgoing>) -> Result<(), End> {
         let can =
             Abilities { sends_files: link.resources.offload.sends_files, changes_keys: false };
-        let mut sendfile = Sendfile::new(&link.resources, outgoing, can);
+        let mut sendfile = Sendfile::new(link, outgoing, can, PAGES);
         while sendfile.step(link, &mut self.leased).await?.is_some() {}
+        sendfile.end(link);
         Ok(())
     }
 

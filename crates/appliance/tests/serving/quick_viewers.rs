@@ -1,0 +1,55 @@
+//! Viewers who take bytes fast: the kernel may hold more unsent bytes for them.
+
+use crate::support::content::Content;
+use crate::support::served::{Served, await_that};
+use crate::support::viewer::Protocol;
+use fullbore_appliance::config::Config;
+use tempfile::{TempDir, tempdir};
+
+/// Larger than what sockets hold, so that the server has to wait for the viewer.
+const FILM_BYTES: u64 = 16 << 20;
+
+/// Every kernel has this congestion control, and it does not pace.
+fn without_pacing(config: &mut Config) {
+    config.net.congestion_control = Some("reno".into());
+}
+
+fn library() -> (TempDir, Content) {
+    let (dir, film) = (tempdir().unwrap(), Content::new(5, FILM_BYTES));
+    film.write(&dir.path().join("film.mp4")).unwrap();
+    (dir, film)
+}
+
+/// Watches the film once, with a receive buffer of 128 KiB.
+fn watch(served: &Served, film: &Content) {
+    let response = served.narrow_viewer(128 << 10).ask("/film.mp4");
+    assert_eq!(response.body.len() as u64, FILM_BYTES);
+    film.assert_holds(0, &response.body, "a quick viewer");
+}
+
+#[test]
+fn the_kernel_may_hold_more_for_a_quick_viewer() {
+    let (library, film) = library();
+    for protocol in Protocol::ALL {
+        let served = Served::start(library.path(), protocol, without_pacing);
+        let raised = || {
+            watch(&served, &film);
+            served.number(|n| &n.unsent_limits_raised_total) > 0
+        };
+        await_that(raised, || format!("no limit was raised over {protocol:?}"));
+    }
+}
+
+#[test]
+fn a_limit_that_the_operator_has_set_stays() {
+    let (library, film) = library();
+    let served = Served::start(library.path(), Protocol::Plain, |config| {
+        without_pacing(config);
+        config.net.unsent_bytes_max = Some(32 << 10);
+    });
+    for _ in 0..3 {
+        watch(&served, &film);
+    }
+    assert!(served.number(|n| &n.windows_waited_total) > 0, "the server never waited");
+    assert_eq!(served.number(|n| &n.unsent_limits_raised_total), 0);
+}
