@@ -26,6 +26,7 @@ mod hot_memory;
 mod library_place;
 mod listen;
 pub mod live;
+mod moves;
 pub mod notify;
 pub mod offload;
 mod own_files;

@@ -10,6 +10,7 @@ use crate::hot_memory;
 use crate::library_place::LibraryPlace;
 use crate::listen::bind_admin;
 use crate::live;
+use crate::moves::{self, Inboxes};
 use crate::notify::notify;
 use crate::offload;
 use crate::own_files::OwnFiles;
@@ -159,6 +160,7 @@ impl Server {
             headroom,
             pressure,
             workers: count,
+            inboxes: make_inboxes(&silo_map, count)?,
             silo_map: Arc::clone(&silo_map),
             takes_buffers_early: memory_bound.is_some(),
         };
@@ -443,6 +445,12 @@ pub(crate) fn load_keys(config: &Config) -> Result<Option<Arc<KeyRing>>, StartEr
         return Ok(None);
     }
     Ok(Some(Arc::new(KeyRing::read(&config.signing.keys)?)))
+}
+
+/// Where workers offer each other connections; none if connections stay where they came in.
+fn make_inboxes(map: &SiloMap, workers: usize) -> Result<Option<Inboxes>, StartError> {
+    let made = map.is_by_disk().then(|| moves::inboxes(workers)).transpose();
+    made.map_err(StartError::NoDescriptors)
 }
 
 /// The salt that anonymises session names; none if they are not read.

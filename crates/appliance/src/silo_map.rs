@@ -23,7 +23,8 @@ use std::path::Path;
 /// The silos of this machine, with everything that belongs to them.
 #[derive(Debug)]
 pub(crate) struct SiloMap {
-    by_network: bool,
+    /// How connections come to silos: not `Auto`.
+    placement: Placement,
     silos: Vec<Members>,
     of_worker: Vec<usize>,
     /// For each silo, the one whose connections its workers take.
@@ -64,18 +65,25 @@ impl SiloMap {
         }
         let disks = devices::disks(config, topology, library, &silos)?;
         let cards = devices::cards(config, topology, &silos, net::listener::card_index)?;
-        let by_network = match config.silo {
-            Placement::Off => false,
-            Placement::Network => true,
-            Placement::Auto => silos.len() > 1 && without_listeners(config).is_none(),
+        let placement = match config.silo {
+            Placement::Auto if silos.len() > 1 && without_listeners(config).is_none() => {
+                Placement::Network
+            }
+            Placement::Auto => Placement::Off,
+            chosen => chosen,
         };
         let hosts = network::hosts(topology, &silos, &cards);
-        Ok(Self { by_network, silos, of_worker, hosts, disks, cards })
+        Ok(Self { placement, silos, of_worker, hosts, disks, cards })
     }
 
     /// For `status.json`.
     pub(crate) fn placement(&self) -> &'static str {
-        if self.by_network { Placement::Network.name() } else { Placement::Off.name() }
+        self.placement.name()
+    }
+
+    /// Whether connections move to the silo of the disk that has the requested file.
+    pub(crate) fn is_by_disk(&self) -> bool {
+        self.placement == Placement::Disk && self.silos.len() > 1
     }
 
     /// The silos.
@@ -84,7 +92,6 @@ impl SiloMap {
     }
 
     /// The silo of the disk with this device number (`st_dev` of its files); `None` if unknown.
-    #[allow(dead_code, reason = "open files look up their silo from the next step on")]
     pub(crate) fn of_device(&self, st_dev: u64) -> Option<usize> {
         self.disks.iter().find(|disk| disk.device == st_dev)?.silo
     }
@@ -109,9 +116,12 @@ impl SiloMap {
         if self.silos.len() < 2 {
             return Vec::new();
         }
-        let how = match self.by_network {
-            true => "network: the silo of a network card serves the connections that arrive on it",
-            false => "off: any silo serves any connection",
+        let how = match self.placement {
+            Placement::Network => {
+                "network: the silo of a network card serves the connections that arrive on it"
+            }
+            Placement::Disk => "disk: a connection moves to the silo of the disk that has its film",
+            Placement::Off | Placement::Auto => "off: any silo serves any connection",
         };
         let stray = self.cards.iter().filter_map(|card| card.complaint(&self.silos[card.silo?]));
         let stray = stray.map(|complaint| format!("silos     {complaint}"));

@@ -12,24 +12,25 @@ use crate::experience::Experience;
 use crate::gate::Gate;
 use crate::home::Home;
 use crate::hot_memory::Keeper;
-use crate::session;
+use crate::moves::{Inboxes, Moves, Reason, Refused};
+use crate::session::{self, Traveller};
 use crate::shelf::Shelf;
 use crate::silo::Place;
 use crate::silo_map::SiloMap;
 use crypt::Tls;
 use delivery::in_memory::InMemory;
 use delivery::own_tcp::{self, OwnTcp};
-use delivery::room::Room;
+use delivery::room::{Entering, Room};
 use delivery::{Carrier, DeliveryLimits, KernelOffload, Patience, Resources, Tactics};
 use disk::{Files, Heat, Inode, LocalHotSet, Policy, Reader, Way};
 use machine::{Headroom, MemoryPressure};
-use net::{Admission, LimitReached, Socket};
+use net::{Admission, LimitReached, Pass, Socket};
 use qoe::Salt;
 use reactor::op::Incoming;
-use reactor::{Fd, sleep, spawn};
+use reactor::{Fd, Woken, sleep, spawn};
 use std::cell::{Cell, RefCell};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -56,6 +57,8 @@ pub struct Worker {
     pub reports: Reports,
     /// The shutdown.
     pub drain: Drain,
+    /// Connections that move between silos; none if connections stay where they came in.
+    pub(crate) moves: Option<Moves>,
     /// Adjusts the silo's hot set, if this is the worker that does so.
     keeper: Option<Keeper>,
 }
@@ -139,6 +142,8 @@ pub(crate) struct Shared {
     pub(crate) workers: usize,
     /// Which silo workers, disks and network cards belong to.
     pub(crate) silo_map: Arc<SiloMap>,
+    /// Where workers offer each other connections; none if connections stay where they came in.
+    pub(crate) inboxes: Option<Inboxes>,
     /// Whether all memory for buffers is allocated at the start.
     pub(crate) takes_buffers_early: bool,
 }
@@ -156,6 +161,8 @@ impl Worker {
             if config.is_on(Switch::Files) { config.limits.open_files_max } else { 0 };
         let files = Files::new(&shared.library, open_files_max)?;
         files.withhold(shared.withheld);
+        let map = Arc::clone(&shared.silo_map);
+        let moves = shared.inboxes.map(|inboxes| Moves::new(map, place.worker, inboxes));
         Ok(Rc::new(Self {
             resources,
             numbers,
@@ -183,6 +190,7 @@ impl Worker {
                 complaints: Complaints::default(),
             },
             drain: Drain::default(),
+            moves,
             keeper: place.keeper,
         }))
     }
@@ -190,6 +198,19 @@ impl Worker {
     /// What every response depends on.
     pub fn with_context<R>(&self, f: impl FnOnce(&http::Context<'_>) -> R) -> R {
         self.answering.with_context(self.drain.has_begun(), f)
+    }
+
+    /// Exchanges connections with other workers, as long as there are sessions.
+    async fn exchange(self: Rc<Self>, woken: Woken) {
+        let Some(moves) = &self.moves else { return };
+        let exchanging = woken.each(|| {
+            moves.look(|traveller| self.take_over(traveller));
+            true
+        });
+        // It ends only if the kernel refuses the wait, for which it has no reason.
+        if exchanging.await.is_err() {
+            moves.close();
+        }
     }
 
     /// The worker's whole life: it accepts connections until told to drain, and returns after the last session has ended. With
@@ -201,9 +222,12 @@ impl Worker {
         self: Rc<Self>,
         listener: Option<OwnedFd>,
         control: Arc<Control>,
-        woken: reactor::Woken,
+        woken: Woken,
     ) -> io::Result<()> {
         spawn(Rc::clone(&self).tick());
+        if let Some(woken) = self.moves.as_ref().and_then(Moves::take_woken) {
+            spawn(Rc::clone(&self).exchange(woken));
+        }
         if let Some(listener) = listener.map(Fd::from) {
             let accepting = Rc::clone(&self);
             spawn(async move {
@@ -233,6 +257,9 @@ impl Worker {
         });
         if let Some(waited) = self.drain.unless_begun(waiting).await {
             waited?;
+        }
+        if let Some(moves) = &self.moves {
+            moves.close();
         }
         while self.entrance.admission.connections() > 0 {
             sleep(Duration::from_millis(5)).await;
@@ -305,24 +332,41 @@ impl Worker {
 
     /// Starts a session for a new connection, if there is room.
     pub fn welcome<C: Carrier + 'static>(self: &Rc<Self>, socket: C, peer: SocketAddr) {
-        if self.drain.has_begun() {
-            return self.numbers.count(Family::ConnectionsRefused, "draining");
-        }
-        let Some(entering) = self.resources.room.enter() else {
-            return self.numbers.count(Family::ConnectionsRefused, "memory");
-        };
-        match self.entrance.admission.admit(peer.ip()) {
-            Ok(pass) => {
+        match self.admit(peer.ip()) {
+            Ok((pass, entering)) => {
                 self.numbers.connections_accepted_total.add(1);
                 spawn(session::run(Rc::clone(self), socket, peer, pass, entering));
             }
-            Err(LimitReached::Worker) => {
-                self.numbers.count(Family::ConnectionsRefused, "worker_full")
-            }
-            Err(LimitReached::Address) => {
-                self.numbers.count(Family::ConnectionsRefused, "address_full")
-            }
+            Err(reason) => self.numbers.count(Family::ConnectionsRefused, reason),
         }
+    }
+
+    /// Carries on a connection of another worker, if there is room.
+    fn take_over(
+        self: &Rc<Self>,
+        traveller: Box<Traveller>,
+    ) -> Result<(), Refused<Box<Traveller>>> {
+        match self.admit(traveller.peer().ip()) {
+            Ok((pass, _)) => {
+                self.numbers.connections_moved_total.add(1);
+                spawn(session::arrive(Rc::clone(self), *traveller, pass));
+                Ok(())
+            }
+            Err(reason) => Err((traveller, reason)),
+        }
+    }
+
+    /// Takes a place for a connection, or says why there is none.
+    fn admit(&self, address: IpAddr) -> Result<(Pass, Entering), Reason> {
+        if self.drain.has_begun() {
+            return Err("draining");
+        }
+        let entering = self.resources.room.enter().ok_or("memory")?;
+        let pass = self.entrance.admission.admit(address).map_err(|limit| match limit {
+            LimitReached::Worker => "worker_full",
+            LimitReached::Address => "address_full",
+        })?;
+        Ok((pass, entering))
     }
 
     /// Once a second, updates the date and the numbers that are kept elsewhere.

@@ -116,6 +116,8 @@ enum SiloArg {
     Off,
     /// Those that arrive on its own network cards
     Network,
+    /// Those that ask for films on its own disks
+    Disk,
 }
 
 /// The command line or the configuration is wrong: exit code 2.
@@ -209,6 +211,7 @@ impl Serve {
                 SiloArg::Auto => Placement::Auto,
                 SiloArg::Off => Placement::Off,
                 SiloArg::Network => Placement::Network,
+                SiloArg::Disk => Placement::Disk,
             };
         }
         if !self.off.is_empty() {

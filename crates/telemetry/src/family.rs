@@ -35,6 +35,7 @@ macro_rules! families {
 families! {
     Ends connections_ended_total by reason "Connections ended, by reason.";
     ConnectionsRefused connections_refused_total by reason "Connections turned away, by reason.";
+    MovesRefused connections_move_refused_total by reason "Connections that stayed with their worker although their film's disk is in another silo, by reason (--silo disk).";
     Handshakes handshakes_total by suite "TLS handshakes done, by version and cipher suite.";
     Resumptions handshakes_by_kind_total by kind "TLS handshakes done, full or resumed.";
     Homes connections_by_home_total by home "Connections accepted on a machine with several silos, by whether the network card on which they arrived is of the worker's own silo.";

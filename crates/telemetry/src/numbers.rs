@@ -74,6 +74,7 @@ numbers! {
     Gauge connections "Connections open now.";
     Gauge sending "Responses being sent now.";
     Counter connections_accepted_total "Connections accepted.";
+    Counter connections_moved_total "Connections that came from a worker of another silo, because their film's disk is in this one (--silo disk).";
     Counter accept_pauses_total "Pauses in accepting connections, because file descriptors or memory ran out.";
     Counter requests_total "Requests read.";
     Counter response_sent_bytes_total "Bytes of responses that TCP accepted, heads and bodies, before encryption.";

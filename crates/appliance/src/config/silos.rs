@@ -17,6 +17,8 @@ pub enum Placement {
     Off,
     /// Those that arrive on its own network cards.
     Network,
+    /// Those that ask for files on its own disks.
+    Disk,
 }
 
 impl Placement {
@@ -26,6 +28,7 @@ impl Placement {
             Self::Auto => "auto",
             Self::Off => "off",
             Self::Network => "network",
+            Self::Disk => "disk",
         }
     }
 }
@@ -80,6 +83,8 @@ pub enum SiloError {
     DiskShared(PathBuf, PathBuf),
     /// Connections cannot be given to silos on this route, or with this switch off.
     NoListeners(&'static str),
+    /// Connections of this route cannot move to other silos.
+    NoMoves,
 }
 
 impl fmt::Display for SiloError {
@@ -132,6 +137,9 @@ impl fmt::Display for SiloError {
                 f,
                 "silo = \"network\" needs a listening socket of the kernel for each worker, and {what} has none: leave one of the two out"
             ),
+            Self::NoMoves => f.write_str(
+                "silo = \"disk\" moves connections between workers, and those of the bypass route cannot move: choose another route, or leave one of the two out"
+            ),
         }
     }
 }
@@ -142,6 +150,9 @@ impl std::error::Error for SiloError {}
 pub(super) fn check(config: &Config) -> Result<(), SiloError> {
     if let (Placement::Network, Some(what)) = (config.silo, without_listeners(config)) {
         return Err(SiloError::NoListeners(what));
+    }
+    if (config.silo, config.route) == (Placement::Disk, Route::Bypass) {
+        return Err(SiloError::NoMoves);
     }
     let (mut cpus, mut cards, mut folders) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     for plan in &config.silos {
@@ -221,5 +232,12 @@ mod tests {
         assert_eq!(checked("silo = \"auto\"\noff = [\"listeners\"]\n"), Ok(()));
         let bypass = Config { route: Route::Bypass, silo: Placement::Network, ..Config::default() };
         assert_eq!(check(&bypass), Err(SiloError::NoListeners("the bypass route")));
+    }
+
+    #[test]
+    fn placement_by_disk_needs_connections_that_can_move() {
+        let config = Config { silo: Placement::Disk, ..Config::default() };
+        assert_eq!(check(&config), Ok(()));
+        assert_eq!(check(&Config { route: Route::Bypass, ..config }), Err(SiloError::NoMoves));
     }
 }

@@ -150,6 +150,20 @@ async fn plan(worker: &Worker, request: &Request, client: IpAddr) -> (Response, 
     }
 }
 
+/// The file that `request` asks for, if the viewer may have it. Nothing is counted: this only looks.
+pub(super) async fn file_for(
+    worker: &Worker,
+    request: &Request,
+    client: IpAddr,
+) -> Option<Rc<File>> {
+    if !request.method.reads() {
+        return None;
+    }
+    let resource = admit(worker, request, client).ok()?;
+    let Resource::File(path) = &*resource else { return None };
+    worker.library.files.open(path.as_bytes()).await.ok()
+}
+
 /// What is at `/`: the library's own page if there is one and the viewer may see it, else the shelf.
 async fn front(worker: &Worker, request: &Request, client: IpAddr) -> (Response, Option<Rc<File>>) {
     let is_allowed =

@@ -1,16 +1,21 @@
 //! A connection's life: handshake, then request after request.
 //!
-//! It reads top to bottom: [`run`], `establish`, `converse`. `answer` decides on the responses.
+//! It reads top to bottom: [`run`], `establish`, `converse`. `answer` decides on the responses. `moving` is for
+//! connections that change to another worker in the middle of their lives.
 
 mod answer;
 #[cfg(test)]
 mod memory_tests;
+mod moving;
+
+pub(crate) use moving::{Traveller, arrive};
 
 use crate::worker::Worker;
 use crypt::{Alert, Handshake, HandshakeError, Progress, SessionInfo, Suite, Tls, Version};
 use delivery::room::Entering;
 use delivery::{Carrier, Channel, End, Link, Outgoing, Protection};
 use http::{BodyDrain, BodyProgress, Parse, Refusal, Request};
+use moving::Elsewhere;
 use net::Pass;
 use reactor::timeout_at;
 use std::net::SocketAddr;
@@ -30,6 +35,16 @@ struct Session {
     /// Received bytes that are not parsed yet.
     input: Vec<u8>,
     tls: Option<Suited>,
+    /// When it may move to another worker: after TCP has taken that many bytes, in units of `moving`. 0 is at once.
+    stays_until: u32,
+}
+
+/// Why a session stops answering.
+enum Pause {
+    /// The connection ends.
+    End(End),
+    /// The next request, which is still in the input, is for another worker.
+    Elsewhere(Elsewhere),
 }
 
 /// Serves one connection from its first byte to its last, and counts why it ended.
@@ -44,16 +59,13 @@ pub fn run<C: Carrier>(
     let establishing = Box::pin(establish(Rc::clone(&worker), socket, entering));
     async move {
         let _pass = pass;
-        let established = establishing.await;
-        let end = match established {
+        match establishing.await {
             Ok((channel, tls)) => {
-                Session { worker: Rc::clone(&worker), channel, peer, input: Vec::new(), tls }
-                    .converse()
-                    .await
+                let (input, stays_until) = (Vec::new(), 0);
+                Session { worker, channel, peer, input, tls, stays_until }.converse().await;
             }
-            Err(end) => end,
-        };
-        worker.numbers.count(Family::Ends, end.as_str());
+            Err(end) => worker.numbers.count(Family::Ends, end.as_str()),
+        }
     }
 }
 
@@ -153,15 +165,21 @@ impl Suited {
 }
 
 impl Session {
-    /// Answers requests in order, until one side ends the connection.
-    async fn converse(mut self) -> End {
-        let end = match self.answer_all().await {
-            Ok(end) | Err(end) => end,
+    /// Answers requests in order, until one side ends the connection, which is counted, or until it has moved to another
+    /// worker.
+    async fn converse(mut self) {
+        let end = loop {
+            match self.answer_all().await {
+                Ok(Pause::End(end)) | Err(end) => break end,
+                // Boxed, because few connections move.
+                Ok(Pause::Elsewhere(elsewhere)) => match Box::pin(self.leave(elsewhere)).await {
+                    Ok(()) => return,
+                    Err(session) => self = session,
+                },
+            }
         };
-        match Box::pin(self.part(end)).await {
-            Ok(()) => end,
-            Err(worse) => worse,
-        }
+        let end = Box::pin(self.part(end)).await.err().unwrap_or(end);
+        self.worker.numbers.count(Family::Ends, end.as_str());
     }
 
     /// Says goodbye, if this kind of end has a goodbye.
@@ -191,40 +209,45 @@ impl Session {
         Ok(())
     }
 
-    async fn answer_all(&mut self) -> Result<End, End> {
+    async fn answer_all(&mut self) -> Result<Pause, End> {
         loop {
-            let request = match self.next_request().await? {
-                Ok(request) => request,
+            let (request, head_bytes) = match self.next_request().await? {
+                Ok(next) => next,
                 Err(refusal) => {
                     self.refuse(refusal).await?;
-                    return Ok(End::Answered);
+                    return Ok(Pause::End(End::Answered));
                 }
             };
+            if self.worker.moves.is_some() {
+                if let Some(elsewhere) = Box::pin(self.elsewhere(&request)).await {
+                    return Ok(Pause::Elsewhere(elsewhere));
+                }
+            }
+            self.consume(head_bytes);
+            self.worker.numbers.requests_total.add(1);
             // Boxed, so that an idle viewer does not pay for the state of a response.
             if !Box::pin(self.answer(&request)).await? {
-                return Ok(End::Answered);
+                return Ok(Pause::End(End::Answered));
             }
             if let Err(refusal) = Box::pin(self.skip_body(&request)).await? {
                 // The request was answered: a second response would be taken for that of the next request.
                 self.worker.numbers.count(Family::Refusals, refusal.as_str());
-                return Ok(End::Answered);
+                return Ok(Pause::End(End::Answered));
             }
             if self.worker.drain.has_begun() {
-                return Ok(End::Drained);
+                return Ok(Pause::End(End::Drained));
             }
         }
     }
 
-    /// The next request, or what is wrong with it.
-    async fn next_request(&mut self) -> Result<Result<Request, Refusal>, End> {
+    /// The next request and the bytes of its head, which stay in the input, or what is wrong with it.
+    async fn next_request(&mut self) -> Result<Result<(Request, usize), Refusal>, End> {
         let mut head_deadline = None;
         loop {
             let worker = Rc::clone(&self.worker);
             match http::parse(&self.input, &worker.answering.limits) {
                 Ok(Parse::Complete { request, consumed }) => {
-                    self.consume(consumed);
-                    worker.numbers.requests_total.add(1);
-                    return Ok(Ok(request));
+                    return Ok(Ok((request, consumed)));
                 }
                 Ok(Parse::Partial) => {}
                 Err(reject) => return Ok(Err(reject.into())),

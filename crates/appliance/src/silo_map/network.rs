@@ -5,6 +5,7 @@
 //! interrupt, and what that CPU does not decide either is spread by the kernel.
 
 use super::{CardPlace, Members, SiloMap};
+use crate::config::Placement;
 use machine::Topology;
 use net::steering::{ListenerGroup, Steering};
 
@@ -39,7 +40,7 @@ impl SiloMap {
 
     /// Which listeners get which connections; `None` if the kernel spreads them.
     pub(crate) fn steering(&self) -> Option<Steering> {
-        if !self.by_network {
+        if self.placement != Placement::Network {
             return None;
         }
         let cards = self.cards.iter().filter_map(|card| Some((card.index, self.group(card.silo?))));

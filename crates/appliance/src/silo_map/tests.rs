@@ -256,7 +256,7 @@ fn workers_without_cards_share_those_of_the_nearest_silo() {
     assert_eq!(network::hosts(&topology, &silos, &cards), [0, 0, 2]);
     assert_eq!(network::hosts(&topology, &silos, &[]), [0, 1, 2]);
     let map = SiloMap {
-        by_network: true,
+        placement: Placement::Network,
         hosts: vec![0, 2, 2],
         of_worker: vec![0, 0, 1, 1, 2],
         disks: Vec::new(),
@@ -271,5 +271,5 @@ fn workers_without_cards_share_those_of_the_nearest_silo() {
     let expected = [(0..=1, group(0, 2)), (2..=3, group(3, 2)), (4..=5, group(2, 3))];
     assert_eq!(steering.cpus, expected);
     assert_eq!((map.of_card(13), map.of_card(15), map.of_card(1)), (Some(0), None, None));
-    assert_eq!(SiloMap { by_network: false, ..map }.steering(), None);
+    assert_eq!(SiloMap { placement: Placement::Off, ..map }.steering(), None);
 }

@@ -4,6 +4,7 @@
 //! [`dashboard`]: the live figures, once a second.
 //! [`faults`]: a file or a disk that fails under a response ends it, and no wrong byte is sent.
 //! [`hot_set`]: popular parts of films come from memory.
+//! [`moves`]: a connection moves to the silo of its film's disk.
 //! [`pages`]: the server's own pages.
 //! [`quick_viewers`]: the kernel may hold more unsent bytes for viewers who take them fast.
 //! [`slow_readers`]: data sent from memory exists only once, and is bounded.
@@ -14,6 +15,7 @@ mod bytes;
 mod dashboard;
 mod faults;
 mod hot_set;
+mod moves;
 mod pages;
 mod quick_viewers;
 mod slow_readers;

@@ -4,6 +4,7 @@
 pub(crate) mod content;
 pub(crate) mod failing_disk;
 pub(crate) mod mapped_writer;
+pub(crate) mod own_disk;
 pub(crate) mod random;
 pub(crate) mod served;
 pub(crate) mod viewer;

@@ -76,6 +76,11 @@ impl Served {
         Viewer::connect(self.address(), self.protocol, None)
     }
 
+    /// As [`Self::viewer`], of a server that may refuse or be ending.
+    pub(crate) fn try_viewer(&self) -> std::io::Result<Viewer> {
+        Viewer::try_connect(self.address(), self.protocol, None)
+    }
+
     /// A viewer whose TCP accepts few bytes at a time.
     pub(crate) fn narrow_viewer(&self, receive_buffer_bytes: usize) -> Viewer {
         Viewer::connect(self.address(), self.protocol, Some(receive_buffer_bytes))
@@ -93,6 +98,19 @@ impl Served {
             labelled.iter().filter(|((f, l), _)| (*f, *l) == (family, label)).map(|(_, n)| n).sum()
         };
         self.numbers.iter().map(|numbers| of_label(numbers)).sum()
+    }
+
+    /// A labelled counter, summed over its labels and the workers.
+    pub(crate) fn total(&self, family: Family) -> u64 {
+        let of = |numbers: &Numbers| -> u64 {
+            numbers.labelled().iter().filter(|((f, _), _)| *f == family).map(|(_, n)| n).sum()
+        };
+        self.numbers.iter().map(|numbers| of(numbers)).sum()
+    }
+
+    /// The workers' numbers.
+    pub(crate) fn workers(&self) -> &[Arc<Numbers>] {
+        &self.numbers
     }
 
     /// Waits until a labelled counter has reached `count`.

@@ -73,13 +73,22 @@ impl Viewer {
         protocol: Protocol,
         receive_buffer_bytes: Option<usize>,
     ) -> Self {
+        Self::try_connect(address, protocol, receive_buffer_bytes).unwrap()
+    }
+
+    /// As [`Self::connect`], with a server that may refuse or be ending.
+    pub(crate) fn try_connect(
+        address: SocketAddr,
+        protocol: Protocol,
+        receive_buffer_bytes: Option<usize>,
+    ) -> io::Result<Self> {
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, None).unwrap();
         if let Some(bytes) = receive_buffer_bytes {
             socket.set_recv_buffer_size(bytes).unwrap();
             socket.set_tcp_mss(1400).unwrap();
         }
         socket.set_tcp_nodelay(true).unwrap();
-        socket.connect(&address.into()).unwrap();
+        socket.connect(&address.into())?;
         let stream = TcpStream::from(socket);
         // A test must fail rather than hang.
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -88,10 +97,10 @@ impl Viewer {
         let mut viewer = Self { stream, tls, read_bytes_max: usize::MAX, received: Vec::new() };
         if let Some(tls) = &mut viewer.tls {
             while tls.is_handshaking() {
-                tls.complete_io(&mut viewer.stream).unwrap();
+                tls.complete_io(&mut viewer.stream)?;
             }
         }
-        viewer
+        Ok(viewer)
     }
 
     /// Sends all of `bytes`.

@@ -1,0 +1,193 @@
+//! A worker's inbox: what other workers offer it, and how it answers.
+//!
+//! The sender keeps its place for what it offers until it has the answer. The receiver takes it, or refuses it, and then
+//! the sender has it back. So nothing is lost and nobody has to take anything, whichever of the two ends first.
+//!
+//! Only offers and answers are under locks, each held for a few instructions. A wake-up goes each way ([`Remote`]).
+
+use reactor::{Remote, Woken, remote};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// How many offers may wait. A worker looks at its inbox in each turn of its loop, so more than a few wait only while it is
+/// overloaded.
+const OFFERS_MAX: usize = 256;
+
+/// Why something was refused: a counter's label.
+pub(crate) type Reason = &'static str;
+
+/// Something that was not taken, and why.
+pub(crate) type Refused<T> = (T, Reason);
+
+/// What other workers offer to one worker.
+pub(crate) struct Inbox<T> {
+    offers: Mutex<Offers<T>>,
+    remote: Remote,
+    /// Until its worker takes it.
+    woken: Mutex<Option<Woken>>,
+}
+
+struct Offers<T> {
+    is_open: bool,
+    waiting: Vec<Arc<Offer<T>>>,
+}
+
+/// Something offered to another worker.
+pub(crate) struct Offer<T> {
+    stage: Mutex<Stage<T>>,
+    sender: Remote,
+}
+
+enum Stage<T> {
+    Open(T),
+    /// One of the two has it.
+    Gone,
+    Taken,
+    Refused(Refused<T>),
+}
+
+impl<T> Inbox<T> {
+    /// An empty inbox.
+    ///
+    /// # Errors
+    /// If no file descriptor is left.
+    pub(crate) fn new() -> io::Result<Self> {
+        let (remote, woken) = remote()?;
+        let offers = Mutex::new(Offers { is_open: true, waiting: Vec::new() });
+        Ok(Self { offers, remote, woken: Mutex::new(Some(woken)) })
+    }
+
+    /// What wakes its worker; once.
+    pub(crate) fn take_woken(&self) -> Option<Woken> {
+        self.woken.lock().expect("no holder of this lock can panic").take()
+    }
+
+    /// Offers `what`. The sender, whose inbox is `sender`, is woken when it is answered.
+    ///
+    /// # Errors
+    /// `what`, if there is no room for it or its worker is ending.
+    pub(crate) fn offer(&self, what: T, sender: &Self) -> Result<Arc<Offer<T>>, Refused<T>> {
+        let mut offers = self.lock();
+        if !offers.is_open {
+            return Err((what, "draining"));
+        }
+        if offers.waiting.len() >= OFFERS_MAX {
+            return Err((what, "inbox_full"));
+        }
+        let stage = Mutex::new(Stage::Open(what));
+        let offer = Arc::new(Offer { stage, sender: sender.remote.clone() });
+        offers.waiting.push(Arc::clone(&offer));
+        drop(offers);
+        self.remote.wake();
+        Ok(offer)
+    }
+
+    /// Takes out what is offered. Each offer has to be decided on.
+    pub(crate) fn take_out(&self) -> Vec<Arc<Offer<T>>> {
+        std::mem::take(&mut self.lock().waiting)
+    }
+
+    /// Refuses what is offered now and from now on.
+    pub(crate) fn close(&self) {
+        let waiting = {
+            let mut offers = self.lock();
+            offers.is_open = false;
+            std::mem::take(&mut offers.waiting)
+        };
+        waiting.iter().for_each(|offer| offer.decide(|what| Err((what, "draining"))));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Offers<T>> {
+        self.offers.lock().expect("no holder of this lock can panic")
+    }
+}
+
+impl<T> Offer<T> {
+    /// The receiver's decision: `take` takes what is offered, or returns it with a reason.
+    pub(crate) fn decide(&self, take: impl FnOnce(T) -> Result<(), Refused<T>>) {
+        let Stage::Open(what) = std::mem::replace(&mut *self.lock(), Stage::Gone) else { return };
+        let decided = match take(what) {
+            Ok(()) => Stage::Taken,
+            Err(refused) => Stage::Refused(refused),
+        };
+        *self.lock() = decided;
+        self.sender.wake();
+    }
+
+    /// The answer, if there is one. A refused thing comes back once.
+    pub(crate) fn answer(&self) -> Option<Result<(), Refused<T>>> {
+        let mut stage = self.lock();
+        match std::mem::replace(&mut *stage, Stage::Gone) {
+            Stage::Taken => Some(Ok(())),
+            Stage::Refused(refused) => Some(Err(refused)),
+            undecided => {
+                *stage = undecided;
+                None
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Stage<T>> {
+        self.stage.lock().expect("no holder of this lock can panic")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn inbox() -> Inbox<u32> {
+        Inbox::new().unwrap()
+    }
+
+    #[test]
+    fn an_offer_is_taken_or_comes_back_with_the_reason() {
+        let (here, there) = (inbox(), inbox());
+        let offers = [7, 8].map(|what| there.offer(what, &here).unwrap_or_else(|_| panic!()));
+        assert!(offers.iter().all(|offer| offer.answer().is_none()));
+        for offer in there.take_out() {
+            offer.decide(|what| if what == 7 { Ok(()) } else { Err((what, "memory")) });
+        }
+        assert_eq!(offers[0].answer(), Some(Ok(())));
+        assert_eq!(offers[1].answer(), Some(Err((8, "memory"))));
+        assert!(offers[1].answer().is_none(), "what came back came back once");
+        assert!(there.take_out().is_empty());
+    }
+
+    #[test]
+    fn a_full_inbox_refuses_and_has_room_again_when_it_was_emptied() {
+        let (here, there) = (inbox(), inbox());
+        let offered: Vec<_> = (0..OFFERS_MAX as u32).map(|n| there.offer(n, &here)).collect();
+        assert!(offered.iter().all(Result::is_ok));
+        assert!(matches!(there.offer(1, &here), Err((1, "inbox_full"))));
+        assert_eq!(there.take_out().len(), OFFERS_MAX);
+        assert!(there.offer(1, &here).is_ok());
+    }
+
+    #[test]
+    fn a_worker_that_ends_gives_everything_back() {
+        let (here, there) = (inbox(), inbox());
+        let waiting = there.offer(1, &here).unwrap_or_else(|_| panic!());
+        there.close();
+        assert_eq!(waiting.answer(), Some(Err((1, "draining"))));
+        assert!(matches!(there.offer(2, &here), Err((2, "draining"))));
+    }
+
+    #[test]
+    fn what_is_offered_while_the_other_ends_is_answered_all_the_same() {
+        for _ in 0..200 {
+            let (here, there) = (inbox(), inbox());
+            let answers: Vec<_> = std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    there.take_out().iter().for_each(|offer| offer.decide(|_| Ok(())));
+                    there.close();
+                });
+                (0..50).map(|n| (n, there.offer(n, &here))).collect()
+            });
+            for (n, offered) in answers {
+                let answer = offered.map_or_else(|refused| Some(Err(refused)), |o| o.answer());
+                assert!(matches!(answer, Some(Ok(()) | Err((_, "draining")))), "{n}: {answer:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Moves a connection to a worker of the silo that has the disk of the file it asks for (`--silo disk`).
+//!
+//! It moves after a request was read and before anything of the response is sent. The other worker reads the same
+//! bytes again and decides everything by itself, so that a request is counted, logged and answered in one place.
+//!
+//! A connection moves at once when it first asks for a file of another silo. After that it stays until it was sent
+//! [`SENT_BETWEEN_MOVES`], so that a viewer who alternates between titles does not move back and forth all the time.
+//! It also waits that long after a move that was refused.
+
+use super::{Session, Suited, answer};
+use crate::worker::Worker;
+use delivery::{Luggage, Stays};
+use http::Request;
+use net::Pass;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Instant;
+use telemetry::Family;
+
+/// How many bytes a connection is sent between two moves. A move costs two wake-ups and some microseconds, which is well
+/// below a hundredth of what these bytes cost.
+const SENT_BETWEEN_MOVES: u64 = 4 << 20;
+
+/// The unit of [`Session::stays_until`], which is 32 bits wide, because idle viewers carry it, too.
+const STAY_UNIT: u64 = 64 << 10;
+
+/// Where the next request should be answered.
+pub(super) struct Elsewhere {
+    silo: usize,
+    /// When the request was complete.
+    asked_at: Instant,
+}
+
+/// A connection on its way to another worker.
+pub(crate) struct Traveller {
+    luggage: Luggage,
+    peer: SocketAddr,
+    /// Received and not parsed yet. It begins with the request that made the connection move.
+    input: Vec<u8>,
+    tls: Option<Suited>,
+    stays_until: u32,
+    /// When that request was complete.
+    asked_at: Instant,
+}
+
+impl Traveller {
+    /// The viewer's address.
+    pub(crate) fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+}
+
+/// Serves a connection that comes from another worker to its last byte, and counts why it ended.
+pub(crate) fn arrive(
+    worker: Rc<Worker>,
+    traveller: Traveller,
+    pass: Pass,
+) -> impl Future<Output = ()> {
+    // Boxed, because it would be there twice: as it came, and where it is pinned.
+    let conversing = Box::pin(Session::unpack(worker, traveller).converse());
+    async move {
+        let _pass = pass;
+        conversing.await;
+    }
+}
+
+impl Session {
+    fn unpack(worker: Rc<Worker>, traveller: Traveller) -> Self {
+        let Traveller { luggage, peer, input, tls, stays_until, asked_at } = traveller;
+        let channel = luggage.enter(Rc::clone(&worker.resources), asked_at);
+        Self { worker, channel, peer, input, tls, stays_until }
+    }
+
+    /// Where the file of `request` is, if the connection should go there now.
+    pub(super) async fn elsewhere(&mut self, request: &Request) -> Option<Elsewhere> {
+        let (asked_at, worker) = (Instant::now(), Rc::clone(&self.worker));
+        let moves = worker.moves.as_ref()?;
+        if self.stays_put() || worker.drain.has_begun() {
+            return None;
+        }
+        let file = answer::file_for(&worker, request, self.peer.ip()).await?;
+        let silo = moves.elsewhere(file.stamp().device)?;
+        let Some(stays) = self.channel.stays() else { return Some(Elsewhere { silo, asked_at }) };
+        if stays == Stays::Bound {
+            // It can never move.
+            self.stays_until = u32::MAX;
+        }
+        worker.numbers.count(Family::MovesRefused, stays.as_str());
+        None
+    }
+
+    /// Moves to a worker there.
+    ///
+    /// # Errors
+    /// The session, if it has to stay.
+    pub(super) async fn leave(mut self, elsewhere: Elsewhere) -> Result<(), Self> {
+        let (Elsewhere { silo, asked_at }, worker) = (elsewhere, Rc::clone(&self.worker));
+        let Some(moves) = &worker.moves else { return Err(self) };
+        self.stay_for_a_while();
+        let Self { channel, peer, input, tls, stays_until, .. } = self;
+        let luggage = match channel.leave().await {
+            Ok(luggage) => luggage,
+            Err((channel, stays)) => {
+                worker.numbers.count(Family::MovesRefused, stays.as_str());
+                let worker = Rc::clone(&worker);
+                return Err(Self { worker, channel, peer, input, tls, stays_until });
+            }
+        };
+        let traveller = Traveller { luggage, peer, input, tls, stays_until, asked_at };
+        match moves.send(Box::new(traveller), silo).await {
+            Ok(()) => Ok(()),
+            Err((traveller, reason)) => {
+                worker.numbers.count(Family::MovesRefused, reason);
+                Err(Self::unpack(Rc::clone(&worker), *traveller))
+            }
+        }
+    }
+
+    /// Whether it has moved, or tried to, a short while ago.
+    fn stays_put(&self) -> bool {
+        self.stays_until > 0 && self.channel.taken_bytes() / STAY_UNIT < self.stays_until.into()
+    }
+
+    fn stay_for_a_while(&mut self) {
+        let until = (self.channel.taken_bytes() + SENT_BETWEEN_MOVES) / STAY_UNIT;
+        self.stays_until = u32::try_from(until).unwrap_or(u32::MAX);
+    }
+}
