@@ -8,6 +8,8 @@
 //! experience, signed URLs, the load generator. [`KnownTitles`] applies it where only requests are seen, [`titles()`] where the folder can
 //! be listed.
 //!
+//! A library may be several folders, one for each disk. [`Holders`] says which of them holds which title.
+//!
 //! Titles that ingest has made have a record. This crate reads it, lists titles by it ([`list()`]), compares it with the files
 //! ([`verify()`]), completes it ([`complete()`]) and removes titles ([`remove()`]). The `library` crate makes them.
 //!
@@ -18,6 +20,7 @@
 
 mod complete;
 mod error;
+mod folders;
 mod known;
 mod list;
 mod name;
@@ -33,6 +36,10 @@ mod workshop;
 
 pub use complete::{Completed, complete};
 pub use error::CatalogError;
+pub use folders::{
+    FOLDERS_MAX, FoldersError, Hidden, Holders, NAMES_MAX, check_folders, is_held, names,
+    on_one_disk, still_lists,
+};
 pub use known::KnownTitles;
 pub use list::{Entry, find, list};
 pub use name::{NameError, TitleName, TitlePath};

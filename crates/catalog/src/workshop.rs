@@ -30,7 +30,7 @@ impl Workshop {
     /// # Errors
     /// [`CatalogError::Busy`] if another process holds the lock.
     pub fn lock(above: &Path, title: &TitleName) -> Result<Self, CatalogError> {
-        let path = above.join(format!("{PREFIX}{title}"));
+        let path = above.join(Self::folder_name(title));
         loop {
             match fs::create_dir(&path) {
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
@@ -53,6 +53,11 @@ impl Workshop {
                 return Ok(Self { path, _lock: lock });
             }
         }
+    }
+
+    /// The folder's name for the title `title`.
+    pub fn folder_name(title: &TitleName) -> String {
+        format!("{PREFIX}{title}")
     }
 
     /// Where it is.

@@ -1,0 +1,349 @@
+//! The folders of a library, and which of them holds which name.
+//!
+//! A library is one folder, or several: one for each disk. Each name at the top of a folder (a title's folder, a film) belongs to one folder
+//! whole, so a title is never made of files of two. If several folders have a name, the first in the configured order holds it, and the
+//! others' are hidden. While a server runs, a holder stays the holder as long as it has the name, so no viewer changes from one copy to the
+//! other in the middle of a film.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::fs;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{Dir, Mode, OFlags};
+
+/// The most folders of a library. Servers have up to a hundred disks.
+pub const FOLDERS_MAX: usize = 256;
+
+/// The most names at the top of a folder: with these a server keeps some 30 MB for the folder.
+pub const NAMES_MAX: usize = 250_000;
+
+/// Every ext4 has this folder, and only root can enter it. It is no title.
+const LOST_AND_FOUND: &[u8] = b"lost+found";
+
+/// What is wrong with a list of folders.
+#[derive(Debug, PartialEq, Eq)]
+pub enum FoldersError {
+    /// It has this many, which is too many.
+    TooMany(usize),
+    /// Two of them are the same folder.
+    Twice(PathBuf, PathBuf),
+    /// The first lies in the second.
+    Inside(PathBuf, PathBuf),
+}
+
+impl fmt::Display for FoldersError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooMany(count) => {
+                write!(f, "the library has {count} folders; it may have 1 to {FOLDERS_MAX}")
+            }
+            Self::Twice(one, other) if one == other => {
+                write!(f, "the library has the folder {} twice: name it once", one.display())
+            }
+            Self::Twice(one, other) => {
+                let (one, other) = (one.display(), other.display());
+                write!(
+                    f,
+                    "the library's folders {one} and {other} are the same folder: name it once"
+                )
+            }
+            Self::Inside(inner, outer) => {
+                let (inner, outer) = (inner.display(), outer.display());
+                write!(
+                    f,
+                    "the library's folder {inner} lies in its folder {outer}, so its titles would be served twice: name only one of them"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for FoldersError {}
+
+/// Checks that all `folders` are different, and that none lies in another. A missing folder is compared by its name.
+///
+/// # Errors
+/// [`FoldersError`].
+pub fn check_folders(folders: &[PathBuf]) -> Result<(), FoldersError> {
+    if folders.len() > FOLDERS_MAX {
+        return Err(FoldersError::TooMany(folders.len()));
+    }
+    let known: Vec<_> =
+        folders.iter().map(|folder| (folder, real(folder), inode(folder))).collect();
+    for (index, (folder, path, inode)) in known.iter().enumerate() {
+        for (earlier, earlier_path, earlier_inode) in &known[..index] {
+            let is_same = path == earlier_path || inode.is_some() && inode == earlier_inode;
+            if is_same {
+                return Err(FoldersError::Twice(earlier.into(), folder.into()));
+            }
+            if path.starts_with(earlier_path) {
+                return Err(FoldersError::Inside(folder.into(), earlier.into()));
+            }
+            if earlier_path.starts_with(path) {
+                return Err(FoldersError::Inside(earlier.into(), folder.into()));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn real(folder: &Path) -> PathBuf {
+    let written = || std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+    folder.canonicalize().unwrap_or_else(|_| written())
+}
+
+/// Bind mounts give one folder two paths.
+fn inode(folder: &Path) -> Option<(u64, u64)> {
+    fs::metadata(folder).ok().map(|metadata| (metadata.dev(), metadata.ino()))
+}
+
+/// Those of `folders` that share their filesystem with another one, together with those that they share it with.
+pub fn on_one_disk(folders: &[PathBuf]) -> Vec<Vec<&Path>> {
+    let mut disks: Vec<(u64, Vec<&Path>)> = Vec::new();
+    for folder in folders {
+        let Some((device, _)) = inode(folder) else { continue };
+        match disks.iter_mut().find(|(known, _)| *known == device) {
+            Some((_, sharing)) => sharing.push(folder),
+            None => disks.push((device, vec![folder])),
+        }
+    }
+    disks.into_iter().map(|(_, sharing)| sharing).filter(|sharing| sharing.len() > 1).collect()
+}
+
+/// The names at the top of an open folder that a request can name, [`NAMES_MAX`] at most.
+///
+/// # Errors
+/// If the folder cannot be read.
+pub fn names(folder: impl AsFd) -> io::Result<Vec<Arc<[u8]>>> {
+    let mut names = Vec::new();
+    for entry in entries(folder)? {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if is_served(name) {
+            names.push(name.into());
+        }
+        if names.len() == NAMES_MAX {
+            break;
+        }
+    }
+    Ok(names)
+}
+
+/// Checks that the filesystem under an open folder still lists it: one entry is read.
+///
+/// # Errors
+/// If the folder cannot be read.
+pub fn still_lists(folder: impl AsFd) -> io::Result<()> {
+    Ok(entries(folder)?.next().transpose().map(drop)?)
+}
+
+fn entries(folder: impl AsFd) -> io::Result<Dir> {
+    // The folder may be open as a place only (O_PATH), which cannot be read.
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(Dir::new(rustix::fs::openat(folder, ".", flags, Mode::empty())?)?)
+}
+
+/// Names that begin with a dot are not served, except one (RFC 8615), and `-` is the server's own.
+fn is_served(name: &[u8]) -> bool {
+    let is_hidden = name.starts_with(b".") && name != b".well-known";
+    !is_hidden && name != b"-" && name != LOST_AND_FOUND
+}
+
+/// Which folder holds each name, by the folder's place in the configured order.
+#[derive(Debug, Default)]
+pub struct Holders {
+    /// What each folder has.
+    names: Vec<HashSet<Arc<[u8]>>>,
+    by_name: Arc<HashMap<Arc<[u8]>, u16>>,
+    /// Whether holders stay.
+    is_settled: bool,
+}
+
+/// A name that is not served from one folder, because another holds it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Hidden {
+    /// The name.
+    pub name: Arc<[u8]>,
+    /// The folder where it is hidden.
+    pub folder: u16,
+    /// The folder that holds it.
+    pub holder: u16,
+}
+
+impl Holders {
+    /// Of `count` folders, whose names are not known yet.
+    pub fn new(count: usize) -> Self {
+        Self { names: vec![HashSet::new(); count], ..Self::default() }
+    }
+
+    /// From now on, each folder keeps what it holds as long as it has it.
+    pub fn settle(&mut self) {
+        self.is_settled = true;
+    }
+
+    /// Whether [`Self::settle`] was called.
+    pub fn is_settled(&self) -> bool {
+        self.is_settled
+    }
+
+    /// Takes the present names in `folder`.
+    pub fn take(&mut self, folder: u16, names: Vec<Arc<[u8]>>) {
+        self.names[usize::from(folder)] = names.into_iter().collect();
+        let mut by_name = HashMap::with_capacity(self.by_name.len());
+        for (folder, names) in (0..).zip(&self.names) {
+            for name in names {
+                let held = by_name.entry(Arc::clone(name)).or_insert(folder);
+                if self.is_settled && self.by_name.get(name) == Some(&folder) {
+                    *held = folder;
+                }
+            }
+        }
+        self.by_name = Arc::new(by_name);
+    }
+
+    /// The holder of each name.
+    pub fn by_name(&self) -> &Arc<HashMap<Arc<[u8]>, u16>> {
+        &self.by_name
+    }
+
+    /// All hidden names, in order.
+    pub fn hidden(&self) -> Vec<Hidden> {
+        let mut hidden = Vec::new();
+        for (folder, names) in (0..).zip(&self.names) {
+            for name in names {
+                let Some(&holder) = self.by_name.get(name).filter(|holder| **holder != folder)
+                else {
+                    continue;
+                };
+                hidden.push(Hidden { name: Arc::clone(name), folder, holder });
+            }
+        }
+        hidden.sort();
+        hidden
+    }
+}
+
+impl Hidden {
+    /// One line for people.
+    pub fn describe(&self, folders: &[PathBuf]) -> String {
+        let path = |folder: u16| folders[usize::from(folder)].display();
+        let name = String::from_utf8_lossy(&self.name);
+        format!(
+            "{name} in {} is hidden, because {} has that name, too: rename or remove one of them",
+            path(self.folder),
+            path(self.holder)
+        )
+    }
+}
+
+/// Whether `folder` holds what is at `location`, a path in the library. A folder that is a title itself is one of its own.
+pub fn is_held(by_name: &HashMap<Arc<[u8]>, u16>, folder: u16, location: &Path) -> bool {
+    let Some(name) = location.iter().next() else { return true };
+    by_name.get(name.as_bytes()) == Some(&folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+    use tempfile::tempdir;
+
+    fn list(names: &[&str]) -> Vec<Arc<[u8]>> {
+        names.iter().map(|name| Arc::from(name.as_bytes())).collect()
+    }
+
+    fn holder(holders: &Holders, name: &str) -> Option<u16> {
+        holders.by_name().get(name.as_bytes()).copied()
+    }
+
+    #[test]
+    fn the_first_folder_in_order_holds_a_name_whoever_answers_first() {
+        let mut holders = Holders::new(3);
+        holders.take(2, list(&["a", "c"]));
+        holders.take(0, list(&["a", "b"]));
+        holders.take(1, list(&["b", "a"]));
+        let held = ["a", "b", "c", "d"].map(|name| holder(&holders, name));
+        assert_eq!(held, [Some(0), Some(0), Some(2), None]);
+        let hidden = holders.hidden();
+        let hidden: Vec<_> = hidden.iter().map(|h| (&h.name[..], h.folder, h.holder)).collect();
+        assert_eq!(hidden, [(&b"a"[..], 1, 0), (b"a", 2, 0), (b"b", 1, 0)]);
+    }
+
+    #[test]
+    fn a_holder_stays_until_the_name_is_gone() {
+        let mut holders = Holders::new(2);
+        holders.take(1, list(&["film"]));
+        holders.settle();
+        holders.take(0, list(&["film"]));
+        assert_eq!(holder(&holders, "film"), Some(1));
+        assert_eq!(holders.hidden().len(), 1);
+        holders.take(1, list(&[]));
+        assert_eq!(holder(&holders, "film"), Some(0));
+        assert!(holders.hidden().is_empty());
+        holders.take(1, list(&["film"]));
+        assert_eq!(holder(&holders, "film"), Some(0));
+    }
+
+    #[test]
+    fn names_that_nobody_can_request_are_not_listed() {
+        let folder = tempdir().unwrap();
+        for name in ["film", ".ingest-film", ".well-known", "-", "lost+found"] {
+            fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        let flags = OFlags::PATH | OFlags::DIRECTORY;
+        let place = rustix::fs::open(folder.path(), flags, Mode::empty()).unwrap();
+        let mut found = names(&place).unwrap();
+        found.sort();
+        assert_eq!(found, list(&[".well-known", "film"]));
+        still_lists(&place).unwrap();
+    }
+
+    #[test]
+    fn folders_must_be_different_and_beside_each_other() {
+        let root = tempdir().unwrap();
+        let path = |name: &str| root.path().join(name);
+        fs::create_dir_all(path("d0/films")).unwrap();
+        fs::create_dir(path("d1")).unwrap();
+        symlink(path("d0"), path("link")).unwrap();
+        let check = |names: &[&str]| {
+            check_folders(&names.iter().map(|name| path(name)).collect::<Vec<_>>())
+        };
+        // A name that begins like another is not inside it.
+        fs::create_dir(path("d10")).unwrap();
+        check(&["d0", "d1", "d10", "missing"]).unwrap();
+        let twice = |one, other| Err(FoldersError::Twice(path(one), path(other)));
+        assert_eq!(check(&["d0", "d1", "d0"]), twice("d0", "d0"));
+        assert_eq!(check(&["d0", "link"]), twice("d0", "link"));
+        assert_eq!(check(&["missing", "missing"]), twice("missing", "missing"));
+        let inside = Err(FoldersError::Inside(path("d0/films"), path("d0")));
+        assert_eq!(check(&["d0", "d0/films"]), inside);
+        assert_eq!(check(&["d0/films", "d0"]), inside);
+        let many = vec![path("d0"); FOLDERS_MAX + 1];
+        assert_eq!(check_folders(&many), Err(FoldersError::TooMany(FOLDERS_MAX + 1)));
+    }
+
+    #[test]
+    fn folders_of_one_filesystem_are_found() {
+        let root = tempdir().unwrap();
+        let folders = ["d0", "d1"].map(|name| root.path().join(name));
+        folders.iter().for_each(|folder| fs::create_dir(folder).unwrap());
+        assert_eq!(on_one_disk(&folders), [folders.each_ref().map(PathBuf::as_path)]);
+        let others = [folders[0].clone(), "/proc".into(), root.path().join("missing")];
+        assert!(on_one_disk(&others).is_empty());
+    }
+
+    #[test]
+    fn what_is_below_a_name_belongs_to_its_holder() {
+        let mut holders = Holders::new(2);
+        holders.take(1, list(&["series"]));
+        let is_held = |folder, path| is_held(holders.by_name(), folder, Path::new(path));
+        assert!(is_held(1, "series/1") && is_held(1, "series") && is_held(1, ""));
+        assert!(!is_held(0, "series/1") && !is_held(1, "other"));
+    }
+}
