@@ -1,12 +1,12 @@
 //! `fullbore ingest`: makes titles of video files.
 
 use crate::say;
-use catalog::TitleName;
+use catalog::{TitleName, check_folders};
 use clap::{Args, ValueEnum, value_parser};
 use library::Ladder;
 use library::ingest::{
     AudioCodec, Bounds, Channels, IngestError, Ingested, Options, Outcome, SideSubtitles, Speed,
-    Stop, VideoCodec, ingest, lacking, on_terminal,
+    Stop, VideoCodec, folder_for, ingest, lacking, on_terminal,
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -23,16 +23,20 @@ use std::process::ExitCode;
 #[command(after_help = "Examples:\n  fullbore ingest film.mkv --library /srv/video\n  \
     fullbore ingest film.mp4 --library /srv/video --subtitle en=film.en.srt --subtitle de=film.de.srt\n  \
     fullbore ingest film.mp4 --library /srv/video --copy\n  \
-    fullbore ingest *.mov --library /srv/video --video-codec hevc --speed best\n\n\
+    fullbore ingest *.mov --library /srv/video --video-codec hevc --speed best\n  \
+    fullbore ingest film.mkv --library /disk0 --library /disk1\n\n\
     A ladder file says which sizes are made (heights of the shorter side; kbps for H.264 at up to 30 frames a second):\n  \
     rungs = [{ height = 360, kbps = 800 }, { height = 720, kbps = 3000 }]")]
 pub(crate) struct Ingest {
     /// Video (or audio) files: MP4, Matroska, WebM, MPEG-TS, AVI and more (docs/library.md lists them)
     #[arg(required = true)]
     file: Vec<PathBuf>,
-    /// Library to put the titles into
+    /// Library to put the titles into; repeat it if the library has several folders, one for each disk
+    #[arg(long, value_name = "DIR", required = true)]
+    library: Vec<PathBuf>,
+    /// Folder of the library for new titles [default: the one with the most free space]
     #[arg(long, value_name = "DIR")]
-    library: PathBuf,
+    into: Option<PathBuf>,
     /// Name of the title, for a single FILE [default: the file's name without its extension]
     #[arg(long, value_name = "NAME")]
     title: Option<String>,
@@ -167,7 +171,10 @@ impl Ingest {
         let mut has_failed = false;
         for (file, title) in self.file.iter().zip(&titles) {
             let shown = on_terminal(title.as_str());
-            match ingest(file, &self.library, title, &options, &stop, shown) {
+            let into = self.into.as_deref();
+            let ingested = folder_for(title, &self.library, into)
+                .and_then(|library| ingest(file, &library, title, &options, &stop, shown));
+            match ingested {
                 Ok(ingested) => tell(&ingested),
                 Err(error) => {
                     crate::tell(&format!("{}: {error}", file.display()));
@@ -188,6 +195,10 @@ impl Ingest {
         }
         if self.file.len() > 1 && (self.title.is_some() || !self.subtitle.is_empty()) {
             return Err("--title and --subtitle are for a single FILE".into());
+        }
+        check_folders(&self.library).map_err(|error| error.to_string())?;
+        if self.into.as_ref().is_some_and(|into| !self.library.contains(into)) {
+            return Err("--into must be one of the folders that --library names".into());
         }
         let ladder = self.ladder.as_deref().map_or_else(|| Ok(Ladder::default()), Ladder::read);
         Ok(Options {

@@ -1,5 +1,6 @@
 //! `fullbore library`: manages the titles that ingest has made.
 
+use crate::folders::Folders;
 use crate::{say, tell};
 use catalog::{BLOCK_BYTES, CatalogError, Entry, Fault, TitlePath};
 use clap::{Args, Subcommand};
@@ -18,9 +19,9 @@ pub(crate) struct Library {
 enum Verb {
     /// List the titles
     List {
-        /// The library
-        #[arg(long, value_name = "DIR")]
-        library: PathBuf,
+        /// The library; repeat it if the library has several folders
+        #[arg(long, value_name = "DIR", required = true)]
+        library: Vec<PathBuf>,
         /// Print JSON to standard output
         #[arg(long)]
         json: bool,
@@ -29,9 +30,9 @@ enum Verb {
     Verify {
         /// Check only this title, by its path in the library [default: all of them]
         title: Option<String>,
-        /// The library
-        #[arg(long, value_name = "DIR")]
-        library: PathBuf,
+        /// The library; repeat it if the library has several folders
+        #[arg(long, value_name = "DIR", required = true)]
+        library: Vec<PathBuf>,
         /// Add what earlier versions did not record, a SHA-256 of each block of 4 MiB, to titles without a fault
         #[arg(long)]
         complete: bool,
@@ -43,9 +44,9 @@ enum Verb {
     Remove {
         /// Path of the title in the library
         title: String,
-        /// The library
-        #[arg(long, value_name = "DIR")]
-        library: PathBuf,
+        /// The library; repeat it if the library has several folders
+        #[arg(long, value_name = "DIR", required = true)]
+        library: Vec<PathBuf>,
         /// Remove only earlier versions, which the title has replaced
         #[arg(long)]
         replaced: bool,
@@ -59,11 +60,13 @@ impl Library {
     /// Runs the verb.
     pub(crate) fn run(self) -> ExitCode {
         let done = match self.verb {
-            Verb::List { library, json } => list(&library, json),
+            Verb::List { library, json } => open(library).and_then(|folders| list(folders, json)),
             Verb::Verify { title, library, complete, json } => {
-                verify(title.as_deref(), &library, complete, json)
+                open(library).and_then(|folders| verify(title.as_deref(), folders, complete, json))
             }
-            Verb::Remove { title, library, replaced } => remove(&title, &library, replaced),
+            Verb::Remove { title, library, replaced } => {
+                open(library).and_then(|folders| remove(&title, &folders, replaced))
+            }
         };
         done.unwrap_or_else(|Failed(code, what)| {
             tell(&what);
@@ -72,40 +75,44 @@ impl Library {
     }
 }
 
-fn entries(library: &Path) -> Result<Vec<Entry>, Failed> {
-    catalog::list(library)
-        .map_err(|error| Failed(1, format!("cannot list {}: {error}", library.display())))
+fn open(library: Vec<PathBuf>) -> Result<Folders, Failed> {
+    Folders::open(library).map_err(|error| Failed(2, error.to_string()))
 }
 
 fn path(title: &str) -> Result<TitlePath, Failed> {
     TitlePath::new(title).map_err(|error| Failed(2, error.to_string()))
 }
 
-fn list(library: &Path, as_json: bool) -> Result<ExitCode, Failed> {
-    let entries = entries(library)?;
+fn list(mut folders: Folders, as_json: bool) -> Result<ExitCode, Failed> {
+    let entries = folders.entries();
+    let code = if folders.lacks_one { ExitCode::FAILURE } else { ExitCode::SUCCESS };
     if as_json {
         let titles: Vec<_> = entries.iter().map(listed).collect();
-        print_json(&json!({ "version": 1, "kind": "library-list", "titles": titles }));
-        return Ok(ExitCode::SUCCESS);
+        let hidden = folders.hidden_json();
+        print_json(
+            &json!({ "version": 1, "kind": "library-list", "titles": titles, "hidden": hidden }),
+        );
+        return Ok(code);
     }
-    for entry in &entries {
+    for (_, entry) in &entries {
         say(&(line(entry) + "\n"));
     }
-    if entries.is_empty() {
-        eprintln!(
-            "fullbore: no titles yet; to add one, run: fullbore ingest FILE --library {}",
-            library.display()
-        );
+    if entries.is_empty() && !folders.lacks_one {
+        let arguments = folders.arguments();
+        tell(&format!("no titles yet; to add one, run: fullbore ingest FILE {arguments}"));
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(code)
 }
 
 /// The record, or why it cannot be shown.
-fn listed(entry: &Entry) -> Value {
-    match &entry.record {
-        Ok(record) => json!({ "title": entry.title.as_str(), "record": record, "error": null }),
-        Err(why) => json!({ "title": entry.title.as_str(), "record": null, "error": why }),
-    }
+fn listed((folder, entry): &(PathBuf, Entry)) -> Value {
+    let record = entry.record.as_ref();
+    json!({
+        "title": entry.title.as_str(),
+        "folder": folder.to_string_lossy(),
+        "record": record.ok(),
+        "error": record.err(),
+    })
 }
 
 fn line(entry: &Entry) -> String {
@@ -143,20 +150,22 @@ fn clock(seconds: f64) -> String {
 
 fn verify(
     title: Option<&str>,
-    library: &Path,
+    mut folders: Folders,
     complete: bool,
     as_json: bool,
 ) -> Result<ExitCode, Failed> {
     let entries = match title {
-        None => entries(library)?,
+        None => folders.entries(),
         Some(title) => {
-            let found = catalog::find(library, &path(title)?);
+            let path = path(title)?;
+            let library = folders.of(&path);
             let missing = || Failed(1, format!("ingest has made no title {title:?}"));
-            vec![found.ok_or_else(missing)?]
+            vec![(library.to_owned(), catalog::find(library, &path).ok_or_else(missing)?)]
         }
     };
-    let (mut told, mut fault_count, mut failed, mut incomplete) = (Vec::new(), 0, 0, 0);
-    for entry in &entries {
+    let (mut told, mut fault_count, mut incomplete) = (Vec::new(), 0, 0);
+    let mut failed = usize::from(folders.lacks_one);
+    for (library, entry) in &entries {
         let verified = match verify_one(library, entry, complete) {
             Ok(verified) => verified,
             Err(error) => {
@@ -179,8 +188,8 @@ fn verify(
     }
     if incomplete > 0 && !complete {
         tell(&format!(
-            "{incomplete} records were written by an earlier version; to add the SHA-256 of each block, run: fullbore library verify --complete --library {}",
-            library.display()
+            "{incomplete} records were written by an earlier version; to add the SHA-256 of each block, run: fullbore library verify --complete {}",
+            folders.arguments()
         ));
     }
     if fault_count > 0 {
@@ -244,8 +253,9 @@ fn fault(fault: &Fault) -> Value {
     told
 }
 
-fn remove(title: &str, library: &Path, replaced: bool) -> Result<ExitCode, Failed> {
+fn remove(title: &str, folders: &Folders, replaced: bool) -> Result<ExitCode, Failed> {
     let title = path(title)?;
+    let library = folders.of(&title);
     let failed = |error: CatalogError| Failed(1, error.to_string());
     if replaced {
         let count = catalog::remove_replaced(library, &title).map_err(failed)?;
@@ -253,6 +263,9 @@ fn remove(title: &str, library: &Path, replaced: bool) -> Result<ExitCode, Faile
     } else {
         catalog::remove(library, &title).map_err(failed)?;
         say(&format!("removed: {title}\n"));
+        if let Some(next) = folders.next_of(&title) {
+            tell(&format!("note: what {} has under that name is served now", next.display()));
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

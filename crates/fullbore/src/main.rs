@@ -3,6 +3,7 @@
 //! Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.
 
 mod bench;
+mod folders;
 mod ingest;
 mod library;
 mod load;

@@ -68,6 +68,8 @@ pub enum IngestError {
     Busy(String),
     /// A folder with the title's name exists, and ingest did not make it.
     Foreign(PathBuf),
+    /// The title is in another folder of the library than the one that was asked for.
+    Elsewhere(PathBuf),
     /// A file of subtitles has none.
     NoSubtitles(PathBuf),
     /// A signal interrupted it.
@@ -135,6 +137,11 @@ impl Display for IngestError {
                 f,
                 "{} exists and was not made by ingest (or its title.json is damaged), so ingest does not replace it: \
                  remove it, or choose another --title",
+                path.display()
+            ),
+            Self::Elsewhere(path) => write!(
+                f,
+                "the title is already at {}, and a title is replaced where it is: leave --into out, or remove the title first",
                 path.display()
             ),
             Self::NoSubtitles(path) => write!(

@@ -1,0 +1,90 @@
+//! The folders of a library on the command line: one, or one for each disk.
+
+use crate::tell;
+use catalog::{Entry, FoldersError, Hidden, Holders, TitlePath, check_folders, is_held};
+use serde_json::{Value, json};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+/// The folders that can be read, and which of them holds which name.
+pub(crate) struct Folders {
+    paths: Vec<PathBuf>,
+    holders: Holders,
+    /// Whether one of them cannot be read.
+    pub(crate) lacks_one: bool,
+}
+
+impl Folders {
+    /// Looks at `paths`. Tells which of them cannot be read.
+    pub(crate) fn open(paths: Vec<PathBuf>) -> Result<Self, FoldersError> {
+        check_folders(&paths)?;
+        let (mut holders, mut lacks_one) = (Holders::new(paths.len()), false);
+        for (index, path) in (0..).zip(&paths) {
+            match File::open(path).and_then(catalog::names) {
+                Ok(names) => holders.take(index, names),
+                Err(error) => {
+                    tell(&format!("cannot list {}: {error}", path.display()));
+                    lacks_one = true;
+                }
+            }
+        }
+        Ok(Self { paths, holders, lacks_one })
+    }
+
+    /// The titles that ingest made, sorted by their path, each with its folder. Hidden ones are told instead.
+    pub(crate) fn entries(&mut self) -> Vec<(PathBuf, Entry)> {
+        let mut entries = Vec::new();
+        for (index, path) in (0..).zip(&self.paths) {
+            match catalog::list(path) {
+                Ok(found) => entries.extend(
+                    found
+                        .into_iter()
+                        .filter(|entry| self.hold(index, &entry.title))
+                        .map(|entry| (path.clone(), entry)),
+                ),
+                // It was told when the folders were opened, except if the disk failed since.
+                Err(_) => self.lacks_one = true,
+            }
+        }
+        entries.sort_by(|(_, a), (_, b)| a.title.cmp(&b.title));
+        self.hidden().iter().for_each(|hidden| tell(&hidden.describe(&self.paths)));
+        entries
+    }
+
+    fn hold(&self, folder: u16, title: &TitlePath) -> bool {
+        is_held(self.holders.by_name(), folder, Path::new(title.as_str()))
+    }
+
+    /// The folder that holds `title`; the first one if none does.
+    pub(crate) fn of(&self, title: &TitlePath) -> &Path {
+        let holder = (0..).zip(&self.paths).find(|(index, _)| self.hold(*index, title));
+        holder.map_or(&self.paths[0], |(_, path)| path)
+    }
+
+    fn hidden(&self) -> Vec<Hidden> {
+        self.holders.hidden()
+    }
+
+    /// The folder that has the name of `title`, too, and holds it when the title is gone.
+    pub(crate) fn next_of(&self, title: &TitlePath) -> Option<&Path> {
+        let is_title = |hidden: &Hidden| *hidden.name == *title.as_str().as_bytes();
+        let hidden = self.hidden().into_iter().find(is_title)?;
+        Some(&self.paths[usize::from(hidden.folder)])
+    }
+
+    /// The hidden names as JSON.
+    pub(crate) fn hidden_json(&self) -> Vec<Value> {
+        let path = |folder: u16| self.paths[usize::from(folder)].to_string_lossy();
+        let hidden = self.hidden().into_iter().map(|hidden| {
+            let name = String::from_utf8_lossy(&hidden.name);
+            json!({ "name": name, "folder": path(hidden.folder), "holder": path(hidden.holder) })
+        });
+        hidden.collect()
+    }
+
+    /// The folders as arguments of a command.
+    pub(crate) fn arguments(&self) -> String {
+        let arguments = self.paths.iter().map(|path| format!("--library {}", path.display()));
+        arguments.collect::<Vec<_>>().join(" ")
+    }
+}

@@ -1,0 +1,109 @@
+//! Chooses the folder of the library that a title goes into, if the library has several.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use catalog::{TitleName, Workshop};
+
+use super::{Attempt, IngestError};
+
+/// The one of `folders` for the title `title`: where it is already, finished or begun; else `into`; else where there is the most free space.
+///
+/// # Errors
+/// [`IngestError::Elsewhere`] if the title is in another folder than `into`. [`IngestError::Io`] if one of several folders cannot be
+/// read, because the title may be there.
+pub fn folder_for(
+    title: &TitleName,
+    folders: &[PathBuf],
+    into: Option<&Path>,
+) -> Result<PathBuf, IngestError> {
+    if let [only] = folders {
+        return Ok(only.clone());
+    }
+    for folder in folders {
+        fs::read_dir(folder).attempt("look for the title in", folder)?;
+    }
+    match holder(title, folders)? {
+        Some(folder) if into.is_some_and(|into| into != folder) => {
+            Err(IngestError::Elsewhere(folder.join(title.as_str())))
+        }
+        Some(folder) => Ok(folder.clone()),
+        None => into.map_or_else(|| most_free(folders), |into| Ok(into.to_owned())),
+    }
+}
+
+/// The first folder that has the title, or else the work folder of an attempt at it.
+fn holder<'f>(
+    title: &TitleName,
+    folders: &'f [PathBuf],
+) -> Result<Option<&'f PathBuf>, IngestError> {
+    let work = Workshop::folder_name(title);
+    for name in [title.as_str(), &work] {
+        for folder in folders {
+            let path = folder.join(name);
+            if is_there(&path).attempt("look for the title at", &path)? {
+                return Ok(Some(folder));
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn is_there(path: &Path) -> io::Result<bool> {
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        found => found.map(|_| true),
+    }
+}
+
+fn most_free(folders: &[PathBuf]) -> Result<PathBuf, IngestError> {
+    let mut best: Option<(u64, &PathBuf)> = None;
+    for folder in folders {
+        let disk = rustix::fs::statvfs(folder).map_err(io::Error::from);
+        let disk = disk.attempt("look at the disk of", folder)?;
+        let free_bytes = disk.f_bavail.saturating_mul(disk.f_frsize);
+        if best.is_none_or(|(most, _)| free_bytes > most) {
+            best = Some((free_bytes, folder));
+        }
+    }
+    // The command line wants at least one folder.
+    Ok(best.map(|(_, folder)| folder.clone()).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tempfile::tempdir;
+
+    #[test]
+    fn a_title_stays_where_it_is_and_an_attempt_where_it_began() {
+        let root = tempdir().unwrap();
+        let folders = ["d0", "d1", "d2"].map(|name| root.path().join(name));
+        folders.iter().for_each(|folder| fs::create_dir(folder).unwrap());
+        let place = |title: &str, into: Option<&PathBuf>| {
+            let title = TitleName::new(title).unwrap();
+            folder_for(&title, &folders, into.map(PathBuf::as_path))
+        };
+        fs::create_dir(folders[1].join("film")).unwrap();
+        fs::create_dir(folders[2].join(".ingest-begun")).unwrap();
+        assert_eq!(place("film", None).unwrap(), folders[1]);
+        assert_eq!(place("film", Some(&folders[1])).unwrap(), folders[1]);
+        assert_eq!(place("begun", None).unwrap(), folders[2]);
+        assert_eq!(place("new", Some(&folders[2])).unwrap(), folders[2]);
+        // All are on one disk, with as much space.
+        assert!(folders.contains(&place("new", None).unwrap()));
+        let refused = place("film", Some(&folders[0])).unwrap_err().to_string();
+        assert!(refused.contains("d1/film") && refused.contains("--into"), "{refused}");
+        fs::remove_dir(&folders[0]).unwrap();
+        let missing = place("film", None).unwrap_err().to_string();
+        assert!(missing.contains("d0"), "{missing}");
+    }
+
+    #[test]
+    fn a_single_folder_need_not_be_there() {
+        let title = TitleName::new("film").unwrap();
+        let folder = folder_for(&title, &["/not/there".into()], None).unwrap();
+        assert_eq!(folder, Path::new("/not/there"));
+    }
+}
