@@ -59,6 +59,15 @@ impl Access {
         access
     }
 
+    /// What was found here or, where nothing was, in `later`.
+    pub(crate) fn or(self, later: Self) -> Self {
+        Self {
+            lease: self.lease.or(later.lease),
+            view: self.view.or(later.view),
+            count: self.count.or(later.count),
+        }
+    }
+
     fn try_on(&mut self, path: &Path, file: &File) {
         let note = |found: &mut Option<_>, tried: io::Result<()>| {
             if let Err(error) = tried {

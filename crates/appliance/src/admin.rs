@@ -9,7 +9,7 @@ use crate::access::Lack;
 use crate::admin_hosts::AdminHosts;
 use crate::audience::Audience;
 use crate::config::Config;
-use crate::library_place::LibraryTrouble;
+use crate::folders::{Folders, Health};
 use crate::live::{self, Live};
 use crate::offload;
 use crate::page;
@@ -61,6 +61,8 @@ pub struct Watched {
 pub struct Chosen {
     /// What it leaves to the kernel.
     pub offload: KernelOffload,
+    /// The library's folders.
+    pub(crate) folders: Arc<Folders>,
     /// Which silo workers, disks and network cards belong to.
     pub(crate) silo_map: Arc<SiloMap>,
     /// What is missing that would make it faster.
@@ -85,7 +87,7 @@ struct State {
     hosts: AdminHosts,
     /// Requests for other hosts.
     misdirected: AtomicU64,
-    library: Arc<LibraryTrouble>,
+    folders: Arc<Folders>,
     config: Config,
     offload: KernelOffload,
     silo_map: Arc<SiloMap>,
@@ -108,7 +110,7 @@ impl Admin {
         started: Instant,
         sources: live::Sources,
     ) -> io::Result<Self> {
-        let Chosen { offload, silo_map, lacks } = chosen;
+        let Chosen { offload, folders, silo_map, lacks } = chosen;
         let draining = AtomicBool::new(false);
         let (numbers, audiences) =
             workers.into_iter().map(|worker| (worker.numbers, worker.audience)).unzip();
@@ -120,7 +122,7 @@ impl Admin {
             draining,
             hosts: AdminHosts::new(&config.admin_hosts),
             misdirected: AtomicU64::new(0),
-            library: Arc::default(),
+            folders,
             config: config.clone(),
             offload,
             silo_map,
@@ -147,11 +149,6 @@ impl Admin {
         })?;
         readiness.recv().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))?;
         Ok(Self { state, listener: own_listener })
-    }
-
-    /// Where trouble with the library is reported.
-    pub(crate) fn library_trouble(&self) -> Arc<LibraryTrouble> {
-        Arc::clone(&self.state.library)
     }
 
     /// From now on, `/healthz` says that the server is shutting down.
@@ -333,20 +330,24 @@ fn answer(state: &State, live: &Live, request: &Request, limits: &Limits) -> Res
         Resource::File(path) => path.as_bytes(),
         _ => b"",
     };
-    let library_trouble = state.library.in_words();
     let (content_type, text) = match path {
         b"healthz" if state.draining.load(Ordering::Relaxed) => {
             return with_context(limits, |context| {
                 http::refuse(Refusal::Unavailable, Some(request), context)
             });
         }
-        b"healthz" if library_trouble.is_some() => {
-            let why = library_trouble.unwrap_or_default();
-            return with_context(limits, |context| {
-                http::refuse_because(Refusal::Unavailable, &why, Some(request), context)
-            });
+        b"healthz" => {
+            let text = match state.folders.health() {
+                Health::Well => "ok\n".to_owned(),
+                Health::Partly(why) => format!("ok, but {why}\n"),
+                Health::Lost(why) => {
+                    return with_context(limits, |context| {
+                        http::refuse_because(Refusal::Unavailable, &why, Some(request), context)
+                    });
+                }
+            };
+            ("text/plain; charset=utf-8", text)
         }
-        b"healthz" => ("text/plain; charset=utf-8", "ok\n".to_owned()),
         b"metrics" => ("text/plain; version=0.0.4; charset=utf-8", metrics(state, live)),
         b"status.json" => ("application/json", status(state)),
         _ => {
@@ -385,8 +386,11 @@ const UPTIME: Metric =
 const LIBRARY_LOST: Metric = Metric::new(
     Kind::Gauge,
     "fullbore_library_lost",
-    "1 while the library's path does not lead to the folder being served, else 0.",
+    "Folders of the library that are missing, fail, or are not where they were at the start.",
 );
+
+const LIBRARY_FOLDERS: Metric =
+    Metric::new(Kind::Gauge, "fullbore_library_folders", "Folders that the library consists of.");
 
 const DASHBOARDS: Metric = Metric::new(Kind::Gauge, "fullbore_dashboards", "Dashboards open now.");
 
@@ -404,8 +408,15 @@ const REQUESTS_REFUSED: Metric = Metric::new(
 .by("reason");
 
 /// The admin listener's own metrics.
-const METRICS: [Metric; 6] =
-    [RESIDENT_BYTES, UPTIME, LIBRARY_LOST, DASHBOARDS, DASHBOARDS_DROPPED, REQUESTS_REFUSED];
+const METRICS: [Metric; 7] = [
+    RESIDENT_BYTES,
+    UPTIME,
+    LIBRARY_FOLDERS,
+    LIBRARY_LOST,
+    DASHBOARDS,
+    DASHBOARDS_DROPPED,
+    REQUESTS_REFUSED,
+];
 
 /// Every metric that `/metrics` can contain.
 pub fn all_metrics() -> impl Iterator<Item = &'static Metric> {
@@ -417,7 +428,8 @@ fn metrics(state: &State, live: &Live) -> String {
     Totals::of(state.numbers.iter().map(AsRef::as_ref)).expose(&mut out);
     out.one(&RESIDENT_BYTES, resident_bytes());
     out.one(&UPTIME, u64::try_from(state.started.elapsed().as_micros()).unwrap_or(u64::MAX));
-    out.one(&LIBRARY_LOST, state.library.in_words().is_some().into());
+    out.one(&LIBRARY_FOLDERS, state.folders.paths().len() as u64);
+    out.one(&LIBRARY_LOST, state.folders.lost());
     if state.config.http.cmcd {
         qoe::expose(&experience(state), &mut out);
     }
@@ -442,7 +454,8 @@ fn status(state: &State) -> String {
         "fullbore": env!("CARGO_PKG_VERSION"),
         UPTIME.key(): state.started.elapsed().as_secs_f64(),
         "draining": state.draining.load(Ordering::Relaxed),
-        "library_trouble": state.library.in_words(),
+        "library": state.folders.json(),
+        "library_trouble": state.folders.health().trouble(),
         "rss_bytes": resident_bytes(),
         "route": offload::route_name(state.offload, state.config.route),
         "kernel_tls": state.tls_stat.as_ref().map(TlsStat::json),

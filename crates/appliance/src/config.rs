@@ -14,7 +14,8 @@ pub use silos::{Placement, SiloError, SiloPlan};
 use crate::admin_hosts::is_host_name;
 use disk::{Policy, Way};
 use http::LibraryPath;
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 use std::net::SocketAddr;
 use std::ops::RangeBounds;
 use std::path::{Path, PathBuf};
@@ -29,8 +30,9 @@ pub struct Config {
     /// The file that this was read from, if there was one.
     #[serde(skip)]
     pub file: Option<PathBuf>,
-    /// The library's root; without one, a sample library is made.
-    pub library: Option<PathBuf>,
+    /// The library: one folder, or one for each disk. Without any, a sample library is made.
+    #[serde(deserialize_with = "one_or_more", skip_serializing_if = "Vec::is_empty")]
+    pub library: Vec<PathBuf>,
     /// Address to listen on. `[::]` covers IPv4, too.
     pub listen: SocketAddr,
     /// Address of health, metrics and status; loopback by default.
@@ -82,7 +84,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             file: None,
-            library: None,
+            library: Vec::new(),
             listen: SocketAddr::from(([0u16; 8], 8443)),
             admin: SocketAddr::from(([127, 0, 0, 1], 9443)),
             admin_hosts: Vec::new(),
@@ -106,6 +108,23 @@ impl Default for Config {
             timeouts: Timeouts::default(),
             silos: Vec::new(),
         }
+    }
+}
+
+/// A folder, or a list of folders.
+fn one_or_more<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<PathBuf>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "library must be a folder, or a list of folders")]
+    enum OneOrMore {
+        One(PathBuf),
+        More(Vec<PathBuf>),
+    }
+    match OneOrMore::deserialize(from)? {
+        OneOrMore::One(folder) => Ok(vec![folder]),
+        OneOrMore::More(folders) if folders.is_empty() => Err(D::Error::custom(
+            "library is an empty list: name the folders, or leave it out to get a sample library",
+        )),
+        OneOrMore::More(folders) => Ok(folders),
     }
 }
 
@@ -427,6 +446,14 @@ impl Config {
             return Err(ConfigError::CertificatesWithoutTls);
         }
         Ok(())
+    }
+
+    /// Checks that the library's folders are different, and that none lies in another.
+    ///
+    /// # Errors
+    /// With the folders.
+    pub fn check_folders(&self) -> Result<(), ConfigError> {
+        catalog::check_folders(&self.library).map_err(ConfigError::Folders)
     }
 
     /// Checks that viewers cannot fetch the server's own files: keys, the access log, this configuration.

@@ -58,20 +58,24 @@ fn own_files(config: &Config) -> Vec<OwnFile> {
 /// Refuses a configuration with which one of the server's own files would be served. Hidden files of the library
 /// (`.keys/url.key`) are allowed, because viewers cannot name them.
 pub(crate) fn check(config: &Config) -> Result<(), ConfigError> {
-    let Some(library) = config.library.as_ref().and_then(|path| path.canonicalize().ok()) else {
-        // There is no library yet, or none at all, which is reported elsewhere.
-        return Ok(());
-    };
+    // A folder that is not there is reported elsewhere.
+    let folders = config.library.iter().filter_map(|folder| folder.canonicalize().ok());
+    let folders: Vec<_> = folders.collect();
     for OwnFile { path, what, advice } in own_files(config) {
         // A path that cannot be resolved is not served, and reading the file reports the error.
         let Ok(real) = resolve(&path, LINKS_MAX) else { continue };
-        let Ok(name) = real.strip_prefix(&library) else { continue };
-        if LibraryPath::as_written(name.as_os_str().as_bytes()).is_some() {
+        if let Some(library) = folders.iter().find(|folder| is_served(&real, folder)).cloned() {
             let real = (real != path).then_some(real);
             return Err(ConfigError::OwnFileServed { file: path, real, what, library, advice });
         }
     }
     Ok(())
+}
+
+/// Whether a viewer could request the file `real` if `folder` is in the library.
+fn is_served(real: &Path, folder: &Path) -> bool {
+    let name = real.strip_prefix(folder);
+    name.is_ok_and(|name| LibraryPath::as_written(name.as_os_str().as_bytes()).is_some())
 }
 
 /// `path` with all links resolved, even if its last parts do not exist yet.
@@ -149,7 +153,7 @@ mod tests {
         fs::create_dir_all(library.join("films")).unwrap();
         fs::create_dir(&beside).unwrap();
         let config = Config {
-            library: Some(library.clone()),
+            library: vec![library.clone()],
             state: beside.join("state"),
             tls: Tls { enabled: false, ..Tls::default() },
             ..Config::default()
@@ -207,7 +211,7 @@ mod tests {
     fn links_are_followed_on_both_sides_also_to_what_is_not_there_yet() {
         let (root, library, beside, mut config) = place();
         symlink(&library, root.path().join("link")).unwrap();
-        config.library = Some(root.path().join("link"));
+        config.library = vec![root.path().join("link")];
         config.access_log = Some(library.join("access.log"));
         assert!(complaint(&config).contains("access log"));
         symlink("../library/access.log", beside.join("access.log")).unwrap();

@@ -1,12 +1,12 @@
 //! Reloads files while the server runs: certificates, on request (SIGHUP) and when their files change, and the keys of signed
-//! URLs, on request. In the same rhythm it checks which files must not be served, and whether the library is still there.
+//! URLs, on request. In the same rhythm it checks which files must not be served, and tells the operator what is wrong with the library's folders.
 //!
 //! This has a thread of its own, because reading waits for disks: a network filesystem that hangs must not keep the main
 //! thread from noticing a signal to stop. A file that cannot be used is reported once, and what was loaded before stays in use.
 
 use crate::config::Config;
 use crate::control::Control;
-use crate::library_place::{LibraryPlace, LibraryTrouble};
+use crate::folders::Folders;
 use crate::own_files::OwnFiles;
 use crate::server::load_keys;
 use crypt::Tls;
@@ -25,9 +25,8 @@ pub(crate) struct Renewal {
     pub(crate) tls: Option<Tls>,
     /// The files that must not be served.
     pub(crate) own_files: OwnFiles,
-    /// Where the library was at the start, and what is wrong with it now.
-    pub(crate) library: LibraryPlace,
-    pub(crate) library_trouble: Arc<LibraryTrouble>,
+    /// What is wrong with the library's folders, for the operator.
+    pub(crate) folders: Arc<Folders>,
     /// The workers' controls.
     pub(crate) controls: Vec<Arc<Control>>,
     /// The last complaint about certificates, so that it is not repeated at every check.
@@ -47,7 +46,7 @@ impl Renewal {
             let request = requests.recv_timeout(LOOKED_AT_EVERY);
             // First, so that a new key file is withheld before anything is signed with it.
             self.withhold_own_files();
-            self.library.look_again(&self.library_trouble);
+            self.folders.tell();
             match request {
                 Ok(()) => {
                     self.complaint.clear();

@@ -6,8 +6,8 @@ use crate::admin;
 use crate::audience::Audience;
 use crate::bypass;
 use crate::config::{Config, Route, Switch};
+use crate::folders::Folders;
 use crate::hot_memory;
-use crate::library_place::LibraryPlace;
 use crate::listen::bind_admin;
 use crate::live;
 use crate::moves::{self, Inboxes};
@@ -23,6 +23,7 @@ use crate::silo_map::{self, SiloMap};
 use crate::start_error::{RunError, StartError};
 use crate::ways_in::{WayIn, WaysIn};
 use crate::worker::Shared;
+use catalog::Title;
 use crypt::{Origin, Tls, TlsOptions};
 use delivery::KernelOffload;
 use delivery::room::reserve_bytes;
@@ -49,6 +50,7 @@ const FILES_RESERVED: u64 = 1 << 16;
 /// A running server.
 pub struct Server {
     config: Arc<Config>,
+    folders: Arc<Folders>,
     address: SocketAddr,
     admin_address: SocketAddr,
     tls: Option<Tls>,
@@ -77,6 +79,8 @@ pub struct Server {
 /// The threads without a ring, besides the workers.
 struct Writers {
     access_log: Option<AccessLog>,
+    /// What the threads that watch the library's folders found out at first.
+    access: Access,
     shelf: Option<Shelf>,
 }
 
@@ -84,7 +88,7 @@ impl Writers {
     /// Starts them from a thread that has given up the privileges that rings need.
     fn start(
         config: &Config,
-        library: &Path,
+        folders: &Arc<Folders>,
         log_out: Option<Box<dyn io::Write + Send>>,
     ) -> Result<Self, StartError> {
         let start = move || {
@@ -94,9 +98,10 @@ impl Writers {
             let access_log = log_out.map(AccessLog::start).transpose();
             let cannot = |which| move |why| StartError::Thread { which, why };
             let access_log = access_log.map_err(cannot("access log"))?;
-            let shelf = config.page.then(|| Shelf::start(library.to_owned())).transpose();
+            let access = folders.watch().map_err(cannot("folder"))?;
+            let shelf = config.page.then(|| Shelf::start(folders)).transpose();
             let shelf = shelf.map_err(cannot("shelf"))?;
-            Ok(Self { access_log, shelf })
+            Ok(Self { access_log, access, shelf })
         };
         std::thread::scope(|scope| scope.spawn(start).join())
             .unwrap_or(Err(StartError::ThreadPanicked))
@@ -110,18 +115,20 @@ impl Server {
     /// One line: what, and what to do about it.
     pub fn start(config: Config) -> Result<Self, StartError> {
         config.check()?;
+        config.check_folders()?;
         config.check_own_files()?;
         let config = Arc::new(config);
         let machine = Machine::probe();
         raise_limits();
-        let (library, library_place) = find_library(&config)?;
+        let folders = Folders::open(&config)?;
         let tls = load_tls(&config)?;
         let keys = load_keys(&config)?;
         let offload = offload::choose(&config)?;
         let log_out = config.access_log.as_deref().map(open_access_log).transpose()?;
         let count = count_workers(&config, &machine)?;
         let topology = Topology::open();
-        let silo_map = SiloMap::new(&config, &machine, &topology, &[&library], count)?;
+        let library: Vec<_> = folders.present().map(|(_, path)| path).collect();
+        let silo_map = SiloMap::new(&config, &machine, &topology, &library, count)?;
         let silo_map = Arc::new(silo_map);
         let WaysIn { address, ways_in, unsent_bytes_min, bypass } =
             WaysIn::open(&config, offload, &silo_map, count)?;
@@ -134,11 +141,10 @@ impl Server {
         // Before the threads, because Landlock covers the calling thread and those that it starts.
         let mut sandbox = sandbox::Report::default();
         if config.sandbox {
-            sandbox = sandbox::confine_files(&config, &library, offload);
+            sandbox = sandbox::confine_files(&config, &config.library, offload);
         }
-        let access = Access::tried_on(&library);
+        let Writers { access_log, access, shelf } = Writers::start(&config, &folders, log_out)?;
         let lacks = access.lacks(&config, offload);
-        let Writers { access_log, shelf } = Writers::start(&config, &library, log_out)?;
         let memory_bound = tightest(&headroom);
         let mut silos = silo::silos(&machine, &silo_map, memory_bound);
         check_memory(memory_bound, count, &silos, &config)?;
@@ -155,7 +161,7 @@ impl Server {
             shelf,
             offload,
             unsent_bytes_min,
-            library,
+            folders: Arc::clone(&folders),
             withheld: own_files.inodes(),
             headroom,
             pressure,
@@ -182,8 +188,12 @@ impl Server {
         let watched = numbers.iter().cloned().zip(audiences);
         let watched =
             watched.map(|(numbers, audience)| admin::Watched { numbers, audience }).collect();
-        let silos_chosen = Arc::clone(&silo_map);
-        let chosen = admin::Chosen { offload, silo_map: silos_chosen, lacks: lacks.clone() };
+        let chosen = admin::Chosen {
+            offload,
+            folders: Arc::clone(&folders),
+            silo_map: Arc::clone(&silo_map),
+            lacks: lacks.clone(),
+        };
         let admin = admin::Admin::start(admin_listener, watched, &config, chosen, epoch, sources)
             .map_err(StartError::Admin)?;
         let workers = silos.iter().flat_map(Silo::workers);
@@ -191,8 +201,7 @@ impl Server {
             config: Arc::clone(&config),
             tls: tls.clone(),
             own_files,
-            library: library_place,
-            library_trouble: admin.library_trouble(),
+            folders: Arc::clone(&folders),
             controls: workers.map(|worker| Arc::clone(&worker.control)).collect(),
             complaint: String::new(),
         };
@@ -202,6 +211,7 @@ impl Server {
         }
         Ok(Self {
             config,
+            folders,
             address,
             admin_address,
             tls,
@@ -228,12 +238,14 @@ impl Server {
     /// One line: what, and what to do about it.
     pub fn check(config: &Config) -> Result<(), StartError> {
         config.check()?;
+        config.check_folders()?;
         config.check_own_files()?;
-        if let Some(library) = &config.library {
-            check_library(library)?;
+        config.library.iter().try_for_each(|folder| check_library(folder))?;
+        if !config.library.is_empty() {
             let machine = Machine::probe();
             let workers = count_workers(config, &machine)?;
-            SiloMap::new(config, &machine, &Topology::open(), &[library], workers)?;
+            let folders: Vec<_> = config.library.iter().map(PathBuf::as_path).collect();
+            SiloMap::new(config, &machine, &Topology::open(), &folders, workers)?;
         }
         load_keys(config)?;
         load_tls(config).map(|_| ())
@@ -254,6 +266,11 @@ impl Server {
         &self.numbers
     }
 
+    /// The titles that can be listed now, sorted by name, each with the folder that it is in.
+    pub fn titles(&self) -> Vec<(PathBuf, Title)> {
+        self.folders.titles()
+    }
+
     /// Lines for people about what this machine offers and what was chosen.
     pub fn describe(&self) -> Vec<String> {
         let Config { disk, off, .. } = &*self.config;
@@ -263,6 +280,7 @@ impl Server {
             format!("workers   {}, io_uring with {}", self.numbers.len(), self.ring.describe()),
             format!("sandbox   {}", self.sandbox),
         ];
+        lines.extend(self.folders.describe());
         lines.extend(self.silo_map.describe());
         let hot_sets = self.silos.iter().filter_map(|silo| silo.hot_memory().describe());
         lines.extend(hot_sets.map(|hot_set| format!("hot set   {hot_set}")));
@@ -382,15 +400,6 @@ fn raise_limits() {
     let _ = machine::raise_nofile();
     // If there is no memory for it, workers wait now and then while the table grows.
     let _ = machine::reserve_files(FILES_RESERVED);
-}
-
-/// The library's path, and the folder that it leads to now.
-fn find_library(config: &Config) -> Result<(PathBuf, LibraryPlace), StartError> {
-    let library = config.library.clone().ok_or(StartError::NoLibrary)?;
-    check_library(&library)?;
-    let place = LibraryPlace::of(&library)
-        .map_err(|why| StartError::Library { library: library.clone(), why: why.into() })?;
-    Ok((library, place))
 }
 
 /// Starts the workers of all silos, and waits until each accepts connections. Returns the features of their rings.

@@ -1,13 +1,18 @@
-//! The list of titles that the pages show. A thread of its own keeps it, because listing a library waits for disks, and a worker must not.
+//! The list of titles that the pages show. Listing a library waits for disks, and a worker must not. So a thread for each folder of the
+//! library lists the titles there, and a folder whose disk hangs delays no other.
 //!
 //! A request gets the list as it was last made, and has it made again, but not sooner than two seconds after the last time. While nobody
 //! asks, no list is made. So a list is as old as the last visit, and the pages ask twice. The list is bounded as [`catalog::shelf`] is.
 
+use crate::folders::Folders;
 use catalog::shelf::{Item, shelf};
+use catalog::{TITLES_MAX, is_held};
+use disk::Names;
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hasher};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -19,8 +24,24 @@ const PAUSE: Duration = Duration::from_secs(2);
 #[derive(Clone)]
 pub struct Shelf {
     list: Arc<Mutex<Arc<List>>>,
-    /// Holds one request at most: more would not be served sooner.
-    asking: SyncSender<()>,
+    /// A channel to each thread. It holds one request at most: more would not be served sooner.
+    asking: Arc<[SyncSender<()>]>,
+}
+
+/// What the threads share.
+struct Kept {
+    folders: Arc<Folders>,
+    titles: Mutex<Titles>,
+    list: Arc<Mutex<Arc<List>>>,
+}
+
+/// What the list is made of.
+#[derive(Default)]
+struct Titles {
+    /// The titles in each folder; none before the folder was listed.
+    in_folders: BTreeMap<u16, Option<Vec<Item>>>,
+    /// Which folder holds which name; none if there is one folder.
+    names: Option<Arc<Names>>,
 }
 
 /// The titles at one time.
@@ -35,43 +56,52 @@ pub struct List {
 }
 
 impl Shelf {
-    /// Starts listing the titles in the folder `library`.
+    /// Starts listing the titles in `folders`.
     ///
     /// # Errors
-    /// If the thread cannot be started.
-    pub fn start(library: PathBuf) -> io::Result<Self> {
+    /// If a thread cannot be started.
+    pub(crate) fn start(folders: &Arc<Folders>) -> io::Result<Self> {
         let list = Arc::new(Mutex::new(Arc::new(List::of(Vec::new(), false))));
-        let (asking, asked) = sync_channel(1);
-        let kept = Arc::clone(&list);
-        let keeper = std::thread::Builder::new().name("shelf".into());
-        keeper.spawn(move || keep(&library, &kept, &asked))?;
-        Ok(Self { list, asking })
+        let kept = Arc::new(Kept {
+            folders: Arc::clone(folders),
+            titles: Mutex::new(Titles {
+                in_folders: folders.present().map(|(index, _)| (index, None)).collect(),
+                names: None,
+            }),
+            list: Arc::clone(&list),
+        });
+        let mut asking = Vec::new();
+        for (index, path) in folders.present() {
+            let (kept, path) = (Arc::clone(&kept), path.to_owned());
+            let (ask, asked) = sync_channel(1);
+            let keeper = std::thread::Builder::new().name("shelf".into());
+            keeper.spawn(move || keep(&kept, index, &path, &asked))?;
+            asking.push(ask);
+        }
+        Ok(Self { list, asking: asking.into() })
     }
 
     /// The list as it was last made. Calling this has it made again.
     pub fn list(&self) -> Arc<List> {
         // Full: another request is waiting. Disconnected: the thread panicked, and the last list is all there is.
-        let _ = self.asking.try_send(());
+        for ask in &*self.asking {
+            let _ = ask.try_send(());
+        }
         Arc::clone(&self.list.lock().expect("no holder of this lock can panic"))
     }
 }
 
-/// The thread's life: it ends with the last worker.
-fn keep(library: &Path, list: &Mutex<Arc<List>>, asked: &Receiver<()>) {
+/// A thread's life: it ends with the last worker.
+fn keep(kept: &Kept, folder: u16, path: &Path, asked: &Receiver<()>) {
     let mut complaint = String::new();
     loop {
-        match shelf(library) {
+        match shelf(path) {
             Ok(items) => {
                 complaint.clear();
-                let made = List::of(items, true);
-                let mut list = list.lock().expect("no holder of this lock can panic");
-                // Responses under way and those to come share one copy of an equal list.
-                if list.json != made.json {
-                    *list = Arc::new(made);
-                }
+                kept.take(folder, items);
             }
             Err(error) => {
-                let what = format!("cannot list the titles in {}: {error}", library.display());
+                let what = format!("cannot list the titles in {}: {error}", path.display());
                 if what != complaint {
                     let told = library::shown(&what);
                     eprintln!("fullbore: {told}; the shelf keeps showing the last list");
@@ -83,6 +113,54 @@ fn keep(library: &Path, list: &Mutex<Arc<List>>, asked: &Receiver<()>) {
         if asked.recv().is_err() {
             return;
         }
+    }
+}
+
+impl Kept {
+    /// Takes the present titles in `folder`, and makes the list of all titles anew.
+    fn take(&self, folder: u16, items: Vec<Item>) {
+        let names = self.folders.names();
+        let mut titles = self.titles.lock().expect("no holder of this lock can panic");
+        if !titles.change(folder, items, names) {
+            return;
+        }
+        let made = titles.list();
+        let mut list = self.list.lock().expect("no holder of this lock can panic");
+        // Responses under way and those to come share one copy of an equal list.
+        if list.json != made.json {
+            *list = Arc::new(made);
+        }
+    }
+}
+
+impl Titles {
+    /// Takes the present titles in `folder`, and returns whether the list may change by that.
+    fn change(&mut self, folder: u16, items: Vec<Item>, names: Option<Arc<Names>>) -> bool {
+        let are_same = match (&self.names, &names) {
+            (Some(known), Some(names)) => Arc::ptr_eq(known, names),
+            (known, names) => known.is_none() && names.is_none(),
+        };
+        let items = Some(items);
+        if are_same && self.in_folders.get(&folder) == Some(&items) {
+            return false;
+        }
+        self.in_folders.insert(folder, items);
+        self.names = names;
+        true
+    }
+
+    /// The list of the titles that are served, each from the folder that holds it.
+    fn list(&self) -> List {
+        let is_served = |folder, item: &Item| {
+            self.names.as_ref().is_none_or(|names| is_held(names, folder, &item.location))
+        };
+        let mut all = Vec::new();
+        for (folder, items) in &self.in_folders {
+            all.extend(items.iter().flatten().filter(|item| is_served(*folder, item)));
+        }
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        let shown = all.into_iter().take(TITLES_MAX).cloned().collect();
+        List::of(shown, self.in_folders.values().all(Option::is_some))
     }
 }
 

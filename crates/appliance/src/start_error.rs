@@ -24,6 +24,15 @@ pub enum StartError {
         /// Why not.
         why: io::Error,
     },
+    /// None of the library's folders can be opened.
+    NoFolder {
+        /// How many there are.
+        count: usize,
+        /// The first of them.
+        first: PathBuf,
+        /// Why not.
+        why: io::Error,
+    },
     /// The certificates cannot be used.
     Tls(crypt::ConfigError),
     /// The keys of signed URLs cannot be used.
@@ -91,6 +100,11 @@ impl fmt::Display for StartError {
             Self::Library { library, why } => {
                 write!(f, "cannot open the library {}: {why}", library.display())
             }
+            Self::NoFolder { count, first, why } => write!(
+                f,
+                "none of the library's {count} folders can be opened; the first is {}: {why}; mount the disks, or name other folders",
+                first.display()
+            ),
             Self::Tls(error) => error.fmt(f),
             Self::SigningKeys(error) => error.fmt(f),
             Self::KernelRoute(error) => error.fmt(f),
@@ -143,6 +157,7 @@ impl std::error::Error for StartError {
             Self::BypassRoute(error) => Some(error),
             Self::Listen(error) => Some(error),
             Self::Library { why, .. }
+            | Self::NoFolder { why, .. }
             | Self::AccessLog { why, .. }
             | Self::Thread { why, .. }
             | Self::Worker { why, .. }

@@ -9,6 +9,7 @@ use crate::config::{Config, Switch};
 use crate::control::Control;
 use crate::drain::Drain;
 use crate::experience::Experience;
+use crate::folders::Folders;
 use crate::gate::Gate;
 use crate::home::Home;
 use crate::hot_memory::Keeper;
@@ -32,7 +33,6 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -80,10 +80,19 @@ pub struct Entrance {
 pub struct Library {
     /// The files.
     pub files: Files,
+    /// The folders that they are in.
+    folders: Arc<Folders>,
     /// Who may request which file; none without keys.
     pub gate: Option<Gate>,
     /// The list of titles for the pages; none without pages.
     pub shelf: Option<Shelf>,
+}
+
+impl Library {
+    /// Notes that a file of `folder` could not be read.
+    pub(crate) fn note_failure(&self, folder: Option<u16>) {
+        self.folders.note_failure(folder);
+    }
 }
 
 /// What a worker reports.
@@ -130,8 +139,8 @@ pub(crate) struct Shared {
     pub(crate) offload: KernelOffload,
     /// The limit on unsent bytes from which a connection's own limit may rise; none if it keeps the listener's.
     pub(crate) unsent_bytes_min: Option<u32>,
-    /// The library's root.
-    pub(crate) library: PathBuf,
+    /// The library's folders.
+    pub(crate) folders: Arc<Folders>,
     /// Files that must not be served.
     pub(crate) withheld: Arc<[Inode]>,
     /// Says how much memory is left.
@@ -159,7 +168,7 @@ impl Worker {
         let config = &*shared.config;
         let open_files_max =
             if config.is_on(Switch::Files) { config.limits.open_files_max } else { 0 };
-        let files = Files::new(&shared.library, open_files_max)?;
+        let files = shared.folders.files(open_files_max)?;
         files.withhold(shared.withheld);
         let map = Arc::clone(&shared.silo_map);
         let moves = shared.inboxes.map(|inboxes| Moves::new(map, place.worker, inboxes));
@@ -178,6 +187,7 @@ impl Worker {
             },
             library: Library {
                 files,
+                folders: shared.folders,
                 gate: shared.keys.map(|keys| Gate::new(keys, &config.signing.required)),
                 shelf: shared.shelf,
             },
@@ -374,6 +384,9 @@ impl Worker {
         loop {
             self.answering.set_date();
             self.library.files.forget_recalled();
+            if let Some(names) = self.library.folders.names() {
+                self.library.files.renew_names(names);
+            }
             if let Some(keeper) = &self.keeper {
                 keeper.look().await;
             }

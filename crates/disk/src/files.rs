@@ -129,6 +129,11 @@ impl Files {
         Ok(file)
     }
 
+    /// The folder that `path` is in, if any is: the folder's place in the configured order.
+    pub fn folder_of(&self, path: &[u8]) -> Option<u16> {
+        self.root_of(path).map(|(folder, _)| folder)
+    }
+
     /// How many files are remembered.
     pub fn remembered_count(&self) -> usize {
         self.open.borrow().len()

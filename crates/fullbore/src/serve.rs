@@ -14,16 +14,20 @@ use std::process::ExitCode;
 
 /// Put a directory of videos on HTTPS
 ///
-/// Without DIR, a sample library is made once with ffmpeg. https://HOST:PORT/a/b.mp4 is DIR/a/b.mp4. Once viewers can
-/// connect, a line on standard output says "ready https://...".
+/// Without DIR, a sample library is made once with ffmpeg. https://HOST:PORT/a/b.mp4 is DIR/a/b.mp4. With several DIRs,
+/// one for each disk, a title is served from the DIR that it is in. Once viewers can connect, a line on standard output
+/// says "ready https://...".
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  fullbore serve\n  fullbore serve /srv/videos --cert fullchain.pem --key privkey.pem\n  \
-    fullbore serve /srv/videos --listen 127.0.0.1:8080 --tls off\n  fullbore serve --config /etc/fullbore.toml --check"
+    fullbore serve /srv/videos --listen 127.0.0.1:8080 --tls off\n  fullbore serve /disk0 /disk1 /disk2\n  fullbore serve --config /etc/fullbore.toml --check"
 )]
 pub(crate) struct Serve {
-    /// The library: a directory of videos
-    dir: Option<PathBuf>,
+    /// The library: a directory of videos, or one for each disk
+    dir: Vec<PathBuf>,
+    /// A directory of the library, as DIR; can be repeated
+    #[arg(long, value_name = "DIR", conflicts_with = "dir")]
+    library: Vec<PathBuf>,
     /// Address to listen on; port 0 picks a free port [default: port 8443 on every address]
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<SocketAddr>,
@@ -140,12 +144,12 @@ impl Serve {
                 Err(error) => fail(1, &error.to_string()),
             };
         }
-        if config.library.is_none() {
+        if config.library.is_empty() {
             let library = config.state.join("sample-library");
             if let Err(error) = sample::ensure(&library, sample::on_terminal()) {
                 return fail(1, &error.to_string());
             }
-            config.library = Some(library);
+            config.library = vec![library];
         }
         // Before any thread starts, because threads inherit the handling of signals. Not earlier: until here a signal simply ends us.
         let signals = match appliance::signals::signals() {
@@ -153,7 +157,7 @@ impl Serve {
             Err(error) => return fail(1, &format!("cannot handle signals: {error}")),
         };
         let tls = config.tls.enabled;
-        let library = config.library.clone().unwrap_or_default();
+        let library = config.library.clone();
         // Before the sandbox, which cannot read /proc/net.
         let addresses = urls::addresses(&config);
         let server = match Server::start(config) {
@@ -179,7 +183,10 @@ impl Serve {
             let pairs = self.cert.into_iter().zip(self.key);
             config.tls.certificates = pairs.map(|(cert, key)| Certificate { cert, key }).collect();
         }
-        config.library = self.dir.or(config.library);
+        let folders = if self.dir.is_empty() { self.library } else { self.dir };
+        if !folders.is_empty() {
+            config.library = folders;
+        }
         config.listen = self.listen.unwrap_or(config.listen);
         config.admin = self.admin.unwrap_or(config.admin);
         config.workers = self.workers.unwrap_or(config.workers);
@@ -217,7 +224,8 @@ impl Serve {
         if !self.off.is_empty() {
             config.off = self.off;
         }
-        config.check().and_then(|()| config.check_own_files()).map_err(|error| {
+        let checked = config.check().and_then(|()| config.check_folders());
+        checked.and_then(|()| config.check_own_files()).map_err(|error| {
             let of = self.config.map(|path| format!("with {}: ", path.display()));
             Misused(format!("{}{error}", of.unwrap_or_default()))
         })?;
@@ -231,21 +239,21 @@ fn fail(code: u8, what: &str) -> ExitCode {
 }
 
 /// Says first where to connect, because a program may be waiting for it. Then describes the server and its titles for people.
-fn announce(server: &Server, urls: &[String], library: &Path) {
+fn announce(server: &Server, urls: &[String], library: &[PathBuf]) {
     let Some((base, others)) = urls.split_first() else { return };
     say(&format!("ready {base}/\n"));
     let mut lines: Vec<_> = others.iter().map(|url| format!("also      {url}/")).collect();
-    lines.push(format!("library   {}", library.display()));
+    let folders: Vec<_> = library.iter().map(|folder| folder.display().to_string()).collect();
+    lines.push(format!("library   {}", folders.join(", ")));
     lines.extend(server.describe());
     let admin = server.admin_address();
     lines.push(format!("admin     http://{admin}/ (dashboard), /status.json, /metrics, /healthz"));
-    match catalog::titles(library) {
-        Ok(titles) if titles.is_empty() => {
-            let advice = "none yet: put video files or HLS/DASH folders into the library";
-            lines.push(format!("titles    {advice}"));
-        }
-        Ok(titles) => describe_titles(library, &titles, base, &mut lines),
-        Err(error) => tell(&format!("cannot list {}: {error}", library.display())),
+    let titles = server.titles();
+    if titles.is_empty() {
+        let advice = "none yet: put video files or HLS/DASH folders into the library";
+        lines.push(format!("titles    {advice}"));
+    } else {
+        describe_titles(&titles, base, &mut lines);
     }
     say(&(lines.join("\n") + "\n"));
 }
@@ -253,8 +261,8 @@ fn announce(server: &Server, urls: &[String], library: &Path) {
 /// The most titles listed at the start; more would scroll the rest away.
 const TITLES_SHOWN: usize = 20;
 
-fn describe_titles(library: &Path, titles: &[Title], base: &str, lines: &mut Vec<String>) {
-    for title in titles.iter().take(TITLES_SHOWN) {
+fn describe_titles(titles: &[(PathBuf, Title)], base: &str, lines: &mut Vec<String>) {
+    for (_, title) in titles.iter().take(TITLES_SHOWN) {
         lines.push(format!("title     {}", title.name));
         for stream in &title.streams {
             let form = match stream.form {
@@ -269,12 +277,12 @@ fn describe_titles(library: &Path, titles: &[Title], base: &str, lines: &mut Vec
         lines.push(format!("          and {} more", titles.len() - TITLES_SHOWN));
     }
     // A file that is still being copied may be empty: it is a title, but no good to try the server with.
-    let is_empty = |title: &&Title| {
-        let found = std::fs::metadata(library.join(&title.location));
+    let is_empty = |folder: &Path, title: &Title| {
+        let found = std::fs::metadata(folder.join(&title.location));
         found.is_ok_and(|found| found.is_file() && found.len() == 0)
     };
-    let suggested = titles.iter().find(|title| !is_empty(title));
-    let Some(stream) = suggested.and_then(|title| title.streams.first()) else { return };
+    let suggested = titles.iter().find(|(folder, title)| !is_empty(folder, title));
+    let Some(stream) = suggested.and_then(|(_, title)| title.streams.first()) else { return };
     let url = format!("{base}/{}", stream.url_path);
     let (ffplay, curl) =
         if base.starts_with("https") { ("-tls_verify 0 ", "-k ") } else { ("", "") };

@@ -1,6 +1,7 @@
 //! What can be wrong with a configuration. Each error is one line for people that names the setting and says what it may be.
 
 use super::SiloError;
+use catalog::FoldersError;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -40,6 +41,8 @@ pub enum ConfigError {
         /// What to write.
         wanted: &'static str,
     },
+    /// The library's folders cannot be served together.
+    Folders(FoldersError),
     /// `signing.required` without `signing.keys`.
     RequiredWithoutKeys,
     /// `signing.keys` with an empty `signing.required`.
@@ -102,6 +105,7 @@ impl fmt::Display for ConfigError {
             Self::NotOfKind { setting, value, wanted } => {
                 write!(f, "{setting} has {value:?}; write {wanted}")
             }
+            Self::Folders(error) => error.fmt(f),
             Self::RequiredWithoutKeys => f.write_str(
                 "signing.required is set without signing.keys, so nothing would need a token; \
                  make a key with `fullbore sign --new-key FILE`",
@@ -145,6 +149,7 @@ impl std::error::Error for ConfigError {
         match self {
             Self::Unreadable { why, .. } => Some(why),
             Self::Malformed { why, .. } => Some(&**why),
+            Self::Folders(error) => Some(error),
             _ => None,
         }
     }

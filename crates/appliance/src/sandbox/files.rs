@@ -29,7 +29,10 @@ pub(super) struct Kept {
 }
 
 /// Confines this thread and those that it starts and, if the kernel can, existing threads. Says what was done.
-pub(super) fn confine(config: &Config, library: &Path) -> Result<(String, Kept), RulesetError> {
+pub(super) fn confine(
+    config: &Config,
+    library: &[PathBuf],
+) -> Result<(String, Kept), RulesetError> {
     let notify_socket = std::env::var_os("NOTIFY_SOCKET");
     let grants = grants(config, library, notify_socket.as_deref());
     let rules = grants.into_iter().filter_map(|(path, rights)| {
@@ -54,11 +57,11 @@ pub(super) fn confine(config: &Config, library: &Path) -> Result<(String, Kept),
 /// What the server may open once it runs, with which rights.
 fn grants(
     config: &Config,
-    library: &Path,
+    library: &[PathBuf],
     notify_socket: Option<&OsStr>,
 ) -> Vec<(PathBuf, Rights)> {
     let read = make_bitflags!(AccessFs::{ReadFile | ReadDir});
-    let mut grants = vec![(library.to_owned(), read)];
+    let mut grants: Vec<_> = library.iter().map(|folder| (folder.to_owned(), read)).collect();
     if config.tls.enabled && config.tls.certificates.is_empty() {
         // The self-signed pair is renewed before it expires: the new one is written beside the old one and renamed.
         let remake = make_bitflags!(AccessFs::{ReadFile | WriteFile | MakeReg | RemoveFile});
@@ -131,7 +134,7 @@ mod tests {
     use crate::config::{Certificate, Tls};
 
     fn rights(config: &Config, path: &Path) -> Rights {
-        let grants = grants(config, Path::new("/library"), None);
+        let grants = grants(config, &["/library".into(), "/other".into()], None);
         let found = grants.into_iter().filter(|(granted, _)| granted == path);
         found.fold(Rights::EMPTY, |all, (_, rights)| all | rights)
     }
@@ -148,8 +151,10 @@ mod tests {
     #[test]
     fn the_library_is_never_writable() {
         let config = Config { state: "/state".into(), ..Config::default() };
-        let given = rights(&config, Path::new("/library"));
-        assert_eq!(given, AccessFs::ReadFile | AccessFs::ReadDir);
+        for folder in ["/library", "/other"] {
+            let given = rights(&config, Path::new(folder));
+            assert_eq!(given, AccessFs::ReadFile | AccessFs::ReadDir);
+        }
     }
 
     #[test]

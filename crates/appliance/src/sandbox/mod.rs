@@ -19,7 +19,7 @@ pub use privileges::{give_up_for_rings, give_up_network_privileges};
 use crate::config::Config;
 use delivery::KernelOffload;
 use std::fmt;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// What was given up and what could not be, for the start-up message.
@@ -43,7 +43,7 @@ impl fmt::Display for Report {
 
 /// Gives up new privileges, all capabilities and files that serving does not need, and new TCP sockets, for this thread and
 /// those that it starts from now on. This cannot be undone: a thread that has called it stays confined.
-pub fn confine_files(config: &Config, library: &Path, offload: KernelOffload) -> Report {
+pub fn confine_files(config: &Config, library: &[PathBuf], offload: KernelOffload) -> Report {
     let privileges = match rustix::thread::set_no_new_privs(true) {
         Ok(()) => "no new privileges".to_owned(),
         Err(error) => format!("new privileges possible ({error})"),

@@ -7,7 +7,7 @@ use crate::redact;
 use crate::worker::{Worker, since_1970};
 use delivery::in_memory::Held;
 use delivery::{End, Outgoing};
-use disk::{File, OpenError};
+use disk::{File, OpenError, ReadError};
 use http::{Entity, Field, Refusal, Request, Resource, Response};
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -43,7 +43,7 @@ impl Session {
         let (response, held) = hold(worker, response, request);
         let (status, keep_alive) = (response.status, response.keep_alive);
         worker.numbers.count(Family::Responses, status_label(status));
-        let is_file = file.is_some();
+        let (is_file, folder) = (file.is_some(), file.as_ref().map(|file| file.folder()));
         let outgoing = Outgoing::new(response.head, response.body, file).holding(held);
         let outgoing = Rc::new(outgoing);
         let taken_before = self.channel.begin_response(started);
@@ -54,6 +54,9 @@ impl Session {
         if let Some(path) = request.and_then(|request| path_of(worker, request)).filter(|_| is_file)
         {
             worker.reports.audience.count_title(path, taken_bytes);
+        }
+        if let Err(End::File(ReadError::Io(_))) = sent {
+            worker.library.note_failure(folder);
         }
         if let Err(end @ (End::File(_) | End::ChangedUnderUs)) = sent {
             let target = redact::target(request.map(Request::target).unwrap_or_default());
@@ -138,6 +141,9 @@ async fn plan(worker: &Worker, request: &Request, client: IpAddr) -> (Response, 
             if matches!(error, OpenError::Denied | OpenError::Withheld | OpenError::Io(_)) {
                 let path = String::from_utf8_lossy(path.as_bytes());
                 worker.reports.complaints.tell(&format!("cannot serve {path}: {error}"));
+            }
+            if matches!(error, OpenError::Io(_)) {
+                worker.library.note_failure(worker.library.files.folder_of(path.as_bytes()));
             }
             let refusal = refusal_for(error);
             // The viewer gets the same response as for a file that does not exist.

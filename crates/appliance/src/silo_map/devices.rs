@@ -101,6 +101,10 @@ fn planned_disks(
     let mut disks: Vec<DiskPlace> = Vec::new();
     for (silo, plan) in config.silos.iter().enumerate() {
         for folder in &plan.folders {
+            // A folder of the library whose disk is dead is told elsewhere, and the others are served.
+            if config.library.contains(folder) && !folder.exists() {
+                continue;
+            }
             let none = |_| SiloError::NoFolder(folder.clone());
             let real = folder.canonicalize().map_err(none)?;
             let found = real.metadata().map_err(none)?;

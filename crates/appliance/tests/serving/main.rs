@@ -3,6 +3,7 @@
 //! [`bytes`]: viewers get exactly the file. [`bad_input`]: each kind of misbehaviour gets its response and its counter.
 //! [`dashboard`]: the live figures, once a second.
 //! [`faults`]: a file or a disk that fails under a response ends it, and no wrong byte is sent.
+//! [`folders`]: a disk that dies takes its own titles with it, and nothing else.
 //! [`hot_set`]: popular parts of films come from memory.
 //! [`moves`]: a connection moves to the silo of its film's disk.
 //! [`pages`]: the server's own pages.
@@ -14,6 +15,7 @@ mod bad_input;
 mod bytes;
 mod dashboard;
 mod faults;
+mod folders;
 mod hot_set;
 mod moves;
 mod pages;

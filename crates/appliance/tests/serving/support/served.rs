@@ -34,7 +34,7 @@ impl Served {
         let state = tempfile::tempdir().unwrap();
         let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let mut config = Config {
-            library: Some(library.into()),
+            library: vec![library.into()],
             listen: any_port,
             admin: any_port,
             state: state.path().into(),

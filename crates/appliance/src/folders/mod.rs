@@ -1,0 +1,337 @@
+//! The folders that the library consists of: one, or one for each disk of a server with many.
+//!
+//! Each folder has a thread of its own ([`watch`]), so that a disk that hangs delays nothing but its own folder. Once a second the thread
+//! checks whether the folder is still there, and lists the names at its top. From these lists [`catalog::Holders`] decides which folder
+//! holds which name. The workers take that table over once a second, so a new title is served within about two seconds.
+//!
+//! A folder that cannot be read keeps the names it had. So while its disk is dead, its titles fail, and no title of the same name on
+//! another disk takes their place. A folder that was missing at the start has no names: what it holds is unknown.
+//!
+//! Workers tell which folder's files cannot be read: a dead disk may still list its folders from memory.
+//!
+//! A library of one folder holds every name: nothing is listed, and every path is looked up there.
+
+mod place;
+mod watch;
+
+use crate::access::Access;
+use crate::config::Config;
+use crate::start_error::StartError;
+use catalog::{Hidden, Holders, Title, is_held, on_one_disk};
+use disk::Names;
+use place::Place;
+use rustix::io::Errno;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+/// A look at a folder that takes longer is told as trouble. A disk that wakes up takes up to ten seconds or so.
+const LOOK_MAX: Duration = Duration::from_secs(15);
+
+/// How long a read that failed is told.
+const FAILURE_TOLD: Duration = Duration::from_secs(60);
+
+/// The most hidden names listed at the start, and told at once later; more would scroll the rest away.
+const HIDDEN_SHOWN: usize = 20;
+
+/// The library's folders while the server runs.
+pub(crate) struct Folders {
+    folders: Vec<Folder>,
+    /// Held while lists are merged, which may take long. Workers do not wait for it.
+    holders: Mutex<Holders>,
+    names: Mutex<Arc<Names>>,
+    /// The hidden names that the operator knows of.
+    hidden_told: Mutex<BTreeSet<Hidden>>,
+}
+
+/// One folder.
+struct Folder {
+    place: Place,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// What is wrong, as of the last look that ended.
+    trouble: Option<String>,
+    /// When a viewer's file could not be read last.
+    failed: Option<Instant>,
+    /// When the look under way began.
+    looking_since: Option<Instant>,
+    /// What the operator was told last.
+    told: Option<String>,
+}
+
+/// Whether the library can be served.
+pub(crate) enum Health {
+    /// All of it.
+    Well,
+    /// All but the folders of which this is said.
+    Partly(String),
+    /// None of it.
+    Lost(String),
+}
+
+impl Health {
+    /// What is wrong, if anything is.
+    pub(crate) fn trouble(&self) -> Option<&str> {
+        match self {
+            Self::Well => None,
+            Self::Partly(why) | Self::Lost(why) => Some(why),
+        }
+    }
+}
+
+impl Folders {
+    /// Opens the folders that `config` names.
+    ///
+    /// # Errors
+    /// If none is there, or one is a file.
+    pub(crate) fn open(config: &Config) -> Result<Arc<Self>, StartError> {
+        let places: Vec<_> = config.library.iter().map(|path| Place::of(path)).collect();
+        let is_file = |place: &&Place| place.missing() == Some(Errno::NOTDIR);
+        if let Some(file) = places.iter().find(is_file) {
+            return Err(StartError::LibraryNotAFolder(file.path().to_owned()));
+        }
+        if places.iter().all(|place| place.missing().is_some()) {
+            return Err(none_there(&places));
+        }
+        let count = places.len();
+        let folder = |place| Folder { place, state: Mutex::default() };
+        Ok(Arc::new(Self {
+            folders: places.into_iter().map(folder).collect(),
+            holders: Mutex::new(Holders::new(count)),
+            names: Mutex::default(),
+            hidden_told: Mutex::default(),
+        }))
+    }
+
+    /// Whether there is more than one.
+    pub(crate) fn are_several(&self) -> bool {
+        self.folders.len() > 1
+    }
+
+    /// Where they are, in the configured order.
+    pub(crate) fn paths(&self) -> Vec<PathBuf> {
+        self.folders.iter().map(|folder| folder.place.path().to_owned()).collect()
+    }
+
+    /// Those that were there at the start, with their places in the configured order.
+    pub(crate) fn present(&self) -> impl Iterator<Item = (u16, &Path)> {
+        let present = (0..).zip(&self.folders);
+        let present = present.filter(|(_, folder)| folder.place.missing().is_none());
+        present.map(|(index, folder)| (index, folder.place.path()))
+    }
+
+    /// The files below them, for a worker that keeps at most `open_max` open.
+    ///
+    /// # Errors
+    /// If there are no descriptors left.
+    pub(crate) fn files(&self, open_max: usize) -> io::Result<disk::Files> {
+        let root = |folder: &Folder| folder.place.folder().map(|fd| fd.try_clone_to_owned());
+        let roots: Result<Vec<Option<OwnedFd>>, _> =
+            self.folders.iter().map(|folder| root(folder).transpose()).collect();
+        Ok(disk::Files::of_folders(roots?, self.names(), open_max))
+    }
+
+    /// Which folder holds which name; none if there is one folder, which holds all.
+    pub(crate) fn names(&self) -> Option<Arc<Names>> {
+        self.are_several().then(|| Arc::clone(&lock(&self.names)))
+    }
+
+    /// Whether `folder` holds what is at `location`, a path in the library.
+    pub(crate) fn hold(&self, folder: u16, location: &Path) -> bool {
+        self.names().is_none_or(|names| is_held(&names, folder, location))
+    }
+
+    /// Starts watching the folders, and waits until each was looked at once, but not for a disk that hangs. Returns what was found out
+    /// about access to their files.
+    ///
+    /// # Errors
+    /// If a thread cannot be started.
+    pub(crate) fn watch(self: &Arc<Self>) -> io::Result<Access> {
+        let access = watch::start(self)?;
+        let mut holders = lock(&self.holders);
+        holders.settle();
+        *lock(&self.hidden_told) = holders.hidden().into_iter().collect();
+        Ok(access)
+    }
+
+    /// Takes the present names at the top of `folder`, and tells the operator which are hidden now.
+    fn take(&self, folder: u16, names: Vec<Arc<[u8]>>) {
+        let mut holders = lock(&self.holders);
+        holders.take(folder, names);
+        *lock(&self.names) = Arc::clone(holders.by_name());
+        if !holders.is_settled() {
+            return;
+        }
+        let hidden: BTreeSet<_> = holders.hidden().into_iter().collect();
+        let mut told = lock(&self.hidden_told);
+        let news: Vec<_> = hidden.difference(&told).cloned().collect();
+        for line in self.hidden_lines(&news) {
+            eprintln!("fullbore: {line}");
+        }
+        *told = hidden;
+    }
+
+    fn hidden_lines(&self, hidden: &[Hidden]) -> Vec<String> {
+        let paths = self.paths();
+        let shown = hidden.iter().take(HIDDEN_SHOWN);
+        let line = |one: &Hidden| library::shown(&one.describe(&paths)).into_owned();
+        let mut lines: Vec<_> = shown.map(line).collect();
+        if hidden.len() > HIDDEN_SHOWN {
+            lines.push(format!("{} more names are hidden", hidden.len() - HIDDEN_SHOWN));
+        }
+        lines
+    }
+
+    /// Notes that a file of `folder` could not be read. With one folder this tells nothing that the counters do not.
+    pub(crate) fn note_failure(&self, folder: Option<u16>) {
+        let folder = folder.and_then(|folder| self.folders.get(usize::from(folder)));
+        if let Some(folder) = folder.filter(|_| self.are_several()) {
+            lock(&folder.state).failed = Some(Instant::now());
+        }
+    }
+
+    /// What is wrong with each folder now.
+    fn troubles(&self) -> Vec<Option<String>> {
+        self.folders.iter().map(Folder::trouble).collect()
+    }
+
+    /// Whether the library can be served. A read that failed does not make a folder lost: it may be one bad sector.
+    pub(crate) fn health(&self) -> Health {
+        let said: Vec<_> = self.troubles().into_iter().flatten().collect();
+        if said.is_empty() {
+            Health::Well
+        } else if self.folders.iter().all(|folder| folder.loss().is_some()) {
+            Health::Lost(said.join("; "))
+        } else {
+            Health::Partly(said.join("; "))
+        }
+    }
+
+    /// How many folders have trouble.
+    pub(crate) fn lost(&self) -> u64 {
+        self.troubles().iter().flatten().count() as u64
+    }
+
+    /// Each folder and what is wrong with it, as JSON.
+    pub(crate) fn json(&self) -> Vec<Value> {
+        let folders = self.folders.iter().map(|folder| {
+            let path = folder.place.path().to_string_lossy();
+            json!({ "folder": path, "trouble": folder.trouble() })
+        });
+        folders.collect()
+    }
+
+    /// Tells the operator what has changed since the last call.
+    pub(crate) fn tell(&self) {
+        for folder in &self.folders {
+            let now = folder.trouble();
+            let mut state = lock(&folder.state);
+            match &now {
+                _ if state.told == now => {}
+                Some(trouble) => eprintln!("fullbore: {trouble}"),
+                None => {
+                    eprintln!("fullbore: the library {} is back", folder.place.path().display())
+                }
+            }
+            state.told = now;
+        }
+    }
+
+    /// Lines for people about folders of which something is to be said.
+    pub(crate) fn describe(&self) -> Vec<String> {
+        let troubles = self.troubles();
+        let mut lines: Vec<_> =
+            troubles.iter().flatten().map(|trouble| format!("trouble   {trouble}")).collect();
+        let paths = self.paths();
+        lines.extend(on_one_disk(&paths).iter().map(|sharing| {
+            let names: Vec<_> = sharing.iter().map(|path| path.display().to_string()).collect();
+            format!(
+                "note      {} are on one disk: they die together, and count as one disk",
+                names.join(", ")
+            )
+        }));
+        let hidden: Vec<_> = lock(&self.hidden_told).iter().cloned().collect();
+        let hidden = self.hidden_lines(&hidden);
+        lines.extend(hidden.iter().map(|line| format!("hidden    {line}")));
+        lines
+    }
+
+    /// The titles of all folders that answer, sorted by name, each with its folder. Tells the operator which folder cannot be listed.
+    pub(crate) fn titles(&self) -> Vec<(PathBuf, Title)> {
+        let mut titles = Vec::new();
+        for (index, path) in self.present() {
+            if self.folders[usize::from(index)].is_looked_at() {
+                continue;
+            }
+            match catalog::titles(path) {
+                Ok(found) => titles.extend(
+                    found
+                        .into_iter()
+                        .filter(|title| self.hold(index, &title.location))
+                        .map(|title| (path.to_owned(), title)),
+                ),
+                Err(error) => eprintln!("fullbore: cannot list {}: {error}", path.display()),
+            }
+        }
+        titles.sort_by(|(_, a), (_, b)| a.name.cmp(&b.name));
+        titles
+    }
+}
+
+impl Folder {
+    /// What is wrong with it now.
+    fn trouble(&self) -> Option<String> {
+        self.loss().or_else(|| {
+            let failed = lock(&self.state).failed?;
+            let path = self.place.path().display();
+            (failed.elapsed() < FAILURE_TOLD).then(|| {
+                format!("the library {path} has failed to read a file within the last minute; check its disk")
+            })
+        })
+    }
+
+    /// Why none of it can be served, or why it may not be what the operator sees.
+    fn loss(&self) -> Option<String> {
+        let state = lock(&self.state);
+        if state.looking_since.is_some_and(|since| since.elapsed() > LOOK_MAX) {
+            let path = self.place.path().display();
+            return Some(format!(
+                "the library {path} does not answer: its disk hangs, and its titles with it; check the disk"
+            ));
+        }
+        state.trouble.clone()
+    }
+
+    /// Whether the first look or a later one has not ended yet.
+    fn is_looked_at(&self) -> bool {
+        lock(&self.state).looking_since.is_some()
+    }
+}
+
+/// Why there is nothing to serve.
+fn none_there(places: &[Place]) -> StartError {
+    match places {
+        [] => StartError::NoLibrary,
+        // As for a file: whatever is there, it is not a folder that can be served.
+        [place] => match place.missing() {
+            Some(Errno::NOENT) | None => StartError::LibraryNotAFolder(place.path().to_owned()),
+            Some(why) => StartError::Library { library: place.path().to_owned(), why: why.into() },
+        },
+        [first, ..] => StartError::NoFolder {
+            count: places.len(),
+            first: first.path().to_owned(),
+            why: first.missing().unwrap_or(Errno::NOENT).into(),
+        },
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect("no holder of this lock can panic")
+}

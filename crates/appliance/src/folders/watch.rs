@@ -1,0 +1,130 @@
+//! A thread for each folder of the library, which waits for that folder's disk so that nothing else has to.
+
+use super::{Folder, Folders, LOOK_MAX, lock};
+use crate::access::Access;
+use catalog::NAMES_MAX;
+use std::fs::{self, File, Metadata};
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// The pause between two looks.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// A folder that was changed this recently may change again without a new time: filesystems take the time from a clock that ticks every
+/// 10 ms or, on some, every 2 s.
+const TICK_SECONDS: i64 = 2;
+
+/// Starts a thread for each folder, and waits until each was looked at once, [`LOOK_MAX`] at most. Returns what was found out about access
+/// to their files.
+pub(super) fn start(folders: &Arc<Folders>) -> io::Result<Access> {
+    let (first, looked_at) = channel();
+    for index in 0..folders.folders.len() {
+        let (folders, first) = (Arc::downgrade(folders), first.clone());
+        let thread = std::thread::Builder::new().name(format!("folder-{index}"));
+        thread.spawn(move || keep_looking(&folders, index, first))?;
+    }
+    drop(first);
+    let deadline = Instant::now() + LOOK_MAX;
+    let mut access: Vec<Option<Access>> = folders.folders.iter().map(|_| None).collect();
+    while let Ok((index, found)) =
+        looked_at.recv_timeout(deadline.saturating_duration_since(Instant::now()))
+    {
+        access[index] = Some(found);
+    }
+    // In the configured order, so that what is told does not depend on which disk answers first.
+    Ok(access.into_iter().flatten().fold(Access::default(), Access::or))
+}
+
+/// The thread's life: it ends with the server.
+fn keep_looking(folders: &Weak<Folders>, index: usize, first: Sender<(usize, Access)>) {
+    let mut first = Some(first);
+    let mut listed = Listed::default();
+    while let Some(folders) = folders.upgrade() {
+        let folder = &folders.folders[index];
+        lock(&folder.state).looking_since = Some(Instant::now());
+        let trouble = look(&folders, index, &mut listed);
+        let is_tried = first.is_some() && folder.place.missing().is_none();
+        let access = is_tried.then(|| Access::tried_on(folder.place.path()));
+        let mut state = lock(&folder.state);
+        (state.trouble, state.looking_since) = (trouble, None);
+        drop(state);
+        if let Some(first) = first.take() {
+            // The server may have stopped waiting for this.
+            let _ = first.send((index, access.unwrap_or_default()));
+        }
+        drop(folders);
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// The state of the folder when its names were last listed.
+#[derive(Default)]
+struct Listed {
+    /// Its modification and change time; none if it must be listed again in any case.
+    times: Option<[i64; 4]>,
+    names: usize,
+}
+
+/// What is wrong with the folder now. Lists its names if they may have changed.
+fn look(folders: &Folders, index: usize, listed: &mut Listed) -> Option<String> {
+    let folder = &folders.folders[index];
+    let trouble = folder.place.trouble();
+    let Some(root) = folder.place.folder().filter(|_| folders.are_several()) else {
+        return trouble;
+    };
+    let path = folder.place.path().display();
+    match list(folders, index, root, listed) {
+        _ if trouble.is_some() => trouble,
+        Ok(()) if listed.names == 0 && !is_mounted(folder) => Some(format!(
+            "the library {path} is empty, and no disk is mounted there: mount its disk, then restart the server"
+        )),
+        Ok(()) if listed.names == NAMES_MAX => Some(format!(
+            "the library {path} has more than {NAMES_MAX} names at its top, and the rest is not served: put them into folders"
+        )),
+        Ok(()) => None,
+        Err(error) => {
+            listed.times = None;
+            Some(format!("the library {path} cannot be read: {error}; check its disk"))
+        }
+    }
+}
+
+fn list(
+    folders: &Folders,
+    index: usize,
+    root: BorrowedFd<'_>,
+    listed: &mut Listed,
+) -> io::Result<()> {
+    let root = File::from(root.try_clone_to_owned()?);
+    let metadata = root.metadata()?;
+    if listed.times == Some(times(&metadata)) {
+        return catalog::still_lists(&root);
+    }
+    let names = catalog::names(&root)?;
+    listed.names = names.len();
+    listed.times = is_settled(&metadata).then(|| times(&metadata));
+    folders.take(u16::try_from(index).expect("the configuration is checked"), names);
+    Ok(())
+}
+
+fn times(metadata: &Metadata) -> [i64; 4] {
+    [metadata.mtime(), metadata.mtime_nsec(), metadata.ctime(), metadata.ctime_nsec()]
+}
+
+/// Whether any further change would show in the folder's times.
+fn is_settled(metadata: &Metadata) -> bool {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    metadata.mtime().max(metadata.ctime()) < since_1970.as_secs() as i64 - TICK_SECONDS
+}
+
+/// Whether the folder is on another filesystem than the folder that it is in.
+fn is_mounted(folder: &Folder) -> bool {
+    let device = |path: &Path| fs::metadata(path).ok().map(|metadata| metadata.dev());
+    let path = folder.place.path();
+    device(path) != device(&path.join(".."))
+}
