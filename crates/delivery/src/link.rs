@@ -235,9 +235,11 @@ impl Link {
         if self.resources.room.is_short() {
             return false;
         }
-        if self.socket.is_writable() {
-            return true;
-        }
+        self.socket.is_writable() || self.asks_soon(unsent).await
+    }
+
+    /// As [`Self::pulls_soon`], if TCP does not take bytes now.
+    pub(crate) async fn asks_soon(&self, unsent: &mut UnsentLimit) -> bool {
         self.resources.numbers.windows_waited_total.add(1);
         let is_soon = self.holds(self.resources.hold_patience()).await;
         if is_soon {

@@ -52,7 +52,7 @@ pub struct DeliveryLimits {
     pub unsent_bytes_min: Option<u32>,
     /// The most bytes brought at once for one connection.
     pub window_bytes_max: usize,
-    /// The most bytes that the kernel is told to send from the page cache at once, on a connection without TLS.
+    /// The most bytes that the kernel is told to send from the page cache at once.
     pub sendfile_bytes_max: usize,
 }
 

@@ -82,7 +82,7 @@ impl<'a> Sendfile<'a> {
             self.uncork(link);
             return Ok(None);
         };
-        if !link.socket.is_writable() || link.resources.room.is_short() {
+        if link.resources.room.is_short() || !link.socket.is_writable() {
             self.await_pull(link, leased).await?;
         }
         // A head goes with the beginning of its body, which would otherwise be one turn late.
@@ -115,7 +115,7 @@ impl<'a> Sendfile<'a> {
 
     async fn await_pull(&mut self, link: &Link, leased: &Leased) -> Result<(), End> {
         self.uncork(link);
-        if !link.pulls_soon(&mut self.limit).await {
+        if link.resources.room.is_short() || !link.asks_soon(&mut self.limit).await {
             self.give_up();
             while link.resources.room.is_short() {
                 leased.check()?;

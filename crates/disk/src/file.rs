@@ -154,12 +154,14 @@ impl File {
     /// The first byte of `range` that is not in the page cache, or `range.end` if all of it is. `None` where the kernel
     /// does not report it.
     pub fn first_missing(&self, range: Range<u64>) -> Option<u64> {
-        if self.counted_whole(&range) == Some(true) && seen::was_seen(self.identity(), &range) {
+        let counted = self.counted_whole(&range);
+        if counted == Some(true) && seen::was_seen(self.identity(), &range) {
             return Some(range.end);
         }
         let view = self.view.get_or_init(|| self.make_view()).as_ref()?;
         let missing = view.first_missing(range.clone()).ok()?;
-        if missing.is_none() {
+        // Where the kernel cannot count, nobody asks what was seen.
+        if missing.is_none() && counted.is_some() {
             self.note_seen(view, &range);
         }
         Some(missing.unwrap_or(range.end))

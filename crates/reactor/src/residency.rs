@@ -7,6 +7,7 @@
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// The call's number, the same on every architecture that has it.
 pub const SYS_CACHESTAT: libc::c_long = 451;
@@ -35,13 +36,25 @@ struct Cachestat {
 /// # Errors
 /// `ENOSYS` before Linux 6.5; `EPERM` for files that this process neither owns nor may write, on newer kernels.
 pub fn cached_pages(file: BorrowedFd<'_>, range: Range<u64>) -> io::Result<u64> {
+    /// This kernel has no such call. One wasted call for each window would cost more than the others.
+    static IS_MISSING: AtomicBool = AtomicBool::new(false);
+    if IS_MISSING.load(Relaxed) {
+        return Err(io::Error::from_raw_os_error(libc::ENOSYS));
+    }
     let asked = AskedRange { offset: range.start, bytes: range.end - range.start };
     let mut found = Cachestat::default();
     // SAFETY: both structures have the kernel's layout and outlive the call, which keeps neither pointer.
     let result = unsafe {
         libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), &raw const asked, &raw mut found, 0u32)
     };
-    if result == 0 { Ok(found.cached) } else { Err(io::Error::last_os_error()) }
+    if result == 0 {
+        return Ok(found.cached);
+    }
+    let error = io::Error::last_os_error();
+    if error.raw_os_error() == Some(libc::ENOSYS) {
+        IS_MISSING.store(true, Relaxed);
+    }
+    Err(error)
 }
 
 /// Pages asked about in one call.

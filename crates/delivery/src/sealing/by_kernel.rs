@@ -28,8 +28,8 @@ use crate::sendfile::Sendfile;
 use crate::unsent::SEALED;
 use crypt::kernel::{ControlRecord, KernelKeys, KernelSealer, alert, key_update_message};
 use crypt::{Alert, Established, Suite, Version};
-use net::Socket;
 use net::tls::{Cipher, Keys};
+use net::{Socket, Window};
 use std::io;
 use std::rc::Rc;
 use telemetry::Family;
@@ -45,7 +45,7 @@ impl ByKernel {
     /// Gives the kernel the keys of a connection whose handshake is complete and sent. If the kernel refuses them, that
     /// is counted, and the connection is sealed in user space.
     pub(crate) fn hand_over(
-        link: Link,
+        mut link: Link,
         established: Established,
         sealed_input: Vec<u8>,
     ) -> Channel {
@@ -55,6 +55,9 @@ impl ByKernel {
             Ok(()) => {
                 let receive_half = ReceiveHalf::new(opener, sealed_input);
                 let offload = link.resources.offload;
+                if offload.sends_files {
+                    link.window = Window::new(link.resources.limits.sendfile_bytes_max);
+                }
                 let can = Abilities {
                     sends_files: offload.sends_files,
                     changes_keys: offload.changes_keys && sealer.version() == Version::Tls13,
