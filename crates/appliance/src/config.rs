@@ -2,6 +2,7 @@
 
 pub mod bypass;
 mod error;
+mod folders;
 pub mod silos;
 
 pub use error::ConfigError;
@@ -14,8 +15,7 @@ pub use silos::{Placement, SiloError, SiloPlan};
 use crate::admin_hosts::is_host_name;
 use disk::{Policy, Way};
 use http::LibraryPath;
-use serde::de::Error;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::ops::RangeBounds;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ pub struct Config {
     #[serde(skip)]
     pub file: Option<PathBuf>,
     /// The library: one folder, or one for each disk. Without any, a sample library is made.
-    #[serde(deserialize_with = "one_or_more", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "folders::one_or_more", skip_serializing_if = "Vec::is_empty")]
     pub library: Vec<PathBuf>,
     /// Address to listen on. `[::]` covers IPv4, too.
     pub listen: SocketAddr,
@@ -108,23 +108,6 @@ impl Default for Config {
             timeouts: Timeouts::default(),
             silos: Vec::new(),
         }
-    }
-}
-
-/// A folder, or a list of folders.
-fn one_or_more<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<PathBuf>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged, expecting = "library must be a folder, or a list of folders")]
-    enum OneOrMore {
-        One(PathBuf),
-        More(Vec<PathBuf>),
-    }
-    match OneOrMore::deserialize(from)? {
-        OneOrMore::One(folder) => Ok(vec![folder]),
-        OneOrMore::More(folders) if folders.is_empty() => Err(D::Error::custom(
-            "library is an empty list: name the folders, or leave it out to get a sample library",
-        )),
-        OneOrMore::More(folders) => Ok(folders),
     }
 }
 

@@ -230,18 +230,7 @@ impl Folders {
 
     /// Tells the operator what has changed since the last call.
     pub(crate) fn tell(&self) {
-        for folder in &self.folders {
-            let now = folder.trouble();
-            let mut state = lock(&folder.state);
-            match &now {
-                _ if state.told == now => {}
-                Some(trouble) => eprintln!("fullbore: {trouble}"),
-                None => {
-                    eprintln!("fullbore: the library {} is back", folder.place.path().display())
-                }
-            }
-            state.told = now;
-        }
+        self.folders.iter().for_each(Folder::tell);
     }
 
     /// Lines for people about folders of which something is to be said.
@@ -307,6 +296,19 @@ impl Folder {
             ));
         }
         state.trouble.clone()
+    }
+
+    /// Tells the operator if its trouble has changed since the last call.
+    fn tell(&self) {
+        let now = self.trouble();
+        // Workers take this lock, and must not wait for the reader of standard error.
+        if std::mem::replace(&mut lock(&self.state).told, now.clone()) == now {
+            return;
+        }
+        match now {
+            Some(trouble) => eprintln!("fullbore: {trouble}"),
+            None => eprintln!("fullbore: the library {} is back", self.place.path().display()),
+        }
     }
 
     /// Whether the first look or a later one has not ended yet.

@@ -53,6 +53,7 @@ fn keep_looking(folders: &Weak<Folders>, index: usize, first: Sender<(usize, Acc
         let mut state = lock(&folder.state);
         (state.trouble, state.looking_since) = (trouble, None);
         drop(state);
+        folder.tell();
         if let Some(first) = first.take() {
             // The server may have stopped waiting for this.
             let _ = first.send((index, access.unwrap_or_default()));

@@ -1,0 +1,22 @@
+//! How the configuration names the library's folders: one as a text, or several as a list.
+
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
+use std::path::PathBuf;
+
+/// A folder, or a list of folders.
+pub(super) fn one_or_more<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<PathBuf>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "library must be a folder, or a list of folders")]
+    enum OneOrMore {
+        One(PathBuf),
+        More(Vec<PathBuf>),
+    }
+    match OneOrMore::deserialize(from)? {
+        OneOrMore::One(folder) => Ok(vec![folder]),
+        OneOrMore::More(folders) if folders.is_empty() => Err(D::Error::custom(
+            "library is an empty list: name the folders, or leave it out to get a sample library",
+        )),
+        OneOrMore::More(folders) => Ok(folders),
+    }
+}
