@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: four nodes are there, each with its CPU, memory, disk and network card, and viewers are served from any of the disks, on each route
+# shows: four nodes are there, each with its CPU, memory, disk and network card; viewers are served from any of the disks, on each route, by the node of the card on which they arrive and from its memory
 # machines: four-nodes
 # shellcheck source=lab/guest/lab.bash
 . /lab/guest/lab.bash
@@ -25,21 +25,70 @@ for node in 0 1 2 3; do
   mount -o ro,noatime "/dev/nvme${node}n1" "/library/node$node"
 done
 
-# A worker per CPU, so one per node; each accepts what the kernel gives it.
-served_by() { # ROUTE
-  local node
-  serve_by "$1" --disk cached --listen 127.0.0.1:8443
-  for node in 0 1 2 3; do same_as "/library/node$node/film-00$node.mp4" "https://127.0.0.1:8443/node$node/film-00$node.mp4"; done
+# Viewers who arrive on each card. The emulated cards have no network between them, so each gets two macvlans that exchange packets through it:
+# one for the server, which is on the node of its card, and one for viewers elsewhere.
+ip netns add elsewhere
+for card in 0 1 2 3; do
+  ip link set "eth$card" up
+  ip link add "near$card" link "eth$card" type macvlan mode bridge
+  ip link add "far$card" link "eth$card" type macvlan mode bridge
+  ip link set "far$card" netns elsewhere
+  ip addr add "10.9.$card.1/24" dev "near$card"
+  ip -n elsewhere addr add "10.9.$card.2/24" dev "far$card"
+  ip link set "near$card" up
+  ip -n elsewhere link set "far$card" up
+done
+for card in 0 1 2 3; do eventually 30 elsewhere ping -c 1 -W 1 "10.9.$card.1"; done
+
+# The server's memory by the node that it was asked from: the policy of a mapping in numa_maps, and where its pages are. Prints NODE PAGES-THERE PAGES.
+placed() { # PATTERN
+  awk -v pattern="$1" '$0 ~ pattern && match($2, /^prefer:[0-9]+$/) {
+    node = substr($2, 8)
+    for (i = 3; i <= NF; i++) if ($i ~ /^N[0-9]+=/) { split(substr($i, 2), part, "="); all[node] += part[2]; if (part[1] == node) there[node] += part[2] }
+  } END { for (node = 0; node < 4; node++) print node, there[node] + 0, all[node] + 0 }' "/proc/$SERVER/numa_maps"
+}
+on_its_node() { # WHAT PATTERN: at least 99% of the pages of each node's memory
+  local node there all
+  while read -r node there all; do
+    say "$1 of node $node: $there of $all pages are there"
+    expect "pages of the $1 of node $node" "$all" '>=' 16
+    expect "pages of the $1 of node $node that are there" "$there" '>=' $(((all * 99 + 99) / 100))
+  done < <(placed "$2")
+}
+home() { metric "connections_by_home_total{home=\"$1\"}"; }
+
+# A worker per CPU, so one per node. Each film is fetched over each card, three times, so that the hot sets have them.
+served_by() { # ROUTE ARGUMENTS...
+  local route=$1 node card round own all; shift
+  serve_by "$route" --listen 0.0.0.0:8443 "$@"
+  grep '^silo' /tmp/fullbore.log | while read -r line; do say "$line"; done
+  for card in 0 1 2 3; do
+    expect "silo of eth$card in the start lines" "$(grep -c "^silo .*node $(cat "/sys/class/net/eth$card/device/../numa_node");.*eth$card" /tmp/fullbore.log)" = 1
+  done
+  for round in 1 2 3; do
+    for card in 0 1 2 3; do
+      for node in 0 1 2 3; do
+        elsewhere curl -sSk --fail "https://10.9.$card.1:8443/node$node/film-00$node.mp4" | cmp - "/library/node$node/film-00$node.mp4" \
+          || wrong "film 00$node over card $card is not right ($route)"
+      done
+    done
+  done
+  settled
+  own=$(home own) all=$(metric connections_accepted_total)
+  say "$route: $own of $all connections were served by the node of their card; other: $(home other), unknown: $(home unknown)"
+  expect "connections" "$all" '>=' 48
+  expect "connections on the node of their card" "$own" '>=' $(((all * 99 + 99) / 100))
   expect "workers on a CPU of their own" \
     "$(for task in /proc/"$SERVER"/task/*; do awk '/Cpus_allowed_list/ { print $2 }' "$task/status"; done | grep -cx '[0-3]')" '>=' 4
-  if [ "$1" = kernel ]; then expect "bytes that the kernel sent" "$(metric sendfile_bytes_total)" = $((4 * 4194304)); fi
+  on_its_node buffers ' anon='
   expect "faults" "$(metric tasks_panicked_total)" = 0
 }
 
-served_by userspace
-for task in /proc/"$SERVER"/task/*; do
-  say "$(cat "$task/comm"): CPUs $(awk '/Cpus_allowed_list/ { print $2 }' "$task/status"), memory on nodes $(awk '/Mems_allowed_list/ { print $2 }' "$task/status")"
-done
+served_by userspace --disk auto
+on_its_node "hot set" memfd:fullbore-hot
 stopped
-served_by kernel
+served_by userspace --disk cached
+stopped
+served_by kernel --disk cached
+expect "bytes that the kernel sent" "$(metric sendfile_bytes_total)" = $((48 * 4194304))
 stopped

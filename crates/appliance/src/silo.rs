@@ -16,7 +16,7 @@ use crate::ways_in::WayIn;
 use crate::worker::{Parts, Shared, Worker};
 use disk::HotSet;
 use machine::{Bound, Machine, Node};
-use reactor::{Reactor, RingFeatures, RingOptions, remote};
+use reactor::{Reactor, RingFeatures, RingOptions, prefer_node, remote};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -32,6 +32,8 @@ const MEMORY_BYTES_DEFAULT: u64 = 1 << 30;
 
 /// The part of a server that shares one memory.
 pub(crate) struct Silo {
+    /// The node for its memory; `None` if any will do.
+    node: Option<u32>,
     seats: Vec<Seat>,
     sizes: Sizes,
     hot_memory: HotMemory,
@@ -51,6 +53,8 @@ pub(crate) struct Sizes {
 pub(crate) struct Place {
     /// Its number among all workers.
     pub(crate) worker: usize,
+    /// The node for its memory; `None` if any will do.
+    pub(crate) node: Option<u32>,
     /// Sizes that follow from the silo's memory.
     pub(crate) sizes: Sizes,
     /// The silo's hot set.
@@ -95,7 +99,13 @@ pub(crate) fn silos(machine: &Machine, map: &SiloMap, bound: Option<Bound>) -> V
             buffer_bytes: buffer_bytes(node, bound, workers),
             heat_bytes: heat_bytes(machine, workers),
         };
-        Silo { seats, sizes, hot_memory: HotMemory::Off, workers: Vec::new() }
+        Silo {
+            node: members.node.filter(|_| map.silos().len() > 1),
+            seats,
+            sizes,
+            hot_memory: HotMemory::Off,
+            workers: Vec::new(),
+        }
     };
     map.silos().iter().map(silo).collect()
 }
@@ -123,6 +133,10 @@ impl Silo {
     /// Makes the silo's hot set. Silos share `bytes` in proportion to their workers, of which there are `workers` in all.
     pub(crate) fn make_hot_set(&mut self, config: &Config, bytes: u64, workers: usize) {
         self.hot_memory = HotMemory::new(config, bytes * self.seats.len() as u64 / workers as u64);
+        if let (Some(set), Some(node)) = (self.hot_memory.set(), self.node) {
+            // If the kernel refuses, memory is where it is used first: mostly there too.
+            let _ = set.prefer_node(node);
+        }
     }
 
     /// The silo's hot set, or why there is none.
@@ -143,7 +157,8 @@ impl Silo {
             let way_in = ways_in[seat.worker].take().expect("a worker sits in one silo");
             let keeper = self.keeper(start).filter(|_| self.workers.is_empty());
             let hot_set = self.hot_memory.set().cloned();
-            let place = Place { worker: seat.worker, sizes: self.sizes, hot_set, keeper };
+            let place =
+                Place { worker: seat.worker, node: self.node, sizes: self.sizes, hot_set, keeper };
             self.workers.push(start_worker(seat, place, way_in, start)?);
         }
         Ok(())
@@ -186,7 +201,7 @@ fn start_worker(
     way_in: WayIn,
     start: &Start,
 ) -> Result<RunningWorker, StartError> {
-    let index = seat.worker;
+    let (index, node) = (seat.worker, place.node);
     let (listener, own_tcp) = match way_in {
         WayIn::Listener(listener) => (Some(listener), None),
         WayIn::Frames(frames) => (None, Some(*frames)),
@@ -207,6 +222,10 @@ fn start_worker(
     let live = move || {
         if let Some(cpu) = cpu {
             pin_to(cpu);
+        }
+        if let Some(node) = node {
+            // Before it uses any. A refusal costs little: a thread's memory is where it runs, unless it moves.
+            let _ = prefer_node(node);
         }
         let (reactor, worker) = match make(index, parts) {
             Ok(made) => made,

@@ -8,6 +8,7 @@
 //! sends until the peer has acknowledged them, whether or not the block is still pinned. Before such a block is filled again, the caller
 //! must therefore give its memory back ([`Claimed::give_memory_back`]): bytes in flight keep the old pages, and the block gets new ones.
 
+use crate::node::prefer_node_for;
 use crate::op::{Op, Operand};
 use crate::{Fd, op};
 use std::io;
@@ -72,6 +73,14 @@ impl Blocks {
         let claimed = (0..count as u32).rev();
         let claimed = claimed.map(|index| Claimed { blocks: Arc::clone(&blocks), index }).collect();
         Ok((blocks, claimed))
+    }
+
+    /// Has the memory come from this NUMA node, as long as that has some.
+    ///
+    /// # Errors
+    /// If the kernel knows no such node.
+    pub fn prefer_node(&self, node: u32) -> io::Result<()> {
+        prefer_node_for(self.base, self.states.len().max(1) * BLOCK_BYTES, node)
     }
 
     /// The number of blocks.

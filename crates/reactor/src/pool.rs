@@ -9,6 +9,7 @@
 //! of its buffers, stops nobody who reads from another one, and a disk that is alone has three quarters.
 
 use crate::executor::with_core;
+use crate::node::prefer_node_for;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
@@ -124,6 +125,14 @@ impl Pool {
             waiting: RefCell::default(),
             waits: Cell::new(0),
         })))
+    }
+
+    /// Has the memory come from this NUMA node, as long as that has some.
+    ///
+    /// # Errors
+    /// If the kernel knows no such node.
+    pub fn prefer_node(&self, node: u32) -> io::Result<()> {
+        prefer_node_for(self.0.memory.base, self.0.memory.bytes, node)
     }
 
     /// Has the kernel give all of the memory now (`MADV_POPULATE_WRITE`), so that nobody finds out later that there is none.

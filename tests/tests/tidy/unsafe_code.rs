@@ -14,6 +14,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/reactor/src/blocks.rs", "memory that threads share, and pages for it"),
     ("crates/reactor/src/executor.rs", "wakers and the ring's registration"),
     ("crates/reactor/src/lease.rs", "fcntl(F_SETLEASE)"),
+    ("crates/reactor/src/node.rs", "set_mempolicy, mbind"),
     ("crates/reactor/src/op.rs", "ring operations, which point into buffers that they own"),
     ("crates/reactor/src/pool.rs", "pages for buffers"),
     ("crates/reactor/src/residency.rs", "cachestat, mincore"),

@@ -92,6 +92,14 @@ impl HotSet {
         }))
     }
 
+    /// Has its memory come from this NUMA node, as long as that has some.
+    ///
+    /// # Errors
+    /// If the kernel knows no such node.
+    pub fn prefer_node(&self, node: u32) -> io::Result<()> {
+        self.blocks.prefer_node(node)
+    }
+
     /// Bytes of the blocks in use.
     pub fn used_bytes(&self) -> u64 {
         (self.blocks.count() - self.hold().free.len()) as u64 * BLOCK_BYTES

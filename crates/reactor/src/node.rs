@@ -1,0 +1,91 @@
+//! Memory on a NUMA node (set_mempolicy(2), mbind(2)).
+//!
+//! Both calls prefer a node rather than bind to it (`MPOL_PREFERRED`): if the node is full, memory comes from another one, which is slower
+//! but better than none. They concern memory that is used for the first time; pages that are there stay where they are.
+
+use std::io;
+
+/// The words of a set of nodes: more than the 1024 nodes that Linux can have.
+const WORDS: usize = 17;
+
+/// Prefers `node` for all memory that this thread is the first to use, here or in the kernel.
+///
+/// # Errors
+/// If the machine has no such node, or the kernel knows no nodes.
+pub fn prefer_node(node: u32) -> io::Result<()> {
+    let (nodes, count) = only(node)?;
+    // SAFETY: the kernel reads `count` bits of `nodes` before the call returns. No memory changes.
+    let result = unsafe {
+        libc::syscall(libc::SYS_set_mempolicy, libc::MPOL_PREFERRED, nodes.as_ptr(), count)
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Prefers `node` for a mapping, whoever uses it first.
+///
+/// # Errors
+/// As [`prefer_node`].
+pub(crate) fn prefer_node_for(base: *mut u8, bytes: usize, node: u32) -> io::Result<()> {
+    let (nodes, count) = only(node)?;
+    // SAFETY: the kernel reads `count` bits of `nodes` before the call returns. It changes no byte of the mapping, wherever that is: it only
+    // notes where memory for it is to come from.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_mbind,
+            base,
+            bytes,
+            libc::MPOL_PREFERRED,
+            nodes.as_ptr(),
+            count,
+            0usize,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The set of this node alone, and its length in bits. The kernel looks at one bit less than it is told.
+fn only(node: u32) -> io::Result<([u64; WORDS], usize)> {
+    let mut nodes = [0u64; WORDS];
+    let word = nodes.get_mut(node as usize / 64).ok_or(io::ErrorKind::InvalidInput)?;
+    *word = 1 << (node % 64);
+    Ok((nodes, 1025))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Blocks, Pool, PoolOptions, Reactor, RingOptions};
+
+    /// The lines of /proc/self/numa_maps with this policy; none if the kernel knows no nodes.
+    fn lines_with(policy: &str) -> Option<Vec<String>> {
+        let maps = std::fs::read_to_string("/proc/thread-self/numa_maps").ok()?;
+        let policy = format!(" {policy} ");
+        Some(maps.lines().filter(|line| line.contains(&policy)).map(str::to_owned).collect())
+    }
+
+    #[test]
+    fn buffers_and_blocks_come_from_the_node_that_was_asked_for() {
+        let Some(before) = lines_with("prefer:0") else { return };
+        let reactor = Reactor::new(RingOptions::default()).unwrap();
+        let test = async move {
+            let options =
+                PoolOptions { buffer_bytes: 1 << 20, count: 4, register: false, fifo: false };
+            let pool = Pool::new(options).unwrap();
+            pool.prefer_node(0).unwrap();
+            pool.touch().unwrap();
+            let (blocks, _) = Blocks::new(2, false).unwrap();
+            blocks.prefer_node(0).unwrap();
+            let lines = lines_with("prefer:0").unwrap();
+            assert!(lines.len() > before.len(), "{lines:?}");
+            assert!(lines.iter().any(|line| line.contains("N0=1024")), "{lines:?}");
+            assert!(lines.iter().any(|line| line.contains("memfd:fullbore-hot")), "{lines:?}");
+        };
+        reactor.run(test).unwrap();
+    }
+
+    #[test]
+    fn a_node_that_is_not_there_is_refused() {
+        assert!(prefer_node(1023).is_err());
+        assert!(prefer_node(u32::MAX).is_err());
+    }
+}
