@@ -57,26 +57,33 @@ on_its_node() { # WHAT PATTERN: at least 99% of the pages of each node's memory
 }
 home() { metric "connections_by_home_total{home=\"$1\"}"; }
 
-# A worker per CPU, so one per node. Each film is fetched over each card, three times, so that the hot sets have them.
-served_by() { # ROUTE ARGUMENTS...
-  local route=$1 node card round own all; shift
+# A worker per CPU, so one per node. Each film is fetched over each card, each time on a connection of its own. After three rounds the hot sets
+# have them.
+served_by() { # ROUTE ROUNDS ARGUMENTS...
+  local route=$1 rounds=$2 node card round own all films; shift 2
+  # A node that is full of cached files has nothing left to prefer: start with none, and evict before another node is used (docs/numa.md).
+  rm -f /tmp/film-*; sync; echo 3 >/proc/sys/vm/drop_caches
+  sysctl -q vm.zone_reclaim_mode=1
+  say "free memory of each node in KiB: $(awk '/MemFree/ { print $4 }' /sys/devices/system/node/node*/meminfo | paste -sd ' ')"
   serve_by "$route" --listen 0.0.0.0:8443 "$@"
   grep '^silo' /tmp/fullbore.log | while read -r line; do say "$line"; done
   for card in 0 1 2 3; do
     expect "silo of eth$card in the start lines" "$(grep -c "^silo .*node $(cat "/sys/class/net/eth$card/device/../numa_node");.*eth$card" /tmp/fullbore.log)" = 1
   done
-  for round in 1 2 3; do
+  for ((round = 0; round < rounds; round++)); do
     for card in 0 1 2 3; do
+      films=()
+      for node in 0 1 2 3; do films+=(-o "/tmp/film-$node" "https://10.9.$card.1:8443/node$node/film-00$node.mp4"); done
+      elsewhere curl -sSk --fail -H "Connection: close" "${films[@]}"
       for node in 0 1 2 3; do
-        elsewhere curl -sSk --fail "https://10.9.$card.1:8443/node$node/film-00$node.mp4" | cmp - "/library/node$node/film-00$node.mp4" \
-          || wrong "film 00$node over card $card is not right ($route)"
+        cmp "/tmp/film-$node" "/library/node$node/film-00$node.mp4" || wrong "film 00$node over card $card is not right ($route)"
       done
     done
   done
   settled
   own=$(home own) all=$(metric connections_accepted_total)
   say "$route: $own of $all connections were served by the node of their card; other: $(home other), unknown: $(home unknown)"
-  expect "connections" "$all" '>=' 48
+  expect "connections" "$all" = $((16 * rounds))
   expect "connections on the node of their card" "$own" '>=' $(((all * 99 + 99) / 100))
   expect "workers on a CPU of their own" \
     "$(for task in /proc/"$SERVER"/task/*; do awk '/Cpus_allowed_list/ { print $2 }' "$task/status"; done | grep -cx '[0-3]')" '>=' 4
@@ -84,11 +91,11 @@ served_by() { # ROUTE ARGUMENTS...
   expect "faults" "$(metric tasks_panicked_total)" = 0
 }
 
-served_by userspace --disk auto
+served_by userspace 3 --disk auto
 on_its_node "hot set" memfd:fullbore-hot
 stopped
-served_by userspace --disk cached
+served_by userspace 1 --disk cached
 stopped
-served_by kernel --disk cached
-expect "bytes that the kernel sent" "$(metric sendfile_bytes_total)" = $((48 * 4194304))
+served_by kernel 1 --disk cached
+expect "bytes that the kernel sent" "$(metric sendfile_bytes_total)" = $((16 * 4194304))
 stopped

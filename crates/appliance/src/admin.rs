@@ -9,6 +9,7 @@ use crate::access::Lack;
 use crate::admin_hosts::AdminHosts;
 use crate::audience::Audience;
 use crate::config::Config;
+use crate::crossings::{self, Paths};
 use crate::folders::{Folders, Health};
 use crate::live::{self, Live};
 use crate::offload;
@@ -182,6 +183,9 @@ fn more_of(
 ) -> impl Fn(bool, &Arc<KnownTitles>) -> serde_json::Map<String, serde_json::Value> {
     move |is_looked_at, known| {
         let mut more = serde_json::Map::new();
+        if is_looked_at {
+            more.insert("paths".into(), Paths::of(&state.silo_map, &state.numbers).json());
+        }
         more.insert("draining".into(), state.draining.load(Ordering::Relaxed).into());
         let mut experience = experience(&state);
         experience.know(Arc::clone(known));
@@ -408,7 +412,8 @@ const REQUESTS_REFUSED: Metric = Metric::new(
 .by("reason");
 
 /// The admin listener's own metrics.
-const METRICS: [Metric; 7] = [
+const METRICS: [Metric; 8] = [
+    crossings::METRIC,
     RESIDENT_BYTES,
     UPTIME,
     LIBRARY_FOLDERS,
@@ -426,6 +431,9 @@ pub fn all_metrics() -> impl Iterator<Item = &'static Metric> {
 fn metrics(state: &State, live: &Live) -> String {
     let mut out = Exposition::default();
     Totals::of(state.numbers.iter().map(AsRef::as_ref)).expose(&mut out);
+    if state.silo_map.silos().len() > 1 {
+        Paths::of(&state.silo_map, &state.numbers).expose(&mut out);
+    }
     out.one(&RESIDENT_BYTES, resident_bytes());
     out.one(&UPTIME, u64::try_from(state.started.elapsed().as_micros()).unwrap_or(u64::MAX));
     out.one(&LIBRARY_FOLDERS, state.folders.paths().len() as u64);
@@ -462,6 +470,7 @@ fn status(state: &State) -> String {
         "disk": state.config.disk,
         "silo": state.silo_map.placement(),
         "silos": state.silo_map.json(),
+        "paths": Paths::of(&state.silo_map, &state.numbers).json(),
         "off": state.config.off,
         REQUESTS_REFUSED.key(): BTreeMap::from(requests_refused(state)),
         "lacking": state.lacks,

@@ -16,6 +16,7 @@ pub(crate) use seats::{Seat, cpus};
 
 use crate::config::silos::{SiloError, without_listeners};
 use crate::config::{Config, Placement};
+use delivery::Silos;
 use machine::{Machine, Topology};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -96,11 +97,6 @@ impl SiloMap {
         self.disks.iter().find(|disk| disk.device == st_dev)?.silo
     }
 
-    /// The silo of the network interface with this number; `None` if unknown.
-    pub(crate) fn of_card(&self, index: u32) -> Option<usize> {
-        self.cards.iter().find(|card| card.index == index)?.silo
-    }
-
     /// The silo in which a worker sits.
     pub(crate) fn of_worker(&self, worker: usize) -> usize {
         self.of_worker[worker]
@@ -109,6 +105,18 @@ impl SiloMap {
     /// The workers of a silo: at least one.
     pub(crate) fn workers_of(&self, silo: usize) -> &[usize] {
         &self.silos[silo].workers
+    }
+
+    /// What a worker needs to know of it; none if there is only one silo.
+    pub(crate) fn for_worker(&self, worker: usize, listener_is_ipv6: bool) -> Option<Silos> {
+        let cards = self.cards.iter().filter_map(|card| Some((card.index, card.silo?)));
+        let disks = self.disks.iter().filter_map(|disk| Some((disk.device, disk.silo?)));
+        (self.silos.len() > 1).then(|| Silos {
+            own: self.of_worker(worker),
+            cards: cards.collect(),
+            disks: disks.collect(),
+            listener_is_ipv6,
+        })
     }
 
     /// The start lines: none on a machine with one silo.

@@ -11,7 +11,6 @@ use crate::drain::Drain;
 use crate::experience::Experience;
 use crate::folders::Folders;
 use crate::gate::Gate;
-use crate::home::Home;
 use crate::hot_memory::Keeper;
 use crate::moves::{Inboxes, Moves, Reason, Refused};
 use crate::session::{self, Traveller};
@@ -72,8 +71,6 @@ pub struct Entrance {
     admission: Rc<Admission>,
     /// Our own TCP, on the bypass route.
     own_tcp: Option<Rc<OwnTcp>>,
-    /// The worker's place among several silos; none if there is one silo, or no listener.
-    home: Option<Home>,
 }
 
 /// What is served, and to whom.
@@ -182,7 +179,6 @@ impl Worker {
                     config.limits.connections_max,
                     config.limits.connections_per_address_max,
                 ),
-                home: Home::of_worker(place.worker, own_tcp.is_none(), config, &shared.silo_map),
                 own_tcp: own_tcp.map(OwnTcp::new),
             },
             library: Library {
@@ -317,12 +313,7 @@ impl Worker {
                     pause = PAUSE_MIN;
                     let socket = Socket::from(connection);
                     match socket.peer() {
-                        Ok(peer) => {
-                            if let Some(home) = &self.entrance.home {
-                                self.numbers.count(Family::Homes, home.label(&socket));
-                            }
-                            self.welcome(socket, peer);
-                        }
+                        Ok(peer) => self.welcome(socket, peer),
                         Err(_) => self.numbers.count(Family::ConnectionsRefused, "peer_gone"),
                     }
                 }
@@ -465,6 +456,7 @@ fn resources(parts: &Parts) -> io::Result<Resources> {
         send_buffers,
         room: Room::new(Arc::clone(&shared.headroom), shared.workers),
         numbers: Arc::clone(numbers),
+        silos: shared.silo_map.for_worker(place.worker, config.listen.is_ipv6()),
         patience: Patience {
             send: seconds(config.timeouts.send_seconds),
             hold: seconds(config.timeouts.hold_seconds),

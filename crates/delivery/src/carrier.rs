@@ -55,6 +55,11 @@ pub trait Carrier: Sized {
         None
     }
 
+    /// The number of the network interface on which the connection arrived, if the carrier knows.
+    fn arrived_on(&self, _listener_is_ipv6: bool) -> Option<u32> {
+        None
+    }
+
     /// Makes a channel of a connection whose handshake is complete and sent. `sealed_input` is what arrived after the
     /// handshake's last record.
     fn establish(link: Link<Self>, protection: Protection, sealed_input: Vec<u8>) -> Channel;
@@ -83,6 +88,10 @@ impl Carrier for Socket {
 
     fn finish(&self) {
         Self::finish(self);
+    }
+
+    fn arrived_on(&self, listener_is_ipv6: bool) -> Option<u32> {
+        Self::arrived_on(self, listener_is_ipv6)
     }
 
     fn establish(mut link: Link, protection: Protection, sealed_input: Vec<u8>) -> Channel {

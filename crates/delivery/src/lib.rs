@@ -28,6 +28,7 @@ mod resources;
 pub mod room;
 pub mod sealing;
 mod sendfile;
+mod silos;
 mod unsent;
 
 pub use carrier::{Carrier, Protection};
@@ -39,3 +40,4 @@ pub use offload::{KernelOffload, TLS_STAT};
 pub use outgoing::{Outgoing, Piece};
 pub use protected::Protected;
 pub use resources::{DeliveryLimits, Patience, Resources, Tactics};
+pub use silos::Silos;

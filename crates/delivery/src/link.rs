@@ -9,6 +9,7 @@ use net::{Socket, Window};
 use reactor::{sleep, timeout_at};
 use std::cell::Cell;
 use std::io::IoSlice;
+use std::num::NonZeroU8;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
@@ -29,12 +30,25 @@ pub struct Link<C = Socket> {
     /// When the wait for a response's first byte began, by [`Resources::clock`]; 0 if no first byte is due. 32 bits
     /// wide, because idle viewers carry it too.
     first_byte_due_since: Cell<u32>,
+    /// The silo of the network card on which it arrived. Small, because idle viewers carry it too.
+    card: Option<NonZeroU8>,
 }
 
 impl<C: Carrier> Link<C> {
     /// A new connection.
     pub fn new(resources: Rc<Resources>, socket: C) -> Self {
+        let card = resources.silos.as_ref().and_then(|silos| {
+            let card = silos.of_connection(&socket);
+            silos.count(&resources.numbers, card);
+            card
+        });
+        Self::with_card(resources, socket, card)
+    }
+
+    fn with_card(resources: Rc<Resources>, socket: C, card: Option<usize>) -> Self {
         let window = Window::new(resources.limits.window_bytes_max);
+        // One more than the silo's number. Silos beyond 255 count as unknown.
+        let card = card.and_then(|silo| u8::try_from(silo + 1).ok()).and_then(NonZeroU8::new);
         Self {
             socket,
             window,
@@ -42,6 +56,7 @@ impl<C: Carrier> Link<C> {
             refusals: Cell::new(0),
             taken_bytes: Cell::new(0),
             first_byte_due_since: Cell::new(0),
+            card,
         }
     }
 
@@ -53,7 +68,9 @@ impl<C: Carrier> Link<C> {
         taken_bytes: u64,
     ) -> Self {
         let taken_bytes = Cell::new(taken_bytes);
-        Self { window, taken_bytes, ..Self::new(resources, socket) }
+        // It still arrives on the same card, and was counted.
+        let card = resources.silos.as_ref().and_then(|silos| silos.of_connection(&socket));
+        Self { window, taken_bytes, ..Self::with_card(resources, socket, card) }
     }
 
     /// The socket and the worker's resources.
@@ -106,6 +123,17 @@ impl<C: Carrier> Link<C> {
     /// If the connection is broken.
     pub fn offer(&self, bytes: &[u8], more: bool) -> Result<usize, End> {
         Ok(self.count_taken(self.socket.send(bytes, more)?))
+    }
+
+    /// Counts the bytes of a window that was sent. If they were read from a disk for this viewer, `disk` is that disk's device number.
+    pub fn count_window(&self, bytes: u64, disk: Option<u64>) {
+        let Resources { numbers, silos, .. } = &*self.resources;
+        numbers.windows_total.add(1);
+        numbers.response_sent_bytes_total.add(bytes);
+        if let Some(silos) = silos {
+            let card = self.card.map(|card| usize::from(card.get()) - 1);
+            numbers.crossings.add(silos.source(disk), card, bytes);
+        }
     }
 
     /// Counts bytes that TCP has taken, and returns their number.

@@ -2,6 +2,7 @@
 
 use crate::offload::KernelOffload;
 use crate::room::Room;
+use crate::silos::Silos;
 use disk::{Budget, Reader};
 use reactor::Pool;
 use std::cell::RefCell;
@@ -26,6 +27,8 @@ pub struct Resources {
     pub room: Room,
     /// Counters.
     pub numbers: Arc<Numbers>,
+    /// Where disks and network cards are; none on a machine with one silo.
+    pub silos: Option<Silos>,
     /// How long a viewer may take.
     pub patience: Patience,
     /// What is left to the kernel.

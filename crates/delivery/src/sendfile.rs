@@ -44,6 +44,9 @@ pub(crate) struct Sendfile<'a> {
     limit: UnsentLimit,
 }
 
+/// Bytes offered to TCP, bytes that it took, and whether they were read from disk for this viewer.
+type Sent = (usize, usize, bool);
+
 /// How to send a part of a file.
 enum How {
     /// From the hot set, if the page cache does not have it. The kernel takes whole folios from the page cache, but single pages of 4 KiB
@@ -87,10 +90,10 @@ impl<'a> Sendfile<'a> {
         }
         // A head goes with the beginning of its body, which would otherwise be one turn late.
         let mut is_head = false;
-        let (offered, taken) = match piece {
+        let (offered, taken, disk) = match piece {
             Piece::Bytes(bytes) => {
                 is_head = self.at + (bytes.len() as u64) < outgoing.bytes();
-                (bytes.len(), link.offer(bytes, is_head)?)
+                (bytes.len(), link.offer(bytes, is_head)?, None)
             }
             Piece::File(file, range) => {
                 // A writer need not wait for the end of a response.
@@ -101,11 +104,13 @@ impl<'a> Sendfile<'a> {
                     How::FromPageCache(range) => self.send_file(link, leased, file, range)?,
                     How::Read(way) => self.send_read(link, file, window(link, range), way).await?,
                 };
-                self.bringing.sent_to(start + sent.1 as u64);
-                sent
+                let (offered, taken, from_disk) = sent;
+                self.bringing.sent_to(start + taken as u64);
+                (offered, taken, from_disk.then(|| file.stamp().device))
             }
         };
         self.at += taken as u64;
+        link.count_window(taken as u64, disk);
         self.learn(link, offered, taken).await?;
         if !is_head {
             yield_now().await;
@@ -143,11 +148,9 @@ impl<'a> Sendfile<'a> {
         }
     }
 
-    /// Counts a window, and adjusts the next one's size to what TCP took.
+    /// Adjusts the next window's size to what TCP took.
     async fn learn(&mut self, link: &mut Link, offered: usize, taken: usize) -> Result<(), End> {
         let numbers = &link.resources.numbers;
-        numbers.windows_total.add(1);
-        numbers.response_sent_bytes_total.add(taken as u64);
         if taken == offered {
             link.window.taken_whole();
         } else {
@@ -203,14 +206,14 @@ impl<'a> Sendfile<'a> {
     }
 
     /// Sends from the hot set. This needs no lease: the pages that the kernel is sending are never written to again.
-    fn send_hot(&mut self, link: &Link, part: &HotPart) -> Result<(usize, usize), End> {
-        let Some(hot_set) = link.resources.reader.hot_set() else { return Ok((0, 0)) };
+    fn send_hot(&mut self, link: &Link, part: &HotPart) -> Result<Sent, End> {
+        let Some(hot_set) = link.resources.reader.hot_set() else { return Ok((0, 0, false)) };
         self.cork(link);
         let (file, start) = hot_set.lend(part);
         let bytes = part.bytes().len();
         let taken = link.offer_file(file.as_fd(), start..start + bytes as u64)?;
         link.resources.reader.count_hot(taken);
-        Ok((bytes, taken))
+        Ok((bytes, taken, false))
     }
 
     fn send_file(
@@ -219,7 +222,7 @@ impl<'a> Sendfile<'a> {
         leased: &mut Leased,
         file: &Rc<File>,
         range: Range<u64>,
-    ) -> Result<(usize, usize), End> {
+    ) -> Result<Sent, End> {
         file.check_unchanged()?;
         leased.set(file);
         self.cork(link);
@@ -231,7 +234,7 @@ impl<'a> Sendfile<'a> {
         if was_brought {
             numbers.brought_bytes_total.add(taken as u64);
         }
-        Ok((bytes, taken))
+        Ok((bytes, taken, was_brought))
     }
 
     async fn send_read(
@@ -240,18 +243,18 @@ impl<'a> Sendfile<'a> {
         file: &Rc<File>,
         range: Range<u64>,
         way: Option<Way>,
-    ) -> Result<(usize, usize), End> {
+    ) -> Result<Sent, End> {
         let end = range.start + self.outgoing.extent_left(self.at);
         self.uncork(link);
         let start = range.start;
         let plain: Plain = self.ahead.read_by(&link.resources, file, range, end, way).await?;
-        let bytes = plain.len();
+        let (bytes, from_disk) = (plain.len(), plain.is_from_disk());
         let taken = link.offer(&plain, false)?;
         if taken < bytes {
             let rest = start + taken as u64..start + bytes as u64;
             self.ahead.put_back(plain.after(taken), rest);
         }
-        Ok((bytes, taken))
+        Ok((bytes, taken, from_disk))
     }
 }
 

@@ -78,6 +78,7 @@ fn resources(offload: KernelOffload) -> Rc<Resources> {
         reader: Reader::new(Pool::new(options).unwrap(), Policy::Auto, Heat::new(1 << 30)),
         send_buffers: Pool::new(options).unwrap(),
         room: Room::new(Arc::new(Headroom::open()), 1),
+        silos: None,
         numbers: Arc::<Numbers>::default(),
         patience: Patience { send: Duration::from_secs(30), hold: Duration::from_millis(2) },
         offload,

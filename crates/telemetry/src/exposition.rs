@@ -49,6 +49,22 @@ impl Exposition {
         }
     }
 
+    /// A metric with several labels, whose names are separated by commas: one value for each set of their values.
+    pub fn labelled_by_several<const N: usize>(
+        &mut self,
+        metric: &Metric,
+        samples: impl IntoIterator<Item = ([String; N], u64)>,
+    ) {
+        self.describe(metric);
+        for (values, stored) in samples {
+            let names = label_of(metric).split(',').map(str::trim);
+            let pair = |(name, value): (&str, &String)| format!("{name}=\"{}\"", escaped(value));
+            let of: Vec<_> = names.zip(&values).map(pair).collect();
+            let _ =
+                writeln!(self.text, "{}{{{}}} {}", metric.name, of.join(","), metric.value(stored));
+        }
+    }
+
     /// A histogram: `buckets` are ascending bounds, each with the number of values that did not exceed it.
     pub fn histogram(
         &mut self,

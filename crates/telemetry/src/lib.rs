@@ -9,6 +9,7 @@
 //!
 //! Read first: `metric`, then `numbers`, which has the list.
 
+mod crossings;
 mod exposition;
 mod family;
 mod histogram;
@@ -17,6 +18,7 @@ mod number;
 mod numbers;
 mod totals;
 
+pub use crossings::{Crossings, Source};
 pub use exposition::{Exposition, Summary};
 pub use family::Family;
 pub use histogram::{Buckets, Histogram};

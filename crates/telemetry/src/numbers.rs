@@ -1,5 +1,6 @@
 //! One worker's numbers, and the list of them.
 
+use crate::crossings::Crossings;
 use crate::family::Family;
 use crate::histogram::{Buckets, Histogram};
 use crate::metric::{Kind, Metric, Stored};
@@ -31,6 +32,8 @@ macro_rules! numbers {
         pub struct Numbers {
             $(#[doc = $help] pub $name: Number,)*
             labelled: Mutex<BTreeMap<(Family, &'static str), u64>>,
+            /// Bytes served, by where they came from and left, where there are several silos.
+            pub crossings: Crossings,
             /// Times to first byte, in microseconds.
             pub first_byte: Histogram<2>,
         }
@@ -40,6 +43,7 @@ macro_rules! numbers {
                 Self {
                     $($name: Number::default(),)*
                     labelled: Mutex::default(),
+                    crossings: Crossings::default(),
                     first_byte: Histogram::up_to(FIRST_BYTE_MICROSECONDS_MAX),
                 }
             }

@@ -98,6 +98,20 @@ function experiences(now: Snapshot): Cell[][] {
   return [experience("All", now.qoe.all), ...each];
 }
 
+/** Where bytes went in a machine with several silos, the most first. */
+function paths(now: Snapshot): Cell[][] {
+  if (!now.paths) return [];
+  const most = [...now.paths.paths].sort((a, b) => b.bytes - a.bytes);
+  const all = most.reduce((sum, path) => sum + path.bytes, 0);
+  const each = most.map(({ disk, worker, card, bytes, crossings }) => [
+    plain(`${disk === "memory" ? disk : `disk ${disk}`} → worker ${worker} → card ${card}`),
+    plain(String(crossings)),
+    { text: text(format.ratio(bytes / all)), bar: bytes / all },
+    shown(format.bytes(bytes)),
+  ]);
+  return [[plain("All"), plain(format.digits(now.paths.crossings_per_byte)), plain(""), shown(format.bytes(all))], ...each];
+}
+
 const TABLES: Table[] = [
   { title: "Busiest titles", empty: "Nothing sent yet.", head: ["Title", "Now", "Total"], rows: titles },
   {
@@ -110,6 +124,13 @@ const TABLES: Table[] = [
   { title: "Errors", empty: "None since the start.", head: ["What", "Last minute", "Total"], rows: errors },
   { title: "Disks", empty: "None found.", head: ["Disk", "Read", "Written", "Busy"], rows: disks },
   { title: "Network", empty: "None found.", head: ["Interface", "Sent", "Received", "Dropped"], rows: nics },
+  {
+    title: "Between silos",
+    empty: "Nothing sent yet.",
+    head: ["From disk to network card, by silo", "Crossings per byte", "Part", "Total"],
+    rows: paths,
+    exists: (now) => now.paths != null,
+  },
   {
     title: "TLS handshakes",
     empty: "None yet.",

@@ -49,6 +49,16 @@ export interface Experience {
   media_bytes_per_second: Spread | null;
 }
 
+/** Bytes that came from a disk or from memory, were served by a worker of a silo, and left by a card of one. */
+export interface Path {
+  disk: string;
+  worker: string;
+  card: string;
+  bytes: number;
+  /** How often each byte went from one silo to another. */
+  crossings: number;
+}
+
 export interface Snapshot {
   fullbore: string;
   unix_seconds: number;
@@ -83,6 +93,8 @@ export interface Snapshot {
   titles: { title: string; gbps: number; bytes: number }[];
   buffers: { read: number; read_free: number; send: number; send_free: number; waits_per_second: number };
   rss_bytes: number;
+  /** Only where there are several silos, and something was sent. */
+  paths?: { crossings_per_byte: number; paths: Path[] } | null;
   qoe?: { all: Experience; titles: Experience[] } | null;
   point: Point;
 }

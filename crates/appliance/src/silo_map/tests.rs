@@ -274,6 +274,7 @@ fn workers_without_cards_share_those_of_the_nearest_silo() {
     assert_eq!(steering.cards, expected);
     let expected = [(0..=1, group(0, 2)), (2..=3, group(3, 2)), (4..=5, group(2, 3))];
     assert_eq!(steering.cpus, expected);
-    assert_eq!((map.of_card(13), map.of_card(15), map.of_card(1)), (Some(0), None, None));
+    let known = map.for_worker(4, true).unwrap();
+    assert_eq!((known.own, known.cards), (2, vec![(10, 0), (11, 2), (13, 0), (14, 2)]));
     assert_eq!(SiloMap { placement: Placement::Off, ..map }.steering(), None);
 }

@@ -93,7 +93,7 @@ impl ByLibrary {
         outgoing: &Outgoing,
         at: u64,
         ahead: &mut Ahead,
-    ) -> Result<u64, End> {
+    ) -> Result<(u64, Option<u64>), End> {
         let window_bytes = link.window.bytes();
         let mut bytes = 0;
         while let Some(piece) = outgoing
@@ -109,11 +109,12 @@ impl ByLibrary {
                     let end = range.start + outgoing.extent_left(at + bytes);
                     let plain = ahead.read(&link.resources, file, range, end).await?;
                     self.tls.seal(&plain);
-                    return Ok(bytes + plain.len() as u64);
+                    let disk = plain.is_from_disk().then(|| file.stamp().device);
+                    return Ok((bytes + plain.len() as u64, disk));
                 }
             }
         }
-        Ok(bytes)
+        Ok((bytes, None))
     }
 
     async fn deliver(&mut self, link: &mut Link, ahead: &mut Ahead) -> Result<(), End> {
@@ -168,11 +169,10 @@ impl Sealing<Socket> for ByLibrary {
                 link.pull().await?;
                 limit.woken(link);
             }
-            let bytes = self.seal(link, outgoing, at, &mut ahead).await?;
+            let (bytes, disk) = self.seal(link, outgoing, at, &mut ahead).await?;
             self.deliver(link, &mut ahead).await?;
             at += bytes;
-            link.resources.numbers.windows_total.add(1);
-            link.resources.numbers.response_sent_bytes_total.add(bytes);
+            link.count_window(bytes, disk);
             yield_now().await;
         }
         limit.end(link);

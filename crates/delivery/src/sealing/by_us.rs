@@ -47,6 +47,8 @@ struct Flight {
     filled: usize,
     sent: usize,
     made_from: Pieces,
+    /// The device number of the disk that it was read from for this viewer.
+    disk: Option<u64>,
 }
 
 /// What a connection's last records were made from, and can be made from again: (offset in the response, bytes), each
@@ -108,6 +110,7 @@ impl ByUs {
         let window_bytes = link.window.bytes();
         let mut made_from = Pieces { position: self.ledger.position(), ..Pieces::default() };
         let mut plain: Option<Plain> = None;
+        let mut disk = None;
         let mut offset = at;
         while plain.is_none() && made_from.count < PIECES_MAX {
             let budget = window_bytes.saturating_sub((offset - at) as usize);
@@ -120,13 +123,14 @@ impl ByUs {
                 let end = range.start + outgoing.extent_left(offset);
                 let read = ahead.read(&link.resources, file, range, end).await?;
                 bytes = read.len();
+                disk = read.is_from_disk().then(|| file.stamp().device);
                 plain = Some(read);
             }
             made_from.push(offset, bytes);
             offset += bytes as u64;
         }
         let buffer = link.resources.send_buffers.take().await;
-        let mut flight = Flight { buffer, filled: 0, sent: 0, made_from };
+        let mut flight = Flight { buffer, filled: 0, sent: 0, made_from, disk };
         for &(offset, bytes) in made_from.iter() {
             let plaintext = plaintext(outgoing, offset, bytes, plain.as_deref());
             let room = &mut flight.buffer[flight.filled..];
@@ -212,7 +216,7 @@ impl ByUs {
             }
         }
         let buffer = link.resources.send_buffers.take().await;
-        let mut flight = Flight { buffer, filled: 0, sent: 0, made_from: owed };
+        let mut flight = Flight { buffer, filled: 0, sent: 0, made_from: owed, disk: None };
         let mut position = owed.position;
         for &(offset, bytes) in owed.iter() {
             let range = offset..offset + bytes as u64;
@@ -267,11 +271,10 @@ impl Sealing<Socket> for ByUs {
                 limit.woken(link);
             }
             let flight = self.seal(link, outgoing, at, &mut ahead).await?;
-            let bytes = flight.made_from.bytes();
+            let (bytes, disk) = (flight.made_from.bytes(), flight.disk);
             self.deliver(link, outgoing, flight, &mut ahead, &mut limit).await?;
             at += bytes;
-            link.resources.numbers.windows_total.add(1);
-            link.resources.numbers.response_sent_bytes_total.add(bytes);
+            link.count_window(bytes, disk);
             yield_now().await;
         }
         limit.end(link);
