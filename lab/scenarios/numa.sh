@@ -63,7 +63,7 @@ served_by() { # ROUTE ROUNDS ARGUMENTS...
   local route=$1 rounds=$2 node card round own all films; shift 2
   # A node that is full of cached files has nothing left to prefer: start with none, and evict before another node is used (docs/numa.md).
   rm -f /tmp/film-*; sync; echo 3 >/proc/sys/vm/drop_caches
-  sysctl -q vm.zone_reclaim_mode=1
+  echo 1 >/proc/sys/vm/zone_reclaim_mode
   say "free memory of each node in KiB: $(awk '/MemFree/ { print $4 }' /sys/devices/system/node/node*/meminfo | paste -sd ' ')"
   serve_by "$route" --listen 0.0.0.0:8443 "$@"
   grep '^silo' /tmp/fullbore.log | while read -r line; do say "$line"; done

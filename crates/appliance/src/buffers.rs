@@ -54,21 +54,12 @@ fn pool_options(config: &Config, buffer_bytes: usize) -> PoolOptions {
 }
 
 /// A worker's buffers: for reads, and for sealed records. If memory is bounded (`takes_early`), all of it is allocated at once, so that the
-/// rest is left for viewers. The memory comes from this NUMA `node`, if there are several.
-pub(crate) fn pools(
-    config: &Config,
-    bytes: usize,
-    node: Option<u32>,
-    takes_early: bool,
-) -> io::Result<(Pool, Pool)> {
+/// rest is left for viewers.
+pub(crate) fn pools(config: &Config, bytes: usize, takes_early: bool) -> io::Result<(Pool, Pool)> {
     let options = pool_options(config, bytes);
     let read_buffers = Pool::new(options)?;
     // The ring has one table of registered buffers, and only reads use it.
     let send_buffers = Pool::new(PoolOptions { register: false, ..options })?;
-    if let Some(node) = node {
-        // If the kernel refuses, memory is where this thread uses it first: mostly there too.
-        let _ = read_buffers.prefer_node(node).and_then(|()| send_buffers.prefer_node(node));
-    }
     if takes_early {
         read_buffers.touch()?;
         send_buffers.touch()?;

@@ -447,7 +447,7 @@ fn resources(parts: &Parts) -> io::Result<Resources> {
     let sizes = place.sizes;
     let config = &*shared.config;
     let (read_buffers, send_buffers) =
-        buffers::pools(config, sizes.buffer_bytes, place.node, shared.takes_buffers_early)?;
+        buffers::pools(config, sizes.buffer_bytes, shared.takes_buffers_early)?;
     let seconds = Duration::from_secs_f64;
     let hot_set = place.hot_set.clone();
     Ok(Resources {

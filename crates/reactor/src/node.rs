@@ -3,12 +3,18 @@
 //! Both calls prefer a node rather than bind to it (`MPOL_PREFERRED`): if the node is full, memory comes from another one, which is slower
 //! but better than none. They concern memory that is used for the first time; pages that are there stay where they are.
 
+use std::cell::Cell;
 use std::io;
 
 /// The words of a set of nodes: more than the 1024 nodes that Linux can have.
 const WORDS: usize = 17;
 
-/// Prefers `node` for all memory that this thread is the first to use, here or in the kernel.
+thread_local! {
+    /// The node that this thread prefers.
+    static PREFERRED: Cell<Option<u32>> = const { Cell::new(None) };
+}
+
+/// Prefers `node` for all memory that this thread is the first to use, here or in the kernel, and for the pools that it makes.
 ///
 /// # Errors
 /// If the machine has no such node, or the kernel knows no nodes.
@@ -18,7 +24,16 @@ pub fn prefer_node(node: u32) -> io::Result<()> {
     let result = unsafe {
         libc::syscall(libc::SYS_set_mempolicy, libc::MPOL_PREFERRED, nodes.as_ptr(), count)
     };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    PREFERRED.set(Some(node));
+    Ok(())
+}
+
+/// The node that this thread prefers, if it does.
+pub(crate) fn preferred_node() -> Option<u32> {
+    PREFERRED.get()
 }
 
 /// Prefers `node` for a mapping, whoever uses it first.
@@ -70,8 +85,8 @@ mod tests {
         let test = async move {
             let options =
                 PoolOptions { buffer_bytes: 1 << 20, count: 4, register: false, fifo: false };
+            prefer_node(0).unwrap();
             let pool = Pool::new(options).unwrap();
-            pool.prefer_node(0).unwrap();
             pool.touch().unwrap();
             let (blocks, _) = Blocks::new(2, false).unwrap();
             blocks.prefer_node(0).unwrap();

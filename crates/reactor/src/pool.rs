@@ -9,7 +9,7 @@
 //! of its buffers, stops nobody who reads from another one, and a disk that is alone has three quarters.
 
 use crate::executor::with_core;
-use crate::node::prefer_node_for;
+use crate::node::{prefer_node_for, preferred_node};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
@@ -94,7 +94,7 @@ pub struct PoolOptions {
 }
 
 impl Pool {
-    /// Maps the memory and registers what may be registered; the ring's features then say how much.
+    /// Maps the memory, on the NUMA node that the thread prefers, and registers what may be registered; the ring's features then say how much.
     ///
     /// # Errors
     /// When the address space cannot be had.
@@ -104,6 +104,11 @@ impl Pool {
     pub fn new(options: PoolOptions) -> io::Result<Self> {
         assert!(options.count > 0 && options.buffer_bytes > 0 && options.buffer_bytes % 4096 == 0);
         let memory = Mapping::anonymous(options.count * options.buffer_bytes)?;
+        if let Some(node) = preferred_node() {
+            // Before it is used: a large page may reach into the pool of another thread, unless that prefers another node. If the kernel
+            // refuses, memory is where this thread uses it first: mostly there too.
+            let _ = prefer_node_for(memory.base, memory.bytes, node);
+        }
         let mut registered = 0;
         if options.register {
             registered = register(&memory, options);
@@ -125,14 +130,6 @@ impl Pool {
             waiting: RefCell::default(),
             waits: Cell::new(0),
         })))
-    }
-
-    /// Has the memory come from this NUMA node, as long as that has some.
-    ///
-    /// # Errors
-    /// If the kernel knows no such node.
-    pub fn prefer_node(&self, node: u32) -> io::Result<()> {
-        prefer_node_for(self.0.memory.base, self.0.memory.bytes, node)
     }
 
     /// Has the kernel give all of the memory now (`MADV_POPULATE_WRITE`), so that nobody finds out later that there is none.
