@@ -79,6 +79,12 @@ fn homes(server: &Server) -> [u64; 3] {
     ["own", "other", "unknown"].map(count)
 }
 
+fn crossings_per_byte(server: &Server) -> f64 {
+    let (_, status) = server.admin_page("/status.json");
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    status["paths"]["crossings_per_byte"].as_f64().unwrap()
+}
+
 /// Workers take the CPUs of the silos in turn: the even ones are in the first silo.
 fn assert_by_card(networks: &Networks, listen: &str, hosts: [&str; 3]) {
     let folder = tempdir().unwrap();
@@ -93,6 +99,9 @@ fn assert_by_card(networks: &Networks, listen: &str, hosts: [&str; 3]) {
     assert_eq!(homes(&server), [2 * CONNECTIONS, 0, 0]);
     networks.visit(&server, hosts[2]);
     assert_eq!(homes(&server), [2 * CONNECTIONS, 0, CONNECTIONS], "the map lacks the third card");
+    let counters = server.counters();
+    assert_eq!(counters.sum("path_bytes_total"), counters.sum("response_sent_bytes_total"));
+    assert_eq!(crossings_per_byte(&server), 0.0, "each worker is where its card is");
     let said = server.said();
     for line in ["silos     network", "silo 0    ", "cards north", "cards south"] {
         assert!(said.contains(line), "{line:?} is not in {said}");
@@ -123,6 +132,9 @@ fn without_placement_any_silo_serves_any_card() {
     let [own, other, unknown] = homes(&server);
     assert_eq!((own + other, unknown), (CONNECTIONS, 0));
     assert!(own > 0 && other > 0, "{own} and {other}");
+    // All responses are equally long, and the node of the disk is not known.
+    let expected = other as f64 / CONNECTIONS as f64;
+    assert!((crossings_per_byte(&server) - expected).abs() < 1e-9, "{other} of {CONNECTIONS}");
     server.finish();
 }
 
