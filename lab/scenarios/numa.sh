@@ -66,6 +66,7 @@ served_by() { # ROUTE ROUNDS ARGUMENTS...
   echo 1 >/proc/sys/vm/zone_reclaim_mode
   say "free memory of each node in KiB: $(awk '/MemFree/ { print $4 }' /sys/devices/system/node/node*/meminfo | paste -sd ' ')"
   serve_by "$route" --listen 0.0.0.0:8443 "$@"
+  eventually 30 grep -q '^admin ' /tmp/fullbore.log # the start lines about silos are above it
   grep '^silo' /tmp/fullbore.log | while read -r line; do say "$line"; done
   for card in 0 1 2 3; do
     expect "silo of eth$card in the start lines" "$(grep -c "^silo .*node $(cat "/sys/class/net/eth$card/device/../numa_node");.*eth$card" /tmp/fullbore.log)" = 1
