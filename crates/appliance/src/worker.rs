@@ -30,7 +30,7 @@ use reactor::op::Incoming;
 use reactor::{Fd, Woken, sleep, spawn};
 use std::cell::{Cell, RefCell};
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -333,7 +333,7 @@ impl Worker {
 
     /// Starts a session for a new connection, if there is room.
     pub fn welcome<C: Carrier + 'static>(self: &Rc<Self>, socket: C, peer: SocketAddr) {
-        match self.admit(peer.ip()) {
+        match self.admit(|admission| admission.admit(peer.ip())) {
             Ok((pass, entering)) => {
                 self.numbers.connections_accepted_total.add(1);
                 spawn(session::run(Rc::clone(self), socket, peer, pass, entering));
@@ -347,7 +347,7 @@ impl Worker {
         self: &Rc<Self>,
         traveller: Box<Traveller>,
     ) -> Result<(), Refused<Box<Traveller>>> {
-        match self.admit(traveller.peer().ip()) {
+        match self.admit(|admission| admission.admit_moved(traveller.peer().ip())) {
             Ok((pass, _)) => {
                 self.numbers.connections_moved_total.add(1);
                 spawn(session::arrive(Rc::clone(self), *traveller, pass));
@@ -358,12 +358,15 @@ impl Worker {
     }
 
     /// Takes a place for a connection, or says why there is none.
-    fn admit(&self, address: IpAddr) -> Result<(Pass, Entering), Reason> {
+    fn admit(
+        &self,
+        take: impl FnOnce(&Rc<Admission>) -> Result<Pass, LimitReached>,
+    ) -> Result<(Pass, Entering), Reason> {
         if self.drain.has_begun() {
             return Err("draining");
         }
         let entering = self.resources.room.enter().ok_or("memory")?;
-        let pass = self.entrance.admission.admit(address).map_err(|limit| match limit {
+        let pass = take(&self.entrance.admission).map_err(|limit| match limit {
             LimitReached::Worker => "worker_full",
             LimitReached::Address => "address_full",
         })?;

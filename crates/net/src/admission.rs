@@ -5,6 +5,10 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::rc::Rc;
 
+/// Of each limit, what connections from other workers may fill, in quarters. The rest is left to new connections: they keep
+/// coming to every worker, however many viewers want the films of one disk.
+const MOVED_QUARTERS: usize = 3;
+
 /// Counts a worker's connections. Limits are per worker: cores share nothing, and the kernel spreads an address's
 /// connections evenly.
 #[derive(Debug)]
@@ -52,14 +56,32 @@ impl Admission {
     /// # Errors
     /// The limit that was reached.
     pub fn admit(self: &Rc<Self>, address: IpAddr) -> Result<Pass, LimitReached> {
-        if self.connections.get() >= self.connections_max {
+        self.take(address, self.connections_max, self.per_address_max)
+    }
+
+    /// As [`Self::admit`], for a connection that comes from another worker.
+    ///
+    /// # Errors
+    /// The limit, three quarters of which were reached.
+    pub fn admit_moved(self: &Rc<Self>, address: IpAddr) -> Result<Pass, LimitReached> {
+        let share = |limit: usize| (limit * MOVED_QUARTERS).div_ceil(4);
+        self.take(address, share(self.connections_max), share(self.per_address_max))
+    }
+
+    fn take(
+        self: &Rc<Self>,
+        address: IpAddr,
+        connections_max: usize,
+        per_address_max: usize,
+    ) -> Result<Pass, LimitReached> {
+        if self.connections.get() >= connections_max {
             return Err(LimitReached::Worker);
         }
         let address = network(address);
-        if self.per_address_max > 0 {
+        if per_address_max > 0 {
             let mut by_address = self.by_address.borrow_mut();
             let count = by_address.entry(address).or_default();
-            if *count as usize >= self.per_address_max {
+            if *count as usize >= per_address_max {
                 return Err(LimitReached::Address);
             }
             *count += 1;
@@ -104,6 +126,20 @@ mod tests {
         assert_eq!(admission.admit(address).unwrap_err(), LimitReached::Worker);
         drop(first);
         assert!(admission.admit(address).is_ok());
+    }
+
+    #[test]
+    fn connections_of_other_workers_leave_room_for_new_ones() {
+        let admission = Admission::new(8, 4);
+        let [one, other] = [1, 2].map(|last| IpAddr::from([127, 0, 0, last]));
+        let mut moved: Vec<_> = (0..3).map(|_| admission.admit_moved(one).unwrap()).collect();
+        assert_eq!(admission.admit_moved(one).unwrap_err(), LimitReached::Address);
+        moved.extend((0..3).map(|_| admission.admit_moved(other).unwrap()));
+        assert_eq!(admission.admit_moved(other).unwrap_err(), LimitReached::Worker);
+        let new = [one, other].map(|address| admission.admit(address).unwrap());
+        assert_eq!(admission.admit(one).unwrap_err(), LimitReached::Worker);
+        drop((moved, new));
+        assert_eq!(admission.connections(), 0);
     }
 
     #[test]

@@ -53,19 +53,34 @@ impl Moves {
         (silo != self.map.of_worker(self.worker)).then_some(silo)
     }
 
-    /// Offers a connection to a worker of `silo`, and waits for the answer.
+    /// Offers a connection to the workers of `silo`, one after the other, until one takes it.
     ///
     /// # Errors
-    /// The connection, and why it was not taken.
+    /// The connection, and why the last of them did not take it.
     pub(crate) async fn send(
         &self,
         traveller: Box<Traveller>,
         silo: usize,
     ) -> Result<(), Refused<Box<Traveller>>> {
         let workers = self.map.workers_of(silo);
-        let sent = self.sent.replace(self.sent.get().wrapping_add(1));
-        let receiver = &self.inboxes[workers[sent % workers.len()]];
-        let offer = receiver.offer(traveller, &self.inboxes[self.worker])?;
+        let turn = self.sent.replace(self.sent.get().wrapping_add(1));
+        let mut refused = (traveller, "draining");
+        for place in 0..workers.len() {
+            let worker = workers[turn.wrapping_add(place) % workers.len()];
+            match self.offer(refused.0, worker).await {
+                Ok(()) => return Ok(()),
+                Err(again) => refused = again,
+            }
+        }
+        Err(refused)
+    }
+
+    async fn offer(
+        &self,
+        traveller: Box<Traveller>,
+        receiver: usize,
+    ) -> Result<(), Refused<Box<Traveller>>> {
+        let offer = self.inboxes[receiver].offer(traveller, &self.inboxes[self.worker])?;
         poll_fn(|cx| match offer.answer() {
             Some(answer) => Poll::Ready(answer),
             None => {

@@ -17,9 +17,12 @@ use telemetry::{Family, Numbers};
 use token::Fault;
 
 impl Session {
-    /// Answers one request, and returns whether the connection stays open.
-    pub(super) async fn answer(&mut self, request: &Request) -> Result<bool, End> {
-        let started = Instant::now();
+    /// Answers one request, which was complete at `started`, and returns whether the connection stays open.
+    pub(super) async fn answer(
+        &mut self,
+        request: &Request,
+        started: Instant,
+    ) -> Result<bool, End> {
         let worker = Rc::clone(&self.worker);
         let (response, file) = plan(&worker, request, self.peer.ip()).await;
         self.deliver(&worker, response, file, Some(request), started).await

@@ -218,15 +218,16 @@ impl Session {
                     return Ok(Pause::End(End::Answered));
                 }
             };
+            let asked_at = Instant::now();
             if self.worker.moves.is_some() {
-                if let Some(elsewhere) = Box::pin(self.elsewhere(&request)).await {
+                if let Some(elsewhere) = Box::pin(self.elsewhere(&request, asked_at)).await {
                     return Ok(Pause::Elsewhere(elsewhere));
                 }
             }
             self.consume(head_bytes);
             self.worker.numbers.requests_total.add(1);
             // Boxed, so that an idle viewer does not pay for the state of a response.
-            if !Box::pin(self.answer(&request)).await? {
+            if !Box::pin(self.answer(&request, asked_at)).await? {
                 return Ok(Pause::End(End::Answered));
             }
             if let Err(refusal) = Box::pin(self.skip_body(&request)).await? {

@@ -71,9 +71,13 @@ impl Session {
         Self { worker, channel, peer, input, tls, stays_until }
     }
 
-    /// Where the file of `request` is, if the connection should go there now.
-    pub(super) async fn elsewhere(&mut self, request: &Request) -> Option<Elsewhere> {
-        let (asked_at, worker) = (Instant::now(), Rc::clone(&self.worker));
+    /// Where the file of `request` is, if the connection should go there now. The request was complete at `asked_at`.
+    pub(super) async fn elsewhere(
+        &mut self,
+        request: &Request,
+        asked_at: Instant,
+    ) -> Option<Elsewhere> {
+        let worker = Rc::clone(&self.worker);
         let moves = worker.moves.as_ref()?;
         if self.stays_put() || worker.drain.has_begun() {
             return None;

@@ -17,9 +17,9 @@ use std::time::Instant;
 /// Packets that wait in the kernel may still refer to a file's pages, so the file is held still until the viewer has
 /// them. If the lease or the connection ends before that, the waiting packets are discarded.
 pub struct Unsealed {
-    leased: Leased,
-    /// The connection's socket, for its end.
+    /// The connection's socket, for its end. Fields are dropped in order: it has to close before the lease ends.
     socket: Socket,
+    leased: Leased,
 }
 
 impl Unsealed {
