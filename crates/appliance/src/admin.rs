@@ -431,9 +431,7 @@ pub fn all_metrics() -> impl Iterator<Item = &'static Metric> {
 fn metrics(state: &State, live: &Live) -> String {
     let mut out = Exposition::default();
     Totals::of(state.numbers.iter().map(AsRef::as_ref)).expose(&mut out);
-    if state.silo_map.silos().len() > 1 {
-        Paths::of(&state.silo_map, &state.numbers).expose(&mut out);
-    }
+    Paths::of(&state.silo_map, &state.numbers).expose(&mut out);
     out.one(&RESIDENT_BYTES, resident_bytes());
     out.one(&UPTIME, u64::try_from(state.started.elapsed().as_micros()).unwrap_or(u64::MAX));
     out.one(&LIBRARY_FOLDERS, state.folders.paths().len() as u64);
