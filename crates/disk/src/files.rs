@@ -166,7 +166,8 @@ impl Files {
     fn remembered(&self, path: &[u8], now: Instant) -> Option<Rc<File>> {
         let mut open = self.open.borrow_mut();
         let known = open.get_mut(path)?;
-        if known.file.is_suspect()
+        if !self.is_in_its_folder(path, &known.file)
+            || known.file.is_suspect()
             || now.duration_since(known.looked_up) > LOOKED_UP_MAX
             || known.file.check_unchanged().is_err()
             || known.file.is_recalled()
@@ -175,6 +176,12 @@ impl Files {
         }
         known.used = now;
         Some(Rc::clone(&known.file))
+    }
+
+    /// Whether the folder that holds `path` now is the one that `file` came from. A title must not be a mix of two
+    /// folders' files, not even for the second that a file is remembered.
+    fn is_in_its_folder(&self, path: &[u8], file: &File) -> bool {
+        self.names.borrow().is_none() || self.folder_of(path) == Some(file.folder())
     }
 
     async fn look_up(&self, path: &[u8]) -> Result<Rc<File>, OpenError> {
@@ -218,6 +225,7 @@ impl Remembered {
             && !known.is_recalled()
             && known.check_unchanged().is_ok()
             && known.stamp() == file.stamp()
+            && known.folder() == file.folder()
             && (known.is_held() || !file.is_held())
     }
 }

@@ -53,6 +53,31 @@ fn a_name_is_looked_up_in_its_own_folder_and_no_other() {
 }
 
 #[test]
+fn a_remembered_file_is_not_served_after_another_folder_holds_its_name() {
+    on_a_reactor(async {
+        let folders = two_folders();
+        // One file below both folders.
+        let path = |number: usize| folders[number].path().join("both/linked.ts");
+        fs::write(path(0), "x").unwrap();
+        fs::hard_link(path(0), path(1)).unwrap();
+        let roots = folders.iter().map(root).collect();
+        let files = Files::of_folders(roots, Some(names(&[("both", 0)])), 10);
+        let paths = [&b"both/master.m3u8"[..], b"both/linked.ts"];
+        for path in paths {
+            assert_eq!(files.open(path).await.unwrap().folder(), 0);
+        }
+        files.renew_names(names(&[("both", 1)]));
+        for path in paths {
+            let file = files.open(path).await.unwrap();
+            assert_eq!(file.folder(), 1);
+            assert!(std::rc::Rc::ptr_eq(&file, &files.open(path).await.unwrap()));
+        }
+        files.renew_names(names(&[]));
+        assert_eq!(files.open(paths[0]).await.err(), Some(OpenError::NotFound));
+    });
+}
+
+#[test]
 fn what_no_folder_holds_by_name_is_not_looked_up() {
     on_a_reactor(async {
         let folders = two_folders();
