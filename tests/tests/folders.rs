@@ -4,6 +4,7 @@ use fullbore_tests::tool::{self, Ran};
 use fullbore_tests::{Launch, Plain, Server, eventually, program, until};
 use serde_json::Value;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::{TempDir, tempdir};
@@ -212,7 +213,18 @@ fn with_one_disk_missing_the_others_are_served_and_that_is_said_everywhere() {
 #[test]
 fn an_empty_mount_point_does_not_pass_for_a_disk() {
     let disks = Disks::new();
-    fs::create_dir(disks.path("d7")).unwrap();
+    let device = |path: &Path| fs::metadata(path).unwrap().dev();
+    if device(disks.0.path()) != device(Path::new("/")) {
+        return tool::skip("temporary folders are not on the filesystem of /");
+    }
+    for name in ["d7", "d8"] {
+        fs::create_dir(disks.path(name)).unwrap();
+    }
+    // A new library is told, and not lost.
+    let server = disks.launch(&["d7", "d8"]).start();
+    let (code, health) = server.admin_page("/healthz");
+    assert!(code == 200 && health.contains(&disks.text("d8")), "{health}");
+    drop(server);
     let server = disks.launch(&["d0", "d7"]).start();
     let said = server.stdout.wait_for("trouble ");
     assert!(said.contains(&disks.text("d7")) && said.contains("no disk is mounted"), "{said}");
@@ -267,6 +279,11 @@ fn disks_of_their_own_are_not_said_to_die_together() {
     assert_eq!(server.admin_page("/healthz"), (200, "ok\n".into()));
     disks.write("d1/film.mp4", "film");
     until("the film", || status(&server, "/film.mp4") == 200);
+    drop(server);
+    // So may a folder on it.
+    fs::create_dir(disks.path("d1/video")).unwrap();
+    let server = disks.launch(&["d0", "d1/video"]).start();
+    assert_eq!(server.admin_page("/healthz"), (200, "ok\n".into()));
 }
 
 fn library(disks: &Disks, words: &str) -> Ran {

@@ -15,7 +15,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{Dir, Mode, OFlags};
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, statat};
+use rustix::io::Errno;
 
 /// The most folders of a library. Servers have up to a hundred disks.
 pub const FOLDERS_MAX: usize = 256;
@@ -143,6 +144,11 @@ pub fn still_lists(folder: impl AsFd) -> io::Result<()> {
     Ok(entries(folder)?.next().transpose().map(drop)?)
 }
 
+/// Whether `name` is no longer in an open folder. An error that leaves that open says nothing: the name may well be there.
+pub fn is_gone(folder: impl AsFd, name: &[u8]) -> bool {
+    statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).is_err_and(|error| error == Errno::NOENT)
+}
+
 fn entries(folder: impl AsFd) -> io::Result<Dir> {
     // The folder may be open as a place only (O_PATH), which cannot be read.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -192,9 +198,20 @@ impl Holders {
         self.is_settled
     }
 
-    /// Takes the present names in `folder`.
+    /// The names that `folder` had, and that are not among the `present` ones.
+    pub fn missing(&self, folder: u16, present: &[Arc<[u8]>]) -> Vec<Arc<[u8]>> {
+        let present: HashSet<_> = present.iter().collect();
+        let known = self.names[usize::from(folder)].iter();
+        known.filter(|name| !present.contains(name)).cloned().collect()
+    }
+
+    /// Takes the present names in `folder`. Without a change, [`Self::by_name`] stays the table that it was.
     pub fn take(&mut self, folder: u16, names: Vec<Arc<[u8]>>) {
-        self.names[usize::from(folder)] = names.into_iter().collect();
+        let names: HashSet<_> = names.into_iter().collect();
+        if self.names[usize::from(folder)] == names {
+            return;
+        }
+        self.names[usize::from(folder)] = names;
         let mut by_name = HashMap::with_capacity(self.by_name.len());
         for (folder, names) in (0..).zip(&self.names) {
             for name in names {
@@ -288,6 +305,37 @@ mod tests {
         assert!(holders.hidden().is_empty());
         holders.take(1, list(&["film"]));
         assert_eq!(holder(&holders, "film"), Some(0));
+    }
+
+    #[test]
+    fn names_that_are_the_same_make_no_new_table() {
+        let mut holders = Holders::new(2);
+        holders.take(1, list(&["a", "b"]));
+        let before = Arc::clone(holders.by_name());
+        holders.take(1, list(&["b", "a"]));
+        holders.take(0, list(&[]));
+        assert!(Arc::ptr_eq(&before, holders.by_name()));
+        holders.take(1, list(&["a"]));
+        assert_eq!(holder(&holders, "b"), None);
+    }
+
+    #[test]
+    fn a_name_that_a_listing_misses_is_gone_only_if_it_cannot_be_found() {
+        let folder = tempdir().unwrap();
+        fs::create_dir(folder.path().join("film")).unwrap();
+        symlink("nowhere", folder.path().join("link")).unwrap();
+        let mut holders = Holders::new(1);
+        holders.take(0, list(&["film", "link", "removed", "listed"]));
+        let mut missing = holders.missing(0, &list(&["listed", "new"]));
+        missing.sort();
+        assert_eq!(missing, list(&["film", "link", "removed"]));
+        let root = fs::File::open(folder.path()).unwrap();
+        assert!(is_gone(&root, b"removed"));
+        assert!(!is_gone(&root, b"film") && !is_gone(&root, b"link"));
+        // A disk that fails says nothing about the name. A file in place of the folder makes such an error.
+        fs::write(folder.path().join("file"), "").unwrap();
+        let file = fs::File::open(folder.path().join("file")).unwrap();
+        assert!(!is_gone(&file, b"removed"));
     }
 
     #[test]

@@ -37,7 +37,7 @@ mod workshop;
 pub use complete::{Completed, complete};
 pub use error::CatalogError;
 pub use folders::{
-    FOLDERS_MAX, FoldersError, Hidden, Holders, NAMES_MAX, check_folders, is_held, names,
+    FOLDERS_MAX, FoldersError, Hidden, Holders, NAMES_MAX, check_folders, is_gone, is_held, names,
     on_one_disk, still_lists,
 };
 pub use known::KnownTitles;

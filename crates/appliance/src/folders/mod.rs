@@ -44,6 +44,8 @@ pub(crate) struct Folders {
     /// Held while lists are merged, which may take long. Workers do not wait for it.
     holders: Mutex<Holders>,
     names: Mutex<Arc<Names>>,
+    /// Tables that were replaced. They are kept until no worker uses them, so that no worker has to free one, which takes long.
+    replaced: Mutex<Vec<Arc<Names>>>,
     /// The hidden names that the operator knows of.
     hidden_told: Mutex<BTreeSet<Hidden>>,
 }
@@ -57,13 +59,21 @@ struct Folder {
 #[derive(Default)]
 struct State {
     /// What is wrong, as of the last look that ended.
-    trouble: Option<String>,
+    trouble: Option<Trouble>,
     /// When a viewer's file could not be read last.
     failed: Option<Instant>,
     /// When the look under way began.
     looking_since: Option<Instant>,
     /// What the operator was told last.
     told: Option<String>,
+}
+
+/// What is wrong with a folder.
+#[derive(Clone)]
+struct Trouble {
+    said: String,
+    /// Whether that is only that it is empty: it may be new, or a mount point without its disk.
+    is_emptiness: bool,
 }
 
 /// Whether the library can be served.
@@ -106,6 +116,7 @@ impl Folders {
             folders: places.into_iter().map(folder).collect(),
             holders: Mutex::new(Holders::new(count)),
             names: Mutex::default(),
+            replaced: Mutex::default(),
             hidden_told: Mutex::default(),
         }))
     }
@@ -163,19 +174,40 @@ impl Folders {
 
     /// Takes the present names at the top of `folder`, and tells the operator which are hidden now.
     fn take(&self, folder: u16, names: Vec<Arc<[u8]>>) {
+        // No lock is held while this waits for the reader of standard error.
+        for line in self.hidden_lines(&self.newly_hidden(folder, names)) {
+            eprintln!("fullbore: {line}");
+        }
+    }
+
+    /// Takes the present names at the top of `folder`. Returns the names that are hidden since then, if the operator is to be told.
+    fn newly_hidden(&self, folder: u16, names: Vec<Arc<[u8]>>) -> Vec<Hidden> {
         let mut holders = lock(&self.holders);
+        let before = Arc::clone(holders.by_name());
         holders.take(folder, names);
-        *lock(&self.names) = Arc::clone(holders.by_name());
+        if Arc::ptr_eq(&before, holders.by_name()) {
+            return Vec::new();
+        }
+        let old = std::mem::replace(&mut *lock(&self.names), Arc::clone(holders.by_name()));
+        lock(&self.replaced).push(old);
         if !holders.is_settled() {
-            return;
+            return Vec::new();
         }
         let hidden: BTreeSet<_> = holders.hidden().into_iter().collect();
         let mut told = lock(&self.hidden_told);
-        let news: Vec<_> = hidden.difference(&told).cloned().collect();
-        for line in self.hidden_lines(&news) {
-            eprintln!("fullbore: {line}");
-        }
+        let news = hidden.difference(&told).cloned().collect();
         *told = hidden;
+        news
+    }
+
+    /// Frees the tables that no worker uses any more.
+    fn free_replaced(&self) {
+        let mut replaced = lock(&self.replaced);
+        let (used, unused): (Vec<_>, Vec<_>) =
+            replaced.drain(..).partition(|names| Arc::strong_count(names) > 1);
+        *replaced = used;
+        drop(replaced);
+        drop(unused);
     }
 
     fn hidden_lines(&self, hidden: &[Hidden]) -> Vec<String> {
@@ -202,12 +234,15 @@ impl Folders {
         self.folders.iter().map(Folder::trouble).collect()
     }
 
-    /// Whether the library can be served. A read that failed does not make a folder lost: it may be one bad sector.
+    /// Whether the library can be served. A read that failed does not make a folder lost: it may be one bad sector. A new library, whose
+    /// folders are all empty, is not lost.
     pub(crate) fn health(&self) -> Health {
         let said: Vec<_> = self.troubles().into_iter().flatten().collect();
+        let losses: Vec<_> = self.folders.iter().map(Folder::loss).collect();
+        let is_loss = |trouble: &Trouble| !trouble.is_emptiness;
         if said.is_empty() {
             Health::Well
-        } else if self.folders.iter().all(|folder| folder.loss().is_some()) {
+        } else if losses.iter().all(Option::is_some) && losses.iter().flatten().any(is_loss) {
             Health::Lost(said.join("; "))
         } else {
             Health::Partly(said.join("; "))
@@ -274,10 +309,16 @@ impl Folders {
     }
 }
 
+impl Trouble {
+    fn loss(said: String) -> Self {
+        Self { said, is_emptiness: false }
+    }
+}
+
 impl Folder {
     /// What is wrong with it now.
     fn trouble(&self) -> Option<String> {
-        self.loss().or_else(|| {
+        self.loss().map(|trouble| trouble.said).or_else(|| {
             let failed = lock(&self.state).failed?;
             let path = self.place.path().display();
             (failed.elapsed() < FAILURE_TOLD).then(|| {
@@ -287,13 +328,13 @@ impl Folder {
     }
 
     /// Why none of it can be served, or why it may not be what the operator sees.
-    fn loss(&self) -> Option<String> {
+    fn loss(&self) -> Option<Trouble> {
         let state = lock(&self.state);
         if state.looking_since.is_some_and(|since| since.elapsed() > LOOK_MAX) {
             let path = self.place.path().display();
-            return Some(format!(
+            return Some(Trouble::loss(format!(
                 "the library {path} does not answer: its disk hangs, and its titles with it; check the disk"
-            ));
+            )));
         }
         state.trouble.clone()
     }

@@ -1,6 +1,6 @@
 //! A thread for each folder of the library, which waits for that folder's disk so that nothing else has to.
 
-use super::{Folder, Folders, LOOK_MAX, lock};
+use super::{Folder, Folders, LOOK_MAX, Trouble, lock};
 use crate::access::Access;
 use catalog::NAMES_MAX;
 use std::fs::{self, File, Metadata};
@@ -54,6 +54,7 @@ fn keep_looking(folders: &Weak<Folders>, index: usize, first: Sender<(usize, Acc
         (state.trouble, state.looking_since) = (trouble, None);
         drop(state);
         folder.tell();
+        folders.free_replaced();
         if let Some(first) = first.take() {
             // The server may have stopped waiting for this.
             let _ = first.send((index, access.unwrap_or_default()));
@@ -72,25 +73,29 @@ struct Listed {
 }
 
 /// What is wrong with the folder now. Lists its names if they may have changed.
-fn look(folders: &Folders, index: usize, listed: &mut Listed) -> Option<String> {
+fn look(folders: &Folders, index: usize, listed: &mut Listed) -> Option<Trouble> {
     let folder = &folders.folders[index];
-    let trouble = folder.place.trouble();
+    let trouble = folder.place.trouble().map(Trouble::loss);
     let Some(root) = folder.place.folder().filter(|_| folders.are_several()) else {
         return trouble;
     };
     let path = folder.place.path().display();
     match list(folders, index, root, listed) {
         _ if trouble.is_some() => trouble,
-        Ok(()) if listed.names == 0 && !is_mounted(folder) => Some(format!(
-            "the library {path} is empty, and no disk is mounted there: mount its disk, then restart the server"
-        )),
-        Ok(()) if listed.names == NAMES_MAX => Some(format!(
+        Ok(()) if listed.names == 0 && !is_mounted(folder) => Some(Trouble {
+            said: format!(
+                "the library {path} is empty, and no disk is mounted there: mount its disk, then restart the server"
+            ),
+            is_emptiness: true,
+        }),
+        Ok(()) if listed.names == NAMES_MAX => Some(Trouble::loss(format!(
             "the library {path} has more than {NAMES_MAX} names at its top, and the rest is not served: put them into folders"
-        )),
+        ))),
         Ok(()) => None,
         Err(error) => {
             listed.times = None;
-            Some(format!("the library {path} cannot be read: {error}; check its disk"))
+            let said = format!("the library {path} cannot be read: {error}; check its disk");
+            Some(Trouble::loss(said))
         }
     }
 }
@@ -106,10 +111,15 @@ fn list(
     if listed.times == Some(times(&metadata)) {
         return catalog::still_lists(&root);
     }
-    let names = catalog::names(&root)?;
+    let index = u16::try_from(index).expect("the configuration is checked");
+    let mut names = catalog::names(&root)?;
+    // A listing can miss a name while others are renamed.
+    let missing = lock(&folders.holders).missing(index, &names);
+    names.extend(missing.into_iter().filter(|name| !catalog::is_gone(&root, name)));
+    names.truncate(NAMES_MAX);
     listed.names = names.len();
     listed.times = is_settled(&metadata).then(|| times(&metadata));
-    folders.take(u16::try_from(index).expect("the configuration is checked"), names);
+    folders.take(index, names);
     Ok(())
 }
 
@@ -123,9 +133,8 @@ fn is_settled(metadata: &Metadata) -> bool {
     metadata.mtime().max(metadata.ctime()) < since_1970.as_secs() as i64 - TICK_SECONDS
 }
 
-/// Whether the folder is on another filesystem than the folder that it is in.
+/// Whether the folder is on a mounted disk, at its top or below: a mount point without its disk is on the filesystem of `/`.
 fn is_mounted(folder: &Folder) -> bool {
     let device = |path: &Path| fs::metadata(path).ok().map(|metadata| metadata.dev());
-    let path = folder.place.path();
-    device(path) != device(&path.join(".."))
+    device(folder.place.path()) != device(Path::new("/"))
 }
