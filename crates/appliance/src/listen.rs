@@ -4,7 +4,7 @@
 //! thread has taken the ring apart, after the process is gone (5 to 13 ms later on an idle machine). So an address in use is
 //! tried again for a while before it becomes an error.
 
-use crate::config::{Config, Switch};
+use crate::config::{Config, Placement, Switch};
 use crate::silo_map::SiloMap;
 use delivery::KernelOffload;
 use net::listener::{ListenerOptions, bind, is_taken, local_address, sends_at_once, steer};
@@ -74,7 +74,7 @@ impl fmt::Display for ListenError {
             ),
             Self::Steering(why) => write!(
                 f,
-                "cannot give connections to the silos of their network cards: {why}; start with --silo off"
+                "cannot give connections to the silos of their network cards: {why}; raise `sysctl net.core.optmem_max`, or start with --silo off"
             ),
             Self::CongestionControl { name, why } => write!(
                 f,
@@ -100,12 +100,12 @@ const PREDECESSOR_GONE_WITHIN: Duration = Duration::from_secs(2);
 /// The pause between two attempts at an address in use.
 const LOOKED_AT_EVERY: Duration = Duration::from_millis(10);
 
-/// Binds a listener per worker, or one for all, and has the kernel give each silo its connections. With port 0, all get the port of the first
-/// one.
+/// Binds a listener per worker, or one for all, and has the kernel give each silo its connections. If the kernel refuses that and the operator did not
+/// ask for it, the map says so. With port 0, all get the port of the first one.
 pub(crate) fn listen(
     config: &Config,
     offload: KernelOffload,
-    map: &SiloMap,
+    map: &mut SiloMap,
 ) -> Result<(SocketAddr, Vec<OwnedFd>), ListenError> {
     let wanted = config.listen;
     wait_until_free(wanted, LISTEN)?;
@@ -139,7 +139,10 @@ pub(crate) fn listen(
         listeners.push((*worker, listener));
     }
     if let Some(steering) = map.steering() {
-        steer(&listeners[0].1, &steering.program()).map_err(ListenError::Steering)?;
+        match steer(&listeners[0].1, &steering.program()).map_err(ListenError::Steering) {
+            Err(why) if config.silo == Placement::Auto => map.give_up_network(why.to_string()),
+            steered => steered?,
+        }
     }
     listeners.sort_unstable_by_key(|(worker, _)| *worker);
     Ok((address, listeners.into_iter().map(|(_, listener)| listener).collect()))

@@ -128,10 +128,10 @@ impl Server {
         let count = count_workers(&config, &machine)?;
         let topology = Topology::open();
         let library: Vec<_> = folders.present().map(|(_, path)| path).collect();
-        let silo_map = SiloMap::new(&config, &machine, &topology, &library, count)?;
-        let silo_map = Arc::new(silo_map);
+        let mut silo_map = SiloMap::new(&config, &machine, &topology, &library, count)?;
         let WaysIn { address, ways_in, unsent_bytes_min, bypass } =
-            WaysIn::open(&config, offload, &silo_map, count)?;
+            WaysIn::open(&config, offload, &mut silo_map, count)?;
+        let silo_map = Arc::new(silo_map);
         let admin_listener = bind_admin(config.admin)?;
         let admin_address = local_address(&admin_listener).map_err(StartError::Admin)?;
         // After the code that makes them: the self-signed certificate, the access log.

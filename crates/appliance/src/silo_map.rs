@@ -32,6 +32,8 @@ pub(crate) struct SiloMap {
     hosts: Vec<usize>,
     disks: Vec<DiskPlace>,
     cards: Vec<CardPlace>,
+    /// Why connections do not come to silos by network although they should.
+    unsteered: Option<String>,
 }
 
 /// A silo's CPUs and workers.
@@ -74,7 +76,13 @@ impl SiloMap {
             chosen => chosen,
         };
         let hosts = network::hosts(topology, &silos, &cards);
-        Ok(Self { placement, silos, of_worker, hosts, disks, cards })
+        Ok(Self { placement, silos, of_worker, hosts, disks, cards, unsteered: None })
+    }
+
+    /// Lets any silo serve any connection, because the kernel does not give silos theirs.
+    pub(crate) fn give_up_network(&mut self, why: String) {
+        self.placement = Placement::Off;
+        self.unsteered = Some(why);
     }
 
     /// For `status.json`.
@@ -144,6 +152,7 @@ impl SiloMap {
             .chain(of_each)
             .chain(homeless)
             .chain(stray)
+            .chain(self.unsteered.iter().map(|why| format!("silos     {why}")))
             .collect()
     }
 

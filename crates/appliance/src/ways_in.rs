@@ -38,7 +38,7 @@ impl WaysIn {
     pub(crate) fn open(
         config: &Config,
         offload: KernelOffload,
-        map: &SiloMap,
+        map: &mut SiloMap,
         count: usize,
     ) -> Result<Self, StartError> {
         if config.route != Route::Bypass {

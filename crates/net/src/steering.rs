@@ -29,8 +29,12 @@ pub struct Steering {
     pub cpus: Vec<(RangeInclusive<u32>, ListenerGroup)>,
 }
 
-/// The longest program that the kernel takes (`BPF_MAXINSNS`).
-const INSTRUCTIONS_MAX: usize = 4096;
+/// How long a program may be after the kernel has converted it to its own instructions of 8 bytes. It takes `net.core.optmem_max` bytes of them,
+/// 20,480 by default before Linux 6.8; a little is left for what it adds. A program of classic BPF this long is below `BPF_MAXINSNS` (4096).
+const CONVERTED_MAX: usize = 2400;
+
+/// Ranges that share a choice: a jump passes over at most 255 instructions, and a range takes up to two.
+const RANGES_PER_CHOICE: usize = 120;
 
 /// No listener has this number.
 const NOBODY: u32 = u32::MAX;
@@ -52,29 +56,60 @@ const CPU: u32 = ANCILLARY + 36;
 const RANDOM: u32 = ANCILLARY + 56;
 
 impl Steering {
-    /// The program. CPUs for which it has no room are left out.
+    /// The program. What it has no room for is left out; cards get their room before CPUs.
     pub fn program(&self) -> Vec<sock_filter> {
+        let cards = self.cards.iter().map(|(card, group)| (*card..=*card, *group));
+        let mut room = CONVERTED_MAX;
         let mut program = vec![plain(LOAD, INTERFACE)];
-        for (card, group) in &self.cards {
-            program.push(jump(IF_EQUAL, *card, 0, CHOICE));
-            program.extend(choice(*group));
-        }
+        program.extend(rules(cards.collect(), &mut room));
         program.push(plain(LOAD, CPU));
-        for (cpus, group) in &self.cpus {
-            if program.len() + 3 + usize::from(CHOICE) > INSTRUCTIONS_MAX {
-                break;
-            }
-            program.push(jump(IF_NOT_LESS, *cpus.start(), 0, CHOICE + 1));
-            program.push(jump(IF_GREATER, *cpus.end(), CHOICE, 0));
-            program.extend(choice(*group));
-        }
+        program.extend(rules(self.cpus.clone(), &mut room));
         program.push(plain(RETURN, NOBODY));
         program
     }
 }
 
+/// Returns one of the group in whose ranges the accumulator is, or goes on. Takes what it needs of the `room`.
+fn rules(
+    mut ranges: Vec<(RangeInclusive<u32>, ListenerGroup)>,
+    room: &mut usize,
+) -> Vec<sock_filter> {
+    ranges.sort_by_key(|(range, group)| (group.first, group.count, *range.start()));
+    let same_group = ranges.chunk_by(|(_, one), (_, other)| one == other);
+    let mut rules = Vec::new();
+    for some in same_group.flat_map(|ranges| ranges.chunks(RANGES_PER_CHOICE)) {
+        let tests = tests(some);
+        let Some(left) = room.checked_sub(tests.len() + CHOICE_CONVERTED) else { break };
+        *room = left;
+        rules.extend(tests);
+        rules.extend(choice(some[0].1));
+    }
+    rules
+}
+
+/// Goes to the choice that follows if the accumulator is in one of the ranges, else past it.
+fn tests(ranges: &[(RangeInclusive<u32>, ListenerGroup)]) -> Vec<sock_filter> {
+    let mut tests = Vec::new();
+    // From the end, because jumps go forward.
+    for (range, _) in ranges.iter().rev() {
+        let to_choice = u8::try_from(tests.len()).expect("few ranges share a choice");
+        let past = if tests.is_empty() { CHOICE } else { 0 };
+        if range.start() == range.end() {
+            tests.push(jump(IF_EQUAL, *range.start(), to_choice, past));
+        } else {
+            tests.push(jump(IF_GREATER, *range.end(), past, to_choice));
+            tests.push(jump(IF_NOT_LESS, *range.start(), 0, past + 1));
+        }
+    }
+    tests.reverse();
+    tests
+}
+
 /// How many instructions a choice has.
 const CHOICE: u8 = 4;
+
+/// How many the kernel makes of them, at most: loading a random number is a call.
+const CHOICE_CONVERTED: usize = 8;
 
 /// Returns one of the group.
 fn choice(group: ListenerGroup) -> [sock_filter; CHOICE as usize] {
@@ -99,6 +134,7 @@ fn jump(code: u16, k: u32, jt: u8, jf: u8) -> sock_filter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::listener;
 
     /// Runs a program as the kernel does.
     fn run(program: &[sock_filter], interface: u32, cpu: u32, random: u32) -> u32 {
@@ -146,14 +182,60 @@ mod tests {
         assert_eq!(run(&Steering::default().program(), 2, 0, 0), NOBODY);
     }
 
+    fn interleaved(cpus: u32) -> Vec<(RangeInclusive<u32>, ListenerGroup)> {
+        (0..cpus).map(|cpu| (cpu..=cpu, group(cpu % 2, 1))).collect()
+    }
+
+    /// Has the kernel run the program.
+    fn attach(program: &[sock_filter]) {
+        let address = "127.0.0.1:0".parse().unwrap();
+        let listener = listener::bind(address, &listener::ListenerOptions::default()).unwrap();
+        listener::steer(&listener, program).unwrap();
+    }
+
     #[test]
-    fn a_machine_with_more_cpus_than_fit_still_has_a_program() {
-        let cpus = (0..2000).map(|cpu| (2 * cpu..=2 * cpu, group(cpu % 2, 1))).collect();
-        let steering = Steering { cards: vec![(9, group(1, 1))], cpus };
+    fn interleaved_cpus_share_their_choices() {
+        let steering = Steering { cards: Vec::new(), cpus: interleaved(384) };
         let program = steering.program();
-        assert!(program.len() <= INSTRUCTIONS_MAX);
-        assert_eq!(run(&program, 9, 0, 0), 1);
-        assert_eq!(run(&program, 1, 2, 0), 1);
-        assert_eq!(run(&program, 1, 3998, 0), NOBODY, "it was left out");
+        assert!(program.len() < 384 + 20, "{}", program.len());
+        (0..384).for_each(|cpu| assert_eq!(run(&program, 1, cpu, 5), cpu % 2));
+        assert_eq!(run(&program, 1, 384, 5), NOBODY);
+        attach(&program);
+    }
+
+    #[test]
+    fn a_thousand_cards_and_long_ranges_of_cpus_decide() {
+        let cards = (1..=1000).map(|card| (card, group(card % 3, 1))).collect();
+        let cpus = (0..300).map(|run| (4 * run..=4 * run + 2, group(run % 2, 1))).collect();
+        let program = Steering { cards, cpus }.program();
+        assert!(program.len() < 1000 + 600 + 80, "{}", program.len());
+        (1..=1000).for_each(|card| assert_eq!(run(&program, card, 0, 7), card % 3));
+        let expected = |cpu: u32| if cpu % 4 == 3 { NOBODY } else { cpu / 4 % 2 };
+        (0..1200).for_each(|cpu| assert_eq!(run(&program, 0, cpu, 7), expected(cpu)));
+        attach(&program);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_left_out_cpus_first() {
+        let cards = |count| (0..count).map(|card| (card, group(9, 1))).collect();
+        let program = Steering { cards: cards(2000), cpus: interleaved(2000) }.program();
+        assert!(program.len() <= CONVERTED_MAX, "{}", program.len());
+        (0..2000).for_each(|card| assert_eq!(run(&program, card, 0, 0), 9));
+        assert_eq!(run(&program, 2000, 0, 0), 0);
+        assert_eq!(run(&program, 2000, 1999, 0), NOBODY, "it was left out");
+        attach(&program);
+        let program = Steering { cards: cards(5000), cpus: interleaved(2) }.program();
+        assert!(program.len() <= CONVERTED_MAX, "{}", program.len());
+        assert_eq!(run(&program, 0, 0, 0), 9);
+        assert_eq!(run(&program, 4999, 2, 0), NOBODY, "it was left out");
+        attach(&program);
+    }
+
+    #[test]
+    fn a_thousand_silos_have_a_program() {
+        let cpus = (0..1000).map(|cpu| (cpu..=cpu, group(cpu, 1))).collect();
+        let program = Steering { cards: Vec::new(), cpus }.program();
+        assert_eq!(run(&program, 1, 0, 0), 0);
+        attach(&program);
     }
 }

@@ -266,6 +266,7 @@ fn workers_without_cards_share_those_of_the_nearest_silo() {
         disks: Vec::new(),
         silos,
         cards,
+        unsteered: None,
     };
     assert_eq!(map.listening_order(), [0, 1, 4, 2, 3]);
     let group = |first, count| net::steering::ListenerGroup { first, count };
@@ -276,5 +277,8 @@ fn workers_without_cards_share_those_of_the_nearest_silo() {
     assert_eq!(steering.cpus, expected);
     let known = map.for_worker(4, true).unwrap();
     assert_eq!((known.own, known.cards), (2, vec![(10, 0), (11, 2), (13, 0), (14, 2)]));
-    assert_eq!(SiloMap { placement: Placement::Off, ..map }.steering(), None);
+    let mut map = map;
+    map.give_up_network("the kernel refused".into());
+    assert_eq!((map.placement(), map.steering()), ("off", None));
+    assert_eq!(map.describe().last().unwrap(), "silos     the kernel refused");
 }
