@@ -23,12 +23,12 @@ impl Node {
     }
 }
 
-/// The nodes that have any of `cpus`, ascending. CPUs that belong to no node form one more node. If the kernel reports
+/// The nodes that have any of `cpus`, ascending. CPUs that belong to no node are added to node 0. If the kernel reports
 /// no nodes, that is the only one.
 pub(crate) fn of_cpus(root: &Root, cpus: &[u32]) -> Vec<Node> {
     let numbers = root.read("sys/devices/system/node/online").and_then(|list| parse_list(&list));
     let mut left = cpus.to_vec();
-    let mut nodes = Vec::new();
+    let mut nodes = Vec::<Node>::new();
     for number in numbers.unwrap_or_default() {
         let list = root.read(format!("sys/devices/system/node/node{number}/cpulist"));
         let all = list.and_then(|list| parse_list(&list)).unwrap_or_default();
@@ -36,7 +36,13 @@ pub(crate) fn of_cpus(root: &Root, cpus: &[u32]) -> Vec<Node> {
         left = others;
         nodes.extend(node(root, number, ours));
     }
-    nodes.extend(node(root, 0, left));
+    match nodes.first_mut().filter(|node| node.number == 0) {
+        Some(first) => {
+            first.cpus.extend(left);
+            first.cpus.sort_unstable();
+        }
+        None => nodes.extend(node(root, 0, left)),
+    }
     nodes
 }
 
