@@ -245,7 +245,8 @@ impl Server {
             let machine = Machine::probe();
             let workers = count_workers(config, &machine)?;
             let folders: Vec<_> = config.library.iter().map(PathBuf::as_path).collect();
-            SiloMap::new(config, &machine, &Topology::open(), &folders, workers)?;
+            SiloMap::new(config, &machine, &Topology::open(), &folders, workers)?
+                .check_folders()?;
         }
         load_keys(config)?;
         load_tls(config).map(|_| ())

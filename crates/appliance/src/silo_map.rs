@@ -1,8 +1,8 @@
 //! Which silo each worker, disk and network card belongs to.
 //!
 //! A silo is the CPUs of a NUMA node, with the disks and network cards that are plugged into that node; or what the operator's `[[silos]]`
-//! say, because virtual machines hide their nodes. A device on a node without workers belongs to the nearest node that has some. A device
-//! whose node nobody knows belongs to no silo.
+//! say, because virtual machines hide their nodes. A device on a node without workers belongs to the nearest node that has some, unless the map
+//! is the operator's. A device whose node nobody knows belongs to no silo.
 //!
 //! The map is made at the start, before the sandbox closes `/sys`, and never changes. Bytes do not look at it: connections and open files
 //! remember what it said.
@@ -32,6 +32,8 @@ pub(crate) struct SiloMap {
     hosts: Vec<usize>,
     disks: Vec<DiskPlace>,
     cards: Vec<CardPlace>,
+    /// What the operator's map says of folders that do not fit. It is left out.
+    misfits: Vec<SiloError>,
     /// Why connections do not come to silos by network although they should.
     unsteered: Option<String>,
 }
@@ -53,7 +55,7 @@ impl SiloMap {
     /// The map of a server with so many `workers`, which serves these folders.
     ///
     /// # Errors
-    /// If the operator's map does not fit the machine.
+    /// If the operator's map does not fit the machine. Folders that do not fit are only left out, and told in the start lines.
     pub(crate) fn new(
         config: &Config,
         machine: &Machine,
@@ -66,7 +68,7 @@ impl SiloMap {
         for (silo, members) in silos.iter().enumerate() {
             members.workers.iter().for_each(|worker| of_worker[*worker] = silo);
         }
-        let disks = devices::disks(config, topology, library, &silos)?;
+        let (disks, misfits) = devices::disks(config, topology, library, &silos);
         let cards = devices::cards(config, topology, &silos, net::listener::card_index)?;
         let placement = match config.silo {
             Placement::Auto if silos.len() > 1 && without_listeners(config).is_none() => {
@@ -76,7 +78,15 @@ impl SiloMap {
             chosen => chosen,
         };
         let hosts = network::hosts(topology, &silos, &cards);
-        Ok(Self { placement, silos, of_worker, hosts, disks, cards, unsteered: None })
+        Ok(Self { placement, silos, of_worker, hosts, disks, cards, misfits, unsteered: None })
+    }
+
+    /// The first folder of the operator's map that does not fit.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn check_folders(self) -> Result<(), SiloError> {
+        self.misfits.into_iter().next().map_or(Ok(()), Err)
     }
 
     /// Lets any silo serve any connection, because the kernel does not give silos theirs.
@@ -127,10 +137,13 @@ impl SiloMap {
         })
     }
 
-    /// The start lines: none on a machine with one silo.
+    /// The start lines: on a machine with one silo only what is wrong with the operator's map.
     pub(crate) fn describe(&self) -> Vec<String> {
+        let misfits = self.misfits.iter().map(|why| {
+            format!("silos     {why}. The map leaves it out; if a disk is not mounted, mount it and restart the server")
+        });
         if self.silos.len() < 2 {
-            return Vec::new();
+            return misfits.collect();
         }
         let how = match self.placement {
             Placement::Network => {
@@ -152,6 +165,7 @@ impl SiloMap {
             .chain(of_each)
             .chain(homeless)
             .chain(stray)
+            .chain(misfits)
             .chain(self.unsteered.iter().map(|why| format!("silos     {why}")))
             .collect()
     }

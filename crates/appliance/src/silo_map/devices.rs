@@ -68,17 +68,17 @@ impl CardPlace {
     }
 }
 
-/// The disks of the library, and of what is mounted in it.
+/// The disks of the library, and of what is mounted in it; and what the operator's map says of folders that do not fit.
 pub(super) fn disks(
     config: &Config,
     topology: &Topology,
     library: &[&Path],
     silos: &[Members],
-) -> Result<Vec<DiskPlace>, SiloError> {
+) -> (Vec<DiskPlace>, Vec<SiloError>) {
     let real = |folder: &&Path| folder.canonicalize().unwrap_or_else(|_| folder.to_path_buf());
     let library: Vec<_> = library.iter().map(real).collect();
-    let mut disks = planned_disks(config, topology, &library)?;
-    let mut nearest = Nearest::new(topology, silos);
+    let (mut disks, misfits) = planned_disks(config, topology, &library);
+    let mut nearest = Nearest::new(config, topology, silos);
     for (folder, source) in library.iter().flat_map(|folder| mounted(topology, folder)) {
         let Ok(found) = folder.metadata() else { continue };
         let device = found.dev();
@@ -89,48 +89,63 @@ pub(super) fn disks(
         let silo = topology.node_of_disk(block).and_then(|node| nearest.to(node));
         disks.push(DiskPlace { device, silo, name: topology.name_of_disk(block), folder });
     }
-    Ok(disks)
+    (disks, misfits)
 }
 
-/// Where the operator's map puts disks.
+/// Where the operator's map puts disks, and what is left out of it. Dead disks must not keep the others from being served: their folders are
+/// missing, or all on the disk of the mount points.
 fn planned_disks(
     config: &Config,
     topology: &Topology,
     library: &[PathBuf],
-) -> Result<Vec<DiskPlace>, SiloError> {
-    let mut disks: Vec<DiskPlace> = Vec::new();
+) -> (Vec<DiskPlace>, Vec<SiloError>) {
+    let (mut found, mut misfits) = (Vec::new(), Vec::new());
     for (silo, plan) in config.silos.iter().enumerate() {
         for folder in &plan.folders {
-            // A folder of the library whose disk is dead is told elsewhere, and the others are served.
+            // A missing folder of the library is told elsewhere.
             if config.library.contains(folder) && !folder.exists() {
                 continue;
             }
-            let none = |_| SiloError::NoFolder(folder.clone());
-            let real = folder.canonicalize().map_err(none)?;
-            let found = real.metadata().map_err(none)?;
-            if !found.is_dir() {
-                return Err(SiloError::NoFolder(folder.clone()));
-            }
-            if !library.iter().any(|library| real.starts_with(library)) {
-                return Err(SiloError::FolderOutside(folder.clone()));
-            }
-            let device = found.dev();
-            match disks.iter().find(|disk| disk.device == device) {
-                Some(other) if other.silo != Some(silo) => {
-                    return Err(SiloError::DiskShared(other.folder.clone(), folder.clone()));
-                }
-                Some(_) => {}
-                None => {
-                    let source =
-                        mounted(topology, &real).into_iter().next().and_then(|(_, source)| source);
-                    let block = block_device(device, source.as_deref());
-                    let (name, folder) = (topology.name_of_disk(block), folder.clone());
-                    disks.push(DiskPlace { device, silo: Some(silo), name, folder });
-                }
+            match planned_disk(topology, library, silo, folder) {
+                Ok(disk) => found.push(disk),
+                Err(why) => misfits.push(why),
             }
         }
     }
-    Ok(disks)
+    found.sort_by_key(|disk| disk.device);
+    let mut disks = Vec::new();
+    for same in found.chunk_by(|one, other| one.device == other.device) {
+        match same.iter().find(|disk| disk.silo != same[0].silo) {
+            Some(other) => {
+                let (one, other) = (same[0].folder.clone(), other.folder.clone());
+                misfits.push(SiloError::DiskShared(one, other));
+            }
+            None => disks.push(same[0].clone()),
+        }
+    }
+    (disks, misfits)
+}
+
+/// The disk of a folder that the operator puts in `silo`.
+fn planned_disk(
+    topology: &Topology,
+    library: &[PathBuf],
+    silo: usize,
+    folder: &Path,
+) -> Result<DiskPlace, SiloError> {
+    let none = |_| SiloError::NoFolder(folder.to_owned());
+    let real = folder.canonicalize().map_err(none)?;
+    let found = real.metadata().map_err(none)?;
+    if !found.is_dir() {
+        return Err(SiloError::NoFolder(folder.to_owned()));
+    }
+    if !library.iter().any(|library| real.starts_with(library)) {
+        return Err(SiloError::FolderOutside(folder.to_owned()));
+    }
+    let source = mounted(topology, &real).into_iter().next().and_then(|(_, source)| source);
+    let block = block_device(found.dev(), source.as_deref());
+    let (name, folder) = (topology.name_of_disk(block), folder.to_owned());
+    Ok(DiskPlace { device: found.dev(), silo: Some(silo), name, folder })
 }
 
 /// A folder and the mount points below it, each with what is mounted there.
@@ -166,7 +181,7 @@ pub(super) fn cards(
             cards.push(CardPlace { name: name.clone(), index, silo: Some(silo), stray });
         }
     }
-    let mut nearest = Nearest::new(topology, silos);
+    let mut nearest = Nearest::new(config, topology, silos);
     for card in topology.cards() {
         let is_here = index_of(&card.name) == Some(card.index);
         let is_planned = cards.iter().any(|planned| planned.index == card.index);
@@ -193,31 +208,31 @@ fn stray(topology: &Topology, card: &str, own: &Members) -> Option<Stray> {
 struct Nearest<'a> {
     topology: &'a Topology,
     silos: &'a [Members],
+    /// Whether the silos are the operator's.
+    is_planned: bool,
     /// Among equally near silos, the next one's turn.
     turn: usize,
 }
 
 impl<'a> Nearest<'a> {
-    fn new(topology: &'a Topology, silos: &'a [Members]) -> Self {
-        Self { topology, silos, turn: 0 }
+    fn new(config: &Config, topology: &'a Topology, silos: &'a [Members]) -> Self {
+        Self { topology, silos, is_planned: !config.silos.is_empty(), turn: 0 }
     }
 
-    /// The silo of this node, or the nearest one. `None` if the operator has divided the node among silos.
+    /// The silo of this node, or the nearest one if its distance is known. With the operator's map only a silo that has this node to itself.
     fn to(&mut self, node: u32) -> Option<usize> {
         let all = || self.silos.iter().enumerate();
         let own: Vec<_> = all().filter(|(_, silo)| silo.node == Some(node)).collect();
         match own[..] {
             [(silo, _)] => return Some(silo),
             [_, _, ..] => return None,
+            [] if self.is_planned => return None,
             [] => {}
         }
-        let distance = |silo: &Members| {
-            let far = silo.node.and_then(|to| self.topology.distance(node, to));
-            far.unwrap_or(u32::MAX)
-        };
-        let least = self.silos.iter().map(distance).min()?;
+        let distance = |silo: &Members| self.topology.distance(node, silo.node?);
+        let least = self.silos.iter().filter_map(distance).min()?;
         let near: Vec<_> =
-            all().filter(|(_, silo)| distance(silo) == least).map(|(silo, _)| silo).collect();
+            all().filter(|(_, silo)| distance(silo) == Some(least)).map(|(silo, _)| silo).collect();
         let chosen = near[self.turn % near.len()];
         self.turn += usize::from(near.len() > 1);
         Some(chosen)

@@ -97,6 +97,14 @@ fn a_card_on_a_node_without_workers_goes_to_the_nearest_and_ties_take_turns() {
 }
 
 #[test]
+fn a_node_whose_distances_nobody_knows_belongs_to_no_silo() {
+    let (root, machine) = square();
+    fs::remove_file(root.path().join("sys/devices/system/node/node3/distance")).unwrap();
+    let cards = silos_of_cards(&Config::default(), &root, &machine);
+    assert_eq!(cards[1..4], named(&[("eth11", Some(2)), ("eth13", None), ("eth14", None)]));
+}
+
+#[test]
 fn a_card_of_another_network_namespace_is_left_out() {
     let (root, machine) = square();
     let topology = Topology::open_from(root.path());
@@ -122,14 +130,9 @@ fn the_operators_map_comes_before_the_kernels() {
         .map(|silo| (silo.node, silo.seats.iter().map(|seat| seat.cpu).collect::<Vec<_>>()))
         .collect();
     assert_eq!(seen, [(None, vec![4, 0]), (Some(1), vec![2, 3])]);
-    // Card 11 is on node 2, and no silo is: distances to node 1 are known, to the first silo not.
-    let expected = [
-        ("eth15", Some(0)),
-        ("eth10", Some(1)),
-        ("eth11", Some(1)),
-        ("eth13", Some(1)),
-        ("eth14", Some(1)),
-    ];
+    // Nodes 2 and 3 are no silo of this map.
+    let expected =
+        [("eth15", Some(0)), ("eth10", Some(1)), ("eth11", None), ("eth13", None), ("eth14", None)];
     assert_eq!(silos_of_cards(&config, &root, &machine), named(&expected));
 }
 
@@ -197,16 +200,29 @@ fn folders_that_cannot_be_placed_are_named() {
         let text = format!(
             "[[silos]]\ncpus = \"0\"\nfolders = [\"{one}\"]\n[[silos]]\ncpus = \"2\"\nfolders = [\"{other}\"]\n"
         );
-        SiloMap::new(&config(&text), &machine, &topology, &[library.path()], 5).unwrap_err()
+        let map = SiloMap::new(&config(&text), &machine, &topology, &[library.path()], 5).unwrap();
+        let told = map.misfits[0].to_string();
+        assert!(map.describe().iter().any(|line| line.contains(&told)), "{:?}", map.describe());
+        map.check_folders().unwrap_err()
     };
     let (a, b) = (library.path().join("a"), library.path().join("b"));
-    assert_eq!(said(&a, &b), SiloError::DiskShared(a.clone(), b));
+    assert_eq!(said(&a, &b), SiloError::DiskShared(a.clone(), b.clone()));
+    let unmounted = format!(
+        "[[silos]]\ncpus = \"0\"\nfolders = [{a:?}]\n[[silos]]\ncpus = \"2\"\nfolders = [{b:?}]\n"
+    );
+    let map = SiloMap::new(&config(&unmounted), &machine, &topology, &[&a, &b], 5).unwrap();
+    let device = a.metadata().unwrap().dev();
+    assert_eq!(
+        map.of_device(device),
+        None,
+        "the map contradicts itself, and the kernel knows nothing"
+    );
     let gone = library.path().join("c");
     assert_eq!(said(&gone, &a), SiloError::NoFolder(gone.clone()));
     // A whole folder of the library that is missing is a dead disk: that is told elsewhere, and the others are served.
     let mut dead = config(&format!("[[silos]]\ncpus = \"0\"\nfolders = [{gone:?}]\n"));
     dead.library = vec![a.clone(), gone];
-    SiloMap::new(&dead, &machine, &topology, &[&a], 1).unwrap();
+    SiloMap::new(&dead, &machine, &topology, &[&a], 1).unwrap().check_folders().unwrap();
     assert_eq!(said(Path::new("/"), &a), SiloError::FolderOutside("/".into()));
 }
 
@@ -266,6 +282,7 @@ fn workers_without_cards_share_those_of_the_nearest_silo() {
         disks: Vec::new(),
         silos,
         cards,
+        misfits: Vec::new(),
         unsteered: None,
     };
     assert_eq!(map.listening_order(), [0, 1, 4, 2, 3]);
