@@ -13,6 +13,8 @@ pub enum OpenError {
     Withheld,
     /// The process or the system has no descriptor or memory left: try again later.
     Exhausted,
+    /// Too many files of its folder have been waiting for their disk for too long.
+    Hangs,
     /// Anything else, by `errno`.
     Io(i32),
 }
@@ -46,6 +48,7 @@ impl fmt::Display for OpenError {
             Self::Exhausted => {
                 f.write_str("no descriptor or memory left: raise the open-files limit")
             }
+            Self::Hangs => f.write_str("its disk hangs: check the disk"),
             Self::Io(errno) => write!(f, "{}", std::io::Error::from_raw_os_error(*errno)),
         }
     }

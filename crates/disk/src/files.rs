@@ -7,8 +7,9 @@
 use crate::error::OpenError;
 use crate::file::File;
 use crate::inode::Inode;
+use crate::root::Root;
 use crate::stamp::Stamp;
-use reactor::{Fd, op};
+use reactor::op;
 use rustix::fs::{Mode, OFlags};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -30,7 +31,7 @@ pub type Names = HashMap<Arc<[u8]>, u16>;
 /// The roots of the library's folders, and its open files. One per worker.
 pub struct Files {
     /// By the folders' places in the configured order; none for a folder that is missing.
-    roots: Vec<Option<Fd>>,
+    roots: Vec<Option<Root>>,
     /// None if there is one folder, which then holds every name.
     names: RefCell<Option<Arc<Names>>>,
     open: RefCell<HashMap<Box<[u8]>, Remembered>>,
@@ -65,7 +66,7 @@ impl Files {
         open_max: usize,
     ) -> Self {
         Self {
-            roots: roots.into_iter().map(|root| root.map(Fd::from)).collect(),
+            roots: roots.into_iter().map(|root| root.map(|root| Root::new(root.into()))).collect(),
             names: RefCell::new(names),
             open: RefCell::default(),
             open_max,
@@ -96,7 +97,8 @@ impl Files {
     ///
     /// # Errors
     /// [`OpenError::NotFound`] for everything but regular files below the root, also for symlinks that lead out of it;
-    /// [`OpenError::Withheld`] for a [withheld](Self::withhold) file.
+    /// [`OpenError::Withheld`] for a [withheld](Self::withhold) file; [`OpenError::Hangs`] if there are several folders
+    /// and this one's disk hangs.
     pub async fn open(&self, path: &[u8]) -> Result<Rc<File>, OpenError> {
         let now = reactor::now();
         if let Some(file) = self.remembered(path, now) {
@@ -187,10 +189,14 @@ impl Files {
     async fn look_up(&self, path: &[u8]) -> Result<Rc<File>, OpenError> {
         let (folder, root) = self.root_of(path).ok_or(OpenError::NotFound)?;
         let path = CString::new(path).map_err(|_| OpenError::NotFound)?;
+        // With one folder there are no others to protect.
+        if self.roots.len() > 1 && root.hangs(reactor::now()) {
+            return Err(OpenError::Hangs);
+        }
         // NONBLOCK: opening a pipe in the library must not block. The pipe is refused afterwards, because it is not a file.
         let flags = libc::O_RDONLY | libc::O_NONBLOCK | libc::O_CLOEXEC | libc::O_NOCTTY;
         let resolve = libc::RESOLVE_BENEATH | libc::RESOLVE_NO_MAGICLINKS;
-        let (result, _opening) = op::open_at(root, path, flags, resolve).await;
+        let (result, _opening) = op::open_at(root.fd(), path, flags, resolve).await;
         let fd = op::opened(result)
             .map_err(|error| OpenError::from_errno(error.raw_os_error().unwrap_or(0)))?;
         let file = Rc::new(File::held(fd, folder)?);
@@ -204,7 +210,7 @@ impl Files {
     }
 
     /// The folder that `path` is in, if any is, and its root.
-    fn root_of(&self, path: &[u8]) -> Option<(u16, &Fd)> {
+    fn root_of(&self, path: &[u8]) -> Option<(u16, &Root)> {
         let folder = match &*self.names.borrow() {
             Some(names) => *names.get(first_segment(path))?,
             None => 0,

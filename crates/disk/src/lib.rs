@@ -22,6 +22,7 @@ pub mod hot;
 pub mod inode;
 pub mod misses;
 pub mod read;
+mod root;
 mod seen;
 pub mod stamp;
 

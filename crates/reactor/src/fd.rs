@@ -17,6 +17,11 @@ impl Fd {
         self.0.as_fd()
     }
 
+    /// How many refer to the descriptor: each clone, and each operation that the kernel has not ended.
+    pub fn users(&self) -> usize {
+        Rc::strong_count(&self.0)
+    }
+
     /// Takes the descriptor out, so that another thread may have it. Returns `self` instead if somebody else still uses
     /// it, such as an operation in the kernel.
     ///

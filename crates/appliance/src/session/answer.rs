@@ -141,7 +141,7 @@ async fn plan(worker: &Worker, request: &Request, client: IpAddr) -> (Response, 
             (response, Some(file))
         }
         Err(error) => {
-            if matches!(error, OpenError::Denied | OpenError::Withheld | OpenError::Io(_)) {
+            if !matches!(error, OpenError::NotFound | OpenError::Exhausted) {
                 let path = String::from_utf8_lossy(path.as_bytes());
                 worker.reports.complaints.tell(&format!("cannot serve {path}: {error}"));
             }
@@ -253,7 +253,7 @@ fn refused_as(
 fn refusal_for(error: OpenError) -> Refusal {
     match error {
         OpenError::NotFound | OpenError::Denied | OpenError::Withheld => Refusal::NotFound,
-        OpenError::Exhausted => Refusal::Unavailable,
+        OpenError::Exhausted | OpenError::Hangs => Refusal::Unavailable,
         OpenError::Io(_) => Refusal::Internal,
     }
 }
