@@ -268,8 +268,9 @@ impl Server {
     }
 
     /// The titles that can be listed now, sorted by name, each with the folder that it is in.
-    pub fn titles(&self) -> Vec<(PathBuf, Title)> {
-        self.folders.titles()
+    pub fn titles(&self) -> impl FnOnce() -> Vec<(PathBuf, Title)> + Send + use<> {
+        let folders = Arc::clone(&self.folders);
+        move || folders.titles()
     }
 
     /// Lines for people about what this machine offers and what was chosen.

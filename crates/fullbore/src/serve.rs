@@ -11,6 +11,9 @@ use library::sample;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
 
 /// Put a directory of videos on HTTPS
 ///
@@ -248,20 +251,36 @@ fn announce(server: &Server, urls: &[String], library: &[PathBuf]) {
     lines.extend(server.describe());
     let admin = server.admin_address();
     lines.push(format!("admin     http://{admin}/ (dashboard), /status.json, /metrics, /healthz"));
-    let titles = server.titles();
-    if titles.is_empty() {
-        let advice = "none yet: put video files or HLS/DASH folders into the library";
-        lines.push(format!("titles    {advice}"));
-    } else {
-        describe_titles(&titles, base, &mut lines);
-    }
+    let (titles, base) = (server.titles(), base.to_owned());
+    let described = within(LISTING_MAX, move || describe_titles(&titles(), &base));
+    let late = "not listed here, because a disk takes long to list them; they are served";
+    lines.extend(described.unwrap_or_else(|| vec![format!("titles    {late}")]));
     say(&(lines.join("\n") + "\n"));
 }
 
 /// The most titles listed at the start; more would scroll the rest away.
 const TITLES_SHOWN: usize = 20;
 
-fn describe_titles(titles: &[(PathBuf, Title)], base: &str, lines: &mut Vec<String>) {
+/// How long the start waits for the list of titles. A disk that hangs must not keep the server from saying that it is ready.
+const LISTING_MAX: Duration = Duration::from_secs(5);
+
+/// What `work` returns, if it does so in time. If not, its thread goes on until it ends by itself.
+fn within<T: Send + 'static>(
+    limit: Duration,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let (done, result) = channel();
+    // If nobody waits any more, the result is of no use.
+    thread::Builder::new().name("titles".into()).spawn(move || drop(done.send(work()))).ok()?;
+    result.recv_timeout(limit).ok()
+}
+
+fn describe_titles(titles: &[(PathBuf, Title)], base: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    if titles.is_empty() {
+        let advice = "none yet: put video files or HLS/DASH folders into the library";
+        lines.push(format!("titles    {advice}"));
+    }
     for (_, title) in titles.iter().take(TITLES_SHOWN) {
         lines.push(format!("title     {}", title.name));
         for stream in &title.streams {
@@ -282,10 +301,24 @@ fn describe_titles(titles: &[(PathBuf, Title)], base: &str, lines: &mut Vec<Stri
         found.is_ok_and(|found| found.is_file() && found.len() == 0)
     };
     let suggested = titles.iter().find(|(folder, title)| !is_empty(folder, title));
-    let Some(stream) = suggested.and_then(|(_, title)| title.streams.first()) else { return };
+    let Some(stream) = suggested.and_then(|(_, title)| title.streams.first()) else { return lines };
     let url = format!("{base}/{}", stream.url_path);
     let (ffplay, curl) =
         if base.starts_with("https") { ("-tls_verify 0 ", "-k ") } else { ("", "") };
     lines.push(format!("play      ffplay {ffplay}{url}"));
     lines.push(format!("fetch     curl {curl}-O {url}"));
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_takes_too_long_is_not_waited_for() {
+        assert_eq!(within(Duration::from_secs(60), || 7), Some(7));
+        let (let_go, hang) = channel::<()>();
+        assert_eq!(within(Duration::from_millis(10), move || hang.recv().is_ok()), None);
+        drop(let_go);
+    }
 }
