@@ -100,8 +100,8 @@ const PREDECESSOR_GONE_WITHIN: Duration = Duration::from_secs(2);
 /// The pause between two attempts at an address in use.
 const LOOKED_AT_EVERY: Duration = Duration::from_millis(10);
 
-/// Binds a listener per worker, or one for all, and has the kernel give each silo its connections. If the kernel refuses that and the operator did not
-/// ask for it, the map says so. With port 0, all get the port of the first one.
+/// Binds a listener per worker, or one for all, and has the kernel give each silo its connections. If the kernel refuses that and
+/// the operator did not ask for it, the map says so. With port 0, all get the port of the first one.
 pub(crate) fn listen(
     config: &Config,
     offload: KernelOffload,
