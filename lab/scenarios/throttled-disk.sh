@@ -19,11 +19,12 @@ counting_waits
 # One worker, so that no viewer is lucky and gets another one. Direct reads into a buffer keep a disk equally busy on both routes, so on the
 # kernel route all cold data has to go through the page cache.
 if [ "$ROUTE" = kernel ]; then policy=cached; else policy=auto; fi
-serve_by "$ROUTE" --disk "$policy" --workers 1 --listen 127.0.0.1:8443
+# The resident titles are to come from the page cache, so there is no hot set.
+serve_by "$ROUTE" --disk "$policy" --off hot --workers 1 --listen 127.0.0.1:8443
 
 # A second server has no cold viewers. The scenario compares what viewers of resident titles get from both, in the same seconds: an emulated
 # processor is slow at uneven times, but equally so for both.
-(exec fullbore serve /library --state /tmp/state --admin 127.0.0.1:0 --route "$ROUTE" --workers 1 --listen 127.0.0.1:8444) >/tmp/control.log 2>&1 &
+(exec fullbore serve /library --state /tmp/state --admin 127.0.0.1:0 --route "$ROUTE" --off hot --workers 1 --listen 127.0.0.1:8444) >/tmp/control.log 2>&1 &
 CONTROL=$!
 eventually 60 grep -q '^ready ' /tmp/control.log
 
