@@ -7,7 +7,7 @@
 use crate::config::{Config, Placement, Switch};
 use crate::silo_map::SiloMap;
 use delivery::KernelOffload;
-use net::listener::{ListenerOptions, bind, is_taken, local_address, sends_at_once, steer};
+use net::listener::{ListenerOptions, bind, is_taken, local_address, steer};
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -148,17 +148,12 @@ pub(crate) fn listen(
     Ok((address, listeners.into_iter().map(|(_, listener)| listener).collect()))
 }
 
-/// The limit on unsent bytes from which a connection's own limit may rise. `None` if each connection keeps the listener's:
-/// because the operator has set it, or because its packets are spread over time. Then a longer queue gains nothing, and
-/// under BBR without fq it costs a timer for each packet (docs/notes/performance.md).
-pub(crate) fn unsent_bytes_min(
-    config: &Config,
-    offload: KernelOffload,
-    listener: &OwnedFd,
-) -> Option<u32> {
+/// The limit on unsent bytes from which a connection's own limit may rise. `None` if each connection keeps the listener's, because the
+/// operator has set it, or a rate.
+pub(crate) fn unsent_bytes_min(config: &Config, offload: KernelOffload) -> Option<u32> {
     let net = &config.net;
     let is_set = net.unsent_bytes_max.is_some() || !config.is_on(Switch::Pull);
-    let is_paced = net.pacing_bytes_per_second().is_some() || !sends_at_once(listener);
+    let is_paced = net.pacing_bytes_per_second().is_some();
     (!is_set && !is_paced).then(|| offload.unsent_bytes_max())
 }
 

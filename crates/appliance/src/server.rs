@@ -129,7 +129,7 @@ impl Server {
         let topology = Topology::open();
         let library: Vec<_> = folders.present().map(|(_, path)| path).collect();
         let mut silo_map = SiloMap::new(&config, &machine, &topology, &library, count)?;
-        let WaysIn { address, ways_in, unsent_bytes_min, bypass } =
+        let WaysIn { address, ways_in, bypass } =
             WaysIn::open(&config, offload, &mut silo_map, count)?;
         let silo_map = Arc::new(silo_map);
         let admin_listener = bind_admin(config.admin)?;
@@ -160,7 +160,6 @@ impl Server {
             experience: make_salt(&config)?.map(|salt| (salt, epoch)),
             shelf,
             offload,
-            unsent_bytes_min,
             folders: Arc::clone(&folders),
             withheld: own_files.inodes(),
             headroom,

@@ -2,7 +2,7 @@
 
 use crate::bypass;
 use crate::config::{Config, ConfigError, Route};
-use crate::listen::{listen, unsent_bytes_min};
+use crate::listen::listen;
 use crate::sandbox;
 use crate::silo_map::SiloMap;
 use crate::start_error::StartError;
@@ -16,8 +16,6 @@ pub(crate) struct WaysIn {
     pub(crate) address: SocketAddr,
     /// A way in for each worker.
     pub(crate) ways_in: Vec<WayIn>,
-    /// The limit on unsent bytes from which a connection's own limit may rise ([`unsent_bytes_min`]).
-    pub(crate) unsent_bytes_min: Option<u32>,
     /// What the bypass route uses, in words.
     pub(crate) bypass: Option<String>,
 }
@@ -43,9 +41,8 @@ impl WaysIn {
     ) -> Result<Self, StartError> {
         if config.route != Route::Bypass {
             let (address, listeners) = listen(config, offload, map)?;
-            let unsent_bytes_min = unsent_bytes_min(config, offload, &listeners[0]);
             let ways_in = listeners.into_iter().map(WayIn::Listener).collect();
-            return Ok(Self { address, ways_in, unsent_bytes_min, bypass: None });
+            return Ok(Self { address, ways_in, bypass: None });
         }
         let parts = bypass::open(config, count)?;
         let address =
@@ -53,6 +50,6 @@ impl WaysIn {
         let given_up = sandbox::give_up_network_privileges();
         let described = format!("{}; {given_up}", bypass::describe(config, &parts));
         let ways_in = parts.into_iter().map(|parts| WayIn::Frames(Box::new(parts))).collect();
-        Ok(Self { address, ways_in, unsent_bytes_min: None, bypass: Some(described) })
+        Ok(Self { address, ways_in, bypass: Some(described) })
     }
 }

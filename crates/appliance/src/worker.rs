@@ -12,6 +12,7 @@ use crate::experience::Experience;
 use crate::folders::Folders;
 use crate::gate::Gate;
 use crate::hot_memory::Keeper;
+use crate::listen::unsent_bytes_min;
 use crate::moves::{Inboxes, Moves, Reason, Refused};
 use crate::session::{self, Traveller};
 use crate::shelf::Shelf;
@@ -134,8 +135,6 @@ pub(crate) struct Shared {
     pub(crate) shelf: Option<Shelf>,
     /// What the server leaves to the kernel.
     pub(crate) offload: KernelOffload,
-    /// The limit on unsent bytes from which a connection's own limit may rise; none if it keeps the listener's.
-    pub(crate) unsent_bytes_min: Option<u32>,
     /// The library's folders.
     pub(crate) folders: Arc<Folders>,
     /// Files that must not be served.
@@ -472,7 +471,7 @@ fn resources(parts: &Parts) -> io::Result<Resources> {
         },
         limits: DeliveryLimits {
             key_records_max: config.tls.key_records_max,
-            unsent_bytes_min: shared.unsent_bytes_min,
+            unsent_bytes_min: unsent_bytes_min(config, shared.offload),
             window_bytes_max: buffers::window_bytes_max(config),
             sendfile_bytes_max: buffers::sendfile_bytes_max(config),
         },

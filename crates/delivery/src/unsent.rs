@@ -73,6 +73,11 @@ impl UnsentLimit {
         let wanted = bounds.wanted(now.taken_bytes - last.taken_bytes, span);
         // A call for each small change would cost more than it gains.
         if wanted / 2 >= self.bytes || wanted <= self.bytes / 2 {
+            // A longer queue gains nothing where packets are spread over time: under BBR without fq it costs a timer for each.
+            if self.bytes == bounds.bytes_min && !link.socket.sends_at_once() {
+                self.bounds = None;
+                return;
+            }
             self.set(link, wanted);
         }
     }

@@ -91,12 +91,6 @@ pub fn stop(listener: impl AsFd) {
     let _ = SockRef::from(&listener).shutdown(std::net::Shutdown::Both);
 }
 
-/// Whether the congestion control of a listener's connections sends as soon as the window allows. BBR instead spreads packets
-/// over time. False if the kernel does not tell.
-pub fn sends_at_once(listener: &OwnedFd) -> bool {
-    SockRef::from(listener).tcp_congestion().is_ok_and(|name| !name.starts_with(b"bbr"))
-}
-
 fn set_pacing_rate(socket: &Socket, bytes_per_second: u64) -> io::Result<()> {
     set_option(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, bytes_per_second)
 }

@@ -53,3 +53,21 @@ fn a_limit_that_the_operator_has_set_stays() {
     assert!(served.number(|n| &n.windows_waited_total) > 0, "the server never waited");
     assert_eq!(served.number(|n| &n.unsent_limits_raised_total), 0);
 }
+
+#[test]
+fn a_connection_whose_packets_are_spread_over_time_keeps_its_limit() {
+    let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
+    if !known.unwrap_or_default().split_whitespace().any(|name| name == "bbr") {
+        eprintln!("SKIPPED: this kernel has no BBR (modprobe tcp_bbr)");
+        return;
+    }
+    let (library, film) = library();
+    let served = Served::start(library.path(), Protocol::Plain, |config| {
+        config.net.congestion_control = Some("bbr".into());
+    });
+    for _ in 0..3 {
+        watch(&served, &film);
+    }
+    assert!(served.number(|n| &n.windows_waited_total) > 0, "the server never waited");
+    assert_eq!(served.number(|n| &n.unsent_limits_raised_total), 0);
+}
