@@ -12,6 +12,7 @@
 
 mod certificate;
 mod counters;
+pub mod cpus;
 mod files;
 mod footprint;
 mod launch;

@@ -3,6 +3,7 @@
 //! The operator's map divides a machine with one NUMA node in two silos. The disks are the library's own filesystem and
 //! one in memory, mounted in it.
 
+use fullbore_tests::cpus::{self, cpu};
 use fullbore_tests::tls::{self, Offer};
 use fullbore_tests::{Launch, Plain, Server, file, tool};
 use rustls::StreamOwned;
@@ -26,8 +27,7 @@ struct Library {
 impl Library {
     /// None if there are too few CPUs, or if nothing can be mounted.
     fn new() -> Option<Self> {
-        if std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() < 2) {
-            tool::skip("two silos take two CPUs");
+        if !cpus::are_two_here() {
             return None;
         }
         let folder = tempdir().unwrap();
@@ -60,12 +60,6 @@ impl Drop for Library {
 
 fn disks(library: &Path) -> [PathBuf; 2] {
     ["d0", "d1"].map(|name| library.join(name))
-}
-
-/// One of the CPUs that this process may use.
-fn cpu(nth: usize) -> usize {
-    let own = rustix::thread::sched_getaffinity(None).expect("this thread");
-    (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| own.is_set(*cpu)).nth(nth).expect("two CPUs")
 }
 
 /// A number of each worker.

@@ -2,6 +2,7 @@
 //!
 //! A silo here is what the operator's map says, so a machine with one NUMA node and two CPUs can have two.
 
+use fullbore_tests::cpus::{self, cpu};
 use fullbore_tests::namespace::Namespace;
 use fullbore_tests::{Launch, Plain, Server, file, tool};
 use std::net::SocketAddr;
@@ -21,8 +22,7 @@ struct Networks {
 impl Networks {
     /// None if there are too few CPUs, or if namespaces cannot be made.
     fn new() -> Option<Self> {
-        if std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() < 2) {
-            tool::skip("two silos take two CPUs");
+        if !cpus::are_two_here() {
             return None;
         }
         let (servers, viewers) = (Namespace::if_possible()?, Namespace::new());
@@ -65,12 +65,6 @@ impl Networks {
             .map(|worker| accepted(worker).unwrap())
             .collect()
     }
-}
-
-/// One of the CPUs that this process may use.
-fn cpu(nth: usize) -> usize {
-    let own = rustix::thread::sched_getaffinity(None).expect("this thread");
-    (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| own.is_set(*cpu)).nth(nth).expect("two CPUs")
 }
 
 fn homes(server: &Server) -> [u64; 3] {

@@ -13,7 +13,7 @@ use telemetry::{Exposition, Kind, Metric, Numbers, Source};
 pub(crate) const METRIC: Metric = Metric::new(
     Kind::Counter,
     "fullbore_path_bytes_total",
-    "Bytes of responses on a machine with several silos, by the silo of the disk that they were read from (or memory), of the worker, and of the network card.",
+    "Bytes of responses on a machine with several silos, by the silo of the disk that they were read from (or memory), of the worker, and of the network card: that of arrival, or with marks that of the mark.",
 )
 .by("disk,worker,card");
 

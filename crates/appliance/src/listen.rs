@@ -7,7 +7,7 @@
 use crate::config::{Config, Placement, Switch};
 use crate::silo_map::SiloMap;
 use delivery::KernelOffload;
-use net::listener::{ListenerOptions, bind, is_taken, local_address, steer};
+use net::listener::{ListenerOptions, bind, is_taken, local_address, mark, steer};
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -101,7 +101,7 @@ const PREDECESSOR_GONE_WITHIN: Duration = Duration::from_secs(2);
 const LOOKED_AT_EVERY: Duration = Duration::from_millis(10);
 
 /// Binds a listener per worker, or one for all, and has the kernel give each silo its connections. If the kernel refuses that and
-/// the operator did not ask for it, the map says so. With port 0, all get the port of the first one.
+/// the operator did not ask for it, or refuses to mark connections, the map says so. With port 0, all get the port of the first one.
 pub(crate) fn listen(
     config: &Config,
     offload: KernelOffload,
@@ -144,8 +144,18 @@ pub(crate) fn listen(
             steered => steered?,
         }
     }
+    if let Err(why) = mark_all(&listeners, map) {
+        map.give_up_marks(why.to_string());
+    }
     listeners.sort_unstable_by_key(|(worker, _)| *worker);
     Ok((address, listeners.into_iter().map(|(_, listener)| listener).collect()))
+}
+
+/// Gives the connections of each worker their mark.
+fn mark_all(listeners: &[(usize, OwnedFd)], map: &SiloMap) -> io::Result<()> {
+    listeners.iter().try_for_each(|(worker, listener)| {
+        map.departure(*worker).map_or(Ok(()), |departure| mark(listener, departure.mark))
+    })
 }
 
 /// The limit on unsent bytes from which a connection's own limit may rise. `None` if each connection keeps the listener's, because the

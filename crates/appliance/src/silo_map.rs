@@ -7,6 +7,7 @@
 //! The map is made at the start, before the sandbox closes `/sys`, and never changes. Bytes do not look at it: connections and open files
 //! remember what it said.
 
+mod departure;
 mod devices;
 mod network;
 mod seats;
@@ -36,6 +37,10 @@ pub(crate) struct SiloMap {
     misfits: Vec<SiloError>,
     /// Why connections do not come to silos by network although they should.
     unsteered: Option<String>,
+    /// For each silo, the mark of its connections; none if the operator's map has no marks.
+    marks: Vec<u32>,
+    /// Why connections have no marks although they should.
+    unmarked: Option<String>,
 }
 
 /// A silo's CPUs and workers.
@@ -78,7 +83,20 @@ impl SiloMap {
             chosen => chosen,
         };
         let hosts = network::hosts(topology, &silos, &cards);
-        Ok(Self { placement, silos, of_worker, hosts, disks, cards, misfits, unsteered: None })
+        let marks = config.silos.iter().filter_map(|plan| plan.mark).collect();
+        let (unsteered, unmarked) = (None, None);
+        Ok(Self {
+            placement,
+            silos,
+            of_worker,
+            hosts,
+            disks,
+            cards,
+            misfits,
+            unsteered,
+            marks,
+            unmarked,
+        })
     }
 
     /// The first folder of the operator's map that does not fit.
@@ -134,6 +152,7 @@ impl SiloMap {
             cards: cards.collect(),
             disks: disks.collect(),
             listener_is_ipv6,
+            departure: self.departure(worker),
         })
     }
 
@@ -142,6 +161,7 @@ impl SiloMap {
         let misfits = self.misfits.iter().map(|why| {
             format!("silos     {why}. The map leaves it out; if a disk is not mounted, mount it and restart the server")
         });
+        let misfits = misfits.chain(self.describe_unmarked());
         if self.silos.len() < 2 {
             return misfits.collect();
         }
@@ -180,7 +200,8 @@ impl SiloMap {
         };
         let cards = listed(self.cards_of(silo).map(|card| card.name.clone()).collect());
         let disks = listed(self.disks_of(silo).collect());
-        format!("silo {silo:<4} {node}; CPUs {}; cards {cards}; disks {disks}", ranges(&cpus))
+        let mark = self.marks.get(silo).map_or(String::new(), |mark| format!("; mark {mark}"));
+        format!("silo {silo:<4} {node}; CPUs {}; cards {cards}; disks {disks}{mark}", ranges(&cpus))
     }
 
     fn cards_of(&self, silo: usize) -> impl Iterator<Item = &CardPlace> {
@@ -201,6 +222,7 @@ impl SiloMap {
                 "workers": self.workers_of(silo),
                 "cards": self.cards_of(silo).map(|card| json!({ "name": card.name, "index": card.index })).collect::<Vec<_>>(),
                 "disks": self.disks_of(silo).collect::<Vec<_>>(),
+                "mark": self.marks.get(silo),
             })
         };
         (0..self.silos.len()).map(silo).collect()

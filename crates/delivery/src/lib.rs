@@ -40,4 +40,4 @@ pub use offload::{KernelOffload, TLS_STAT};
 pub use outgoing::{Outgoing, Piece};
 pub use protected::Protected;
 pub use resources::{DeliveryLimits, Patience, Resources, Tactics};
-pub use silos::Silos;
+pub use silos::{Departure, Silos};

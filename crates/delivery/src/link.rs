@@ -30,7 +30,7 @@ pub struct Link<C = Socket> {
     /// When the wait for a response's first byte began, by [`Resources::clock`]; 0 if no first byte is due. 32 bits
     /// wide, because idle viewers carry it too.
     first_byte_due_since: Cell<u32>,
-    /// The silo of the network card on which it arrived. Small, because idle viewers carry it too.
+    /// The silo of the network card by which it leaves. Small, because idle viewers carry it too.
     card: Option<NonZeroU8>,
 }
 
@@ -38,9 +38,9 @@ impl<C: Carrier> Link<C> {
     /// A new connection.
     pub fn new(resources: Rc<Resources>, socket: C) -> Self {
         let card = resources.silos.as_ref().and_then(|silos| {
-            let card = silos.of_connection(&socket);
-            silos.count(&resources.numbers, card);
-            card
+            let arrived = silos.of_connection(&socket);
+            silos.count(&resources.numbers, arrived);
+            silos.leaves_by(arrived)
         });
         Self::with_card(resources, socket, card)
     }
@@ -69,7 +69,10 @@ impl<C: Carrier> Link<C> {
     ) -> Self {
         let taken_bytes = Cell::new(taken_bytes);
         // It still arrives on the same card, and was counted.
-        let card = resources.silos.as_ref().and_then(|silos| silos.of_connection(&socket));
+        let card = resources
+            .silos
+            .as_ref()
+            .and_then(|silos| silos.leaves_by(silos.of_connection(&socket)));
         Self { window, taken_bytes, ..Self::with_card(resources, socket, card) }
     }
 

@@ -131,7 +131,12 @@ impl Luggage {
     /// to be answered, was complete at `asked_at`: the wait for its first byte began then.
     pub fn enter(self, resources: Rc<Resources>, asked_at: Instant) -> Channel {
         let Self { socket, window, taken_bytes, sealing } = self;
-        let link = Link::moved(resources, Socket::from(socket), window, taken_bytes);
+        let socket = Socket::from(socket);
+        if let Some(departure) = resources.silos.as_ref().and_then(|silos| silos.departure) {
+            // The server tried at its start, and keeps the privilege. If it fails, the connection leaves as before.
+            let _ = socket.mark(departure.mark);
+        }
+        let link = Link::moved(resources, socket, window, taken_bytes);
         link.await_first_byte(asked_at);
         unpack(link, sealing)
     }

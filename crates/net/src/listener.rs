@@ -122,6 +122,15 @@ pub fn steer(listener: &impl AsFd, program: &[libc::sock_filter]) -> io::Result<
     set_option(listener, libc::SOL_SOCKET, libc::SO_ATTACH_REUSEPORT_CBPF, program)
 }
 
+/// Has routes chosen by `mark` for the packets of a socket and, if it listens, of the connections that it accepts from now on (`SO_MARK`,
+/// socket(7)). A connection that is open already changes its route with its next packet.
+///
+/// # Errors
+/// `EPERM` without `CAP_NET_RAW`.
+pub fn mark(socket: &impl AsFd, mark: u32) -> io::Result<()> {
+    set_option(socket, libc::SOL_SOCKET, libc::SO_MARK, mark)
+}
+
 /// The kernel's number for a network interface; `None` if there is none of this name in this network namespace.
 pub fn card_index(name: &str) -> Option<u32> {
     let socket = Socket::new(Domain::UNIX, Type::DGRAM, None).ok()?;

@@ -1,6 +1,6 @@
 //! One connection's socket: calls that never block, and waits that hold no buffer.
 
-use crate::listener::set_option;
+use crate::listener::{mark, set_option};
 use reactor::op::Op;
 use reactor::{Fd, op, sleep, yield_now};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -260,6 +260,14 @@ impl Socket {
     /// Only if this is not a socket.
     pub fn wake_at(&self, bytes: i32) -> io::Result<()> {
         set_option(&self.0.borrowed(), libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes)
+    }
+
+    /// From now on, the kernel chooses the connection's route by this mark ([`mark`]).
+    ///
+    /// # Errors
+    /// `EPERM` without `CAP_NET_RAW`.
+    pub fn mark(&self, number: u32) -> io::Result<()> {
+        mark(&self.0.borrowed(), number)
     }
 
     /// Takes the descriptor out, so that another thread can carry the connection on. Waits until the operations on it that

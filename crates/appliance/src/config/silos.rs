@@ -45,6 +45,9 @@ pub struct SiloPlan {
     /// Folders of the library that lie on its disks.
     #[serde(default)]
     pub folders: Vec<PathBuf>,
+    /// The mark of its connections, by which the operator's routes choose a network port (`SO_MARK`). Silos may share one.
+    #[serde(default)]
+    pub mark: Option<u32>,
 }
 
 /// What is wrong with the silos.
@@ -85,6 +88,12 @@ pub enum SiloError {
     NoListeners(&'static str),
     /// Connections of this route cannot move to other silos.
     NoMoves,
+    /// Connections of a silo would have no mark, because it has the number of none.
+    MarkZero,
+    /// Some silos have marks, and others have none.
+    MarkMissing,
+    /// Connections cannot be marked on this route, or with this switch off.
+    MarkWithoutListeners(&'static str),
 }
 
 impl fmt::Display for SiloError {
@@ -140,6 +149,16 @@ impl fmt::Display for SiloError {
             Self::NoMoves => f.write_str(
                 "silo = \"disk\" moves connections between workers, and those of the bypass route cannot move: choose another route, or leave one of the two out"
             ),
+            Self::MarkZero => f.write_str(
+                "silos.mark is 0, which means no mark; write the number that `ip rule` looks for, such as 1"
+            ),
+            Self::MarkMissing => f.write_str(
+                "some of the [[silos]] have a mark and others have none: write one for each (silos may share one), or for none"
+            ),
+            Self::MarkWithoutListeners(what) => write!(
+                f,
+                "silos.mark needs a listening socket of the kernel for each worker, and {what} has none: leave one of the two out"
+            ),
         }
     }
 }
@@ -168,7 +187,26 @@ pub(super) fn check(config: &Config) -> Result<(), SiloError> {
             return Err(SiloError::FolderTwice(folder.clone()));
         }
     }
-    Ok(())
+    check_marks(config)
+}
+
+fn check_marks(config: &Config) -> Result<(), SiloError> {
+    let marks: Vec<_> = config.silos.iter().filter_map(|plan| plan.mark).collect();
+    if marks.is_empty() {
+        return Ok(());
+    }
+    if marks.contains(&0) {
+        return Err(SiloError::MarkZero);
+    }
+    if marks.len() < config.silos.len() {
+        return Err(SiloError::MarkMissing);
+    }
+    without_listeners(config).map_or(Ok(()), |what| Err(SiloError::MarkWithoutListeners(what)))
+}
+
+/// Whether connections get another mark in the middle of their lives, when they move to another silo.
+pub(crate) fn marks_when_moving(config: &Config) -> bool {
+    config.silo == Placement::Disk && config.silos.iter().any(|plan| plan.mark.is_some())
 }
 
 /// What keeps workers from having listening sockets of their own, if anything does.
@@ -239,5 +277,38 @@ mod tests {
         let config = Config { silo: Placement::Disk, ..Config::default() };
         assert_eq!(check(&config), Ok(()));
         assert_eq!(check(&Config { route: Route::Bypass, ..config }), Err(SiloError::NoMoves));
+    }
+
+    #[test]
+    fn marks_are_for_all_silos_or_for_none_and_may_be_shared() {
+        let marked = |one: &str, other: &str| {
+            checked(&format!("[[silos]]\ncpus = \"0\"\n{one}\n[[silos]]\ncpus = \"1\"\n{other}\n"))
+        };
+        assert_eq!(marked("mark = 1", "mark = 0x20"), Ok(()));
+        assert_eq!(marked("mark = 1", "mark = 1"), Ok(()), "a silo without a port uses another's");
+        assert!(marked("mark = 0", "mark = 1").unwrap_err().contains("silos.mark is 0"));
+        assert!(marked("mark = 1", "").unwrap_err().contains("others have none"));
+        assert!(marked("mark = -1", "mark = 1").unwrap_err().contains("mark = -1"));
+        assert!(checked("mark = 1\n").unwrap_err().contains("unknown field `mark`"));
+    }
+
+    #[test]
+    fn marks_need_a_listener_for_each_worker() {
+        let map = "[[silos]]\ncpus = \"0\"\nmark = 1\n";
+        let said = checked(&format!("off = [\"listeners\"]\n{map}")).unwrap_err();
+        assert!(said.contains("silos.mark needs") && said.contains("--off listeners"), "{said}");
+        let config: Config = toml::from_str(map).unwrap();
+        let bypass = Config { route: Route::Bypass, ..config };
+        assert_eq!(check(&bypass), Err(SiloError::MarkWithoutListeners("the bypass route")));
+    }
+
+    #[test]
+    fn only_connections_that_move_are_marked_again() {
+        let map = |silo: &str, mark: &str| -> Config {
+            toml::from_str(&format!("silo = \"{silo}\"\n[[silos]]\ncpus = \"0\"\n{mark}")).unwrap()
+        };
+        assert!(marks_when_moving(&map("disk", "mark = 1")));
+        assert!(!marks_when_moving(&map("disk", "")));
+        assert!(!marks_when_moving(&map("network", "mark = 1")));
     }
 }

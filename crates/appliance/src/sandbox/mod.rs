@@ -17,6 +17,7 @@ mod privileges;
 pub use privileges::{give_up_for_rings, give_up_network_privileges};
 
 use crate::config::Config;
+use crate::config::silos::marks_when_moving;
 use delivery::KernelOffload;
 use std::fmt;
 use std::path::PathBuf;
@@ -53,7 +54,7 @@ pub fn confine_files(config: &Config, library: &[PathBuf], offload: KernelOffloa
         Err(error) => (format!("files not confined ({error})"), None),
     };
     // Last, so that a folder that only root can reach is still granted.
-    let capabilities = privileges::give_up(offload);
+    let capabilities = privileges::give_up(offload, marks_when_moving(config));
     Report {
         privileges: Some(privileges),
         capabilities: Some(capabilities),

@@ -1,11 +1,12 @@
 //! Capabilities (capabilities(7)): root has all of them, and a service may be given some. Once listeners and devices are open,
-//! the server keeps at most three of those that it had:
+//! the server keeps at most four of those that it had:
 //!
 //! | kept | why | what an attacker could do with it |
 //! |---|---|---|
 //! | `CAP_DAC_READ_SEARCH` | the server reads films and renewed certificates of any owner, as root expects | read what Landlock grants, and nothing else: the calls that would go round it are filtered |
 //! | `CAP_FOWNER` | the kernel says what is in memory (cachestat(2), mincore(2)) only for one's own files | nothing: each call that changes another user's file is filtered, and rings do not have these calls |
 //! | `CAP_LEASE` | read leases on other users' films, so that the kernel may send them by itself | delay programs that write to a film, at most by `/proc/sys/fs/lease-break-time` |
+//! | `CAP_NET_RAW` | marks of connections that move between silos (`SO_MARK`), if the operator's map has marks | choose routes and priorities for viewers' packets; nothing raw, because the calls that make such sockets are filtered, and rings do not have them |
 //!
 //! A thread's capabilities are its own, and threads that it starts inherit them. So everything is given up before any thread
 //! starts, except what rings need while they are made: [`give_up_for_rings`].
@@ -28,10 +29,11 @@ const FOR_DEVICES: CapabilitySet = CapabilitySet::NET_ADMIN
 const FOR_RINGS: CapabilitySet = CapabilitySet::IPC_LOCK;
 
 /// What is kept for good, by name.
-const KEPT: [(&str, CapabilitySet); 3] = [
+const KEPT: [(&str, CapabilitySet); 4] = [
     ("dac_read_search", CapabilitySet::DAC_READ_SEARCH),
     ("fowner", CapabilitySet::FOWNER),
     ("lease", CapabilitySet::LEASE),
+    ("net_raw", CapabilitySet::NET_RAW),
 ];
 
 /// Gives up what devices needed, for this thread and those that it starts from now on. Says so, or why not.
@@ -45,8 +47,11 @@ pub fn give_up_network_privileges() -> String {
 
 /// Gives up everything except what serving needs and, until [`give_up_for_rings`], what rings need. This covers this thread and
 /// those that it starts from now on. Says what is left.
-pub(super) fn give_up(offload: KernelOffload) -> String {
-    let is_needed = |capability| offload.sends_files || !CapabilitySet::LEASE.contains(capability);
+pub(super) fn give_up(offload: KernelOffload, marks_connections: bool) -> String {
+    let is_needed = |capability: CapabilitySet| {
+        (offload.sends_files || capability != CapabilitySet::LEASE)
+            && (marks_connections || capability != CapabilitySet::NET_RAW)
+    };
     let kept = KEPT.into_iter().filter(|(_, capability)| is_needed(*capability));
     let kept: Vec<_> = kept.collect();
     let all = kept.iter().fold(CapabilitySet::empty(), |all, (_, one)| all.union(*one));

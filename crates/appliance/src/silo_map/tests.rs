@@ -1,6 +1,7 @@
 //! Maps of machines with several nodes, planted as files.
 
 use super::*;
+use delivery::Departure;
 use machine::Node;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
@@ -284,6 +285,8 @@ fn workers_without_cards_share_those_of_the_nearest_silo() {
         cards,
         misfits: Vec::new(),
         unsteered: None,
+        marks: vec![1, 2, 3],
+        unmarked: None,
     };
     assert_eq!(map.listening_order(), [0, 1, 4, 2, 3]);
     let group = |first, count| net::steering::ListenerGroup { first, count };
@@ -294,8 +297,52 @@ fn workers_without_cards_share_those_of_the_nearest_silo() {
     assert_eq!(steering.cpus, expected);
     let known = map.for_worker(4, true).unwrap();
     assert_eq!((known.own, known.cards), (2, vec![(10, 0), (11, 2), (13, 0), (14, 2)]));
+    let of_host = Departure { mark: 3, card: Some(2) };
+    assert_eq!(map.departure(2), Some(of_host), "it serves the connections of the third silo");
     let mut map = map;
     map.give_up_network("the kernel refused".into());
     assert_eq!((map.placement(), map.steering()), ("off", None));
     assert_eq!(map.describe().last().unwrap(), "silos     the kernel refused");
+}
+
+/// Two silos of which only the first has a card, and both have marks.
+fn marked(placement: &str, marks: [u32; 2]) -> SiloMap {
+    let (root, machine) = square();
+    let topology = Topology::open_from(root.path());
+    let [one, other] = marks;
+    let text = format!(
+        "silo = \"{placement}\"\n[[silos]]\ncpus = \"0-1\"\nmark = {one}\n[[silos]]\ncpus = \"2-3\"\nmark = {other}\n"
+    );
+    let config = config(&text);
+    let mut map = SiloMap::new(&config, &machine, &topology, &[], 2).unwrap();
+    map.cards = devices::cards(&config, &topology, &map.silos, index_of).unwrap();
+    map.cards.retain(|card| card.silo == Some(0));
+    map.hosts = network::hosts(&topology, &map.silos, &map.cards);
+    map
+}
+
+#[test]
+fn a_connection_leaves_by_the_mark_of_its_silo_and_the_card_of_that_mark() {
+    let departures = |map: &SiloMap| [0, 1].map(|worker| map.departure(worker).unwrap());
+    let own = Departure { mark: 5, card: Some(0) };
+    assert_eq!(departures(&marked("disk", [5, 6])), [own, Departure { mark: 6, card: None }]);
+    assert_eq!(departures(&marked("disk", [5, 5])), [own, own], "it shares the port of the other");
+    assert_eq!(departures(&marked("network", [5, 6])), [own, own], "it serves the other's viewers");
+    assert_eq!(departures(&marked("off", [5, 6]))[1].mark, 6);
+    let map = marked("disk", [5, 6]);
+    assert!(map.describe().iter().any(|line| line.ends_with("; mark 6")), "{:?}", map.describe());
+    assert_eq!(map.json()[1]["mark"], 6);
+}
+
+#[test]
+fn without_the_privilege_for_marks_there_are_none_and_a_line_says_so() {
+    let mut map = marked("disk", [5, 6]);
+    map.give_up_marks("Operation not permitted".into());
+    assert_eq!((map.departure(0), map.for_worker(1, false).unwrap().departure), (None, None));
+    let said = map.describe().join("\n");
+    assert!(
+        said.contains("no marks (Operation not permitted)") && !said.contains("; mark"),
+        "{said}"
+    );
+    assert_eq!(map.json()[1]["mark"], Value::Null);
 }
