@@ -11,9 +11,10 @@
 
 LAB_CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/fullbore/lab
 LAB_NEEDS=(qemu-system-x86_64=qemu-system-x86 busybox=busybox-static cpio=cpio depmod=kmod mke2fs=e2fsprogs xz=xz-utils strip=binutils
-  curl=curl openssl=openssl strace=strace ip=iproute2 ethtool=ethtool perl=perl-base cmp=diffutils dmsetup=dmsetup)
+  curl=curl openssl=openssl strace=strace ip=iproute2 ethtool=ethtool perl=perl-base cmp=diffutils dmsetup=dmsetup
+  nft=nftables)
 # Programs of guests besides busybox. With perl-base, scenarios do what no client can.
-LAB_PROGRAMS=(bash curl openssl strace ip tc ss nstat ethtool nginx perl cmp dmsetup)
+LAB_PROGRAMS=(bash curl openssl strace ip tc ss nstat ethtool nft nginx perl cmp dmsetup)
 
 machine_needs() {
   need "the lab" "${LAB_NEEDS[@]}"
@@ -121,8 +122,9 @@ systemd_plugins() {
 top_archive() { # FILE TESTS SCENARIO
   local root
   root=$(mktemp -d)
-  mkdir -p "$root"/{lab,bin}
+  mkdir -p "$root"/{lab/docs,bin}
   cp -r lab/guest lab/scenarios lab/modules packaging "$root/lab/"
+  cp docs/ports.md "$root/lab/docs/" # a scenario runs its commands
   if grep -qs '^# with: systemd$' "lab/scenarios/$3.sh"; then systemd_files "$root"; fi
   install lab/guest/init "$root/init"
   strip -o "$root/bin/fullbore" "$LAB_FULLBORE"

@@ -1,0 +1,77 @@
+#!/bin/bash
+# shows: which port of a bond sends: with LACP the hash alone, in spite of marks, queue_id and XPS; balance-rr and active-backup obey queue_id
+# machines: plain newest
+# deadline: 200
+# shellcheck source=lab/guest/lab.bash
+. /lab/guest/lab.bash
+
+# Two cables between the server (10.9.0.1) and the viewers (10.9.0.2), bonded at both ends. All connections have mark 1.
+bonded() { # MODE
+  local leg hash=()
+  case $1 in 802.3ad | balance-xor) hash=(xmit_hash_policy layer3+4) ;; esac
+  ip netns add elsewhere
+  ip link add bond type bond mode "$1" miimon 50 "${hash[@]}"
+  ip -n elsewhere link add bond type bond mode "$1" miimon 50 "${hash[@]}"
+  for leg in 0 1; do
+    ip link add "near$leg" type veth peer name "far$leg" netns elsewhere
+    ip link set "near$leg" master bond
+    ip -n elsewhere link set "far$leg" master bond
+  done
+  ip addr add 10.9.0.1/24 dev bond
+  ip -n elsewhere addr add 10.9.0.2/24 dev bond
+  ip link set bond up
+  ip -n elsewhere link set bond up
+  if [ "$1" = active-backup ]; then
+    ip link set bond type bond active_slave near1
+    # The viewers' end takes what comes by the other cable, too.
+    ip -n elsewhere link set bond type bond active_slave far1 all_slaves_active 1
+  fi
+  eventually 30 elsewhere ping -c 1 -W 1 10.9.0.1
+}
+unbonded() { ip netns del elsewhere; ip link del bond; }
+
+bytes_over() { cat "/sys/class/net/near$1/statistics/tx_bytes"; } # LEG
+measure() { # WHAT: sets SHARE, the per cent of 24 connections' bytes that left by the first leg
+  local before0 before1 first second number parts=()
+  before0=$(bytes_over 0) before1=$(bytes_over 1)
+  for ((number = 0; number < 24; number++)); do parts+=(-o "/tmp/part-$number" https://10.9.0.1:8443/film-001.mp4); done
+  elsewhere curl -sSk --fail -H "Connection: close" --range 0-499999 "${parts[@]}"
+  for ((number = 0; number < 24; number++)); do cmp -n 500000 "/tmp/part-$number" /library/film-001.mp4 || wrong "film 001 is not right ($1)"; done
+  first=$(($(bytes_over 0) - before0)) second=$(($(bytes_over 1) - before1))
+  expect "bytes in all ($1)" $((first + second)) '>=' 12000000
+  SHARE=$((first * 1000 / (first + second)))
+  say "$1: $first bytes by the first port, $second by the second"
+}
+
+printf '[[silos]]\ncpus = "0"\nmark = 1\n[[silos]]\ncpus = "1"\nmark = 1\n' >/tmp/silos.toml
+for mode in 802.3ad balance-xor balance-rr active-backup; do
+  bonded "$mode"
+  serve --listen 10.9.0.1:8443 --config /tmp/silos.toml --silo off
+  measure "$mode, untouched"
+  untouched=$SHARE
+
+  # XPS: every queue but the last one is for no CPU.
+  for queue in /sys/class/net/bond/queues/tx-*; do echo 0 >"$queue/xps_cpus"; done
+  echo 3 >"/sys/class/net/bond/queues/tx-$(($(find /sys/class/net/bond/queues -name 'tx-*' | wc -l) - 1))/xps_cpus"
+  # A queue for each port, and connections with mark 1 into that of the first port.
+  ip link set near0 type bond_slave queue_id 1
+  ip link set near1 type bond_slave queue_id 2
+  measure "$mode, with XPS and queue_id"
+  if [ "$mode" = active-backup ]; then expect "share of the first port by XPS, per mille" "$SHARE" '<' 10; else
+    expect "share of the first port by XPS, per mille" "$SHARE" '>' 100
+    expect "share of the first port by XPS, per mille" "$SHARE" '<' 900
+  fi
+  tc qdisc replace dev bond handle 1 root multiq
+  tc filter add dev bond parent 1: handle 1 fw action skbedit queue_mapping 1
+  measure "$mode, with queue_id by mark"
+  case $mode in
+    802.3ad | balance-xor)
+      expect "share of the first port in spite of queue_id, per mille" "$SHARE" '>' 100
+      expect "share of the first port in spite of queue_id, per mille" "$SHARE" '<' 900 ;;
+    *) expect "share of the first port by queue_id, per mille" "$SHARE" '>=' 990 ;;
+  esac
+  say "$mode: per mille by the first port: $untouched untouched, $SHARE with queue_id by mark"
+  expect "faults" "$(metric tasks_panicked_total)" = 0
+  stopped
+  unbonded
+done
