@@ -107,6 +107,19 @@ worker_waits() {
     END { printf "%d %d %d %d\n", count, disk, any - disk, processor }'
 }
 
+# --- guides --------------------------------------------------------------------------------------------------------------------
+
+# Guides that scenarios follow word by word (machine.bash puts them into /lab/docs). Examples are the indented lines.
+guide() { # DOCUMENT HEADING NUMBER: the lines of an example under that heading, counted from 1
+  awk -v heading="$2" -v wanted="$3" '
+    /^#+ / { title = $0; sub(/^#+ /, "", title); number = 0; inside = 0 }
+    title == heading && /^    / { if (!inside++) number++; if (number == wanted) { print substr($0, 5); found = 1 } }
+    /^[^ ]/ { inside = 0 }
+    END { exit !found }' "/lab/docs/$1" || wrong "$1 has no example $3 under \"$2\""
+}
+follow() { guide "$@" >/tmp/commands; bash -eux /tmp/commands; } # DOCUMENT HEADING NUMBER
+follow_settings() { guide "$@" >/tmp/settings; sysctl -qp /tmp/settings; } # the same for an example of sysctl.conf
+
 # --- viewers -------------------------------------------------------------------------------------------------------------------
 
 get() { curl -sSk --fail "$@"; }

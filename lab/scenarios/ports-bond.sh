@@ -5,6 +5,45 @@
 # shellcheck source=lab/guest/lab.bash
 . /lab/guest/lab.bash
 
+fetch() { # WHAT: half a megabyte on each of 24 connections
+  local number parts=()
+  for ((number = 0; number < 24; number++)); do parts+=(-o "/tmp/part-$number" "https://$SERVICE:8443/film-001.mp4"); done
+  elsewhere curl -sSk --fail -H "Connection: close" --range 0-499999 "${parts[@]}"
+  for ((number = 0; number < 24; number++)); do cmp -n 500000 "/tmp/part-$number" /library/film-001.mp4 || wrong "film 001 is not right ($1)"; done
+}
+
+# --- the guide's bond of four ports, eth0 to eth3 --------------------------------------------------------------------------------
+
+SERVICE=192.0.2.10
+modprobe bonding max_bonds=0 # systemd's setting; without it, the module makes a bond0 by itself
+ip link set eth0 down
+ip link set eth0 name card
+ip netns add elsewhere
+ip -n elsewhere link add bond0 type bond mode 802.3ad miimon 100 lacp_rate fast xmit_hash_policy layer3+4
+for port in 0 1 2 3; do
+  ip link add "eth$port" type veth peer name "far$port" netns elsewhere
+  ip -n elsewhere link set "far$port" master bond0
+done
+ip -n elsewhere addr add 192.0.2.20/24 dev bond0
+ip -n elsewhere link set bond0 up
+follow ports.md "A bond with LACP" 1
+eventually 30 elsewhere ping -c 1 -W 1 "$SERVICE"
+all_ports() { grep -q '^[[:space:]]*Number of ports: 4$' /proc/net/bonding/bond0; }
+eventually 30 all_ports
+serve --listen "$SERVICE:8443"
+fetch "the guide's bond"
+SENT=()
+for port in 0 1 2 3; do SENT[port]=$(cat "/sys/class/net/eth$port/statistics/tx_bytes"); done
+say "the guide's bond with LACP, bytes by port: ${SENT[*]}"
+# With 24 connections, a port is left out by chance once in some 250 runs.
+expect "ports that sent" "$(printf '%s\n' "${SENT[@]}" | awk '$1 > 400000' | wc -l)" '>=' 3
+stopped
+ip netns del elsewhere
+ip link del bond0
+
+# --- who chooses -----------------------------------------------------------------------------------------------------------------
+
+SERVICE=10.9.0.1
 # Two cables between the server (10.9.0.1) and the viewers (10.9.0.2), bonded at both ends. All connections have mark 1.
 bonded() { # MODE
   local leg hash=()
@@ -32,11 +71,9 @@ unbonded() { ip netns del elsewhere; ip link del bond; }
 
 bytes_over() { cat "/sys/class/net/near$1/statistics/tx_bytes"; } # LEG
 measure() { # WHAT: sets SHARE, the per cent of 24 connections' bytes that left by the first leg
-  local before0 before1 first second number parts=()
+  local before0 before1 first second
   before0=$(bytes_over 0) before1=$(bytes_over 1)
-  for ((number = 0; number < 24; number++)); do parts+=(-o "/tmp/part-$number" https://10.9.0.1:8443/film-001.mp4); done
-  elsewhere curl -sSk --fail -H "Connection: close" --range 0-499999 "${parts[@]}"
-  for ((number = 0; number < 24; number++)); do cmp -n 500000 "/tmp/part-$number" /library/film-001.mp4 || wrong "film 001 is not right ($1)"; done
+  fetch "$1"
   first=$(($(bytes_over 0) - before0)) second=$(($(bytes_over 1) - before1))
   expect "bytes in all ($1)" $((first + second)) '>=' 12000000
   SHARE=$((first * 1000 / (first + second)))
@@ -46,7 +83,7 @@ measure() { # WHAT: sets SHARE, the per cent of 24 connections' bytes that left 
 printf '[[silos]]\ncpus = "0"\nmark = 1\n[[silos]]\ncpus = "1"\nmark = 1\n' >/tmp/silos.toml
 for mode in 802.3ad balance-xor balance-rr active-backup; do
   bonded "$mode"
-  serve --listen 10.9.0.1:8443 --config /tmp/silos.toml --silo off
+  serve --listen "$SERVICE:8443" --config /tmp/silos.toml --silo off
   measure "$mode, untouched"
   untouched=$SHARE
 

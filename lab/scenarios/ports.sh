@@ -42,21 +42,11 @@ elsewhere sh -c 'echo "4096 65536 131072" >/proc/sys/net/ipv4/tcp_rmem' # most o
 
 # --- the guide's commands --------------------------------------------------------------------------------------------------------
 
-guide() { # HEADING BLOCK: the lines of the guide's BLOCKth example under that heading
-  (cd /lab/docs && awk -v heading="$1" -v block="$2" '
-    /^#+ / { title = $0; sub(/^#+ /, "", title); number = 0; inside = 0 }
-    title == heading && /^    / { if (!inside++) number++; if (number == block) { print substr($0, 5); found = 1 } }
-    /^[^ ]/ { inside = 0 }
-    END { exit !found }' ports.md) || wrong "the guide has no example $2 under \"$1\""
-}
-follow() { guide "$1" "$2" >/tmp/commands; bash -eux /tmp/commands; }
-follow_settings() { guide "$1" "$2" >/tmp/settings; sysctl -qp /tmp/settings; }
-
-follow Addresses 1
-follow_settings Settings 1
-follow "Routes out" 1
-follow "Routes out" 2
-guide "At the router" 1 >/tmp/commands
+follow ports.md Addresses 1
+follow_settings ports.md Settings 1
+follow ports.md "Routes out" 1
+follow ports.md "Routes out" 2
+guide ports.md "At the router" 1 >/tmp/commands
 ip netns exec router bash -eux /tmp/commands
 for port in "${PORTS[@]}"; do eventually 30 ping -c 1 -W 1 "10.0.$port.1"; done
 eventually 30 elsewhere ping -c 1 -W 1 192.0.2.10
@@ -108,6 +98,11 @@ through_a_failure() { # PLACEMENT NODE: of a disk, four of whose films are being
   for film in 001 002 003 004; do
     FROM=elsewhere begin "$film" "https://192.0.2.10:8443/node$2/film-$film.mp4"; viewers+=("$VIEWER")
   done
+  # What the guide says to look at: a route by mark, a port's counter, and the marks of the connections.
+  guide ports.md "Check it" 1 | sed 's/:443 /:8443 /' >/tmp/commands
+  bash -eux /tmp/commands >/tmp/checked
+  expect "routes by mark that the guide shows" "$(grep -c '^198.51.100.1 .* dev eth1 ' /tmp/checked)" = 1
+  expect "connections whose mark the guide shows" "$(grep -c 'fwmark:0x[1-4]' /tmp/checked)" '>=' 4
   # The port that has sent most of it.
   for other in "${PORTS[@]}"; do if [ "$(since "$other")" -gt "$(since "$port")" ]; then port=$other; fi; done
   cable "$port" on
@@ -128,9 +123,9 @@ through_a_failure() { # PLACEMENT NODE: of a disk, four of whose films are being
 # --- by network: the kernel marks connections by their port of arrival ---------------------------------------------------------
 
 modprobe nf_tables
-guide "By port of arrival, with \`--silo network\`" 1 >/tmp/ports.nft
+guide ports.md "By port of arrival, with \`--silo network\`" 1 >/tmp/ports.nft
 nft -f /tmp/ports.nft
-follow_settings "By port of arrival, with \`--silo network\`" 2
+follow_settings ports.md "By port of arrival, with \`--silo network\`" 2
 
 serve --silo network --listen '[::]:8443'
 eventually 30 grep -q '^admin ' /tmp/fullbore.log
