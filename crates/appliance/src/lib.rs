@@ -29,6 +29,7 @@ pub mod live;
 mod moves;
 pub mod notify;
 pub mod offload;
+mod opened;
 mod own_files;
 pub mod page;
 pub mod redact;

@@ -7,8 +7,8 @@
 use crate::config::Config;
 use crate::control::Control;
 use crate::folders::Folders;
+use crate::opened::load_keys;
 use crate::own_files::OwnFiles;
-use crate::server::load_keys;
 use crypt::Tls;
 use std::io;
 use std::sync::Arc;

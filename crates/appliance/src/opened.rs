@@ -1,0 +1,293 @@
+//! What a server opens before it has threads: whatever takes files, addresses or privileges that it gives up afterwards.
+
+use crate::access_log;
+use crate::bypass;
+use crate::config::{Config, Route, Switch};
+use crate::folders::Folders;
+use crate::hot_memory;
+use crate::listen::bind_admin;
+use crate::live;
+use crate::moves::{self, Inboxes};
+use crate::offload;
+use crate::own_files::OwnFiles;
+use crate::sandbox;
+use crate::shelf::Shelf;
+use crate::silo::{self, Silo};
+use crate::silo_map::{self, SiloMap};
+use crate::start_error::StartError;
+use crate::ways_in::{WayIn, WaysIn};
+use crate::worker::Shared;
+use crypt::{Tls, TlsOptions};
+use delivery::KernelOffload;
+use machine::{Bound, Headroom, Machine, MemoryPressure, Topology};
+use net::listener::local_address;
+use qoe::Salt;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use token::KeyRing;
+
+/// The size of the table of open files that is reserved before there are workers: half a MiB. Beyond that it still doubles, rarely.
+const FILES_RESERVED: u64 = 1 << 16;
+
+/// What the server keeps while it runs.
+pub(crate) struct Opened {
+    pub(crate) config: Arc<Config>,
+    machine: Machine,
+    pub(crate) folders: Arc<Folders>,
+    pub(crate) tls: Option<Tls>,
+    pub(crate) offload: KernelOffload,
+    /// The number of workers.
+    workers: usize,
+    pub(crate) silo_map: Arc<SiloMap>,
+    /// Where viewers connect.
+    pub(crate) address: SocketAddr,
+    pub(crate) admin_address: SocketAddr,
+    /// What the bypass route uses, in words, if that is the route.
+    pub(crate) bypass: Option<String>,
+    pub(crate) headroom: Arc<Headroom>,
+    pressure: Arc<MemoryPressure>,
+}
+
+/// What the threads get.
+pub(crate) struct Handed {
+    /// A way in for each worker.
+    pub(crate) ways_in: Vec<WayIn>,
+    /// The keys of signed URLs. Only the workers keep them, so that a key that is taken away is gone.
+    pub(crate) keys: Option<Arc<KeyRing>>,
+    /// Where the access log is written.
+    pub(crate) log_out: Option<Box<dyn io::Write + Send>>,
+    /// The files that must not be served.
+    pub(crate) own_files: OwnFiles,
+    pub(crate) admin_listener: OwnedFd,
+    /// What the dashboard reads about the machine.
+    pub(crate) sources: live::Sources,
+}
+
+impl Opened {
+    /// Opens everything that `config`, which was checked, names.
+    ///
+    /// # Errors
+    /// One line: what, and what to do about it.
+    pub(crate) fn open(config: Config) -> Result<(Self, Handed), StartError> {
+        let config = Arc::new(config);
+        let machine = Machine::probe();
+        raise_limits();
+        let folders = Folders::open(&config)?;
+        let tls = load_tls(&config)?;
+        let keys = load_keys(&config)?;
+        let offload = offload::choose(&config)?;
+        let log_out = config.access_log.as_deref().map(open_access_log).transpose()?;
+        let workers = count_workers(&config, &machine)?;
+        let library: Vec<_> = folders.present().map(|(_, path)| path).collect();
+        let mut silo_map = SiloMap::new(&config, &machine, &Topology::open(), &library, workers)?;
+        let WaysIn { address, ways_in, bypass } =
+            WaysIn::open(&config, offload, &mut silo_map, workers)?;
+        let admin_listener = bind_admin(config.admin)?;
+        let admin_address = local_address(&admin_listener).map_err(StartError::Admin)?;
+        // After the code that makes them: the self-signed certificate, the access log.
+        let own_files = OwnFiles::of(&config);
+        let sources = live::Sources::open();
+        let opened = Self {
+            machine,
+            folders,
+            tls,
+            offload,
+            workers,
+            silo_map: Arc::new(silo_map),
+            address,
+            admin_address,
+            bypass,
+            headroom: Arc::new(Headroom::open()),
+            pressure: Arc::new(MemoryPressure::open()),
+            config,
+        };
+        Ok((opened, Handed { ways_in, keys, log_out, own_files, admin_listener, sources }))
+    }
+
+    /// Gives up what serving does not need, if the sandbox is on, for this thread and those that it starts from now on.
+    pub(crate) fn confine_files(&self) -> sandbox::Report {
+        match self.config.sandbox {
+            true => sandbox::confine_files(&self.config, &self.config.library, self.offload),
+            false => sandbox::Report::default(),
+        }
+    }
+
+    /// Gives up what only starting needed, if the sandbox is on, for every thread. Notes that in `report`.
+    pub(crate) fn confine_calls(&self, report: &mut sandbox::Report) {
+        if self.config.sandbox {
+            sandbox::give_up_for_rings();
+            sandbox::confine_calls(report, self.offload);
+        }
+    }
+
+    /// The silos with their hot sets. Their workers do not run yet.
+    ///
+    /// # Errors
+    /// If there is not enough memory.
+    pub(crate) fn make_silos(&self, bound: Option<Bound>) -> Result<Vec<Silo>, StartError> {
+        let Self { config, workers, .. } = self;
+        let mut silos = silo::silos(&self.machine, &self.silo_map, bound);
+        check_memory(bound, *workers, &silos, config)?;
+        let hot_bytes = hot_memory::bytes_of(config, self.memory_bytes(), bound, &self.pressure);
+        silos.iter_mut().for_each(|silo| silo.make_hot_set(config, hot_bytes, *workers));
+        Ok(silos)
+    }
+
+    /// The machine's memory, or the limit that a control group sets.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.machine.memory_limit_bytes.or(self.machine.memory_bytes).unwrap_or(u64::MAX)
+    }
+
+    /// What all workers have in common.
+    ///
+    /// # Errors
+    /// If the kernel has no random numbers or no descriptors.
+    pub(crate) fn shared(
+        &self,
+        keys: Option<Arc<KeyRing>>,
+        own_files: &OwnFiles,
+        shelf: Option<Shelf>,
+        epoch: Instant,
+        bound: Option<Bound>,
+    ) -> Result<Shared, StartError> {
+        Ok(Shared {
+            config: Arc::clone(&self.config),
+            tls: self.tls.clone(),
+            keys,
+            experience: make_salt(&self.config)?.map(|salt| (salt, epoch)),
+            shelf,
+            offload: self.offload,
+            folders: Arc::clone(&self.folders),
+            withheld: own_files.inodes(),
+            headroom: Arc::clone(&self.headroom),
+            pressure: Arc::clone(&self.pressure),
+            workers: self.workers,
+            inboxes: make_inboxes(&self.silo_map, self.workers)?,
+            silo_map: Arc::clone(&self.silo_map),
+            takes_buffers_early: bound.is_some(),
+        })
+    }
+}
+
+/// Checks everything in `config` that can be checked without starting: settings, library, silos, certificates, keys.
+///
+/// # Errors
+/// One line: what, and what to do about it.
+pub(crate) fn check(config: &Config) -> Result<(), StartError> {
+    check_settings(config)?;
+    config.library.iter().try_for_each(|folder| check_library(folder))?;
+    if !config.library.is_empty() {
+        let machine = Machine::probe();
+        let workers = count_workers(config, &machine)?;
+        let folders: Vec<_> = config.library.iter().map(PathBuf::as_path).collect();
+        SiloMap::new(config, &machine, &Topology::open(), &folders, workers)?.check_folders()?;
+    }
+    load_keys(config)?;
+    load_tls(config).map(|_| ())
+}
+
+/// Checks the settings, and the names of files and folders in them.
+///
+/// # Errors
+/// One line: what, and what to do about it.
+pub(crate) fn check_settings(config: &Config) -> Result<(), StartError> {
+    config.check()?;
+    config.check_folders()?;
+    Ok(config.check_own_files()?)
+}
+
+fn check_library(library: &Path) -> Result<(), StartError> {
+    match library.is_dir() {
+        true => Ok(()),
+        false => Err(StartError::LibraryNotAFolder(library.to_owned())),
+    }
+}
+
+fn raise_limits() {
+    // If it may not be raised, the server serves fewer viewers, and says so when it reaches the limit.
+    let _ = machine::raise_nofile();
+    // If there is no memory for it, workers wait now and then while the table grows.
+    let _ = machine::reserve_files(FILES_RESERVED);
+}
+
+fn load_tls(config: &Config) -> Result<Option<Tls>, StartError> {
+    if !config.tls.enabled {
+        return Ok(None);
+    }
+    let options = TlsOptions {
+        certificates: config
+            .tls
+            .certificates
+            .iter()
+            .map(|pair| (pair.cert.clone(), pair.key.clone()))
+            .collect(),
+        state_dir: config.state.clone(),
+        versions: config.tls.versions.into(),
+        tickets: config.is_on(Switch::Tickets),
+    };
+    Ok(Some(Tls::load(options)?))
+}
+
+/// The keys of signed URLs, if there are any.
+///
+/// # Errors
+/// If a key file cannot be used.
+pub(crate) fn load_keys(config: &Config) -> Result<Option<Arc<KeyRing>>, StartError> {
+    if config.signing.keys.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(Arc::new(KeyRing::read(&config.signing.keys)?)))
+}
+
+fn open_access_log(path: &Path) -> Result<Box<dyn io::Write + Send>, StartError> {
+    access_log::open(path).map_err(|why| StartError::AccessLog { file: path.to_owned(), why })
+}
+
+/// One worker for each core that this process may use, unless the configuration or the device sets another number.
+fn count_workers(config: &Config, machine: &Machine) -> Result<usize, StartError> {
+    let of_device = (config.route == Route::Bypass).then(|| bypass::workers(config)).flatten();
+    Ok(match (config.workers, of_device) {
+        (0, Some(count)) => count,
+        (0, None) => silo_map::cpus(config, machine)?.len(),
+        (count, _) => count,
+    })
+}
+
+/// Refuses to start if the buffers alone would take more than half of the memory that is left.
+fn check_memory(
+    bound: Option<Bound>,
+    workers: usize,
+    silos: &[Silo],
+    config: &Config,
+) -> Result<(), StartError> {
+    let Some(bound) = bound else { return Ok(()) };
+    let wanted = silos.iter().map(|silo| silo.pools_bytes(config) as u64).sum::<u64>();
+    if wanted <= bound.left_bytes / 2 {
+        return Ok(());
+    }
+    Err(StartError::Memory {
+        workers,
+        buffer_bytes: wanted,
+        limit: bound.name,
+        left_bytes: bound.left_bytes,
+    })
+}
+
+/// Where workers offer each other connections; none if connections stay where they came in.
+fn make_inboxes(map: &SiloMap, workers: usize) -> Result<Option<Inboxes>, StartError> {
+    let made = map.is_by_disk().then(|| moves::inboxes(workers)).transpose();
+    made.map_err(StartError::NoDescriptors)
+}
+
+/// The salt that anonymises session names; none if they are not read.
+fn make_salt(config: &Config) -> Result<Option<Salt>, StartError> {
+    if !config.http.cmcd {
+        return Ok(None);
+    }
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Salt::random(since_1970.as_secs()).map(Some).map_err(|_| StartError::NoRandomNumbers)
+}
