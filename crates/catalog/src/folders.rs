@@ -104,6 +104,27 @@ fn inode(folder: &Path) -> Option<(u64, u64)> {
     fs::metadata(folder).ok().map(|metadata| (metadata.dev(), metadata.ino()))
 }
 
+/// What `list` finds in each of `folders`, together with the folder, without what another folder holds. `is_held` says which folder that
+/// is, and `cannot_list` is told of a folder that cannot be listed.
+pub fn list_held<'a, T>(
+    folders: impl Iterator<Item = (u16, &'a Path)>,
+    list: impl Fn(&Path) -> io::Result<Vec<T>>,
+    is_held: impl Fn(u16, &T) -> bool,
+    mut cannot_list: impl FnMut(&Path, io::Error),
+) -> Vec<(PathBuf, T)> {
+    let mut all = Vec::new();
+    for (index, path) in folders {
+        match list(path) {
+            Ok(found) => {
+                let held = found.into_iter().filter(|one| is_held(index, one));
+                all.extend(held.map(|one| (path.to_owned(), one)));
+            }
+            Err(error) => cannot_list(path, error),
+        }
+    }
+    all
+}
+
 /// Those of `folders` that share their filesystem with another one, together with those that they share it with.
 pub fn on_one_disk(folders: &[PathBuf]) -> Vec<Vec<&Path>> {
     let mut disks: Vec<(u64, Vec<&Path>)> = Vec::new();
@@ -384,6 +405,23 @@ mod tests {
         assert_eq!(on_one_disk(&folders), [folders.each_ref().map(PathBuf::as_path)]);
         let others = [folders[0].clone(), "/proc".into(), root.path().join("missing")];
         assert!(on_one_disk(&others).is_empty());
+    }
+
+    #[test]
+    fn a_folder_lists_what_it_holds_and_one_that_fails_is_told() {
+        let [one, other, lost] = ["/d0", "/d1", "/d2"].map(Path::new);
+        let list = |path: &Path| match path {
+            _ if path == lost => Err(io::ErrorKind::NotFound.into()),
+            _ => Ok(vec![Path::new("both").to_owned(), path.to_owned()]),
+        };
+        let is_held = |folder, found: &PathBuf| found != Path::new("both") || folder == 7;
+        let mut failed = Vec::new();
+        let folders = [(7, one), (8, lost), (9, other)];
+        let held =
+            list_held(folders.into_iter(), list, is_held, |path, _| failed.push(path.to_owned()));
+        let held: Vec<_> = held.iter().map(|(path, found)| (&**path, &**found)).collect();
+        assert_eq!(held, [(one, Path::new("both")), (one, one), (other, other)]);
+        assert_eq!(failed, [lost]);
     }
 
     #[test]

@@ -37,8 +37,8 @@ mod workshop;
 pub use complete::{Completed, complete};
 pub use error::CatalogError;
 pub use folders::{
-    FOLDERS_MAX, FoldersError, Hidden, Holders, NAMES_MAX, check_folders, is_gone, is_held, names,
-    on_one_disk, still_lists,
+    FOLDERS_MAX, FoldersError, Hidden, Holders, NAMES_MAX, check_folders, is_gone, is_held,
+    list_held, names, on_one_disk, still_lists,
 };
 pub use known::KnownTitles;
 pub use list::{Entry, find, list};

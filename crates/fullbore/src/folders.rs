@@ -1,7 +1,7 @@
 //! The folders of a library on the command line: one, or one for each disk.
 
 use crate::tell;
-use catalog::{Entry, FoldersError, Hidden, Holders, TitlePath, check_folders, is_held};
+use catalog::{Entry, FoldersError, Hidden, Holders, TitlePath, check_folders, is_held, list_held};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -33,19 +33,13 @@ impl Folders {
 
     /// The titles that ingest made, sorted by their path, each with its folder. Hidden ones are told instead.
     pub(crate) fn entries(&mut self) -> Vec<(PathBuf, Entry)> {
-        let mut entries = Vec::new();
-        for (index, path) in (0..).zip(&self.paths) {
-            match catalog::list(path) {
-                Ok(found) => entries.extend(
-                    found
-                        .into_iter()
-                        .filter(|entry| self.hold(index, &entry.title))
-                        .map(|entry| (path.clone(), entry)),
-                ),
-                // It was told when the folders were opened, except if the disk failed since.
-                Err(_) => self.lacks_one = true,
-            }
-        }
+        let folders = (0..).zip(self.paths.iter().map(PathBuf::as_path));
+        let is_held = |folder, entry: &Entry| self.hold(folder, &entry.title);
+        let mut lacks_one = false;
+        // It was told when the folders were opened, except if the disk failed since.
+        let cannot_list = |_: &Path, _| lacks_one = true;
+        let mut entries = list_held(folders, catalog::list, is_held, cannot_list);
+        self.lacks_one |= lacks_one;
         entries.sort_by(|(_, a), (_, b)| a.title.cmp(&b.title));
         self.hidden().iter().for_each(|hidden| tell(&hidden.describe(&self.paths)));
         entries

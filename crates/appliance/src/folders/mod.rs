@@ -17,7 +17,7 @@ mod watch;
 use crate::access::Access;
 use crate::config::Config;
 use crate::start_error::StartError;
-use catalog::{Hidden, Holders, Title, is_held, on_one_disk};
+use catalog::{Hidden, Holders, Title, is_held, list_held, on_one_disk};
 use disk::Names;
 use place::Place;
 use rustix::io::Errno;
@@ -289,21 +289,13 @@ impl Folders {
 
     /// The titles of all folders that answer, sorted by name, each with its folder. Tells the operator which folder cannot be listed.
     pub(crate) fn titles(&self) -> Vec<(PathBuf, Title)> {
-        let mut titles = Vec::new();
-        for (index, path) in self.present() {
-            if self.folders[usize::from(index)].is_looked_at() {
-                continue;
-            }
-            match catalog::titles(path) {
-                Ok(found) => titles.extend(
-                    found
-                        .into_iter()
-                        .filter(|title| self.hold(index, &title.location))
-                        .map(|title| (path.to_owned(), title)),
-                ),
-                Err(error) => eprintln!("fullbore: cannot list {}: {error}", path.display()),
-            }
-        }
+        let answers = |folder: u16| !self.folders[usize::from(folder)].is_looked_at();
+        let answering = self.present().filter(|(folder, _)| answers(*folder));
+        let is_held = |folder, title: &Title| self.hold(folder, &title.location);
+        let cannot_list = |path: &Path, error| {
+            eprintln!("fullbore: cannot list {}: {error}", path.display());
+        };
+        let mut titles = list_held(answering, catalog::titles, is_held, cannot_list);
         titles.sort_by(|(_, a), (_, b)| a.name.cmp(&b.name));
         titles
     }
