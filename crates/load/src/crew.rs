@@ -1,11 +1,11 @@
 //! One thread and its viewers: what they share, and the time window that is measured.
 
 use crate::options::{Options, Pace};
+use crate::outcome::Latencies;
 use crate::schedule::{self, Arrivals};
 use crate::shared::Shared;
 use crate::tally::{Counters, Snapshot};
 use crate::viewer::Viewer;
-use hdrhistogram::Histogram;
 use reactor::{Reactor, RingOptions, Woken, spawn, tasks_panicked, timeout_at};
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -13,11 +13,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Latencies above an hour count as an hour.
+/// Latencies up to an hour have their room from the start; longer ones make their own.
 const LATENCY_US_MAX: u64 = 3_600_000_000;
-
-/// Three digits: the error of each latency is at most a thousandth.
-const LATENCY_DIGITS: u8 = 3;
 
 /// What the viewers of one thread share.
 pub(crate) struct Crew {
@@ -29,7 +26,7 @@ pub(crate) struct Crew {
     pub(crate) settled: Cell<u64>,
     /// Complete responses so far that could have been compared.
     pub(crate) comparable: Cell<u64>,
-    first_byte: RefCell<Histogram<u64>>,
+    first_byte: RefCell<Latencies>,
     /// When the window opens; `None` before that.
     window: Cell<Option<Instant>>,
     watches: RefCell<Vec<Rc<Watch>>>,
@@ -51,7 +48,7 @@ pub(crate) struct Measured {
     /// CPU time of this thread within it.
     pub(crate) cpu_seconds: f64,
     /// Latencies of requests that were due within it, in microseconds.
-    pub(crate) first_byte: Histogram<u64>,
+    pub(crate) first_byte: Latencies,
     /// Arrivals in the open loop that were due and not answered at its end.
     pub(crate) overdue: u64,
     /// The rate of each viewer that was there for all of it.
@@ -63,11 +60,6 @@ struct Mark {
     at: Instant,
     counts: Snapshot,
     cpu_seconds: f64,
-}
-
-/// An empty histogram of latencies in microseconds.
-pub(crate) fn latencies() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, LATENCY_US_MAX, LATENCY_DIGITS).expect("the bounds are valid")
 }
 
 /// Runs thread `thread`'s viewers until the end of the run, or until `woken` says that it was stopped.
@@ -122,7 +114,7 @@ impl Crew {
             arrivals,
             settled: Cell::new(0),
             comparable: Cell::new(0),
-            first_byte: RefCell::new(latencies()),
+            first_byte: RefCell::new(no_latencies()),
             window: Cell::new(None),
             watches: RefCell::default(),
         }
@@ -166,7 +158,7 @@ impl Crew {
     fn open_window(&self) -> Mark {
         let mark = Mark::now(self);
         self.window.set(Some(mark.at));
-        self.first_byte.borrow_mut().reset();
+        *self.first_byte.borrow_mut() = no_latencies();
         if self.shared.options.pace == Pace::Closed {
             // Viewers that request without pause are in the middle of something: their bytes count from now on.
             self.watches.borrow().iter().for_each(|watch| watch.began.set(Some(mark.at)));
@@ -196,9 +188,14 @@ impl Crew {
     pub(crate) fn answered(&self, due: Instant) {
         if self.window.get().is_none_or(|opened| due >= opened) {
             let microseconds = u64::try_from(due.elapsed().as_micros()).unwrap_or(u64::MAX);
-            self.first_byte.borrow_mut().saturating_record(microseconds.max(1));
+            self.first_byte.borrow_mut().record(microseconds);
         }
     }
+}
+
+/// No latencies yet.
+pub(crate) fn no_latencies() -> Latencies {
+    Latencies::up_to(LATENCY_US_MAX)
 }
 
 impl Mark {

@@ -1,13 +1,16 @@
 //! The results of a run, for people and for programs.
 
 use crate::tally::{ErrorKind, Snapshot};
-use hdrhistogram::Histogram;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use telemetry::Buckets;
 
 /// A thread that used more of its time than this was the bottleneck.
 const BUSY: f64 = 0.95;
+
+/// Latencies in microseconds. An octave has 1024 buckets, so each percentile is off by less than a thousandth.
+pub type Latencies = Buckets<10>;
 
 /// The results. Unless stated otherwise, they cover the measured time only: from the end of the ramp to the end.
 #[derive(Clone, Debug)]
@@ -39,7 +42,7 @@ pub struct Outcome {
     pub errors: BTreeMap<&'static str, ErrorKind>,
     /// From the request (or its scheduled time, if there is a schedule) to the response's head, in microseconds. For
     /// handshakes only: from the start of the connection to the end of the handshake.
-    pub first_byte: Histogram<u64>,
+    pub first_byte: Latencies,
     /// The rate of each viewer that was there all the time. Empty without viewers: in the open loop, and if connections
     /// only do handshakes or idle.
     pub viewer_bits_per_second: Vec<f64>,
@@ -85,8 +88,7 @@ impl Outcome {
     /// The time to the first byte, in milliseconds, that this percentage of requests did not exceed; `None` without
     /// requests.
     pub fn first_byte_ms(&self, percentile: f64) -> Option<f64> {
-        let some = !self.first_byte.is_empty();
-        some.then(|| self.first_byte.value_at_percentile(percentile) as f64 / 1e3)
+        self.first_byte.quantile_floor(percentile / 100.0).map(|us| us as f64 / 1e3)
     }
 
     /// The rate in Mb/s that this percentage of viewers did not exceed; `None` without viewers.
@@ -103,7 +105,7 @@ impl Outcome {
     /// Bytes count if a response that began in the ramp is still arriving, and open connections if there is nothing
     /// else.
     fn answered_nothing(&self) -> bool {
-        let answers = self.first_byte.len() + self.body_bytes + self.requests;
+        let answers = self.first_byte.count() + self.body_bytes + self.requests;
         answers == 0 && (self.connections_open == 0 || !self.viewer_bits_per_second.is_empty())
     }
 
@@ -223,7 +225,7 @@ impl Outcome {
                 "p99": first_byte(99.0),
                 "p999": first_byte(99.9),
                 "max": first_byte(100.0),
-                "count": self.first_byte.len(),
+                "count": self.first_byte.count(),
             },
             "viewer_mbps": {
                 "p1": viewer(1.0),

@@ -1,7 +1,8 @@
 //! How values are distributed: counts in buckets whose width grows with their values.
 //!
 //! Below `2 * 2^PARTS_LOG2` each value has a bucket of its own; above, each octave is cut into `2^PARTS_LOG2` equal parts. So a quantile
-//! read from the buckets is off by one part at most: a quarter of an octave with 2, less than 1% with 7. HdrHistogram has the same layout.
+//! read from the buckets is off by one part at most: a quarter of an octave with 2, less than 1% with 7, less than 0.1% with 10.
+//! HdrHistogram has the same layout.
 //!
 //! One thread writes a [`Histogram`], and others read it. [`Buckets`] are a copy that was read, or a distribution used by one thread only.
 
@@ -58,7 +59,7 @@ pub struct Buckets<const PARTS_LOG2: u32> {
 }
 
 impl<const PARTS_LOG2: u32> Buckets<PARTS_LOG2> {
-    /// An empty distribution with room for values up to `max`; larger values share one more bucket.
+    /// An empty distribution with room for values up to `max`.
     pub fn up_to(max: u64) -> Self {
         Self { counts: vec![0; index_of::<PARTS_LOG2>(max) + 2], sum: 0 }
     }
@@ -187,6 +188,7 @@ mod tests {
         every_value_lies_in_its_bucket::<0>();
         every_value_lies_in_its_bucket::<2>();
         every_value_lies_in_its_bucket::<7>();
+        every_value_lies_in_its_bucket::<10>();
     }
 
     #[test]
