@@ -3,10 +3,10 @@
 //! A namespace has no name and no process of its own: it ends with its [`Namespace`], together with its interfaces.
 
 use std::ffi::OsStr;
-use std::fs::File;
-use std::os::fd::AsRawFd;
+use std::fs::{self, File};
+use std::os::fd::{AsFd, AsRawFd};
 use std::process::{Command, Stdio};
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 use rustix::thread::{LinkNameSpaceType, UnshareFlags};
 
@@ -33,6 +33,13 @@ impl Namespace {
             scope.spawn(|| unshare().expect("may be made")).join().expect("it does not panic")
         });
         let namespace = Self { file };
+        namespace.inside(|| {
+            for devices in ["all", "default"] {
+                // Nobody else is there who could have the same address, so duplicates need not be looked for, and addresses are usable at
+                // once. A kernel without IPv6 has no such setting.
+                let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{devices}/accept_dad"), "0");
+            }
+        });
         namespace.ip("link set dev lo up");
         namespace
     }
@@ -52,18 +59,29 @@ impl Namespace {
     /// # Panics
     /// If `work` panics.
     pub fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
-        let enter = || {
-            rustix::thread::move_into_link_name_space(
-                rustix::fd::AsFd::as_fd(&self.file),
-                Some(LinkNameSpaceType::Network),
-            )
-            .expect("the process that created it may enter it");
+        let entered = || {
+            enter(&self.file);
             work()
         };
-        match thread::scope(|scope| scope.spawn(enter).join()) {
+        match thread::scope(|scope| scope.spawn(entered).join()) {
             Ok(done) => done,
             Err(panic) => std::panic::resume_unwind(panic),
         }
+    }
+
+    /// Starts `work` on a thread inside. Joining the thread returns the result.
+    ///
+    /// # Panics
+    /// If this process has no descriptors left.
+    pub fn start<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> JoinHandle<T> {
+        let file = self.file.try_clone().expect("a descriptor is left");
+        thread::spawn(move || {
+            enter(&file);
+            work()
+        })
     }
 
     /// Runs `program` inside, and returns what it wrote to standard output.
@@ -80,13 +98,25 @@ impl Namespace {
         ran.stdout
     }
 
-    /// Runs `ip` with `arguments`, separated by spaces.
+    /// Runs `ip` with `arguments`, separated by spaces, and returns what it wrote to standard output.
     ///
     /// # Panics
     /// If it fails.
     #[track_caller]
-    pub fn ip(&self, arguments: &str) {
-        self.succeed("ip", &arguments.split_whitespace().collect::<Vec<_>>());
+    pub fn ip(&self, arguments: &str) -> String {
+        let wrote = self.succeed("ip", &arguments.split_whitespace().collect::<Vec<_>>());
+        String::from_utf8(wrote).expect("names are ASCII")
+    }
+
+    /// Writes `value` into the file `name` below `/proc/sys/net`.
+    ///
+    /// # Panics
+    /// If the kernel does not take it.
+    #[track_caller]
+    pub fn set(&self, name: &str, value: &str) {
+        let path = format!("/proc/sys/net/{name}");
+        let written = self.inside(|| fs::write(&path, value));
+        written.unwrap_or_else(|error| panic!("{path}: {error}"));
     }
 
     /// Joins this namespace with `other` by a veth pair: an interface named `name` here and one named `other_name`
@@ -102,14 +132,12 @@ impl Namespace {
         }
     }
 
-    /// Gives the interface `name` an address with its prefix length. An IPv6 address is usable at once.
+    /// Gives the interface `name` an address with its prefix length.
     ///
     /// # Panics
     /// If that fails.
     pub fn address(&self, name: &str, address: &str) {
-        // Nobody else is there who could have the same address, so duplicates need not be looked for.
-        let at_once = if address.contains(':') { " nodad" } else { "" };
-        self.ip(&format!("address add {address} dev {name}{at_once}"));
+        self.ip(&format!("address add {address} dev {name}"));
     }
 
     /// The kernel's counter `name` of TCP in this namespace, as in `/proc/net/snmp`.
@@ -117,9 +145,8 @@ impl Namespace {
     /// # Panics
     /// If there is none of this name.
     pub fn tcp_counter(&self, name: &str) -> u64 {
-        let text = self.inside(|| {
-            std::fs::read_to_string("/proc/thread-self/net/snmp").expect("the kernel tells")
-        });
+        let text = self
+            .inside(|| fs::read_to_string("/proc/thread-self/net/snmp").expect("the kernel tells"));
         let mut lines = text.lines().filter_map(|line| line.strip_prefix("Tcp: "));
         let (names, values) = (lines.next().expect("names"), lines.next().expect("values"));
         let mut counters = names.split(' ').zip(values.split(' '));
@@ -138,6 +165,13 @@ pub fn can_be_made() -> bool {
         tool::skip(&format!("no network namespace can be made here ({error}): run it as root"));
     }
     made.is_ok()
+}
+
+/// Moves this thread into the namespace that `file` keeps alive.
+fn enter(file: &File) {
+    let kind = Some(LinkNameSpaceType::Network);
+    rustix::thread::move_into_link_name_space(file.as_fd(), kind)
+        .expect("the process that created it may enter it");
 }
 
 /// Moves this thread into a new namespace. Returns the file that keeps that one alive.

@@ -26,7 +26,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/appliance/tests/serving/support/mapped_writer.rs", "a file mapped for writing"),
     ("crates/fullbore/tests/bypass/support/", "raw sockets"),
     ("crates/stack/benches/frames.rs", "an allocator that counts"),
-    ("crates/stack/tests/frames/", "network namespaces, bpf(2)"),
+    ("crates/stack/tests/frames/", "bpf(2), capset(2)"),
     ("crates/tcp/tests/flood.rs", "an allocator that counts"),
     ("tests/src/namespace.rs", "network namespaces"),
 ];

@@ -3,7 +3,6 @@
 use crate::support::far::Far;
 use crate::support::served::{Room, Server};
 use fullbore_tests::{Namespace, tool};
-use std::fs;
 use std::sync::Arc;
 
 /// So many that both queues get some: the chance that one gets none is one in eight million.
@@ -75,10 +74,8 @@ fn what_a_router_says_reaches_the_worker_who_has_the_connection() {
         return;
     };
     far.server.ip("link set dev eth mtu 1300");
-    far.server.inside(|| {
-        // One message a second would make this a test of patience.
-        fs::write("/proc/sys/net/ipv4/icmp_ratelimit", "0").unwrap();
-    });
+    // One message a second would make this a test of patience.
+    far.server.set("ipv4/icmp_ratelimit", "0");
     let room = Room::new(300_001);
     let server = Server::start(&far.server, &room, &TWO, "");
     watch(&far.client, &server, &server.url(), &room);

@@ -2,7 +2,6 @@
 //!
 //! Needs root. Without it, or without what a device needs, the tests report that they are skipped.
 
-mod namespace;
 mod neighbours;
 mod stream;
 mod survivors;

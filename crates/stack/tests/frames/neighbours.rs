@@ -1,8 +1,8 @@
 //! The way to a peer, from the kernel's tables.
 
-use crate::namespace::Namespace;
 use crate::xdp;
 use fullbore_stack::{Interface, Mac, Neighbours, Resolved};
+use fullbore_tests::Namespace;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 

@@ -1,8 +1,8 @@
 //! A process that is killed leaves nothing behind.
 
-use crate::namespace::Namespace;
 use crate::xdp;
 use fullbore_stack::TapPlan;
+use fullbore_tests::Namespace;
 use std::io::{BufRead, BufReader};
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
@@ -30,7 +30,7 @@ fn holds_a_device_until_it_is_killed() {
 }
 
 fn hold(namespace: &Namespace, what: &'static str) -> Child {
-    namespace.run(move || {
+    namespace.inside(move || {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "survivors::holds_a_device_until_it_is_killed", "--nocapture"])
             .env(HOLD, what)
@@ -45,7 +45,7 @@ fn hold(namespace: &Namespace, what: &'static str) -> Child {
 
 #[test]
 fn a_killed_process_leaves_no_tap_no_route_and_no_neighbour() {
-    let Some(namespace) = Namespace::new() else { return };
+    let Some(namespace) = Namespace::if_possible() else { return };
     // Twice: nothing may be in the way of the second one.
     for _ in 0..2 {
         let mut child = hold(&namespace, "tap");

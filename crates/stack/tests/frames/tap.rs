@@ -1,9 +1,9 @@
 //! A TAP, with the kernel's stack behind it.
 
-use crate::namespace::Namespace;
 use crate::stream::{Stream, exchange, fetch_and_send, film};
 use fullbore_stack::checksum::Sum;
 use fullbore_stack::{DropReason, Interface, TapPlan};
+use fullbore_tests::Namespace;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,7 +28,7 @@ pub(crate) fn plan() -> TapPlan {
 }
 
 pub(crate) fn open(namespace: &Namespace, plan: TapPlan) -> Interface {
-    let mut interfaces = namespace.run(move || plan.open().unwrap());
+    let mut interfaces = namespace.inside(move || plan.open().unwrap());
     assert_eq!(interfaces.len(), 1);
     interfaces.remove(0)
 }
@@ -48,7 +48,7 @@ fn films_go_both_ways(
         let mut stream = Stream::accept(interface, local, segment_bytes);
         exchange(&mut stream, FETCH_BYTES, SEND_BYTES);
         assert!(
-            fetched.recv().unwrap() == film(FETCH_BYTES),
+            fetched.join().unwrap() == film(FETCH_BYTES),
             "the film has arrived as another one"
         );
         let statistics = stream.interface.device.statistics();
@@ -61,7 +61,7 @@ fn films_go_both_ways(
 
 #[test]
 fn super_segments_arrive_at_the_kernel_and_come_from_it() {
-    let Some(namespace) = Namespace::new() else { return };
+    let Some(namespace) = Namespace::if_possible() else { return };
     for coalesced in films_go_both_ways(&namespace, &namespace, &plan(), 1428) {
         assert!(coalesced > 0, "the kernel has handed us nothing coalesced");
     }
@@ -69,7 +69,7 @@ fn super_segments_arrive_at_the_kernel_and_come_from_it() {
 
 #[test]
 fn without_coalescing_segments_come_one_by_one() {
-    let Some(namespace) = Namespace::new() else { return };
+    let Some(namespace) = Namespace::if_possible() else { return };
     let plan = TapPlan { coalesce: false, ..plan() };
     for coalesced in films_go_both_ways(&namespace, &namespace, &plan, 1428) {
         assert_eq!(coalesced, 0);
@@ -78,7 +78,7 @@ fn without_coalescing_segments_come_one_by_one() {
 
 #[test]
 fn jumbo_and_small_packets_go_through() {
-    let Some(namespace) = Namespace::new() else { return };
+    let Some(namespace) = Namespace::if_possible() else { return };
     for (mtu_bytes, segment_bytes) in [(1280, 1208), (9000, 8928), (65_521, 60_000)] {
         let plan = TapPlan { mtu_bytes, ..plan() };
         let each = |address: IpAddr| {
@@ -87,7 +87,7 @@ fn jumbo_and_small_packets_go_through() {
             let fetched = namespace.start(move || fetch_and_send(local, FETCH_BYTES, SEND_BYTES));
             let mut stream = Stream::accept(interface, local, segment_bytes);
             exchange(&mut stream, FETCH_BYTES, SEND_BYTES);
-            assert!(fetched.recv().unwrap() == film(FETCH_BYTES));
+            assert!(fetched.join().unwrap() == film(FETCH_BYTES));
         };
         ours().into_iter().for_each(each);
     }
@@ -96,16 +96,18 @@ fn jumbo_and_small_packets_go_through() {
 /// Over a link that takes no super-segments and completes no checksums: the kernel cuts and checksums what is left to it.
 #[test]
 fn the_kernel_forwards_to_viewers_elsewhere() {
-    let (Some(near), Some(far)) = (Namespace::new(), Namespace::new()) else { return };
-    near.ip(&format!("link add near type veth peer name far netns {}", far.thread_id()));
+    let (Some(near), Some(far)) = (Namespace::if_possible(), Namespace::if_possible()) else {
+        return;
+    };
+    near.ip(&format!("link add near type veth peer name far netns {}", far.path()));
     near.ip("addr add 203.0.113.1/24 dev near");
     near.ip("addr add 2001:db8:2::1/64 dev near nodad");
     far.ip("addr add 203.0.113.2/24 dev far");
     far.ip("addr add 2001:db8:2::2/64 dev far nodad");
     near.ip("link set near gso_max_size 2000 gso_max_segs 1 up");
     far.ip("link set far up");
-    near.command("ethtool", "-K near tx off");
-    far.command("ethtool", "-K far tx off");
+    near.succeed("ethtool", &["-K", "near", "tx", "off"]);
+    far.succeed("ethtool", &["-K", "far", "tx", "off"]);
     far.ip("route add default via 203.0.113.1");
     far.ip("route add default via 2001:db8:2::1");
     near.set("ipv4/ip_forward", "1");
@@ -123,12 +125,12 @@ fn the_kernel_forwards_to_viewers_elsewhere() {
     stream.shrink(1428, 1228);
     assert_eq!(stream.too_big.unwrap().mtu_bytes, 1300);
     exchange(&mut stream, FETCH_BYTES, SEND_BYTES);
-    assert!(fetched.recv().unwrap() == film(FETCH_BYTES));
+    assert!(fetched.join().unwrap() == film(FETCH_BYTES));
 }
 
 #[test]
 fn what_is_not_for_us_is_counted_and_pings_are_answered() {
-    let Some(namespace) = Namespace::new() else { return };
+    let Some(namespace) = Namespace::if_possible() else { return };
     let mut interface = open(&namespace, plan());
     let waiting = namespace.start(|| {
         for address in ours() {
@@ -138,13 +140,11 @@ fn what_is_not_for_us_is_counted_and_pings_are_answered() {
         }
         ours().into_iter().all(is_answered)
     });
-    let is_answered = loop {
+    while !waiting.is_finished() {
         interface.device.receive(64, |_| {}).unwrap();
-        if let Ok(answered) = waiting.recv_timeout(Duration::from_millis(5)) {
-            break answered;
-        }
-    };
-    assert!(is_answered, "a ping was not answered");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(waiting.join().unwrap(), "a ping was not answered");
     let statistics = interface.device.statistics();
     assert!(statistics.pings_answered >= 2, "{statistics:?}");
     assert_eq!(statistics.refused(DropReason::OtherProtocol), 2, "two datagrams: {statistics:?}");
@@ -161,7 +161,7 @@ fn forged(first_byte: u8, fragment: [u8; 2], segment: &[u8]) -> Vec<u8> {
 
 #[test]
 fn fragments_options_and_bad_checksums_end_in_their_counters() {
-    let Some(namespace) = Namespace::new() else { return };
+    let Some(namespace) = Namespace::if_possible() else { return };
     // Otherwise the kernel announces its groups by IPv6, with options.
     namespace.set("ipv6/conf/default/disable_ipv6", "1");
     let mut plan = plan();
@@ -177,7 +177,7 @@ fn fragments_options_and_bad_checksums_end_in_their_counters() {
         forged(0x45, [0, 0], &syn),
         forged(0x45, [0, 0], &syn[..12]),
     ];
-    namespace.run(move || {
+    namespace.inside(move || {
         use socket2::{Domain, Protocol, SockAddr, Socket, Type};
         // IPPROTO_RAW: the header is ours, except for lengths and checksum, which the kernel sets.
         let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(255))).unwrap();
@@ -233,9 +233,9 @@ pub(crate) fn is_answered(address: IpAddr) -> bool {
 
 #[test]
 fn each_worker_has_a_queue_and_a_connection_stays_on_its_own() {
-    let Some(namespace) = Namespace::new() else { return };
+    let Some(namespace) = Namespace::if_possible() else { return };
     let plan = TapPlan { queues: 2, ..plan() };
-    let interfaces = namespace.run(move || plan.open().unwrap());
+    let interfaces = namespace.inside(move || plan.open().unwrap());
     let local = SocketAddr::new(ours()[0], 443);
     let are_done = Arc::new(AtomicBool::new(false));
     // The queue of a connection is random. With so many, both queues get some, except once in a million runs.
@@ -247,7 +247,7 @@ fn each_worker_has_a_queue_and_a_connection_stays_on_its_own() {
         })
         .collect();
     for _ in 0..CONNECTIONS {
-        let fetched = namespace.run(move || fetch_and_send(local, 100_000, 1000));
+        let fetched = namespace.inside(move || fetch_and_send(local, 100_000, 1000));
         assert!(fetched == film(100_000));
     }
     are_done.store(true, Ordering::Relaxed);
@@ -276,15 +276,15 @@ fn serve_all(mut interface: Interface, local: SocketAddr, are_done: &AtomicBool)
 
 #[test]
 fn a_name_that_is_taken_and_an_address_that_is_taken_are_refused_with_advice() {
-    let Some(namespace) = Namespace::new() else { return };
+    let Some(namespace) = Namespace::if_possible() else { return };
     let first = TapPlan { name: "one".to_owned(), ..plan() };
     let _held = open(&namespace, first.clone());
-    let same_name = namespace.run(move || first.open().err().unwrap().to_string());
+    let same_name = namespace.inside(move || first.open().err().unwrap().to_string());
     assert!(
         same_name.contains("TAP device one") && same_name.contains("another name"),
         "{same_name}"
     );
-    let same_address = namespace.run(move || {
+    let same_address = namespace.inside(move || {
         TapPlan { kernel_addresses: Vec::new(), ..plan() }.open().err().unwrap().to_string()
     });
     assert!(same_address.contains("cannot route 198.51.100.1"), "{same_address}");

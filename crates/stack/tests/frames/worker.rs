@@ -1,9 +1,9 @@
 //! What a worker does with a device: waits for it in its ring, and works without any privileges.
 
-use crate::namespace::Namespace;
 use crate::stream::{Stream, exchange, fetch_and_send, film};
 use crate::{tap, xdp};
 use fullbore_stack::Interface;
+use fullbore_tests::Namespace;
 use reactor::{Fd, Reactor, RingOptions, op};
 use std::net::{IpAddr, SocketAddr};
 use std::process::Command;
@@ -48,12 +48,12 @@ fn serve(interface: Interface, address: IpAddr, far: &Namespace) {
         exchange(&mut stream, FETCH_BYTES, SEND_BYTES);
     });
     worker.join().unwrap();
-    assert!(fetched.recv().unwrap() == film(FETCH_BYTES));
+    assert!(fetched.join().unwrap() == film(FETCH_BYTES));
 }
 
 #[test]
 fn a_tap_is_waited_for_in_the_ring_and_needs_no_privileges() {
-    let Some(namespace) = Namespace::new() else { return };
+    let Some(namespace) = Namespace::if_possible() else { return };
     for address in tap::ours() {
         serve(tap::open(&namespace, tap::plan()), address, &namespace);
     }
@@ -70,7 +70,7 @@ fn a_queue_of_a_card_is_waited_for_in_the_ring_and_needs_no_privileges() {
 #[test]
 fn opening_without_privileges_says_which_are_needed() {
     let Some((near, _far)) = xdp::pair(1500) else { return };
-    let said = near.run(|| {
+    let said = near.inside(|| {
         keep_privileges(0);
         [
             tap::plan().open().err().unwrap().to_string(),
@@ -85,7 +85,7 @@ fn opening_without_privileges_says_which_are_needed() {
 #[test]
 fn the_privileges_that_are_named_are_enough() {
     let Some((near, _far)) = xdp::pair(1500) else { return };
-    near.run(|| {
+    near.inside(|| {
         keep_privileges(NET_ADMIN | NET_RAW | BPF | PERFMON);
         xdp::plan().open().unwrap_or_else(|error| panic!("{error}"));
         keep_privileges(NET_ADMIN);
@@ -110,7 +110,8 @@ fn a_card_that_was_down_goes_on_when_it_is_up_again() {
         Command::new("ip").args(["link", "set", "near", "up"]).status().unwrap()
     });
     stream.send(second, 20_000);
-    assert!(is_up.try_recv().unwrap().success(), "nothing was sent while it was down");
+    assert!(is_up.is_finished(), "nothing was sent while it was down");
+    assert!(is_up.join().unwrap().success());
     stream.finish();
-    assert!(fetched.recv().unwrap() == film);
+    assert!(fetched.join().unwrap() == film);
 }

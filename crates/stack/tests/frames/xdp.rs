@@ -1,11 +1,12 @@
 //! AF_XDP on a `veth`, with the kernel's stack behind it and beside it.
 
-use crate::namespace::Namespace;
 use crate::stream::{Stream, exchange, fetch_and_send, film};
 use crate::tap::is_answered;
 use fullbore_stack::{DropReason, Interface, XdpPlan};
+use fullbore_tests::{Namespace, until};
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::process::Command;
 use std::time::Duration;
 
 const FETCH_BYTES: usize = 700_000;
@@ -29,16 +30,16 @@ const CARDS: &str = "FULLBORE_TEST_CARDS";
 
 /// Two namespaces, connected by a pair of `veth` or by two network cards, with this MTU.
 pub(crate) fn pair(mtu_bytes: u32) -> Option<(Namespace, Namespace)> {
-    let (near, far) = (Namespace::new()?, Namespace::new()?);
+    let (near, far) = (Namespace::if_possible()?, Namespace::if_possible()?);
     if std::env::var_os(CARDS).is_some() {
-        near.take_card("near");
-        far.take_card("far");
+        take_card(&near, "near");
+        take_card(&far, "far");
         near.ip(&format!("link set near mtu {mtu_bytes}"));
         far.ip(&format!("link set far mtu {mtu_bytes}"));
     } else {
         near.ip(&format!(
             "link add near mtu {mtu_bytes} type veth peer name far mtu {mtu_bytes} netns {}",
-            far.thread_id()
+            far.path()
         ));
     }
     near.ip("addr add 203.0.113.1/24 dev near");
@@ -50,8 +51,16 @@ pub(crate) fn pair(mtu_bytes: u32) -> Option<(Namespace, Namespace)> {
     Some((near, far))
 }
 
+/// Moves a network card into `namespace`. It comes back to the program's namespace shortly after this one is gone, so the next test may
+/// have to wait for it.
+fn take_card(namespace: &Namespace, name: &str) {
+    let link = ["link", "set", name, "netns", &namespace.path()];
+    let is_taken = || Command::new("ip").args(link).status().is_ok_and(|status| status.success());
+    until(&format!("the network card {name} is there"), is_taken);
+}
+
 pub(crate) fn open(near: &Namespace) -> Interface {
-    let mut interfaces = near.run(|| plan().open().unwrap_or_else(|error| panic!("{error}")));
+    let mut interfaces = near.inside(|| plan().open().unwrap_or_else(|error| panic!("{error}")));
     assert_eq!(interfaces.len(), 1);
     interfaces.remove(0)
 }
@@ -66,7 +75,7 @@ fn films_go_both_ways(near: &Namespace, far: &Namespace, mtu_bytes: u32) {
         let mut stream = Stream::accept(interface, local, (mtu_bytes - headers) as u16);
         exchange(&mut stream, FETCH_BYTES, SEND_BYTES);
         assert!(
-            fetched.recv().unwrap() == film(FETCH_BYTES),
+            fetched.join().unwrap() == film(FETCH_BYTES),
             "the film has arrived as another one"
         );
         let statistics = stream.interface.device.statistics();
@@ -97,7 +106,7 @@ fn jumbo_packets_go_through_or_are_refused_with_advice() {
     if knows_jumbo_frames() {
         films_go_both_ways(&near, &far, 9000);
     } else {
-        let refused = near.run(|| plan().open().err().unwrap().to_string());
+        let refused = near.inside(|| plan().open().err().unwrap().to_string());
         assert!(refused.contains("Linux 6.6"), "{refused}");
     }
 }
@@ -121,9 +130,9 @@ fn everything_else_still_goes_to_the_kernel() {
     assert_eq!(interface.device.describe(), expected);
     assert_eq!(interface.mtu_bytes, 1500);
     for address in ours() {
-        assert!(far.run(move || is_answered(address)), "{address} answers no ping");
+        assert!(far.inside(move || is_answered(address)), "{address} answers no ping");
         // Another port belongs to the kernel.
-        let listener = near.run(move || TcpListener::bind((address, 8080)).unwrap());
+        let listener = near.inside(move || TcpListener::bind((address, 8080)).unwrap());
         let asked = far.start(move || {
             let mut stream = TcpStream::connect((address, 8080)).unwrap();
             stream.write_all(b"ssh").unwrap();
@@ -132,18 +141,18 @@ fn everything_else_still_goes_to_the_kernel() {
             stream.read_to_string(&mut answer).unwrap();
             answer
         });
-        near.run(move || {
+        near.inside(move || {
             let (mut stream, _) = listener.accept().unwrap();
             let mut heard = String::new();
             stream.read_to_string(&mut heard).unwrap();
             stream.write_all(heard.as_bytes()).unwrap();
         });
-        assert_eq!(asked.recv().unwrap(), "ssh");
+        assert_eq!(asked.join().unwrap(), "ssh");
     }
     assert_eq!(interface.device.receive(64, |_| {}).unwrap(), 0, "none of it was ours");
     // Gone with its owner: the kernel, where nothing listens, refuses.
     drop(interface);
-    let refused = far.run(|| TcpStream::connect((ours()[0], 443)).err().unwrap().kind());
+    let refused = far.inside(|| TcpStream::connect((ours()[0], 443)).err().unwrap().kind());
     assert_eq!(refused, std::io::ErrorKind::ConnectionRefused);
 }
 
@@ -151,8 +160,8 @@ fn everything_else_still_goes_to_the_kernel() {
 #[test]
 fn viewers_behind_a_router_are_reached() {
     let Some((near, router)) = pair(1500) else { return };
-    let Some(far) = Namespace::new() else { return };
-    router.ip(&format!("link add out type veth peer name viewer netns {}", far.thread_id()));
+    let Some(far) = Namespace::if_possible() else { return };
+    router.ip(&format!("link add out type veth peer name viewer netns {}", far.path()));
     router.ip("addr add 198.51.100.1/24 dev out");
     router.ip("addr add 2001:db8:9::1/64 dev out nodad");
     router.ip("link set out up");
@@ -182,7 +191,7 @@ fn films_with(mut interface: Interface, far: &Namespace) {
         stream.shrink(1340, 1240);
         assert_eq!(stream.too_big.unwrap().mtu_bytes, 1300);
         exchange(&mut stream, FETCH_BYTES, SEND_BYTES);
-        assert!(fetched.recv().unwrap() == film(FETCH_BYTES));
+        assert!(fetched.join().unwrap() == film(FETCH_BYTES));
         interface = stream.interface;
     }
 }
@@ -190,9 +199,9 @@ fn films_with(mut interface: Interface, far: &Namespace) {
 #[test]
 fn a_queue_without_a_worker_is_refused_with_advice() {
     let Some((near, _far)) = pair(1500) else { return };
-    let refused = near.run(|| XdpPlan { queues: 2, ..plan() }.open().err().unwrap().to_string());
+    let refused = near.inside(|| XdpPlan { queues: 2, ..plan() }.open().err().unwrap().to_string());
     assert!(refused.contains("1 receive queues") && refused.contains("ethtool -L"), "{refused}");
-    let refused = near.run(|| {
+    let refused = near.inside(|| {
         let plan = XdpPlan { interface: "nowhere".to_owned(), ..plan() };
         plan.open().err().unwrap().to_string()
     });
@@ -202,8 +211,10 @@ fn a_queue_without_a_worker_is_refused_with_advice() {
 /// A bridge has no driver to run a program in, so the program runs behind it.
 #[test]
 fn an_interface_without_a_driver_of_its_own_serves_too() {
-    let (Some(near), Some(far)) = (Namespace::new(), Namespace::new()) else { return };
-    near.ip(&format!("link add port type veth peer name far netns {}", far.thread_id()));
+    let (Some(near), Some(far)) = (Namespace::if_possible(), Namespace::if_possible()) else {
+        return;
+    };
+    near.ip(&format!("link add port type veth peer name far netns {}", far.path()));
     near.ip("link add near type bridge");
     near.ip("link set port master near up");
     near.ip("addr add 203.0.113.1/24 dev near");
@@ -213,7 +224,7 @@ fn an_interface_without_a_driver_of_its_own_serves_too() {
     far.ip("addr add 2001:db8:2::2/64 dev far nodad");
     far.ip("link set far up");
     // A bridge would hand over what its ports coalesce; the card behind it must not coalesce.
-    near.command("ethtool", "-K port gro off");
-    far.command("ethtool", "-K far tx off");
+    near.succeed("ethtool", &["-K", "port", "gro", "off"]);
+    far.succeed("ethtool", &["-K", "far", "tx", "off"]);
     films_go_both_ways(&near, &far, 1500);
 }

@@ -42,7 +42,7 @@ impl Far {
         server.ip("address add 2001:db8:1::1/64 dev eth nodad");
         client.ip("route add default via 198.51.100.1");
         client.ip("route add default via 2001:db8:1::1");
-        server.inside(|| forward(true));
+        forward(&server, true);
         let mut command = Command::new(program);
         command.args(["--between", "a", "b"]).args(settings.split_ascii_whitespace());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
@@ -56,7 +56,7 @@ impl Far {
 
     /// Whether the server's namespace passes on what comes from its TAP and goes there.
     pub(crate) fn forward(&self, is_on: bool) {
-        self.server.inside(move || forward(is_on));
+        forward(&self.server, is_on);
     }
 
     /// What a server is told that has the queues of its namespace's end of the way.
@@ -83,9 +83,9 @@ impl Drop for Far {
     }
 }
 
-fn forward(is_on: bool) {
+fn forward(namespace: &Namespace, is_on: bool) {
     for way in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
-        std::fs::write(format!("/proc/sys/net/{way}"), u8::from(is_on).to_string()).unwrap();
+        namespace.set(way, if is_on { "1" } else { "0" });
     }
 }
 
