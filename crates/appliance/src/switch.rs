@@ -3,6 +3,8 @@
 //! A switch changes what a byte costs, never which byte is sent. docs/serve.md describes each one.
 
 use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
 
 /// An optimisation that can be switched off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,16 +83,25 @@ impl Switch {
     }
 }
 
-impl std::str::FromStr for Switch {
-    type Err = String;
+/// A name that no switch has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownSwitch(String);
 
-    fn from_str(name: &str) -> Result<Self, String> {
+impl fmt::Display for UnknownSwitch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = Switch::ALL.map(|(_, name, what)| format!("{name} ({what})"));
+        write!(f, "unknown switch {:?}; choose from {}", self.0, names.join(", "))
+    }
+}
+
+impl std::error::Error for UnknownSwitch {}
+
+impl FromStr for Switch {
+    type Err = UnknownSwitch;
+
+    fn from_str(name: &str) -> Result<Self, UnknownSwitch> {
         let known = Self::ALL.iter().find(|(_, known, _)| *known == name);
-        known.map(|(switch, _, _)| *switch).ok_or_else(|| {
-            let names: Vec<_> =
-                Self::ALL.iter().map(|(_, name, what)| format!("{name} ({what})")).collect();
-            format!("unknown switch {name:?}; choose from {}", names.join(", "))
-        })
+        known.map(|(switch, ..)| *switch).ok_or_else(|| UnknownSwitch(name.to_owned()))
     }
 }
 
@@ -104,7 +115,8 @@ mod tests {
             assert_eq!(name.parse::<Switch>().unwrap(), switch);
             assert_eq!(serde_json::to_string(&switch).unwrap(), format!("{name:?}"));
         }
-        assert!("warp".parse::<Switch>().unwrap_err().contains("lifo"));
+        let unknown = "warp".parse::<Switch>().unwrap_err().to_string();
+        assert!(unknown.contains("\"warp\"") && unknown.contains("lifo"), "{unknown}");
     }
 
     #[test]

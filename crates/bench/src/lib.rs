@@ -18,6 +18,8 @@ pub mod namespace;
 pub mod report;
 pub mod start;
 mod stats;
+mod unknown_name;
 pub mod versus;
 
 pub use machine_json::machine_json;
+pub use unknown_name::UnknownName;

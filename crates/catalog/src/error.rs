@@ -4,6 +4,8 @@ use std::fmt::{self, Display, Formatter};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::record::RecordError;
+
 /// Why a title could not be changed. Its text says what to do.
 #[derive(Debug)]
 pub enum CatalogError {
@@ -16,7 +18,7 @@ pub enum CatalogError {
         /// The title's folder.
         path: PathBuf,
         /// What is wrong.
-        why: String,
+        why: RecordError,
     },
     /// A file or folder could not be used.
     Io {
@@ -54,7 +56,8 @@ impl std::error::Error for CatalogError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Io { source, .. } => Some(source),
-            _ => None,
+            Self::Damaged { why, .. } => Some(why),
+            Self::Busy(_) | Self::Unknown(_) => None,
         }
     }
 }

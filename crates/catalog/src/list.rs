@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::name::TitlePath;
-use crate::record::{RECORD, Record};
+use crate::record::{RECORD, Record, RecordError};
 use crate::rule::is_manifest;
 use crate::titles::DEPTH_MAX;
 
@@ -20,7 +20,7 @@ pub struct Entry {
     /// Its folder.
     pub folder: PathBuf,
     /// What it consists of, or why the record cannot be used.
-    pub record: Result<Record, String>,
+    pub record: Result<Record, RecordError>,
 }
 
 /// The titles with a record in the folder `library`, sorted by their path.
@@ -79,6 +79,6 @@ fn has_manifest(folder: &Path) -> bool {
 
 fn one(library: &Path, title: TitlePath) -> Entry {
     let folder = title.folder(library);
-    let record = Record::read(&folder).map_err(|error| error.to_string());
+    let record = Record::read(&folder);
     Entry { title, folder, record }
 }

@@ -234,7 +234,7 @@ impl Record {
     /// As [`Self::read`], for a caller that holds the title's [`Workshop`](crate::Workshop) and wants to change the record.
     pub(crate) fn read_for_change(folder: &Path) -> Result<Self, CatalogError> {
         let path = folder.to_path_buf();
-        Self::read(folder).map_err(|error| CatalogError::Damaged { path, why: error.to_string() })
+        Self::read(folder).map_err(|why| CatalogError::Damaged { path, why })
     }
 
     /// Whether all files have a sum for each of their blocks.

@@ -127,7 +127,7 @@ pub fn verify(entry: &Entry) -> Vec<Fault> {
             faults.extend(extra(&entry.folder, record));
             faults
         }
-        Err(why) => vec![Fault::Record { why: why.clone() }],
+        Err(why) => vec![Fault::Record { why: why.to_string() }],
     }
 }
 

@@ -1,16 +1,18 @@
 //! `fullbore ingest`: makes titles of video files.
 
+use crate::bad_value::BadValue;
 use crate::say;
-use catalog::{TitleName, check_folders};
+use catalog::{FoldersError, NameError, TitleName, check_folders};
 use clap::{Args, ValueEnum, value_parser};
-use library::Ladder;
 use library::ingest::{
     AudioCodec, Bounds, Channels, IngestError, Ingested, Options, Outcome, SideSubtitles, Speed,
     Stop, VideoCodec, folder_for, ingest, lacking, on_terminal,
 };
+use library::{Ladder, LadderError};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::collections::HashSet;
+use std::fmt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -141,11 +143,11 @@ enum SpeedArg {
     Best,
 }
 
-fn subtitle(text: &str) -> Result<SideSubtitles, String> {
+fn subtitle(text: &str) -> Result<SideSubtitles, BadValue> {
     let (language, path) = text
         .split_once('=')
         .filter(|(language, path)| !language.is_empty() && !path.is_empty())
-        .ok_or("write LANG=FILE, such as en=film.en.srt")?;
+        .ok_or_else(|| BadValue::new(text, "LANG=FILE, such as en=film.en.srt"))?;
     Ok(SideSubtitles { language: language.to_owned(), path: path.into() })
 }
 
@@ -156,7 +158,7 @@ impl Ingest {
             match self.options().and_then(|options| Ok((options, self.titles()?))) {
                 Ok(checked) => checked,
                 Err(what) => {
-                    crate::tell(&what);
+                    crate::tell(&what.to_string());
                     return ExitCode::from(2);
                 }
             };
@@ -189,20 +191,20 @@ impl Ingest {
         if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
     }
 
-    fn options(&self) -> Result<Options, String> {
+    fn options(&self) -> Result<Options, UsageError> {
         if !(0.5..=20.0).contains(&self.segment_seconds) {
-            return Err("--segment-seconds must be between 0.5 and 20".into());
+            return Err(UsageError::SegmentSeconds);
         }
         if self.file.len() > 1 && (self.title.is_some() || !self.subtitle.is_empty()) {
-            return Err("--title and --subtitle are for a single FILE".into());
+            return Err(UsageError::SeveralFiles);
         }
-        check_folders(&self.library).map_err(|error| error.to_string())?;
+        check_folders(&self.library).map_err(UsageError::Folders)?;
         if self.into.as_ref().is_some_and(|into| !self.library.contains(into)) {
-            return Err("--into must be one of the folders that --library names".into());
+            return Err(UsageError::IntoElsewhere);
         }
         let ladder = self.ladder.as_deref().map_or_else(|| Ok(Ladder::default()), Ladder::read);
         Ok(Options {
-            ladder: ladder.map_err(|error| error.to_string())?,
+            ladder: ladder.map_err(UsageError::Ladder)?,
             video_codec: match self.video_codec {
                 VideoArg::H264 => VideoCodec::H264,
                 VideoArg::Hevc => VideoCodec::Hevc,
@@ -231,22 +233,58 @@ impl Ingest {
     }
 
     /// A title for each file, all different.
-    fn titles(&self) -> Result<Vec<TitleName>, String> {
+    fn titles(&self) -> Result<Vec<TitleName>, UsageError> {
         let mut seen = HashSet::new();
         let mut titles = Vec::new();
         for file in &self.file {
             let name =
                 self.title.as_deref().map_or_else(|| TitleName::of_file(file), TitleName::new);
-            let name = name.map_err(|error| error.to_string())?;
+            let name = name.map_err(UsageError::Title)?;
             if !seen.insert(name.clone()) {
-                return Err(format!(
-                    "two files would become the title {name:?}: ingest them one by one, with --title",
-                    name = name.as_str()
-                ));
+                return Err(UsageError::TitleTwice(name));
             }
             titles.push(name);
         }
         Ok(titles)
+    }
+}
+
+/// Options that cannot be used.
+#[derive(Debug)]
+enum UsageError {
+    /// The length of segments is out of bounds.
+    SegmentSeconds,
+    /// There are several files, and an option for one.
+    SeveralFiles,
+    /// The library's folders cannot be served together.
+    Folders(FoldersError),
+    /// The folder for new titles is not one of the library's.
+    IntoElsewhere,
+    /// The ladder cannot be used.
+    Ladder(LadderError),
+    /// A title cannot have such a name.
+    Title(NameError),
+    /// Two files would become one title.
+    TitleTwice(TitleName),
+}
+
+impl fmt::Display for UsageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SegmentSeconds => f.write_str("--segment-seconds must be between 0.5 and 20"),
+            Self::SeveralFiles => f.write_str("--title and --subtitle are for a single FILE"),
+            Self::Folders(error) => error.fmt(f),
+            Self::IntoElsewhere => {
+                f.write_str("--into must be one of the folders that --library names")
+            }
+            Self::Ladder(error) => error.fmt(f),
+            Self::Title(error) => error.fmt(f),
+            Self::TitleTwice(title) => write!(
+                f,
+                "two files would become the title {:?}: ingest them one by one, with --title",
+                title.as_str()
+            ),
+        }
     }
 }
 

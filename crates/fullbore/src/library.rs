@@ -111,7 +111,7 @@ fn listed((folder, entry): &(PathBuf, Entry)) -> Value {
         "title": entry.title.as_str(),
         "folder": folder.to_string_lossy(),
         "record": record.ok(),
-        "error": record.err(),
+        "error": record.err().map(ToString::to_string),
     })
 }
 

@@ -1,9 +1,13 @@
 //! `fullbore load`: puts viewers on a server, and reports what they got.
 
+use crate::bad_value::BadValue;
 use ::load::{
-    Against, ClientOptions, Options, Pace, Pattern, Popularity, Trust, Url, Verify, console,
+    Against, ClientOptions, Options, OptionsError, Pace, Pattern, Popularity, Trust, Url, UrlError,
+    Verify, console,
 };
 use clap::{Args, ValueEnum};
+use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -127,7 +131,7 @@ impl Load {
         let (json, allow_errors) = (self.json.clone(), self.allow_errors);
         let options = match self.options() {
             Ok(options) => options,
-            Err(what) => return fail(2, &what),
+            Err(what) => return fail(2, &what.to_string()),
         };
         let outcome = match console::run(options) {
             Ok(outcome) => outcome,
@@ -157,7 +161,7 @@ impl Load {
         }
     }
 
-    fn options(self) -> Result<Options, String> {
+    fn options(self) -> Result<Options, UsageError> {
         let mut targets = self.urls.clone();
         if let Some(path) = &self.url_list {
             targets.extend(read_urls(path)?);
@@ -182,7 +186,7 @@ impl Load {
             seed: self.seed,
             cpus: self.cpus,
         };
-        options.check()?;
+        options.check().map_err(UsageError::Options)?;
         Ok(options)
     }
 
@@ -239,17 +243,41 @@ fn cpus_allowed() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-fn read_urls(path: &Path) -> Result<Vec<Url>, String> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-    let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim()));
-    lines
-        .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
-        .map(|(number, line)| {
-            let place = path.display();
-            line.parse().map_err(|error| format!("{place}, line {number}, {line:?}: {error}"))
-        })
-        .collect()
+/// Options that cannot be used.
+#[derive(Debug)]
+enum UsageError {
+    /// The list of URLs cannot be read.
+    List { file: PathBuf, why: io::Error },
+    /// A line of it is not a URL.
+    Line { file: PathBuf, number: usize, line: String, why: UrlError },
+    /// They do not go together.
+    Options(OptionsError),
+}
+
+impl fmt::Display for UsageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::List { file, why } => write!(f, "cannot read {}: {why}", file.display()),
+            Self::Line { file, number, line, why } => {
+                write!(f, "{}, line {number}, {line:?}: {why}", file.display())
+            }
+            Self::Options(why) => why.fmt(f),
+        }
+    }
+}
+
+fn read_urls(file: &Path) -> Result<Vec<Url>, UsageError> {
+    let unreadable = |why| UsageError::List { file: file.to_owned(), why };
+    let text = std::fs::read_to_string(file).map_err(unreadable)?;
+    let lines = (1..).zip(text.lines().map(str::trim));
+    let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+    let wrong = |number, line: &str, why| UsageError::Line {
+        file: file.to_owned(),
+        number,
+        line: line.to_owned(),
+        why,
+    };
+    lines.map(|(number, line)| line.parse().map_err(|why| wrong(number, line, why))).collect()
 }
 
 /// A whole number above zero with a unit: k, M and G are powers of 1000, Ki, Mi and Gi of 1024.
@@ -257,10 +285,10 @@ fn read_urls(path: &Path) -> Result<Vec<Url>, String> {
 pub(crate) struct Quantity(pub(crate) u64);
 
 impl FromStr for Quantity {
-    type Err = String;
+    type Err = BadValue;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?} is not a number above zero such as 500K, 5M or 256Ki");
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let wrong = || BadValue::new(text, "a number above zero such as 500K, 5M or 256Ki");
         let end = text.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(text.len());
         let unit = match &text[end..] {
             "" => 1.0,
@@ -283,13 +311,13 @@ impl FromStr for Quantity {
 struct Percent(f64);
 
 impl FromStr for Percent {
-    type Err = String;
+    type Err = BadValue;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, BadValue> {
         let number = text.strip_suffix('%').unwrap_or(text).parse().ok();
         let number = number.filter(|number| (0.0..=100.0).contains(number));
         let share = number.map(|number: f64| Self(number / 100.0));
-        share.ok_or_else(|| format!("{text:?} is not a percentage from 0% to 100%"))
+        share.ok_or_else(|| BadValue::new(text, "a percentage from 0% to 100%"))
     }
 }
 
@@ -298,12 +326,12 @@ impl FromStr for Percent {
 struct PerSecond(f64);
 
 impl FromStr for PerSecond {
-    type Err = String;
+    type Err = BadValue;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, BadValue> {
         let number = text.strip_suffix("/s").unwrap_or(text).parse().ok();
         let number = number.filter(|number: &f64| number.is_finite() && *number > 0.0);
-        number.map(Self).ok_or_else(|| format!("{text:?} is not a rate above zero such as 200/s"))
+        number.map(Self).ok_or_else(|| BadValue::new(text, "a rate above zero such as 200/s"))
     }
 }
 
@@ -312,10 +340,10 @@ impl FromStr for PerSecond {
 struct Time(Duration);
 
 impl FromStr for Time {
-    type Err = String;
+    type Err = BadValue;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?} is not a time such as 30s, 500ms or 2m");
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let wrong = || BadValue::new(text, "a time such as 30s, 500ms or 2m");
         let end = text.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(text.len());
         let unit = match &text[end..] {
             "" | "s" => 1.0,
@@ -367,6 +395,6 @@ mod tests {
         let urls = read_urls(file.path()).expect("they are right");
         assert_eq!(urls.len(), 2);
         writeln!(file, "nonsense").expect("written");
-        assert!(read_urls(file.path()).is_err_and(|what| what.contains("line 5")));
+        assert!(read_urls(file.path()).is_err_and(|what| what.to_string().contains("line 5")));
     }
 }

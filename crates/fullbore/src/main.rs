@@ -2,6 +2,7 @@
 //!
 //! Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.
 
+mod bad_value;
 mod bench;
 mod folders;
 mod ingest;

@@ -1,9 +1,11 @@
 //! `fullbore sign`: signs a URL that works until a given time, and makes keys for signing.
 
+use crate::bad_value::BadValue;
 use catalog::{encode_path, is_manifest};
 use clap::{ArgGroup, Args};
 use http::LibraryPath;
 use std::ffi::OsStr;
+use std::fmt;
 use std::io::Write;
 use std::net::IpAddr;
 use std::os::unix::ffi::OsStrExt;
@@ -70,11 +72,11 @@ impl Sign {
         };
         let what = match Signed::of(path, self.scope.as_deref(), self.query) {
             Ok(what) => what,
-            Err(wrong) => return fail(2, &wrong),
+            Err(wrong) => return fail(2, &wrong.to_string()),
         };
         let expires_unix_seconds = match expires.unix_seconds(now_unix_seconds()) {
             Ok(seconds) => seconds,
-            Err(wrong) => return fail(2, &wrong),
+            Err(wrong) => return fail(2, &wrong.to_string()),
         };
         let keys = match KeyRing::read(&[key]) {
             Ok(keys) => keys,
@@ -103,7 +105,7 @@ struct Signed {
 }
 
 impl Signed {
-    fn of(path: &Path, scope: Option<&Path>, in_query: bool) -> Result<Self, String> {
+    fn of(path: &Path, scope: Option<&Path>, in_query: bool) -> Result<Self, UsageError> {
         let path = library_path(path)?;
         let scope = match scope {
             Some(scope) => library_path(scope)?,
@@ -112,20 +114,47 @@ impl Signed {
         };
         // Compares whole segments.
         if !path.starts_with(&scope) {
-            return Err(format!("{} is not in {}", path.display(), scope.display()));
+            return Err(UsageError::OutOfScope { path, scope });
         }
         Ok(Self { path, scope })
     }
 }
 
 /// Refuses paths that the server would never open, because signing them would be in vain.
-fn library_path(path: &Path) -> Result<PathBuf, String> {
+fn library_path(path: &Path) -> Result<PathBuf, UsageError> {
     match LibraryPath::as_written(path.as_os_str().as_bytes()) {
         Some(path) => Ok(path.as_path().to_owned()),
-        None => Err(format!(
-            "{:?} is not a path in a library: write it as it is in the library, such as films/a.mp4",
-            path.display().to_string()
-        )),
+        None => Err(UsageError::NotInLibraries(path.to_owned())),
+    }
+}
+
+/// What cannot be signed.
+#[derive(Debug, PartialEq, Eq)]
+enum UsageError {
+    /// The path is not in the scope.
+    OutOfScope { path: PathBuf, scope: PathBuf },
+    /// No library can have such a path.
+    NotInLibraries(PathBuf),
+    /// The URL would have expired before it is used.
+    InThePast,
+    /// A token cannot express the time.
+    TooFar,
+}
+
+impl fmt::Display for UsageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OutOfScope { path, scope } => {
+                write!(f, "{} is not in {}", path.display(), scope.display())
+            }
+            Self::NotInLibraries(path) => write!(
+                f,
+                "{:?} is not a path in a library: write it as it is in the library, such as films/a.mp4",
+                path.display().to_string()
+            ),
+            Self::InThePast => f.write_str("--expires is in the past: the URL would never work"),
+            Self::TooFar => f.write_str("--expires is too far in the future"),
+        }
     }
 }
 
@@ -150,32 +179,31 @@ enum Expiry {
 const EXPIRES_UNIX_SECONDS_MAX: u64 = 999_999_999_999;
 
 impl Expiry {
-    fn unix_seconds(self, now: u64) -> Result<u64, String> {
+    fn unix_seconds(self, now: u64) -> Result<u64, UsageError> {
         let seconds = match self {
             Self::InSeconds(seconds) => now.saturating_add(seconds),
             // A time before 1970 counts as 1970, which is also in the past.
             Self::AtUnixSeconds(seconds) => u64::try_from(seconds).unwrap_or(0),
         };
         if seconds <= now {
-            return Err("--expires is in the past: the URL would never work".into());
+            return Err(UsageError::InThePast);
         }
         if seconds > EXPIRES_UNIX_SECONDS_MAX {
-            return Err("--expires is too far in the future".into());
+            return Err(UsageError::TooFar);
         }
         Ok(seconds)
     }
 }
 
 impl FromStr for Expiry {
-    type Err = String;
+    type Err = BadValue;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, BadValue> {
         if let Ok(moment) = OffsetDateTime::parse(text, &Rfc3339) {
             return Ok(Self::AtUnixSeconds(moment.unix_timestamp()));
         }
-        let wrong = || {
-            format!("{text:?} is not a time: write one such as 15m, 6h, 7d or 2030-01-31T20:15:00Z")
-        };
+        let wanted = "a time: write one such as 15m, 6h, 7d or 2030-01-31T20:15:00Z";
+        let wrong = || BadValue::new(text, wanted);
         let unit = text.chars().last().ok_or_else(wrong)?;
         let seconds_each: u64 = match unit {
             's' => 1,
@@ -214,7 +242,11 @@ fn fail(code: u8, what: &str) -> ExitCode {
 mod tests {
     use super::*;
 
-    fn signed(path: &str, scope: Option<&str>, in_query: bool) -> Result<(String, String), String> {
+    fn signed(
+        path: &str,
+        scope: Option<&str>,
+        in_query: bool,
+    ) -> Result<(String, String), UsageError> {
         let text = |part: PathBuf| part.to_str().unwrap().to_owned();
         Signed::of(Path::new(path), scope.map(Path::new), in_query)
             .map(|what| (text(what.path), text(what.scope)))
@@ -302,9 +334,10 @@ mod tests {
         assert_eq!(at(Expiry::InSeconds(5)), Ok(1005));
         assert_eq!(at(Expiry::AtUnixSeconds(1001)), Ok(1001));
         for past in [Expiry::InSeconds(0), Expiry::AtUnixSeconds(1000), Expiry::AtUnixSeconds(-5)] {
-            assert!(at(past).unwrap_err().contains("past"));
+            assert_eq!(at(past), Err(UsageError::InThePast));
         }
-        assert!(at(Expiry::InSeconds(u64::MAX)).unwrap_err().contains("far"));
-        assert!(at(Expiry::InSeconds(EXPIRES_UNIX_SECONDS_MAX)).unwrap_err().contains("far"));
+        assert_eq!(at(Expiry::InSeconds(u64::MAX)), Err(UsageError::TooFar));
+        let too_far = Expiry::InSeconds(EXPIRES_UNIX_SECONDS_MAX);
+        assert_eq!(at(too_far), Err(UsageError::TooFar));
     }
 }

@@ -44,7 +44,7 @@ pub use connection::{Connection, ConnectionOptions, Endpoint};
 pub use crypt::client::{ClientOptions, Trust};
 pub use failure::Failure;
 pub use head::Head;
-pub use options::{Against, Options, Pace, Pattern, Popularity, Verify};
+pub use options::{Against, Options, OptionsError, Pace, Pattern, Popularity, Verify};
 pub use outcome::Outcome;
 pub use running::Running;
 pub use tally::{ErrorKind, Snapshot};

@@ -4,6 +4,7 @@ use crate::film::typical_bytes;
 use crate::schedule;
 use crate::url::Url;
 use crypt::client::ClientOptions;
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -119,8 +120,8 @@ impl Options {
     /// Checks the options in combination, for the user.
     ///
     /// # Errors
-    /// The sentence to show.
-    pub fn check(&self) -> Result<(), String> {
+    /// The first thing that does not go together.
+    pub fn check(&self) -> Result<(), OptionsError> {
         let watches = !matches!(self.pattern, Pattern::Handshakes | Pattern::Idle);
         let possible = |rate: f64| (ARRIVALS_MIN..=ARRIVALS_MAX).contains(&rate);
         let complaints = [
@@ -190,9 +191,21 @@ impl Options {
             ),
         ];
         let complaint = complaints.iter().find(|(is_wrong, _)| *is_wrong);
-        complaint.map_or(Ok(()), |(_, what)| Err((*what).to_owned()))
+        complaint.map_or(Ok(()), |(_, what)| Err(OptionsError(what)))
     }
 }
+
+/// Options that do not go together. What it displays says why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OptionsError(&'static str);
+
+impl fmt::Display for OptionsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl std::error::Error for OptionsError {}
 
 /// What a viewer requests from a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -37,11 +37,23 @@ impl fmt::Display for Chance {
     }
 }
 
+/// A text that is no chance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadChance(String);
+
+impl fmt::Display for BadChance {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} is no chance: say 1.5% or 0.015", self.0)
+    }
+}
+
+impl std::error::Error for BadChance {}
+
 /// Percent with their sign (`1.5%`), or a share of one (`0.015`).
 impl FromStr for Chance {
-    type Err = String;
+    type Err = BadChance;
 
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
+    fn from_str(text: &str) -> Result<Self, BadChance> {
         let (number, whole) = match text.strip_suffix('%') {
             Some(percent) => (percent, 100.0),
             None => (text, 1.0),
@@ -51,7 +63,7 @@ impl FromStr for Chance {
                 // In range by the guard, so the cast loses the fraction and nothing else.
                 Ok(Self((value / whole * (1_u64 << 32) as f64).round() as u64))
             }
-            _ => Err(format!("{text} is no chance: say 1.5% or 0.015")),
+            _ => Err(BadChance(text.to_owned())),
         }
     }
 }

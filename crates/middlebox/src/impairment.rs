@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::Chance;
+use crate::{BadChance, Chance};
 
 /// One direction of a path. The default is a perfect wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +99,7 @@ impl Impairment {
 }
 
 fn chance(text: &str) -> Result<Chance, BadSetting> {
-    text.parse().map_err(BadSetting)
+    text.parse().map_err(|error: BadChance| BadSetting(error.to_string()))
 }
 
 fn duration(text: &str) -> Result<Duration, BadSetting> {

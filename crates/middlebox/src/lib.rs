@@ -13,7 +13,7 @@ mod impairment;
 mod link;
 mod random;
 
-pub use chance::Chance;
+pub use chance::{BadChance, Chance};
 pub use impairment::{BadSetting, Impairment};
 pub use link::{Counters, Delivered, Fate, Link};
 pub use random::Random;

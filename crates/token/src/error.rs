@@ -1,7 +1,8 @@
 //! What is wrong with a token, and what is wrong with a key file.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
 
 /// Why a token does not allow a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,23 +36,113 @@ impl Fault {
     }
 }
 
-/// What is wrong with a key file, and what to do about it. Never holds a secret.
+/// Why there are no keys to sign and check with. Never holds a secret.
 #[derive(Debug)]
-pub struct KeyError {
-    file: PathBuf,
-    what: String,
+pub enum KeyError {
+    /// No file was given.
+    NoFile,
+    /// A file cannot be used.
+    File {
+        /// Which file.
+        file: PathBuf,
+        /// Why not.
+        fault: KeyFileFault,
+    },
 }
 
-impl KeyError {
-    pub(crate) fn new(file: &Path, what: impl fmt::Display) -> Self {
-        Self { file: file.to_owned(), what: what.to_string() }
-    }
+/// What is wrong with a key file.
+#[derive(Debug)]
+pub enum KeyFileFault {
+    /// It cannot be read.
+    Unreadable(io::Error),
+    /// Its mode cannot be read.
+    Unexamined(io::Error),
+    /// It has this mode, so that others could read or change it.
+    OpenToOthers(u32),
+    /// It is not UTF-8 text.
+    NotText,
+    /// A line is not a key.
+    Line {
+        /// Which one, counted from 1.
+        number: usize,
+        /// What a key is. Does not quote the line: it may hold a secret.
+        wanted: &'static str,
+    },
+    /// It holds no key.
+    Empty,
+    /// It, or a file before it, has another key of this id.
+    IdTwice(String),
+    /// For a new key: the system returned no random numbers.
+    NoRandomNumbers,
+    /// For a new key: there is such a file already.
+    Exists,
+    /// For a new key: the file cannot be made.
+    Unmakable(io::Error),
+    /// For a new key: the file cannot be written.
+    Unwritable(io::Error),
 }
 
 impl fmt::Display for KeyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "signing key {}: {}", self.file.display(), self.what)
+        let (file, fault) = match self {
+            Self::NoFile => return f.write_str("no file of signing keys was given"),
+            Self::File { file, fault } => (file.display(), fault),
+        };
+        write!(f, "signing key {file}: {fault}")?;
+        match fault {
+            KeyFileFault::OpenToOthers(_) => write!(f, "; run: chmod 600 {file}"),
+            _ => Ok(()),
+        }
     }
 }
 
-impl std::error::Error for KeyError {}
+impl fmt::Display for KeyFileFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable(error) => write!(f, "cannot be read: {error}"),
+            Self::Unexamined(error) => write!(f, "cannot be examined: {error}"),
+            Self::OpenToOthers(mode) => {
+                write!(f, "has mode {mode:04o}: others could read or change it, and sign")
+            }
+            Self::NotText => f.write_str("is not UTF-8 text"),
+            Self::Line { number, wanted } => write!(f, "line {number}: {wanted}"),
+            Self::Empty => {
+                f.write_str("holds no key; make one with `fullbore sign --new-key FILE`")
+            }
+            Self::IdTwice(id) => write!(f, "the id {id} is there twice; ids must differ"),
+            Self::NoRandomNumbers => f.write_str("the system returned no random numbers"),
+            Self::Exists => f.write_str(
+                "there is such a file already, and its key may be in use; choose another name",
+            ),
+            Self::Unmakable(error) => write!(f, "cannot be made: {error}"),
+            Self::Unwritable(error) => write!(f, "cannot be written: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for KeyError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::NoFile => None,
+            Self::File { fault, .. } => Some(fault),
+        }
+    }
+}
+
+impl std::error::Error for KeyFileFault {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Unreadable(error)
+            | Self::Unexamined(error)
+            | Self::Unmakable(error)
+            | Self::Unwritable(error) => Some(error),
+            Self::OpenToOthers(_)
+            | Self::NotText
+            | Self::Line { .. }
+            | Self::Empty
+            | Self::IdTwice(_)
+            | Self::NoRandomNumbers
+            | Self::Exists => None,
+        }
+    }
+}

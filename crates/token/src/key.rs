@@ -12,8 +12,8 @@ use std::path::Path;
 use aws_lc_rs::{hmac, rand};
 use zeroize::Zeroizing;
 
-use crate::KeyError;
 use crate::token::{from_hex, is_key_id, to_hex};
+use crate::{KeyError, KeyFileFault};
 
 /// A secret is at least as long as the hash's output (RFC 2104 section 3).
 const SECRET_BYTES_MIN: usize = 32;
@@ -35,42 +35,38 @@ pub(crate) struct Key {
 
 /// The keys in a file, in order; at least one.
 pub(crate) fn read(path: &Path) -> Result<Vec<Key>, KeyError> {
-    let wrong = |what: String| KeyError::new(path, what);
-    let unreadable = |error: std::io::Error| wrong(format!("cannot be read: {error}"));
-    let file = smallfile::open(path).map_err(unreadable)?;
-    check_mode(&file, path)?;
-    let bytes = smallfile::read_open(file, FILE_BYTES_MAX).map_err(unreadable)?;
-    let text = std::str::from_utf8(&bytes).map_err(|_| wrong("is not UTF-8 text".into()))?;
-    let keys = parse(text).map_err(wrong)?;
+    read_file(path).map_err(|fault| KeyError::File { file: path.to_owned(), fault })
+}
+
+fn read_file(path: &Path) -> Result<Vec<Key>, KeyFileFault> {
+    let file = smallfile::open(path).map_err(KeyFileFault::Unreadable)?;
+    check_mode(&file)?;
+    let bytes = smallfile::read_open(file, FILE_BYTES_MAX).map_err(KeyFileFault::Unreadable)?;
+    let text = std::str::from_utf8(&bytes).map_err(|_| KeyFileFault::NotText)?;
+    let keys = parse(text)?;
     if keys.is_empty() {
-        return Err(wrong("holds no key; make one with `fullbore sign --new-key FILE`".into()));
+        return Err(KeyFileFault::Empty);
     }
     Ok(keys)
 }
 
 /// Checks the open file rather than its path, so that the file checked is the file read.
-fn check_mode(file: &File, path: &Path) -> Result<(), KeyError> {
-    let metadata = file
-        .metadata()
-        .map_err(|error| KeyError::new(path, format!("cannot be examined: {error}")))?;
-    let mode = metadata.mode() & 0o777;
+fn check_mode(file: &File) -> Result<(), KeyFileFault> {
+    let mode = file.metadata().map_err(KeyFileFault::Unexamined)?.mode() & 0o777;
     if mode & FORBIDDEN_MODE != 0 {
-        let what = format!(
-            "has mode {mode:04o}: others could read or change it, and sign; run: chmod 600 {}",
-            path.display()
-        );
-        return Err(KeyError::new(path, what));
+        return Err(KeyFileFault::OpenToOthers(mode));
     }
     Ok(())
 }
 
-fn parse(text: &str) -> Result<Vec<Key>, String> {
-    let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim()));
+fn parse(text: &str) -> Result<Vec<Key>, KeyFileFault> {
+    let lines = (1..).zip(text.lines().map(str::trim));
     let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
-    lines.map(|(number, line)| key(line).map_err(|what| format!("line {number}: {what}"))).collect()
+    let wrong = |number, wanted| KeyFileFault::Line { number, wanted };
+    lines.map(|(number, line)| key(line).map_err(|wanted| wrong(number, wanted))).collect()
 }
 
-/// Errors do not quote the line: it may hold a secret.
+/// The key in a line; the error is what a key is.
 fn key(line: &str) -> Result<Key, &'static str> {
     let (id, secret) = line.split_once(':').ok_or("a key is written ID:SECRET")?;
     if !is_key_id(id) {
@@ -88,25 +84,26 @@ fn key(line: &str) -> Result<Key, &'static str> {
 /// # Errors
 /// If the file already exists, since its key may be in use; or if it cannot be written.
 pub fn make_key_file(path: &Path) -> Result<String, KeyError> {
-    let failed = |what: String| KeyError::new(path, what);
+    make_file(path).map_err(|fault| KeyError::File { file: path.to_owned(), fault })
+}
+
+fn make_file(path: &Path) -> Result<String, KeyFileFault> {
     let (mut id, mut secret) = ([0; 4], Zeroizing::new([0; SECRET_BYTES_MIN]));
     rand::fill(&mut id)
         .and_then(|()| rand::fill(&mut secret[..]))
-        .map_err(|_| failed("the system returned no random numbers".into()))?;
+        .map_err(|_| KeyFileFault::NoRandomNumbers)?;
     let id = to_hex(&id);
     let line = Zeroizing::new(format!("{id}:{}\n", *Zeroizing::new(to_hex(&secret[..]))));
     let opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     let mut file = opened.map_err(|error| match error.kind() {
-        ErrorKind::AlreadyExists => failed(
-            "there is such a file already, and its key may be in use; choose another name".into(),
-        ),
-        _ => failed(format!("cannot be made: {error}")),
+        ErrorKind::AlreadyExists => KeyFileFault::Exists,
+        _ => KeyFileFault::Unmakable(error),
     })?;
     let written = file.write_all(line.as_bytes()).and_then(|()| file.sync_all());
     written.map_err(|error| {
         // Half a key is none, and would stand in the way of the next attempt. It may be gone already.
         let _ = std::fs::remove_file(path);
-        failed(format!("cannot be written: {error}"))
+        KeyFileFault::Unwritable(error)
     })?;
     Ok(id)
 }
@@ -122,7 +119,8 @@ mod tests {
     }
 
     fn ids(text: &str) -> Result<Vec<String>, String> {
-        parse(text).map(|keys| keys.into_iter().map(|key| key.id).collect())
+        let keys = parse(text).map_err(|fault| fault.to_string())?;
+        Ok(keys.into_iter().map(|key| key.id).collect())
     }
 
     #[test]

@@ -19,7 +19,7 @@ mod place;
 mod ring;
 mod token;
 
-pub use error::{Fault, KeyError};
+pub use error::{Fault, KeyError, KeyFileFault};
 pub use key::make_key_file;
 pub use place::{SEGMENTS, before_path, in_query, url_path, url_query};
 pub use ring::KeyRing;

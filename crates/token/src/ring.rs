@@ -8,7 +8,7 @@ use aws_lc_rs::hmac;
 
 use crate::key::{self, Key};
 use crate::token::{self, Grant, Token};
-use crate::{Fault, KeyError};
+use crate::{Fault, KeyError, KeyFileFault};
 
 /// Keys with different ids, at least one.
 pub struct KeyRing {
@@ -31,14 +31,14 @@ impl KeyRing {
         for file in files.iter().map(AsRef::as_ref) {
             for key in key::read(file)? {
                 if keys.iter().any(|known| known.id == key.id) {
-                    let what = format!("the id {} is there twice; ids must differ", key.id);
-                    return Err(KeyError::new(file, what));
+                    let fault = KeyFileFault::IdTwice(key.id);
+                    return Err(KeyError::File { file: file.to_owned(), fault });
                 }
                 keys.push(key);
             }
         }
         if keys.is_empty() {
-            return Err(KeyError::new(Path::new(""), "no key file was given"));
+            return Err(KeyError::NoFile);
         }
         Ok(Self { keys })
     }

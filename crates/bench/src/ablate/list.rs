@@ -1,6 +1,7 @@
 //! What can be switched off, in which work it matters, and what the source documents measured when they switched off
 //! something similar.
 
+use crate::UnknownName;
 use serde_json::{Value, json};
 
 /// The work in which an optimisation is measured. Each has a baseline of its own.
@@ -207,16 +208,11 @@ pub(crate) const ALL: &[Ablation] = &[
 /// The ablations with these names, or all.
 ///
 /// # Errors
-/// The unknown name, with those that exist.
-pub(crate) fn chosen(names: &[String]) -> Result<Vec<Ablation>, String> {
-    for name in names {
-        if !ALL.iter().any(|ablation| ablation.name == name) {
-            let known: Vec<_> = ALL.iter().map(|ablation| ablation.name).collect();
-            return Err(format!(
-                "there is no switch {name:?}; the switches are {}",
-                known.join(", ")
-            ));
-        }
+/// If there is none of a name.
+pub(crate) fn chosen(names: &[String]) -> Result<Vec<Ablation>, UnknownName> {
+    let is_known = |name: &&String| ALL.iter().any(|ablation| ablation.name == *name);
+    if let Some(name) = names.iter().find(|name| !is_known(name)) {
+        return Err(UnknownName::new("switch", name, self::names()));
     }
     let is_chosen =
         |ablation: &&Ablation| names.is_empty() || names.iter().any(|name| name == ablation.name);
@@ -254,7 +250,7 @@ mod tests {
         };
         assert_eq!(chosen_names(&["heat", "lifo"]).unwrap(), ["lifo", "heat"]);
         assert_eq!(chosen_names(&[]).unwrap().len(), ALL.len());
-        assert!(chosen_names(&["warp"]).unwrap_err().contains("onepass"));
+        assert!(chosen_names(&["warp"]).unwrap_err().to_string().contains("onepass"));
     }
 
     #[test]

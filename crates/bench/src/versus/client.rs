@@ -5,6 +5,7 @@
 
 use super::peer::said_version;
 use super::workload::Workload;
+use crate::UnknownName;
 use std::fmt::Write;
 
 /// The most transfers that curl runs at once (`--parallel-max`, curl(1)). If asked for more, it falls back to 50.
@@ -136,13 +137,12 @@ impl Client {
 }
 
 impl std::str::FromStr for Client {
-    type Err = String;
+    type Err = UnknownName;
 
-    fn from_str(name: &str) -> Result<Self, String> {
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
         let known = Self::ALL.iter().find(|(_, known)| *known == name);
-        known
-            .map(|(client, _)| *client)
-            .ok_or_else(|| format!("there is no client {name:?}; there are load, curl and wrk"))
+        let unknown = || UnknownName::new("client", name, Self::ALL.map(|(_, name)| name));
+        known.map(|(client, _)| *client).ok_or_else(unknown)
     }
 }
 
@@ -222,7 +222,7 @@ mod tests {
             let viewers = client.check(Workload::Viewers, 8);
             assert_eq!(viewers.is_ok(), client == Client::Load, "{viewers:?}");
         }
-        assert!("fetch".parse::<Client>().unwrap_err().contains("curl"));
+        assert!("fetch".parse::<Client>().unwrap_err().to_string().contains("curl"));
         assert!(Client::Curl.check(Workload::TlsWarm, 301).unwrap_err().contains("--connections"));
         assert_eq!(Client::Wrk.check(Workload::TlsWarm, 301), Ok(()));
     }

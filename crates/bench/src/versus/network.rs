@@ -9,6 +9,7 @@
 //! time of the server's core is the cost of serving. A server on a TAP reads its packets itself.
 
 use super::peer::Recipe;
+use crate::UnknownName;
 use crate::ablate::pair::{self, Pair};
 use crate::namespace;
 use std::io;
@@ -69,12 +70,12 @@ impl Wire {
 }
 
 impl std::str::FromStr for Wire {
-    type Err = String;
+    type Err = UnknownName;
 
-    fn from_str(name: &str) -> Result<Self, String> {
-        let known = [Self::Loopback, Self::Ethernet, Self::Xdp];
-        let known = known.into_iter().find(|wire| wire.name() == name);
-        known.ok_or_else(|| format!("there is no wire {name:?}; choose loopback, ethernet or xdp"))
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
+        let all = [Self::Loopback, Self::Ethernet, Self::Xdp];
+        let known = all.into_iter().find(|wire| wire.name() == name);
+        known.ok_or_else(|| UnknownName::new("wire", name, all.map(Self::name)))
     }
 }
 

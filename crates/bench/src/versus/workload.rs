@@ -1,5 +1,6 @@
 //! The work that both sides do, and which figure is compared.
 
+use crate::UnknownName;
 use crypt::{Group, Suite, Versions};
 use load::{ClientOptions, Options, Pace, Pattern, Popularity, Trust};
 use std::time::Duration;
@@ -208,14 +209,12 @@ pub(crate) fn client_options() -> ClientOptions {
 }
 
 impl std::str::FromStr for Workload {
-    type Err = String;
+    type Err = UnknownName;
 
-    fn from_str(name: &str) -> Result<Self, String> {
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
         let known = Self::ALL.iter().find(|(_, known)| *known == name);
-        known.map(|(workload, _)| *workload).ok_or_else(|| {
-            let names: Vec<_> = Self::ALL.iter().map(|(_, name)| *name).collect();
-            format!("there is no workload {name:?}; the workloads are {}", names.join(", "))
-        })
+        let unknown = || UnknownName::new("workload", name, Self::ALL.map(|(_, name)| name));
+        known.map(|(workload, _)| *workload).ok_or_else(unknown)
     }
 }
 
@@ -232,6 +231,7 @@ mod tests {
             let load = Options { targets, ..workload.load(1_000_000, 0.5) };
             assert_eq!(load.check(), Ok(()), "{name}");
         }
-        assert!("warp".parse::<Workload>().unwrap_err().contains("tls-warm"));
+        let unknown = "warp".parse::<Workload>().unwrap_err().to_string();
+        assert!(unknown.contains("\"warp\"") && unknown.contains("tls-warm"), "{unknown}");
     }
 }

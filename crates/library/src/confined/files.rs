@@ -2,6 +2,7 @@
 //! It gets no TCP, no signals to other processes and no sockets of other processes.
 
 use std::ffi::OsStr;
+use std::fmt;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -91,14 +92,38 @@ fn libraries_of(program: &Path) -> impl Iterator<Item = PathBuf> + use<> {
 }
 
 /// Confines this thread and everything it starts from now on, or says what the kernel lacks.
-pub(super) fn confine(grants: Grants) -> Result<(), String> {
-    match restrict(grants).map(|status| status.landlock) {
-        Ok(LandlockStatus::Available { .. }) => Ok(()),
-        Ok(LandlockStatus::NotEnabled) => {
-            Err("Landlock is off: add it to the kernel's lsm= option".into())
+pub(super) fn confine(grants: Grants) -> Result<(), NotConfined> {
+    match restrict(grants)?.landlock {
+        LandlockStatus::Available { .. } => Ok(()),
+        LandlockStatus::NotEnabled => Err(NotConfined::Off),
+        LandlockStatus::NotImplemented => Err(NotConfined::Missing),
+    }
+}
+
+/// Why files are not confined.
+#[derive(Debug)]
+pub(super) enum NotConfined {
+    /// The kernel was started without Landlock.
+    Off,
+    /// The kernel was built without Landlock.
+    Missing,
+    /// The kernel refused.
+    Refused(RulesetError),
+}
+
+impl fmt::Display for NotConfined {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Off => f.write_str("Landlock is off: add it to the kernel's lsm= option"),
+            Self::Missing => f.write_str("this kernel has no Landlock"),
+            Self::Refused(error) => write!(f, "files are not confined: {error}"),
         }
-        Ok(LandlockStatus::NotImplemented) => Err("this kernel has no Landlock".into()),
-        Err(error) => Err(format!("files are not confined: {error}")),
+    }
+}
+
+impl From<RulesetError> for NotConfined {
+    fn from(error: RulesetError) -> Self {
+        Self::Refused(error)
     }
 }
 

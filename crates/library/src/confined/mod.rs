@@ -232,7 +232,10 @@ pub fn lacking() -> Option<String> {
     let tried =
         thread::spawn(|| (files::confine(Vec::new()), calls::filter().map(|it| apply_filter(&it))));
     let (files, calls) = tried.join().ok()?;
-    let lacks: Vec<_> = [files.err(), calls_lack(calls)].into_iter().flatten().collect();
+    let lacks: Vec<_> = [files.err().map(|lack| lack.to_string()), calls_lack(calls)]
+        .into_iter()
+        .flatten()
+        .collect();
     (!lacks.is_empty()).then(|| {
         format!(
             "ffmpeg runs less confined than it could ({}): ingest only files that you trust",

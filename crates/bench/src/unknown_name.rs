@@ -1,0 +1,30 @@
+//! A name on the command line that nothing has.
+
+use std::fmt;
+
+/// A name that nothing of its kind has, with those that there are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownName {
+    kind: &'static str,
+    name: String,
+    known: Vec<&'static str>,
+}
+
+impl UnknownName {
+    pub(crate) fn new(
+        kind: &'static str,
+        name: &str,
+        known: impl IntoIterator<Item = &'static str>,
+    ) -> Self {
+        Self { kind, name: name.to_owned(), known: known.into_iter().collect() }
+    }
+}
+
+impl fmt::Display for UnknownName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kind, name, known } = self;
+        write!(f, "there is no {kind} {name:?}; choose from {}", known.join(", "))
+    }
+}
+
+impl std::error::Error for UnknownName {}
