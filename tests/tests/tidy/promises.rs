@@ -48,8 +48,7 @@ fn package(folder: &str) -> String {
 /// The commands in a line, without their first two words. `... name` and `--test name` continue the command before.
 fn commands(line: &str) -> Vec<Command> {
     let mut commands = Vec::<Command>::new();
-    let quoted = line.split('`').enumerate().filter(|(at, _)| at % 2 == 1).map(|(_, text)| text);
-    for text in quoted.chain(line.strip_prefix("    ")) {
+    for text in quoted(line) {
         let told = ["run test ", "cargo test "].iter().find_map(|verb| text.split_once(verb));
         let before = commands.last().cloned();
         let (text, command) = match (told, before) {
@@ -117,23 +116,72 @@ const NAMED: [(&str, &str, &str); 2] =
 /// Placeholders for any name, and words that `./run lab` and `./run fuzz` take.
 const ANY: [&str; 7] = ["SCENARIO", "TARGET", "help", "shell", "fetch", "list", "affected"];
 
+/// The commands in a line: in backquotes, or the whole line if it is indented.
+fn quoted(line: &str) -> impl Iterator<Item = &str> {
+    let quoted = line.split('`').enumerate().filter(|(at, _)| at % 2 == 1).map(|(_, text)| text);
+    quoted.chain(line.strip_prefix("    "))
+}
+
+fn is_name(word: &str) -> bool {
+    word.starts_with(|char: char| char.is_ascii_lowercase())
+        && word.chars().all(|char| char.is_ascii_lowercase() || "-_".contains(char))
+}
+
 fn broken_names(files: &[File]) -> Vec<String> {
+    let is_there = |path: &str| files.iter().any(|file| file.path == path);
     let mut breaches = Vec::new();
     for file in files.iter().filter(|file| file.is_markdown()) {
         for (at, line) in file.text.lines().enumerate() {
-            let quoted =
-                line.split('`').enumerate().filter(|(at, _)| at % 2 == 1).map(|(_, text)| text);
-            for text in quoted.chain(line.strip_prefix("    ")) {
-                let mut words = text.trim_start_matches("./run ").split_whitespace();
+            for text in quoted(line) {
+                let text = text.split('#').next().unwrap_or_default();
+                let words = text.trim_start_matches("./run ").split_whitespace();
+                let mut words = words.filter(|word| !word.starts_with('-'));
                 let verb = words.next().unwrap_or_default();
                 let named = NAMED.iter().find(|(named, ..)| verb == *named);
                 let (Some((_, folder, end)), Some(name)) = (named, words.next()) else { continue };
-                let path = format!("{folder}{name}{end}");
-                let is_name = name.starts_with(|char: char| char.is_ascii_lowercase())
-                    && name.chars().all(|char| char.is_ascii_lowercase() || "-_".contains(char));
-                if is_name && !ANY.contains(&name) && !files.iter().any(|file| file.path == path) {
-                    breaches.push(format!("{}: there is no {path}", file.at(at)));
+                let mut paths = Vec::new();
+                if is_name(name) && !ANY.contains(&name) {
+                    paths.push(format!("{folder}{name}{end}"));
                 }
+                let machine = words.next().and_then(|word| word.split('/').next());
+                if let Some(machine) = machine.filter(|word| verb == "lab" && is_name(word)) {
+                    paths.extend((name != "affected").then(|| format!("lab/machines/{machine}")));
+                }
+                let missing = paths.iter().filter(|path| !is_there(path));
+                breaches.extend(missing.map(|path| format!("{}: there is no {path}", file.at(at))));
+            }
+        }
+    }
+    breaches
+}
+
+/// What `./run help` lists.
+fn verbs(run: &str) -> Vec<&str> {
+    let help = run.split("<<'TEXT'\n").nth(1).and_then(|rest| rest.split("\nTEXT\n").next());
+    let rows = help.unwrap_or_default().lines().filter_map(|line| line.strip_prefix("  "));
+    rows.filter_map(|row| row.split_whitespace().next().filter(|_| !row.starts_with(' '))).collect()
+}
+
+/// Commands of `./run` whose verb it does not have, or that name no test of the pages.
+fn broken_runs(files: &[File]) -> Vec<String> {
+    let run = files.iter().find(|file| file.path == "run").map_or("", |file| &file.text);
+    let verbs = verbs(run);
+    let of_pages = |file: &&File| file.path.starts_with("web/tests/");
+    let pages: String = files.iter().filter(of_pages).map(|file| file.text.as_str()).collect();
+    let mut breaches = Vec::new();
+    for file in files.iter().filter(|file| file.is_markdown()) {
+        for (at, line) in file.text.lines().enumerate() {
+            for command in quoted(line).filter_map(|text| text.strip_prefix("./run ")) {
+                let command = command.split('#').next().unwrap_or_default().trim();
+                let (verb, rest) = command.split_once(' ').unwrap_or((command, ""));
+                if is_name(verb) && verb != "help" && !verbs.contains(&verb) {
+                    breaches.push(format!("{}: ./run has no verb {verb}", file.at(at)));
+                }
+                let names = rest.split('"').map(str::trim).filter(|name| !name.is_empty());
+                let is_missing = |name: &&str| verb == "pages" && !pages.contains(name);
+                breaches.extend(names.filter(is_missing).map(|name| {
+                    format!("{}: no test of the pages has {name:?} in its name", file.at(at))
+                }));
             }
         }
     }
@@ -148,6 +196,11 @@ fn tests_that_documents_name_are_there() {
 #[test]
 fn scenarios_and_fuzz_targets_that_documents_name_are_there() {
     crate::none(broken_names(&tree::files()));
+}
+
+#[test]
+fn verbs_and_tests_of_the_pages_that_documents_name_are_there() {
+    crate::none(broken_runs(&tree::files()));
 }
 
 #[test]
@@ -170,9 +223,11 @@ fn planted_commands_of_no_test_are_found() {
 
 #[test]
 fn planted_names_of_nothing_are_found() {
-    let document = "`./run lab ktls`, `lab gone`\n`./run fuzz cmcd`, `./run fuzz TARGET 60`\n    ./run fuzz nothing\n";
+    let document = "`./run lab ktls plain/kernel`, `lab gone`\n`./run fuzz cmcd`, `./run fuzz TARGET 60`\n    ./run fuzz nothing\n\
+        `./run lab ktls huge`\n";
     let files = [
         File::planted("a.md", document),
+        File::planted("lab/machines/plain", ""),
         File::planted("lab/scenarios/ktls.sh", ""),
         File::planted("fuzz/targets/cmcd.rs", ""),
     ];
@@ -181,6 +236,22 @@ fn planted_names_of_nothing_are_found() {
         &[
             "a.md:1: there is no lab/scenarios/gone.sh",
             "a.md:3: there is no fuzz/targets/nothing.rs",
+            "a.md:4: there is no lab/machines/huge",
         ],
+    );
+}
+
+#[test]
+fn planted_verbs_and_tests_of_pages_that_are_not_there_are_found() {
+    let run = "cat <<'TEXT'\nusage:\n\n  pages [NAME]    test\n                  more\n  soak   load\nTEXT\n";
+    let document = "`./run pages`, `./run soak 10`\n`./run dance`\n    ./run pages \"a film\" \"no film\"   # two\n`./run pages sinks`\n";
+    let files = [
+        File::planted("a.md", document),
+        File::planted("run", run),
+        File::planted("web/tests/a.test.mjs", "test(\"a film plays\", () => {});\n"),
+    ];
+    crate::found(
+        &broken_runs(&files),
+        &["a.md:2: ./run has no verb dance", "a.md:3: no test", "a.md:4: no test"],
     );
 }
