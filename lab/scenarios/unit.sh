@@ -72,7 +72,21 @@ expect "leases" "$(leases)" = 0
 grep -q '^lacking   read leases: .*belongs to another user' "$SAID" || wrong "it does not say that it has no leases"
 grep -q '^lacking   page cache: .*belongs to another user' "$SAID" || wrong "it does not say that it is not told what is in memory"
 if grep '^route ' "$SAID" | grep -q sendfile; then wrong "it claims to use sendfile"; fi
-rm "$UNIT.d"/{fewer,plain}.conf
+
+# --- marks, by which routes choose a port: with the guide's drop-in --------------------------------------------------------------
+
+printf '[[silos]]\ncpus = "0"\nmark = 1\n[[silos]]\ncpus = "1"\nmark = 2\n' >/etc/silos.toml
+drop_in plain ExecStart= "$SERVE_PLAIN --silo disk --config /etc/silos.toml"
+begins_anew # with fewer capabilities
+same_as "$FILM" http://localhost/film-007.mp4
+grep -q '^silos .*connections have no marks (Operation not permitted' "$SAID" || wrong "it does not say that it may not set marks"
+rm "$UNIT.d"/fewer.conf
+guide ports.md "By the node of the film's disk, with \`--silo disk\`" 2 >"$UNIT.d/marks.conf"
+begins_anew
+same_as "$FILM" http://localhost/film-007.mp4
+expect "silos with marks" "$(grep -c '^silo [01] .*; mark [12]$' "$SAID")" = 2
+expect "effective capabilities, with CAP_NET_RAW" "$(capabilities Eff)" is 0000000010002008
+rm "$UNIT.d"/{marks,plain}.conf
 
 # --- a key that only root may read, renewed ------------------------------------------------------------------------------------
 
