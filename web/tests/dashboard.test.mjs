@@ -1,7 +1,7 @@
 // The dashboard in a real browser, while viewers are served.
 
 import assert from "node:assert/strict";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { request } from "node:https";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -12,17 +12,24 @@ import { closeBrowser, PATIENCE_MS, Viewer } from "./viewer.mjs";
 const PHONE = { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true, deviceScaleFactor: 2 };
 let library;
 let server;
-let isLoaded = true;
-let load;
+let leave;
 
-/** A viewer that sends request after request, and reads everything. */
-async function watch() {
-  while (isLoaded) {
-    await new Promise((done) => {
-      const asked = request(new URL("a%20film/1.mp4", server.url), { rejectUnauthorized: false }, (answer) => answer.on("close", done).resume());
-      asked.on("error", () => setTimeout(done, 100)).end();
-    });
-  }
+/** Viewers of this server that send request after request, and read everything, until the function that this returns is called. */
+function watch({ url }, viewers = 1) {
+  let isWatched = true;
+  const one = async () => {
+    while (isWatched) {
+      await new Promise((done) => {
+        const asked = request(new URL("a%20film/1.mp4", url), { rejectUnauthorized: false }, (answer) => answer.on("close", done).resume());
+        asked.on("error", () => setTimeout(done, 100)).end();
+      });
+    }
+  };
+  const all = Array.from({ length: viewers }, one);
+  return async () => {
+    isWatched = false;
+    await Promise.all(all);
+  };
 }
 
 before(async () => {
@@ -30,12 +37,11 @@ before(async () => {
   mkdirSync(join(library, "a film"));
   writeFileSync(join(library, "a film", "1.mp4"), Buffer.alloc(4 << 20, 7));
   server = await new Server(library).start();
-  load = watch();
+  leave = watch(server);
 });
 
 after(async () => {
-  isLoaded = false;
-  await load;
+  await leave?.();
   await closeBrowser();
   await server?.remove();
   rmSync(library, { recursive: true });
@@ -86,6 +92,67 @@ test("the dashboard says when figures are old, and goes on when the server is ba
     await viewer.picture("dashboard-stale");
     await server.start();
     await state.filter({ hasText: "Live" }).waitFor({ timeout: PATIENCE_MS });
+  } finally {
+    await viewer.leave();
+  }
+});
+
+/** The CPUs that a program started here may use. */
+function cpus() {
+  const [, list] = /^Cpus_allowed_list:\s*(\S+)$/m.exec(readFileSync("/proc/self/status", "utf8"));
+  return list.split(",").flatMap((part) => {
+    const [first, last = first] = part.split("-").map(Number);
+    return Array.from({ length: last - first + 1 }, (_, index) => first + index);
+  });
+}
+
+/** How long the curves of the picture in README.md are. */
+const PICTURED_MS = 60_000;
+
+test("the dashboard shows which ways bytes took between silos", async (t) => {
+  const [first, second] = cpus();
+  if (second === undefined) return t.skip("two silos take two CPUs");
+  const cards = `[[silos]]\ncpus = "${first}"\ncards = ["lo"]\n`;
+  const disks = `[[silos]]\ncpus = "${second}"\nfolders = [${JSON.stringify(library)}]\n`;
+  const silos = await new Server(library).start(`disk = "direct"\n${cards}${disks}`, 2);
+  const stop = watch(silos, 8);
+  const viewer = await Viewer.arrive({ viewport: { width: 1280, height: 704 }, colorScheme: "light" });
+  const { page } = viewer;
+  try {
+    await page.goto(silos.admin);
+    const ways = page.locator(".panel", { hasText: "Between silos" });
+    await ways.getByRole("rowheader", { name: "All", exact: true }).waitFor();
+    if (process.env.FULLBORE_WRITE_DOCS) {
+      await page.waitForTimeout(PICTURED_MS);
+      await page.screenshot({ path: "docs/images/dashboard.png" });
+    }
+    await viewer.picture("dashboard-silos");
+    await stop();
+    // Nobody watches any more, so these are the last figures.
+    const { paths } = (await (await fetch(`${silos.admin}status.json`)).json()).paths;
+    assert.ok(paths.length > 0);
+    const told = paths.sort((a, b) => b.bytes - a.bytes).map(({ disk, worker, card, crossings }) => {
+      const from = disk === "memory" ? disk : `disk ${disk}`;
+      return [`${from} → worker ${worker} → card ${card}`, String(crossings)];
+    });
+    await page.waitForFunction(
+      ([body, told]) => JSON.stringify([...body.rows].slice(1).map(({ cells }) => [cells[0].innerText, cells[1].innerText])) === told,
+      [await ways.locator("tbody").elementHandle(), JSON.stringify(told)],
+    );
+    viewer.assertContent();
+  } finally {
+    await viewer.leave();
+    await stop();
+    await silos.remove();
+  }
+});
+
+test("the dashboard of a server with one silo has no table of ways between silos", async () => {
+  const viewer = await Viewer.arrive();
+  try {
+    await viewer.page.goto(server.admin);
+    await viewer.page.getByRole("rowheader", { name: "a film/1.mp4", exact: true }).waitFor();
+    assert.equal(await viewer.page.locator(".panel", { hasText: "Between silos" }).isVisible(), false);
   } finally {
     await viewer.leave();
   }

@@ -43,13 +43,13 @@ export class Server {
   }
 
   /** Starts the server, on its previous port if there was one. Settings are lines of TOML. */
-  async start(settings = "") {
+  async start(settings = "", workers = 1) {
     this.#address ??= `127.0.0.1:${await freePort()}`;
     this.#adminAddress ??= `127.0.0.1:${await freePort()}`;
     const config = join(this.#state, "fullbore.toml");
     writeFileSync(config, settings);
     const args = ["serve", this.library, "--listen", this.#address, "--admin", this.#adminAddress, "--state", this.#state];
-    args.push("--workers", "1", "--config", config);
+    args.push("--workers", String(workers), "--config", config);
     this.#process = spawn(PROGRAM, args, { stdio: ["ignore", "pipe", "inherit"] });
     [this.url, this.admin] = await this.#ready(this.#process);
     return this;
