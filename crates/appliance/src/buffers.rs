@@ -50,6 +50,7 @@ fn pool_options(config: &Config, buffer_bytes: usize) -> PoolOptions {
         count: (bytes_all / bytes_each).max(BUFFERS_MIN),
         register: config.is_on(Switch::Registered),
         fifo: !config.is_on(Switch::Lifo),
+        large_pages: config.is_on(Switch::Hugepages),
     }
 }
 

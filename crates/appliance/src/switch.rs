@@ -61,7 +61,7 @@ impl Switch {
         (Self::Heat, "heat", "caching by heat"),
         (Self::Resident, "resident", "asking what the page cache has"),
         (Self::Hot, "hot", "popular parts of films in its own memory"),
-        (Self::Hugepages, "hugepages", "large pages for the hot set"),
+        (Self::Hugepages, "hugepages", "large pages for buffers and the hot set"),
         (Self::Ahead, "ahead", "several reads in flight per viewer"),
         (Self::Window, "window", "windows that grow"),
         (Self::Files, "files", "files that stay open between requests"),

@@ -73,7 +73,13 @@ fn content() -> Vec<u8> {
 
 /// What a worker gives its connections, on this thread.
 fn resources(offload: KernelOffload) -> Rc<Resources> {
-    let options = PoolOptions { buffer_bytes: 128 << 10, count: 8, register: false, fifo: false };
+    let options = PoolOptions {
+        buffer_bytes: 128 << 10,
+        count: 8,
+        register: false,
+        fifo: false,
+        large_pages: true,
+    };
     Rc::new(Resources {
         reader: Reader::new(Pool::new(options).unwrap(), Policy::Auto, Heat::new(1 << 30)),
         send_buffers: Pool::new(options).unwrap(),

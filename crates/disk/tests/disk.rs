@@ -12,7 +12,13 @@ fn on_a_reactor<T: 'static>(future: impl Future<Output = T> + 'static) -> T {
 }
 
 fn reader(policy: Policy) -> Reader {
-    let options = PoolOptions { buffer_bytes: 72 << 10, count: 4, register: true, fifo: false };
+    let options = PoolOptions {
+        buffer_bytes: 72 << 10,
+        count: 4,
+        register: true,
+        fifo: false,
+        large_pages: true,
+    };
     Reader::new(Pool::new(options).unwrap(), policy, Heat::new(1 << 30))
 }
 

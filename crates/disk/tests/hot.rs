@@ -28,7 +28,8 @@ fn reader(set: &Arc<HotSet>) -> Reader {
 /// A reader for windows as long as `window`.
 fn reader_of(set: &Arc<HotSet>, window: u64) -> Reader {
     let buffer_bytes = window as usize + (8 << 10);
-    let options = PoolOptions { buffer_bytes, count: 8, register: false, fifo: false };
+    let options =
+        PoolOptions { buffer_bytes, count: 8, register: false, fifo: false, large_pages: true };
     let hot_set = LocalHotSet::new(Arc::clone(set));
     Reader::new(Pool::new(options).unwrap(), Policy::Auto, Heat::new(1 << 30))
         .with_hot_set(Some(hot_set))

@@ -83,8 +83,13 @@ mod tests {
         let Some(before) = lines_with("prefer:0") else { return };
         let reactor = Reactor::new(RingOptions::default()).unwrap();
         let test = async move {
-            let options =
-                PoolOptions { buffer_bytes: 1 << 20, count: 4, register: false, fifo: false };
+            let options = PoolOptions {
+                buffer_bytes: 1 << 20,
+                count: 4,
+                register: false,
+                fifo: false,
+                large_pages: true,
+            };
             prefer_node(0).unwrap();
             let pool = Pool::new(options).unwrap();
             pool.touch().unwrap();

@@ -18,7 +18,14 @@ fn reactor() -> Reactor {
 }
 
 fn pool(count: usize) -> Pool {
-    Pool::new(PoolOptions { buffer_bytes: 8192, count, register: true, fifo: false }).unwrap()
+    Pool::new(PoolOptions {
+        buffer_bytes: 8192,
+        count,
+        register: true,
+        fifo: false,
+        large_pages: true,
+    })
+    .unwrap()
 }
 
 fn file_of(bytes: &[u8]) -> Fd {

@@ -174,10 +174,10 @@ pub(crate) const ALL: &[Ablation] = &[
     switch("lifo", "last-in-first-out buffers (first in, first out instead)", Work::Warm),
     switch("resident", "asking what the page cache has (heat alone instead)", Work::Warm),
     switch("hot", "popular parts of films in its own memory (the page cache instead)", Work::Warm),
-    switch("hugepages", "large pages for the hot set", Work::Warm),
     switch("files", "files that stay open between requests", Work::Small),
     switch("ahead", "several reads in flight per viewer", Work::Cold),
     switch("registered", "buffers registered with the ring", Work::Cold),
+    switch("hugepages", "large pages for buffers and the hot set", Work::Cold),
     switch("heat", "caching by heat (everything cached instead)", Work::Scarce)
         .beside(Seed::of_all("SF_NOCACHE", 120.0, 55.0)),
     switch("tickets", "TLS session tickets", Work::Handshakes),

@@ -208,8 +208,13 @@ impl Stage {
         let timer = self.timer();
         reactor.run(async move {
             let buffer_bytes = WINDOW_BYTES + 2 * disk::DIRECT_ALIGNMENT;
-            let options =
-                PoolOptions { buffer_bytes, count: in_flight, register: true, fifo: false };
+            let options = PoolOptions {
+                buffer_bytes,
+                count: in_flight,
+                register: true,
+                fifo: false,
+                large_pages: true,
+            };
             let reader = Rc::new(Reader::new(Pool::new(options)?, policy, Heat::new(1 << 30)));
             let files: Vec<_> = (0..library.files)
                 .map(|file| {
