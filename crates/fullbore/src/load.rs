@@ -66,6 +66,9 @@ pub(crate) struct Load {
     /// Slow readers: bits per second that each one reads from its socket
     #[arg(long, value_name = "RATE")]
     read_rate: Option<Quantity>,
+    /// Small reads: the most bytes that each viewer takes from its socket at once, such as 64Ki [default: 256 KiB, when they have arrived]
+    #[arg(long, value_name = "BYTES")]
+    read_bytes: Option<Quantity>,
     /// Choose URLs by Zipf's law with this exponent, the first URL being the most popular
     #[arg(long, value_name = "S", conflicts_with = "hit_ratio")]
     zipf: Option<f64>,
@@ -176,6 +179,7 @@ impl Load {
             duration: self.duration.0,
             ramp: self.ramp.0,
             read_rate_bits_per_second: self.read_rate.map(|rate| rate.0),
+            read_bytes_max: self.read_bytes.map(|bytes| bytes.0),
             abort_share: self.aborts.0,
             seek_share: self.seeks.0,
             verify: self.verify(),

@@ -50,13 +50,21 @@ pub struct ConnectionOptions {
     pub patience: Duration,
     /// Size of the kernel's receive buffer; `None` lets it grow by itself.
     pub receive_buffer_bytes: Option<usize>,
+    /// The most bytes of a body that are taken from the socket at once, as soon as any have arrived. `None`: as many as are cheapest for
+    /// this machine, when they have arrived.
+    pub read_bytes_max: Option<u64>,
     /// Resume an earlier TLS session, and keep tickets for later ones.
     pub resume: bool,
 }
 
 impl Default for ConnectionOptions {
     fn default() -> Self {
-        Self { patience: Duration::from_secs(30), receive_buffer_bytes: None, resume: false }
+        Self {
+            patience: Duration::from_secs(30),
+            receive_buffer_bytes: None,
+            read_bytes_max: None,
+            resume: false,
+        }
     }
 }
 
@@ -65,6 +73,7 @@ pub struct Connection {
     socket: Socket,
     secured: Option<Box<Secured>>,
     patience: Duration,
+    read_bytes_max: Option<u64>,
     body: Body,
     /// The body's first bytes, which arrived with the head. Usually empty, and without memory.
     held: Vec<u8>,
@@ -89,7 +98,7 @@ impl Connection {
     /// # Errors
     /// See [`Failure`].
     pub async fn open(endpoint: &Endpoint, options: &ConnectionOptions) -> Result<Self, Failure> {
-        let ConnectionOptions { patience, receive_buffer_bytes, resume } = *options;
+        let ConnectionOptions { patience, receive_buffer_bytes, read_bytes_max, resume } = *options;
         let deadline = Instant::now() + patience;
         let connecting = connect(endpoint.address, ConnectOptions { receive_buffer_bytes });
         let socket = match timeout_at(deadline, connecting).await {
@@ -109,6 +118,7 @@ impl Connection {
             socket,
             secured,
             patience,
+            read_bytes_max,
             body: Body::Over,
             held: Vec::new(),
             without_body: false,
@@ -195,9 +205,11 @@ impl Connection {
         if held > 0 || self.body == Body::Over {
             return Ok(held);
         }
+        let bytes_max = bytes_max.min(self.read_bytes_max.unwrap_or(u64::MAX));
         loop {
             match std::mem::take(&mut self.readiness) {
                 Readiness::Unknown => {}
+                Readiness::Drained if self.read_bytes_max.is_some() => self.wait_for_body().await?,
                 Readiness::Drained => self.wait_for_much().await?,
                 Readiness::More => yield_now().await,
             }

@@ -47,6 +47,9 @@ pub struct Options {
     /// How fast each viewer takes bytes from its socket, in bits per second; `None` for at once. Slow readers get a
     /// small receive buffer, so that the server notices.
     pub read_rate_bits_per_second: Option<u64>,
+    /// The most bytes that a viewer takes from its socket at once, as soon as any have arrived, like most players. `None`: as many as are
+    /// cheapest for this machine, when they have arrived.
+    pub read_bytes_max: Option<u64>,
     /// The share of requests that the viewer aborts in the middle, to come back on a new connection; 0 to 1.
     pub abort_share: f64,
     /// The share of requests after which the viewer seeks to a random place of the title; 0 to 1.
@@ -78,6 +81,7 @@ impl Default for Options {
             duration: Duration::from_secs(10),
             ramp: Duration::ZERO,
             read_rate_bits_per_second: None,
+            read_bytes_max: None,
             abort_share: 0.0,
             seek_share: 0.0,
             verify: Verify::Nothing,
@@ -176,6 +180,7 @@ impl Options {
                     || self.read_rate_bits_per_second == Some(0),
                 "a rate must be more than zero",
             ),
+            (self.read_bytes_max == Some(0), "a read must be of more than zero bytes"),
             (
                 matches!(self.popularity, Popularity::HitRatio { hot, .. } if hot == 0 || hot > self.targets.len()),
                 "a hit ratio needs at least one hot title, and no more than there are URLs",

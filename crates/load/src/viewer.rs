@@ -292,6 +292,7 @@ impl Open {
             receive_buffer_bytes: options
                 .read_rate_bits_per_second
                 .map(|_| SLOW_RECEIVE_BUFFER_BYTES),
+            read_bytes_max: options.read_bytes_max,
             resume: options.resume,
         };
         let connection = Connection::open(&crew.shared.endpoints[endpoint], &how).await?;

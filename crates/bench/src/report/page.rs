@@ -10,7 +10,7 @@ use super::source::{Skipped, Source};
 use super::steps::{Fate, Taken};
 use super::style;
 use super::svg::escaped;
-use super::verdict::{Comparison, Verdict, headline, listed};
+use super::verdict::{Comparison, Verdict, headline, listed, worst_clients};
 use crate::versus::Workload;
 use serde_json::{Value, json};
 
@@ -175,7 +175,9 @@ fn verdicts(comparisons: &[Comparison]) -> String {
             format!("<li class=\"{class}\">{}</li>\n", escaped(sentence))
         })
         .collect();
-    format!("<ul class=\"verdicts\">\n{items}</ul>\n")
+    let worst =
+        worst_clients(comparisons).map(|sentence| format!("<p>{}</p>\n", escaped(&sentence)));
+    format!("<ul class=\"verdicts\">\n{items}</ul>\n{}", worst.unwrap_or_default())
 }
 
 fn contents(sections: &[Section]) -> String {

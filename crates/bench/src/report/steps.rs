@@ -23,11 +23,12 @@ const PEERS: [(&str, &str); 2] = [
     ("h2o", "apt install h2o, or use ./run bench, which unpacks one"),
 ];
 
-/// Clients that others wrote, and how to get them. They are measured beside the first peer: the client decides how often a
+/// Other clients, and how to get those that others wrote. They are measured beside the first peer: the client decides how often a
 /// server has to wake up, so the figures of slow clients belong beside those of a fast one.
-const CLIENTS: [(&str, &str); 2] = [
-    ("curl", "apt install curl, or use ./run bench, which installs it"),
-    ("wrk", "apt install wrk, or use ./run bench, which installs it"),
+const CLIENTS: [(&str, Option<&str>); 3] = [
+    ("small-reads", None),
+    ("curl", Some("apt install curl, or use ./run bench, which installs it")),
+    ("wrk", Some("apt install wrk, or use ./run bench, which installs it")),
 ];
 
 /// How many lines of a failed step's output are shown.
@@ -141,11 +142,11 @@ fn plan(
         }
     }
     for (client, advice) in CLIENTS.iter().filter(|_| is_installed(PEERS[0].0)) {
-        if is_installed(client) {
+        if let Some(advice) = advice.filter(|_| !is_installed(client)) {
+            taken.push(not_installed(&format!("--client {client}"), client, advice));
+        } else {
             let works = [Workload::TlsWarm, Workload::HttpWarm];
             steps.extend(works.map(|workload| with_client(client, extent, files, workload)));
-        } else {
-            taken.push(not_installed(&format!("--client {client}"), client, advice));
         }
     }
     let is_quick = extent == Extent::Quick;
@@ -164,7 +165,7 @@ fn not_installed(step: &str, program: &str, advice: &str) -> Taken {
     Taken { name: step.to_owned(), fate: Fate::NotRun(why) }
 }
 
-/// A comparison with the first peer and a client that others wrote.
+/// A comparison with the first peer and another client.
 fn with_client(client: &str, extent: Extent, files: &Path, workload: Workload) -> Step {
     let (peer, _) = PEERS[0];
     let mut step = versus(extent, files, peer, workload);
@@ -315,8 +316,8 @@ mod tests {
         let mut taken = Vec::new();
         let is_there = |program: &str| ["nginx", "wrk"].contains(&program);
         let steps = plan(Extent::Full, Path::new("f"), is_there, &mut taken);
-        // wrk draws two of the workloads, too.
-        assert_eq!(steps.len(), Workload::ALL.len() + 2 + 3);
+        // wrk and small reads draw two of the workloads, too.
+        assert_eq!(steps.len(), Workload::ALL.len() + 2 * 2 + 3);
         assert_eq!(taken.len(), 2);
         for (taken, advice) in taken.iter().zip(["apt install h2o", "apt install curl"]) {
             assert!(matches!(&taken.fate, Fate::NotRun(why) if why.contains(advice)), "{taken:?}");

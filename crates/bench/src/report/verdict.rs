@@ -189,6 +189,28 @@ pub(crate) fn headline(comparisons: &[Comparison]) -> Vec<(Verdict, String)> {
         .collect()
 }
 
+/// For each peer and workload that several clients drew: what it comes to with the client that suits the first side least. Who publishes
+/// one figure for a workload publishes this one.
+pub(crate) fn worst_clients(comparisons: &[Comparison]) -> Option<String> {
+    let is_same = |one: &Comparison, other: &Comparison| {
+        let of = |one: &Comparison| {
+            (one.peer.clone(), one.workload.clone(), one.congestion_control.clone())
+        };
+        of(one) == of(other) && one.client != other.client
+    };
+    let is_worst = |one: &&Comparison| {
+        let mut others = comparisons.iter().filter(|other| is_same(one, other)).peekable();
+        others.peek().is_some() && others.all(|other| one.advantage() < other.advantage())
+    };
+    let item = |one: &Comparison| {
+        let client = one.client.as_deref().unwrap_or("our own load");
+        format!("{} of {} in {} ({client})", one.times(), one.peer, one.workload)
+    };
+    let items: Vec<_> = comparisons.iter().filter(is_worst).map(item).collect();
+    (!items.is_empty())
+        .then(|| format!("With the client that suits it least it comes to {}.", listed(&items)))
+}
+
 /// `None` if no comparison with this side had this verdict.
 fn sentence_of(comparisons: &[Comparison], peer: &str, verdict: Verdict) -> Option<String> {
     let of_both = |one: &&Comparison| one.peer == peer && one.verdict() == verdict;
@@ -276,6 +298,21 @@ mod tests {
         let curl = Comparison { client: Some("curl".into()), ..comparison(0.6, Unit::Gigabits) };
         assert_eq!(curl.work(), "w with curl");
         assert_eq!(plain(&headline(&[curl])[0].1), "Ours is behind peer in w with curl (0.600 ×).");
+    }
+
+    #[test]
+    fn the_worst_client_is_named_where_there_are_several() {
+        let with = |client: &str, ratio| Comparison {
+            client: Some(client.into()),
+            ..comparison(ratio, Unit::Gigabits)
+        };
+        let (alone, own) = (comparison(1.2, Unit::Gigabits), comparison(1.1, Unit::Gigabits));
+        let alone = Comparison { workload: "v".into(), ..alone };
+        let said = worst_clients(&[alone.clone(), own, with("wrk", 0.8), with("curl", 0.9)]);
+        let expected =
+            "With the client that suits it least it comes to 0.800 × of peer in w (wrk).";
+        assert_eq!(plain(&said.unwrap()), expected);
+        assert_eq!(worst_clients(&[alone]), None);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The clients of a comparison: our own load, or a program that others wrote.
 //!
 //! A client's speed decides how often the server has to wake up, so each figure belongs to a server and a client. Our own
-//! load costs little and reports the most. curl and wrk read smaller pieces and are slower, like most clients.
+//! load costs little and reports the most. curl and wrk read smaller pieces and are slower, like most clients; our own load can do that too.
 
 use super::peer::said_version;
 use super::workload::Workload;
@@ -20,12 +20,17 @@ const WRK_SCRIPT: &str = include_str!("../../peers/wrk.lua");
 /// TLS settings for wrk, which has no options for them. OpenSSL reads this file through `OPENSSL_CONF`.
 const WRK_OPENSSL: &str = include_str!("../../peers/wrk-openssl.cnf");
 
+/// What a player takes from its socket at once.
+const SMALL_READ_BYTES: u64 = 64 << 10;
+
 /// A client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Client {
     /// This program's own load generator.
     #[default]
     Load,
+    /// The same in reads of 64 KiB.
+    SmallReads,
     /// One curl process with several transfers at once.
     Curl,
     /// wrk, with a thread for each core.
@@ -45,8 +50,12 @@ pub(super) struct Fetch<'a> {
 
 impl Client {
     /// Every client with its name.
-    const ALL: [(Client, &'static str); 3] =
-        [(Self::Load, "load"), (Self::Curl, "curl"), (Self::Wrk, "wrk")];
+    const ALL: [(Client, &'static str); 4] = [
+        (Self::Load, "load"),
+        (Self::SmallReads, "small-reads"),
+        (Self::Curl, "curl"),
+        (Self::Wrk, "wrk"),
+    ];
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
@@ -62,7 +71,7 @@ impl Client {
         use Workload::{HttpCold, HttpWarm, TlsCold, TlsWarm};
         let name = self.name();
         let is_whole_files = matches!(workload, TlsWarm | TlsCold | HttpWarm | HttpCold);
-        if self != Self::Load && !is_whole_files {
+        if !self.is_own() && !is_whole_files {
             return Err(format!(
                 "{name} only fetches whole files: --client {name} goes with --workload tls-warm, tls-cold, http-warm or http-cold, \
                  and {} needs --client load",
@@ -77,15 +86,20 @@ impl Client {
         Ok(())
     }
 
-    /// Whether it reports each response, and when it began.
-    pub(super) fn tells_of_responses(self) -> bool {
-        self == Self::Load
+    /// Whether it is this program's own load generator, which reports each response, and when it began.
+    pub(super) fn is_own(self) -> bool {
+        matches!(self, Self::Load | Self::SmallReads)
+    }
+
+    /// The most bytes that it takes from a socket at once, if it is our own load and does not choose by itself.
+    pub(super) fn read_bytes_max(self) -> Option<u64> {
+        (self == Self::SmallReads).then_some(SMALL_READ_BYTES)
     }
 
     /// Its version, if it is not our own load.
     pub(super) fn version(self) -> Option<String> {
         match self {
-            Self::Load => None,
+            Self::Load | Self::SmallReads => None,
             Self::Curl => said_version("curl", "--version"),
             Self::Wrk => said_version("wrk", "-v"),
         }
@@ -95,14 +109,14 @@ impl Client {
     pub(super) fn threads(self, cpus: usize, connections: usize) -> usize {
         match self {
             Self::Curl => 1,
-            Self::Load | Self::Wrk => cpus.min(connections),
+            _ => cpus.min(connections),
         }
     }
 
     /// Its command line; empty for our own load. It runs until it gets SIGINT.
     pub(super) fn command(self, fetch: &Fetch<'_>) -> Vec<String> {
         match self {
-            Self::Load => Vec::new(),
+            Self::Load | Self::SmallReads => Vec::new(),
             Self::Curl => curl(fetch),
             Self::Wrk => wrk(fetch),
         }
@@ -115,7 +129,7 @@ impl Client {
         fetch: &Fetch<'_>,
     ) -> Vec<(Option<&'static str>, &'static str, String)> {
         match self {
-            Self::Load | Self::Curl => Vec::new(),
+            Self::Load | Self::SmallReads | Self::Curl => Vec::new(),
             Self::Wrk => vec![
                 (Some("OPENSSL_CONF"), "wrk-openssl.cnf", WRK_OPENSSL.to_owned()),
                 (None, "wrk.lua", wrk_script(fetch.files)),
@@ -129,7 +143,7 @@ impl Client {
     /// The first failure, in the client's own words.
     pub(super) fn judge(self, said: &str, file_bytes: u64) -> Result<(), String> {
         match self {
-            Self::Load => Ok(()),
+            Self::Load | Self::SmallReads => Ok(()),
             Self::Curl => judge_curl(said, file_bytes),
             Self::Wrk => judge_wrk(said),
         }
@@ -220,7 +234,7 @@ mod tests {
             assert_eq!(client.name(), name);
             assert_eq!(client.check(Workload::HttpCold, 8), Ok(()));
             let viewers = client.check(Workload::Viewers, 8);
-            assert_eq!(viewers.is_ok(), client == Client::Load, "{viewers:?}");
+            assert_eq!(viewers.is_ok(), client.is_own(), "{viewers:?}");
         }
         assert!("fetch".parse::<Client>().unwrap_err().to_string().contains("curl"));
         assert!(Client::Curl.check(Workload::TlsWarm, 301).unwrap_err().contains("--connections"));

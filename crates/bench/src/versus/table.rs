@@ -60,7 +60,7 @@ const VIEWERS: Column = ("each viewer p1 p50 p99", |side| {
 /// The columns of a workload, in addition to the compared figure.
 fn columns(workload: Workload, client: Client) -> &'static [Column] {
     match workload {
-        _ if !client.tells_of_responses() => &[GBPS, CPU, CORE, SOFTIRQ, WAKEUPS, MEMORY],
+        _ if !client.is_own() => &[GBPS, CPU, CORE, SOFTIRQ, WAKEUPS, MEMORY],
         Workload::Idle => &[MEMORY],
         Workload::Handshakes => &[HANDSHAKES, CPU, SOFTIRQ, MEMORY, FIRST_BYTE],
         Workload::Viewers => &[GBPS, CPU, SOFTIRQ, WAKEUPS, MEMORY, FIRST_BYTE, VIEWERS],

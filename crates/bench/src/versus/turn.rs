@@ -172,6 +172,7 @@ impl Task<'_> {
             ramp,
             duration: Duration::from_secs_f64(self.seconds) + 2 * MARGIN,
             patience: Duration::from_secs(30),
+            read_bytes_max: self.client.read_bytes_max(),
             ..self.workload.load(self.rate_bits_per_second, self.hit_share)
         })
     }
@@ -188,7 +189,7 @@ impl Task<'_> {
     }
 
     fn start_clients(&self, side: &Side, options: Options) -> io::Result<Clients> {
-        if self.client == Client::Load {
+        if self.client.is_own() {
             return Running::start(options).map(Clients::Load);
         }
         let files: Vec<_> = (0..FILES).map(file_name).collect();

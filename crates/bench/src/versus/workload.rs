@@ -158,10 +158,12 @@ impl Workload {
         }
     }
 
-    /// Whether a server that has done this work before would be measured differently: memory that it took stays with
-    /// it, and titles that were requested before are no longer cold to it.
+    /// Whether each turn has a new server. A server that has done this work before would be measured differently: memory that it took
+    /// stays with it, and titles that were requested before are no longer cold to it. And where its buffers lie is chance and stays for as
+    /// long as it runs: the same program was 1.6 times as fast in one process as in another, from a disk that the bench did not slow down
+    /// (docs/notes/buffers.md). Over many turns that is part of the deviation and no bias. The others would only show how the server warms up.
     pub(crate) fn wants_fresh_servers(self) -> bool {
-        matches!(self, Self::Idle | Self::HttpBeside) || self.has_hit_ratio()
+        !matches!(self, Self::TlsWarm | Self::Handshakes | Self::Viewers)
     }
 
     /// What the clients do.

@@ -48,7 +48,7 @@ async fn fetch(
 ) -> Result<Vec<u8>, ManifestError> {
     let failed =
         |trouble: Trouble| ManifestError::Fetch(reference.url.to_string(), trouble.to_string());
-    let how = ConnectionOptions { patience, receive_buffer_bytes: None, resume: false };
+    let how = ConnectionOptions { patience, ..ConnectionOptions::default() };
     let mut connection =
         Connection::open(endpoint, &how).await.map_err(|failure| failed(failure.into()))?;
     let ask = Ask { path: reference.url.path_and_query(), range: reference.range.clone() };
