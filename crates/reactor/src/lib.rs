@@ -18,6 +18,7 @@ pub mod blocks;
 pub mod executor;
 pub mod fd;
 pub mod lease;
+mod mapping;
 pub mod node;
 pub mod op;
 pub mod pool;

@@ -9,6 +9,7 @@
 //! of its buffers, stops nobody who reads from another one, and a disk that is alone has three quarters.
 
 use crate::executor::with_core;
+use crate::mapping::Mapping;
 use crate::node::{prefer_node_for, preferred_node};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -54,48 +55,6 @@ enum For {
 
 /// What one disk may hold of what is left.
 const SHARE_OF_LEFT: usize = 3;
-
-/// Bytes of a large page, on which their memory is aligned. Where large pages have another size, the kernel may refuse them.
-const LARGE_PAGE_BYTES: usize = 2 << 20;
-
-struct Mapping {
-    base: *mut u8,
-    bytes: usize,
-    /// All that was mapped: `base` lies in it, on the first boundary of a large page.
-    whole: (*mut u8, usize),
-}
-
-impl Mapping {
-    /// New memory. `large_pages` asks the kernel for large pages.
-    ///
-    /// A disk writes a window into as many pieces as its memory consists of. With pages of 4 KiB there are a hundred, and the disk of a
-    /// virtual machine brought a quarter less than with large ones (docs/notes/buffers.md).
-    fn anonymous(bytes: usize, large_pages: bool) -> io::Result<Self> {
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        let length = bytes.next_multiple_of(LARGE_PAGE_BYTES) + LARGE_PAGE_BYTES;
-        // SAFETY: a new anonymous mapping touches nobody's memory.
-        let start = unsafe { libc::mmap(std::ptr::null_mut(), length, protection, flags, -1, 0) };
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        if large_pages {
-            // SAFETY: the mapping is ours, and this advice leaves its bytes as they are.
-            unsafe { libc::madvise(start, length, libc::MADV_HUGEPAGE) };
-        }
-        let start = start.cast::<u8>();
-        let base = start.wrapping_add(start.align_offset(LARGE_PAGE_BYTES));
-        Ok(Self { base, bytes, whole: (start, length) })
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        let (start, length) = self.whole;
-        // SAFETY: the mapping is ours, and every buffer into it held the pool.
-        unsafe { libc::munmap(start.cast(), length) };
-    }
-}
 
 /// How a pool is made.
 #[derive(Clone, Copy, Debug)]

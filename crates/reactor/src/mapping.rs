@@ -1,0 +1,65 @@
+//! Memory from the kernel, on the boundary of a large page.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// Bytes of a large page of x86-64, and of aarch64 with pages of 4 KiB. Where large pages have another size, the kernel gives none.
+pub(crate) const LARGE_PAGE_BYTES: usize = 2 << 20;
+
+/// Mapped memory. Dropping it unmaps it.
+pub(crate) struct Mapping {
+    pub(crate) base: *mut u8,
+    pub(crate) bytes: usize,
+    /// All that was mapped: `base` lies in it, on the first boundary of a large page.
+    whole: (*mut u8, usize),
+}
+
+impl Mapping {
+    /// New memory. `large_pages` asks the kernel for large pages.
+    ///
+    /// A disk writes a window into as many pieces as its memory consists of. With pages of 4 KiB there are a hundred, and the disk of a
+    /// virtual machine brought a quarter less than with large ones (docs/notes/buffers.md).
+    pub(crate) fn anonymous(bytes: usize, large_pages: bool) -> io::Result<Self> {
+        let mapping = Self::reserve(bytes, libc::PROT_READ | libc::PROT_WRITE)?;
+        if large_pages {
+            let (start, length) = mapping.whole;
+            // SAFETY: the mapping is ours, and this advice leaves its bytes as they are.
+            unsafe { libc::madvise(start.cast(), length, libc::MADV_HUGEPAGE) };
+        }
+        Ok(mapping)
+    }
+
+    /// The first `bytes` of a file, shared with all who use it.
+    pub(crate) fn of_file(file: BorrowedFd<'_>, bytes: usize) -> io::Result<Self> {
+        let mapping = Self::reserve(bytes, libc::PROT_NONE)?;
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_SHARED | libc::MAP_NORESERVE | libc::MAP_FIXED;
+        let (base, fd) = (mapping.base.cast(), file.as_raw_fd());
+        // SAFETY: it replaces a part of a mapping that is ours, and that nobody uses yet.
+        if unsafe { libc::mmap(base, bytes, protection, flags, fd, 0) } == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(mapping)
+    }
+
+    fn reserve(bytes: usize, protection: libc::c_int) -> io::Result<Self> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let length = bytes.next_multiple_of(LARGE_PAGE_BYTES) + LARGE_PAGE_BYTES;
+        // SAFETY: a new anonymous mapping touches nobody's memory.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), length, protection, flags, -1, 0) };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = start.cast::<u8>();
+        let base = start.wrapping_add(start.align_offset(LARGE_PAGE_BYTES));
+        Ok(Self { base, bytes, whole: (start, length) })
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        let (start, length) = self.whole;
+        // SAFETY: the mapping is ours, and whoever uses its memory keeps it.
+        unsafe { libc::munmap(start.cast(), length) };
+    }
+}
