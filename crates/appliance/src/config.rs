@@ -3,6 +3,7 @@
 pub mod bypass;
 mod error;
 mod folders;
+mod memory;
 pub mod silos;
 
 pub use error::ConfigError;
@@ -10,6 +11,7 @@ pub use error::ConfigError;
 use crate::own_files;
 pub use crate::switch::Switch;
 pub use bypass::Bypass;
+pub use memory::Memory;
 pub use silos::{Placement, SiloError, SiloPlan};
 
 use crate::admin_hosts::is_host_name;
@@ -308,15 +310,6 @@ impl Net {
     }
 }
 
-/// Memory for the hot set, which caches popular parts of films.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Memory {
-    /// The most bytes that it may use on all nodes together; 0 for no hot set. Not set: a quarter of the memory that is available when the
-    /// server starts.
-    pub hot_bytes: Option<u64>,
-}
-
 /// Limits on what viewers may use. All are per worker: cores share nothing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -423,6 +416,7 @@ impl Config {
         let key_records_max = self.tls.key_records_max;
         within("tls.key_records_max", key_records_max, 64..=1 << 24, "64 to 16777216")?;
         self.signing.check()?;
+        self.memory.check()?;
         self.check_bypass()?;
         silos::check(self).map_err(ConfigError::Silos)?;
         if !self.tls.enabled && !self.tls.certificates.is_empty() {

@@ -32,6 +32,7 @@ pub mod offload;
 mod opened;
 mod own_files;
 pub mod page;
+mod pins;
 pub mod redact;
 mod renewal;
 pub mod sandbox;

@@ -10,6 +10,7 @@ use crate::live;
 use crate::moves::{self, Inboxes};
 use crate::offload;
 use crate::own_files::OwnFiles;
+use crate::pins::Pins;
 use crate::sandbox;
 use crate::shelf::Shelf;
 use crate::silo::{self, Silo};
@@ -142,6 +143,17 @@ impl Opened {
         self.machine.memory_limit_bytes.or(self.machine.memory_bytes).unwrap_or(u64::MAX)
     }
 
+    /// Starts looking for the pinned titles, if there are any, and hot sets.
+    ///
+    /// # Errors
+    /// If there is no thread for that.
+    pub(crate) fn start_pins(&self, silos: &[Silo]) -> Result<Option<Arc<Pins>>, StartError> {
+        let sets = silos.iter().filter_map(|silo| silo.hot_memory().set());
+        let set_bytes = sets.map(|set| set.bytes_max()).min();
+        let pins = Pins::start(&self.config, &self.folders, set_bytes);
+        pins.map_err(|why| StartError::Thread { which: "pins", why })
+    }
+
     /// What all workers have in common.
     ///
     /// # Errors
@@ -151,6 +163,7 @@ impl Opened {
         keys: Option<Arc<KeyRing>>,
         own_files: &OwnFiles,
         shelf: Option<Shelf>,
+        pins: Option<Arc<Pins>>,
         epoch: Instant,
         bound: Option<Bound>,
     ) -> Result<Shared, StartError> {
@@ -168,6 +181,7 @@ impl Opened {
             workers: self.workers,
             inboxes: make_inboxes(&self.silo_map, self.workers)?,
             silo_map: Arc::clone(&self.silo_map),
+            pins,
             takes_buffers_early: bound.is_some(),
         })
     }

@@ -8,6 +8,7 @@ use crate::config::{Config, Switch};
 use crate::notify::notify;
 use crate::offload;
 use crate::opened::{self, Handed, Opened};
+use crate::pins;
 use crate::renewal::Renewal;
 use crate::sandbox;
 use crate::shelf::Shelf;
@@ -102,7 +103,8 @@ impl Server {
         let memory_bound = tightest(&opened.headroom);
         let mut silos = opened.make_silos(memory_bound)?;
         let epoch = Instant::now();
-        let shared = opened.shared(keys, &own_files, shelf, epoch, memory_bound)?;
+        let pins = opened.start_pins(&silos)?;
+        let shared = opened.shared(keys, &own_files, shelf, pins, epoch, memory_bound)?;
         let memory_bytes = opened.memory_bytes();
         let Crew { numbers, audiences, ended, ring } =
             start_workers(&mut silos, shared, memory_bytes, access_log, ways_in)?;
@@ -178,6 +180,8 @@ impl Server {
         lines.extend(self.opened.silo_map.describe());
         let hot_sets = self.silos.iter().filter_map(|silo| silo.hot_memory().describe());
         lines.extend(hot_sets.map(|hot_set| format!("hot set   {hot_set}")));
+        let has_hot_set = self.silos.iter().any(|silo| silo.hot_memory().set().is_some());
+        lines.extend(pins::describe(&self.opened.config.memory.pins, has_hot_set));
         lines.extend(self.lacks.iter().map(|lack| {
             let Lack { what, why, cost, remedy } = lack;
             format!(

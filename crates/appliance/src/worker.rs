@@ -14,6 +14,7 @@ use crate::gate::Gate;
 use crate::hot_memory::Keeper;
 use crate::listen::unsent_bytes_min;
 use crate::moves::{Inboxes, Moves, Reason, Refused};
+use crate::pins::{Pinner, Pins};
 use crate::session::{self, Traveller};
 use crate::shelf::Shelf;
 use crate::silo::Place;
@@ -61,6 +62,8 @@ pub struct Worker {
     pub(crate) moves: Option<Moves>,
     /// Adjusts the silo's hot set, if this is the worker that does so.
     keeper: Option<Keeper>,
+    /// Keeps pinned titles in it, if there are any.
+    pinner: Option<Pinner>,
 }
 
 /// How connections come in.
@@ -149,6 +152,8 @@ pub(crate) struct Shared {
     pub(crate) silo_map: Arc<SiloMap>,
     /// Where workers offer each other connections; none if connections stay where they came in.
     pub(crate) inboxes: Option<Inboxes>,
+    /// The files to pin in hot sets, if there are any.
+    pub(crate) pins: Option<Arc<Pins>>,
     /// Whether all memory for buffers is allocated at the start.
     pub(crate) takes_buffers_early: bool,
 }
@@ -167,6 +172,8 @@ impl Worker {
         let files = shared.folders.files(open_files_max)?;
         files.withhold(shared.withheld);
         let map = Arc::clone(&shared.silo_map);
+        let pinner = shared.pins.filter(|_| place.keeper.is_some());
+        let pinner = pinner.map(|pins| Pinner::new(pins, Arc::clone(&map), place.worker));
         let moves = shared.inboxes.map(|inboxes| Moves::new(map, place.worker, inboxes));
         Ok(Rc::new(Self {
             resources,
@@ -197,6 +204,7 @@ impl Worker {
             drain: Drain::default(),
             moves,
             keeper: place.keeper,
+            pinner,
         }))
     }
 
@@ -230,6 +238,7 @@ impl Worker {
         woken: Woken,
     ) -> io::Result<()> {
         spawn(Rc::clone(&self).tick());
+        spawn(Rc::clone(&self).pin());
         if let Some(woken) = self.moves.as_ref().and_then(Moves::take_woken) {
             spawn(Rc::clone(&self).exchange(woken));
         }
@@ -388,6 +397,13 @@ impl Worker {
         }
     }
 
+    /// Keeps pinned titles in the hot set, if this is the worker that does so.
+    async fn pin(self: Rc<Self>) {
+        if let (Some(pinner), Some(hot_set)) = (&self.pinner, self.resources.reader.hot_set()) {
+            pinner.run(&self.library.files, hot_set).await;
+        }
+    }
+
     fn publish(&self) {
         let Resources { reader, send_buffers, .. } = &*self.resources;
         let (numbers, stats) = (&self.numbers, &reader.stats);
@@ -405,6 +421,9 @@ impl Worker {
             numbers.hot_evicted_bytes_total.set(keeper.set().evicted_bytes());
             numbers.hot_bytes.set(keeper.set().used_bytes());
             numbers.hot_bytes_max.set(keeper.set().bytes_max());
+        }
+        if let Some(pinner) = &self.pinner {
+            numbers.hot_pinned_bytes.set(pinner.pinned_bytes());
         }
         numbers.buffer_waits_total.set(reader.pool().waits() + send_buffers.waits());
         numbers.read_buffers_free.set(reader.pool().free() as u64);

@@ -11,7 +11,7 @@
 //! A library may be several folders, one for each disk. [`Holders`] says which of them holds which title.
 //!
 //! Titles that ingest has made have a record. This crate reads it, lists titles by it ([`list()`]), compares it with the files
-//! ([`verify()`]), completes it ([`complete()`]) and removes titles ([`remove()`]). The `library` crate makes them.
+//! ([`verify()`]), completes it ([`complete()`]) and removes titles ([`remove()`]). [`parts()`] names the files of one title. The `library` crate makes them.
 //!
 //! The crate reads media files only to compute their sums, and it runs no other program. It follows no symbolic link, because the server
 //! refuses those that lead out of the library.
@@ -24,6 +24,7 @@ mod folders;
 mod known;
 mod list;
 mod name;
+mod parts;
 mod record;
 mod remove;
 mod rule;
@@ -43,6 +44,7 @@ pub use folders::{
 pub use known::KnownTitles;
 pub use list::{Entry, find, list};
 pub use name::{NameError, TitleName, TitlePath};
+pub use parts::parts;
 pub use record::{
     AudioRecord, BLOCK_BYTES, FileRecord, RECORD, Record, RecordError, ReplacedRecord,
     SourceRecord, SubtitleRecord, VideoRecord,

@@ -31,7 +31,7 @@ pub use error::{OpenError, ReadError};
 pub use file::File;
 pub use files::{Files, Names};
 pub use heat::Heat;
-pub use hot::{HotPart, HotSet, LocalHotSet};
+pub use hot::{HotPart, HotSet, LocalHotSet, Pinning};
 pub use inode::Inode;
 pub use misses::Misses;
 pub use read::{DIRECT_ALIGNMENT, Plain, Policy, ReadStats, Reader, Way};

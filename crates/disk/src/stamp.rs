@@ -6,7 +6,9 @@
 //!
 //! No time shows stores through a shared mapping whose pages already wait to be written out.
 
-use rustix::fs::Stat;
+use rustix::fs::{CWD, FileType, Stat};
+use std::io;
+use std::path::Path;
 
 /// What tells one version of a file from another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -28,6 +30,18 @@ pub struct Stamp {
 }
 
 impl Stamp {
+    /// The stamp of the regular file at `path`, which is not followed if it is a symbolic link.
+    ///
+    /// # Errors
+    /// What the kernel says, or that it is not a regular file.
+    pub fn of_path(path: &Path) -> io::Result<Self> {
+        let stat = rustix::fs::statat(CWD, path, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Ok(Self::of(&stat)),
+            _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")),
+        }
+    }
+
     #[allow(clippy::unnecessary_cast, reason = "the fields' widths differ between architectures")]
     pub(crate) fn of(stat: &Stat) -> Self {
         Self {

@@ -1,7 +1,7 @@
 //! The hot set against real files.
 
 use fullbore_disk::hot::BLOCK_BYTES;
-use fullbore_disk::{File, Heat, HotSet, LocalHotSet, Policy, ReadError, Reader};
+use fullbore_disk::{File, Heat, HotSet, LocalHotSet, Pinning, Policy, ReadError, Reader};
 use reactor::residency::cached_pages;
 use reactor::{Pool, PoolOptions, Reactor, RingOptions, sleep};
 use std::fs;
@@ -255,5 +255,39 @@ fn a_nearly_empty_block_is_not_worth_memory_and_the_end_of_a_film_is_right() {
         let range = long.size() - 1000..long.size();
         let part = reader.hot_part(&long, &range).unwrap().unwrap();
         assert!(part.bytes() == &library.films[1][range.start as usize..]);
+    });
+}
+
+#[test]
+fn a_pinned_block_is_the_last_to_be_given_back_and_comes_back_when_the_set_may_grow() {
+    let library = Library::new(&[BLOCK_BYTES as usize, 2 * BLOCK_BYTES as usize + 7]);
+    on_a_reactor(async move {
+        let set = HotSet::new(4 * BLOCK_BYTES, true).unwrap();
+        let (reader, viewed, pinned) = (reader(&set), library.open(0), library.open(1));
+        let hot_set = reader.hot_set().unwrap();
+        ask_for(&reader, &viewed, 9).await;
+        filled(&reader, BLOCK_BYTES).await;
+        let starts = [0, BLOCK_BYTES, 2 * BLOCK_BYTES];
+        for start in starts {
+            assert!(!set.want(&pinned.stamp(), start));
+            assert_eq!(hot_set.pin(&pinned, start).await, Pinning::Done);
+            assert!(set.want(&pinned.stamp(), start));
+        }
+        let end = 2 * BLOCK_BYTES..pinned.size();
+        let part = reader.hot_part(&pinned, &end).unwrap().unwrap();
+        assert!(part.bytes() == &library.films[1][end.start as usize..], "the end of a film, too");
+        drop(part);
+        assert_eq!(set.give_back_block(), BLOCK_BYTES);
+        assert!(!reader.is_hot(&viewed, 0), "what viewers asked for goes first");
+        assert!(starts.iter().all(|start| set.want(&pinned.stamp(), *start)));
+        set.let_grow(0);
+        assert_eq!(set.give_back_block(), BLOCK_BYTES);
+        let missing = starts.into_iter().find(|start| !set.want(&pinned.stamp(), *start)).unwrap();
+        assert_eq!(hot_set.pin(&pinned, missing).await, Pinning::NoRoom, "others are as wanted");
+        set.let_grow(BLOCK_BYTES);
+        assert_eq!(hot_set.pin(&pinned, missing).await, Pinning::Done);
+        // A file that was changed a moment ago may change again without a new time.
+        fs::write(library.path(1), &library.films[1]).unwrap();
+        assert_eq!(hot_set.pin(&library.open(1), 0).await, Pinning::Failed);
     });
 }

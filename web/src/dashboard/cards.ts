@@ -100,7 +100,8 @@ const TOLD: Told[] = [
 
 function hotSet({ cache }: Snapshot): string {
   if (cache.hot_bytes_max === 0) return "";
-  return `; hot set ${text(format.bytes(cache.hot_bytes))} of ${text(format.bytes(cache.hot_bytes_max))}`;
+  const pinned = cache.hot_pinned_bytes === 0 ? "" : `, ${text(format.bytes(cache.hot_pinned_bytes))} pinned`;
+  return `; hot set ${text(format.bytes(cache.hot_bytes))} of ${text(format.bytes(cache.hot_bytes_max))}${pinned}`;
 }
 
 function busiestDisk(now: Snapshot): string {

@@ -75,7 +75,14 @@ export interface Snapshot {
   cpu: { workers: number[]; mean: number; max: number };
   gbps_per_cpu_percent: number | null;
   first_byte: { count: number; p50_ms: number | null; p95_ms: number | null; p99_ms: number | null };
-  cache: { hit_ratio: number | null; from_memory_mb_per_second: number; from_disk_mb_per_second: number; hot_bytes: number; hot_bytes_max: number };
+  cache: {
+    hit_ratio: number | null;
+    from_memory_mb_per_second: number;
+    from_disk_mb_per_second: number;
+    hot_bytes: number;
+    hot_bytes_max: number;
+    hot_pinned_bytes: number;
+  };
   disks: {
     name: string;
     read_mb_per_second: number;

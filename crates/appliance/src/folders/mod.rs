@@ -159,6 +159,12 @@ impl Folders {
         self.names().is_none_or(|names| is_held(&names, folder, location))
     }
 
+    /// The folder that holds what is at `location`, a path in the library.
+    pub(crate) fn holder(&self, location: &Path) -> Option<&Path> {
+        let mut present = self.present();
+        present.find(|(index, _)| self.hold(*index, location)).map(|(_, path)| path)
+    }
+
     /// Starts watching the folders, and waits until each was looked at once, but not for a disk that hangs. Returns what was found out
     /// about access to their files.
     ///

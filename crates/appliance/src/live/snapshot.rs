@@ -68,6 +68,7 @@ struct Cache {
     from_disk_mb_per_second: f64,
     hot_bytes: u64,
     hot_bytes_max: u64,
+    hot_pinned_bytes: u64,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -227,6 +228,7 @@ impl<'a> Step<'a> {
             from_disk_mb_per_second: rounded(from_disk / 1e6),
             hot_bytes: self.now.totals.hot_bytes,
             hot_bytes_max: self.now.totals.hot_bytes_max,
+            hot_pinned_bytes: self.now.totals.hot_pinned_bytes,
         }
     }
 

@@ -7,6 +7,7 @@
 //! [`hot_set`]: popular parts of films come from memory.
 //! [`moves`]: a connection moves to the silo of its film's disk.
 //! [`pages`]: the server's own pages.
+//! [`pins`]: pinned titles are in memory before anybody requests them.
 //! [`quick_viewers`]: the kernel may hold more unsent bytes for viewers who take them fast.
 //! [`slow_readers`]: data sent from memory exists only once, and is bounded.
 //! [`switches`]: none of this depends on an optimisation.
@@ -19,6 +20,7 @@ mod folders;
 mod hot_set;
 mod moves;
 mod pages;
+mod pins;
 mod quick_viewers;
 mod slow_readers;
 mod support;

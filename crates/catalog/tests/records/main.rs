@@ -8,7 +8,7 @@ use std::fs;
 
 use fullbore_catalog::{
     BLOCK_BYTES, CatalogError, Completed, EXAMPLES, Fault, FileRecord, TitleName, Workshop,
-    complete, list, remove, remove_replaced,
+    complete, list, parts, remove, remove_replaced,
 };
 use place::{Place, path};
 
@@ -56,6 +56,21 @@ fn an_older_record_is_read_and_its_title_verified() {
     let fault = Fault::Content { path, blocks: Vec::new() };
     assert_eq!(fault.to_string(), "v-0123456789ab/video-90.mp4 does not match its SHA-256");
     assert_eq!(place.faults("film"), [fault]);
+}
+
+#[test]
+fn the_parts_of_a_title_are_the_files_of_its_present_version() {
+    let place = older_title();
+    place.write("film/v-ba9876543210/video-90.mp4", b"of an earlier version");
+    let mut found = parts(place.path(), &path("film")).unwrap();
+    found.sort();
+    let expected = [
+        "film/manifest.mpd",
+        "film/master.m3u8",
+        "film/v-0123456789ab/video-90.m3u8",
+        "film/v-0123456789ab/video-90.mp4",
+    ];
+    assert_eq!(found, expected.map(std::path::PathBuf::from));
 }
 
 #[test]

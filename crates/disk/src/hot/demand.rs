@@ -5,7 +5,7 @@
 //! four counters lie in one cache line, so noting a request costs one line from memory. A count may be too high, because blocks share counters.
 //! It is too low only if two threads note requests in the same instant.
 
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// Counters in a cache line, and a block's counters within its line.
 const LINE: usize = 64;
@@ -24,6 +24,7 @@ pub(crate) struct Demand {
     counters: Box<[AtomicU8]>,
     noted: AtomicUsize,
     samples: usize,
+    halvings: AtomicU64,
 }
 
 impl Demand {
@@ -34,6 +35,7 @@ impl Demand {
             counters: (0..counters).map(|_| AtomicU8::new(0)).collect(),
             noted: AtomicUsize::new(0),
             samples: blocks.max(LINE) * SAMPLES_PER_BLOCK,
+            halvings: AtomicU64::new(0),
         }
     }
 
@@ -57,6 +59,19 @@ impl Demand {
         self.counters_of(hash).map(|counter| counter.load(Relaxed)).min().unwrap_or(0)
     }
 
+    /// Counts as many requests as can be counted for the block with this hash.
+    ///
+    /// Blocks that share all four of their counters with such blocks count as popular too. If these are half of the blocks that the set has
+    /// room for, that is about one block in a thousand.
+    pub(crate) fn raise(&self, hash: u64) {
+        self.counters_of(hash).for_each(|counter| counter.store(u8::MAX, Relaxed));
+    }
+
+    /// How often all counts were halved.
+    pub(crate) fn halvings(&self) -> u64 {
+        self.halvings.load(Relaxed)
+    }
+
     fn counters_of(&self, hash: u64) -> impl Iterator<Item = &AtomicU8> {
         let lines = self.counters.len() / LINE;
         let line = &self.counters[(hash as usize % lines) * LINE..][..LINE];
@@ -69,6 +84,7 @@ impl Demand {
 
     fn halve(&self) {
         self.noted.store(self.samples / 2, Relaxed);
+        self.halvings.fetch_add(1, Relaxed);
         for counter in &self.counters {
             counter.store(counter.load(Relaxed) / 2, Relaxed);
         }
@@ -103,6 +119,23 @@ mod tests {
         let often = scanned.filter(|count| *count >= 20).count();
         assert_eq!(often, 0);
         assert!(demand.of(mix(7)) >= 10);
+    }
+
+    #[test]
+    fn what_is_raised_counts_most_until_it_is_forgotten_and_hardly_anything_else_does() {
+        let blocks = 4000;
+        let demand = Demand::new(blocks);
+        let before = demand.halvings();
+        (0..blocks as u64 / 2).for_each(|block| demand.raise(mix(block)));
+        assert!((0..blocks as u64 / 2).all(|block| demand.of(mix(block)) == u8::MAX));
+        let others = 10_000..110_000_u64;
+        let popular = others.clone().filter(|block| demand.of(mix(*block)) == u8::MAX).count();
+        assert!(popular < others.count() / 300, "{popular}");
+        (0..60_000).for_each(|block| {
+            demand.note(mix(1_000_000 + block));
+        });
+        assert!(demand.halvings() > before);
+        assert!(demand.of(mix(7)) < u8::MAX);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The fewest bytes that a block must hold to be admitted. A file's last block may be nearly empty, and would waste memory.
-const BYTES_MIN: u64 = BLOCK_BYTES / 2;
+pub(super) const BYTES_MIN: u64 = BLOCK_BYTES / 2;
 
 /// Blocks that one worker fills at a time: enough to keep a disk busy, and few beside the viewers' reads.
 const FILLS_MAX: usize = 4;
@@ -117,7 +117,7 @@ impl LocalHotSet {
         });
     }
 
-    async fn fill(&self, file: &File, key: &Key, claimed: Claimed, range: Range<u64>) {
+    pub(super) async fn fill(&self, file: &File, key: &Key, claimed: Claimed, range: Range<u64>) {
         let (claimed, read) = read(file, claimed, &range).await;
         let is_right = read.is_ok() && file.check_unchanged().is_ok();
         if !is_right || Key::new(&file.stamp(), range.start) != *key {
@@ -130,7 +130,7 @@ impl LocalHotSet {
 }
 
 /// Whether the file's last change is so old that the next one will leave another time stamp.
-fn is_settled(file: &File) -> bool {
+pub(super) fn is_settled(file: &File) -> bool {
     let changed = Duration::from_secs(file.stamp().changed_seconds.max(0) as u64);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     now.saturating_sub(changed) > SETTLED_AFTER

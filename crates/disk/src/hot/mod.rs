@@ -12,6 +12,9 @@
 //! key, and checks that the file is still that version, as after any read. A file that was changed a moment ago is not admitted: time stamps
 //! advance in steps, so its next change could leave the same stamp.
 //!
+//! **Pins.** A block that is to stay gets the highest count of requests, again whenever counts are halved (`pin`). So it is admitted before and
+//! evicted after everything else, and needs no mark of its own: a block that is no longer wanted is forgotten like any other.
+//!
 //! The workers of a silo share one hot set. Finding a block reads one cache line of the index and pins the block by one atomic addition,
 //! without a lock. Changing the set takes a lock; a worker that cannot have it at once does not admit its block.
 
@@ -19,9 +22,11 @@ mod demand;
 mod index;
 mod key;
 mod local;
+mod pin;
 
 pub(crate) use local::Hot;
 pub use local::{HotPart, LocalHotSet};
+pub use pin::{Pinning, is_small, pinned_bytes_of};
 
 use demand::Demand;
 use index::Index;

@@ -1,0 +1,184 @@
+//! Keeps pinned titles in a silo's hot set: the task of one worker of the silo.
+//!
+//! Pinned blocks are the most wanted ones by the set's own count of requests. They need no other protection: the set admits them before
+//! anything else, evicts them after everything else, and gives them back when memory is short. The task then brings them back, as soon as the
+//! set may grow again.
+//!
+//! One block is read at a time, at [`BYTES_PER_SECOND`] at most, so viewers of the same disk hardly notice.
+
+use super::{PinnedFile, Pins};
+use crate::silo_map::SiloMap;
+use disk::hot::{BLOCK_BYTES, is_small};
+use disk::{Files, HotSet, LocalHotSet, Pinning};
+use reactor::{sleep, sleep_until, yield_now};
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The highest rate at which pins are read: half of what a hard disk reads in sequence, a tenth of a SATA disk's, a fiftieth of an NVMe disk's. A
+/// title of 10 GB is in memory after three minutes.
+const BYTES_PER_SECOND: u64 = 64 << 20;
+
+/// The time that a block takes at this rate.
+const PACE: Duration = Duration::from_nanos(1_000_000_000 * BLOCK_BYTES / BYTES_PER_SECOND);
+
+/// The pause between two looks at the set. Also how long reading goes on before the next look, because counts may be halved meanwhile.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// How long a file is left alone that cannot be read, or was changed a moment ago.
+const RETRY_AFTER: Duration = Duration::from_secs(3);
+
+/// How often small files are looked for in the page cache, which evicts them if nobody reads them.
+const SMALL_EVERY: Duration = Duration::from_secs(30);
+
+/// Blocks looked at before others get their turn: some tens of microseconds.
+const BATCH: usize = 256;
+
+/// What the set was like at the last look.
+#[derive(Default)]
+struct Looked {
+    files: Option<Arc<[PinnedFile]>>,
+    halvings: u64,
+    evicted_bytes: u64,
+}
+
+/// Keeps pinned titles in one hot set.
+pub(crate) struct Pinner {
+    pins: Arc<Pins>,
+    map: Arc<SiloMap>,
+    silo: usize,
+    pinned_bytes: Cell<u64>,
+}
+
+impl Pinner {
+    /// For the silo of `worker`.
+    pub(crate) fn new(pins: Arc<Pins>, map: Arc<SiloMap>, worker: usize) -> Self {
+        let silo = map.of_worker(worker);
+        Self { pins, map, silo, pinned_bytes: Cell::new(0) }
+    }
+
+    /// Bytes of pinned titles in the set.
+    pub(crate) fn pinned_bytes(&self) -> u64 {
+        self.pinned_bytes.get()
+    }
+
+    /// Reads pinned titles into the hot set and keeps them there, until the worker ends.
+    pub(crate) async fn run(&self, library: &Files, hot_set: &Rc<LocalHotSet>) {
+        let (mut looked, mut missing) = (Looked::default(), Vec::new());
+        let (mut failing, mut small_at) = (HashMap::new(), reactor::now());
+        loop {
+            let files = self.files();
+            if looked.renew(&files, hot_set.set()) || !missing.is_empty() {
+                missing = self.look(&files, hot_set.set()).await;
+            }
+            let now = reactor::now();
+            failing.retain(|_, until| *until > now);
+            let readable = missing.iter().map(|(index, start)| (&files[*index], *start));
+            read(library, hot_set, readable, &mut failing).await;
+            if now >= small_at {
+                keep_small(library, hot_set, &files).await;
+                small_at = now + SMALL_EVERY;
+            }
+            sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// The files to pin. Where connections move to the disk's silo, nobody asks for a file elsewhere.
+    fn files(&self) -> Arc<[PinnedFile]> {
+        let files = self.pins.files();
+        if !self.map.is_by_disk() {
+            return files;
+        }
+        let is_own = |file: &&PinnedFile| {
+            self.map.of_device(file.stamp.device).is_none_or(|silo| silo == self.silo)
+        };
+        files.iter().filter(is_own).cloned().collect()
+    }
+
+    /// Makes all pinned blocks wanted. Returns those that the set does not have, each as the file's place in the list and the block's start.
+    async fn look(&self, files: &[PinnedFile], set: &HotSet) -> Vec<(usize, u64)> {
+        let (mut missing, mut pinned_bytes, mut looked_at) = (Vec::new(), 0, 0);
+        for (index, file) in files.iter().enumerate() {
+            for start in starts(file) {
+                match set.want(&file.stamp, start) {
+                    true => pinned_bytes += BLOCK_BYTES,
+                    false => missing.push((index, start)),
+                }
+                looked_at += 1;
+                if looked_at % BATCH == 0 {
+                    yield_now().await;
+                }
+            }
+        }
+        self.pinned_bytes.set(pinned_bytes);
+        missing
+    }
+}
+
+impl Looked {
+    /// Takes the set's present state. Returns whether pinned blocks may be unwanted or missing since the last time.
+    fn renew(&mut self, files: &Arc<[PinnedFile]>, set: &HotSet) -> bool {
+        let now = Self {
+            files: Some(Arc::clone(files)),
+            halvings: set.halvings(),
+            evicted_bytes: set.evicted_bytes(),
+        };
+        let is_same = self.files == now.files
+            && (self.halvings, self.evicted_bytes) == (now.halvings, now.evicted_bytes);
+        *self = now;
+        !is_same
+    }
+}
+
+/// Where the blocks of a file begin; none if it is too small for the set.
+fn starts(file: &PinnedFile) -> impl Iterator<Item = u64> + use<> {
+    let size = if is_small(file.stamp.size) { 0 } else { file.stamp.size };
+    (0..size).step_by(BLOCK_BYTES as usize)
+}
+
+/// Reads missing blocks in order, for as long as a look may wait. Leaves out the files that are failing, and notes which ones are.
+async fn read<'f>(
+    library: &Files,
+    hot_set: &Rc<LocalHotSet>,
+    missing: impl Iterator<Item = (&'f PinnedFile, u64)>,
+    failing: &mut HashMap<Box<[u8]>, Instant>,
+) {
+    let mut next = reactor::now();
+    let end = next + LOOK_EVERY;
+    for (file, start) in missing {
+        if failing.contains_key(&file.path) {
+            continue;
+        }
+        match pin(library, hot_set, file, start).await {
+            Pinning::Done => {}
+            Pinning::NoRoom => return,
+            Pinning::Failed => {
+                failing.insert(file.path.clone(), reactor::now() + RETRY_AFTER);
+            }
+        }
+        next += PACE;
+        sleep_until(next).await;
+        if reactor::now() >= end {
+            return;
+        }
+    }
+}
+
+async fn pin(library: &Files, hot_set: &Rc<LocalHotSet>, file: &PinnedFile, start: u64) -> Pinning {
+    match library.open(&file.path).await {
+        // Another version: the thread that looks for the files will find it, too.
+        Ok(opened) if opened.stamp() != file.stamp => Pinning::Failed,
+        Ok(opened) => hot_set.pin(&opened, start).await,
+        Err(_) => Pinning::Failed,
+    }
+}
+
+async fn keep_small(library: &Files, hot_set: &LocalHotSet, files: &[PinnedFile]) {
+    for file in files.iter().filter(|file| is_small(file.stamp.size) && file.stamp.size > 0) {
+        if let Ok(opened) = library.open(&file.path).await {
+            hot_set.keep_small(&opened).await;
+        }
+    }
+}
