@@ -4,7 +4,7 @@
 //! ended when dropped. [`tls`] is rustls as a viewer who accepts any certificate, over a socket or in memory. [`tool`]
 //! runs other people's programs; if one is missing, the test reports that loudly and passes, because the missing
 //! program is not this project's fault. [`Plain`] is a viewer without TLS, for what no such program can be told to do.
-//! [`Counters`] are the server's own figures.
+//! [`Counters`] are the server's own figures. [`make_title`] makes a title with a record.
 //!
 //! [`Namespace`] is a separate network, for tests that need a bad one.
 //!
@@ -22,6 +22,7 @@ mod program;
 mod said;
 mod server;
 pub mod stopwatch;
+mod title;
 pub mod tls;
 pub mod tool;
 mod wait;
@@ -36,4 +37,5 @@ pub use program::program;
 pub use rustix::process::Signal;
 pub use said::Said;
 pub use server::Server;
+pub use title::{FILM, make_title};
 pub use wait::{PATIENCE, eventually, until, within};

@@ -353,7 +353,7 @@ fn answer(state: &State, live: &Live, request: &Request, limits: &Limits) -> Res
             ("text/plain; charset=utf-8", text)
         }
         b"metrics" => ("text/plain; version=0.0.4; charset=utf-8", metrics(state, live)),
-        b"status.json" => ("application/json", status(state)),
+        b"status.json" => ("application/json", status(state, live)),
         _ => {
             return with_context(limits, |context| {
                 http::refuse(Refusal::NotFound, Some(request), context)
@@ -452,7 +452,7 @@ fn requests_refused(state: &State) -> [(&'static str, u64); 1] {
     [("misdirected", state.misdirected.load(Ordering::Relaxed))]
 }
 
-fn status(state: &State) -> String {
+fn status(state: &State, live: &Live) -> String {
     let total = Totals::of(state.numbers.iter().map(AsRef::as_ref)).json();
     let workers: Vec<_> = state.numbers.iter().map(|numbers| numbers.totals().json()).collect();
     let status = json!({
@@ -472,6 +472,7 @@ fn status(state: &State) -> String {
         "off": state.config.off,
         REQUESTS_REFUSED.key(): BTreeMap::from(requests_refused(state)),
         "lacking": state.lacks,
+        "titles": live.titles(),
         "total": total,
         "qoe": state.config.http.cmcd.then(|| qoe::json(&experience(state), TITLES_SHOWN)),
         "workers": workers,

@@ -9,7 +9,7 @@ use crate::config::{Config, Switch};
 use crate::control::Control;
 use crate::drain::Drain;
 use crate::experience::Experience;
-use crate::folders::Folders;
+use crate::folders::{Folders, Tables};
 use crate::gate::Gate;
 use crate::hot_memory::Keeper;
 use crate::listen::unsent_bytes_min;
@@ -386,8 +386,9 @@ impl Worker {
         loop {
             self.answering.set_date();
             self.library.files.forget_recalled();
-            if let Some(names) = self.library.folders.names() {
+            if let Some(Tables { names, originals }) = self.library.folders.tables() {
                 self.library.files.renew_names(names);
+                self.library.files.fall_back_on(originals);
             }
             if let Some(keeper) = &self.keeper {
                 keeper.look().await;

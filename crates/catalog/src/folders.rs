@@ -4,6 +4,9 @@
 //! whole, so a title is never made of files of two. If several folders have a name, the first in the configured order holds it, and the
 //! others' are hidden. While a server runs, a holder stays the holder as long as it has the name, so no viewer changes from one copy to the
 //! other in the middle of a film.
+//!
+//! A copy on a faster disk ([`crate::copies()`]) is different: it has the same bytes. So it holds its name as long as it is an exact copy of the
+//! title that would hold it otherwise, and its folder does not fail. What it lacks is served from the original.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -185,11 +188,24 @@ fn is_served(name: &[u8]) -> bool {
 /// Which folder holds each name, by the folder's place in the configured order.
 #[derive(Debug, Default)]
 pub struct Holders {
-    /// What each folder has.
-    names: Vec<HashSet<Arc<[u8]>>>,
+    folders: Vec<Known>,
+    /// Which folder holds each name if there are no copies.
+    own: HashMap<Arc<[u8]>, u16>,
     by_name: Arc<HashMap<Arc<[u8]>, u16>>,
+    originals: Arc<HashMap<Arc<[u8]>, u16>>,
     /// Whether holders stay.
     is_settled: bool,
+}
+
+/// What is known of a folder.
+#[derive(Clone, Debug, Default)]
+struct Known {
+    names: HashSet<Arc<[u8]>>,
+    /// Those of its titles that are copies.
+    copies: HashSet<Arc<[u8]>>,
+    /// The editions of its titles of which there are copies somewhere.
+    editions: HashMap<Arc<[u8]>, String>,
+    is_failing: bool,
 }
 
 /// A name that is not served from one folder, because another holds it.
@@ -206,7 +222,7 @@ pub struct Hidden {
 impl Holders {
     /// Of `count` folders, whose names are not known yet.
     pub fn new(count: usize) -> Self {
-        Self { names: vec![HashSet::new(); count], ..Self::default() }
+        Self { folders: vec![Known::default(); count], ..Self::default() }
     }
 
     /// From now on, each folder keeps what it holds as long as it has it.
@@ -222,27 +238,50 @@ impl Holders {
     /// The names that `folder` had, and that are not among the `present` ones.
     pub fn missing(&self, folder: u16, present: &[Arc<[u8]>]) -> Vec<Arc<[u8]>> {
         let present: HashSet<_> = present.iter().collect();
-        let known = self.names[usize::from(folder)].iter();
+        let known = self.folders[usize::from(folder)].names.iter();
         known.filter(|name| !present.contains(name)).cloned().collect()
     }
 
     /// Takes the present names in `folder`. Without a change, [`Self::by_name`] stays the table that it was.
     pub fn take(&mut self, folder: u16, names: Vec<Arc<[u8]>>) {
         let names: HashSet<_> = names.into_iter().collect();
-        if self.names[usize::from(folder)] == names {
-            return;
+        if self.folders[usize::from(folder)].names != names {
+            self.folders[usize::from(folder)].names = names;
+            self.decide();
         }
-        self.names[usize::from(folder)] = names;
-        let mut by_name = HashMap::with_capacity(self.by_name.len());
-        for (folder, names) in (0..).zip(&self.names) {
-            for name in names {
-                let held = by_name.entry(Arc::clone(name)).or_insert(folder);
-                if self.is_settled && self.by_name.get(name) == Some(&folder) {
-                    *held = folder;
-                }
-            }
+    }
+
+    /// Takes the names of the copies in `folder`.
+    pub fn take_copies(&mut self, folder: u16, copies: Vec<Arc<[u8]>>) {
+        let copies: HashSet<_> = copies.into_iter().collect();
+        if self.folders[usize::from(folder)].copies != copies {
+            self.folders[usize::from(folder)].copies = copies;
+            self.decide();
         }
-        self.by_name = Arc::new(by_name);
+    }
+
+    /// The titles in `folder` whose editions [`Self::take_editions`] needs: the copies, and those that another folder has a copy of.
+    pub fn copied(&self, folder: u16) -> Vec<Arc<[u8]>> {
+        let names = &self.folders[usize::from(folder)].names;
+        let copied: HashSet<_> = self.folders.iter().flat_map(|known| &known.copies).collect();
+        copied.into_iter().filter(|name| names.contains(*name)).cloned().collect()
+    }
+
+    /// Takes the present editions of the [copied](Self::copied) titles in `folder`. A title that is not among them has no good record.
+    pub fn take_editions(&mut self, folder: u16, editions: HashMap<Arc<[u8]>, String>) {
+        if self.folders[usize::from(folder)].editions != editions {
+            self.folders[usize::from(folder)].editions = editions;
+            self.decide();
+        }
+    }
+
+    /// Notes whether `folder` cannot be read from: then its copies hold nothing.
+    pub fn note_failing(&mut self, folder: u16, is_failing: bool) {
+        if std::mem::replace(&mut self.folders[usize::from(folder)].is_failing, is_failing)
+            != is_failing
+        {
+            self.decide();
+        }
     }
 
     /// The holder of each name.
@@ -250,13 +289,48 @@ impl Holders {
         &self.by_name
     }
 
-    /// All hidden names, in order.
+    /// For each name that a copy holds, the folder of the original.
+    pub fn originals(&self) -> &Arc<HashMap<Arc<[u8]>, u16>> {
+        &self.originals
+    }
+
+    /// Decides anew who holds what.
+    fn decide(&mut self) {
+        let mut own = HashMap::with_capacity(self.own.len());
+        for (folder, known) in (0..).zip(&self.folders) {
+            for name in known.names.difference(&known.copies) {
+                let held = own.entry(Arc::clone(name)).or_insert(folder);
+                if self.is_settled && self.own.get(name) == Some(&folder) {
+                    *held = folder;
+                }
+            }
+        }
+        let (mut by_name, mut originals) = (own.clone(), HashMap::new());
+        for (folder, known) in (0..).zip(&self.folders).filter(|(_, known)| !known.is_failing) {
+            for (name, edition) in known.editions.iter().filter(|(n, _)| known.is_copied(n)) {
+                let Some(&original) = own.get(name) else { continue };
+                let is_exact =
+                    self.folders[usize::from(original)].editions.get(name) == Some(edition);
+                if is_exact && originals.insert(Arc::clone(name), original).is_none() {
+                    by_name.insert(Arc::clone(name), folder);
+                }
+            }
+        }
+        self.own = own;
+        if *self.by_name != by_name {
+            self.by_name = Arc::new(by_name);
+        }
+        if *self.originals != originals {
+            self.originals = Arc::new(originals);
+        }
+    }
+
+    /// All hidden names, in order. Copies are not meant to be served by themselves, so they do not count.
     pub fn hidden(&self) -> Vec<Hidden> {
         let mut hidden = Vec::new();
-        for (folder, names) in (0..).zip(&self.names) {
-            for name in names {
-                let Some(&holder) = self.by_name.get(name).filter(|holder| **holder != folder)
-                else {
+        for (folder, known) in (0..).zip(&self.folders) {
+            for name in known.names.difference(&known.copies) {
+                let Some(&holder) = self.own.get(name).filter(|holder| **holder != folder) else {
                     continue;
                 };
                 hidden.push(Hidden { name: Arc::clone(name), folder, holder });
@@ -264,6 +338,13 @@ impl Holders {
         }
         hidden.sort();
         hidden
+    }
+}
+
+impl Known {
+    /// Whether the folder has a copy of this name.
+    fn is_copied(&self, name: &Arc<[u8]>) -> bool {
+        self.copies.contains(name) && self.names.contains(name)
     }
 }
 
@@ -326,6 +407,42 @@ mod tests {
         assert!(holders.hidden().is_empty());
         holders.take(1, list(&["film"]));
         assert_eq!(holder(&holders, "film"), Some(0));
+    }
+
+    #[test]
+    fn an_exact_copy_holds_its_name_and_any_other_holds_nothing() {
+        let mut holders = Holders::new(3);
+        holders.take(1, list(&["film", "other"]));
+        holders.settle();
+        let editions = |edition: &str| [(Arc::from(&b"film"[..]), edition.to_owned())].into();
+        holders.take_copies(0, list(&["film"]));
+        holders.take(0, list(&["film", "own"]));
+        assert_eq!(holders.copied(0), list(&["film"]));
+        assert_eq!(holders.copied(1), list(&["film"]));
+        assert!(holders.copied(2).is_empty());
+        assert_eq!(holder(&holders, "film"), Some(1), "its edition is not known yet");
+        holders.take_editions(0, editions("1"));
+        holders.take_editions(1, editions("1"));
+        assert_eq!(holder(&holders, "film"), Some(0), "although another one held it before");
+        assert_eq!(holders.originals().get(&b"film"[..]), Some(&1));
+        assert!(holders.hidden().is_empty(), "a copy is no mistake");
+        holders.note_failing(0, true);
+        assert_eq!(holder(&holders, "film"), Some(1), "its disk has died");
+        assert_eq!(holder(&holders, "own"), Some(0), "what is not a copy stays");
+        holders.note_failing(0, false);
+        assert_eq!(holder(&holders, "film"), Some(0));
+        holders.take_editions(1, editions("2"));
+        assert_eq!(holder(&holders, "film"), Some(1), "there is a new version");
+        holders.take_editions(0, editions("2"));
+        assert_eq!(holder(&holders, "film"), Some(0));
+        // A third folder with the name is hidden, as ever, and the original stays the original.
+        holders.take(2, list(&["film"]));
+        let hidden = holders.hidden();
+        assert_eq!((hidden.len(), hidden[0].folder, hidden[0].holder), (1, 2, 1));
+        holders.take(2, list(&[]));
+        holders.take(1, list(&["other"]));
+        assert_eq!(holder(&holders, "film"), None, "the title was withdrawn");
+        assert!(holders.originals().is_empty());
     }
 
     #[test]

@@ -8,10 +8,12 @@
 //! experience, signed URLs, the load generator. [`KnownTitles`] applies it where only requests are seen, [`titles()`] where the folder can
 //! be listed.
 //!
-//! A library may be several folders, one for each disk. [`Holders`] says which of them holds which title.
+//! A library may be several folders, one for each disk. [`Holders`] says which of them holds which title. One may hold [`copies()`] of others'
+//! titles on a faster disk.
 //!
 //! Titles that ingest has made have a record. This crate reads it, lists titles by it ([`list()`]), compares it with the files
-//! ([`verify()`]), completes it ([`complete()`]) and removes titles ([`remove()`]). [`parts()`] names the files of one title. The `library` crate makes them.
+//! ([`verify()`]), completes it ([`complete()`]) and removes titles ([`remove()`]). The `library` crate makes them. [`parts()`] names the files of
+//! one title.
 //!
 //! The crate reads media files only to compute their sums, and it runs no other program. It follows no symbolic link, because the server
 //! refuses those that lead out of the library.
@@ -19,6 +21,7 @@
 //! Read first: `rule.rs`, then `record.rs`.
 
 mod complete;
+mod copies;
 mod error;
 mod folders;
 mod known;
@@ -36,6 +39,7 @@ mod verify;
 mod workshop;
 
 pub use complete::{Completed, complete};
+pub use copies::{Promoted, copies, edition, is_copy};
 pub use error::CatalogError;
 pub use folders::{
     FOLDERS_MAX, FoldersError, Hidden, Holders, NAMES_MAX, check_folders, is_gone, is_held,

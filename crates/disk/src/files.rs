@@ -34,6 +34,8 @@ pub struct Files {
     roots: Vec<Option<Root>>,
     /// None if there is one folder, which then holds every name.
     names: RefCell<Option<Arc<Names>>>,
+    /// For names that a copy holds: the folder of the original.
+    originals: RefCell<Arc<Names>>,
     open: RefCell<HashMap<Box<[u8]>, Remembered>>,
     open_max: usize,
     /// Every file that is held still, remembered or not: writers wait for all of them.
@@ -68,6 +70,7 @@ impl Files {
         Self {
             roots: roots.into_iter().map(|root| root.map(|root| Root::new(root.into()))).collect(),
             names: RefCell::new(names),
+            originals: RefCell::default(),
             open: RefCell::default(),
             open_max,
             held: RefCell::default(),
@@ -79,6 +82,12 @@ impl Files {
     /// From now on looks names up in `names`.
     pub fn renew_names(&self, names: Arc<Names>) {
         *self.names.borrow_mut() = Some(names);
+    }
+
+    /// From now on, if a file of one of these names cannot be opened where its name is held, it is opened in this folder. There it has the same
+    /// bytes: what holds the name is a copy. Call it together with [`Self::renew_names`].
+    pub fn fall_back_on(&self, originals: Arc<Names>) {
+        *self.originals.borrow_mut() = originals;
     }
 
     /// From now on hands out none of `inodes`, under any name. This replaces the list before. The caller keeps the
@@ -188,6 +197,21 @@ impl Files {
 
     async fn look_up(&self, path: &[u8]) -> Result<Rc<File>, OpenError> {
         let (folder, root) = self.root_of(path).ok_or(OpenError::NotFound)?;
+        // A copy is taken away, or its disk fails, a moment before the names say so. Look for the original now: meanwhile the names may say it.
+        let original = self.original_of(path);
+        match (self.look_up_in(folder, root, path).await, original) {
+            (Err(OpenError::Withheld), _) => Err(OpenError::Withheld),
+            (Err(_), Some((folder, root))) => self.look_up_in(folder, root, path).await,
+            (found, _) => found,
+        }
+    }
+
+    async fn look_up_in(
+        &self,
+        folder: u16,
+        root: &Root,
+        path: &[u8],
+    ) -> Result<Rc<File>, OpenError> {
         let path = CString::new(path).map_err(|_| OpenError::NotFound)?;
         // With one folder there are no others to protect.
         if self.roots.len() > 1 && root.hangs(reactor::now()) {
@@ -215,6 +239,12 @@ impl Files {
             Some(names) => *names.get(first_segment(path))?,
             None => 0,
         };
+        Some((folder, self.roots.get(usize::from(folder))?.as_ref()?))
+    }
+
+    /// The folder of the original, and its root, if a copy holds the name.
+    fn original_of(&self, path: &[u8]) -> Option<(u16, &Root)> {
+        let folder = *self.originals.borrow().get(first_segment(path))?;
         Some((folder, self.roots.get(usize::from(folder))?.as_ref()?))
     }
 }

@@ -20,8 +20,14 @@ impl Folders {
         check_folders(&paths)?;
         let (mut holders, mut lacks_one) = (Holders::new(paths.len()), false);
         for (index, path) in (0..).zip(&paths) {
-            match File::open(path).and_then(catalog::names) {
-                Ok(names) => holders.take(index, names),
+            let open = File::open(path);
+            let names = |open: File| Ok((catalog::names(&open)?, catalog::copies(&open)?));
+            match open.and_then(names) {
+                // Copies are left aside: what is listed, checked or removed here is the original.
+                Ok((names, copies)) => {
+                    holders.take_copies(index, copies);
+                    holders.take(index, names);
+                }
                 Err(error) => {
                     tell(&format!("cannot list {}: {error}", path.display()));
                     lacks_one = true;

@@ -1,6 +1,7 @@
 //! `fullbore library`: manages the titles that ingest has made.
 
 use crate::folders::Folders;
+use crate::promote::Promote;
 use crate::{say, tell};
 use catalog::{BLOCK_BYTES, CatalogError, Entry, Fault, TitlePath};
 use clap::{Args, Subcommand};
@@ -8,7 +9,7 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// List, check and remove titles that ingest made
+/// List, check, remove and promote titles that ingest made
 #[derive(Args)]
 pub(crate) struct Library {
     #[command(subcommand)]
@@ -51,6 +52,7 @@ enum Verb {
         #[arg(long)]
         replaced: bool,
     },
+    Promote(Promote),
 }
 
 /// What went wrong, and the exit code for it.
@@ -67,6 +69,7 @@ impl Library {
             Verb::Remove { title, library, replaced } => {
                 open(library).and_then(|folders| remove(&title, &folders, replaced))
             }
+            Verb::Promote(promote) => return promote.run(),
         };
         done.unwrap_or_else(|Failed(code, what)| {
             tell(&what);

@@ -284,7 +284,7 @@ fn read_urls(file: &Path) -> Result<Vec<Url>, UsageError> {
     lines.map(|(number, line)| line.parse().map_err(|why| wrong(number, line, why))).collect()
 }
 
-/// A whole number above zero with a unit: k, M and G are powers of 1000, Ki, Mi and Gi of 1024.
+/// A whole number above zero with a unit: k, M, G and T are powers of 1000, Ki, Mi, Gi and Ti of 1024.
 #[derive(Clone, Copy)]
 pub(crate) struct Quantity(pub(crate) u64);
 
@@ -299,9 +299,11 @@ impl FromStr for Quantity {
             "k" | "K" => 1e3,
             "M" => 1e6,
             "G" => 1e9,
+            "T" => 1e12,
             "Ki" => 1024.0,
             "Mi" => 1_048_576.0,
             "Gi" => 1_073_741_824.0,
+            "Ti" => 1_099_511_627_776.0,
             _ => return Err(wrong()),
         };
         let number: f64 = text[..end].parse().map_err(|_| wrong())?;
@@ -341,7 +343,7 @@ impl FromStr for PerSecond {
 
 /// A time: 30s, 500ms, 2m, 1h; without a unit, seconds.
 #[derive(Clone, Copy)]
-struct Time(Duration);
+pub(crate) struct Time(pub(crate) Duration);
 
 impl FromStr for Time {
     type Err = BadValue;

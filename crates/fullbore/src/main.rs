@@ -8,8 +8,10 @@ mod folders;
 mod ingest;
 mod library;
 mod load;
+mod promote;
 mod serve;
 mod sign;
+mod status;
 
 use clap::{Parser, Subcommand};
 use std::io::Write;

@@ -3,6 +3,8 @@
 //! Ingest reads the structure of media files, and leaves decoding to ffmpeg, which it confines. The `catalog` crate defines titles and their
 //! records, and manages titles that exist.
 //!
+//! [`promote`] keeps copies of the busiest titles on a faster disk.
+//!
 //! Read first: [`ingest::ingest`].
 
 mod confined;
@@ -13,6 +15,7 @@ mod ladder;
 mod language;
 mod mp4;
 mod probe;
+pub mod promote;
 pub mod sample;
 mod shown;
 

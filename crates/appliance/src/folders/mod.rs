@@ -9,6 +9,9 @@
 //!
 //! Workers tell which folder's files cannot be read: a dead disk may still list its folders from memory.
 //!
+//! A folder may hold copies of titles of other folders, on a faster disk ([`catalog::copies()`]). Its thread checks once a second whether they are
+//! still exact. A copy that is not, and any copy in a folder that fails, holds nothing: its original is served.
+//!
 //! A library of one folder holds every name: nothing is listed, and every path is looked up there.
 
 mod place;
@@ -43,11 +46,20 @@ pub(crate) struct Folders {
     folders: Vec<Folder>,
     /// Held while lists are merged, which may take long. Workers do not wait for it.
     holders: Mutex<Holders>,
-    names: Mutex<Arc<Names>>,
+    tables: Mutex<Tables>,
     /// Tables that were replaced. They are kept until no worker uses them, so that no worker has to free one, which takes long.
     replaced: Mutex<Vec<Arc<Names>>>,
     /// The hidden names that the operator knows of.
     hidden_told: Mutex<BTreeSet<Hidden>>,
+}
+
+/// Where names are looked up. The two belong together: a name that is no longer held by a copy has no original either.
+#[derive(Clone, Default)]
+pub(crate) struct Tables {
+    /// Which folder holds which name.
+    pub(crate) names: Arc<Names>,
+    /// For names that a copy holds, the folder of the original.
+    pub(crate) originals: Arc<Names>,
 }
 
 /// One folder.
@@ -115,7 +127,7 @@ impl Folders {
         Ok(Arc::new(Self {
             folders: places.into_iter().map(folder).collect(),
             holders: Mutex::new(Holders::new(count)),
-            names: Mutex::default(),
+            tables: Mutex::default(),
             replaced: Mutex::default(),
             hidden_told: Mutex::default(),
         }))
@@ -151,7 +163,12 @@ impl Folders {
 
     /// Which folder holds which name; none if there is one folder, which holds all.
     pub(crate) fn names(&self) -> Option<Arc<Names>> {
-        self.are_several().then(|| Arc::clone(&lock(&self.names)))
+        self.tables().map(|tables| tables.names)
+    }
+
+    /// As [`Self::names`], with the originals of copies.
+    pub(crate) fn tables(&self) -> Option<Tables> {
+        self.are_several().then(|| lock(&self.tables).clone())
     }
 
     /// Whether `folder` holds what is at `location`, a path in the library.
@@ -178,24 +195,25 @@ impl Folders {
         Ok(access)
     }
 
-    /// Takes the present names at the top of `folder`, and tells the operator which are hidden now.
-    fn take(&self, folder: u16, names: Vec<Arc<[u8]>>) {
+    /// Changes what is known of the folders' names by `change`, and tells the operator which are hidden now.
+    fn learn(&self, change: impl FnOnce(&mut Holders)) {
         // No lock is held while this waits for the reader of standard error.
-        for line in self.hidden_lines(&self.newly_hidden(folder, names)) {
+        for line in self.hidden_lines(&self.newly_hidden(change)) {
             eprintln!("fullbore: {line}");
         }
     }
 
-    /// Takes the present names at the top of `folder`. Returns the names that are hidden since then, if the operator is to be told.
-    fn newly_hidden(&self, folder: u16, names: Vec<Arc<[u8]>>) -> Vec<Hidden> {
+    /// Changes what is known of the folders' names by `change`. Returns the names that are hidden since then, if the operator is to be told.
+    fn newly_hidden(&self, change: impl FnOnce(&mut Holders)) -> Vec<Hidden> {
         let mut holders = lock(&self.holders);
         let before = Arc::clone(holders.by_name());
-        holders.take(folder, names);
+        change(&mut holders);
+        let (names, originals) = (holders.by_name(), holders.originals());
+        let now = Tables { names: Arc::clone(names), originals: Arc::clone(originals) };
+        self.renew(now);
         if Arc::ptr_eq(&before, holders.by_name()) {
             return Vec::new();
         }
-        let old = std::mem::replace(&mut *lock(&self.names), Arc::clone(holders.by_name()));
-        lock(&self.replaced).push(old);
         if !holders.is_settled() {
             return Vec::new();
         }
@@ -204,6 +222,26 @@ impl Folders {
         let news = hidden.difference(&told).cloned().collect();
         *told = hidden;
         news
+    }
+
+    /// Replaces the tables that workers use, if the new ones are others.
+    fn renew(&self, now: Tables) {
+        let mut tables = lock(&self.tables);
+        let before = std::mem::replace(&mut *tables, now);
+        let mut replaced = lock(&self.replaced);
+        for (old, new) in [(before.names, &tables.names), (before.originals, &tables.originals)] {
+            if !Arc::ptr_eq(&old, new) {
+                replaced.push(old);
+            }
+        }
+    }
+
+    /// Notes which folders fail, so that copies there are not used.
+    fn note_failing(&self) {
+        let failing: Vec<_> = self.folders.iter().map(Folder::fails).collect();
+        self.learn(|holders| {
+            (0..).zip(failing).for_each(|(folder, fails)| holders.note_failing(folder, fails));
+        });
     }
 
     /// Frees the tables that no worker uses any more.
@@ -335,6 +373,13 @@ impl Folder {
             )));
         }
         state.trouble.clone()
+    }
+
+    /// Whether it cannot be read from, or failed to be lately.
+    fn fails(&self) -> bool {
+        let is_loss = |trouble: Trouble| !trouble.is_emptiness;
+        self.loss().is_some_and(is_loss)
+            || lock(&self.state).failed.is_some_and(|at| at.elapsed() < FAILURE_TOLD)
     }
 
     /// Tells the operator if its trouble has changed since the last call.

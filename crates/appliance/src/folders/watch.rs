@@ -2,10 +2,13 @@
 
 use super::{Folder, Folders, LOOK_MAX, Trouble, lock};
 use crate::access::Access;
-use catalog::NAMES_MAX;
+use catalog::{NAMES_MAX, RECORD};
+use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::mpsc::{Sender, channel};
@@ -54,6 +57,9 @@ fn keep_looking(folders: &Weak<Folders>, index: usize, first: Sender<(usize, Acc
         (state.trouble, state.looking_since) = (trouble, None);
         drop(state);
         folder.tell();
+        if folders.are_several() {
+            folders.note_failing();
+        }
         folders.free_replaced();
         if let Some(first) = first.take() {
             // The server may have stopped waiting for this.
@@ -64,12 +70,17 @@ fn keep_looking(folders: &Weak<Folders>, index: usize, first: Sender<(usize, Acc
     }
 }
 
+/// A modification and a change time: seconds and nanoseconds of each.
+type Times = [i64; 4];
+
 /// The state of the folder when its names were last listed.
 #[derive(Default)]
 struct Listed {
     /// Its modification and change time; none if it must be listed again in any case.
-    times: Option<[i64; 4]>,
+    times: Option<Times>,
     names: usize,
+    /// The editions of its titles of which there are copies, each with the times of the record that says so.
+    editions: HashMap<Arc<[u8]>, (Times, Option<String>)>,
 }
 
 /// What is wrong with the folder now. Lists its names if they may have changed.
@@ -80,7 +91,9 @@ fn look(folders: &Folders, index: usize, listed: &mut Listed) -> Option<Trouble>
         return trouble;
     };
     let path = folder.place.path().display();
-    match list(folders, index, root, listed) {
+    let looked = list(folders, index, root, listed)
+        .and_then(|()| compare_copies(folders, index, root, listed));
+    match looked {
         _ if trouble.is_some() => trouble,
         Ok(()) if listed.names == 0 && !is_mounted(folder) => Some(Trouble {
             said: format!(
@@ -119,11 +132,41 @@ fn list(
     names.truncate(NAMES_MAX);
     listed.names = names.len();
     listed.times = is_settled(&metadata).then(|| times(&metadata));
-    folders.take(index, names);
+    folders.learn(|holders| holders.take(index, names));
     Ok(())
 }
 
-fn times(metadata: &Metadata) -> [i64; 4] {
+/// Looks which titles of the folder are copies, and what editions the copied ones have here. Only records that have changed are read.
+fn compare_copies(
+    folders: &Folders,
+    index: usize,
+    root: BorrowedFd<'_>,
+    listed: &mut Listed,
+) -> io::Result<()> {
+    let path = folders.folders[index].place.path();
+    let index = u16::try_from(index).expect("the configuration is checked");
+    let copies = catalog::copies(root)?;
+    folders.learn(|holders| holders.take_copies(index, copies));
+    let mut known = std::mem::take(&mut listed.editions);
+    let copied = lock(&folders.holders).copied(index);
+    for name in copied {
+        let title = path.join(OsStr::from_bytes(&name));
+        // Without a record it is not a copy, or not one of a title that can be copied.
+        let Ok(record) = fs::metadata(title.join(RECORD)) else { continue };
+        let times = times(&record);
+        let edition = known.remove(&name).filter(|(then, _)| *then == times && is_settled(&record));
+        let edition = edition.unwrap_or_else(|| (times, catalog::edition(&title)));
+        listed.editions.insert(name, edition);
+    }
+    let editions = listed.editions.iter();
+    let editions = editions
+        .filter_map(|(name, (_, edition))| Some((Arc::clone(name), edition.clone()?)))
+        .collect();
+    folders.learn(|holders| holders.take_editions(index, editions));
+    Ok(())
+}
+
+fn times(metadata: &Metadata) -> Times {
     [metadata.mtime(), metadata.mtime_nsec(), metadata.ctime(), metadata.ctime_nsec()]
 }
 

@@ -59,6 +59,7 @@ pub struct Live {
     /// The newest snapshot, as an event.
     event: RefCell<Rc<[u8]>>,
     history: RefCell<History>,
+    popular: RefCell<Popular>,
     waiting: RefCell<Vec<Waker>>,
     streams: Cell<usize>,
     streams_dropped: Cell<u64>,
@@ -83,6 +84,7 @@ impl Live {
             sequence: Cell::new(0),
             event: RefCell::new(Rc::from(&b""[..])),
             history: RefCell::default(),
+            popular: RefCell::default(),
             waiting: RefCell::default(),
             streams: Cell::new(0),
             streams_dropped: Cell::new(0),
@@ -97,6 +99,11 @@ impl Live {
     /// The number of streams dropped because they fell behind.
     pub fn streams_dropped(&self) -> u64 {
         self.streams_dropped.get()
+    }
+
+    /// The titles that viewers request, as JSON.
+    pub fn titles(&self) -> serde_json::Value {
+        serde_json::json!(self.popular.borrow().requested())
     }
 
     fn publish(&self, event: Vec<u8>) {
@@ -119,15 +126,16 @@ pub async fn take_snapshots(
     more: impl Fn(bool, &Arc<KnownTitles>) -> serde_json::Map<String, serde_json::Value>,
 ) {
     let mut machine = MachineRates::new(sources);
-    let mut popular = Popular::default();
     let mut past = history::Past::default();
     past.push(Figures::of(&workers));
     loop {
         reactor::sleep(until_next_look()).await;
         let now = Figures::of(&workers);
         let seconds = now.at.duration_since(past.last().at).as_secs_f64();
-        popular.advance(&audiences, seconds);
         let rates = machine.advance(seconds);
+        // Nothing below waits.
+        let mut popular = live.popular.borrow_mut();
+        popular.advance(&audiences, seconds);
         let snapshot = Snapshot::new(&now, &past, &rates, &popular, &constants);
         live.history.borrow_mut().push(snapshot.point());
         let mut json = snapshot.into_json();

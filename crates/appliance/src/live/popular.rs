@@ -17,6 +17,21 @@ const TITLES_TOLD: usize = 10;
 /// counted when they end, and players request every two to six seconds.
 const MEMORY_SECONDS: f64 = 10.0;
 
+/// As [`MEMORY_SECONDS`], for the average by which titles are chosen for faster disks: long against a film's pauses and the time that a copy
+/// takes, short against an evening.
+const LONG_MEMORY_SECONDS: f64 = 3600.0;
+
+/// A title in `status.json`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct Requested {
+    title: String,
+    /// Bits sent for it per second, on average of the last seconds.
+    gbps: f64,
+    /// The same of the last hour.
+    gbps_hour: f64,
+    bytes: u64,
+}
+
 /// A title in the report.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Title {
@@ -31,6 +46,8 @@ pub(super) struct Title {
 #[derive(Debug, Default)]
 struct Rate {
     bytes_per_second: f64,
+    /// On the long average.
+    long_bytes_per_second: f64,
     bytes: u64,
 }
 
@@ -45,9 +62,15 @@ pub(super) struct Popular {
 }
 
 impl Rate {
-    fn add(&mut self, bytes: u64, bytes_per_second: f64) {
-        self.bytes += bytes;
-        self.bytes_per_second += bytes_per_second;
+    fn add(&mut self, other: &Self) {
+        self.bytes += other.bytes;
+        self.bytes_per_second += other.bytes_per_second;
+        self.long_bytes_per_second += other.long_bytes_per_second;
+    }
+
+    /// Of a title that is busy now or has been for long.
+    fn weight(&self) -> f64 {
+        self.bytes_per_second.max(self.long_bytes_per_second)
     }
 }
 
@@ -76,17 +99,24 @@ impl Popular {
         let known = Arc::make_mut(&mut self.known);
         folders.for_each(|folder| known.learn(&folder));
         for (title, rate) in std::mem::take(&mut self.titles) {
-            self.rate(&title).add(rate.bytes, rate.bytes_per_second);
+            self.rate(&title).add(&rate);
         }
     }
 
     fn take_over(&mut self, shares: impl Iterator<Item = Share>, seconds: f64) {
-        let kept = (-seconds / MEMORY_SECONDS).exp();
+        let [kept, long_kept] =
+            [MEMORY_SECONDS, LONG_MEMORY_SECONDS].map(|memory| (-seconds / memory).exp());
         for rate in self.titles.values_mut() {
             rate.bytes_per_second *= kept;
+            rate.long_bytes_per_second *= long_kept;
         }
         for Share { title, bytes } in shares {
-            self.rate(&title).add(bytes, bytes as f64 / seconds * (1.0 - kept));
+            let bytes_per_second = bytes as f64 / seconds;
+            self.rate(&title).add(&Rate {
+                bytes_per_second: bytes_per_second * (1.0 - kept),
+                long_bytes_per_second: bytes_per_second * (1.0 - long_kept),
+                bytes,
+            });
         }
         self.forget_least();
     }
@@ -99,10 +129,28 @@ impl Popular {
         if self.titles.len() <= TITLES_MAX {
             return;
         }
-        let mut rates: Vec<f64> = self.titles.values().map(|rate| rate.bytes_per_second).collect();
+        let mut rates: Vec<f64> = self.titles.values().map(Rate::weight).collect();
         rates.sort_by(|a, b| b.total_cmp(a));
         let bound = rates[TITLES_MAX];
-        self.titles.retain(|_, rate| rate.bytes_per_second > bound);
+        self.titles.retain(|_, rate| rate.weight() > bound);
+    }
+
+    /// All titles remembered, the busiest of the last hour first. A rate below a byte per second is 0: nobody has asked for minutes.
+    pub(super) fn requested(&self) -> Vec<Requested> {
+        let mut all: Vec<_> = self.titles.iter().collect();
+        all.sort_by(|(_, a), (_, b)| b.long_bytes_per_second.total_cmp(&a.long_bytes_per_second));
+        let gbps = |bytes_per_second: f64| match bytes_per_second >= 1.0 {
+            true => super::snapshot::rounded(bytes_per_second * 8.0 / 1e9),
+            false => 0.0,
+        };
+        all.into_iter()
+            .map(|(title, rate)| Requested {
+                title: name(title),
+                gbps: gbps(rate.bytes_per_second),
+                gbps_hour: gbps(rate.long_bytes_per_second),
+                bytes: rate.bytes,
+            })
+            .collect()
     }
 
     /// The busiest titles, the busiest first.
@@ -141,10 +189,14 @@ mod tests {
         let [title] = &popular.busiest()[..] else { panic!() };
         assert!((title.gbps - 1.0).abs() < 0.01, "{title:?}");
         assert_eq!(title.bytes, 60 * 125_000_000);
+        let [title] = &popular.requested()[..] else { panic!() };
+        assert!((title.gbps_hour - 1.0 / 60.0).abs() < 0.001, "a minute of an hour: {title:?}");
         for _ in 0..200 {
             popular.take_over([].into_iter(), 1.0);
         }
         assert!(popular.busiest().is_empty());
+        let [title] = &popular.requested()[..] else { panic!() };
+        assert!(title.gbps == 0.0 && title.gbps_hour > 0.015, "remembered for longer: {title:?}");
     }
 
     #[test]

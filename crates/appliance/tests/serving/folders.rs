@@ -5,8 +5,9 @@ use crate::support::failing_disk::FailingDisk;
 use crate::support::served::{Served, await_that};
 use crate::support::viewer::{Protocol, Response};
 use fullbore_appliance::config::Disk;
-use fullbore_tests::{Plain, tool};
+use fullbore_tests::{FILM, Plain, make_title, tool};
 use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use telemetry::Family;
 use tempfile::TempDir;
@@ -134,5 +135,33 @@ fn a_disk_that_is_unmounted_is_named_and_the_other_goes_on() {
     assert!(code == 200 && names(&said, &disks.path("d0")), "{said}");
     assert!(!names(&said, &disks.path("d1")) && lost(&served), "{said}");
     assert_is(&served, "/other.mp4", &disks.other);
+    served.stop();
+}
+
+#[test]
+fn copies_on_a_disk_that_fails_are_served_from_their_originals() {
+    let Some(disks) = Disks::mount() else { return };
+    let version = ["d0/title", "d1/title"].map(|title| {
+        std::fs::create_dir(disks.path(title)).unwrap();
+        make_title(&disks.path(title), &disks.film.bytes(0..FILM_BYTES)).unwrap()
+    });
+    let path = format!("/title/{}/{FILM}", version[0]);
+    // What `fullbore library promote` leaves.
+    std::fs::create_dir_all(disks.path("d0/.promoted/copies")).unwrap();
+    File::create(disks.path("d0/.promoted/copies/title")).unwrap();
+    assert!(std::process::Command::new("sync").status().unwrap().success());
+    let served = disks.serve();
+    let copy = std::fs::metadata(disks.path("d0").join(&path[1..])).unwrap();
+    let is_copy =
+        || ask(&served, &path).field("ETag").unwrap().starts_with(&format!("\"{:x}-", copy.ino()));
+    await_that(is_copy, || "the copy is not served".into());
+    disks.failing.fail();
+    // One response may break off, of the copy that was open. Then opening it fails, and viewers get the original.
+    await_that(|| status(&served, &path) == 200, || "the original is not served".into());
+    for _ in 0..20 {
+        assert_is(&served, &path, &disks.film);
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    assert_eq!(status(&served, "/film.mp4"), 500, "what has no original is lost");
     served.stop();
 }

@@ -40,7 +40,8 @@ fn holder<'f>(
 ) -> Result<Option<&'f PathBuf>, IngestError> {
     let work = Workshop::folder_name(title);
     for name in [title.as_str(), &work] {
-        for folder in folders {
+        // A copy on a faster disk is not where the title is.
+        for folder in folders.iter().filter(|folder| !catalog::is_copy(folder, title.as_str())) {
             let path = folder.join(name);
             if is_there(&path).attempt("look for the title at", &path)? {
                 return Ok(Some(folder));
@@ -91,11 +92,16 @@ mod tests {
         assert_eq!(place("film", Some(&folders[1])).unwrap(), folders[1]);
         assert_eq!(place("begun", None).unwrap(), folders[2]);
         assert_eq!(place("new", Some(&folders[2])).unwrap(), folders[2]);
+        let marks = catalog::Promoted::Copies.of(&folders[0]);
+        fs::create_dir_all(&marks).unwrap();
+        fs::write(marks.join("film"), "").unwrap();
+        fs::create_dir(folders[0].join("film")).unwrap();
+        assert_eq!(place("film", None).unwrap(), folders[1], "the other one is a copy");
         // All are on one disk, with as much space.
         assert!(folders.contains(&place("new", None).unwrap()));
         let refused = place("film", Some(&folders[0])).unwrap_err().to_string();
         assert!(refused.contains("d1/film") && refused.contains("--into"), "{refused}");
-        fs::remove_dir(&folders[0]).unwrap();
+        fs::remove_dir_all(&folders[0]).unwrap();
         let missing = place("film", None).unwrap_err().to_string();
         assert!(missing.contains("d0"), "{missing}");
     }

@@ -1,0 +1,104 @@
+//! `fullbore library promote`: copies of the busiest titles on a faster disk.
+
+use crate::load::{Quantity, Time};
+use crate::{say, status, tell};
+use ::library::promote::{Busy, Done, Promotion};
+use clap::Args;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Copy the busiest titles to a faster disk, and take away copies that are no longer worth it
+///
+/// Asks a running server which titles its viewers request. The folder for the copies must be one of the library's folders. Only titles that
+/// ingest made, at the top of a folder, can be copied.
+#[derive(Args)]
+pub(crate) struct Promote {
+    /// Folder for the copies, on the faster disk
+    #[arg(long, value_name = "DIR")]
+    to: PathBuf,
+    /// Most bytes that copies may take, such as 800G or 1.5T
+    #[arg(long, value_name = "SIZE")]
+    bytes: Quantity,
+    /// Folder of the library; repeat it for each. The one for the copies may be among them
+    #[arg(long, value_name = "DIR", required = true)]
+    library: Vec<PathBuf>,
+    /// The server's admin address
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9443")]
+    status: String,
+    /// Run again and again, with this time between two runs, such as 15m [default: run once]
+    #[arg(long, value_name = "TIME")]
+    every: Option<Time>,
+}
+
+impl Promote {
+    /// Runs it.
+    pub(crate) fn run(self) -> ExitCode {
+        let from = self.library.iter().filter(|folder| !is_same(folder, &self.to));
+        let promotion = Promotion {
+            to: self.to.clone(),
+            from: from.cloned().collect(),
+            bytes_max: self.bytes.0,
+        };
+        let folders: Vec<_> = promotion.from.iter().chain([&promotion.to]).cloned().collect();
+        if let Err(error) = catalog::check_folders(&folders) {
+            tell(&error.to_string());
+            return ExitCode::from(2);
+        }
+        if promotion.from.is_empty() {
+            tell("there is nothing to copy from: name the library's other folders with --library");
+            return ExitCode::from(2);
+        }
+        loop {
+            let done = self.run_once(&promotion);
+            if let Err(error) = &done {
+                tell(error);
+            }
+            let Some(Time(pause)) = self.every else {
+                return if done.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+            };
+            std::thread::sleep(pause);
+        }
+    }
+
+    fn run_once(&self, promotion: &Promotion) -> Result<(), String> {
+        let status = status::fetch(&self.status)?;
+        let mut failed = 0;
+        let told = promotion.run(&busy(&status), |done| match done {
+            Done::Promoted(title) => say(&format!("promoted: {title}\n")),
+            Done::TakenAway(title, why) => say(&format!("taken away: {title} ({why})\n")),
+            Done::Watched(title) => {
+                say(&format!("kept: {title} (it is being watched; taken away by a later run)\n"));
+            }
+            Done::Failed(title, why) => {
+                failed += 1;
+                tell(&format!("cannot promote {title}: {why}"));
+            }
+            Done::Skipped(title, why) => tell(&format!("note: {title} is not promoted: {why}")),
+        });
+        told.map_err(|error| error.to_string())?;
+        match failed {
+            0 => Ok(()),
+            1 => Err("one title could not be promoted".into()),
+            count => Err(format!("{count} titles could not be promoted")),
+        }
+    }
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    one == other
+        || one.canonicalize().ok().is_some_and(|one| other.canonicalize().ok() == Some(one))
+}
+
+/// The titles in a server's status.
+fn busy(status: &Value) -> Vec<Busy> {
+    let titles = status["titles"].as_array().into_iter().flatten();
+    let busy = titles.filter_map(|title| {
+        Some(Busy {
+            title: title["title"].as_str()?.to_owned(),
+            gbps: title["gbps_hour"].as_f64()?,
+            is_watched: title["gbps"].as_f64()? > 0.0,
+        })
+    });
+    busy.collect()
+}

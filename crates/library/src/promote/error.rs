@@ -1,0 +1,72 @@
+//! Why titles could not be promoted.
+
+use std::fmt::{self, Display, Formatter};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why titles could not be promoted. Its text says what to do.
+#[derive(Debug)]
+pub enum PromoteError {
+    /// Another process promotes titles to this folder.
+    Busy(PathBuf),
+    /// The title in this folder is damaged, or could not be copied without damage.
+    Damaged(PathBuf, String),
+    /// The title in this folder was replaced or removed while it was copied.
+    Changed(PathBuf),
+    /// A file or folder could not be used.
+    Io {
+        /// What was attempted, as a verb: "make the folder".
+        what: &'static str,
+        /// On which file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl Display for PromoteError {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Busy(to) => write!(
+                f,
+                "another fullbore promotes titles to {}: wait until it ends, or end it",
+                to.display()
+            ),
+            Self::Damaged(title, why) => write!(
+                f,
+                "{} is not copied, because the copy would not match its record ({why}): check the title with `fullbore library verify`",
+                title.display()
+            ),
+            Self::Changed(title) => {
+                write!(
+                    f,
+                    "{} was replaced while it was copied: it is copied next time",
+                    title.display()
+                )
+            }
+            Self::Io { what, path, source } => {
+                write!(f, "cannot {what} {}: {source}", path.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for PromoteError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
+
+/// Adds to an I/O error what was attempted and on which path.
+pub(super) trait Attempt<T> {
+    fn attempt(self, what: &'static str, path: &Path) -> Result<T, PromoteError>;
+}
+
+impl<T> Attempt<T> for io::Result<T> {
+    fn attempt(self, what: &'static str, path: &Path) -> Result<T, PromoteError> {
+        self.map_err(|source| PromoteError::Io { what, path: path.to_path_buf(), source })
+    }
+}

@@ -1,0 +1,255 @@
+//! Copies of the busiest titles on a faster disk: viewers notice nothing but the disk.
+
+use fullbore_tests::tool::{self, Ran};
+use fullbore_tests::{FILM, Launch, Plain, Server, eventually, make_title, program, until};
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use tempfile::{TempDir, tempdir};
+
+/// More than sockets hold for a viewer who does not read.
+const FILM_BYTES: usize = 24 << 20;
+
+/// Bytes that depend on their place.
+fn film(seed: usize, bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|at| ((at / 3 + seed * 7919).wrapping_mul(2_654_435_761) >> 13) as u8).collect()
+}
+
+/// A library of two folders: `ssd`, empty, and `hdd`, with two titles.
+struct Disks {
+    dir: TempDir,
+    first: Vec<u8>,
+    version: String,
+}
+
+impl Disks {
+    fn new() -> Self {
+        let dir = tempdir().unwrap();
+        fs::create_dir(dir.path().join("ssd")).unwrap();
+        let first = film(1, FILM_BYTES);
+        let version = make(&dir.path().join("hdd/first"), &first);
+        make(&dir.path().join("hdd/second"), &film(2, FILM_BYTES));
+        Self { dir, first, version }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn serve(&self) -> Server {
+        let launch = Launch::bare().arguments("--tls off");
+        launch.argument(self.path("ssd")).argument(self.path("hdd")).start()
+    }
+
+    /// The film of the first title.
+    fn url(&self) -> String {
+        format!("/first/{}/{FILM}", self.version)
+    }
+
+    /// Promotes titles with room for one, by the status of the server at this address.
+    fn promote(&self, status: SocketAddr) -> Ran {
+        let status = format!("http://{status}");
+        let [ssd, hdd] = ["ssd", "hdd"].map(|name| self.path(name));
+        let mut command = tool::command(program().to_str().unwrap());
+        command.args(["library", "promote", "--bytes", "30M", "--status", &status, "--to"]);
+        tool::run(command.arg(&ssd).arg("--library").arg(&ssd).arg("--library").arg(&hdd))
+    }
+
+    /// Whether the film is served from the folder `disk`, by its tag, which has the inode.
+    fn is_served_from(&self, server: &Server, disk: &str) -> bool {
+        let file = fs::metadata(self.path(disk).join(&self.url()[1..])).unwrap();
+        let head =
+            Plain::connect(server.address).fetch_with(&self.url(), "Range: bytes=0-0\r\n").head;
+        head.to_ascii_lowercase().contains(&format!("etag: \"{:x}-", file.ino()))
+    }
+
+    fn await_served_from(&self, server: &Server, disk: &str) {
+        until(&format!("{disk} to serve it"), || self.is_served_from(server, disk));
+    }
+
+    /// Watches the first title while `during` runs: ranges all over the film, on connections that stay. Each must be answered, and right.
+    fn while_watched<T>(&self, server: &Server, during: impl FnOnce() -> T) -> T {
+        let (ends, answers) = (AtomicBool::new(false), AtomicU64::new(0));
+        let watch = |viewer: usize| {
+            let mut connection = Plain::connect(server.address);
+            let mut at = viewer * 1_000_003;
+            while !ends.load(Ordering::Relaxed) {
+                at = (at + 7_654_321) % (FILM_BYTES - 300_000);
+                let range = format!("Range: bytes={at}-{}\r\n", at + 299_999);
+                let answer = connection.fetch_with(&self.url(), &range);
+                assert_eq!(answer.status, 206, "at {at}: {}", answer.head);
+                assert!(answer.body == self.first[at..at + 300_000], "wrong bytes at {at}");
+                answers.fetch_add(1, Ordering::Relaxed);
+            }
+        };
+        std::thread::scope(|scope| {
+            let viewers: Vec<_> =
+                (1..=3).map(|viewer| scope.spawn(move || watch(viewer))).collect();
+            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                until("viewers", || answers.load(Ordering::Relaxed) > 20);
+                let done = during();
+                let before = answers.load(Ordering::Relaxed);
+                until("viewers to go on", || answers.load(Ordering::Relaxed) > before + 20);
+                done
+            }));
+            ends.store(true, Ordering::Relaxed);
+            viewers.into_iter().for_each(|viewer| viewer.join().unwrap());
+            done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+}
+
+fn make(folder: &Path, film: &[u8]) -> String {
+    fs::create_dir_all(folder).unwrap();
+    make_title(folder, film).unwrap()
+}
+
+/// A status that says these titles are requested: each with its rate, and whether it is being watched.
+fn status_of(titles: &[(&str, f64, bool)]) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let title = |(title, gbps, is_watched): &(&str, f64, bool)| {
+        let now = if *is_watched { 1.0 } else { 0.0 };
+        format!(r#"{{"title":"{title}","gbps":{now},"gbps_hour":{gbps},"bytes":1}}"#)
+    };
+    let titles: Vec<_> = titles.iter().map(title).collect();
+    let body = format!(r#"{{"titles":[{}]}}"#, titles.join(","));
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 4096]);
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+            let _ = stream.write_all((head + &body).as_bytes());
+        }
+    });
+    address
+}
+
+#[test]
+fn viewers_play_on_while_a_title_is_promoted_and_taken_away_again() {
+    let disks = Disks::new();
+    let server = disks.serve();
+    assert!(disks.is_served_from(&server, "hdd"));
+    disks.while_watched(&server, || {
+        // The server tells which title is busy once its viewers' responses have ended.
+        let promoted = eventually("the busiest title to be promoted", || {
+            let ran = disks.promote(server.admin);
+            assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+            (!ran.stdout.is_empty()).then(|| ran.text())
+        });
+        assert_eq!(promoted, "promoted: first\n");
+        disks.await_served_from(&server, "ssd");
+    });
+    // A viewer who takes the copy slowly.
+    let mut slow = Plain::connect(server.address);
+    slow.ask(&disks.url());
+    let (status, _, bytes) = slow.head();
+    assert_eq!((status, bytes), (200, FILM_BYTES));
+    let begin = slow.body(1000);
+    disks.while_watched(&server, || {
+        let watched = status_of(&[("first", 1.0, true), ("second", 9.0, true)]);
+        let ran = disks.promote(watched);
+        assert!(ran.text().starts_with("kept: first (it is being watched"), "{}", ran.text());
+        let ran = disks.promote(status_of(&[("first", 1.0, false), ("second", 9.0, true)]));
+        assert_eq!(ran.text(), "taken away: first (less busy than others)\n", "{}", ran.stderr);
+        disks.await_served_from(&server, "hdd");
+    });
+    let rest = slow.body(FILM_BYTES - 1000);
+    assert!(begin == disks.first[..1000] && rest == disks.first[1000..], "the copy that is gone");
+    // The next run has its room.
+    let ran = disks.promote(status_of(&[("second", 9.0, true)]));
+    assert_eq!(ran.text(), "promoted: second\n", "{}", ran.stderr);
+    assert!(fs::read_dir(disks.path("ssd/.promoted/gone")).unwrap().next().is_none());
+    assert!(!server.said().contains("hidden"), "a copy is no mistake: {}", server.said());
+}
+
+#[test]
+fn a_copy_follows_its_title_to_a_new_version_and_out_of_the_library() {
+    let disks = Disks::new();
+    let server = disks.serve();
+    let busy = status_of(&[("first", 1.0, true)]);
+    assert_eq!(disks.promote(busy).text(), "promoted: first\n");
+    disks.await_served_from(&server, "ssd");
+    let verified = |folder: &str| {
+        let mut command = Command::new(program());
+        command.args(["library", "verify", "--library"]).arg(disks.path(folder));
+        tool::run(&mut command).code
+    };
+    assert_eq!(verified("ssd"), Some(0));
+    let newer = film(3, 3_000_000);
+    let version = make(&disks.path("hdd/first"), &newer);
+    let manifest = || Plain::connect(server.address).fetch("/first/master.m3u8").body;
+    until("the new version", || manifest() == format!("#EXTM3U\n{version}/{FILM}\n").as_bytes());
+    let answer = Plain::connect(server.address).fetch(&format!("/first/{version}/{FILM}"));
+    assert!(answer.status == 200 && answer.body == newer);
+    // Viewers of the old version go on.
+    let answer = Plain::connect(server.address).fetch(&disks.url());
+    assert!(answer.status == 200 && answer.body == disks.first);
+    let ran = disks.promote(busy);
+    assert_eq!(ran.text(), "taken away: first (replaced)\npromoted: first\n", "{}", ran.stderr);
+    let copy = disks.path("ssd/first").join(&version).join(FILM);
+    let [copied, original] = [&copy, &disks.path("hdd/first").join(&version).join(FILM)]
+        .map(|path| fs::metadata(path).unwrap());
+    assert_eq!(copied.modified().unwrap(), original.modified().unwrap());
+    // What the operator removes is gone, although there is a copy.
+    fs::rename(disks.path("hdd/first"), disks.path("hdd/.first")).unwrap();
+    let status = || Plain::connect(server.address).fetch("/first/master.m3u8").status;
+    // Each worker hears of it within a second; the kernel chooses which one answers.
+    until("the title to be gone", || (0..16).all(|_| status() == 404));
+    assert_eq!(disks.promote(busy).text(), "taken away: first (removed)\n");
+    assert_eq!(status(), 404);
+}
+
+#[test]
+fn what_cannot_be_copied_is_told_and_leaves_nothing_behind() {
+    let disks = Disks::new();
+    fs::create_dir_all(disks.path("hdd/plain")).unwrap();
+    fs::write(disks.path("hdd/plain/master.m3u8"), "#EXTM3U\n").unwrap();
+    let busy = [("plain", 3.0, true), ("series/one", 2.0, true), ("first", 1.0, true)];
+    // Damage that only the sums show.
+    let damaged = disks.path("hdd/first").join(&disks.version).join(FILM);
+    let mut bytes = disks.first.clone();
+    bytes[1_000_000] ^= 1;
+    fs::write(&damaged, &bytes).unwrap();
+    let ran = disks.promote(status_of(&busy));
+    assert_eq!((ran.code, ran.text().as_str()), (Some(1), ""), "{}", ran.stderr);
+    for told in [
+        "plain is not promoted: only a title that ingest made",
+        "series/one is not promoted: only a title at the top",
+        "does not match its SHA-256",
+    ] {
+        assert!(ran.stderr.contains(told), "{told:?} is not in: {}", ran.stderr);
+    }
+    assert!(!disks.path("ssd/first").exists());
+    assert!(fs::read_dir(disks.path("ssd/.promoted/work")).unwrap().next().is_none());
+    // A title of the folder's own is not touched.
+    fs::write(&damaged, &disks.first).unwrap();
+    make(&disks.path("ssd/first"), b"another film");
+    let ran = disks.promote(status_of(&busy));
+    assert!(ran.stderr.contains("has a title of that name, which is no copy"), "{}", ran.stderr);
+    assert!(disks.path("ssd/first/title.json").exists());
+    // Without a server there is no telling which titles are busy.
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let ran = disks.promote(nobody);
+    assert!(ran.code == Some(1) && ran.stderr.contains("--status"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_full_disk_gets_no_copy_and_loses_none() {
+    let disks = Disks::new();
+    let mut mount = Command::new("mount");
+    mount.args(["-t", "tmpfs", "-o", "size=12m", "tmpfs"]).arg(disks.path("ssd"));
+    if !mount.output().is_ok_and(|done| done.status.success()) {
+        return tool::skip("cannot mount a small disk, which takes root");
+    }
+    let ran = disks.promote(status_of(&[("first", 1.0, true)]));
+    let left = fs::read_dir(disks.path("ssd/.promoted/work")).unwrap().count();
+    let is_there = disks.path("ssd/first").exists();
+    let _ = Command::new("umount").arg("-l").arg(disks.path("ssd")).status();
+    assert!(ran.code == Some(1) && ran.stderr.contains("No space left"), "{}", ran.stderr);
+    assert!(left == 0 && !is_there);
+}
