@@ -9,6 +9,7 @@
 
 mod departure;
 mod devices;
+mod nearest;
 mod network;
 mod seats;
 
@@ -46,8 +47,10 @@ pub(crate) struct SiloMap {
 /// A silo's CPUs and workers.
 #[derive(Debug)]
 pub(crate) struct Members {
-    /// The node of its memory; `None` if its CPUs are on several nodes.
+    /// The node of its CPUs; `None` if they are on several.
     pub(crate) node: Option<u32>,
+    /// The node of its memory: the nearest one that has memory.
+    pub(crate) memory_node: Option<u32>,
     /// The CPUs whose interrupts belong to it, ascending: also those that this process may not use.
     pub(crate) cpus: Vec<u32>,
     /// Where its workers sit; at least one.
@@ -192,7 +195,13 @@ impl SiloMap {
 
     fn describe_silo(&self, silo: usize) -> String {
         let members = &self.silos[silo];
-        let node = members.node.map_or("several nodes".into(), |node| format!("node {node}"));
+        let node = match (members.node, members.memory_node) {
+            (None, _) => "several nodes".to_owned(),
+            (Some(node), Some(memory)) if memory != node => {
+                format!("node {node}, memory of node {memory}")
+            }
+            (Some(node), _) => format!("node {node}"),
+        };
         let cpus: Vec<_> = members.seats.iter().map(|seat| seat.cpu).collect();
         let listed = |names: Vec<String>| match names.is_empty() {
             true => "none".to_owned(),
@@ -218,6 +227,7 @@ impl SiloMap {
             let members = &self.silos[silo];
             json!({
                 "node": members.node,
+                "memory_node": members.memory_node,
                 "cpus": members.seats.iter().map(|seat| seat.cpu).collect::<Vec<_>>(),
                 "workers": self.workers_of(silo),
                 "cards": self.cards_of(silo).map(|card| json!({ "name": card.name, "index": card.index })).collect::<Vec<_>>(),

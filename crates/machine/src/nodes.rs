@@ -41,7 +41,8 @@ pub(crate) fn of_cpus(root: &Root, cpus: &[u32]) -> Vec<Node> {
             first.cpus.extend(left);
             first.cpus.sort_unstable();
         }
-        None => nodes.extend(node(root, 0, left)),
+        // Node 0 may have none of these CPUs, or may not exist.
+        None => drop(nodes.splice(0..0, node(root, 0, left))),
     }
     nodes
 }

@@ -47,6 +47,17 @@ impl Topology {
         row.split_whitespace().nth(place)?.parse().ok()
     }
 
+    /// The node whose memory is nearest to the CPUs of `node`: that node itself, unless it has no memory. `None` if nobody knows another.
+    pub fn memory_near(&self, node: u32) -> Option<u32> {
+        let list = self.root.read(format!("{NODES}/has_memory"));
+        let Some(with_memory) = list.and_then(|list| parse_list(&list)) else { return Some(node) };
+        if with_memory.contains(&node) {
+            return Some(node);
+        }
+        let far = with_memory.into_iter().filter_map(|to| Some((self.distance(node, to)?, to)));
+        far.min().map(|(_, nearest)| nearest)
+    }
+
     fn online(&self) -> Vec<u32> {
         let list = self.root.read(format!("{NODES}/online"));
         list.and_then(|list| parse_list(&list)).unwrap_or_default()

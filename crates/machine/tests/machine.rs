@@ -100,6 +100,24 @@ fn many_cores_share_the_last_level_and_we_may_use_some_of_them() {
 }
 
 #[test]
+fn a_machine_may_have_its_only_cpus_on_another_node_than_the_first() {
+    let with_node_0 = |cpus: &str, allowed: &str| {
+        let status = format!("Cpus_allowed_list:\t{allowed}\n");
+        let machine = machine(&[
+            ("proc/thread-self/status", status.as_str()),
+            ("sys/devices/system/node/online", "0-1\n"),
+            ("sys/devices/system/node/node0/cpulist", cpus),
+            ("sys/devices/system/node/node1/cpulist", "2-3\n"),
+        ]);
+        machine.nodes.into_iter().map(|node| (node.number, node.cpus)).collect::<Vec<_>>()
+    };
+    assert_eq!(with_node_0("\n", "2-3"), [(1, vec![2, 3])], "node 0 has memory only");
+    assert_eq!(with_node_0("0-1\n", "3"), [(1, vec![3])], "the server may not use node 0");
+    // 9 belongs to no node, and those are ascending.
+    assert_eq!(with_node_0("\n", "2,9"), [(0, vec![9]), (1, vec![2])]);
+}
+
+#[test]
 fn each_node_has_its_cpus_and_the_caches_of_the_first_of_them() {
     let files = [
         ("proc/thread-self/status", "Cpus_allowed_list:\t0-5,9\n"),

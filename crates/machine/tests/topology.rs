@@ -102,6 +102,19 @@ fn nodes_have_cpus_and_distances_in_the_order_of_those_online() {
 }
 
 #[test]
+fn the_memory_of_a_node_without_any_is_that_of_the_nearest_which_has_some() {
+    let tree = Tree::new();
+    tree.file("sys/devices/system/node/online", "0-3\n");
+    for (node, distances) in ["10 20 12 32", "20 10 32 12", "12 32 10 20"].iter().enumerate() {
+        tree.file(&format!("sys/devices/system/node/node{node}/distance"), distances);
+    }
+    assert_eq!(tree.topology().memory_near(2), Some(2), "the kernel does not say what has memory");
+    tree.file("sys/devices/system/node/has_memory", "0-1\n");
+    let near = |node| tree.topology().memory_near(node);
+    assert_eq!([0, 1, 2, 3].map(near), [Some(0), Some(1), Some(0), None]);
+}
+
+#[test]
 fn a_disk_is_on_the_node_of_what_it_is_plugged_into() {
     let tree = Tree::new();
     let whole = tree.disk("8:0", "vda", "1\n");

@@ -1,6 +1,7 @@
 //! Which silo disks and network cards belong to.
 
 use super::Members;
+use super::nearest::Nearest;
 use crate::config::Config;
 use crate::config::silos::SiloError;
 use machine::{Mount, Topology};
@@ -78,7 +79,7 @@ pub(super) fn disks(
     let real = |folder: &&Path| folder.canonicalize().unwrap_or_else(|_| folder.to_path_buf());
     let library: Vec<_> = library.iter().map(real).collect();
     let (mut disks, misfits) = planned_disks(config, topology, &library);
-    let mut nearest = Nearest::new(config, topology, silos);
+    let mut nearest = Nearest::new(topology, silos);
     for (folder, source) in library.iter().flat_map(|folder| mounted(topology, folder)) {
         let Ok(found) = folder.metadata() else { continue };
         let device = found.dev();
@@ -86,7 +87,8 @@ pub(super) fn disks(
             continue;
         }
         let block = block_device(device, source.as_deref());
-        let silo = topology.node_of_disk(block).and_then(|node| nearest.to(node));
+        let node = topology.node_of_disk(block);
+        let silo = node.and_then(|node| silo_of(config, node, &mut nearest));
         disks.push(DiskPlace { device, silo, name: topology.name_of_disk(block), folder });
     }
     (disks, misfits)
@@ -181,12 +183,12 @@ pub(super) fn cards(
             cards.push(CardPlace { name: name.clone(), index, silo: Some(silo), stray });
         }
     }
-    let mut nearest = Nearest::new(config, topology, silos);
+    let mut nearest = Nearest::new(topology, silos);
     for card in topology.cards() {
         let is_here = index_of(&card.name) == Some(card.index);
         let is_planned = cards.iter().any(|planned| planned.index == card.index);
         if card.is_device && is_here && !is_planned {
-            let silo = card.node.and_then(|node| nearest.to(node));
+            let silo = card.node.and_then(|node| silo_of(config, node, &mut nearest));
             let stray = silo.and_then(|silo| stray(topology, &card.name, &silos[silo]));
             cards.push(CardPlace { name: card.name, index: card.index, silo, stray });
         }
@@ -204,37 +206,12 @@ fn stray(topology: &Topology, card: &str, own: &Members) -> Option<Stray> {
     Some(Stray { count: far.len(), all: all.len(), number: first.number, cpu: first.cpus[0] })
 }
 
-/// Finds the silo of a node. Nodes without workers get the nearest one.
-struct Nearest<'a> {
-    topology: &'a Topology,
-    silos: &'a [Members],
-    /// Whether the silos are the operator's.
-    is_planned: bool,
-    /// Among equally near silos, the next one's turn.
-    turn: usize,
-}
-
-impl<'a> Nearest<'a> {
-    fn new(config: &Config, topology: &'a Topology, silos: &'a [Members]) -> Self {
-        Self { topology, silos, is_planned: !config.silos.is_empty(), turn: 0 }
-    }
-
-    /// The silo of this node, or the nearest one if its distance is known. With the operator's map only a silo that has this node to itself.
-    fn to(&mut self, node: u32) -> Option<usize> {
-        let all = || self.silos.iter().enumerate();
-        let own: Vec<_> = all().filter(|(_, silo)| silo.node == Some(node)).collect();
-        match own[..] {
-            [(silo, _)] => return Some(silo),
-            [_, _, ..] => return None,
-            [] if self.is_planned => return None,
-            [] => {}
-        }
-        let distance = |silo: &Members| self.topology.distance(node, silo.node?);
-        let least = self.silos.iter().filter_map(distance).min()?;
-        let near: Vec<_> =
-            all().filter(|(_, silo)| distance(silo) == Some(least)).map(|(silo, _)| silo).collect();
-        let chosen = near[self.turn % near.len()];
-        self.turn += usize::from(near.len() > 1);
-        Some(chosen)
+/// The silo of a node. For a node without workers it is the nearest one, unless the map is the operator's: that leaves such nodes out on
+/// purpose. A node that the operator divided decides for none of its parts.
+fn silo_of(config: &Config, node: u32, nearest: &mut Nearest<'_>) -> Option<usize> {
+    match nearest.on(node)[..] {
+        [silo] => Some(silo),
+        [] if config.silos.is_empty() => nearest.to(node, None),
+        _ => None,
     }
 }

@@ -4,6 +4,7 @@
 //! connections of the nearest silo that has some. What arrives on a card whose silo nobody knows goes to the silo of the CPU that took its
 //! interrupt, and what that CPU does not decide either is spread by the kernel.
 
+use super::nearest::Nearest;
 use super::{CardPlace, Members, SiloMap};
 use crate::config::Placement;
 use machine::Topology;
@@ -13,20 +14,13 @@ use net::steering::{ListenerGroup, Steering};
 pub(super) fn hosts(topology: &Topology, silos: &[Members], cards: &[CardPlace]) -> Vec<usize> {
     let has_cards = |silo: &usize| cards.iter().any(|card| card.silo == Some(*silo));
     let with_cards: Vec<_> = (0..silos.len()).filter(has_cards).collect();
-    let mut turn = 0;
+    let mut nearest = Nearest::new(topology, silos);
     let host = |silo: usize| {
         if with_cards.is_empty() || with_cards.contains(&silo) {
             return silo;
         }
-        let distance = |host: &usize| {
-            let far = silos[*host].node.zip(silos[silo].node);
-            far.and_then(|(from, to)| topology.distance(from, to)).unwrap_or(u32::MAX)
-        };
-        let least = with_cards.iter().map(distance).min();
-        let near: Vec<_> =
-            with_cards.iter().copied().filter(|host| Some(distance(host)) == least).collect();
-        turn += 1;
-        near[(turn - 1) % near.len()]
+        let near = silos[silo].node.and_then(|node| nearest.to(node, Some(&with_cards)));
+        near.unwrap_or_else(|| nearest.in_turn(&with_cards))
     };
     (0..silos.len()).map(host).collect()
 }

@@ -52,7 +52,8 @@ pub(super) fn silos(
         let seats: Vec<_> =
             seats.iter().filter(|seat| usable.contains(&seat.cpu)).copied().collect();
         let workers = seats.iter().map(|seat| seat.worker).collect();
-        (!seats.is_empty()).then_some(Members { node, cpus: all, seats, workers })
+        let memory_node = node.and_then(|node| topology.memory_near(node));
+        (!seats.is_empty()).then_some(Members { node, memory_node, cpus: all, seats, workers })
     };
     Ok(divided.into_iter().filter_map(members).collect())
 }

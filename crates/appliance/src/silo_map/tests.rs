@@ -97,6 +97,35 @@ fn a_card_on_a_node_without_workers_goes_to_the_nearest_and_ties_take_turns() {
     assert_eq!(silos_of_cards(&Config::default(), &root, &machine), named(&expected));
 }
 
+/// Node 0 has memory, a card and no CPU; node 1 has CPUs and no memory.
+#[test]
+fn a_node_may_lack_cpus_or_memory() {
+    let (root, mut machine) = square();
+    let node = |path: &str| root.path().join("sys/devices/system/node").join(path);
+    fs::write(node("node0/cpulist"), "\n").unwrap();
+    fs::write(node("has_memory"), "0,2-3").unwrap();
+    machine.cpus = vec![2, 3, 4];
+    machine.nodes.remove(0);
+    let topology = Topology::open_from(root.path());
+    let map = SiloMap::new(&Config::default(), &machine, &topology, &[], 3).unwrap();
+    let nodes: Vec<_> = map.silos().iter().map(|silo| (silo.node, silo.memory_node)).collect();
+    // Nodes 0 and 2 are equally near to node 1.
+    assert_eq!(nodes, [(Some(1), Some(0)), (Some(2), Some(2))]);
+    let lines = map.describe();
+    assert!(lines[1].contains("node 1, memory of node 0; CPUs 2-3"), "{lines:?}");
+    assert!(lines[2].contains("node 2; CPUs 4"), "{lines:?}");
+    let expected = [("eth10", Some(0)), ("eth11", Some(1)), ("eth13", Some(1))];
+    let cards = devices::cards(&Config::default(), &topology, map.silos(), index_of).unwrap();
+    let cards: Vec<_> = cards.into_iter().map(|card| (card.name, card.silo)).collect();
+    assert_eq!(cards[..3], named(&expected), "the card of node 0 goes to the nearest silo");
+    // All CPUs on node 1: a machine with one silo.
+    machine.cpus.pop();
+    machine.nodes.pop();
+    let map = SiloMap::new(&Config::default(), &machine, &topology, &[], 2).unwrap();
+    assert_eq!((map.silos().len(), map.silos()[0].node), (1, Some(1)));
+    assert_eq!((map.placement(), map.describe()), ("off", Vec::new()));
+}
+
 #[test]
 fn a_node_whose_distances_nobody_knows_belongs_to_no_silo() {
     let (root, machine) = square();
