@@ -132,6 +132,24 @@ fn without_placement_any_silo_serves_any_card() {
     server.finish();
 }
 
+/// As in a container that does not allow the calls.
+#[test]
+fn where_the_kernel_refuses_a_choice_of_memory_the_server_says_so_once_and_serves() {
+    if !cpus::are_two_here() || !tool::are_here(&[("strace", "strace")]) {
+        return;
+    }
+    let folder = tempdir().unwrap();
+    file(folder.path(), "film.mp4", 1000);
+    let map = format!("[[silos]]\ncpus = \"{}\"\n[[silos]]\ncpus = \"{}\"\n", cpu(0), cpu(1));
+    let refusing = "strace -D -f -qq -o /dev/null -e trace=set_mempolicy,mbind -e inject=set_mempolicy,mbind:error=EPERM";
+    let launch = Launch::of(folder.path()).config(&map).arguments("--tls off --workers 2");
+    let server = launch.under(refusing).start();
+    assert_eq!(Plain::connect(server.address).fetch("/film.mp4").status, 200);
+    let said = server.finish();
+    let told: Vec<_> = said.lines().filter(|line| line.contains("choice of memory")).collect();
+    assert!(told.len() == 1 && told[0].contains("Operation not permitted"), "{said}");
+}
+
 #[test]
 fn a_map_that_does_not_fit_the_machine_is_refused_with_what_is_wrong() {
     let (folder, beside) = (tempdir().unwrap(), tempdir().unwrap());

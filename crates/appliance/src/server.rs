@@ -13,7 +13,7 @@ use crate::renewal::Renewal;
 use crate::sandbox;
 use crate::shelf::Shelf;
 use crate::signals::Signals;
-use crate::silo::{RunningWorker, Silo, Start};
+use crate::silo::{Ready, RunningWorker, Silo, Start};
 use crate::start_error::{RunError, StartError};
 use crate::ways_in::WayIn;
 use crate::worker::Shared;
@@ -21,7 +21,7 @@ use catalog::Title;
 use crypt::Origin;
 use delivery::room::reserve_bytes;
 use machine::{Bound, Headroom};
-use reactor::RingFeatures;
+use reactor::{RefusedNode, RingFeatures, take_refused_node};
 use signal_hook::consts::SIGHUP;
 use std::io;
 use std::net::SocketAddr;
@@ -43,6 +43,8 @@ pub struct Server {
     ended: Receiver<()>,
     running: usize,
     ring: RingFeatures,
+    /// A node whose memory the kernel refused, if it did.
+    refused_node: Option<RefusedNode>,
     sandbox: sandbox::Report,
     /// Whether the kernel can send the library's files by itself.
     can_send_files: bool,
@@ -106,8 +108,11 @@ impl Server {
         let pins = opened.start_pins(&silos)?;
         let shared = opened.shared(keys, &own_files, shelf, pins, epoch, memory_bound)?;
         let memory_bytes = opened.memory_bytes();
-        let Crew { numbers, audiences, ended, ring } =
+        let Crew { numbers, audiences, ended, ready: Ready { ring, refused_node } } =
             start_workers(&mut silos, shared, memory_bytes, access_log, ways_in)?;
+        // Hot sets were made on this thread.
+        let of_hot_sets = take_refused_node();
+        let refused_node = refused_node.or(of_hot_sets);
         let watched = watched(&numbers, audiences);
         let chosen = chosen(&opened, lacks.clone());
         let admin = Admin::start(admin_listener, watched, &opened.config, chosen, epoch, sources);
@@ -129,6 +134,7 @@ impl Server {
             numbers,
             ended,
             ring,
+            refused_node,
             sandbox,
             can_send_files: access.can_send_files(),
             lacks,
@@ -178,6 +184,7 @@ impl Server {
         ];
         lines.extend(self.opened.folders.describe());
         lines.extend(self.opened.silo_map.describe());
+        lines.extend(self.refused_node.as_ref().map(describe_refused_node));
         let hot_sets = self.silos.iter().filter_map(|silo| silo.hot_memory().describe());
         lines.extend(hot_sets.map(|hot_set| format!("hot set   {hot_set}")));
         let has_hot_set = self.silos.iter().any(|silo| silo.hot_memory().set().is_some());
@@ -300,7 +307,7 @@ struct Crew {
     audiences: Vec<Arc<Audience>>,
     /// Gets a message from each worker that has ended.
     ended: Receiver<()>,
-    ring: RingFeatures,
+    ready: Ready,
 }
 
 /// Starts the workers of all silos, each with its way in, and waits until each accepts connections.
@@ -329,20 +336,21 @@ fn start_workers(
     silos.iter_mut().try_for_each(|silo| silo.start(&start, &mut ways_in))?;
     // From here on only the workers hold the ends of the channels.
     drop(start);
-    let ring = await_workers(ways_in.len(), &readiness)?;
-    Ok(Crew { numbers, audiences, ended, ring })
+    let ready = await_workers(ways_in.len(), &readiness)?;
+    Ok(Crew { numbers, audiences, ended, ready })
 }
 
-/// Waits until `count` workers accept connections. Returns the features of their rings.
+/// Waits until `count` workers accept connections. Returns the features of their rings, and a node that one of them was refused.
 fn await_workers(
     count: usize,
-    readiness: &Receiver<Result<RingFeatures, StartError>>,
-) -> Result<RingFeatures, StartError> {
-    let mut ring = RingFeatures::default();
+    readiness: &Receiver<Result<Ready, StartError>>,
+) -> Result<Ready, StartError> {
+    let mut all = Ready { ring: RingFeatures::default(), refused_node: None };
     for _ in 0..count {
-        ring = readiness.recv().unwrap_or(Err(StartError::WorkerGone))?;
+        let ready = readiness.recv().unwrap_or(Err(StartError::WorkerGone))?;
+        all = Ready { refused_node: all.refused_node.or(ready.refused_node), ..ready };
     }
-    Ok(ring)
+    Ok(all)
 }
 
 /// What the admin listener reads from each worker.
@@ -376,6 +384,14 @@ fn describe_disk(disk: crate::config::Disk) -> &'static str {
 fn tightest(headroom: &Headroom) -> Option<Bound> {
     let bounds = [headroom.of_groups(), headroom.of_process()];
     bounds.into_iter().flatten().min_by_key(|bound| bound.left_bytes)
+}
+
+fn describe_refused_node(refused: &RefusedNode) -> String {
+    let RefusedNode { node, why } = refused;
+    format!(
+        "silos     the kernel refuses a choice of memory on node {node} ({why}): memory is where it is used first. In a container, allow \
+         set_mempolicy and mbind, and the memory of all nodes (docs/numa.md)"
+    )
 }
 
 fn describe_memory(bound: Bound) -> String {

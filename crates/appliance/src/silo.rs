@@ -16,7 +16,9 @@ use crate::ways_in::WayIn;
 use crate::worker::{Parts, Shared, Worker};
 use disk::HotSet;
 use machine::{Bound, Machine, Node};
-use reactor::{Reactor, RingFeatures, RingOptions, prefer_node, remote};
+use reactor::{
+    Reactor, RefusedNode, RingFeatures, RingOptions, prefer_node, remote, take_refused_node,
+};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -69,6 +71,13 @@ pub(crate) struct RunningWorker {
     pub(crate) control: Arc<Control>,
 }
 
+/// What a worker reports when it is ready.
+pub(crate) struct Ready {
+    pub(crate) ring: RingFeatures,
+    /// The node whose memory the kernel refused to it, if it did.
+    pub(crate) refused_node: Option<RefusedNode>,
+}
+
 /// Everything that starting workers needs.
 pub(crate) struct Start {
     /// What all workers have in common.
@@ -83,7 +92,7 @@ pub(crate) struct Start {
     /// The access log, if there is one.
     pub(crate) access_log: Option<AccessLog>,
     /// Gets a message from each worker that accepts connections, or cannot start.
-    pub(crate) ready: Sender<Result<RingFeatures, StartError>>,
+    pub(crate) ready: Sender<Result<Ready, StartError>>,
     /// Gets a message from each worker that has ended.
     pub(crate) end: Sender<()>,
 }
@@ -100,7 +109,7 @@ pub(crate) fn silos(machine: &Machine, map: &SiloMap, bound: Option<Bound>) -> V
             heat_bytes: heat_bytes(machine, workers),
         };
         Silo {
-            node: members.node.filter(|_| map.silos().len() > 1),
+            node: members.memory_node.filter(|_| map.silos().len() > 1),
             seats,
             sizes,
             hot_memory: HotMemory::Off,
@@ -134,7 +143,7 @@ impl Silo {
     pub(crate) fn make_hot_set(&mut self, config: &Config, bytes: u64, workers: usize) {
         self.hot_memory = HotMemory::new(config, bytes * self.seats.len() as u64 / workers as u64);
         if let (Some(set), Some(node)) = (self.hot_memory.set(), self.node) {
-            // If the kernel refuses, memory is where it is used first: mostly there too.
+            // If the kernel refuses, memory is where it is used first: mostly there too. The start lines tell.
             let _ = set.prefer_node(node);
         }
     }
@@ -224,7 +233,7 @@ fn start_worker(
             pin_to(cpu);
         }
         if let Some(node) = node {
-            // Before it uses any. A refusal costs little: a thread's memory is where it runs, unless it moves.
+            // Before it uses any. A refusal costs little: a thread's memory is where it runs, unless it moves. The start lines tell.
             let _ = prefer_node(node);
         }
         let (reactor, worker) = match make(index, parts) {
@@ -234,7 +243,8 @@ fn start_worker(
                 return Ok(());
             }
         };
-        let _ = ready.send(Ok(reactor.features()));
+        let refused_node = take_refused_node();
+        let _ = ready.send(Ok(Ready { ring: reactor.features(), refused_node }));
         drop(ready);
         let lived = reactor.run(worker.run(listener, controlled, woken)).and_then(|run| run);
         drop(reactor);

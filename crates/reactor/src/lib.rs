@@ -30,7 +30,7 @@ pub mod timer;
 pub use blocks::{Blocks, Claimed, LocalBlocks, Pinned};
 pub use executor::{Reactor, spawn, tasks_live, tasks_panicked, yield_now};
 pub use fd::Fd;
-pub use node::prefer_node;
+pub use node::{RefusedNode, prefer_node, take_refused_node};
 pub use pool::{Buffer, Pool, PoolOptions};
 pub use remote::{Remote, Woken, remote};
 pub use ring::{RingFeatures, RingOptions};

@@ -12,23 +12,49 @@ const WORDS: usize = 17;
 thread_local! {
     /// The node that this thread prefers.
     static PREFERRED: Cell<Option<u32>> = const { Cell::new(None) };
+    /// The last node that the kernel refused to this thread, and why.
+    static REFUSED: Cell<Option<RefusedNode>> = const { Cell::new(None) };
+}
+
+/// A node that the kernel refused. Memory then lies where it is used first, so nobody has to stop for it; but somebody should tell.
+#[derive(Debug)]
+pub struct RefusedNode {
+    /// The kernel's number for it.
+    pub node: u32,
+    /// The kernel's error.
+    pub why: io::Error,
+}
+
+/// What the kernel has refused to this thread since the last call, if it has.
+pub fn take_refused_node() -> Option<RefusedNode> {
+    REFUSED.take()
+}
+
+fn noted(node: u32, result: io::Result<()>) -> io::Result<()> {
+    result.inspect_err(|why| {
+        let why =
+            why.raw_os_error().map_or_else(|| why.kind().into(), io::Error::from_raw_os_error);
+        REFUSED.set(Some(RefusedNode { node, why }));
+    })
 }
 
 /// Prefers `node` for all memory that this thread is the first to use, here or in the kernel, and for the pools that it makes.
 ///
 /// # Errors
-/// If the machine has no such node, or the kernel knows no nodes.
+/// If the machine has no such node, or the kernel knows no nodes or forbids the choice. [`take_refused_node`] tells it, too.
 pub fn prefer_node(node: u32) -> io::Result<()> {
+    noted(node, set_policy(node))?;
+    PREFERRED.set(Some(node));
+    Ok(())
+}
+
+fn set_policy(node: u32) -> io::Result<()> {
     let (nodes, count) = only(node)?;
     // SAFETY: the kernel reads `count` bits of `nodes` before the call returns. No memory changes.
     let result = unsafe {
         libc::syscall(libc::SYS_set_mempolicy, libc::MPOL_PREFERRED, nodes.as_ptr(), count)
     };
-    if result != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    PREFERRED.set(Some(node));
-    Ok(())
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// The node that this thread prefers, if it does.
@@ -41,6 +67,10 @@ pub(crate) fn preferred_node() -> Option<u32> {
 /// # Errors
 /// As [`prefer_node`].
 pub(crate) fn prefer_node_for(base: *mut u8, bytes: usize, node: u32) -> io::Result<()> {
+    noted(node, set_policy_of(base, bytes, node))
+}
+
+fn set_policy_of(base: *mut u8, bytes: usize, node: u32) -> io::Result<()> {
     let (nodes, count) = only(node)?;
     // SAFETY: the kernel reads `count` bits of `nodes` before the call returns. It changes no byte of the mapping, wherever that is: it only
     // notes where memory for it is to come from.
@@ -106,6 +136,9 @@ mod tests {
     #[test]
     fn a_node_that_is_not_there_is_refused() {
         assert!(prefer_node(1023).is_err());
+        assert_eq!(take_refused_node().unwrap().node, 1023);
         assert!(prefer_node(u32::MAX).is_err());
+        assert_eq!(take_refused_node().unwrap().node, u32::MAX);
+        assert!(take_refused_node().is_none());
     }
 }
