@@ -5,12 +5,15 @@
 
 use fullbore_tests::cpus::{self, cpu};
 use fullbore_tests::tls::{self, Offer};
-use fullbore_tests::{Launch, Plain, Server, file, tool};
+use fullbore_tests::{Launch, Plain, Server, eventually, file, tool};
+use rustix::process::{Pid, Signal, kill_process};
 use rustls::StreamOwned;
+use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
 use tempfile::{TempDir, tempdir};
 
 const FILM_BYTES: usize = 2_000_000;
@@ -71,6 +74,56 @@ fn of_workers(server: &Server, name: &str) -> Vec<u64> {
     workers.map(|worker| worker[name].as_u64().unwrap()).collect()
 }
 
+/// A worker that strace holds up at each of its waits, until dropped.
+struct HeldUp(Child);
+
+impl HeldUp {
+    /// `how` is strace's: `delay_enter` or `delay_exit`, in microseconds.
+    fn new(server: &Server, worker: usize, how: &str) -> Self {
+        let tasks = PathBuf::from(format!("/proc/{}/task", server.process_id()));
+        let mut threads = std::fs::read_dir(&tasks).unwrap().map(|task| task.unwrap().path());
+        let name = format!("worker-{worker}\n");
+        let has_name = |task: &PathBuf| std::fs::read_to_string(task.join("comm")).unwrap() == name;
+        let thread = threads.find(has_name).expect("a thread of this name");
+        let inject = format!("inject=io_uring_enter:{how}");
+        let words = ["-qq", "-o", "/dev/null", "-e", "trace=io_uring_enter", "-e", &inject, "-p"];
+        let id = thread.file_name().unwrap();
+        let held = Self(Command::new("strace").args(words).arg(id).spawn().unwrap());
+        eventually("strace to hold the worker up", || {
+            let status = std::fs::read_to_string(thread.join("status")).unwrap();
+            (!status.contains("TracerPid:\t0\n")).then_some(())
+        });
+        held
+    }
+}
+
+impl Drop for HeldUp {
+    fn drop(&mut self) {
+        // Strace lets go of the worker, unless it has ended already.
+        let _ = kill_process(Pid::from_child(&self.0), Signal::TERM);
+        let _ = self.0.wait();
+    }
+}
+
+/// A connection at the first silo's worker that may move.
+fn at_first_silo(server: &Server) -> Plain {
+    let mut viewer = Plain::connect(server.address);
+    // After more than 4 MiB it may move, also if it has moved to get here.
+    (0..3).for_each(|_| assert_eq!(viewer.fetch("/d0/film.mp4").status, 200));
+    viewer
+}
+
+/// How long the responses to requests for `target` took, by the access log.
+fn logged_seconds(log: &Path, target: &str, count: usize) -> Vec<f64> {
+    eventually("the access log to have the responses", || {
+        let text = std::fs::read_to_string(log).ok()?;
+        let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).ok());
+        let lines: Vec<_> = lines.flatten().filter(|line| line["target"] == target).collect();
+        (lines.len() == count)
+            .then(|| lines.iter().map(|line| line["seconds"].as_f64().unwrap()).collect())
+    })
+}
+
 /// Every film was sent by the worker of its disk, some of them after a move, and the server says so.
 fn assert_by_disk(server: Server) {
     let sent = of_workers(&server, "response_sent_bytes_total");
@@ -116,4 +169,60 @@ fn films_come_from_the_silo_of_their_disk_over_tls() {
         }
         assert_by_disk(server);
     }
+}
+
+#[test]
+fn a_worker_that_hangs_keeps_no_connection_of_another_waiting() {
+    let Some(library) = Library::new() else { return };
+    if !tool::are_here(&[("strace", "strace")]) {
+        return;
+    }
+    let beside = tempdir().unwrap();
+    let log = beside.path().join("access.log");
+    let words = format!("--tls off --route userspace --access-log {}", log.display());
+    let server = library.serve(&words);
+    let mut viewer = at_first_silo(&server);
+    let hanging = HeldUp::new(&server, 1, "delay_enter=4000000");
+    let asked_at = Instant::now();
+    let response = viewer.fetch("/d1/film.mp4");
+    let waited = asked_at.elapsed();
+    assert!(response.status == 200 && response.body == library.films[1]);
+    assert!(waited < Duration::from_secs(3), "the viewer waited for {waited:?}");
+    assert_eq!(server.counter("connections_move_refused_total{reason=\"unanswered\"}"), 1);
+    // The wait for the other worker is a part of what the viewer waited for.
+    assert!(logged_seconds(&log, "/d1/film.mp4", 1)[0] >= 0.5);
+    drop(hanging);
+    assert!(viewer.fetch("/d1/film.mp4").body == library.films[1]);
+    server.finish();
+}
+
+#[test]
+fn a_response_takes_from_the_end_of_its_request_also_if_the_connection_moved_in_between() {
+    const VIEWERS: usize = 5;
+    let Some(library) = Library::new() else { return };
+    if !tool::are_here(&[("strace", "strace")]) {
+        return;
+    }
+    let beside = tempdir().unwrap();
+    let log = beside.path().join("access.log");
+    let words = format!("--tls off --route userspace --access-log {}", log.display());
+    let server = library.serve(&words);
+    let mut viewers: Vec<_> = (0..VIEWERS).map(|_| at_first_silo(&server)).collect();
+    let before = of_workers(&server, "connections_moved_total")[1];
+    // Whoever comes has to wait for this long, which was left out once.
+    let slow = HeldUp::new(&server, 1, "delay_exit=150000");
+    let waited: f64 = viewers
+        .iter_mut()
+        .map(|viewer| {
+            let asked_at = Instant::now();
+            assert!(viewer.fetch("/d1/film.mp4").body == library.films[1]);
+            asked_at.elapsed().as_secs_f64()
+        })
+        .sum();
+    drop(slow);
+    let logged: f64 = logged_seconds(&log, "/d1/film.mp4", VIEWERS).iter().sum();
+    let left_out = (waited - logged) / VIEWERS as f64;
+    assert!(left_out < 0.075, "{left_out} s of a response are missing");
+    assert!(of_workers(&server, "connections_moved_total")[1] > before, "none moved");
+    server.finish();
 }

@@ -90,6 +90,11 @@ impl Channel {
         each!(self, channel => channel.link.begin_response(since))
     }
 
+    /// When the wait for a response's first byte began, if one is due already ([`crate::Link::awaited_since`]).
+    pub fn awaited_since(&self) -> Option<Instant> {
+        each!(self, channel => channel.link.awaited_since())
+    }
+
     /// Bytes that TCP has taken so far ([`crate::Link::taken_bytes`]).
     pub fn taken_bytes(&self) -> u64 {
         each!(self, channel => channel.link.taken_bytes())

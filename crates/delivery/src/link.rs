@@ -95,6 +95,13 @@ impl<C: Carrier> Link<C> {
         self.first_byte_due_since.set(self.resources.clock(since).max(1));
     }
 
+    /// When the wait for a response's first byte began, if one is due already: on a connection that moves, between request and response.
+    pub fn awaited_since(&self) -> Option<Instant> {
+        let (since, now) = (self.first_byte_due_since.get(), Instant::now());
+        let waited = self.resources.clock(now).wrapping_sub(since);
+        (since != 0).then(|| now - Duration::from_micros(waited.into()))
+    }
+
     /// Bytes that TCP has taken so far, encryption included unless the kernel does it.
     pub fn taken_bytes(&self) -> u64 {
         self.taken_bytes.get()
@@ -128,7 +135,7 @@ impl<C: Carrier> Link<C> {
         Ok(self.count_taken(self.socket.send(bytes, more)?))
     }
 
-    /// Counts the bytes of a window that was sent. If they were read from a disk for this viewer, `disk` is that disk's device number.
+    /// Counts the bytes of a window that was sent. If they came from the node of a disk, `disk` is that disk's device number.
     pub fn count_window(&self, bytes: u64, disk: Option<u64>) {
         let Resources { numbers, silos, .. } = &*self.resources;
         numbers.windows_total.add(1);

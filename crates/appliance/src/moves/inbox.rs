@@ -1,7 +1,8 @@
 //! A worker's inbox: what other workers offer it, and how it answers.
 //!
 //! The sender keeps its place for what it offers until it has the answer. The receiver takes it, or refuses it, and then
-//! the sender has it back. So nothing is lost and nobody has to take anything, whichever of the two ends first.
+//! the sender has it back. So nothing is lost and nobody has to take anything, whichever of the two ends first. A sender that has
+//! no answer may take its offer back.
 //!
 //! Only offers and answers are under locks, each held for a few instructions. A wake-up goes each way ([`Remote`]).
 
@@ -114,6 +115,19 @@ impl<T> Offer<T> {
         self.sender.wake();
     }
 
+    /// The sender does not wait any longer: it gets back what it offered, unless the receiver is deciding or has decided. Then the answer
+    /// comes at once.
+    pub(crate) fn withdraw(&self) -> Option<T> {
+        let mut stage = self.lock();
+        match std::mem::replace(&mut *stage, Stage::Gone) {
+            Stage::Open(what) => Some(what),
+            decided => {
+                *stage = decided;
+                None
+            }
+        }
+    }
+
     /// The answer, if there is one. A refused thing comes back once.
     pub(crate) fn answer(&self) -> Option<Result<(), Refused<T>>> {
         let mut stage = self.lock();
@@ -171,6 +185,24 @@ mod tests {
         there.close();
         assert_eq!(waiting.answer(), Some(Err((1, "draining"))));
         assert!(matches!(there.offer(2, &here), Err((2, "draining"))));
+    }
+
+    #[test]
+    fn an_offer_that_is_withdrawn_is_not_decided_on_and_one_that_is_decided_on_is_not_withdrawn() {
+        let (here, there) = (inbox(), inbox());
+        let offer = there.offer(1, &here).unwrap_or_else(|_| panic!());
+        assert_eq!(offer.withdraw(), Some(1));
+        there.take_out().iter().for_each(|offer| offer.decide(|_| panic!("it was withdrawn")));
+        assert!(offer.answer().is_none() && offer.withdraw().is_none());
+        let offer = there.offer(2, &here).unwrap_or_else(|_| panic!());
+        for decided in there.take_out() {
+            decided.decide(|_| {
+                assert_eq!(offer.withdraw(), None, "the receiver has it");
+                Ok(())
+            });
+        }
+        assert_eq!(offer.withdraw(), None);
+        assert_eq!(offer.answer(), Some(Ok(())));
     }
 
     #[test]

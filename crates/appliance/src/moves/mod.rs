@@ -9,22 +9,30 @@ pub(crate) use inbox::{Reason, Refused};
 
 use crate::session::Traveller;
 use crate::silo_map::SiloMap;
-use inbox::Inbox;
-use reactor::Woken;
+use inbox::{Inbox, Offer};
+use reactor::{Woken, timeout_at};
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
+use std::time::{Duration, Instant};
+
+/// How long a connection may wait until a worker of the other silo answers. A worker looks at its inbox in each turn of its loop, which
+/// takes milliseconds under load: one that does not answer in this time hangs, and the viewer's player has not noticed yet. A guess.
+const ANSWER_WITHIN: Duration = Duration::from_millis(500);
+
+/// Why a connection stays that no worker took or refused in time.
+const UNANSWERED: Reason = "unanswered";
 
 /// All workers' inboxes, by worker.
-pub(crate) type Inboxes = Arc<[Inbox<Box<Traveller>>]>;
+pub(crate) type Inboxes<T = Box<Traveller>> = Arc<[Inbox<T>]>;
 
 /// What one worker needs to send connections and to receive them.
-pub(crate) struct Moves {
+pub(crate) struct Moves<T = Box<Traveller>> {
     map: Arc<SiloMap>,
     worker: usize,
-    inboxes: Inboxes,
+    inboxes: Inboxes<T>,
     /// How many connections it has sent: workers of a silo get them in turn.
     sent: Cell<usize>,
     /// Sessions that wait for an answer.
@@ -35,13 +43,13 @@ pub(crate) struct Moves {
 ///
 /// # Errors
 /// If no file descriptor is left.
-pub(crate) fn inboxes(workers: usize) -> io::Result<Inboxes> {
+pub(crate) fn inboxes<T>(workers: usize) -> io::Result<Inboxes<T>> {
     (0..workers).map(|_| Inbox::new()).collect()
 }
 
-impl Moves {
+impl<T> Moves<T> {
     /// The part of `worker`.
-    pub(crate) fn new(map: Arc<SiloMap>, worker: usize, inboxes: Inboxes) -> Self {
+    pub(crate) fn new(map: Arc<SiloMap>, worker: usize, inboxes: Inboxes<T>) -> Self {
         // Workers begin with different ones, so that not all of them send to the same.
         let sent = Cell::new(worker);
         Self { map, worker, inboxes, sent, waiting: RefCell::default() }
@@ -53,23 +61,20 @@ impl Moves {
         (silo != self.map.of_worker(self.worker)).then_some(silo)
     }
 
-    /// Offers a connection to the workers of `silo`, one after the other, until one takes it.
+    /// Offers a connection to the workers of `silo`, one after the other, until one takes it, or until one does not answer.
     ///
     /// # Errors
     /// The connection, and why the last of them did not take it.
-    pub(crate) async fn send(
-        &self,
-        traveller: Box<Traveller>,
-        silo: usize,
-    ) -> Result<(), Refused<Box<Traveller>>> {
+    pub(crate) async fn send(&self, traveller: T, silo: usize) -> Result<(), Refused<T>> {
         let workers = self.map.workers_of(silo);
+        let deadline = Instant::now() + ANSWER_WITHIN;
         let turn = self.sent.replace(self.sent.get().wrapping_add(1));
         let mut refused = (traveller, "draining");
         for place in 0..workers.len() {
             let worker = workers[turn.wrapping_add(place) % workers.len()];
-            match self.offer(refused.0, worker).await {
-                Ok(()) => return Ok(()),
-                Err(again) => refused = again,
+            match self.offer(refused.0, worker, deadline).await {
+                Err(again) if again.1 != UNANSWERED => refused = again,
+                answered => return answered,
             }
         }
         Err(refused)
@@ -77,10 +82,23 @@ impl Moves {
 
     async fn offer(
         &self,
-        traveller: Box<Traveller>,
+        traveller: T,
         receiver: usize,
-    ) -> Result<(), Refused<Box<Traveller>>> {
+        deadline: Instant,
+    ) -> Result<(), Refused<T>> {
         let offer = self.inboxes[receiver].offer(traveller, &self.inboxes[self.worker])?;
+        if let Ok(answer) = timeout_at(deadline, self.answer(&offer)).await {
+            return answer;
+        }
+        match offer.withdraw() {
+            Some(traveller) => Err((traveller, UNANSWERED)),
+            // It is being decided on.
+            None => self.answer(&offer).await,
+        }
+    }
+
+    /// Waits for the answer to an offer.
+    async fn answer(&self, offer: &Offer<T>) -> Result<(), Refused<T>> {
         poll_fn(|cx| match offer.answer() {
             Some(answer) => Poll::Ready(answer),
             None => {
@@ -97,10 +115,7 @@ impl Moves {
     }
 
     /// After a wake-up: answers what other workers offer by `take`, and has sessions look at the answers that they got.
-    pub(crate) fn look(
-        &self,
-        mut take: impl FnMut(Box<Traveller>) -> Result<(), Refused<Box<Traveller>>>,
-    ) {
+    pub(crate) fn look(&self, mut take: impl FnMut(T) -> Result<(), Refused<T>>) {
         self.waiting.take().into_iter().for_each(Waker::wake);
         self.inboxes[self.worker].take_out().iter().for_each(|offer| offer.decide(&mut take));
     }
@@ -108,5 +123,63 @@ impl Moves {
     /// Takes no more connections.
     pub(crate) fn close(&self) {
         self.inboxes[self.worker].close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use machine::{Machine, Topology};
+    use reactor::{Reactor, RingOptions, spawn};
+    use std::path::Path;
+    use std::rc::Rc;
+
+    /// Two workers in one silo: the first sends, the second answers or does not.
+    fn moves() -> [Rc<Moves<u32>>; 2] {
+        let topology = Topology::open_from(Path::new("/nowhere"));
+        let map = SiloMap::new(&Config::default(), &Machine::probe(), &topology, &[], 2).unwrap();
+        let (map, inboxes) = (Arc::new(map), inboxes(2).unwrap());
+        [0, 1].map(|worker| Rc::new(Moves::new(Arc::clone(&map), worker, Arc::clone(&inboxes))))
+    }
+
+    #[test]
+    fn a_connection_comes_back_from_a_worker_that_hangs_and_is_not_taken_when_that_goes_on() {
+        let test = async {
+            let [here, there] = moves();
+            let asked_at = Instant::now();
+            let deadline = asked_at + Duration::from_millis(50);
+            assert_eq!(here.offer(7, 1, deadline).await, Err((7, "unanswered")));
+            assert!(asked_at.elapsed() >= Duration::from_millis(50));
+            there.look(|_| panic!("its sender has it"));
+        };
+        Reactor::new(RingOptions::default()).unwrap().run(test).unwrap();
+    }
+
+    #[test]
+    fn a_connection_that_is_taken_in_time_is_gone() {
+        let test = async {
+            let [here, there] = moves();
+            let (woken, of_sender) = (there.take_woken().unwrap(), here.take_woken().unwrap());
+            spawn(async move {
+                let answering = woken.each(|| {
+                    there.look(|what| if what == 7 { Ok(()) } else { Err((what, "memory")) });
+                    true
+                });
+                answering.await.unwrap();
+            });
+            let sender = Rc::clone(&here);
+            spawn(async move {
+                let answered = of_sender.each(|| {
+                    sender.look(|_| panic!("nothing was offered"));
+                    true
+                });
+                answered.await.unwrap();
+            });
+            let soon = || Instant::now() + Duration::from_secs(10);
+            assert_eq!(here.offer(7, 1, soon()).await, Ok(()));
+            assert_eq!(here.offer(8, 1, soon()).await, Err((8, "memory")));
+        };
+        Reactor::new(RingOptions::default()).unwrap().run(test).unwrap();
     }
 }

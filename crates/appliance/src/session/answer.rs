@@ -16,15 +16,20 @@ use std::time::{Duration, Instant};
 use telemetry::{Family, Numbers};
 use token::Fault;
 
+/// A request's file, or why there is none.
+pub(super) type Opened = Result<Rc<File>, OpenError>;
+
 impl Session {
-    /// Answers one request, which was complete at `started`, and returns whether the connection stays open.
+    /// Answers one request, which was complete at `started`, and returns whether the connection stays open. Its file may have been `opened`
+    /// before.
     pub(super) async fn answer(
         &mut self,
         request: &Request,
+        opened: Option<Opened>,
         started: Instant,
     ) -> Result<bool, End> {
         let worker = Rc::clone(&self.worker);
-        let (response, file) = plan(&worker, request, self.peer.ip()).await;
+        let (response, file) = plan(&worker, request, opened, self.peer.ip()).await;
         self.deliver(&worker, response, file, Some(request), started).await
     }
 
@@ -100,7 +105,12 @@ fn path_of<'r>(worker: &Worker, request: &'r Request) -> Option<&'r [u8]> {
     Some(signed.and_then(|(_, path)| path).unwrap_or(path))
 }
 
-async fn plan(worker: &Worker, request: &Request, client: IpAddr) -> (Response, Option<Rc<File>>) {
+async fn plan(
+    worker: &Worker,
+    request: &Request,
+    opened: Option<Opened>,
+    client: IpAddr,
+) -> (Response, Option<Rc<File>>) {
     if request.method == http::Method::Options {
         return (worker.with_context(|context| http::options(request, context)), None);
     }
@@ -134,7 +144,11 @@ async fn plan(worker: &Worker, request: &Request, client: IpAddr) -> (Response, 
             return (refused(worker, Refusal::NotFound, Some(request)), None);
         }
     };
-    match worker.library.files.open(path.as_bytes()).await {
+    let opened = match opened {
+        Some(opened) => opened,
+        None => worker.library.files.open(path.as_bytes()).await,
+    };
+    match opened {
         Ok(file) => {
             let response = respond(worker, request, path.as_bytes(), &file);
             note_experience(worker, request, path.as_bytes(), response.status);
@@ -159,18 +173,14 @@ async fn plan(worker: &Worker, request: &Request, client: IpAddr) -> (Response, 
     }
 }
 
-/// The file that `request` asks for, if the viewer may have it. Nothing is counted: this only looks.
-pub(super) async fn file_for(
-    worker: &Worker,
-    request: &Request,
-    client: IpAddr,
-) -> Option<Rc<File>> {
+/// Opens the file that `request` asks for, if the viewer may have it. Nothing is counted: this only looks.
+pub(super) async fn open_for(worker: &Worker, request: &Request, client: IpAddr) -> Option<Opened> {
     if !request.method.reads() {
         return None;
     }
     let resource = admit(worker, request, client).ok()?;
     let Resource::File(path) = &*resource else { return None };
-    worker.library.files.open(path.as_bytes()).await.ok()
+    Some(worker.library.files.open(path.as_bytes()).await)
 }
 
 /// What is at `/`: the library's own page if there is one and the viewer may see it, else the shelf.

@@ -218,16 +218,19 @@ impl Session {
                     return Ok(Pause::End(End::Answered));
                 }
             };
-            let asked_at = Instant::now();
+            // It was complete before, if the connection came from another worker or was refused there.
+            let asked_at = self.channel.awaited_since().unwrap_or_else(Instant::now);
+            let mut opened = None;
             if self.worker.moves.is_some() {
-                if let Some(elsewhere) = Box::pin(self.elsewhere(&request, asked_at)).await {
-                    return Ok(Pause::Elsewhere(elsewhere));
+                match Box::pin(self.elsewhere(&request, asked_at)).await {
+                    Ok(looked_up) => opened = looked_up,
+                    Err(elsewhere) => return Ok(Pause::Elsewhere(elsewhere)),
                 }
             }
             self.consume(head_bytes);
             self.worker.numbers.requests_total.add(1);
             // Boxed, so that an idle viewer does not pay for the state of a response.
-            if !Box::pin(self.answer(&request, asked_at)).await? {
+            if !Box::pin(self.answer(&request, opened, asked_at)).await? {
                 return Ok(Pause::End(End::Answered));
             }
             if let Err(refusal) = Box::pin(self.skip_body(&request)).await? {

@@ -7,7 +7,8 @@
 //! [`SENT_BETWEEN_MOVES`], so that a viewer who alternates between titles does not move back and forth all the time.
 //! It also waits that long after a move that was refused.
 
-use super::{Session, Suited, answer};
+use super::answer::{self, Opened};
+use super::{Session, Suited};
 use crate::worker::Worker;
 use delivery::{Luggage, Stays};
 use http::Request;
@@ -71,26 +72,30 @@ impl Session {
         Self { worker, channel, peer, input, tls, stays_until }
     }
 
-    /// Where the file of `request` is, if the connection should go there now. The request was complete at `asked_at`.
+    /// Whether `request`, which was complete at `asked_at`, is answered here. If so, returns what opening its file brought, if that was tried.
+    ///
+    /// # Errors
+    /// Where its file is, if the connection should go there now.
     pub(super) async fn elsewhere(
         &mut self,
         request: &Request,
         asked_at: Instant,
-    ) -> Option<Elsewhere> {
+    ) -> Result<Option<Opened>, Elsewhere> {
         let worker = Rc::clone(&self.worker);
-        let moves = worker.moves.as_ref()?;
+        let Some(moves) = worker.moves.as_ref() else { return Ok(None) };
         if self.stays_put() || worker.drain.has_begun() {
-            return None;
+            return Ok(None);
         }
-        let file = answer::file_for(&worker, request, self.peer.ip()).await?;
-        let silo = moves.elsewhere(file.stamp().device)?;
-        let Some(stays) = self.channel.stays() else { return Some(Elsewhere { silo, asked_at }) };
+        let opened = answer::open_for(&worker, request, self.peer.ip()).await;
+        let Some(Ok(file)) = &opened else { return Ok(opened) };
+        let Some(silo) = moves.elsewhere(file.stamp().device) else { return Ok(opened) };
+        let Some(stays) = self.channel.stays() else { return Err(Elsewhere { silo, asked_at }) };
         if stays == Stays::Bound {
             // It can never move.
             self.stays_until = u32::MAX;
         }
         worker.numbers.count(Family::MovesRefused, stays.as_str());
-        None
+        Ok(opened)
     }
 
     /// Moves to a worker there.
