@@ -1,4 +1,5 @@
-//! Silos by disk, with the real program and its sandbox: a connection moves to the silo of the disk that has its film.
+//! Silos and disks, with the real program and its sandbox: a connection moves to the silo of the disk that has its film (`--silo disk`), or
+//! is served from memory there (`--silo memory-at-disk`).
 //!
 //! The operator's map divides a machine with one NUMA node in two silos. The disks are the library's own filesystem and
 //! one in memory, mounted in it.
@@ -46,11 +47,15 @@ impl Library {
     }
 
     fn serve(&self, words: &str) -> Server {
+        self.serve_by("disk", words)
+    }
+
+    fn serve_by(&self, silo: &str, words: &str) -> Server {
         let plan = |(nth, folder): (usize, PathBuf)| {
             format!("[[silos]]\ncpus = \"{}\"\nfolders = [{folder:?}]\n", cpu(nth))
         };
         let map: String = disks(self.folder.path()).into_iter().enumerate().map(plan).collect();
-        let words = format!("--silo disk --workers 2 {words}");
+        let words = format!("--silo {silo} --workers 2 {words}");
         Launch::of(self.folder.path()).config(&map).arguments(&words).start()
     }
 }
@@ -225,4 +230,100 @@ fn a_response_takes_from_the_end_of_its_request_also_if_the_connection_moved_in_
     assert!(left_out < 0.075, "{left_out} s of a response are missing");
     assert!(of_workers(&server, "connections_moved_total")[1] > before, "none moved");
     server.finish();
+}
+
+/// Has this thread's connections arrive in the silo of `cpu`: those over the loopback belong to that of the CPU that makes them.
+fn go_to(cpu: usize) {
+    let mut cpus = rustix::thread::CpuSet::new();
+    cpus.set(cpu);
+    rustix::thread::sched_setaffinity(None, &cpus).unwrap();
+}
+
+/// Bytes from a disk's silo that a worker sent. Each silo has one worker, and the loopback is no card.
+fn from_disk(server: &Server, disk: usize, worker: usize) -> u64 {
+    let labels = format!("{{disk=\"{disk}\",worker=\"{worker}\",card=\"unknown\"}}");
+    server.counter(&format!("path_bytes_total{labels}"))
+}
+
+/// Fetches both films from both silos, each so many times, by `fetch`.
+fn visit(library: &Library, server: &Server, mut fetch: impl FnMut(&str) -> Vec<u8>) {
+    let before = rustix::thread::sched_getaffinity(None).unwrap();
+    for cpu in [cpu(0), cpu(1)] {
+        go_to(cpu);
+        for at in 0..CONNECTIONS {
+            let body = fetch(&format!("/d{}/film.mp4", at % 2));
+            assert!(body == library.films[at % 2], "film {}", at % 2);
+        }
+    }
+    rustix::thread::sched_setaffinity(None, &before).unwrap();
+    let served = [CONNECTIONS as u64; 2];
+    assert_eq!(of_workers(server, "connections_accepted_total"), served, "as with network");
+    assert_eq!(of_workers(server, "connections_moved_total"), [0, 0]);
+    assert!(server.said().contains("silos     memory-at-disk"), "{}", server.said());
+}
+
+/// Serves both films to both silos with memory at the disk.
+fn with_memory_at_disk(words: &'static str, check: fn(&Server)) {
+    let Some(library) = Library::new() else { return };
+    // The hot set takes no film that has just changed.
+    std::thread::sleep(Duration::from_millis(4100));
+    let server = library.serve_by("memory-at-disk", words);
+    let plain = |path: &str| Plain::connect(server.address).fetch(path).body;
+    let config = Offer::tls13().config();
+    let over_tls = |path: &str| {
+        let stream = TcpStream::connect(server.address).unwrap();
+        let mut stream = StreamOwned::new(tls::client(&config, "localhost"), stream);
+        let ask = format!("GET {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+        stream.write_all(ask.as_bytes()).unwrap();
+        let mut response = Vec::new();
+        stream.read_to_end(&mut response).unwrap();
+        response.split_off(response.len().saturating_sub(FILM_BYTES))
+    };
+    match words.contains("--tls off") {
+        true => visit(&library, &server, plain),
+        false => visit(&library, &server, over_tls),
+    }
+    check(&server);
+    server.finish();
+}
+
+/// Each silo's hot set has the film of its disk, and the other silo's worker sends from there.
+fn assert_shared_hot_sets(server: &Server) {
+    let hot = of_workers(server, "hot_bytes");
+    assert_eq!(hot, [2 << 20, 2 << 20], "each film is in the set at its disk and in no other");
+    for (disk, worker) in [(0, 1), (1, 0)] {
+        let sent = from_disk(server, disk, worker);
+        // Half of the worker's connections, but for a few before the film was there.
+        assert!(sent >= (CONNECTIONS / 2 - 4) as u64 * FILM_BYTES as u64, "{sent}");
+    }
+}
+
+#[test]
+fn with_memory_at_the_disk_hot_films_come_from_its_silo_without_tls() {
+    with_memory_at_disk("--tls off --route userspace", assert_shared_hot_sets);
+}
+
+#[test]
+fn with_memory_at_the_disk_hot_films_come_from_its_silo_over_tls() {
+    with_memory_at_disk("--route userspace", assert_shared_hot_sets);
+}
+
+#[test]
+fn with_memory_at_the_disk_cold_films_cross_once() {
+    with_memory_at_disk("--route userspace --disk direct", |server| {
+        let films = (CONNECTIONS / 2 * FILM_BYTES) as u64;
+        for (disk, worker) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+            let sent = from_disk(server, disk, worker);
+            assert!(sent >= films, "{sent} from {disk} by {worker}");
+        }
+        let (_, status) = server.admin_page("/status.json");
+        let status: Value = serde_json::from_str(&status).unwrap();
+        let crossings = status["paths"]["crossings_per_byte"].as_f64().unwrap();
+        assert!((crossings - 0.5).abs() < 0.01, "{crossings}");
+    });
+}
+
+#[test]
+fn with_memory_at_the_disk_the_kernel_sends_films_too() {
+    with_memory_at_disk("--tls off --route kernel", |_| {});
 }

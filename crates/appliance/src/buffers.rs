@@ -33,13 +33,15 @@ pub(crate) fn sendfile_bytes_max(config: &Config) -> usize {
     }
 }
 
-/// Bytes of a worker's buffers of both kinds.
-pub(crate) fn pools_bytes(config: &Config, buffer_bytes: usize) -> usize {
-    let pool = pool_options(config, buffer_bytes);
-    2 * pool.count * pool.buffer_bytes
+/// Bytes of a worker's buffers of both kinds, if it has read buffers on so many nodes.
+pub(crate) fn pools_bytes(config: &Config, buffer_bytes: usize, nodes: usize) -> usize {
+    let (read, send) =
+        (pool_options(config, buffer_bytes, nodes), pool_options(config, buffer_bytes, 1));
+    (nodes * read.count + send.count) * send.buffer_bytes
 }
 
-fn pool_options(config: &Config, buffer_bytes: usize) -> PoolOptions {
+/// For one of so many pools that share the bytes of one kind.
+fn pool_options(config: &Config, buffer_bytes: usize, pools: usize) -> PoolOptions {
     let bytes_each = window_bytes_max(config).next_multiple_of(4096) + BUFFER_SLACK_BYTES;
     let bytes_all = match config.limits.buffer_bytes_max {
         0 => buffer_bytes,
@@ -47,23 +49,46 @@ fn pool_options(config: &Config, buffer_bytes: usize) -> PoolOptions {
     };
     PoolOptions {
         buffer_bytes: bytes_each,
-        count: (bytes_all / bytes_each).max(BUFFERS_MIN),
+        count: (bytes_all / pools / bytes_each).max(BUFFERS_MIN),
         register: config.is_on(Switch::Registered),
         fifo: !config.is_on(Switch::Lifo),
         large_pages: config.is_on(Switch::Hugepages),
     }
 }
 
-/// A worker's buffers: for reads, and for sealed records. If memory is bounded (`takes_early`), all of it is allocated at once, so that the
-/// rest is left for viewers.
-pub(crate) fn pools(config: &Config, bytes: usize, takes_early: bool) -> io::Result<(Pool, Pool)> {
-    let options = pool_options(config, bytes);
-    let read_buffers = Pool::new(options)?;
+/// A worker's buffers: for reads, in a pool on each of `nodes`, and for sealed records. If memory is bounded (`takes_early`), all of it is
+/// allocated at once, so that the rest is left for viewers.
+pub(crate) fn pools(
+    config: &Config,
+    bytes: usize,
+    nodes: &[Option<u32>],
+    takes_early: bool,
+) -> io::Result<(Vec<Pool>, Pool)> {
+    let read_buffers = Pool::on_nodes(pool_options(config, bytes, nodes.len()), nodes)?;
     // The ring has one table of registered buffers, and only reads use it.
-    let send_buffers = Pool::new(PoolOptions { register: false, ..options })?;
+    let options = PoolOptions { register: false, ..pool_options(config, bytes, 1) };
+    let send_buffers = Pool::new(options)?;
     if takes_early {
-        read_buffers.touch()?;
+        read_buffers.iter().try_for_each(Pool::touch)?;
         send_buffers.touch()?;
     }
     Ok((read_buffers, send_buffers))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn read_buffers_on_several_nodes_share_the_memory_of_one_pool() {
+        let config = Config::default();
+        let each = pool_options(&config, 64 << 20, 4);
+        let alone = pool_options(&config, 64 << 20, 1);
+        assert!(each.count > BUFFERS_MIN && each.count * 4 <= alone.count);
+        let [one, four] = [1, 4].map(|nodes| pools_bytes(&config, 64 << 20, nodes));
+        assert!(four <= one && four > one - 4 * each.buffer_bytes);
+        // A few are needed on each.
+        assert_eq!(pool_options(&config, 1 << 20, 4).count, BUFFERS_MIN);
+        assert!(pools_bytes(&config, 1 << 20, 4) > pools_bytes(&config, 1 << 20, 1));
+    }
 }

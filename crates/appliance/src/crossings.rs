@@ -1,7 +1,9 @@
 //! How many bytes crossed from one silo to another on a machine with several.
 //!
-//! A byte can cross twice: from the disk to the memory of the worker that serves it, and from there to the network card. A byte that was in
-//! memory has no first step. It counts as memory of the worker's silo; pages in the page cache may lie elsewhere, and nobody says where.
+//! A byte can cross twice: from the disk's silo to that of the worker that serves it, and from there to the network card. Either the disk
+//! writes across, or, with `--silo memory-at-disk`, the worker reads across from memory at the disk: for the count it is the same. A byte that
+//! was in memory has no first step. It counts as memory of the worker's silo; pages in the page cache may lie elsewhere, and nobody says
+//! where. The hot set of another silo is known to lie there, so its bytes count as those of that silo's disk.
 
 use crate::silo_map::SiloMap;
 use serde_json::{Value, json};
@@ -13,7 +15,7 @@ use telemetry::{Exposition, Kind, Metric, Numbers, Source};
 pub(crate) const METRIC: Metric = Metric::new(
     Kind::Counter,
     "fullbore_path_bytes_total",
-    "Bytes of responses on a machine with several silos, by the silo of the disk that they were read from (or memory), of the worker, and of the network card: that of arrival, or with marks that of the mark.",
+    "Bytes of responses on a machine with several silos, by the silo of the disk or of the hot set at the disk that they came from (or memory), of the worker, and of the network card: that of arrival, or with marks that of the mark.",
 )
 .by("disk,worker,card");
 

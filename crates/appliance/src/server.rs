@@ -13,7 +13,7 @@ use crate::renewal::Renewal;
 use crate::sandbox;
 use crate::shelf::Shelf;
 use crate::signals::Signals;
-use crate::silo::{Ready, RunningWorker, Silo, Start};
+use crate::silo::{self, Ready, RunningWorker, Silo, Start};
 use crate::start_error::{RunError, StartError};
 use crate::ways_in::WayIn;
 use crate::worker::Shared;
@@ -323,9 +323,9 @@ fn start_workers(
     let (ready, readiness) = channel();
     let (end, ended) = channel();
     let start = Start {
+        banks: silo::banks(silos, &shared.silo_map),
         shared,
         memory_bytes,
-        silos: silos.len() as u64,
         numbers: numbers.clone(),
         audiences: audiences.clone(),
         access_log,

@@ -37,6 +37,8 @@ pub(crate) struct Silo {
     /// The node for its memory; `None` if any will do.
     node: Option<u32>,
     seats: Vec<Seat>,
+    /// The silos whose memory its workers read into: its own first.
+    reads_into: Vec<usize>,
     sizes: Sizes,
     hot_memory: HotMemory,
     workers: Vec<RunningWorker>,
@@ -55,14 +57,23 @@ pub(crate) struct Sizes {
 pub(crate) struct Place {
     /// Its number among all workers.
     pub(crate) worker: usize,
-    /// The node for its memory; `None` if any will do.
-    pub(crate) node: Option<u32>,
+    /// What it reads into: the memory of its silo first.
+    pub(crate) banks: Vec<Bank>,
     /// Sizes that follow from the silo's memory.
     pub(crate) sizes: Sizes,
-    /// The silo's hot set.
-    pub(crate) hot_set: Option<Arc<HotSet>>,
     /// Adjusts the hot set. Only one worker of a silo has it.
     pub(crate) keeper: Option<Keeper>,
+}
+
+/// A silo's memory, and the files whose bytes are read into it.
+#[derive(Clone)]
+pub(crate) struct Bank {
+    /// The node for its memory; `None` if any will do.
+    pub(crate) node: Option<u32>,
+    /// The silo's hot set.
+    pub(crate) hot_set: Option<Arc<HotSet>>,
+    /// The silo's disks, by device number.
+    pub(crate) disks: Vec<u64>,
 }
 
 /// A worker's thread, and what controls it.
@@ -84,8 +95,8 @@ pub(crate) struct Start {
     pub(crate) shared: Shared,
     /// The machine's memory, or the limit that a control group sets.
     pub(crate) memory_bytes: u64,
-    /// How many silos share it.
-    pub(crate) silos: u64,
+    /// The memory of each silo.
+    pub(crate) banks: Vec<Bank>,
     /// Their counters, and what they pass on about their viewers, by worker.
     pub(crate) numbers: Vec<Arc<Numbers>>,
     pub(crate) audiences: Vec<Arc<Audience>>,
@@ -100,7 +111,7 @@ pub(crate) struct Start {
 /// The silos of a map, with sizes that follow from the caches of their CPUs. `bound` is the tightest limit on memory.
 pub(crate) fn silos(machine: &Machine, map: &SiloMap, bound: Option<Bound>) -> Vec<Silo> {
     let workers = map.silos().iter().map(|members| members.seats.len()).sum();
-    let silo = |members: &Members| {
+    let silo = |(number, members): (usize, &Members)| {
         let seats = members.seats.clone();
         let has = |node: &&Node| node.cpus.contains(&seats[0].cpu);
         let node = machine.nodes.iter().find(has).expect("a worker sits on a CPU of a node");
@@ -111,12 +122,23 @@ pub(crate) fn silos(machine: &Machine, map: &SiloMap, bound: Option<Bound>) -> V
         Silo {
             node: members.memory_node.filter(|_| map.silos().len() > 1),
             seats,
+            reads_into: map.reads_into(number),
             sizes,
             hot_memory: HotMemory::Off,
             workers: Vec::new(),
         }
     };
-    map.silos().iter().map(silo).collect()
+    map.silos().iter().enumerate().map(silo).collect()
+}
+
+/// The memory of each silo. Call it when all hot sets are made.
+pub(crate) fn banks(silos: &[Silo], map: &SiloMap) -> Vec<Bank> {
+    let bank = |(number, silo): (usize, &Silo)| Bank {
+        node: silo.node,
+        hot_set: silo.hot_memory.set().cloned(),
+        disks: map.devices_of(number),
+    };
+    silos.iter().enumerate().map(bank).collect()
 }
 
 /// Bytes of a worker's buffers of each kind: half of its core's share of the last-level cache. All buffers together get no more than an
@@ -136,7 +158,7 @@ fn heat_bytes(machine: &Machine, workers: usize) -> u64 {
 impl Silo {
     /// Bytes of all buffers of its workers.
     pub(crate) fn pools_bytes(&self, config: &Config) -> usize {
-        self.seats.len() * pools_bytes(config, self.sizes.buffer_bytes)
+        self.seats.len() * pools_bytes(config, self.sizes.buffer_bytes, self.reads_into.len())
     }
 
     /// Makes the silo's hot set. Silos share `bytes` in proportion to their workers, of which there are `workers` in all.
@@ -165,9 +187,8 @@ impl Silo {
         for seat in &self.seats {
             let way_in = ways_in[seat.worker].take().expect("a worker sits in one silo");
             let keeper = self.keeper(start).filter(|_| self.workers.is_empty());
-            let hot_set = self.hot_memory.set().cloned();
-            let place =
-                Place { worker: seat.worker, node: self.node, sizes: self.sizes, hot_set, keeper };
+            let banks = self.reads_into.iter().map(|silo| start.banks[*silo].clone()).collect();
+            let place = Place { worker: seat.worker, banks, sizes: self.sizes, keeper };
             self.workers.push(start_worker(seat, place, way_in, start)?);
         }
         Ok(())
@@ -178,7 +199,7 @@ impl Silo {
         let Shared { headroom, pressure, .. } = &start.shared;
         let set = Arc::clone(self.hot_memory.set()?);
         let (headroom, pressure) = (Arc::clone(headroom), Arc::clone(pressure));
-        Some(Keeper::new(set, headroom, pressure, start.memory_bytes, start.silos))
+        Some(Keeper::new(set, headroom, pressure, start.memory_bytes, start.banks.len() as u64))
     }
 
     /// Its running workers.
@@ -210,7 +231,7 @@ fn start_worker(
     way_in: WayIn,
     start: &Start,
 ) -> Result<RunningWorker, StartError> {
-    let (index, node) = (seat.worker, place.node);
+    let (index, node) = (seat.worker, place.banks[0].node);
     let (listener, own_tcp) = match way_in {
         WayIn::Listener(listener) => (Some(listener), None),
         WayIn::Frames(frames) => (None, Some(*frames)),

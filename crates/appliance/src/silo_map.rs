@@ -126,6 +126,30 @@ impl SiloMap {
         self.placement == Placement::Disk && self.silos.len() > 1
     }
 
+    /// Whether the silo of a network card serves the connections that arrive on it.
+    fn is_by_network(&self) -> bool {
+        matches!(self.placement, Placement::Network | Placement::MemoryAtDisk)
+    }
+
+    /// Whether files are sent from memory of their disk's silo and no other.
+    pub(crate) fn serves_from_disks_silo(&self) -> bool {
+        let is_at_disk = matches!(self.placement, Placement::Disk | Placement::MemoryAtDisk);
+        is_at_disk && self.silos.len() > 1
+    }
+
+    /// The silos into whose memory the workers of `silo` read: their own first, and with `--silo memory-at-disk` all others.
+    pub(crate) fn reads_into(&self, silo: usize) -> Vec<usize> {
+        let is_at_disk = self.placement == Placement::MemoryAtDisk;
+        let others = (0..self.silos.len()).filter(|other| is_at_disk && *other != silo);
+        std::iter::once(silo).chain(others).collect()
+    }
+
+    /// The disks of a silo, by the number of their files' device.
+    pub(crate) fn devices_of(&self, silo: usize) -> Vec<u64> {
+        let own = self.disks.iter().filter(|disk| disk.silo == Some(silo));
+        own.map(|disk| disk.device).collect()
+    }
+
     /// The silos.
     pub(crate) fn silos(&self) -> &[Members] {
         &self.silos
@@ -171,6 +195,9 @@ impl SiloMap {
         let how = match self.placement {
             Placement::Network => {
                 "network: the silo of a network card serves the connections that arrive on it"
+            }
+            Placement::MemoryAtDisk => {
+                "memory-at-disk: the silo of a network card serves the connections that arrive on it, from memory of the disk's silo"
             }
             Placement::Disk => "disk: a connection moves to the silo of the disk that has its film",
             Placement::Off | Placement::Auto => "off: any silo serves any connection",

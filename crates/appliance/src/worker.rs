@@ -29,7 +29,7 @@ use machine::{Headroom, MemoryPressure};
 use net::{Admission, LimitReached, Pass, Socket};
 use qoe::Salt;
 use reactor::op::Incoming;
-use reactor::{Fd, Woken, sleep, spawn};
+use reactor::{Fd, Pool, Woken, sleep, spawn};
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::net::SocketAddr;
@@ -414,10 +414,9 @@ impl Worker {
         numbers.read_once_bytes_total.set(stats.once_bytes.get());
         numbers.read_direct_bytes_total.set(stats.direct_bytes.get());
         numbers.read_refused_total.set(stats.refused.get());
-        if let Some(hot_set) = reader.hot_set() {
-            numbers.read_hot_bytes_total.set(hot_set.hit_bytes.get());
-            numbers.hot_filled_bytes_total.set(hot_set.filled_bytes.get());
-        }
+        numbers.read_hot_bytes_total.set(stats.hot_bytes.get());
+        let filled = reader.hot_sets().map(|hot_set| hot_set.filled_bytes.get());
+        numbers.hot_filled_bytes_total.set(filled.sum());
         if let Some(keeper) = &self.keeper {
             numbers.hot_evicted_bytes_total.set(keeper.set().evicted_bytes());
             numbers.hot_bytes.set(keeper.set().used_bytes());
@@ -426,9 +425,10 @@ impl Worker {
         if let Some(pinner) = &self.pinner {
             numbers.hot_pinned_bytes.set(pinner.pinned_bytes());
         }
-        numbers.buffer_waits_total.set(reader.pool().waits() + send_buffers.waits());
-        numbers.read_buffers_free.set(reader.pool().free() as u64);
-        numbers.read_buffers.set(reader.pool().count() as u64);
+        let read_buffers = |of: fn(&Pool) -> u64| reader.pools().map(of).sum::<u64>();
+        numbers.buffer_waits_total.set(read_buffers(Pool::waits) + send_buffers.waits());
+        numbers.read_buffers_free.set(read_buffers(|pool| pool.free() as u64));
+        numbers.read_buffers.set(read_buffers(|pool| pool.count() as u64));
         numbers.send_buffers_free.set(send_buffers.free() as u64);
         numbers.send_buffers.set(send_buffers.count() as u64);
         numbers.bringing_bytes.set(self.resources.bringing_bytes());
@@ -468,13 +468,12 @@ fn resources(parts: &Parts) -> io::Result<Resources> {
     let Parts { shared, place, numbers, .. } = parts;
     let sizes = place.sizes;
     let config = &*shared.config;
+    let nodes: Vec<_> = place.banks.iter().map(|bank| bank.node).collect();
     let (read_buffers, send_buffers) =
-        buffers::pools(config, sizes.buffer_bytes, shared.takes_buffers_early)?;
+        buffers::pools(config, sizes.buffer_bytes, &nodes, shared.takes_buffers_early)?;
     let seconds = Duration::from_secs_f64;
-    let hot_set = place.hot_set.clone();
     Ok(Resources {
-        reader: Reader::new(read_buffers, policy(config), Heat::new(sizes.heat_bytes))
-            .with_hot_set(hot_set.map(LocalHotSet::new)),
+        reader: reader(config, place, read_buffers),
         send_buffers,
         room: Room::new(Arc::clone(&shared.headroom), shared.workers),
         numbers: Arc::clone(numbers),
@@ -498,6 +497,18 @@ fn resources(parts: &Parts) -> io::Result<Resources> {
         bring_budget: Resources::new_bring_budget(),
         scratch: Resources::new_scratch(),
         started: Instant::now(),
+    })
+}
+
+/// What reads files into `pools`, one for each bank.
+fn reader(config: &Config, place: &Place, pools: Vec<Pool>) -> Reader {
+    let mut banks = place.banks.iter().zip(pools);
+    let (own, pool) = banks.next().expect("a worker has memory of its own");
+    let hot_set = own.hot_set.clone().map(LocalHotSet::new);
+    let reader = Reader::new(pool, policy(config), Heat::new(place.sizes.heat_bytes));
+    banks.fold(reader.with_hot_set(hot_set), |reader, (bank, pool)| {
+        let hot_set = bank.hot_set.clone().map(LocalHotSet::elsewhere);
+        reader.with_bank_at(&bank.disks, pool, hot_set)
     })
 }
 

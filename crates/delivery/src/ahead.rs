@@ -118,10 +118,9 @@ impl Ahead {
     ) {
         let end = rest.end;
         let mut start = self.queue.back().map_or(rest.start, |last| last.range.end);
-        let disk = file.stamp().device;
         while self.queue.len() < DEPTH
             && start < end
-            && !resources.reader.pool().is_scarce_for(disk)
+            && !resources.reader.is_scarce_for(file)
             && !resources.reader.is_hot(file, start)
         {
             let range = start..end.min(start + window_bytes);

@@ -102,7 +102,7 @@ impl Resources {
 
     /// How long a stalled window may keep its buffer: not at all while others may have to wait for one.
     pub(crate) fn hold_patience(&self) -> Duration {
-        let is_scarce = self.send_buffers.is_scarce() || self.reader.pool().is_scarce();
+        let is_scarce = self.send_buffers.is_scarce() || self.reader.is_scarce();
         if is_scarce { Duration::ZERO } else { self.patience.hold }
     }
 }

@@ -44,7 +44,8 @@ pub(crate) struct Sendfile<'a> {
     limit: UnsentLimit,
 }
 
-/// Bytes offered to TCP, bytes that it took, and whether they were read from disk for this viewer.
+/// Bytes offered to TCP, bytes that it took, and whether they came from the disk's node: from the disk for this viewer, or from a hot set
+/// there.
 type Sent = (usize, usize, bool);
 
 /// How to send a part of a file.
@@ -100,13 +101,13 @@ impl<'a> Sendfile<'a> {
                 leased.check()?;
                 let start = range.start;
                 let sent = match self.how(link, file, &range).await? {
-                    How::FromHotSet(part) => self.send_hot(link, &part)?,
+                    How::FromHotSet(part) => self.send_hot(link, file, &part)?,
                     How::FromPageCache(range) => self.send_file(link, leased, file, range)?,
                     How::Read(way) => self.send_read(link, file, window(link, range), way).await?,
                 };
-                let (offered, taken, from_disk) = sent;
+                let (offered, taken, from_disks_node) = sent;
                 self.bringing.sent_to(start + taken as u64);
-                (offered, taken, from_disk.then(|| file.stamp().device))
+                (offered, taken, from_disks_node.then(|| file.stamp().device))
             }
         };
         self.at += taken as u64;
@@ -206,14 +207,14 @@ impl<'a> Sendfile<'a> {
     }
 
     /// Sends from the hot set. This needs no lease: the pages that the kernel is sending are never written to again.
-    fn send_hot(&mut self, link: &Link, part: &HotPart) -> Result<Sent, End> {
-        let Some(hot_set) = link.resources.reader.hot_set() else { return Ok((0, 0, false)) };
+    fn send_hot(&mut self, link: &Link, file: &File, part: &HotPart) -> Result<Sent, End> {
+        let reader = &link.resources.reader;
+        let Some((memory, start)) = reader.lend(file, part) else { return Ok((0, 0, false)) };
         self.cork(link);
-        let (file, start) = hot_set.lend(part);
         let bytes = part.bytes().len();
-        let taken = link.offer_file(file.as_fd(), start..start + bytes as u64)?;
-        link.resources.reader.count_hot(taken);
-        Ok((bytes, taken, false))
+        let taken = link.offer_file(memory.as_fd(), start..start + bytes as u64)?;
+        reader.count_hot(taken);
+        Ok((bytes, taken, part.is_elsewhere()))
     }
 
     fn send_file(
@@ -248,13 +249,13 @@ impl<'a> Sendfile<'a> {
         self.uncork(link);
         let start = range.start;
         let plain: Plain = self.ahead.read_by(&link.resources, file, range, end, way).await?;
-        let (bytes, from_disk) = (plain.len(), plain.is_from_disk());
+        let (bytes, from_disks_node) = (plain.len(), plain.is_from_disks_node());
         let taken = link.offer(&plain, false)?;
         if taken < bytes {
             let rest = start + taken as u64..start + bytes as u64;
             self.ahead.put_back(plain.after(taken), rest);
         }
-        Ok((bytes, taken, from_disk))
+        Ok((bytes, taken, from_disks_node))
     }
 }
 

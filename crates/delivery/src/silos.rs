@@ -49,7 +49,7 @@ impl Silos {
         self.departure.map_or(arrived, |departure| departure.card)
     }
 
-    /// Where a window came from: the disk with this device number, or memory.
+    /// Where a window came from: the silo of the disk with this device number, or memory.
     pub(crate) fn source(&self, disk: Option<u64>) -> Source {
         let Some(device) = disk else { return Source::Memory };
         Source::Disk(self.disks.iter().find(|(known, _)| *known == device).map(|(_, silo)| *silo))

@@ -28,6 +28,8 @@ pub struct File {
     is_suspect: Cell<bool>,
     /// Made at first use; `None` where the kernel does not report what is in the page cache.
     view: OnceCell<Option<View>>,
+    /// Which of its worker's banks its bytes are read into; looked up at its first read.
+    bank: OnceCell<usize>,
     hold: Hold,
 }
 
@@ -67,6 +69,7 @@ impl File {
             direct: OnceCell::new(),
             is_suspect: Cell::new(false),
             view: OnceCell::new(),
+            bank: OnceCell::new(),
             hold,
         })
     }
@@ -84,6 +87,11 @@ impl File {
     /// Which folder of the library it came from: the folder's place in the configured order.
     pub fn folder(&self) -> u16 {
         self.folder
+    }
+
+    /// Which of its worker's banks its bytes are read into: the answer of `of_disk` for its disk, which is asked once.
+    pub(crate) fn bank(&self, of_disk: impl FnOnce(u64) -> usize) -> usize {
+        *self.bank.get_or_init(|| of_disk(self.stamp().device))
     }
 
     /// The descriptor for reads through the page cache.

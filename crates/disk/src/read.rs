@@ -53,16 +53,26 @@ pub struct ReadStats {
     pub once_bytes: Cell<u64>,
     /// Bytes read with `O_DIRECT`.
     pub direct_bytes: Cell<u64>,
+    /// Bytes taken from a hot set.
+    pub hot_bytes: Cell<u64>,
     /// How often a filesystem refused a way, so that the next best was taken.
     pub refused: Cell<u64>,
 }
 
+/// What bytes are read into: buffers, and the hot set in the same memory.
+struct Bank {
+    pool: Pool,
+    hot_set: Option<Rc<LocalHotSet>>,
+}
+
 /// Reads windows of files. One per worker.
 pub struct Reader {
-    pool: Pool,
+    /// The worker's own bank, then those on other NUMA nodes, if any.
+    banks: Vec<Bank>,
+    /// Disks whose files use one of the others, by device number.
+    banks_of_disks: Vec<(u64, usize)>,
     policy: Policy,
     heat: Heat,
-    hot_set: Option<Rc<LocalHotSet>>,
     /// Devices whose filesystem refused `RWF_DONTCACHE`.
     no_once: RefCell<HashSet<u64>>,
     /// Bytes read, by way.
@@ -74,6 +84,7 @@ pub struct Plain {
     memory: Memory,
     range: Range<usize>,
     from_disk: bool,
+    from_elsewhere: bool,
 }
 
 enum Memory {
@@ -99,6 +110,12 @@ impl Plain {
         self.from_disk
     }
 
+    /// Whether the bytes came from the node of the file's disk: from the disk, or from a hot set on that node if it is another than the
+    /// worker's. Otherwise they were in memory of this worker's node, or in the page cache, of which nobody says where it is.
+    pub fn is_from_disks_node(&self) -> bool {
+        self.from_disk || self.from_elsewhere
+    }
+
     /// The same without the first `bytes`.
     ///
     /// # Panics
@@ -112,8 +129,8 @@ impl Plain {
 
 impl From<HotPart> for Plain {
     fn from(part: HotPart) -> Self {
-        let range = 0..part.bytes().len();
-        Self { memory: Memory::HotSet(part), range, from_disk: false }
+        let (range, from_elsewhere) = (0..part.bytes().len(), part.is_elsewhere());
+        Self { memory: Memory::HotSet(part), range, from_disk: false, from_elsewhere }
     }
 }
 
@@ -131,24 +148,66 @@ impl Deref for Plain {
 impl Reader {
     /// Reads into buffers of `pool`.
     pub fn new(pool: Pool, policy: Policy, heat: Heat) -> Self {
-        let (no_once, stats) = Default::default();
-        Self { pool, policy, heat, hot_set: None, no_once, stats }
+        let (banks_of_disks, no_once, stats) = Default::default();
+        let banks = vec![Bank { pool, hot_set: None }];
+        Self { banks, banks_of_disks, policy, heat, no_once, stats }
     }
 
     /// Reads from `hot_set` first, and notes requests there, so that it fills with popular parts of films.
-    pub fn with_hot_set(self, hot_set: Option<Rc<LocalHotSet>>) -> Self {
-        Self { hot_set, ..self }
+    pub fn with_hot_set(mut self, hot_set: Option<Rc<LocalHotSet>>) -> Self {
+        self.banks[0].hot_set = hot_set;
+        self
     }
 
-    /// The hot set, if there is one.
+    /// Uses `pool` and `hot_set`, which are on the NUMA node of these disks, for files on them. Disks are given by device number (`st_dev`).
+    /// What goes through the page cache is an exception: the kernel puts that on the worker's node, and so does the reader.
+    ///
+    /// # Panics
+    /// If the buffers of `pool` have another size than the worker's.
+    pub fn with_bank_at(
+        mut self,
+        disks: &[u64],
+        pool: Pool,
+        hot_set: Option<Rc<LocalHotSet>>,
+    ) -> Self {
+        assert_eq!(pool.buffer_bytes(), self.pool().buffer_bytes());
+        self.banks_of_disks.extend(disks.iter().map(|disk| (*disk, self.banks.len())));
+        self.banks.push(Bank { pool, hot_set });
+        self
+    }
+
+    /// The bank for a file: that of its disk, or the worker's own.
+    fn bank(&self, file: &File) -> &Bank {
+        let of_disk = |disk: u64| self.banks_of_disks.iter().find(|(known, _)| *known == disk);
+        &self.banks[file.bank(|disk| of_disk(disk).map_or(0, |(_, bank)| *bank))]
+    }
+
+    /// The worker's own hot set, if there is one.
     pub fn hot_set(&self) -> Option<&Rc<LocalHotSet>> {
-        self.hot_set.as_ref()
+        self.banks[0].hot_set.as_ref()
+    }
+
+    /// All hot sets: the worker's own, and those on other nodes.
+    pub fn hot_sets(&self) -> impl Iterator<Item = &Rc<LocalHotSet>> {
+        self.banks.iter().filter_map(|bank| bank.hot_set.as_ref())
+    }
+
+    /// As [`LocalHotSet::lend`], for a part of `file`; `None` if there is no hot set for it.
+    ///
+    /// # Panics
+    /// If `part` is not of the hot set for `file`.
+    pub fn lend<'a>(
+        &self,
+        file: &File,
+        part: &'a HotPart,
+    ) -> Option<(&'a std::os::fd::OwnedFd, u64)> {
+        self.bank(file).hot_set.as_ref().map(|hot_set| hot_set.lend(part))
     }
 
     /// Notes that a response sends `range` of a file: the hot set learns from it which parts are popular. A response counts for the blocks
     /// ([`crate::hot::BLOCK_BYTES`]) whose first byte it sends. So a viewer who goes through a film counts once for each, in whatever ranges.
     pub fn note_request(&self, file: &Rc<File>, range: &Range<u64>) {
-        let Some(hot_set) = &self.hot_set else { return };
+        let Some(hot_set) = &self.bank(file).hot_set else { return };
         let first = range.start.next_multiple_of(BLOCK_BYTES);
         for start in (first..range.end).step_by(BLOCK_BYTES as usize) {
             hot_set.note_request(file, start);
@@ -160,7 +219,7 @@ impl Reader {
     /// # Errors
     /// If the file has changed since it was opened.
     pub fn hot_part(&self, file: &File, range: &Range<u64>) -> Result<Option<HotPart>, ReadError> {
-        let Some(hot_set) = &self.hot_set else { return Ok(None) };
+        let Some(hot_set) = &self.bank(file).hot_set else { return Ok(None) };
         let Hot::Part(part) = hot_set.find(file, range) else { return Ok(None) };
         file.check_unchanged()?;
         Ok(Some(part))
@@ -168,25 +227,41 @@ impl Reader {
 
     /// Counts bytes taken from a [`HotPart`].
     pub fn count_hot(&self, bytes: usize) {
-        if let Some(hot_set) = &self.hot_set {
-            hot_set.count_hit(bytes);
-        }
+        count(&self.stats.hot_bytes, bytes);
     }
 
     /// Whether the hot set has the byte at `offset`.
     pub fn is_hot(&self, file: &File, offset: u64) -> bool {
-        let hot_set = self.hot_set.as_ref();
+        let hot_set = self.bank(file).hot_set.as_ref();
         hot_set.is_some_and(|set| matches!(set.find(file, &(offset..offset + 1)), Hot::Part(_)))
     }
 
     /// The longest window: a buffer, less what a direct read needs to begin and end on whole blocks.
     pub fn window_bytes_max(&self) -> usize {
-        self.pool.buffer_bytes() - 2 * DIRECT_ALIGNMENT
+        self.pool().buffer_bytes() - 2 * DIRECT_ALIGNMENT
     }
 
-    /// The pool of read buffers.
+    /// The pool of read buffers on the worker's own node.
     pub fn pool(&self) -> &Pool {
-        &self.pool
+        &self.banks[0].pool
+    }
+
+    /// All pools of read buffers.
+    pub fn pools(&self) -> impl Iterator<Item = &Pool> {
+        self.banks.iter().map(|bank| &bank.pool)
+    }
+
+    /// Whether buffers of any pool [are scarce](Pool::is_scarce).
+    pub fn is_scarce(&self) -> bool {
+        self.pools().any(Pool::is_scarce)
+    }
+
+    /// Whether buffers [are scarce](Pool::is_scarce_for) for a read of `file` that waits for its disk, in whichever way.
+    pub fn is_scarce_for(&self, file: &File) -> bool {
+        let disk = file.stamp().device;
+        let is_scarce = |bank: &Bank| bank.pool.is_scarce_for(disk);
+        let bank = self.bank(file);
+        is_scarce(bank) || (!std::ptr::eq(bank, &self.banks[0]) && is_scarce(&self.banks[0]))
     }
 
     /// Reads the whole of `range`, in the way that suits it.
@@ -264,18 +339,19 @@ impl Reader {
         }
         file.check_unchanged()?;
         let Window { buffer, range } = window;
-        Ok(Plain { memory: Memory::Buffer(buffer), range, from_disk })
+        Ok(Plain { memory: Memory::Buffer(buffer), range, from_disk, from_elsewhere: false })
     }
 
     /// All of `range`, if the hot set has it. A range that lies in two blocks is copied together in a buffer.
     async fn read_hot(&self, file: &File, range: &Range<u64>) -> Result<Option<Plain>, ReadError> {
-        let Some(hot_set) = &self.hot_set else { return Ok(None) };
+        let Some(hot_set) = &self.bank(file).hot_set else { return Ok(None) };
         let bytes = (range.end - range.start) as usize;
         let Hot::Part(first) = hot_set.find(file, range) else { return Ok(None) };
         let plain = if first.bytes().len() == bytes {
             Plain::from(first)
         } else if self.is_hot(file, range.end - 1) {
-            let mut buffer = self.pool.take().await;
+            let from_elsewhere = first.is_elsewhere();
+            let mut buffer = self.pool().take().await;
             let mut done = 0;
             while done < bytes {
                 let rest = range.start + done as u64..range.end;
@@ -283,12 +359,13 @@ impl Reader {
                 buffer[done..done + part.bytes().len()].copy_from_slice(part.bytes());
                 done += part.bytes().len();
             }
-            Plain { memory: Memory::Buffer(buffer), range: 0..bytes, from_disk: false }
+            let memory = Memory::Buffer(buffer);
+            Plain { memory, range: 0..bytes, from_disk: false, from_elsewhere }
         } else {
             return Ok(None);
         };
         file.check_unchanged()?;
-        hot_set.count_hit(bytes);
+        self.count_hot(bytes);
         Ok(Some(plain))
     }
 
@@ -304,13 +381,18 @@ impl Reader {
         ahead: bool,
     ) -> (Buffer, usize) {
         if way == Way::Cached && !ahead {
-            let mut buffer = self.pool.take().await;
+            let mut buffer = self.pool().take().await;
             let resident = read_resident(file, &mut buffer[..bytes], start);
-            if resident == bytes || self.pool.may_hold(&mut buffer, file.stamp().device) {
+            if resident == bytes || self.pool().may_hold(&mut buffer, file.stamp().device) {
                 return (buffer, resident);
             }
         }
-        let mut buffer = self.pool.take_spare(file.stamp().device).await;
+        // The kernel puts the page cache on the node of the thread that reads. From there, a buffer at the disk would be a detour.
+        let pool = match way {
+            Way::Cached | Way::Once => self.pool(),
+            Way::Direct => &self.bank(file).pool,
+        };
+        let mut buffer = pool.take_spare(file.stamp().device).await;
         let resident = match way {
             Way::Cached => read_resident(file, &mut buffer[..bytes], start),
             Way::Once | Way::Direct => 0,
@@ -348,7 +430,7 @@ impl Reader {
     }
 
     fn is_being_filled(&self, file: &File, range: &Range<u64>) -> bool {
-        let hot_set = self.hot_set.as_ref();
+        let hot_set = self.bank(file).hot_set.as_ref();
         hot_set.is_some_and(|hot_set| matches!(hot_set.find(file, range), Hot::Filling))
     }
 

@@ -80,6 +80,44 @@ fn what_was_asked_for_lately_is_cached_and_what_was_not_is_read_past_the_cache()
     });
 }
 
+/// As with `--silo memory-at-disk`.
+#[test]
+fn a_direct_read_takes_a_buffer_at_the_disk_and_what_is_in_the_page_cache_one_of_the_worker() {
+    on_a_reactor(async {
+        let folder = tempfile::tempdir().unwrap();
+        let expected = content(65_536);
+        let file = cold_file(folder.path(), &expected);
+        let options = PoolOptions {
+            buffer_bytes: 72 << 10,
+            count: 4,
+            register: true,
+            fifo: false,
+            large_pages: true,
+        };
+        let pools = || Pool::on_nodes(options, &[None, None]).unwrap();
+        let reader_at = |disk: u64| {
+            let [own, at_disk] = <[Pool; 2]>::try_from(pools()).ok().unwrap();
+            Reader::new(own, Policy::Auto, Heat::new(1 << 30)).with_bank_at(&[disk], at_disk, None)
+        };
+        let disk = file.stamp().device;
+        let reader = reader_at(disk);
+        let free = |reader: &Reader| reader.pools().map(Pool::free).collect::<Vec<_>>();
+        let direct = reader.read(&file, 0..65_536).await.unwrap();
+        assert!(*direct == expected && direct.is_from_disks_node());
+        assert_eq!((reader.stats.direct_bytes.get(), free(&reader)), (65_536, vec![4, 3]));
+        let cached = reader.read(&file, 0..65_536).await.unwrap();
+        assert!(*cached == expected);
+        assert_eq!(free(&reader), [3, 3], "the second read goes through the page cache");
+        drop((direct, cached));
+        assert_eq!(free(&reader), [4, 4]);
+        // A file on a disk that is near no bank.
+        let (other, file) = (reader_at(disk + 1), cold_file(folder.path(), &expected));
+        let direct = other.read(&file, 0..65_536).await.unwrap();
+        assert_eq!((other.stats.direct_bytes.get(), free(&other)), (65_536, vec![3, 4]));
+        drop(direct);
+    });
+}
+
 #[test]
 fn heat_alone_reads_past_the_cache_what_is_there_and_was_not_asked_for_lately() {
     on_a_reactor(async {

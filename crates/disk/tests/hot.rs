@@ -128,6 +128,50 @@ fn what_was_asked_for_twice_is_there_and_right_wherever_a_window_begins_and_ends
     });
 }
 
+/// As with `--silo memory-at-disk`: two workers of different silos, and a film on a disk of the second.
+#[test]
+fn a_hot_set_at_the_disk_is_shared_with_workers_elsewhere() {
+    let library = Library::new(&[2 * BLOCK_BYTES as usize]);
+    on_a_reactor(async move {
+        let sets = [(); 2].map(|()| HotSet::new(8 * BLOCK_BYTES, false).unwrap());
+        let (at_disk, file) = (reader(&sets[1]), library.open(0));
+        let options = PoolOptions {
+            buffer_bytes: WINDOW as usize + (8 << 10),
+            count: 8,
+            register: false,
+            fifo: false,
+            large_pages: true,
+        };
+        let elsewhere = reader(&sets[0]).with_bank_at(
+            &[file.stamp().device],
+            Pool::new(options).unwrap(),
+            Some(LocalHotSet::elsewhere(Arc::clone(&sets[1]))),
+        );
+        // Each worker opens its files itself.
+        let other_file = library.open(0);
+        ask_for(&elsewhere, &other_file, 1).await;
+        ask_for(&at_disk, &file, 1).await;
+        filled(&at_disk, 2 * BLOCK_BYTES).await;
+        assert_eq!(sets[0].used_bytes(), 0, "nothing is in memory twice");
+        let range = BLOCK_BYTES - 100..BLOCK_BYTES + 100;
+        let expected = &library.films[0][range.start as usize..range.end as usize];
+        let read = elsewhere.read(&other_file, range.clone()).await.unwrap();
+        assert!(*read == *expected && read.is_from_disks_node() && !read.is_from_disk());
+        let read = at_disk.read(&file, range.clone()).await.unwrap();
+        assert!(*read == *expected && !read.is_from_disks_node(), "it is in the own silo's memory");
+        let part = elsewhere.hot_part(&other_file, &range).unwrap().unwrap();
+        assert!(part.is_elsewhere() && *part.bytes() == expected[..100]);
+        assert!(elsewhere.lend(&other_file, &part).is_some());
+        assert_eq!((elsewhere.stats.hot_bytes.get(), at_disk.stats.hot_bytes.get()), (200, 200));
+        // A pin of either worker keeps the block.
+        while sets[1].used_bytes() > BLOCK_BYTES {
+            assert_eq!(sets[1].give_back_block(), BLOCK_BYTES);
+        }
+        assert!(elsewhere.is_hot(&other_file, 0), "it is pinned");
+        assert_eq!(sets[1].give_back_block(), 0);
+    });
+}
+
 #[test]
 fn a_window_may_lie_in_three_blocks() {
     let library = Library::new(&[3 * BLOCK_BYTES as usize]);

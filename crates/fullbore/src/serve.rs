@@ -123,6 +123,8 @@ enum SiloArg {
     Off,
     /// Those that arrive on its own network cards
     Network,
+    /// As network, but bytes are read into memory of the disk's node
+    MemoryAtDisk,
     /// Those that ask for films on its own disks
     Disk,
 }
@@ -221,6 +223,7 @@ impl Serve {
                 SiloArg::Auto => Placement::Auto,
                 SiloArg::Off => Placement::Off,
                 SiloArg::Network => Placement::Network,
+                SiloArg::MemoryAtDisk => Placement::MemoryAtDisk,
                 SiloArg::Disk => Placement::Disk,
             };
         }

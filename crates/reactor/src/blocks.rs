@@ -145,6 +145,11 @@ impl Pinned {
         self.index
     }
 
+    /// Whether it is a block of `blocks`.
+    pub fn is_of(&self, blocks: &LocalBlocks) -> bool {
+        Rc::ptr_eq(&self.blocks.0, &blocks.0)
+    }
+
     /// The file that the kernel may send the block from, where it begins at `index * BLOCK_BYTES`.
     pub fn file(&self) -> &OwnedFd {
         &self.blocks.0.file

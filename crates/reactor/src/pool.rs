@@ -29,7 +29,9 @@ struct Shared {
     count: usize,
     /// Of these, how many [`Pool::take_spare`] leaves.
     kept: usize,
-    /// Buffers below this index are registered with the ring.
+    /// The ring's number for the first buffer.
+    registered_from: usize,
+    /// How many buffers, from the first on, are registered with the ring.
     registered: usize,
     /// First in, first out instead, to measure what last-in-first-out is worth.
     fifo: bool,
@@ -80,34 +82,56 @@ impl Pool {
     /// # Panics
     /// On sizes that are zero or not whole pages.
     pub fn new(options: PoolOptions) -> io::Result<Self> {
+        let mut pools = Self::on_nodes(options, &[preferred_node()])?;
+        Ok(pools.pop().expect("one for each node"))
+    }
+
+    /// As [`Self::new`], but makes a pool on each of these NUMA nodes; `None` is any. They share the ring's table of registered buffers.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    ///
+    /// # Panics
+    /// As [`Self::new`].
+    pub fn on_nodes(options: PoolOptions, nodes: &[Option<u32>]) -> io::Result<Vec<Self>> {
         assert!(options.count > 0 && options.buffer_bytes > 0 && options.buffer_bytes % 4096 == 0);
-        let memory = Mapping::anonymous(options.count * options.buffer_bytes, options.large_pages)?;
-        if let Some(node) = preferred_node() {
-            // Before it is used: a large page may reach into the pool of another thread, unless that prefers another node. If the kernel
-            // refuses, memory is where this thread uses it first: mostly there too.
-            let _ = prefer_node_for(memory.base, memory.bytes, node);
-        }
+        let bytes = options.count * options.buffer_bytes;
+        let memories = nodes.iter().map(|node| memory_on(*node, bytes, options.large_pages));
+        let memories = memories.collect::<io::Result<Vec<_>>>()?;
         let mut registered = 0;
         if options.register {
-            registered = register(&memory, options);
-            let bytes = registered * options.buffer_bytes;
+            registered = register(&memories, options);
+            let bytes = memories.len() * registered * options.buffer_bytes;
             with_core(|core| core.features.borrow_mut().registered_bytes = bytes);
         }
+        let numbered = memories.into_iter().enumerate();
+        Ok(numbered
+            .map(|(nth, memory)| Self::of(memory, options, nth * registered, registered))
+            .collect())
+    }
+
+    fn of(
+        memory: Mapping,
+        options: PoolOptions,
+        registered_from: usize,
+        registered: usize,
+    ) -> Self {
         // Low indices on top: they are the registered ones.
         let free =
             (0..u32::try_from(options.count).expect("fewer than 2^32 buffers")).rev().collect();
-        Ok(Self(Rc::new(Shared {
+        Self(Rc::new(Shared {
             memory,
             buffer_bytes: options.buffer_bytes,
             count: options.count,
             kept: (options.count / 8).max(1).min(options.count - 1),
+            registered_from,
             registered,
             fifo: options.fifo,
             free: RefCell::new(free),
             held: RefCell::default(),
             waiting: RefCell::default(),
             waits: Cell::new(0),
-        })))
+        }))
     }
 
     /// Has the kernel give all of the memory now (`MADV_POPULATE_WRITE`), so that nobody finds out later that there is none.
@@ -209,16 +233,29 @@ impl Pool {
     }
 }
 
-/// Registers as many buffers as the limits allow: all, or half, and so on.
-fn register(memory: &Mapping, options: PoolOptions) -> usize {
-    let mut count = options.count.min(usize::from(u16::MAX));
+/// Memory for a pool, from `node` if one is given.
+fn memory_on(node: Option<u32>, bytes: usize, large_pages: bool) -> io::Result<Mapping> {
+    let memory = Mapping::anonymous(bytes, large_pages)?;
+    if let Some(node) = node {
+        // Before it is used: a large page may reach into the pool of another thread, unless that prefers another node. If the kernel
+        // refuses, memory is where this thread uses it first.
+        let _ = prefer_node_for(memory.base, memory.bytes, node);
+    }
+    Ok(memory)
+}
+
+/// Registers as many buffers of each mapping as the limits allow: all, or half, and so on. Returns how many.
+fn register(memories: &[Mapping], options: PoolOptions) -> usize {
+    let mut count = options.count.min(usize::from(u16::MAX) / memories.len().max(1));
     while count > 0 {
-        let buffers: Vec<_> = (0..count)
-            .map(|index| libc::iovec {
-                iov_base: memory.base.wrapping_add(index * options.buffer_bytes).cast(),
+        let buffers_of = |memory: &Mapping| {
+            let base = memory.base;
+            (0..count).map(move |index| libc::iovec {
+                iov_base: base.wrapping_add(index * options.buffer_bytes).cast(),
                 iov_len: options.buffer_bytes,
             })
-            .collect();
+        };
+        let buffers: Vec<_> = memories.iter().flat_map(buffers_of).collect();
         // SAFETY: the kernel takes its own references to these pages, so they outlive even the mapping.
         match with_core(|core| unsafe { core.register(&buffers) }) {
             Ok(()) => return count,
@@ -325,8 +362,10 @@ impl Buffer {
 
     /// The index under which the ring knows this buffer.
     pub(crate) fn registered_index(&self) -> Option<u16> {
-        let index = u16::try_from(self.index).ok()?;
-        (usize::from(index) < self.pool.registered).then_some(index)
+        let index = self.index as usize;
+        let registered =
+            (index < self.pool.registered).then(|| self.pool.registered_from + index)?;
+        u16::try_from(registered).ok()
     }
 
     fn base(&self) -> *mut u8 {

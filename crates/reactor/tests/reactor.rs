@@ -51,6 +51,40 @@ fn a_read_brings_the_bytes_at_the_offset() {
 }
 
 #[test]
+fn pools_on_several_nodes_share_the_ring_s_table_of_buffers() {
+    let reactor = reactor();
+    let options = PoolOptions {
+        buffer_bytes: 8192,
+        count: 3,
+        register: true,
+        fifo: false,
+        large_pages: true,
+    };
+    let pools = reactor.run(async move { Pool::on_nodes(options, &[None, Some(0)]).unwrap() });
+    let pools = pools.unwrap();
+    let registered = reactor.features().registered_bytes;
+    // All, or half, as the memlock limit allows; as many of each pool.
+    assert!([0, 2 * 8192, 6 * 8192].contains(&registered), "{registered}");
+    let content: Vec<u8> = (0..6 * 8192u32).map(|n| (n / 8192) as u8).collect();
+    let test = async move {
+        let file = file_of(&content);
+        let mut held = Vec::new();
+        for (number, pool) in [&pools[0], &pools[1]].repeat(3).into_iter().enumerate() {
+            let buffer = pool.take().await;
+            let (result, reading) =
+                op::read_at(&file, buffer, 0..8192, number as u64 * 8192, 0).await;
+            assert_eq!(result.unwrap(), 8192);
+            held.push(reading.buffer);
+        }
+        for (number, buffer) in held.iter().enumerate() {
+            assert!(buffer.iter().all(|byte| usize::from(*byte) == number), "buffer {number}");
+        }
+        assert_eq!((pools[0].free(), pools[1].free()), (0, 0));
+    };
+    reactor.run(test).unwrap();
+}
+
+#[test]
 fn a_read_of_a_closed_pipe_end_is_an_error_and_gives_the_buffer_back() {
     reactor()
         .run(async {

@@ -17,6 +17,8 @@ pub enum Placement {
     Off,
     /// Those that arrive on its own network cards.
     Network,
+    /// As `Network`. Bytes are read into memory of the disk's silo, not of the connection's.
+    MemoryAtDisk,
     /// Those that ask for files on its own disks.
     Disk,
 }
@@ -28,6 +30,7 @@ impl Placement {
             Self::Auto => "auto",
             Self::Off => "off",
             Self::Network => "network",
+            Self::MemoryAtDisk => "memory-at-disk",
             Self::Disk => "disk",
         }
     }
@@ -85,7 +88,12 @@ pub enum SiloError {
     /// Folders of two silos are on the same disk.
     DiskShared(PathBuf, PathBuf),
     /// Connections cannot be given to silos on this route, or with this switch off.
-    NoListeners(&'static str),
+    NoListeners {
+        /// How they should be given.
+        silo: Placement,
+        /// The route, or the switch.
+        what: &'static str,
+    },
     /// Connections of this route cannot move to other silos.
     NoMoves,
     /// Connections of a silo would have no mark, because it has the number of none.
@@ -142,9 +150,10 @@ impl fmt::Display for SiloError {
                 one.display(),
                 other.display()
             ),
-            Self::NoListeners(what) => write!(
+            Self::NoListeners { silo, what } => write!(
                 f,
-                "silo = \"network\" needs a listening socket of the kernel for each worker, and {what} has none: leave one of the two out"
+                "silo = \"{}\" needs a listening socket of the kernel for each worker, and {what} has none: leave one of the two out",
+                silo.name()
             ),
             Self::NoMoves => f.write_str(
                 "silo = \"disk\" moves connections between workers, and those of the bypass route cannot move: choose another route, or leave one of the two out"
@@ -167,8 +176,11 @@ impl std::error::Error for SiloError {}
 
 /// Checks what can be checked without looking at the machine.
 pub(super) fn check(config: &Config) -> Result<(), SiloError> {
-    if let (Placement::Network, Some(what)) = (config.silo, without_listeners(config)) {
-        return Err(SiloError::NoListeners(what));
+    let silo = config.silo;
+    if let (Placement::Network | Placement::MemoryAtDisk, Some(what)) =
+        (silo, without_listeners(config))
+    {
+        return Err(SiloError::NoListeners { silo, what });
     }
     if (config.silo, config.route) == (Placement::Disk, Route::Bypass) {
         return Err(SiloError::NoMoves);
@@ -268,8 +280,13 @@ mod tests {
         let said = checked("silo = \"network\"\noff = [\"listeners\"]\n").unwrap_err();
         assert!(said.contains("--off listeners"), "{said}");
         assert_eq!(checked("silo = \"auto\"\noff = [\"listeners\"]\n"), Ok(()));
-        let bypass = Config { route: Route::Bypass, silo: Placement::Network, ..Config::default() };
-        assert_eq!(check(&bypass), Err(SiloError::NoListeners("the bypass route")));
+        for silo in [Placement::Network, Placement::MemoryAtDisk] {
+            let bypass = Config { route: Route::Bypass, silo, ..Config::default() };
+            let what = "the bypass route";
+            assert_eq!(check(&bypass), Err(SiloError::NoListeners { silo, what }));
+        }
+        let said = checked("silo = \"memory-at-disk\"\noff = [\"listeners\"]\n").unwrap_err();
+        assert!(said.starts_with("silo = \"memory-at-disk\" needs"), "{said}");
     }
 
     #[test]

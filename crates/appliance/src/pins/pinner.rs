@@ -85,10 +85,10 @@ impl Pinner {
         }
     }
 
-    /// The files to pin. Where connections move to the disk's silo, nobody asks for a file elsewhere.
+    /// The files to pin. Where files are sent from memory of their disk's silo, nobody asks for one elsewhere.
     fn files(&self) -> Arc<[PinnedFile]> {
         let files = self.pins.files();
-        if !self.map.is_by_disk() {
+        if !self.map.serves_from_disks_silo() {
             return files;
         }
         let is_own = |file: &&PinnedFile| {

@@ -5,7 +5,6 @@
 //! routes are the operator's: docs/ports.md.
 
 use super::SiloMap;
-use crate::config::Placement;
 use delivery::Departure;
 
 impl SiloMap {
@@ -36,6 +35,6 @@ impl SiloMap {
     /// The silo from whose cards a worker's connections should leave: its own. By network, a silo without cards serves those of another.
     fn departs_from(&self, worker: usize) -> usize {
         let own = self.of_worker[worker];
-        if self.placement == Placement::Network { self.hosts[own] } else { own }
+        if self.is_by_network() { self.hosts[own] } else { own }
     }
 }

@@ -6,7 +6,6 @@
 
 use super::nearest::Nearest;
 use super::{CardPlace, Members, SiloMap};
-use crate::config::Placement;
 use machine::Topology;
 use net::steering::{ListenerGroup, Steering};
 
@@ -34,7 +33,7 @@ impl SiloMap {
 
     /// Which listeners get which connections; `None` if the kernel spreads them.
     pub(crate) fn steering(&self) -> Option<Steering> {
-        if self.placement != Placement::Network {
+        if !self.is_by_network() {
             return None;
         }
         let cards = self.cards.iter().filter_map(|card| Some((card.index, self.group(card.silo?))));

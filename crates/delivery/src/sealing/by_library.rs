@@ -109,7 +109,7 @@ impl ByLibrary {
                     let end = range.start + outgoing.extent_left(at + bytes);
                     let plain = ahead.read(&link.resources, file, range, end).await?;
                     self.tls.seal(&plain);
-                    let disk = plain.is_from_disk().then(|| file.stamp().device);
+                    let disk = plain.is_from_disks_node().then(|| file.stamp().device);
                     return Ok((bytes + plain.len() as u64, disk));
                 }
             }

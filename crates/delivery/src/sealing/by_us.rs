@@ -123,7 +123,7 @@ impl ByUs {
                 let end = range.start + outgoing.extent_left(offset);
                 let read = ahead.read(&link.resources, file, range, end).await?;
                 bytes = read.len();
-                disk = read.is_from_disk().then(|| file.stamp().device);
+                disk = read.is_from_disks_node().then(|| file.stamp().device);
                 plain = Some(read);
             }
             made_from.push(offset, bytes);

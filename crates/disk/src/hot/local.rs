@@ -1,4 +1,4 @@
-//! A worker's handle to its silo's hot set: finds blocks, notes requests, and fills the blocks that are admitted.
+//! A worker's handle to a hot set, its silo's or another's: finds blocks, notes requests, and fills the blocks that are admitted.
 
 use super::key::Key;
 use super::{BLOCK_BYTES, Found, HotSet, REQUESTS_MIN};
@@ -23,13 +23,13 @@ const FILLS_MAX: usize = 4;
 /// network file systems in steps of up to 2 s.
 const SETTLED_AFTER: Duration = Duration::from_secs(3);
 
-/// A worker's handle to its silo's hot set.
+/// A worker's handle to a hot set: its silo's, or that of the silo of a file's disk.
 pub struct LocalHotSet {
     set: Arc<HotSet>,
     blocks: LocalBlocks,
     fills: Cell<usize>,
-    /// Bytes handed out from the hot set.
-    pub hit_bytes: Cell<u64>,
+    /// Whether the set is on another node than this worker.
+    is_elsewhere: bool,
     /// Bytes read from disk to fill blocks.
     pub filled_bytes: Cell<u64>,
 }
@@ -39,6 +39,7 @@ pub struct HotPart {
     block: Pinned,
     start: usize,
     bytes: usize,
+    is_elsewhere: bool,
 }
 
 /// What the hot set has of a part of a file.
@@ -56,14 +57,28 @@ impl HotPart {
     pub fn bytes(&self) -> &[u8] {
         &self.block[self.start..self.start + self.bytes]
     }
+
+    /// Whether they are on another node than this worker: on that of the file's disk.
+    pub fn is_elsewhere(&self) -> bool {
+        self.is_elsewhere
+    }
 }
 
 impl LocalHotSet {
     /// Makes a handle for this thread.
     pub fn new(set: Arc<HotSet>) -> Rc<Self> {
+        Self::of(set, false)
+    }
+
+    /// As [`Self::new`], to a set on another node.
+    pub fn elsewhere(set: Arc<HotSet>) -> Rc<Self> {
+        Self::of(set, true)
+    }
+
+    fn of(set: Arc<HotSet>, is_elsewhere: bool) -> Rc<Self> {
         let blocks = LocalBlocks::new(Arc::clone(&set.blocks));
-        let (fills, hit_bytes, filled_bytes) = Default::default();
-        Rc::new(Self { set, blocks, fills, hit_bytes, filled_bytes })
+        let (fills, filled_bytes) = Default::default();
+        Rc::new(Self { set, blocks, fills, is_elsewhere, filled_bytes })
     }
 
     /// The hot set.
@@ -77,21 +92,20 @@ impl LocalHotSet {
             Found::Bytes(block) => {
                 let start = (range.start % BLOCK_BYTES) as usize;
                 let bytes = (range.end - range.start).min(BLOCK_BYTES - start as u64) as usize;
-                Hot::Part(HotPart { block, start, bytes })
+                Hot::Part(HotPart { block, start, bytes, is_elsewhere: self.is_elsewhere })
             }
             Found::Filling => Hot::Filling,
             Found::Nothing => Hot::Nothing,
         }
     }
 
-    /// Counts bytes taken from the hot set.
-    pub(crate) fn count_hit(&self, bytes: usize) {
-        self.hit_bytes.set(self.hit_bytes.get() + bytes as u64);
-    }
-
     /// The file and the offset from which the kernel can send `part`. The block is marked as lent: it gets new pages before it is filled
     /// again, so the kernel can go on sending the old ones, however long that takes.
+    ///
+    /// # Panics
+    /// If `part` is of another set, whose block would then not be marked.
     pub fn lend<'a>(&self, part: &'a HotPart) -> (&'a std::os::fd::OwnedFd, u64) {
+        assert!(part.block.is_of(&self.blocks));
         self.set.lent[part.block.index() as usize].store(true, Relaxed);
         let start = u64::from(part.block.index()) * BLOCK_BYTES + part.start as u64;
         (part.block.file(), start)

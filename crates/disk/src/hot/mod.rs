@@ -15,8 +15,9 @@
 //! **Pins.** A block that is to stay gets the highest count of requests, again whenever counts are halved (`pin`). So it is admitted before and
 //! evicted after everything else, and needs no mark of its own: a block that is no longer wanted is forgotten like any other.
 //!
-//! The workers of a silo share one hot set. Finding a block reads one cache line of the index and pins the block by one atomic addition,
-//! without a lock. Changing the set takes a lock; a worker that cannot have it at once does not admit its block.
+//! The workers of a silo share one hot set, and so may those of other silos, for films on the silo's disks. Finding a block reads one cache line
+//! of the index and pins the block by one atomic addition, without a lock. Changing the set takes a lock; a worker that cannot have it at once
+//! does not admit its block.
 
 mod demand;
 mod index;
