@@ -1,6 +1,7 @@
 #!/bin/bash
-# shows: four nodes are there, each with its CPU, memory, disk and network card; viewers are served from any of the disks, on each route, by the node of the card on which they arrive and from its memory
+# shows: four nodes are there, each with its CPU, memory, disk and network card; viewers are served from any of the disks, on each route, by the node of the card on which they arrive and from its memory, or from that of the disk's node; what a receiver sees of moves
 # machines: four-nodes
+# deadline: 600
 # shellcheck source=lab/guest/lab.bash
 . /lab/guest/lab.bash
 
@@ -91,6 +92,70 @@ served_by() { # ROUTE ROUNDS ARGUMENTS...
   on_its_node buffers ' anon='
   expect "faults" "$(metric tasks_panicked_total)" = 0
 }
+
+# Memory at the disk: the node of card 0 serves a film from a disk of another node, DISK.
+here=$(cat /sys/class/net/eth0/device/../numa_node)
+for disk in 0 1 2 3; do
+  there=$(cat "/sys/block/nvme${disk}n1/device/device/numa_node")
+  [ "$there" = "$here" ] || break
+done
+at_disk() { # WHAT PATTERN ARGUMENTS...: pages of WHAT have to be on the disk's node
+  local what=$1 pattern=$2 film=/node$disk/film-00$disk.mp4 round node on all; shift 2
+  sync; echo 3 >/proc/sys/vm/drop_caches
+  serve_by userspace --listen 0.0.0.0:8443 --silo memory-at-disk "$@"
+  eventually 30 grep -q '^silos     memory-at-disk' /tmp/fullbore.log
+  for ((round = 0; round < 6; round++)); do
+    elsewhere curl -sSk --fail -o /tmp/film "https://10.9.0.1:8443$film"
+    cmp /tmp/film "/library$film" || wrong "film 00$disk is not right with memory at the disk"
+    sleep 1
+  done
+  settled
+  while read -r node on all; do
+    say "memory at the disk: $what of node $node: $on of $all pages are there (card on node $here, disk on node $there)"
+    if [ "$node" = "$there" ]; then
+      expect "pages of the $what at the disk" "$all" '>=' 16
+      expect "pages of the $what at the disk that are there" "$on" '>=' $(((all * 99 + 99) / 100))
+    elif [ "$node" != "$here" ]; then
+      expect "pages of the $what of node $node, which has no part in it" "$all" = 0
+    fi
+  done < <(placed "$pattern")
+  expect "connections on the node of their card" "$(home own)" = 6
+  expect "bytes from the disk's node" "$(metric "path_bytes_total{disk=\"$there\",worker=\"$here\",card=\"$here\"}")" '>=' $((3 * 4194304))
+  stopped
+}
+rm -f /tmp/film-*
+at_disk "buffers" ' anon=' --disk direct --off registered # a registered buffer has its pages before it is used
+at_disk "hot set" memfd:fullbore-hot --disk auto
+
+# What a receiver sees of a move: segments that arrive out of order, on connections that take films from all disks by turns. With --silo disk
+# each film is on another node than the one before, and is as long as a connection has to stay.
+received() { elsewhere nstat -asz "$1" | awk -v name="$1" '$1 == name { print $2 }'; } # COUNTER
+reordered() { # SILO: sets MOVES, SEGMENTS and LATE
+  local card round node films segments late
+  serve_by userspace --listen 0.0.0.0:8443 --silo "$1" --disk cached
+  segments=$(received TcpInSegs) late=$(received TcpExtTCPOFOQueue)
+  for card in 0 1 2 3; do
+    films=()
+    for ((round = 0; round < 4; round++)); do
+      for node in 0 1 2 3; do films+=(-o "/tmp/film-$round-$node" "https://10.9.$card.1:8443/node$node/film-00$node.mp4"); done
+    done
+    elsewhere curl -sSk --fail "${films[@]}"
+    for node in 0 1 2 3; do
+      for ((round = 0; round < 4; round++)); do
+        cmp "/tmp/film-$round-$node" "/library/node$node/film-00$node.mp4" || wrong "film 00$node over card $card is not right (--silo $1)"
+      done
+    done
+    rm -f /tmp/film-*
+  done
+  SEGMENTS=$(($(received TcpInSegs) - segments)) LATE=$(($(received TcpExtTCPOFOQueue) - late))
+  MOVES=$(metric connections_moved_total)
+  say "--silo $1: $MOVES moves; of $SEGMENTS segments at the receiver $LATE were out of order"
+  stopped
+}
+reordered network
+expect "moves" "$MOVES" = 0
+reordered disk
+expect "moves" "$MOVES" '>=' 32
 
 served_by userspace 3 --disk auto
 on_its_node "hot set" memfd:fullbore-hot
