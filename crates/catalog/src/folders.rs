@@ -317,12 +317,9 @@ impl Holders {
             }
         }
         self.own = own;
-        if *self.by_name != by_name {
-            self.by_name = Arc::new(by_name);
-        }
-        if *self.originals != originals {
-            self.originals = Arc::new(originals);
-        }
+        // New tables even if they are equal: a name may be hidden since, and the caller tells that by the table.
+        self.by_name = Arc::new(by_name);
+        self.originals = Arc::new(originals);
     }
 
     /// All hidden names, in order. Copies are not meant to be served by themselves, so they do not count.
