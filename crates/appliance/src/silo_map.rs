@@ -137,10 +137,11 @@ impl SiloMap {
         is_at_disk && self.silos.len() > 1
     }
 
-    /// The silos into whose memory the workers of `silo` read: their own first, and with `--silo memory-at-disk` all others.
+    /// The silos into whose memory the workers of `silo` read: their own first, and with `--silo memory-at-disk` all others that have disks.
     pub(crate) fn reads_into(&self, silo: usize) -> Vec<usize> {
         let is_at_disk = self.placement == Placement::MemoryAtDisk;
-        let others = (0..self.silos.len()).filter(|other| is_at_disk && *other != silo);
+        let has_disks = |other: &usize| *other != silo && !self.devices_of(*other).is_empty();
+        let others = (0..self.silos.len()).filter(|other| is_at_disk && has_disks(other));
         std::iter::once(silo).chain(others).collect()
     }
 

@@ -21,10 +21,11 @@ impl Mapping {
     /// virtual machine brought a quarter less than with large ones (docs/notes/buffers.md).
     pub(crate) fn anonymous(bytes: usize, large_pages: bool) -> io::Result<Self> {
         let mapping = Self::reserve(bytes, libc::PROT_READ | libc::PROT_WRITE)?;
-        if large_pages {
-            let (start, length) = mapping.whole;
+        // Only as many as there are whole ones, so that the memory is no larger than its bytes.
+        let in_large_pages = bytes - bytes % LARGE_PAGE_BYTES;
+        if large_pages && in_large_pages > 0 {
             // SAFETY: the mapping is ours, and this advice leaves its bytes as they are.
-            unsafe { libc::madvise(start.cast(), length, libc::MADV_HUGEPAGE) };
+            unsafe { libc::madvise(mapping.base.cast(), in_large_pages, libc::MADV_HUGEPAGE) };
         }
         Ok(mapping)
     }
