@@ -107,12 +107,10 @@ impl<T> Offer<T> {
     /// The receiver's decision: `take` takes what is offered, or returns it with a reason.
     pub(crate) fn decide(&self, take: impl FnOnce(T) -> Result<(), Refused<T>>) {
         let Stage::Open(what) = std::mem::replace(&mut *self.lock(), Stage::Gone) else { return };
-        let decided = match take(what) {
-            Ok(()) => Stage::Taken,
-            Err(refused) => Stage::Refused(refused),
-        };
-        *self.lock() = decided;
-        self.sender.wake();
+        let mut answer = Answer { offer: self, stage: Stage::Taken };
+        if let Err(refused) = take(what) {
+            answer.stage = Stage::Refused(refused);
+        }
     }
 
     /// The sender does not wait any longer: it gets back what it offered, unless the receiver is deciding or has decided. Then the answer
@@ -143,6 +141,19 @@ impl<T> Offer<T> {
 
     fn lock(&self) -> MutexGuard<'_, Stage<T>> {
         self.stage.lock().expect("no holder of this lock can panic")
+    }
+}
+
+/// Answers when it is dropped, so also if the receiver panics: then what it had is gone, and the sender must not wait for it.
+struct Answer<'a, T> {
+    offer: &'a Offer<T>,
+    stage: Stage<T>,
+}
+
+impl<T> Drop for Answer<'_, T> {
+    fn drop(&mut self) {
+        *self.offer.lock() = std::mem::replace(&mut self.stage, Stage::Gone);
+        self.offer.sender.wake();
     }
 }
 
@@ -185,6 +196,15 @@ mod tests {
         there.close();
         assert_eq!(waiting.answer(), Some(Err((1, "draining"))));
         assert!(matches!(there.offer(2, &here), Err((2, "draining"))));
+    }
+
+    #[test]
+    fn a_receiver_that_panics_leaves_no_sender_waiting() {
+        let (here, there) = (inbox(), inbox());
+        let offer = there.offer(1, &here).unwrap_or_else(|_| panic!());
+        let panics = || there.take_out().iter().for_each(|offer| offer.decide(|_| panic!("no")));
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).is_err());
+        assert_eq!(offer.answer(), Some(Ok(())));
     }
 
     #[test]

@@ -22,6 +22,9 @@ use std::time::{Duration, Instant};
 /// takes milliseconds under load: one that does not answer in this time hangs, and the viewer's player has not noticed yet. A guess.
 const ANSWER_WITHIN: Duration = Duration::from_millis(500);
 
+/// How long a worker that did not answer gets no offers, so that it does not cost each connection that wait. A guess.
+const SHUNNED_FOR: Duration = Duration::from_secs(5);
+
 /// Why a connection stays that no worker took or refused in time.
 const UNANSWERED: Reason = "unanswered";
 
@@ -35,6 +38,8 @@ pub(crate) struct Moves<T = Box<Traveller>> {
     inboxes: Inboxes<T>,
     /// How many connections it has sent: workers of a silo get them in turn.
     sent: Cell<usize>,
+    /// For each worker, until when it gets no offers, because it did not answer one.
+    shunned_until: RefCell<Vec<Option<Instant>>>,
     /// Sessions that wait for an answer.
     waiting: RefCell<Vec<Waker>>,
 }
@@ -52,7 +57,8 @@ impl<T> Moves<T> {
     pub(crate) fn new(map: Arc<SiloMap>, worker: usize, inboxes: Inboxes<T>) -> Self {
         // Workers begin with different ones, so that not all of them send to the same.
         let sent = Cell::new(worker);
-        Self { map, worker, inboxes, sent, waiting: RefCell::default() }
+        let shunned_until = RefCell::new(vec![None; inboxes.len()]);
+        Self { map, worker, inboxes, sent, shunned_until, waiting: RefCell::default() }
     }
 
     /// The silo of a disk, if it is another than this worker's.
@@ -61,20 +67,28 @@ impl<T> Moves<T> {
         (silo != self.map.of_worker(self.worker)).then_some(silo)
     }
 
-    /// Offers a connection to the workers of `silo`, one after the other, until one takes it, or until one does not answer.
+    /// Offers a connection to the workers of `silo`, one after the other, until one takes it, or until one does not answer. Leaves out those
+    /// that did not answer a moment ago.
     ///
     /// # Errors
     /// The connection, and why the last of them did not take it.
     pub(crate) async fn send(&self, traveller: T, silo: usize) -> Result<(), Refused<T>> {
         let workers = self.map.workers_of(silo);
-        let deadline = Instant::now() + ANSWER_WITHIN;
         let turn = self.sent.replace(self.sent.get().wrapping_add(1));
-        let mut refused = (traveller, "draining");
+        let mut refused = (traveller, UNANSWERED);
         for place in 0..workers.len() {
             let worker = workers[turn.wrapping_add(place) % workers.len()];
-            match self.offer(refused.0, worker, deadline).await {
-                Err(again) if again.1 != UNANSWERED => refused = again,
-                answered => return answered,
+            let now = Instant::now();
+            if self.shunned_until.borrow()[worker].is_some_and(|until| until > now) {
+                continue;
+            }
+            match self.offer(refused.0, worker, now + ANSWER_WITHIN).await {
+                Err((traveller, UNANSWERED)) => {
+                    self.shunned_until.borrow_mut()[worker] = Some(Instant::now() + SHUNNED_FOR);
+                    return Err((traveller, UNANSWERED));
+                }
+                Err(again) => refused = again,
+                Ok(()) => return Ok(()),
             }
         }
         Err(refused)
@@ -151,6 +165,23 @@ mod tests {
             let deadline = asked_at + Duration::from_millis(50);
             assert_eq!(here.offer(7, 1, deadline).await, Err((7, "unanswered")));
             assert!(asked_at.elapsed() >= Duration::from_millis(50));
+            there.look(|_| panic!("its sender has it"));
+        };
+        Reactor::new(RingOptions::default()).unwrap().run(test).unwrap();
+    }
+
+    #[test]
+    fn a_worker_that_hangs_is_left_out_for_a_while() {
+        let test = async {
+            let [here, there] = moves();
+            // Both are in one silo, and the other one has its turn first.
+            here.sent.set(1);
+            assert_eq!(here.send(7, 0).await, Err((7, "unanswered")));
+            let until = here.shunned_until.borrow()[1];
+            here.shunned_until.borrow_mut()[0] = until;
+            let asked_at = Instant::now();
+            assert_eq!(here.send(8, 0).await, Err((8, "unanswered")));
+            assert!(asked_at.elapsed() < ANSWER_WITHIN / 2, "nobody was asked");
             there.look(|_| panic!("its sender has it"));
         };
         Reactor::new(RingOptions::default()).unwrap().run(test).unwrap();
