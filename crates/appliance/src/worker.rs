@@ -424,6 +424,7 @@ impl Worker {
         }
         if let Some(pinner) = &self.pinner {
             numbers.hot_pinned_bytes.set(pinner.pinned_bytes());
+            numbers.hot_pins_missing_bytes.set(pinner.missing_bytes());
         }
         let read_buffers = |of: fn(&Pool) -> u64| reader.pools().map(of).sum::<u64>();
         numbers.buffer_waits_total.set(read_buffers(Pool::waits) + send_buffers.waits());

@@ -101,6 +101,7 @@ numbers! {
     Counter hot_evicted_bytes_total "Bytes of the hot set that were replaced by others or given back to the kernel.";
     Gauge hot_bytes "Memory in use by the hot set.";
     Gauge hot_pinned_bytes "Bytes of pinned titles in the hot set.";
+    Gauge hot_pins_missing_bytes "Bytes of pinned titles that the hot set does not have: they are to be read, cannot be read, or find no room.";
     Gauge hot_bytes_max "The most memory that the hot set may use.";
     Counter read_resident_bytes_total "Bytes read from the page cache.";
     Counter read_cached_bytes_total "Bytes read from disk into the page cache.";

@@ -4,7 +4,7 @@
 //! anything else, evicts them after everything else, and gives them back when memory is short. The task then brings them back, as soon as the
 //! set may grow again.
 //!
-//! One block is read at a time, at [`BYTES_PER_SECOND`] at most, so viewers of the same disk hardly notice.
+//! One block is read at a time, and all silos together read [`BYTES_PER_SECOND`] at most, so viewers of the same disk hardly notice.
 
 use super::{PinnedFile, Pins};
 use crate::silo_map::SiloMap;
@@ -17,15 +17,18 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The highest rate at which pins are read: half of what a hard disk reads in sequence, a tenth of a SATA disk's, a fiftieth of an NVMe disk's. A
-/// title of 10 GB is in memory after three minutes.
+/// The highest rate at which all silos together read pins: half of what a hard disk reads in sequence, a tenth of a SATA disk's, a fiftieth of an NVMe
+/// disk's. A title of 10 GB is in the memory of one silo after two and a half minutes (149 s).
 const BYTES_PER_SECOND: u64 = 64 << 20;
 
-/// The time that a block takes at this rate.
+/// The time that a block takes at this rate, where there is one silo.
 const PACE: Duration = Duration::from_nanos(1_000_000_000 * BLOCK_BYTES / BYTES_PER_SECOND);
 
 /// The pause between two looks at the set. Also how long reading goes on before the next look, because counts may be halved meanwhile.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Blocks in a row for which there is no room before the rest waits for the next look. A single one says little: its place may be taken, or in use.
+const REFUSALS: usize = 8;
 
 /// How long a file is left alone that cannot be read, or was changed a moment ago.
 const RETRY_AFTER: Duration = Duration::from_secs(3);
@@ -49,19 +52,43 @@ pub(crate) struct Pinner {
     pins: Arc<Pins>,
     map: Arc<SiloMap>,
     silo: usize,
+    pace: Duration,
     pinned_bytes: Cell<u64>,
+    missing_bytes: Cell<u64>,
+}
+
+/// What one reading of missing blocks came to.
+#[derive(Debug, PartialEq, Eq)]
+enum Read {
+    /// The time for the next look has come, and there may be more to read.
+    Paused,
+    /// Nothing can be read for now.
+    Ended,
 }
 
 impl Pinner {
     /// For the silo of `worker`.
     pub(crate) fn new(pins: Arc<Pins>, map: Arc<SiloMap>, worker: usize) -> Self {
         let silo = map.of_worker(worker);
-        Self { pins, map, silo, pinned_bytes: Cell::new(0) }
+        let pace = PACE * map.silos().len() as u32;
+        Self {
+            pins,
+            map,
+            silo,
+            pace,
+            pinned_bytes: Cell::default(),
+            missing_bytes: Cell::default(),
+        }
     }
 
     /// Bytes of pinned titles in the set.
     pub(crate) fn pinned_bytes(&self) -> u64 {
         self.pinned_bytes.get()
+    }
+
+    /// Bytes of pinned titles, in whole blocks, that the set does not have: they wait to be read, cannot be read, or there is no room for them.
+    pub(crate) fn missing_bytes(&self) -> u64 {
+        self.missing_bytes.get()
     }
 
     /// Reads pinned titles into the hot set and keeps them there, until the worker ends.
@@ -76,12 +103,14 @@ impl Pinner {
             let now = reactor::now();
             failing.retain(|_, until| *until > now);
             let readable = missing.iter().map(|(index, start)| (&files[*index], *start));
-            read(library, hot_set, readable, &mut failing).await;
+            let read = read(library, hot_set, readable, self.pace, &mut failing).await;
             if now >= small_at {
                 keep_small(library, hot_set, &files).await;
                 small_at = now + SMALL_EVERY;
             }
-            sleep(LOOK_EVERY).await;
+            if read == Read::Ended {
+                sleep(LOOK_EVERY).await;
+            }
         }
     }
 
@@ -113,6 +142,7 @@ impl Pinner {
             }
         }
         self.pinned_bytes.set(pinned_bytes);
+        self.missing_bytes.set(missing.len() as u64 * BLOCK_BYTES);
         missing
     }
 }
@@ -143,27 +173,35 @@ async fn read<'f>(
     library: &Files,
     hot_set: &Rc<LocalHotSet>,
     missing: impl Iterator<Item = (&'f PinnedFile, u64)>,
+    pace: Duration,
     failing: &mut HashMap<Box<[u8]>, Instant>,
-) {
-    let mut next = reactor::now();
-    let end = next + LOOK_EVERY;
+) -> Read {
+    let end = reactor::now() + LOOK_EVERY;
+    let mut refused = 0;
     for (file, start) in missing {
         if failing.contains_key(&file.path) {
             continue;
         }
+        let begun = reactor::now();
         match pin(library, hot_set, file, start).await {
-            Pinning::Done => {}
-            Pinning::NoRoom => return,
+            Pinning::Done => refused = 0,
+            Pinning::NoRoom => {
+                refused += 1;
+                if refused == REFUSALS {
+                    return Read::Ended;
+                }
+                continue;
+            }
             Pinning::Failed => {
                 failing.insert(file.path.clone(), reactor::now() + RETRY_AFTER);
             }
         }
-        next += PACE;
-        sleep_until(next).await;
+        sleep_until(begun + pace).await;
         if reactor::now() >= end {
-            return;
+            return Read::Paused;
         }
     }
+    Read::Ended
 }
 
 async fn pin(library: &Files, hot_set: &Rc<LocalHotSet>, file: &PinnedFile, start: u64) -> Pinning {
@@ -180,5 +218,49 @@ async fn keep_small(library: &Files, hot_set: &LocalHotSet, files: &[PinnedFile]
         if let Ok(opened) = library.open(&file.path).await {
             hot_set.keep_small(&opened).await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::folders::Folders;
+    use disk::Stamp;
+    use reactor::{Reactor, RingOptions};
+
+    /// A little longer than a file must have been left alone before the hot set admits its blocks.
+    const SETTLED_AFTER: Duration = Duration::from_millis(4100);
+
+    #[test]
+    fn a_block_without_room_holds_up_no_other_and_several_in_a_row_end_the_reading() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("film");
+        std::fs::File::create(&path).unwrap().set_len(9 * BLOCK_BYTES).unwrap();
+        let stamp = Stamp::of_path(&path).unwrap();
+        std::thread::sleep(SETTLED_AFTER);
+        let library = vec![folder.path().to_owned()];
+        let folders = Folders::open(&Config { library, ..Config::default() }).unwrap();
+        let test = async move {
+            let files = folders.files(0).unwrap();
+            let set = HotSet::new(BLOCK_BYTES, false).unwrap();
+            let hot_set = LocalHotSet::new(Arc::clone(&set));
+            let file = |name: &str| PinnedFile { path: name.as_bytes().into(), stamp };
+            let (film, gone) = (file("film"), file("gone"));
+            let failing = async |refused: u64| {
+                let missing = (0..refused).map(|block| (&film, (1 + block) * BLOCK_BYTES));
+                let missing = missing.chain([(&gone, 0)]);
+                let mut failing = HashMap::new();
+                let read = read(&files, &hot_set, missing, Duration::ZERO, &mut failing).await;
+                assert_eq!(read, Read::Ended);
+                failing.len()
+            };
+            (0..9).for_each(|block| assert!(!set.want(&stamp, block * BLOCK_BYTES)));
+            assert_eq!(pin(&files, &hot_set, &film, 0).await, Pinning::Done);
+            assert_eq!(pin(&files, &hot_set, &film, BLOCK_BYTES).await, Pinning::NoRoom);
+            assert_eq!(failing(REFUSALS as u64 - 1).await, 1, "it came to the next file");
+            assert_eq!(failing(REFUSALS as u64).await, 0, "it left that for later");
+        };
+        Reactor::new(RingOptions::default()).unwrap().run(test).unwrap();
     }
 }

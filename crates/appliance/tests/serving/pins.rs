@@ -7,7 +7,7 @@ use fullbore_appliance::config::Route;
 use rustix::fs::Advice;
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 const MIB: u64 = 1 << 20;
@@ -147,6 +147,27 @@ fn a_new_version_of_a_pinned_title_takes_the_place_of_the_old_one() {
     // A title that is gone is not pinned any more.
     fs::rename(library.folder.path().join("series"), library.folder.path().join(".gone")).unwrap();
     await_pinned(&served, 0);
+    served.stop();
+}
+
+#[test]
+fn pins_are_read_at_the_promised_rate() {
+    let (folder, blocks) = (tempfile::tempdir().unwrap(), 240);
+    let film = fs::File::create(folder.path().join("film.mp4")).unwrap();
+    film.set_len(blocks * BLOCK).unwrap();
+    std::thread::sleep(SETTLED_AFTER);
+    let served = Served::start(folder.path(), Protocol::Tls13, |config| {
+        config.memory.hot_bytes = Some(2 * blocks * BLOCK);
+        config.memory.pins = vec!["film.mp4".into()];
+    });
+    let pinned = || served.number(|n| &n.hot_pinned_bytes);
+    await_that(|| pinned() > 0, || "nothing is pinned".into());
+    let (begun, before) = (Instant::now(), pinned());
+    await_that(|| pinned() == blocks * BLOCK, || format!("{} bytes are pinned", pinned()));
+    let rate = (blocks * BLOCK - before) as f64 / begun.elapsed().as_secs_f64() / MIB as f64;
+    // 64 MiB/s. The first number is a second old at most, and the last one two.
+    assert!((40.0..90.0).contains(&rate), "{rate} MiB/s");
+    assert_eq!(served.number(|n| &n.hot_pins_missing_bytes), 0);
     served.stop();
 }
 

@@ -82,7 +82,7 @@ impl Demand {
         })
     }
 
-    fn halve(&self) {
+    pub(super) fn halve(&self) {
         self.noted.store(self.samples / 2, Relaxed);
         self.halvings.fetch_add(1, Relaxed);
         for counter in &self.counters {

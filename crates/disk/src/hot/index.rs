@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// Entries in a cache line.
 const WAYS: usize = 8;
 
-/// Blocks for each line. With two, about one key in a thousand finds its line full (Poisson) and cannot be admitted.
+/// Blocks for each line. With two, about one key in a thousand finds its line full (Poisson). It is admitted in place of one of these eight blocks.
 const BLOCKS_PER_LINE: usize = 2;
 
 #[repr(align(64))]
@@ -38,6 +38,12 @@ impl Index {
         self.line(hash).iter().any(|entry| entry.load(Relaxed) == entry_of(hash, block))
     }
 
+    /// The blocks in the line of this hash, whatever keys they hold.
+    pub(crate) fn line_blocks(&self, hash: u64) -> impl Iterator<Item = u32> {
+        let entries = self.line(hash).iter().map(|entry| entry.load(Relaxed));
+        entries.filter(|entry| *entry != 0).map(|entry| entry as u32 - 1)
+    }
+
     /// Whether the line of this hash has an empty entry.
     pub(crate) fn has_room(&self, hash: u64) -> bool {
         self.line(hash).iter().any(|entry| entry.load(Relaxed) == 0)
@@ -53,6 +59,12 @@ impl Index {
     pub(crate) fn remove(&self, hash: u64, block: u32) {
         let entry = self.line(hash).iter().find(|e| e.load(Relaxed) == entry_of(hash, block));
         entry.inspect(|entry| entry.store(0, Relaxed));
+    }
+
+    /// Whether two hashes name the same line.
+    #[cfg(test)]
+    pub(crate) fn is_same_line(&self, one: u64, other: u64) -> bool {
+        std::ptr::eq(self.line(one), self.line(other))
     }
 
     fn line(&self, hash: u64) -> &[AtomicU64; WAYS] {

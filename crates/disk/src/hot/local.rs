@@ -122,7 +122,9 @@ impl LocalHotSet {
         if requests < REQUESTS_MIN || self.fills.get() == FILLS_MAX || !is_settled(file) {
             return;
         }
-        let Some(claimed) = self.set.admit(&key, requests) else { return };
+        let claimed =
+            self.set.try_hold().and_then(|mut held| self.set.admit(&mut held, &key, requests));
+        let Some(claimed) = claimed else { return };
         self.fills.set(self.fills.get() + 1);
         let (hot, file) = (Rc::clone(self), Rc::clone(file));
         spawn(async move {

@@ -155,6 +155,15 @@ impl HotSet {
         self.holdings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The lock, if no other thread has it now.
+    fn try_hold(&self) -> Option<MutexGuard<'_, Holdings>> {
+        match self.holdings.try_lock() {
+            Ok(holdings) => Some(holdings),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
     fn find(&self, local: &LocalBlocks, key: &Key) -> Found {
         let hash = key.hash();
         for block in self.index.candidates(hash) {
@@ -168,41 +177,49 @@ impl HotSet {
 
     /// Admits `key`, which has had `requests` requests, and returns the block to fill: a free one, or that of a less popular key. The index
     /// has the block from then on.
-    fn admit(&self, key: &Key, requests: u8) -> Option<Claimed> {
-        let mut holdings = match self.holdings.try_lock() {
-            Ok(holdings) => holdings,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return None,
-        };
+    fn admit(&self, holdings: &mut Holdings, key: &Key, requests: u8) -> Option<Claimed> {
         let hash = key.hash();
         // Another worker may have admitted it meanwhile.
         let is_known =
             self.index.candidates(hash).any(|block| self.keys[block as usize].get() == *key);
-        if is_known || !self.index.has_room(hash) {
+        if is_known {
             return None;
         }
-        let growth_left = self.growth_left.load(Relaxed);
-        let free = if growth_left > 0 { holdings.free.pop() } else { None };
-        if free.is_some() {
-            self.growth_left.store(growth_left - 1, Relaxed);
-        }
-        let claimed = match free {
-            Some(claimed) => claimed,
-            None => self.evict(&mut holdings, requests.into())?,
+        let claimed = if self.index.has_room(hash) {
+            self.grow(holdings).or_else(|| self.evict(holdings, requests.into()))?
+        } else {
+            self.evict_least(self.index.line_blocks(hash), requests.into())?
         };
         self.keys[claimed.index() as usize].set(key);
         self.index.insert(hash, claimed.index());
         Some(claimed)
     }
 
+    /// A free block, if the set may grow.
+    fn grow(&self, holdings: &mut Holdings) -> Option<Claimed> {
+        let growth_left = self.growth_left.load(Relaxed);
+        let free = if growth_left > 0 { holdings.free.pop() } else { None };
+        if free.is_some() {
+            self.growth_left.store(growth_left - 1, Relaxed);
+        }
+        free
+    }
+
     /// Evicts the least popular of a few blocks, if it has had fewer than `requests` requests.
     fn evict(&self, holdings: &mut Holdings, requests: u16) -> Option<Claimed> {
         let count = self.blocks.count() as u32;
-        let mut least: Option<(u16, u32, u64)> = None;
-        for _ in 0..VICTIMS.min(count as usize) {
+        let victims = (0..VICTIMS.min(count as usize)).map(|_| {
             // A long step, because neighbours are often of one film; and a prime one, so that the search comes to every block.
             holdings.next = ((u64::from(holdings.next) + 0x9e37_79b1) % u64::from(count)) as u32;
-            let block = holdings.next;
+            holdings.next
+        });
+        self.evict_least(victims, requests)
+    }
+
+    /// Evicts the least popular of these blocks, if it has had fewer than `requests` requests. The caller has the lock.
+    fn evict_least(&self, victims: impl Iterator<Item = u32>, requests: u16) -> Option<Claimed> {
+        let mut least: Option<(u16, u32, u64)> = None;
+        for block in victims {
             let hash = self.keys[block as usize].get().hash();
             let wanted = self.demand.of(hash).into();
             if self.index.has(hash, block) && least.is_none_or(|(fewest, ..)| wanted < fewest) {
@@ -226,5 +243,73 @@ impl HotSet {
         self.index.remove(key.hash(), claimed.index());
         drop(holdings);
         self.free(claimed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stamp::Stamp;
+
+    /// The same keys in each run, so that what shares lines does.
+    fn keys() -> impl Iterator<Item = Key> {
+        let stamp = Stamp {
+            device: 1,
+            inode: 2,
+            size: 3,
+            modified_seconds: 4,
+            modified_nanoseconds: 5,
+            changed_seconds: 6,
+            changed_nanoseconds: 7,
+        };
+        (0..).map(move |block| Key::new(&stamp, block * BLOCK_BYTES))
+    }
+
+    fn has(set: &Arc<HotSet>, key: &Key) -> bool {
+        matches!(set.find(&LocalBlocks::new(Arc::clone(&set.blocks)), key), Found::Bytes(_))
+    }
+
+    fn pin(set: &HotSet, key: &Key) -> bool {
+        set.demand.raise(key.hash());
+        set.admit_pinned(key).map(Claimed::publish).is_some()
+    }
+
+    #[test]
+    fn a_key_whose_line_is_full_takes_the_place_of_a_less_popular_one_there() {
+        let set = HotSet::new(64 * BLOCK_BYTES, false).unwrap();
+        let first = keys().next().unwrap().hash();
+        let of_line = keys().filter(|key| set.index.is_same_line(key.hash(), first));
+        let of_line: Vec<_> = of_line.take(9).collect();
+        assert!(of_line[..8].iter().all(|key| pin(&set, key)));
+        assert!(!pin(&set, &of_line[8]), "all of them are as popular");
+        (0..8).for_each(|_| set.demand.halve());
+        of_line[1..8].iter().for_each(|key| set.demand.raise(key.hash()));
+        assert!(pin(&set, &of_line[8]));
+        assert!(!has(&set, &of_line[0]));
+        assert!(of_line[1..].iter().all(|key| has(&set, key)));
+        assert_eq!(set.used_bytes(), 8 * BLOCK_BYTES, "it took that one's memory");
+    }
+
+    #[test]
+    fn a_pinned_block_finds_the_one_block_that_is_not_pinned() {
+        let set = HotSet::new(64 * BLOCK_BYTES, false).unwrap();
+        let mut taken: Vec<Key> = Vec::new();
+        for key in keys() {
+            let same = taken.iter().filter(|old| set.index.is_same_line(old.hash(), key.hash()));
+            if taken.len() < 65 && same.count() < 4 {
+                taken.push(key);
+            } else if taken.len() == 65 {
+                break;
+            }
+        }
+        assert!(taken[..64].iter().all(|key| pin(&set, key)));
+        (0..8).for_each(|_| set.demand.halve());
+        let (newcomer, other) = (&taken[64], &taken[20]);
+        taken[..64].iter().filter(|key| *key != other).for_each(|key| {
+            set.demand.raise(key.hash());
+        });
+        assert!(pin(&set, newcomer), "one of 64 can be replaced");
+        assert!(!has(&set, other) && has(&set, newcomer));
+        assert_eq!(set.evicted_bytes(), BLOCK_BYTES);
     }
 }

@@ -5,6 +5,7 @@ use super::local::BYTES_MIN;
 use super::{BLOCK_BYTES, HotSet, LocalHotSet};
 use crate::file::File;
 use crate::stamp::Stamp;
+use reactor::blocks::Claimed;
 use reactor::op;
 use std::rc::Rc;
 
@@ -12,12 +13,16 @@ use std::rc::Rc;
 /// much.
 const PIECE_BYTES: u64 = 128 << 10;
 
+/// Searches for a block that a pinned one may replace. Each looks at a few blocks, half of which may be pinned too, and the best of the others may be
+/// in use at this moment.
+const SEARCHES: usize = 8;
+
 /// What became of a block that is to be in the set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pinning {
     /// It is in the set.
     Done,
-    /// The set has no room for it now: it may not grow, or what was looked at is pinned too.
+    /// The set has no room for it now: it may not grow, and what was looked at is pinned too or in use. There may be room for another block.
     NoRoom,
     /// The file was changed a moment ago, is another version, or cannot be read.
     Failed,
@@ -48,6 +53,11 @@ impl HotSet {
         self.has(&key)
     }
 
+    /// Admits a pinned block. Waits for the lock, because nobody may ask for the block again.
+    pub(super) fn admit_pinned(&self, key: &Key) -> Option<Claimed> {
+        (0..SEARCHES).find_map(|_| self.admit(&mut self.hold(), key, u8::MAX))
+    }
+
     /// Whether the set has a block, or is reading it. Another thread may change that in the same instant.
     fn has(&self, key: &Key) -> bool {
         let mut candidates = self.index.candidates(key.hash());
@@ -66,7 +76,7 @@ impl LocalHotSet {
         if !super::local::is_settled(file) {
             return Pinning::Failed;
         }
-        let Some(claimed) = self.set().admit(&key, u8::MAX) else { return Pinning::NoRoom };
+        let Some(claimed) = self.set().admit_pinned(&key) else { return Pinning::NoRoom };
         let end = file.size().min(start + BLOCK_BYTES);
         self.fill(file, &key, claimed, start..end).await;
         if self.set().has(&key) { Pinning::Done } else { Pinning::Failed }
