@@ -1,11 +1,13 @@
 //! Copies of the busiest titles on a faster disk: viewers notice nothing but the disk.
 
+use catalog::{MARK, RECORD, Record};
 use fullbore_tests::tool::{self, Ran};
 use fullbore_tests::{FILM, Launch, Plain, Server, eventually, make_title, program, until};
+use library::promote::{Busy, Done, Promotion};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -57,6 +59,37 @@ impl Disks {
         let mut command = tool::command(program().to_str().unwrap());
         command.args(["library", "promote", "--bytes", "30M", "--status", &status, "--to"]);
         tool::run(command.arg(&ssd).arg("--library").arg(&ssd).arg("--library").arg(&hdd))
+    }
+
+    /// Promotes these titles, and tells what was done; `meanwhile` is called after each step.
+    fn run(&self, titles: &[&str], bytes_max: u64, meanwhile: impl Fn(&Done)) -> Vec<Done> {
+        let busy = |title: &&str| Busy { title: (*title).into(), gbps: 1.0, is_watched: true };
+        let busy: Vec<_> = titles.iter().map(busy).collect();
+        let promotion = Promotion { to: self.path("ssd"), from: vec![self.path("hdd")], bytes_max };
+        let mut all = Vec::new();
+        let told = promotion.run(&busy, |done| {
+            meanwhile(&done);
+            all.push(done);
+        });
+        told.unwrap();
+        all
+    }
+
+    /// Has copies of the first title, or none.
+    fn run_for_first(&self, bytes_max: u64) -> Vec<Done> {
+        self.run(if bytes_max > 0 { &["first"] } else { &[] }, bytes_max, |_| ())
+    }
+
+    fn has(&self, path: &str) -> bool {
+        fs::symlink_metadata(self.path(path)).is_ok()
+    }
+
+    /// Changes the record of the first title on the hard disk by `change`, and seals it.
+    fn forge(&self, change: impl FnOnce(&mut Record)) {
+        let path = self.path("hdd/first").join(RECORD);
+        let mut record: Record = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        change(&mut record);
+        fs::write(&path, record.seal()).unwrap();
     }
 
     /// Whether the film is served from the folder `disk`, by its tag, which has the inode.
@@ -160,7 +193,11 @@ fn viewers_play_on_while_a_title_is_promoted_and_taken_away_again() {
     });
     let rest = slow.body(FILM_BYTES - 1000);
     assert!(begin == disks.first[..1000] && rest == disks.first[1000..], "the copy that is gone");
-    // The next run has its room.
+    // It lies there, and keeps its room, until a day has passed.
+    assert_eq!(disks.promote(status_of(&[("second", 9.0, true)])).text(), "");
+    let gone = disks.path("ssd/.promoted/gone");
+    let kept = fs::read_dir(&gone).unwrap().next().unwrap().unwrap().path();
+    fs::rename(kept, gone.join("1-first")).unwrap();
     let ran = disks.promote(status_of(&[("second", 9.0, true)]));
     assert_eq!(ran.text(), "promoted: second\n", "{}", ran.stderr);
     assert!(fs::read_dir(disks.path("ssd/.promoted/gone")).unwrap().next().is_none());
@@ -180,6 +217,12 @@ fn a_copy_follows_its_title_to_a_new_version_and_out_of_the_library() {
         tool::run(&mut command).code
     };
     assert_eq!(verified("ssd"), Some(0));
+    let copy = disks.path("ssd").join(&disks.url()[1..]);
+    let mut damaged = disks.first.clone();
+    damaged[5] ^= 1;
+    fs::write(&copy, &damaged).unwrap();
+    assert_eq!(verified("ssd"), Some(1), "the copy is damaged");
+    fs::write(&copy, &disks.first).unwrap();
     let newer = film(3, 3_000_000);
     let version = make(&disks.path("hdd/first"), &newer);
     let manifest = || Plain::connect(server.address).fetch("/first/master.m3u8").body;
@@ -201,6 +244,7 @@ fn a_copy_follows_its_title_to_a_new_version_and_out_of_the_library() {
     // Each worker hears of it within a second; the kernel chooses which one answers.
     until("the title to be gone", || (0..16).all(|_| status() == 404));
     assert_eq!(disks.promote(busy).text(), "taken away: first (removed)\n");
+    assert_eq!(fs::read_dir(disks.path("ssd/.promoted/gone")).unwrap().count(), 2);
     assert_eq!(status(), 404);
 }
 
@@ -252,4 +296,117 @@ fn a_full_disk_gets_no_copy_and_loses_none() {
     let _ = Command::new("umount").arg("-l").arg(disks.path("ssd")).status();
     assert!(ran.code == Some(1) && ran.stderr.contains("No space left"), "{}", ran.stderr);
     assert!(left == 0 && !is_there);
+}
+
+/// More than all titles have.
+const ROOM: u64 = 1 << 30;
+
+#[test]
+fn a_title_of_the_folders_own_is_never_taken_for_a_copy() {
+    let disks = Disks::new();
+    // Somebody puts a title in place while others are copied.
+    let done = disks.run(&["first", "second"], ROOM, |done| {
+        if *done == Done::Promoted("first".into()) {
+            make(&disks.path("ssd/second"), b"the operator's own");
+        }
+    });
+    assert_eq!(done[0], Done::Promoted("first".into()));
+    assert!(matches!(&done[1], Done::Failed(title, _) if title == "second"), "{done:?}");
+    assert!(disks.has("ssd/first/.copy.json") && !disks.has("ssd/second/.copy.json"));
+    // Somebody makes another title of a copy.
+    make(&disks.path("ssd/first"), b"another film");
+    let done = disks.run_for_first(0);
+    assert!(matches!(&done[..], [Done::Left(path, _)] if *path == disks.path("ssd/first")));
+    fs::rename(disks.path("hdd/second"), disks.path("hdd/.second")).unwrap();
+    fs::rename(disks.path("hdd/first"), disks.path("hdd/.first")).unwrap();
+    disks.run_for_first(0);
+    assert!(disks.has("ssd/first/title.json") && disks.has("ssd/second/title.json"));
+    // Ingest refuses to.
+    let mut command = Command::new(program());
+    command.args(["ingest", "/dev/null", "--title", "first", "--library"]);
+    let ran = tool::run(command.arg(disks.path("ssd")));
+    assert!(ran.code == Some(1) && ran.stderr.contains("is a copy that"), "{}", ran.stderr);
+}
+
+#[test]
+fn without_room_all_copies_are_taken_away_and_no_server_is_asked() {
+    let disks = Disks::new();
+    assert_eq!(disks.run(&["first", "second"], ROOM, |_| ()).len(), 2);
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut command = Command::new(program());
+    command.args(["library", "promote", "--bytes", "0", "--status", &format!("http://{nobody}")]);
+    command.arg("--to").arg(disks.path("ssd")).arg("--library").arg(disks.path("hdd"));
+    let ran = tool::run(&mut command);
+    let [first, second] =
+        ["first", "second"].map(|title| format!("taken away: {title} (less busy than others)\n"));
+    assert_eq!((ran.code, ran.text()), (Some(0), first + &second), "{}", ran.stderr);
+    assert!(!disks.has("ssd/first") && !disks.has("ssd/second"));
+}
+
+#[test]
+fn a_hostile_record_leads_nowhere() {
+    let disks = Disks::new();
+    let outside = disks.path("outside");
+    fs::write(&outside, "secret").unwrap();
+    for path in [outside.to_str().unwrap(), "../../../../outside", "v/../../x", ".hidden"] {
+        disks.forge(|record| record.files[0].path = path.to_owned());
+        let done = disks.run_for_first(ROOM);
+        let is_refused = |why: &str| why.contains("no title has a file or folder");
+        assert!(matches!(&done[..], [Done::Skipped(_, why)] if is_refused(why)), "{done:?}");
+    }
+    // A link to the right bytes.
+    disks.forge(|record| record.files[0].path = format!("{}/{FILM}", record.folder));
+    let film = disks.path("hdd").join(&disks.url()[1..]);
+    fs::rename(&film, disks.path("elsewhere")).unwrap();
+    symlink(disks.path("elsewhere"), &film).unwrap();
+    let done = disks.run_for_first(ROOM);
+    assert!(matches!(&done[..], [Done::Failed(_, why)] if why.contains("cannot read")), "{done:?}");
+    assert_eq!(fs::read_to_string(&outside).unwrap(), "secret");
+    assert!(!disks.has("ssd/first") && !disks.has("ssd/.promoted/work/first"));
+    // A folder that we could not rename or remove.
+    fs::remove_file(&film).unwrap();
+    fs::rename(disks.path("elsewhere"), &film).unwrap();
+    fs::set_permissions(disks.path("hdd/first"), fs::Permissions::from_mode(0o555)).unwrap();
+    assert_eq!(disks.run_for_first(ROOM), [Done::Promoted("first".into())]);
+    let mode = fs::metadata(disks.path("ssd/first")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o755);
+}
+
+#[test]
+fn a_copy_outlives_a_disk_that_dies() {
+    let disks = Disks::new();
+    assert_eq!(disks.run_for_first(ROOM), [Done::Promoted("first".into())]);
+    let is_kept = || {
+        [ROOM, 0].into_iter().all(|room| {
+            let done = disks.run_for_first(room);
+            let is_told = done.iter().any(|one| matches!(one, Done::Kept(..)));
+            is_told && disks.has("ssd/first/title.json")
+        })
+    };
+    let (hdd, away) = (disks.path("hdd"), disks.path("away"));
+    fs::rename(&hdd, &away).unwrap();
+    assert!(is_kept(), "the folder is gone");
+    fs::create_dir(&hdd).unwrap();
+    assert!(is_kept(), "nothing is mounted there");
+    fs::remove_dir(&hdd).unwrap();
+    fs::rename(&away, &hdd).unwrap();
+    let record = hdd.join("first").join(RECORD);
+    let whole = fs::read(&record).unwrap();
+    fs::write(&record, "{").unwrap();
+    assert!(is_kept(), "its record is damaged");
+    fs::remove_file(&record).unwrap();
+    assert!(is_kept(), "its record is gone");
+    fs::write(&record, whole).unwrap();
+    // Another disk, by its number.
+    let mark = disks.path("ssd/first").join(MARK);
+    let mut forged: serde_json::Value = serde_json::from_slice(&fs::read(&mark).unwrap()).unwrap();
+    forged["device"] = 1.into();
+    fs::write(&mark, forged.to_string()).unwrap();
+    fs::rename(hdd.join("first"), hdd.join(".first")).unwrap();
+    assert!(is_kept(), "another disk is mounted there");
+    // The number is learnt anew, and then the title is clearly removed.
+    fs::rename(hdd.join(".first"), hdd.join("first")).unwrap();
+    assert!(disks.run_for_first(ROOM).is_empty());
+    fs::rename(hdd.join("first"), hdd.join(".first")).unwrap();
+    assert_eq!(disks.run_for_first(ROOM), [Done::TakenAway("first".into(), "removed")]);
 }

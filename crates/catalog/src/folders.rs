@@ -294,6 +294,11 @@ impl Holders {
         &self.originals
     }
 
+    /// The names of `folder` that are known as copies.
+    pub fn copies(&self, folder: u16) -> Vec<Arc<[u8]>> {
+        self.folders[usize::from(folder)].copies.iter().cloned().collect()
+    }
+
     /// Decides anew who holds what.
     fn decide(&mut self) {
         let mut own = HashMap::with_capacity(self.own.len());

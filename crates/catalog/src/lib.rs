@@ -39,7 +39,7 @@ mod verify;
 mod workshop;
 
 pub use complete::{Completed, complete};
-pub use copies::{Promoted, copies, edition, is_copy};
+pub use copies::{MARK, Mark, Promoted, copies, edition, is_copy};
 pub use error::CatalogError;
 pub use folders::{
     FOLDERS_MAX, FoldersError, Hidden, Holders, NAMES_MAX, check_folders, is_gone, is_held,

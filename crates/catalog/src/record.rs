@@ -1,10 +1,13 @@
 //! `title.json`: what a title consists of. docs/library.md describes it.
 
 use std::fmt::{self, Display, Formatter};
-use std::fs;
-use std::io;
+use std::fs::OpenOptions;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::error::CatalogError;
@@ -15,6 +18,8 @@ pub const RECORD: &str = "title.json";
 /// The version of [`Record`]'s form.
 const VERSION: u32 = 1;
 const KIND: &str = "title";
+/// No record that ingest makes is longer: that would be a title of 800 GB.
+const BYTES_MAX: u64 = 16 << 20;
 /// The length of the blocks of a file, each of which has its own SHA-256: 4 MiB. A block is what one copy of a title can fetch from another
 /// and check. So it should be small against a segment's time on the wire, and its sum small against the block (a film of 10 GB has 190 KB
 /// of sums).
@@ -209,11 +214,13 @@ impl Record {
     /// # Errors
     /// [`RecordError`].
     pub fn read(folder: &Path) -> Result<Self, RecordError> {
-        let text = fs::read_to_string(folder.join(RECORD)).map_err(|error| match error.kind() {
-            io::ErrorKind::InvalidData => RecordError::Broken("it is not text".into()),
+        let broken = |why: &str| RecordError::Broken(why.to_owned());
+        let bytes = read_small(&folder.join(RECORD)).map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidInput => broken("it is not a regular file"),
+            io::ErrorKind::FileTooLarge => broken("it is longer than any record"),
             _ => RecordError::Io(error),
         })?;
-        let broken = |why: &str| RecordError::Broken(why.to_owned());
+        let text = String::from_utf8(bytes).map_err(|_| broken("it is not text"))?;
         let record: Self =
             serde_json::from_str(&text).map_err(|error| RecordError::Broken(error.to_string()))?;
         if record.kind != KIND {
@@ -228,7 +235,27 @@ impl Record {
         if !record.files.iter().all(FileRecord::has_fitting_blocks) {
             return Err(broken("it has the wrong number of blocks for a file"));
         }
+        if let Some(path) = record.paths().find(|path| !is_below(path)) {
+            return Err(RecordError::Broken(format!("no title has a file or folder {path:?}")));
+        }
         Ok(record)
+    }
+
+    /// All paths in it, which whoever wrote it may have chosen.
+    fn paths(&self) -> impl Iterator<Item = &str> {
+        let own = [&self.folder, &self.hls, &self.dash].into_iter();
+        let video = self.video.iter().flat_map(|one| [&one.file, &one.playlist]);
+        let audio = self.audio.iter().flat_map(|one| [&one.file, &one.playlist]);
+        let pictures = self.poster.iter().chain(&self.thumbnails);
+        let others = self.subtitles.iter().map(|one| &one.file);
+        let others = others.chain(self.replaced.iter().map(|one| &one.folder));
+        let files = self.files.iter().map(|file| &file.path);
+        own.chain(video).chain(audio).chain(pictures).chain(others).chain(files).map(String::as_str)
+    }
+
+    /// Bytes of all files, as recorded.
+    pub fn bytes(&self) -> u64 {
+        self.files.iter().fold(0, |sum, file| sum.saturating_add(file.bytes))
     }
 
     /// As [`Self::read`], for a caller that holds the title's [`Workshop`](crate::Workshop) and wants to change the record.
@@ -255,5 +282,63 @@ impl Record {
         let at = text.rfind(NO_SUM).expect("it was written above, as the last member");
         text.replace_range(at..at + NO_SUM.len(), &self.sha256);
         text
+    }
+}
+
+/// Whether `path` leads below the folder that it is relative to, through names that can be served.
+fn is_below(path: &str) -> bool {
+    let is_name = |name: &str| !name.is_empty() && !name.starts_with('.') && !name.contains('\0');
+    path.split('/').all(is_name)
+}
+
+/// What is in a small file of a title. Whoever put it there may have put anything: no link is followed, a pipe keeps nobody waiting, and
+/// `InvalidInput` is returned for whatever is not a regular file.
+pub(crate) fn read_small(path: &Path) -> io::Result<Vec<u8>> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(flags.bits() as i32);
+    let no_file = || io::Error::from(io::ErrorKind::InvalidInput);
+    let is_no_file = |error: &io::Error| {
+        [Errno::LOOP, Errno::NXIO].iter().any(|no| error.raw_os_error() == Some(no.raw_os_error()))
+    };
+    let opened = options.open(path);
+    let file = opened.map_err(|error| if is_no_file(&error) { no_file() } else { error })?;
+    if !file.metadata()?.is_file() {
+        return Err(no_file());
+    }
+    let mut bytes = Vec::new();
+    file.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > BYTES_MAX {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+    #[test]
+    fn a_path_stays_in_its_folder() {
+        assert!(["master.m3u8", "v-0a1b2c3d4e5f/video-240.mp4"].into_iter().all(is_below));
+        for path in ["", "/etc/passwd", "../x", "a/../../x", "a//b", "a/", ".", "a/.b", "a\0b"] {
+            assert!(!is_below(path), "{path:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_file_is_no_record_and_keeps_nobody_waiting() {
+        let folder = tempfile::tempdir().unwrap();
+        let record = folder.path().join(RECORD);
+        let refused = || Record::read(folder.path()).unwrap_err().to_string();
+        mknodat(CWD, &record, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        assert_eq!(refused(), "it is not a regular file");
+        std::fs::remove_file(&record).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", &record).unwrap();
+        assert_eq!(refused(), "it is not a regular file");
+        std::fs::remove_file(&record).unwrap();
+        std::fs::File::create(&record).unwrap().set_len(BYTES_MAX + 1).unwrap();
+        assert_eq!(refused(), "it is longer than any record");
     }
 }

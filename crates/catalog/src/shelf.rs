@@ -4,21 +4,15 @@
 //! of a later version works as long as it has these members, and a broken record makes a title that plays but has no picture. A title
 //! without a record is shown by name.
 //!
-//! Bounded: [`TITLES_MAX`](crate::TITLES_MAX) titles, the first 16 MiB of each record.
+//! Bounded: [`TITLES_MAX`](crate::TITLES_MAX) titles, 16 MiB of each record.
 
-use std::fs::OpenOptions;
-use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
-use crate::record::RECORD;
+use crate::record::{RECORD, read_small};
 use crate::{Form, Title, encode_path, titles};
-
-/// No record that ingest makes is longer: that would be a title of 800 GB.
-const RECORD_BYTES_MAX: u64 = 16 << 20;
 
 /// A title as the shelf shows it. Paths are relative to the library, percent-encoded.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -117,16 +111,7 @@ struct Track {
 
 impl Record {
     fn read(folder: &Path) -> io::Result<Self> {
-        // Follow no link, and wait for nothing, such as a pipe.
-        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        let mut options = OpenOptions::new();
-        options.read(true).custom_flags(flags.bits() as i32);
-        let file = options.open(folder.join(RECORD))?;
-        if !file.metadata()?.is_file() {
-            return Err(io::ErrorKind::InvalidInput.into());
-        }
-        let mut text = Vec::new();
-        file.take(RECORD_BYTES_MAX).read_to_end(&mut text)?;
+        let text = read_small(&folder.join(RECORD))?;
         Ok(serde_json::from_slice(&text)?)
     }
 

@@ -6,6 +6,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use crate::copies::MARK;
 use crate::list::Entry;
 use crate::record::{FileRecord, RECORD, Record};
 use crate::sha256::{self, Sums};
@@ -164,7 +165,7 @@ fn other_blocks(file: &FileRecord, sums: &Sums) -> Vec<usize> {
 /// Files in the title's folder that are not part of the title.
 pub(crate) fn extra(folder: &Path, record: &Record) -> Vec<Fault> {
     let mut known: HashSet<_> = record.files.iter().map(|file| file.path.as_str()).collect();
-    known.insert(RECORD);
+    known.extend([RECORD, MARK]);
     let replaced: Vec<_> = record.replaced.iter().map(|one| one.folder.as_str()).collect();
     let (mut found, mut faults) = (Vec::new(), Vec::new());
     if let Err(error) = walk(folder, "", &replaced, &mut found) {

@@ -21,11 +21,14 @@ impl Folders {
         let (mut holders, mut lacks_one) = (Holders::new(paths.len()), false);
         for (index, path) in (0..).zip(&paths) {
             let open = File::open(path);
-            let names = |open: File| Ok((catalog::names(&open)?, catalog::copies(&open)?));
+            let names = |open: File| Ok((catalog::names(&open)?, open));
             match open.and_then(names) {
-                // Copies are left aside: what is listed, checked or removed here is the original.
-                Ok((names, copies)) => {
-                    holders.take_copies(index, copies);
+                Ok((names, open)) => {
+                    // Copies are left aside: what is listed, checked or removed here is the original. Whoever names one folder means what is
+                    // in it.
+                    if paths.len() > 1 {
+                        holders.take_copies(index, catalog::copies(&open, &names, |_| false));
+                    }
                     holders.take(index, names);
                 }
                 Err(error) => {

@@ -7,19 +7,21 @@ use clap::Args;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::str::FromStr;
 
 /// Copy the busiest titles to a faster disk, and take away copies that are no longer worth it
 ///
 /// Asks a running server which titles its viewers request. The folder for the copies must be one of the library's folders. Only titles that
-/// ingest made, at the top of a folder, can be copied.
+/// ingest made, at the top of a folder, can be copied. A copy that is taken away stays in the hidden folder .promoted/gone for 24 hours, and
+/// keeps its room for as long, so that nobody's download of it breaks off.
 #[derive(Args)]
 pub(crate) struct Promote {
     /// Folder for the copies, on the faster disk
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
-    /// Most bytes that copies may take, such as 800G or 1.5T
-    #[arg(long, value_name = "SIZE")]
-    bytes: Quantity,
+    /// Most bytes that copies may take, such as 800G or 1.5T; 0 takes all copies away, and asks no server
+    #[arg(long, value_name = "SIZE", value_parser = room)]
+    bytes: u64,
     /// Folder of the library; repeat it for each. The one for the copies may be among them
     #[arg(long, value_name = "DIR", required = true)]
     library: Vec<PathBuf>,
@@ -35,11 +37,8 @@ impl Promote {
     /// Runs it.
     pub(crate) fn run(self) -> ExitCode {
         let from = self.library.iter().filter(|folder| !is_same(folder, &self.to));
-        let promotion = Promotion {
-            to: self.to.clone(),
-            from: from.cloned().collect(),
-            bytes_max: self.bytes.0,
-        };
+        let promotion =
+            Promotion { to: self.to.clone(), from: from.cloned().collect(), bytes_max: self.bytes };
         let folders: Vec<_> = promotion.from.iter().chain([&promotion.to]).cloned().collect();
         if let Err(error) = catalog::check_folders(&folders) {
             tell(&error.to_string());
@@ -62,13 +61,26 @@ impl Promote {
     }
 
     fn run_once(&self, promotion: &Promotion) -> Result<(), String> {
-        let status = status::fetch(&self.status)?;
-        let mut failed = 0;
-        let told = promotion.run(&busy(&status), |done| match done {
+        let busy = match self.bytes {
+            0 => Vec::new(),
+            _ => busy(&status::fetch(&self.status)?),
+        };
+        let (mut failed, mut left) = (0, 0);
+        let told = promotion.run(&busy, |done| match done {
             Done::Promoted(title) => say(&format!("promoted: {title}\n")),
             Done::TakenAway(title, why) => say(&format!("taken away: {title} ({why})\n")),
             Done::Watched(title) => {
                 say(&format!("kept: {title} (it is being watched; taken away by a later run)\n"));
+            }
+            Done::Kept(title, why) => {
+                left += 1;
+                tell(&format!(
+                    "the copy of {title} is kept, because its title cannot be seen: {why}"
+                ));
+            }
+            Done::Left(path, why) => {
+                left += 1;
+                tell(&format!("{} is left as it is: {why}", path.display()));
             }
             Done::Failed(title, why) => {
                 failed += 1;
@@ -78,11 +90,17 @@ impl Promote {
         });
         told.map_err(|error| error.to_string())?;
         match failed {
+            0 if left > 0 => Err("some of what is in the folder for the copies was left".into()),
             0 => Ok(()),
             1 => Err("one title could not be promoted".into()),
             count => Err(format!("{count} titles could not be promoted")),
         }
     }
+}
+
+/// As a quantity, or 0.
+fn room(text: &str) -> Result<u64, <Quantity as FromStr>::Err> {
+    if text == "0" { Ok(0) } else { text.parse().map(|Quantity(bytes)| bytes) }
 }
 
 fn is_same(one: &Path, other: &Path) -> bool {

@@ -3,7 +3,7 @@
 use super::{Folder, Folders, LOOK_MAX, Trouble, lock};
 use crate::access::Access;
 use catalog::{NAMES_MAX, RECORD};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
 use std::io;
@@ -73,6 +73,9 @@ fn keep_looking(folders: &Weak<Folders>, index: usize, first: Sender<(usize, Acc
 /// A modification and a change time: seconds and nanoseconds of each.
 type Times = [i64; 4];
 
+/// The edition of a title, if its record is good, and the times of that record.
+type Edition = (Times, Option<String>);
+
 /// The state of the folder when its names were last listed.
 #[derive(Default)]
 struct Listed {
@@ -80,7 +83,7 @@ struct Listed {
     times: Option<Times>,
     names: usize,
     /// The editions of its titles of which there are copies, each with the times of the record that says so.
-    editions: HashMap<Arc<[u8]>, (Times, Option<String>)>,
+    editions: HashMap<Arc<[u8]>, Edition>,
 }
 
 /// What is wrong with the folder now. Lists its names if they may have changed.
@@ -91,8 +94,10 @@ fn look(folders: &Folders, index: usize, listed: &mut Listed) -> Option<Trouble>
         return trouble;
     };
     let path = folder.place.path().display();
-    let looked = list(folders, index, root, listed)
-        .and_then(|()| compare_copies(folders, index, root, listed));
+    let looked = list(folders, index, root, listed);
+    if looked.is_ok() {
+        compare_copies(folders, index, listed);
+    }
     match looked {
         _ if trouble.is_some() => trouble,
         Ok(()) if listed.names == 0 && !is_mounted(folder) => Some(Trouble {
@@ -121,10 +126,13 @@ fn list(
 ) -> io::Result<()> {
     let root = File::from(root.try_clone_to_owned()?);
     let metadata = root.metadata()?;
+    let index = u16::try_from(index).expect("the configuration is checked");
     if listed.times == Some(times(&metadata)) {
+        let known = lock(&folders.holders).copies(index);
+        let copies = copies(folders, index, &root, &known);
+        folders.learn(|holders| holders.take_copies(index, copies));
         return catalog::still_lists(&root);
     }
-    let index = u16::try_from(index).expect("the configuration is checked");
     let mut names = catalog::names(&root)?;
     // A listing can miss a name while others are renamed.
     let missing = lock(&folders.holders).missing(index, &names);
@@ -132,38 +140,56 @@ fn list(
     names.truncate(NAMES_MAX);
     listed.names = names.len();
     listed.times = is_settled(&metadata).then(|| times(&metadata));
-    folders.learn(|holders| holders.take(index, names));
+    let copies = copies(folders, index, &root, &names);
+    // At once: a copy that comes or goes is no title that is hidden meanwhile.
+    folders.learn(|holders| {
+        holders.take_copies(index, copies);
+        holders.take(index, names);
+    });
     Ok(())
 }
 
-/// Looks which titles of the folder are copies, and what editions the copied ones have here. Only records that have changed are read.
-fn compare_copies(
-    folders: &Folders,
-    index: usize,
-    root: BorrowedFd<'_>,
-    listed: &mut Listed,
-) -> io::Result<()> {
+/// Which of `names` in the folder are copies.
+fn copies(folders: &Folders, index: u16, root: &File, names: &[Arc<[u8]>]) -> Vec<Arc<[u8]>> {
+    let known: HashSet<_> = lock(&folders.holders).copies(index).into_iter().collect();
+    catalog::copies(root, names, |name| known.contains(name))
+}
+
+/// Looks what editions the copied titles have in the folder. Only records that have changed are read.
+fn compare_copies(folders: &Folders, index: usize, listed: &mut Listed) {
     let path = folders.folders[index].place.path();
     let index = u16::try_from(index).expect("the configuration is checked");
-    let copies = catalog::copies(root)?;
-    folders.learn(|holders| holders.take_copies(index, copies));
     let mut known = std::mem::take(&mut listed.editions);
     let copied = lock(&folders.holders).copied(index);
     for name in copied {
-        let title = path.join(OsStr::from_bytes(&name));
-        // Without a record it is not a copy, or not one of a title that can be copied.
-        let Ok(record) = fs::metadata(title.join(RECORD)) else { continue };
-        let times = times(&record);
-        let edition = known.remove(&name).filter(|(then, _)| *then == times && is_settled(&record));
-        let edition = edition.unwrap_or_else(|| (times, catalog::edition(&title)));
-        listed.editions.insert(name, edition);
+        let before = known.remove(&name);
+        if let Some(edition) = edition(&path.join(OsStr::from_bytes(&name)), before) {
+            listed.editions.insert(name, edition);
+        }
     }
     let editions = listed.editions.iter();
     let editions = editions
         .filter_map(|(name, (_, edition))| Some((Arc::clone(name), edition.clone()?)))
         .collect();
     folders.learn(|holders| holders.take_editions(index, editions));
-    Ok(())
+}
+
+/// The edition of `title` now, with the times of its record, if it has one. An error says nothing about it, so it stays what it was: the copy
+/// of a title whose own disk dies is served on.
+fn edition(title: &Path, before: Option<Edition>) -> Option<Edition> {
+    let record = match fs::symlink_metadata(title.join(RECORD)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+        Err(_) => return before,
+        Ok(record) => record,
+    };
+    let times = times(&record);
+    match before {
+        Some((then, edition)) if then == times && is_settled(&record) => Some((then, edition)),
+        before => match catalog::edition(title) {
+            Ok(edition) => Some((times, edition)),
+            Err(_) => before,
+        },
+    }
 }
 
 fn times(metadata: &Metadata) -> Times {
@@ -180,4 +206,26 @@ fn is_settled(metadata: &Metadata) -> bool {
 fn is_mounted(folder: &Folder) -> bool {
     let device = |path: &Path| fs::metadata(path).ok().map(|metadata| metadata.dev());
     device(folder.place.path()) != device(Path::new("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+    use tempfile::tempdir;
+
+    #[test]
+    fn an_edition_is_forgotten_only_if_its_record_is_clearly_gone() {
+        let folder = tempdir().unwrap();
+        let title = folder.path().join("film");
+        let known = || Some(([1; 4], Some("edition".to_owned())));
+        assert_eq!(edition(&title, known()), None, "the title is gone");
+        // A loop of links makes an error that says nothing about the title, as a dead disk does.
+        symlink("film", &title).unwrap();
+        assert_eq!(edition(&title, known()), known());
+        fs::remove_file(&title).unwrap();
+        fs::create_dir(&title).unwrap();
+        fs::write(title.join(RECORD), "{}").unwrap();
+        assert!(matches!(edition(&title, known()), Some((_, None))), "it is damaged");
+    }
 }

@@ -147,8 +147,8 @@ fn copies_on_a_disk_that_fails_are_served_from_their_originals() {
     });
     let path = format!("/title/{}/{FILM}", version[0]);
     // What `fullbore library promote` leaves.
-    std::fs::create_dir_all(disks.path("d0/.promoted/copies")).unwrap();
-    File::create(disks.path("d0/.promoted/copies/title")).unwrap();
+    std::fs::create_dir(disks.path("d0/.promoted")).unwrap();
+    File::create(disks.path("d0/title/.copy.json")).unwrap();
     assert!(std::process::Command::new("sync").status().unwrap().success());
     let served = disks.serve();
     let copy = std::fs::metadata(disks.path("d0").join(&path[1..])).unwrap();

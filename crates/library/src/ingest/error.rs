@@ -70,6 +70,8 @@ pub enum IngestError {
     Foreign(PathBuf),
     /// The title is in another folder of the library than the one that was asked for.
     Elsewhere(PathBuf),
+    /// A copy that `fullbore library promote` made has the title's place.
+    Copy(PathBuf),
     /// A file of subtitles has none.
     NoSubtitles(PathBuf),
     /// A signal interrupted it.
@@ -142,6 +144,12 @@ impl Display for IngestError {
             Self::Elsewhere(path) => write!(
                 f,
                 "the title is already at {}, and a title is replaced where it is: leave --into out, or remove the title first",
+                path.display()
+            ),
+            Self::Copy(path) => write!(
+                f,
+                "{} is a copy that `fullbore library promote` made: name the library's other folders with --library, or have the copy taken \
+                 away first",
                 path.display()
             ),
             Self::NoSubtitles(path) => write!(

@@ -24,24 +24,31 @@ pub fn folder_for(
     for folder in folders {
         fs::read_dir(folder).attempt("look for the title in", folder)?;
     }
-    match holder(title, folders)? {
+    // A copy on a faster disk is not where the title is, and no other title goes into its place.
+    let mut free = Vec::new();
+    for folder in folders {
+        if !catalog::is_copy(folder, title.as_str()).attempt("look for the title in", folder)? {
+            free.push(folder);
+        }
+    }
+    match holder(title, &free)? {
         Some(folder) if into.is_some_and(|into| into != folder) => {
             Err(IngestError::Elsewhere(folder.join(title.as_str())))
         }
         Some(folder) => Ok(folder.clone()),
-        None => into.map_or_else(|| most_free(folders), |into| Ok(into.to_owned())),
+        // If there is a copy, ingest refuses.
+        None => into.map_or_else(|| most_free(&free), |into| Ok(into.to_owned())),
     }
 }
 
 /// The first folder that has the title, or else the work folder of an attempt at it.
 fn holder<'f>(
     title: &TitleName,
-    folders: &'f [PathBuf],
+    folders: &[&'f PathBuf],
 ) -> Result<Option<&'f PathBuf>, IngestError> {
     let work = Workshop::folder_name(title);
     for name in [title.as_str(), &work] {
-        // A copy on a faster disk is not where the title is.
-        for folder in folders.iter().filter(|folder| !catalog::is_copy(folder, title.as_str())) {
+        for folder in folders {
             let path = folder.join(name);
             if is_there(&path).attempt("look for the title at", &path)? {
                 return Ok(Some(folder));
@@ -58,9 +65,9 @@ fn is_there(path: &Path) -> io::Result<bool> {
     }
 }
 
-fn most_free(folders: &[PathBuf]) -> Result<PathBuf, IngestError> {
+fn most_free(folders: &[&PathBuf]) -> Result<PathBuf, IngestError> {
     let mut best: Option<(u64, &PathBuf)> = None;
-    for folder in folders {
+    for &folder in folders {
         let disk = rustix::fs::statvfs(folder).map_err(io::Error::from);
         let disk = disk.attempt("look at the disk of", folder)?;
         let free_bytes = disk.f_bavail.saturating_mul(disk.f_frsize);
@@ -92,11 +99,12 @@ mod tests {
         assert_eq!(place("film", Some(&folders[1])).unwrap(), folders[1]);
         assert_eq!(place("begun", None).unwrap(), folders[2]);
         assert_eq!(place("new", Some(&folders[2])).unwrap(), folders[2]);
-        let marks = catalog::Promoted::Copies.of(&folders[0]);
-        fs::create_dir_all(&marks).unwrap();
-        fs::write(marks.join("film"), "").unwrap();
         fs::create_dir(folders[0].join("film")).unwrap();
+        fs::write(folders[0].join("film").join(catalog::MARK), "").unwrap();
         assert_eq!(place("film", None).unwrap(), folders[1], "the other one is a copy");
+        fs::rename(folders[1].join("film"), folders[1].join(".film")).unwrap();
+        assert_ne!(place("film", None).unwrap(), folders[0], "nothing goes into a copy");
+        fs::rename(folders[1].join(".film"), folders[1].join("film")).unwrap();
         // All are on one disk, with as much space.
         assert!(folders.contains(&place("new", None).unwrap()));
         let refused = place("film", Some(&folders[0])).unwrap_err().to_string();

@@ -109,6 +109,7 @@ pub fn ingest(
     stop: &Stop,
     mut progress: impl FnMut(Progress),
 ) -> Result<Ingested, IngestError> {
+    publish::refuse_copy(&library.join(title.as_str()))?;
     let film = film::open(file)?;
     let side: Result<_, _> = options.subtitles.iter().map(|one| film::open(&one.path)).collect();
     let identity = identity(file, &film)?;

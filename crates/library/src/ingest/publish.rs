@@ -11,7 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-use catalog::{RECORD, Record, ReplacedRecord, is_version, remove_version};
+use catalog::{MARK, RECORD, Record, ReplacedRecord, is_version, remove_version};
 
 use super::error::{Attempt, IngestError};
 
@@ -49,7 +49,16 @@ fn old(title: &Path) -> Result<Option<Record>, IngestError> {
     if fs::symlink_metadata(title).is_err() {
         return Ok(None);
     }
+    refuse_copy(title)?;
     Record::read(title).map(Some).map_err(|_| IngestError::Foreign(title.to_path_buf()))
+}
+
+/// Nothing is put into a copy of another folder's title: it would be taken away with the copy.
+pub(super) fn refuse_copy(title: &Path) -> Result<(), IngestError> {
+    match fs::symlink_metadata(title.join(MARK)) {
+        Ok(_) => Err(IngestError::Copy(title.to_path_buf())),
+        Err(_) => Ok(()),
+    }
 }
 
 /// Every version in `title`: those in its record, and others, which an interrupted ingest has left.

@@ -1,42 +1,47 @@
 //! Copies one title, so that an interruption at any point leaves either a whole copy or none.
 
 use std::fs::{self, File, FileTimes};
-use std::io;
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use catalog::{Promoted, RECORD, Record, TitlePath};
-use rustix::fs::{Advice, CWD, RenameFlags, renameat_with};
+use catalog::{MARK, Promoted, RECORD, Record};
+use rustix::fs::{
+    Advice, CWD, Mode, OFlags, RenameFlags, ResolveFlags, open, openat2, renameat_with,
+};
 
 use super::error::{Attempt, PromoteError};
+use super::original::Original;
 
-/// Copies the title from the folder `library` to the top of the folder `to`, where nothing of that name is. The copy is checked against the
-/// record's sums before it appears. Its files have the modification times of the originals.
-pub(super) fn copy(library: &Path, title: &TitlePath, to: &Path) -> Result<(), PromoteError> {
-    let (from, name) = (title.folder(library), title.as_str());
+/// Copies a title to the top of the folder `to`, where nothing of that name is. The copy is checked against the record's sums before it
+/// appears, with its mark in it. Its files have the modification times of the originals.
+pub(super) fn copy(original: &Original, to: &Path) -> Result<(), PromoteError> {
+    let (from, name) = (original.folder(), original.title.as_str());
     let work = Promoted::Work.of(to);
     let made = work.join(name);
-    let record = read(&from)?;
-    for file in record.files.iter().map(|file| file.path.as_str()).chain([RECORD]) {
-        copy_file(&from.join(file), &made.join(file))?;
+    let record = &original.record;
+    let source = Source::open(&from)?;
+    for file in &record.files {
+        source.copy(&file.path, Some(file.bytes), &made)?;
     }
+    source.copy(RECORD, None, &made)?;
+    write_mark(original, &made.join(MARK))?;
     for folder in [record.folder.as_str(), ""] {
         keep_mode(&from.join(folder), &made.join(folder))?;
         sync(&made.join(folder))?;
     }
-    let copied = catalog::find(&work, title).map(|entry| catalog::verify(&entry));
-    match copied.as_deref() {
-        Some([]) => {}
-        Some([fault, ..]) => return Err(PromoteError::Damaged(from, fault.to_string())),
-        None => return Err(PromoteError::Changed(from)),
+    let changed = || PromoteError::Changed(from.clone());
+    let copied = catalog::find(&work, &original.title).ok_or_else(changed)?;
+    if let Some(fault) = catalog::verify(&copied).first() {
+        return Err(PromoteError::Damaged(from, fault.to_string()));
     }
     // The title may have been replaced while it was copied.
-    if catalog::edition(&from) != Some(record.edition()) {
-        return Err(PromoteError::Changed(from));
+    let edition = Some(record.edition());
+    let is_same = |folder: &Path| Record::read(folder).ok().map(|one| one.edition()) == edition;
+    if !is_same(&made) || !is_same(&from) {
+        return Err(changed());
     }
-    let mark = Promoted::Copies.of(to).join(name);
-    File::create(&mark).and_then(|mark| mark.sync_all()).attempt("mark", &mark)?;
-    sync(&Promoted::Copies.of(to))?;
     let place = to.join(name);
     renameat_with(CWD, &made, CWD, &place, RenameFlags::NOREPLACE)
         .map_err(io::Error::from)
@@ -44,35 +49,74 @@ pub(super) fn copy(library: &Path, title: &TitlePath, to: &Path) -> Result<(), P
     sync(to)
 }
 
-fn read(folder: &Path) -> Result<Record, PromoteError> {
-    Record::read(folder).map_err(|why| PromoteError::Damaged(folder.to_owned(), why.to_string()))
-}
-
-fn copy_file(from: &Path, to: &Path) -> Result<(), PromoteError> {
-    // Paths in a record have at most one folder, but a folder may be missing in any case.
-    let folder = to.parent().unwrap_or(to);
-    fs::create_dir_all(folder).attempt("make the folder", folder)?;
-    let mut source = File::open(from).attempt("read", from)?;
-    let metadata = source.metadata().attempt("look at", from)?;
-    let mut write = || -> io::Result<()> {
-        let mut target = File::create(to)?;
-        io::copy(&mut source, &mut target)?;
-        // Viewers' programs may ask by the date.
-        target.set_times(FileTimes::new().set_modified(metadata.modified()?))?;
-        // Whoever may read the original may read the copy; nobody writes to it.
-        target.set_permissions(fs::Permissions::from_mode(
-            metadata.permissions().mode() & 0o444 | 0o200,
-        ))?;
-        target.sync_all()?;
-        // So that checking it reads the disk.
-        rustix::fs::fadvise(&target, 0, None, Advice::DontNeed).map_err(io::Error::from)
+/// Writes the mark of a copy of `original` to the new file `to`.
+pub(super) fn write_mark(original: &Original, to: &Path) -> Result<(), PromoteError> {
+    let write = || -> io::Result<()> {
+        let text = original.mark()?.text()?;
+        let mut file = File::create_new(to)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()
     };
-    write().attempt("copy to", to)
+    write().attempt("mark the copy with", to)
 }
 
-/// Lets everybody enter a folder who may enter the original's.
+/// The folder of a title. Its paths come from a record that anybody may have written, and files may change while they are copied. So nothing
+/// outside of the folder is opened, and no link is followed.
+struct Source {
+    path: PathBuf,
+    folder: OwnedFd,
+}
+
+impl Source {
+    fn open(path: &Path) -> Result<Self, PromoteError> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let folder = open(path, flags, Mode::empty()).map_err(io::Error::from);
+        Ok(Self { path: path.to_owned(), folder: folder.attempt("open the folder", path)? })
+    }
+
+    fn open_file(&self, path: &str) -> io::Result<File> {
+        // A pipe keeps nobody waiting.
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        let file = File::from(openat2(&self.folder, path, flags, Mode::empty(), resolve)?);
+        let is_file = file.metadata()?.is_file();
+        let no_file = || io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file");
+        is_file.then_some(file).ok_or_else(no_file)
+    }
+
+    /// Copies the file at `path`, which should have so many bytes, to the same path in the folder `made`.
+    fn copy(&self, path: &str, bytes: Option<u64>, made: &Path) -> Result<(), PromoteError> {
+        let (from, to) = (self.path.join(path), made.join(path));
+        let folder = to.parent().unwrap_or(made);
+        fs::create_dir_all(folder).attempt("make the folder", folder)?;
+        let source = self.open_file(path).attempt("read", &from)?;
+        let metadata = source.metadata().attempt("look at", &from)?;
+        let length = metadata.len();
+        if let Some(bytes) = bytes.filter(|bytes| *bytes != length) {
+            let why = format!("{path} has {length} bytes instead of {bytes}");
+            return Err(PromoteError::Damaged(self.path.clone(), why));
+        }
+        let write = || -> io::Result<()> {
+            let mut target = File::create_new(&to)?;
+            // No more than that, even if it grows meanwhile.
+            io::copy(&mut source.take(length), &mut target)?;
+            // Viewers' programs may ask by the date.
+            target.set_times(FileTimes::new().set_modified(metadata.modified()?))?;
+            // Whoever may read the original may read the copy; nobody writes to it.
+            let mode = metadata.permissions().mode() & 0o444 | 0o200;
+            target.set_permissions(fs::Permissions::from_mode(mode))?;
+            target.sync_all()?;
+            // So that checking it reads the disk.
+            rustix::fs::fadvise(&target, 0, None, Advice::DontNeed).map_err(io::Error::from)
+        };
+        write().attempt("copy to", &to)
+    }
+}
+
+/// Lets everybody enter a folder who may enter the original's. We must be able to rename and remove it.
 fn keep_mode(from: &Path, to: &Path) -> Result<(), PromoteError> {
-    let mode = fs::metadata(from).attempt("look at", from)?.permissions();
+    let mode = fs::metadata(from).attempt("look at", from)?.permissions().mode();
+    let mode = fs::Permissions::from_mode(mode & 0o555 | 0o700);
     fs::set_permissions(to, mode).attempt("set the permissions of", to)
 }
 

@@ -13,6 +13,8 @@ pub enum PromoteError {
     Damaged(PathBuf, String),
     /// The title in this folder was replaced or removed while it was copied.
     Changed(PathBuf),
+    /// The title in this folder is not the copy that was made there, so it is left alone.
+    NoCopy(PathBuf),
     /// A file or folder could not be used.
     Io {
         /// What was attempted, as a verb: "make the folder".
@@ -44,6 +46,12 @@ impl Display for PromoteError {
                     title.display()
                 )
             }
+            Self::NoCopy(title) => write!(
+                f,
+                "{} was changed since it was copied: remove it, or keep it as a title of its own by removing the file {} in it",
+                title.display(),
+                catalog::MARK
+            ),
             Self::Io { what, path, source } => {
                 write!(f, "cannot {what} {}: {source}", path.display())
             }

@@ -1,8 +1,9 @@
 //! Keeps copies of the busiest titles on a faster disk. The server only reads; this is a program beside it.
 //!
-//! A copy is made in a hidden folder, checked against the record's sums, marked as a copy, and renamed into place (`copy`). It is taken away by
-//! a rename into a hidden folder, and removed by a later run: viewers who have its files open read on, and every other request finds the
-//! original. `catalog::copies` describes the folders and how the server uses them.
+//! A copy is made in a hidden folder, with a mark in it, checked against the record's sums, and renamed into place (`copy`). It is taken away by
+//! a rename into a hidden folder, and removed a day later (`gone`): responses under way read on, and every other request finds the original.
+//! `catalog::copies` describes the folders and how the server uses them. What has no mark, or is not what its mark says, is never touched; nor
+//! is a copy whose original cannot be seen (`original`).
 //!
 //! Only titles with a record, at the top of a folder of the library, can be copied: a name at the top belongs to one folder whole.
 //!
@@ -11,17 +12,20 @@
 mod choose;
 mod copy;
 mod error;
+mod gone;
+mod original;
 
 pub use error::PromoteError;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::path::PathBuf;
 
-use catalog::{Promoted, Record, TitlePath};
+use catalog::{MARK, Mark, Promoted};
 use choose::{Candidate, choose};
 use error::Attempt;
+use gone::recorded_bytes;
+use original::{Fate, Original};
 use rustix::fs::{FlockOperation, flock};
 
 /// What to promote where.
@@ -55,17 +59,26 @@ pub enum Done {
     TakenAway(String, &'static str),
     /// The copy of this title should go, but is being watched.
     Watched(String),
+    /// The copy of this title stays, because its original cannot be seen, for this reason.
+    Kept(String, String),
+    /// This could not be taken away or removed, for this reason.
+    Left(PathBuf, String),
     /// This title is not one that can be copied.
     Skipped(String, String),
     /// This title could not be copied this time.
     Failed(String, String),
 }
 
-/// A title that has a copy or could have one.
-struct Original {
-    library: PathBuf,
-    title: TitlePath,
-    record: Record,
+/// What a run knows of the copies and the titles.
+#[derive(Default)]
+struct Known {
+    originals: HashMap<String, Original>,
+    /// Exact copies.
+    kept: Vec<String>,
+    /// Bytes of copies that stay in any case.
+    fixed_bytes: u64,
+    /// Bytes of copies that were taken away, and are still there.
+    gone_bytes: u64,
 }
 
 impl Promotion {
@@ -76,70 +89,129 @@ impl Promotion {
     /// If the folder for the copies cannot be used. A title that cannot be copied is told, and the others are copied.
     pub fn run(&self, busy: &[Busy], mut tell: impl FnMut(Done)) -> Result<(), PromoteError> {
         let _lock = self.lock()?;
-        let is_watched = |title: &str| busy.iter().any(|one| one.title == title && one.is_watched);
-        let gone_bytes = self.clean(&is_watched)?;
-        let copies = self.copies()?;
-        // What cannot be seen is not gone: its disk may have died, and then the copies are all there is.
-        let sees_all = self.from.iter().all(|folder| fs::read_dir(folder).is_ok());
-        let mut originals = HashMap::new();
-        let names: BTreeSet<_> = busy.iter().map(|one| &one.title).chain(&copies).collect();
-        for name in names {
-            match self.original(name) {
-                Ok(Some(original)) => drop(originals.insert(name.clone(), original)),
-                Ok(None) => {}
-                Err(why) => tell(Done::Skipped(name.clone(), why)),
-            }
-        }
-        let exact = |name: &String| {
-            let original = originals.get(name).map(|original| original.record.edition());
-            original.map_or(!sees_all, |original| {
-                catalog::edition(&self.to.join(name)) == Some(original)
-            })
-        };
-        let (kept, inexact): (Vec<_>, Vec<_>) = copies.iter().cloned().partition(exact);
-        // What is taken away is free after the next run.
-        let mut used = gone_bytes;
-        for name in inexact {
-            used += recorded_bytes(&self.to.join(&name));
-            self.take_away(&name)?;
-            let why = if originals.contains_key(&name) { "replaced" } else { "removed" };
-            tell(Done::TakenAway(name, why));
-        }
-        let wanted = self.wanted(busy, &originals, &kept, used);
-        for name in &kept {
-            used += self.bytes_of(&originals, name);
+        let gone_bytes = self.clean(&mut tell)?;
+        let mut known = Known { gone_bytes, ..Known::default() };
+        self.compare(&mut known, &mut tell)?;
+        self.look_up(busy, &mut known, &mut tell);
+        // What was taken away keeps its room for a day, but nothing else has to go for that.
+        let wanted = self.wanted(busy, &known);
+        let mut used = known.gone_bytes + known.fixed_bytes;
+        for name in &known.kept {
+            used += known.originals[name].record.bytes();
             if wanted.iter().any(|one| one.title == *name) {
                 continue;
             }
-            if is_watched(name) {
+            if busy.iter().any(|one| one.title == *name && one.is_watched) {
                 tell(Done::Watched(name.clone()));
             } else {
-                self.take_away(name)?;
-                tell(Done::TakenAway(name.clone(), "less busy than others"));
+                self.end(name, "less busy than others", &mut tell);
             }
         }
         for one in wanted.iter().filter(|one| !one.is_copied) {
-            if used + one.bytes > self.bytes_max {
+            if used.saturating_add(one.bytes) > self.bytes_max {
                 continue;
             }
-            let original = &originals[&one.title];
-            match copy::copy(&original.library, &original.title, &self.to) {
-                Ok(()) => {
-                    used += one.bytes;
-                    tell(Done::Promoted(one.title.clone()));
+            if self.promote(&known.originals[&one.title], &mut tell) {
+                used += one.bytes;
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares the copies with their originals. Takes away those that are not exact.
+    fn compare(&self, known: &mut Known, tell: &mut impl FnMut(Done)) -> Result<(), PromoteError> {
+        for (name, mark) in self.copies(tell)? {
+            match Fate::of(&self.from, &name, &mark) {
+                Fate::Kept(original) => {
+                    self.renew_mark(&original, &mark, tell);
+                    known.originals.insert(name.clone(), original);
+                    known.kept.push(name);
                 }
-                Err(why) => {
-                    self.remove_work(&one.title)?;
-                    tell(Done::Failed(one.title.clone(), why.to_string()));
+                Fate::TakenAway(original) => {
+                    known.gone_bytes += recorded_bytes(&self.to.join(&name));
+                    let why = if original.is_some() { "replaced" } else { "removed" };
+                    if self.end(&name, why, tell) {
+                        known.originals.extend(original.map(|original| (name, original)));
+                    }
+                }
+                Fate::Unknown(why) => {
+                    known.fixed_bytes += recorded_bytes(&self.to.join(&name));
+                    tell(Done::Kept(name, why));
                 }
             }
         }
         Ok(())
     }
 
+    /// Looks up the busy titles that have no copy.
+    fn look_up(&self, busy: &[Busy], known: &mut Known, tell: &mut impl FnMut(Done)) {
+        for name in busy.iter().map(|one| &one.title) {
+            let is_free = || fs::symlink_metadata(self.to.join(name)).is_err();
+            match Original::find(&self.from, name) {
+                _ if known.originals.contains_key(name) => {}
+                Ok(Some(original)) if is_free() => {
+                    known.originals.insert(name.clone(), original);
+                }
+                // It is told as a copy that stays.
+                Ok(Some(_)) if catalog::is_copy(&self.to, name).is_ok_and(|is_copy| is_copy) => {}
+                Ok(Some(_)) => {
+                    let to = self.to.display();
+                    let why = format!("{to} has a title of that name, which is no copy");
+                    tell(Done::Skipped(name.clone(), why));
+                }
+                Ok(None) => {}
+                Err(why) => tell(Done::Skipped(name.clone(), why)),
+            }
+        }
+    }
+
+    /// Copies a title, and tells whether that was done.
+    fn promote(&self, original: &Original, tell: &mut impl FnMut(Done)) -> bool {
+        let name = original.title.as_str();
+        match copy::copy(original, &self.to) {
+            Ok(()) => {
+                tell(Done::Promoted(name.to_owned()));
+                true
+            }
+            Err(why) => {
+                tell(Done::Failed(name.to_owned(), why.to_string()));
+                if let Err(why) = self.remove_work(name) {
+                    tell(Done::Left(Promoted::Work.of(&self.to).join(name), why.to_string()));
+                }
+                false
+            }
+        }
+    }
+
+    /// Takes a copy away, and tells whether that was done.
+    fn end(&self, name: &str, why: &'static str, tell: &mut impl FnMut(Done)) -> bool {
+        let taken = self.take_away(name);
+        let is_taken = taken.is_ok();
+        tell(match taken {
+            Ok(()) => Done::TakenAway(name.to_owned(), why),
+            Err(error) => Done::Left(self.to.join(name), error.to_string()),
+        });
+        is_taken
+    }
+
+    /// Notes where the original is now: a disk's number may change when the machine is started anew.
+    fn renew_mark(&self, original: &Original, mark: &Mark, tell: &mut impl FnMut(Done)) {
+        if original.mark().is_ok_and(|now| now == *mark) {
+            return;
+        }
+        let name = original.title.as_str();
+        let (written, place) =
+            (Promoted::Work.of(&self.to).join(name), self.to.join(name).join(MARK));
+        let written = copy::write_mark(original, &written)
+            .and_then(|()| fs::rename(&written, &place).attempt("mark the copy with", &place));
+        if let Err(why) = written {
+            tell(Done::Left(place, why.to_string()));
+        }
+    }
+
     /// Makes the hidden folders, and keeps other processes from promoting to the same folder.
     fn lock(&self) -> Result<File, PromoteError> {
-        for folder in [Promoted::Copies, Promoted::Work, Promoted::Gone] {
+        for folder in [Promoted::Work, Promoted::Gone] {
             let folder = folder.of(&self.to);
             fs::create_dir_all(&folder).attempt("make the folder", &folder)?;
         }
@@ -151,120 +223,39 @@ impl Promotion {
         }
     }
 
-    /// Removes what earlier runs have left: unfinished copies, marks without a copy, and copies that were taken away and are not watched any
-    /// more. Returns the bytes of those that are.
-    fn clean(&self, is_watched: &impl Fn(&str) -> bool) -> Result<u64, PromoteError> {
-        for name in names(&Promoted::Work.of(&self.to))? {
-            self.remove_work(&name)?;
-        }
-        let marks = Promoted::Copies.of(&self.to);
-        for name in names(&marks)?.iter().filter(|name| !self.to.join(name).exists()) {
-            fs::remove_file(marks.join(name)).attempt("remove", &marks.join(name))?;
-        }
-        let (gone, mut bytes) = (Promoted::Gone.of(&self.to), 0);
-        for name in names(&gone)? {
-            let folder = gone.join(&name);
-            match name.split_once('-') {
-                Some((_, title)) if is_watched(title) => bytes += recorded_bytes(&folder),
-                _ => fs::remove_dir_all(&folder).attempt("remove", &folder)?,
+    /// The copies, each with its mark. What has a mark and is another title is told.
+    fn copies(&self, tell: &mut impl FnMut(Done)) -> Result<BTreeMap<String, Mark>, PromoteError> {
+        let open = File::open(&self.to).attempt("open the folder", &self.to)?;
+        let names = catalog::names(&open).attempt("list", &self.to)?;
+        let mut copies = BTreeMap::new();
+        for name in catalog::copies(&open, &names, |_| false) {
+            let Ok(name) = String::from_utf8(name.to_vec()) else { continue };
+            let place = self.to.join(&name);
+            match Mark::of(&place) {
+                Ok(Some(mark)) => drop(copies.insert(name, mark)),
+                Ok(None) => {
+                    let why = PromoteError::NoCopy(place.clone()).to_string();
+                    tell(Done::Left(place, why));
+                }
+                Err(error) => tell(Done::Left(place, format!("cannot read it: {error}"))),
             }
         }
-        Ok(bytes)
-    }
-
-    fn remove_work(&self, name: &str) -> Result<(), PromoteError> {
-        let folder = Promoted::Work.of(&self.to).join(name);
-        match fs::remove_dir_all(&folder) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-            removed => removed.attempt("remove", &folder),
-        }
-    }
-
-    /// The titles that have a copy.
-    fn copies(&self) -> Result<Vec<String>, PromoteError> {
-        names(&Promoted::Copies.of(&self.to))
-    }
-
-    /// The title with this name, in the first folder that has it; or why it cannot be copied.
-    fn original(&self, name: &str) -> Result<Option<Original>, String> {
-        if name.contains('/') {
-            return Err("only a title at the top of a folder of the library can be copied".into());
-        }
-        let title = TitlePath::new(name).map_err(|error| error.to_string())?;
-        let Some(library) = self.from.iter().find(|folder| folder.join(name).exists()) else {
-            return Ok(None);
-        };
-        if self.to.join(name).exists() && !catalog::is_copy(&self.to, name) {
-            return Err(format!(
-                "{} has a title of that name, which is no copy",
-                self.to.display()
-            ));
-        }
-        let Some(entry) = catalog::find(library, &title) else {
-            return Err("only a title that ingest made can be copied: it has sums to check".into());
-        };
-        let record = entry.record.map_err(|why| format!("its title.json is damaged: {why}"))?;
-        Ok(Some(Original { library: library.clone(), title, record }))
+        Ok(copies)
     }
 
     /// The titles that should have a copy, the busiest first.
-    fn wanted(
-        &self,
-        busy: &[Busy],
-        originals: &HashMap<String, Original>,
-        kept: &[String],
-        taken_bytes: u64,
-    ) -> Vec<Candidate> {
+    fn wanted(&self, busy: &[Busy], known: &Known) -> Vec<Candidate> {
         let gbps =
             |name: &str| busy.iter().find(|one| one.title == name).map_or(0.0, |one| one.gbps);
         let candidate = |name: &String| Candidate {
             title: name.clone(),
-            bytes: self.bytes_of(originals, name),
+            bytes: known.originals[name].record.bytes(),
             gbps: gbps(name),
-            is_copied: kept.contains(name),
+            is_copied: known.kept.contains(name),
         };
         let requested =
-            busy.iter().map(|one| &one.title).filter(|name| originals.contains_key(*name));
-        let candidates = kept.iter().chain(requested).map(candidate);
-        choose(candidates.collect(), self.bytes_max.saturating_sub(taken_bytes))
+            busy.iter().map(|one| &one.title).filter(|name| known.originals.contains_key(*name));
+        let candidates = known.kept.iter().chain(requested).map(candidate);
+        choose(candidates.collect(), self.bytes_max.saturating_sub(known.fixed_bytes))
     }
-
-    /// Bytes of a title, which is the same for original and copy.
-    fn bytes_of(&self, originals: &HashMap<String, Original>, name: &str) -> u64 {
-        match originals.get(name) {
-            Some(original) => bytes(&original.record),
-            None => recorded_bytes(&self.to.join(name)),
-        }
-    }
-
-    /// Takes a copy out of the library.
-    fn take_away(&self, name: &str) -> Result<(), PromoteError> {
-        let (place, gone) = (self.to.join(name), Promoted::Gone.of(&self.to));
-        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let target = gone.join(format!("{}-{name}", since_1970.as_nanos()));
-        fs::rename(&place, &target).attempt("take away", &place)?;
-        let mark = Promoted::Copies.of(&self.to).join(name);
-        fs::remove_file(&mark).attempt("remove", &mark)?;
-        copy::sync(&self.to)
-    }
-}
-
-fn bytes(record: &Record) -> u64 {
-    record.files.iter().map(|file| file.bytes).sum()
-}
-
-/// Bytes of the title in a folder, by its record.
-fn recorded_bytes(folder: &Path) -> u64 {
-    Record::read(folder).map_or(0, |record| bytes(&record))
-}
-
-/// The names in a folder, but for hidden ones and those that no title can have.
-fn names(folder: &Path) -> Result<Vec<String>, PromoteError> {
-    let mut names = Vec::new();
-    for entry in fs::read_dir(folder).attempt("list", folder)? {
-        let name = entry.attempt("list", folder)?.file_name();
-        names.extend(name.into_string().ok().filter(|name| !name.starts_with('.')));
-    }
-    names.sort();
-    Ok(names)
 }
