@@ -6,13 +6,14 @@ Usage: peer.py PORT LIBRARY MODE, on 127.0.0.1, plain HTTP/1.1 with keep-alive a
   wrong      flips the last byte of every body
   short      promises whole bodies and closes 100 bytes before their end
   slow       spends 5 ms of processor time on every 64 KiB, so no more than 105 Mb/s per second of processor time
-  ends       serves honestly for a second and a half, then complains and exits with 3
+  ends       serves honestly until the measured clients have come, and a little longer; then complains and exits with 3
   refuses    complains and exits with 3 at once
   choosy     answers requests for a range, and whole files with 404
   deaf       never listens
   elsewhere  listens on a port of its own choice
 """
 
+import itertools
 import os
 import re
 import socket
@@ -23,6 +24,8 @@ import time
 
 CHUNK_BYTES = 64 << 10
 SLOW_SECONDS_PER_CHUNK = 0.005
+# The bench looks whether the server listens, and compares bytes over two connections, before it measures with eight.
+MEASURED_FROM = 8
 
 
 def complain_and_exit():
@@ -86,15 +89,15 @@ def main():
     port, library, mode = int(sys.argv[1]), sys.argv[2], sys.argv[3]
     if mode == "refuses":
         complain_and_exit()
-    if mode == "ends":
-        threading.Timer(1.5, complain_and_exit).start()
     # A child that would outlive its parent, as a careless server's might.
     subprocess.Popen(["sleep", "600"])
     if mode == "deaf":
         time.sleep(600)
     listener = socket.create_server(("127.0.0.1", 0 if mode == "elsewhere" else port), backlog=128)
-    while True:
+    for accepted in itertools.count(1):
         connection, _ = listener.accept()
+        if mode == "ends" and accepted == MEASURED_FROM:
+            threading.Timer(0.2, complain_and_exit).start()
         threading.Thread(target=serve, args=(connection, mode, library), daemon=True).start()
 
 
