@@ -17,8 +17,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The highest rate at which all silos together read pins: half of what a hard disk reads in sequence, a tenth of a SATA disk's, a fiftieth of an NVMe
-/// disk's. A title of 10 GB is in the memory of one silo after two and a half minutes (149 s).
+/// The highest rate at which all silos together read pins: half of what a hard disk reads in sequence, a tenth of a SATA disk's, a fiftieth of an
+/// NVMe disk's. A title of 10 GB is in the memory of one silo after two and a half minutes (149 s).
 const BYTES_PER_SECOND: u64 = 64 << 20;
 
 /// The time that a block takes at this rate, where there is one silo.
