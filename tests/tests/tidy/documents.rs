@@ -43,6 +43,17 @@ fn strange(files: &[File]) -> Vec<String> {
     breaches
 }
 
+/// Lines that git writes between the two sides of a conflict.
+fn unmerged(files: &[File]) -> Vec<String> {
+    let is_mark = |line: &str| ["<<<<<<< ", ">>>>>>> "].iter().any(|mark| line.starts_with(mark));
+    let mut breaches = Vec::new();
+    for file in files.iter().filter(|file| is_written_by_people(file)) {
+        let marks = file.text.lines().enumerate().filter(|(_, line)| is_mark(line));
+        breaches.extend(marks.map(|(at, _)| format!("{}: both sides of a merge", file.at(at))));
+    }
+    breaches
+}
+
 /// Paths below a personal folder, and below the folder in which this is built.
 fn private(files: &[File], here: &str) -> Vec<String> {
     let mut breaches = Vec::new();
@@ -163,6 +174,11 @@ fn nothing_is_told_that_only_its_writers_know() {
 }
 
 #[test]
+fn merges_are_complete() {
+    crate::none(unmerged(&tree::files()));
+}
+
+#[test]
 fn no_path_of_one_machine_is_told() {
     crate::none(private(&tree::files(), &tree::root().display().to_string()));
 }
@@ -184,6 +200,15 @@ fn planted_strange_words_are_found() {
         File::planted("b.md", "the third source\n"),
     ];
     crate::found(&strange(&files), &["a.rs:2: \"DESIGN's\"", "b.md:1: \"the third source\""]);
+}
+
+#[test]
+fn planted_marks_of_a_merge_are_found() {
+    let files = [
+        File::planted("a.md", "one\n<<<<<<< HEAD\ntwo\n=======\nthree\n>>>>>>> 52336c7 (four)\n"),
+        File::planted("b.md", "a heading\n=======\nx >>>>>>> y\n"),
+    ];
+    crate::found(&unmerged(&files), &["a.md:2: both sides", "a.md:6: both sides"]);
 }
 
 #[test]
