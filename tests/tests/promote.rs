@@ -11,7 +11,6 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 use tempfile::{TempDir, tempdir};
 
 /// More than sockets hold for a viewer who does not read.
@@ -67,24 +66,19 @@ impl Disks {
         let busy = |title: &&str| Busy { title: (*title).into(), gbps: 1.0, is_watched: true };
         let busy: Vec<_> = titles.iter().map(busy).collect();
         let promotion = Promotion { to: self.path("ssd"), from: vec![self.path("hdd")], bytes_max };
-        let give_up_at = Instant::now() + Duration::from_secs(10);
-        loop {
+        // A program that another test is just starting holds the last run's lock until it runs (flock(2)).
+        eventually("the lock of the last run to be free", || {
             let mut all = Vec::new();
             let told = promotion.run(&busy, |done| {
                 meanwhile(&done);
                 all.push(done);
             });
-            match told {
-                // A program that another test is just starting holds the last run's lock until it runs (flock(2)).
-                Err(PromoteError::Busy(_)) if Instant::now() < give_up_at => {
-                    std::thread::sleep(Duration::from_millis(10));
-                }
-                told => {
-                    told.unwrap();
-                    return all;
-                }
+            if let Err(PromoteError::Busy(_)) = told {
+                return None;
             }
-        }
+            told.unwrap();
+            Some(all)
+        })
     }
 
     /// Has copies of the first title, or none.

@@ -11,15 +11,17 @@ fn on_a_reactor<T: 'static>(future: impl Future<Output = T> + 'static) -> T {
     Reactor::new(RingOptions::default()).unwrap().run(future).unwrap()
 }
 
+/// Four buffers.
+const POOL: PoolOptions = PoolOptions {
+    buffer_bytes: 72 << 10,
+    count: 4,
+    register: true,
+    fifo: false,
+    large_pages: true,
+};
+
 fn reader(policy: Policy) -> Reader {
-    let options = PoolOptions {
-        buffer_bytes: 72 << 10,
-        count: 4,
-        register: true,
-        fifo: false,
-        large_pages: true,
-    };
-    Reader::new(Pool::new(options).unwrap(), policy, Heat::new(1 << 30))
+    Reader::new(Pool::new(POOL).unwrap(), policy, Heat::new(1 << 30))
 }
 
 fn content(bytes: usize) -> Vec<u8> {
@@ -87,14 +89,7 @@ fn a_direct_read_takes_a_buffer_at_the_disk_and_what_is_in_the_page_cache_one_of
         let folder = tempfile::tempdir().unwrap();
         let expected = content(65_536);
         let file = cold_file(folder.path(), &expected);
-        let options = PoolOptions {
-            buffer_bytes: 72 << 10,
-            count: 4,
-            register: true,
-            fifo: false,
-            large_pages: true,
-        };
-        let pools = || Pool::on_nodes(options, &[None, None]).unwrap();
+        let pools = || Pool::on_nodes(POOL, &[None, None]).unwrap();
         let reader_at = |disk: u64| {
             let [own, at_disk] = <[Pool; 2]>::try_from(pools()).ok().unwrap();
             Reader::new(own, Policy::Auto, Heat::new(1 << 30)).with_bank_at(&[disk], at_disk, None)
