@@ -131,7 +131,7 @@ impl SiloMap {
         matches!(self.placement, Placement::Network | Placement::MemoryAtDisk)
     }
 
-    /// Whether files are sent from memory of their disk's silo and no other.
+    /// Whether only the hot set at a file's disk is asked for the file, whoever asks.
     pub(crate) fn serves_from_disks_silo(&self) -> bool {
         let is_at_disk = matches!(self.placement, Placement::Disk | Placement::MemoryAtDisk);
         is_at_disk && self.silos.len() > 1
