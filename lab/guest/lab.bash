@@ -169,5 +169,24 @@ link_made() {
   ethtool -K near tso off gso off >/dev/null
 }
 
+# Two cables between the server (10.9.0.1, near0 and near1) and elsewhere (10.9.0.2, far0 and far1), bonded at both ends.
+bond_made() { # MODE [MORE OPTIONS OF THE BOND...]
+  local leg
+  ip netns add elsewhere
+  ip link add bond type bond mode "$1" miimon 50 "${@:2}"
+  ip -n elsewhere link add bond type bond mode "$1" miimon 50 "${@:2}"
+  for leg in 0 1; do
+    ip link add "near$leg" type veth peer name "far$leg" netns elsewhere
+    ip link set "near$leg" master bond
+    ip -n elsewhere link set "far$leg" master bond
+  done
+  ip addr add 10.9.0.1/24 dev bond
+  ip -n elsewhere addr add 10.9.0.2/24 dev bond
+  ip link set bond up
+  ip -n elsewhere link set bond up
+}
+bond_gone() { ip netns del elsewhere; ip link del bond; }
+bytes_over() { cat "/sys/class/net/near$1/statistics/tx_bytes"; } # LEG: what the server has sent over one of them
+
 elsewhere() { ip netns exec elsewhere "$@"; }
 counted() { nstat -asz "$1" | awk -v name="$1" '$1 == name { print $2 }'; } # a counter of the kernel's network

@@ -6,31 +6,12 @@
 
 FILMS=(001 002 003 004)
 
-# Two cables between the server (10.9.0.1) and the viewers (10.9.0.2), bonded at both ends.
 bonded() { # MODE
-  local leg
-  ip netns add elsewhere
-  ip link add bond type bond mode "$1" miimon 50 xmit_hash_policy layer3+4
-  ip -n elsewhere link add bond type bond mode "$1" miimon 50 xmit_hash_policy layer3+4
-  for leg in 0 1; do
-    ip link add "near$leg" type veth peer name "far$leg" netns elsewhere
-    ip link set "near$leg" master bond
-    ip -n elsewhere link set "far$leg" master bond
-  done
-  ip addr add 10.9.0.1/24 dev bond
-  ip -n elsewhere addr add 10.9.0.2/24 dev bond
-  ip link set bond up
-  ip -n elsewhere link set bond up
+  bond_made "$1" xmit_hash_policy layer3+4
   elsewhere sh -c 'echo "4096 65536 131072" >/proc/sys/net/ipv4/tcp_rmem' # most of a film is still to be sent when a viewer is slow
   eventually 30 elsewhere ping -c 1 -W 1 10.9.0.1
 }
 
-unbonded() {
-  ip netns del elsewhere
-  ip link del bond
-}
-
-bytes_over() { cat "/sys/class/net/near$1/statistics/tx_bytes"; } # LEG
 active_leg() { # the one that carries most
   if [ "$(bytes_over 0)" -ge "$(bytes_over 1)" ]; then echo 0; else echo 1; fi
 }
@@ -61,5 +42,5 @@ through_a_failure() { # MODE ROUTE
 for mode in active-backup 802.3ad; do
   bonded "$mode"
   for route in userspace kernel; do through_a_failure "$mode" "$route"; done
-  unbonded
+  bond_gone
 done

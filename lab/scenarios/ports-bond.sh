@@ -44,22 +44,10 @@ ip link del bond0
 # --- who chooses -----------------------------------------------------------------------------------------------------------------
 
 SERVICE=10.9.0.1
-# Two cables between the server (10.9.0.1) and the viewers (10.9.0.2), bonded at both ends. All connections have mark 1.
-bonded() { # MODE
-  local leg hash=()
+bonded() { # MODE; all connections have mark 1
+  local hash=()
   case $1 in 802.3ad | balance-xor) hash=(xmit_hash_policy layer3+4) ;; esac
-  ip netns add elsewhere
-  ip link add bond type bond mode "$1" miimon 50 "${hash[@]}"
-  ip -n elsewhere link add bond type bond mode "$1" miimon 50 "${hash[@]}"
-  for leg in 0 1; do
-    ip link add "near$leg" type veth peer name "far$leg" netns elsewhere
-    ip link set "near$leg" master bond
-    ip -n elsewhere link set "far$leg" master bond
-  done
-  ip addr add 10.9.0.1/24 dev bond
-  ip -n elsewhere addr add 10.9.0.2/24 dev bond
-  ip link set bond up
-  ip -n elsewhere link set bond up
+  bond_made "$1" "${hash[@]}"
   if [ "$1" = active-backup ]; then
     ip link set bond type bond active_slave near1
     # The viewers' end takes what comes by the other cable, too.
@@ -67,9 +55,7 @@ bonded() { # MODE
   fi
   eventually 30 elsewhere ping -c 1 -W 1 10.9.0.1
 }
-unbonded() { ip netns del elsewhere; ip link del bond; }
 
-bytes_over() { cat "/sys/class/net/near$1/statistics/tx_bytes"; } # LEG
 measure() { # WHAT: sets SHARE, the per cent of 24 connections' bytes that left by the first leg
   local before0 before1 first second
   before0=$(bytes_over 0) before1=$(bytes_over 1)
@@ -110,5 +96,5 @@ for mode in 802.3ad balance-xor balance-rr active-backup; do
   say "$mode: per mille by the first port: $untouched untouched, $SHARE with queue_id by mark"
   expect "faults" "$(metric tasks_panicked_total)" = 0
   stopped
-  unbonded
+  bond_gone
 done
