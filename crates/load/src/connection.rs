@@ -9,7 +9,7 @@
 //!
 //! Read `walk` for how records are skipped, `secured` for when they are opened after all.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use crypt::SessionInfo;
@@ -55,6 +55,8 @@ pub struct ConnectionOptions {
     pub read_bytes_max: Option<u64>,
     /// Resume an earlier TLS session, and keep tickets for later ones.
     pub resume: bool,
+    /// The address to connect from; `None` leaves it to the kernel.
+    pub source: Option<IpAddr>,
 }
 
 impl Default for ConnectionOptions {
@@ -64,6 +66,7 @@ impl Default for ConnectionOptions {
             receive_buffer_bytes: None,
             read_bytes_max: None,
             resume: false,
+            source: None,
         }
     }
 }
@@ -98,9 +101,11 @@ impl Connection {
     /// # Errors
     /// See [`Failure`].
     pub async fn open(endpoint: &Endpoint, options: &ConnectionOptions) -> Result<Self, Failure> {
-        let ConnectionOptions { patience, receive_buffer_bytes, read_bytes_max, resume } = *options;
+        let ConnectionOptions { patience, receive_buffer_bytes, read_bytes_max, resume, source } =
+            *options;
         let deadline = Instant::now() + patience;
-        let connecting = connect(endpoint.address, ConnectOptions { receive_buffer_bytes });
+        let how = ConnectOptions { receive_buffer_bytes, source };
+        let connecting = connect(endpoint.address, how);
         let socket = match timeout_at(deadline, connecting).await {
             Ok(connected) => connected.map_err(|error| Failure::of_connect(&error))?,
             Err(_) => return Err(Failure::ConnectTimeout),

@@ -4,6 +4,7 @@
 //! other (RFC 9112 section 6.3). Interim responses (1xx) are skipped.
 
 use std::ops::Range;
+use std::time::Duration;
 
 use crate::failure::Failure;
 
@@ -21,6 +22,8 @@ pub struct Head {
     pub body_bytes: Option<u64>,
     /// Which bytes these are, and of how many, if the server gave that (RFC 9110 section 14.4).
     pub content_range: Option<(Range<u64>, Option<u64>)>,
+    /// How long the server asks to be left alone, if it says so in seconds (RFC 9110 section 10.2.3).
+    pub retry_after: Option<Duration>,
     /// The server closes after this response.
     pub closes: bool,
 }
@@ -60,6 +63,7 @@ fn read(
 ) -> Result<Head, Failure> {
     let mut length = None;
     let mut content_range = None;
+    let mut retry_after = None;
     // HTTP/1.0 closes unless the server announces otherwise.
     let mut closes = response.version == Some(0);
     for field in response.headers.iter() {
@@ -74,6 +78,8 @@ fn read(
             return Err(Failure::BadResponse("it is chunked; only plain bodies are measured"));
         } else if field.name.eq_ignore_ascii_case("content-range") {
             content_range = read_content_range(value);
+        } else if field.name.eq_ignore_ascii_case("retry-after") {
+            retry_after = number(value).map(Duration::from_secs);
         } else if field.name.eq_ignore_ascii_case("connection") {
             closes |= value.eq_ignore_ascii_case(b"close");
             closes &= !value.eq_ignore_ascii_case(b"keep-alive");
@@ -81,7 +87,7 @@ fn read(
     }
     let body_bytes = if without_body || matches!(status, 204 | 304) { Some(0) } else { length };
     let closes = closes || body_bytes.is_none();
-    Ok(Head { status, body_bytes, content_range, closes })
+    Ok(Head { status, body_bytes, content_range, retry_after, closes })
 }
 
 fn number(digits: &[u8]) -> Option<u64> {
@@ -120,6 +126,7 @@ mod tests {
             status: 206,
             body_bytes: Some(100),
             content_range: Some((5..105, Some(2000))),
+            retry_after: None,
             closes: false,
         };
         assert_eq!(good(text), expected);
@@ -142,6 +149,19 @@ mod tests {
             let text = format!("HTTP/1.1 {status} X\r\nContent-Length: 10\r\n\r\n");
             assert_eq!(good(&text).body_bytes, Some(0));
         }
+    }
+
+    #[test]
+    fn a_server_may_ask_for_a_pause_in_seconds() {
+        let asked = |value: &str| {
+            let text = format!(
+                "HTTP/1.1 429 Slow Down\r\nContent-Length: 0\r\nRetry-After: {value}\r\n\r\n"
+            );
+            good(&text).retry_after
+        };
+        assert_eq!(asked("120"), Some(Duration::from_secs(120)));
+        assert_eq!(asked("Fri, 31 Dec 1999 23:59:59 GMT"), None);
+        assert_eq!(asked("-1"), None);
     }
 
     #[test]

@@ -46,6 +46,6 @@ pub use failure::Failure;
 pub use head::Head;
 pub use options::{Against, Options, OptionsError, Pace, Pattern, Popularity, Verify};
 pub use outcome::Outcome;
-pub use running::Running;
+pub use running::{Running, allow_connections};
 pub use tally::{ErrorKind, Snapshot};
 pub use url::{Url, UrlError};

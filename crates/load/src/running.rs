@@ -158,8 +158,11 @@ impl Outcome {
     }
 }
 
-/// Raises the limit on open files as far as this process may; if that is not enough, says how to raise it further.
-fn allow_connections(connections: usize) -> io::Result<()> {
+/// Raises the limit on open files as far as this process may.
+///
+/// # Errors
+/// If that is not enough for so many connections, with a sentence that says how to raise it further.
+pub fn allow_connections(connections: usize) -> io::Result<()> {
     let allowed = machine::raise_nofile()?;
     let needed = connections as u64 + OTHER_DESCRIPTORS;
     if needed <= allowed {

@@ -294,6 +294,7 @@ impl Open {
                 .map(|_| SLOW_RECEIVE_BUFFER_BYTES),
             read_bytes_max: options.read_bytes_max,
             resume: options.resume,
+            source: None,
         };
         let connection = Connection::open(&crew.shared.endpoints[endpoint], &how).await?;
         let counters = &crew.counters;
@@ -399,7 +400,13 @@ mod tests {
         body_bytes: u64,
         content_range: Option<(Range<u64>, Option<u64>)>,
     ) -> Head {
-        Head { status, body_bytes: Some(body_bytes), content_range, closes: false }
+        Head {
+            status,
+            body_bytes: Some(body_bytes),
+            content_range,
+            retry_after: None,
+            closes: false,
+        }
     }
 
     fn judge(range: Option<Range<u64>>, head: &Head) -> &'static str {

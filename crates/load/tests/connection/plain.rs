@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use crate::server::*;
-use fullbore_load::Connection;
+use fullbore_load::{Connection, ConnectionOptions};
 
 fn response(body: &[u8]) -> Vec<u8> {
     let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
@@ -96,6 +96,21 @@ fn head_requests_have_no_body_whatever_length_is_stated() {
             assert_eq!(connection.head().await.unwrap().body_bytes, Some(0));
             assert_eq!(connection.discard(9).await, Ok(0));
         }
+    });
+    server.join();
+}
+
+#[test]
+fn a_connection_leaves_from_the_address_that_it_is_given() {
+    let server = Server::start(|stream| {
+        assert_eq!(stream.peer_addr().unwrap().ip().to_string(), "127.1.2.3");
+        linger(stream);
+    });
+    let to = endpoint(server.address, None);
+    run(async move {
+        let source = Some("127.1.2.3".parse().unwrap());
+        let options = ConnectionOptions { source, ..patient() };
+        Connection::open(&to, &options).await.unwrap().close();
     });
     server.join();
 }
