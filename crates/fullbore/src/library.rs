@@ -3,7 +3,8 @@
 use crate::folders::Folders;
 use crate::promote::Promote;
 use crate::{say, tell};
-use catalog::{BLOCK_BYTES, CatalogError, Entry, Fault, TitlePath};
+use ::library::sample::{Recipe, on_terminal};
+use catalog::{BLOCK_BYTES, CatalogError, Entry, Fault, TitleName, TitlePath};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -53,6 +54,19 @@ enum Verb {
         replaced: bool,
     },
     Promote(Promote),
+    /// Make a film for trying things out and for load tests: a test picture with a timecode, a beep each second and captions, in small sizes
+    /// from 400 kb/s on. It takes ffmpeg about a minute for ten minutes of film, and is made once
+    Sample {
+        /// The library to put it in
+        #[arg(long, value_name = "DIR")]
+        library: PathBuf,
+        /// How long the film is
+        #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..=600))]
+        minutes: u32,
+        /// Name of the title [default: sample-15 for 15 minutes]
+        #[arg(long)]
+        title: Option<String>,
+    },
 }
 
 /// What went wrong, and the exit code for it.
@@ -70,6 +84,7 @@ impl Library {
                 open(library).and_then(|folders| remove(&title, &folders, replaced))
             }
             Verb::Promote(promote) => return promote.run(),
+            Verb::Sample { library, minutes, title } => sample(&library, minutes, title),
         };
         done.unwrap_or_else(|Failed(code, what)| {
             tell(&what);
@@ -84,6 +99,16 @@ fn open(library: Vec<PathBuf>) -> Result<Folders, Failed> {
 
 fn path(title: &str) -> Result<TitlePath, Failed> {
     TitlePath::new(title).map_err(|error| Failed(2, error.to_string()))
+}
+
+fn sample(library: &Path, minutes: u32, title: Option<String>) -> Result<ExitCode, Failed> {
+    let title = title.unwrap_or_else(|| format!("sample-{minutes}"));
+    let name = TitleName::new(&title).map_err(|error| Failed(2, error.to_string()))?;
+    let recipe = Recipe::small(minutes * 60);
+    let made = ::library::sample::ensure_title(library, &name, &recipe, on_terminal());
+    let made = made.map_err(|error| Failed(1, error.to_string()))?;
+    say(&format!("{}\n", made.display()));
+    Ok(ExitCode::SUCCESS)
 }
 
 fn list(mut folders: Folders, as_json: bool) -> Result<ExitCode, Failed> {

@@ -243,7 +243,7 @@ fn fail(code: u8, what: &str) -> ExitCode {
     ExitCode::from(code)
 }
 
-fn cpus_allowed() -> usize {
+pub(crate) fn cpus_allowed() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 

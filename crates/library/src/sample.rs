@@ -77,11 +77,25 @@ pub fn ensure(library: &Path, progress: impl FnMut(Progress)) -> Result<PathBuf,
 pub fn ensure_recipe(
     library: &Path,
     recipe: &Recipe,
+    progress: impl FnMut(Progress),
+) -> Result<PathBuf, SampleError> {
+    let name = TitleName::new(TITLE).expect("the sample's name is a title's");
+    ensure_title(library, &name, recipe, progress)
+}
+
+/// As [`ensure_recipe`], with another name for the title.
+///
+/// # Errors
+/// As [`ensure`].
+pub fn ensure_title(
+    library: &Path,
+    name: &TitleName,
+    recipe: &Recipe,
     mut progress: impl FnMut(Progress),
 ) -> Result<PathBuf, SampleError> {
-    let title = library.join(TITLE);
+    let title = library.join(name.as_str());
     if !title.is_dir() {
-        make_alone(library, &title, recipe, &mut progress).map_err(SampleError)?;
+        make_alone(library, name, recipe, &mut progress).map_err(SampleError)?;
     }
     Ok(title)
 }
@@ -104,19 +118,19 @@ fn tell(what: &str) {
 
 fn make_alone(
     library: &Path,
-    title: &Path,
+    name: &TitleName,
     recipe: &Recipe,
     progress: &mut impl FnMut(Progress),
 ) -> Result<(), IngestError> {
     fs::create_dir_all(library).attempt("make the folder", library)?;
     let _lock = lock(library, progress)?;
-    if title.is_dir() {
+    if library.join(name.as_str()).is_dir() {
         return Ok(()); // made while we waited
     }
     progress(Progress::Started);
     let work = library.join(WORK);
     fs::create_dir_all(&work).attempt("make the folder", &work)?;
-    let made = make(library, &work, recipe, progress);
+    let made = make(library, &work, name, recipe, progress);
     // Best effort: the folder is hidden, and the next attempt overwrites it.
     let _ = fs::remove_dir_all(&work);
     made
@@ -125,6 +139,7 @@ fn make_alone(
 fn make(
     library: &Path,
     work: &Path,
+    name: &TitleName,
     recipe: &Recipe,
     progress: &mut impl FnMut(Progress),
 ) -> Result<(), IngestError> {
@@ -140,9 +155,8 @@ fn make(
     let film = Some(&captions);
     Run { making: "a sample film", film, folder: work, arguments: &arguments }
         .run(&leash, |_| {})?;
-    let name = TitleName::new(TITLE).expect("the sample's name is a title's");
     let told = |heard| progress(Progress::Ingest(heard));
-    ingest::ingest(&work.join(FILM), library, &name, &recipe.options(), &stop, told).map(drop)
+    ingest::ingest(&work.join(FILM), library, name, &recipe.options(), &stop, told).map(drop)
 }
 
 /// The lock is held until the file is dropped; the kernel drops it for a process that dies.

@@ -39,6 +39,13 @@ impl Default for Recipe {
 }
 
 impl Recipe {
+    /// A long film in small sizes, for many viewers at once: the lowest rung has 400 kb/s. A minute takes some 10 MB.
+    pub fn small(seconds: u32) -> Self {
+        let rungs = [(180, 400), (270, 1000), (360, 2000)];
+        let rungs = rungs.map(|(height, kbps)| Rung { height, kbps }).to_vec();
+        Self { seconds, ladder: Ladder::new(rungs).expect("these are three rungs in order") }
+    }
+
     /// How the film is ingested.
     pub(super) fn options(&self) -> Options {
         Options {
@@ -51,7 +58,9 @@ impl Recipe {
 
     /// Captions in SubRip form that count the seconds.
     pub(super) fn captions(&self) -> String {
-        let clock = |second: u32| format!("00:{:02}:{:02},000", second / 60, second % 60);
+        let clock = |second: u32| {
+            format!("{:02}:{:02}:{:02},000", second / 3600, second / 60 % 60, second % 60)
+        };
         (0..self.seconds).fold(String::new(), |mut text, second| {
             let (from, to) = (clock(second), clock(second + 1));
             // Writing to a String cannot fail.
