@@ -52,13 +52,16 @@ pub(crate) fn definitions(pairs: &[(&str, String)]) -> String {
     format!("<dl>\n{pairs}</dl>\n")
 }
 
-/// A chart, the words below it, and a link to it as a file.
-pub(crate) fn figure(chart: &Chart, caption: &str) -> String {
+/// A chart, the words below it, and a link to its file, if there is one beside the page.
+pub(crate) fn figure(chart: &Chart, caption: &str, has_file: bool) -> String {
+    let link = match has_file {
+        true => format!(" <a href=\"{}.svg\">As a file</a>", chart.slug),
+        false => String::new(),
+    };
     format!(
-        "<figure>\n{}<figcaption>{} <a href=\"{slug}.svg\">As a file</a></figcaption>\n</figure>\n",
+        "<figure>\n{}<figcaption>{}{link}</figcaption>\n</figure>\n",
         chart.inline(),
-        escaped(caption),
-        slug = chart.slug
+        escaped(caption)
     )
 }
 

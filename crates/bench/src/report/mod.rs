@@ -20,12 +20,14 @@ mod source;
 mod steps;
 mod style;
 mod svg;
+mod swarm_page;
 #[cfg(test)]
 mod tests;
 mod verdict;
 
 pub use source::Skipped;
 pub use steps::{Extent, run_all};
+pub use swarm_page::swarm_page;
 
 use page::Material;
 use source::Source;

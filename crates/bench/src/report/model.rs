@@ -5,6 +5,7 @@
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 
 /// One file's content, by its kind.
 #[derive(Clone, Debug)]
@@ -14,6 +15,7 @@ pub(crate) enum Bench {
     Ablate(Ablate),
     Start(Start),
     Load(Load),
+    Swarm(Box<Swarm>),
 }
 
 /// Two servers, one workload.
@@ -223,6 +225,100 @@ pub(crate) struct Load {
     pub(crate) interrupted: Option<bool>,
 }
 
+/// Viewers that really played, and what they saw.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Swarm {
+    #[serde(flatten)]
+    pub(crate) all: Watched,
+    pub(crate) wall_seconds: Option<f64>,
+    pub(crate) gbps: Option<f64>,
+    pub(crate) stall_ratio_of_all: Option<f64>,
+    pub(crate) probe_share: Option<f64>,
+    pub(crate) stalls: Option<Stalls>,
+    pub(crate) pathways: Option<BTreeMap<String, Watched>>,
+    pub(crate) titles: Option<Vec<Watched>>,
+    /// How often a player left one pathway for another, by reason.
+    pub(crate) moves: Option<BTreeMap<String, u64>>,
+    pub(crate) errors: Option<Map<String, Value>>,
+    pub(crate) course: Option<Vec<Moment>>,
+    pub(crate) own: Option<Own>,
+    pub(crate) interrupted: Option<bool>,
+}
+
+/// What the viewers of a group saw.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Watched {
+    /// The title's rank, from 0.
+    pub(crate) title: Option<u64>,
+    pub(crate) bytes: Option<u64>,
+    pub(crate) sessions: Option<Sessions>,
+    pub(crate) play_delay_seconds: Option<Spread>,
+    pub(crate) stall_ratio: Option<Spread>,
+    pub(crate) mbps: Option<Spread>,
+    pub(crate) time_to_quality_seconds: Option<Spread>,
+}
+
+/// Counts of viewers.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Sessions {
+    pub(crate) count: Option<u64>,
+    pub(crate) started: Option<u64>,
+    pub(crate) without_stall: Option<u64>,
+    pub(crate) gave_up: Option<u64>,
+}
+
+/// How something is distributed over viewers.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Spread {
+    pub(crate) p1: Option<f64>,
+    pub(crate) p5: Option<f64>,
+    pub(crate) p25: Option<f64>,
+    pub(crate) p50: Option<f64>,
+    pub(crate) p75: Option<f64>,
+    pub(crate) p95: Option<f64>,
+    pub(crate) p99: Option<f64>,
+}
+
+/// How often viewers stalled, and why.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Stalls {
+    pub(crate) count: Option<u64>,
+    pub(crate) by_reason: Option<BTreeMap<String, u64>>,
+}
+
+/// Where the viewers were at one moment.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Moment {
+    pub(crate) seconds: Option<f64>,
+    pub(crate) waiting: Option<f64>,
+    pub(crate) playing: Option<f64>,
+    pub(crate) stalled: Option<f64>,
+}
+
+/// How late the swarm itself was.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Own {
+    pub(crate) lag_ms: Option<Lag>,
+    pub(crate) busiest_thread: Option<f64>,
+    pub(crate) too_slow: Option<bool>,
+}
+
+/// Milliseconds, percentiles.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Lag {
+    pub(crate) p50: Option<f64>,
+    pub(crate) p99: Option<f64>,
+    pub(crate) max: Option<f64>,
+}
+
 impl Bench {
     /// Reads a file's object.
     ///
@@ -244,6 +340,7 @@ impl Bench {
             "ablate" => read(value).map(Self::Ablate),
             "start" => read(value).map(Self::Start),
             "load" => read(value).map(Self::Load),
+            "swarm" => read(value).map(Box::new).map(Self::Swarm),
             other => Err(format!("there is no bench of kind {other:?}")),
         }
     }

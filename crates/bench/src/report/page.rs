@@ -2,9 +2,9 @@
 
 use super::chart::{Chart, overview};
 use super::html::{self, Cell};
-use super::model::{Ablate, Bench, Limit, Load, Start, Versus};
+use super::model::{Ablate, Bench, Limit, Load, Start, Swarm, Versus};
 use super::section::{
-    Section, Slugs, ablate, distribution, limit, load, machine, method, start, versus,
+    Section, Slugs, ablate, distribution, limit, load, machine, method, start, swarm, versus,
 };
 use super::source::{Skipped, Source};
 use super::steps::{Fate, Taken};
@@ -31,24 +31,30 @@ pub(crate) fn render(material: Material<'_>) -> (String, Vec<Chart>) {
     }
     let title = title(material.sources);
     let sections = sections(material, &mut slugs);
+    let page = document(&title, &opening(material, &title), &sections, &raw(material.sources));
+    (page, sections.into_iter().flat_map(|section| section.charts).collect())
+}
+
+/// A whole page: an opening, links to the sections, the sections, and the figures that they were made from.
+pub(crate) fn document(title: &str, opening: &str, sections: &[Section], raw: &str) -> String {
     let mut page = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n<title>{}</title>\n<style>\n{}</style>\n</head>\n<body>\n<main>\n",
-        escaped(&title),
+        escaped(title),
         style::page()
     );
-    page.push_str(&opening(material, &title));
-    page.push_str(&contents(&sections));
-    for section in &sections {
+    page.push_str(opening);
+    page.push_str(&contents(sections));
+    for section in sections {
         let (id, title) = (&section.id, escaped(&section.title));
         page.push_str(&format!(
             "<section id=\"{id}\" aria-labelledby=\"{id}-heading\">\n<h2 id=\"{id}-heading\">{title}</h2>\n{}</section>\n",
             section.body
         ));
     }
-    page.push_str(&format!("</main>\n{}</body>\n</html>\n", raw(material.sources)));
-    (page, sections.into_iter().flat_map(|section| section.charts).collect())
+    page.push_str(&format!("</main>\n{raw}</body>\n</html>\n"));
+    page
 }
 
 fn title(sources: &[Source]) -> String {
@@ -103,6 +109,17 @@ fn loads(sources: &[Source]) -> Vec<(&str, &Load)> {
         .iter()
         .filter_map(|source| match &source.bench {
             Bench::Load(load) => Some((source.file.as_str(), load)),
+            _ => None,
+        })
+        .collect()
+}
+
+/// With the names of their files.
+fn swarms(sources: &[Source]) -> Vec<(&str, &Swarm)> {
+    sources
+        .iter()
+        .filter_map(|source| match &source.bench {
+            Bench::Swarm(swarm) => Some((source.file.as_str(), &**swarm)),
             _ => None,
         })
         .collect()
@@ -203,6 +220,8 @@ fn sections(material: Material<'_>, slugs: &mut Slugs) -> Vec<Section> {
     sections.extend(ablates(sources).iter().map(|ablate| ablate::section(ablate, slugs)));
     sections.extend(starts(sources).iter().map(|start| start::section(start, slugs)));
     sections.extend(load::section(&loads(sources), slugs));
+    let swarms = swarms(sources);
+    sections.extend(swarms.iter().map(|(file, swarm)| swarm::section(file, swarm, slugs)));
     sections.push(method::limits(slugs));
     sections.extend(missing(material, slugs));
     sections.push(figures(slugs));
@@ -266,11 +285,15 @@ fn figures(slugs: &mut Slugs) -> Section {
     section
 }
 
+fn raw(sources: &[Source]) -> String {
+    embedded(
+        &sources.iter().map(|source| json!({ "file": source.file, "data": source.raw })).collect(),
+    )
+}
+
 /// JSON within HTML. It must contain no `<`, because a name could end the element, nor characters that change the
 /// direction of the text around it.
-fn raw(sources: &[Source]) -> String {
-    let all: Value =
-        sources.iter().map(|source| json!({ "file": source.file, "data": source.raw })).collect();
+pub(crate) fn embedded(all: &Value) -> String {
     let mut text = String::new();
     for character in all.to_string().chars() {
         match character {

@@ -3,6 +3,7 @@
 //! Colours are up to the style. None has a meaning alone: sides have names, verdicts have shapes and words.
 
 pub(crate) mod bars;
+pub(crate) mod course;
 pub(crate) mod ladder;
 pub(crate) mod limit;
 pub(crate) mod overview;

@@ -7,6 +7,7 @@ pub(crate) mod load;
 pub(crate) mod machine;
 pub(crate) mod method;
 pub(crate) mod start;
+pub(crate) mod swarm;
 pub(crate) mod versus;
 
 use super::chart::Chart;
@@ -23,11 +24,19 @@ pub(crate) struct Section {
     pub(crate) body: String,
     /// Also written as files.
     pub(crate) charts: Vec<Chart>,
+    /// Whether they are: a page by itself has no files beside it.
+    has_files: bool,
 }
 
 impl Section {
     pub(crate) fn new(id: String, title: &str) -> Self {
-        Self { id, title: title.to_owned(), body: String::new(), charts: Vec::new() }
+        let (body, charts, has_files) = (String::new(), Vec::new(), true);
+        Self { id, title: title.to_owned(), body, charts, has_files }
+    }
+
+    /// A section of a page that has no files beside it.
+    pub(crate) fn alone(id: String, title: &str) -> Self {
+        Self { has_files: false, ..Self::new(id, title) }
     }
 
     pub(crate) fn push(&mut self, markup: &str) {
@@ -37,7 +46,7 @@ impl Section {
     /// Shows a chart, if there is one.
     pub(crate) fn show(&mut self, chart: Option<Chart>, caption: &str) {
         if let Some(chart) = chart {
-            self.push(&html::figure(&chart, caption));
+            self.push(&html::figure(&chart, caption, self.has_files));
             self.charts.push(chart);
         }
     }
