@@ -39,6 +39,7 @@ mod verify;
 mod viewer;
 mod wait;
 mod walk;
+mod zipf;
 
 pub use connection::{Connection, ConnectionOptions, Endpoint};
 pub use crypt::client::{ClientOptions, Trust};
@@ -49,3 +50,4 @@ pub use outcome::Outcome;
 pub use running::{Running, allow_connections};
 pub use tally::{ErrorKind, Snapshot};
 pub use url::{Url, UrlError};
+pub use zipf::Zipf;
