@@ -2,5 +2,17 @@
 //!
 //! `fullbore-player` is one player. This crate is a crowd of them: who they are and when they come, the networks that
 //! they sit behind, a run in virtual time, a run over real sockets, and what the viewers saw.
+//!
+//! Invariant: a seed gives the same viewers and the same networks again, however many threads draw them.
+//!
+//! Read [`crowd`] for who watches, [`network`] for what they watch through.
 
 #![forbid(unsafe_code)]
+
+mod bad_option;
+pub mod crowd;
+pub mod network;
+pub mod pour;
+mod random;
+
+pub use bad_option::BadOption;
