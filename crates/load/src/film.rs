@@ -1,7 +1,7 @@
 //! A title, as the generator sees it: what to request from it, step by step.
 
 use crate::options::Pattern;
-use crate::url::Url;
+use player::Url;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 

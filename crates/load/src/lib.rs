@@ -15,6 +15,7 @@
 
 #![forbid(unsafe_code)]
 
+mod address;
 pub mod connection;
 pub mod console;
 mod course;
@@ -23,7 +24,6 @@ pub mod failure;
 mod film;
 mod head;
 pub mod interrupt;
-mod manifest;
 pub mod options;
 pub mod outcome;
 mod popularity;
@@ -32,22 +32,23 @@ mod schedule;
 mod secured;
 mod shared;
 pub mod tally;
+mod title;
 pub mod tls;
 mod trouble;
-pub mod url;
 mod verify;
 mod viewer;
 mod wait;
 mod walk;
 mod zipf;
 
+pub use address::address_of;
 pub use connection::{Connection, ConnectionOptions, Endpoint};
 pub use crypt::client::{ClientOptions, Trust};
 pub use failure::Failure;
 pub use head::Head;
 pub use options::{Against, Options, OptionsError, Pace, Pattern, Popularity, Verify};
 pub use outcome::Outcome;
+pub use player::{Url, UrlError};
 pub use running::{Running, allow_connections};
 pub use tally::{ErrorKind, Snapshot};
-pub use url::{Url, UrlError};
 pub use zipf::Zipf;

@@ -2,8 +2,8 @@
 
 use crate::film::typical_bytes;
 use crate::schedule;
-use crate::url::Url;
 use crypt::client::ClientOptions;
+use player::Url;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;

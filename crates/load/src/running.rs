@@ -9,8 +9,8 @@ use crate::popularity::Chooser;
 use crate::shared::{Shared, Standing};
 use crate::tally::{Counters, Snapshot, merge};
 use crate::tls::ClientTls;
-use crate::url::Url;
 use crate::verify::Verifier;
+use player::Url;
 use reactor::{Woken, remote};
 use std::collections::BTreeMap;
 use std::io;
@@ -193,7 +193,7 @@ fn prepare(options: &Options) -> io::Result<(Vec<Endpoint>, Vec<Film>)> {
             }
         };
         let segments = match options.pattern {
-            Pattern::Title => super::manifest::read(&endpoints[index], url, options)?,
+            Pattern::Title => super::title::read(&endpoints[index], url, options)?,
             _ => Vec::new(),
         };
         films.push(Film::new(url.clone(), index, segments));
@@ -202,7 +202,7 @@ fn prepare(options: &Options) -> io::Result<(Vec<Endpoint>, Vec<Film>)> {
 }
 
 fn endpoint(url: &Url, tls: &ClientTls) -> io::Result<Endpoint> {
-    let address = url.address().map_err(|error| {
+    let address = crate::address_of(url).map_err(|error| {
         let host = url.host();
         io::Error::new(
             error.kind(),

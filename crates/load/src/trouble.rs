@@ -1,7 +1,7 @@
 //! What makes a response wrong, in addition to the failures of its connection.
 
 use crate::failure::Failure;
-use crate::url::Url;
+use player::Url;
 use std::fmt;
 use std::ops::Range;
 use std::path::PathBuf;

@@ -6,8 +6,23 @@
 //! Invariants:
 //! - Nothing that a server sends makes this panic, loop or grow without limit.
 //! - Nothing here reads a clock or draws a random number that its caller did not seed.
+//!
+//! Read [`presentation`] for what a title consists of, [`manifest`] for how it is read.
 
 #![forbid(unsafe_code)]
+
+pub mod manifest;
+pub mod presentation;
+pub mod steering;
+pub mod url;
+
+pub use manifest::ManifestError;
+pub use presentation::{
+    Format, Index, Pathway, Presentation, Reference, Rendition, Segment, Segments, Source,
+    SteeringServer, Track, TrackKind,
+};
+pub use steering::{Answer, PathwayClone, SteeringError};
+pub use url::{Url, UrlError};
 
 /// Time since the run began.
 pub type Time = std::time::Duration;

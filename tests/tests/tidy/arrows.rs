@@ -13,7 +13,7 @@ const ARROWS: &str = "
     appliance: catalog crypt delivery disk http library machine net qoe reactor smallfile stack tcp telemetry token web
     swarm:     load
     bench:     crypt disk load machine net reactor
-    load:      crypt machine net reactor telemetry
+    load:      crypt machine net player reactor telemetry
     delivery:  crypt disk http machine net reactor stack tcp telemetry
     stack:     reactor tcp
     disk:      reactor

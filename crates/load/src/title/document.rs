@@ -1,16 +1,15 @@
 //! Fetching manifests, playlists and indexes: whole documents, decrypted, of a bounded size.
 
-use super::{ManifestError, Reference, Source};
+use super::{Library, TitleError};
 use crate::connection::{Connection, ConnectionOptions, Endpoint};
 use crate::film::Ask;
 use crate::options::Options;
 use crate::trouble::Trouble;
+use player::Reference;
+use player::manifest::DOCUMENT_BYTES_MAX;
 use reactor::{Reactor, RingOptions};
 use std::io;
 use std::time::Duration;
-
-/// A day of one-second segments at 90 bytes a line is 8 MB.
-const DOCUMENT_BYTES_MAX: usize = 16 << 20;
 
 /// Fetches documents from one server, each over a new connection: there are two or three of them.
 pub(super) struct Documents<'a> {
@@ -24,8 +23,8 @@ impl<'a> Documents<'a> {
     }
 }
 
-impl Source for Documents<'_> {
-    fn bring(&mut self, reference: &Reference) -> Result<Vec<u8>, ManifestError> {
+impl Library for Documents<'_> {
+    fn bring(&mut self, reference: &Reference) -> Result<Vec<u8>, TitleError> {
         let (endpoint, reference, patience) =
             (self.endpoint.clone(), reference.clone(), self.patience);
         let url = reference.url.to_string();
@@ -36,7 +35,7 @@ impl Source for Documents<'_> {
         });
         match fetching.join().expect("fetching does not panic") {
             Ok(fetched) => fetched,
-            Err(error) => Err(ManifestError::Fetch(url, error.to_string())),
+            Err(error) => Err(TitleError::Fetch(url, error.to_string())),
         }
     }
 }
@@ -45,9 +44,9 @@ async fn fetch(
     endpoint: &Endpoint,
     reference: &Reference,
     patience: Duration,
-) -> Result<Vec<u8>, ManifestError> {
+) -> Result<Vec<u8>, TitleError> {
     let failed =
-        |trouble: Trouble| ManifestError::Fetch(reference.url.to_string(), trouble.to_string());
+        |trouble: Trouble| TitleError::Fetch(reference.url.to_string(), trouble.to_string());
     let how = ConnectionOptions { patience, ..ConnectionOptions::default() };
     let mut connection =
         Connection::open(endpoint, &how).await.map_err(|failure| failed(failure.into()))?;
@@ -59,7 +58,7 @@ async fn fetch(
     let mut document = Vec::new();
     while connection.body(&mut document).await.map_err(|failure| failed(failure.into()))? > 0 {
         if document.len() > DOCUMENT_BYTES_MAX {
-            return Err(ManifestError::TooLong(reference.url.to_string()));
+            return Err(TitleError::TooLong(reference.url.to_string()));
         }
     }
     Ok(document)

@@ -3,23 +3,20 @@
 //! Refused: schemes other than http and https, credentials, and hosts and paths with bytes that are not allowed in a
 //! request line. A manifest is written by somebody else, so nothing of it reaches a request without these checks.
 
-use std::fmt;
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::fmt::{self, Write};
 use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
-use std::time::Duration;
+use std::sync::Arc;
 
 /// More than any server accepts in a request line.
 const URL_BYTES_MAX: usize = 8 << 10;
-
-/// How long to try each of a name's addresses.
-const TRIAL_PATIENCE: Duration = Duration::from_secs(1);
 
 /// An absolute http or https URL without fragment. Its path begins with a slash and has no dot segments.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Url {
     is_tls: bool,
-    host: String,
+    /// Shared, because a manifest has thousands of URLs of one server.
+    host: Arc<str>,
     port: u16,
     path: String,
     query: Option<String>,
@@ -60,14 +57,14 @@ impl fmt::Display for UrlError {
 impl std::error::Error for UrlError {}
 
 /// A parsed reference (RFC 3986 appendix B). The fragment is already gone: it never leaves the client.
-struct Reference<'a> {
+struct Parts<'a> {
     scheme: Option<&'a str>,
     authority: Option<&'a str>,
     path: &'a str,
     query: Option<&'a str>,
 }
 
-impl<'a> Reference<'a> {
+impl<'a> Parts<'a> {
     fn parse(text: &'a str) -> Result<Self, UrlError> {
         if text.len() > URL_BYTES_MAX {
             return Err(UrlError::Long);
@@ -102,7 +99,7 @@ impl FromStr for Url {
     type Err = UrlError;
 
     fn from_str(text: &str) -> Result<Self, UrlError> {
-        let reference = Reference::parse(text)?;
+        let reference = Parts::parse(text)?;
         let is_tls = is_tls(reference.scheme.ok_or(UrlError::Scheme)?)?;
         Self::of(is_tls, &reference)
     }
@@ -128,7 +125,7 @@ fn host_and_port(authority: &str, is_tls: bool) -> Result<(String, u16), UrlErro
     let literal = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     let is_usable = match literal {
         Some(literal) => literal.parse::<std::net::Ipv6Addr>().is_ok(),
-        None => !host.is_empty() && host.bytes().all(is_host_byte),
+        None => !host.is_empty() && host.bytes().all(is_unreserved),
     };
     if !is_usable {
         return Err(UrlError::Host);
@@ -141,15 +138,27 @@ fn host_and_port(authority: &str, is_tls: bool) -> Result<(String, u16), UrlErro
     Ok((host.to_ascii_lowercase(), port))
 }
 
-fn is_host_byte(byte: u8) -> bool {
+/// RFC 3986 section 2.3: unreserved characters. Names of hosts have no others.
+fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
 }
 
 impl Url {
-    fn of(is_tls: bool, reference: &Reference<'_>) -> Result<Self, UrlError> {
+    fn of(is_tls: bool, reference: &Parts<'_>) -> Result<Self, UrlError> {
         let (host, port) = host_and_port(reference.authority.unwrap_or(""), is_tls)?;
         let path = without_dot_segments(&encoded(reference.path));
-        Ok(Self { is_tls, host, port, path, query: reference.query.map(encoded) })
+        let query = reference.query.map(encoded);
+        Self { is_tls, host: host.into(), port, path, query }.unless_long()
+    }
+
+    /// Paths are merged and bytes beyond ASCII take three, so a result may be longer than what it is made of.
+    pub(crate) fn unless_long(self) -> Result<Self, UrlError> {
+        if self.text_bytes() > URL_BYTES_MAX { Err(UrlError::Long) } else { Ok(self) }
+    }
+
+    /// The memory of path and query.
+    pub(crate) fn text_bytes(&self) -> usize {
+        self.path.len() + self.query.as_ref().map_or(0, String::len)
     }
 
     /// What `reference`, found in the document at this URL, refers to (RFC 3986 section 5.2.2).
@@ -157,7 +166,7 @@ impl Url {
     /// # Errors
     /// If the result is not a URL that this client can request.
     pub fn resolve(&self, reference: &str) -> Result<Self, UrlError> {
-        let reference = Reference::parse(reference.trim())?;
+        let reference = Parts::parse(reference.trim())?;
         let is_tls = reference.scheme.map_or(Ok(self.is_tls), is_tls)?;
         if reference.scheme.is_some() || reference.authority.is_some() {
             return Self::of(is_tls, &reference);
@@ -176,7 +185,40 @@ impl Url {
         if !reference.path.is_empty() || reference.query.is_some() {
             url.query = reference.query.map(encoded);
         }
-        Ok(url)
+        url.unless_long()
+    }
+
+    /// The same on another host. The port stays: players of HLS replace the host of a pathway's clone alone.
+    ///
+    /// # Errors
+    /// If `host` is not a host, or has a port.
+    pub fn with_host(&self, host: &str) -> Result<Self, UrlError> {
+        if host.ends_with(':') || Self::has_port(host) {
+            return Err(UrlError::Host);
+        }
+        let (host, _) = host_and_port(host, self.is_tls)?;
+        Ok(Self { host: host.into(), ..self.clone() })
+    }
+
+    fn has_port(authority: &str) -> bool {
+        authority.rsplit_once(':').is_some_and(|(_, port)| !port.contains(']'))
+    }
+
+    /// The same with a parameter in its query, percent-encoded. A parameter of the same name is replaced.
+    pub fn with_query_parameter(&self, name: &str, value: &str) -> Self {
+        let name = percent_encoded(name);
+        let others = self.query.iter().flat_map(|query| query.split('&')).filter(|parameter| {
+            !parameter.is_empty() && parameter.split('=').next() != Some(name.as_str())
+        });
+        let mut query = String::new();
+        for parameter in others {
+            query.push_str(parameter);
+            query.push('&');
+        }
+        query.push_str(&name);
+        query.push('=');
+        query.push_str(&percent_encoded(value));
+        Self { query: Some(query), ..self.clone() }
     }
 
     /// Whether it is https.
@@ -189,10 +231,15 @@ impl Url {
         self.host.trim_start_matches('[').trim_end_matches(']')
     }
 
+    /// The port, the scheme's default one if the URL names none.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
     /// Host and port for the Host field (RFC 9110 section 7.2): the scheme's default port is left out.
     pub fn authority(&self) -> String {
         match (self.is_tls, self.port) {
-            (true, 443) | (false, 80) => self.host.clone(),
+            (true, 443) | (false, 80) => self.host.to_string(),
             _ => format!("{}:{}", self.host, self.port),
         }
     }
@@ -215,20 +262,6 @@ impl Url {
         (self.is_tls, &self.host, self.port) == (other.is_tls, &other.host, other.port)
     }
 
-    /// Resolves the host's name. If there are several addresses, takes the first one that accepts a connection, or else
-    /// just the first: a server on this machine often has only one of IPv4 and IPv6.
-    ///
-    /// # Errors
-    /// If there is none.
-    pub fn address(&self) -> std::io::Result<SocketAddr> {
-        let found: Vec<_> = (self.host(), self.port).to_socket_addrs()?.collect();
-        let connects =
-            |address: &&SocketAddr| TcpStream::connect_timeout(address, TRIAL_PATIENCE).is_ok();
-        let chosen = if found.len() > 1 { found.iter().find(connects) } else { None };
-        let chosen = chosen.or(found.first()).copied();
-        chosen.ok_or_else(|| std::io::Error::other("the name has no address"))
-    }
-
     /// The file below `directory` that this URL names if `directory` is served as `/`. `None` if it cannot be below it.
     pub fn file_below(&self, directory: &Path) -> Option<PathBuf> {
         use std::os::unix::ffi::OsStringExt;
@@ -246,6 +279,20 @@ impl fmt::Display for Url {
     }
 }
 
+/// Encodes everything but RFC 3986's unreserved characters, so that a value cannot be mistaken for a separator.
+fn percent_encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if is_unreserved(byte) {
+            encoded.push(char::from(byte));
+        } else {
+            // Writing to a string cannot fail.
+            let _ = write!(encoded, "%{byte:02X}");
+        }
+    }
+    encoded
+}
+
 /// Encodes bytes beyond ASCII as `%XX`: browsers do that, and a request line may not contain them.
 fn encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
@@ -253,7 +300,7 @@ fn encoded(text: &str) -> String {
         if byte.is_ascii() {
             encoded.push(char::from(byte));
         } else {
-            encoded.push_str(&format!("%{byte:02X}"));
+            let _ = write!(encoded, "%{byte:02X}");
         }
     }
     encoded
@@ -377,6 +424,36 @@ mod tests {
         }
         assert_eq!(base.resolve("file:///etc/passwd"), Err(UrlError::Scheme));
         assert_eq!(base.resolve("a\nb"), Err(UrlError::Character));
+    }
+
+    #[test]
+    fn a_url_that_becomes_too_long_is_refused() {
+        let base = url(&format!("http://h/{}/", "a".repeat(5000)));
+        assert!(base.resolve(&"b".repeat(3000)).is_ok());
+        assert_eq!(base.resolve(&"b".repeat(4000)), Err(UrlError::Long));
+        assert_eq!(base.resolve(&"é".repeat(1000)), Err(UrlError::Long));
+    }
+
+    #[test]
+    fn another_host_takes_the_place_of_the_first_and_the_port_stays() {
+        let base = url("https://a:8443/film/1.mp4?x=1");
+        let moved = |host: &str| base.with_host(host).map(|url| url.to_string());
+        assert_eq!(moved("B.example"), Ok("https://b.example:8443/film/1.mp4?x=1".into()));
+        assert_eq!(moved("[::1]"), Ok("https://[::1]:8443/film/1.mp4?x=1".into()));
+        for host in ["", "b:80", "b:", "[::1]:80", "user@b", "b/c", "b c", "b\r\n"] {
+            assert!(moved(host).is_err(), "{host}");
+        }
+    }
+
+    #[test]
+    fn a_query_parameter_is_added_or_replaced_and_encoded() {
+        let with = |text: &str, name: &str, value: &str| {
+            url(text).with_query_parameter(name, value).to_string()
+        };
+        assert_eq!(with("http://h/a", "CMCD", "bl=1,ot=v"), "http://h/a?CMCD=bl%3D1%2Cot%3Dv");
+        assert_eq!(with("http://h/a?t=1&u", "p", "\"é\""), "http://h/a?t=1&u&p=%22%C3%A9%22");
+        assert_eq!(with("http://h/a?p=1&q=2&p=3", "p", "4"), "http://h/a?q=2&p=4");
+        assert_eq!(with("http://h/a?", "p", ""), "http://h/a?p=");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! URL templates of DASH (ISO/IEC 23009-1 section 5.3.9.4.4): `$Number%05d$` and its like.
 
-use super::ManifestError;
+use crate::manifest::ManifestError;
 use std::fmt::Write;
 
 /// More digits than any number has.

@@ -1,7 +1,9 @@
 //! The segment index of an MP4 file: the 'sidx' box (ISO/IEC 14496-12 section 8.16.3).
 
-use super::{ManifestError, SEGMENTS_MAX, range_of};
-use std::ops::Range;
+use super::listing::{Budget, Listing};
+use super::{ManifestError, range_of};
+use crate::presentation::{Index, Reference, Segments};
+use std::time::Duration;
 
 /// Reads bytes in network order off the front.
 struct Reader<'a>(&'a [u8]);
@@ -27,8 +29,8 @@ impl Reader<'_> {
     }
 }
 
-/// The segments that the index in `bytes` lists. In the file, the index begins at `start`.
-pub(super) fn segments(bytes: &[u8], start: u64) -> Result<Vec<Range<u64>>, ManifestError> {
+/// The segments that the index in `bytes` lists.
+pub(super) fn segments(index: &Index, bytes: &[u8]) -> Result<Segments, ManifestError> {
     let mut reader = Reader(bytes);
     let index_bytes = reader.u32()?;
     if &reader.take::<4>()? != b"sidx" {
@@ -36,7 +38,7 @@ pub(super) fn segments(bytes: &[u8], start: u64) -> Result<Vec<Range<u64>>, Mani
     }
     let [version, ..] = reader.take::<4>()?;
     let _reference_id = reader.u32()?;
-    let _timescale = reader.u32()?;
+    let timescale = reader.u32()?;
     let first_offset = match version {
         0 => {
             let _earliest = reader.u32()?;
@@ -48,12 +50,25 @@ pub(super) fn segments(bytes: &[u8], start: u64) -> Result<Vec<Range<u64>>, Mani
         }
     };
     // Offsets count from the first byte after the index.
+    let start = index.reference.range.as_ref().map_or(0, |range| range.start);
     let anchor = start.checked_add(index_bytes.into()).ok_or(ManifestError::Range)?;
-    let mut offset = anchor.checked_add(first_offset).ok_or(ManifestError::Range)?;
+    let offset = anchor.checked_add(first_offset).ok_or(ManifestError::Range)?;
     let _reserved = reader.u16()?;
-    let count = usize::from(reader.u16()?).min(SEGMENTS_MAX);
-    let mut segments = Vec::with_capacity(count);
-    for _ in 0..count {
+    entries(index, reader, timescale, offset)
+}
+
+/// The index's entries, of which the first begins at `offset` in the file.
+fn entries(
+    index: &Index,
+    mut reader: Reader<'_>,
+    timescale: u32,
+    mut offset: u64,
+) -> Result<Segments, ManifestError> {
+    let mut budget = Budget::new();
+    let mut listing = Listing::new(&mut budget);
+    listing.start_with(index.start.clone());
+    let mut elapsed = 0;
+    for _ in 0..reader.u16()? {
         let size = reader.u32()?;
         if size >> 31 == 1 {
             return Err(ManifestError::Unsupported(
@@ -62,9 +77,23 @@ pub(super) fn segments(bytes: &[u8], start: u64) -> Result<Vec<Range<u64>>, Mani
         }
         let range = range_of(offset, size.into())?;
         offset = range.end;
-        segments.push(range);
-        let _duration = reader.u32()?;
+        let duration = reader.u32()?;
         let _access_points = reader.u32()?;
+        let begin = index.begin + time(elapsed, timescale)?;
+        // 65,535 entries of 32 bits do not fill 64.
+        elapsed += u64::from(duration);
+        let reference = Reference { url: index.reference.url.clone(), range: Some(range) };
+        listing.push(begin, time(duration.into(), timescale)?, reference)?;
     }
-    Ok(segments)
+    listing.finish(None)
+}
+
+fn time(units: u64, timescale: u32) -> Result<Duration, ManifestError> {
+    let scale = u64::from(timescale);
+    let seconds = units.checked_div(scale).ok_or_else(|| {
+        ManifestError::Malformed("its segment index has a timescale of zero".into())
+    })?;
+    // Less than a second: the quotient is below 10^9.
+    let nanoseconds = (units % scale) * 1_000_000_000 / scale;
+    Ok(Duration::new(seconds, nanoseconds as u32))
 }

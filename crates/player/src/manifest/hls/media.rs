@@ -1,0 +1,129 @@
+//! Media playlists: segments in order, with the initialisation section (EXT-X-MAP) that each needs.
+
+use super::attributes::Attributes;
+use super::{Budget, Line, lines, malformed};
+use crate::manifest::listing::Listing;
+use crate::manifest::{ManifestError, range_of, resolve};
+use crate::presentation::{Reference, Segments};
+use crate::url::Url;
+use std::ops::Range;
+use std::time::Duration;
+
+/// The shortest time between two reloads. Target durations are whole seconds, so a shorter one is a mistake.
+const RELOAD_MIN: Duration = Duration::from_secs(1);
+
+/// What has been read so far.
+struct Reader<'a, 'b> {
+    url: &'a Url,
+    listing: Listing<'b>,
+    /// When the next segment begins.
+    now: Duration,
+    /// The next segment's, from its tags.
+    duration: Option<Duration>,
+    range: Option<(u64, Option<u64>)>,
+    /// Where the last segment's range ended: a range without an offset begins there (section 4.3.2.2).
+    range_end: u64,
+    target: Duration,
+    has_ended: bool,
+}
+
+/// Reads the media playlist that was at `url`.
+pub(in crate::manifest) fn segments(url: &Url, text: &str) -> Result<Segments, ManifestError> {
+    let mut budget = Budget::new();
+    let mut reader = Reader {
+        url,
+        listing: Listing::new(&mut budget),
+        now: Duration::ZERO,
+        duration: None,
+        range: None,
+        range_end: 0,
+        target: RELOAD_MIN,
+        has_ended: false,
+    };
+    for line in lines(text) {
+        match line {
+            Line::Tag(tag, value) => reader.take_tag(tag, value)?,
+            Line::Uri(uri) => reader.take_segment(uri)?,
+        }
+    }
+    let reload_after = (!reader.has_ended).then_some(reader.target.max(RELOAD_MIN));
+    reader.listing.finish(reload_after)
+}
+
+impl Reader<'_, '_> {
+    fn take_tag(&mut self, tag: &str, value: &str) -> Result<(), ManifestError> {
+        match tag {
+            "#EXTINF" => self.duration = Some(seconds(value)?),
+            "#EXT-X-BYTERANGE" => self.range = Some(byte_range(value)?),
+            "#EXT-X-MAP" => {
+                let start = self.start(Attributes(value))?;
+                self.listing.start_with(Some(start));
+            }
+            "#EXT-X-MEDIA-SEQUENCE" => {
+                let number = value.parse().map_err(|_| malformed("its media sequence"))?;
+                self.listing.number_from(number);
+            }
+            "#EXT-X-TARGETDURATION" => self.target = seconds(value)?,
+            "#EXT-X-PLAYLIST-TYPE" => self.has_ended |= value == "VOD",
+            "#EXT-X-ENDLIST" => self.has_ended = true,
+            "#EXT-X-STREAM-INF" => return Err(ManifestError::TooDeep),
+            "#EXT-X-DEFINE" => return Err(ManifestError::Unsupported("a variable (EXT-X-DEFINE)")),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn take_segment(&mut self, uri: &str) -> Result<(), ManifestError> {
+        let duration = self.duration.take().ok_or_else(|| malformed("a segment without EXTINF"))?;
+        let range = match self.range.take() {
+            Some((length, start)) => Some(range_of(start.unwrap_or(self.range_end), length)?),
+            None => None,
+        };
+        self.range_end = range.as_ref().map_or(0, |range: &Range<u64>| range.end);
+        let reference = Reference { url: resolve(self.url, uri)?, range };
+        self.listing.push(self.now, duration, reference)?;
+        // The listing refuses times far below what a Duration holds.
+        self.now += duration;
+        Ok(())
+    }
+
+    fn start(&self, attributes: Attributes<'_>) -> Result<Reference, ManifestError> {
+        let uri = attributes.value("URI").ok_or_else(|| malformed("an EXT-X-MAP without URI"))?;
+        let range = match attributes.value("BYTERANGE") {
+            Some(text) => {
+                let (length, start) = byte_range(text)?;
+                Some(range_of(start.unwrap_or(0), length)?)
+            }
+            None => None,
+        };
+        Ok(Reference { url: resolve(self.url, uri)?, range })
+    }
+}
+
+/// `seconds` or `seconds,title`.
+fn seconds(value: &str) -> Result<Duration, ManifestError> {
+    let number = value.split(',').next().unwrap_or("").trim();
+    let seconds: Option<f64> = number.parse().ok();
+    seconds
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .ok_or_else(|| ManifestError::Malformed(format!("{number:?} is not a duration")))
+}
+
+/// `length` or `length@offset` (section 4.3.2.2).
+fn byte_range(text: &str) -> Result<(u64, Option<u64>), ManifestError> {
+    let parse = |text: &str| text.trim().parse().map_err(|_| ManifestError::Range);
+    match text.split_once('@') {
+        Some((length, start)) => Ok((parse(length)?, Some(parse(start)?))),
+        None => Ok((parse(text)?, None)),
+    }
+}
+
+/// The bit rate, if the playlist has byte ranges and so tells the size of its segments; else 1.
+pub(super) fn bits_per_second(segments: &Segments) -> u64 {
+    let bytes = |range: &Range<u64>| (range.end - range.start) as f64;
+    let ranges = segments.list.iter().map(|segment| segment.reference.range.as_ref().map(bytes));
+    let bytes: Option<f64> = ranges.sum();
+    let rate = bytes.unwrap_or(0.0) * 8.0 / segments.duration().as_secs_f64();
+    // Infinite for no time at all, and not a number for no bytes in no time.
+    if rate.is_finite() { (rate as u64).max(1) } else { 1 }
+}

@@ -1,0 +1,119 @@
+//! A list of segments while it is made: bounded in count, in time and in memory.
+
+use super::{ManifestError, SEGMENTS_MAX};
+use crate::presentation::{Reference, Segment, Segments};
+use std::time::Duration;
+
+/// The memory that the segments of one document may take. Three pathways with 20 renditions of a film of three hours in
+/// segments of two seconds take 120 MB.
+const LISTED_BYTES_MAX: usize = 256 << 20;
+
+/// Later than any segment plays: 136 years, because live manifests may count from 1970. Sums of a few such times do not
+/// overflow.
+pub(super) const TIME_MAX: Duration = Duration::from_secs(1 << 32);
+
+/// What a period of a rendition counts for, with or without segments: about the time to find out where they are.
+const PART_BYTES: usize = 1000;
+
+/// What is left of the memory for segments.
+pub(super) struct Budget(usize);
+
+impl Budget {
+    pub(super) fn new() -> Self {
+        Self(LISTED_BYTES_MAX)
+    }
+
+    /// What is left beside lists of this many bytes.
+    pub(super) fn beside(bytes: usize) -> Self {
+        Self(LISTED_BYTES_MAX.saturating_sub(bytes))
+    }
+
+    pub(super) fn take(&mut self, segment: &Segment) -> Result<(), ManifestError> {
+        self.take_bytes(bytes_of(segment))
+    }
+
+    fn take_bytes(&mut self, bytes: usize) -> Result<(), ManifestError> {
+        let left = self.0.checked_sub(bytes);
+        self.0 = left.ok_or(ManifestError::Bound("bytes in its list of segments"))?;
+        Ok(())
+    }
+}
+
+fn bytes_of(segment: &Segment) -> usize {
+    let text = |reference: &Reference| reference.url.text_bytes();
+    size_of::<Segment>() + text(&segment.reference) + segment.start.as_ref().map_or(0, text)
+}
+
+/// The memory that a list takes.
+pub(super) fn listed_bytes(segments: &Segments) -> usize {
+    segments.list.iter().map(bytes_of).sum()
+}
+
+/// A list of segments that is being made.
+pub(super) struct Listing<'a> {
+    budget: &'a mut Budget,
+    segments: Segments,
+    /// The initialisation section that the next segment needs.
+    start: Option<Reference>,
+    /// The one that the last segment needed.
+    last_start: Option<Reference>,
+}
+
+impl<'a> Listing<'a> {
+    pub(super) fn new(budget: &'a mut Budget) -> Self {
+        let segments =
+            Segments { start: None, list: Vec::new(), first_number: 0, reload_after: None };
+        Self { budget, segments, start: None, last_start: None }
+    }
+
+    pub(super) fn take_part(&mut self) -> Result<(), ManifestError> {
+        self.budget.take_bytes(PART_BYTES)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.segments.list.is_empty()
+    }
+
+    pub(super) fn number_from(&mut self, first_number: u64) {
+        self.segments.first_number = first_number;
+    }
+
+    /// The segments from here on need this initialisation section.
+    pub(super) fn start_with(&mut self, start: Option<Reference>) {
+        self.start = start;
+    }
+
+    pub(super) fn push(
+        &mut self,
+        begin: Duration,
+        duration: Duration,
+        reference: Reference,
+    ) -> Result<(), ManifestError> {
+        if self.segments.list.len() >= SEGMENTS_MAX {
+            return Err(ManifestError::TooMany);
+        }
+        if begin > TIME_MAX || duration > TIME_MAX {
+            return Err(ManifestError::Bound("hours"));
+        }
+        let mut start = None;
+        if self.is_empty() {
+            self.segments.start = self.start.clone();
+            self.last_start = self.start.clone();
+        } else if self.start != self.last_start {
+            start = self.start.clone();
+            self.last_start = self.start.clone();
+        }
+        let segment = Segment { begin, duration, reference, start };
+        self.budget.take(&segment)?;
+        self.segments.list.push(segment);
+        Ok(())
+    }
+
+    /// The list. It may be empty only if there is more to come.
+    pub(super) fn finish(self, reload_after: Option<Duration>) -> Result<Segments, ManifestError> {
+        if self.is_empty() && reload_after.is_none() {
+            return Err(ManifestError::Empty);
+        }
+        Ok(Segments { reload_after, ..self.segments })
+    }
+}

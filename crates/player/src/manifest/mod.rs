@@ -1,0 +1,93 @@
+//! Reading manifests: HLS playlists ([`hls`]), DASH manifests ([`dash`]) and the indexes of MP4 files ([`index`]).
+//!
+//! What a server sends is not trusted. Documents, counts, times and the memory that a list of segments takes are bounded,
+//! numbers that overflow are refused, and the time to read a document grows with its length alone. Tags, elements and
+//! attributes that are not known are ignored. References may lead to any server: a caller that wants to stay on one has to
+//! look at the URLs.
+
+mod clones;
+mod dash;
+mod error;
+mod hls;
+mod index;
+mod listing;
+
+pub use error::ManifestError;
+
+use crate::presentation::{Presentation, Segments, Source};
+use crate::url::Url;
+use std::ops::Range;
+
+/// The longest document that is read: a day of one-second segments at 90 bytes a line is 8 MB.
+pub const DOCUMENT_BYTES_MAX: usize = 16 << 20;
+
+/// More than any film has: a day in segments of one second.
+pub const SEGMENTS_MAX: usize = 86_400;
+
+/// More servers than any title names.
+pub(crate) const PATHWAYS_MAX: usize = 16;
+
+/// More bit rates than any track has.
+const RENDITIONS_MAX: usize = 100;
+
+impl Presentation {
+    /// Reads the manifest that was at `url`.
+    ///
+    /// # Errors
+    /// If it is not a manifest, breaks its format, needs what is not supported, or exceeds a bound.
+    pub fn parse(url: &Url, bytes: &[u8]) -> Result<Self, ManifestError> {
+        let text = text(bytes)?;
+        if is_playlist(text) {
+            hls::presentation(url, text)
+        } else if text.starts_with('<') {
+            dash::presentation(url, text)
+        } else {
+            Err(ManifestError::Neither)
+        }
+    }
+}
+
+impl Segments {
+    /// Reads the document that `source` refers to, which was at `url`.
+    ///
+    /// # Errors
+    /// If it is not a media playlist or an index, breaks its format, or exceeds a bound.
+    pub fn parse(source: &Source, url: &Url, bytes: &[u8]) -> Result<Self, ManifestError> {
+        if let Source::Index(index) = source {
+            return index::segments(index, bytes);
+        }
+        let text = text(bytes)?;
+        if !is_playlist(text) {
+            return Err(ManifestError::Neither);
+        }
+        hls::segments(url, text)
+    }
+}
+
+fn text(bytes: &[u8]) -> Result<&str, ManifestError> {
+    if bytes.len() > DOCUMENT_BYTES_MAX {
+        return Err(ManifestError::TooLong);
+    }
+    let text = std::str::from_utf8(bytes).map_err(|_| ManifestError::NotText)?;
+    Ok(text.trim_start_matches('\u{feff}').trim_start())
+}
+
+fn is_playlist(text: &str) -> bool {
+    text.starts_with("#EXTM3U")
+}
+
+fn resolve(base: &Url, reference: &str) -> Result<Url, ManifestError> {
+    base.resolve(reference)
+        .map_err(|error| ManifestError::Malformed(format!("the reference {reference:?}: {error}")))
+}
+
+/// `length` bytes from `start` on.
+fn range_of(start: u64, length: u64) -> Result<Range<u64>, ManifestError> {
+    match start.checked_add(length) {
+        Some(end) if length > 0 => Ok(start..end),
+        _ => Err(ManifestError::Range),
+    }
+}
+
+#[cfg(test)]
+mod tests;
