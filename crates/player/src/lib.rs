@@ -7,11 +7,15 @@
 //! - Nothing that a server sends makes this panic, loop or grow without limit.
 //! - Nothing here reads a clock or draws a random number that its caller did not seed.
 //!
-//! Read [`presentation`] for what a title consists of, [`manifest`] for how it is read.
+//! Read [`presentation`] for what a title consists of, [`manifest`] for how it is read, [`abr`] for which bit rate a segment
+//! gets, [`pathways`] for where it comes from.
 
 #![forbid(unsafe_code)]
 
+pub mod abr;
+pub mod estimate;
 pub mod manifest;
+pub mod pathways;
 pub mod presentation;
 pub mod steering;
 pub mod url;

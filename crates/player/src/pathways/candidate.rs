@@ -1,0 +1,215 @@
+//! One pathway as the player knows it: how fast it was, and whether it may be used.
+
+use std::time::Duration;
+
+use super::{MoveReason, PathwayPolicy, Progress};
+use crate::Time;
+use crate::estimate::{self, Estimate};
+
+/// A measurement that is older than this says nothing: the longest penalty, so that a pathway that was slow gets another
+/// chance even without a probe.
+const KNOWN_FOR: Duration = Duration::from_secs(300);
+
+/// A measurement that is older than this may be from before whatever slows the present pathway down: three probes of the
+/// default interval.
+const FRESH_FOR: Duration = Duration::from_secs(30);
+
+#[derive(Clone, Debug)]
+pub(super) struct Candidate {
+    pub(super) id: String,
+    /// Its place in steering's order, if steering names it.
+    pub(super) rank: Option<usize>,
+    /// Whether a request was sent there, or is about to be.
+    pub(super) is_tested: bool,
+    /// How many probes in a row were better than the present pathway.
+    pub(super) better_probes: u32,
+    media: Estimate,
+    latest: f64,
+    /// From the probes since it last brought media.
+    probed: Option<f64>,
+    measured_at: Option<Time>,
+    penalty: Option<Penalty>,
+    strikes: u32,
+    window: Window,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Penalty {
+    until: Time,
+    reason: MoveReason,
+}
+
+/// How a request went lately.
+#[derive(Clone, Copy, Debug, Default)]
+struct Window {
+    began: Duration,
+    received_bytes: u64,
+    /// The rate of the window before.
+    bits_per_second: Option<f64>,
+    /// The next progress begins a new one.
+    is_void: bool,
+}
+
+impl Candidate {
+    pub(super) fn new(id: String) -> Self {
+        Self {
+            id,
+            rank: None,
+            is_tested: false,
+            better_probes: 0,
+            media: Estimate::new(),
+            latest: 0.0,
+            probed: None,
+            measured_at: None,
+            penalty: None,
+            strikes: 0,
+            window: Window::default(),
+        }
+    }
+
+    pub(super) fn measured_at(&self) -> Option<Time> {
+        self.measured_at
+    }
+
+    /// What it brought when it was last measured, however long ago.
+    pub(super) fn last_rate(&self) -> Option<f64> {
+        self.probed.or_else(|| self.media.bits_per_second())
+    }
+
+    /// What it brings, as far as is known.
+    pub(super) fn rate(&self, now: Time) -> Option<f64> {
+        self.last_rate().filter(|_| self.was_measured_within(KNOWN_FOR, now))
+    }
+
+    pub(super) fn is_fresh(&self, now: Time) -> bool {
+        self.was_measured_within(FRESH_FOR, now)
+    }
+
+    fn was_measured_within(&self, age_max: Duration, now: Time) -> bool {
+        self.measured_at.is_some_and(|at| now.saturating_sub(at) <= age_max)
+    }
+
+    /// What another pathway must beat, once this one has brought media. The estimate is careful and contains the waits for
+    /// first bytes, so the last segment without its wait counts if it was faster.
+    pub(super) fn rate_to_beat(&self) -> Option<f64> {
+        self.media.bits_per_second().map(|rate| rate.max(self.latest))
+    }
+
+    pub(super) fn handle_media(
+        &mut self,
+        now: Time,
+        bytes: u64,
+        first_byte_after: Duration,
+        took: Duration,
+    ) {
+        self.media.handle_sample(bytes, took);
+        self.latest = estimate::rate(bytes, took.saturating_sub(first_byte_after));
+        self.probed = None;
+        self.measured_at = Some(now);
+        self.window = Window::default();
+    }
+
+    /// A request was given up because of that rate. What was before no longer counts: it would call the player back.
+    pub(super) fn handle_given_up(&mut self, now: Time, bits_per_second: f64, elapsed: Duration) {
+        self.media = Estimate::new();
+        let bytes = bits_per_second / 8.0 * elapsed.as_secs_f64();
+        self.handle_media(now, bytes as u64, Duration::ZERO, elapsed);
+    }
+
+    /// The mean of the last probe and of those before it.
+    pub(super) fn handle_probe(&mut self, now: Time, bits_per_second: f64) {
+        let before = self.probed.unwrap_or(bits_per_second);
+        self.probed = Some(f64::midpoint(before, bits_per_second));
+        self.measured_at = Some(now);
+    }
+
+    pub(super) fn is_penalised(&self, now: Time) -> bool {
+        self.penalty.is_some_and(|penalty| now < penalty.until)
+    }
+
+    /// Whether it is penalised for being slow, and not for failing.
+    pub(super) fn is_slow(&self, now: Time) -> bool {
+        self.is_penalised(now) && self.reason() == MoveReason::TooSlow
+    }
+
+    pub(super) fn penalised_until(&self) -> Time {
+        self.penalty.map_or(Time::ZERO, |penalty| penalty.until)
+    }
+
+    /// Why it was last penalised.
+    pub(super) fn reason(&self) -> MoveReason {
+        self.penalty.map_or(MoveReason::FirstFailure, |penalty| penalty.reason)
+    }
+
+    /// Each penalty is twice the one before. Requests that fail together are one failure.
+    pub(super) fn penalise(
+        &mut self,
+        now: Time,
+        policy: &PathwayPolicy,
+        reason: MoveReason,
+        at_least: Option<Duration>,
+    ) {
+        if !self.is_penalised(now) {
+            self.strikes = self.strikes.saturating_add(1);
+        }
+        let doubled = policy.penalty.saturating_mul(1 << (self.strikes.clamp(1, 16) - 1));
+        let length = doubled.min(policy.penalty_max).max(at_least.unwrap_or_default());
+        let until = now.saturating_add(length).max(self.penalised_until());
+        self.penalty = Some(Penalty { until, reason });
+        self.is_tested = true;
+        self.better_probes = 0;
+        self.window = Window::default();
+    }
+
+    /// Ends a penalty, which still counts for the length of the next one.
+    pub(super) fn pardon(&mut self, now: Time) {
+        if let Some(penalty) = &mut self.penalty {
+            penalty.until = penalty.until.min(now);
+        }
+    }
+
+    /// It brought media: a penalty ends, and is forgotten if it ended long ago.
+    pub(super) fn forgive(&mut self, now: Time, policy: &PathwayPolicy) {
+        self.pardon(now);
+        if now.saturating_sub(self.penalised_until()) > policy.penalty_max {
+            self.penalty = None;
+            self.strikes = 0;
+        }
+    }
+
+    /// A probe began or ended, so the request under way got more or less of the network than before.
+    pub(super) fn void_window(&mut self) {
+        self.window.is_void = true;
+    }
+
+    /// The rate of a request under way: on average or in its last whole window, whichever is lower. None while there is too
+    /// little to judge by. A window without any byte does not count, because silence has a limit of its own.
+    pub(super) fn progress_rate(
+        &mut self,
+        progress: &Progress,
+        policy: &PathwayPolicy,
+    ) -> Option<f64> {
+        let Progress { elapsed, received_bytes, .. } = *progress;
+        let length = policy.silence_max / 2;
+        if elapsed < self.window.began || received_bytes < self.window.received_bytes {
+            self.window = Window::default();
+        }
+        if self.window.is_void {
+            self.window = Window { began: elapsed, received_bytes, ..Window::default() };
+        }
+        let since = elapsed - self.window.began;
+        if since >= length {
+            let rate = estimate::rate(received_bytes - self.window.received_bytes, since);
+            let bits_per_second = Some(rate).filter(|&rate| rate > 0.0);
+            self.window =
+                Window { began: elapsed, received_bytes, bits_per_second, is_void: false };
+        }
+        if received_bytes == 0 {
+            let waits_too_long = progress.buffered + elapsed < policy.silence_max;
+            return (elapsed >= length && waits_too_long).then_some(0.0);
+        }
+        let average = estimate::rate(received_bytes, elapsed);
+        let lower = self.window.bits_per_second.map_or(average, |rate| rate.min(average));
+        (elapsed >= length / 2).then_some(lower)
+    }
+}

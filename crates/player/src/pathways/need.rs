@@ -1,0 +1,85 @@
+//! What the player needs from a pathway: the next segment, or the rest of the present one, before its buffer is empty.
+
+use std::time::Duration;
+
+/// A segment that takes this many times as long as it plays drains any buffer. Rules that go by the buffer choose a rung
+/// above the network's rate on purpose, but not this far above.
+const CRAWL: f64 = 3.0;
+
+/// The next segment.
+#[derive(Clone, Copy, Debug)]
+pub struct Need {
+    /// How much media is buffered ahead of the playhead.
+    pub buffered: Duration,
+    /// How many bits the segment has.
+    pub bits: u64,
+    /// How long it plays.
+    pub segment: Duration,
+    /// What the highest rung needs in bits per second. A pathway with far more than that is good enough.
+    pub bits_per_second_max: u64,
+}
+
+/// A request for media that is under way.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Bytes of the body so far.
+    pub received_bytes: u64,
+    /// Bytes that the body will have.
+    pub expected_bytes: u64,
+    /// Time since the request was sent.
+    pub elapsed: Duration,
+    /// How much media is buffered ahead of the playhead.
+    pub buffered: Duration,
+    /// How long the segment plays.
+    pub segment: Duration,
+}
+
+/// Whether and when something will have arrived, in the terms that both share.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Arrival {
+    /// In seconds from now. Infinite if nothing arrives.
+    pub(super) in_s: f64,
+    /// From its request to its end.
+    pub(super) took_s: f64,
+    /// Bits of the whole, which another pathway would have to bring.
+    pub(super) bits: f64,
+    pub(super) buffered_s: f64,
+    pub(super) segment_s: f64,
+}
+
+impl Arrival {
+    pub(super) fn of_next(need: &Need, bits_per_second: f64) -> Self {
+        let in_s = need.bits as f64 / bits_per_second.max(1.0);
+        Self {
+            in_s,
+            took_s: in_s,
+            bits: need.bits as f64,
+            buffered_s: need.buffered.as_secs_f64(),
+            segment_s: need.segment.as_secs_f64(),
+        }
+    }
+
+    pub(super) fn of_rest(progress: &Progress, bits_per_second: f64) -> Self {
+        let left = progress.expected_bytes.saturating_sub(progress.received_bytes);
+        let in_s = if left == 0 { 0.0 } else { crate::estimate::bits(left) / bits_per_second };
+        Self {
+            in_s,
+            took_s: progress.elapsed.as_secs_f64() + in_s,
+            bits: crate::estimate::bits(progress.expected_bytes),
+            buffered_s: progress.buffered.as_secs_f64(),
+            segment_s: progress.segment.as_secs_f64(),
+        }
+    }
+
+    /// Whether it comes after the buffer is empty.
+    pub(super) fn is_late(&self) -> bool {
+        self.in_s > self.buffered_s
+    }
+
+    /// Whether the buffer shrinks meanwhile: to less than `spare_s`, or fast.
+    pub(super) fn drains(&self, spare_s: f64) -> bool {
+        let shrinks = self.took_s > self.segment_s;
+        let crawls = self.took_s > self.segment_s * CRAWL;
+        crawls || (shrinks && self.in_s + spare_s > self.buffered_s)
+    }
+}
