@@ -11,7 +11,7 @@ pub use error::ConfigError;
 use crate::own_files;
 pub use crate::switch::Switch;
 pub use bypass::Bypass;
-pub use memory::Memory;
+pub use memory::{LargePages, Memory};
 pub use silos::{Placement, SiloError, SiloPlan};
 
 use crate::admin_hosts::is_host_name;

@@ -4,13 +4,15 @@
 //! cache, viewers' sockets and other programs need the rest. It takes that memory only as it fills. Once a second the silo's first worker
 //! checks whether memory is short. If it is, the set gives some back, and grows again only when memory has not been short for a while.
 
-use crate::config::{Config, Switch};
+use crate::config::{self, Config, Switch};
 use crate::worker::policy;
 use delivery::room::reserve_bytes;
 use disk::{HotSet, Policy};
-use machine::{Bound, Headroom, MemoryPressure};
+use machine::{Bound, Headroom, LargePagePool, MemoryPressure};
+use reactor::blocks::Pages;
 use reactor::yield_now;
 use std::cell::Cell;
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -38,8 +40,8 @@ const QUIET_FOR: Duration = Duration::from_secs(10);
 
 /// A silo's hot set, or why there is none.
 pub(crate) enum HotMemory {
-    /// The hot set.
-    Set(Arc<HotSet>),
+    /// The hot set, and why it does not have the pages that it should have.
+    Set(Arc<HotSet>, Option<String>),
     /// None, because the configuration wants none or too little memory is available.
     Off,
     /// None, for this reason.
@@ -53,11 +55,17 @@ pub(crate) fn bytes_of(
     memory_bytes: u64,
     bound: Option<Bound>,
     pressure: &MemoryPressure,
+    pool: LargePagePool,
 ) -> u64 {
     if !config.is_on(Switch::Hot) || policy(config) != Policy::Auto {
         return 0;
     }
+    let reserved = if pages(config) == Pages::Reserved { pool.free } else { 0 };
     config.memory.hot_bytes.map(|bytes| bytes.min(memory_bytes)).unwrap_or_else(|| {
+        // Pages that were reserved for it are not among the available memory, and no use to anybody else.
+        if reserved > 0 {
+            return reserved * LargePagePool::PAGE_BYTES;
+        }
         let of_bound = bound.map(|bound| bound.left_bytes.saturating_sub(reserve_bytes(bound)));
         let available = [of_bound, pressure.available_bytes()].into_iter().flatten().min();
         let bytes = available.unwrap_or(0) / SHARE_OF_AVAILABLE;
@@ -66,13 +74,20 @@ pub(crate) fn bytes_of(
 }
 
 impl HotMemory {
-    /// Makes a set of at most `bytes`.
-    pub(crate) fn new(config: &Config, bytes: u64) -> Self {
+    /// Makes a set of at most `bytes`. `pool` had these large pages when the server started.
+    pub(crate) fn new(config: &Config, bytes: u64, pool: LargePagePool) -> Self {
         if bytes == 0 {
             return Self::Off;
         }
-        match HotSet::new(bytes, config.is_on(Switch::Hugepages)) {
-            Ok(set) => Self::Set(set),
+        let pages = pages(config);
+        let (made, complaint) = match HotSet::new(bytes, pages) {
+            Err(why) if pages == Pages::Reserved => {
+                (HotSet::new(bytes, Pages::Transparent), Some(too_few(bytes, pool, &why)))
+            }
+            made => (made, None),
+        };
+        match made {
+            Ok(set) => Self::Set(set, complaint),
             Err(why) => Self::Unavailable(why.to_string()),
         }
     }
@@ -84,12 +99,16 @@ impl HotMemory {
             Self::Unavailable(why) => {
                 Some(format!("none, because its memory cannot be mapped: {why}"))
             }
-            Self::Set(set) => {
-                let locked = if set.is_locked() { "locked" } else { "not locked (RLIMIT_MEMLOCK)" };
-                Some(format!(
-                    "up to {} MiB of popular parts of films, {locked}",
-                    set.bytes_max() >> 20
-                ))
+            Self::Set(set, complaint) => {
+                let how = match (set.gives_back(), set.is_locked()) {
+                    (false, _) => "in reserved large pages",
+                    (true, true) => "locked",
+                    (true, false) => "not locked (RLIMIT_MEMLOCK)",
+                };
+                let complaint =
+                    complaint.as_ref().map(|why| format!("; {why}")).unwrap_or_default();
+                let mib = set.bytes_max() >> 20;
+                Some(format!("up to {mib} MiB of popular parts of films, {how}{complaint}"))
             }
         }
     }
@@ -97,10 +116,35 @@ impl HotMemory {
     /// The set, if there is one.
     pub(crate) fn set(&self) -> Option<&Arc<HotSet>> {
         match self {
-            Self::Set(set) => Some(set),
+            Self::Set(set, _) => Some(set),
             Self::Off | Self::Unavailable(_) => None,
         }
     }
+}
+
+/// What the configuration wants the set's memory to be made of.
+fn pages(config: &Config) -> Pages {
+    match config.memory.large_pages {
+        _ if !config.is_on(Switch::Hugepages) => Pages::Small,
+        config::LargePages::Off => Pages::Small,
+        config::LargePages::Transparent => Pages::Transparent,
+        config::LargePages::Hugetlb => Pages::Reserved,
+    }
+}
+
+/// Why a set of `bytes` cannot have reserved pages, and what to do about it.
+fn too_few(bytes: u64, pool: LargePagePool, why: &io::Error) -> String {
+    let wanted = bytes / LargePagePool::PAGE_BYTES;
+    if pool.free >= wanted {
+        return format!(
+            "reserved large pages cannot be used ({why}): check hugetlb.2MB.rsvd.max of the control group"
+        );
+    }
+    let count = pool.count + wanted - pool.free;
+    format!(
+        "it takes {wanted} reserved pages of 2 MiB, and {} of {} are free, so it uses transparent ones: sysctl vm.nr_hugepages={count}",
+        pool.free, pool.count
+    )
 }
 
 /// Adjusts a hot set to the memory that is left.
@@ -140,6 +184,10 @@ impl Keeper {
 
     /// Checks the memory and adjusts the set. Call it once a second.
     pub(crate) async fn look(&self) {
+        // All of its memory was taken at the start, and giving it back would help nobody.
+        if !self.set.gives_back() {
+            return self.set.let_grow(self.set.bytes_max());
+        }
         let seen = Seen {
             bound: self.headroom.of_groups(),
             available_bytes: self.pressure.available_bytes(),
@@ -211,7 +259,7 @@ mod tests {
         let bytes = |adjust: fn(&mut Config), bound| {
             let mut config = Config::default();
             adjust(&mut config);
-            bytes_of(&config, 8 * GIB, bound, &pressure)
+            bytes_of(&config, 8 * GIB, bound, &pressure, LargePagePool { count: 9, free: 6 })
         };
         assert_eq!(bytes(|_| {}, None), GIB);
         assert_eq!(bytes(|config| config.memory.hot_bytes = Some(u64::MAX), None), 8 * GIB);
@@ -219,9 +267,27 @@ mod tests {
         assert_eq!(bytes(|config| config.disk = Disk::Direct, None), 0);
         assert_eq!(bytes(|config| config.off = vec![Switch::Heat], None), 0);
         assert_eq!(bytes(|config| config.off = vec![Switch::Hot], None), 0);
+        let reserved =
+            bytes(|config| config.memory.large_pages = config::LargePages::Hugetlb, None);
+        assert_eq!(reserved, 12 << 20, "the whole pool");
         let bound = |left_bytes| Bound { name: "a control group", bytes: 8 * GIB, left_bytes };
         assert_eq!(bytes(|_| {}, Some(bound(640 << 20))), 128 << 20);
         assert_eq!(bytes(|_| {}, Some(bound(200 << 20))), 0, "too small to be worth anything");
+    }
+
+    #[test]
+    fn too_few_reserved_pages_are_told_with_the_remedy() {
+        let why = io::Error::from_raw_os_error(libc::ENOMEM);
+        let told = too_few(100 << 20, LargePagePool { count: 30, free: 12 }, &why);
+        assert!(told.contains("takes 50 reserved") && told.contains("12 of 30 are free"), "{told}");
+        assert!(told.ends_with("sysctl vm.nr_hugepages=68"), "18 are used by others: {told}");
+        let told = too_few(100 << 20, LargePagePool { count: 90, free: 60 }, &why);
+        assert!(told.contains("hugetlb.2MB.rsvd.max"), "{told}");
+        let mut config = Config::default();
+        config.memory.large_pages = config::LargePages::Hugetlb;
+        assert_eq!(pages(&config), Pages::Reserved);
+        config.off = vec![Switch::Hugepages];
+        assert_eq!(pages(&config), Pages::Small);
     }
 
     #[test]

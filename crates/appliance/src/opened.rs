@@ -133,8 +133,10 @@ impl Opened {
         let Self { config, workers, .. } = self;
         let mut silos = silo::silos(&self.machine, &self.silo_map, bound);
         check_memory(bound, *workers, &silos, config)?;
-        let hot_bytes = hot_memory::bytes_of(config, self.memory_bytes(), bound, &self.pressure);
-        silos.iter_mut().for_each(|silo| silo.make_hot_set(config, hot_bytes, *workers));
+        let pool = self.machine.large_pages;
+        let hot_bytes =
+            hot_memory::bytes_of(config, self.memory_bytes(), bound, &self.pressure, pool);
+        silos.iter_mut().for_each(|silo| silo.make_hot_set(config, hot_bytes, *workers, pool));
         Ok(silos)
     }
 

@@ -15,7 +15,7 @@ use crate::start_error::{RunError, StartError};
 use crate::ways_in::WayIn;
 use crate::worker::{Parts, Shared, Worker};
 use disk::HotSet;
-use machine::{Bound, Machine, Node};
+use machine::{Bound, LargePagePool, Machine, Node};
 use reactor::{
     Reactor, RefusedNode, RingFeatures, RingOptions, prefer_node, remote, take_refused_node,
 };
@@ -162,8 +162,16 @@ impl Silo {
     }
 
     /// Makes the silo's hot set. Silos share `bytes` in proportion to their workers, of which there are `workers` in all.
-    pub(crate) fn make_hot_set(&mut self, config: &Config, bytes: u64, workers: usize) {
-        self.hot_memory = HotMemory::new(config, bytes * self.seats.len() as u64 / workers as u64);
+    /// `pool` has the large pages that are reserved.
+    pub(crate) fn make_hot_set(
+        &mut self,
+        config: &Config,
+        bytes: u64,
+        workers: usize,
+        pool: LargePagePool,
+    ) {
+        let bytes = bytes * self.seats.len() as u64 / workers as u64;
+        self.hot_memory = HotMemory::new(config, bytes, pool);
         if let (Some(set), Some(node)) = (self.hot_memory.set(), self.node) {
             // If the kernel refuses, memory is where it is used first: mostly there too. The start lines tell.
             let _ = set.prefer_node(node);

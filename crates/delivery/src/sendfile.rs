@@ -209,10 +209,12 @@ impl<'a> Sendfile<'a> {
     /// Sends from the hot set. This needs no lease: the pages that the kernel is sending are never written to again.
     fn send_hot(&mut self, link: &Link, file: &File, part: &HotPart) -> Result<Sent, End> {
         let reader = &link.resources.reader;
-        let Some((memory, start)) = reader.lend(file, part) else { return Ok((0, 0, false)) };
         self.cork(link);
         let bytes = part.bytes().len();
-        let taken = link.offer_file(memory.as_fd(), start..start + bytes as u64)?;
+        let taken = match reader.lend(file, part) {
+            Some((memory, start)) => link.offer_file(memory.as_fd(), start..start + bytes as u64)?,
+            None => link.offer(part.bytes(), false)?,
+        };
         reader.count_hot(taken);
         Ok((bytes, taken, part.is_elsewhere()))
     }

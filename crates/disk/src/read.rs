@@ -201,7 +201,7 @@ impl Reader {
         file: &File,
         part: &'a HotPart,
     ) -> Option<(&'a std::os::fd::OwnedFd, u64)> {
-        self.bank(file).hot_set.as_ref().map(|hot_set| hot_set.lend(part))
+        self.bank(file).hot_set.as_ref()?.lend(part)
     }
 
     /// Notes that a response sends `range` of a file: the hot set learns from it which parts are popular. A response counts for the blocks

@@ -2,6 +2,7 @@
 
 use fullbore_disk::hot::BLOCK_BYTES;
 use fullbore_disk::{File, Heat, HotSet, LocalHotSet, Pinning, Policy, ReadError, Reader};
+use reactor::blocks::Pages;
 use reactor::residency::cached_pages;
 use reactor::{Pool, PoolOptions, Reactor, RingOptions, sleep};
 use std::fs;
@@ -99,7 +100,7 @@ async fn ask_for(reader: &Reader, file: &Rc<File>, times: usize) {
 fn what_was_asked_for_twice_is_there_and_right_wherever_a_window_begins_and_ends() {
     let library = Library::new(&[3 * BLOCK_BYTES as usize]);
     on_a_reactor(async move {
-        let set = HotSet::new(8 * BLOCK_BYTES, true).unwrap();
+        let set = HotSet::new(8 * BLOCK_BYTES, Pages::Transparent).unwrap();
         let (reader, file) = (reader(&set), library.open(0));
         ask_for(&reader, &file, 1).await;
         assert_eq!(set.used_bytes(), 0, "once is not enough");
@@ -179,7 +180,7 @@ fn a_hot_set_at_the_disk_is_shared_with_workers_elsewhere() {
 fn a_window_may_lie_in_three_blocks() {
     let library = Library::new(&[3 * BLOCK_BYTES as usize]);
     on_a_reactor(async move {
-        let set = HotSet::new(8 * BLOCK_BYTES, true).unwrap();
+        let set = HotSet::new(8 * BLOCK_BYTES, Pages::Transparent).unwrap();
         let (reader, file) = (reader_of(&set, 2 * BLOCK_BYTES), library.open(0));
         let range = BLOCK_BYTES - 5..3 * BLOCK_BYTES - 5;
         let expected = &library.films[0][range.start as usize..range.end as usize];
@@ -200,7 +201,7 @@ fn a_window_may_lie_in_three_blocks() {
 fn one_viewer_going_through_a_film_in_small_ranges_gets_nothing_admitted() {
     let library = Library::new(&[3 * BLOCK_BYTES as usize]);
     on_a_reactor(async move {
-        let set = HotSet::new(8 * BLOCK_BYTES, true).unwrap();
+        let set = HotSet::new(8 * BLOCK_BYTES, Pages::Transparent).unwrap();
         let (reader, file) = (reader(&set), library.open(0));
         for start in (0..file.size()).step_by(300_000) {
             reader.note_request(&file, &(start..file.size().min(start + 300_000)));
@@ -216,7 +217,7 @@ fn one_viewer_going_through_a_film_in_small_ranges_gets_nothing_admitted() {
 fn bytes_of_a_changed_file_are_never_taken() {
     let library = Library::new(&[BLOCK_BYTES as usize]);
     on_a_reactor(async move {
-        let set = HotSet::new(4 * BLOCK_BYTES, true).unwrap();
+        let set = HotSet::new(4 * BLOCK_BYTES, Pages::Transparent).unwrap();
         let (reader, file) = (reader(&set), library.open(0));
         ask_for(&reader, &file, 2).await;
         filled(&reader, BLOCK_BYTES).await;
@@ -238,7 +239,7 @@ fn bytes_of_a_changed_file_are_never_taken() {
 fn going_once_through_the_library_replaces_nothing() {
     let library = Library::new(&[2 * BLOCK_BYTES as usize, 8 * BLOCK_BYTES as usize]);
     on_a_reactor(async move {
-        let set = HotSet::new(2 * BLOCK_BYTES, true).unwrap();
+        let set = HotSet::new(2 * BLOCK_BYTES, Pages::Transparent).unwrap();
         let (reader, wanted, scanned) = (reader(&set), library.open(0), library.open(1));
         ask_for(&reader, &wanted, 3).await;
         filled(&reader, 2 * BLOCK_BYTES).await;
@@ -261,7 +262,7 @@ fn going_once_through_the_library_replaces_nothing() {
 fn what_is_being_read_is_not_replaced_and_memory_given_back_can_be_used_again() {
     let library = Library::new(&[BLOCK_BYTES as usize, BLOCK_BYTES as usize]);
     on_a_reactor(async move {
-        let set = HotSet::new(BLOCK_BYTES, true).unwrap();
+        let set = HotSet::new(BLOCK_BYTES, Pages::Transparent).unwrap();
         let (reader, first, second) = (reader(&set), library.open(0), library.open(1));
         ask_for(&reader, &first, 2).await;
         filled(&reader, BLOCK_BYTES).await;
@@ -288,7 +289,7 @@ fn a_nearly_empty_block_is_not_worth_memory_and_the_end_of_a_film_is_right() {
     let (short, long) = (BLOCK_BYTES as usize / 4, BLOCK_BYTES as usize * 3 / 2 + 12_345);
     let library = Library::new(&[short, long]);
     on_a_reactor(async move {
-        let set = HotSet::new(8 * BLOCK_BYTES, true).unwrap();
+        let set = HotSet::new(8 * BLOCK_BYTES, Pages::Transparent).unwrap();
         let (reader, short, long) = (reader(&set), library.open(0), library.open(1));
         ask_for(&reader, &short, 3).await;
         ask_for(&reader, &long, 3).await;
@@ -309,7 +310,7 @@ fn a_nearly_empty_block_is_not_worth_memory_and_the_end_of_a_film_is_right() {
 fn a_pinned_block_is_the_last_to_be_given_back_and_comes_back_when_the_set_may_grow() {
     let library = Library::new(&[BLOCK_BYTES as usize, 2 * BLOCK_BYTES as usize + 7]);
     on_a_reactor(async move {
-        let set = HotSet::new(4 * BLOCK_BYTES, true).unwrap();
+        let set = HotSet::new(4 * BLOCK_BYTES, Pages::Transparent).unwrap();
         let (reader, viewed, pinned) = (reader(&set), library.open(0), library.open(1));
         let hot_set = reader.hot_set().unwrap();
         ask_for(&reader, &viewed, 9).await;

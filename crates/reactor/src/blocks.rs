@@ -7,6 +7,9 @@
 //! The memory belongs to a memfd, so the kernel can send from it too ([`Pinned::file`]). The kernel keeps referring to the pages that it
 //! sends until the peer has acknowledged them, whether or not the block is still pinned. Before such a block is filled again, the caller
 //! must therefore give its memory back ([`Claimed::give_memory_back`]): bytes in flight keep the old pages, and the block gets new ones.
+//!
+//! [`Pages::Reserved`] are different. The kernel sends from no file of them, and memory that is given back goes to the pool of such pages, where no
+//! program that is short of memory can get it. So they are neither lent nor given back.
 
 use crate::mapping::{LARGE_PAGE_BYTES, Mapping};
 use crate::node::prefer_node_for;
@@ -29,13 +32,24 @@ const UNASKED_AFTER_REFUSAL: u32 = 255;
 /// The bit of a block's state that is set while the block is claimed. The bits below it count the pins.
 const CLAIMED: u32 = 1 << 31;
 
+/// What the memory of blocks is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pages {
+    /// Pages of the usual size.
+    Small,
+    /// Large pages, if the kernel has them.
+    Transparent,
+    /// Large pages from the pool that the operator has reserved (hugetlb).
+    Reserved,
+}
+
 /// Blocks of memory that threads share.
 pub struct Blocks {
     memory: Mapping,
     file: OwnedFd,
     states: Box<[AtomicU32]>,
+    pages: Pages,
     is_locked: bool,
-    large_pages: bool,
     /// How many blocks are still to take small pages without asking for a large one.
     unasked: AtomicU32,
 }
@@ -47,34 +61,25 @@ unsafe impl Send for Blocks {}
 unsafe impl Sync for Blocks {}
 
 impl Blocks {
-    /// Maps `count` blocks, all of them claimed. A block takes no memory until it is filled: a large page if `large_pages` and the kernel
-    /// has one, or else small ones.
+    /// Maps `count` blocks, all of them claimed. A block takes no memory until it is filled, but all [reserved](Pages::Reserved) pages are taken
+    /// out of the pool now.
     ///
     /// # Errors
-    /// If the process is out of descriptors or address space.
-    pub fn new(count: usize, large_pages: bool) -> io::Result<(Arc<Self>, Vec<Claimed>)> {
+    /// If the process is out of descriptors or address space, or the pool has too few pages.
+    pub fn new(count: usize, pages: Pages) -> io::Result<(Arc<Self>, Vec<Claimed>)> {
         let bytes = count.max(1) * BLOCK_BYTES;
-        // SAFETY: the name is a string that ends in zero; the call changes no memory.
-        let fd = unsafe { libc::memfd_create(c"fullbore-hot".as_ptr(), libc::MFD_CLOEXEC) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the call above has just made this descriptor, so this is its only owner.
-        let file = unsafe { OwnedFd::from_raw_fd(fd) };
+        let file = memfd(pages)?;
         rustix::fs::ftruncate(&file, bytes as u64)?;
-        let memory = Mapping::of_file(file.as_fd(), bytes)?;
+        let memory = Mapping::of_file(file.as_fd(), bytes, pages == Pages::Reserved)?;
         let base = memory.base.cast();
-        // SAFETY: the mapping is ours, and locking leaves its bytes as they are. Each page is locked when it is first used; none is taken now.
-        let is_locked = unsafe { libc::mlock2(base, bytes, libc::MLOCK_ONFAULT) } == 0;
+        // Reserved pages are never swapped out.
+        let is_locked = pages == Pages::Reserved
+            // SAFETY: the mapping is ours, and locking leaves its bytes as they are. Each page is locked when it is first used; none is taken
+            // now.
+            || unsafe { libc::mlock2(base, bytes, libc::MLOCK_ONFAULT) } == 0;
         let states = (0..count).map(|_| AtomicU32::new(CLAIMED)).collect();
-        let blocks = Arc::new(Self {
-            memory,
-            file,
-            states,
-            is_locked,
-            large_pages,
-            unasked: AtomicU32::new(0),
-        });
+        let unasked = AtomicU32::new(0);
+        let blocks = Arc::new(Self { memory, file, states, pages, is_locked, unasked });
         // In reverse, so that callers who pop get the lowest block first, and memory fills from its beginning.
         let claimed = (0..count as u32).rev();
         let claimed = claimed
@@ -85,6 +90,11 @@ impl Blocks {
             })
             .collect();
         Ok((blocks, claimed))
+    }
+
+    /// What the memory is made of.
+    pub fn pages(&self) -> Pages {
+        self.pages
     }
 
     /// Has the memory come from this NUMA node, as long as that has some.
@@ -119,6 +129,18 @@ impl Blocks {
     fn unpin(&self, index: u32) {
         self.states[index as usize].fetch_sub(1, Ordering::Release);
     }
+}
+
+fn memfd(pages: Pages) -> io::Result<OwnedFd> {
+    let huge = libc::MFD_HUGETLB | libc::MFD_HUGE_2MB;
+    let flags = libc::MFD_CLOEXEC | if pages == Pages::Reserved { huge } else { 0 };
+    // SAFETY: the name is a string that ends in zero; the call changes no memory.
+    let fd = unsafe { libc::memfd_create(c"fullbore-hot".as_ptr(), flags) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call above has just made this descriptor, so this is its only owner.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// One thread's handle to the blocks. Each pin counts a reference to this handle, because the count of the blocks themselves is shared by
@@ -162,9 +184,10 @@ impl Pinned {
         Rc::ptr_eq(&self.blocks.0, &blocks.0)
     }
 
-    /// The file that the kernel may send the block from, where it begins at `index * BLOCK_BYTES`.
-    pub fn file(&self) -> &OwnedFd {
-        &self.blocks.0.file
+    /// The file that the kernel may send the block from, where it begins at `index * BLOCK_BYTES`. None if the kernel cannot: it sends from no
+    /// file of reserved pages.
+    pub fn file(&self) -> Option<&OwnedFd> {
+        (self.blocks.0.pages != Pages::Reserved).then_some(&self.blocks.0.file)
     }
 }
 
@@ -205,12 +228,16 @@ impl Claimed {
         self.blocks.states[self.index as usize].fetch_and(!CLAIMED, Ordering::Release);
     }
 
-    /// Gives the block's memory back to the kernel. The block then reads as zeros, and takes memory again when it is filled.
+    /// Gives the block's memory back to the kernel. The block then reads as zeros, and takes memory again when it is filled. Reserved pages are
+    /// kept: giving them back would also give up the claim to them, and the next use could be SIGBUS.
     ///
     /// # Errors
     /// Those of `fallocate`.
     pub fn give_memory_back(&self) -> io::Result<()> {
         use rustix::fs::FallocateFlags;
+        if self.blocks.pages == Pages::Reserved {
+            return Ok(());
+        }
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         let start = u64::from(self.index) * BLOCK_BYTES as u64;
         rustix::fs::fallocate(&self.blocks.file, flags, start, BLOCK_BYTES as u64)?;
@@ -229,7 +256,7 @@ impl Claimed {
     /// block takes small pages.
     fn take_memory(&self) {
         let blocks = &self.blocks;
-        if self.has_memory.replace(true) || !blocks.large_pages {
+        if self.has_memory.replace(true) || blocks.pages != Pages::Transparent {
             return;
         }
         let fewer = |unasked: u32| unasked.checked_sub(1);
@@ -290,7 +317,7 @@ mod tests {
     fn a_block_is_either_read_or_claimed() {
         let reactor = Reactor::new(RingOptions::default()).unwrap();
         let test = async {
-            let (blocks, mut free) = Blocks::new(2, true).unwrap();
+            let (blocks, mut free) = Blocks::new(2, Pages::Transparent).unwrap();
             let local = LocalBlocks::new(Arc::clone(&blocks));
             let first = free.pop().unwrap();
             assert!(local.pin(first.index()).is_none(), "a block is not read while it is filled");
@@ -327,9 +354,9 @@ mod tests {
         let forced = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/shmem_enabled");
         let is_forced = |set: String| set.contains("[always]") || set.contains("[force]");
         if forced.is_ok_and(|set| !is_forced(set)) {
-            for large_pages in [true, false] {
+            for (pages, large_pages) in [(Pages::Transparent, true), (Pages::Small, false)] {
                 let test = async move {
-                    let (blocks, mut free) = Blocks::new(1, large_pages).unwrap();
+                    let (blocks, mut free) = Blocks::new(1, pages).unwrap();
                     filled(free.pop().unwrap(), 3).await.publish();
                     let is_refused = blocks.unasked.load(Ordering::Relaxed) > 0;
                     let block = LocalBlocks::new(blocks).pin(0).unwrap();
@@ -352,7 +379,7 @@ mod tests {
     fn a_read_that_is_dropped_keeps_its_block_until_the_kernel_is_done() {
         let reactor = Reactor::new(RingOptions::default()).unwrap();
         let test = async {
-            let (_, mut free) = Blocks::new(1, false).unwrap();
+            let (_, mut free) = Blocks::new(1, Pages::Small).unwrap();
             let mut file = tempfile::tempfile().unwrap();
             file.write_all(&vec![1; BLOCK_BYTES]).unwrap();
             let file = Fd::from(OwnedFd::from(file));

@@ -30,11 +30,13 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// The first `bytes` of a file, shared with all who use it.
-    pub(crate) fn of_file(file: BorrowedFd<'_>, bytes: usize) -> io::Result<Self> {
+    /// The first `bytes` of a file, shared with all who use it. If the file is one of reserved pages, `takes_all` of them out of their pool, and
+    /// fails if there are too few. Otherwise touching one that is not there would be SIGBUS.
+    pub(crate) fn of_file(file: BorrowedFd<'_>, bytes: usize, takes_all: bool) -> io::Result<Self> {
         let mapping = Self::reserve(bytes, libc::PROT_NONE)?;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_SHARED | libc::MAP_NORESERVE | libc::MAP_FIXED;
+        let no_reserve = if takes_all { 0 } else { libc::MAP_NORESERVE };
+        let flags = libc::MAP_SHARED | no_reserve | libc::MAP_FIXED;
         let (base, fd) = (mapping.base.cast(), file.as_raw_fd());
         // SAFETY: it replaces a part of a mapping that is ours, and that nobody uses yet.
         if unsafe { libc::mmap(base, bytes, protection, flags, fd, 0) } == libc::MAP_FAILED {

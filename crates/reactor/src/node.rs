@@ -123,7 +123,7 @@ mod tests {
             prefer_node(0).unwrap();
             let pool = Pool::new(options).unwrap();
             pool.touch().unwrap();
-            let (blocks, _) = Blocks::new(2, false).unwrap();
+            let (blocks, _) = Blocks::new(2, crate::blocks::Pages::Small).unwrap();
             blocks.prefer_node(0).unwrap();
             let lines = lines_with("prefer:0").unwrap();
             assert!(lines.len() > before.len(), "{lines:?}");

@@ -1,6 +1,6 @@
 //! Threads read blocks while another thread keeps refilling them.
 
-use fullbore_reactor::blocks::{BLOCK_BYTES, fill};
+use fullbore_reactor::blocks::{BLOCK_BYTES, Pages, fill};
 use fullbore_reactor::{Blocks, Fd, LocalBlocks, Reactor, RingOptions, yield_now};
 use std::io::Write;
 use std::os::fd::OwnedFd;
@@ -21,7 +21,7 @@ fn file() -> Fd {
 
 #[test]
 fn nobody_sees_a_block_that_is_half_filled() {
-    let (blocks, free) = Blocks::new(BLOCKS, true).unwrap();
+    let (blocks, free) = Blocks::new(BLOCKS, Pages::Transparent).unwrap();
     let (is_over, seen) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
         for _ in 0..3 {

@@ -11,8 +11,23 @@ pub struct Memory {
     /// The most bytes that it may use on all nodes together; 0 for no hot set. Not set: a quarter of the memory that is available when the
     /// server starts.
     pub hot_bytes: Option<u64>,
+    /// What its memory is made of.
+    pub large_pages: LargePages,
     /// Titles to keep in it, by their paths in the library, the most important one first.
     pub pins: Vec<String>,
+}
+
+/// Large pages for the hot set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LargePages {
+    /// If the kernel grants them.
+    #[default]
+    Transparent,
+    /// From the pool that the operator has reserved.
+    Hugetlb,
+    /// None.
+    Off,
 }
 
 impl Memory {

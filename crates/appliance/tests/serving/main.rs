@@ -5,6 +5,7 @@
 //! [`faults`]: a file or a disk that fails under a response ends it, and no wrong byte is sent.
 //! [`folders`]: a disk that dies takes its own titles with it, and nothing else.
 //! [`hot_set`]: popular parts of films come from memory.
+//! [`large_pages`]: the hot set in pages that the operator has reserved.
 //! [`moves`]: a connection moves to the silo of its film's disk.
 //! [`pages`]: the server's own pages.
 //! [`pins`]: pinned titles are in memory before anybody requests them.
@@ -18,6 +19,7 @@ mod dashboard;
 mod faults;
 mod folders;
 mod hot_set;
+mod large_pages;
 mod moves;
 mod pages;
 mod pins;

@@ -32,7 +32,7 @@ pub use pin::{Pinning, is_small, pinned_bytes_of};
 use demand::Demand;
 use index::Index;
 use key::{Key, SharedKey};
-use reactor::blocks::{self, Blocks, Claimed, LocalBlocks, Pinned};
+use reactor::blocks::{self, Blocks, Claimed, LocalBlocks, Pages, Pinned};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -79,13 +79,13 @@ enum Found {
 }
 
 impl HotSet {
-    /// Makes a set of at most `bytes`. It takes memory only as it fills.
+    /// Makes a set of at most `bytes`. It takes memory only as it fills; reserved pages it takes out of their pool now.
     ///
     /// # Errors
-    /// If the process is out of descriptors or address space.
-    pub fn new(bytes: u64, large_pages: bool) -> io::Result<Arc<Self>> {
+    /// If the process is out of descriptors or address space, or too few pages are reserved.
+    pub fn new(bytes: u64, pages: Pages) -> io::Result<Arc<Self>> {
         let count = (bytes / BLOCK_BYTES) as usize;
-        let (blocks, free) = Blocks::new(count, large_pages)?;
+        let (blocks, free) = Blocks::new(count, pages)?;
         Ok(Arc::new(Self {
             keys: (0..count).map(|_| SharedKey::default()).collect(),
             index: Index::new(count),
@@ -124,6 +124,11 @@ impl HotSet {
     /// Whether the set's memory is locked.
     pub fn is_locked(&self) -> bool {
         self.blocks.is_locked()
+    }
+
+    /// Whether memory that the set gives back helps anybody: reserved pages only go back to their pool.
+    pub fn gives_back(&self) -> bool {
+        self.blocks.pages() != Pages::Reserved
     }
 
     /// Lets the set grow by `bytes` from its size now, until the next call. Until the first call it may grow to its full size.

@@ -71,6 +71,11 @@ impl Served {
         self.server.lock().unwrap().admin_address()
     }
 
+    /// Its start lines.
+    pub(crate) fn describe(&self) -> String {
+        self.server.lock().unwrap().describe().join("\n")
+    }
+
     /// A new viewer who speaks the server's protocol.
     pub(crate) fn viewer(&self) -> Viewer {
         Viewer::connect(self.address(), self.protocol, None)
