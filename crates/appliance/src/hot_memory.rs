@@ -8,7 +8,7 @@ use crate::config::{self, Config, Switch};
 use crate::worker::policy;
 use delivery::room::reserve_bytes;
 use disk::{HotSet, Policy};
-use machine::{Bound, Headroom, LargePagePool, MemoryPressure};
+use machine::{Bound, Headroom, LargePagePool, LargePages, MemoryPressure};
 use reactor::blocks::Pages;
 use reactor::yield_now;
 use std::cell::Cell;
@@ -48,6 +48,22 @@ pub(crate) enum HotMemory {
     Unavailable(String),
 }
 
+/// The large pages that are reserved, for the hot sets of all silos.
+pub(crate) struct Reserved<'a> {
+    /// The pool as it is now: each silo takes some.
+    pages: &'a LargePages,
+    /// The pool's size at which all silos would get what they want.
+    count_enough: u64,
+}
+
+impl<'a> Reserved<'a> {
+    /// For sets of `bytes` together. None has been made yet.
+    pub(crate) fn new(pages: &'a LargePages, bytes: u64) -> Self {
+        let count_enough = pages.now().count_for(bytes / LargePagePool::PAGE_BYTES);
+        Self { pages, count_enough }
+    }
+}
+
 /// Bytes for all hot sets together; 0 for none. There is a hot set only under `disk = "auto"`: the other policies say how every byte is read
 /// from the disk, and a hot set would bypass them.
 pub(crate) fn bytes_of(
@@ -74,15 +90,21 @@ pub(crate) fn bytes_of(
 }
 
 impl HotMemory {
-    /// Makes a set of at most `bytes`. `pool` had these large pages when the server started.
-    pub(crate) fn new(config: &Config, bytes: u64, pool: LargePagePool) -> Self {
+    /// Makes a set of at most `bytes`, whose memory is on this NUMA node as long as that has some.
+    pub(crate) fn new(
+        config: &Config,
+        bytes: u64,
+        node: Option<u32>,
+        reserved: &Reserved<'_>,
+    ) -> Self {
         if bytes == 0 {
             return Self::Off;
         }
         let pages = pages(config);
-        let (made, complaint) = match HotSet::new(bytes, pages) {
+        let (made, complaint) = match make(bytes, pages, node) {
             Err(why) if pages == Pages::Reserved => {
-                (HotSet::new(bytes, Pages::Transparent), Some(too_few(bytes, pool, &why)))
+                let complaint = refused(bytes, reserved.pages.now(), reserved.count_enough, &why);
+                (make(bytes, Pages::Transparent, node), Some(complaint))
             }
             made => (made, None),
         };
@@ -132,17 +154,29 @@ fn pages(config: &Config) -> Pages {
     }
 }
 
-/// Why a set of `bytes` cannot have reserved pages, and what to do about it.
-fn too_few(bytes: u64, pool: LargePagePool, why: &io::Error) -> String {
+fn make(bytes: u64, pages: Pages, node: Option<u32>) -> io::Result<Arc<HotSet>> {
+    let set = HotSet::new(bytes, pages)?;
+    if let Some(node) = node {
+        // If the kernel refuses, memory is where it is used first: mostly there too.
+        let _ = set.prefer_node(node);
+    }
+    set.take_reserved()?;
+    Ok(set)
+}
+
+/// Why a set of `bytes` cannot have reserved pages, and what to do about it. With `count_enough` pages, the `pool` would have enough for the sets of all
+/// silos.
+fn refused(bytes: u64, pool: LargePagePool, count_enough: u64, why: &io::Error) -> String {
     let wanted = bytes / LargePagePool::PAGE_BYTES;
     if pool.free >= wanted {
         return format!(
-            "reserved large pages cannot be used ({why}): check hugetlb.2MB.rsvd.max of the control group"
+            "the kernel does not give it {wanted} of {} free reserved pages of 2 MiB ({why}), so it uses transparent ones: raise hugetlb.2MB.max and \
+             hugetlb.2MB.rsvd.max of the control group, and check that the nodes in its cpuset.mems have as many",
+            pool.free
         );
     }
-    let count = pool.count + wanted - pool.free;
     format!(
-        "it takes {wanted} reserved pages of 2 MiB, and {} of {} are free, so it uses transparent ones: sysctl vm.nr_hugepages={count}",
+        "it takes {wanted} reserved pages of 2 MiB, and {} of {} are free, so it uses transparent ones: sysctl vm.nr_hugepages={count_enough}",
         pool.free, pool.count
     )
 }
@@ -278,11 +312,14 @@ mod tests {
     #[test]
     fn too_few_reserved_pages_are_told_with_the_remedy() {
         let why = io::Error::from_raw_os_error(libc::ENOMEM);
-        let told = too_few(100 << 20, LargePagePool { count: 30, free: 12 }, &why);
-        assert!(told.contains("takes 50 reserved") && told.contains("12 of 30 are free"), "{told}");
-        assert!(told.ends_with("sysctl vm.nr_hugepages=68"), "18 are used by others: {told}");
-        let told = too_few(100 << 20, LargePagePool { count: 90, free: 60 }, &why);
-        assert!(told.contains("hugetlb.2MB.rsvd.max"), "{told}");
+        // Of two sets of 50 pages, the first one has taken its share. 18 pages are used by others.
+        let enough = LargePagePool { count: 80, free: 62 }.count_for(100);
+        let told = refused(100 << 20, LargePagePool { count: 80, free: 12 }, enough, &why);
+        assert!(told.contains("takes 50 reserved") && told.contains("12 of 80 are free"), "{told}");
+        assert!(told.ends_with("sysctl vm.nr_hugepages=118"), "{told}");
+        let told = refused(100 << 20, LargePagePool { count: 90, free: 60 }, 90, &why);
+        assert!(told.contains("raise hugetlb.2MB.max and hugetlb.2MB.rsvd.max"), "{told}");
+        assert!(told.contains("transparent ones") && told.contains("cpuset.mems"), "{told}");
         let mut config = Config::default();
         config.memory.large_pages = config::LargePages::Hugetlb;
         assert_eq!(pages(&config), Pages::Reserved);

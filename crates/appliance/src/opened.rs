@@ -20,7 +20,7 @@ use crate::ways_in::{WayIn, WaysIn};
 use crate::worker::Shared;
 use crypt::{Tls, TlsOptions};
 use delivery::KernelOffload;
-use machine::{Bound, Headroom, Machine, MemoryPressure, Topology};
+use machine::{Bound, Headroom, LargePages, Machine, MemoryPressure, Topology};
 use net::listener::local_address;
 use qoe::Salt;
 use std::io;
@@ -51,6 +51,7 @@ pub(crate) struct Opened {
     pub(crate) bypass: Option<String>,
     pub(crate) headroom: Arc<Headroom>,
     pressure: Arc<MemoryPressure>,
+    large_pages: LargePages,
 }
 
 /// What the threads get.
@@ -104,6 +105,7 @@ impl Opened {
             bypass,
             headroom: Arc::new(Headroom::open()),
             pressure: Arc::new(MemoryPressure::open()),
+            large_pages: LargePages::open(),
             config,
         };
         Ok((opened, Handed { ways_in, keys, log_out, own_files, admin_listener, sources }))
@@ -133,10 +135,13 @@ impl Opened {
         let Self { config, workers, .. } = self;
         let mut silos = silo::silos(&self.machine, &self.silo_map, bound);
         check_memory(bound, *workers, &silos, config)?;
-        let pool = self.machine.large_pages;
+        let pool = self.large_pages.now();
         let hot_bytes =
             hot_memory::bytes_of(config, self.memory_bytes(), bound, &self.pressure, pool);
-        silos.iter_mut().for_each(|silo| silo.make_hot_set(config, hot_bytes, *workers, pool));
+        let reserved = hot_memory::Reserved::new(&self.large_pages, hot_bytes);
+        for silo in &mut silos {
+            silo.make_hot_set(config, hot_bytes, *workers, &reserved);
+        }
         Ok(silos)
     }
 

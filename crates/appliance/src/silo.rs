@@ -8,14 +8,14 @@ use crate::audience::Audience;
 use crate::buffers::pools_bytes;
 use crate::config::{Config, Switch};
 use crate::control::Control;
-use crate::hot_memory::{HotMemory, Keeper};
+use crate::hot_memory::{HotMemory, Keeper, Reserved};
 use crate::sandbox;
 use crate::silo_map::{Members, Seat, SiloMap};
 use crate::start_error::{RunError, StartError};
 use crate::ways_in::WayIn;
 use crate::worker::{Parts, Shared, Worker};
 use disk::HotSet;
-use machine::{Bound, LargePagePool, Machine, Node};
+use machine::{Bound, Machine, Node};
 use reactor::{
     Reactor, RefusedNode, RingFeatures, RingOptions, prefer_node, remote, take_refused_node,
 };
@@ -162,20 +162,15 @@ impl Silo {
     }
 
     /// Makes the silo's hot set. Silos share `bytes` in proportion to their workers, of which there are `workers` in all.
-    /// `pool` has the large pages that are reserved.
     pub(crate) fn make_hot_set(
         &mut self,
         config: &Config,
         bytes: u64,
         workers: usize,
-        pool: LargePagePool,
+        reserved: &Reserved<'_>,
     ) {
         let bytes = bytes * self.seats.len() as u64 / workers as u64;
-        self.hot_memory = HotMemory::new(config, bytes, pool);
-        if let (Some(set), Some(node)) = (self.hot_memory.set(), self.node) {
-            // If the kernel refuses, memory is where it is used first: mostly there too. The start lines tell.
-            let _ = set.prefer_node(node);
-        }
+        self.hot_memory = HotMemory::new(config, bytes, self.node, reserved);
     }
 
     /// The silo's hot set, or why there is none.

@@ -192,7 +192,7 @@ impl Reader {
         self.banks.iter().filter_map(|bank| bank.hot_set.as_ref())
     }
 
-    /// As [`LocalHotSet::lend`], for a part of `file`; `None` if there is no hot set for it.
+    /// As [`LocalHotSet::lend`], for a part of `file`.
     ///
     /// # Panics
     /// If `part` is not of the hot set for `file`.

@@ -29,7 +29,7 @@ pub use cards::{Card, CardInterrupt};
 pub use cpus::{CpuFeatures, parse_list};
 pub use headroom::{Bound, Headroom};
 pub use kernel::KernelVersion;
-pub use large_pages::LargePagePool;
+pub use large_pages::{LargePagePool, LargePages};
 pub use limits::{Limit, raise_nofile, reserve_files};
 pub use mounts::Mount;
 pub use nodes::Node;
@@ -61,8 +61,6 @@ pub struct Machine {
     pub memory_bytes: Option<u64>,
     /// The memory that the control groups above this process allow; `None` if they set no limit below the machine's memory.
     pub memory_limit_bytes: Option<u64>,
-    /// The large pages that the operator has reserved.
-    pub large_pages: LargePagePool,
     /// The running kernel.
     pub kernel: Option<KernelVersion>,
     /// The kernel's full release, as `uname -r` prints it; `None` unless it begins with numbers.
@@ -96,7 +94,6 @@ impl Machine {
             memory_limit_bytes: cgroup::memory_limit(root)
                 .filter(|limit| memory_bytes.is_none_or(|all| *limit < all)),
             memory_bytes,
-            large_pages: LargePagePool::probe(root),
             kernel: KernelVersion::probe(root),
             kernel_release: kernel::release(root),
             kernel_tls: kernel::has_tls(root),

@@ -61,8 +61,8 @@ unsafe impl Send for Blocks {}
 unsafe impl Sync for Blocks {}
 
 impl Blocks {
-    /// Maps `count` blocks, all of them claimed. A block takes no memory until it is filled, but all [reserved](Pages::Reserved) pages are taken
-    /// out of the pool now.
+    /// Maps `count` blocks, all of them claimed. A block takes no memory until it is filled. Of [reserved](Pages::Reserved) pages, the pool promises
+    /// as many now; call [`Self::take_reserved`] before any is used.
     ///
     /// # Errors
     /// If the process is out of descriptors or address space, or the pool has too few pages.
@@ -103,6 +103,40 @@ impl Blocks {
     /// If the kernel knows no such node.
     pub fn prefer_node(&self, node: u32) -> io::Result<()> {
         prefer_node_for(self.memory.base, self.memory.bytes, node)
+    }
+
+    /// Takes all [reserved](Pages::Reserved) pages out of the pool, from the preferred node as long as that has some. Does nothing if the blocks are made
+    /// of others.
+    ///
+    /// The pool's promise is not enough: a limit of the control group (`hugetlb.2MB.max`), or a cpuset whose nodes have too few pages, shows only
+    /// when a page is first used. A read into it then fails with `EFAULT`, each time.
+    ///
+    /// # Errors
+    /// If the kernel does not give all of them.
+    pub fn take_reserved(&self) -> io::Result<()> {
+        if self.pages != Pages::Reserved {
+            return Ok(());
+        }
+        let count = self.states.len();
+        // The kernel writes zeros into each page first. Several threads do that faster, and the server does not start before.
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let share = count.div_ceil(threads).max(1);
+        std::thread::scope(|scope| {
+            let take =
+                |first| scope.spawn(move || self.take_range(first..count.min(first + share)));
+            let taken: Vec<_> = (0..count).step_by(share).map(take).collect();
+            taken.into_iter().try_for_each(|taken| taken.join().expect("it cannot panic"))
+        })
+    }
+
+    fn take_range(&self, blocks: Range<usize>) -> io::Result<()> {
+        let start = self.memory.base.wrapping_add(blocks.start * BLOCK_BYTES).cast();
+        let bytes = blocks.len() * BLOCK_BYTES;
+        // SAFETY: these blocks lie in the mapping, which is ours, and the call leaves its bytes as they are.
+        match unsafe { libc::madvise(start, bytes, libc::MADV_POPULATE_WRITE) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
     }
 
     /// The number of blocks.

@@ -42,6 +42,12 @@ impl Drop for Reserved {
     }
 }
 
+/// Pages of the pool that hold no memory of a program.
+fn unused() -> u64 {
+    const UNUSED: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages";
+    fs::read_to_string(UNUSED).unwrap().trim().parse().unwrap()
+}
+
 fn pool() -> u64 {
     fs::read_to_string(POOL).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
 }
@@ -81,7 +87,9 @@ fn films_are_served_from_reserved_pages_with_tls_and_without() {
     let (folder, film) = library();
     let Some(_reserved) = Reserved::pages(12) else { return };
     for protocol in [Protocol::Tls13, Protocol::Plain] {
+        let before = unused();
         let served = serve(&folder, protocol, 8);
+        assert_eq!(unused() + 8, before, "all are taken at the start, before any is used");
         let lines = served.describe();
         assert!(lines.contains("up to 16 MiB of popular parts of films, in reserved"), "{lines}");
         watch(&served, &film);
@@ -92,9 +100,10 @@ fn films_are_served_from_reserved_pages_with_tls_and_without() {
 #[test]
 fn too_few_reserved_pages_are_told_and_the_server_serves() {
     let (folder, film) = library();
-    let served = serve(&folder, Protocol::Tls13, 1 << 12);
+    let wanted = machine::LargePages::open().now().free + 64;
+    let served = serve(&folder, Protocol::Tls13, wanted);
     let lines = served.describe();
-    assert!(lines.contains("it takes 4096 reserved pages of 2 MiB"), "{lines}");
+    assert!(lines.contains(&format!("it takes {wanted} reserved pages of 2 MiB")), "{lines}");
     assert!(lines.contains("sysctl vm.nr_hugepages="), "{lines}");
     watch(&served, &film);
     served.stop();

@@ -79,7 +79,7 @@ enum Found {
 }
 
 impl HotSet {
-    /// Makes a set of at most `bytes`. It takes memory only as it fills; reserved pages it takes out of their pool now.
+    /// Makes a set of at most `bytes`. It takes memory only as it fills, but for [reserved pages](Self::take_reserved).
     ///
     /// # Errors
     /// If the process is out of descriptors or address space, or too few pages are reserved.
@@ -104,6 +104,14 @@ impl HotSet {
     /// If the kernel knows no such node.
     pub fn prefer_node(&self, node: u32) -> io::Result<()> {
         self.blocks.prefer_node(node)
+    }
+
+    /// Takes its reserved pages out of their pool, if it is to be made of such. Call it after [`Self::prefer_node`], and before the set is used.
+    ///
+    /// # Errors
+    /// If the kernel does not give all of them: the set can then not be used.
+    pub fn take_reserved(&self) -> io::Result<()> {
+        self.blocks.take_reserved()
     }
 
     /// Bytes of the blocks in use.
