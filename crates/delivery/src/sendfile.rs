@@ -212,7 +212,9 @@ impl<'a> Sendfile<'a> {
         self.cork(link);
         let bytes = part.bytes().len();
         let taken = match reader.lend(file, part) {
-            Some((memory, start)) => link.offer_file(memory.as_fd(), start..start + bytes as u64)?,
+            Some((memory, start)) => {
+                link.offer_file(memory.as_fd(), start..start + bytes as u64)?
+            }
             None => link.offer(part.bytes(), false)?,
         };
         reader.count_hot(taken);

@@ -134,7 +134,7 @@ fn what_was_asked_for_twice_is_there_and_right_wherever_a_window_begins_and_ends
 fn a_hot_set_at_the_disk_is_shared_with_workers_elsewhere() {
     let library = Library::new(&[2 * BLOCK_BYTES as usize]);
     on_a_reactor(async move {
-        let sets = [(); 2].map(|()| HotSet::new(8 * BLOCK_BYTES, false).unwrap());
+        let sets = [(); 2].map(|()| HotSet::new(8 * BLOCK_BYTES, Pages::Small).unwrap());
         let (at_disk, file) = (reader(&sets[1]), library.open(0));
         let options = PoolOptions {
             buffer_bytes: WINDOW as usize + (8 << 10),

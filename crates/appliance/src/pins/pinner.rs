@@ -227,6 +227,7 @@ mod tests {
     use crate::config::Config;
     use crate::folders::Folders;
     use disk::Stamp;
+    use reactor::blocks::Pages;
     use reactor::{Reactor, RingOptions};
 
     /// A little longer than a file must have been left alone before the hot set admits its blocks.
@@ -243,7 +244,7 @@ mod tests {
         let folders = Folders::open(&Config { library, ..Config::default() }).unwrap();
         let test = async move {
             let files = folders.files(0).unwrap();
-            let set = HotSet::new(BLOCK_BYTES, false).unwrap();
+            let set = HotSet::new(BLOCK_BYTES, Pages::Small).unwrap();
             let hot_set = LocalHotSet::new(Arc::clone(&set));
             let file = |name: &str| PinnedFile { path: name.as_bytes().into(), stamp };
             let (film, gone) = (file("film"), file("gone"));

@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn a_key_whose_line_is_full_takes_the_place_of_a_less_popular_one_there() {
-        let set = HotSet::new(64 * BLOCK_BYTES, false).unwrap();
+        let set = HotSet::new(64 * BLOCK_BYTES, Pages::Small).unwrap();
         let first = keys().next().unwrap().hash();
         let of_line = keys().filter(|key| set.index.is_same_line(key.hash(), first));
         let of_line: Vec<_> = of_line.take(9).collect();
@@ -305,7 +305,7 @@ mod tests {
 
     #[test]
     fn a_pinned_block_finds_the_one_block_that_is_not_pinned() {
-        let set = HotSet::new(64 * BLOCK_BYTES, false).unwrap();
+        let set = HotSet::new(64 * BLOCK_BYTES, Pages::Small).unwrap();
         let mut taken: Vec<Key> = Vec::new();
         for key in keys() {
             let same = taken.iter().filter(|old| set.index.is_same_line(old.hash(), key.hash()));
