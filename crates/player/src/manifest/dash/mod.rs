@@ -31,8 +31,8 @@ pub(super) use duration::duration;
 const NODES_MAX: u32 = 1_000_000;
 
 /// Limit on equals signs from one `<` to the next, and so on the attributes of an element: the parser compares each
-/// attribute with all the others of its element. Ten times more than any element has.
-const EQUALS_MAX: usize = 256;
+/// attribute with all the others of its element. Five times more than any element has, queries in its URLs included.
+const EQUALS_MAX: usize = 128;
 
 /// Limit on declarations of namespaces: the parser keeps those that apply for each element that declares one.
 const NAMESPACES_MAX: usize = 2048;
