@@ -56,6 +56,7 @@ pub(crate) fn key_frames(file: &Path) -> Vec<String> {
 
 /// Judges everything of a title that is judged the same way for every title.
 pub(crate) fn judge(title: &Path, record: &Record) {
+    crate::played::is_the_same_in_both(title, record);
     let master = master(&title.join(&record.hls));
     for file in tracks(record) {
         boxes(&title.join(&file));

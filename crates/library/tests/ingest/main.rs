@@ -9,6 +9,7 @@ mod hostile;
 mod judge;
 mod library;
 mod odd_sources;
+mod played;
 mod replacing;
 mod resuming;
 mod source;
