@@ -1,8 +1,8 @@
 //! Which bit rate the next segment should have (ABR, adaptive bit rate).
 //!
-//! A player asks [`Abr::choose`] once for each segment. The rules differ in what they trust: [`throughput`] trusts the
-//! measured rate of the network; [`bba`] and [`bola`] trust how much is buffered, and the rate only until there is a buffer
-//! to trust; [`fixed`] trusts whoever chose the rung.
+//! A player asks [`Abr::choose`] once for each segment. The rules differ in what they trust: `throughput` trusts the
+//! measured rate of the network; `bba` and `bola` trust how much is buffered, and the rate only until there is a buffer
+//! to trust; `fixed` trusts whoever chose the rung.
 //!
 //! Invariants: a choice is a rung that exists; the same calls give the same choices; nothing is allocated in a call.
 

@@ -1,4 +1,4 @@
-//! Reading manifests: HLS playlists ([`hls`]), DASH manifests ([`dash`]) and the indexes of MP4 files ([`index`]).
+//! Reading manifests: HLS playlists (`hls`), DASH manifests (`dash`) and the indexes of MP4 files (`index`).
 //!
 //! What a server sends is not trusted. Documents, counts, times and the memory that a list of segments takes are bounded,
 //! numbers that overflow are refused, and the time to read a document grows with its length alone. Tags, elements and
