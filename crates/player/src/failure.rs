@@ -1,0 +1,150 @@
+//! Every way in which a request can fail, as a player sees it.
+//!
+//! Whoever does the I/O maps its own errors to these. Two questions decide what the player does next: does the failure
+//! speak of the object or of the server, and does another attempt in the same place make sense?
+
+use std::fmt;
+
+/// Why a request brought nothing that can be played.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Failure {
+    /// No connection: refused, unreachable, no such name, or not accepted in time.
+    Connect,
+    /// The TLS handshake failed, or the certificate is not trusted.
+    Tls,
+    /// The connection was reset.
+    Reset,
+    /// The server closed the connection before the response was complete.
+    ClosedEarly,
+    /// The server sent nothing for too long.
+    Silence,
+    /// The server answered with this status instead of 200 or 206.
+    Status(u16),
+    /// The server sent other bytes than those that were asked for, such as the whole file.
+    OtherRange,
+    /// The body is shorter or longer than the manifest says.
+    WrongLength,
+    /// The response is not HTTP that this client understands.
+    BadResponse,
+    /// The manifest, playlist, index or steering answer cannot be read.
+    Unreadable,
+    /// The machine that plays has no port or file left: a failure of the test, not of the server.
+    OwnLimit,
+}
+
+impl Failure {
+    /// The number of kinds, for counters.
+    pub const KINDS: usize = 11;
+
+    /// The labels of all kinds, in the order of [`Failure::kind`].
+    pub const LABELS: [&str; Self::KINDS] = [
+        "connect",
+        "tls",
+        "reset",
+        "closed_early",
+        "silence",
+        "status",
+        "other_range",
+        "wrong_length",
+        "bad_response",
+        "unreadable",
+        "own_limit",
+    ];
+
+    /// Its kind, below [`Failure::KINDS`].
+    pub fn kind(&self) -> usize {
+        match self {
+            Self::Connect => 0,
+            Self::Tls => 1,
+            Self::Reset => 2,
+            Self::ClosedEarly => 3,
+            Self::Silence => 4,
+            Self::Status(_) => 5,
+            Self::OtherRange => 6,
+            Self::WrongLength => 7,
+            Self::BadResponse => 8,
+            Self::Unreadable => 9,
+            Self::OwnLimit => 10,
+        }
+    }
+
+    /// The label under which it is counted: a stable name that contains nothing a server chose.
+    pub fn as_str(&self) -> &'static str {
+        Self::LABELS[self.kind()]
+    }
+
+    /// Whether the object itself is missing or damaged there, so that waiting is unlikely to help. Everything else
+    /// speaks of the server or the network, and may pass.
+    pub fn is_of_object(&self) -> bool {
+        match self {
+            // 408, 425 and 429 ask the client to come again.
+            Self::Status(status) => {
+                (400..500).contains(status) && !matches!(status, 408 | 425 | 429)
+            }
+            Self::OtherRange | Self::WrongLength | Self::Unreadable => true,
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Connect => "the server cannot be reached: is it running?",
+            Self::Tls => "the TLS handshake failed",
+            Self::Reset => "the connection was reset",
+            Self::ClosedEarly => {
+                "the server closed the connection before the response was complete"
+            }
+            Self::Silence => "the server sent nothing for too long",
+            Self::Status(status) => return write!(f, "the server answered with status {status}"),
+            Self::OtherRange => "the server ignored the requested byte range",
+            Self::WrongLength => "the response does not have the length that the manifest gives",
+            Self::BadResponse => "the response is not HTTP that this client understands",
+            Self::Unreadable => "the document cannot be read",
+            Self::OwnLimit => {
+                "this machine has no free port or file left: use fewer viewers, or raise `ulimit -n`"
+            }
+        })
+    }
+}
+
+impl std::error::Error for Failure {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_has_its_own_label() {
+        let all = [
+            Failure::Connect,
+            Failure::Tls,
+            Failure::Reset,
+            Failure::ClosedEarly,
+            Failure::Silence,
+            Failure::Status(503),
+            Failure::OtherRange,
+            Failure::WrongLength,
+            Failure::BadResponse,
+            Failure::Unreadable,
+            Failure::OwnLimit,
+        ];
+        let mut labels: Vec<_> = all.iter().map(Failure::as_str).collect();
+        assert_eq!(labels, Failure::LABELS);
+        labels.sort_unstable();
+        labels.dedup();
+        assert_eq!(labels.len(), Failure::KINDS);
+    }
+
+    #[test]
+    fn a_missing_object_is_told_from_a_busy_server() {
+        for status in [400, 403, 404, 410, 416] {
+            assert!(Failure::Status(status).is_of_object(), "{status}");
+        }
+        for status in [408, 425, 429, 500, 502, 503, 301] {
+            assert!(!Failure::Status(status).is_of_object(), "{status}");
+        }
+        assert!(!Failure::Reset.is_of_object() && Failure::WrongLength.is_of_object());
+    }
+}

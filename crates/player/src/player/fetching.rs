@@ -1,0 +1,378 @@
+//! What is fetched next: which segment, from which pathway, at which bit rate, and when there is room for it.
+
+use super::Player;
+use super::lists::{Next, Place};
+use super::open::{Open, Slot};
+use crate::Time;
+use crate::abr::Situation;
+use crate::pathways::Need;
+use crate::presentation::{Reference, Source};
+use crate::request::{Request, RequestKind, Target};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a segment is taken to be before there is a list.
+const SEGMENT_GUESS: Duration = Duration::from_secs(4);
+
+impl Player {
+    /// When a track may have something to fetch.
+    pub(super) fn media_due(&self, t: usize) -> Time {
+        let track = &self.tracks[t];
+        if track.is_dead || !self.open.is_free(Slot::media(t)) || self.waits_for_steering() {
+            return Time::MAX;
+        }
+        track.idle_until.max(track.retry.at)
+    }
+
+    /// The next request for media of a track, or for the initialisation section that it needs.
+    pub(super) fn request_media(&mut self, t: usize, now: Time) -> Option<Request> {
+        if self.media_due(t) > now {
+            return None;
+        }
+        let place = match self.tracks[t].choice {
+            Some(place) => place,
+            None => self.choose(t, now)?,
+        };
+        self.tracks[t].choice = Some(place);
+        let (index, duration) = self.next_segment(t, place, now)?;
+        if !self.has_room(t, duration, now) {
+            return None;
+        }
+        let track = &mut self.tracks[t];
+        let loaded = track.lists.get_mut(place).expect("its next segment was found");
+        let start = loaded.start_of(index);
+        let segments = &loaded.segments;
+        let number = start.map(|index| segments.first_number.saturating_add(index as u64));
+        let needs_start = start.is_some() || segments.start.is_some();
+        track.place = Some(place);
+        if needs_start && !track.has_start(place.rendition, number) {
+            return self.open_start(t, place, start, now);
+        }
+        Some(self.open_media(t, place, index, now))
+    }
+
+    /// The segment at the end of the track's buffer in this list. None if there is none now: then the track sleeps.
+    fn next_segment(&mut self, t: usize, place: Place, now: Time) -> Option<(usize, Duration)> {
+        let end = self.playback.end(t);
+        let track = &mut self.tracks[t];
+        let Some(loaded) = track.lists.get(place) else {
+            // `request_list` brings it.
+            track.sleep();
+            return None;
+        };
+        match loaded.next(end, track.hint) {
+            Next::Segment(index) => Some((index, loaded.segments.list[index].duration)),
+            Next::NotYet => {
+                track.choice = None;
+                track.place = Some(place);
+                track.sleep();
+                None
+            }
+            Next::Nothing => {
+                if let Some(turn) = self.playback.complete(t, now) {
+                    self.handle_turn(turn, now);
+                }
+                self.wake_others(t);
+                self.tracks[t].sleep();
+                None
+            }
+        }
+    }
+
+    fn wake_others(&mut self, t: usize) {
+        for (index, track) in self.tracks.iter_mut().enumerate() {
+            if index != t && track.is_ahead {
+                track.wake();
+                self.has_changed = true;
+            }
+        }
+    }
+
+    /// Whether the buffer takes another segment. If not, the track sleeps until it does.
+    fn has_room(&mut self, t: usize, duration: Duration, now: Time) -> bool {
+        let ahead = self.playback.ahead(t, now);
+        let wait = self.playback.wait();
+        if wait.is_some_and(|wait| ahead < self.playback.threshold(wait.kind)) {
+            return true;
+        }
+        // Bytes for the track that has less come first: the viewer needs both.
+        let others = self.playback.end_of_others(t);
+        let track = &mut self.tracks[t];
+        if others.is_some_and(|end| self.playback.end(t) > end.saturating_add(duration)) {
+            track.sleep();
+            track.is_ahead = true;
+            return false;
+        }
+        let over = ahead.saturating_add(duration).saturating_sub(self.options.buffer_max);
+        if over.is_zero() {
+            return true;
+        }
+        track.sleep();
+        if self.playback.is_playing() {
+            track.idle_until = now.saturating_add(over);
+        }
+        false
+    }
+
+    /// Decides where the next segment comes from. None if there is nothing to fetch now.
+    fn choose(&mut self, t: usize, now: Time) -> Option<Place> {
+        let mut duration = SEGMENT_GUESS;
+        if let Some(place) =
+            self.tracks[t].place.filter(|place| self.tracks[t].lists.get(*place).is_some())
+        {
+            (_, duration) = self.next_segment(t, place, now)?;
+            if !self.has_room(t, duration, now) {
+                return None;
+            }
+        }
+        let pathway = self.choose_pathway(t, duration, now);
+        let rendition = self.choose_rendition(t, duration, pathway, now);
+        let place = self.available(t, Place { rendition, pathway });
+        if place.is_none() {
+            self.give_up_track(t, now);
+        }
+        place
+    }
+
+    /// The pathway of the next segment: pictures decide, and sound comes from the same one.
+    fn choose_pathway(&mut self, t: usize, duration: Duration, now: Time) -> usize {
+        if !self.has_pathways() {
+            return 0;
+        }
+        let track = &self.tracks[t];
+        let buffered = self.playback.ahead(t, now);
+        let Some(pathways) = &mut self.pathways else { return 0 };
+        if t != 0 {
+            return pathways.current();
+        }
+        let bits = bits(track.rate(track.current.unwrap_or(0)), duration);
+        let need =
+            Need { buffered, bits, segment: duration, bits_per_second_max: track.top_rate() };
+        let pathway = pathways.choose(now, &need);
+        self.tell_moves();
+        pathway
+    }
+
+    fn choose_rendition(
+        &mut self,
+        t: usize,
+        duration: Duration,
+        pathway: usize,
+        now: Time,
+    ) -> usize {
+        let measured = self.measured(pathway);
+        let track = &mut self.tracks[t];
+        if let Some(rung) = track.retry.rung {
+            return rung;
+        }
+        if track.rungs.len() == 1 {
+            return 0;
+        }
+        let situation = Situation {
+            now,
+            rungs: &track.rungs,
+            current: track.current,
+            buffered: self.playback.ahead(t, now),
+            buffer_max: self.options.buffer_max,
+            segment: duration,
+            bits_per_second: measured,
+            playing: self.playback.is_playing(),
+        };
+        track.abr.choose(&situation)
+    }
+
+    /// How fast the pathway is, as far as is known; else how fast the network was on others.
+    pub(super) fn measured(&self, pathway: usize) -> Option<f64> {
+        let all = self.estimate.bits_per_second();
+        if !self.has_pathways() {
+            return all;
+        }
+        let of = self.pathways.as_ref().and_then(|pathways| pathways.bits_per_second(pathway));
+        of.or(all)
+    }
+
+    /// The place that was chosen; or, if it has not what is wanted or has just failed, one that comes close.
+    pub(super) fn available(&self, t: usize, wanted: Place) -> Option<Place> {
+        let track = &self.tracks[t];
+        let presentation = self.presentation.as_ref()?;
+        let renditions = &presentation.tracks[track.index].renditions;
+        let has = |rendition: usize, pathway: usize| {
+            let source = renditions.get(rendition).and_then(|of| of.sources.get(pathway));
+            source.is_some_and(|source| *source != Source::Absent)
+        };
+        let all = 0..presentation.pathways.len();
+        let Place { rendition, pathway } = wanted;
+        if has(rendition, pathway) && !track.retry.is_tried(pathway) {
+            return Some(wanted);
+        }
+        let untried =
+            all.clone().find(|other| has(rendition, *other) && !track.retry.is_tried(*other));
+        let other = untried.or(Some(pathway)).filter(|other| has(rendition, *other));
+        if let Some(pathway) = other.or(all.clone().find(|other| has(rendition, *other))) {
+            return Some(Place { rendition, pathway });
+        }
+        let any = (0..renditions.len()).find(|other| has(*other, pathway));
+        any.map(|rendition| Place { rendition, pathway })
+    }
+
+    fn open_start(
+        &mut self,
+        t: usize,
+        place: Place,
+        start: Option<usize>,
+        now: Time,
+    ) -> Option<Request> {
+        let segments = self.tracks[t].lists.get(place)?.segments.clone();
+        let (reference, target) = match start {
+            Some(index) => {
+                (segments.list[index].start.as_ref()?, Target::Segment(segments.clone(), index))
+            }
+            None => (segments.start.as_ref()?, Target::Start(segments.clone())),
+        };
+        let open = Open {
+            segment: start.map_or(0, |index| index as u32 + 1),
+            first_number: segments.first_number,
+            ..self.opening(RequestKind::Start, t, place, reference, now)
+        };
+        Some(self.open_request(Slot::media(t), open, reference, target))
+    }
+
+    fn open_media(&mut self, t: usize, place: Place, index: usize, now: Time) -> Request {
+        let track = &mut self.tracks[t];
+        let from = track.current.filter(|from| *from != place.rendition);
+        let loaded = track.lists.get(place).expect("its next segment was found");
+        let begin = loaded.begin(index);
+        let segments = loaded.segments.clone();
+        if let Some(from) = from {
+            self.tell_switch(t, from, place.rendition);
+        }
+        let segment = &segments.list[index];
+        let open = Open {
+            segment: index as u32,
+            begin,
+            duration: segment.duration,
+            ..self.opening(RequestKind::Media, t, place, &segment.reference, now)
+        };
+        let target = Target::Segment(segments.clone(), index);
+        let mut request = self.open_request(Slot::media(t), open, &segment.reference, target);
+        request.segment = Some(index);
+        request
+    }
+
+    /// A request of a track that is about to be sent.
+    pub(super) fn opening(
+        &self,
+        kind: RequestKind,
+        t: usize,
+        place: Place,
+        reference: &Reference,
+        now: Time,
+    ) -> Open {
+        Open {
+            track: t as u8,
+            pathway: place.pathway as u16,
+            rendition: place.rendition as u16,
+            has_range: reference.range.is_some(),
+            expected_bytes: length(reference),
+            judge_at: now.saturating_add(self.judge_interval(t, now)),
+            ..Open::new(kind, now)
+        }
+    }
+
+    /// Opens it in its slot, and makes what the caller sends.
+    pub(super) fn open_request(
+        &mut self,
+        slot: Slot,
+        open: Open,
+        reference: &Reference,
+        target: Target,
+    ) -> Request {
+        let id = self.open.open(slot, open);
+        let t = usize::from(open.track);
+        Request {
+            id,
+            kind: open.kind,
+            range: reference.range.clone(),
+            pathway: usize::from(open.pathway),
+            track: self.tracks.get(t).map_or(0, |track| track.index),
+            rendition: usize::from(open.rendition),
+            segment: None,
+            expected_bytes: open.expected_bytes,
+            cmcd: self.cmcd(&open),
+            target,
+        }
+    }
+
+    /// A few bytes of another pathway, if that is worth knowing now.
+    pub(super) fn request_probe(&mut self, now: Time) -> Option<Request> {
+        if !self.has_pathways() || !self.playback.is_playing() || !self.open.is_free(Slot::PROBE) {
+            return None;
+        }
+        if self.wants_list(now) {
+            return self.request_list(0, now);
+        }
+        let probe = self.pathways.as_mut()?.probe(now)?;
+        let place = self.listed(probe.pathway)?;
+        let track = &self.tracks[0];
+        let segments = track.lists.get(place)?.segments.clone();
+        let index = track.hint.min(segments.list.len().checked_sub(1)?);
+        let whole = &segments.list[index].reference;
+        let first = whole.range.as_ref().map_or(0, |range| range.start);
+        let end = first.saturating_add(probe.bytes);
+        let end = whole.range.as_ref().map_or(end, |range| end.min(range.end));
+        let part = Reference { url: whole.url.clone(), range: Some(first..end) };
+        let open = self.opening(RequestKind::Probe, 0, place, &part, now);
+        let target = Target::Segment(segments.clone(), index);
+        let mut request = self.open_request(Slot::PROBE, open, &part, target);
+        request.segment = Some(index);
+        Some(request)
+    }
+
+    /// A list of pictures on the pathway: of the present rendition, or else of any.
+    fn listed(&self, pathway: usize) -> Option<Place> {
+        let track = &self.tracks[0];
+        let current = track.place?.rendition;
+        let all = std::iter::once(current).chain(0..track.rungs.len());
+        let mut places = all.map(|rendition| Place { rendition, pathway });
+        places.find(|place| track.lists.get(*place).is_some())
+    }
+
+    /// Sees to it that each pathway has a list to probe by, and to go on with at once if the present one fails. Returns
+    /// whether one is on its way.
+    fn wants_list(&mut self, now: Time) -> bool {
+        if self.tracks[0].wanted.is_some() {
+            return true;
+        }
+        let Some(current) = self.tracks[0].place else { return true };
+        let (Some(presentation), Some(pathways)) = (&self.presentation, &self.pathways) else {
+            return true;
+        };
+        let track = &self.tracks[0];
+        let sources = &presentation.tracks[track.index].renditions[current.rendition].sources;
+        let lacks = |pathway: &usize| {
+            sources[*pathway].document().is_some()
+                && self.listed(*pathway).is_none()
+                && !pathways.is_penalised(now, *pathway)
+        };
+        let lacking = (0..sources.len()).find(lacks);
+        let wanted = lacking.map(|pathway| Place { pathway, ..current });
+        self.tracks[0].wanted = wanted;
+        wanted.is_some()
+    }
+}
+
+/// Bits of media of this length at this rate.
+pub(super) fn bits(bits_per_second: u64, duration: Duration) -> u64 {
+    let ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    bits_per_second.saturating_mul(ms) / 1000
+}
+
+/// Bytes of a reference to a part of a file.
+pub(super) fn length(reference: &Reference) -> Option<u64> {
+    reference.range.as_ref().map(|range| range.end.saturating_sub(range.start))
+}
+
+/// The address of a document that is not shared.
+pub(super) fn address(url: crate::url::Url) -> Target {
+    Target::Address(Arc::new(url))
+}

@@ -1,0 +1,366 @@
+//! The lists of segments that a track has learnt, by rendition and pathway, and which segment comes next in one.
+//!
+//! Lists are shared with every other viewer of the title. What belongs to this player alone is how a list of a live
+//! stream lies on its own timeline: such a list begins at zero each time it is fetched, although its beginning moves.
+
+use crate::Time;
+use crate::presentation::{Format, Presentation, Segments, Source};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Lists of one title may disagree by so much about where a segment begins, because they round: what hls.js allows.
+const TOLERANCE: Duration = Duration::from_millis(250);
+
+/// Where a live stream begins on the player's timeline, so that what was taken off its list has a place too.
+const LIVE_ORIGIN: Duration = Duration::from_secs(3600);
+
+/// A rendition on a pathway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) rendition: usize,
+    pub(crate) pathway: usize,
+}
+
+/// A list that has come.
+#[derive(Clone, Debug)]
+pub(crate) struct Loaded {
+    pub(crate) segments: Arc<Segments>,
+    /// Added to the list's times, this gives the player's.
+    pub(crate) shift: Duration,
+    /// When to fetch it again, if it is live.
+    pub(crate) reload_at: Time,
+    /// Whether initialisation sections change within the list; none if nobody has looked yet.
+    has_starts: Option<bool>,
+}
+
+/// What comes after the end of the buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// The segment at this index.
+    Segment(usize),
+    /// Nothing: the film is over.
+    Nothing,
+    /// Nothing yet: the stream goes on.
+    NotYet,
+}
+
+impl Loaded {
+    pub(crate) fn new(segments: &Arc<Segments>, shift: Duration) -> Self {
+        Self { segments: segments.clone(), shift, reload_at: Time::MAX, has_starts: None }
+    }
+
+    /// The segment that plays at `end`. `hint` is where to look first.
+    pub(crate) fn next(&self, end: Duration, hint: usize) -> Next {
+        let list = &self.segments.list;
+        let wanted = end.saturating_sub(self.shift);
+        let is_past = |index: usize| {
+            let segment = &list[index];
+            let slack = TOLERANCE.min(segment.duration / 2);
+            segment.begin.saturating_add(segment.duration) <= wanted.saturating_add(slack)
+        };
+        let is_right = hint < list.len() && !is_past(hint) && (hint == 0 || is_past(hint - 1));
+        let mut index = if is_right { hint } else { first_not(list.len(), is_past) };
+        // A segment without duration would not move the buffer's end.
+        while list.get(index).is_some_and(|segment| segment.duration.is_zero()) {
+            index += 1;
+        }
+        match index {
+            index if index < list.len() => Next::Segment(index),
+            _ if self.segments.reload_after.is_some() => Next::NotYet,
+            _ => Next::Nothing,
+        }
+    }
+
+    /// Where the segment plays on the player's timeline.
+    pub(crate) fn begin(&self, index: usize) -> Duration {
+        self.segments.list[index].begin.saturating_add(self.shift)
+    }
+
+    /// Which initialisation section the segment needs: the index of the segment that brought it, or none for the list's
+    /// first one.
+    pub(crate) fn start_of(&mut self, index: usize) -> Option<usize> {
+        let list = &self.segments.list;
+        let has_starts = *self
+            .has_starts
+            .get_or_insert_with(|| list.iter().any(|segment| segment.start.is_some()));
+        if !has_starts {
+            return None;
+        }
+        list[..=index].iter().rposition(|segment| segment.start.is_some())
+    }
+
+    /// Where the list ends on the player's timeline.
+    pub(crate) fn end(&self) -> Duration {
+        let last = self.segments.list.last();
+        let end = last.map_or(Duration::ZERO, |last| last.begin.saturating_add(last.duration));
+        end.saturating_add(self.shift)
+    }
+
+    /// Where a viewer who comes now begins: at the beginning, or three target durations before the end of a live stream
+    /// (RFC 8216 section 6.3.3).
+    pub(crate) fn entry(&self) -> Duration {
+        let first = if self.segments.list.is_empty() { self.shift } else { self.begin(0) };
+        match self.segments.reload_after {
+            Some(target) => self.end().saturating_sub(target.saturating_mul(3)).max(first),
+            None => first,
+        }
+    }
+}
+
+fn first_not(count: usize, is_past: impl Fn(usize) -> bool) -> usize {
+    let (mut low, mut high) = (0, count);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if is_past(middle) { low = middle + 1 } else { high = middle }
+    }
+    low
+}
+
+/// The lists of one track.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lists {
+    pathways: usize,
+    all: Vec<Option<Loaded>>,
+}
+
+impl Lists {
+    /// Room for the track's lists, with those that the manifest itself has.
+    pub(crate) fn new(presentation: &Presentation, track: usize) -> Self {
+        let mut lists = Self::default();
+        lists.renew(presentation, track);
+        lists
+    }
+
+    /// The manifest is new, or has further pathways: what it has itself replaces what was known, and the rest stays.
+    pub(crate) fn renew(&mut self, presentation: &Presentation, track: usize) {
+        let pathways = presentation.pathways.len();
+        let renditions = &presentation.tracks[track].renditions;
+        let mut all = Vec::with_capacity(renditions.len() * pathways);
+        for (rendition, of) in renditions.iter().enumerate() {
+            for pathway in 0..pathways {
+                let index = self.index(Place { rendition, pathway });
+                let known = self.all.get_mut(index).and_then(Option::take);
+                all.push(match of.sources.get(pathway) {
+                    Some(Source::Listed(segments)) => Some(Loaded::new(segments, Duration::ZERO)),
+                    _ => known,
+                });
+            }
+        }
+        *self = Self { pathways, all };
+    }
+
+    pub(crate) fn get(&self, place: Place) -> Option<&Loaded> {
+        self.all.get(self.index(place))?.as_ref()
+    }
+
+    pub(crate) fn get_mut(&mut self, place: Place) -> Option<&mut Loaded> {
+        let index = self.index(place);
+        self.all.get_mut(index)?.as_mut()
+    }
+
+    pub(crate) fn put(&mut self, place: Place, list: Loaded) {
+        let index = self.index(place);
+        if let Some(loaded) = self.all.get_mut(index) {
+            *loaded = Some(list);
+        }
+    }
+
+    fn index(&self, place: Place) -> usize {
+        if place.pathway >= self.pathways {
+            return usize::MAX;
+        }
+        place.rendition * self.pathways + place.pathway
+    }
+}
+
+/// How the lists of a live HLS stream lie on the player's timeline: by the numbers of their segments.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Timeline {
+    /// The list that reaches furthest, and how it lies.
+    newest: Option<(Arc<Segments>, Duration)>,
+}
+
+impl Timeline {
+    /// What to add to the times of this list.
+    pub(crate) fn shift(&mut self, format: Format, segments: &Arc<Segments>) -> Duration {
+        let is_live = segments.reload_after.is_some() || self.newest.is_some();
+        if !is_live || format != Format::Hls || segments.list.is_empty() {
+            return Duration::ZERO;
+        }
+        let shift = match &self.newest {
+            None => LIVE_ORIGIN,
+            Some((known, shift)) => shift_beside(known, *shift, segments),
+        };
+        let is_newest = |(known, _): &(Arc<Segments>, _)| end_number(known) <= end_number(segments);
+        if self.newest.as_ref().is_none_or(is_newest) {
+            self.newest = Some((segments.clone(), shift));
+        }
+        shift
+    }
+}
+
+/// The number after the last one.
+fn end_number(segments: &Segments) -> u64 {
+    segments.first_number.saturating_add(segments.list.len() as u64)
+}
+
+/// How a list lies if it is a later or an earlier part of what is known.
+fn shift_beside(known: &Segments, shift: Duration, segments: &Segments) -> Duration {
+    let number = known.first_number.max(segments.first_number);
+    let at = |of: &Segments| usize::try_from(number - of.first_number).ok();
+    let same = |of: &Segments| Some(of.list.get(at(of)?)?.begin);
+    if let Some((known, same)) = same(known).zip(same(segments)) {
+        return known.saturating_add(shift).saturating_sub(same);
+    }
+    // What lies between the lists was never seen: its segments are taken to be as long as these.
+    let begins = segments.list[0].begin;
+    if number == segments.first_number {
+        let last = &known.list[known.list.len() - 1];
+        let end = last.begin.saturating_add(last.duration).saturating_add(shift);
+        let missed = times(mean(segments), number - end_number(known).min(number));
+        return end.saturating_add(missed).saturating_sub(begins);
+    }
+    let last = &segments.list[segments.list.len() - 1];
+    let end = last.begin.saturating_add(last.duration);
+    let missed = times(mean(segments), number - end_number(segments).min(number));
+    known.list[0].begin.saturating_add(shift).saturating_sub(missed).saturating_sub(end)
+}
+
+fn mean(segments: &Segments) -> Duration {
+    let last = &segments.list[segments.list.len() - 1];
+    let whole = last.begin.saturating_add(last.duration).saturating_sub(segments.list[0].begin);
+    whole / u32::try_from(segments.list.len()).unwrap_or(u32::MAX).max(1)
+}
+
+fn times(duration: Duration, count: u64) -> Duration {
+    duration.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::presentation::{Reference, Segment};
+
+    const fn s(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn segments(durations: &[u64], first_number: u64, reload_after: Option<u64>) -> Arc<Segments> {
+        let url: crate::url::Url = "http://a.example/1.mp4".parse().expect("a URL");
+        let reference = Reference { url, range: None };
+        let mut begin = Duration::ZERO;
+        let list = durations.iter().map(|duration| {
+            let duration = Duration::from_millis(*duration);
+            let segment = Segment { begin, duration, reference: reference.clone(), start: None };
+            begin += duration;
+            segment
+        });
+        let list = list.collect();
+        let reload_after = reload_after.map(Duration::from_secs);
+        Arc::new(Segments { start: None, list, first_number, reload_after })
+    }
+
+    fn loaded(segments: Arc<Segments>, shift: Duration) -> Loaded {
+        Loaded::new(&segments, shift)
+    }
+
+    #[test]
+    fn the_next_segment_is_the_one_at_the_end_of_the_buffer() {
+        let list = loaded(segments(&[4000, 4000, 4000], 0, None), Duration::ZERO);
+        for hint in [0, 1, 2, 3, 99] {
+            assert_eq!(list.next(s(0), hint), Next::Segment(0));
+            assert_eq!(list.next(s(4), hint), Next::Segment(1));
+            assert_eq!(list.next(s(7), hint), Next::Segment(1));
+            assert_eq!(list.next(Duration::from_millis(7800), hint), Next::Segment(2));
+            assert_eq!(list.next(s(12), hint), Next::Nothing);
+        }
+        let live = loaded(segments(&[4000], 0, Some(4)), s(100));
+        assert_eq!((live.next(s(104), 0), live.next(s(100), 0)), (Next::NotYet, Next::Segment(0)));
+        assert_eq!(loaded(segments(&[], 0, None), s(0)).next(s(0), 0), Next::Nothing);
+    }
+
+    #[test]
+    fn segments_without_duration_are_passed_over() {
+        let list = loaded(segments(&[1000, 0, 0, 1000], 0, None), Duration::ZERO);
+        assert_eq!(list.next(s(1), 1), Next::Segment(3));
+        let list = loaded(segments(&[1000, 0], 0, None), Duration::ZERO);
+        assert_eq!(list.next(s(1), 1), Next::Nothing);
+    }
+
+    #[test]
+    fn a_live_stream_begins_near_its_end() {
+        let list = segments(&[4000; 10], 7, Some(4));
+        let mut timeline = Timeline::default();
+        let shift = timeline.shift(Format::Hls, &list);
+        assert_eq!(loaded(list, shift).entry(), LIVE_ORIGIN + s(28));
+        let short = loaded(segments(&[4000], 7, Some(4)), LIVE_ORIGIN);
+        assert_eq!(short.entry(), LIVE_ORIGIN);
+        assert_eq!(loaded(segments(&[4000; 10], 7, None), s(0)).entry(), s(0));
+    }
+
+    #[test]
+    fn a_live_list_is_placed_by_the_numbers_of_its_segments() {
+        let mut timeline = Timeline::default();
+        let mut shift = |durations: &[u64], first| {
+            timeline.shift(Format::Hls, &segments(durations, first, Some(4)))
+        };
+        assert_eq!(shift(&[4000, 2000, 4000], 10), LIVE_ORIGIN);
+        assert_eq!(shift(&[2000, 4000, 4000], 11), LIVE_ORIGIN + s(4));
+        // An older list, of another rendition.
+        assert_eq!(shift(&[4000, 2000, 4000], 10), LIVE_ORIGIN);
+        // 14 would begin at 14; it and 15 were never seen.
+        assert_eq!(shift(&[4000, 4000], 16), LIVE_ORIGIN + s(14 + 2 * 4));
+        // All of it lies before what is known, which begins at 22.
+        assert_eq!(shift(&[4000, 4000], 10), LIVE_ORIGIN + s(22) - s(4 * 4 + 8));
+        // It goes on after its end was marked.
+        let ended = segments(&[4000, 4000], 16, None);
+        assert_eq!(timeline.shift(Format::Hls, &ended), LIVE_ORIGIN + s(22));
+    }
+
+    #[test]
+    fn films_and_dash_have_one_timeline() {
+        let mut timeline = Timeline::default();
+        let film = segments(&[4000], 1, None);
+        assert_eq!(timeline.shift(Format::Hls, &film), Duration::ZERO);
+        let live = segments(&[4000], 1, Some(4));
+        assert_eq!(timeline.shift(Format::Dash, &live), Duration::ZERO);
+    }
+
+    #[test]
+    fn numbers_that_make_no_sense_do_no_harm() {
+        let mut timeline = Timeline::default();
+        for first in [5, u64::MAX, 0, u64::MAX - 1, 1 << 40] {
+            timeline.shift(Format::Hls, &segments(&[4000, 4000], first, Some(4)));
+        }
+    }
+
+    #[test]
+    fn lists_stay_where_they_are_when_a_pathway_is_added() {
+        let document = "http://a.example/1.m3u8".parse().expect("a URL");
+        let document = Source::Document(Reference { url: document, range: None });
+        let rendition = |pathways: usize| crate::presentation::Rendition {
+            id: "r".into(),
+            bits_per_second: 1,
+            sources: vec![document.clone(); pathways],
+        };
+        let presentation = |pathways: usize| Presentation {
+            format: Format::Hls,
+            duration: None,
+            pathways: vec![crate::presentation::Pathway { id: "p".into() }; pathways],
+            steering: None,
+            tracks: vec![crate::presentation::Track {
+                kind: crate::presentation::TrackKind::Pictures,
+                renditions: vec![rendition(pathways); 2],
+            }],
+            reload_after: None,
+        };
+        let place = |rendition, pathway| Place { rendition, pathway };
+        let mut lists = Lists::new(&presentation(2), 0);
+        lists.put(place(1, 0), loaded(segments(&[4000], 0, None), Duration::ZERO));
+        lists.put(place(0, 2), loaded(segments(&[], 0, None), Duration::ZERO));
+        lists.renew(&presentation(3), 0);
+        assert!(lists.get(place(1, 0)).is_some() && lists.get(place(0, 2)).is_none());
+        assert!(lists.get(place(1, 2)).is_none() && lists.get(place(1, 3)).is_none());
+        assert_eq!(lists.all.len(), 6);
+    }
+}

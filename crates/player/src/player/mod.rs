@@ -1,0 +1,376 @@
+//! The player: what a viewer's browser does, from the manifest to the last segment.
+//!
+//! Callers send the requests that [`Player::poll_request`] gives, and hand in what comes back by `handle_*`, each with the
+//! time. After each `handle_*` they poll: requests, requests to close, events, and [`Player::poll_timeout`]. Nothing
+//! happens in between, so thousands of players run on one thread, in virtual time or over sockets.
+//!
+//! A request ends in one of these ways, and each frees its slot:
+//! - [`handle_end`](Player::handle_end), when the body is over; [`handle_document`](Player::handle_document) for documents;
+//! - [`handle_status`](Player::handle_status) with a status other than 200 and 206: what else comes is of no interest;
+//! - [`handle_failure`](Player::handle_failure);
+//! - [`poll_cancel`](Player::poll_cancel) names it: the caller closes it.
+//!
+//! Before [`Player::handle_timeout`], hand in the bytes that have come until now: the timer may be there to find out
+//! whether a request is too slow.
+//!
+//! Invariants:
+//! - One request for media and one for a list are open for each track, one probe, one manifest, one steering request.
+//! - The buffer holds no more than `buffer_max`, unless the viewer waits and it holds less than playback needs to go on.
+//! - No answer, and no sequence of answers, makes it panic, or send more than 100 requests in a second.
+//!
+//! Read first: `fetching.rs` for what is fetched next, `viewer.rs` for what the viewer does, `slow.rs` for when a request
+//! is given up.
+
+mod documents;
+mod fetching;
+mod lists;
+mod open;
+mod outcome;
+mod pace;
+mod retry;
+mod slow;
+mod steer;
+mod tell;
+#[cfg(test)]
+mod tests;
+mod track;
+mod viewer;
+#[cfg(test)]
+mod world;
+
+use crate::Time;
+use crate::estimate::Estimate;
+use crate::event::{Ending, Event};
+use crate::failure::Failure;
+use crate::options::PlayerOptions;
+use crate::pathways::Pathways;
+use crate::playback::Playback;
+use crate::presentation::{Presentation, Segments};
+use crate::report::{SessionReport, Tally};
+use crate::request::{Request, RequestId, RequestKind};
+use crate::steering::Answer;
+use crate::url::Url;
+use lists::Timeline;
+use open::{Open, OpenRequests, Slot};
+use pace::Pace;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+use steer::Steering;
+use tell::Untold;
+use track::Track;
+
+/// A parsed document. The caller parses, so that viewers of the same title share one copy.
+#[derive(Clone, Debug)]
+pub enum Document {
+    /// Of a request for the manifest.
+    Presentation(Arc<Presentation>),
+    /// Of a request for a playlist or an index.
+    Segments(Arc<Segments>),
+    /// Of a request to the steering server.
+    Steering(Arc<Answer>),
+}
+
+/// One viewer's player.
+#[derive(Debug)]
+pub struct Player {
+    options: PlayerOptions,
+    /// The time of the last call: it never goes back.
+    now: Time,
+    manifest: Arc<Url>,
+    /// When to request the manifest.
+    manifest_at: Time,
+    manifest_failures: u32,
+    presentation: Option<Arc<Presentation>>,
+    /// None before there is a presentation.
+    pathways: Option<Pathways>,
+    estimate: Estimate,
+    playback: Playback,
+    /// Whether the playhead has its first position.
+    is_placed: bool,
+    timeline: Timeline,
+    tracks: Vec<Track>,
+    open: OpenRequests,
+    pace: Pace,
+    steering: Option<Steering>,
+    untold: Untold,
+    /// The next of the viewer's acts, and when it is due while the film plays.
+    next_act: usize,
+    act_at: Time,
+    leave_at: Time,
+    tally: Tally,
+    events: VecDeque<Event>,
+    cancels: VecDeque<RequestId>,
+    ending: Ending,
+    /// Something changed while a request was looked for, so that a track may have one after all.
+    has_changed: bool,
+}
+
+/// Turns of the playhead while one request is looked for: it may start, and end at once.
+const TURNS_MAX: usize = 3;
+
+impl Player {
+    /// A viewer who begins to watch `manifest` now.
+    pub fn new(options: PlayerOptions, manifest: Url, now: Time) -> Self {
+        let leave_at = options.leave_after.map_or(Time::MAX, |after| now.saturating_add(after));
+        // More than nothing, or the playhead would start and stall without end.
+        let bounded = |at: Duration| at.min(options.buffer_max).max(Duration::from_millis(1));
+        Self {
+            playback: Playback::new(bounded(options.start_at), bounded(options.resume_at), now),
+            options,
+            now,
+            manifest: Arc::new(manifest),
+            manifest_at: now,
+            manifest_failures: 0,
+            presentation: None,
+            pathways: None,
+            estimate: Estimate::new(),
+            is_placed: false,
+            timeline: Timeline::default(),
+            tracks: Vec::new(),
+            open: OpenRequests::default(),
+            pace: Pace::default(),
+            steering: None,
+            untold: Untold::default(),
+            next_act: 0,
+            act_at: Time::MAX,
+            leave_at,
+            tally: Tally::new(now),
+            events: VecDeque::new(),
+            cancels: VecDeque::new(),
+            ending: Ending::Watching,
+            has_changed: false,
+        }
+    }
+
+    /// The next request to send, if there is one. Ask until there is none.
+    pub fn poll_request(&mut self, now: Time) -> Option<Request> {
+        let now = self.pass(now);
+        if self.is_over() || !self.pace.allows(now) {
+            return None;
+        }
+        let mut request = None;
+        // A turn of the playhead may give a track that was already asked something to fetch.
+        for _ in 0..TURNS_MAX {
+            self.has_changed = false;
+            request = self.next_request(now);
+            if request.is_some() || !self.has_changed || self.is_over() {
+                break;
+            }
+            self.pass(now);
+        }
+        if request.is_some() {
+            self.pace.handle_request(now);
+            self.tally.request();
+        }
+        request
+    }
+
+    fn next_request(&mut self, now: Time) -> Option<Request> {
+        if let Some(request) = self.request_manifest(now) {
+            return Some(request);
+        }
+        self.presentation.as_ref()?;
+        if let Some(request) = self.request_steering(now) {
+            return Some(request);
+        }
+        for track in 0..self.tracks.len() {
+            let media = self.request_media(track, now);
+            if let Some(request) = media.or_else(|| self.request_list(track, now)) {
+                return Some(request);
+            }
+            if self.is_over() {
+                return None;
+            }
+        }
+        self.request_probe(now)
+    }
+
+    /// A request that the caller closes. Nothing is expected of it any more.
+    pub fn poll_cancel(&mut self) -> Option<RequestId> {
+        self.cancels.pop_front()
+    }
+
+    /// What happened.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// When to call [`handle_timeout`](Self::handle_timeout) at the latest. None once the session is over.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        if self.is_over() {
+            return None;
+        }
+        let mut requests_at = self.manifest_due().min(self.steering_due());
+        for track in 0..self.tracks.len() {
+            requests_at = requests_at.min(self.media_due(track)).min(self.list_due(track));
+        }
+        if let Some(at) = self.pace.allows_at(self.now) {
+            requests_at = requests_at.max(at);
+        }
+        let turn_at = self.playback.turn_at().unwrap_or(Time::MAX);
+        let at = requests_at.min(turn_at).min(self.open.judge_at()).min(self.viewer_due());
+        (at < Time::MAX).then_some(at)
+    }
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Time) {
+        let now = self.pass(now);
+        if self.open.judge_at() > now {
+            return;
+        }
+        for slot in self.open.used() {
+            if self.open.get(slot).is_some_and(|open| open.judge_at <= now) {
+                self.judge(slot, now);
+            }
+        }
+    }
+
+    /// The head of a response has come. A status other than 200 and 206 ends the request.
+    pub fn handle_status(
+        &mut self,
+        id: RequestId,
+        status: u16,
+        retry_after: Option<Duration>,
+        now: Time,
+    ) {
+        let now = self.pass(now);
+        let Some((slot, open)) = self.find(id) else { return };
+        open.has_head = true;
+        open.heard_at = now;
+        // A probe measures with whatever bytes come.
+        let needs_range = open.has_range && open.kind != RequestKind::Probe;
+        match status {
+            200 if needs_range => self.refuse(slot, Failure::OtherRange, now),
+            200 | 206 => {}
+            status => self.fail(slot, Failure::Status(status), retry_after, now),
+        }
+    }
+
+    /// That many more bytes of a body have come.
+    pub fn handle_bytes(&mut self, id: RequestId, bytes: u64, now: Time) {
+        let now = self.pass(now);
+        let Some((slot, open)) = self.find(id) else { return };
+        if bytes == 0 {
+            return;
+        }
+        open.bytes = open.bytes.saturating_add(bytes);
+        open.heard_at = now;
+        open.first_byte_at.get_or_insert(now);
+        let has_all = open.expected_bytes.is_some_and(|expected| open.bytes >= expected);
+        let has_more = open.expected_bytes.is_some_and(|expected| open.bytes > expected);
+        let (kind, is_due) = (open.kind, open.judge_at <= now);
+        match kind {
+            RequestKind::Probe if has_more => {
+                self.cancel(slot);
+                self.finish_probe(slot, now);
+            }
+            RequestKind::Media | RequestKind::Start if has_more => {
+                self.refuse(slot, Failure::WrongLength, now);
+            }
+            _ if is_due && !has_all => self.judge(slot, now),
+            _ => {}
+        }
+    }
+
+    /// A document has come whole and could be read. If it could not, call [`handle_failure`](Self::handle_failure) with
+    /// [`Failure::Unreadable`].
+    pub fn handle_document(&mut self, id: RequestId, document: Document, now: Time) {
+        let now = self.pass(now);
+        let Some((slot, open)) = self.find(id) else { return };
+        match (open.kind, document) {
+            (RequestKind::Manifest, Document::Presentation(presentation)) => {
+                self.handle_presentation(slot, presentation, now);
+            }
+            (RequestKind::Playlist | RequestKind::Index, Document::Segments(segments)) => {
+                self.handle_list(slot, &segments, now);
+            }
+            (RequestKind::Steering, Document::Steering(answer)) => {
+                self.handle_answer(slot, &answer, now);
+            }
+            _ => self.fail(slot, Failure::Unreadable, None, now),
+        }
+    }
+
+    /// The body is over. For documents, [`handle_document`](Self::handle_document) says the same.
+    pub fn handle_end(&mut self, id: RequestId, now: Time) {
+        let now = self.pass(now);
+        let Some((slot, open)) = self.find(id) else { return };
+        let is_right =
+            open.bytes > 0 && open.expected_bytes.is_none_or(|expected| open.bytes == expected);
+        let kind = open.kind;
+        match kind {
+            RequestKind::Probe => self.finish_probe(slot, now),
+            RequestKind::Start if is_right => self.handle_start(slot),
+            RequestKind::Media if is_right => self.handle_segment(slot, now),
+            RequestKind::Start | RequestKind::Media => {
+                self.fail(slot, Failure::WrongLength, None, now);
+            }
+            _ => {}
+        }
+    }
+
+    /// The request failed.
+    pub fn handle_failure(&mut self, id: RequestId, failure: Failure, now: Time) {
+        let now = self.pass(now);
+        if let Some((slot, _)) = self.find(id) {
+            self.fail(slot, failure, None, now);
+        }
+    }
+
+    /// The viewer closes the page.
+    pub fn leave(&mut self, now: Time) {
+        let now = self.pass(now);
+        self.end(Ending::Left, now);
+    }
+
+    /// Whether the session has ended.
+    pub fn is_over(&self) -> bool {
+        self.ending != Ending::Watching
+    }
+
+    /// The title, once the manifest is there. Content steering may have added pathways to it.
+    pub fn presentation(&self) -> Option<&Arc<Presentation>> {
+        self.presentation.as_ref()
+    }
+
+    /// What the viewer saw until now.
+    pub fn report(&self, now: Time) -> SessionReport {
+        let now = self.now.max(now);
+        self.tally.report(self.playback.played(now), now)
+    }
+
+    /// Time passes up to `now`: the playhead moves, and the viewer does what is due. Returns the present, which is never
+    /// before that of an earlier call.
+    fn pass(&mut self, now: Time) -> Time {
+        self.now = self.now.max(now);
+        let now = self.now;
+        if self.is_over() {
+            return now;
+        }
+        while let Some(turn) = self.playback.advance(now) {
+            self.handle_turn(turn, now);
+        }
+        if self.viewer_due() <= now {
+            self.act(now);
+        }
+        now
+    }
+
+    fn find(&mut self, id: RequestId) -> Option<(Slot, &mut Open)> {
+        let slot = self.open.find(id)?;
+        Some((slot, self.open.get_mut(slot)?))
+    }
+
+    /// Tells the caller to close the request. Its slot is still to be closed.
+    fn cancel(&mut self, slot: Slot) {
+        if let Some(open) = self.open.get(slot) {
+            self.cancels.push_back(open.id);
+        }
+    }
+
+    /// Whether a choice among pathways is to be made at all.
+    fn has_pathways(&self) -> bool {
+        self.presentation.as_ref().is_some_and(|presentation| presentation.pathways.len() > 1)
+    }
+}

@@ -1,0 +1,168 @@
+//! When a request under way is given up: it is silent, or it is so slow that the viewer would have to wait although
+//! another pathway or a lower bit rate would be in time.
+
+use super::Player;
+use super::fetching::bits;
+use super::lists::Place;
+use super::open::{Open, Slot};
+use crate::Time;
+use crate::abr::Rule;
+use crate::event::Event;
+use crate::failure::Failure;
+use crate::pathways::Progress;
+use crate::playback::State;
+use crate::request::RequestKind;
+use std::time::Duration;
+
+/// How often a request is looked at: the less is buffered, the more often.
+const INTERVALS: [(Duration, Duration); 2] = [
+    (Duration::from_secs(8), Duration::from_millis(500)),
+    (Duration::from_secs(20), Duration::from_secs(1)),
+];
+const INTERVAL_MAX: Duration = Duration::from_secs(2);
+
+/// Less than this tells nothing about a request's rate: slow start and one late packet.
+const JUDGED_AFTER: Duration = Duration::from_millis(500);
+
+/// Requests for the same segment that may be given up. Each costs the bytes that have come.
+const ABANDONED_MAX: u32 = 3;
+
+/// A lower bit rate must bring the segment in this share of the time that the rest of the present one takes: the switch
+/// costs a round trip, and the picture.
+const WORTH: f64 = 0.5;
+
+impl Player {
+    /// How long until a request that is sent now is looked at.
+    pub(super) fn judge_interval(&self, t: usize, now: Time) -> Duration {
+        if t >= self.tracks.len() {
+            return INTERVAL_MAX;
+        }
+        let dry_in = self.playback.dry_in(t, now);
+        let interval = INTERVALS.iter().find(|(below, _)| dry_in < *below);
+        interval.map_or(INTERVAL_MAX, |(_, interval)| *interval)
+    }
+
+    /// Looks at a request that is under way.
+    pub(super) fn judge(&mut self, slot: Slot, now: Time) {
+        let Some(open) = self.open.get(slot).copied() else { return };
+        let silent_at = open.heard_at.saturating_add(self.silence_max(&open, now));
+        if silent_at <= now {
+            return self.refuse(slot, Failure::Silence, now);
+        }
+        if open.kind == RequestKind::Media && self.abandon_if_slow(slot, &open, now) {
+            return;
+        }
+        let interval = match open.kind {
+            RequestKind::Manifest | RequestKind::Steering => INTERVAL_MAX,
+            _ => self.judge_interval(usize::from(open.track), now),
+        };
+        if let Some(open) = self.open.get_mut(slot) {
+            open.judge_at = silent_at.min(now.saturating_add(interval));
+        }
+    }
+
+    /// How long a request may be silent: not long if the bytes can be had elsewhere.
+    fn silence_max(&self, open: &Open, now: Time) -> Duration {
+        let patience = self.options.patience.max(Duration::from_millis(1));
+        if matches!(open.kind, RequestKind::Manifest | RequestKind::Steering) {
+            return patience;
+        }
+        let (Some(presentation), Some(pathways)) = (&self.presentation, &self.pathways) else {
+            return patience;
+        };
+        let mut others =
+            (0..presentation.pathways.len()).filter(|other| *other != usize::from(open.pathway));
+        if others.any(|other| !pathways.is_penalised(now, other)) {
+            return self.options.policy.silence_max.clamp(Duration::from_millis(1), patience);
+        }
+        patience
+    }
+
+    /// Gives a segment up if the viewer would wait for it, and something else would be faster.
+    fn abandon_if_slow(&mut self, slot: Slot, open: &Open, now: Time) -> bool {
+        let t = usize::from(open.track);
+        let Some(track) = self.tracks.get(t) else { return false };
+        if track.retry.abandoned >= ABANDONED_MAX {
+            return false;
+        }
+        let rendition = usize::from(open.rendition);
+        let guess = bits(track.rate(rendition), open.duration) / 8;
+        let expected_bytes = open.expected_bytes.unwrap_or(guess).max(open.bytes);
+        let progress = Progress {
+            received_bytes: open.bytes,
+            expected_bytes,
+            elapsed: open.took(now),
+            buffered: self.playback.dry_in(t, now),
+            segment: open.duration,
+        };
+        if self.has_pathways() {
+            let pathway = usize::from(open.pathway);
+            let is_late = self
+                .pathways
+                .as_mut()
+                .is_some_and(|pathways| pathways.handle_progress(now, pathway, &progress));
+            if is_late {
+                self.abandon(slot, open, None, now);
+                self.tell_moves();
+                return true;
+            }
+        }
+        match self.rung_in_time(t, rendition, &progress) {
+            Some(rung) => {
+                self.abandon(slot, open, Some(rung), now);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// The bit rate at which the segment would be here before the buffer is empty, if the present one's would not.
+    fn rung_in_time(&self, t: usize, rendition: usize, progress: &Progress) -> Option<usize> {
+        if matches!(self.options.rule, Rule::Fixed(_)) || rendition == 0 {
+            return None;
+        }
+        if progress.received_bytes == 0 || progress.elapsed < JUDGED_AFTER {
+            return None;
+        }
+        // A paused viewer has all the time.
+        if matches!(self.playback.state(), State::Paused { .. }) {
+            return None;
+        }
+        let bytes_per_second = progress.received_bytes as f64 / progress.elapsed.as_secs_f64();
+        let left = progress.expected_bytes - progress.received_bytes;
+        let rest = left as f64 / bytes_per_second;
+        let dry_in = progress.buffered.as_secs_f64();
+        if rest <= dry_in {
+            return None;
+        }
+        let track = &self.tracks[t];
+        let takes =
+            |rung: usize| bits(track.rate(rung), progress.segment) as f64 / 8.0 / bytes_per_second;
+        let rung = (0..rendition).rev().find(|rung| takes(*rung) <= dry_in).unwrap_or(0);
+        (takes(rung) < rest * WORTH).then_some(rung)
+    }
+
+    /// Gives a request for a segment up, to ask elsewhere or for this rung.
+    fn abandon(&mut self, slot: Slot, open: &Open, rung: Option<usize>, now: Time) {
+        let (t, pathway) = (usize::from(open.track), usize::from(open.pathway));
+        self.drop_media(t);
+        debug_assert!(self.open.is_free(slot));
+        // What has come tells how fast the network is now; the choice of pathways knows already if it decided this.
+        self.estimate.handle_sample(open.bytes, open.took(now));
+        let track = &mut self.tracks[t];
+        track.retry.abandoned += 1;
+        track.choice = rung.map(|rendition| Place { rendition, pathway });
+        track.wake();
+        self.events.push_back(Event::Abandoned { track: track.index, pathway, bytes: open.bytes });
+    }
+
+    /// Closes a track's request for media, whose bytes are of no use.
+    pub(super) fn drop_media(&mut self, t: usize) {
+        let slot = Slot::media(t);
+        self.cancel(slot);
+        if let Some(open) = self.open.close(slot) {
+            self.tally.bytes(usize::from(open.pathway), open.bytes, false);
+            self.tally.wasted(open.bytes);
+        }
+    }
+}

@@ -1,0 +1,342 @@
+//! What one viewer saw. The words mean the same as in the server's tables of CMCD, seen from the player's side.
+//!
+//! - **Play delay**: from the session's first request until playback began.
+//! - **Stalls**: the buffer ran empty while the film played. Waiting after a seek is counted apart.
+//! - **Played**: how far the playhead moved; neither stalls nor pauses nor skips count.
+//! - **Bit rate**: the mean of the fetched pictures, weighted by playing time.
+//! - **Time to quality**: from the first request to the request that completes four seconds of pictures in a row at 80%
+//!   of the top bit rate or more.
+
+use crate::Time;
+use crate::event::{Ending, StallReason};
+use crate::failure::Failure;
+use crate::pathways::Move;
+use std::time::Duration;
+
+/// This much media in a row makes a good picture.
+const GOOD: Duration = Duration::from_secs(4);
+
+/// Stalls and moves that are kept one by one. A session with more of them is not watchable, and all are counted.
+const KEPT_MAX: usize = 1000;
+
+/// One stall.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stall {
+    /// When the buffer ran empty.
+    pub at: Time,
+    /// How long the viewer waited.
+    pub length: Duration,
+    /// Why.
+    pub reason: StallReason,
+    /// The pathway that the missing segment was expected from.
+    pub pathway: usize,
+}
+
+/// What one viewer saw.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SessionReport {
+    /// When the session began.
+    pub began: Time,
+    /// How long it lasted.
+    pub lasted: Duration,
+    /// From the beginning until playback began; none if it never did.
+    pub play_delay: Option<Duration>,
+    /// The first thousand stalls.
+    pub stalls: Vec<Stall>,
+    /// All stalls.
+    pub stall_count: u64,
+    /// Time in all stalls.
+    pub stalled: Duration,
+    /// Media played.
+    pub played: Duration,
+    /// The mean bit rate of the pictures; of the sound if there are no pictures.
+    pub bits_per_second: Option<u64>,
+    /// How often the bit rate of the pictures changed.
+    pub switches: u64,
+    /// From the beginning until the picture was good; none if it never was.
+    pub time_to_quality: Option<Duration>,
+    /// The renditions of the pictures with the playing time fetched of each, lowest first.
+    pub rungs: Vec<(u64, Duration)>,
+    /// Jumps of the viewer.
+    pub seeks: u64,
+    /// Time spent waiting after them.
+    pub seek_waits: Duration,
+    /// Parts of the film that the playhead jumped over, because they were missing.
+    pub skips: u64,
+    /// How much of the film that was.
+    pub skipped: Duration,
+    /// Requests sent.
+    pub requests: u64,
+    /// Bytes received by pathway, all kinds of requests together.
+    pub bytes_by_pathway: Vec<u64>,
+    /// Bytes of probes, which are in the sums above as well.
+    pub probe_bytes: u64,
+    /// Bytes of segments that were fetched for nothing: given up, damaged, or not wanted after a seek.
+    pub wasted_bytes: u64,
+    /// Failed requests by [`Failure::kind`].
+    pub failures: [u64; Failure::KINDS],
+    /// The first thousand changes of pathway.
+    pub moves: Vec<Move>,
+    /// All changes of pathway.
+    pub move_count: u64,
+    /// How the session ended.
+    pub ended: Ending,
+}
+
+impl SessionReport {
+    /// Time in stalls over time in stalls and playing; none if it did not play.
+    pub fn stall_ratio(&self) -> Option<f64> {
+        let both = self.stalled + self.played;
+        (!both.is_zero()).then(|| self.stalled.as_secs_f64() / both.as_secs_f64())
+    }
+
+    /// Stalls in an hour of stalls and playing; none if it did not play.
+    pub fn stalls_per_hour(&self) -> Option<f64> {
+        let both = self.stalled + self.played;
+        (!both.is_zero()).then(|| self.stall_count as f64 * 3600.0 / both.as_secs_f64())
+    }
+
+    /// Failed requests of all kinds.
+    pub fn failure_count(&self) -> u64 {
+        self.failures.iter().sum()
+    }
+}
+
+/// A segment that has come whole.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fetched {
+    pub(crate) rendition: usize,
+    pub(crate) bits_per_second: u64,
+    pub(crate) top_bits_per_second: u64,
+    pub(crate) duration: Duration,
+    pub(crate) requested_at: Time,
+}
+
+/// Counts while the session goes on.
+#[derive(Clone, Debug)]
+pub(crate) struct Tally {
+    report: SessionReport,
+    /// The stall that goes on: when, why, where.
+    stall: Option<(Time, StallReason, usize)>,
+    /// Bits of the rated media, and its playing time in milliseconds.
+    bits: u64,
+    rated_ms: u64,
+    good: Duration,
+}
+
+impl Tally {
+    pub(crate) fn new(began: Time) -> Self {
+        let report = SessionReport {
+            began,
+            lasted: Duration::ZERO,
+            play_delay: None,
+            stalls: Vec::new(),
+            stall_count: 0,
+            stalled: Duration::ZERO,
+            played: Duration::ZERO,
+            bits_per_second: None,
+            switches: 0,
+            time_to_quality: None,
+            rungs: Vec::new(),
+            seeks: 0,
+            seek_waits: Duration::ZERO,
+            skips: 0,
+            skipped: Duration::ZERO,
+            requests: 0,
+            bytes_by_pathway: Vec::new(),
+            probe_bytes: 0,
+            wasted_bytes: 0,
+            failures: [0; Failure::KINDS],
+            moves: Vec::new(),
+            move_count: 0,
+            ended: Ending::Watching,
+        };
+        Self { report, stall: None, bits: 0, rated_ms: 0, good: Duration::ZERO }
+    }
+
+    /// The manifest is known: these are the bit rates of its pictures, and so many pathways.
+    pub(crate) fn prepare(&mut self, rungs: &[u64], pathways: usize) {
+        let known = self.report.rungs.iter().map(|(rung, _)| rung);
+        if !known.eq(rungs) {
+            self.report.rungs = rungs.iter().map(|rung| (*rung, Duration::ZERO)).collect();
+        }
+        let bytes = &mut self.report.bytes_by_pathway;
+        bytes.resize(bytes.len().max(pathways), 0);
+    }
+
+    pub(crate) fn request(&mut self) {
+        self.report.requests += 1;
+    }
+
+    pub(crate) fn bytes(&mut self, pathway: usize, bytes: u64, is_probe: bool) {
+        if let Some(sum) = self.report.bytes_by_pathway.get_mut(pathway) {
+            *sum = sum.saturating_add(bytes);
+        }
+        if is_probe {
+            self.report.probe_bytes = self.report.probe_bytes.saturating_add(bytes);
+        }
+    }
+
+    pub(crate) fn wasted(&mut self, bytes: u64) {
+        self.report.wasted_bytes = self.report.wasted_bytes.saturating_add(bytes);
+    }
+
+    /// A segment of the track that counts: pictures, or sound if there are none.
+    pub(crate) fn fetched(&mut self, fetched: &Fetched) {
+        if let Some((_, time)) = self.report.rungs.get_mut(fetched.rendition) {
+            *time = time.saturating_add(fetched.duration);
+        }
+        let ms = u64::try_from(fetched.duration.as_millis()).unwrap_or(u64::MAX);
+        self.rated_ms = self.rated_ms.saturating_add(ms);
+        // Bits per second times milliseconds, by thousand: kilobits times milliseconds, as the server counts.
+        self.bits = self.bits.saturating_add(fetched.bits_per_second.saturating_mul(ms) / 1000);
+        let top = u128::from(fetched.top_bits_per_second);
+        let is_near_top = u128::from(fetched.bits_per_second) * 10 >= top * 8;
+        self.good =
+            if is_near_top { self.good.saturating_add(fetched.duration) } else { Duration::ZERO };
+        if self.good >= GOOD && self.report.time_to_quality.is_none() {
+            self.report.time_to_quality =
+                Some(fetched.requested_at.saturating_sub(self.report.began));
+        }
+    }
+
+    pub(crate) fn switched(&mut self) {
+        self.report.switches += 1;
+    }
+
+    pub(crate) fn failed(&mut self, failure: Failure) {
+        self.report.failures[failure.kind()] += 1;
+    }
+
+    pub(crate) fn moved(&mut self, pathways_move: &Move) {
+        self.report.move_count += 1;
+        if self.report.moves.len() < KEPT_MAX {
+            self.report.moves.push(*pathways_move);
+        }
+    }
+
+    pub(crate) fn started(&mut self, at: Time) -> Duration {
+        let delay = at.saturating_sub(self.report.began);
+        self.report.play_delay = Some(delay);
+        delay
+    }
+
+    pub(crate) fn stall_began(&mut self, at: Time, reason: StallReason, pathway: usize) {
+        self.report.stall_count += 1;
+        self.stall = Some((at, reason, pathway));
+    }
+
+    /// A request failed during a stall that looked like a slow network: that is why.
+    pub(crate) fn stall_explained(&mut self, failure: Failure) {
+        if let Some((_, reason @ StallReason::SlowNetwork, _)) = &mut self.stall {
+            *reason = match failure {
+                Failure::Silence => StallReason::Silence,
+                _ => StallReason::Failures,
+            };
+        }
+    }
+
+    /// The stall is over; returns its length.
+    pub(crate) fn stall_ended(&mut self, now: Time) -> Option<Duration> {
+        let (at, reason, pathway) = self.stall.take()?;
+        let length = now.saturating_sub(at);
+        self.report.stalled += length;
+        if self.report.stalls.len() < KEPT_MAX {
+            self.report.stalls.push(Stall { at, length, reason, pathway });
+        }
+        Some(length)
+    }
+
+    pub(crate) fn sought(&mut self) {
+        self.report.seeks += 1;
+    }
+
+    pub(crate) fn waited_for_seek(&mut self, length: Duration) {
+        self.report.seek_waits += length;
+    }
+
+    pub(crate) fn skipped(&mut self, length: Duration) {
+        self.report.skips += 1;
+        self.report.skipped = self.report.skipped.saturating_add(length);
+    }
+
+    pub(crate) fn ended(&mut self, ending: Ending, now: Time) {
+        self.stall_ended(now);
+        self.report.ended = ending;
+        self.report.lasted = now.saturating_sub(self.report.began);
+    }
+
+    /// What the viewer saw until `now`, having played this much.
+    pub(crate) fn report(&self, played: Duration, now: Time) -> SessionReport {
+        let mut tally = self.clone();
+        if tally.report.ended == Ending::Watching {
+            tally.ended(Ending::Watching, now);
+        }
+        let rate = u128::from(tally.bits) * 1000;
+        let rate = rate.checked_div(u128::from(tally.rated_ms));
+        tally.report.bits_per_second = rate.map(|rate| u64::try_from(rate).unwrap_or(u64::MAX));
+        tally.report.played = played;
+        tally.report
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn s(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn segment(rendition: usize, bits_per_second: u64, requested_at: u64) -> Fetched {
+        Fetched {
+            rendition,
+            bits_per_second,
+            top_bits_per_second: 5_000_000,
+            duration: s(2),
+            requested_at: s(requested_at),
+        }
+    }
+
+    #[test]
+    fn the_bit_rate_is_weighted_by_how_long_it_plays() {
+        let mut tally = Tally::new(s(0));
+        tally.prepare(&[1_000_000, 4_000_000, 5_000_000], 1);
+        tally.fetched(&Fetched { duration: s(6), ..segment(0, 1_000_000, 1) });
+        tally.fetched(&segment(2, 5_000_000, 2));
+        let report = tally.report(s(0), s(3));
+        assert_eq!(report.bits_per_second, Some(2_000_000));
+        assert_eq!(report.rungs, [(1_000_000, s(6)), (4_000_000, s(0)), (5_000_000, s(2))]);
+    }
+
+    #[test]
+    fn quality_is_four_seconds_in_a_row_near_the_top() {
+        let mut tally = Tally::new(s(10));
+        for (rate, at) in [(4_000_000, 12), (3_999_999, 13), (4_000_000, 14)] {
+            tally.fetched(&segment(1, rate, at));
+        }
+        assert_eq!(tally.report(s(0), s(20)).time_to_quality, None);
+        tally.fetched(&segment(2, 5_000_000, 15));
+        tally.fetched(&segment(2, 5_000_000, 16));
+        assert_eq!(tally.report(s(0), s(20)).time_to_quality, Some(s(5)));
+    }
+
+    #[test]
+    fn a_stall_has_a_length_and_a_reason() {
+        let mut tally = Tally::new(s(0));
+        tally.stall_began(s(10), StallReason::SlowNetwork, 1);
+        tally.stall_explained(Failure::Status(503));
+        tally.stall_explained(Failure::Silence);
+        assert_eq!(tally.stall_ended(s(13)), Some(s(3)));
+        tally.stall_began(s(20), StallReason::Manifest, 0);
+        tally.stall_explained(Failure::Reset);
+        // A viewer who is still waiting has waited until now.
+        let report = tally.report(s(15), s(22));
+        let stalls: Vec<_> =
+            report.stalls.iter().map(|stall| (stall.length, stall.reason)).collect();
+        assert_eq!(stalls, [(s(3), StallReason::Failures), (s(2), StallReason::Manifest)]);
+        assert_eq!((report.stalled, report.stall_ratio()), (s(5), Some(0.25)));
+        assert_eq!(report.stalls_per_hour(), Some(360.0));
+        assert_eq!((report.ended, report.lasted), (Ending::Watching, s(22)));
+    }
+}
