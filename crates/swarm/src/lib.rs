@@ -5,14 +5,17 @@
 //!
 //! Invariant: a seed gives the same viewers and the same networks again, however many threads draw them.
 //!
-//! Read [`crowd`] for who watches, [`network`] for what they watch through.
+//! Read [`crowd`] for who watches, [`network`] for what they watch through, [`outcome`] for what they saw.
 
 #![forbid(unsafe_code)]
 
 mod bad_option;
 pub mod crowd;
 pub mod network;
+pub mod outcome;
 pub mod pour;
 mod random;
+pub mod virtual_time;
 
 pub use bad_option::BadOption;
+pub use outcome::Outcome;

@@ -11,7 +11,7 @@ use crate::tree::File;
 const ARROWS: &str = "
     fullbore:  appliance bench catalog http library load machine token
     appliance: catalog crypt delivery disk http library machine net qoe reactor smallfile stack tcp telemetry token web
-    swarm:     load
+    swarm:     load player telemetry
     bench:     crypt disk load machine net reactor
     load:      crypt machine net player reactor telemetry
     delivery:  crypt disk http machine net reactor stack tcp telemetry

@@ -9,7 +9,7 @@ mod shares;
 mod watch;
 
 pub use arrivals::Arrivals;
-pub use seeks::Seek;
+pub use seeks::{Seek, acts};
 pub use shares::Shares;
 pub use watch::Watch;
 

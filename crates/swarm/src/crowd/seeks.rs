@@ -2,15 +2,21 @@
 
 use crate::random::exponential;
 use fastrand::Rng;
+use player::options::{Act, Deed};
 use std::time::Duration;
 
 /// A jump to another place of the title.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seek {
-    /// How long the viewer has been there by then.
+    /// How long after playback first began.
     pub after: Duration,
     /// The place in the title.
     pub to: Duration,
+}
+
+/// The same, as a player is told.
+pub fn acts(seeks: &[Seek]) -> Vec<Act> {
+    seeks.iter().map(|seek| Act { at: seek.after, deed: Deed::SeekTo(seek.to) }).collect()
 }
 
 /// Bounds what a wild rate costs.

@@ -2,7 +2,7 @@
 //!
 //! The rate is constant for [`PIECE`] and then changes: its logarithm follows a first-order autoregression, which fits what was measured
 //! better than a few discrete states (Yan and others, "Learning in situ", NSDI 2020, saw no such states in 38 years of streaming). Rarely it
-//! dips to a small part of itself, as under a bridge or beside a microwave oven. Where each number comes from is said in [`model`].
+//! dips to a small part of itself, as under a bridge or beside a microwave oven. Where each number comes from is said in `model`.
 //!
 //! The rate is that of a long TCP transfer. Loss, queues and slow start are in it as far as they were in the measurements; packets are not
 //! modelled.

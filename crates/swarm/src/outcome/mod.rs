@@ -1,0 +1,224 @@
+//! What all viewers saw: distributions over sessions, for people and for programs.
+//!
+//! Invariant: the outcome does not depend on the order of the sessions, nor on how they were spread over threads. Everything is counted in whole
+//! numbers, and what is listed is sorted.
+
+mod group;
+mod spread;
+mod stall_list;
+mod text;
+
+pub use group::{SessionGroup, Total};
+pub use spread::Spread;
+pub use stall_list::{SeenStall, StallList};
+
+use player::event::Ending;
+use player::failure::Failure;
+use player::report::SessionReport;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// What the viewers of a run saw.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// All of them.
+    pub all: SessionGroup,
+    /// By pathway: the sessions that had most of their bytes from it.
+    pub pathways: BTreeMap<String, PathwayOutcome>,
+    /// By the title's rank.
+    pub titles: BTreeMap<usize, SessionGroup>,
+    /// Stalls with their reasons.
+    pub stalls: StallList,
+    /// Playing time of all.
+    pub played: Total,
+    /// Stalled time of all.
+    pub stalled: Total,
+    /// Time that all waited after seeks, which is no stall.
+    pub seek_waits: Total,
+    /// Requests of all.
+    pub requests: u64,
+    /// Bytes of all requests of all, probes included.
+    pub bytes: u64,
+    /// Bytes of probes.
+    pub probe_bytes: u64,
+    /// Bytes of segments that were fetched for nothing: given up, damaged, or not wanted after a seek.
+    pub wasted_bytes: u64,
+    /// Jumps of viewers.
+    pub seeks: u64,
+    /// Parts of films that viewers did not see, because they were missing.
+    pub skips: u64,
+    /// Why sessions were given up.
+    pub gave_up: BTreeMap<&'static str, u64>,
+    /// Failed requests by kind.
+    pub failures: BTreeMap<&'static str, u64>,
+    /// Moves from one pathway to another, by reason.
+    pub moves: BTreeMap<&'static str, u64>,
+}
+
+/// A pathway's part of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PathwayOutcome {
+    /// The sessions that had most of their bytes from it.
+    pub group: SessionGroup,
+    /// Bytes from it, in all sessions.
+    pub bytes: u64,
+    /// Stalls while bytes should have come from it.
+    pub stalls: u64,
+}
+
+impl Outcome {
+    /// Counts a session. `pathways` has the names of the pathways in the order of the session's own numbers.
+    pub fn record(
+        &mut self,
+        viewer: usize,
+        title: usize,
+        pathways: &[String],
+        report: &SessionReport,
+    ) {
+        self.all.record(report);
+        self.titles.entry(title).or_default().record(report);
+        self.played.count(report.played);
+        self.stalled.count(report.stalled);
+        self.seek_waits.count(report.seek_waits);
+        self.requests += report.requests;
+        self.probe_bytes += report.probe_bytes;
+        self.wasted_bytes += report.wasted_bytes;
+        self.seeks += report.seeks;
+        self.skips += report.skips;
+        if let Ending::GaveUp(why) = report.ended {
+            *self.gave_up.entry(why.as_str()).or_default() += 1;
+        }
+        for (kind, count) in report.failures.iter().enumerate().filter(|(_, count)| **count > 0) {
+            *self.failures.entry(Failure::LABELS[kind]).or_default() += count;
+        }
+        for change in &report.moves {
+            *self.moves.entry(change.reason.as_str()).or_default() += 1;
+        }
+        self.record_pathways(pathways, report);
+        self.record_stalls(viewer, title, pathways, report);
+    }
+
+    fn record_pathways(&mut self, pathways: &[String], report: &SessionReport) {
+        let mut most: Option<(u64, &String)> = None;
+        for (name, bytes) in pathways.iter().zip(&report.bytes_by_pathway) {
+            self.bytes += bytes;
+            self.pathways.entry(name.clone()).or_default().bytes += bytes;
+            if most.is_none_or(|(so_far, _)| *bytes > so_far) {
+                most = Some((*bytes, name));
+            }
+        }
+        if let Some((_, name)) = most {
+            self.pathways.entry(name.clone()).or_default().group.record(report);
+        }
+    }
+
+    fn record_stalls(
+        &mut self,
+        viewer: usize,
+        title: usize,
+        pathways: &[String],
+        report: &SessionReport,
+    ) {
+        for stall in &report.stalls {
+            let pathway = pathways.get(stall.pathway).cloned().unwrap_or_default();
+            self.pathways.entry(pathway.clone()).or_default().stalls += 1;
+            let (at, length, reason) = (stall.at, stall.length, stall.reason.as_str());
+            let seen = SeenStall { viewer, at, length, title, pathway, reason };
+            self.stalls.record(stall.reason, seen);
+        }
+    }
+
+    /// Adds what other viewers of the same run saw.
+    pub fn add(&mut self, other: &Self) {
+        self.all.add(&other.all);
+        for (name, more) in &other.pathways {
+            let pathway = self.pathways.entry(name.clone()).or_default();
+            pathway.group.add(&more.group);
+            pathway.bytes += more.bytes;
+            pathway.stalls += more.stalls;
+        }
+        for (title, more) in &other.titles {
+            self.titles.entry(*title).or_default().add(more);
+        }
+        self.stalls.add(&other.stalls);
+        self.played.add(other.played);
+        self.stalled.add(other.stalled);
+        self.seek_waits.add(other.seek_waits);
+        self.requests += other.requests;
+        self.bytes += other.bytes;
+        self.probe_bytes += other.probe_bytes;
+        self.wasted_bytes += other.wasted_bytes;
+        self.seeks += other.seeks;
+        self.skips += other.skips;
+        for (counts, more) in [
+            (&mut self.gave_up, &other.gave_up),
+            (&mut self.failures, &other.failures),
+            (&mut self.moves, &other.moves),
+        ] {
+            for (name, count) in more {
+                *counts.entry(name).or_default() += count;
+            }
+        }
+    }
+
+    /// Stalled time over stalled and played time, of all sessions together; `None` if nobody watched.
+    pub fn stall_ratio(&self) -> Option<f64> {
+        let watched = self.played.seconds() + self.stalled.seconds();
+        (watched > 0.0).then(|| self.stalled.seconds() / watched)
+    }
+
+    /// The share of all bytes that were probes; `None` without bytes.
+    pub fn probe_share(&self) -> Option<f64> {
+        (self.bytes > 0).then(|| self.probe_bytes as f64 / self.bytes as f64)
+    }
+
+    /// For programs. Names carry units, and the order of everything is fixed.
+    pub fn to_json(&self) -> Value {
+        let mut map = Map::new();
+        map.insert("version".to_owned(), json!(1));
+        map.insert("kind".to_owned(), json!("swarm"));
+        map.append(&mut self.all.to_json());
+        map.insert("played_seconds".to_owned(), json!(self.played.seconds()));
+        map.insert("stalled_seconds".to_owned(), json!(self.stalled.seconds()));
+        map.insert("seek_wait_seconds_of_all".to_owned(), json!(self.seek_waits.seconds()));
+        map.insert("stall_ratio_of_all".to_owned(), json!(self.stall_ratio()));
+        map.insert("stalls".to_owned(), self.stalls.to_json());
+        map.insert("gave_up".to_owned(), json!(self.gave_up));
+        map.insert("seeks".to_owned(), json!(self.seeks));
+        map.insert("skips".to_owned(), json!(self.skips));
+        map.insert("requests".to_owned(), json!(self.requests));
+        map.insert("bytes".to_owned(), json!(self.bytes));
+        map.insert("probe_bytes".to_owned(), json!(self.probe_bytes));
+        map.insert("probe_share".to_owned(), json!(self.probe_share()));
+        map.insert("wasted_bytes".to_owned(), json!(self.wasted_bytes));
+        map.insert("failures".to_owned(), json!(self.failures));
+        map.insert("moves".to_owned(), json!(self.moves));
+        let pathways =
+            self.pathways.iter().map(|(name, pathway)| (name.clone(), pathway.to_json()));
+        map.insert("pathways".to_owned(), Value::Object(pathways.collect()));
+        let titles = self.titles.iter().map(|(title, group)| {
+            let mut map = Map::from_iter([("title".to_owned(), json!(title))]);
+            map.append(&mut group.to_json());
+            Value::Object(map)
+        });
+        map.insert("titles".to_owned(), Value::Array(titles.collect()));
+        Value::Object(map)
+    }
+
+    /// For people.
+    pub fn describe(&self) -> String {
+        text::describe(self)
+    }
+}
+
+impl PathwayOutcome {
+    fn to_json(&self) -> Value {
+        let mut map = self.group.to_json();
+        map.insert("bytes".to_owned(), json!(self.bytes));
+        map.insert("stalls".to_owned(), json!(self.stalls));
+        Value::Object(map)
+    }
+}
+
+#[cfg(test)]
+mod tests;
