@@ -39,7 +39,6 @@ impl Player {
         let (kind, pathway) = (open.kind, usize::from(open.pathway));
         let retry_after = retry_after.map(|after| after.min(RETRY_AFTER_MAX));
         self.tally.failed(failure);
-        self.tally.stall_explained(failure);
         self.events.push_back(Event::Failed { kind, pathway, failure });
         match kind {
             RequestKind::Manifest => self.handle_manifest_failure(failure, retry_after, now),
@@ -52,6 +51,7 @@ impl Player {
                 }
                 self.blame(pathway, failure, retry_after, now);
                 if !is_probe {
+                    self.tally.stall_explained(failure);
                     self.retry(&open, failure, retry_after, now);
                 }
             }
