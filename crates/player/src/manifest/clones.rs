@@ -4,7 +4,7 @@
 //! host and with further parameters (RFC 8216, second edition, section 7.1). For HLS that concerns the playlists, whose
 //! segments follow by relative references; for DASH it concerns segments.
 
-use super::listing::{Budget, listed_bytes};
+use super::listing::Budget;
 use super::{ManifestError, PATHWAYS_MAX, resolve};
 use crate::presentation::{
     Index, Pathway, Presentation, Reference, Rendition, Segment, Segments, Source, TrackKind,
@@ -46,12 +46,12 @@ impl Presentation {
         Ok(())
     }
 
-    /// The memory of all lists.
-    fn listed_bytes(&self) -> usize {
+    /// The memory that all lists take. A small manifest may have long ones.
+    pub fn listed_bytes(&self) -> usize {
         let renditions = self.tracks.iter().flat_map(|track| &track.renditions);
         let sources = renditions.flat_map(|rendition| &rendition.sources);
         let bytes = sources.map(|source| match source {
-            Source::Listed(segments) => listed_bytes(segments),
+            Source::Listed(segments) => segments.listed_bytes(),
             _ => 0,
         });
         bytes.sum()

@@ -79,11 +79,13 @@ fn entries(
         offset = range.end;
         let duration = reader.u32()?;
         let _access_points = reader.u32()?;
-        let begin = index.begin + time(elapsed, timescale)?;
+        let begin = time(elapsed, timescale)?;
         // 65,535 entries of 32 bits do not fill 64.
         elapsed += u64::from(duration);
+        // The next one begins where this one ends, to the nanosecond.
+        let duration = time(elapsed, timescale)? - begin;
         let reference = Reference { url: index.reference.url.clone(), range: Some(range) };
-        listing.push(begin, time(duration.into(), timescale)?, reference)?;
+        listing.push(index.begin + begin, duration, reference)?;
     }
     listing.finish(None)
 }

@@ -44,9 +44,11 @@ fn bytes_of(segment: &Segment) -> usize {
     size_of::<Segment>() + text(&segment.reference) + segment.start.as_ref().map_or(0, text)
 }
 
-/// The memory that a list takes.
-pub(super) fn listed_bytes(segments: &Segments) -> usize {
-    segments.list.iter().map(bytes_of).sum()
+impl Segments {
+    /// The memory that the list takes.
+    pub fn listed_bytes(&self) -> usize {
+        self.list.iter().map(bytes_of).sum()
+    }
 }
 
 /// A list of segments that is being made.

@@ -3,15 +3,18 @@
 use crate::manifest::listing::TIME_MAX;
 use std::time::Duration;
 
-/// A duration such as `PT1H2M3.5S`. Years and months have no fixed length and are not accepted, nor is a longer time
-/// than any segment plays at.
+/// Seconds in each unit of a date. Years and months have no fixed length: no count of them but zero makes a duration.
+const DATE: &[(char, f64)] = &[('Y', f64::MAX), ('M', f64::MAX), ('D', 86_400.0)];
+
+/// Seconds in each unit of a time.
+const TIME: &[(char, f64)] = &[('H', 3600.0), ('M', 60.0), ('S', 1.0)];
+
+/// A duration such as `PT1H2M3.5S`. A longer time than any segment plays at is not accepted.
 pub(in crate::manifest) fn duration(text: &str) -> Option<Duration> {
     let text = text.trim().strip_prefix('P')?;
     let (date, time) = text.split_once('T').unwrap_or((text, ""));
     let mut seconds = 0.0;
-    for (part, units) in
-        [(date, [('D', 86_400.0)].as_slice()), (time, &[('H', 3600.0), ('M', 60.0), ('S', 1.0)])]
-    {
+    for (part, units) in [(date, DATE), (time, TIME)] {
         let mut rest = part;
         while !rest.is_empty() {
             let end = rest.find(|c: char| c.is_ascii_alphabetic())?;

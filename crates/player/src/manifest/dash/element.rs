@@ -159,7 +159,7 @@ pub(super) struct Set<'a> {
     pub(super) level: Level<'a>,
     content: Content,
     is_main: bool,
-    /// Those of its representations.
+    /// The levels of its representations.
     pub(super) levels: Vec<Level<'a>>,
 }
 

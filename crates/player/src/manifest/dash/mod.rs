@@ -42,7 +42,10 @@ const RELOAD_MIN: Duration = Duration::from_secs(1);
 
 /// Refuses what takes the parser more than linear time or memory.
 fn check(text: &str) -> Result<(), ManifestError> {
-    let is_heavy = |tag: &str| tag.bytes().filter(|byte| *byte == b'=').count() > EQUALS_MAX;
+    let is_heavy = |tag: &str| {
+        let equals = tag.bytes().filter(|byte| *byte == b'=').count();
+        equals > EQUALS_MAX && !tag.starts_with("!--")
+    };
     if text.split('<').any(is_heavy) {
         return Err(ManifestError::Bound("attributes"));
     }
@@ -158,6 +161,6 @@ fn steering(url: &Url, manifest: &Manifest<'_>) -> Option<SteeringServer> {
     Some(SteeringServer {
         url: url.resolve(element.text()?).ok()?,
         first: first.and_then(|names| names.split_whitespace().next()).map(str::to_owned),
-        before_start: element.attribute("queryBeforeStart") == Some("true"),
+        before_start: matches!(element.attribute("queryBeforeStart"), Some("true" | "1")),
     })
 }

@@ -50,13 +50,18 @@ impl Scale {
         Ok(Self { timescale, offset: described.number("presentationTimeOffset", 0)? })
     }
 
-    /// When a segment of a period begins, and how long it plays.
+    /// When a segment of a period begins, and how long it plays: until the next one begins, to the nanosecond.
     pub(super) fn times(self, period_begin: Duration, span: Span) -> (Duration, Duration) {
-        let begin = match span.start.checked_sub(self.offset) {
+        let begin = self.at(period_begin, span.start);
+        let end = self.at(period_begin, span.start.saturating_add(span.duration));
+        (begin, end.saturating_sub(begin))
+    }
+
+    fn at(self, period_begin: Duration, units: u64) -> Duration {
+        match units.checked_sub(self.offset) {
             Some(after) => period_begin.saturating_add(time(after, self.timescale)),
-            None => period_begin.saturating_sub(time(self.offset - span.start, self.timescale)),
-        };
-        (begin, time(span.duration, self.timescale))
+            None => period_begin.saturating_sub(time(self.offset - units, self.timescale)),
+        }
     }
 
     /// How many units a period takes.
@@ -129,7 +134,7 @@ fn even(
     (0..count).map(span).collect()
 }
 
-/// The segments of a SegmentTimeline, of which each entry has at least one: so nobody reads a list that comes to nothing.
+/// The segments of a SegmentTimeline. Each entry has at least one, so SEGMENTS_MAX bounds the work.
 fn in_timeline(entries: &[Entry], end: Option<u64>) -> Result<Vec<Span>, ManifestError> {
     let mut spans = Vec::new();
     let mut start = 0u64;

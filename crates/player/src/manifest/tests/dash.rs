@@ -61,6 +61,20 @@ fn a_timeline_gives_each_segments_start() {
 }
 
 #[test]
+fn segments_follow_without_gaps_in_any_timescale() {
+    for (timescale, duration) in [(48_000, 192_512), (44_100, 176_128), (30_000, 1001 * 120)] {
+        let text = mpd(&format!(
+            "<SegmentTemplate timescale=\"{timescale}\" media=\"$Time$\"><SegmentTimeline>\
+             <S t=\"0\" d=\"{duration}\" r=\"29\"/></SegmentTimeline></SegmentTemplate>"
+        ));
+        let rendition = top(&text);
+        let list = &listed(&rendition).list;
+        assert_eq!(list.len(), 30);
+        assert!(list.windows(2).all(|two| two[0].begin + two[0].duration == two[1].begin));
+    }
+}
+
+#[test]
 fn an_open_timeline_ends_with_its_period() {
     let text = mpd(
         "<SegmentTemplate timescale=\"10\" presentationTimeOffset=\"7\" media=\"$Time$\"><SegmentTimeline>\
@@ -224,9 +238,19 @@ fn iso_8601_durations_are_read() {
     assert_eq!(milliseconds("PT1H2M3.5S"), Some(3_723_500));
     assert_eq!(milliseconds("P1DT1S"), Some(86_401_000));
     assert_eq!(milliseconds("PT9.5S"), Some(9500));
-    for text in
-        ["9S", "PT-1S", "PTinfS", "PTNaNS", "P1Y", "PT1X", "PT1", "PT1e300S", "PT9999999999S"]
-    {
+    assert_eq!(milliseconds("P0Y0M0DT0H9M56.46S"), Some(596_460));
+    for text in [
+        "9S",
+        "P1M",
+        "PT-1S",
+        "PTinfS",
+        "PTNaNS",
+        "P1Y",
+        "PT1X",
+        "PT1",
+        "PT1e300S",
+        "PT9999999999S",
+    ] {
         assert_eq!(duration(text), None, "{text}");
     }
 }

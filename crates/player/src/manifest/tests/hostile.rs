@@ -141,6 +141,8 @@ fn what_the_xml_parser_is_slow_at_is_refused_before_it_is_asked() {
     // A sign that would end a tag elsewhere does not end one inside a value.
     let quoted = format!("<MPD x=\">\"{attributes}/>");
     assert_eq!(refusal("m.mpd", &quoted), ManifestError::Bound("attributes"));
+    let comment = format!("<!--{}-->", "=".repeat(300));
+    assert_eq!(refusal("m.mpd", &format!("{comment}<MPD/>")), ManifestError::Empty);
     let nested: String = (0..3000).map(|n| format!("<a xmlns:n{n}=\"u{n}\">")).collect();
     assert_eq!(refusal("m.mpd", &format!("<MPD>{nested}")), ManifestError::Bound("namespaces"));
 }

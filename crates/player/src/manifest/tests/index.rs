@@ -37,6 +37,14 @@ fn an_index_gives_ranges_and_times() {
 }
 
 #[test]
+fn segments_follow_without_gaps_in_any_timescale() {
+    let mut bytes = sidx(&[(1, 192_512); 30]);
+    bytes[16..20].copy_from_slice(&48_000u32.to_be_bytes());
+    let list = read(&bytes, 0).expect("an index").list;
+    assert!(list.windows(2).all(|two| two[0].begin + two[0].duration == two[1].begin));
+}
+
+#[test]
 fn an_index_of_version_1_has_wider_numbers() {
     let mut bytes = sidx(&[(7, 1000)]);
     bytes[8] = 1;
