@@ -81,7 +81,7 @@ impl Player {
         self.go_on_without_answer();
     }
 
-    /// 410 ends steering for this session. 429 says when to come again. After anything else the player waits as long as
+    /// 410 ends steering for good. 429 says when to come again. After anything else the player waits as long as
     /// after an answer (RFC 8216bis section 7.4; ETSI TS 103 998 section 6.7).
     pub(super) fn handle_steering_failure(
         &mut self,
