@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use catalog::{Entry, Form, titles};
-use fullbore_library::sample::{Progress, Recipe, TITLE, ensure_recipe};
+use catalog::{Entry, Form, TitleName, titles};
+use fullbore_library::sample::{Progress, Recipe, TITLE, ensure_recipe, ensure_title};
 use fullbore_library::{Ladder, Rung, ingest};
 use tempfile::TempDir;
 
@@ -95,6 +95,23 @@ fn the_sample_plays_in_every_rung_and_by_both_manifests() {
         found[0].streams.iter().map(|stream| stream.form).collect::<Vec<_>>(),
         [Form::Hls, Form::Dash]
     );
+}
+
+#[test]
+fn a_small_sample_has_a_name_of_its_own_and_begins_at_400_kilobits() {
+    if !ffmpeg_is_here() {
+        return;
+    }
+    let library = TempDir::new().expect("a temporary folder");
+    let name = TitleName::new("long").expect("a name");
+    let title = ensure_title(library.path(), &name, &Recipe::small(6), |_| {}).expect("a film");
+    assert_eq!(title, library.path().join("long"));
+    let master = fs::read_to_string(title.join("master.m3u8")).expect("a manifest");
+    let rates = master.split(":BANDWIDTH=").skip(1).filter_map(|rest| rest.split(',').next());
+    let rates: Vec<u32> = rates.map(|rate| rate.parse().expect("a number")).collect();
+    assert_eq!(rates.len(), 3);
+    // Pictures and sound; the first second of a film may take more than its share.
+    assert!((200_000..650_000).contains(&rates[0]), "{rates:?}");
 }
 
 #[test]

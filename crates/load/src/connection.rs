@@ -231,6 +231,11 @@ impl Connection {
         }
     }
 
+    /// Whether the last response is over, so that another request can be sent.
+    pub fn is_body_over(&self) -> bool {
+        self.body == Body::Over && self.held.is_empty()
+    }
+
     /// Waits for some of the body and appends it to `into`, decrypted. Returns the number of bytes; 0 if the body is over.
     ///
     /// # Errors

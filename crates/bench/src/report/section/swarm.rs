@@ -180,7 +180,8 @@ impl Quantity {
         let said: Vec<_> = drawn.iter().flat_map(|group| &group.rows).map(words).collect();
         let description = format!("{}: {}", self.axis, said.join("; "));
         let chart = ladder::chart(&slugs.take(self.title), self.title, &description, &drawn, axis);
-        section.show(chart, self.caption);
+        let caption = format!("{} The numbers are p5, the median and p95.", self.caption);
+        section.show(chart, &caption);
         let head = ["", "p1", "p5", "p25", "p50", "p75", "p95", "p99"];
         let rows: Vec<_> = drawn.iter().flat_map(|group| &group.rows).map(cells).collect();
         let table = html::table(&format!("{}, {}", self.title, self.axis), &head, &rows);
