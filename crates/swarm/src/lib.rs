@@ -11,6 +11,7 @@
 
 mod bad_option;
 pub mod crowd;
+pub mod live;
 pub mod network;
 pub mod outcome;
 pub mod pour;

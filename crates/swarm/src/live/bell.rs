@@ -1,0 +1,95 @@
+//! Waking one task of this thread from another.
+
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::{Poll, Waker};
+
+/// A bell that one task at a time listens for. It stays rung until that task has heard it.
+#[derive(Default)]
+pub(crate) struct Bell {
+    is_rung: Cell<bool>,
+    listener: Cell<Option<Waker>>,
+}
+
+impl Bell {
+    /// Rings.
+    pub(crate) fn ring(&self) {
+        self.is_rung.set(true);
+        if let Some(listener) = self.listener.take() {
+            listener.wake();
+        }
+    }
+
+    /// Waits until it rings.
+    pub(crate) async fn rung(&self) {
+        poll_fn(|context| {
+            if self.is_rung.replace(false) {
+                return Poll::Ready(());
+            }
+            self.listener.set(Some(context.waker().clone()));
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Runs `work` to its end, or drops it when the bell rings: then there is no output.
+    pub(crate) async fn unless_rung<F: Future>(&self, work: F) -> Option<F::Output> {
+        let mut work = pin!(work);
+        poll_fn(|context| {
+            if self.is_rung.get() {
+                return Poll::Ready(None);
+            }
+            self.listener.set(Some(context.waker().clone()));
+            work.as_mut().poll(context).map(Some)
+        })
+        .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reactor::{Reactor, RingOptions, sleep, spawn, yield_now};
+    use std::rc::Rc;
+    use std::time::Duration;
+
+    fn run(work: impl Future<Output = ()> + 'static) {
+        Reactor::new(RingOptions::default()).unwrap().run(work).unwrap();
+    }
+
+    #[test]
+    fn a_bell_that_rang_before_anybody_listened_is_heard() {
+        run(async {
+            let bell = Bell::default();
+            bell.ring();
+            bell.rung().await;
+        });
+    }
+
+    #[test]
+    fn work_ends_when_the_bell_rings_and_is_dropped() {
+        run(async {
+            let (bell, held) = (Rc::new(Bell::default()), Rc::new(()));
+            let (ringer, work) = (Rc::clone(&bell), Rc::clone(&held));
+            spawn(async move {
+                yield_now().await;
+                ringer.ring();
+            });
+            let endless = async move {
+                sleep(Duration::from_secs(3600)).await;
+                drop(work);
+            };
+            assert_eq!(bell.unless_rung(endless).await, None);
+            assert_eq!(Rc::strong_count(&held), 1);
+        });
+    }
+
+    #[test]
+    fn work_that_is_done_first_has_its_output() {
+        run(async {
+            let bell = Bell::default();
+            assert_eq!(bell.unless_rung(async { 7 }).await, Some(7));
+        });
+    }
+}
