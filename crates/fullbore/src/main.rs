@@ -12,6 +12,7 @@ mod promote;
 mod serve;
 mod sign;
 mod status;
+mod swarm;
 
 use clap::{Parser, Subcommand};
 use std::io::Write;
@@ -33,6 +34,7 @@ enum Verb {
     Load(load::Load),
     Serve(serve::Serve),
     Sign(sign::Sign),
+    Swarm(Box<swarm::Swarm>),
 }
 
 /// Writes to standard output, as [`tell`] does to standard error. If the reader is gone, the program continues.
@@ -56,5 +58,6 @@ fn main() -> ExitCode {
         Verb::Load(load) => load.run(),
         Verb::Serve(serve) => serve.run(),
         Verb::Sign(sign) => sign.run(),
+        Verb::Swarm(swarm) => swarm.run(),
     }
 }

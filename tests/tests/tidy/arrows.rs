@@ -9,9 +9,9 @@ use crate::tree::File;
 /// A crate's folder, and what it may use. From the top down: a crate stands above the crates it uses. disk, crypt and
 /// net do not know each other.
 const ARROWS: &str = "
-    fullbore:  appliance bench catalog http library load machine token
+    fullbore:  appliance bench catalog http library load machine player swarm token
     appliance: catalog crypt delivery disk http library machine net qoe reactor smallfile stack tcp telemetry token web
-    swarm:     load player telemetry
+    swarm:     load player reactor telemetry
     bench:     crypt disk load machine net reactor
     load:      crypt machine net player reactor telemetry
     delivery:  crypt disk http machine net reactor stack tcp telemetry
