@@ -8,7 +8,7 @@ use crate::config::{self, Config, Switch};
 use crate::worker::policy;
 use delivery::room::reserve_bytes;
 use disk::{HotSet, Policy};
-use machine::{Bound, Headroom, LargePagePool, LargePages, MemoryPressure};
+use machine::{Bound, Headroom, LargePagePool, MemoryPressure, ReservedPages};
 use reactor::blocks::Pages;
 use reactor::yield_now;
 use std::cell::Cell;
@@ -51,14 +51,14 @@ pub(crate) enum HotMemory {
 /// The large pages that are reserved, for the hot sets of all silos.
 pub(crate) struct Reserved<'a> {
     /// The pool as it is now: each silo takes some.
-    pages: &'a LargePages,
+    pages: &'a ReservedPages,
     /// The pool's size at which all silos would get what they want.
     count_enough: u64,
 }
 
 impl<'a> Reserved<'a> {
     /// For sets of `bytes` together. None has been made yet.
-    pub(crate) fn new(pages: &'a LargePages, bytes: u64) -> Self {
+    pub(crate) fn new(pages: &'a ReservedPages, bytes: u64) -> Self {
         let count_enough = pages.now().count_for(bytes / LargePagePool::PAGE_BYTES);
         Self { pages, count_enough }
     }
@@ -164,8 +164,8 @@ fn make(bytes: u64, pages: Pages, node: Option<u32>) -> io::Result<Arc<HotSet>> 
     Ok(set)
 }
 
-/// Why a set of `bytes` cannot have reserved pages, and what to do about it. With `count_enough` pages, the `pool` would have enough for the sets of all
-/// silos.
+/// Why a set of `bytes` cannot have reserved pages, and what to do about it. With `count_enough` pages, the `pool` would have enough for the
+/// sets of all silos.
 fn refused(bytes: u64, pool: LargePagePool, count_enough: u64, why: &io::Error) -> String {
     let wanted = bytes / LargePagePool::PAGE_BYTES;
     if pool.free >= wanted {

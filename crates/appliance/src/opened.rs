@@ -20,7 +20,7 @@ use crate::ways_in::{WayIn, WaysIn};
 use crate::worker::Shared;
 use crypt::{Tls, TlsOptions};
 use delivery::KernelOffload;
-use machine::{Bound, Headroom, LargePages, Machine, MemoryPressure, Topology};
+use machine::{Bound, Headroom, Machine, MemoryPressure, ReservedPages, Topology};
 use net::listener::local_address;
 use qoe::Salt;
 use std::io;
@@ -51,7 +51,7 @@ pub(crate) struct Opened {
     pub(crate) bypass: Option<String>,
     pub(crate) headroom: Arc<Headroom>,
     pressure: Arc<MemoryPressure>,
-    large_pages: LargePages,
+    large_pages: ReservedPages,
 }
 
 /// What the threads get.
@@ -105,7 +105,7 @@ impl Opened {
             bypass,
             headroom: Arc::new(Headroom::open()),
             pressure: Arc::new(MemoryPressure::open()),
-            large_pages: LargePages::open(),
+            large_pages: ReservedPages::open(),
             config,
         };
         Ok((opened, Handed { ways_in, keys, log_out, own_files, admin_listener, sources }))

@@ -15,11 +15,11 @@ mod cpus;
 mod disks;
 mod headroom;
 mod kernel;
-mod large_pages;
 mod limits;
 mod mounts;
 mod nodes;
 mod pressure;
+mod reserved_pages;
 mod root;
 mod topology;
 
@@ -29,11 +29,11 @@ pub use cards::{Card, CardInterrupt};
 pub use cpus::{CpuFeatures, parse_list};
 pub use headroom::{Bound, Headroom};
 pub use kernel::KernelVersion;
-pub use large_pages::{LargePagePool, LargePages};
 pub use limits::{Limit, raise_nofile, reserve_files};
 pub use mounts::Mount;
 pub use nodes::Node;
 pub use pressure::MemoryPressure;
+pub use reserved_pages::{LargePagePool, ReservedPages};
 pub use topology::Topology;
 
 use std::path::Path;

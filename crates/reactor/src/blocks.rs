@@ -105,8 +105,8 @@ impl Blocks {
         prefer_node_for(self.memory.base, self.memory.bytes, node)
     }
 
-    /// Takes all [reserved](Pages::Reserved) pages out of the pool, from the preferred node as long as that has some. Does nothing if the blocks are made
-    /// of others.
+    /// Takes all [reserved](Pages::Reserved) pages out of the pool, from the preferred node as long as that has some. Does nothing if the
+    /// blocks are made of others.
     ///
     /// The pool's promise is not enough: a limit of the control group (`hugetlb.2MB.max`), or a cpuset whose nodes have too few pages, shows only
     /// when a page is first used. A read into it then fails with `EFAULT`, each time.

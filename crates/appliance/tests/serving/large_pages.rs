@@ -100,7 +100,7 @@ fn films_are_served_from_reserved_pages_with_tls_and_without() {
 #[test]
 fn too_few_reserved_pages_are_told_and_the_server_serves() {
     let (folder, film) = library();
-    let wanted = machine::LargePages::open().now().free + 64;
+    let wanted = machine::ReservedPages::open().now().free + 64;
     let served = serve(&folder, Protocol::Tls13, wanted);
     let lines = served.describe();
     assert!(lines.contains(&format!("it takes {wanted} reserved pages of 2 MiB")), "{lines}");

@@ -33,13 +33,13 @@ impl LargePagePool {
 
 /// Reads the state of the pool.
 #[derive(Debug)]
-pub struct LargePages {
+pub struct ReservedPages {
     count: Option<File>,
     free: Option<File>,
     claimed: Option<File>,
 }
 
-impl LargePages {
+impl ReservedPages {
     /// Opens the kernel's files. Those that do not exist are left out.
     pub fn open() -> Self {
         Self::open_from(Path::new("/"))
@@ -76,14 +76,14 @@ mod tests {
     #[test]
     fn pages_that_a_program_has_a_claim_to_are_not_free() {
         let root = tempfile::tempdir().unwrap();
-        assert_eq!(LargePages::open_from(root.path()).now(), LargePagePool::default());
+        assert_eq!(ReservedPages::open_from(root.path()).now(), LargePagePool::default());
         let pool = root.path().join(POOL);
         std::fs::create_dir_all(&pool).unwrap();
         for (name, number) in [("nr_hugepages", 20), ("free_hugepages", 12), ("resv_hugepages", 5)]
         {
             std::fs::write(pool.join(name), format!("{number}\n")).unwrap();
         }
-        let pages = LargePages::open_from(root.path());
+        let pages = ReservedPages::open_from(root.path());
         assert_eq!(pages.now(), LargePagePool { count: 20, free: 7 });
         assert_eq!(pages.now().count_for(10), 23, "13 are used by others");
         std::fs::write(pool.join("resv_hugepages"), "12\n").unwrap();
