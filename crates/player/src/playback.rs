@@ -15,6 +15,12 @@ use std::time::Duration;
 /// Pictures and sound.
 pub(crate) const TRACKS_MAX: usize = 2;
 
+/// Times in manifests are rounded, so a smaller hole is none: hls.js's `maxBufferHole`.
+const GAP_MIN: Duration = Duration::from_millis(100);
+
+/// What a browser keeps behind the playhead; a longer jump back fetches again.
+const BACK_BUFFER_MAX: Duration = Duration::from_secs(30);
+
 /// What the playhead does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
@@ -217,7 +223,7 @@ impl Playback {
         }
         let before = buffer.end;
         buffer.end = buffer.end.max(end);
-        if begin > before {
+        if begin.saturating_sub(before) >= GAP_MIN {
             self.leave_out(before..begin);
         }
         self.settle(now)
@@ -247,8 +253,11 @@ impl Playback {
     /// The viewer jumps. Returns whether everything needed there is buffered; if not, all buffers begin anew.
     pub(crate) fn seek(&mut self, to: Duration, now: Time) -> bool {
         self.rebase(now);
+        let kept = self.position.saturating_sub(BACK_BUFFER_MAX);
         let has = |buffer: &Buffer| {
-            buffer.from <= to && (to < buffer.end || (buffer.is_complete && to == buffer.end))
+            buffer.from <= to
+                && kept <= to
+                && (to < buffer.end || (buffer.is_complete && to == buffer.end))
         };
         let is_buffered = self.buffers[..self.tracks].iter().all(has);
         if is_buffered {
@@ -468,6 +477,20 @@ mod tests {
         playback.append(1, s(4), s(8), s(10));
         assert_eq!(playback.advance(s(14)), Some(Turn::Skipped { position: s(4), length: s(2) }));
         assert_eq!(playback.turn_at(), Some(s(16)));
+    }
+
+    #[test]
+    fn what_rounding_leaves_between_segments_is_no_gap() {
+        let mut playback = two_tracks();
+        let nanos = Duration::from_nanos;
+        for track in [0, 1] {
+            for index in 0..30 {
+                let begin = index * 4_010_666_667;
+                playback.append(track, nanos(begin), nanos(begin + 4_010_666_666), s(10));
+            }
+        }
+        assert_eq!(playback.advance(s(120)), None);
+        assert_eq!(playback.position(s(120)), s(110));
     }
 
     #[test]

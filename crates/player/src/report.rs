@@ -118,6 +118,8 @@ pub(crate) struct Tally {
     report: SessionReport,
     /// The stall that goes on: when, why, where.
     stall: Option<(Time, StallReason, usize)>,
+    /// Since when the viewer waits after a seek.
+    seeking_since: Option<Time>,
     /// Bits of the rated media, and its playing time in milliseconds.
     bits: u64,
     rated_ms: u64,
@@ -151,7 +153,14 @@ impl Tally {
             move_count: 0,
             ended: Ending::Watching,
         };
-        Self { report, stall: None, bits: 0, rated_ms: 0, good: Duration::ZERO }
+        Self {
+            report,
+            stall: None,
+            seeking_since: None,
+            bits: 0,
+            rated_ms: 0,
+            good: Duration::ZERO,
+        }
     }
 
     /// The manifest is known: these are the bit rates of its pictures, and so many pathways.
@@ -247,12 +256,19 @@ impl Tally {
         Some(length)
     }
 
-    pub(crate) fn sought(&mut self) {
+    /// The viewer jumped, and waits if what is there is not buffered.
+    pub(crate) fn sought(&mut self, is_buffered: bool, now: Time) {
         self.report.seeks += 1;
+        if !is_buffered {
+            self.seek_wait_ended(now);
+            self.seeking_since = Some(now);
+        }
     }
 
-    pub(crate) fn waited_for_seek(&mut self, length: Duration) {
-        self.report.seek_waits += length;
+    pub(crate) fn seek_wait_ended(&mut self, now: Time) {
+        if let Some(since) = self.seeking_since.take() {
+            self.report.seek_waits += now.saturating_sub(since);
+        }
     }
 
     pub(crate) fn skipped(&mut self, length: Duration) {
@@ -262,6 +278,7 @@ impl Tally {
 
     pub(crate) fn ended(&mut self, ending: Ending, now: Time) {
         self.stall_ended(now);
+        self.seek_wait_ended(now);
         self.report.ended = ending;
         self.report.lasted = now.saturating_sub(self.report.began);
     }

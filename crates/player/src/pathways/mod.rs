@@ -255,8 +255,10 @@ impl Pathways {
         self.candidates.iter_mut().for_each(Candidate::void_window);
     }
 
-    fn is_named(&self, index: usize) -> bool {
-        !self.is_steered || self.candidates[index].rank.is_some()
+    /// Whether steering allows it.
+    pub(crate) fn is_named(&self, index: usize) -> bool {
+        let is_ranked = |candidate: &Candidate| candidate.rank.is_some();
+        !self.is_steered || self.candidates.get(index).is_some_and(is_ranked)
     }
 
     fn is_usable(&self, index: usize, now: Time) -> bool {

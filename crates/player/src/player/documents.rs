@@ -221,6 +221,9 @@ impl Player {
         let Some(track) = self.tracks.get_mut(usize::from(open.track)) else { return };
         if track.wanted == Some(place) {
             track.wanted = None;
+        } else if track.place.is_some_and(|at| at.rendition == rendition) {
+            // A pathway that was asked because another one failed: its list is the one to follow now.
+            track.place = Some(place);
         }
         let is_changed = track.lists.get(place).is_none_or(|known| is_longer(known, segments));
         let mut list = Loaded::new(segments, shift);
@@ -229,10 +232,12 @@ impl Player {
             Some(after) => now.saturating_add(if is_changed { after } else { after / 2 }),
             None => Time::MAX,
         };
-        let entry = list.entry();
+        let entry = (!self.is_placed).then(|| list.entry());
         track.lists.put(place, list);
         track.wake();
-        self.place(entry, now);
+        if let Some(entry) = entry {
+            self.place(entry, now);
+        }
     }
 
     /// Gives up whatever the slot is doing.

@@ -103,13 +103,16 @@ impl Player {
             track.is_ahead = true;
             return false;
         }
+        if ahead <= duration {
+            return true;
+        }
         let over = ahead.saturating_add(duration).saturating_sub(self.options.buffer_max);
         if over.is_zero() {
             return true;
         }
         track.sleep();
         if self.playback.is_playing() {
-            track.idle_until = now.saturating_add(over);
+            track.idle_until = now.saturating_add(over.min(ahead - duration));
         }
         false
     }
@@ -160,8 +163,13 @@ impl Player {
         pathway: usize,
         now: Time,
     ) -> usize {
-        let measured = self.measured(pathway);
+        let mut measured = self.measured(pathway);
         let track = &mut self.tracks[t];
+        if track.retry.abandoned > 0 {
+            // All pathways may share what is slow, so what they are known for is not to be relied on.
+            let all = self.estimate.bits_per_second();
+            measured = measured.zip(all).map(|(of, all)| of.min(all)).or(measured);
+        }
         if let Some(rung) = track.retry.rung {
             return rung;
         }
@@ -205,8 +213,11 @@ impl Player {
         if has(rendition, pathway) && !track.retry.is_tried(pathway) {
             return Some(wanted);
         }
-        let untried =
-            all.clone().find(|other| has(rendition, *other) && !track.retry.is_tried(*other));
+        let pathways = self.pathways.as_ref();
+        let is_named = |other: usize| pathways.is_none_or(|pathways| pathways.is_named(other));
+        let untried = all.clone().find(|other| {
+            has(rendition, *other) && !track.retry.is_tried(*other) && is_named(*other)
+        });
         let other = untried.or(Some(pathway)).filter(|other| has(rendition, *other));
         if let Some(pathway) = other.or(all.clone().find(|other| has(rendition, *other))) {
             return Some(Place { rendition, pathway });
@@ -312,10 +323,11 @@ impl Player {
             return self.request_list(0, now);
         }
         let probe = self.pathways.as_mut()?.probe(now)?;
-        let place = self.listed(probe.pathway)?;
+        let place = self.listed(probe.pathway, now)?;
         let track = &self.tracks[0];
         let segments = track.lists.get(place)?.segments.clone();
-        let index = track.hint.min(segments.list.len().checked_sub(1)?);
+        let last = segments.list.len().checked_sub(1)?;
+        let index = if segments.reload_after.is_some() { last } else { track.hint.min(last) };
         let whole = &segments.list[index].reference;
         let first = whole.range.as_ref().map_or(0, |range| range.start);
         let end = first.saturating_add(probe.bytes);
@@ -329,33 +341,38 @@ impl Player {
     }
 
     /// A list of pictures on the pathway: of the present rendition, or else of any.
-    fn listed(&self, pathway: usize) -> Option<Place> {
+    fn listed(&self, pathway: usize, now: Time) -> Option<Place> {
         let track = &self.tracks[0];
         let current = track.place?.rendition;
         let all = std::iter::once(current).chain(0..track.rungs.len());
         let mut places = all.map(|rendition| Place { rendition, pathway });
-        places.find(|place| track.lists.get(*place).is_some())
+        places.find(|place| track.lists.get(*place).is_some_and(|list| list.is_fresh(now)))
     }
 
     /// Sees to it that each pathway has a list to probe by, and to go on with at once if the present one fails. Returns
     /// whether one is on its way.
     fn wants_list(&mut self, now: Time) -> bool {
-        if self.tracks[0].wanted.is_some() {
+        if self.tracks[0].wanted.is_some() || now < self.tracks[0].wanted_at {
             return true;
         }
         let Some(current) = self.tracks[0].place else { return true };
         let (Some(presentation), Some(pathways)) = (&self.presentation, &self.pathways) else {
             return true;
         };
-        let track = &self.tracks[0];
-        let sources = &presentation.tracks[track.index].renditions[current.rendition].sources;
-        let lacks = |pathway: &usize| {
-            sources[*pathway].document().is_some()
-                && self.listed(*pathway).is_none()
-                && !pathways.is_penalised(now, *pathway)
+        let renditions = &presentation.tracks[self.tracks[0].index].renditions;
+        let all = std::iter::once(current.rendition).chain(0..renditions.len());
+        let fetchable = |pathway: usize| {
+            let place = |rendition| Place { rendition, pathway };
+            let has =
+                |place: &Place| renditions[place.rendition].sources[pathway].document().is_some();
+            all.clone().map(place).find(has)
         };
-        let lacking = (0..sources.len()).find(lacks);
-        let wanted = lacking.map(|pathway| Place { pathway, ..current });
+        let lacks = |pathway: &usize| {
+            pathways.is_named(*pathway)
+                && !pathways.is_penalised(now, *pathway)
+                && self.listed(*pathway, now).is_none()
+        };
+        let wanted = (0..presentation.pathways.len()).filter(lacks).find_map(fetchable);
         self.tracks[0].wanted = wanted;
         wanted.is_some()
     }

@@ -89,6 +89,12 @@ impl Loaded {
         list[..=index].iter().rposition(|segment| segment.start.is_some())
     }
 
+    /// Whether what it names may still be there: the segments of a live stream go.
+    pub(crate) fn is_fresh(&self, now: Time) -> bool {
+        let half = self.segments.duration() / 2;
+        self.segments.reload_after.is_none() || now < self.reload_at.saturating_add(half)
+    }
+
     /// Where the list ends on the player's timeline.
     pub(crate) fn end(&self) -> Duration {
         let last = self.segments.list.last();
@@ -96,14 +102,15 @@ impl Loaded {
         end.saturating_add(self.shift)
     }
 
-    /// Where a viewer who comes now begins: at the beginning, or three target durations before the end of a live stream
-    /// (RFC 8216 section 6.3.3).
+    /// Where a viewer who comes now begins: at the beginning, or three of the longest segments before the end of a live
+    /// stream (RFC 8216 section 6.3.3 says target durations).
     pub(crate) fn entry(&self) -> Duration {
         let first = if self.segments.list.is_empty() { self.shift } else { self.begin(0) };
-        match self.segments.reload_after {
-            Some(target) => self.end().saturating_sub(target.saturating_mul(3)).max(first),
-            None => first,
+        if self.segments.reload_after.is_none() {
+            return first;
         }
+        let longest = self.segments.list.iter().map(|segment| segment.duration).max();
+        self.end().saturating_sub(longest.unwrap_or_default().saturating_mul(3)).max(first)
     }
 }
 

@@ -15,7 +15,8 @@
 //!
 //! Invariants:
 //! - One request for media and one for a list are open for each track, one probe, one manifest, one steering request.
-//! - The buffer holds no more than `buffer_max`, unless the viewer waits and it holds less than playback needs to go on.
+//! - The buffer holds no more than `buffer_max`, unless it holds no more than one segment, or less than a viewer who waits
+//!   needs to go on.
 //! - No answer, and no sequence of answers, makes it panic, or send more than 100 requests in a second.
 //!
 //! Read first: `fetching.rs` for what is fetched next, `viewer.rs` for what the viewer does, `slow.rs` for when a request

@@ -17,6 +17,9 @@ use std::time::Duration;
 /// A server may ask for patience; more than this is as good as never.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(300);
 
+/// Before another list is fetched that nothing waits for, after one failed.
+const WANTED_PAUSE: Duration = Duration::from_secs(8);
+
 /// Attempts to fetch the manifest before the player gives up, as it has nothing to play.
 const MANIFEST_ATTEMPTS_MAX: u32 = 6;
 
@@ -49,7 +52,10 @@ impl Player {
                 if !is_probe {
                     self.tally.wasted(open.bytes);
                 }
-                self.blame(pathway, failure, retry_after, now);
+                // A probe's segment may have left a live list: that is not the server's fault.
+                if !(is_probe && failure.is_of_object()) {
+                    self.blame(pathway, failure, retry_after, now);
+                }
                 if !is_probe {
                     self.tally.stall_explained(failure);
                     self.retry(&open, failure, retry_after, now);
@@ -89,11 +95,16 @@ impl Player {
         if track.wanted == Some(place) && track.choice != Some(place) && is_list(open.kind) {
             // Nothing waits for it.
             track.wanted = None;
+            track.wanted_at = now.saturating_add(WANTED_PAUSE);
             return;
         }
         let renditions = &presentation.tracks[track.index].renditions;
         let sources = renditions.get(rendition).map_or(&[][..], |rendition| &rendition.sources);
-        let has = |other: usize| sources.get(other).is_some_and(|of| *of != Source::Absent);
+        let pathways = self.pathways.as_ref();
+        let has = |other: usize| {
+            sources.get(other).is_some_and(|of| *of != Source::Absent)
+                && pathways.is_some_and(|pathways| pathways.is_named(other))
+        };
         let count = presentation.pathways.len();
         let remedy = track.retry.handle_failure(pathway, failure, count, has, now);
         if let Some(after) = retry_after.filter(|_| track.retry.at > now || count == 1) {

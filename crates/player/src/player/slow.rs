@@ -27,6 +27,9 @@ const JUDGED_AFTER: Duration = Duration::from_millis(500);
 /// Requests for the same segment that may be given up. Each costs the bytes that have come.
 const ABANDONED_MAX: u32 = 3;
 
+/// After that many, a request gets this long.
+const LAST_RESORT_AFTER: Duration = Duration::from_secs(4);
+
 /// A lower bit rate must bring the segment in this share of the time that the rest of the present one takes: the switch
 /// costs a round trip, and the picture.
 const WORTH: f64 = 0.5;
@@ -82,7 +85,9 @@ impl Player {
     fn abandon_if_slow(&mut self, slot: Slot, open: &Open, now: Time) -> bool {
         let t = usize::from(open.track);
         let Some(track) = self.tracks.get(t) else { return false };
-        if track.retry.abandoned >= ABANDONED_MAX {
+        // Beyond the bound, only what would come too late is given up, and not at once.
+        let is_last_resort = track.retry.abandoned >= ABANDONED_MAX;
+        if is_last_resort && open.took(now) < LAST_RESORT_AFTER {
             return false;
         }
         let rendition = usize::from(open.rendition);
@@ -95,7 +100,8 @@ impl Player {
             buffered: self.playback.dry_in(t, now),
             segment: open.duration,
         };
-        if self.has_pathways() {
+        // Pictures decide for both, as they do when a pathway is chosen.
+        if t == 0 && self.has_pathways() {
             let pathway = usize::from(open.pathway);
             let is_late = self
                 .pathways

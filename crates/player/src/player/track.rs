@@ -25,6 +25,8 @@ pub(crate) struct Track {
     pub(crate) choice: Option<Place>,
     /// A list that will be needed for a probe.
     pub(crate) wanted: Option<Place>,
+    /// When to want one again after it failed.
+    pub(crate) wanted_at: Time,
     /// The rendition of the last segment.
     pub(crate) current: Option<usize>,
     /// Where to look for the next segment first.
@@ -54,6 +56,7 @@ impl Track {
             place: None,
             choice: None,
             wanted: None,
+            wanted_at: Time::ZERO,
             current: None,
             hint: 0,
             start: None,
@@ -97,6 +100,8 @@ impl Track {
         self.choice = None;
         self.retry.clear();
         self.skips_in_row = 0;
+        // The other place may be whole.
+        self.is_dead = false;
         self.wake();
     }
 

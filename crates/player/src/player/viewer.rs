@@ -73,7 +73,7 @@ impl Player {
         let (first, last) = self.range();
         let to = to.clamp(first, last.max(first));
         let is_buffered = self.playback.seek(to, now);
-        self.tally.sought();
+        self.tally.sought(is_buffered, now);
         self.events.push_back(Event::Sought { to, is_buffered });
         if is_buffered {
             return self.wake_all();
@@ -128,7 +128,7 @@ impl Player {
                 let before = self.untold.starved_for.unwrap_or_default();
                 self.untold.starved_for = Some(before + after);
             }
-            WaitKind::Seek => self.tally.waited_for_seek(after),
+            WaitKind::Seek => self.tally.seek_wait_ended(now),
         }
         self.events.push_back(Event::Resumed { at: now, after });
     }

@@ -32,10 +32,13 @@ fn list(film: &Film, request: &Request, at: Duration, ends: Duration) -> Reply {
     Reply::Document(Document::Segments(Arc::new(segments)))
 }
 
+fn fixed() -> PlayerOptions {
+    PlayerOptions { rule: Rule::Fixed(1), ..PlayerOptions::default() }
+}
+
 fn world(ends: Duration) -> World {
     let film = Film { count: 200, ..Film::default() };
-    let options = PlayerOptions { rule: Rule::Fixed(1), ..PlayerOptions::default() };
-    let mut world = World::new(film.clone(), options);
+    let mut world = World::new(film.clone(), fixed());
     world.servers = Box::new(move |request, at| {
         (request.kind == RequestKind::Playlist).then(|| list(&film, request, at, ends))
     });
@@ -88,4 +91,21 @@ fn a_viewer_who_changes_the_bit_rate_stays_in_time() {
     assert_eq!((report.ended, report.skips), (Ending::Finished, 0));
     assert!(report.stalled < s(2), "{:?}", report.stalls);
     assert!(report.played > s(205) && report.lasted > ms(200_000));
+}
+
+#[test]
+fn a_list_that_one_pathway_no_longer_has_is_followed_on_another() {
+    let film = Film { pathways: 2, count: 200, ..Film::default() };
+    let mut world = World::new(film.clone(), fixed());
+    world.servers = Box::new(move |request, at| {
+        if request.kind != RequestKind::Playlist {
+            return None;
+        }
+        let fails = request.pathway == 0 && at > s(60);
+        Some(if fails { Reply::Status(503, None) } else { list(&film, request, at, s(300)) })
+    });
+    let report = world.run(s(200));
+    assert!(report.stalled < s(2) && report.skips == 0, "{:?}", report.stalls);
+    let lists = world.sent(RequestKind::Playlist).len();
+    assert!((90..=160).contains(&lists), "{lists}");
 }

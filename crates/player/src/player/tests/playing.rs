@@ -187,3 +187,20 @@ fn a_return_to_a_bit_rate_needs_no_second_initialisation_section() {
     assert!(world.sent(RequestKind::Start).len() <= 3);
     assert!(world.sent(RequestKind::Playlist).len() <= 3);
 }
+
+#[test]
+fn a_viewer_who_leaves_after_a_seek_has_waited() {
+    let options = PlayerOptions { leave_after: Some(s(30)), ..acts(&[(10, Deed::SeekTo(s(280)))]) };
+    let mut world = World::new(Film::default(), options);
+    world.rates = Box::new(|_, at| if at < s(10) { 20e6 } else { 0.0 });
+    let report = world.run(s(60));
+    assert_eq!((report.ended, report.stall_count), (Ending::Left, 0));
+    assert!(report.seek_waits > s(19), "{:?}", report.seek_waits);
+}
+
+#[test]
+fn a_buffer_that_is_smaller_than_a_segment_does_not_stall_by_itself() {
+    let film = Film { segment: s(6), sound: None, ..Film::default() };
+    let report = World::new(film, PlayerOptions { buffer_max: s(5), ..fixed(1) }).run(s(500));
+    assert_eq!((report.ended, report.stall_count), (Ending::Finished, 0), "{:?}", report.stalls);
+}
