@@ -1,4 +1,6 @@
 //! What one viewer saw. The words mean the same as in the server's tables of CMCD, seen from the player's side.
+//! One difference remains: the server counts each request, and this counts segments that came whole, once. So bit rate and
+//! time to quality agree where no request failed or was given up.
 //!
 //! - **Play delay**: from the session's first request until playback began.
 //! - **Stalls**: the buffer ran empty while the film played. Waiting after a seek is counted apart.
