@@ -1,5 +1,7 @@
 //! `fullbore swarm`: viewers that really play, and what they saw.
 
+mod virtual_time;
+
 use crate::load::Time;
 use ::load::{ClientOptions, Trust, Url, interrupt};
 use ::swarm::crowd::{Arrivals, CrowdOptions, Shares, Watch};
@@ -29,7 +31,7 @@ const ARRIVE_IN_PART: u32 = 4;
 )]
 pub(crate) struct Swarm {
     /// Manifests to play, HLS or DASH, the most popular title first
-    #[arg(required = true)]
+    #[arg(required_unless_present = "is_virtual")]
     urls: Vec<Url>,
     /// Another server that has the same titles, as HOST or HOST:PORT; each is a pathway for every viewer, beside those that the manifest names
     #[arg(long, value_name = "SERVER")]
@@ -103,6 +105,8 @@ pub(crate) struct Swarm {
     /// Exit with 0 even if requests failed
     #[arg(long)]
     allow_errors: bool,
+    #[command(flatten)]
+    virtual_time: virtual_time::Virtual,
 }
 
 /// Said of a run that is shorter than twice the buffer.
@@ -112,6 +116,12 @@ const BUFFERED: &str = "  The run was shorter than twice the players' buffer: mu
 impl Swarm {
     /// Runs the viewers and prints what they saw.
     pub(crate) fn run(self) -> ExitCode {
+        if self.virtual_time.is_virtual {
+            return self.run_virtual();
+        }
+        if self.virtual_time.is_needed() {
+            return fail(2, "modelled servers are for virtual time only: add --virtual");
+        }
         let options = self.options();
         if let Err(what) = options.check() {
             return fail(2, &what.to_string());
@@ -120,7 +130,7 @@ impl Swarm {
             Ok(outcome) => outcome,
             Err(error) => return fail(1, &error.to_string()),
         };
-        if let Err(what) = self.write(&outcome) {
+        if let Err(what) = self.write(&outcome.to_json()) {
             return fail(1, &what);
         }
         if outcome.gave_up {
@@ -191,13 +201,12 @@ impl Swarm {
     }
 
     /// Writes the files that were asked for.
-    fn write(&self, outcome: &LiveOutcome) -> Result<(), String> {
-        let figures = outcome.to_json();
+    fn write(&self, figures: &serde_json::Value) -> Result<(), String> {
         if let Some(path) = &self.json {
             put(path, &format!("{figures:#}\n"))?;
         }
         if let Some(path) = &self.html {
-            let page = ::bench::report::swarm_page(&figures);
+            let page = ::bench::report::swarm_page(figures);
             put(path, &page.map_err(|why| format!("cannot draw the page: {why}"))?)?;
         }
         Ok(())

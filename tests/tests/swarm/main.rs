@@ -6,3 +6,4 @@ mod film;
 mod pathways;
 mod play;
 mod program;
+mod virtual_time;
