@@ -16,6 +16,7 @@ pub mod limit;
 mod machine_json;
 pub mod namespace;
 pub mod report;
+mod search;
 pub mod start;
 mod stats;
 mod unknown_name;

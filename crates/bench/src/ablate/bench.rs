@@ -5,12 +5,12 @@ use super::group::Group;
 use super::list::{Ablation, Off, Work, chosen};
 use super::outcome::{Baseline, Outcome, Row};
 use super::pair::{self, Pair};
-use super::search::{Bounds, Found, search};
 use super::subject::{Place, Setting, Subject};
 use super::trial::Trial;
 use super::vector_aes;
 use crate::library::Library;
 use crate::machine_json::machine_json;
+use crate::search::{Attempt as _, Bounds, Found, search};
 use load::interrupt::Interrupt;
 use machine::Machine;
 use std::io;
@@ -193,11 +193,11 @@ impl<P: FnMut(String)> Bench<'_, P> {
         work: Work,
         without: Option<&Ablation>,
         group: Option<&Group>,
-    ) -> Found {
+    ) -> Found<Trial> {
         self.find(work, without, group).unwrap_or_else(|error| {
             let stopped_by = error.to_string();
             (self.progress)(format!("{} FAILED: {stopped_by}", label(work, without)));
-            Found { best: None, stopped_by }
+            Found { best: None, worst: None, stopped_by }
         })
     }
 
@@ -207,7 +207,7 @@ impl<P: FnMut(String)> Bench<'_, P> {
         work: Work,
         without: Option<&Ablation>,
         group: Option<&Group>,
-    ) -> io::Result<Found> {
+    ) -> io::Result<Found<Trial>> {
         let cpus = self.server_cpus(work);
         let setting = Setting {
             library: &self.library.root,
@@ -250,15 +250,18 @@ impl<P: FnMut(String)> Bench<'_, P> {
 
     fn bounds(&self, work: Work) -> Bounds {
         let most = self.viewers_max;
-        let resolution = self.options.resolution;
+        let from = |first, leap| {
+            let (resolution, steps_max) = (self.options.resolution, usize::MAX);
+            Bounds { first, most, leap, resolution, steps_max }
+        };
         match (work, self.guess) {
             // As fast as they can: there is no greater load to look for.
             (Work::Handshakes, _) => {
                 let first = VIEWERS_FIRST.min(most);
-                Bounds { first, most: first, leap: LEAP_NEAR, resolution }
+                Bounds { most: first, ..from(first, LEAP_NEAR) }
             }
-            (_, Some(first)) => Bounds { first, most, leap: LEAP_NEAR, resolution },
-            (_, None) => Bounds { first: VIEWERS_FIRST, most, leap: 2.0, resolution },
+            (_, Some(first)) => from(first, LEAP_NEAR),
+            (_, None) => from(VIEWERS_FIRST, 2.0),
         }
     }
 

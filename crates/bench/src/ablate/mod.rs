@@ -7,7 +7,7 @@
 //! Each optimisation is switched off alone, in the work where it matters (`list`), and compared with the same work with
 //! everything on, measured in the same run. What this machine cannot show is skipped, with the reason.
 //!
-//! Read first: `list`, then `search`.
+//! Read first: `list`, then `search` (beside this folder).
 
 mod bench;
 mod drive;
@@ -15,9 +15,8 @@ mod group;
 mod list;
 mod outcome;
 pub(crate) mod pair;
-mod search;
 mod subject;
-mod trial;
+pub(crate) mod trial;
 mod vector_aes;
 
 pub use bench::{Options, run};

@@ -1,8 +1,8 @@
 //! The results, as a table for people and as JSON for programs.
 
 use super::list::{Ablation, Work};
-use super::search::Found;
 use super::trial::Trial;
+use crate::search::Found;
 use serde_json::{Value, json};
 
 /// The greatest stable load of one work, with or without something.
@@ -53,7 +53,7 @@ pub(crate) struct Baseline {
 }
 
 impl Baseline {
-    pub(crate) fn new(work: Work, found: &Found) -> Self {
+    pub(crate) fn new(work: Work, found: &Found<Trial>) -> Self {
         let figures = found.best.as_ref().map(Figures::from);
         Self { work, figures, stopped_by: found.stopped_by.clone() }
     }
@@ -70,7 +70,7 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    pub(crate) fn new(ablation: Ablation, found: &Found) -> Self {
+    pub(crate) fn new(ablation: Ablation, found: &Found<Trial>) -> Self {
         let figures = found.best.as_ref().map(Figures::from);
         Self { ablation, figures, stopped_by: Some(found.stopped_by.clone()), skipped: None }
     }
@@ -239,8 +239,8 @@ mod tests {
     use super::super::trial::tests::trial;
     use super::*;
 
-    fn found(viewers: usize) -> Found {
-        Found { best: Some(trial(viewers, 1.0)), stopped_by: "errors".into() }
+    fn found(viewers: usize) -> Found<Trial> {
+        Found { best: Some(trial(viewers, 1.0)), worst: None, stopped_by: "errors".into() }
     }
 
     fn outcome() -> Outcome {
@@ -296,8 +296,8 @@ mod tests {
     #[test]
     fn nothing_stable_is_said() {
         let mut outcome = outcome();
-        outcome.baselines[0] =
-            Baseline::new(Work::Warm, &Found { best: None, stopped_by: "3 x refused".into() });
+        let nothing = Found { best: None, worst: None, stopped_by: "3 x refused".into() };
+        outcome.baselines[0] = Baseline::new(Work::Warm, &nothing);
         assert!(
             !outcome.is_stable() && outcome.describe().contains("nothing was stable: 3 x refused")
         );

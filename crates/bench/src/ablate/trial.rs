@@ -1,5 +1,7 @@
 //! One step of the search: a number of viewers for some time, the results, and whether they are stable.
 
+use crate::search::Attempt;
+
 /// The share of its rate that the median viewer of a stable step must get.
 const MEDIAN_SHARE_MIN: f64 = 0.95;
 
@@ -30,9 +32,12 @@ pub(crate) struct Trial {
     pub(crate) error: Option<String>,
 }
 
-impl Trial {
-    /// What is wrong with this load, if it is not stable.
-    pub(crate) fn trouble(&self) -> Option<String> {
+impl Attempt for Trial {
+    fn viewers(&self) -> usize {
+        self.viewers
+    }
+
+    fn trouble(&self) -> Option<String> {
         if let Some(error) = &self.error {
             return Some(error.clone());
         }
@@ -46,7 +51,9 @@ impl Trial {
             unfair
         })
     }
+}
 
+impl Trial {
     fn unfairness(&self, asked: f64) -> Option<String> {
         if self.viewer_bits_per_second.is_empty() {
             return Some("no viewer was there for the whole step".into());
@@ -75,11 +82,11 @@ impl Trial {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// A step in which every viewer got `share` of its 10 Mb/s.
-    pub(in crate::ablate) fn trial(viewers: usize, share: f64) -> Trial {
+    pub(crate) fn trial(viewers: usize, share: f64) -> Trial {
         Trial {
             viewers,
             gbps: viewers as f64 * share * 0.01,

@@ -2,8 +2,17 @@
 //!
 //! The search is noisy, so a step that is not stable gets a second chance. Nothing here knows what a viewer is.
 
-use super::trial::Trial;
+use std::cell::Cell;
 use std::io;
+
+/// One step: a number of viewers, and whether the load was stable.
+pub(crate) trait Attempt {
+    /// How many viewers there were.
+    fn viewers(&self) -> usize;
+
+    /// What is wrong with this load, if it is not stable.
+    fn trouble(&self) -> Option<String>;
+}
 
 /// Where to search.
 #[derive(Clone, Copy, Debug)]
@@ -16,22 +25,32 @@ pub(crate) struct Bounds {
     pub(crate) leap: f64,
     /// How precise the answer must be, as a share of it.
     pub(crate) resolution: f64,
+    /// Limit on steps, second chances included. A search that comes to it is less precise.
+    pub(crate) steps_max: usize,
 }
 
 /// The result.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Found {
+pub(crate) struct Found<T> {
     /// The stable step with the most viewers; none if no step was stable.
-    pub(crate) best: Option<Trial>,
+    pub(crate) best: Option<T>,
+    /// The step with the fewest viewers that was not stable, if any.
+    pub(crate) worst: Option<T>,
     /// Why no more was stable.
     pub(crate) stopped_by: String,
 }
 
-impl Found {
+impl<T: Attempt> Found<T> {
+    /// The end of a search: by what was wrong with the next load, or `otherwise` if nothing was.
+    fn ended(best: Option<T>, worst: Option<T>, otherwise: impl FnOnce() -> String) -> Self {
+        let stopped_by = worst.as_ref().and_then(T::trouble).unwrap_or_else(otherwise);
+        Self { best, worst, stopped_by }
+    }
+
     /// Replaces the reason, if the search ended at a limit that was set on purpose.
     pub(crate) fn explained(self, why: &str) -> Self {
         let is_bound =
-            self.best.as_ref().is_some_and(|best| self.stopped_by == beyond(best.viewers));
+            self.best.as_ref().is_some_and(|best| self.stopped_by == beyond(best.viewers()));
         if is_bound { Self { stopped_by: why.to_owned(), ..self } } else { self }
     }
 }
@@ -49,39 +68,40 @@ const LEAP_MAX: f64 = 2.0;
 ///
 /// # Errors
 /// Errors of `step`: what cannot be tried at all, not what is unstable.
-pub(crate) fn search(
+pub(crate) fn search<T: Attempt>(
     bounds: Bounds,
-    mut step: impl FnMut(usize) -> io::Result<Option<Trial>>,
-) -> io::Result<Found> {
-    let Bounds { first, most, mut leap, resolution } = bounds;
-    let mut best: Option<Trial> = None;
-    // The fewest viewers that were not stable, and why.
-    let mut worst: Option<(usize, String)> = None;
+    mut step: impl FnMut(usize) -> io::Result<Option<T>>,
+) -> io::Result<Found<T>> {
+    let Bounds { first, most, mut leap, resolution, steps_max } = bounds;
+    let steps = Cell::new(0);
+    let mut step = |viewers| {
+        steps.set(steps.get() + 1);
+        step(viewers)
+    };
+    let mut best: Option<T> = None;
+    // The fewest viewers that were not stable.
+    let mut worst: Option<T> = None;
     let mut viewers = first.clamp(1, most);
     loop {
+        if steps.get() >= steps_max {
+            return Ok(Found::ended(best, worst, || {
+                format!("more than {steps_max} steps were not tried")
+            }));
+        }
         let Some(trial) = with_second_chance(viewers, &mut step)? else {
-            return Ok(Found { best, stopped_by: "interrupted".into() });
+            return Ok(Found { best, worst, stopped_by: "interrupted".into() });
         };
         match trial.trouble() {
             None => best = Some(trial),
-            Some(trouble) => worst = Some((viewers, trouble)),
+            Some(_) => worst = Some(trial),
         }
-        viewers = match (&best, &worst) {
-            (Some(stable), None) if stable.viewers >= most => {
-                return Ok(Found { best, stopped_by: beyond(most) });
+        viewers = match (best.as_ref().map(T::viewers), worst.as_ref().map(T::viewers)) {
+            (Some(stable), None) if stable < most => leapt(stable, leap).min(most),
+            (None, Some(unstable)) if unstable > 1 => fallen(unstable, leap),
+            (Some(stable), Some(unstable)) if is_between(stable, unstable, resolution) => {
+                ((stable as f64 * unstable as f64).sqrt() as usize).clamp(stable + 1, unstable - 1)
             }
-            (Some(stable), None) => leapt(stable.viewers, leap).min(most),
-            (None, Some((unstable, _))) if *unstable > 1 => fallen(*unstable, leap),
-            (Some(stable), Some((unstable, _)))
-                if is_between(stable.viewers, *unstable, resolution) =>
-            {
-                ((stable.viewers as f64 * *unstable as f64).sqrt() as usize)
-                    .clamp(stable.viewers + 1, unstable - 1)
-            }
-            _ => {
-                let stopped_by = worst.map(|(_, trouble)| trouble).unwrap_or_default();
-                return Ok(Found { best, stopped_by });
-            }
+            _ => return Ok(Found::ended(best, worst, || beyond(most))),
         };
         leap = (leap * leap).min(LEAP_MAX);
     }
@@ -101,10 +121,10 @@ fn fallen(viewers: usize, leap: f64) -> usize {
     ((viewers as f64 / leap) as usize).clamp(1, viewers - 1)
 }
 
-fn with_second_chance(
+fn with_second_chance<T: Attempt>(
     viewers: usize,
-    step: &mut impl FnMut(usize) -> io::Result<Option<Trial>>,
-) -> io::Result<Option<Trial>> {
+    step: &mut impl FnMut(usize) -> io::Result<Option<T>>,
+) -> io::Result<Option<T>> {
     match step(viewers)? {
         Some(trial) if trial.trouble().is_some() => step(viewers),
         trial => Ok(trial),
@@ -113,17 +133,19 @@ fn with_second_chance(
 
 #[cfg(test)]
 mod tests {
-    use super::super::trial::tests::trial;
     use super::*;
+    use crate::ablate::trial::Trial;
+    use crate::ablate::trial::tests::trial;
 
-    const BOUNDS: Bounds = Bounds { first: 16, most: 100_000, leap: 2.0, resolution: 0.05 };
+    const BOUNDS: Bounds =
+        Bounds { first: 16, most: 100_000, leap: 2.0, resolution: 0.05, steps_max: usize::MAX };
 
     /// A system that gives each viewer its rate up to `capacity`, and shares evenly beyond.
     fn system(capacity: usize, viewers: usize) -> Trial {
         trial(viewers, (capacity as f64 / viewers as f64).min(1.0))
     }
 
-    fn found(bounds: Bounds, step: impl Fn(usize) -> Trial) -> (Found, usize) {
+    fn found(bounds: Bounds, step: impl Fn(usize) -> Trial) -> (Found<Trial>, usize) {
         let mut steps = 0;
         let found = search(bounds, |viewers| {
             steps += 1;
@@ -190,7 +212,8 @@ mod tests {
     fn what_is_stable_with_nobody_is_said_to_be_nothing() {
         let broken = |viewers| Trial { error: Some("status 503".into()), ..trial(viewers, 0.0) };
         let (found, steps) = found(BOUNDS, broken);
-        assert_eq!(found, Found { best: None, stopped_by: "status 503".into() });
+        assert_eq!((found.best, found.stopped_by.as_str()), (None, "status 503"));
+        assert_eq!(found.worst.map(|worst| worst.viewers), Some(1));
         assert!(steps < 20);
     }
 
@@ -213,6 +236,18 @@ mod tests {
 
     #[test]
     fn what_cannot_be_tried_is_an_error() {
-        assert!(search(BOUNDS, |_| Err(io::ErrorKind::NotFound.into())).is_err());
+        assert!(
+            search(BOUNDS, |_| Err::<Option<Trial>, _>(io::ErrorKind::NotFound.into())).is_err()
+        );
+    }
+
+    #[test]
+    fn a_limit_on_steps_ends_it_with_what_was_found() {
+        let bounds = Bounds { steps_max: 8, ..BOUNDS };
+        let (found, steps) = found(bounds, |viewers| system(777, viewers));
+        // 16 to 512, then 1024 twice.
+        assert_eq!((found.best.unwrap().viewers, steps), (512, 8));
+        assert_eq!(found.worst.unwrap().viewers, 1024);
+        assert!(found.stopped_by.contains("the median viewer got"));
     }
 }
