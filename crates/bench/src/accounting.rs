@@ -130,7 +130,7 @@ pub(crate) struct CoreTimes {
 }
 
 /// Shares of a core's time between two moments, 0 to 1.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct CoreShares {
     /// Not idle.
     pub(crate) busy: f64,

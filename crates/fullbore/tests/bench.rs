@@ -202,7 +202,9 @@ fn a_client_that_cannot_do_the_work_or_is_not_there_is_refused_before_anything_s
         text(&output.stderr)
     };
     for client in ["curl", "wrk"] {
-        for workload in ["viewers", "idle", "handshakes", "mixed", "http-mixed", "http-beside"] {
+        for workload in
+            ["viewers", "idle", "handshakes", "mixed", "http-mixed", "http-beside", "swarm"]
+        {
             let said = refused(&["nginx", "--client", client, "--workload", workload]);
             assert!(said.contains(&format!("{workload} needs --client load")), "{said}");
         }
@@ -212,6 +214,8 @@ fn a_client_that_cannot_do_the_work_or_is_not_there_is_refused_before_anything_s
     }
     let said = refused(&["nginx", "--client", "curl", "--connections", "301"]);
     assert!(said.contains("300 transfers"), "{said}");
+    let said = refused(&["nginx", "--client", "small-reads", "--workload", "swarm"]);
+    assert!(said.contains("players of their own"), "{said}");
 }
 
 #[test]
@@ -307,6 +311,51 @@ fn viewers_are_compared_while_others_wait_for_the_disk() {
     assert_eq!(outcome["better"], "lower");
     assert!(outcome["rate_bits_per_second"].as_u64().unwrap() > 1_000_000);
     assert_shape(&outcome, ["fullbore", "fullbore (2)"]);
+}
+
+#[test]
+fn viewers_who_play_are_searched_for_on_both_sides() {
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("outcome.json");
+    let few = ["--workload", "swarm", "--connections", "6", "--seconds", "2"];
+    let json = ["fullbore", "--json", file.to_str().unwrap()];
+    let output = {
+        let _alone = alone();
+        fullbore(&[&json[..], &few].concat()).output().unwrap()
+    };
+    let (told, said) = (text(&output.stdout), text(&output.stderr));
+    // A machine that is busy with something else may be too slow even for six viewers, and then that is said.
+    if said.contains("not even one viewer plays: the swarm itself was the limit") {
+        assert!(output.status.code() == Some(1) && !file.exists(), "{told}{said}");
+        tool::skip("six viewers who play: this machine is too busy");
+        return;
+    }
+    assert!(output.status.success() && told.contains("viewers at 0 stalls"), "{told}{said}");
+    let outcome = outcome(&file);
+    assert_shape(&outcome, ["fullbore", "fullbore (2)"]);
+    assert_eq!(
+        (&outcome["unit"], &outcome["better"]),
+        (&"viewers_per_cpu_second".into(), &"higher".into())
+    );
+    assert_eq!(
+        (&outcome["connections"], &outcome["rate_bits_per_second"]),
+        (&6.into(), &4_000_000.into())
+    );
+    for side in outcome["sides"].as_array().unwrap() {
+        let round = &side["rounds"][0];
+        // Viewers who play 4 Mb/s get about that: a segment each two seconds.
+        let viewers = round["swarm"]["viewers"].as_f64().unwrap();
+        assert!((1.0..=6.0).contains(&viewers), "{round:#}");
+        if viewers == 6.0 {
+            let each_mbps = round["gbps"].as_f64().unwrap() * 1000.0 / viewers;
+            assert!((2.0..=7.0).contains(&each_mbps), "{round:#}");
+            assert_eq!(round["swarm"]["at_least"], true, "{round:#}");
+        }
+        assert!(
+            round["swarm"]["stopped_by"].is_string()
+                && round["swarm"]["trials"].as_u64() >= Some(1)
+        );
+    }
 }
 
 #[test]

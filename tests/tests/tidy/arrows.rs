@@ -11,8 +11,8 @@ use crate::tree::File;
 const ARROWS: &str = "
     fullbore:  appliance bench catalog http library load machine player swarm token
     appliance: catalog crypt delivery disk http library machine net qoe reactor smallfile stack tcp telemetry token web
+    bench:     crypt disk load machine net player reactor swarm
     swarm:     load player reactor telemetry
-    bench:     crypt disk load machine net reactor
     load:      crypt machine net player reactor telemetry
     delivery:  crypt disk http machine net reactor stack tcp telemetry
     stack:     reactor tcp

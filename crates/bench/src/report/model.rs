@@ -27,6 +27,7 @@ pub(crate) struct Versus {
     pub(crate) congestion_control: Option<String>,
     pub(crate) connections: Option<u64>,
     pub(crate) seconds: Option<f64>,
+    pub(crate) rate_bits_per_second: Option<f64>,
     pub(crate) interrupted: Option<bool>,
     pub(crate) counters_unavailable: Option<String>,
     /// One for each hit ratio. Otherwise there is one part, whose members are at the top level.
@@ -74,7 +75,20 @@ pub(crate) struct Round {
     pub(crate) client_bound: Option<bool>,
     pub(crate) first_byte_ms: Option<FirstByte>,
     pub(crate) viewer_mbps: Option<ViewerRate>,
+    pub(crate) swarm: Option<Carried>,
     pub(crate) counters: Option<Counters>,
+}
+
+/// How many viewers played without a stall.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Carried {
+    pub(crate) viewers: Option<f64>,
+    /// The swarm could not bring more, or more were not tried.
+    pub(crate) at_least: Option<bool>,
+    pub(crate) stopped_by: Option<String>,
+    pub(crate) lag_ms_p99: Option<f64>,
+    pub(crate) trials: Option<f64>,
 }
 
 /// Milliseconds to the first byte, percentiles.
@@ -414,6 +428,11 @@ impl Side {
 
     pub(crate) fn rounds(&self) -> &[Round] {
         self.rounds.as_deref().unwrap_or_default()
+    }
+
+    /// The rounds in which viewers who play were searched for.
+    pub(crate) fn carried(&self) -> impl Iterator<Item = &Carried> {
+        self.rounds().iter().filter_map(|round| round.swarm.as_ref())
     }
 
     /// The median over the rounds that have the figure.

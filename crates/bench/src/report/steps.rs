@@ -37,6 +37,12 @@ const LAST_LINES: usize = 4;
 /// Seconds of a turn that are not measured: warming up, comparing bytes, connecting.
 const TURN_SECONDS: f64 = 3.0;
 
+/// Seconds of a turn in which viewers who play are searched for.
+const SEARCH_SECONDS: f64 = 100.0;
+
+/// So few viewers who play need no search.
+const QUICK_SWARM: [&str; 2] = ["--connections", "32"];
+
 /// How much is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
@@ -180,9 +186,14 @@ fn versus(extent: Extent, files: &Path, peer: &str, workload: Workload) -> Step 
     let (further, turns, seconds) =
         if extent == Extent::Quick { (quick, 4.0, 0.3) } else { (&[][..], 10.0, 4.0) };
     let parts = if workload == Workload::Mixed { 4.0 } else { 1.0 };
-    let estimate = turns * parts * (seconds + TURN_SECONDS);
+    let is_search = workload == Workload::Swarm && extent == Extent::Full;
+    let beside = if is_search { SEARCH_SECONDS } else { TURN_SECONDS };
+    let estimate = turns * parts * (seconds + beside);
     let mut step =
         Step::new(files, &["versus", peer, "--workload", workload.name()], further, estimate);
+    if workload == Workload::Swarm && extent == Extent::Quick {
+        step.arguments.extend(QUICK_SWARM.map(str::to_owned));
+    }
     step.name = format!("versus {peer} {}", workload.name());
     step.json = files.join(format!("versus-{peer}-{}.json", workload.name()));
     step

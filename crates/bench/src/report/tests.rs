@@ -85,7 +85,7 @@ fn every_sides_median_is_in_a_table_with_its_rounds() {
             sides += 1;
         }
     }
-    assert_eq!(sides, 24);
+    assert_eq!(sides, 26);
 }
 
 #[test]
@@ -246,6 +246,23 @@ fn whatever_is_null_the_page_is_made_of_the_rest_or_the_file_is_refused() {
         });
     }
     assert!(pages > 100 && refused > 0, "{pages} pages, {refused} refused");
+}
+
+#[test]
+fn viewers_at_no_stall_are_said_for_each_side_and_the_swarm_s_limit_as_a_lower_bound() {
+    let page = plain(&page(&fixtures()));
+    for said in [
+        "fullbore: at least 3 000 viewers played without a stall at 4.00 Mb/s each. What ended the search: the swarm itself was the limit",
+        "nginx: 2 150 viewers played without a stall at 4.00 Mb/s each. What ended the search: 14 stalls, most of them slow_network.",
+        "Fullbore carries 2.51 × the viewers of nginx per CPU second",
+        "Viewers who played without a stall",
+        "./run bench versus nginx --workload swarm",
+    ] {
+        assert!(page.contains(said), "{said}");
+    }
+    assert!(
+        !page.contains("the clients' cores were full: Gb/s over the wire are the clients' limit")
+    );
 }
 
 #[test]

@@ -40,6 +40,7 @@ pub(crate) enum Unit {
     Gigabits,
     Handshakes,
     ConnectionBytes,
+    Viewers,
     /// A unit that this version does not know, by the name in the file.
     Other(String),
 }
@@ -50,6 +51,7 @@ impl Unit {
             Some("gbps_per_cpu_second") => Self::Gigabits,
             Some("handshakes_per_cpu_second") => Self::Handshakes,
             Some("rss_bytes_per_connection") => Self::ConnectionBytes,
+            Some("viewers_per_cpu_second") => Self::Viewers,
             other => Self::Other(other.unwrap_or("no unit").to_owned()),
         }
     }
@@ -59,6 +61,7 @@ impl Unit {
             Self::Gigabits => "Gb/s per CPU second",
             Self::Handshakes => "handshakes per CPU second",
             Self::ConnectionBytes => "memory per connection",
+            Self::Viewers => "viewers per CPU second",
             Self::Other(name) => name,
         }
     }
@@ -142,6 +145,7 @@ impl Comparison {
             Unit::ConnectionBytes => {
                 format!("a connection takes {times} the memory in {ours} that it takes in {peer}")
             }
+            Unit::Viewers => format!("{ours} carries {times} the viewers of {peer} per CPU second"),
             Unit::Other(name) => format!("{ours} comes to {times} the figure of {peer} ({name})"),
         };
         let is = capitalised(&is);

@@ -70,6 +70,11 @@ impl Client {
     pub(super) fn check(self, workload: Workload, connections: usize) -> Result<(), String> {
         use Workload::{HttpCold, HttpWarm, TlsCold, TlsWarm};
         let name = self.name();
+        if workload == Workload::Swarm && self == Self::SmallReads {
+            return Err(format!(
+                "viewers of --workload swarm are players of their own: leave --client {name} out"
+            ));
+        }
         let is_whole_files = matches!(workload, TlsWarm | TlsCold | HttpWarm | HttpCold);
         if !self.is_own() && !is_whole_files {
             return Err(format!(
@@ -235,6 +240,8 @@ mod tests {
             assert_eq!(client.check(Workload::HttpCold, 8), Ok(()));
             let viewers = client.check(Workload::Viewers, 8);
             assert_eq!(viewers.is_ok(), client.is_own(), "{viewers:?}");
+            let swarm = client.check(Workload::Swarm, 8);
+            assert_eq!(swarm.is_ok(), client == Client::Load, "{swarm:?}");
         }
         assert!("fetch".parse::<Client>().unwrap_err().to_string().contains("curl"));
         assert!(Client::Curl.check(Workload::TlsWarm, 301).unwrap_err().contains("--connections"));

@@ -4,11 +4,14 @@
 //! library; during it, every response's status and length. After one wrong answer of either side, nothing is compared.
 //! The clients are our own load or a program that others wrote (`client`).
 //!
-//! Read `turn` for what is measured when, `peer` for how servers are run, `peers/` for their configurations.
+//! Read `turn` for what is measured when, `carry` for how many viewers a server carries, `peer` for how servers are run,
+//! `peers/` for their configurations.
 
+mod carry;
 pub(crate) mod client;
 mod clients;
 mod dashboards;
+mod film;
 mod network;
 mod outcome;
 mod peer;
@@ -16,6 +19,7 @@ mod process;
 pub(crate) mod side;
 mod table;
 pub(crate) mod turn;
+mod window;
 pub(crate) mod workload;
 
 pub use client::Client;
@@ -63,9 +67,9 @@ pub struct Options {
     pub rounds: usize,
     /// Measured seconds per turn.
     pub seconds: f64,
-    /// Connections at once; `None` leaves it to the workload.
+    /// Connections at once, of the swarm the most viewers that are tried; `None` leaves it to the workload.
     pub connections: Option<usize>,
-    /// The rate of each viewer in bits per second; `None` makes it about 4 Gb/s together.
+    /// The rate of each viewer in bits per second; `None` leaves it to the workload.
     pub rate_bits_per_second: Option<u64>,
     /// Hit ratios of the mixed workload, percent.
     pub hit_percents: Vec<u32>,
@@ -151,7 +155,12 @@ pub fn run(
         server_cpu: SERVER_CPU,
         client_cpus,
         counts_core: options.wire.counts_core(),
+        guess: None,
     };
+    if options.workload == Workload::Swarm {
+        let playing = carry::film_time(task.connections, task.seconds);
+        film::write(&library, task.rate_bits_per_second, playing)?;
+    }
     for hit_percent in hit_percents {
         let hit_share = f64::from(hit_percent.unwrap_or(0)) / 100.0;
         let mut part = outcome.begin(hit_percent);
@@ -249,7 +258,10 @@ impl<'a> Match<'a> {
                 }
                 let side = self.sides[index].as_mut().expect("each is started before it is used");
                 let dashboards = if index == 1 { self.dashboards } else { 0 };
-                let round = task.take_beside(side, dashboards, interrupt).map_err(|error| {
+                let last = part.sides[index].rounds.last().and_then(|round| round.carried.as_ref());
+                let task = Task { guess: last.map(|last| last.viewers), ..task.clone() };
+                let round = task.take_beside(side, dashboards, interrupt, progress);
+                let round = round.map_err(|error| {
                     let (name, last_words) = (&side.name, side.last_words());
                     let what = format!("{name} failed, nothing is compared: {error}{last_words}");
                     io::Error::new(error.kind(), what)

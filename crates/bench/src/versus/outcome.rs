@@ -1,5 +1,6 @@
 //! The results of a comparison, for programs; `table` shows them to people.
 
+use super::carry::Carried;
 use super::side::Side;
 use super::turn::Round;
 use super::workload::Figure;
@@ -78,8 +79,9 @@ impl Round {
     fn to_json(&self) -> Value {
         let first_byte = |percentile| self.first_byte_ms(percentile);
         let viewer = |percentile| self.viewer_mbps(percentile);
-        // Only our own load tells.
-        let per_second = |count| self.outcome.is_some().then(|| count as f64 / self.wall_seconds);
+        // Only our own clients tell.
+        let is_told = self.outcome.is_some() || self.carried.is_some();
+        let per_second = |count| is_told.then(|| count as f64 / self.wall_seconds);
         json!({
             "figure": self.figure,
             "gbps": self.gbps(),
@@ -96,6 +98,7 @@ impl Round {
                 "p50": first_byte(50.0), "p99": first_byte(99.0), "p999": first_byte(99.9),
             },
             "viewer_mbps": { "p1": viewer(1.0), "p50": viewer(50.0), "p99": viewer(99.0) },
+            "swarm": self.carried.as_ref().map(Carried::to_json),
             "counters": self.hardware.as_ref().map(|hardware| hardware.to_json(self.counts.body_bytes)),
         })
     }
@@ -136,14 +139,13 @@ impl Outcome {
         let workload = options.workload;
         let connections = options.connections.unwrap_or(workload.connections());
         let rate = options.rate_bits_per_second;
-        let rate = rate.unwrap_or_else(|| Workload::rate_bits_per_second(connections));
+        let rate = rate.unwrap_or_else(|| workload.rate_bits_per_second(connections));
         Self {
             workload,
             client: options.client,
             client_version: options.client.version(),
             connections,
-            rate_bits_per_second: matches!(workload, Workload::Viewers | Workload::HttpBeside)
-                .then_some(rate),
+            rate_bits_per_second: workload.has_rate().then_some(rate),
             seconds: options.seconds,
             congestion_control: namespace::congestion_control(),
             wire: options.wire,

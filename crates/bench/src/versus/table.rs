@@ -57,11 +57,22 @@ const VIEWERS: Column = ("each viewer p1 p50 p99", |side| {
     Some(format!("{p1:.2} {p50:.2} {p99:.2} Mb/s"))
 });
 
+const CARRIED: Column = ("viewers at 0 stalls", |side| {
+    let viewers = median_of(side, |round| Some(round.carried.as_ref()?.viewers as f64))?;
+    let is_least = side
+        .rounds
+        .iter()
+        .filter_map(|round| round.carried.as_ref())
+        .any(|carried| carried.is_least);
+    Some(if is_least { format!("at least {viewers:.0}") } else { format!("{viewers:.0}") })
+});
+
 /// The columns of a workload, in addition to the compared figure.
 fn columns(workload: Workload, client: Client) -> &'static [Column] {
     match workload {
         _ if !client.is_own() => &[GBPS, CPU, CORE, SOFTIRQ, WAKEUPS, MEMORY],
         Workload::Idle => &[MEMORY],
+        Workload::Swarm => &[CARRIED, GBPS, REQUESTS, CPU, SOFTIRQ, WAKEUPS, MEMORY],
         Workload::Handshakes => &[HANDSHAKES, CPU, SOFTIRQ, MEMORY, FIRST_BYTE],
         Workload::Viewers => &[GBPS, CPU, SOFTIRQ, WAKEUPS, MEMORY, FIRST_BYTE, VIEWERS],
         _ => &[GBPS, REQUESTS, CPU, CORE, SOFTIRQ, WAKEUPS, MEMORY, FIRST_BYTE],
@@ -85,11 +96,24 @@ impl Outcome {
     fn write(&self, text: &mut String) -> fmt::Result {
         let Self { connections, seconds, congestion_control, .. } = self;
         let ended = if self.interrupted { "interrupted; " } else { "" };
+        let clients = match self.rate_bits_per_second {
+            Some(rate) if self.workload == Workload::Swarm => {
+                let mbps = rate as f64 / 1e6;
+                format!(
+                    "up to {connections} viewers who play {mbps} Mb/s, trials measured for {seconds} s"
+                )
+            }
+            _ => {
+                format!(
+                    "{connections} connections of {}, turns of {seconds} s",
+                    self.client_words()
+                )
+            }
+        };
         writeln!(
             text,
-            "{ended}{}, {connections} connections of {}, turns of {seconds} s, {congestion_control}, {}; CPU seconds are those of {}",
+            "{ended}{}, {clients}, {congestion_control}, {}; CPU seconds are those of {}",
             self.workload.name(),
-            self.client_words(),
             self.wire.name(),
             self.wire.counted()
         )?;
@@ -111,8 +135,9 @@ impl Part {
     pub(super) fn describe_round(&self, turn: usize, side: usize, round: &Round) -> String {
         let hit = self.hit_percent.map_or_else(String::new, |hit| format!("hit ratio {hit}%  "));
         let (name, figure) = (&self.sides[side].name, number(round.figure));
-        let wire = match self.figure {
-            Figure::GbpsPerCpuSecond => format!(", {:.2} Gb/s on the wire", round.gbps()),
+        let wire = match (self.figure, &round.carried) {
+            (Figure::GbpsPerCpuSecond, _) => format!(", {:.2} Gb/s on the wire", round.gbps()),
+            (_, Some(carried)) => format!(", {} viewers at 0 stalls", carried.words()),
             _ => String::new(),
         };
         format!("{hit}round {turn}  {name:12} {figure} {}{wire}", self.figure.words())
@@ -220,6 +245,14 @@ impl SideOutcome {
                     "  UNFAIR: {name} gives the slowest 1% of viewers {share:.0}% or less of what the median gets"
                 )?;
             }
+        }
+        let carried = || self.rounds.iter().filter_map(|round| round.carried.as_ref());
+        if let Some(carried) = carried().find(|carried| carried.is_least).or(carried().next()) {
+            let (viewers, why) = (carried.words(), &carried.stopped_by);
+            return writeln!(
+                text,
+                "  {name} carried {viewers} viewers; what ended the search: {why}"
+            );
         }
         if self.rounds.iter().any(|round| round.is_client_bound) {
             writeln!(

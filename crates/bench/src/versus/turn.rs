@@ -1,5 +1,6 @@
 //! One side's turn: checks that every byte is right, then measures how much work a CPU second does.
 
+use super::carry::Carried;
 use super::client::{Client, Fetch};
 use super::clients::{Clients, GLANCE, Program, Verdict, wait};
 use super::dashboards::Dashboards;
@@ -35,6 +36,7 @@ pub(crate) struct Task<'a> {
     pub(crate) library: &'a Arc<Library>,
     /// Directory for a client's files.
     pub(crate) scratch: &'a Path,
+    /// At once; of the swarm, the most viewers that are tried.
     pub(crate) connections: usize,
     pub(crate) seconds: f64,
     /// The rate of each viewer.
@@ -45,6 +47,8 @@ pub(crate) struct Task<'a> {
     pub(crate) client_cpus: Vec<u32>,
     /// Whether work per CPU second of the server's core is compared, rather than of its threads.
     pub(crate) counts_core: bool,
+    /// The viewers that the side carried in the turn before.
+    pub(crate) guess: Option<usize>,
 }
 
 /// The results of a turn.
@@ -70,6 +74,8 @@ pub(crate) struct Round {
     pub(crate) is_client_bound: bool,
     /// Our own clients' results of the whole turn; none with other clients.
     pub(crate) outcome: Option<Outcome>,
+    /// How many viewers played without a stall, if that was searched.
+    pub(crate) carried: Option<Carried>,
 }
 
 impl Round {
@@ -104,31 +110,35 @@ impl Task<'_> {
         side: &mut Side,
         dashboards: usize,
         interrupt: &Interrupt,
+        progress: &mut dyn FnMut(String),
     ) -> io::Result<Round> {
         if dashboards == 0 {
-            return self.take(side, interrupt);
+            return self.take(side, interrupt, progress);
         }
         let open = Dashboards::open(side.admin_address()?, dashboards)?;
-        let round = self.take(side, interrupt)?;
+        let round = self.take(side, interrupt, progress)?;
         open.close()?;
         Ok(round)
     }
 
-    /// Takes the turn.
+    /// Takes the turn. `progress` hears of the steps of a search.
     ///
     /// # Errors
     /// If the side answers wrongly or not at all: then there is nothing to compare. [`io::ErrorKind::Interrupted`] if
     /// the user ended it.
-    pub(crate) fn take(&self, side: &mut Side, interrupt: &Interrupt) -> io::Result<Round> {
+    pub(crate) fn take(
+        &self,
+        side: &mut Side,
+        interrupt: &Interrupt,
+        progress: &mut dyn FnMut(String),
+    ) -> io::Result<Round> {
         let hot = self.workload.hot_files();
         self.library.prepare(hot)?;
         let _eviction = Eviction::begin(self.library, hot)?;
-        let round = self.check(side, interrupt).and_then(|()| {
-            let options = self.options(side)?;
-            match self.workload.figure() {
-                Figure::RssBytesPerConnection => self.hold(side, options, interrupt),
-                _ => self.measure(side, options, interrupt),
-            }
+        let round = self.check(side, interrupt).and_then(|()| match self.workload.figure() {
+            Figure::ViewersPerCpuSecond => self.carry(side, interrupt, progress),
+            Figure::RssBytesPerConnection => self.hold(side, self.options(side)?, interrupt),
+            _ => self.measure(side, self.options(side)?, interrupt),
         });
         // A server that has ended is the cause of what the clients saw, so that is reported first.
         side.check()?;
@@ -183,7 +193,7 @@ impl Task<'_> {
         (0..FILES).map(|file| url(file).parse().map_err(io::Error::other)).collect()
     }
 
-    fn origin(&self, side: &Side) -> String {
+    pub(super) fn origin(&self, side: &Side) -> String {
         let scheme = if self.workload.has_tls() { "https" } else { "http" };
         format!("{scheme}://{}", side.address)
     }
@@ -261,6 +271,7 @@ impl Task<'_> {
             counts,
             is_client_bound: is_bound,
             outcome,
+            carried: None,
         })
     }
 
@@ -320,6 +331,7 @@ impl Task<'_> {
             counts,
             is_client_bound: outcome.is_client_bound(),
             outcome: Some(outcome),
+            carried: None,
         })
     }
 }

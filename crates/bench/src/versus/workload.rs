@@ -1,5 +1,6 @@
 //! The work that both sides do, and which figure is compared.
 
+use super::carry;
 use crate::UnknownName;
 use crypt::{Group, Suite, Versions};
 use load::{ClientOptions, Options, Pace, Pattern, Popularity, Trust};
@@ -40,6 +41,8 @@ pub enum Workload {
     Mixed,
     /// The same without TLS.
     HttpMixed,
+    /// Viewers who really play, over TLS: how many there can be before one of them stalls.
+    Swarm,
 }
 
 /// The figure that is compared.
@@ -53,6 +56,8 @@ pub(crate) enum Figure {
     RssBytesPerConnection,
     /// Milliseconds to the slowest first byte; less is better.
     SlowestFirstByteMs,
+    /// Seconds of film that viewers got per CPU second of the server: viewers per core; more is better.
+    ViewersPerCpuSecond,
 }
 
 impl Figure {
@@ -62,6 +67,7 @@ impl Figure {
             Self::HandshakesPerCpuSecond => "handshakes_per_cpu_second",
             Self::RssBytesPerConnection => "rss_bytes_per_connection",
             Self::SlowestFirstByteMs => "slowest_first_byte_ms",
+            Self::ViewersPerCpuSecond => "viewers_per_cpu_second",
         }
     }
 
@@ -71,20 +77,23 @@ impl Figure {
             Self::HandshakesPerCpuSecond => "handshakes per CPU second",
             Self::RssBytesPerConnection => "bytes per connection (less is better)",
             Self::SlowestFirstByteMs => "ms to the slowest first byte (less is better)",
+            Self::ViewersPerCpuSecond => "viewers per CPU second",
         }
     }
 
     pub(crate) fn better(self) -> &'static str {
         match self {
             Self::RssBytesPerConnection | Self::SlowestFirstByteMs => "lower",
-            Self::GbpsPerCpuSecond | Self::HandshakesPerCpuSecond => "higher",
+            Self::GbpsPerCpuSecond | Self::HandshakesPerCpuSecond | Self::ViewersPerCpuSecond => {
+                "higher"
+            }
         }
     }
 }
 
 impl Workload {
     /// Every workload with its name.
-    pub const ALL: [(Workload, &'static str); 10] = [
+    pub const ALL: [(Workload, &'static str); 11] = [
         (Self::TlsWarm, "tls-warm"),
         (Self::TlsCold, "tls-cold"),
         (Self::HttpWarm, "http-warm"),
@@ -95,6 +104,7 @@ impl Workload {
         (Self::Viewers, "viewers"),
         (Self::Mixed, "mixed"),
         (Self::HttpMixed, "http-mixed"),
+        (Self::Swarm, "swarm"),
     ];
 
     /// Its name on the command line.
@@ -108,20 +118,29 @@ impl Workload {
         !matches!(self, Self::HttpWarm | Self::HttpCold | Self::HttpBeside | Self::HttpMixed)
     }
 
-    /// The default number of connections.
+    /// The default number of connections; of the swarm, the most viewers that are tried.
     pub fn connections(self) -> usize {
         match self {
             Self::TlsWarm | Self::TlsCold | Self::HttpWarm | Self::HttpCold => 8,
             Self::Mixed | Self::HttpMixed => 16,
             Self::Handshakes | Self::HttpBeside => 64,
             Self::Idle | Self::Viewers => 1000,
+            Self::Swarm => carry::VIEWERS_MAX,
         }
     }
 
-    /// The default rate of each viewer, bits per second. Together it is about a quarter of what one core sends over
-    /// TLS, so that it shows how the server treats viewers and not its limit.
-    pub fn rate_bits_per_second(connections: usize) -> u64 {
-        VIEWERS_BITS_PER_SECOND / connections.max(1) as u64
+    /// The default rate of each viewer, bits per second. Where their number is given, it is about a quarter of what one
+    /// core sends over TLS, so that it shows how the server treats viewers and not its limit.
+    pub fn rate_bits_per_second(self, connections: usize) -> u64 {
+        match self {
+            Self::Swarm => carry::BITS_PER_SECOND,
+            _ => VIEWERS_BITS_PER_SECOND / connections.max(1) as u64,
+        }
+    }
+
+    /// Whether each viewer has a rate.
+    pub(crate) fn has_rate(self) -> bool {
+        matches!(self, Self::Viewers | Self::HttpBeside | Self::Swarm)
     }
 
     /// Seconds over which connections start before anything is measured.
@@ -154,6 +173,7 @@ impl Workload {
             Self::Handshakes => Figure::HandshakesPerCpuSecond,
             Self::Idle => Figure::RssBytesPerConnection,
             Self::HttpBeside => Figure::SlowestFirstByteMs,
+            Self::Swarm => Figure::ViewersPerCpuSecond,
             _ => Figure::GbpsPerCpuSecond,
         }
     }
@@ -166,7 +186,7 @@ impl Workload {
         !matches!(self, Self::TlsWarm | Self::Handshakes | Self::Viewers)
     }
 
-    /// What the clients do.
+    /// What the clients do. (The swarm's viewers are players of their own: `carry`.)
     pub(crate) fn load(self, rate_bits_per_second: u64, hit_share: f64) -> Options {
         let (pattern, pace) = match self {
             Self::TlsWarm | Self::TlsCold | Self::HttpWarm | Self::HttpCold => {
@@ -174,7 +194,7 @@ impl Workload {
             }
             Self::Idle => (Pattern::Idle, Pace::Closed),
             Self::Handshakes => (Pattern::Handshakes, Pace::Closed),
-            Self::Viewers | Self::HttpBeside => {
+            Self::Viewers | Self::HttpBeside | Self::Swarm => {
                 (Pattern::Player, Pace::Viewers { bits_per_second: rate_bits_per_second })
             }
             // The larger of a player's ranges, so that the disk is the limit and not the requests.

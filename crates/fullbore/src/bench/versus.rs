@@ -27,7 +27,7 @@ pub(super) struct Versus {
     /// Name of the other server in reports [default: its program's name]
     #[arg(long, value_name = "NAME", requires = "peer_command", conflicts_with = "peer")]
     peer_name: Option<String>,
-    /// tls-warm, tls-cold, http-warm, http-cold, http-beside, idle, handshakes, viewers, mixed or http-mixed
+    /// tls-warm, tls-cold, http-warm, http-cold, http-beside, idle, handshakes, viewers, mixed, http-mixed or swarm
     #[arg(long, default_value = "tls-warm")]
     workload: Workload,
     /// Client that requests the files: load (this program's own), curl or wrk. curl and wrk only do tls-warm, tls-cold,
@@ -37,13 +37,14 @@ pub(super) struct Versus {
     /// Turns per side
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
-    /// Seconds measured per turn
+    /// Seconds measured per turn; with swarm, per trial
     #[arg(long, default_value_t = 4.0)]
     seconds: f64,
-    /// Number of connections [default: 8; handshakes 64, mixed 16, idle and viewers 1000]
+    /// Number of connections [default: 8; handshakes 64, mixed 16, idle and viewers 1000]; with swarm, the most viewers to
+    /// try [default: 16000]
     #[arg(long, value_name = "N")]
     connections: Option<usize>,
-    /// Rate of each viewer in Mb/s [default: 4 Gb/s divided by their number]
+    /// Rate of each viewer in Mb/s [default: 4 Gb/s divided by their number; swarm 4]
     #[arg(long, value_name = "MBPS")]
     rate: Option<f64>,
     /// Hit ratios of the mixed workload, in percent

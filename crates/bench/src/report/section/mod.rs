@@ -1,6 +1,7 @@
 //! The page's sections: words, charts, and for each chart the tables with the same figures.
 
 pub(crate) mod ablate;
+pub(crate) mod carried;
 pub(crate) mod distribution;
 pub(crate) mod limit;
 pub(crate) mod load;

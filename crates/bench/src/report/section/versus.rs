@@ -1,6 +1,6 @@
 //! A workload, and the servers compared in it.
 
-use super::{INTERRUPTED, Section, Slugs};
+use super::{INTERRUPTED, Section, Slugs, carried};
 use crate::report::chart::bars::{self, Group};
 use crate::report::html::{self, Cell};
 use crate::report::model::{Counters, Part, Round, Side, Versus};
@@ -10,7 +10,7 @@ use crate::report::verdict::{Comparison, Unit};
 use std::fmt::Write;
 
 /// Descriptions of this program's workloads.
-const WORKLOADS: [(&str, &str); 9] = [
+const WORKLOADS: [(&str, &str); 10] = [
     ("tls-warm", "Whole files over TLS 1.3 (AES-128-GCM), all of them in the page cache."),
     (
         "tls-cold",
@@ -35,6 +35,10 @@ const WORKLOADS: [(&str, &str); 9] = [
         "mixed",
         "Ranges of 1 MiB over TLS; a set share of the requests is for titles that are in memory, the others come from disk.",
     ),
+    (
+        "swarm",
+        "Viewers who really play films over TLS, from memory: their number rises until one of them stalls. Compared is how many a CPU second of the server carries.",
+    ),
 ];
 
 /// All comparisons of one workload.
@@ -57,6 +61,9 @@ fn run(section: &mut Section, versus: &Versus, slugs: &mut Slugs) {
     let ratios: String =
         versus.parts.iter().map(|part| format!("<div>{}</div>\n", ratio(versus, part))).collect();
     section.push(&format!("<div class=\"ratios\">\n{ratios}</div>\n"));
+    for sentence in carried::sentences(versus) {
+        section.push(&html::paragraph("", &sentence));
+    }
     let client = versus.other_client().map(|client| format!(" {client}")).unwrap_or_default();
     let slug = slugs.take(&format!("versus {} {}{client}", versus.workload(), versus.peer()));
     let groups: Vec<_> = versus
@@ -119,9 +126,9 @@ fn warnings(versus: &Versus) -> Vec<String> {
     if versus.is_short() {
         warnings.push("A short run (fewer than 5 rounds, or of less than a second): it shows that the bench works and is not to be cited.".to_owned());
     }
+    let is_bound = |round: &Round| round.client_bound == Some(true) && round.swarm.is_none();
     let sides = versus.parts.iter().flat_map(Part::sides);
-    let bound =
-        sides.filter(|side| side.rounds().iter().any(|round| round.client_bound == Some(true)));
+    let bound = sides.filter(|side| side.rounds().iter().any(is_bound));
     let mut names: Vec<_> = bound.map(|side| side.name().to_owned()).collect();
     names.dedup();
     names.sort();
@@ -156,6 +163,7 @@ fn tables(versus: &Versus) -> String {
             .unwrap_or_default();
         text.push_str(&medians(part, &of));
         text.push_str(&rounds(part, &of));
+        text.push_str(&carried::table(part));
         text.push_str(&counters(part, &of));
     }
     if let Some(why) = &versus.counters_unavailable {
