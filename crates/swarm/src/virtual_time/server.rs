@@ -27,8 +27,8 @@ pub enum Ceiling {
     None,
     /// So fast on each connection.
     PerConnection(f64),
-    /// So fast on all connections together. Each has an equal part, looked at five times a second; what a slow viewer leaves of its part is not given to
-    /// others.
+    /// So fast on all connections together. Each has an equal part, looked at five times a second; what a slow viewer leaves of its part is
+    /// not given to others.
     Shared(f64),
 }
 
