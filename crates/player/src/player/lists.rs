@@ -91,8 +91,9 @@ impl Loaded {
 
     /// Whether what it names may still be there: the segments of a live stream go.
     pub(crate) fn is_fresh(&self, now: Time) -> bool {
-        let half = self.segments.duration() / 2;
-        self.segments.reload_after.is_none() || now < self.reload_at.saturating_add(half)
+        // Adding up a film's segments at each request would cost more than all the rest.
+        let is_live = self.segments.reload_after.is_some();
+        !is_live || now < self.reload_at.saturating_add(self.segments.duration() / 2)
     }
 
     /// Where the list ends on the player's timeline.
