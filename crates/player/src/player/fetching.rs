@@ -4,7 +4,7 @@ use super::Player;
 use super::lists::{Next, Place};
 use super::open::{Open, Slot};
 use crate::Time;
-use crate::abr::Situation;
+use crate::abr::{Rule, Situation};
 use crate::pathways::Need;
 use crate::presentation::{Reference, Source};
 use crate::request::{Request, RequestKind, Target};
@@ -13,6 +13,12 @@ use std::time::Duration;
 
 /// How long a segment is taken to be before there is a list.
 const SEGMENT_GUESS: Duration = Duration::from_secs(4);
+
+/// So much is enough for any segment at a rate that was measured.
+const PLENTY_BUFFERED: Duration = Duration::from_secs(20);
+
+/// The part of what is buffered that one segment may take.
+const BUFFER_SHARE_MAX: f64 = 0.5;
 
 impl Player {
     /// When a track may have something to fetch.
@@ -186,7 +192,11 @@ impl Player {
             bits_per_second: measured,
             playing: self.playback.is_playing(),
         };
-        track.abr.choose(&situation)
+        let wanted = track.abr.choose(&situation);
+        match self.options.rule {
+            Rule::Fixed(_) => wanted,
+            _ => within_the_buffer(&situation, wanted),
+        }
     }
 
     /// How fast the pathway is, as far as is known; else how fast the network was on others.
@@ -392,4 +402,16 @@ pub(super) fn length(reference: &Reference) -> Option<u64> {
 /// The address of a document that is not shared.
 pub(super) fn address(url: crate::url::Url) -> Target {
     Target::Address(Arc::new(url))
+}
+
+/// While little is buffered, at the start and after a dip: a rung whose segment takes no more than half of what is buffered, because a path
+/// may lose half of its rate meanwhile. The rules look at rates alone.
+fn within_the_buffer(situation: &Situation, wanted: usize) -> usize {
+    let Some(rate) = situation.bits_per_second.filter(|_| situation.playing) else { return wanted };
+    if situation.buffered >= PLENTY_BUFFERED {
+        return wanted;
+    }
+    let bits_max = rate * situation.buffered.as_secs_f64() * BUFFER_SHARE_MAX;
+    let fits = |rung: &usize| bits(situation.rungs[*rung], situation.segment) as f64 <= bits_max;
+    (0..=wanted).rev().find(fits).unwrap_or(0)
 }
