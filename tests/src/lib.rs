@@ -4,12 +4,14 @@
 //! ended when dropped. [`tls`] is rustls as a viewer who accepts any certificate, over a socket or in memory. [`tool`]
 //! runs other people's programs; if one is missing, the test reports that loudly and passes, because the missing
 //! program is not this project's fault. [`Plain`] is a viewer without TLS, for what no such program can be told to do.
-//! [`Counters`] are the server's own figures. [`make_title`] makes a title with a record.
+//! [`Counters`] are the server's own figures. [`make_title`] makes a title with a record. [`Ran`] is what a run of
+//! `fullbore load` or `fullbore swarm` left. [`serve_badly`] is a server that does what a test tells it.
 //!
 //! [`Namespace`] is a separate network, for tests that need a bad one.
 //!
 //! Nothing here sleeps to let something happen: tests wait for the event itself with [`eventually`].
 
+mod badly;
 mod certificate;
 mod counters;
 pub mod cpus;
@@ -19,6 +21,7 @@ mod launch;
 pub mod namespace;
 mod plain;
 mod program;
+mod ran;
 mod said;
 mod server;
 pub mod stopwatch;
@@ -27,6 +30,7 @@ pub mod tls;
 pub mod tool;
 mod wait;
 
+pub use badly::{Asked, serve_badly};
 pub use certificate::{Certificate, certificate};
 pub use counters::Counters;
 pub use files::{bytes, file};
@@ -34,6 +38,7 @@ pub use launch::Launch;
 pub use namespace::Namespace;
 pub use plain::{Plain, Response};
 pub use program::program;
+pub use ran::Ran;
 pub use rustix::process::Signal;
 pub use said::Said;
 pub use server::Server;

@@ -1,10 +1,10 @@
 //! A film with something wrong on purpose: what a player does about it, and that it is reported as what it is.
 
 use crate::film::{self, RUNGS, segment_bytes};
-use crate::program::{Ran, swarm};
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::sync::Arc;
+use crate::program::swarm;
+use fullbore_tests::{Asked, Ran, serve_badly};
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use std::time::Duration;
 const SEGMENTS: usize = 5;
 
 /// A request for a part of the film.
-struct Asked {
+struct Part {
     /// The name of a file, such as `0-3.m4s`.
     name: String,
     range: Option<(usize, usize)>,
@@ -20,7 +20,7 @@ struct Asked {
     number: u64,
 }
 
-impl Asked {
+impl Part {
     fn is_segment(&self, segment: usize) -> bool {
         self.name.ends_with(&format!("-{segment}.m4s"))
     }
@@ -47,52 +47,18 @@ enum Answer {
 }
 
 /// Starts a server that answers requests for segments as it is told, and everything else well. Returns the manifest's URL.
-fn serve(ranges: bool, answer: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/film/master.m3u8", listener.local_addr().unwrap());
-    let (answer, number) = (Arc::new(answer), Arc::new(AtomicU64::new(0)));
-    std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            let (answer, number) = (Arc::clone(&answer), Arc::clone(&number));
-            std::thread::spawn(move || {
-                let mut reader = BufReader::new(stream.try_clone().unwrap());
-                let mut stream = stream;
-                while let Some(mut asked) = request(&mut reader) {
-                    if let Some(text) = document(&asked.name, ranges) {
-                        if send(&mut stream, "200 OK", "", text.as_bytes()).is_err() {
-                            return;
-                        }
-                        continue;
-                    }
-                    asked.number = number.fetch_add(1, Ordering::SeqCst);
-                    if !fulfil(&mut stream, &asked, &answer(&asked)) {
-                        return;
-                    }
-                }
-            });
+fn serve(ranges: bool, answer: impl Fn(&Part) -> Answer + Send + Sync + 'static) -> String {
+    let parts = AtomicU64::new(0);
+    let address = serve_badly(move |stream, Asked { path, range, .. }| {
+        let name = path.trim_start_matches("/film/").to_owned();
+        if let Some(text) = document(&name, ranges) {
+            return send(stream, "200 OK", "", text.as_bytes()).is_ok();
         }
+        let range = range.map(|(first, last)| (first as usize, last as usize));
+        let part = Part { name, range, number: parts.fetch_add(1, Ordering::SeqCst) };
+        fulfil(stream, &part, &answer(&part))
     });
-    url
-}
-
-fn request(reader: &mut impl BufRead) -> Option<Asked> {
-    let mut asked = Asked { name: String::new(), range: None, number: 0 };
-    loop {
-        let mut line = String::new();
-        if reader.read_line(&mut line).ok()? == 0 {
-            return None;
-        }
-        if line == "\r\n" {
-            return Some(asked);
-        }
-        if let Some(rest) = line.strip_prefix("GET /film/") {
-            asked.name = rest.split([' ', '?']).next().unwrap().to_owned();
-        }
-        if let Some(bytes) = line.trim_end().strip_prefix("Range: bytes=") {
-            let (first, last) = bytes.split_once('-').unwrap();
-            asked.range = Some((first.parse().unwrap(), last.parse().unwrap()));
-        }
-    }
+    format!("http://{address}/film/master.m3u8")
 }
 
 fn document(name: &str, ranges: bool) -> Option<String> {
@@ -109,7 +75,7 @@ fn send(stream: &mut TcpStream, status: &str, lines: &str, body: &[u8]) -> std::
 }
 
 /// Answers; returns whether the connection stays open.
-fn fulfil(stream: &mut TcpStream, asked: &Asked, answer: &Answer) -> bool {
+fn fulfil(stream: &mut TcpStream, asked: &Part, answer: &Answer) -> bool {
     let rung: usize = asked.name[..1].parse().unwrap();
     let body = vec![0; segment_bytes(rung)];
     let half = body.len() / 2;
@@ -177,7 +143,7 @@ fn watch(words: &str, url: &str) -> Ran {
 
 #[track_caller]
 fn finished(ran: &Ran) {
-    assert_eq!(ran.number("/sessions/finished"), 1.0, "{}", ran.figures);
+    assert_eq!(ran.number("sessions/finished"), 1.0, "{}", ran.figures);
 }
 
 #[test]
@@ -186,11 +152,11 @@ fn a_film_without_fault_finishes() {
         let ran = watch("", &serve(ranges, |_| Answer::Well));
         finished(&ran);
         assert!(
-            ran.number("/stalls/count") == 0.0 && ran.figures["clean"] == true,
+            ran.number("stalls/count") == 0.0 && ran.figures["clean"] == true,
             "{}",
             ran.figures
         );
-        let played = ran.number("/played_seconds");
+        let played = ran.number("played_seconds");
         assert!((9.0..=10.5).contains(&played), "{played}");
     }
 }
@@ -205,7 +171,7 @@ fn a_missing_segment_is_left_out_and_told() {
     finished(&ran);
     assert!(ran.errors("status") >= 1 && ran.errors("reset") == 0, "{}", ran.figures);
     assert!(ran.stdout.contains("status 404"), "{}", ran.stdout);
-    let played = ran.number("/played_seconds");
+    let played = ran.number("played_seconds");
     assert!((7.0..=8.5).contains(&played), "one segment of five is missing: {played}");
 }
 
@@ -283,10 +249,10 @@ fn a_server_slower_than_the_lowest_bit_rate_makes_viewers_stall_and_the_reason_i
     // 200 kb/s; the lowest rung has 400.
     let url = serve(false, |_| Answer::Slowly(25_000));
     let ran = watch("--duration 20s", &url);
-    assert!(ran.number("/stalls/by_reason/slow_network") >= 1.0, "{}", ran.figures);
-    assert!(ran.number("/stall_ratio_of_all") > 0.3, "{}", ran.figures);
+    assert!(ran.number("stalls/by_reason/slow_network") >= 1.0, "{}", ran.figures);
+    assert!(ran.number("stall_ratio_of_all") > 0.3, "{}", ran.figures);
     let lowest = RUNGS[0] as f64 / 1e6;
-    assert!(ran.number("/mbps/p50") < lowest * 1.05, "{}", ran.figures);
+    assert!(ran.number("mbps/p50") < lowest * 1.05, "{}", ran.figures);
 }
 
 #[test]
@@ -296,6 +262,6 @@ fn a_film_that_cannot_be_played_is_given_up() {
         "--viewers 1 --over 0 --watch 2m --duration 20s --give-up 3s --allow-errors",
         &[&url],
     );
-    assert_eq!(ran.number("/sessions/started"), 0.0, "{}", ran.figures);
-    assert_eq!(ran.number("/sessions/gave_up"), 1.0, "{}", ran.figures);
+    assert_eq!(ran.number("sessions/started"), 0.0, "{}", ran.figures);
+    assert_eq!(ran.number("sessions/gave_up"), 1.0, "{}", ran.figures);
 }

@@ -26,8 +26,8 @@ fn viewers_of_a_server_that_is_killed_move_to_the_other_one_without_a_stall() {
         let busier = usize::from(bytes(&servers[1]) > bytes(&servers[0]));
         servers.swap_remove(busier).kill();
     });
-    assert_eq!(ran.number("/sessions/without_stall"), 10.0, "{}", ran.figures);
-    assert_eq!(ran.number("/stalls/count"), 0.0, "{}", ran.figures);
+    assert_eq!(ran.number("sessions/without_stall"), 10.0, "{}", ran.figures);
+    assert_eq!(ran.number("stalls/count"), 0.0, "{}", ran.figures);
     let moves = ran.figures["moves"].as_object().expect("moves");
     let left = moves.values().filter_map(serde_json::Value::as_u64).sum::<u64>();
     assert!(left >= 1, "nobody moved: {}", ran.figures);

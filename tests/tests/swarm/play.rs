@@ -1,8 +1,8 @@
 //! Viewers who play what the real server serves.
 
 use crate::film;
-use crate::program::{Ran, command, swarm, swarm_while};
-use fullbore_tests::{Server, Signal, program, tool, until};
+use crate::program::{command, swarm, swarm_while};
+use fullbore_tests::{Ran, Server, Signal, program, tool, until};
 use library::sample::{Recipe, TITLE, ensure_recipe};
 use library::{Ladder, Rung};
 use rustix::process::{Pid, kill_process};
@@ -21,10 +21,10 @@ fn agrees(ran: &Ran, server: &Server) {
     server.wait_for_news();
     let (requests, bytes) = (server.sum("requests_total"), server.sum("response_sent_bytes_total"));
     // At the end of the run a response may be under way; and the server counts heads.
-    let open = requests as f64 - ran.number("/responses");
-    let viewers = ran.number("/sessions/count");
+    let open = requests as f64 - ran.number("responses");
+    let viewers = ran.number("sessions/count");
     assert!((0.0..=2.0 * viewers).contains(&open), "{requests} requests, {}", ran.figures);
-    let more = bytes as f64 - ran.number("/body_bytes");
+    let more = bytes as f64 - ran.number("body_bytes");
     let heads = 1000.0 * requests as f64;
     let unread = open * film::segment_bytes(film::RUNGS.len() - 1) as f64;
     assert!((0.0..=heads + unread).contains(&more), "{bytes} bytes, {}", ran.figures);
@@ -39,17 +39,17 @@ fn viewers_play_without_a_stall_over_plain_http_and_tls() {
         let words =
             "--insecure --viewers 20 --duration 8s --over 1s --watch 1m --sources 127.1.0.0/24";
         let ran = swarm(words, &[&url]).clean();
-        assert_eq!(ran.number("/sessions/count"), 20.0);
-        assert_eq!(ran.number("/sessions/started"), 20.0, "{}", ran.figures);
-        assert_eq!(ran.number("/sessions/without_stall"), 20.0, "{}", ran.figures);
-        assert_eq!(ran.number("/stalls/count"), 0.0);
-        assert!(ran.number("/play_delay_seconds/p99") > 0.0);
+        assert_eq!(ran.number("sessions/count"), 20.0);
+        assert_eq!(ran.number("sessions/started"), 20.0, "{}", ran.figures);
+        assert_eq!(ran.number("sessions/without_stall"), 20.0, "{}", ran.figures);
+        assert_eq!(ran.number("stalls/count"), 0.0);
+        assert!(ran.number("play_delay_seconds/p99") > 0.0);
         // Loopback carries the highest bit rate, and players find that out.
-        assert!(ran.number("/mbps/p50") > 1.2, "{}", ran.figures);
-        assert!(ran.number("/time_to_quality_seconds/count") == 20.0, "{}", ran.figures);
-        assert!(ran.number("/played_seconds") > 20.0 * 5.0, "{}", ran.figures);
-        assert_eq!(ran.number("/handshakes") > 0.0, tls == "on");
-        assert!(ran.number("/own/lag_ms/p99") >= 0.0);
+        assert!(ran.number("mbps/p50") > 1.2, "{}", ran.figures);
+        assert!(ran.number("time_to_quality_seconds/count") == 20.0, "{}", ran.figures);
+        assert!(ran.number("played_seconds") > 20.0 * 5.0, "{}", ran.figures);
+        assert_eq!(ran.number("handshakes") > 0.0, tls == "on");
+        assert!(ran.number("own/lag_ms/p99") >= 0.0);
         assert!(ran.figures["course"].as_array().is_some_and(|course| course.len() >= 8));
         agrees(&ran, &server);
     }
@@ -70,11 +70,11 @@ fn a_film_as_ingest_makes_it_plays_to_its_end_as_hls_and_as_dash() {
         let url = server.url_of(&format!("{TITLE}/{manifest}"));
         let words = "--insecure --viewers 3 --duration 60s --arrivals together --watch 2m";
         let ran = swarm(words, &[&url]).clean();
-        assert_eq!(ran.number("/sessions/finished"), 3.0, "{manifest}: {}", ran.figures);
-        assert_eq!(ran.number("/stalls/count"), 0.0, "{manifest}: {}", ran.figures);
-        let played = ran.number("/played_seconds");
+        assert_eq!(ran.number("sessions/finished"), 3.0, "{manifest}: {}", ran.figures);
+        assert_eq!(ran.number("stalls/count"), 0.0, "{manifest}: {}", ran.figures);
+        let played = ran.number("played_seconds");
         assert!((17.0..=19.0).contains(&played), "{manifest}: {played}");
-        assert!(ran.number("/wall_seconds") < 50.0, "it ends when all viewers are gone");
+        assert!(ran.number("wall_seconds") < 50.0, "it ends when all viewers are gone");
     }
 }
 
@@ -85,7 +85,7 @@ fn the_same_seed_brings_the_same_viewers() {
     let url = server.url_of("film/master.m3u8");
     let sessions = |seed: u32| {
         let words = format!("--viewers 30 --duration 3s --over 6s --seed {seed}");
-        swarm(&words, &[&url]).clean().number("/sessions/count")
+        swarm(&words, &[&url]).clean().number("sessions/count")
     };
     // About half of them come before the end.
     assert_eq!(sessions(7), sessions(7));
@@ -98,9 +98,9 @@ fn viewers_behind_slow_networks_take_a_lower_bit_rate() {
     let url = server.url_of("film/master.m3u8");
     let words = "--viewers 10 --duration 10s --arrivals together --watch 1m --networks home=1";
     let ran = swarm(words, &[&url]).clean();
-    assert_eq!(ran.number("/sessions/started"), 10.0);
+    assert_eq!(ran.number("sessions/started"), 10.0);
     // A round trip for TCP and one for each of the first requests.
-    assert!(ran.number("/play_delay_seconds/p1") > 0.02, "{}", ran.figures);
+    assert!(ran.number("play_delay_seconds/p1") > 0.02, "{}", ran.figures);
 }
 
 #[test]
@@ -183,6 +183,6 @@ fn a_server_that_stands_still_makes_viewers_stall_and_the_reason_is_silence() {
         std::thread::sleep(std::time::Duration::from_secs(7));
         server.signal(Signal::CONT);
     });
-    assert_eq!(ran.number("/stalls/count"), 2.0, "{}", ran.figures);
-    assert_eq!(ran.number("/stalls/by_reason/silence"), 2.0, "{}", ran.figures);
+    assert_eq!(ran.number("stalls/count"), 2.0, "{}", ran.figures);
+    assert_eq!(ran.number("stalls/by_reason/silence"), 2.0, "{}", ran.figures);
 }

@@ -1,9 +1,8 @@
 //! Servers that are wrong on purpose: plain HTTP, a thread per connection.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use fullbore_tests::{Asked, serve_badly};
+use std::io::{Read, Write};
+use std::net::TcpStream;
 
 /// Serves until the test ends: its listener ends with the process, its connections with their client.
 pub(crate) struct Bad {
@@ -11,35 +10,12 @@ pub(crate) struct Bad {
     pub(crate) url: String,
 }
 
-/// A request: its number among all requests, from 0, and the first requested byte, if it is a range.
-pub(crate) struct Asked {
-    pub(crate) number: u64,
-    pub(crate) range: Option<(u64, u64)>,
-}
-
 impl Bad {
     /// `answer` gets each request; it says whether the connection stays open.
     pub(crate) fn start(
         answer: impl Fn(&mut TcpStream, Asked) -> bool + Send + Sync + 'static,
     ) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}/film.mp4", listener.local_addr().unwrap());
-        let (answer, number) = (Arc::new(answer), Arc::new(AtomicU64::new(0)));
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let (answer, number) = (Arc::clone(&answer), Arc::clone(&number));
-                std::thread::spawn(move || {
-                    let mut reader = BufReader::new(stream.try_clone().unwrap());
-                    let mut stream = stream;
-                    while let Some(range) = request(&mut reader) {
-                        let number = number.fetch_add(1, Ordering::SeqCst);
-                        if !answer(&mut stream, Asked { number, range }) {
-                            return;
-                        }
-                    }
-                });
-            }
-        });
+        let url = format!("http://{}/film.mp4", serve_badly(answer));
         Self { url }
     }
 
@@ -47,25 +23,6 @@ impl Bad {
     pub(crate) fn linger(stream: &mut TcpStream) -> bool {
         let _ = stream.read(&mut [0; 1]);
         false
-    }
-}
-
-/// The range of the next request; none when there is no more request.
-#[allow(clippy::option_option, reason = "a request may have no range, and there may be no request")]
-fn request(reader: &mut impl BufRead) -> Option<Option<(u64, u64)>> {
-    let mut range = None;
-    loop {
-        let mut line = String::new();
-        if reader.read_line(&mut line).ok()? == 0 {
-            return None;
-        }
-        if line == "\r\n" {
-            return Some(range);
-        }
-        if let Some(bytes) = line.trim_end().strip_prefix("Range: bytes=") {
-            let (first, last) = bytes.split_once('-').unwrap();
-            range = Some((first.parse().unwrap(), last.parse().unwrap()));
-        }
     }
 }
 

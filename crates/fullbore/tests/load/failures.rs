@@ -1,7 +1,8 @@
 //! Failures are reported by kind, with what to do about them.
 
 use crate::bad::{Bad, PARTIAL_FILE_BYTES, partial};
-use crate::program::{Ran, library, load, serve};
+use crate::program::{library, load, serve};
+use fullbore_tests::Ran;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::io::Write;

@@ -1,7 +1,8 @@
 //! Every pattern and pace against the real server: right bytes, no errors, and consistent figures.
 
 use crate::bad::{Bad, partial};
-use crate::program::{FILM_BYTES, Ran, library, load, serve};
+use crate::program::{FILM_BYTES, library, load, serve};
+use fullbore_tests::Ran;
 
 /// Loads a library of three films over TLS, comparing whatever the words ask for.
 fn clean(words: &str) -> Ran {

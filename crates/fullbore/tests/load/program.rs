@@ -1,10 +1,9 @@
 //! Running the program: as a server that ends with the test, and as the load.
 
-use fullbore_tests::{Server, program};
-use serde_json::Value;
+use fullbore_tests::{Ran, Server, program};
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
 /// Bytes of each film of [`library`].
@@ -26,33 +25,6 @@ pub(crate) fn serve(library: &Path, words: &str) -> Server {
     Server::start(library, &format!("--workers 1 {words}"))
 }
 
-/// What a run of `fullbore load` left.
-pub(crate) struct Ran {
-    pub(crate) code: Option<i32>,
-    pub(crate) stdout: String,
-    pub(crate) stderr: String,
-    /// Its figures; null if it wrote none.
-    pub(crate) figures: Value,
-}
-
-impl Ran {
-    /// How many errors of a kind there were.
-    pub(crate) fn errors(&self, kind: &str) -> u64 {
-        self.figures["errors"][kind]["count"].as_u64().unwrap_or(0)
-    }
-
-    pub(crate) fn number(&self, name: &str) -> f64 {
-        self.figures[name].as_f64().unwrap_or_else(|| panic!("no {name}: {}", self.figures))
-    }
-
-    /// Fails the test unless everything went right.
-    pub(crate) fn clean(self) -> Self {
-        assert_eq!(self.code, Some(0), "{}{}", self.stdout, self.stderr);
-        assert!(self.figures["clean"] == true && self.stderr.is_empty(), "{}", self.stderr);
-        self
-    }
-}
-
 /// The command, short and without a ramp.
 pub(crate) fn command(words: &str, urls: &[String]) -> Command {
     let mut command = Command::new(program());
@@ -68,16 +40,5 @@ pub(crate) fn command(words: &str, urls: &[String]) -> Command {
 
 /// Runs it to its end, with the flags in `words`.
 pub(crate) fn load(words: &str, urls: &[String]) -> Ran {
-    let folder = tempfile::tempdir().unwrap();
-    let json = folder.path().join("figures.json");
-    let Output { status, stdout, stderr } =
-        command(words, urls).arg("--json").arg(&json).output().unwrap();
-    let figures =
-        fs::read(&json).map_or(Value::Null, |text| serde_json::from_slice(&text).unwrap());
-    Ran {
-        code: status.code(),
-        stdout: String::from_utf8(stdout).unwrap(),
-        stderr: String::from_utf8(stderr).unwrap(),
-        figures,
-    }
+    Ran::of(command(words, urls), |command| command.output().unwrap())
 }

@@ -415,3 +415,31 @@ fn within_the_buffer(situation: &Situation, wanted: usize) -> usize {
     let fits = |rung: &usize| bits(situation.rungs[*rung], situation.segment) as f64 <= bits_max;
     (0..=wanted).rev().find(fits).unwrap_or(0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_segment_does_not_take_what_is_buffered() {
+        let segment = Duration::from_secs(6);
+        let rung = |buffered_s: u64, playing: bool| {
+            let situation = Situation {
+                now: Time::ZERO,
+                rungs: &[400_000, 2_000_000, 8_000_000],
+                current: None,
+                buffered: Duration::from_secs(buffered_s),
+                buffer_max: Duration::from_secs(120),
+                segment,
+                bits_per_second: Some(14e6),
+                playing,
+            };
+            within_the_buffer(&situation, 2)
+        };
+        // At 14 Mb/s, the 48 Mb of the highest rung take 3.4 s.
+        assert_eq!(rung(7, true), 2);
+        assert_eq!(rung(6, true), 1);
+        assert_eq!(rung(0, true), 0);
+        assert_eq!(rung(6, false), 2, "nobody waits for the picture to go on");
+    }
+}
