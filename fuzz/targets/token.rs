@@ -1,18 +1,16 @@
 //! A token of any bytes, for a path of any bytes that the parser of requests lets through.
 //!
-//! Must hold: no panic; a token has one text, and its prefix is whole segments of the path; none that was not signed for this path
-//! is good; and one that was is, for what is below its prefix and for nothing else.
+//! The ring has a key of each kind. Must hold: no panic; a token has one text, and its prefix is whole segments of the path; none that was
+//! not signed for this path is good; and one that was is, for what is below its prefix and for nothing else.
 
 #![no_main]
 
 use std::net::IpAddr;
-use std::os::unix::fs::OpenOptionsExt;
 use std::sync::OnceLock;
 
 use fullbore_fuzz::choices::Choices;
 use libfuzzer_sys::fuzz_target;
-use std::io::Write;
-use token::{Fault, Grant, KeyRing, Token};
+use token::{Fault, Grant, KeyRing, NewPair, Token, Verified};
 
 const NOW: u64 = 1_790_000_000;
 
@@ -38,7 +36,8 @@ fn path(bytes: &[u8]) -> Vec<u8> {
 fn check_any(text: &[u8], path: &[u8], client: IpAddr) {
     if let Some(token) = Token::parse(text) {
         let bound = if token.is_bound { "c" } else { "" };
-        let hex: String = token.signature.iter().map(|byte| format!("{byte:02x}")).collect();
+        let signature = token.signature.as_ref();
+        let hex: String = signature.iter().map(|byte| format!("{byte:02x}")).collect();
         let again =
             format!("{}.{hex}.{}.{}{bound}", token.expires_unix_seconds, token.key_id, token.depth);
         assert_eq!(again.as_bytes(), text, "one token, one text");
@@ -53,15 +52,26 @@ fn check_any(text: &[u8], path: &[u8], client: IpAddr) {
 fn check_signed(path: &[u8], depth: usize, expires_unix_seconds: u64, client: Option<IpAddr>) {
     let segments: Vec<_> = path.split(|byte| *byte == b'/').take(depth).collect();
     let prefix = segments.join(&b'/');
-    let token = keys().sign(&Grant { prefix: &prefix, expires_unix_seconds, client });
+    let grant = Grant { prefix: &prefix, expires_unix_seconds, client };
+    for signer in [keys(), halves()] {
+        check_granted(&grant, path, &signer.sign(&grant).expect("it signs"));
+    }
+}
+
+/// Checks with keys of both kinds, and with a memory that an attacker could have filled.
+fn check_granted(grant: &Grant<'_>, path: &[u8], token: &str) {
+    let Grant { prefix, expires_unix_seconds, client } = *grant;
     let from = client.unwrap_or(IpAddr::from([198, 51, 100, 1]));
-    let check = |path: &[u8]| keys().check(token.as_bytes(), path, from, NOW);
+    let mut verified = Verified::default();
+    let mut check =
+        |path: &[u8]| keys().check_again(&mut verified, token.as_bytes(), path, from, NOW);
     let good = if NOW < expires_unix_seconds { Ok(()) } else { Err(Fault::Expired) };
     assert_eq!(check(path), good);
+    assert_eq!(check(path), good, "again");
     if !prefix.is_empty() {
-        let beside = [&prefix[..], b"x"].concat();
+        let beside = [prefix, b"x"].concat();
         assert_eq!(check(&beside), Err(Fault::Wrong));
-        let below = [&prefix[..], b"/x"].concat();
+        let below = [prefix, b"/x"].concat();
         assert_eq!(check(&below), good);
     }
 }
@@ -73,19 +83,24 @@ fn is_within(path: &[u8], prefix: &[u8]) -> bool {
     }
 }
 
-/// A key whose id the seeds know.
+/// A key of HMAC whose id the seeds know, and the public half of [`halves`].
 fn keys() -> &'static KeyRing {
     static KEYS: OnceLock<KeyRing> = OnceLock::new();
     KEYS.get_or_init(|| {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let (made, named) = (folder.path().join("made"), folder.path().join("named"));
+        let made = folder.path().join("made");
         token::make_key_file(&made).expect("a key can be made");
         let line = std::fs::read_to_string(&made).expect("just made");
         let (_, secret) = line.split_once(':').expect("ID:SECRET");
-        let mut options = std::fs::OpenOptions::new();
-        let mut file =
-            options.write(true).create_new(true).mode(0o600).open(&named).expect("a new file");
-        write!(file, "k1:{secret}").expect("written");
-        KeyRing::read(&[named]).expect("a key file")
+        KeyRing::parse(&format!("k1:{secret}{}", halves().public_keys())).expect("a key file")
+    })
+}
+
+/// A new key of Ed25519, which signs.
+fn halves() -> &'static KeyRing {
+    static HALVES: OnceLock<KeyRing> = OnceLock::new();
+    HALVES.get_or_init(|| {
+        let pair = NewPair::draw().expect("a key can be drawn");
+        KeyRing::parse(&pair.private).expect("a key file")
     })
 }

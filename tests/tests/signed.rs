@@ -241,46 +241,80 @@ fn the_shelf_names_what_the_token_allows() {
 #[test]
 fn keys_are_changed_on_sighup_without_a_gap() {
     let cinema = Cinema::new("");
-    let mut server = cinema.launch("").start();
-    let served = |url: &str| {
-        let mut command = tool::command("curl");
-        command.args([
-            "--silent",
-            "--insecure",
-            "--output",
-            "/dev/null",
-            "--write-out",
-            "%{http_code}",
-        ]);
-        tool::run(command.arg(format!("{}{url}", server.url))).text()
-    };
-    if !tool::are_here(&[("curl", "curl")]) {
-        return;
-    }
+    let mut server = cinema.launch("--tls off").start();
+    let mut viewer = Plain::connect(server.address);
     let old = cinema.sign("url.key", "films/a/b.mp4");
     cinema.make_key("new.key");
     let new = cinema.sign("new.key", "films/a/b.mp4");
-    assert_eq!((served(&old), served(&new)), ("200".into(), "403".into()));
+    let mut both = || [status(&mut viewer, &old), status(&mut viewer, &new)];
+    assert_eq!(both(), [200, 403]);
 
     let (old_line, new_line) = (read(&cinema.path("url.key")), read(&cinema.path("new.key")));
-    let reload = |keys: &str, heard: usize| {
+    let mut reload = |keys: &str, expected: [u16; 2]| {
         fs::write(cinema.path("url.key"), keys).unwrap();
         server.signal(Signal::HUP);
-        let said =
-            |line: &String| line.contains("signed URLs reloaded") || line.contains("stay in use");
-        fullbore_tests::eventually("the keys to be read", || {
-            let lines = server.stderr.lines();
-            (lines.iter().filter(|line| said(line)).count() >= heard).then_some(())
-        });
+        fullbore_tests::eventually("the new keys", || (both() == expected).then_some(()));
     };
-    reload(&format!("{new_line}{old_line}"), 1);
-    assert_eq!((served(&old), served(&new)), ("200".into(), "200".into()));
+    reload(&format!("{new_line}{old_line}"), [200, 200]);
     assert!(cinema.sign("url.key", "films").contains(new_line.split(':').next().unwrap()));
-    reload(&new_line, 2);
-    assert_eq!((served(&old), served(&new)), ("403".into(), "200".into()));
-    reload("not a key", 3);
-    assert_eq!(served(&new), "200", "the keys that were good stay");
+    reload(&new_line, [403, 200]);
+    fs::write(cinema.path("url.key"), "not a key").unwrap();
+    server.signal(Signal::HUP);
+    server.stderr.wait_for("the keys already loaded stay in use");
+    assert_eq!(both(), [403, 200], "the keys that were good stay");
     assert!(server.is_running());
+}
+
+/// Puts the text of keys in the place of `file` as an agent does: whole, by its name.
+fn replace(file: &Path, text: &str) {
+    let new = file.with_extension("new");
+    fs::write(&new, text).unwrap();
+    fs::rename(&new, file).unwrap();
+}
+
+#[test]
+fn public_keys_are_enough_for_a_server_and_are_rolled_without_a_signal_or_a_refused_viewer() {
+    let cinema = Cinema::new("");
+    let make = |private: &str, public: &str| {
+        let (private, public) = (cinema.path(private), cinema.path(public));
+        let (private, public) = (private.to_str().unwrap(), public.to_str().unwrap());
+        let ran = fullbore(&["sign", "--new-key", private, "--public", public]);
+        assert!(ran.success, "{}", ran.stderr);
+    };
+    make("old.key", "old.pub");
+    make("new.key", "new.pub");
+    let (old, new) = (cinema.path("old.pub"), cinema.path("new.pub"));
+    let config = format!("[signing]\nkeys = [{:?}]\n", cinema.path("checking.pub"));
+    fs::write(cinema.path("fullbore.toml"), config).unwrap();
+    replace(&cinema.path("checking.pub"), &read(&old));
+    // All of a stolen node's files sign nothing.
+    let path = old.to_str().unwrap();
+    let ran = fullbore(&["sign", "films/a", "--expires", "1h", "--key", path]);
+    assert!(!ran.success && ran.stderr.contains("public keys"), "{}", ran.stderr);
+
+    let server = cinema.launch("--tls off --workers 1").start();
+    server.stdout.wait_for("checked with public keys only");
+    let by_old = cinema.sign("old.key", "films/a/b.mp4");
+    let by_new = cinema.sign("new.key", "films/a/b.mp4");
+    let mut viewer = Plain::connect(server.address);
+    assert_eq!(status(&mut viewer, &by_old), 200);
+    assert_eq!(status(&mut viewer, &by_new), 403);
+
+    // The new key comes, tokens of the old one still play; then it signs; then the old one goes.
+    replace(&cinema.path("checking.pub"), &format!("{}{}", read(&old), read(&new)));
+    fullbore_tests::eventually("the new key", || {
+        assert_eq!(status(&mut viewer, &by_old), 200, "a viewer was refused during the roll");
+        (status(&mut Plain::connect(server.address), &by_new) == 200).then_some(())
+    });
+    replace(&cinema.path("checking.pub"), &read(&new));
+    fullbore_tests::eventually("the old key to go", || {
+        assert_eq!(status(&mut Plain::connect(server.address), &by_new), 200);
+        (status(&mut viewer, &by_old) == 403).then_some(())
+    });
+    // Half a file or none keeps the keys in use.
+    replace(&cinema.path("checking.pub"), &read(&new)[..60]);
+    server.stderr.wait_for("the keys already loaded stay in use");
+    assert_eq!(status(&mut viewer, &by_new), 200);
 }
 
 fn read(path: &Path) -> String {
@@ -377,17 +411,47 @@ fn a_website_signs_for_itself_as_the_manual_says() {
     if !tool::are_here(&[("python3", "python3")]) {
         return;
     }
-    let manual = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/signed-urls.md");
-    let manual = read(&manual);
-    let (_, code) = manual.split_once("    # Python\n").expect("the manual has an example");
-    let code = code.lines().take_while(|line| !line.is_empty()).map(str::trim_start);
-    let code = code.collect::<Vec<_>>().join("\n");
-
     let cinema = Cinema::new("");
     let server = cinema.launch("--tls off").start();
     let mut python = tool::command("python3");
+    let code = manual("Python");
     let ran = tool::run(python.args(["-c", &code]).current_dir(cinema.folder.path()));
     assert!(ran.success, "{}", ran.stderr);
     let signed = ran.text().trim_end().replace("master.m3u8", "b.mp4");
     assert_eq!(status(&mut Plain::connect(server.address), &signed), 200, "{signed}");
+}
+
+/// The code in the manual below the remark `language`, up to an empty line.
+fn manual(language: &str) -> String {
+    let manual = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/signed-urls.md");
+    let manual = read(&manual);
+    let (_, code) = manual.split_once(&format!("    # {language}\n")).expect("an example");
+    let code = code.lines().take_while(|line| !line.is_empty()).map(str::trim_start);
+    code.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn openssl_makes_keys_and_signs_with_them_as_the_manual_says() {
+    if !tool::are_here(&[("openssl", "openssl")]) {
+        return;
+    }
+    let cinema = Cinema::new("");
+    let shell = |code: &str| {
+        let mut command = tool::command("bash");
+        tool::run(command.args(["-euc", code]).current_dir(cinema.folder.path()))
+    };
+    let ran = shell(&manual("Keys by OpenSSL"));
+    assert!(ran.success, "{}", ran.stderr);
+    let config = format!("[signing]\nkeys = [{:?}]\n", cinema.path("check.pub"));
+    fs::write(cinema.path("fullbore.toml"), config).unwrap();
+    let server = cinema.launch("--tls off").start();
+    // OpenSSL 1.1 signs no plain text with Ed25519.
+    let ran = shell(&manual("Shell, with a key of two halves"));
+    if !ran.success {
+        return tool::skip(&format!("this OpenSSL does not sign: {}", ran.stderr));
+    }
+    let signed = ran.text().trim_end().replace("master.m3u8", "b.mp4");
+    assert_eq!(status(&mut Plain::connect(server.address), &signed), 200, "{signed}");
+    let ours = cinema.sign("sign.key", "films/a/b.mp4");
+    assert_eq!(status(&mut Plain::connect(server.address), &ours), 200, "{ours}");
 }

@@ -12,7 +12,7 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::net::IpAddr;
 use std::sync::Arc;
-use token::{Fault, KeyRing, Token};
+use token::{Fault, KeyRing, Token, Verified};
 
 /// One worker's gate.
 pub struct Gate {
@@ -34,7 +34,7 @@ impl Gate {
         *self.keys.borrow_mut() = keys;
     }
 
-    /// The resource that `request` names, with the token removed.
+    /// The resource that `request` names, with the token removed. `verified` is what this connection has shown before.
     ///
     /// # Errors
     /// Why its token does not allow that.
@@ -43,13 +43,15 @@ impl Gate {
         request: &'r Request,
         client: IpAddr,
         now_unix_seconds: u64,
+        verified: &mut Verified,
     ) -> Result<Cow<'r, Resource>, Fault> {
         let (token, resource) = taken_off(request);
         if let Resource::File(path) = &*resource {
             let path = path.as_bytes();
             if self.requires(path) {
                 let token = token.ok_or(Fault::Missing)?;
-                self.keys.borrow().check(token, path, client, now_unix_seconds)?;
+                let keys = self.keys.borrow();
+                keys.check_again(verified, token, path, client, now_unix_seconds)?;
             }
         }
         // The server's own pages are open to everybody, and a path that is not a file is not found, with a token or without.
@@ -132,7 +134,8 @@ mod tests {
 
     fn token(gate: &Gate, prefix: &str) -> String {
         let prefix = prefix.as_bytes();
-        gate.keys.borrow().sign(&Grant { prefix, expires_unix_seconds: NOW + 1, client: None })
+        let grant = Grant { prefix, expires_unix_seconds: NOW + 1, client: None };
+        gate.keys.borrow().sign(&grant).expect("it signs")
     }
 
     fn request(target: &str) -> Request {
@@ -144,9 +147,11 @@ mod tests {
 
     /// The path that is allowed, or why it is not.
     fn admit(gate: &Gate, target: &str) -> Result<String, Fault> {
-        gate.admit(&request(target), CLIENT, NOW).map(|resource| match &*resource {
-            Resource::File(path) => String::from_utf8(path.as_bytes().to_vec()).unwrap(),
-            other => format!("{other:?}"),
+        gate.admit(&request(target), CLIENT, NOW, &mut Verified::default()).map(|resource| {
+            match &*resource {
+                Resource::File(path) => String::from_utf8(path.as_bytes().to_vec()).unwrap(),
+                other => format!("{other:?}"),
+            }
         })
     }
 

@@ -58,7 +58,7 @@ pub(crate) struct Opened {
 pub(crate) struct Handed {
     /// A way in for each worker.
     pub(crate) ways_in: Vec<WayIn>,
-    /// The keys of signed URLs. Only the workers keep them, so that a key that is taken away is gone.
+    /// The keys of signed URLs. Only the workers and their renewal keep them, so that a key that is taken away is gone.
     pub(crate) keys: Option<Arc<KeyRing>>,
     /// Where the access log is written.
     pub(crate) log_out: Option<Box<dyn io::Write + Send>>,

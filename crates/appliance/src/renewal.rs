@@ -1,5 +1,5 @@
-//! Reloads files while the server runs: certificates, on request (SIGHUP) and when their files change, and the keys of signed
-//! URLs, on request. In the same rhythm it checks which files must not be served, and tells the operator what is wrong with the library's folders.
+//! Reloads files while the server runs: certificates and the keys of signed URLs, on request (SIGHUP) and when their files change. In the same
+//! rhythm it checks which files must not be served, and tells the operator what is wrong with the library's folders.
 //!
 //! This has a thread of its own, because reading waits for disks: a network filesystem that hangs must not keep the main
 //! thread from noticing a signal to stop. A file that cannot be used is reported once, and what was loaded before stays in use.
@@ -14,6 +14,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
+use token::KeyRing;
 
 /// How often files are checked for changes.
 const LOOKED_AT_EVERY: Duration = Duration::from_secs(2);
@@ -23,6 +24,8 @@ pub(crate) struct Renewal {
     pub(crate) config: Arc<Config>,
     /// The certificates in use.
     pub(crate) tls: Option<Tls>,
+    /// The keys of signed URLs in use.
+    pub(crate) keys: Option<Arc<KeyRing>>,
     /// The files that must not be served.
     pub(crate) own_files: OwnFiles,
     /// What is wrong with the library's folders, for the operator.
@@ -31,6 +34,8 @@ pub(crate) struct Renewal {
     pub(crate) controls: Vec<Arc<Control>>,
     /// The last complaint about certificates, so that it is not repeated at every check.
     pub(crate) complaint: String,
+    /// The last complaint about keys, likewise.
+    pub(crate) keys_complaint: String,
 }
 
 impl Renewal {
@@ -50,10 +55,14 @@ impl Renewal {
             match request {
                 Ok(()) => {
                     self.complaint.clear();
-                    self.renew_keys();
+                    self.keys_complaint.clear();
+                    self.renew_keys("on request");
                     self.renew_certificates("on request");
                 }
                 Err(RecvTimeoutError::Timeout) => {
+                    if self.keys.as_ref().is_some_and(|keys| keys.changed_on_disk()) {
+                        self.renew_keys("because they changed on disk");
+                    }
                     if self.tls.as_ref().is_some_and(Tls::changed_on_disk) {
                         self.renew_certificates("because they changed on disk");
                     }
@@ -94,16 +103,22 @@ impl Renewal {
         }
     }
 
-    /// Reloads the keys of signed URLs, if there are any.
-    fn renew_keys(&self) {
+    /// Reloads the keys of signed URLs, if there are any; what was verified with the old ones is verified anew.
+    fn renew_keys(&mut self, why: &str) {
         match load_keys(&self.config) {
             Ok(None) => {}
             Ok(Some(keys)) => {
                 self.controls.iter().for_each(|control| control.renew_keys(Arc::clone(&keys)));
-                eprintln!("fullbore: keys of signed URLs reloaded on request");
+                self.keys = Some(keys);
+                self.keys_complaint.clear();
+                eprintln!("fullbore: keys of signed URLs reloaded {why}");
             }
             Err(error) => {
-                eprintln!("fullbore: {error}; the keys already loaded stay in use");
+                let complaint = error.to_string();
+                if complaint != self.keys_complaint {
+                    eprintln!("fullbore: {complaint}; the keys already loaded stay in use");
+                    self.keys_complaint = complaint;
+                }
             }
         }
     }

@@ -106,7 +106,7 @@ impl Server {
         let mut silos = opened.make_silos(memory_bound)?;
         let epoch = Instant::now();
         let pins = opened.start_pins(&silos)?;
-        let shared = opened.shared(keys, &own_files, shelf, pins, epoch, memory_bound)?;
+        let shared = opened.shared(keys.clone(), &own_files, shelf, pins, epoch, memory_bound)?;
         let memory_bytes = opened.memory_bytes();
         let Crew { numbers, audiences, ended, ready: Ready { ring, refused_node } } =
             start_workers(&mut silos, shared, memory_bytes, access_log, ways_in)?;
@@ -121,10 +121,12 @@ impl Server {
         let renewal = Renewal {
             config: Arc::clone(&opened.config),
             tls: opened.tls.clone(),
+            keys,
             own_files,
             folders: Arc::clone(&opened.folders),
             controls: workers.map(|worker| Arc::clone(&worker.control)).collect(),
             complaint: String::new(),
+            keys_complaint: String::new(),
         };
         opened.confine_calls(&mut sandbox);
         Ok(Self {
@@ -210,7 +212,12 @@ impl Server {
         }
         if !signing.keys.is_empty() {
             let required = signing.required.join(", ");
-            lines.push(format!("signing   a token is required for {required}, see fullbore sign"));
+            let keys = self.renewal.as_ref().and_then(|renewal| renewal.keys.as_deref());
+            let how = match keys {
+                Some(keys) if !keys.is_secret() => "checked with public keys only",
+                _ => "see fullbore sign",
+            };
+            lines.push(format!("signing   a token is required for {required}, {how}"));
         }
         if !off.is_empty() {
             let names: Vec<_> = Switch::ALL

@@ -28,6 +28,7 @@ mod known;
 mod list;
 mod name;
 mod parts;
+mod place;
 mod record;
 mod remove;
 mod rule;
@@ -49,6 +50,7 @@ pub use known::KnownTitles;
 pub use list::{Entry, find, list};
 pub use name::{NameError, TitleName, TitlePath};
 pub use parts::parts;
+pub use place::{REPLACED_KEPT_SECONDS, put_new, put_over, sync};
 pub use record::{
     AudioRecord, BLOCK_BYTES, FileRecord, RECORD, Record, RecordError, ReplacedRecord,
     SourceRecord, SubtitleRecord, VideoRecord,

@@ -107,7 +107,7 @@ impl TitlePath {
     }
 
     /// The folder that the title's folder is in.
-    pub(crate) fn above(&self, library: &Path) -> PathBuf {
+    pub fn above(&self, library: &Path) -> PathBuf {
         let above = self.text.rsplit_once('/').map_or("", |(above, _)| above);
         if above.is_empty() { library.to_path_buf() } else { library.join(above) }
     }

@@ -220,9 +220,18 @@ impl Record {
             io::ErrorKind::FileTooLarge => broken("it is longer than any record"),
             _ => RecordError::Io(error),
         })?;
-        let text = String::from_utf8(bytes).map_err(|_| broken("it is not text"))?;
+        Self::parse(&bytes)
+    }
+
+    /// Reads and checks a record's bytes.
+    ///
+    /// # Errors
+    /// [`RecordError::Broken`].
+    pub fn parse(bytes: &[u8]) -> Result<Self, RecordError> {
+        let broken = |why: &str| RecordError::Broken(why.to_owned());
+        let text = std::str::from_utf8(bytes).map_err(|_| broken("it is not text"))?;
         let record: Self =
-            serde_json::from_str(&text).map_err(|error| RecordError::Broken(error.to_string()))?;
+            serde_json::from_str(text).map_err(|error| RecordError::Broken(error.to_string()))?;
         if record.kind != KIND {
             return Err(broken("it is not the record of a title"));
         }

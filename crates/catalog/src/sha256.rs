@@ -52,25 +52,65 @@ pub fn of_file(path: &Path) -> io::Result<Sums> {
 /// # Errors
 /// If it cannot be read.
 pub fn of_open_file(mut file: &File) -> io::Result<Sums> {
-    let (mut whole, mut block) = (Context::new(&SHA256), Context::new(&SHA256));
-    let mut sums = Sums { bytes: 0, whole: String::new(), blocks: Vec::new() };
+    let mut summing = Summing::new();
     let mut read = vec![0; READ_BYTES];
     loop {
         let count = fill(&mut file, &mut read)?;
-        whole.update(&read[..count]);
-        block.update(&read[..count]);
-        sums.bytes += count as u64;
-        // A short read is the last one. It leaves a block unfinished, unless the read before it ended at the end of a block.
-        let is_end = count < READ_BYTES;
-        let is_block_end = sums.bytes % BLOCK_BYTES == 0;
-        if (is_end && !is_block_end) || (is_block_end && count > 0) {
-            let finished = std::mem::replace(&mut block, Context::new(&SHA256));
-            sums.blocks.push(hexadecimal(finished.finish()));
+        summing.update(&read[..count]);
+        // A short read is the last one.
+        if count < READ_BYTES {
+            return Ok(summing.finish());
         }
-        if is_end {
-            sums.whole = hexadecimal(whole.finish());
-            return Ok(sums);
+    }
+}
+
+/// Sums the bytes of a file as they come, in order.
+pub struct Summing {
+    whole: Context,
+    block: Context,
+    sums: Sums,
+}
+
+impl Default for Summing {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Summing {
+    /// Nothing is summed yet.
+    pub fn new() -> Self {
+        let sums = Sums { bytes: 0, whole: String::new(), blocks: Vec::new() };
+        Self { whole: Context::new(&SHA256), block: Context::new(&SHA256), sums }
+    }
+
+    /// Adds the bytes that come next.
+    pub fn update(&mut self, mut bytes: &[u8]) {
+        self.whole.update(bytes);
+        while !bytes.is_empty() {
+            let left = BLOCK_BYTES - self.sums.bytes % BLOCK_BYTES;
+            let count = usize::try_from(left).map_or(bytes.len(), |left| left.min(bytes.len()));
+            self.block.update(&bytes[..count]);
+            self.sums.bytes += count as u64;
+            if self.sums.bytes % BLOCK_BYTES == 0 {
+                self.end_block();
+            }
+            bytes = &bytes[count..];
         }
+    }
+
+    /// The sums of all bytes so far.
+    pub fn finish(mut self) -> Sums {
+        if self.sums.bytes % BLOCK_BYTES != 0 {
+            self.end_block();
+        }
+        self.sums.whole = hexadecimal(self.whole.finish());
+        self.sums
+    }
+
+    fn end_block(&mut self) {
+        let finished = std::mem::replace(&mut self.block, Context::new(&SHA256));
+        self.sums.blocks.push(hexadecimal(finished.finish()));
     }
 }
 

@@ -4,7 +4,6 @@
 //! only; X25519MLKEM768, X25519, P-256, P-384; ALPN `http/1.1` and `http/1.0`. Not offered: CBC,
 //! RSA key exchange, renegotiation, compression, client certificates, 0-RTT.
 
-use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -12,6 +11,8 @@ use aws_lc_rs::digest;
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs::{self as provider, cipher_suite as suite, kx_group};
 use rustls::{ServerConfig, SupportedCipherSuite, SupportedProtocolVersion, version};
+
+use smallfile::FileStamp;
 
 use crate::error::ConfigError;
 use crate::identity::{self, Identities, Origin};
@@ -79,7 +80,7 @@ struct Shared {
     origin: Origin,
     options: TlsOptions,
     ticketer: Option<Ticketer>,
-    stamps: Vec<Stamp>,
+    stamps: Vec<FileStamp>,
 }
 
 impl Tls {
@@ -107,12 +108,12 @@ impl Tls {
         // The files are stamped before they are read, so a change in between is noticed later, not missed. The
         // self-signed pair may be made while loading, so it is stamped afterwards.
         let given_stamps = options.certificates.iter().flat_map(|(chain, key)| [chain, key]);
-        let mut stamps: Vec<Stamp> = given_stamps.cloned().map(Stamp::take).collect();
+        let mut stamps: Vec<FileStamp> = given_stamps.cloned().map(FileStamp::take).collect();
         let (identities, origin) =
             identity::load(&options.certificates, &options.state_dir, &provider)?;
         if let Origin::SelfSigned { .. } = origin {
             let (chain, key) = self_signed::paths(&options.state_dir);
-            stamps.extend([chain, key].map(Stamp::take));
+            stamps.extend([chain, key].map(FileStamp::take));
         }
         let identities = Arc::new(identities);
         let config = server_config(provider, &options, Arc::clone(&identities), ticketer.as_ref())?;
@@ -139,7 +140,7 @@ impl Tls {
 
     /// The certificate and key files in use.
     pub fn files(&self) -> Vec<PathBuf> {
-        self.shared.stamps.iter().map(|stamp| stamp.path.clone()).collect()
+        self.shared.stamps.iter().map(|stamp| stamp.path().to_owned()).collect()
     }
 
     /// Whether there is something new for [`Self::reload`]: a file was replaced or written, or our self-signed
@@ -148,31 +149,7 @@ impl Tls {
     pub fn changed_on_disk(&self) -> bool {
         let expiring = matches!(self.shared.origin, Origin::SelfSigned { .. })
             && !self_signed::is_fresh(self.shared.identities.default_certificate());
-        expiring || self.shared.stamps.iter().any(Stamp::is_outdated)
-    }
-}
-
-/// What distinguishes one state of a file from another.
-struct Stamp {
-    path: PathBuf,
-    /// Inode, modification time in s and ns, size. `None`: stat failed.
-    seen: Option<(u64, i64, i64, u64)>,
-}
-
-impl Stamp {
-    fn take(path: PathBuf) -> Self {
-        let seen = Self::look(&path);
-        Self { path, seen }
-    }
-
-    fn look(path: &PathBuf) -> Option<(u64, i64, i64, u64)> {
-        let file = std::fs::metadata(path).ok()?;
-        Some((file.ino(), file.mtime(), file.mtime_nsec(), file.size()))
-    }
-
-    fn is_outdated(&self) -> bool {
-        let now = Self::look(&self.path);
-        now.is_some() && now != self.seen
+        expiring || self.shared.stamps.iter().any(FileStamp::is_outdated)
     }
 }
 

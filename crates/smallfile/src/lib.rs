@@ -4,6 +4,10 @@
 //! that reads its certificates again must not be stopped by either. So only a regular file is read, only up to a bound, and
 //! opening it never waits.
 
+mod stamp;
+
+pub use stamp::FileStamp;
+
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::OpenOptionsExt;

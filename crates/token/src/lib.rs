@@ -4,23 +4,32 @@
 //! path. Keys come from files ([`KeyRing::read`]). Several may be in use at once, so that keys can be replaced while URLs signed earlier
 //! still work.
 //!
+//! Keys are of two kinds. With a key of HMAC-SHA256, whoever checks can also sign: right for a box of its own. A key of Ed25519 has two
+//! halves: the public one checks and signs nothing, so that a stolen node of a fleet signs for nobody.
+//!
 //! Invariants:
 //! * A token allows whole segments of a path: one for `films/a` allows neither `films/ab` nor `films`.
 //! * Paths are those that the server opens: percent-decoded once, without empty, `.` or `..` segments and without control bytes. The caller
 //!   makes sure of that (`http::LibraryPath`).
 //! * Signatures are compared in constant time, and before anything else in the token is trusted.
+//! * A signature is checked by a key of its own kind only: a public key is never taken for a secret.
 //! * Keys are never printed, and are wiped from memory where that memory is ours.
 //!
 //! Read first: `token.rs` for the format, `place.rs` for where it stands in a URL, then `ring.rs`.
 
 mod error;
+mod file;
 mod key;
+mod make;
+mod pem;
 mod place;
 mod ring;
 mod token;
+mod verified;
 
 pub use error::{Fault, KeyError, KeyFileFault};
-pub use key::make_key_file;
+pub use make::{NewPair, make_key_file, make_key_pair_files};
 pub use place::{SEGMENTS, before_path, in_query, url_path, url_query};
 pub use ring::KeyRing;
-pub use token::{Grant, Token};
+pub use token::{Grant, Signature, Token};
+pub use verified::Verified;

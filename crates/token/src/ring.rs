@@ -1,19 +1,27 @@
-//! The keys in use: the first one signs, all verify.
+//! The keys in use: the first one that can sign signs, all verify.
 
 use std::fmt;
 use std::net::IpAddr;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use aws_lc_rs::hmac;
+use smallfile::FileStamp;
 
-use crate::key::{self, Key};
+use crate::key::Key;
 use crate::token::{self, Grant, Token};
-use crate::{Fault, KeyError, KeyFileFault};
+use crate::verified::Good;
+use crate::{Fault, KeyError, KeyFileFault, Verified, file, pem};
 
 /// Keys with different ids, at least one.
 pub struct KeyRing {
     keys: Vec<Key>,
+    /// Its files, as they were just before they were read.
+    stamps: Vec<FileStamp>,
+    /// Tells this ring from every other one of the process.
+    number: u64,
 }
+
+static RINGS: AtomicU64 = AtomicU64::new(0);
 
 impl fmt::Debug for KeyRing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -22,25 +30,55 @@ impl fmt::Debug for KeyRing {
 }
 
 impl KeyRing {
-    /// Reads the keys in all of `files`, in order. `key.rs` describes the form and the permissions of these files.
+    /// Reads the keys in all of `files`, in order. `file.rs` describes the form and the permissions of these files.
     ///
     /// # Errors
     /// If a file cannot be read, has the wrong form or permissions, or repeats an id; or if there is no file.
     pub fn read<P: AsRef<Path>>(files: &[P]) -> Result<Self, KeyError> {
-        let mut keys: Vec<Key> = Vec::new();
-        for file in files.iter().map(AsRef::as_ref) {
-            for key in key::read(file)? {
-                if keys.iter().any(|known| known.id == key.id) {
-                    let fault = KeyFileFault::IdTwice(key.id);
-                    return Err(KeyError::File { file: file.to_owned(), fault });
-                }
-                keys.push(key);
-            }
-        }
-        if keys.is_empty() {
+        if files.is_empty() {
             return Err(KeyError::NoFile);
         }
-        Ok(Self { keys })
+        // Before they are read, so that a change in between is noticed later, not missed.
+        let stamps = files.iter().map(|file| FileStamp::take(file.as_ref().to_owned())).collect();
+        let mut keys = Vec::new();
+        for file in files.iter().map(AsRef::as_ref) {
+            let read = file::read(file)?;
+            add(&mut keys, read)
+                .map_err(|fault| KeyError::File { file: file.to_owned(), fault })?;
+        }
+        Ok(Self::of(keys, stamps))
+    }
+
+    /// The keys in `text`, which has the form of a key file.
+    ///
+    /// # Errors
+    /// If it has another form, no key, or an id twice.
+    pub fn parse(text: &str) -> Result<Self, KeyFileFault> {
+        let mut keys = Vec::new();
+        add(&mut keys, file::parse(text)?)?;
+        Ok(Self::of(keys, Vec::new()))
+    }
+
+    fn of(keys: Vec<Key>, stamps: Vec<FileStamp>) -> Self {
+        Self { keys, stamps, number: RINGS.fetch_add(1, Ordering::Relaxed) }
+    }
+
+    /// Whether a file was replaced or written since it was read. It costs one stat per file; call it every few seconds. A missing file is not
+    /// new, because a replacement may be half done.
+    pub fn changed_on_disk(&self) -> bool {
+        self.stamps.iter().any(FileStamp::is_outdated)
+    }
+
+    /// Whether whoever has this ring can sign.
+    pub fn is_secret(&self) -> bool {
+        self.keys.iter().any(Key::is_secret)
+    }
+
+    /// The text of a key file with the public halves of this ring's keys of Ed25519, in order: what a server needs to check what this ring
+    /// signs. Keys of HMAC have no such half.
+    pub fn public_keys(&self) -> String {
+        let halves = self.keys.iter().filter_map(|key| Some((&key.id, key.public_half()?)));
+        halves.map(|(id, half)| format!("# {id}\n{}", pem::write_public(half))).collect()
     }
 
     /// The keys' ids, the one that signs first.
@@ -48,11 +86,10 @@ impl KeyRing {
         self.keys.iter().map(|key| key.id.as_str())
     }
 
-    /// The text of a token for `grant`, signed with the first key.
-    pub fn sign(&self, grant: &Grant<'_>) -> String {
-        let key = self.keys.first().expect("a ring is never empty");
-        let signature = hmac::sign(&key.hmac, &grant.message());
-        token::text(grant, &key.id, signature.as_ref())
+    /// The text of a token for `grant`, signed with the first key that can sign; `None` if all are public.
+    pub fn sign(&self, grant: &Grant<'_>) -> Option<String> {
+        let mut signed = self.keys.iter().filter_map(|key| Some((key, key.sign(grant)?)));
+        signed.next().map(|(key, signature)| token::text(grant, &key.id, &signature))
     }
 
     /// Checks that the token `text` allows `path` to `client` now.
@@ -66,6 +103,42 @@ impl KeyRing {
         client: IpAddr,
         now_unix_seconds: u64,
     ) -> Result<(), Fault> {
+        self.check_again(&mut Verified::default(), text, path, client, now_unix_seconds)
+    }
+
+    /// As [`check`](Self::check). A token and a prefix that `verified` remembers to be good are not verified a second time; and it will
+    /// remember these if they are.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    pub fn check_again(
+        &self,
+        verified: &mut Verified,
+        text: &[u8],
+        path: &[u8],
+        client: IpAddr,
+        now_unix_seconds: u64,
+    ) -> Result<(), Fault> {
+        let expires_unix_seconds = match verified.find(self.number, text, path, client) {
+            Some(known) => known,
+            None => {
+                let (token, prefix) = self.verify(text, path, client)?;
+                let (expires_unix_seconds, depth) = (token.expires_unix_seconds, token.depth);
+                let ring = self.number;
+                verified.remember(Good { ring, client, expires_unix_seconds, depth }, text, prefix);
+                expires_unix_seconds
+            }
+        };
+        if now_unix_seconds < expires_unix_seconds { Ok(()) } else { Err(Fault::Expired) }
+    }
+
+    /// The token in `text`, if it is genuine, and the prefix of `path` that it is for.
+    fn verify<'t, 'p>(
+        &self,
+        text: &'t [u8],
+        path: &'p [u8],
+        client: IpAddr,
+    ) -> Result<(Token<'t>, &'p [u8]), Fault> {
         let token = Token::parse(text).ok_or(Fault::Malformed)?;
         let key = self.keys.iter().find(|key| key.id == token.key_id).ok_or(Fault::UnknownKey)?;
         let prefix = token.prefix(path).ok_or(Fault::Wrong)?;
@@ -74,9 +147,19 @@ impl KeyRing {
             expires_unix_seconds: token.expires_unix_seconds,
             client: token.is_bound.then_some(client),
         };
-        hmac::verify(&key.hmac, &grant.message(), &token.signature).map_err(|_| Fault::Wrong)?;
-        if now_unix_seconds < token.expires_unix_seconds { Ok(()) } else { Err(Fault::Expired) }
+        if key.verifies(&grant, &token.signature) { Ok((token, prefix)) } else { Err(Fault::Wrong) }
     }
+}
+
+/// Adds keys with ids that are not there yet.
+fn add(keys: &mut Vec<Key>, more: Vec<Key>) -> Result<(), KeyFileFault> {
+    for key in more {
+        if keys.iter().any(|known| known.id == key.id) {
+            return Err(KeyFileFault::IdTwice(key.id));
+        }
+        keys.push(key);
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -108,7 +191,19 @@ mod tests {
 
     fn token(ring: &KeyRing, prefix: &str, client: Option<IpAddr>) -> String {
         let prefix = prefix.as_bytes();
-        ring.sign(&Grant { prefix, expires_unix_seconds: NOW + 10, client })
+        ring.sign(&Grant { prefix, expires_unix_seconds: NOW + 10, client }).expect("it signs")
+    }
+
+    /// The private key that is 32 bytes of 1, as OpenSSL writes it.
+    const PRIVATE: &str = "-----BEGIN PRIVATE KEY-----\n\
+        MC4CAQAwBQYDK2VwBCIEIAEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEB\n\
+        -----END PRIVATE KEY-----\n";
+
+    /// A ring that signs with Ed25519, and one that can only check that.
+    fn halves() -> (KeyRing, KeyRing) {
+        let private = KeyRing::parse(PRIVATE).unwrap();
+        let public = KeyRing::parse(&private.public_keys()).unwrap();
+        (private, public)
     }
 
     #[test]
@@ -117,6 +212,127 @@ mod tests {
         let signature = "9007fda5c1a0d6ba22c6ddc575c91a9a7f5c2979970ba0d7de0fa6143f81e85a";
         let ring = ring(&[("k", 1)]).unwrap();
         assert_eq!(token(&ring, "films/a", None), format!("1790000010.{signature}.k.2"));
+    }
+
+    #[test]
+    fn the_format_of_ed25519_is_the_one_that_is_documented() {
+        // printf 'fullbore-url-2\n1790000010\n\nfilms/a' >m; openssl pkeyutl -sign -rawin -inkey key.pem -in m; sha256sum m
+        let signature = "2e9c1f9684e09f6fa59746584a3475c76d50c5e957a79f9341469d11a2afd56d\
+            85447a5a0b29a3c1c3250eabd1c36352daf9fecc8c0020478c5e1369f8aaa10b7da94463";
+        let (private, public) = halves();
+        let token = token(&private, "films/a", None);
+        assert_eq!(token, format!("1790000010.{signature}.34750f98bd59fcfc.2"));
+        assert_eq!(public.check(token.as_bytes(), b"films/a/b", any(), NOW), Ok(()));
+    }
+
+    #[test]
+    fn a_ring_of_public_keys_checks_and_signs_nothing() {
+        let (private, public) = halves();
+        assert!(private.is_secret() && !public.is_secret());
+        let grant = Grant { prefix: b"a", expires_unix_seconds: NOW + 1, client: None };
+        assert_eq!(public.sign(&grant), None);
+        let token = private.sign(&grant).unwrap();
+        assert_eq!(public.check(token.as_bytes(), b"a/b", any(), NOW), Ok(()));
+        assert_eq!(public.check(token.as_bytes(), b"b", any(), NOW), Err(Fault::Wrong));
+        assert_eq!(public.check(token.as_bytes(), b"a", any(), NOW + 1), Err(Fault::Expired));
+        let stranger = KeyRing::parse(&crate::NewPair::draw().unwrap().private).unwrap();
+        let (_, theirs) = (&stranger, stranger.sign(&grant).unwrap());
+        assert_eq!(public.check(theirs.as_bytes(), b"a", any(), NOW), Err(Fault::UnknownKey));
+        let named = theirs.replace(stranger.ids().next().unwrap(), public.ids().next().unwrap());
+        assert_eq!(public.check(named.as_bytes(), b"a", any(), NOW), Err(Fault::Wrong));
+    }
+
+    #[test]
+    fn no_part_of_a_token_of_ed25519_can_be_changed() {
+        let (private, public) = halves();
+        let token = token(&private, "a/b", None);
+        let check = |text: &str| public.check(text.as_bytes(), b"a/b/c", any(), NOW);
+        assert_eq!(check(&token), Ok(()));
+        let (expiry, rest) = token.split_once('.').unwrap();
+        for index in 0..136 {
+            let mut changed = rest.to_owned().into_bytes();
+            changed[index] = if changed[index] == b'0' { b'1' } else { b'0' };
+            let changed = format!("{expiry}.{}", String::from_utf8(changed).unwrap());
+            assert_eq!(check(&changed), Err(Fault::Wrong), "digit {index}");
+        }
+        assert_eq!(check(&token.replacen("1790000010", "1790000011", 1)), Err(Fault::Wrong));
+        assert_eq!(check(&token.replace("fcfc.2", "fcfc.1")), Err(Fault::Wrong));
+        assert_eq!(check(&token.replace("fcfc.2", "fcfc.2c")), Err(Fault::Wrong));
+    }
+
+    #[test]
+    fn a_public_key_taken_for_a_secret_signs_nothing() {
+        let (_, public) = halves();
+        let id = public.ids().next().unwrap().to_owned();
+        // What a forger can do with all that a node knows: HMAC with the bytes of the public key, under its id.
+        let half = *public.keys[0].public_half().unwrap();
+        for secret in [&half[..], public.public_keys().as_bytes()] {
+            let forger = KeyRing::of(vec![Key::hmac(&id, secret)], Vec::new());
+            let token = token(&forger, "a", None);
+            assert_eq!(public.check(token.as_bytes(), b"a", any(), NOW), Err(Fault::Wrong));
+        }
+    }
+
+    #[test]
+    fn a_signature_of_one_kind_says_nothing_to_a_key_of_the_other() {
+        let (private, _) = halves();
+        let id = private.ids().next().unwrap().to_owned();
+        let shared = KeyRing::of(vec![Key::hmac(&id, &[1; 32])], Vec::new());
+        let token = token(&private, "a", None);
+        assert_eq!(shared.check(token.as_bytes(), b"a", any(), NOW), Err(Fault::Wrong));
+    }
+
+    #[test]
+    fn a_removed_key_is_refused_also_where_its_token_was_good_before() {
+        let (old, both) = (ring(&[("old", 1)]).unwrap(), ring(&[("new", 2), ("old", 1)]).unwrap());
+        let token = token(&old, "a", None);
+        let mut verified = Verified::default();
+        let mut check =
+            |ring: &KeyRing| ring.check_again(&mut verified, token.as_bytes(), b"a/b", any(), NOW);
+        assert_eq!(check(&both), Ok(()));
+        assert_eq!(check(&both), Ok(()));
+        assert_eq!(check(&ring(&[("new", 2)]).unwrap()), Err(Fault::UnknownKey));
+        assert_eq!(check(&old), Ok(()));
+    }
+
+    #[test]
+    fn what_is_remembered_ends_and_covers_its_prefix_only() {
+        let (private, public) = halves();
+        let (first, other) = (token(&private, "a", None), token(&private, "b", Some(any())));
+        let mut verified = Verified::default();
+        let mut check = |token: &str, path: &[u8], client: &str, now| {
+            let client = client.parse().unwrap();
+            public.check_again(&mut verified, token.as_bytes(), path, client, now)
+        };
+        let (here, there) = ("192.0.2.1", "192.0.2.2");
+        for _ in 0..2 {
+            assert_eq!(check(&first, b"a/b", here, NOW), Ok(()));
+            assert_eq!(check(&first, b"a/c/d", here, NOW), Ok(()));
+            assert_eq!(check(&first, b"ab", here, NOW), Err(Fault::Wrong));
+            assert_eq!(check(&first, b"b", here, NOW), Err(Fault::Wrong));
+            assert_eq!(check(&first, b"a", here, NOW + 10), Err(Fault::Expired));
+            assert_eq!(check(&other, b"b", here, NOW), Ok(()));
+            assert_eq!(check(&other, b"b", there, NOW), Err(Fault::Wrong));
+            assert_eq!(check(&other, b"a", here, NOW), Err(Fault::Wrong));
+        }
+    }
+
+    #[test]
+    fn a_ring_knows_when_its_files_have_changed() {
+        let folder = TempDir::new().unwrap();
+        let file = folder.path().join("keys");
+        std::fs::write(&file, PRIVATE).unwrap();
+        std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600))
+            .unwrap();
+        let ring = KeyRing::read(&[&file]).unwrap();
+        assert!(!ring.changed_on_disk());
+        let new = folder.path().join("new");
+        std::fs::write(&new, ring.public_keys()).unwrap();
+        std::fs::rename(&new, &file).unwrap();
+        assert!(ring.changed_on_disk());
+        assert!(!KeyRing::read(&[&file]).unwrap().changed_on_disk());
+        std::fs::remove_file(&file).unwrap();
+        assert!(!ring.changed_on_disk(), "a replacement may be half done");
     }
 
     #[test]

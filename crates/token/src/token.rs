@@ -2,19 +2,26 @@
 //!
 //! A token is `EXPIRY.SIGNATURE.KEY.DEPTH`, with a `c` after DEPTH if it is for one address only:
 //! * EXPIRY: seconds since 1970, decimal; from then on the token allows nothing.
-//! * SIGNATURE: HMAC-SHA256 (RFC 2104), 64 lower-case hex digits.
+//! * SIGNATURE, in lower-case hex digits, of one of two forms that their lengths tell apart: HMAC-SHA256 (RFC 2104) has 64 digits; Ed25519
+//!   (RFC 8032) has 136, which are the signature and the first 4 bytes of the SHA-256 of what is signed.
 //! * KEY: the id of the key.
 //! * DEPTH: how many leading segments of the requested path are the signed prefix, decimal; 0 is the whole library.
 //!
-//! The signature covers `fullbore-url-1`, EXPIRY, the address (empty for any address) and the prefix, with a line feed between them. None of
-//! them can contain a line feed, and the prefix comes last, so no two grants have the same text. DEPTH and KEY need no signature: another
-//! depth is another prefix, and another key makes another signature.
+//! The signature covers `fullbore-url-1` (HMAC) or `fullbore-url-2` (Ed25519), EXPIRY, the address (empty for any address) and the prefix,
+//! with a line feed between them. None of them can contain a line feed, and the prefix comes last, so no two grants have the same text. DEPTH
+//! and KEY need no signature: another depth is another prefix, and another key makes another signature.
 
 use std::fmt::Write;
 use std::net::IpAddr;
 
-/// Bytes of a signature: SHA-256's.
-pub(crate) const SIGNATURE_BYTES: usize = 32;
+/// Bytes of a signature of HMAC-SHA256.
+pub(crate) const HMAC_BYTES: usize = 32;
+
+/// Bytes of a signature of Ed25519.
+pub(crate) const ED25519_BYTES: usize = 64;
+
+/// Bytes after a signature of Ed25519 that tell another path without verifying.
+pub(crate) const CHECK_BYTES: usize = 4;
 
 /// Digits of an expiry: enough for 30,000 years, and for no overflow.
 const EXPIRY_DIGITS_MAX: usize = 12;
@@ -44,8 +51,8 @@ impl Grant<'_> {
     }
 
     /// What is signed.
-    pub(crate) fn message(&self) -> Vec<u8> {
-        let mut text = format!("fullbore-url-1\n{}\n", self.expires_unix_seconds);
+    pub(crate) fn message(&self, form: Form) -> Vec<u8> {
+        let mut text = format!("{}\n{}\n", form.name(), self.expires_unix_seconds);
         if let Some(client) = self.client {
             // A listener for both IP versions sees 192.0.2.1 as `::ffff:192.0.2.1`. Writing to a String cannot fail.
             let _ = write!(text, "{}", client.to_canonical());
@@ -57,13 +64,58 @@ impl Grant<'_> {
     }
 }
 
+/// The two forms of a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Hmac,
+    Ed25519,
+}
+
+impl Form {
+    /// The first line of what is signed, so that a signature of one form says nothing in the other.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Hmac => "fullbore-url-1",
+            Self::Ed25519 => "fullbore-url-2",
+        }
+    }
+}
+
+/// A token's signature.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Signature {
+    /// HMAC-SHA256.
+    Hmac([u8; HMAC_BYTES]),
+    /// Ed25519, and the beginning of the SHA-256 of what is signed.
+    Ed25519([u8; ED25519_BYTES + CHECK_BYTES]),
+}
+
+impl Signature {
+    fn parse(hex: &str) -> Option<Self> {
+        let bytes = from_hex(hex)?;
+        match bytes.len() {
+            HMAC_BYTES => bytes.try_into().map(Self::Hmac).ok(),
+            _ => bytes.try_into().map(Self::Ed25519).ok(),
+        }
+    }
+}
+
+impl AsRef<[u8]> for Signature {
+    fn as_ref(&self) -> &[u8] {
+        match self {
+            Self::Hmac(bytes) => bytes,
+            Self::Ed25519(bytes) => bytes,
+        }
+    }
+}
+
 /// A parsed token. Nothing in it has been verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token<'t> {
     /// When it claims to expire, in seconds since 1970.
     pub expires_unix_seconds: u64,
     /// Its signature.
-    pub signature: [u8; SIGNATURE_BYTES],
+    pub signature: Signature,
     /// The id of the key that it claims to be signed with.
     pub key_id: &'t str,
     /// How many leading segments of the path were signed.
@@ -87,7 +139,7 @@ impl<'t> Token<'t> {
         }
         Some(Self {
             expires_unix_seconds: decimal(expiry, EXPIRY_DIGITS_MAX)?,
-            signature: from_hex(signature)?.try_into().ok()?,
+            signature: Signature::parse(signature)?,
             key_id,
             depth: usize::try_from(decimal(depth, DEPTH_DIGITS_MAX)?).ok()?,
             is_bound,
@@ -96,18 +148,23 @@ impl<'t> Token<'t> {
 
     /// The leading segments of `path` that the token claims to cover; `None` if the path has fewer.
     pub fn prefix<'p>(&self, path: &'p [u8]) -> Option<&'p [u8]> {
-        let Some(last) = self.depth.checked_sub(1) else { return Some(&[]) };
-        let slashes = (0..path.len()).filter(|index| path[*index] == b'/');
-        let end = slashes.chain([path.len()]).nth(last)?;
-        if path.is_empty() { None } else { Some(&path[..end]) }
+        leading(path, self.depth)
     }
 }
 
+/// The `depth` leading segments of `path`; `None` if it has fewer.
+pub(crate) fn leading(path: &[u8], depth: usize) -> Option<&[u8]> {
+    let Some(last) = depth.checked_sub(1) else { return Some(&[]) };
+    let slashes = (0..path.len()).filter(|index| path[*index] == b'/');
+    let end = slashes.chain([path.len()]).nth(last)?;
+    if path.is_empty() { None } else { Some(&path[..end]) }
+}
+
 /// The text of a token.
-pub(crate) fn text(grant: &Grant<'_>, key_id: &str, signature: &[u8]) -> String {
+pub(crate) fn text(grant: &Grant<'_>, key_id: &str, signature: &Signature) -> String {
     let bound = if grant.client.is_some() { "c" } else { "" };
     let (expiry, depth) = (grant.expires_unix_seconds, grant.depth());
-    format!("{expiry}.{}.{key_id}.{depth}{bound}", to_hex(signature))
+    format!("{expiry}.{}.{key_id}.{depth}{bound}", to_hex(signature.as_ref()))
 }
 
 /// Whether `text` can be a key's id: short, safe in a URL, and without the dots that separate a token's parts.
@@ -152,7 +209,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn zeros() -> String {
-        "00".repeat(SIGNATURE_BYTES)
+        "00".repeat(HMAC_BYTES)
     }
 
     #[test]
@@ -180,6 +237,8 @@ mod tests {
             format!("1.{z}.{}.2", "k".repeat(33)),
             format!("1.{}.k.2", "0".repeat(63)),
             format!("1.{}.k.2", "0".repeat(66)),
+            format!("1.{}.k.2", "0".repeat(128)),
+            format!("1.{}.k.2", "0".repeat(138)),
             format!("1.{}.k.2", "A0".repeat(32)),
             format!("1234567890123.{z}.k.2"),
             format!("1.{z}.k.99999"),
@@ -210,7 +269,7 @@ mod tests {
     fn an_address_is_signed_as_the_one_that_it_is() {
         let message = |client: &str| {
             let client = Some(client.parse().unwrap());
-            Grant { prefix: b"a", expires_unix_seconds: 7, client }.message()
+            Grant { prefix: b"a", expires_unix_seconds: 7, client }.message(Form::Hmac)
         };
         assert_eq!(message("::ffff:192.0.2.1"), message("192.0.2.1"));
         assert_eq!(message("2001:DB8:0::1"), b"fullbore-url-1\n7\n2001:db8::1\na");
@@ -220,8 +279,11 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_is_read_again(
-            expiry in 0..10u64.pow(12), prefix in "(x{1,3}(/y{1,3}){0,5})?", bound: bool, signature: [u8; 32]
+            expiry in 0..10u64.pow(12), prefix in "(x{1,3}(/y{1,3}){0,5})?", bound: bool, hmac: [u8; 32], is_hmac: bool
         ) {
+            let mut long = [0; ED25519_BYTES + CHECK_BYTES];
+            long[..HMAC_BYTES].copy_from_slice(&hmac);
+            let signature = if is_hmac { Signature::Hmac(hmac) } else { Signature::Ed25519(long) };
             let client = bound.then_some(IpAddr::from([192, 0, 2, 1]));
             let grant = Grant { prefix: prefix.as_bytes(), expires_unix_seconds: expiry, client };
             let text = text(&grant, "key", &signature);

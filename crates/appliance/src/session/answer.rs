@@ -14,7 +14,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use telemetry::{Family, Numbers};
-use token::Fault;
+use token::{Fault, Verified};
 
 /// A request's file, or why there is none.
 pub(super) type Opened = Result<Rc<File>, OpenError>;
@@ -29,7 +29,8 @@ impl Session {
         started: Instant,
     ) -> Result<bool, End> {
         let worker = Rc::clone(&self.worker);
-        let (response, file) = plan(&worker, request, opened, self.peer.ip()).await;
+        let client = self.peer.ip();
+        let (response, file) = plan(&worker, request, opened, client, &mut self.verified).await;
         self.deliver(&worker, response, file, Some(request), started).await
     }
 
@@ -110,6 +111,7 @@ async fn plan(
     request: &Request,
     opened: Option<Opened>,
     client: IpAddr,
+    verified: &mut Verified,
 ) -> (Response, Option<Rc<File>>) {
     if request.method == http::Method::Options {
         return (worker.with_context(|context| http::options(request, context)), None);
@@ -117,7 +119,7 @@ async fn plan(
     if !request.method.reads() {
         return (refused(worker, Refusal::MethodNotAllowed, Some(request)), None);
     }
-    let resource = match admit(worker, request, client) {
+    let resource = match admit(worker, request, client, verified) {
         Ok(resource) => resource,
         Err(fault) => {
             return (refused_as(worker, fault.as_str(), Refusal::Forbidden, Some(request)), None);
@@ -174,11 +176,16 @@ async fn plan(
 }
 
 /// Opens the file that `request` asks for, if the viewer may have it. Nothing is counted: this only looks.
-pub(super) async fn open_for(worker: &Worker, request: &Request, client: IpAddr) -> Option<Opened> {
+pub(super) async fn open_for(
+    worker: &Worker,
+    request: &Request,
+    client: IpAddr,
+    verified: &mut Verified,
+) -> Option<Opened> {
     if !request.method.reads() {
         return None;
     }
-    let resource = admit(worker, request, client).ok()?;
+    let resource = admit(worker, request, client, verified).ok()?;
     let Resource::File(path) = &*resource else { return None };
     Some(worker.library.files.open(path.as_bytes()).await)
 }
@@ -210,9 +217,10 @@ fn admit<'r>(
     worker: &Worker,
     request: &'r Request,
     client: IpAddr,
+    verified: &mut Verified,
 ) -> Result<Cow<'r, Resource>, Fault> {
     let Some(gate) = &worker.library.gate else { return Ok(Cow::Borrowed(&request.resource)) };
-    gate.admit(request, client, since_1970().as_secs())
+    gate.admit(request, client, since_1970().as_secs(), verified)
 }
 
 fn respond(worker: &Worker, request: &Request, path: &[u8], file: &File) -> Response {

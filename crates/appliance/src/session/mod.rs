@@ -23,6 +23,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::time::Instant;
 use telemetry::Family;
+use token::Verified;
 
 /// The alerts that end a connection in order.
 const GOODBYE: &[Alert] = &[Alert::CloseNotify];
@@ -37,6 +38,8 @@ struct Session {
     tls: Option<Suited>,
     /// When it may move to another worker: after TCP has taken that many bytes, in units of `moving`. 0 is at once.
     stays_until: u32,
+    /// The token that this viewer has shown last.
+    verified: Verified,
 }
 
 /// Why a session stops answering.
@@ -62,7 +65,9 @@ pub fn run<C: Carrier>(
         match establishing.await {
             Ok((channel, tls)) => {
                 let (input, stays_until) = (Vec::new(), 0);
-                Session { worker, channel, peer, input, tls, stays_until }.converse().await;
+                let verified = Verified::default();
+                let session = Session { worker, channel, peer, input, tls, stays_until, verified };
+                session.converse().await;
             }
             Err(end) => worker.numbers.count(Family::Ends, end.as_str()),
         }

@@ -17,6 +17,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Instant;
 use telemetry::Family;
+use token::Verified;
 
 /// How many bytes a connection is sent between two moves. A move costs two wake-ups and some microseconds, which is well
 /// below a hundredth of what these bytes cost.
@@ -40,6 +41,7 @@ pub(crate) struct Traveller {
     input: Vec<u8>,
     tls: Option<Suited>,
     stays_until: u32,
+    verified: Verified,
     /// When that request was complete.
     asked_at: Instant,
 }
@@ -67,9 +69,9 @@ pub(crate) fn arrive(
 
 impl Session {
     fn unpack(worker: Rc<Worker>, traveller: Traveller) -> Self {
-        let Traveller { luggage, peer, input, tls, stays_until, asked_at } = traveller;
+        let Traveller { luggage, peer, input, tls, stays_until, verified, asked_at } = traveller;
         let channel = luggage.enter(Rc::clone(&worker.resources), asked_at);
-        Self { worker, channel, peer, input, tls, stays_until }
+        Self { worker, channel, peer, input, tls, stays_until, verified }
     }
 
     /// Whether `request`, which was complete at `asked_at`, is answered here. If so, returns what opening its file brought, if that was tried.
@@ -86,7 +88,8 @@ impl Session {
         if self.stays_put() || worker.drain.has_begun() {
             return Ok(None);
         }
-        let opened = answer::open_for(&worker, request, self.peer.ip()).await;
+        let client = self.peer.ip();
+        let opened = answer::open_for(&worker, request, client, &mut self.verified).await;
         let Some(Ok(file)) = &opened else { return Ok(opened) };
         let Some(silo) = moves.elsewhere(file.stamp().device) else { return Ok(opened) };
         let Some(stays) = self.channel.stays() else { return Err(Elsewhere { silo, asked_at }) };
@@ -106,16 +109,16 @@ impl Session {
         let (Elsewhere { silo, asked_at }, worker) = (elsewhere, Rc::clone(&self.worker));
         let Some(moves) = &worker.moves else { return Err(self) };
         self.stay_for_a_while();
-        let Self { channel, peer, input, tls, stays_until, .. } = self;
+        let Self { channel, peer, input, tls, stays_until, verified, .. } = self;
         let luggage = match channel.leave().await {
             Ok(luggage) => luggage,
             Err((channel, stays)) => {
                 worker.numbers.count(Family::MovesRefused, stays.as_str());
                 let worker = Rc::clone(&worker);
-                return Err(Self { worker, channel, peer, input, tls, stays_until });
+                return Err(Self { worker, channel, peer, input, tls, stays_until, verified });
             }
         };
-        let traveller = Traveller { luggage, peer, input, tls, stays_until, asked_at };
+        let traveller = Traveller { luggage, peer, input, tls, stays_until, verified, asked_at };
         match moves.send(Box::new(traveller), silo).await {
             Ok(()) => Ok(()),
             Err((traveller, reason)) => {

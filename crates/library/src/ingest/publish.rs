@@ -1,22 +1,18 @@
-//! Puts a title in its place: whole, or not at all.
+//! Writes a title's record and puts the title in its place (`catalog::place` says how).
 //!
-//! A new title is renamed into the library as one folder. A title that replaces another is put in beside it: its own folder first, then
-//! each manifest over the old one by rename. Viewers of the old version keep using its files. These stay for [`GRACE_SECONDS`], and the
-//! next ingest after that removes them. After an interruption between two of these steps, both manifests still name whole versions. The
-//! next ingest then replaces the title, and counts what is left among the replaced versions.
+//! The files of a version that was replaced stay for [`REPLACED_KEPT_SECONDS`], and the next ingest after that removes them. If putting the
+//! title in its place was interrupted, the next ingest replaces it, and counts what is left among the replaced versions.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{CWD, RenameFlags, renameat_with};
-
-use catalog::{MARK, RECORD, Record, ReplacedRecord, is_version, remove_version};
+use catalog::{
+    MARK, RECORD, REPLACED_KEPT_SECONDS, Record, ReplacedRecord, is_version, put_new, put_over,
+    remove_version,
+};
 
 use super::error::{Attempt, IngestError};
-
-/// How long files of a replaced version stay at least: longer than anybody watches a film, including pauses.
-const GRACE_SECONDS: u64 = 24 * 60 * 60;
 
 /// Moves the contents of `made` (the version's folder and the manifests; the record is still to be written) to `title`.
 pub(super) fn publish(
@@ -29,14 +25,14 @@ pub(super) fn publish(
         record.replaced = replaced(title, old)?;
     }
     let (kept, expired): (Vec<_>, Vec<_>) =
-        record.replaced.drain(..).partition(|one| one.unix_seconds + GRACE_SECONDS > now());
+        record.replaced.drain(..).partition(|one| one.unix_seconds + REPLACED_KEPT_SECONDS > now());
     record.replaced = kept;
     write(&made.join(RECORD), record.seal().as_bytes())?;
     sync(&made.join(&record.folder))?;
     sync(made)?;
     match old {
-        None => appear(made, title)?,
-        Some(_) => replace(made, title, &record)?,
+        None => put_new(made, title)?,
+        Some(_) => put_over(made, title, &record)?,
     }
     for one in expired {
         remove_version(title, &one.folder)?;
@@ -76,22 +72,6 @@ fn replaced(title: &Path, old: &Record) -> Result<Vec<ReplacedRecord>, IngestErr
     Ok(all)
 }
 
-fn appear(made: &Path, title: &Path) -> Result<(), IngestError> {
-    renameat_with(CWD, made, CWD, title, RenameFlags::NOREPLACE)
-        .map_err(Into::into)
-        .attempt("put in place", title)?;
-    // The folder that contains the title: the library.
-    title.parent().map_or(Ok(()), sync)
-}
-
-fn replace(made: &Path, title: &Path, record: &Record) -> Result<(), IngestError> {
-    for name in [record.folder.as_str(), &record.hls, &record.dash, RECORD] {
-        let place = title.join(name);
-        fs::rename(made.join(name), &place).attempt("put in place", &place)?;
-    }
-    sync(title)
-}
-
 /// Writes a file so that it survives a power failure.
 pub(super) fn write(path: &Path, content: &[u8]) -> Result<(), IngestError> {
     fs::write(path, content).attempt("write", path)?;
@@ -100,7 +80,7 @@ pub(super) fn write(path: &Path, content: &[u8]) -> Result<(), IngestError> {
 
 /// Waits until a file or folder is on the disk.
 pub(super) fn sync(path: &Path) -> Result<(), IngestError> {
-    File::open(path).and_then(|file| file.sync_all()).attempt("write to the disk", path)
+    Ok(catalog::sync(path)?)
 }
 
 /// Since 1970.

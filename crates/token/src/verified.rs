@@ -1,0 +1,51 @@
+//! The last good token of a connection.
+//!
+//! A viewer shows one token with each of thousands of requests on a connection, and verifying Ed25519 would cost more than the rest of a
+//! small request. So a connection keeps the bytes that were good: the same ones under the same keys are good again. Nothing is
+//! hashed, so nothing can collide, and a token that was wrong leaves no trace.
+
+use std::net::IpAddr;
+
+use crate::token::leading;
+
+/// Remembers one token that was good. Takes no memory but a pointer until there is one.
+#[derive(Debug, Default)]
+pub struct Verified(Option<Box<Remembered>>);
+
+#[derive(Debug)]
+struct Remembered {
+    good: Good,
+    /// The token's text, then the prefix.
+    bytes: Box<[u8]>,
+    text_bytes: usize,
+}
+
+/// What was found good besides the token's text and the prefix.
+#[derive(Debug)]
+pub(crate) struct Good {
+    /// The number of the ring, since another one may lack the key.
+    pub(crate) ring: u64,
+    /// For whom; also if the token is for anybody, because a connection has one viewer.
+    pub(crate) client: IpAddr,
+    /// When it ends.
+    pub(crate) expires_unix_seconds: u64,
+    /// How many segments the prefix has.
+    pub(crate) depth: usize,
+}
+
+impl Verified {
+    /// When the token `text` ends, if it is known to be good for `path` and `client` under the ring of this number.
+    pub(crate) fn find(&self, ring: u64, text: &[u8], path: &[u8], client: IpAddr) -> Option<u64> {
+        let Remembered { good, bytes, text_bytes } = self.0.as_deref()?;
+        let (known, prefix) = bytes.split_at(*text_bytes);
+        let is_known = good.ring == ring && known == text && good.client == client;
+        let is_covered = is_known && leading(path, good.depth) == Some(prefix);
+        is_covered.then_some(good.expires_unix_seconds)
+    }
+
+    /// Remembers that the token `text` is good for `prefix`, instead of what was known before.
+    pub(crate) fn remember(&mut self, good: Good, text: &[u8], prefix: &[u8]) {
+        let bytes = [text, prefix].concat().into_boxed_slice();
+        self.0 = Some(Box::new(Remembered { good, bytes, text_bytes: text.len() }));
+    }
+}
