@@ -60,6 +60,6 @@ export default defineConfig({
     target: ["chrome109", "firefox115", "safari16"],
     // dash.js is large, but only viewers who choose DASH load it.
     chunkSizeWarningLimit: 1200,
-    rollupOptions: { input: ["shelf.html", "watch.html", "dashboard.html"] },
+    rollupOptions: { input: ["shelf.html", "watch.html", "dashboard.html", "fleet.html"] },
   },
 });

@@ -16,6 +16,7 @@ mod certificate;
 mod counters;
 pub mod cpus;
 mod files;
+pub mod film;
 mod footprint;
 mod launch;
 pub mod namespace;

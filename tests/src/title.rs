@@ -35,6 +35,22 @@ pub fn make_title(folder: &Path, film: &[u8]) -> io::Result<String> {
     Ok(version)
 }
 
+/// The folder of a version whose name nothing derives from its bytes.
+pub(crate) const VERSION_FOLDER: &str = "v-000000000001";
+
+/// A record of the title in `folder`, whose files are in [`VERSION_FOLDER`] already.
+pub(crate) fn record_of(folder: &Path) -> Record {
+    let names = fs::read_dir(folder.join(VERSION_FOLDER)).expect("the version's folder");
+    let name = |entry: fs::DirEntry| entry.file_name().into_string().expect("names are ASCII");
+    let mut paths: Vec<_> =
+        names.map(|entry| format!("{VERSION_FOLDER}/{}", name(entry.expect("an entry")))).collect();
+    paths.extend([HLS.to_owned(), DASH.to_owned()]);
+    paths.sort();
+    let files = paths.iter().map(|path| FileRecord::of_file(&folder.join(path), path));
+    let title = folder.file_name().unwrap_or_default().to_string_lossy();
+    record(&title, VERSION_FOLDER, files.collect::<Result<_, _>>().expect("its own files"))
+}
+
 fn record(title: &str, version: &str, files: Vec<FileRecord>) -> Record {
     let (form, kind) = Record::form();
     Record {

@@ -15,6 +15,8 @@ export interface Title {
   subtitle_languages?: string[];
   poster?: string;
   thumbnails?: string;
+  /** The address of its page, if that is not below `watch/`: a fleet's gateway has one page for all titles. */
+  watch?: string;
 }
 
 export interface TitleList {
@@ -31,12 +33,16 @@ export function libraryUrl(path: string): string {
 }
 
 export function watchUrl(title: Title): string {
-  return new URL(`watch/${title.path}`, document.baseURI).href;
+  return title.watch ?? new URL(`watch/${title.path}`, document.baseURI).href;
 }
 
+/** Where all titles are: at a gateway the page of titles without one, which is the page that this one is. */
 export function shelfUrl(): string {
-  return LIBRARY.href;
+  return isFleet ? location.pathname : LIBRARY.href;
 }
+
+/** Whether this page is a gateway's, at `/watch?title=films/a`, and not a box's, below `/-/`. */
+export const isFleet = /^\/watch\/?$/.test(location.pathname);
 
 export class Unreachable extends Error {}
 

@@ -79,6 +79,15 @@ export class Server {
     await ended;
   }
 
+  /** From now on it keeps what arrives and answers nothing, like a machine whose packets are lost. */
+  pause() {
+    this.#process.kill("SIGSTOP");
+  }
+
+  resume() {
+    this.#process.kill("SIGCONT");
+  }
+
   async remove() {
     await this.kill();
     rmSync(this.#state, { recursive: true });

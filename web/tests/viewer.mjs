@@ -122,7 +122,12 @@ export class Viewer {
   // --- watching ---------------------------------------------------------------------------------------------------------
 
   async watch(url, title) {
-    await this.page.goto(`${url}-/watch/${encodeURIComponent(title)}`);
+    await this.watchAt(`${url}-/watch/${encodeURIComponent(title)}`);
+  }
+
+  /** Opens a player's page. */
+  async watchAt(url) {
+    await this.page.goto(url);
     await this.page.waitForSelector("video");
     await this.page.evaluate(() => {
       const video = document.querySelector("video");

@@ -4,6 +4,9 @@
 //! decrypted ([`Connection::body`]). Nothing is read ahead and no buffer is held while waiting, so one thread can
 //! handle ten thousand connections.
 //!
+//! Chunked bodies are taken only if that is asked for ([`ConnectionOptions::accept_chunks`]): their ends cannot be found
+//! without opening them, so measuring them costs more than measuring others.
+//!
 //! When a body is discarded, the connection trusts the server's record headers, and that the server adds no padding
 //! (none of the servers measured here does). A padded body shows as [`Failure::TooLong`].
 //!
@@ -17,6 +20,7 @@ use net::socket::DISCARD_BYTES_MAX;
 use net::{ConnectOptions, Socket, connect};
 use reactor::{timeout_at, yield_now};
 
+use crate::chunked::Chunked;
 use crate::failure::Failure;
 use crate::head::{self, Head};
 use crate::secured::{Came, Secured};
@@ -57,6 +61,8 @@ pub struct ConnectionOptions {
     pub resume: bool,
     /// The address to connect from; `None` leaves it to the kernel.
     pub source: Option<IpAddr>,
+    /// Take chunked bodies, too.
+    pub accept_chunks: bool,
 }
 
 impl Default for ConnectionOptions {
@@ -67,6 +73,7 @@ impl Default for ConnectionOptions {
             read_bytes_max: None,
             resume: false,
             source: None,
+            accept_chunks: false,
         }
     }
 }
@@ -78,8 +85,10 @@ pub struct Connection {
     patience: Duration,
     read_bytes_max: Option<u64>,
     body: Body,
-    /// The body's first bytes, which arrived with the head. Usually empty, and without memory.
+    /// The body's first bytes, which arrived with the head. Usually empty, and without memory. Of a chunked body, what has
+    /// not been taken apart.
     held: Vec<u8>,
+    accept_chunks: bool,
     /// The last request was HEAD.
     without_body: bool,
     readiness: Readiness,
@@ -92,6 +101,7 @@ pub struct Connection {
 enum Body {
     Left { bytes: u64, promised_bytes: u64 },
     UntilClose,
+    Chunked(Chunked),
     Over,
 }
 
@@ -101,8 +111,7 @@ impl Connection {
     /// # Errors
     /// See [`Failure`].
     pub async fn open(endpoint: &Endpoint, options: &ConnectionOptions) -> Result<Self, Failure> {
-        let ConnectionOptions { patience, receive_buffer_bytes, read_bytes_max, resume, source } =
-            *options;
+        let ConnectionOptions { patience, receive_buffer_bytes, resume, source, .. } = *options;
         let deadline = Instant::now() + patience;
         let how = ConnectOptions { receive_buffer_bytes, source };
         let connecting = connect(endpoint.address, how);
@@ -123,9 +132,10 @@ impl Connection {
             socket,
             secured,
             patience,
-            read_bytes_max,
+            read_bytes_max: options.read_bytes_max,
             body: Body::Over,
             held: Vec::new(),
+            accept_chunks: options.accept_chunks,
             without_body: false,
             readiness: Readiness::Unknown,
             wakes_at_bytes: 1,
@@ -191,7 +201,11 @@ impl Connection {
             }
             Some(0) => Body::Over,
             Some(bytes) => Body::Left { bytes, promised_bytes: bytes },
-            None => Body::UntilClose,
+            None if !head.is_chunked => Body::UntilClose,
+            None if self.accept_chunks => Body::Chunked(Chunked::Size),
+            None => {
+                return Err(Failure::BadResponse("it is chunked; only plain bodies are measured"));
+            }
         };
         self.held = first.to_vec();
         self.readiness = Readiness::Unknown;
@@ -205,6 +219,9 @@ impl Connection {
     /// # Errors
     /// See [`Failure`].
     pub async fn discard(&mut self, bytes_max: u64) -> Result<u64, Failure> {
+        if let Body::Chunked(_) = self.body {
+            return self.chunks(&mut Vec::new()).await.map(|bytes| bytes as u64);
+        }
         let bytes_max = bytes_max.max(1);
         let held = self.drop_held(bytes_max)?;
         if held > 0 || self.body == Body::Over {
@@ -244,6 +261,9 @@ impl Connection {
     /// # Panics
     /// If a part of this body was discarded: a body is either read or discarded.
     pub async fn body(&mut self, into: &mut Vec<u8>) -> Result<usize, Failure> {
+        if let Body::Chunked(_) = self.body {
+            return self.chunks(into).await;
+        }
         while self.body != Body::Over {
             let came = match std::mem::take(&mut self.held) {
                 held if held.is_empty() => self.receive(into, self.chunk_bytes())?,
@@ -263,6 +283,31 @@ impl Connection {
             }
         }
         Ok(0)
+    }
+
+    /// Waits for some of a chunked body and appends it to `into`. Returns the number of bytes; 0 if the body is over.
+    async fn chunks(&mut self, into: &mut Vec<u8>) -> Result<usize, Failure> {
+        let before = into.len();
+        while let Body::Chunked(chunked) = &mut self.body {
+            if chunked.decode(&mut self.held, into)? {
+                self.body = Body::Over;
+                if !self.held.is_empty() {
+                    return Err(Failure::BadResponse("more follows its last chunk"));
+                }
+            }
+            if into.len() > before || self.body == Body::Over {
+                break;
+            }
+            let mut held = std::mem::take(&mut self.held);
+            let came = self.receive(&mut held, PLAIN_CHUNK_BYTES);
+            self.held = held;
+            match came? {
+                Came::Bytes { .. } => {}
+                Came::Closed { .. } => return Err(Failure::ClosedEarly),
+                Came::Blocked => self.wait_for_body().await?,
+            }
+        }
+        Ok(into.len() - before)
     }
 
     /// Waits until a ticket has arrived, for a client that closes before it asks for anything: a TLS 1.3 server sends
@@ -348,7 +393,7 @@ impl Connection {
         if let Some(secured) = &mut self.secured {
             let body_left = match self.body {
                 Body::Left { bytes, .. } => Some(bytes),
-                Body::UntilClose | Body::Over => None,
+                Body::UntilClose | Body::Chunked(_) | Body::Over => None,
             };
             return secured.discard(&self.socket, bytes_max, body_left);
         }
@@ -366,7 +411,7 @@ impl Connection {
     fn at_most_left(&self, bytes_max: u64) -> u64 {
         match self.body {
             Body::Left { bytes, .. } => bytes.min(bytes_max),
-            Body::UntilClose => bytes_max,
+            Body::UntilClose | Body::Chunked(_) => bytes_max,
             Body::Over => 0,
         }
     }
@@ -407,7 +452,7 @@ impl Connection {
                 Err(Failure::Short { received_bytes: promised_bytes - bytes, promised_bytes })
             }
             Body::UntilClose if !orderly => Err(Failure::ClosedEarly),
-            Body::UntilClose | Body::Over => Ok(()),
+            Body::UntilClose | Body::Chunked(_) | Body::Over => Ok(()),
         }
     }
 }

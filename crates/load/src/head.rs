@@ -1,7 +1,7 @@
 //! Parses a response's head, as far as measuring needs it.
 //!
-//! Refused: responses whose end cannot be found without reading them (chunked ones), and lengths that contradict each
-//! other (RFC 9112 section 6.3). Interim responses (1xx) are skipped.
+//! Refused: codings other than chunks, and lengths that contradict each other (RFC 9112 section 6.3). Interim responses
+//! (1xx) are skipped.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -18,8 +18,10 @@ const FIELDS_MAX: usize = 100;
 pub struct Head {
     /// The status code.
     pub status: u16,
-    /// Length of the body that follows; `None` if it ends with the connection.
+    /// Length of the body that follows; `None` if it ends with the connection, or is in chunks.
     pub body_bytes: Option<u64>,
+    /// The body comes in chunks, and tells its length by its end.
+    pub is_chunked: bool,
     /// Which bytes these are, and of how many, if the server gave that (RFC 9110 section 14.4).
     pub content_range: Option<(Range<u64>, Option<u64>)>,
     /// How long the server asks to be left alone, if it says so in seconds (RFC 9110 section 10.2.3).
@@ -62,6 +64,7 @@ fn read(
     without_body: bool,
 ) -> Result<Head, Failure> {
     let mut length = None;
+    let mut is_chunked = false;
     let mut content_range = None;
     let mut retry_after = None;
     // HTTP/1.0 closes unless the server announces otherwise.
@@ -75,7 +78,10 @@ fn read(
             }
             length = Some(bytes);
         } else if field.name.eq_ignore_ascii_case("transfer-encoding") {
-            return Err(Failure::BadResponse("it is chunked; only plain bodies are measured"));
+            if !value.eq_ignore_ascii_case(b"chunked") {
+                return Err(Failure::BadResponse("its transfer coding is unknown"));
+            }
+            is_chunked = true;
         } else if field.name.eq_ignore_ascii_case("content-range") {
             content_range = read_content_range(value);
         } else if field.name.eq_ignore_ascii_case("retry-after") {
@@ -85,9 +91,14 @@ fn read(
             closes &= !value.eq_ignore_ascii_case(b"keep-alive");
         }
     }
-    let body_bytes = if without_body || matches!(status, 204 | 304) { Some(0) } else { length };
-    let closes = closes || body_bytes.is_none();
-    Ok(Head { status, body_bytes, content_range, retry_after, closes })
+    if is_chunked && length.is_some() {
+        return Err(Failure::BadResponse("it has a length and chunks"));
+    }
+    let is_empty = without_body || matches!(status, 204 | 304);
+    let body_bytes = if is_empty { Some(0) } else { length };
+    let is_chunked = is_chunked && !is_empty;
+    let closes = closes || (body_bytes.is_none() && !is_chunked);
+    Ok(Head { status, body_bytes, is_chunked, content_range, retry_after, closes })
 }
 
 fn number(digits: &[u8]) -> Option<u64> {
@@ -125,6 +136,7 @@ mod tests {
         let expected = Head {
             status: 206,
             body_bytes: Some(100),
+            is_chunked: false,
             content_range: Some((5..105, Some(2000))),
             retry_after: None,
             closes: false,
@@ -189,8 +201,12 @@ mod tests {
     fn what_cannot_be_measured_is_refused_with_its_reason() {
         let cases = [
             (
-                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
-                "it is chunked; only plain bodies are measured",
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+                "its transfer coding is unknown",
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\n",
+                "it has a length and chunks",
             ),
             (
                 "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",

@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod chunked;
 pub mod connection;
 pub mod console;
 mod course;

@@ -294,7 +294,7 @@ impl Open {
                 .map(|_| SLOW_RECEIVE_BUFFER_BYTES),
             read_bytes_max: options.read_bytes_max,
             resume: options.resume,
-            source: None,
+            ..ConnectionOptions::default()
         };
         let connection = Connection::open(&crew.shared.endpoints[endpoint], &how).await?;
         let counters = &crew.counters;
@@ -403,6 +403,7 @@ mod tests {
         Head {
             status,
             body_bytes: Some(body_bytes),
+            is_chunked: false,
             content_range,
             retry_after: None,
             closes: false,

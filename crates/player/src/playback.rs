@@ -253,11 +253,13 @@ impl Playback {
     /// The viewer jumps. Returns whether everything needed there is buffered; if not, all buffers begin anew.
     pub(crate) fn seek(&mut self, to: Duration, now: Time) -> bool {
         self.rebase(now);
+        // What is further back is gone for good, also for a jump back from where this one leads.
         let kept = self.position.saturating_sub(BACK_BUFFER_MAX);
+        for buffer in &mut self.buffers[..self.tracks] {
+            buffer.from = buffer.from.max(kept).min(buffer.end);
+        }
         let has = |buffer: &Buffer| {
-            buffer.from <= to
-                && kept <= to
-                && (to < buffer.end || (buffer.is_complete && to == buffer.end))
+            buffer.from <= to && (to < buffer.end || (buffer.is_complete && to == buffer.end))
         };
         let is_buffered = self.buffers[..self.tracks].iter().all(has);
         if is_buffered {
@@ -508,6 +510,17 @@ mod tests {
         assert!(matches!(turn, Some(Turn::Resumed(_))));
         assert_eq!((playback.position(s(17)), playback.played(s(17))), (s(61), s(5)));
         assert!(playback.seek(s(58), s(17)), "what was fetched before the target is there as well");
+    }
+
+    #[test]
+    fn short_jumps_back_reach_no_further_than_a_long_one() {
+        let mut playback = two_tracks();
+        fill(&mut playback, 0, 200, 10);
+        assert_eq!(playback.advance(s(110)), None);
+        assert!(playback.seek(s(80), s(110)));
+        assert!(playback.seek(s(70), s(110)));
+        // 100 s had been played, and only the last half-minute of that is kept.
+        assert!(!playback.seek(s(60), s(110)));
     }
 
     #[test]

@@ -63,6 +63,8 @@ pub struct SessionReport {
     pub seeks: u64,
     /// Time spent waiting after them.
     pub seek_waits: Duration,
+    /// How long the viewer had been waiting after a seek when the session ended; zero if it played, stalled or stood still.
+    pub left_waiting: Duration,
     /// Parts of the film that the playhead jumped over, because they were missing.
     pub skips: u64,
     /// How much of the film that was.
@@ -144,6 +146,7 @@ impl Tally {
             rungs: Vec::new(),
             seeks: 0,
             seek_waits: Duration::ZERO,
+            left_waiting: Duration::ZERO,
             skips: 0,
             skipped: Duration::ZERO,
             requests: 0,
@@ -280,6 +283,8 @@ impl Tally {
 
     pub(crate) fn ended(&mut self, ending: Ending, now: Time) {
         self.stall_ended(now);
+        let since = self.seeking_since.unwrap_or(now);
+        self.report.left_waiting = now.saturating_sub(since);
         self.seek_wait_ended(now);
         self.report.ended = ending;
         self.report.lasted = now.saturating_sub(self.report.began);
@@ -338,6 +343,21 @@ mod tests {
         tally.fetched(&segment(2, 5_000_000, 15));
         tally.fetched(&segment(2, 5_000_000, 16));
         assert_eq!(tally.report(s(0), s(20)).time_to_quality, Some(s(5)));
+    }
+
+    #[test]
+    fn who_leaves_while_waiting_after_a_seek_is_known_to_have_waited() {
+        let mut tally = Tally::new(s(0));
+        tally.sought(false, s(10));
+        let report = tally.report(s(8), s(12));
+        assert_eq!((report.left_waiting, report.seek_waits), (s(2), s(2)));
+        tally.ended(Ending::Left, s(15));
+        assert_eq!(tally.report(s(8), s(20)).left_waiting, s(5));
+        let mut tally = Tally::new(s(0));
+        tally.sought(false, s(10));
+        tally.seek_wait_ended(s(11));
+        tally.ended(Ending::Left, s(15));
+        assert_eq!(tally.report(s(8), s(20)).left_waiting, s(0));
     }
 
     #[test]

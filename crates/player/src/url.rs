@@ -200,6 +200,18 @@ impl Url {
         Ok(Self { host: host.into(), ..self.clone() })
     }
 
+    /// The same on another host, and on another port if `host` has one.
+    ///
+    /// # Errors
+    /// If `host` is not a host, or its port is none.
+    pub fn with_host_or_port(&self, host: &str) -> Result<Self, UrlError> {
+        if !Self::has_port(host) || host.ends_with(':') {
+            return self.with_host(host);
+        }
+        let (host, port) = host_and_port(host, self.is_tls)?;
+        Ok(Self { host: host.into(), port, ..self.clone() })
+    }
+
     fn has_port(authority: &str) -> bool {
         authority.rsplit_once(':').is_some_and(|(_, port)| !port.contains(']'))
     }

@@ -8,7 +8,9 @@ use std::time::Duration;
 use fullbore_player::Time;
 use fullbore_player::abr::{Abr, Rule, Situation};
 use fullbore_player::estimate::Estimate;
-use fullbore_player::pathways::{MoveReason, Need, Outage, PathwayPolicy, Pathways, Progress};
+use fullbore_player::pathways::{
+    MoveReason, Need, Outage, PathwayPolicy, Pathways, Progress, Recent,
+};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
@@ -47,11 +49,19 @@ struct Download {
     received: f64,
     began: Time,
     last_byte: Time,
+    recent: Recent,
 }
 
 impl Download {
     fn new(now: Time, pathway: usize, bytes: u64) -> Self {
-        Self { pathway, bytes, received: 0.0, began: now, last_byte: now }
+        Self {
+            pathway,
+            bytes,
+            received: 0.0,
+            began: now,
+            last_byte: now,
+            recent: Recent::default(),
+        }
     }
 
     fn is_over(&self) -> bool {
@@ -148,7 +158,7 @@ impl Viewer {
             self.media = Some(Download::new(self.now, pathway, bits / 8));
         }
         if self.probe.is_none() {
-            let probe = self.pathways.probe(self.now);
+            let probe = self.pathways.probe(self.now, |_| true);
             self.probe = probe.map(|probe| Download::new(self.now, probe.pathway, probe.bytes));
         }
     }
@@ -185,11 +195,14 @@ impl Viewer {
                 self.pathways.handle_failure(self.now, download.pathway, Outage::Silence);
             }
         }
-        let gives_up = self.media.as_ref().is_some_and(|download| {
+        let gives_up = self.media.as_mut().is_some_and(|download| {
+            let elapsed = self.now - download.began;
+            let received_bytes = download.received as u64;
             let progress = Progress {
-                received_bytes: download.received as u64,
+                received_bytes,
                 expected_bytes: download.bytes,
-                elapsed: self.now - download.began,
+                elapsed,
+                bits_per_second: download.recent.handle_progress(elapsed, received_bytes),
                 buffered: self.buffered,
                 segment: SEGMENT,
             };

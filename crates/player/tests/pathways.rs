@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fullbore_player::Time;
 use fullbore_player::pathways::{
-    Move, MoveReason, Need, Outage, PathwayPolicy, Pathways, Probe, Progress,
+    Move, MoveReason, Need, Outage, PathwayPolicy, Pathways, Probe, Progress, Recent,
 };
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -217,6 +217,8 @@ fn progress(received_kilobytes: u64, elapsed_ms: u64, buffered_s: u64) -> Progre
         received_bytes: received_kilobytes * 1000,
         expected_bytes: 2_000_000,
         elapsed: Duration::from_millis(elapsed_ms),
+        bits_per_second: Recent::default()
+            .handle_progress(Duration::from_millis(elapsed_ms), received_kilobytes * 1000),
         buffered: s(buffered_s),
         segment: SEGMENT,
     }
@@ -242,10 +244,41 @@ fn a_segment_that_crawls_is_given_up_once_a_probe_shows_that_another_pathway_is_
     }
     let crawling = progress(200, 2000, 100);
     assert!(!pathways.handle_progress(s(22), 0, &crawling));
-    let probe = pathways.probe(s(22)).expect("an urgent probe");
+    let probe = pathways.probe(s(22), |_| true).expect("an urgent probe");
     answer(&mut pathways, s(23), probe, 10);
     assert!(pathways.handle_progress(s(23), 0, &progress(300, 3000, 99)));
     assert_eq!(pathways.current(), 1);
+}
+
+/// A slow pathway brings so little that 1% of it is no probe. Both others were slow when they were measured, in a dip of the
+/// viewer's own network.
+#[test]
+fn without_a_probe_to_spare_the_next_segment_looks_whether_another_pathway_is_faster() {
+    let mut pathways = Pathways::new(without_tests(), ids("a b c"), None);
+    for pathway in [0, 1, 2] {
+        pathways.handle_sample(s(0), pathway, 20_000, Duration::ZERO, s(1), false);
+    }
+    assert_eq!(pathways.choose(s(20), &need(9)), 0, "what is known is not old");
+    pathways.handle_sample(s(31), 0, 20_000, Duration::ZERO, s(1), false);
+    assert!(pathways.probe(s(31), |_| true).is_none());
+    assert_eq!(pathways.choose(s(31), &need(9)), 1);
+    // It is as slow: nobody wanders on.
+    pathways.handle_sample(s(40), 1, 20_000, Duration::ZERO, s(1), false);
+    assert_eq!(pathways.choose(s(40), &need(9)), 1);
+    // Another one is not: so it is where the player stays.
+    pathways.handle_sample(s(41), 2, 20_000, Duration::ZERO, Duration::from_millis(10), true);
+    assert_eq!(pathways.choose(s(41), &need(9)), 2);
+}
+
+#[test]
+fn a_pathway_that_cannot_be_asked_costs_no_other_one_its_probe() {
+    let mut pathways = Pathways::new(without_tests(), ids("a b c"), None);
+    for now in 0..40 {
+        bring(&mut pathways, s(now), 0, 4);
+    }
+    assert_eq!(pathways.probe(s(40), |_| false), None);
+    let probe = pathways.probe(s(40), |pathway| pathway != 1);
+    assert_eq!(probe.map(|probe| probe.pathway), Some(2));
 }
 
 #[test]
@@ -255,7 +288,7 @@ fn a_slow_network_is_not_the_pathways_fault() {
         bring(&mut pathways, s(now), 0, 20);
     }
     assert!(!pathways.handle_progress(s(22), 0, &progress(200, 2000, 100)));
-    let probe = pathways.probe(s(22)).expect("an urgent probe");
+    let probe = pathways.probe(s(22), |_| true).expect("an urgent probe");
     let took = Duration::from_secs_f64(probe.bytes as f64 / 100e3); // as slow as the segment
     pathways.handle_sample(s(25), probe.pathway, probe.bytes, Duration::ZERO, took, true);
     assert!(!pathways.handle_progress(s(25), 0, &progress(500, 5000, 97)));
@@ -266,9 +299,13 @@ fn a_slow_network_is_not_the_pathways_fault() {
 fn a_fall_in_the_middle_of_a_segment_is_seen_before_its_mean_tells() {
     let mut pathways = Pathways::new(without_tests(), ids("a b"), None);
     bring(&mut pathways, s(0), 1, 20);
-    assert!(!pathways.handle_progress(s(2), 0, &progress(1600, 2000, 12)));
+    let mut recent = Recent::default();
+    let mut look = |at: u64, kilobytes: u64| recent.handle_progress(s(at), kilobytes * 1000);
+    let first = Progress { bits_per_second: look(2, 1600), ..progress(1600, 2000, 12) };
+    assert!(!pathways.handle_progress(s(2), 0, &first));
     // 40 kB in two seconds: the rest takes 18 s more, not 1 s as the mean has it.
-    assert!(pathways.handle_progress(s(4), 0, &progress(1640, 4000, 10)));
+    let second = Progress { bits_per_second: look(4, 1640), ..progress(1640, 4000, 10) };
+    assert!(pathways.handle_progress(s(4), 0, &second));
 }
 
 /// Media at 4 Mb/s on the first pathway, and probes of the second that bring that many megabits per second, for a while.
@@ -277,7 +314,7 @@ fn probed(pathways: &mut Pathways, from_s: u64, to_s: u64, megabits: u64) -> usi
     for now in (from_s..to_s).step_by(4) {
         let chosen = pathways.choose(s(now), &need(60));
         bring(pathways, s(now), chosen, if chosen == 0 { 4 } else { megabits });
-        if let Some(probe) = pathways.probe(s(now)) {
+        if let Some(probe) = pathways.probe(s(now), |_| true) {
             answer(pathways, s(now), probe, megabits);
             probes += 1;
         }
@@ -300,7 +337,7 @@ fn a_pathway_that_is_hardly_better_is_not_taken() {
     for now in (4..4000).step_by(4) {
         assert_eq!(pathways.choose(s(now), &need(60)), 0);
         bring(&mut pathways, s(now), 0, 5);
-        if let Some(probe) = pathways.probe(s(now)) {
+        if let Some(probe) = pathways.probe(s(now), |_| true) {
             let Probe { pathway, bytes } = probe;
             let took = Duration::from_secs_f64(bytes as f64 * 8.0 / 5.9e6);
             pathways.handle_sample(s(now), pathway, bytes, Duration::ZERO, took, true);
@@ -327,7 +364,7 @@ fn a_pathway_that_has_plenty_is_not_left_for_a_faster_one() {
     for now in (0..400).step_by(4) {
         assert_eq!(pathways.choose(s(now), &need(60)), 0);
         bring(&mut pathways, s(now), 0, 16);
-        if let Some(probe) = pathways.probe(s(now)) {
+        if let Some(probe) = pathways.probe(s(now), |_| true) {
             answer(&mut pathways, s(now), probe, 100);
         }
     }
@@ -389,7 +426,7 @@ fn steerings_first_is_left_while_it_is_too_slow() {
     // Probes show that it has recovered.
     for now in (120..200).step_by(4) {
         bring(&mut pathways, s(now), 1, 20);
-        if let Some(probe) = pathways.probe(s(now)) {
+        if let Some(probe) = pathways.probe(s(now), |_| true) {
             answer(&mut pathways, s(now), probe, 15);
         }
     }
@@ -408,7 +445,7 @@ fn a_faster_pathway_does_not_outrank_steerings_first() {
     for now in (4..400).step_by(4) {
         assert_eq!(pathways.choose(s(now), &need(60)), 0);
         bring(&mut pathways, s(now), 0, 5);
-        if let Some(probe) = pathways.probe(s(now)) {
+        if let Some(probe) = pathways.probe(s(now), |_| true) {
             answer(&mut pathways, s(now), probe, 50);
         }
     }
@@ -512,7 +549,7 @@ impl Session {
     }
 
     fn probe(&mut self, megabits: u64) {
-        let Some(probe) = self.pathways.probe(self.now) else { return };
+        let Some(probe) = self.pathways.probe(self.now, |_| true) else { return };
         assert_ne!(probe.pathway, self.pathways.current());
         assert!(self.is_named(probe.pathway));
         assert!(!self.pathways.is_penalised(self.now, probe.pathway));
@@ -597,7 +634,7 @@ proptest! {
         for now in (0..3600).step_by(4) {
             let chosen = pathways.choose(s(now), &need(60));
             pathways.handle_sample(s(now), chosen, 2_000_000, Duration::ZERO, took(2_000_000), false);
-            if let Some(Probe { pathway, bytes }) = pathways.probe(s(now)) {
+            if let Some(Probe { pathway, bytes }) = pathways.probe(s(now), |_| true) {
                 pathways.handle_sample(s(now), pathway, bytes, Duration::ZERO, took(bytes), true);
             }
         }

@@ -1,4 +1,4 @@
-//! The pages: the shelf, the player and the dashboard, as Vite has built them (`web/`), inside the program.
+//! The pages: the shelf, the player, the dashboard and the fleet, as Vite has built them (`web/`), inside the program.
 //!
 //! A page refers to all by relative addresses, from the folder that its `<base>` names: the server's own `/-/`. Where that lies
 //! depends on how deep the page's own address is, and a token may stand before it (`/t/TOKEN/-/watch/film`); so the base is
@@ -6,8 +6,11 @@
 //!
 //! Built without `web/dist`, the program has no files, and each page says what to run.
 
+mod policy;
 #[cfg(test)]
 mod tests;
+
+pub use policy::{BadSource, ContentPolicy, POLICY};
 
 /// A file that pages refer to; but for the licences its name changes with its content.
 #[derive(Debug)]
@@ -27,12 +30,6 @@ pub struct Asset {
 /// Sorted by path.
 static FILES: &[Asset] = include!(concat!(env!("OUT_DIR"), "/files.rs"));
 
-/// What may run and be loaded on a page (Content-Security-Policy, level 3): only what this server has, nothing that is written
-/// into the page. `blob:` is how a browser names a film that a script feeds to it; hls.js makes an empty track of captions as `data:`.
-pub const POLICY: &str = "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self'; \
-    media-src 'self' blob: data:; connect-src 'self'; worker-src 'none'; object-src 'none'; base-uri 'self'; \
-    form-action 'none'; frame-ancestors 'none'";
-
 /// For files whose names change with their content: a year, which is as good as forever (RFC 8246).
 const FILE_CACHE_CONTROL: &str = "max-age=31536000, immutable";
 
@@ -48,6 +45,8 @@ pub enum Page {
     Watch,
     /// The server.
     Dashboard,
+    /// All nodes of a fleet.
+    Fleet,
 }
 
 /// A page, filled in: its text is these three, one after the other. All but the base is part of the program, so that a
@@ -97,6 +96,7 @@ impl Page {
             Self::Shelf => "shelf.html",
             Self::Watch => "watch.html",
             Self::Dashboard => "dashboard.html",
+            Self::Fleet => "fleet.html",
         }
     }
 

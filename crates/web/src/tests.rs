@@ -13,7 +13,7 @@ fn files_are_sorted_so_that_they_are_found() {
 
 #[test]
 fn the_base_leads_from_the_pages_address_to_the_servers_own_folder() {
-    for page in [Page::Shelf, Page::Watch, Page::Dashboard] {
+    for page in [Page::Shelf, Page::Watch, Page::Dashboard, Page::Fleet] {
         if built(page.name().as_bytes()).is_none() {
             eprintln!("SKIPPED: {} is not built; run ./run build", page.name());
             continue;
@@ -39,7 +39,7 @@ fn each_place_of_a_page_has_an_entity_tag_of_its_own() {
 
 #[test]
 fn a_built_page_has_nothing_that_the_policy_forbids() {
-    for page in [Page::Shelf, Page::Watch, Page::Dashboard] {
+    for page in [Page::Shelf, Page::Watch, Page::Dashboard, Page::Fleet] {
         let text = page.fill_in(None).to_string();
         for inline in ["<style", " style=", " onclick=", "javascript:", "http://", "https://"] {
             assert!(!text.contains(inline), "{page:?} has {inline}");

@@ -1,7 +1,7 @@
 //! What the server's tables say of its viewers, by what their players report, is what the viewers saw.
 
-use crate::film;
 use crate::program::swarm_while;
+use fullbore_tests::film;
 use fullbore_tests::{Server, Signal, eventually, until};
 use serde_json::Value;
 use std::time::Duration;

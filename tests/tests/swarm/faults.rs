@@ -1,7 +1,7 @@
 //! A film with something wrong on purpose: what a player does about it, and that it is reported as what it is.
 
-use crate::film::{self, RUNGS, segment_bytes};
 use crate::program::swarm;
+use fullbore_tests::film::{self, RUNGS, segment_bytes};
 use fullbore_tests::{Asked, Ran, serve_badly};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -44,6 +44,8 @@ enum Answer {
     Short,
     /// The whole file, whatever was requested.
     Whole,
+    /// It in chunks, without a length.
+    Chunks,
 }
 
 /// Starts a server that answers requests for segments as it is told, and everything else well. Returns the manifest's URL.
@@ -52,7 +54,8 @@ fn serve(ranges: bool, answer: impl Fn(&Part) -> Answer + Send + Sync + 'static)
     let address = serve_badly(move |stream, Asked { path, range, .. }| {
         let name = path.trim_start_matches("/film/").to_owned();
         if let Some(text) = document(&name, ranges) {
-            return send(stream, "200 OK", "", text.as_bytes()).is_ok();
+            // As servers do that make playlists on the fly.
+            return send_chunks(stream, text.as_bytes()).is_ok();
         }
         let range = range.map(|(first, last)| (first as usize, last as usize));
         let part = Part { name, range, number: parts.fetch_add(1, Ordering::SeqCst) };
@@ -117,8 +120,20 @@ fn fulfil(stream: &mut TcpStream, asked: &Part, answer: &Answer) -> bool {
             part(stream, (first, last), (first + last) / 2)
         }
         Answer::Whole => send(stream, "200 OK", "", &vec![0; body.len() * SEGMENTS]),
+        Answer::Chunks => send_chunks(stream, &body),
     };
     sent.is_ok()
+}
+
+/// Sends a body without saying its length before.
+fn send_chunks(stream: &mut TcpStream, body: &[u8]) -> std::io::Result<()> {
+    stream.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")?;
+    for chunk in body.chunks(10_000) {
+        write!(stream, "{:X}\r\n", chunk.len())?;
+        stream.write_all(chunk)?;
+        stream.write_all(b"\r\n")?;
+    }
+    stream.write_all(b"0\r\n\r\n")
 }
 
 /// Sends a range of a file of so many bytes.
@@ -159,6 +174,14 @@ fn a_film_without_fault_finishes() {
         let played = ran.number("played_seconds");
         assert!((9.0..=10.5).contains(&played), "{played}");
     }
+}
+
+#[test]
+fn a_film_in_chunks_finishes() {
+    let ran = watch("", &serve(false, |_| Answer::Chunks));
+    finished(&ran);
+    assert_eq!(ran.figures["clean"], true, "{}", ran.figures);
+    assert!(ran.number("played_seconds") >= 9.0, "{}", ran.figures);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! One film at two servers, of which one dies.
 
-use crate::film;
 use crate::program::swarm_while;
+use fullbore_tests::film;
 use fullbore_tests::{Server, until};
 use std::time::Duration;
 use tempfile::tempdir;

@@ -1,7 +1,7 @@
 //! Viewers who play what the real server serves.
 
-use crate::film;
 use crate::program::{command, swarm, swarm_while};
+use fullbore_tests::film;
 use fullbore_tests::{Ran, Server, Signal, program, tool, until};
 use library::sample::{Recipe, TITLE, ensure_recipe};
 use library::{Ladder, Rung};

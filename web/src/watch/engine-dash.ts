@@ -1,13 +1,35 @@
 // DASH by dash.js.
 
 import { Debug, MediaPlayer, type MediaPlayerClass, type Representation } from "dashjs";
+import { endWhenSilent, Pathways } from "./pathways";
 import { BEHIND_SECONDS, BUFFER_SECONDS, PROBLEMS, problemOf, type Engine, type Quality, type Start, type Track } from "./engine";
 
 /** Retries every second, for as long as the buffer lasts. */
 const RETRIES = BUFFER_SECONDS;
 
+/** How long dash.js waits before it asks again, if another server may have it at once. */
+const AGAIN_MS = 100;
+
 /** dash.js accepts other settings than its types say. */
 const IN_HEADERS = "headers" as "header";
+
+/** The event by which dash.js takes a server out of its choice. It has no name in its types. */
+const SERVER_FAILED = "serviceLocationBlacklistAdd" as unknown as Parameters<MediaPlayerClass["trigger"]>[0];
+
+/** A server of the film, as the manifest names it. */
+interface Location {
+  id: string;
+  url: string;
+}
+
+/** The parts of dash.js's manifest and requests that are used here. */
+interface Manifest {
+  BaseURL?: { serviceLocation?: string; __text?: string }[];
+}
+interface XhrLoader {
+  load(request: unknown, response: unknown): unknown;
+  getXhr(): XMLHttpRequest | null;
+}
 
 interface TextTrackInfo {
   lang?: string | null;
@@ -32,10 +54,15 @@ export class DashEngine implements Engine {
   private text: number | null = null;
   private choice: number | null = null;
   private status = 0;
+  private readonly pathways = new Pathways();
+  /** Where the film is; empty if only where its manifest is. */
+  private locations: Location[] = [];
 
   constructor(private readonly start: Start) {
     const { events } = start;
+    const again = start.isSpread ? AGAIN_MS : 1000;
     this.player = MediaPlayer().create();
+    if (start.isSpread) this.watchRequests();
     this.player.updateSettings({
       debug: { logLevel: Debug.LOG_LEVEL_NONE },
       streaming: {
@@ -60,8 +87,8 @@ export class DashEngine implements Engine {
         lastBitrateCachingInfo: { enabled: false },
         lastMediaSettingsCachingInfo: { enabled: false },
         retryAttempts: { MPD: 3, MediaSegment: RETRIES, InitializationSegment: RETRIES, IndexSegment: RETRIES },
-        retryIntervals: { MPD: 1000, MediaSegment: 1000, InitializationSegment: 1000, IndexSegment: 1000 },
-        cmcd: { enabled: true, mode: IN_HEADERS, sid: start.sessionId, cid: start.contentId, applyParametersFromMpd: false },
+        retryIntervals: { MPD: 1000, MediaSegment: again, InitializationSegment: again, IndexSegment: again },
+        cmcd: { enabled: true, mode: start.isSpread ? "query" : IN_HEADERS, sid: start.sessionId, cid: start.contentId, applyParametersFromMpd: false },
       },
     });
     const dash = MediaPlayer.events;
@@ -80,15 +107,70 @@ export class DashEngine implements Engine {
     // by range, so the timing of its very first range would count forever. So old timings are cleared.
     this.player.addRequestInterceptor((request) => {
       performance.clearResourceTimings();
+      request.url = this.elsewhere(request.url ?? "");
       return Promise.resolve(request);
     });
     this.player.addResponseInterceptor((response) => {
       this.status = response.status ?? 0;
-      if (this.status >= 500 || this.status === 0) events.connected(false);
+      const hasOther = (this.status >= 400 || this.status === 0) && this.leave(response.request?.url ?? "");
+      if (!hasOther && (this.status >= 500 || this.status === 0)) events.connected(false);
       return Promise.resolve(response);
     });
     this.player.on(dash.ERROR, (event) => this.onError(event as Failure));
     this.player.initialize(start.video, start.url, false, start.at > 0 ? start.at : undefined);
+  }
+
+  /** Has requests end that bring nothing, and learns from the manifest who else has the film. */
+  private watchRequests(): void {
+    this.player.extend(
+      "XHRLoader",
+      function (this: { parent: XhrLoader }) {
+        const { parent } = this;
+        const load = parent.load.bind(parent);
+        return {
+          load(request: unknown, response: unknown): unknown {
+            const sent = load(request, response);
+            const xhr = parent.getXhr();
+            if (xhr !== null) endWhenSilent(xhr);
+            return sent;
+          },
+        };
+      },
+      true,
+    );
+    // dash.js first asks for steering when it sees playback begin, and this page has begun before dash.js has a manifest.
+    let isSteered = false;
+    this.player.on(MediaPlayer.events.STREAM_INITIALIZED, () => {
+      if (!isSteered) void this.player.triggerSteeringRequest();
+      isSteered = true;
+    });
+    this.player.on(MediaPlayer.events.MANIFEST_LOADED, (event) => {
+      const { BaseURL } = (event as unknown as { data: Manifest }).data ?? {};
+      const named = (BaseURL ?? []).filter(({ serviceLocation, __text }) => serviceLocation !== undefined && __text !== undefined);
+      this.locations = named.map(({ serviceLocation, __text }) => ({ id: serviceLocation ?? "", url: __text ?? "" }));
+    });
+  }
+
+  private locationOf(url: string): Location | undefined {
+    return this.locations.find((location) => url.startsWith(location.url));
+  }
+
+  /** The address of the same bytes at a server that has not failed: dash.js repeats a request where it has failed. */
+  private elsewhere(url: string): string {
+    const asked = this.locationOf(url);
+    if (asked === undefined || !this.pathways.hasFailed(asked.id)) return url;
+    const [best] = this.pathways.inOrder(this.locations.map(({ id }) => id));
+    const location = this.locations.find(({ id }) => id === best) ?? asked;
+    return location.url + url.slice(asked.url.length);
+  }
+
+  /** Leaves the server of `url`, which failed. Returns whether there is another one that has not. */
+  private leave(url: string): boolean {
+    const failed = this.locationOf(url);
+    if (failed === undefined || this.locations.length < 2) return false;
+    this.pathways.fail(failed.id);
+    this.player.trigger(SERVER_FAILED, { entry: failed.id }, {});
+    return this.locations.some(({ id }) => !this.pathways.hasFailed(id));
   }
 
   private onError(event: Failure): void {

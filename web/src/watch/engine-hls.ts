@@ -1,6 +1,7 @@
 // HLS by hls.js.
 
 import Hls, { ErrorDetails, ErrorTypes, Events, type ErrorData, type LoadPolicy } from "hls.js";
+import { endWhenSilent, Pathways } from "./pathways";
 import { BEHIND_SECONDS, BUFFER_SECONDS, PROBLEMS, problemOf, type Engine, type Quality, type Start, type Track } from "./engine";
 
 /** Retries for about two minutes, as long as the buffer lasts: a restarting server is back long before. */
@@ -13,6 +14,14 @@ const PATIENT: LoadPolicy = {
   },
 };
 
+/** How long to wait before asking again, when no server answers. */
+const AGAIN_MS = 1000;
+
+/** hls.js takes no pathway again for five minutes after it failed: longer than the buffer lasts if all have failed. It is private there. */
+interface PenaltyBox {
+  penalizedPathways: Record<string, number>;
+}
+
 export function isSupported(): boolean {
   return Hls.isSupported();
 }
@@ -20,9 +29,15 @@ export function isSupported(): boolean {
 export class HlsEngine implements Engine {
   readonly name = "hls";
   private readonly hls: Hls;
+  private readonly pathways = new Pathways();
   private recoveries = 0;
+  private penaltyBox: PenaltyBox | undefined;
+  private loadedAt = performance.now();
+  private again = 0;
 
   constructor(private readonly start: Start) {
+    const Steering = Hls.DefaultConfig.contentSteeringController;
+    const keep = (box: PenaltyBox): void => void (this.penaltyBox = box);
     this.hls = new Hls({
       // Nothing is repackaged: the browser accepts the files as they are.
       enableWorker: false,
@@ -34,7 +49,16 @@ export class HlsEngine implements Engine {
       backBufferLength: BEHIND_SECONDS,
       fragLoadPolicy: PATIENT,
       playlistLoadPolicy: PATIENT,
-      cmcd: { sessionId: start.sessionId, contentId: start.contentId, useHeaders: true },
+      cmcd: { sessionId: start.sessionId, contentId: start.contentId, useHeaders: !start.isSpread },
+      ...(start.isSpread && { xhrSetup: endWhenSilent }),
+      ...(Steering && {
+        contentSteeringController: class extends Steering {
+          constructor(hls: Hls) {
+            super(hls);
+            keep(this as unknown as PenaltyBox);
+          }
+        },
+      }),
     });
     const { changed, connected } = start.events;
     for (const event of [
@@ -47,8 +71,17 @@ export class HlsEngine implements Engine {
     ] as const) {
       this.hls.on(event, () => changed());
     }
-    this.hls.on(Events.FRAG_LOADED, () => connected(true));
+    this.hls.on(Events.FRAG_LOADED, () => {
+      this.loadedAt = performance.now();
+      connected(true);
+    });
     this.hls.on(Events.ERROR, (_, data) => this.onError(data));
+    // hls.js obeys the first entry at once. The steering server may not know yet what this viewer knows, so the list is sorted in place, before
+    // hls.js reads it.
+    this.hls.on(Events.STEERING_MANIFEST_LOADED, (_, { steeringManifest }) => {
+      const wanted = steeringManifest["PATHWAY-PRIORITY"];
+      if (Array.isArray(wanted)) wanted.splice(0, wanted.length, ...this.pathways.inOrder(wanted));
+    });
     this.hls.loadSource(start.url);
     this.hls.attachMedia(start.video);
   }
@@ -56,10 +89,11 @@ export class HlsEngine implements Engine {
   private onError(data: ErrorData): void {
     const { events } = this.start;
     if (!data.fatal) {
-      if (data.type === ErrorTypes.NETWORK_ERROR) events.connected(false);
+      if (data.type === ErrorTypes.NETWORK_ERROR && !this.leave(data)) events.connected(false);
       return;
     }
     if (data.type === ErrorTypes.NETWORK_ERROR) {
+      if (this.tryAll()) return;
       events.failed(problemOf(data.response?.code ?? 0));
     } else if (data.type === ErrorTypes.MEDIA_ERROR && this.recoveries < 2) {
       this.recoveries += 1;
@@ -71,6 +105,33 @@ export class HlsEngine implements Engine {
       events.failed(isCodec ? PROBLEMS.undecodable : PROBLEMS.broken);
     }
     this.hls.stopLoad();
+  }
+
+  /** Leaves the pathway in use if `data` is about it. Returns whether there is another one that has not failed. */
+  private leave(data: ErrorData): boolean {
+    const { hls, pathways } = this;
+    const [level] = hls.levels;
+    const url = data.frag?.url ?? data.context?.url ?? data.url;
+    if (level === undefined || url === undefined || hls.pathways.length < 2) return false;
+    // What was requested of a pathway before it was left may still fail afterwards.
+    if (new URL(url).origin === new URL(level.uri).origin) {
+      pathways.fail(level.pathwayId);
+      hls.pathwayPriority = pathways.inOrder([...(hls.pathwayPriority ?? []), ...hls.pathways]);
+    }
+    return hls.pathways.some((pathway) => !pathways.hasFailed(pathway));
+  }
+
+  /** Asks all servers again, for as long as the buffer lasts, when hls.js has given up on all. Returns whether it does. */
+  private tryAll(): boolean {
+    const silentMs = performance.now() - this.loadedAt;
+    if (this.hls.pathways.length < 2 || silentMs > BUFFER_SECONDS * 1000) return false;
+    this.start.events.connected(false);
+    clearTimeout(this.again);
+    this.again = window.setTimeout(() => {
+      if (this.penaltyBox) this.penaltyBox.penalizedPathways = {};
+      this.hls.startLoad();
+    }, AGAIN_MS);
+    return true;
   }
 
   qualities(): Quality[] {
@@ -117,6 +178,7 @@ export class HlsEngine implements Engine {
   }
 
   destroy(): void {
+    clearTimeout(this.again);
     this.hls.destroy();
   }
 }

@@ -58,6 +58,9 @@ export interface Start {
   /** The ids in CMCD of the title and of this viewing (CTA-5004 cid and sid). */
   contentId: string;
   sessionId: string;
+  /** Whether several servers may have it, on other hosts than the page: then CMCD goes into the query, because a header would cost a
+   * preflight for each address. */
+  isSpread: boolean;
   events: EngineEvents;
 }
 

@@ -6,6 +6,7 @@ import "./watch.css";
 import { card } from "../card";
 import { element, icon } from "../element";
 import { places } from "../memory";
+import { fleetTitles, isFleet, wantedOfFleet } from "./fleet";
 import { LISTED_ANEW_MS, listWhole, shelfUrl, shownFolder, shownHeight, shownName, Unreachable, type Title } from "../titles";
 import { language, length } from "../words";
 import { Player } from "./player";
@@ -29,8 +30,19 @@ function decoded(path: string): string {
   }
 }
 
+/** The title of this page of a gateway. It plays even if the list cannot be had: the list is only for what else there is. */
+async function findInFleet(): Promise<[Title | undefined, Title[]]> {
+  const wanted = wantedOfFleet();
+  const titles = await fleetTitles().catch((error: unknown) => {
+    if (wanted === undefined) throw error;
+    return [];
+  });
+  return [titles.find(({ name }) => name === wanted?.name) ?? wanted, titles];
+}
+
 /** The title of this page. The first list that arrives does not yet have a title that was made a moment ago. */
 async function find(): Promise<[Title | undefined, Title[]]> {
+  if (isFleet) return findInFleet();
   const path = decoded(wantedPath());
   const among = (titles: Title[]) => titles.find((title) => decoded(title.path) === path);
   let titles = await listWhole();
@@ -84,6 +96,15 @@ function show(title: Title, titles: Title[]): void {
   void player.load(places()[title.path]?.seconds ?? 0);
 }
 
+/** All titles of a fleet. A box has the shelf for that. */
+function showAll(titles: Title[]): void {
+  document.title = "Films · Fullbore";
+  const known = places();
+  const cards = titles.map((title) => element("li", {}, card(title, known[title.path])));
+  const none = titles.length === 0 ? element("p", {}, "No film is published yet.") : null;
+  root.replaceChildren(element("main", { class: "below all" }, element("h1", {}, "Films"), none, element("ul", { class: "cards" }, ...cards)));
+}
+
 function complain(what: string, advice: string): void {
   const again = element("button", { type: "button", class: "again", onclick: () => location.reload() }, "Try again");
   const back = element("a", { href: shelfUrl() }, "All titles");
@@ -94,6 +115,7 @@ async function main(): Promise<void> {
   try {
     const [title, titles] = await find();
     if (title !== undefined) show(title, titles);
+    else if (isFleet && wantedOfFleet() === undefined) showAll(titles);
     else complain("This title does not exist.", "It may have been renamed or removed. Look for it among all titles.");
   } catch (error) {
     const what = error instanceof Unreachable ? error.message : "This page has failed.";

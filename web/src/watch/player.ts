@@ -131,7 +131,7 @@ export class Player {
       connected: (isConnected) => this.connection(isConnected),
       failed: (problem) => this.fail(problem),
     };
-    const start = (path: string): Start => ({ video, url: libraryUrl(path), at, contentId: title.path.slice(0, 64), sessionId, events });
+    const start = (path: string): Start => ({ video, url: libraryUrl(path), at, contentId: title.path.slice(0, 64), sessionId, isSpread: title.watch !== undefined, events });
     const wanted = this.wantedEngine();
     if (wanted === "dash" && title.dash !== undefined) {
       const { DashEngine } = await import("./engine-dash");

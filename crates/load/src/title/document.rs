@@ -47,7 +47,7 @@ async fn fetch(
 ) -> Result<Vec<u8>, TitleError> {
     let failed =
         |trouble: Trouble| TitleError::Fetch(reference.url.to_string(), trouble.to_string());
-    let how = ConnectionOptions { patience, ..ConnectionOptions::default() };
+    let how = ConnectionOptions { patience, accept_chunks: true, ..ConnectionOptions::default() };
     let mut connection =
         Connection::open(endpoint, &how).await.map_err(|failure| failed(failure.into()))?;
     let ask = Ask { path: reference.url.path_and_query(), range: reference.range.clone() };

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use crate::server::*;
-use fullbore_load::{Connection, ConnectionOptions};
+use fullbore_load::{Connection, ConnectionOptions, Failure};
 
 fn response(body: &[u8]) -> Vec<u8> {
     let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
@@ -76,6 +76,63 @@ fn a_body_without_length_ends_with_the_connection() {
     let server = answering(response, drop);
     let (head, bytes) = run(fetch(endpoint(server.address, None), patient())).unwrap();
     assert_eq!((head.body_bytes, head.closes, bytes), (None, true, 50_000));
+    server.join();
+}
+
+/// The film of so many bytes in chunks of uneven sizes.
+fn in_chunks(bytes: usize) -> Vec<u8> {
+    let mut response = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
+    for chunk in film(bytes).chunks(7001) {
+        write!(response, "{:x};part\r\n", chunk.len()).unwrap();
+        response.extend_from_slice(chunk);
+        response.extend_from_slice(b"\r\n");
+    }
+    response.extend_from_slice(b"0\r\nDate: now\r\n\r\n");
+    response
+}
+
+#[test]
+fn a_chunked_body_is_taken_apart_if_that_is_wanted_and_the_connection_is_used_again() {
+    let server = Server::start(|mut stream| {
+        for bytes in [0, 1, 70_000, 300_000] {
+            request(&mut stream);
+            stream.write_all(&in_chunks(bytes)).unwrap();
+        }
+        linger(stream);
+    });
+    let to = endpoint(server.address, None);
+    run(async move {
+        let options = ConnectionOptions { accept_chunks: true, ..patient() };
+        let mut connection = Connection::open(&to, &options).await.unwrap();
+        for bytes in [0, 1, 70_000] {
+            connection.send_request(GET).await.unwrap();
+            let head = connection.head().await.unwrap();
+            assert_eq!((head.is_chunked, head.body_bytes, head.closes), (true, None, false));
+            assert!(read_all(&mut connection).await.unwrap() == film(bytes));
+        }
+        connection.send_request(GET).await.unwrap();
+        connection.head().await.unwrap();
+        assert_eq!(discard_all(&mut connection).await, Ok(300_000));
+        assert!(connection.is_body_over());
+    });
+    server.join();
+}
+
+#[test]
+fn a_chunked_body_that_breaks_off_has_ended_too_early() {
+    let half = in_chunks(70_000);
+    let server = answering(half[..half.len() / 2].to_vec(), drop);
+    let options = ConnectionOptions { accept_chunks: true, ..patient() };
+    let fetched = run(fetch(endpoint(server.address, None), options));
+    assert_eq!(fetched.map(|_| ()), Err(Failure::ClosedEarly));
+    server.join();
+}
+
+#[test]
+fn a_chunked_body_is_refused_where_lengths_are_measured() {
+    let server = answering(in_chunks(100), linger);
+    let fetched = run(fetch(endpoint(server.address, None), patient()));
+    assert!(matches!(fetched, Err(Failure::BadResponse(_))), "{fetched:?}");
     server.join();
 }
 

@@ -2,12 +2,14 @@
 //!
 //! A media playlist that has a URI of its own in the answer is there; all other URLs are the base pathway's with another
 //! host and with further parameters (RFC 8216, second edition, section 7.1). For HLS that concerns the playlists, whose
-//! segments follow by relative references; for DASH it concerns segments.
+//! segments follow by relative references; for DASH it concerns segments. In DASH, the host may have a port: dash.js puts
+//! what it is given in the place of host and port, and servers that are not on the default port have to reckon with that.
 
 use super::listing::Budget;
 use super::{ManifestError, PATHWAYS_MAX, resolve};
 use crate::presentation::{
-    Index, Pathway, Presentation, Reference, Rendition, Segment, Segments, Source, TrackKind,
+    Format, Index, Pathway, Presentation, Reference, Rendition, Segment, Segments, Source,
+    TrackKind,
 };
 use crate::steering::PathwayClone;
 use crate::url::{Url, UrlError};
@@ -30,12 +32,13 @@ impl Presentation {
         if self.pathways.len() >= PATHWAYS_MAX {
             return Err(ManifestError::Bound("pathways"));
         }
-        let mut budget = Budget::beside(self.listed_bytes());
+        let mut making =
+            Making { clone, format: self.format, budget: Budget::beside(self.listed_bytes()) };
         let mut sources = Vec::new();
         for track in &self.tracks {
             for rendition in &track.renditions {
                 let source = &rendition.sources[base];
-                sources.push(clone.source(track.kind, rendition, source, &mut budget)?);
+                sources.push(making.source(track.kind, rendition, source)?);
             }
         }
         let renditions = self.tracks.iter_mut().flat_map(|track| &mut track.renditions);
@@ -58,17 +61,23 @@ impl Presentation {
     }
 }
 
-impl PathwayClone {
+/// A clone that is being made.
+struct Making<'c> {
+    clone: &'c PathwayClone,
+    format: Format,
+    budget: Budget,
+}
+
+impl Making<'_> {
     fn changes_segments(&self) -> bool {
-        self.host.is_some() || !self.params.is_empty()
+        self.clone.host.is_some() || !self.clone.params.is_empty()
     }
 
     fn source(
-        &self,
+        &mut self,
         kind: TrackKind,
         rendition: &Rendition,
         base: &Source,
-        budget: &mut Budget,
     ) -> Result<Source, ManifestError> {
         Ok(match base {
             Source::Document(reference) => match self.own_uri(kind, &rendition.id) {
@@ -84,7 +93,7 @@ impl PathwayClone {
                 ..*index
             }),
             Source::Listed(segments) if self.changes_segments() => {
-                Source::Listed(Arc::new(self.segments(segments, budget)?))
+                Source::Listed(Arc::new(self.segments(segments)?))
             }
             Source::Listed(segments) => Source::Listed(Arc::clone(segments)),
             Source::Absent => Source::Absent,
@@ -92,27 +101,30 @@ impl PathwayClone {
     }
 
     fn own_uri(&self, kind: TrackKind, id: &str) -> Option<&String> {
-        let of_rendition = self.renditions.get(id).filter(|_| kind == TrackKind::Sound);
-        of_rendition.or(self.variants.get(id))
+        let of_rendition = self.clone.renditions.get(id).filter(|_| kind == TrackKind::Sound);
+        of_rendition.or(self.clone.variants.get(id))
     }
 
-    fn segments(&self, base: &Segments, budget: &mut Budget) -> Result<Segments, ManifestError> {
-        let optional = |start: &Option<Reference>| {
-            start.as_ref().map(|start| self.reference(start)).transpose()
-        };
-        let one = |segment: &Segment| {
+    fn segments(&mut self, base: &Segments) -> Result<Segments, ManifestError> {
+        let mut list = Vec::with_capacity(base.list.len());
+        for segment in &base.list {
             let reference = self.reference(&segment.reference)?;
-            let segment = Segment { reference, start: optional(&segment.start)?, ..*segment };
-            budget.take(&segment).map(|()| segment)
-        };
-        let list: Result<Vec<_>, ManifestError> = base.list.iter().map(one).collect();
-        Ok(Segments { start: optional(&base.start)?, list: list?, ..*base })
+            let segment = Segment { reference, start: self.start(&segment.start)?, ..*segment };
+            self.budget.take(&segment)?;
+            list.push(segment);
+        }
+        Ok(Segments { start: self.start(&base.start)?, list, ..*base })
+    }
+
+    fn start(&self, base: &Option<Reference>) -> Result<Option<Reference>, ManifestError> {
+        base.as_ref().map(|start| self.reference(start)).transpose()
     }
 
     fn reference(&self, base: &Reference) -> Result<Reference, ManifestError> {
-        let url = match &self.host {
-            Some(host) => base.url.with_host(host).map_err(refused)?,
-            None => base.url.clone(),
+        let url = match (&self.clone.host, self.format) {
+            (Some(host), Format::Hls) => base.url.with_host(host).map_err(refused)?,
+            (Some(host), Format::Dash) => base.url.with_host_or_port(host).map_err(refused)?,
+            (None, _) => base.url.clone(),
         };
         Ok(Reference { url: self.with_params(url)?, range: base.range.clone() })
     }
@@ -120,7 +132,7 @@ impl PathwayClone {
     fn with_params(&self, url: Url) -> Result<Url, ManifestError> {
         let add =
             |url: Url, (name, value): &(String, String)| url.with_query_parameter(name, value);
-        self.params.iter().fold(url, add).unless_long().map_err(refused)
+        self.clone.params.iter().fold(url, add).unless_long().map_err(refused)
     }
 }
 

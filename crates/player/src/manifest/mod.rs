@@ -6,6 +6,7 @@
 //! look at the URLs.
 
 mod clones;
+mod codecs;
 mod dash;
 mod error;
 mod hls;

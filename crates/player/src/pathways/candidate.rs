@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{MoveReason, PathwayPolicy, Progress};
+use super::{MoveReason, PathwayPolicy};
 use crate::Time;
 use crate::estimate::{self, Estimate};
 
@@ -12,7 +12,7 @@ const KNOWN_FOR: Duration = Duration::from_secs(300);
 
 /// A measurement that is older than this may be from before whatever slows the present pathway down: three probes of the
 /// default interval.
-const FRESH_FOR: Duration = Duration::from_secs(30);
+pub(super) const FRESH_FOR: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Debug)]
 pub(super) struct Candidate {
@@ -30,24 +30,12 @@ pub(super) struct Candidate {
     measured_at: Option<Time>,
     penalty: Option<Penalty>,
     strikes: u32,
-    window: Window,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Penalty {
     until: Time,
     reason: MoveReason,
-}
-
-/// How a request went lately.
-#[derive(Clone, Copy, Debug, Default)]
-struct Window {
-    began: Duration,
-    received_bytes: u64,
-    /// The rate of the window before.
-    bits_per_second: Option<f64>,
-    /// The next progress begins a new one.
-    is_void: bool,
 }
 
 impl Candidate {
@@ -63,7 +51,6 @@ impl Candidate {
             measured_at: None,
             penalty: None,
             strikes: 0,
-            window: Window::default(),
         }
     }
 
@@ -85,7 +72,7 @@ impl Candidate {
         self.was_measured_within(FRESH_FOR, now)
     }
 
-    fn was_measured_within(&self, age_max: Duration, now: Time) -> bool {
+    pub(super) fn was_measured_within(&self, age_max: Duration, now: Time) -> bool {
         self.measured_at.is_some_and(|at| now.saturating_sub(at) <= age_max)
     }
 
@@ -106,7 +93,6 @@ impl Candidate {
         self.latest = estimate::rate(bytes, took.saturating_sub(first_byte_after));
         self.probed = None;
         self.measured_at = Some(now);
-        self.window = Window::default();
     }
 
     /// A request was given up because of that rate. What was before no longer counts: it would call the player back.
@@ -158,7 +144,6 @@ impl Candidate {
         self.penalty = Some(Penalty { until, reason });
         self.is_tested = true;
         self.better_probes = 0;
-        self.window = Window::default();
     }
 
     /// Ends a penalty, which still counts for the length of the next one.
@@ -175,41 +160,5 @@ impl Candidate {
             self.penalty = None;
             self.strikes = 0;
         }
-    }
-
-    /// A probe began or ended, so the request under way got more or less of the network than before.
-    pub(super) fn void_window(&mut self) {
-        self.window.is_void = true;
-    }
-
-    /// The rate of a request under way: on average or in its last whole window, whichever is lower. None while there is too
-    /// little to judge by. A window without any byte does not count, because silence has a limit of its own.
-    pub(super) fn progress_rate(
-        &mut self,
-        progress: &Progress,
-        policy: &PathwayPolicy,
-    ) -> Option<f64> {
-        let Progress { elapsed, received_bytes, .. } = *progress;
-        let length = policy.silence_max / 2;
-        if elapsed < self.window.began || received_bytes < self.window.received_bytes {
-            self.window = Window::default();
-        }
-        if self.window.is_void {
-            self.window = Window { began: elapsed, received_bytes, ..Window::default() };
-        }
-        let since = elapsed - self.window.began;
-        if since >= length {
-            let rate = estimate::rate(received_bytes - self.window.received_bytes, since);
-            let bits_per_second = Some(rate).filter(|&rate| rate > 0.0);
-            self.window =
-                Window { began: elapsed, received_bytes, bits_per_second, is_void: false };
-        }
-        if received_bytes == 0 {
-            let waits_too_long = progress.buffered + elapsed < policy.silence_max;
-            return (elapsed >= length && waits_too_long).then_some(0.0);
-        }
-        let average = estimate::rate(received_bytes, elapsed);
-        let lower = self.window.bits_per_second.map_or(average, |rate| rate.min(average));
-        (elapsed >= length / 2).then_some(lower)
     }
 }

@@ -27,6 +27,7 @@ mod moves;
 mod need;
 mod policy;
 mod probing;
+mod recent;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -35,12 +36,13 @@ pub use moves::{Move, MoveReason, Outage};
 pub use need::{Need, Progress};
 pub use policy::PathwayPolicy;
 pub use probing::Probe;
+pub use recent::Recent;
 
 use crate::Time;
 use crate::estimate::{self, Estimate};
 use candidate::Candidate;
 use need::Arrival;
-use probing::Probing;
+use probing::{OPEN_MAX, Probing};
 
 /// A pathway this many times as fast as the highest rung needs is good enough: no other one is worth a move.
 const PLENTY: f64 = 2.0;
@@ -51,6 +53,12 @@ const MUCH_BETTER_BY: f64 = 2.0;
 
 /// What [`PathwayPolicy::better_probes`] may double to.
 const BETTER_PROBES_MAX: u32 = 64;
+
+/// Each time that a player has looked for a faster pathway with a segment, its measurements of the others hold this many times longer.
+const EXPLORED_LESS: u32 = 16;
+
+/// How often that happens at most.
+const EXPLORED_MAX: u32 = 2;
 
 /// Moves that wait for [`Pathways::poll_event`]; the oldest are dropped.
 const EVENTS_MAX: usize = 64;
@@ -66,6 +74,8 @@ pub struct Pathways {
     /// A test has been measured since pathways were last compared.
     is_comparing: bool,
     better_probes_min: u32,
+    /// Segments sent elsewhere in the hope of more, since the present pathway was last fast enough.
+    explored: u32,
     probing: Probing,
     moves: VecDeque<Move>,
 }
@@ -86,6 +96,7 @@ impl Pathways {
             current,
             is_steered: false,
             is_comparing: false,
+            explored: 0,
             probing: Probing::default(),
             moves: VecDeque::new(),
         }
@@ -136,17 +147,16 @@ impl Pathways {
         self.test(now, need).unwrap_or(self.current)
     }
 
-    /// Another pathway that should be asked for a few bytes now, if any.
-    pub fn probe(&mut self, now: Time) -> Option<Probe> {
+    /// Another pathway that should be asked for a few bytes now, if any. `can` tells which ones can be asked.
+    pub fn probe(&mut self, now: Time, can: impl Fn(usize) -> bool) -> Option<Probe> {
         let bytes = self.probing.size(self.candidates[self.current].rate(now)?);
         if !self.probing.allows(now, &self.policy, bytes) {
             return None;
         }
-        let others = self.others(now, self.current);
+        let others = self.others(now, self.current).filter(|&index| can(index));
         let pathway = others.min_by_key(|&index| self.candidates[index].measured_at())?;
         let probe = Probe { pathway, bytes };
         self.probing.begin(now, probe);
-        self.void_windows();
         Some(probe)
     }
 
@@ -158,8 +168,10 @@ impl Pathways {
         if self.probing.is_open(now, self.policy.silence_max) {
             return false; // The probe shares the network with it, so its rate says nothing.
         }
-        let Some(candidate) = self.candidates.get_mut(pathway) else { return false };
-        let Some(rate) = candidate.progress_rate(progress, &self.policy) else { return false };
+        if pathway >= self.candidates.len() {
+            return false;
+        }
+        let Some(rate) = self.progress_rate(progress) else { return false };
         let arrival = Arrival::of_rest(progress, rate);
         let Some(to) = self.rescue(now, pathway, &arrival) else { return false };
         self.candidates[pathway].handle_given_up(now, rate, progress.elapsed);
@@ -169,6 +181,16 @@ impl Pathways {
             self.go(now, to, MoveReason::TooSlow);
         }
         true
+    }
+
+    /// Zero if nothing came although the viewer would notice a silence. None while there is too little to judge by.
+    fn progress_rate(&self, progress: &Progress) -> Option<f64> {
+        let Progress { elapsed, received_bytes, buffered, .. } = *progress;
+        if received_bytes > 0 {
+            return progress.bits_per_second;
+        }
+        let waits_too_long = buffered + elapsed < self.policy.silence_max;
+        (elapsed >= self.policy.silence_max / 2 && waits_too_long).then_some(0.0)
     }
 
     /// A request has brought all its bytes: a segment, or a probe.
@@ -194,7 +216,6 @@ impl Pathways {
             return;
         }
         self.probing.handle_failure(pathway);
-        self.void_windows();
         self.penalise(now, pathway, outage.reason(), outage.retry_after());
         if pathway == self.current {
             self.flee(now, outage.reason());
@@ -239,7 +260,6 @@ impl Pathways {
     /// The wait for the first byte does not count: it is mostly distance, which a segment hardly notices.
     fn handle_probe(&mut self, now: Time, pathway: usize, bytes: u64, took: Duration) {
         self.probing.handle_probe(pathway, bytes);
-        self.void_windows();
         if pathway == self.current {
             return; // Media has told more since.
         }
@@ -249,10 +269,6 @@ impl Pathways {
         candidate.handle_probe(now, rate);
         let is_better = to_beat.is_some_and(|to_beat| rate >= to_beat * self.policy.better_by);
         candidate.better_probes = if is_better { candidate.better_probes + 1 } else { 0 };
-    }
-
-    fn void_windows(&mut self) {
-        self.candidates.iter_mut().for_each(Candidate::void_window);
     }
 
     /// Whether steering allows it.
@@ -327,8 +343,32 @@ impl Pathways {
     fn leave_if_too_slow(&mut self, now: Time, need: &Need) {
         let Some(rate) = self.candidates[self.current].rate(now) else { return };
         let arrival = Arrival::of_next(need, rate);
+        self.probing.is_urgent = false;
         if let Some(to) = self.rescue(now, self.current, &arrival) {
             self.penalise(now, self.current, MoveReason::TooSlow, None);
+            self.go(now, to, MoveReason::TooSlow);
+        } else if self.probing.is_urgent {
+            self.explore(now, rate);
+        } else {
+            self.explored = 0;
+        }
+    }
+
+    /// The present pathway is too slow, and what is known of the others is old. If there is no probe to spare, because a slow
+    /// pathway brings hardly any bytes, the next segment tells: it is needed anyway. In a network that is too slow for any, players look
+    /// around ever more rarely.
+    fn explore(&mut self, now: Time, rate: f64) {
+        let bytes = self.probing.size(rate);
+        if self.probing.is_open(now, OPEN_MAX) || self.probing.allows(now, &self.policy, bytes) {
+            return;
+        }
+        let others = self.others(now, self.current);
+        let age = candidate::FRESH_FOR * EXPLORED_LESS.pow(self.explored.min(EXPLORED_MAX));
+        // What was never measured has its test at the start.
+        let measured = others.filter(|&index| self.candidates[index].measured_at().is_some());
+        let old = measured.filter(|&i| !self.candidates[i].was_measured_within(age, now));
+        if let Some(to) = old.min_by_key(|&index| self.candidates[index].measured_at()) {
+            self.explored += 1;
             self.go(now, to, MoveReason::TooSlow);
         }
     }

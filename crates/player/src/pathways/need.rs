@@ -28,6 +28,8 @@ pub struct Progress {
     pub expected_bytes: u64,
     /// Time since the request was sent.
     pub elapsed: Duration,
+    /// How fast it is, as [`Recent`](super::Recent) says.
+    pub bits_per_second: Option<f64>,
     /// How much media is buffered ahead of the playhead.
     pub buffered: Duration,
     /// How long the segment plays.

@@ -22,7 +22,7 @@ const BYTES_URGENT: u64 = 64 * 1024;
 const KEPT: f64 = 0.5;
 
 /// A probe without an outcome is forgotten after this time, so that a caller who drops one can probe again.
-const OPEN_MAX: Duration = Duration::from_secs(60);
+pub(super) const OPEN_MAX: Duration = Duration::from_secs(60);
 
 /// A small range request to a pathway that is not in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

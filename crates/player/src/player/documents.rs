@@ -58,6 +58,7 @@ impl Player {
         if indices.is_empty() || presentation.pathways.is_empty() {
             return self.fail(slot, Failure::Unreadable, None, now);
         }
+        let presentation = self.with_clones(presentation);
         self.open.close(slot);
         self.manifest_failures = 0;
         self.manifest_at =

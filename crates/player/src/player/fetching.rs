@@ -1,7 +1,7 @@
 //! What is fetched next: which segment, from which pathway, at which bit rate, and when there is room for it.
 
 use super::Player;
-use super::lists::{Next, Place};
+use super::lists::{Loaded, Next, Place};
 use super::open::{Open, Slot};
 use crate::Time;
 use crate::abr::{Rule, Situation};
@@ -170,11 +170,14 @@ impl Player {
         now: Time,
     ) -> usize {
         let mut measured = self.measured(pathway);
+        let buffered = self.playback.ahead(t, now);
         let track = &mut self.tracks[t];
         if track.retry.abandoned > 0 {
-            // All pathways may share what is slow, so what they are known for is not to be relied on.
+            // All pathways may share what is slow, so what they are known for is not to be relied on; and if little is buffered, only the last
+            // seconds are.
             let all = self.estimate.bits_per_second();
-            measured = measured.zip(all).map(|(of, all)| of.min(all)).or(measured);
+            let last = track.retry.came_at.filter(|_| buffered < PLENTY_BUFFERED);
+            measured = [measured, all, last].into_iter().flatten().reduce(f64::min);
         }
         if let Some(rung) = track.retry.rung {
             return rung;
@@ -186,7 +189,7 @@ impl Player {
             now,
             rungs: &track.rungs,
             current: track.current,
-            buffered: self.playback.ahead(t, now),
+            buffered,
             buffer_max: self.options.buffer_max,
             segment: duration,
             bits_per_second: measured,
@@ -332,7 +335,10 @@ impl Player {
         if self.wants_list(now) {
             return self.request_list(0, now);
         }
-        let probe = self.pathways.as_mut()?.probe(now)?;
+        let mut pathways = self.pathways.take()?;
+        let probe = pathways.probe(now, |pathway| self.listed(pathway, now).is_some());
+        self.pathways = Some(pathways);
+        let probe = probe?;
         let place = self.listed(probe.pathway, now)?;
         let track = &self.tracks[0];
         let segments = track.lists.get(place)?.segments.clone();
@@ -356,7 +362,8 @@ impl Player {
         let current = track.place?.rendition;
         let all = std::iter::once(current).chain(0..track.rungs.len());
         let mut places = all.map(|rendition| Place { rendition, pathway });
-        places.find(|place| track.lists.get(*place).is_some_and(|list| list.is_fresh(now)))
+        let has = |list: &Loaded| list.is_fresh(now) && !list.segments.list.is_empty();
+        places.find(|place| track.lists.get(*place).is_some_and(has))
     }
 
     /// Sees to it that each pathway has a list to probe by, and to go on with at once if the present one fails. Returns

@@ -248,6 +248,16 @@ impl Player {
         }
     }
 
+    /// The head says how long the body is. Call it after [`handle_status`](Self::handle_status), if the head says so: a request
+    /// is judged by what is still to come.
+    pub fn handle_length(&mut self, id: RequestId, bytes: u64, now: Time) {
+        self.pass(now);
+        let Some((_, open)) = self.find(id) else { return };
+        if matches!(open.kind, RequestKind::Media | RequestKind::Start) {
+            open.expected_bytes.get_or_insert(bytes);
+        }
+    }
+
     /// That many more bytes of a body have come.
     pub fn handle_bytes(&mut self, id: RequestId, bytes: u64, now: Time) {
         let now = self.pass(now);

@@ -2,6 +2,7 @@
 //! without a search.
 
 use crate::Time;
+use crate::pathways::Recent;
 use crate::playback::TRACKS_MAX;
 use crate::request::{RequestId, RequestKind};
 use std::time::Duration;
@@ -58,6 +59,8 @@ pub(crate) struct Open {
     /// When to look whether it is too slow.
     pub(crate) judge_at: Time,
     pub(crate) bytes: u64,
+    /// What had come when it was judged before.
+    pub(crate) recent: Recent,
     pub(crate) expected_bytes: Option<u64>,
     /// Of a segment: where it begins on the player's timeline, and how long it plays.
     pub(crate) begin: Duration,
@@ -82,6 +85,7 @@ impl Open {
             heard_at: now,
             judge_at: now,
             bytes: 0,
+            recent: Recent::default(),
             expected_bytes: None,
             begin: Duration::ZERO,
             duration: Duration::ZERO,

@@ -32,6 +32,8 @@ pub(crate) struct Retry {
     tried: u32,
     /// How often a request for it was given up as too slow.
     pub(crate) abandoned: u32,
+    /// How fast the last of them came in the end, in bits per second.
+    pub(crate) came_at: Option<f64>,
     /// The bit rate to try next, because the one that was chosen is missing.
     pub(crate) rung: Option<usize>,
     last: Option<Failure>,

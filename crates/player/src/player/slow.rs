@@ -21,9 +21,6 @@ const INTERVALS: [(Duration, Duration); 2] = [
 ];
 const INTERVAL_MAX: Duration = Duration::from_secs(2);
 
-/// Less than this tells nothing about a request's rate: slow start and one late packet.
-const JUDGED_AFTER: Duration = Duration::from_millis(500);
-
 /// Requests for the same segment that may be given up. Each costs the bytes that have come.
 const ABANDONED_MAX: u32 = 3;
 
@@ -47,12 +44,16 @@ impl Player {
 
     /// Looks at a request that is under way.
     pub(super) fn judge(&mut self, slot: Slot, now: Time) {
-        let Some(open) = self.open.get(slot).copied() else { return };
+        let Some(open) = self.open.get_mut(slot) else { return };
+        let bits_per_second = open.recent.handle_progress(open.took(now), open.bytes);
+        let open = *open;
         let silent_at = open.heard_at.saturating_add(self.silence_max(&open, now));
         if silent_at <= now {
             return self.refuse(slot, Failure::Silence, now);
         }
-        if open.kind == RequestKind::Media && self.abandon_if_slow(slot, &open, now) {
+        if open.kind == RequestKind::Media
+            && self.abandon_if_slow(slot, &open, bits_per_second, now)
+        {
             return;
         }
         let interval = match open.kind {
@@ -82,7 +83,13 @@ impl Player {
     }
 
     /// Gives a segment up if the viewer would wait for it, and something else would be faster.
-    fn abandon_if_slow(&mut self, slot: Slot, open: &Open, now: Time) -> bool {
+    fn abandon_if_slow(
+        &mut self,
+        slot: Slot,
+        open: &Open,
+        bits_per_second: Option<f64>,
+        now: Time,
+    ) -> bool {
         let t = usize::from(open.track);
         let Some(track) = self.tracks.get(t) else { return false };
         // Beyond the bound, only what would come too late is given up, and not at once.
@@ -92,11 +99,14 @@ impl Player {
         }
         let rendition = usize::from(open.rendition);
         let guess = bits(track.rate(rendition), open.duration) / 8;
-        let expected_bytes = open.expected_bytes.unwrap_or(guess).max(open.bytes);
+        let expected_bytes =
+            open.expected_bytes.unwrap_or_else(|| guess.max(open.bytes + open.bytes / 4));
+        let expected_bytes = expected_bytes.max(open.bytes);
         let progress = Progress {
             received_bytes: open.bytes,
             expected_bytes,
             elapsed: open.took(now),
+            bits_per_second,
             buffered: self.playback.dry_in(t, now),
             segment: open.duration,
         };
@@ -108,14 +118,14 @@ impl Player {
                 .as_mut()
                 .is_some_and(|pathways| pathways.handle_progress(now, pathway, &progress));
             if is_late {
-                self.abandon(slot, open, None, now);
+                self.abandon(slot, open, None, bits_per_second, now);
                 self.tell_moves();
                 return true;
             }
         }
         match self.rung_in_time(t, rendition, &progress) {
             Some(rung) => {
-                self.abandon(slot, open, Some(rung), now);
+                self.abandon(slot, open, Some(rung), bits_per_second, now);
                 true
             }
             None => false,
@@ -127,14 +137,11 @@ impl Player {
         if matches!(self.options.rule, Rule::Fixed(_)) || rendition == 0 {
             return None;
         }
-        if progress.received_bytes == 0 || progress.elapsed < JUDGED_AFTER {
-            return None;
-        }
         // A paused viewer has all the time.
         if matches!(self.playback.state(), State::Paused { .. }) {
             return None;
         }
-        let bytes_per_second = progress.received_bytes as f64 / progress.elapsed.as_secs_f64();
+        let bytes_per_second = progress.bits_per_second? / 8.0;
         let left = progress.expected_bytes - progress.received_bytes;
         let rest = left as f64 / bytes_per_second;
         let dry_in = progress.buffered.as_secs_f64();
@@ -149,7 +156,14 @@ impl Player {
     }
 
     /// Gives a request for a segment up, to ask elsewhere or for this rung.
-    fn abandon(&mut self, slot: Slot, open: &Open, rung: Option<usize>, now: Time) {
+    fn abandon(
+        &mut self,
+        slot: Slot,
+        open: &Open,
+        rung: Option<usize>,
+        bits_per_second: Option<f64>,
+        now: Time,
+    ) {
         let (t, pathway) = (usize::from(open.track), usize::from(open.pathway));
         self.drop_media(t);
         debug_assert!(self.open.is_free(slot));
@@ -157,6 +171,7 @@ impl Player {
         self.estimate.handle_sample(open.bytes, open.took(now));
         let track = &mut self.tracks[t];
         track.retry.abandoned += 1;
+        track.retry.came_at = bits_per_second;
         track.choice = rung.map(|rendition| Place { rendition, pathway });
         track.wake();
         self.events.push_back(Event::Abandoned { track: track.index, pathway, bytes: open.bytes });

@@ -22,12 +22,20 @@ pub(crate) struct Steering {
     ttl: Duration,
     /// The first segment waits for the first answer (DASH's `queryBeforeStart`).
     is_awaited: bool,
+    /// Pathways that it has made out of the manifest's.
+    clones: Vec<PathwayClone>,
 }
 
 impl Steering {
     pub(crate) fn new(server: &SteeringServer, now: Time) -> Self {
         let is_awaited = server.before_start;
-        Self { server: server.url.clone(), at: now, ttl: TTL_DEFAULT, is_awaited }
+        Self {
+            server: server.url.clone(),
+            at: now,
+            ttl: TTL_DEFAULT,
+            is_awaited,
+            clones: Vec::new(),
+        }
     }
 }
 
@@ -133,5 +141,23 @@ impl Player {
             track.renew(presentation, true);
         }
         self.tally.prepare(&self.tracks[0].rungs, presentation.pathways.len());
+        if let Some(steering) = &mut self.steering {
+            steering.clones.push(clone.clone());
+        }
+    }
+
+    /// A new manifest with the pathways that steering made out of the last one's. Otherwise they, and all that was measured, would be gone at
+    /// each reload of a live stream.
+    pub(super) fn with_clones(&self, presentation: Arc<Presentation>) -> Arc<Presentation> {
+        let clones = self.steering.as_ref().map_or(&[][..], |steering| &steering.clones);
+        if clones.is_empty() {
+            return presentation;
+        }
+        let mut cloned = Presentation::clone(&presentation);
+        for clone in clones {
+            // One whose pathway has left the manifest changes nothing.
+            let _ = cloned.clone_pathway(clone);
+        }
+        Arc::new(cloned)
     }
 }

@@ -301,6 +301,9 @@ impl World {
             _ if head => {
                 let status = if request.range.is_some() { 206 } else { 200 };
                 self.player.handle_status(id, status, None, now);
+                if let Reply::Bytes(bytes) = reply {
+                    self.player.handle_length(id, *bytes, now);
+                }
             }
             _ => {
                 self.player.handle_bytes(id, bytes, now);

@@ -38,6 +38,9 @@ pub(crate) async fn fetch(viewer: &Rc<Viewer>, request: &Request) -> Result<(), 
     if let Some(tap) = &viewer.tap {
         tap.borrow_mut().begin(viewer.now());
     }
+    if let Some(bytes) = head.body_bytes {
+        viewer.tell(|player, now| player.handle_length(request.id, bytes, now));
+    }
     if request.kind == RequestKind::Probe {
         let is_over = probe(viewer, request, &mut connection).await?;
         if is_over {
@@ -121,6 +124,8 @@ async fn open(viewer: &Viewer, server: &Server) -> Result<Connection, Failure> {
             .sources
             .map(|sources| sources.address(viewer.who.number))
             .filter(|source| source.is_ipv4() == server.endpoint.address.is_ipv4()),
+        // Servers that make manifests on the fly do not know their lengths.
+        accept_chunks: true,
     };
     let is_tls = server.endpoint.tls.is_some();
     // One round trip for TCP's handshake, and one for that of TLS 1.3.

@@ -56,14 +56,15 @@ fn port(authority: &str) -> Option<&str> {
     (!port.contains(']')).then_some(port)
 }
 
-/// Makes each of `places` a pathway of a presentation that was read from `manifest`. Its first pathway is named by its server,
-/// if the manifest gives it no name.
+/// Makes each of `places` a pathway of a presentation that was read from `manifest`, except the manifest's own server. Its first
+/// pathway is named by its server, if the manifest gives it no name.
 pub(crate) fn add(presentation: &mut Presentation, manifest: &Url, places: &[Place]) {
     let has_names = presentation.pathways.len() > 1 || presentation.steering.is_some();
     if let (false, Some(first)) = (has_names, presentation.pathways.first_mut()) {
         first.id = manifest.authority();
     }
-    for place in places {
+    let is_other = |place: &&Place| place.of(manifest).authority() != manifest.authority();
+    for place in places.iter().filter(is_other) {
         presentation.pathways.push(Pathway { id: place.text.clone() });
         let renditions = presentation.tracks.iter_mut().flat_map(|track| &mut track.renditions);
         for rendition in renditions {
@@ -136,6 +137,8 @@ mod tests {
         add(&mut presentation, &manifest, &["two".parse().unwrap(), "three:81".parse().unwrap()]);
         let ids: Vec<_> = presentation.pathways.iter().map(|pathway| pathway.id.as_str()).collect();
         assert_eq!(ids, ["one", "two", "three:81"]);
+        add(&mut presentation, &manifest, &["one".parse().unwrap(), "one:80".parse().unwrap()]);
+        assert_eq!(presentation.pathways.len(), 3, "its own server is no other one");
         let low = &presentation.tracks[0].renditions[0];
         let urls: Vec<_> = low
             .sources

@@ -13,7 +13,7 @@ pub struct SessionGroup {
     pub sessions: u64,
     /// Sessions whose playback began.
     pub started: u64,
-    /// Sessions whose playback began and never stalled, and whose viewers did not give up.
+    /// Sessions whose playback began and never stalled, and whose viewers neither gave up nor left in a long wait after a seek.
     pub without_stall: u64,
     /// Sessions whose viewers (or players) gave up.
     pub gave_up: u64,
@@ -38,6 +38,10 @@ pub struct SessionGroup {
 }
 
 const RATE_TIME_MIN: Duration = Duration::from_secs(60);
+
+/// Whoever leaves after waiting this long for the picture after a seek did not see what they wanted. Less is part of any seek, and the run
+/// may end at any moment. Our own choice.
+const SEEK_WAIT_MAX: Duration = Duration::from_secs(4);
 
 impl Default for SessionGroup {
     fn default() -> Self {
@@ -70,7 +74,8 @@ impl SessionGroup {
         };
         self.started += 1;
         let gave_up = matches!(report.ended, Ending::GaveUp(_));
-        self.without_stall += u64::from(report.stall_count == 0 && !gave_up);
+        let left_waiting = report.left_waiting >= SEEK_WAIT_MAX;
+        self.without_stall += u64::from(report.stall_count == 0 && !gave_up && !left_waiting);
         self.play_delay.record(play_delay.as_secs_f64());
         self.record_stalls(report);
         if let Some(bits_per_second) = report.bits_per_second {

@@ -27,6 +27,7 @@ fn report(stalls: u32, bytes: [u64; 2]) -> SessionReport {
         rungs: Vec::new(),
         seeks: 1,
         seek_waits: Duration::ZERO,
+        left_waiting: Duration::ZERO,
         skips: 0,
         skipped: Duration::ZERO,
         requests: 600,
@@ -142,4 +143,15 @@ fn people_read_what_happened() {
         assert!(text.contains(part), "{part} is not in\n{text}");
     }
     assert!(Outcome::default().describe().contains("0 sessions"));
+}
+
+#[test]
+fn who_leaves_in_a_long_wait_after_a_seek_was_not_without_a_stall() {
+    let mut outcome = Outcome::default();
+    let names = ["a".to_owned(), "b".to_owned()];
+    for (viewer, seconds) in [0, 1, 5, 60].into_iter().enumerate() {
+        let left = SessionReport { left_waiting: SECOND * seconds, ..report(0, [1, 2]) };
+        outcome.record(viewer, 0, &names, &left);
+    }
+    assert_eq!((outcome.all.started, outcome.all.without_stall), (4, 2));
 }

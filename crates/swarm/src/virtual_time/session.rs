@@ -264,6 +264,7 @@ impl<'a> Session<'a> {
         let bytes = self.bytes(request);
         let status = if request.range.is_some() { 206 } else { 200 };
         self.player.handle_status(request.id, status, None, self.now);
+        self.player.handle_length(request.id, bytes, self.now);
         self.is_connected[server] = true;
         let bytes = if is_cut { bytes / 2 } else { bytes };
         self.pour.begin(self.now, key, bytes, ceiling);

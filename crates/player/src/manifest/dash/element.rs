@@ -3,7 +3,7 @@
 
 use super::description::Description;
 use super::duration::duration;
-use crate::manifest::ManifestError;
+use crate::manifest::{ManifestError, codecs};
 use crate::presentation::TrackKind;
 use roxmltree::Node;
 use std::time::Duration;
@@ -121,7 +121,7 @@ impl<'a> Period<'a> {
         self.level.node.attribute(name).and_then(duration)
     }
 
-    /// The representations of a track, from the lowest bit rate to the highest.
+    /// The representations of a track, from the lowest bit rate to the highest; of pictures, those in the first one's codec.
     pub(super) fn ladder<'b>(&'b self, kind: TrackKind) -> Vec<Representation<'a, 'b>> {
         let of = |content: Content| self.sets.iter().filter(move |set| set.content == content);
         let sets: Vec<_> = match kind {
@@ -138,6 +138,9 @@ impl<'a> Period<'a> {
             .into_iter()
             .flat_map(|set| set.levels.iter().map(move |level| Representation::new(set, level)));
         let mut ladder: Vec<_> = all.collect();
+        if let Some(kind) = ladder.iter().find_map(Representation::codec) {
+            ladder.retain(|other| other.codec().is_none_or(|own| own == kind));
+        }
         ladder.sort_by_key(|representation| representation.bits_per_second);
         ladder
     }
@@ -218,5 +221,11 @@ impl<'a, 'b> Representation<'a, 'b> {
             id: level.node.attribute("id").unwrap_or(""),
             bits_per_second: bandwidth.unwrap_or(0),
         }
+    }
+
+    /// The kind of codec of its pictures, if it says.
+    fn codec(&self) -> Option<&'a str> {
+        let said = |level: &Level<'a>| level.node.attribute("codecs");
+        codecs::of_pictures(said(self.level).or(said(self.set))?)
     }
 }

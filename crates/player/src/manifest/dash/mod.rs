@@ -1,9 +1,10 @@
 //! DASH manifests (ISO/IEC 23009-1): which representations there are, at which service locations, and their segments by
 //! template, by list, or by the file's own index.
 //!
-//! All adaptation sets with pictures are one track, which has the representations of all of them; trick modes are left
-//! out. Of the sets with sound, the one whose role is "main" counts, or else the first. The first period says which
-//! renditions there are; later periods contribute the representation of the same id, or else of the same rank.
+//! All adaptation sets with pictures are one track, which has those of their representations that are in the first one's
+//! codec; trick modes are left out. Of the sets with sound, the one whose role is "main" counts, or else the first. The
+//! first period says which renditions there are; later periods contribute the representation of the same id, or else of
+//! the same rank.
 //!
 //! Read [`element`] for the parts of a manifest, [`location`] for pathways, [`segments`] for how segments are listed.
 

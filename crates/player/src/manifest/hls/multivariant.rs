@@ -2,11 +2,12 @@
 //!
 //! Variants are the same rendition on different pathways if their STABLE-VARIANT-ID is the same, or else if what is said
 //! about them is the same. Variants without PATHWAY-ID of which the same is said are redundant streams: the second one's
-//! pathway is "..", and so on, as in hls.js. Variants of sound alone are left out if there are others.
+//! pathway is "..", and so on, as in hls.js. Variants of sound alone are left out if there are others, and so are those in another codec
+//! or another VIDEO-RANGE than the first.
 
 use super::attributes::Attributes;
 use super::{Line, UNNAMED_PATHWAY, lines, malformed};
-use crate::manifest::{ManifestError, PATHWAYS_MAX, RENDITIONS_MAX, resolve};
+use crate::manifest::{ManifestError, PATHWAYS_MAX, RENDITIONS_MAX, codecs, resolve};
 use crate::presentation::{
     Format, Pathway, Presentation, Reference, Rendition, Source, SteeringServer, Track, TrackKind,
 };
@@ -19,10 +20,8 @@ const VARIANTS_MAX: usize = 4096;
 /// HLS does not say the bit rate of sound that has its own playlists. A guess: AAC in stereo, as packagers make it.
 const SOUND_BITS_PER_SECOND: u64 = 128_000;
 
-/// How the codecs of sound begin (RFC 6381 and its registry).
-const SOUND_CODECS: [&str; 8] = ["mp4a", "ac-3", "ec-3", "ac-4", "opus", "Opus", "fLaC", "alac"];
-
 /// An EXT-X-STREAM-INF and its URI.
+#[derive(Clone)]
 struct Variant<'a> {
     attributes: Attributes<'a>,
     bits_per_second: u64,
@@ -41,11 +40,19 @@ impl<'a> Variant<'a> {
         self.attributes.value("STABLE-VARIANT-ID")
     }
 
+    fn codecs(&self) -> &'a str {
+        self.attributes.value("CODECS").unwrap_or("")
+    }
+
     fn is_sound(&self) -> bool {
-        let is_sound = |codec: &str| SOUND_CODECS.iter().any(|sound| codec.starts_with(sound));
-        let codecs = self.attributes.value("CODECS").filter(|codecs| !codecs.is_empty());
-        self.attributes.value("RESOLUTION").is_none()
-            && codecs.is_some_and(|codecs| codecs.split(',').map(str::trim).all(is_sound))
+        self.attributes.value("RESOLUTION").is_none() && codecs::are_sound(self.codecs())
+    }
+
+    /// Whether a player that has begun with `first` can switch to it. What is not said is taken to fit.
+    fn fits(&self, first: &Self) -> bool {
+        let range = |of: &Self| of.attributes.value("VIDEO-RANGE").unwrap_or("SDR");
+        let kinds = codecs::of_pictures(self.codecs()).zip(codecs::of_pictures(first.codecs()));
+        kinds.is_none_or(|(own, other)| own == other) && range(self) == range(first)
     }
 
     /// What is the same on all pathways.
@@ -114,6 +121,9 @@ pub(super) fn presentation(url: &Url, text: &str) -> Result<Presentation, Manife
     let has_pictures = playlist.variants.iter().any(|variant| !variant.is_sound());
     if has_pictures {
         playlist.variants.retain(|variant| !variant.is_sound());
+        if let Some(first) = playlist.variants.first().cloned() {
+            playlist.variants.retain(|variant| variant.fits(&first));
+        }
     }
     let mut ladder = Ladder::new(&playlist.variants);
     playlist.variants.sort_by_key(|variant| variant.bits_per_second);

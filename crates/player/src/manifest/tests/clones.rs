@@ -72,6 +72,23 @@ fn a_clone_of_listed_segments_has_them_all_elsewhere() {
 }
 
 #[test]
+fn a_clone_of_a_dash_pathway_may_be_on_another_port() {
+    let index = "<SegmentBase indexRange=\"100-155\"/>";
+    for (host, there) in [("c.example:8443", "c.example:8443"), ("[::1]:80", "[::1]:80")] {
+        let mut title = read("m.mpd", &mpd(index)).expect("a title");
+        let elsewhere = PathwayClone { host: Some(host.into()), ..clone(".", "c") };
+        title.clone_pathway(&elsewhere).expect("a clone");
+        let sources = sources(&title.tracks[0].renditions[0]);
+        assert!(sources[1].starts_with(&format!("https://{there}/title/media/one")), "{sources:?}");
+    }
+    let mut title = read("m.mpd", &mpd(index)).expect("a title");
+    for host in ["c.example:", "c.example:x", "c.example:99999", "a:b:1"] {
+        let elsewhere = PathwayClone { host: Some(host.into()), ..clone(".", "c") };
+        assert!(title.clone_pathway(&elsewhere).is_err(), "{host}");
+    }
+}
+
+#[test]
 fn a_clone_that_cannot_be_made_changes_nothing() {
     let mut title = read("m.m3u8", MASTER).expect("a title");
     let before = title.clone();

@@ -254,3 +254,25 @@ fn iso_8601_durations_are_read() {
         assert_eq!(duration(text), None, "{text}");
     }
 }
+
+#[test]
+fn a_ladder_has_one_codec_the_first_ones() {
+    let set = |codecs: &str, rates: &[u64]| {
+        let one = |rate: &u64| {
+            format!(
+                "<Representation id=\"{codecs}{rate}\" bandwidth=\"{rate}\"><BaseURL>{rate}.mp4</BaseURL></Representation>"
+            )
+        };
+        let all: String = rates.iter().map(one).collect();
+        format!("<AdaptationSet mimeType=\"video/mp4\" codecs=\"{codecs}\">{all}</AdaptationSet>")
+    };
+    let text = format!(
+        "<MPD xmlns=\"urn:mpeg:dash:schema:mpd:2011\" type=\"static\" mediaPresentationDuration=\"PT8S\"><Period>{}{}{}</Period></MPD>",
+        set("avc1.64001f", &[3000, 1000]),
+        set("hvc1.2.4.L123", &[2000]),
+        set("avc1.42c01e", &[500])
+    );
+    let title = read("m.mpd", &text).expect("a title");
+    let rates: Vec<_> = title.tracks[0].renditions.iter().map(|one| one.bits_per_second).collect();
+    assert_eq!(rates, [500, 1000, 3000]);
+}

@@ -163,3 +163,22 @@ fn a_steering_server_that_cannot_be_asked_is_left_out() {
         assert_eq!(read("m.m3u8", &text).map(|title| title.steering), Ok(None), "{server}");
     }
 }
+
+#[test]
+fn a_ladder_has_one_codec_and_one_range_the_first_ones() {
+    let variant = |rate: u64, said: &str, uri: &str| {
+        format!("#EXT-X-STREAM-INF:BANDWIDTH={rate},{said}\n{uri}\n")
+    };
+    let text = [
+        "#EXTM3U\n".to_owned(),
+        variant(2000, "CODECS=\"avc1.64001f,mp4a.40.2\"", "2.m3u8"),
+        variant(1500, "CODECS=\"hvc1.2.4.L123,mp4a.40.2\"", "hevc.m3u8"),
+        variant(1000, "CODECS=\"mp4a.40.2,avc3.42c01e\",VIDEO-RANGE=SDR", "1.m3u8"),
+        variant(4000, "CODECS=\"avc1.64001f\",VIDEO-RANGE=PQ", "hdr.m3u8"),
+        variant(3000, "RESOLUTION=1280x720", "3.m3u8"),
+    ]
+    .concat();
+    let title = read("m.m3u8", &text).expect("a title");
+    let rates: Vec<_> = title.tracks[0].renditions.iter().map(|one| one.bits_per_second).collect();
+    assert_eq!(rates, [1000, 2000, 3000]);
+}

@@ -5,8 +5,11 @@ use crate::event::{Ending, Event};
 use crate::failure::Failure;
 use crate::options::PlayerOptions;
 use crate::pathways::MoveReason;
-use crate::player::world::{Film, Reply, World, s};
-use crate::request::RequestKind;
+use crate::player::Document;
+use crate::player::world::{Film, Reply, World, ms, s};
+use crate::presentation::Segments;
+use crate::request::{Request, RequestKind};
+use std::sync::Arc;
 
 /// The first pathway is the fastest, so that players stay there.
 fn rate(pathway: usize) -> f64 {
@@ -123,4 +126,32 @@ fn all_pathways_dead_is_a_stall_with_pauses_between_attempts() {
     let report = world.run(s(600));
     assert_eq!((report.ended, report.stall_count), (Ending::Watching, 1));
     assert!(report.failure_count() < 800, "{}", report.failure_count());
+}
+
+/// Segments that are files of their own have no lengths in their lists, and are larger or smaller than their bit rate says.
+fn without_lengths(film: &Film, request: &Request) -> Reply {
+    let mut segments = Segments::clone(&film.list(request));
+    segments.list.iter_mut().for_each(|segment| segment.reference.range = None);
+    Reply::Document(Document::Segments(Arc::new(segments)))
+}
+
+#[test]
+fn a_segment_that_crawls_is_left_although_more_has_come_than_its_bit_rate_says() {
+    for begins in (20_000..22_000).step_by(250).map(ms) {
+        let film = Film { pathways: 2, rungs: vec![1_000_000], sound: None, ..Film::default() };
+        let mut world = World::new(film.clone(), PlayerOptions::default());
+        world.servers = Box::new(move |request, _| match request.kind {
+            RequestKind::Playlist => Some(without_lengths(&film, request)),
+            // Twice what its four seconds have at its bit rate.
+            RequestKind::Media => Some(Reply::Bytes(1_000_000)),
+            _ => None,
+        });
+        world.rates = Box::new(move |pathway, now| match pathway {
+            0 if now >= begins => 10e3,
+            0 => 8e6,
+            _ => 6e6,
+        });
+        let report = world.run(s(200));
+        assert_eq!(report.stall_count, 0, "{begins:?}: {:?}", report.stalls);
+    }
 }

@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::options::PlayerOptions;
 use crate::player::Document;
 use crate::player::world::{Film, Reply, World, s, url};
-use crate::presentation::SteeringServer;
+use crate::presentation::{Presentation, SteeringServer};
 use crate::request::RequestKind;
 use crate::steering::{Answer, PathwayClone};
 use std::collections::BTreeMap;
@@ -93,24 +93,49 @@ fn a_first_answer_may_be_awaited_but_not_for_ever() {
     }
 }
 
-#[test]
-fn a_clone_is_a_pathway_of_its_own() {
-    let mut world = world(false);
-    let host = "c.example".to_owned();
+/// An answer that makes the pathway "c" out of "p0", and prefers it.
+fn cloning() -> Answer {
     let clone = PathwayClone {
         base_id: "p0".into(),
         id: "c".into(),
-        host: Some(host),
+        host: Some("c.example".into()),
         params: Vec::new(),
         variants: BTreeMap::new(),
         renditions: BTreeMap::new(),
     };
-    let answer = Answer {
+    Answer {
         ttl: s(60),
         reload: Some(url("http://steer.example/?session=2")),
         priority: vec!["c".into(), "p0".into()],
         clones: vec![clone],
-    };
+    }
+}
+
+#[test]
+fn a_clone_and_what_is_known_of_it_outlast_a_new_manifest() {
+    let mut world = world(false);
+    let presentation =
+        Presentation { reload_after: Some(s(5)), ..(*world.film.presentation()).clone() };
+    let manifest = Document::Presentation(Arc::new(presentation));
+    let answer = Document::Steering(Arc::new(cloning()));
+    world.servers = Box::new(move |of, _| match of.kind {
+        RequestKind::Manifest => Some(Reply::Document(manifest.clone())),
+        RequestKind::Steering => Some(Reply::Document(answer.clone())),
+        _ => None,
+    });
+    let report = world.run(s(100));
+    assert!(world.sent(RequestKind::Manifest).len() > 15);
+    assert_eq!(world.sent(RequestKind::Steering).len(), 2);
+    let media = world.sent(RequestKind::Media);
+    let late: Vec<_> = media.iter().filter(|(at, _)| *at > s(8)).collect();
+    assert!(late.len() > 10 && late.iter().all(|(_, of)| of.pathway == 2), "{}", late.len());
+    assert!(report.move_count <= 2 && report.stall_count == 0, "{:?}", report.moves);
+}
+
+#[test]
+fn a_clone_is_a_pathway_of_its_own() {
+    let mut world = world(false);
+    let answer = cloning();
     world.servers = Box::new(move |of, _| {
         let answer = Document::Steering(Arc::new(answer.clone()));
         (of.kind == RequestKind::Steering).then_some(Reply::Document(answer))

@@ -1,0 +1,44 @@
+//! Codecs as manifests name them (RFC 6381), and which of them a player can switch between.
+//!
+//! A title may be there in several codecs, so that old players find one that they know. A player chooses one kind and stays
+//! with it, since another one needs another decoder: here the first that the manifest names, which every player knows.
+
+/// How the codecs of sound begin (RFC 6381 and its registry).
+const SOUND: [&str; 8] = ["mp4a", "ac-3", "ec-3", "ac-4", "opus", "Opus", "fLaC", "alac"];
+
+/// Names of the same codec, which differ in where its parameters are.
+const SAME: [(&str, &str); 3] = [("avc3", "avc1"), ("hev1", "hvc1"), ("dvhe", "dvh1")];
+
+/// Whether all of them are of sound; not if there are none.
+pub(super) fn are_sound(codecs: &str) -> bool {
+    !codecs.is_empty() && codecs.split(',').all(|codec| is_sound(codec.trim()))
+}
+
+fn is_sound(codec: &str) -> bool {
+    SOUND.iter().any(|sound| codec.starts_with(sound))
+}
+
+/// The kind of codec of the pictures in the list; `None` if it names none.
+pub(super) fn of_pictures(codecs: &str) -> Option<&str> {
+    let codec =
+        codecs.split(',').map(str::trim).find(|codec| !codec.is_empty() && !is_sound(codec))?;
+    let kind = codec.split('.').next().unwrap_or(codec);
+    let same = SAME.iter().find(|(other, _)| *other == kind);
+    Some(same.map_or(kind, |(_, same)| *same))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pictures_are_told_from_sound_and_kinds_from_their_parameters() {
+        assert_eq!(of_pictures("mp4a.40.2, avc1.64001f"), Some("avc1"));
+        assert_eq!(of_pictures("avc3.64001f"), of_pictures("avc1.42c01e,ec-3"));
+        assert_ne!(of_pictures("hvc1.2.4.L123"), of_pictures("avc1.64001f"));
+        assert_eq!((of_pictures("mp4a.40.2"), of_pictures("")), (None, None));
+        assert!(
+            are_sound("mp4a.40.2,ac-3") && !are_sound("avc1.64001f,mp4a.40.2") && !are_sound("")
+        );
+    }
+}

@@ -1,0 +1,87 @@
+// The fleet: all nodes of it, live.
+
+import "../base.css";
+import "../dashboard/dashboard.css";
+import "./fleet.css";
+import { node, say } from "../dashboard/node";
+import { drain, undrain } from "./drain";
+import { Explain } from "./explain";
+import { Feed } from "./feed";
+import { History } from "./history";
+import { Moves } from "./moves";
+import type { Fleet } from "./shape";
+import { Sites } from "./sites";
+import { Titles } from "./titles";
+import { Totals } from "./totals";
+
+const state = node("p", "state", "Connecting");
+state.setAttribute("role", "status");
+const about = node("p", "about");
+const alarm = node("p", "alarm");
+alarm.setAttribute("role", "alert");
+alarm.hidden = true;
+const history = new History();
+const totals = new Totals();
+const sites = new Sites({
+  drain,
+  undrain: (of) => void undrain(of).catch((error: unknown) => warn(error instanceof Error ? error.message : String(error))),
+});
+const moves = new Moves();
+const explain = new Explain();
+const titles = new Titles((title) => explain.about(title));
+const beside = node("div", "beside", moves.element, titles.element, explain.element);
+const brand = node("h1", "", "Fullbore", node("span", "unseen", ": fleet"));
+const main = node("main", "", totals.element, node("div", "halves", sites.element, beside));
+document.getElementById("fleet")?.replaceChildren(node("header", "", brand, state, about), alarm, main);
+
+let warned = "";
+let isFirst = true;
+
+/** Says what an operator's last action met, until the next event. */
+function warn(words: string): void {
+  warned = words;
+  alarm.hidden = false;
+  say(alarm, words);
+}
+
+function tellAlarm({ frozen, store, leader }: Fleet): void {
+  const said = [
+    frozen,
+    store.problem === null ? null : `The store takes no changes: ${store.problem}`,
+    leader === null ? "No gateway leads at present." : null,
+    warned === "" ? null : warned,
+  ].filter((words) => words !== null);
+  warned = "";
+  alarm.hidden = said.length === 0;
+  say(alarm, said.join(" "));
+}
+
+function show(kind: string, words: string): void {
+  state.dataset["kind"] = kind;
+  say(state, words);
+}
+
+function tell(now: Fleet): void {
+  history.push(now);
+  totals.tell(now);
+  sites.tell(now, history);
+  moves.tell(now);
+  tellAlarm(now);
+  const lead = now.leader === now.gateway ? "leads" : `led by ${now.leader ?? "nobody"}`;
+  say(about, `${now.fullbore}, gateway ${now.gateway} (${lead}), store ${now.store.engine}, epoch ${now.epoch}, snapshot ${now.snapshot}`);
+  document.title = `${now.nodes.filter(({ state }) => state === "serving").length} of ${now.nodes.length} nodes – Fullbore`;
+  if (now.frozen === null) show("live", "Live");
+  else show("draining", "Frozen: the gateway doubts what it sees");
+  // The first event shows that the gateway answers, and by whose token.
+  if (isFirst) void titles.search();
+  isFirst = false;
+}
+
+new Feed({
+  fleet: tell,
+  stale: (forMs) => {
+    document.body.classList.toggle("stale", forMs != null);
+    // Updated in steps of five seconds, so that screen readers do not announce it every second.
+    if (forMs != null) show("stale", `No data for ${forMs < 5000 ? 3 : Math.floor(forMs / 5000) * 5} s; reconnecting`);
+  },
+});

@@ -1,0 +1,83 @@
+// What a gateway's API answers; docs/fleet-page.md describes it.
+
+export type State = "joining" | "serving" | "draining" | "drained" | "lost" | "revoked";
+
+export interface Node {
+  name: string;
+  site: string;
+  cluster: string;
+  /** If the site has several. */
+  rack?: string | null;
+  kind: string;
+  host: string;
+  state: State;
+  /** Why it is drained, and when it comes back by itself. */
+  reason: string | null;
+  returns_unix_seconds: number | null;
+  /** Why it takes no new viewers by its own judgement. */
+  not_me: string[];
+  /** Since the last heartbeat; null if there was none since the gateway started. */
+  silent_millis: number | null;
+  /** The node's clock minus the gateway's. */
+  clock_off_millis: number | null;
+  bits_per_second: number;
+  ceiling_bits_per_second: number;
+  connections: number;
+  cpu_permille: number;
+  free_bytes: number;
+  titles: number;
+  missing: number;
+  receipts_waiting: number;
+}
+
+export interface Move {
+  from: string;
+  to: string;
+  viewers: number;
+  why: string;
+}
+
+export interface Fleet {
+  version: number;
+  fullbore: string;
+  gateway: string;
+  leader: string | null;
+  unix_millis: number;
+  epoch: number;
+  snapshot: number;
+  /** Why the gateway changes nothing at present, if so. */
+  frozen: string | null;
+  store: { engine: string; problem: string | null };
+  ttl_seconds: number;
+  full_permille: number;
+  /** Since the gateway started. */
+  decisions: { total: number; first_choice: number; content: number; health: number };
+  /** Of the last minute. */
+  moves: Move[];
+  sites: { name: string; region: string; prefixes: number }[];
+  nodes: Node[];
+  titles: { published: number; withdrawn: number; incomplete: number };
+}
+
+export interface Listed {
+  title: string;
+  bytes: number;
+  duration_seconds: number;
+  state: "published" | "withdrawn";
+  holders: number;
+  wanted: number;
+}
+
+export interface Where {
+  title: string;
+  state: string;
+  nodes: { node: string; site: string; state: State; holds: boolean; receipt: string | null }[];
+}
+
+export interface Explained {
+  snapshot: number;
+  matched: string | null;
+  label: "C" | "H" | null;
+  nodes: { node: string; site: string; reason: string }[];
+  text: string;
+}
