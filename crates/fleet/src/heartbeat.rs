@@ -1,0 +1,182 @@
+//! What a node tells its gateways every five seconds, and what they answer.
+
+use serde::{Deserialize, Serialize};
+
+use crate::title::check_path;
+use crate::{Digest, HeldTitle, Name, OutOfBounds, State};
+
+/// Most receipts in one heartbeat: the rest waits for the next one.
+const RECEIPTS_MAX: usize = 1000;
+
+/// Sent every 5 s, with jitter, to every gateway that the node knows (at most five). Nothing of it is written to the store.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Heartbeat {
+    /// The version of this form: 1.
+    pub version: u32,
+    /// Who sends it: the name in its certificate, or it is refused.
+    pub node: Name,
+    /// Drawn anew at each start of the agent.
+    pub boot: String,
+    /// Rises by one with each heartbeat of a boot; a gateway ignores one that is not newer than the last.
+    pub sequence: u64,
+    /// The node's clock, since 1970. Gateways tell operators when it differs from theirs by more than a second.
+    pub sent_unix_millis: u64,
+    /// Whether it wants viewers.
+    pub condition: Condition,
+    /// What it carries.
+    pub load: Load,
+    /// Digest of its inventory, so that the gateway can ask for one that it lacks.
+    pub inventory: Digest,
+    /// The number of the snapshot that it has, of this gateway.
+    pub snapshot: u64,
+    /// Titles that it was told to remove, and how far that is.
+    #[serde(default)]
+    pub receipts: Vec<Receipt>,
+}
+
+/// Whether a node wants viewers, by its own control loop.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Condition {
+    /// Its server is not up yet.
+    Starting,
+    /// It takes new viewers.
+    Ready,
+    /// It takes no new viewers, and says why. Those that play stay unless a reason [moves them](NotMe::moves_viewers).
+    NotMe(Vec<NotMe>),
+}
+
+/// Why a node takes no new viewers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NotMe {
+    /// It carries what its ceiling allows.
+    AtCeiling,
+    /// A disk returns errors.
+    DiskErrors,
+    /// Tasks wait for CPU, memory or disks (PSI) longer than they should.
+    Pressure,
+    /// The server has stopped accepting connections for want of something.
+    AcceptPaused,
+    /// Viewers report stalls.
+    ViewersStall,
+    /// The processor is throttled for heat.
+    Hot,
+    /// The server does not answer its agent.
+    ServerSilent,
+}
+
+impl NotMe {
+    /// Whether viewers who play should leave, too.
+    pub fn moves_viewers(self) -> bool {
+        matches!(self, Self::DiskErrors | Self::ViewersStall | Self::ServerSilent)
+    }
+
+    /// As it is written in metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::AtCeiling => "at_ceiling",
+            Self::DiskErrors => "disk_errors",
+            Self::Pressure => "pressure",
+            Self::AcceptPaused => "accept_paused",
+            Self::ViewersStall => "viewers_stall",
+            Self::Hot => "hot",
+            Self::ServerSilent => "server_silent",
+        }
+    }
+}
+
+/// What a node carries, averaged over some seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Load {
+    /// What its server sends.
+    pub bits_per_second: u64,
+    /// What it may send.
+    pub ceiling_bits_per_second: u64,
+    /// Connections to its server.
+    pub connections: u64,
+    /// CPU time of all its processors, in thousandths.
+    pub cpu_permille: u16,
+    /// Free room for titles.
+    pub free_bytes: u64,
+}
+
+impl Load {
+    /// Load beside ceiling, in thousandths; 0 without a ceiling.
+    pub fn permille(&self) -> u16 {
+        let share = u128::from(self.bits_per_second) * 1000;
+        let share = share.checked_div(u128::from(self.ceiling_bits_per_second)).unwrap_or(0);
+        u16::try_from(share).unwrap_or(u16::MAX)
+    }
+}
+
+/// What became of a withdrawn title on one node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Receipt {
+    /// What was withdrawn.
+    pub held: HeldTitle,
+    /// How far its removal is.
+    pub state: ReceiptState,
+}
+
+/// How far a removal is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReceiptState {
+    /// The node no longer serves it and has removed its files.
+    Removed,
+    /// The node never had it.
+    Absent,
+    /// It could not be removed; the node's log says why.
+    Failed,
+}
+
+/// A gateway's answer to a heartbeat.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HeartbeatAnswer {
+    /// The gateway's clock, since 1970.
+    pub now_unix_millis: u64,
+    /// What the gateway takes the node for.
+    pub state: State,
+    /// Why it is to drain, if it is.
+    pub reason: Option<String>,
+    /// Digest of what the node shall hold; it asks for it if that is news.
+    pub desired: Digest,
+    /// Digest of the fleet's public keys for tokens; likewise.
+    pub keys: Digest,
+    /// The number of the gateway's snapshot; likewise.
+    pub snapshot: u64,
+    /// The gateway does not know the inventory of that digest: send it.
+    pub wants_inventory: bool,
+}
+
+impl Heartbeat {
+    /// Checks what serde does not.
+    ///
+    /// # Errors
+    /// The field that is out of its bounds.
+    pub fn check(&self) -> Result<(), OutOfBounds> {
+        if self.version != 1 {
+            return Err(OutOfBounds(
+                "version is not 1: gateway and node are of different releases",
+            ));
+        }
+        if self.boot.is_empty()
+            || self.boot.len() > 64
+            || !self.boot.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        {
+            return Err(OutOfBounds("boot is not 1 to 64 letters and digits"));
+        }
+        if self.receipts.len() > RECEIPTS_MAX {
+            return Err(OutOfBounds("there are more than 1000 receipts"));
+        }
+        if matches!(&self.condition, Condition::NotMe(reasons) if reasons.is_empty() || reasons.len() > 16)
+        {
+            return Err(OutOfBounds("not_me has no reason, or more than 16"));
+        }
+        self.receipts.iter().try_for_each(|receipt| check_path(&receipt.held.path))
+    }
+}

@@ -1,0 +1,42 @@
+//! The nouns of a fleet, and what gateways and nodes tell each other. No I/O and no clock.
+//!
+//! Everything here may come from a peer that is broken or hostile, so each type that a peer writes has bounds, and reading it checks them:
+//! [`Name`] and [`Digest`] when they are read, the rest in a `check` that the reader calls before it believes anything.
+
+mod digest;
+mod heartbeat;
+mod inventory;
+mod joining;
+mod name;
+mod node;
+mod prefix;
+mod signed;
+mod snapshot;
+mod title;
+mod viewer_keys;
+
+pub use digest::{Digest, DigestError};
+pub use heartbeat::{Condition, Heartbeat, HeartbeatAnswer, Load, NotMe, Receipt, ReceiptState};
+pub use inventory::{Desired, Inventory};
+pub use joining::{
+    GATEWAYS_MAX, JoinAnswer, JoinRequest, Keys, RenewAnswer, RenewRequest, check_gateways,
+};
+pub use name::{BadName, Name};
+pub use node::{NodeKind, NodePlace, State};
+pub use prefix::{Prefix, PrefixError};
+pub use signed::{PublicKey, Signed, SigningKey, SigningKeyError, UnsignedError};
+pub use snapshot::{Announced, FleetSnapshot, Site, SnapshotError, SnapshotNode, SteeringPolicy};
+pub use title::{HeldTitle, PublishedTitle, TitleDocument};
+pub use viewer_keys::ViewerKeys;
+
+/// Why something that a peer sent is refused. Its text names the field and its bound.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutOfBounds(pub(crate) &'static str);
+
+impl std::fmt::Display for OutOfBounds {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl std::error::Error for OutOfBounds {}

@@ -1,0 +1,29 @@
+//! Why S3 did not do what it was asked.
+
+use std::fmt::{self, Display, Formatter};
+
+/// Why S3 did not do what it was asked. Each text is one line for the operator, and says where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum S3Error {
+    /// There is no such object.
+    Absent(String),
+    /// The address or the credentials are wrong, or S3 refuses the request: trying again is no use.
+    Refused(String),
+    /// S3 cannot be reached, or fails: it may work later.
+    Unavailable(String),
+    /// The object is larger than its reader allows.
+    TooLarge(String),
+}
+
+impl Display for S3Error {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Absent(text)
+            | Self::Refused(text)
+            | Self::Unavailable(text)
+            | Self::TooLarge(text) => f.write_str(text),
+        }
+    }
+}
+
+impl std::error::Error for S3Error {}

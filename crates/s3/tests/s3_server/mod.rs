@@ -1,0 +1,70 @@
+//! A real S3 server in this process: `s3s-fs`, which checks signatures.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto::Builder;
+use s3s::auth::SimpleAuth;
+use s3s::service::S3ServiceBuilder;
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
+
+const KEY: &str = "AKIDTEST";
+const SECRET: &str = "not-a-secret";
+
+/// A server of the bucket `films`, for as long as the runtime lives.
+pub(crate) struct S3Server {
+    endpoint: String,
+    deaf: Arc<AtomicBool>,
+    closing: Arc<Notify>,
+}
+
+impl S3Server {
+    /// Serves `folder`.
+    pub(crate) async fn start(folder: &Path) -> Self {
+        std::fs::create_dir_all(folder.join("films")).expect("a folder for the bucket");
+        let mut service = S3ServiceBuilder::new(s3s_fs::FileSystem::new(folder).expect("a folder"));
+        service.set_auth(SimpleAuth::from_single(KEY, SECRET));
+        let service = service.build().into_shared();
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let endpoint = format!("http://{}", listener.local_addr().expect("its own address"));
+        let deaf = Arc::new(AtomicBool::new(false));
+        let closing = Arc::new(Notify::new());
+        let (is_deaf, close) = (deaf.clone(), closing.clone());
+        tokio::spawn(async move {
+            while let Ok((socket, _)) = listener.accept().await {
+                if is_deaf.load(Ordering::Relaxed) {
+                    continue; // the connection closes
+                }
+                let (service, close) = (service.clone(), close.clone());
+                tokio::spawn(async move {
+                    let builder = Builder::new(TokioExecutor::new());
+                    tokio::select! {
+                        _ = builder.serve_connection(TokioIo::new(socket), service) => {}
+                        () = close.notified() => {}
+                    }
+                });
+            }
+        });
+        Self { endpoint, deaf, closing }
+    }
+
+    /// All connections are closed, and new ones at once from now on; or they are taken again.
+    pub(crate) fn be_deaf(&self, deaf: bool) {
+        self.deaf.store(deaf, Ordering::Relaxed);
+        self.closing.notify_waiters();
+    }
+
+    /// The variables that lead here.
+    pub(crate) fn variable(&self, name: &str) -> Option<String> {
+        let value = match name {
+            "AWS_ENDPOINT_URL" => &self.endpoint,
+            "AWS_ACCESS_KEY_ID" => KEY,
+            "AWS_SECRET_ACCESS_KEY" => SECRET,
+            _ => return None,
+        };
+        Some(value.to_owned())
+    }
+}

@@ -1,0 +1,74 @@
+//! The client against a real server, `s3s-fs`.
+
+use bytes::Bytes;
+use fullbore_s3::{S3Bucket, S3Error};
+use tempfile::tempdir;
+
+mod s3_server;
+use s3_server::S3Server;
+
+fn bytes(count: usize) -> Bytes {
+    (0..count).map(|at| (at * 7 % 251) as u8).collect()
+}
+
+#[tokio::test]
+async fn what_is_written_is_read_whole_and_in_parts() {
+    let folder = tempdir().expect("a folder");
+    let server = S3Server::start(folder.path()).await;
+    let bucket = S3Bucket::open_with("s3://films/hd", |name| server.variable(name)).expect("open");
+    let film = bytes(3_000_000);
+    bucket.put("a b/säge+1.mp4", film.clone()).await.expect("written");
+    assert_eq!(
+        std::fs::read(folder.path().join("films/hd/a b/säge+1.mp4")).expect("on disk"),
+        film
+    );
+    assert_eq!(bucket.size("a b/säge+1.mp4").await, Ok(Some(3_000_000)));
+    assert_eq!(bucket.get("a b/säge+1.mp4", 3_000_000).await, Ok(film.clone()));
+    assert_eq!(
+        bucket.get_range("a b/säge+1.mp4", 1_000_000, 5).await,
+        Ok(film.slice(1_000_000..1_000_005))
+    );
+    let end = bucket.get_range("a b/säge+1.mp4", 2_999_990, 100).await;
+    assert_eq!(end, Ok(film.slice(2_999_990..)));
+    let error = bucket.get("a b/säge+1.mp4", 2_999_999).await.expect_err("a byte too many");
+    assert!(matches!(error, S3Error::TooLarge(_)), "{error}");
+}
+
+#[tokio::test]
+async fn what_is_absent_or_refused_is_told_apart() {
+    let folder = tempdir().expect("a folder");
+    let server = S3Server::start(folder.path()).await;
+    let bucket = S3Bucket::open_with("s3://films", |name| server.variable(name)).expect("open");
+    assert_eq!(bucket.size("none").await, Ok(None));
+    let error = bucket.get("none", 10).await.expect_err("absent");
+    assert!(matches!(&error, S3Error::Absent(text) if text.contains("s3://films/none")), "{error}");
+
+    let other = |name: &str| match name {
+        "AWS_SECRET_ACCESS_KEY" => Some("wrong".to_owned()),
+        _ => server.variable(name),
+    };
+    let stranger = S3Bucket::open_with("s3://films", other).expect("open");
+    let error = stranger.put("mine", bytes(10)).await.expect_err("a wrong signature");
+    assert!(
+        matches!(&error, S3Error::Refused(text) if text.contains("SignatureDoesNotMatch")),
+        "{error}"
+    );
+    assert!(!folder.path().join("films/mine").exists());
+}
+
+#[tokio::test]
+async fn a_server_that_comes_back_within_the_tries_is_not_noticed() {
+    let folder = tempdir().expect("a folder");
+    let server = S3Server::start(folder.path()).await;
+    let bucket = S3Bucket::open_with("s3://films", |name| server.variable(name)).expect("open");
+    server.be_deaf(true);
+    let error = bucket.put("a", bytes(10)).await.expect_err("nobody there");
+    assert!(matches!(&error, S3Error::Unavailable(text) if !text.contains("X-Amz")), "{error}");
+
+    let (written, ()) = tokio::join!(bucket.put("a", bytes(10)), async {
+        tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+        server.be_deaf(false);
+    });
+    assert_eq!(written, Ok(()));
+    assert_eq!(bucket.get("a", 10).await, Ok(bytes(10)));
+}

@@ -1,0 +1,46 @@
+//! What a node says to a gateway: heartbeats and inventories of any bytes.
+//!
+//! Must hold: no panic; what passes its check is within its bounds, and is the same after it was written and read again; what it names is
+//! a title's path.
+
+#![no_main]
+
+use catalog::TitlePath;
+use fleet::{Condition, Heartbeat, Inventory};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    if let Ok(beat) = serde_json::from_slice::<Heartbeat>(bytes) {
+        check_beat(&beat);
+    }
+    if let Ok(inventory) = serde_json::from_slice::<Inventory>(bytes) {
+        check_inventory(&inventory);
+    }
+});
+
+fn check_beat(beat: &Heartbeat) {
+    // Counted before anything is believed, so it may not overflow.
+    let _ = beat.load.permille();
+    if beat.check().is_err() {
+        return;
+    }
+    assert!(beat.receipts.len() <= 1000 && beat.boot.len() <= 64);
+    assert!(beat.receipts.iter().all(|receipt| TitlePath::new(&receipt.held.path).is_ok()));
+    if let Condition::NotMe(reasons) = &beat.condition {
+        assert!((1..=16).contains(&reasons.len()));
+    }
+    let written = serde_json::to_vec(beat).expect("a heartbeat is plain JSON");
+    let again: Heartbeat = serde_json::from_slice(&written).expect("what was written");
+    assert_eq!(again, *beat);
+}
+
+fn check_inventory(inventory: &Inventory) {
+    let digest = inventory.digest();
+    if inventory.check().is_err() {
+        return;
+    }
+    assert!(inventory.held.iter().all(|held| TitlePath::new(&held.path).is_ok()));
+    // In order and without doubles, so that it has one digest.
+    let again = Inventory::new(inventory.node.clone(), inventory.held.clone());
+    assert_eq!((again.digest(), &again), (digest, inventory));
+}
