@@ -19,6 +19,7 @@ pub mod report;
 mod search;
 pub mod start;
 mod stats;
+pub mod steering;
 mod unknown_name;
 pub mod versus;
 

@@ -4,6 +4,7 @@ mod ablate;
 mod limit;
 mod report;
 mod start;
+mod steering;
 mod versus;
 
 use clap::{Args, Subcommand};
@@ -25,6 +26,7 @@ enum Kind {
     Report(report::Report),
     Versus(Box<versus::Versus>),
     Start(start::Start),
+    Steering(steering::Steering),
 }
 
 impl Bench {
@@ -36,6 +38,7 @@ impl Bench {
             Kind::Report(report) => report.run(),
             Kind::Versus(versus) => versus.run(),
             Kind::Start(start) => start.run(),
+            Kind::Steering(steering) => steering.run(),
         };
         done.unwrap_or_else(|error| {
             eprintln!("fullbore: {error}");

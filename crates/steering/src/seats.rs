@@ -1,0 +1,145 @@
+//! Nodes in the order of their sites, so that a site's nodes are neighbours in every list.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use fleet::{FleetSnapshot, Name, SnapshotNode, State};
+
+use crate::Standing;
+use crate::hash;
+
+/// What a decision needs to know of a node.
+#[derive(Clone, Debug)]
+pub(crate) struct Seat {
+    /// Its place in the snapshot's `nodes`.
+    pub(crate) node: u32,
+    pub(crate) site: u32,
+    cluster: u32,
+    /// None: it fails with the rest of its cluster.
+    rack: Option<u32>,
+    pub(crate) standing: Standing,
+    /// Whether it counts when a site's first choice is sought: it has been one of the fleet, and may be again.
+    pub(crate) is_member: bool,
+    pub(crate) is_revoked: bool,
+    hash: u64,
+    weight: f64,
+}
+
+/// How far apart two nodes must be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Apart {
+    /// In two sites.
+    Site,
+    /// In two clusters, and not in one rack.
+    Cluster,
+    /// In two failure domains: another site, cluster or rack.
+    Domain,
+    /// Two machines.
+    Node,
+}
+
+impl Seat {
+    pub(crate) fn is_apart(&self, other: &Self, apart: Apart) -> bool {
+        let same_rack = self.rack.is_some() && self.rack == other.rack;
+        match apart {
+            Apart::Site => self.site != other.site,
+            Apart::Cluster => self.cluster != other.cluster && !same_rack,
+            Apart::Domain => self.cluster != other.cluster || self.rack != other.rack,
+            Apart::Node => self.node != other.node,
+        }
+    }
+
+    /// The cost of this node for a title and a viewer: in a site, the least wins. `key` is [`key`]'s.
+    pub(crate) fn cost(&self, key: u64) -> f64 {
+        hash::cost(hash::mix(key ^ self.hash), self.weight)
+    }
+}
+
+/// What costs depend on beside the node. A title has eight orders of a site's nodes, and a viewer one of them: so a premiere has several nodes of
+/// a site from its first second on, two nodes of a small site both get viewers, and what few watch lies in the memory of few.
+pub(crate) fn key(title: &str, viewer: u64) -> u64 {
+    hash::of_text(title) ^ hash::mix(hash::mix(viewer) >> 61)
+}
+
+/// All seats, by site.
+#[derive(Debug)]
+pub(crate) struct Seats {
+    seats: Vec<Seat>,
+    /// Where each site's begin, and the end.
+    starts: Vec<u32>,
+    /// By place in the snapshot's `nodes`.
+    of_node: Vec<u32>,
+}
+
+/// Numbers names within their sites.
+#[derive(Default)]
+struct Numbers<'n>(HashMap<(u32, &'n Name), u32>);
+
+impl<'n> Numbers<'n> {
+    fn of(&mut self, site: u32, name: &'n Name) -> u32 {
+        let next = self.0.len() as u32;
+        *self.0.entry((site, name)).or_insert(next)
+    }
+}
+
+impl Seats {
+    /// # Panics
+    /// If a node's site is not in the snapshot, which [`FleetSnapshot::check`] refuses.
+    pub(crate) fn new(snapshot: &FleetSnapshot) -> Self {
+        let site_of = |node: &SnapshotNode| {
+            let found = snapshot.sites.binary_search_by(|site| site.name.cmp(&node.place.site));
+            found.expect("a checked snapshot has each node's site") as u32
+        };
+        let (mut clusters, mut racks) = (Numbers::default(), Numbers::default());
+        let mut seats: Vec<Seat> = Vec::with_capacity(snapshot.nodes.len());
+        for (index, node) in snapshot.nodes.iter().enumerate() {
+            let site = site_of(node);
+            seats.push(Seat {
+                node: index as u32,
+                site,
+                cluster: clusters.of(site, &node.place.cluster),
+                rack: node.place.rack.as_ref().map(|rack| racks.of(site, rack)),
+                standing: Standing::of(node),
+                is_member: !matches!(node.state, State::Joining | State::Revoked),
+                is_revoked: node.state == State::Revoked,
+                hash: hash::of_text(node.name.as_str()),
+                weight: node.ceiling_bits_per_second.max(1) as f64,
+            });
+        }
+        seats.sort_by_key(|seat| (seat.site, seat.node));
+        let start_of = |site: usize| seats.partition_point(|seat| (seat.site as usize) < site);
+        let starts = (0..=snapshot.sites.len()).map(|site| start_of(site) as u32).collect();
+        let mut of_node = vec![0; seats.len()];
+        for (index, seat) in seats.iter().enumerate() {
+            of_node[seat.node as usize] = index as u32;
+        }
+        Self { seats, starts, of_node }
+    }
+
+    pub(crate) fn at(&self, seat: u32) -> &Seat {
+        &self.seats[seat as usize]
+    }
+
+    pub(crate) fn of_node(&self, node: usize) -> u32 {
+        self.of_node[node]
+    }
+
+    pub(crate) fn range(&self, site: usize) -> Range<u32> {
+        self.starts[site]..self.starts[site + 1]
+    }
+
+    pub(crate) fn in_site(&self, site: usize) -> &[Seat] {
+        let range = self.range(site);
+        &self.seats[range.start as usize..range.end as usize]
+    }
+
+    /// The sum of a site's ceilings.
+    pub(crate) fn weight(&self, site: usize) -> f64 {
+        self.in_site(site).iter().map(|seat| seat.weight).sum()
+    }
+
+    /// Whether both have the same nodes at the same sites, in the same order.
+    pub(crate) fn has_order_of(&self, other: &Self) -> bool {
+        self.of_node == other.of_node && self.starts == other.starts
+    }
+}
