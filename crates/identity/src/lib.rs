@@ -1,0 +1,84 @@
+//! The fleet's own certificates: its authority, invitations, joining, renewal, revocation; mutual TLS between machines.
+//!
+//! Viewers never see these certificates. A node's certificate says its [`fleet::Name`], and lets it speak to gateways as that
+//! node, for 30 days. A gateway's certificate lets a machine answer as a gateway. Neither can be used as the other, and only
+//! the [`Authority`] makes either. Start reading there; what happens on the wire is in [`Acceptor`].
+//!
+//! Refused, each with a [`RefusalReason`] that is counted and logged: certificates of other authorities, expired ones, those of revoked
+//! or unknown nodes; tokens that are unknown, expired or used; signing requests for another name, another kind of key, or more
+//! names than one.
+
+mod acceptor;
+mod authority;
+mod certificate;
+mod connection;
+mod credentials;
+mod invitation;
+mod open;
+mod reason;
+mod refusals;
+mod request;
+mod serial;
+mod tls;
+mod trust;
+
+pub use acceptor::{AcceptBounds, Acceptor, Caller};
+pub use authority::{Authority, AuthorityError, GatewayPair, Issued, NODE_LIFETIME};
+pub use certificate::{BadCertificate, NodeCertificate};
+pub use connection::Connection;
+pub use credentials::{Credentials, CredentialsError};
+pub use invitation::{BadToken, Invitation, InvitationToken, Used, WayIn, join_command};
+pub use reason::RefusalReason;
+pub use refusals::RefusalLog;
+pub use request::{BadSigningRequest, NodeKey, SigningRequest};
+pub use serial::Serial;
+pub use tls::{GatewayTls, client_config, joining_config};
+
+use fleet::Name;
+
+/// Whether a node may speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeStanding {
+    /// It may.
+    Good,
+    /// The operator revoked the node, or this certificate of it.
+    Revoked,
+    /// The fleet has no such node.
+    Unknown,
+}
+
+/// Who knows the fleet's nodes. It answers from memory: it is asked for each request, and twice a second for each open
+/// connection.
+pub trait Register: Send + Sync + 'static {
+    /// Whether `node` may speak with the certificate of that serial number.
+    fn standing(&self, node: &Name, serial: &Serial) -> NodeStanding;
+}
+
+/// Draws random bytes.
+///
+/// # Panics
+/// If the system has none, in which case nothing here could be secret.
+pub(crate) fn random<const BYTES: usize>() -> [u8; BYTES] {
+    let mut bytes = [0; BYTES];
+    aws_lc_rs::rand::fill(&mut bytes).expect("the system gives random bytes");
+    bytes
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+pub(crate) fn is_hex(text: &str, digits: usize) -> bool {
+    text.len() == digits && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// Seconds since 1970. A clock before 1970 counts as 1970.
+pub(crate) fn now_unix_seconds() -> u64 {
+    let now = std::time::SystemTime::now();
+    now.duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs()
+}

@@ -1,0 +1,114 @@
+//! Why a machine is refused.
+
+/// Why a connection or a request of a machine was refused. Each reason is a counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RefusalReason {
+    /// The peer's certificate is of another authority.
+    OtherAuthority,
+    /// The peer's certificate has expired, or is not valid yet.
+    Expired,
+    /// The peer's certificate is not a node's.
+    NotANode,
+    /// The TLS handshake failed for another reason.
+    HandshakeFailed,
+    /// The TLS handshake took too long.
+    HandshakeSlow,
+    /// There are too many connections, in all or of this source.
+    TooManyConnections,
+    /// The request needs a node's certificate, and there is none.
+    NoCertificate,
+    /// The node, or its certificate, was revoked.
+    Revoked,
+    /// The fleet has no such node.
+    UnknownNode,
+    /// The invitation's token is not one of this fleet's.
+    TokenUnknown,
+    /// The invitation has expired.
+    TokenExpired,
+    /// The invitation was used.
+    TokenUsed,
+    /// The invitation is for another name.
+    TokenForOther,
+    /// The certificate signing request is not what it should be.
+    BadSigningRequest,
+    /// Another node has the name.
+    NameTaken,
+    /// A node spoke for another.
+    OtherName,
+    /// What the node said is older than what it said before.
+    Stale,
+    /// The body is larger than its bound.
+    BodyTooLarge,
+    /// The body came too slowly.
+    BodySlow,
+    /// The body is not the JSON that it should be.
+    Malformed,
+    /// A field is out of its bounds.
+    OutOfBounds,
+    /// There were too many requests.
+    Flood,
+    /// What was asked for is not there.
+    NotFound,
+    /// The gateway cannot do it now.
+    Unavailable,
+}
+
+impl RefusalReason {
+    /// All reasons.
+    pub const ALL: [Self; 24] = [
+        Self::OtherAuthority,
+        Self::Expired,
+        Self::NotANode,
+        Self::HandshakeFailed,
+        Self::HandshakeSlow,
+        Self::TooManyConnections,
+        Self::NoCertificate,
+        Self::Revoked,
+        Self::UnknownNode,
+        Self::TokenUnknown,
+        Self::TokenExpired,
+        Self::TokenUsed,
+        Self::TokenForOther,
+        Self::BadSigningRequest,
+        Self::NameTaken,
+        Self::OtherName,
+        Self::Stale,
+        Self::BodyTooLarge,
+        Self::BodySlow,
+        Self::Malformed,
+        Self::OutOfBounds,
+        Self::Flood,
+        Self::NotFound,
+        Self::Unavailable,
+    ];
+
+    /// As it is written in metrics, logs and answers.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::OtherAuthority => "other_authority",
+            Self::Expired => "expired",
+            Self::NotANode => "not_a_node",
+            Self::HandshakeFailed => "handshake_failed",
+            Self::HandshakeSlow => "handshake_slow",
+            Self::TooManyConnections => "too_many_connections",
+            Self::NoCertificate => "no_certificate",
+            Self::Revoked => "revoked",
+            Self::UnknownNode => "unknown_node",
+            Self::TokenUnknown => "token_unknown",
+            Self::TokenExpired => "token_expired",
+            Self::TokenUsed => "token_used",
+            Self::TokenForOther => "token_for_other",
+            Self::BadSigningRequest => "bad_signing_request",
+            Self::NameTaken => "name_taken",
+            Self::OtherName => "other_name",
+            Self::Stale => "stale",
+            Self::BodyTooLarge => "body_too_large",
+            Self::BodySlow => "body_slow",
+            Self::Malformed => "malformed",
+            Self::OutOfBounds => "out_of_bounds",
+            Self::Flood => "flood",
+            Self::NotFound => "not_found",
+            Self::Unavailable => "unavailable",
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! Mutual TLS over real sockets: a gateway's acceptor under axum, and clients that may or may not speak to it.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::extract::ConnectInfo;
+use axum::routing::get;
+use fleet::{Digest, Name};
+use fullbore_identity::{
+    AcceptBounds, Acceptor, Authority, Caller, Credentials, GatewayTls, NODE_LIFETIME, NodeKey,
+    NodeStanding, RefusalLog, RefusalReason, Register, Serial, SigningRequest, client_config,
+    joining_config,
+};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+fn name(text: &str) -> Name {
+    text.parse().unwrap()
+}
+
+fn now() -> u64 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs()
+}
+
+/// Says of every node what it is told.
+#[derive(Default)]
+struct Says(AtomicU8);
+
+impl Says {
+    fn revoke(&self) {
+        self.0.store(1, Relaxed);
+    }
+}
+
+impl Register for Says {
+    fn standing(&self, node: &Name, _serial: &Serial) -> NodeStanding {
+        if node.as_str() == "stranger" {
+            return NodeStanding::Unknown;
+        }
+        if self.0.load(Relaxed) == 1 { NodeStanding::Revoked } else { NodeStanding::Good }
+    }
+}
+
+struct Gateway {
+    authority: Arc<Authority>,
+    address: SocketAddr,
+    refusals: Arc<RefusalLog>,
+    says: Arc<Says>,
+}
+
+impl Gateway {
+    async fn start(bounds: AcceptBounds) -> Self {
+        let authority = Arc::new(Authority::make(&name("films"), now()).unwrap());
+        Self::of(authority, bounds).await
+    }
+
+    async fn of(authority: Arc<Authority>, bounds: AcceptBounds) -> Self {
+        let hosts = vec!["127.0.0.1".to_owned()];
+        let tls = GatewayTls::new(Arc::clone(&authority), name("gateway-1"), hosts, NODE_LIFETIME)
+            .unwrap();
+        let config = Arc::new(tls).server_config().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (refusals, says) = (Arc::new(RefusalLog::new(|_| {})), Arc::new(Says::default()));
+        let register = Arc::clone(&says);
+        let acceptor =
+            Acceptor::start(listener, config, register, Arc::clone(&refusals), bounds).unwrap();
+        let address = axum::serve::Listener::local_addr(&acceptor).unwrap();
+        let asked = Arc::clone(&says);
+        let who = get(move |ConnectInfo(caller): ConnectInfo<Caller>| async move {
+            match caller.node(&*asked) {
+                Ok(peer) => format!("{} {}", peer.node, peer.serial),
+                Err(reason) => reason.as_str().to_owned(),
+            }
+        });
+        let app = Router::new().route("/who", who).into_make_service_with_connect_info::<Caller>();
+        tokio::spawn(async move { axum::serve(acceptor, app).await });
+        Self { authority, address, refusals, says }
+    }
+
+    fn node(&self, node: &str, lifetime: Duration, from: u64) -> Credentials {
+        let (key, node) = (NodeKey::draw(), name(node));
+        let request = SigningRequest::check(&key.request(&node), &node).unwrap();
+        let issued = self.authority.sign_node(&request, lifetime, from).unwrap();
+        Credentials::new(key, issued.pem, self.authority.certificate_pem().to_owned()).unwrap()
+    }
+
+    async fn connect(&self, config: ClientConfig) -> std::io::Result<TlsStream<TcpStream>> {
+        let stream = TcpStream::connect(self.address).await?;
+        let dialled = ServerName::from(self.address.ip());
+        TlsConnector::from(Arc::new(config)).connect(dialled, stream).await
+    }
+
+    /// The answer to one request on a new connection.
+    async fn ask(&self, config: ClientConfig) -> std::io::Result<String> {
+        let mut stream = self.connect(config).await?;
+        ask(&mut stream).await
+    }
+}
+
+/// The body of the answer to one request.
+async fn ask(stream: &mut TlsStream<TcpStream>) -> std::io::Result<String> {
+    stream.write_all(b"GET /who HTTP/1.1\r\nhost: gateway\r\n\r\n").await?;
+    let mut bytes = vec![0; 4096];
+    let count = stream.read(&mut bytes).await?;
+    let text = String::from_utf8_lossy(&bytes[..count]).into_owned();
+    let body = text.split("\r\n\r\n").nth(1).map(str::to_owned);
+    body.ok_or_else(|| std::io::Error::other(format!("no answer: {text:?}")))
+}
+
+/// Until `holds`, or for five seconds.
+async fn eventually(mut holds: impl FnMut() -> bool) -> bool {
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_secs(5) {
+        if holds() {
+            return true;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    false
+}
+
+#[tokio::test]
+async fn a_node_is_known_by_its_name_and_serial() {
+    let gateway = Gateway::start(AcceptBounds::default()).await;
+    let own = gateway.node("node-1", NODE_LIFETIME, now());
+    let answer = gateway.ask(client_config(&own).unwrap()).await.unwrap();
+    assert_eq!(answer, format!("node-1 {}", own.certificate().serial));
+}
+
+#[tokio::test]
+async fn a_box_without_a_certificate_gets_in_and_is_nobody() {
+    let gateway = Gateway::start(AcceptBounds::default()).await;
+    let config = joining_config(gateway.authority.fingerprint()).unwrap();
+    assert_eq!(gateway.ask(config).await.unwrap(), "no_certificate");
+}
+
+#[tokio::test]
+async fn a_box_does_not_speak_to_a_gateway_of_another_fleet() {
+    let (gateway, other) = (
+        Gateway::start(AcceptBounds::default()).await,
+        Gateway::start(AcceptBounds::default()).await,
+    );
+    let invited = joining_config(other.authority.fingerprint()).unwrap();
+    let error = gateway.connect(invited).await.unwrap_err();
+    assert!(error.to_string().contains("OtherFleet"), "{error}");
+    let of_other = other.node("node-1", NODE_LIFETIME, now());
+    assert!(gateway.connect(client_config(&of_other).unwrap()).await.is_err());
+    assert!(gateway.connect(joining_config(Digest::of(b"forged")).unwrap()).await.is_err());
+}
+
+#[tokio::test]
+async fn a_node_of_another_fleet_is_refused_though_fleet_and_node_have_its_names() {
+    let gateway = Gateway::start(AcceptBounds::default()).await;
+    let impostor = Authority::make(&name("films"), now()).unwrap();
+    let (key, node) = (NodeKey::draw(), name("node-1"));
+    let request = SigningRequest::check(&key.request(&node), &node).unwrap();
+    let issued = impostor.sign_node(&request, NODE_LIFETIME, now()).unwrap();
+    // It trusts the gateway, and shows a certificate of an authority of its own.
+    let own_authority = gateway.authority.certificate_pem().to_owned();
+    let forged = Credentials::new(key, issued.pem, own_authority).unwrap();
+    assert!(gateway.ask(client_config(&forged).unwrap()).await.is_err());
+    assert!(eventually(|| gateway.refusals.count(RefusalReason::OtherAuthority) == 1).await);
+}
+
+#[tokio::test]
+async fn an_expired_certificate_is_refused() {
+    let gateway = Gateway::start(AcceptBounds::default()).await;
+    let old = gateway.node("node-1", Duration::from_secs(60), now() - 61);
+    assert!(gateway.ask(client_config(&old).unwrap()).await.is_err());
+    assert!(eventually(|| gateway.refusals.count(RefusalReason::Expired) == 1).await);
+}
+
+#[tokio::test]
+async fn a_certificate_that_expires_meanwhile_ends_its_connection() {
+    let gateway = Gateway::start(AcceptBounds::default()).await;
+    let short = gateway.node("node-1", Duration::from_secs(2), now());
+    let mut stream = gateway.connect(client_config(&short).unwrap()).await.unwrap();
+    assert!(ask(&mut stream).await.unwrap().starts_with("node-1"));
+    let ended = tokio::time::timeout(Duration::from_secs(5), stream.read_u8()).await;
+    assert!(ended.expect("it ends within seconds").is_err());
+    assert!(gateway.refusals.count(RefusalReason::Expired) >= 1);
+}
+
+#[tokio::test]
+async fn a_revoked_node_is_cut_off_at_once_and_told_why_if_it_comes_back() {
+    let gateway = Gateway::start(AcceptBounds::default()).await;
+    let own = gateway.node("node-1", NODE_LIFETIME, now());
+    let mut stream = gateway.connect(client_config(&own).unwrap()).await.unwrap();
+    assert!(ask(&mut stream).await.unwrap().starts_with("node-1"));
+    gateway.says.revoke();
+    let begin = Instant::now();
+    let ended = tokio::time::timeout(Duration::from_secs(5), stream.read_u8()).await;
+    assert!(ended.expect("it ends").is_err());
+    assert!(begin.elapsed() < Duration::from_secs(2), "{:?}", begin.elapsed());
+    assert_eq!(gateway.ask(client_config(&own).unwrap()).await.unwrap(), "revoked");
+    let unknown = gateway.node("stranger", NODE_LIFETIME, now());
+    assert_eq!(gateway.ask(client_config(&unknown).unwrap()).await.unwrap(), "unknown_node");
+}
+
+#[tokio::test]
+async fn a_nodes_certificate_does_not_make_a_gateway() {
+    let gateway = Gateway::start(AcceptBounds::default()).await;
+    let thief = gateway.node("node-1", NODE_LIFETIME, now());
+    let state = tempfile::tempdir().unwrap();
+    thief.keep(state.path()).unwrap();
+    // A server with a node's certificate, at an address where nodes expect a gateway.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let file = |name: &str| state.path().join(name);
+    let mut server = Command::new("openssl")
+        .args(["s_server", "-quiet", "-accept", &address.to_string()])
+        .arg("-cert")
+        .arg(file("node.pem"))
+        .arg("-key")
+        .arg(file("node.key"))
+        .arg("-cert_chain")
+        .arg(file("ca.pem"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let victim = gateway.node("node-2", NODE_LIFETIME, now());
+    let mut outcome = None;
+    for _ in 0..100 {
+        if let Ok(stream) = TcpStream::connect(address).await {
+            let config = Arc::new(client_config(&victim).unwrap());
+            let dialled = ServerName::from(address.ip());
+            outcome = Some(TlsConnector::from(config).connect(dialled, stream).await);
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    server.kill().unwrap();
+    server.wait().unwrap();
+    let error = outcome.expect("openssl listens").unwrap_err().to_string();
+    assert!(error.contains("extended key usage") || error.contains("InvalidPurpose"), "{error}");
+}
+
+#[tokio::test]
+async fn a_peer_that_says_nothing_does_not_hold_up_others() {
+    let bounds = AcceptBounds {
+        handshake_max: Duration::from_millis(300),
+        handshakes_max: 4,
+        ..AcceptBounds::default()
+    };
+    let gateway = Gateway::start(bounds).await;
+    let mut silent = Vec::new();
+    for _ in 0..8 {
+        silent.push(TcpStream::connect(gateway.address).await.unwrap());
+    }
+    let own = gateway.node("node-1", NODE_LIFETIME, now());
+    assert!(gateway.ask(client_config(&own).unwrap()).await.unwrap().starts_with("node-1"));
+    assert!(eventually(|| gateway.refusals.count(RefusalReason::HandshakeSlow) == 8).await);
+}
+
+#[tokio::test]
+async fn strangers_of_one_source_have_a_few_connections_and_little_time() {
+    let bounds = AcceptBounds {
+        strangers_per_source_max: 3,
+        stranger_max: Duration::from_millis(600),
+        ..AcceptBounds::default()
+    };
+    let gateway = Gateway::start(bounds).await;
+    let mut strangers = Vec::new();
+    for _ in 0..3 {
+        let config = joining_config(gateway.authority.fingerprint()).unwrap();
+        strangers.push(gateway.connect(config).await.unwrap());
+    }
+    let config = joining_config(gateway.authority.fingerprint()).unwrap();
+    assert!(gateway.connect(config.clone()).await.is_err());
+    assert!(eventually(|| gateway.refusals.count(RefusalReason::TooManyConnections) == 1).await);
+    for mut stream in strangers {
+        let ended = tokio::time::timeout(Duration::from_secs(5), stream.read_u8()).await;
+        assert!(ended.expect("a stranger's time runs out").is_err());
+    }
+    assert_eq!(gateway.ask(config).await.unwrap(), "no_certificate");
+}
+
+/// What `openssl s_client` says after one request.
+fn s_client(gateway: &Gateway, state: &std::path::Path, arguments: &[&str]) -> String {
+    let mut client = Command::new("openssl")
+        .args(["s_client", "-connect", &gateway.address.to_string(), "-CAfile"])
+        .arg(state.join("ca.pem"))
+        .args(["-verify_return_error", "-verify_ip", "127.0.0.1", "-ign_eof"])
+        .args(arguments)
+        .current_dir(state)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let request = b"GET /who HTTP/1.1\r\nhost: gateway\r\nconnection: close\r\n\r\n";
+    // The gateway may have hung up already.
+    let _ = client.stdin.take().unwrap().write_all(request);
+    let output = client.wait_with_output().unwrap();
+    String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn openssl_agrees_with_what_certificates_are_good_for() {
+    let gateway = Gateway::start(AcceptBounds::default()).await;
+    let state = tempfile::tempdir().unwrap();
+    gateway.node("node-1", NODE_LIFETIME, now()).keep(state.path()).unwrap();
+    let said = s_client(&gateway, state.path(), &["-cert", "node.pem", "-key", "node.key"]);
+    assert!(said.contains("Verify return code: 0 (ok)") && said.contains("node-1 "), "{said}");
+    let said = s_client(&gateway, state.path(), &[]);
+    assert!(said.contains("no_certificate"), "{said}");
+    let said = s_client(&gateway, state.path(), &["-tls1_2"]);
+    assert!(said.contains("protocol version"), "{said}");
+    let verified = |purpose: &str| {
+        let output = Command::new("openssl")
+            .args(["verify", "-CAfile", "ca.pem", "-purpose", purpose, "node.pem"])
+            .current_dir(state.path())
+            .output();
+        output.unwrap().status.success()
+    };
+    assert!(verified("sslclient") && !verified("sslserver"));
+}

@@ -1,0 +1,90 @@
+//! What a stranger sends who wants to join: a token, a certificate signing request, a certificate.
+//!
+//! Must hold: no panic; no token lets in but the one that was drawn; a signing request that passes is for its sender's name, and
+//! what is made of it is a certificate for that name; a token has one text.
+
+#![no_main]
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use fleet::{Digest, JoinRequest, Name, RenewRequest};
+use identity::{Authority, Invitation, InvitationToken, NodeCertificate, NodeKey, SigningRequest};
+use libfuzzer_sys::fuzz_target;
+
+const NOW: u64 = 1_790_000_000;
+
+/// Made anew in each run, so that an invitation that opens here has been forged.
+struct Fleet {
+    authority: Authority,
+    invitation: Invitation,
+    honest: SigningRequest,
+}
+
+fn fleet() -> &'static Fleet {
+    static FLEET: OnceLock<Fleet> = OnceLock::new();
+    FLEET.get_or_init(|| {
+        let authority = Authority::make(&name("films"), NOW).expect("an authority");
+        let digest = InvitationToken::draw(authority.fingerprint()).digest();
+        let expires_unix_seconds = NOW + 60;
+        let invitation = Invitation { digest, node: None, expires_unix_seconds, used: None };
+        let request = NodeKey::draw().request(&name("node-1"));
+        let honest = SigningRequest::check(&request, &name("node-1")).expect("a request");
+        Fleet { authority, invitation, honest }
+    })
+}
+
+fn name(text: &str) -> Name {
+    text.parse().expect("a name")
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let _ = NodeCertificate::read(bytes);
+    if let Ok(request) = serde_json::from_slice::<RenewRequest>(bytes) {
+        let _ = request.check();
+    }
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        check_token(text);
+        check_request(text, &name("node-1"));
+    }
+    check_request(&pem(bytes), &name("node-1"));
+    if let Ok(request) = serde_json::from_slice::<JoinRequest>(bytes) {
+        if request.check().is_ok() {
+            assert!(request.token.len() <= 256 && request.request.len() <= 4096);
+            check_token(&request.token);
+            check_request(&request.request, &request.node);
+        }
+    }
+});
+
+fn check_token(text: &str) {
+    if let Ok(token) = text.parse::<InvitationToken>() {
+        assert_eq!(token.to_string(), text, "one token, one text");
+        let Fleet { invitation, honest, .. } = fleet();
+        assert!(invitation.check(&token, honest, NOW).is_err(), "forged");
+    }
+}
+
+fn check_request(pem: &str, node: &Name) {
+    let Ok(request) = SigningRequest::check(pem, node) else { return };
+    assert_eq!(request.node(), node);
+    let lifetime = Duration::from_secs(60);
+    let issued = fleet().authority.sign_node(&request, lifetime, NOW).expect("it signs");
+    assert_eq!(issued.expires_unix_seconds, NOW + 60);
+    assert_ne!(request.key(), Digest::of(b""));
+}
+
+/// `bytes` as the base64 of a signing request, so that the fuzzer need not find that form.
+fn pem(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::from("-----BEGIN CERTIFICATE REQUEST-----\n");
+    for three in bytes.chunks(3) {
+        let word = three.iter().fold(0u32, |word, byte| word << 8 | u32::from(*byte));
+        let word = word << (8 * (3 - three.len()));
+        for at in 0..4 {
+            let digit = DIGITS[(word >> (18 - 6 * at) & 63) as usize] as char;
+            text.push(if at <= three.len() { digit } else { '=' });
+        }
+    }
+    text + "\n-----END CERTIFICATE REQUEST-----\n"
+}
