@@ -4,10 +4,13 @@
 
 mod bad_value;
 mod bench;
+mod control;
 mod folders;
 mod ingest;
+mod join;
 mod library;
 mod load;
+mod node;
 mod promote;
 mod serve;
 mod sign;
@@ -29,9 +32,12 @@ struct Command {
 #[derive(Subcommand)]
 enum Verb {
     Bench(bench::Bench),
+    Control(Box<control::Control>),
     Ingest(ingest::Ingest),
+    Join(join::Join),
     Library(library::Library),
     Load(load::Load),
+    Node(node::Node),
     Serve(serve::Serve),
     Sign(sign::Sign),
     Swarm(Box<swarm::Swarm>),
@@ -53,11 +59,24 @@ fn main() -> ExitCode {
     // clap itself reports wrong usage, with exit code 2.
     match Command::parse().verb {
         Verb::Bench(bench) => bench.run(),
+        Verb::Control(control) => control.run(),
         Verb::Ingest(ingest) => ingest.run(),
+        Verb::Join(join) => join.run(),
         Verb::Library(library) => library.run(),
         Verb::Load(load) => load.run(),
+        Verb::Node(node) => node.run(),
         Verb::Serve(serve) => serve.run(),
         Verb::Sign(sign) => sign.run(),
         Verb::Swarm(swarm) => swarm.run(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn each_subcommand_is_defined_without_a_contradiction() {
+        super::Command::command().debug_assert();
     }
 }

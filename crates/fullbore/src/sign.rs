@@ -25,6 +25,7 @@ use token::{Grant, KeyRing};
 #[command(
     group = ArgGroup::new("task").required(true).args(["path", "new_key"]),
     after_help = "Examples:\n  fullbore sign --new-key url.key\n  \
+    fullbore sign --new-key sign.key --public check.pub\n  \
     fullbore sign films/a/master.m3u8 --key url.key --expires 6h --base https://tv.example:8443\n  \
     fullbore sign films/a.mp4 --key url.key --expires 2030-01-31T20:15:00Z --client 192.0.2.7"
 )]
@@ -55,16 +56,16 @@ pub(crate) struct Sign {
     /// Write a new key to this file, which only you can read
     #[arg(long, value_name = "FILE", conflicts_with_all = ["expires", "key", "client", "scope", "base", "query", "page"])]
     new_key: Option<PathBuf>,
+    /// Make the new key of two halves (Ed25519): --new-key gets the one that signs, this file the one that servers check with
+    #[arg(long, value_name = "FILE", requires = "new_key")]
+    public: Option<PathBuf>,
 }
 
 impl Sign {
     /// Prints the URL, or makes the key.
     pub(crate) fn run(self) -> ExitCode {
         if let Some(file) = &self.new_key {
-            return match token::make_key_file(file) {
-                Ok(id) => say(&format!("key {id} in {}", file.display())),
-                Err(error) => fail(1, &error.to_string()),
-            };
+            return make_key(file, self.public.as_deref());
         }
         // clap requires these three.
         let (Some(path), Some(expires), Some(key)) = (&self.path, self.expires, &self.key) else {
@@ -83,7 +84,16 @@ impl Sign {
             Err(error) => return fail(1, &error.to_string()),
         };
         let prefix = what.scope.as_os_str().as_bytes();
-        let token = keys.sign(&Grant { prefix, expires_unix_seconds, client: self.client });
+        let grant = Grant { prefix, expires_unix_seconds, client: self.client };
+        let Some(token) = keys.sign(&grant) else {
+            let key = key.display();
+            return fail(
+                1,
+                &format!(
+                    "{key} holds public keys, which only check; sign with the file that --new-key made"
+                ),
+            );
+        };
         let base = self.base.as_deref().unwrap_or_default().trim_end_matches('/');
         let path = encode_path(&what.path);
         say(&if self.query {
@@ -94,6 +104,24 @@ impl Sign {
         } else {
             base.to_owned() + &token::url_path(&token, &path)
         })
+    }
+}
+
+/// Makes a key in a new file; if its public half gets a file of its own, one of two halves.
+fn make_key(file: &Path, public: Option<&Path>) -> ExitCode {
+    let made = match public {
+        None => token::make_key_file(file),
+        Some(public) => token::make_key_pair_files(file, public),
+    };
+    match made {
+        Ok(id) => match public {
+            None => say(&format!("key {id} in {}", file.display())),
+            Some(public) => {
+                let (file, public) = (file.display(), public.display());
+                say(&format!("key {id}: {file} signs, {public} checks"))
+            }
+        },
+        Err(error) => fail(1, &error.to_string()),
     }
 }
 

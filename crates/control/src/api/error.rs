@@ -1,0 +1,113 @@
+//! Why the operator's API does not do what it is asked.
+
+use axum::Json;
+use axum::http::StatusCode;
+use axum::http::header::WWW_AUTHENTICATE;
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+
+use crate::store::StoreError;
+use crate::store::records::BadRecord;
+
+/// Why the operator's API does not do what it is asked, as a sentence for the operator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ApiError {
+    /// The request is wrong.
+    Wrong(String),
+    /// There is no token, or nobody has it.
+    NoToken,
+    /// The operator's role does not allow it.
+    Forbidden(String),
+    /// It is not there.
+    NotFound(String),
+    /// It does not fit to what is there.
+    Conflict(String),
+    /// It is larger than its bound.
+    TooLarge(String),
+    /// It cannot be done now.
+    Unavailable(String),
+    /// Something is broken on this side.
+    Broken(String),
+}
+
+impl ApiError {
+    /// Its status in HTTP.
+    pub fn status(&self) -> StatusCode {
+        match self {
+            Self::Wrong(_) => StatusCode::BAD_REQUEST,
+            Self::NoToken => StatusCode::UNAUTHORIZED,
+            Self::Forbidden(_) => StatusCode::FORBIDDEN,
+            Self::NotFound(_) => StatusCode::NOT_FOUND,
+            Self::Conflict(_) => StatusCode::CONFLICT,
+            Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Broken(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    /// As counters name it.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Wrong(_) => "wrong_request",
+            Self::NoToken => "no_token",
+            Self::Forbidden(_) => "forbidden",
+            Self::NotFound(_) => "not_found",
+            Self::Conflict(_) => "conflict",
+            Self::TooLarge(_) => "too_large",
+            Self::Unavailable(_) => "unavailable",
+            Self::Broken(_) => "broken",
+        }
+    }
+}
+
+impl std::fmt::Display for ApiError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NoToken => f.write_str(
+                "this needs an operator's token: send it as \"Authorization: Bearer TOKEN\"",
+            ),
+            Self::Wrong(text)
+            | Self::Forbidden(text)
+            | Self::NotFound(text)
+            | Self::Conflict(text)
+            | Self::TooLarge(text)
+            | Self::Unavailable(text)
+            | Self::Broken(text) => f.write_str(text),
+        }
+    }
+}
+
+impl std::error::Error for ApiError {}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        let text = error.to_string();
+        match error {
+            StoreError::Conflict => Self::Conflict(text),
+            StoreError::TooLarge(_) => Self::TooLarge(text),
+            StoreError::Damaged(_) => Self::Broken(text),
+            StoreError::Unavailable(_)
+            | StoreError::SecondMachine(_)
+            | StoreError::NotUsable(_) => Self::Unavailable(text),
+        }
+    }
+}
+
+/// What an operator asked for would make a record that breaks its bounds.
+impl From<BadRecord> for ApiError {
+    fn from(bad: BadRecord) -> Self {
+        Self::Wrong(bad.to_string())
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let body = Json(json!({ "error": self.to_string() }));
+        let mut response = (self.status(), body).into_response();
+        if self == Self::NoToken {
+            let value = axum::http::HeaderValue::from_static("Bearer realm=\"fullbore\"");
+            response.headers_mut().insert(WWW_AUTHENTICATE, value);
+        }
+        response
+    }
+}

@@ -1,0 +1,217 @@
+//! One endpoint for Prometheus with the whole fleet, so that nobody scrapes every node to learn how the fleet is.
+//!
+//! Labels are bounded: each node has its own series only in fleets of up to [`NODES_MAX`] nodes. Larger fleets have sums by site, and beyond
+//! [`SITES_MAX`] sites no series of sites either; `fullbore_fleet_series_left_out` says so. No label has a title or an address.
+
+mod defined;
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::Arc;
+
+use axum::extract::State as AxumState;
+use axum::http::HeaderMap;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use fleet::State;
+use telemetry::Metric;
+
+use self::defined::*;
+use super::operation::Needed;
+use super::{told, who_asks};
+use crate::gateway::Gateway;
+use crate::live::{CLOCK_OFF_MILLIS_MAX, FleetView, NodeView};
+
+pub use self::defined::METRICS;
+
+/// Most nodes with series of their own.
+const NODES_MAX: usize = 1000;
+
+/// Most sites with series of their own.
+const SITES_MAX: usize = 1000;
+
+const STATES: [State; 6] =
+    [State::Joining, State::Serving, State::Draining, State::Drained, State::Lost, State::Revoked];
+
+/// The form of Prometheus, version 0.0.4.
+const FORM: &str = "text/plain; version=0.0.4";
+
+pub(super) async fn answer(
+    AxumState(gateway): AxumState<Arc<Gateway>>,
+    headers: HeaderMap,
+) -> Response {
+    let answer = who_asks(&gateway, &headers, Needed::Read).map(|_| {
+        let view = gateway.live().view(gateway.now());
+        ([(CONTENT_TYPE, FORM)], written(&gateway, &view))
+    });
+    told(&gateway, answer.map(IntoResponse::into_response))
+}
+
+fn written(gateway: &Gateway, view: &FleetView) -> String {
+    let mut text = Text(String::new());
+    fleet(&mut text, gateway, view);
+    viewers(&mut text, gateway);
+    refused(&mut text, gateway);
+    sites(&mut text, view);
+    if view.nodes.len() <= NODES_MAX {
+        nodes(&mut text, view);
+    }
+    text.0
+}
+
+struct Text(String);
+
+impl Text {
+    /// Begins a family of series.
+    fn family(&mut self, metric: &Metric) {
+        let (name, help, kind) = (metric.name, metric.help, metric.kind.name());
+        // Writing to a String cannot fail.
+        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    }
+
+    /// One series. Labels are names and constants, which need no quoting.
+    fn series(&mut self, metric: &Metric, labels: &[(&str, &str)], value: impl std::fmt::Display) {
+        let labels: Vec<_> =
+            labels.iter().map(|(key, value)| format!("{key}=\"{value}\"")).collect();
+        let labels = match labels.is_empty() {
+            true => String::new(),
+            false => format!("{{{}}}", labels.join(",")),
+        };
+        let _ = writeln!(self.0, "{}{labels} {value}", metric.name);
+    }
+
+    /// A family of one series.
+    fn one(&mut self, metric: &Metric, value: impl std::fmt::Display) {
+        self.family(metric);
+        self.series(metric, &[], value);
+    }
+}
+
+fn fleet(text: &mut Text, gateway: &Gateway, view: &FleetView) {
+    text.family(&FLEET_NODES);
+    for state in STATES {
+        let count = view.nodes.iter().filter(|node| node.state == state).count();
+        text.series(&FLEET_NODES, &[("state", state.as_str())], count);
+    }
+    text.family(&FLEET_TITLES);
+    for (state, count) in [
+        ("published", view.titles.published),
+        ("incomplete", view.titles.incomplete),
+        ("withdrawn", view.titles.withdrawn),
+    ] {
+        text.series(&FLEET_TITLES, &[("state", state)], count);
+    }
+    let waiting: usize = view.nodes.iter().map(|node| node.receipts_waiting).sum();
+    let off = view.nodes.iter().filter(|node| is_clock_off(node)).count();
+    let is_left_out = view.nodes.len() > NODES_MAX || view.sites.len() > SITES_MAX;
+    for (metric, value) in [
+        (&FLEET_FROZEN, u64::from(view.frozen.is_some())),
+        (&FLEET_STORE_PROBLEM, u64::from(gateway.store_problem().is_some())),
+        (&FLEET_RECEIPTS_WAITING, waiting as u64),
+        (&FLEET_CLOCKS_OFF, off as u64),
+        (&FLEET_SNAPSHOT, view.snapshot),
+        (&FLEET_EPOCH, view.epoch),
+        (&FLEET_SERIES_LEFT_OUT, u64::from(is_left_out)),
+    ] {
+        text.one(metric, value);
+    }
+}
+
+fn is_clock_off(node: &NodeView) -> bool {
+    node.clock_off_millis.is_some_and(|off| off.unsigned_abs() > CLOCK_OFF_MILLIS_MAX)
+}
+
+fn viewers(text: &mut Text, gateway: &Gateway) {
+    let counts = gateway.moves().counts();
+    text.family(&FLEET_DECISIONS);
+    for (label, count) in
+        [("first", counts.first_choice), ("C", counts.content), ("H", counts.health)]
+    {
+        text.series(&FLEET_DECISIONS, &[("label", label)], count);
+    }
+    text.family(&FLEET_ANSWERS);
+    for (kind, count) in gateway.answered() {
+        text.series(&FLEET_ANSWERS, &[("kind", kind)], count);
+    }
+    let dropped = gateway.decisions().dropped();
+    text.one(&FLEET_DECISION_LINES_DROPPED, dropped);
+}
+
+fn refused(text: &mut Text, gateway: &Gateway) {
+    text.family(&FLEET_MACHINES_REFUSED);
+    for (reason, count) in gateway.refusals().counts() {
+        text.series(&FLEET_MACHINES_REFUSED, &[("reason", reason.as_str())], count);
+    }
+    text.family(&FLEET_OPERATORS_REFUSED);
+    for (reason, count) in gateway.refused() {
+        text.series(&FLEET_OPERATORS_REFUSED, &[("reason", reason)], count);
+    }
+}
+
+/// What a site's nodes carry together.
+#[derive(Default)]
+struct Sum {
+    serving: u64,
+    bits_per_second: u64,
+    ceiling_bits_per_second: u64,
+    connections: u64,
+}
+
+fn sites(text: &mut Text, view: &FleetView) {
+    if view.sites.len() > SITES_MAX {
+        return;
+    }
+    let mut sums: BTreeMap<&str, Sum> = BTreeMap::new();
+    for site in &view.sites {
+        sums.entry(site.name.as_str()).or_default();
+    }
+    for node in view.nodes.iter().filter(|node| node.state == State::Serving) {
+        let sum = sums.entry(node.place.site.as_str()).or_default();
+        sum.serving += 1;
+        sum.bits_per_second = sum.bits_per_second.saturating_add(node.load.bits_per_second);
+        sum.ceiling_bits_per_second =
+            sum.ceiling_bits_per_second.saturating_add(node.load.ceiling_bits_per_second);
+        sum.connections = sum.connections.saturating_add(node.load.connections);
+    }
+    type Of = fn(&Sum) -> u64;
+    let families: [(&Metric, Of); 4] = [
+        (&SITE_NODES_SERVING, |sum| sum.serving),
+        (&SITE_BYTES_PER_SECOND, |sum| sum.bits_per_second / 8),
+        (&SITE_CEILING_BYTES_PER_SECOND, |sum| sum.ceiling_bits_per_second / 8),
+        (&SITE_CONNECTIONS, |sum| sum.connections),
+    ];
+    for (metric, of) in families {
+        text.family(metric);
+        for (site, sum) in &sums {
+            text.series(metric, &[("site", site)], of(sum));
+        }
+    }
+}
+
+fn nodes(text: &mut Text, view: &FleetView) {
+    type Of = fn(&NodeView) -> Option<f64>;
+    let families: [(&Metric, Of); 8] = [
+        (&NODE_UP, |node| {
+            let is_up = matches!(node.state, State::Serving | State::Draining | State::Drained);
+            (node.state != State::Revoked).then_some(f64::from(u8::from(is_up)))
+        }),
+        (&NODE_DRAINING, |node| {
+            Some(f64::from(u8::from(matches!(node.state, State::Draining | State::Drained))))
+        }),
+        (&NODE_NOT_ME, |node| Some(node.not_me.len() as f64)),
+        (&NODE_LOAD_RATIO, |node| Some(f64::from(node.load_permille) / 1000.0)),
+        (&NODE_FREE_BYTES, |node| Some(node.load.free_bytes as f64)),
+        (&NODE_TITLES_MISSING, |node| Some(node.missing as f64)),
+        (&NODE_CLOCK_OFF_SECONDS, |node| node.clock_off_millis.map(|off| off as f64 / 1000.0)),
+        (&NODE_SILENT_SECONDS, |node| node.silent_millis.map(|silent| silent as f64 / 1000.0)),
+    ];
+    for (metric, of) in families {
+        text.family(metric);
+        for node in &view.nodes {
+            if let Some(value) = of(node) {
+                let labels = [("node", node.name.as_str()), ("site", node.place.site.as_str())];
+                text.series(metric, &labels, value);
+            }
+        }
+    }
+}

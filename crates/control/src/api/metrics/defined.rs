@@ -1,0 +1,166 @@
+//! What a gateway counts of its fleet: the one definition of each number.
+
+use telemetry::{Kind, Metric};
+
+pub(super) const FLEET_NODES: Metric =
+    Metric::new(Kind::Gauge, "fullbore_fleet_nodes", "Nodes by state, as this gateway sees them.")
+        .by("state");
+
+pub(super) const FLEET_TITLES: Metric = Metric::new(
+    Kind::Gauge,
+    "fullbore_fleet_titles",
+    "Titles: published, on fewer nodes than shall have them, withdrawn versions.",
+)
+.by("state");
+
+pub(super) const FLEET_DECISIONS: Metric = Metric::new(
+    Kind::Counter,
+    "fullbore_fleet_decisions_total",
+    "Decisions where a viewer goes, by what came out: C is no content, H is health.",
+)
+.by("label");
+
+pub(super) const FLEET_ANSWERS: Metric =
+    Metric::new(Kind::Counter, "fullbore_fleet_answers_total", "Answers to viewers, by kind.")
+        .by("kind");
+
+pub(super) const FLEET_MACHINES_REFUSED: Metric = Metric::new(
+    Kind::Counter,
+    "fullbore_fleet_machines_refused_total",
+    "Requests and connections of machines that were refused, by reason.",
+)
+.by("reason");
+
+pub(super) const FLEET_OPERATORS_REFUSED: Metric = Metric::new(
+    Kind::Counter,
+    "fullbore_fleet_operators_refused_total",
+    "Requests of operators that were refused, by reason.",
+)
+.by("reason");
+
+pub(super) const FLEET_FROZEN: Metric = Metric::new(
+    Kind::Gauge,
+    "fullbore_fleet_frozen",
+    "1 while this gateway doubts that it hears its nodes.",
+);
+
+pub(super) const FLEET_STORE_PROBLEM: Metric =
+    Metric::new(Kind::Gauge, "fullbore_fleet_store_problem", "1 while the store takes no changes.");
+
+pub(super) const FLEET_RECEIPTS_WAITING: Metric = Metric::new(
+    Kind::Gauge,
+    "fullbore_fleet_receipts_waiting",
+    "Withdrawals that nodes have not answered.",
+);
+
+pub(super) const FLEET_CLOCKS_OFF: Metric = Metric::new(
+    Kind::Gauge,
+    "fullbore_fleet_clocks_off",
+    "Nodes whose clocks differ from this gateway's by more than a second.",
+);
+
+pub(super) const FLEET_SNAPSHOT: Metric =
+    Metric::new(Kind::Gauge, "fullbore_fleet_snapshot", "Number of the newest snapshot.");
+
+pub(super) const FLEET_EPOCH: Metric =
+    Metric::new(Kind::Gauge, "fullbore_fleet_epoch", "Rises when a backup is restored.");
+
+pub(super) const FLEET_SERIES_LEFT_OUT: Metric = Metric::new(
+    Kind::Gauge,
+    "fullbore_fleet_series_left_out",
+    "1 if there are too many nodes or sites for series of their own.",
+);
+
+pub(super) const FLEET_DECISION_LINES_DROPPED: Metric =
+    Metric::new(Kind::Gauge, "fullbore_fleet_decision_lines_dropped_total", "counter.");
+
+pub(super) const SITE_NODES_SERVING: Metric =
+    Metric::new(Kind::Gauge, "fullbore_site_nodes_serving", "Nodes of the site that serve.")
+        .by("site");
+
+pub(super) const SITE_BYTES_PER_SECOND: Metric = Metric::new(
+    Kind::Gauge,
+    "fullbore_site_bytes_per_second",
+    "What the site's serving nodes send.",
+)
+.by("site");
+
+pub(super) const SITE_CEILING_BYTES_PER_SECOND: Metric =
+    Metric::new(Kind::Gauge, "fullbore_site_ceiling_bytes_per_second", "What they may send.")
+        .by("site");
+
+pub(super) const SITE_CONNECTIONS: Metric =
+    Metric::new(Kind::Gauge, "fullbore_site_connections", "Connections to them.").by("site");
+
+pub(super) const NODE_UP: Metric = Metric::new(
+    Kind::Gauge,
+    "fullbore_node_up",
+    "1 if the node serves, drains or is drained, 0 if it is lost or joining.",
+)
+.by("node, site");
+
+pub(super) const NODE_DRAINING: Metric =
+    Metric::new(Kind::Gauge, "fullbore_node_draining", "1 if an operator wants no viewers on it.")
+        .by("node, site");
+
+pub(super) const NODE_NOT_ME: Metric = Metric::new(
+    Kind::Gauge,
+    "fullbore_node_not_me",
+    "How many reasons it has to want no new viewers.",
+)
+.by("node, site");
+
+pub(super) const NODE_LOAD_RATIO: Metric =
+    Metric::new(Kind::Gauge, "fullbore_node_load_ratio", "Load beside ceiling.").by("node, site");
+
+pub(super) const NODE_FREE_BYTES: Metric =
+    Metric::new(Kind::Gauge, "fullbore_node_free_bytes", "Free room for titles.").by("node, site");
+
+pub(super) const NODE_TITLES_MISSING: Metric =
+    Metric::new(Kind::Gauge, "fullbore_node_titles_missing", "Published titles that it lacks.")
+        .by("node, site");
+
+pub(super) const NODE_CLOCK_OFF_SECONDS: Metric =
+    Metric::new(Kind::Gauge, "fullbore_node_clock_off_seconds", "Its clock minus this gateway's.")
+        .by("node, site");
+
+pub(super) const NODE_SILENT_SECONDS: Metric =
+    Metric::new(Kind::Gauge, "fullbore_node_silent_seconds", "How long ago this gateway heard it.")
+        .by("node, site");
+
+pub(super) const FLEET_DECISION_LINES_DROPPED: Metric = Metric::new(
+    Kind::Counter,
+    "fullbore_fleet_decision_lines_dropped_total",
+    "Lines of the decision log that the disk was too slow for.",
+);
+
+/// All of them, in the order of docs/metrics.md.
+pub const METRICS: [&Metric; 27] = [
+    &FLEET_NODES,
+    &FLEET_TITLES,
+    &FLEET_DECISIONS,
+    &FLEET_ANSWERS,
+    &FLEET_MACHINES_REFUSED,
+    &FLEET_OPERATORS_REFUSED,
+    &FLEET_FROZEN,
+    &FLEET_STORE_PROBLEM,
+    &FLEET_RECEIPTS_WAITING,
+    &FLEET_CLOCKS_OFF,
+    &FLEET_SNAPSHOT,
+    &FLEET_EPOCH,
+    &FLEET_SERIES_LEFT_OUT,
+    &FLEET_DECISION_LINES_DROPPED,
+    &FLEET_DECISION_LINES_DROPPED,
+    &SITE_NODES_SERVING,
+    &SITE_BYTES_PER_SECOND,
+    &SITE_CEILING_BYTES_PER_SECOND,
+    &SITE_CONNECTIONS,
+    &NODE_UP,
+    &NODE_DRAINING,
+    &NODE_NOT_ME,
+    &NODE_LOAD_RATIO,
+    &NODE_FREE_BYTES,
+    &NODE_TITLES_MISSING,
+    &NODE_CLOCK_OFF_SECONDS,
+    &NODE_SILENT_SECONDS,
+];

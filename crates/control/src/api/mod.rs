@@ -1,0 +1,156 @@
+//! The operator's API, on the admin listener.
+//!
+//! Every request but those for the pages, `/healthz` and the API's own description needs an operator's token. Bodies are JSON objects with fields of
+//! known names and kinds, at most [`BODY_BYTES_MAX`]. Every change has a line in the audit log.
+//!
+//! Read first: `operation.rs`, then `operations.rs`, which is the table of what there is.
+
+mod error;
+mod events;
+mod metrics;
+mod nodes;
+mod openapi;
+mod operation;
+mod operations;
+mod operators;
+mod places;
+mod titles;
+mod viewing;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, Path, Query, State};
+use axum::http::header::AUTHORIZATION;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodFilter, MethodRouter, get, on};
+use serde_json::{Map, Value};
+
+pub use error::ApiError;
+pub use metrics::METRICS;
+pub use openapi::document;
+pub use operation::{ApiField, FieldKind, Needed, Operation};
+pub use operations::OPERATIONS;
+
+use crate::desired::Operator;
+use crate::gateway::Gateway;
+use operation::Call;
+
+/// Largest body: the three documents of a title, in base64.
+pub const BODY_BYTES_MAX: usize = 32 << 20;
+
+/// The API of a gateway.
+pub fn router(gateway: &Arc<Gateway>) -> Router {
+    let mut router = Router::new()
+        .route("/healthz", get(|| async { "ok\n" }))
+        .route("/metrics", get(metrics::answer))
+        .route("/api/v1/fleet", get(events::answer))
+        .route("/api/v1/openapi.json", get(|| async { Json(document()) }));
+    let paths: std::collections::BTreeSet<_> = OPERATIONS.iter().map(|one| one.path).collect();
+    for path in paths {
+        let operations = OPERATIONS.iter().filter(|operation| operation.path == path);
+        let methods = operations
+            .fold(MethodRouter::new(), |methods, operation| methods.merge(method(operation)));
+        router = router.route(path, methods);
+    }
+    router
+        .fallback(|| async {
+            ApiError::NotFound(
+                "the operator's API has no such path: see /api/v1/openapi.json".to_owned(),
+            )
+        })
+        .method_not_allowed_fallback(|| async {
+            let error = ApiError::Wrong(
+                "this path does not take that method: see /api/v1/openapi.json".to_owned(),
+            );
+            let mut response = error.into_response();
+            *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
+            response
+        })
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .with_state(Arc::clone(gateway))
+}
+
+fn method(operation: &'static Operation) -> MethodRouter<Arc<Gateway>> {
+    let filter = MethodFilter::try_from(operation.method.clone());
+    let filter = filter.expect("operations are GET, POST or PUT");
+    let handler =
+        move |State(gateway): State<Arc<Gateway>>,
+              Path(path): Path<HashMap<String, String>>,
+              query: Result<Query<HashMap<String, String>>, _>,
+              headers: HeaderMap,
+              body: Result<Bytes, axum::extract::rejection::BytesRejection>| async move {
+            let asked: Result<_, ApiError> = async {
+                let operator = who_asks(&gateway, &headers, operation.role)?;
+                let wrong = |error: axum::extract::rejection::QueryRejection| {
+                    ApiError::Wrong(format!("the query cannot be read: {error}"))
+                };
+                let Query(query) = query.map_err(wrong)?;
+                operation::check_query(operation.query, &query)?;
+                let body = read_body(body)?;
+                operation::check_body(operation.body, &body)?;
+                let gateway = Arc::clone(&gateway);
+                let call = Call { gateway, operator, path, query, body };
+                let mut answer = (operation.handler)(call).await?;
+                answer.insert("version".to_owned(), Value::from(1));
+                Ok(answer)
+            }
+            .await;
+            told(&gateway, asked.map(Json))
+        };
+    on(filter, handler)
+}
+
+/// An answer, or a refusal, which is counted.
+fn told(gateway: &Gateway, answer: Result<impl IntoResponse, ApiError>) -> Response {
+    answer.map_or_else(
+        |error| {
+            gateway.count_refused(error.as_str());
+            error.into_response()
+        },
+        IntoResponse::into_response,
+    )
+}
+
+/// The operator whose token a request has, if their role is enough.
+fn who_asks(gateway: &Gateway, headers: &HeaderMap, needed: Needed) -> Result<Operator, ApiError> {
+    let value = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let token = value.and_then(|value| value.strip_prefix("Bearer ")).ok_or(ApiError::NoToken)?;
+    let operator = gateway.operator(token.trim()).ok_or(ApiError::NoToken)?;
+    if needed.allows(&operator.role) {
+        return Ok(operator);
+    }
+    let (id, needed) = (&operator.id, needed.as_str());
+    Err(ApiError::Forbidden(format!("{id} may not do this: it needs the role {needed}")))
+}
+
+fn read_body(
+    body: Result<Bytes, axum::extract::rejection::BytesRejection>,
+) -> Result<Map<String, Value>, ApiError> {
+    let body = body.map_err(|error| match error.into_response().status() {
+        StatusCode::PAYLOAD_TOO_LARGE => {
+            ApiError::TooLarge(format!("the body is larger than {BODY_BYTES_MAX} bytes"))
+        }
+        _ => ApiError::Wrong("the body did not come whole".to_owned()),
+    })?;
+    if body.is_empty() {
+        return Ok(Map::new());
+    }
+    match serde_json::from_slice(&body) {
+        Ok(Value::Object(body)) => Ok(body),
+        Ok(_) => Err(ApiError::Wrong("the body is not a JSON object".to_owned())),
+        Err(error) => Err(ApiError::Wrong(format!("the body is not JSON: {error}"))),
+    }
+}
+
+/// An answer of one value that is an object.
+fn object(value: Value) -> operation::Answer {
+    match value {
+        Value::Object(object) => Ok(object),
+        _ => Err(ApiError::Broken("the answer is not an object".to_owned())),
+    }
+}

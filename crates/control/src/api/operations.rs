@@ -1,0 +1,314 @@
+//! The table of all that the operator's API can do.
+
+use axum::http::Method;
+
+use super::operation::FieldKind::{List, Number, Text, Whole};
+use super::operation::Needed::{Admin, Operate, OperateOrPartner, Read, ReadOrPartner};
+use super::operation::{ApiField, Handler, Needed, Operation, maybe, needed};
+use super::{nodes, operators, places, titles, viewing};
+
+const NODE_STATE: &[ApiField] = &[
+    needed("node", Text, "The node's name."),
+    needed("state", Text, "joining, serving, draining, drained, lost or revoked."),
+];
+
+const NODES: &[ApiField] = &[
+    needed("nodes", List, "Nodes with state, load, clock and what they hold."),
+    maybe("frozen", Text, "Why silence is not taken for death now, if it is not."),
+    maybe("store_problem", Text, "Why the store takes no changes now, if it does not."),
+];
+
+const SITE: &[ApiField] = &[
+    needed("region", Text, "The region that it is in."),
+    maybe("latitude", Number, "Degrees north."),
+    maybe("longitude", Number, "Degrees east."),
+    maybe("operator", Text, "The partner who runs it."),
+    maybe("allowed", List, "Prefixes that it may announce."),
+    maybe("announced", List, "What it announces: {prefix, as_path_length, med}."),
+];
+
+const POLICY: &[ApiField] = &[
+    needed("scheme", Text, "http or https, of all nodes."),
+    needed("port", Whole, "The port of all nodes."),
+    needed("ttl_seconds", Whole, "How long a steering answer holds, 1 to 60."),
+    needed("full_permille", Whole, "From this load on a node gets no new viewers, in thousandths."),
+    needed("roomy_permille", Whole, "Until its load has fallen to this."),
+];
+
+const REASON: &[ApiField] = &[needed("reason", Text, "Why; others will read it.")];
+
+const fn get(
+    path: &'static str,
+    role: Needed,
+    summary: &'static str,
+    query: &'static [ApiField],
+    answer: &'static [ApiField],
+    handler: Handler,
+) -> Operation {
+    Operation { method: Method::GET, path, role, summary, query, body: &[], answer, handler }
+}
+
+const fn post(
+    path: &'static str,
+    role: Needed,
+    summary: &'static str,
+    body: &'static [ApiField],
+    answer: &'static [ApiField],
+    handler: Handler,
+) -> Operation {
+    Operation { method: Method::POST, path, role, summary, query: &[], body, answer, handler }
+}
+
+const fn put(
+    path: &'static str,
+    summary: &'static str,
+    body: &'static [ApiField],
+    handler: Handler,
+) -> Operation {
+    let (method, role) = (Method::PUT, Admin);
+    Operation { method, path, role, summary, query: &[], body, answer: body, handler }
+}
+
+/// All operations.
+pub static OPERATIONS: &[Operation] = &[
+    get("/api/v1/nodes", ReadOrPartner, "List nodes", &[], NODES, |call| {
+        Box::pin(nodes::list(call))
+    }),
+    post(
+        "/api/v1/nodes/{node}/drain",
+        OperateOrPartner,
+        "Send no new viewers to a node, and let its own leave",
+        &[
+            needed("reason", Text, "Why; others will read it."),
+            maybe("returns_unix_seconds", Whole, "When it serves again by itself, since 1970."),
+        ],
+        NODE_STATE,
+        |call| Box::pin(nodes::drain(call)),
+    ),
+    post(
+        "/api/v1/nodes/{node}/undrain",
+        OperateOrPartner,
+        "Send viewers to a node again",
+        &[],
+        NODE_STATE,
+        |call| Box::pin(nodes::undrain(call)),
+    ),
+    post(
+        "/api/v1/nodes/{node}/revoke",
+        Admin,
+        "Take a node out of the fleet for good: its certificate is worth nothing any more",
+        REASON,
+        NODE_STATE,
+        |call| Box::pin(nodes::revoke(call)),
+    ),
+    post(
+        "/api/v1/nodes/{node}/ceiling",
+        Operate,
+        "Say what a node may carry at most, whatever it says of itself",
+        &[needed("bits_per_second", Whole, "The ceiling; 0 for what the node says.")],
+        NODE_STATE,
+        |call| Box::pin(nodes::ceiling(call)),
+    ),
+    post(
+        "/api/v1/believe-silence",
+        Admin,
+        "Say that nodes that fell silent at once are dead, while the gateway doubts that",
+        &[],
+        NODES,
+        |call| Box::pin(nodes::believe_silence(call)),
+    ),
+    get(
+        "/api/v1/sites",
+        Read,
+        "List sites",
+        &[],
+        &[needed("sites", List, "Sites with region, position and prefixes.")],
+        |call| Box::pin(places::sites(call)),
+    ),
+    put("/api/v1/sites/{site}", "Make or change a site", SITE, |call| {
+        Box::pin(places::put_site(call))
+    }),
+    get(
+        "/api/v1/clusters",
+        Read,
+        "List clusters",
+        &[],
+        &[needed("clusters", List, "Clusters with their sites.")],
+        |call| Box::pin(places::clusters(call)),
+    ),
+    put(
+        "/api/v1/clusters/{cluster}",
+        "Make or change a cluster",
+        &[needed("site", Text, "The site that it is at.")],
+        |call| Box::pin(places::put_cluster(call)),
+    ),
+    get("/api/v1/policy", Read, "Say how viewers are answered", &[], POLICY, |call| {
+        Box::pin(places::policy(call))
+    }),
+    put("/api/v1/policy", "Change how viewers are answered", POLICY, |call| {
+        Box::pin(places::put_policy(call))
+    }),
+    get(
+        "/api/v1/invites",
+        Admin,
+        "List invitations, used and unused",
+        &[],
+        &[needed("invites", List, "Invitations without their secrets.")],
+        |call| Box::pin(places::invites(call)),
+    ),
+    post(
+        "/api/v1/invites",
+        Admin,
+        "Invite a box to join the fleet, once",
+        &[
+            needed("cluster", Text, "The cluster that it joins."),
+            maybe("site", Text, "The site of the cluster, if that is to be made."),
+            maybe("region", Text, "The region of the site, if that is to be made."),
+            maybe("rack", Text, "Its rack, if the site has several."),
+            maybe("node", Text, "The only name that it may take."),
+            maybe("kind", Text, "storage, flash or global."),
+            maybe("seconds", Whole, "How long the invitation holds; a day if left out."),
+        ],
+        &[
+            needed("id", Text, "The invitation."),
+            needed("token", Text, "What the box joins with. It is told once."),
+            needed("command", Text, "The command to run on the box."),
+            needed("expires_unix_seconds", Whole, "When it ends, since 1970."),
+        ],
+        |call| Box::pin(places::invite(call)),
+    ),
+    get(
+        "/api/v1/titles",
+        Read,
+        "List titles",
+        &[
+            maybe("search", Text, "Only titles whose paths contain this."),
+            maybe("limit", Whole, "At most so many; 50 if left out."),
+        ],
+        &[
+            needed("total", Whole, "How many there are."),
+            needed("titles", List, "Titles with how many nodes hold them."),
+        ],
+        |call| Box::pin(titles::list(call)),
+    ),
+    post(
+        "/api/v1/titles/publish",
+        Operate,
+        "Publish a version of a title",
+        &[
+            needed("title", Text, "Its path in the library."),
+            needed(
+                "origin",
+                Text,
+                "Where nodes copy it from: file:///LIBRARY or s3://BUCKET/PREFIX.",
+            ),
+            needed("record", Text, "Its title.json, in base64."),
+            needed("hls", Text, "Its HLS playlist, in base64."),
+            needed("dash", Text, "Its DASH manifest, in base64."),
+        ],
+        &[
+            needed("title", Text, "Its path."),
+            needed("digest", Text, "The version."),
+            needed("bytes", Whole, "Bytes of all its files."),
+            needed("duration_seconds", Number, "Playing time."),
+        ],
+        |call| Box::pin(titles::publish(call)),
+    ),
+    post(
+        "/api/v1/titles/withdraw",
+        Operate,
+        "Withdraw a title: nodes remove it and send receipts",
+        &[needed("title", Text, "Its path."), maybe("reason", Text, "Why.")],
+        &[needed("title", Text, "Its path."), needed("digest", Text, "The version.")],
+        |call| Box::pin(titles::withdraw(call)),
+    ),
+    get(
+        "/api/v1/where",
+        Read,
+        "Say which nodes hold a title, and which have sent a receipt for its withdrawal",
+        &[needed("title", Text, "Its path.")],
+        &[
+            needed("title", Text, "Its path."),
+            needed("state", Text, "published or withdrawn."),
+            needed("nodes", List, "Nodes: {node, site, state, holds, receipt}."),
+        ],
+        |call| Box::pin(titles::at_nodes(call)),
+    ),
+    get(
+        "/api/v1/explain",
+        Read,
+        "Say where a viewer would be sent now, and why",
+        &[
+            needed("address", Text, "The viewer's IP address. It is kept nowhere."),
+            needed("title", Text, "The title."),
+        ],
+        &[
+            needed("snapshot", Whole, "The snapshot that decides."),
+            needed("nodes", List, "Up to three nodes: {node, site, reason}."),
+            maybe("matched", Text, "The prefix that matched the address."),
+            maybe("label", Text, "C or H, if it is not the first choice."),
+            needed("text", Text, "All of it in words."),
+            needed("title", Text, "The title."),
+        ],
+        |call| Box::pin(viewing::explain(call)),
+    ),
+    get(
+        "/api/v1/replay",
+        Read,
+        "Make the decisions of the last 24 hours again, and say which come out otherwise",
+        &[
+            maybe("since_unix_seconds", Whole, "Only those since then."),
+            maybe("title", Text, "Only those of this title."),
+        ],
+        &[
+            needed("same", Whole, "How many came out the same."),
+            needed("different", Whole, "How many did not."),
+            needed("without_snapshot", Whole, "How many are of a snapshot that the log lacks."),
+            needed("broken_lines", Whole, "How many lines cannot be read."),
+            needed("differences", List, "Some of those that did not come out the same."),
+        ],
+        |call| Box::pin(viewing::replay(call)),
+    ),
+    get(
+        "/api/v1/audit",
+        Admin,
+        "Say who changed what, newest first",
+        &[maybe("limit", Whole, "At most so many lines; 100 if left out.")],
+        &[
+            needed("lines", List, "Lines: {who, what, subject, detail, unix_millis}."),
+            needed("unreadable", Whole, "How many lines cannot be read."),
+        ],
+        |call| Box::pin(operators::audit(call)),
+    ),
+    get(
+        "/api/v1/operators",
+        Admin,
+        "List operators",
+        &[],
+        &[needed("operators", List, "Operators: {id, role, made_unix_seconds, revoked}.")],
+        |call| Box::pin(operators::list(call)),
+    ),
+    post(
+        "/api/v1/operators",
+        Admin,
+        "Add an operator, and draw a token",
+        &[
+            needed("id", Text, "Their name."),
+            needed("role", Text, "read, operate, admin or partner."),
+            maybe("sites", List, "A partner's sites."),
+        ],
+        &[
+            needed("id", Text, "Their name."),
+            needed("token", Text, "Their token. It is told once."),
+        ],
+        |call| Box::pin(operators::add(call)),
+    ),
+    post(
+        "/api/v1/operators/{operator}/revoke",
+        Admin,
+        "Take an operator's token away for good",
+        REASON,
+        &[needed("id", Text, "Their name.")],
+        |call| Box::pin(operators::revoke(call)),
+    ),
+];

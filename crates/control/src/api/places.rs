@@ -1,0 +1,194 @@
+//! Sites, clusters, invitations, and how viewers are answered.
+
+use fleet::{Name, NodeKind, NodePlace, SteeringPolicy};
+use identity::InvitationToken;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::operation::{Answer, Call};
+use super::{ApiError, object};
+use crate::store::records::{
+    ClusterRecord, ClusterTitles, FleetRecord, InviteRecord, SiteRecord, StoreRecord, load,
+    load_all,
+};
+
+/// An invitation that is not used holds for a day, if nothing else is said.
+const INVITE_SECONDS: u64 = 24 * 3600;
+
+/// And for 30 days at most.
+const INVITE_SECONDS_MAX: u64 = 30 * 24 * 3600;
+
+pub(super) async fn sites(call: Call) -> Answer {
+    let (sites, _) = load_all::<SiteRecord>(call.gateway.engine()).await?;
+    let sites = sites.into_iter().map(|site| named(&site.name, &site.record));
+    object(json!({ "sites": sites.collect::<Result<Vec<_>, _>>()? }))
+}
+
+pub(super) async fn put_site(call: Call) -> Answer {
+    let record: SiteRecord = record(&call)?;
+    let name = name(call.segment("site"))?;
+    let by = call.by("site", "");
+    call.gateway.change(&by, name.as_str(), |_| Ok(record.clone())).await?;
+    object(named(name.as_str(), &record)?)
+}
+
+pub(super) async fn clusters(call: Call) -> Answer {
+    let (clusters, _) = load_all::<ClusterRecord>(call.gateway.engine()).await?;
+    let clusters = clusters.into_iter().map(|cluster| named(&cluster.name, &cluster.record));
+    object(json!({ "clusters": clusters.collect::<Result<Vec<_>, _>>()? }))
+}
+
+pub(super) async fn put_cluster(call: Call) -> Answer {
+    let site = name(call.text("site").unwrap_or_default())?;
+    let cluster = name(call.segment("cluster"))?;
+    need_site(&call, &site).await?;
+    let record = ClusterRecord { site, titles: ClusterTitles::All };
+    let by = call.by("cluster", "");
+    call.gateway.change(&by, cluster.as_str(), |_| Ok(record.clone())).await?;
+    object(named(cluster.as_str(), &record)?)
+}
+
+pub(super) async fn policy(call: Call) -> Answer {
+    let policy = &call.gateway.live().world().policy;
+    object(serde_json::to_value(policy).map_err(|error| ApiError::Broken(error.to_string()))?)
+}
+
+pub(super) async fn put_policy(call: Call) -> Answer {
+    let policy: SteeringPolicy = record(&call)?;
+    let by = call.by("policy", "");
+    let missing = || ApiError::Broken("the store has no fleet".to_owned());
+    call.gateway
+        .change(&by, "", |before: Option<FleetRecord>| {
+            let mut fleet = before.ok_or_else(missing)?;
+            fleet.policy = policy.clone();
+            Ok(fleet)
+        })
+        .await?;
+    self::policy(call).await
+}
+
+pub(super) async fn invite(call: Call) -> Answer {
+    let place = place(&call).await?;
+    let kind = call.body.get("kind").filter(|kind| !kind.is_null()).cloned();
+    let kind: NodeKind = kind.map_or(Ok(NodeKind::default()), |kind| {
+        serde_json::from_value(kind)
+            .map_err(|_| ApiError::Wrong("kind is storage, flash or global".to_owned()))
+    })?;
+    let node = call.text("node").map(name).transpose()?;
+    let seconds = call.whole("seconds").unwrap_or(INVITE_SECONDS);
+    if !(1..=INVITE_SECONDS_MAX).contains(&seconds) {
+        return Err(ApiError::Wrong("seconds is not 1 to 2592000, which are 30 days".to_owned()));
+    }
+    let now = call.gateway.now().unix_seconds();
+    let token = InvitationToken::draw(call.gateway.authority().fingerprint());
+    let record = InviteRecord {
+        sha256: token.digest(),
+        place,
+        kind,
+        node,
+        made_unix_seconds: now,
+        expires_unix_seconds: now + seconds,
+        used: None,
+    };
+    let by = call.by("invite", record.place.cluster.as_str());
+    let new = |before: Option<InviteRecord>| match before {
+        None => Ok(record.clone()),
+        Some(_) => {
+            Err(ApiError::Conflict("an invitation has this identifier: try again".to_owned()))
+        }
+    };
+    call.gateway.change(&by, token.id(), new).await?;
+    let command = identity::join_command(&call.gateway.gateways(), &token);
+    object(json!({
+        "id": token.id(), "token": token.to_string(), "command": command,
+        "expires_unix_seconds": now + seconds
+    }))
+}
+
+pub(super) async fn invites(call: Call) -> Answer {
+    let (invites, _) = load_all::<InviteRecord>(call.gateway.engine()).await?;
+    // The digest of the secret is of no use to anybody.
+    let shown = invites.into_iter().map(|invite| {
+        json!({
+            "id": invite.name, "place": invite.record.place, "kind": invite.record.kind,
+            "node": invite.record.node, "expires_unix_seconds": invite.record.expires_unix_seconds,
+            "used_by": invite.record.used.map(|used| used.node)
+        })
+    });
+    object(json!({ "invites": shown.collect::<Vec<_>>() }))
+}
+
+/// Where an invited box will be: its cluster's site, or a new cluster at the site that is named.
+async fn place(call: &Call) -> Result<NodePlace, ApiError> {
+    let cluster = name(call.text("cluster").unwrap_or_default())?;
+    let rack = call.text("rack").map(name).transpose()?;
+    let named = call.text("site").map(name).transpose()?;
+    let known = load::<ClusterRecord>(call.gateway.engine(), cluster.as_str()).await?;
+    let site = match (known.map(|known| known.record.site), named) {
+        (Some(site), Some(named)) if site != named => {
+            return Err(ApiError::Conflict(format!(
+                "cluster {cluster} is at site {site}, not {named}"
+            )));
+        }
+        (Some(site), _) => site,
+        (None, Some(site)) => {
+            make_site(call, &site).await?;
+            let record = ClusterRecord { site: site.clone(), titles: ClusterTitles::All };
+            let by = call.by("cluster", "made by an invitation");
+            call.gateway.change(&by, cluster.as_str(), |_| Ok(record.clone())).await?;
+            site
+        }
+        (None, None) => {
+            return Err(ApiError::NotFound(format!(
+                "there is no cluster {cluster} yet: say at which site it is to be made"
+            )));
+        }
+    };
+    Ok(NodePlace { site, cluster, rack })
+}
+
+/// Makes a site of which nothing else is known, if it is not there.
+async fn make_site(call: &Call, site: &Name) -> Result<(), ApiError> {
+    if load::<SiteRecord>(call.gateway.engine(), site.as_str()).await?.is_some() {
+        return Ok(());
+    }
+    let region = call.text("region").unwrap_or("default");
+    let record = SiteRecord {
+        region: name(region)?,
+        latitude: None,
+        longitude: None,
+        operator: None,
+        allowed: Vec::new(),
+        announced: Vec::new(),
+    };
+    let by = call.by("site", "made by an invitation");
+    call.gateway
+        .change(&by, site.as_str(), |before| Ok(before.unwrap_or_else(|| record.clone())))
+        .await?;
+    Ok(())
+}
+
+async fn need_site(call: &Call, site: &Name) -> Result<(), ApiError> {
+    match load::<SiteRecord>(call.gateway.engine(), site.as_str()).await? {
+        Some(_) => Ok(()),
+        None => Err(ApiError::NotFound(format!("there is no site {site}"))),
+    }
+}
+
+/// The body as a record.
+fn record<R: DeserializeOwned>(call: &Call) -> Result<R, ApiError> {
+    serde_json::from_value(Value::Object(call.body.clone()))
+        .map_err(|error| ApiError::Wrong(error.to_string()))
+}
+
+/// A record with its name.
+fn named<R: StoreRecord>(name: &str, record: &R) -> Result<Value, ApiError> {
+    let broken = |error: serde_json::Error| ApiError::Broken(error.to_string());
+    let mut value = serde_json::to_value(record).map_err(broken)?;
+    value["name"] = Value::from(name);
+    Ok(value)
+}
+
+pub(super) fn name(text: &str) -> Result<Name, ApiError> {
+    text.parse().map_err(|error| ApiError::Wrong(format!("{text:?} is no name: {error}")))
+}

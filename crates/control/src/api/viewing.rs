@@ -1,0 +1,53 @@
+//! Why a viewer went where he went.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use answers::Source;
+use serde_json::json;
+use steering::{Logged, Question};
+use tokio::task::spawn_blocking;
+
+use super::operation::{Answer, Call};
+use super::{ApiError, object};
+use crate::decisions::replay_all;
+
+pub(super) async fn explain(call: Call) -> Answer {
+    let text = |name: &str| call.query.get(name).map_or("", String::as_str);
+    let address: IpAddr = text("address")
+        .parse()
+        .map_err(|_| ApiError::Wrong(format!("{:?} is no IP address", text("address"))))?;
+    let fleet = call.gateway.fleet();
+    let fleet = fleet
+        .ok_or_else(|| ApiError::Unavailable("this gateway has no snapshot yet".to_owned()))?;
+    let title = text("title");
+    let question = Question { address, title, viewer: 0, region: None, playing: None };
+    let decision = steering::decide(&fleet, &question);
+    let snapshot = fleet.snapshot();
+    let nodes = decision.ranked.iter().map(|ranked| {
+        let node = &snapshot.nodes[ranked.node];
+        json!({ "node": node.name, "site": node.place.site, "reason": ranked.reason })
+    });
+    object(json!({
+        "title": title, "snapshot": decision.snapshot, "matched": decision.matched,
+        "label": decision.label, "nodes": nodes.collect::<Vec<_>>(),
+        "text": steering::explain(&fleet, &question)
+    }))
+}
+
+pub(super) async fn replay(call: Call) -> Answer {
+    let since = call.query_whole("since_unix_seconds").unwrap_or(0);
+    let title = call.query.get("title").cloned();
+    let gateway = Arc::clone(&call.gateway);
+    let replayed = spawn_blocking(move || {
+        gateway.decisions().flush();
+        replay_all(gateway.decisions().folder(), |logged: &Logged| {
+            let is_title = title.as_ref().is_none_or(|title| *title == logged.title);
+            is_title && logged.time_unix_seconds >= since
+        })
+    });
+    let broken = |error: String| ApiError::Broken(format!("the log of decisions: {error}"));
+    let replayed = replayed.await.map_err(|error| broken(error.to_string()))?;
+    let replayed = replayed.map_err(|error| broken(error.to_string()))?;
+    object(serde_json::to_value(replayed).map_err(|error| broken(error.to_string()))?)
+}

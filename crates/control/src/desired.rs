@@ -1,0 +1,267 @@
+//! From the store's records to the desired world.
+//!
+//! A gateway reads all records when the store has changed. It keeps what it read on its own disk, so that it starts without a store, too: reads of
+//! a copy and of the store go the same way.
+
+use std::collections::{BTreeMap, HashMap};
+
+use fleet::{Announced, Digest, HeldTitle, Name, PublishedTitle, Site, ViewerKeys};
+use serde::{Deserialize, Serialize};
+
+use crate::live::{WantedDrain, WantedNode, World};
+use crate::store::backup::Tombstones;
+use crate::store::records::{
+    FleetRecord, GatewayRecord, NodeRecord, OperatorRecord, PrivateBytes, Role, SecretRecord,
+    SiteRecord, StoreRecord, TitleRecord, TokenKeyRecord, Wanted,
+};
+use crate::store::{Engine, Entry, StoreError};
+
+/// The kinds of records that a gateway needs, secrets among them: it answers machines without a store, too.
+const FOLDERS: [&str; 7] = [
+    FleetRecord::FOLDER,
+    SiteRecord::FOLDER,
+    NodeRecord::FOLDER,
+    TitleRecord::FOLDER,
+    OperatorRecord::FOLDER,
+    GatewayRecord::FOLDER,
+    SecretRecord::FOLDER,
+];
+
+/// The records of the store that a gateway steers by, by key.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Records {
+    texts: BTreeMap<String, String>,
+    /// The revision at which a title last changed: titles are withdrawn, but their records stay, so it never falls within an epoch.
+    titles_revision: u64,
+}
+
+/// What follows from [`Records`].
+pub(crate) struct Wishes {
+    /// What nodes and viewers get.
+    pub world: World,
+    /// The fleet's name.
+    pub fleet: Name,
+    /// Who may use the operator's API, by the digest of their token.
+    pub operators: HashMap<Digest, Operator>,
+    /// The keys that sign viewers' addresses: the text of a key file, or nothing.
+    pub token_keys: String,
+    /// The key that signs snapshots, PKCS #8.
+    pub signing: PrivateBytes,
+    /// The fleet's authority.
+    pub authority: SecretRecord,
+    /// Where nodes reach gateways.
+    pub gateways: Vec<String>,
+    /// Records that cannot be used, and why.
+    pub problems: Vec<String>,
+}
+
+/// Who may use the operator's API.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Operator {
+    /// Their name.
+    pub id: String,
+    /// What they may do.
+    pub role: Role,
+}
+
+impl Records {
+    /// Reads them from the store.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(crate) async fn load(engine: &dyn Engine) -> Result<Self, StoreError> {
+        let mut records = Self::default();
+        for folder in FOLDERS {
+            for (key, entry) in engine.list(folder).await? {
+                if folder == TitleRecord::FOLDER {
+                    records.titles_revision = records.titles_revision.max(entry.revision);
+                }
+                // What is not text is not a record; it is told when it is read.
+                records.texts.insert(key, String::from_utf8_lossy(&entry.value).into_owned());
+            }
+        }
+        Ok(records)
+    }
+
+    /// What they say is revoked or withdrawn.
+    pub(crate) fn tombstones(&self) -> Tombstones {
+        let entry = |(key, text): (&String, &String)| {
+            (key.clone(), Entry { value: text.as_bytes().to_vec(), revision: 0 })
+        };
+        Tombstones::of_entries(&self.texts.iter().map(entry).collect::<Vec<_>>())
+    }
+
+    fn all<R: StoreRecord>(&self, problems: &mut Vec<String>) -> Vec<(String, R)> {
+        let below = self.texts.range(R::FOLDER.to_owned()..);
+        let below = below.take_while(|(key, _)| key.starts_with(R::FOLDER));
+        let mut read = Vec::new();
+        for (key, text) in below {
+            match R::read(key, text.as_bytes()) {
+                Ok(record) => read.push((key[R::FOLDER.len()..].to_owned(), record)),
+                Err(error) => problems.push(error.to_string()),
+            }
+        }
+        read
+    }
+
+    /// Puts them together. A record that cannot be used does not spoil the others.
+    ///
+    /// # Errors
+    /// If there is no fleet, or it lacks its secrets.
+    pub(crate) fn wishes(&self, now_unix_seconds: u64) -> Result<Wishes, String> {
+        let mut problems = Vec::new();
+        let fleet = self.all::<FleetRecord>(&mut problems).pop();
+        let (_, fleet) = fleet.ok_or_else(|| missing("the fleet's own record", &problems))?;
+        let signing = self.secret("signing")?.pkcs8;
+        let authority = self.secret("ca")?;
+        let sites = self.sites(&mut problems);
+        let nodes = self.nodes(&sites, &mut problems);
+        let (titles, withdrawn) = self.titles(&mut problems);
+        let token_keys = self.token_keys(now_unix_seconds, &mut problems);
+        let viewer_keys = viewer_keys(&token_keys, &mut problems).into();
+        let world = World {
+            epoch: fleet.epoch,
+            policy: fleet.policy,
+            sites,
+            nodes,
+            titles_revision: self.titles_revision,
+            titles,
+            withdrawn,
+            viewer_keys,
+        };
+        let operators = self.operators(&mut problems);
+        let gateways = self.gateways(&mut problems);
+        let fleet = fleet.name;
+        Ok(Wishes { world, fleet, operators, token_keys, signing, authority, gateways, problems })
+    }
+
+    fn secret(&self, name: &str) -> Result<SecretRecord, String> {
+        let key = SecretRecord::key(name);
+        let text = self.texts.get(&key).ok_or_else(|| missing(&key, &[]))?;
+        SecretRecord::read(&key, text.as_bytes()).map_err(|error| error.to_string())
+    }
+
+    fn sites(&self, problems: &mut Vec<String>) -> BTreeMap<Name, Site> {
+        let sites = self.all::<SiteRecord>(problems).into_iter();
+        let site = |(name, record): (String, SiteRecord)| {
+            let name: Name = name.parse().ok()?;
+            let announced = believed(&record);
+            let SiteRecord { region, latitude, longitude, .. } = record;
+            Some((name.clone(), Site { name, region, latitude, longitude, announced }))
+        };
+        sites.filter_map(site).collect()
+    }
+
+    fn nodes(
+        &self,
+        sites: &BTreeMap<Name, Site>,
+        problems: &mut Vec<String>,
+    ) -> BTreeMap<Name, WantedNode> {
+        let mut nodes = BTreeMap::new();
+        for (name, record) in self.all::<NodeRecord>(problems) {
+            let Ok(name) = name.parse::<Name>() else { continue };
+            if !sites.contains_key(&record.place.site) {
+                problems.push(format!("node {name} is at {}, which is no site", record.place.site));
+                continue;
+            }
+            nodes.insert(name, wanted(record));
+        }
+        nodes
+    }
+
+    fn titles(&self, problems: &mut Vec<String>) -> (Vec<PublishedTitle>, Vec<HeldTitle>) {
+        let (mut titles, mut withdrawn) = (Vec::new(), Vec::new());
+        for (path, record) in self.all::<TitleRecord>(problems) {
+            titles.extend(record.published);
+            withdrawn.extend(
+                record
+                    .withdrawn
+                    .iter()
+                    .map(|gone| HeldTitle { path: path.clone(), version: gone.version }),
+            );
+        }
+        titles.sort_by(|one, other| one.path.cmp(&other.path));
+        withdrawn.sort();
+        (titles, withdrawn)
+    }
+
+    /// The keys for viewers' addresses: first those that sign now, newest first.
+    fn token_keys(&self, now_unix_seconds: u64, problems: &mut Vec<String>) -> String {
+        let mut keys = self.all::<TokenKeyRecord>(problems);
+        keys.retain(|(_, key)| {
+            key.trusted_until_unix_seconds.is_none_or(|until| until > now_unix_seconds)
+        });
+        keys.sort_by_key(|(_, key)| {
+            let signs = key.trusted_until_unix_seconds.is_none()
+                && key.signs_from_unix_seconds <= now_unix_seconds;
+            (!signs, std::cmp::Reverse(key.signs_from_unix_seconds))
+        });
+        keys.iter().map(|(_, key)| key_pem(key.pkcs8.reveal())).collect()
+    }
+
+    fn gateways(&self, problems: &mut Vec<String>) -> Vec<String> {
+        let gateways = self.all::<GatewayRecord>(problems).into_iter();
+        gateways.map(|(_, gateway)| gateway.machines).collect()
+    }
+
+    fn operators(&self, problems: &mut Vec<String>) -> HashMap<Digest, Operator> {
+        let operators = self.all::<OperatorRecord>(problems).into_iter();
+        let operators = operators.filter(|(_, record)| record.revoked.is_none());
+        operators.map(|(id, record)| (record.sha256, Operator { id, role: record.role })).collect()
+    }
+}
+
+/// The public halves of the keys that sign viewers' addresses.
+fn viewer_keys(token_keys: &str, problems: &mut Vec<String>) -> ViewerKeys {
+    if token_keys.is_empty() {
+        return ViewerKeys::default();
+    }
+    match token::KeyRing::parse(token_keys) {
+        Ok(ring) => ViewerKeys::new(ring.public_keys()),
+        Err(error) => {
+            problems.push(format!("the keys for viewers' addresses cannot be used: {error}"));
+            ViewerKeys::default()
+        }
+    }
+}
+
+fn missing(what: &str, problems: &[String]) -> String {
+    match problems.first() {
+        Some(problem) => format!("{what} cannot be read from the store: {problem}"),
+        None => format!("the store lacks {what}"),
+    }
+}
+
+/// What a site announces within what its operator may announce. Without a partner, and without a list, the fleet's operator may announce anything.
+fn believed(record: &SiteRecord) -> Vec<Announced> {
+    let is_trusted = record.operator.is_none() && record.allowed.is_empty();
+    let is_allowed = |announced: &&Announced| {
+        is_trusted || record.allowed.iter().any(|allowed| allowed.covers(&announced.prefix))
+    };
+    record.announced.iter().filter(is_allowed).copied().collect()
+}
+
+fn wanted(record: NodeRecord) -> WantedNode {
+    WantedNode {
+        place: record.place,
+        kind: record.kind,
+        host: record.host,
+        // 0: the operator has not said.
+        ceiling_bits_per_second: Some(record.ceiling_bits_per_second)
+            .filter(|ceiling| *ceiling > 0),
+        drain: match record.wanted {
+            Wanted::Serving => None,
+            Wanted::Drained { reason, returns_unix_seconds, .. } => {
+                Some(WantedDrain { reason, returns_unix_seconds })
+            }
+        },
+        is_revoked: record.revoked.is_some(),
+    }
+}
+
+/// PKCS #8 as the PEM block of a key file (RFC 7468).
+fn key_pem(pkcs8: &[u8]) -> String {
+    use base64::Engine as _;
+    let text = base64::engine::general_purpose::STANDARD.encode(pkcs8);
+    format!("-----BEGIN PRIVATE KEY-----\n{text}\n-----END PRIVATE KEY-----\n")
+}

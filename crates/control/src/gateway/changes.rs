@@ -1,0 +1,72 @@
+//! Changes of the store: each with a line in the audit log, in one commit.
+
+use super::Gateway;
+use crate::api::ApiError;
+use crate::store::records::{AuditRecord, StoreRecord, load};
+use crate::store::{Check, StoreError, Write};
+
+/// How often a change is tried again that somebody else's change got in the way of.
+const ATTEMPTS: usize = 5;
+
+/// Who changes something, and what they do: a line of the audit log.
+#[derive(Clone, Debug)]
+pub struct By {
+    /// An operator, a node or a gateway.
+    pub who: String,
+    /// What they do.
+    pub what: &'static str,
+    /// What else is to say, such as why.
+    pub detail: String,
+}
+
+impl Gateway {
+    /// Changes the record of `name` to what `edit` makes of it. `edit` may be called several times.
+    ///
+    /// # Errors
+    /// Those of `edit` and of the store.
+    pub(crate) async fn change<R: StoreRecord>(
+        &self,
+        by: &By,
+        name: &str,
+        edit: impl Fn(Option<R>) -> Result<R, ApiError>,
+    ) -> Result<R, ApiError> {
+        for _ in 0..ATTEMPTS {
+            let stored = load::<R>(self.engine(), name).await?;
+            let check = match &stored {
+                Some(stored) => Check::At(R::key(name), stored.revision),
+                None => Check::Absent(R::key(name)),
+            };
+            let record = edit(stored.map(|stored| stored.record))?;
+            let writes = [record.put(name)?, self.audit(by, &R::key(name))?];
+            match self.engine().commit(&[check], &writes).await {
+                Err(StoreError::Conflict) => {}
+                Err(error) => return Err(error.into()),
+                Ok(_) => {
+                    // What was changed holds at once, not only at the next poll.
+                    self.read_store().await?;
+                    return Ok(record);
+                }
+            }
+        }
+        Err(StoreError::Conflict.into())
+    }
+
+    /// A line of the audit log.
+    pub(crate) fn audit(&self, by: &By, subject: &str) -> Result<Write, ApiError> {
+        let unix_millis = self.now().unix_millis;
+        let record = AuditRecord {
+            who: by.who.clone(),
+            what: by.what.to_owned(),
+            subject: subject.to_owned(),
+            detail: by.detail.clone(),
+            unix_millis,
+        };
+        let line = format!("{} by {}: {subject} {}", by.what, by.who, by.detail);
+        self.tell(line.trim_end());
+        Ok(record.put(&AuditRecord::name(unix_millis, random_number()))?)
+    }
+}
+
+fn random_number() -> u64 {
+    u64::from_be_bytes(super::first_start::random())
+}

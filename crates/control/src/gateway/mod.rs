@@ -1,0 +1,209 @@
+//! A running gateway: what it knows, where it keeps that, and who asks it.
+//!
+//! Memory answers everybody. The store is polled once a second and written when an operator or a joining machine changes something; if it is away,
+//! the gateway goes on with what it knows, and changes are refused with one line. What it knows is on its own disk, too, so it also starts without
+//! the store.
+//!
+//! Read first: `start.rs`, then `work.rs` (what happens each second).
+
+mod changes;
+mod first_start;
+mod publish;
+mod source;
+mod start;
+mod work;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use answers::session::SessionKey;
+use axum::body::Bytes;
+use fleet::{Digest, Name};
+use identity::{Authority, RefusalLog};
+use token::KeyRing;
+use tokio::sync::watch;
+
+pub use changes::By;
+pub use first_start::NewFleet;
+pub(crate) use first_start::draw_token;
+pub use publish::{Publication, read_title};
+pub use start::{GatewayError, GatewayOptions};
+
+use crate::clock::{Clock, Now};
+use crate::decisions::DecisionLog;
+use crate::desired::{Operator, Records};
+use crate::live::Live;
+use crate::moves::Moves;
+use crate::state_folder::StateFolder;
+use crate::store::records::PrivateBytes;
+use crate::store::{Election, Engine, Objects, StoreError};
+
+/// A running gateway. Everything it does is done by its methods; what listens on sockets is in `serve.rs`.
+pub struct Gateway {
+    name: Name,
+    fleet_name: Name,
+    clock: Clock,
+    live: Arc<Live>,
+    state: StateFolder,
+    engine: Arc<dyn Engine>,
+    engine_name: &'static str,
+    objects: Arc<Objects>,
+    authority: Arc<Authority>,
+    signing: PrivateBytes,
+    election: Election,
+    refusals: Arc<RefusalLog>,
+    decisions: DecisionLog,
+    moves: Mutex<Moves>,
+    /// What was answered to whom, and which requests of operators were refused, by kind.
+    answered: Mutex<BTreeMap<&'static str, u64>>,
+    refused: Mutex<BTreeMap<&'static str, u64>>,
+    known: RwLock<Arc<Known>>,
+    /// The line of JSON that the fleet page gets each second.
+    page: watch::Sender<Bytes>,
+    log: fn(&str),
+}
+
+/// What follows from the store besides the live world.
+struct Known {
+    records: Records,
+    operators: HashMap<Digest, Operator>,
+    /// Where nodes reach gateways.
+    gateways: Vec<String>,
+    token_keys: Option<Arc<KeyRing>>,
+    /// The store's revision that this is of; `None` if it is from this gateway's own disk.
+    revision: Option<u64>,
+    /// What is wrong with the store, if anything is.
+    store_problem: Option<String>,
+}
+
+/// What is behind a lock here is whole whatever a panicking thread did.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Gateway {
+    /// Its name.
+    pub fn name(&self) -> &Name {
+        &self.name
+    }
+
+    /// The fleet's name.
+    pub fn fleet_name(&self) -> &Name {
+        &self.fleet_name
+    }
+
+    /// What it knows of its nodes.
+    pub fn live(&self) -> &Arc<Live> {
+        &self.live
+    }
+
+    /// Its folder.
+    pub fn state(&self) -> &StateFolder {
+        &self.state
+    }
+
+    /// The fleet's authority.
+    pub fn authority(&self) -> &Arc<Authority> {
+        &self.authority
+    }
+
+    /// The log of decisions.
+    pub fn decisions(&self) -> &DecisionLog {
+        &self.decisions
+    }
+
+    /// Which machines were refused.
+    pub fn refusals(&self) -> &Arc<RefusalLog> {
+        &self.refusals
+    }
+
+    /// The store.
+    pub fn engine(&self) -> &dyn Engine {
+        &*self.engine
+    }
+
+    /// The store, to share.
+    pub fn shared_engine(&self) -> Arc<dyn Engine> {
+        Arc::clone(&self.engine)
+    }
+
+    /// Where nodes reach the fleet's gateways.
+    pub fn gateways(&self) -> Vec<String> {
+        self.known().gateways.clone()
+    }
+
+    /// The gateway's clock.
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// What time it is.
+    pub fn now(&self) -> Now {
+        self.clock.now()
+    }
+
+    /// Tells the operator something, in the gateway's log.
+    pub fn tell(&self, line: &str) {
+        (self.log)(line);
+    }
+
+    /// Who has this token.
+    pub fn operator(&self, token: &str) -> Option<Operator> {
+        self.known().operators.get(&Digest::of(token.as_bytes())).cloned()
+    }
+
+    /// What signs viewers' sessions: all gateways of the fleet have the same.
+    pub fn session_key(&self) -> SessionKey {
+        SessionKey::derive(self.signing.reveal())
+    }
+
+    /// The line of JSON for the fleet page, new each second.
+    pub fn page(&self) -> watch::Receiver<Bytes> {
+        self.page.subscribe()
+    }
+
+    /// What is wrong with the store, if anything is.
+    pub fn store_problem(&self) -> Option<String> {
+        self.known().store_problem.clone()
+    }
+
+    /// Counts a refused request of an operator.
+    pub fn count_refused(&self, reason: &'static str) {
+        *lock(&self.refused).entry(reason).or_default() += 1;
+    }
+
+    /// Refused requests of operators, by reason.
+    pub fn refused(&self) -> BTreeMap<&'static str, u64> {
+        lock(&self.refused).clone()
+    }
+
+    /// What viewers were answered, by kind.
+    pub fn answered(&self) -> BTreeMap<&'static str, u64> {
+        lock(&self.answered).clone()
+    }
+
+    /// Decisions and moves.
+    pub(crate) fn moves(&self) -> MutexGuard<'_, Moves> {
+        lock(&self.moves)
+    }
+
+    fn known(&self) -> Arc<Known> {
+        Arc::clone(&self.known.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn set_known(&self, known: Known) {
+        *self.known.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(known);
+    }
+
+    /// Reads the store if it has changed since it was read.
+    ///
+    /// # Errors
+    /// Those of the store.
+    async fn read_store_if_changed(&self) -> Result<(), StoreError> {
+        let revision = self.engine.revision().await?;
+        if self.known().revision == Some(revision) {
+            return Ok(());
+        }
+        self.read_store().await
+    }
+}

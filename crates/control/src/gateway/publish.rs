@@ -1,0 +1,173 @@
+//! Publishing and withdrawing titles.
+
+use std::path::Path;
+
+use catalog::{Record, TitlePath};
+use fleet::{Digest, PublishedTitle, TitleDocument};
+
+use super::Gateway;
+use super::changes::By;
+use crate::api::ApiError;
+use crate::store::records::{TitleRecord, WITHDRAWN_MAX, WithdrawnVersion};
+
+/// A title that an operator publishes: where it is, and its three documents.
+pub struct Publication {
+    /// Its path in the library.
+    pub path: TitlePath,
+    /// Where the library is that nodes copy it from: `file:///library`, `s3://bucket/prefix`.
+    pub origin: String,
+    /// `title.json`, as it is.
+    pub record: Vec<u8>,
+    /// The HLS playlist that the record names.
+    pub hls: Vec<u8>,
+    /// The DASH manifest that the record names.
+    pub dash: Vec<u8>,
+}
+
+/// Longest address of an origin.
+const ORIGIN_BYTES_MAX: usize = 1000;
+
+impl Publication {
+    /// As the operator's API takes it.
+    pub fn to_json(&self) -> serde_json::Value {
+        use base64::Engine as _;
+        use base64::engine::general_purpose::STANDARD;
+        serde_json::json!({
+            "title": self.path.as_str(), "origin": self.origin, "record": STANDARD.encode(&self.record),
+            "hls": STANDARD.encode(&self.hls), "dash": STANDARD.encode(&self.dash)
+        })
+    }
+
+    /// Checks that the documents belong together.
+    fn check(&self) -> Result<Record, ApiError> {
+        let path = &self.path;
+        let wrong = |why: String| ApiError::Wrong(format!("{path} cannot be published: {why}"));
+        let record = Record::parse(&self.record)
+            .map_err(|error| wrong(format!("its title.json cannot be used: {error}")))?;
+        if !record.has_blocks() {
+            return Err(wrong(format!(
+                "its title.json has no sums of blocks, so nodes could not check what they copy: run \"fullbore library verify {path} --complete\""
+            )));
+        }
+        for (file, bytes) in [(&record.hls, &self.hls), (&record.dash, &self.dash)] {
+            let listed = record.files.iter().find(|listed| listed.path == *file);
+            let is_same =
+                listed.is_some_and(|listed| listed.sha256 == Digest::of(bytes).to_string());
+            if !is_same {
+                return Err(wrong(format!("{file} is not the one that its title.json names")));
+            }
+        }
+        check_origin(&self.origin).map_err(wrong)?;
+        Ok(record)
+    }
+}
+
+fn check_origin(origin: &str) -> Result<(), String> {
+    let is_known = origin.starts_with("file:///") || origin.starts_with("s3://");
+    let is_plain = origin.len() <= ORIGIN_BYTES_MAX && !origin.chars().any(char::is_control);
+    if is_known && is_plain {
+        return Ok(());
+    }
+    Err("its origin is neither file:///FOLDER nor s3://BUCKET/PREFIX".to_owned())
+}
+
+impl Gateway {
+    /// Publishes a version of a title: viewers get it as soon as nodes hold it.
+    ///
+    /// # Errors
+    /// If it is not whole, or is withdrawn, or the store does not take it.
+    pub async fn publish(
+        &self,
+        publication: Publication,
+        by: &By,
+    ) -> Result<PublishedTitle, ApiError> {
+        let record = publication.check()?;
+        let path = publication.path.as_str().to_owned();
+        let broken = |_| ApiError::Wrong("the record's own sum is no SHA-256".to_owned());
+        let version: Digest = record.sha256.parse().map_err(broken)?;
+        let record_bytes = publication.record;
+        let published = PublishedTitle {
+            path: path.clone(),
+            version,
+            bytes: record.bytes(),
+            duration_seconds: record.duration_seconds,
+            record: document(catalog::RECORD, &record_bytes),
+            hls: document(&record.hls, &publication.hls),
+            dash: document(&record.dash, &publication.dash),
+            origin: publication.origin,
+            published_unix_seconds: self.now().unix_seconds(),
+        };
+        published.check().map_err(|why| ApiError::Wrong(why.to_string()))?;
+        // Documents first: a title that the store names has its documents.
+        for bytes in [record_bytes, publication.hls, publication.dash] {
+            self.objects.put(bytes.into()).await?;
+        }
+        let title = self.change(by, &path, |before: Option<TitleRecord>| {
+            let mut title = before.unwrap_or_default();
+            if title.withdrawn.iter().any(|gone| gone.version == version) {
+                return Err(ApiError::Conflict(format!(
+                    "this version of {path} is withdrawn, and nodes remove it for good: make the title anew to publish it again"
+                )));
+            }
+            title.published = Some(published.clone());
+            Ok(title)
+        });
+        title.await?.published.ok_or_else(|| ApiError::Broken("it was not kept".to_owned()))
+    }
+
+    /// Withdraws a title: no node may serve the published version any more.
+    ///
+    /// # Errors
+    /// If it is not published, or the store does not take the change.
+    pub async fn withdraw(&self, path: &TitlePath, by: &By) -> Result<Digest, ApiError> {
+        let now = self.now().unix_seconds();
+        let title = self.change(by, path.as_str(), |before: Option<TitleRecord>| {
+            let mut title = before.unwrap_or_default();
+            let Some(published) = title.published.take() else {
+                return Err(ApiError::NotFound(format!("{path} is not published")));
+            };
+            if title.withdrawn.len() >= WITHDRAWN_MAX {
+                title.withdrawn.remove(0);
+            }
+            title
+                .withdrawn
+                .push(WithdrawnVersion { version: published.version, since_unix_seconds: now });
+            Ok(title)
+        });
+        let last = title.await?.withdrawn.last().map(|gone| gone.version);
+        last.ok_or_else(|| ApiError::Broken("it was not kept".to_owned()))
+    }
+}
+
+fn document(path: &str, bytes: &[u8]) -> TitleDocument {
+    TitleDocument { path: path.to_owned(), sha256: Digest::of(bytes) }
+}
+
+/// Reads a title from a library's folder, and compares every file with its record.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn read_title(library: &Path, path: &TitlePath, origin: String) -> Result<Publication, String> {
+    let entry = catalog::find(library, path);
+    let entry = entry
+        .ok_or_else(|| format!("{} holds no title {path} that ingest made", library.display()))?;
+    let faults = catalog::verify(&entry);
+    // Files that the record does not name are not published, and harm nobody.
+    let fault = faults.iter().find(|fault| fault.kind() != "extra");
+    if let Some(fault) = fault {
+        return Err(format!("{path} is damaged: {fault}"));
+    }
+    let record = entry.record.map_err(|error| error.to_string())?;
+    let file = |file: &str| {
+        let place = entry.folder.join(file);
+        let read = smallfile::read(&place, crate::state_folder::DOCUMENT_BYTES_MAX);
+        read.map(|bytes| bytes.to_vec()).map_err(|error| format!("{}: {error}", place.display()))
+    };
+    Ok(Publication {
+        path: path.clone(),
+        origin,
+        record: file(catalog::RECORD)?,
+        hls: file(&record.hls)?,
+        dash: file(&record.dash)?,
+    })
+}

@@ -1,0 +1,246 @@
+//! Starting a gateway: from the store, or from its own disk if the store is away.
+
+use std::collections::HashMap;
+use std::fmt::{self, Display, Formatter};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, RwLock};
+
+use axum::body::Bytes;
+use fleet::{Name, SigningKey};
+use identity::{Authority, RefusalLog};
+use tokio::sync::watch;
+
+use super::first_start::{NewFleet, make_fleet, random};
+use super::{Gateway, Known};
+use crate::clock::Clock;
+use crate::decisions::DecisionLog;
+use crate::desired::{Records, Wishes};
+use crate::live::{Core, Live};
+use crate::moves::Moves;
+use crate::state_folder::StateFolder;
+use crate::store::backup::{bury, check_restored};
+use crate::store::records::BadRecord;
+use crate::store::{Election, Engine, LEASE_SECONDS, Objects, StoreError};
+
+/// What a gateway is to be.
+pub struct GatewayOptions {
+    /// Its name: no other gateway of the fleet has it.
+    pub name: Name,
+    /// The folder where it keeps what it needs to steer alone.
+    pub state: PathBuf,
+    /// The store.
+    pub engine: Arc<dyn Engine>,
+    /// What kind of store that is, in a word.
+    pub engine_name: &'static str,
+    /// Where documents of titles are.
+    pub objects: Arc<Objects>,
+    /// Where nodes reach it: `https://HOST:PORT`.
+    pub machines_url: String,
+    /// The fleet to make if the store has none.
+    pub new_fleet: NewFleet,
+    /// Most bytes of the log of decisions.
+    pub decisions_bytes_max: u64,
+    /// Where it tells the operator what happens, a line each.
+    pub log: fn(&str),
+}
+
+/// Why a gateway does not start.
+#[derive(Debug)]
+pub enum GatewayError {
+    /// The store does not do what it is asked.
+    Store(StoreError),
+    /// The folder or a file in it cannot be used.
+    Folder(PathBuf, String),
+    /// The fleet cannot be made, or what the store says of it cannot be used.
+    Fleet(String),
+}
+
+impl GatewayError {
+    pub(super) fn folder(path: &Path, error: &io::Error) -> Self {
+        Self::Folder(path.to_owned(), error.to_string())
+    }
+}
+
+impl Display for GatewayError {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Store(error) => error.fmt(f),
+            Self::Folder(path, why) => write!(f, "{}: {why}", path.display()),
+            Self::Fleet(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for GatewayError {}
+
+impl From<StoreError> for GatewayError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<BadRecord> for GatewayError {
+    fn from(bad: BadRecord) -> Self {
+        Self::Fleet(bad.to_string())
+    }
+}
+
+/// What a gateway starts from.
+struct Beginning {
+    records: Records,
+    store_problem: Option<String>,
+}
+
+impl Gateway {
+    /// Starts a gateway. It listens nowhere yet.
+    ///
+    /// # Errors
+    /// [`GatewayError`].
+    pub async fn start(options: GatewayOptions) -> Result<Arc<Self>, GatewayError> {
+        let clock = Clock::start();
+        let log = options.log;
+        let state = StateFolder::open(&options.state);
+        let state = state.map_err(|error| GatewayError::folder(&options.state, &error))?;
+        let beginning = begin(&options, &state, clock.now().unix_seconds()).await?;
+        let wishes =
+            beginning.records.wishes(clock.now().unix_seconds()).map_err(GatewayError::Fleet)?;
+        let broken = |error: &dyn Display| GatewayError::Fleet(error.to_string());
+        let secret = &wishes.authority;
+        let pem = secret.certificate_pem.as_deref().unwrap_or_default();
+        let authority = Authority::read(&wishes.fleet, secret.pkcs8.reveal(), pem);
+        let authority = authority.map_err(|error| broken(&error))?;
+        let signing =
+            SigningKey::from_pkcs8(wishes.signing.reveal()).map_err(|error| broken(&error))?;
+        let decisions_folder = state.path().join("decisions");
+        let decisions = DecisionLog::open(&decisions_folder, options.decisions_bytes_max);
+        let decisions =
+            decisions.map_err(|error| GatewayError::folder(&decisions_folder, &error))?;
+        let mut core = Core::new(options.name.clone());
+        match state.read_snapshot(&signing.public()) {
+            Ok(None) => {}
+            Ok(Some((_, snapshot))) => core.restore(snapshot, clock.now()),
+            // Steering goes on without it; nodes speak within seconds.
+            Err(error) => log(&format!("the last snapshot on disk cannot be used: {error}")),
+        }
+        let fleet_name = wishes.fleet.clone();
+        // A process, not a name, holds the lease: another process of the same name must not believe that it does.
+        let owner = format!("{} {:016x}", options.name, u64::from_be_bytes(random()));
+        let election = Election::new(Arc::clone(&options.engine), owner, LEASE_SECONDS);
+        let gateway = Self {
+            name: options.name,
+            fleet_name,
+            clock,
+            live: Arc::new(Live::new(core, signing)),
+            state,
+            engine: options.engine,
+            engine_name: options.engine_name,
+            objects: options.objects,
+            authority: Arc::new(authority),
+            signing: wishes.signing.clone(),
+            election,
+            refusals: Arc::new(RefusalLog::new(log)),
+            decisions,
+            moves: Mutex::new(Moves::default()),
+            answered: Mutex::default(),
+            refused: Mutex::default(),
+            known: RwLock::new(Arc::new(Known::nothing())),
+            page: watch::Sender::new(Bytes::new()),
+            log,
+        };
+        if let Some(problem) = &beginning.store_problem {
+            log(&format!("starting from this gateway's own disk: {problem}"));
+        }
+        gateway.take(beginning.records, wishes, None, beginning.store_problem).await;
+        gateway.introduce(&options.machines_url).await;
+        gateway.make_snapshot();
+        Ok(Arc::new(gateway))
+    }
+}
+
+/// Reads the store, makes a fleet if there is none, or falls back on the gateway's own copy.
+async fn begin(
+    options: &GatewayOptions,
+    state: &StateFolder,
+    now_unix_seconds: u64,
+) -> Result<Beginning, GatewayError> {
+    let read = async {
+        check_restored(&*options.engine).await?;
+        let is_new =
+            make_fleet(&*options.engine, &options.new_fleet, state, now_unix_seconds).await?;
+        if is_new {
+            (options.log)(&format!(
+                "made the fleet {}; the admin's token is in {}",
+                options.new_fleet.name,
+                state.admin_token().display()
+            ));
+        }
+        let records = Records::load(&*options.engine).await?;
+        if bury_again(options, state, &records).await? {
+            return Ok(Records::load(&*options.engine).await?);
+        }
+        Ok(records)
+    };
+    match read.await {
+        Ok(records) => Ok(Beginning { records, store_problem: None }),
+        Err(GatewayError::Store(error @ StoreError::Unavailable(_))) => {
+            let kept = state.read_store();
+            let kept = kept.map_err(|error| GatewayError::folder(state.path(), &error))?;
+            let Some(kept) = kept else { return Err(error.into()) };
+            let records = serde_json::from_slice(&kept).map_err(|error| {
+                GatewayError::Folder(state.path().join("store.json"), error.to_string())
+            })?;
+            Ok(Beginning { records, store_problem: Some(error.to_string()) })
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// If a backup was restored since this gateway ran, then what it knows to be revoked or withdrawn stays so, before anybody is steered. Returns
+/// whether that changed anything.
+async fn bury_again(
+    options: &GatewayOptions,
+    state: &StateFolder,
+    records: &Records,
+) -> Result<bool, GatewayError> {
+    let known = crate::tombstones(state.path());
+    if known.epoch >= records.tombstones().epoch {
+        return Ok(false);
+    }
+    let count = bury(&*options.engine, &known).await?;
+    if count > 0 {
+        (options.log)(&format!(
+            "a backup was restored: {count} revocations and withdrawals that it lacks hold again"
+        ));
+    }
+    Ok(count > 0)
+}
+
+impl Known {
+    fn nothing() -> Self {
+        Self {
+            records: Records::default(),
+            operators: HashMap::new(),
+            gateways: Vec::new(),
+            token_keys: None,
+            revision: None,
+            store_problem: None,
+        }
+    }
+
+    pub(super) fn of(
+        records: Records,
+        wishes: &Wishes,
+        revision: Option<u64>,
+        store_problem: Option<String>,
+    ) -> Self {
+        Self {
+            records,
+            operators: wishes.operators.clone(),
+            gateways: wishes.gateways.clone(),
+            token_keys: token::KeyRing::parse(&wishes.token_keys).ok().map(Arc::new),
+            revision,
+            store_problem,
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! What a gateway does by itself: it reads the store, makes snapshots, and tells the page.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Bytes;
+use fleet::{Digest, PublishedTitle};
+use serde::Serialize;
+use tokio::task::spawn_blocking;
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::{Gateway, Known};
+use crate::api::ApiError;
+use crate::desired::{Records, Wishes};
+use crate::live::FleetView;
+use crate::moves::{DecisionCounts, ViewerMoves};
+use crate::store::StoreError;
+use crate::store::records::{GatewayRecord, load};
+
+use super::changes::By;
+
+/// How often silence is looked at.
+const TICK: Duration = Duration::from_millis(250);
+
+/// Snapshots and looks at the store, at most so often.
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Making snapshots may take this part of the time: a tenth. Beyond some thousand nodes of some thousand titles they come less often than once a
+/// second.
+const SNAPSHOT_SHARE: u32 = 10;
+
+/// But never less often than this: a revoked node is out of all answers within 5 s.
+const SNAPSHOT_PAUSE_MAX: Duration = Duration::from_secs(4);
+
+/// What the fleet page gets each second.
+#[derive(Serialize)]
+struct Page<'p> {
+    version: u32,
+    fullbore: &'static str,
+    fleet: &'p str,
+    leader: Option<&'p str>,
+    store: StoreState<'p>,
+    decisions: DecisionCounts,
+    moves: Vec<ViewerMoves>,
+    #[serde(flatten)]
+    view: FleetView,
+}
+
+#[derive(Serialize)]
+struct StoreState<'p> {
+    engine: &'p str,
+    problem: Option<&'p str>,
+}
+
+impl Gateway {
+    /// Works until it is dropped.
+    pub async fn work(self: Arc<Self>) {
+        // Why the lease cannot be renewed is told by reading the store, once and not every second.
+        let elect = self.election.run(|_| {});
+        tokio::join!(
+            self.tick_on(),
+            self.read_on(),
+            self.snapshot_on(),
+            self.tell_page_on(),
+            elect
+        );
+    }
+
+    /// Another gateway may lead, and a restore may begin, at once.
+    pub(crate) async fn resign(&self) {
+        if let Err(error) = self.election.resign().await {
+            self.tell(&format!("cannot give up the lead, so it ends by itself: {error}"));
+        }
+    }
+
+    async fn tick_on(&self) {
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            for line in self.live.tick(self.now()) {
+                self.tell(&line);
+            }
+        }
+    }
+
+    async fn read_on(&self) {
+        let mut ticks = interval(SECOND);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            let problem = self.read_store_if_changed().await.err();
+            self.note_store_problem(problem.map(|error| error.to_string()));
+        }
+    }
+
+    fn note_store_problem(&self, problem: Option<String>) {
+        let known = self.known();
+        if known.store_problem == problem {
+            return;
+        }
+        match &problem {
+            Some(problem) => self.tell(&format!("the store takes no changes: {problem}")),
+            None => self.tell("the store takes changes again"),
+        }
+        self.set_known(Known {
+            records: known.records.clone(),
+            operators: known.operators.clone(),
+            gateways: known.gateways.clone(),
+            token_keys: known.token_keys.clone(),
+            revision: known.revision,
+            store_problem: problem,
+        });
+    }
+
+    async fn snapshot_on(self: &Arc<Self>) {
+        loop {
+            let gateway = Arc::clone(self);
+            let began = self.now().uptime;
+            // A panic in it has been told; the next second tries again.
+            let _ = spawn_blocking(move || gateway.make_snapshot()).await;
+            let took = self.now().uptime.saturating_sub(began);
+            tokio::time::sleep((took * SNAPSHOT_SHARE).clamp(SECOND, SNAPSHOT_PAUSE_MAX)).await;
+        }
+    }
+
+    /// Makes a snapshot, if something has changed.
+    pub(super) fn make_snapshot(&self) {
+        let made = match self.live.make_snapshot(self.now()) {
+            Ok(None) => return,
+            Ok(Some(made)) => made,
+            Err(error) => return self.tell(&format!("cannot make a snapshot: {error}")),
+        };
+        self.decisions.snapshot(Arc::clone(&made.fleet));
+        if let Err(error) = self.state.write_snapshot(&made.signed) {
+            self.tell(&format!(
+                "cannot keep the snapshot in {}: {error}",
+                self.state.path().display()
+            ));
+        }
+    }
+
+    async fn tell_page_on(self: &Arc<Self>) {
+        let mut ticks = interval(SECOND);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            if self.page.receiver_count() == 0 {
+                continue;
+            }
+            let gateway = Arc::clone(self);
+            if let Ok(line) = spawn_blocking(move || gateway.page_line()).await {
+                self.page.send_replace(line);
+            }
+        }
+    }
+
+    /// What the fleet page gets now.
+    pub(crate) fn page_line(&self) -> Bytes {
+        let now = self.now();
+        let known = self.known();
+        let (decisions, moves) = {
+            let mut counted = self.moves();
+            (counted.counts(), counted.told(now.unix_seconds()))
+        };
+        let page = Page {
+            version: 1,
+            fullbore: env!("CARGO_PKG_VERSION"),
+            fleet: self.fleet_name.as_str(),
+            leader: self.election.term().map(|_| self.name.as_str()),
+            store: StoreState { engine: self.engine_name, problem: known.store_problem.as_deref() },
+            decisions,
+            moves,
+            view: self.live.view(now),
+        };
+        // It has texts, numbers and lists of them, all of which JSON can express.
+        serde_json::to_vec(&page).expect("a page is plain JSON").into()
+    }
+
+    /// Reads the store, whether it has changed or not.
+    pub(super) async fn read_store(&self) -> Result<(), StoreError> {
+        // Read before the records: what changes between the two is read again.
+        let revision = self.engine.revision().await?;
+        let records = Records::load(&*self.engine).await?;
+        match records.wishes(self.now().unix_seconds()) {
+            Ok(wishes) => {
+                self.take(records, wishes, Some(revision), None).await;
+                Ok(())
+            }
+            Err(problem) => Err(StoreError::Damaged(problem)),
+        }
+    }
+
+    /// From now on, this is what is wanted.
+    pub(super) async fn take(
+        &self,
+        records: Records,
+        wishes: Wishes,
+        revision: Option<u64>,
+        store_problem: Option<String>,
+    ) {
+        let known = self.known();
+        if known.records != records || known.revision.is_none() {
+            for problem in &wishes.problems {
+                self.tell(problem);
+            }
+        }
+        if revision.is_some() && known.records != records {
+            self.keep(&records);
+        }
+        self.bring_documents(&wishes.world.titles).await;
+        self.set_known(Known::of(records, &wishes, revision, store_problem));
+        self.live.set_world(Arc::new(wishes.world), self.now());
+    }
+
+    fn keep(&self, records: &Records) {
+        let json = serde_json::to_vec(records).expect("records are texts");
+        if let Err(error) = self.state.write_store(&json) {
+            self.tell(&format!(
+                "cannot keep what the store says in {}: {error}",
+                self.state.path().display()
+            ));
+        }
+    }
+
+    /// Has the documents of published titles in memory and on this gateway's disk.
+    async fn bring_documents(&self, titles: &[PublishedTitle]) {
+        let had = self.live.documents();
+        let mut documents = HashMap::new();
+        let wanted = titles.iter().flat_map(|title| [&title.record, &title.hls, &title.dash]);
+        for digest in wanted.map(|document| document.sha256) {
+            let bytes = match had.get(&digest) {
+                Some(bytes) => Some(bytes.clone()),
+                None => self.bring_document(&digest).await,
+            };
+            if let Some(bytes) = bytes {
+                documents.insert(digest, bytes);
+            }
+        }
+        if documents.len() != had.len() {
+            // What is not removed now is removed at the next change.
+            let _ = self.state.remove_documents(|digest| documents.contains_key(digest));
+        }
+        self.live.set_documents(documents);
+    }
+
+    async fn bring_document(&self, digest: &Digest) -> Option<Bytes> {
+        if let Some(bytes) = self.state.read_document(digest) {
+            return Some(bytes);
+        }
+        match self.objects.get(digest).await {
+            Ok(bytes) => {
+                // If it cannot be kept, it is in memory all the same.
+                let _ = self.state.write_document(digest, &bytes);
+                Some(bytes)
+            }
+            Err(error) => {
+                self.tell(&format!("the document {digest} of a title cannot be had: {error}"));
+                None
+            }
+        }
+    }
+
+    /// Tells nodes where this gateway is, if they do not know it yet. Without the store it stays untold until the next start.
+    pub(super) async fn introduce(&self, machines_url: &str) {
+        let told = load::<GatewayRecord>(self.engine(), self.name.as_str()).await;
+        let is_known = |record: &GatewayRecord| record.machines == machines_url;
+        let told = match told {
+            Ok(Some(stored)) if is_known(&stored.record) => Ok(()),
+            Ok(_) => {
+                let by =
+                    By { who: self.name.to_string(), what: "introduce", detail: String::new() };
+                let record = GatewayRecord { machines: machines_url.to_owned() };
+                self.change(&by, self.name.as_str(), |_| Ok(record.clone())).await.map(|_| ())
+            }
+            Err(error) => Err(ApiError::from(error)),
+        };
+        if let Err(error) = told {
+            self.tell(&format!("nodes cannot be told where this gateway is: {error}"));
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! A gateway: the fleet's store, API, pages and what it knows of its nodes.
+//!
+//! Read first: `gateway/mod.rs` for how the parts hang together, then `live/mod.rs`.
+
+pub mod api;
+pub mod client;
+pub mod clock;
+pub mod decisions;
+mod desired;
+pub mod gateway;
+pub mod live;
+pub mod machines;
+mod moves;
+mod pages;
+mod serve;
+mod state_folder;
+pub mod store;
+
+use std::io;
+use std::path::Path;
+
+pub use desired::Operator;
+pub use serve::{ServeOptions, serve};
+
+/// Makes a gateway's folder, which is its owner's alone, if it is not there. The store and the objects may be in it.
+///
+/// # Errors
+/// If it cannot be made.
+pub fn prepare_state(folder: &Path) -> io::Result<()> {
+    let made = state_folder::StateFolder::open(folder).map(|_| ());
+    made.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", folder.display())))
+}
+
+/// What the folder of a gateway knows to be revoked or withdrawn: no restore may bring that back. A folder that is not there knows nothing.
+pub fn tombstones(folder: &Path) -> store::backup::Tombstones {
+    let kept = state_folder::StateFolder::at(folder).read_store().ok().flatten();
+    let records = kept.and_then(|kept| serde_json::from_slice::<desired::Records>(&kept).ok());
+    records.map(|records| records.tombstones()).unwrap_or_default()
+}

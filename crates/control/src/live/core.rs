@@ -1,0 +1,323 @@
+//! What a gateway knows, and what follows from it. No I/O and no clock: every call gets [`Now`].
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use fleet::{
+    Desired, Digest, FleetSnapshot, Heartbeat, HeartbeatAnswer, HeldTitle, Inventory, Name,
+    Receipt, ReceiptState, State,
+};
+
+use super::Unheard;
+use super::doubt::{Doubt, Silence};
+use super::node::{self, LiveNode};
+use super::shelf::Shelf;
+use super::view::{self, FleetView, TitleAtNode, TitleState, TitleView};
+use super::world::{WantedNode, World};
+use crate::clock::Now;
+
+/// A node that only the snapshot on disk knows has this long to speak before its silence counts. Agents that have lost their gateway try again at
+/// least twice a minute.
+const PATIENCE_AT_START: Duration = Duration::from_secs(45);
+
+/// If the gateway itself did not run for this long (a suspended machine, a stopped process), that time is nobody's silence.
+const GAP: Duration = Duration::from_secs(3);
+
+/// The live world beside the desired one.
+pub struct Core {
+    pub(super) gateway: Name,
+    pub(super) world: Arc<World>,
+    pub(super) nodes: BTreeMap<Name, LiveNode>,
+    pub(super) shelf: Shelf,
+    pub(super) doubt: Doubt,
+    /// What became of withdrawn versions, by node.
+    pub(super) receipts: HashMap<HeldTitle, BTreeMap<Name, ReceiptState>>,
+    desired: (Arc<Desired>, Digest),
+    viewer_keys: Digest,
+    /// Of the newest snapshot.
+    pub(super) number: u64,
+    /// Whether something has changed since.
+    is_changed: bool,
+    ticked: Option<Duration>,
+    lines: Vec<String>,
+}
+
+impl Core {
+    /// A gateway that knows nothing yet.
+    pub fn new(gateway: Name) -> Self {
+        let world = Arc::new(World::default());
+        let viewer_keys = world.viewer_keys.digest();
+        Self {
+            gateway,
+            world,
+            viewer_keys,
+            nodes: BTreeMap::new(),
+            shelf: Shelf::default(),
+            doubt: Doubt::default(),
+            receipts: HashMap::new(),
+            desired: with_digest(Desired::default()),
+            number: 0,
+            is_changed: false,
+            ticked: None,
+            lines: Vec::new(),
+        }
+    }
+
+    /// Takes up what an earlier run of this gateway knew: unknown is not lost. Call it before the first [`set_world`](Self::set_world).
+    pub fn restore(&mut self, snapshot: FleetSnapshot, now: Now) {
+        self.number = snapshot.number;
+        for node in snapshot.nodes {
+            let held = node.holds.iter().map(|place| snapshot.titles[*place as usize].held());
+            let mut held: Vec<_> = held.map(|held| self.shelf.take(held)).collect();
+            held.sort_unstable();
+            let name = node.name.clone();
+            // One that was lost, or had never spoken, is so until it speaks.
+            let is_heard_of = !matches!(node.state, State::Lost | State::Joining);
+            let spoke = is_heard_of.then(|| now.uptime + PATIENCE_AT_START);
+            let told = Some((node.state, snapshot.made_unix_millis));
+            let restored = Some(node);
+            self.nodes
+                .insert(name, LiveNode { restored, spoke, held, told, ..LiveNode::default() });
+        }
+    }
+
+    /// The operator, or a machine that joined, has changed something.
+    pub fn set_world(&mut self, world: Arc<World>, now: Now) {
+        self.world = world;
+        self.viewer_keys = self.world.viewer_keys.digest();
+        let world = Arc::clone(&self.world);
+        let gone: Vec<_> =
+            self.nodes.keys().filter(|name| !world.nodes.contains_key(*name)).cloned().collect();
+        for name in gone {
+            self.forget(&name);
+        }
+        for name in world.nodes.keys() {
+            self.nodes.entry(name.clone()).or_default();
+        }
+        self.desired = with_digest(world.desired());
+        let withdrawn = &world.withdrawn;
+        self.receipts.retain(|held, _| withdrawn.binary_search(held).is_ok());
+        self.is_changed = true;
+        self.settle_all(now);
+    }
+
+    fn forget(&mut self, name: &Name) {
+        if let Some(node) = self.nodes.remove(name) {
+            self.shelf.give_up(&node.held);
+        }
+    }
+
+    /// Takes what a node says of itself.
+    ///
+    /// # Errors
+    /// [`Unheard`].
+    pub fn handle_heartbeat(
+        &mut self,
+        from: &Name,
+        beat: Heartbeat,
+        now: Now,
+    ) -> Result<HeartbeatAnswer, Unheard> {
+        beat.check().map_err(Unheard::OutOfBounds)?;
+        let world = Arc::clone(&self.world);
+        let wanted = self.admit(&world, from, &beat.node)?;
+        let node = self.nodes.get_mut(from).ok_or(Unheard::Unknown)?;
+        if node.is_stale(&beat) {
+            return Err(Unheard::Stale);
+        }
+        let wants_inventory = node.inventory != Some(beat.inventory);
+        let before = (
+            node.not_me().to_vec(),
+            node.load_permille(wanted),
+            node.ceiling_bits_per_second(wanted),
+        );
+        let receipts = node.hear(beat, now);
+        let after =
+            (node.not_me(), node.load_permille(wanted), node.ceiling_bits_per_second(wanted));
+        self.is_changed |= (before.0.as_slice(), before.1, before.2) != after;
+        self.note_receipts(from, receipts);
+        self.settle(from, wanted, now);
+        Ok(self.answer(from, wanted, wants_inventory, now))
+    }
+
+    /// The node that speaks, if it may speak for `named`.
+    fn admit<'w>(
+        &self,
+        world: &'w World,
+        from: &Name,
+        named: &Name,
+    ) -> Result<&'w WantedNode, Unheard> {
+        if from != named {
+            return Err(Unheard::NotItself);
+        }
+        match world.nodes.get(from) {
+            None => Err(Unheard::Unknown),
+            Some(wanted) if wanted.is_revoked => Err(Unheard::Revoked),
+            Some(wanted) => Ok(wanted),
+        }
+    }
+
+    /// Only what is withdrawn needs receipts: a node cannot fill the gateway's memory with others.
+    fn note_receipts(&mut self, from: &Name, receipts: Vec<Receipt>) {
+        for Receipt { held, state } in receipts {
+            if self.world.withdrawn.binary_search(&held).is_ok() {
+                self.receipts.entry(held).or_default().insert(from.clone(), state);
+            }
+        }
+    }
+
+    fn answer(
+        &self,
+        from: &Name,
+        wanted: &WantedNode,
+        wants_inventory: bool,
+        now: Now,
+    ) -> HeartbeatAnswer {
+        let drain = wanted.drain.as_ref().filter(|drain| drain.holds(now.unix_seconds()));
+        HeartbeatAnswer {
+            now_unix_millis: now.unix_millis,
+            state: self.state_of(from),
+            reason: drain.map(|drain| drain.reason.clone()),
+            desired: self.desired.1,
+            keys: self.viewer_keys,
+            snapshot: self.number,
+            wants_inventory,
+        }
+    }
+
+    /// Takes what a node holds.
+    ///
+    /// # Errors
+    /// [`Unheard`].
+    pub fn handle_inventory(&mut self, from: &Name, inventory: Inventory) -> Result<(), Unheard> {
+        inventory.check().map_err(Unheard::OutOfBounds)?;
+        let world = Arc::clone(&self.world);
+        self.admit(&world, from, &inventory.node)?;
+        let digest = inventory.digest();
+        let mut held: Vec<_> =
+            inventory.held.into_iter().map(|held| self.shelf.take(held)).collect();
+        held.sort_unstable();
+        let node = self.nodes.get_mut(from).ok_or(Unheard::Unknown)?;
+        node.inventory = Some(digest);
+        let before = std::mem::replace(&mut node.held, held);
+        self.is_changed |= before != node.held;
+        self.shelf.give_up(&before);
+        Ok(())
+    }
+
+    /// Time has passed.
+    pub fn tick(&mut self, now: Now) {
+        let gap = self.ticked.map_or(Duration::ZERO, |ticked| now.uptime.saturating_sub(ticked));
+        self.ticked = Some(now.uptime);
+        if gap > GAP {
+            self.lines.push(format!("this gateway did not run for {} s", gap.as_secs()));
+            for spoke in self.nodes.values_mut().filter_map(|node| node.spoke.as_mut()) {
+                *spoke = (*spoke + gap).min(now.uptime.max(*spoke));
+            }
+        }
+        let was_doubtful = self.doubt.is_held();
+        self.look(now);
+        if self.doubt.is_held() != was_doubtful {
+            self.tell_doubt();
+        }
+        self.settle_all(now);
+    }
+
+    fn look(&mut self, now: Now) {
+        let world = &self.world;
+        let is_revoked = |name: &Name| world.nodes.get(name).is_none_or(|node| node.is_revoked);
+        let silences = self.nodes.iter().filter(|(name, _)| !is_revoked(name));
+        let silences = silences
+            .filter_map(|(node, live)| live.silence(now).map(|silence| Silence { node, silence }));
+        self.doubt.look(now.uptime, silences);
+    }
+
+    /// The operator says that the nodes that are silent are dead.
+    pub fn believe_silence(&mut self, now: Now) {
+        self.doubt.believe();
+        self.settle_all(now);
+    }
+
+    fn tell_doubt(&mut self) {
+        self.lines.push(if self.doubt.is_held() {
+            format!(
+                "{} nodes fell silent at once: this gateway doubts that it hears them, and keeps their states",
+                self.doubt.count()
+            )
+        } else {
+            "this gateway no longer doubts that it hears its nodes".to_owned()
+        });
+    }
+
+    fn settle_all(&mut self, now: Now) {
+        let world = Arc::clone(&self.world);
+        for (name, wanted) in &world.nodes {
+            self.settle(name, wanted, now);
+        }
+    }
+
+    /// Finds the state of a node, and tells it if it is news.
+    fn settle(&mut self, name: &Name, wanted: &WantedNode, now: Now) {
+        let is_doubted = self.doubt.is_about(name);
+        let Some(node) = self.nodes.get_mut(name) else { return };
+        let state = node.state(wanted, now, is_doubted);
+        let before = node.told.map(|(state, _)| state);
+        if before == Some(state) {
+            return;
+        }
+        node.told = Some((state, now.unix_millis));
+        self.is_changed = true;
+        let why = node::why(state, node.silence(now), wanted.drain.as_ref());
+        let before = before.map_or("new", State::as_str);
+        let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+        self.lines.push(format!("node {name}: {before} -> {}{why}", state.as_str()));
+    }
+
+    /// What a node is taken for.
+    pub fn state_of(&self, name: &Name) -> State {
+        self.nodes.get(name).and_then(|node| node.told).map_or(State::Joining, |(state, _)| state)
+    }
+
+    /// What a node shall hold; `None` if it may not take part.
+    pub fn desired_of(&self, name: &Name) -> Option<Arc<Desired>> {
+        self.world.nodes.get(name).filter(|wanted| !wanted.is_revoked)?;
+        Some(Arc::clone(&self.desired.0))
+    }
+
+    /// Whether a snapshot made now would differ from the last one.
+    pub fn is_changed(&self) -> bool {
+        self.is_changed
+    }
+
+    /// What there is to tell the operator since the last call, a line each.
+    pub fn take_lines(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.lines)
+    }
+
+    /// Makes the next snapshot.
+    pub fn snapshot(&mut self, now: Now) -> FleetSnapshot {
+        self.is_changed = false;
+        // Numbers begin at the time, not at 1: they rise although a gateway has lost its disk.
+        self.number = (self.number + 1).max(if self.number == 0 { now.unix_seconds() } else { 0 });
+        super::snapshot::of(self, self.number, now)
+    }
+    /// What operators see.
+    pub fn view(&self, now: Now) -> FleetView {
+        view::of(self, now)
+    }
+
+    /// The titles whose paths contain `search`, at most `limit` of them, and how many there are in all.
+    pub fn titles(&self, search: &str, limit: usize) -> (usize, Vec<TitleView>) {
+        view::titles(self, search, limit)
+    }
+
+    /// Where the title at `path` is; `None` if it was never published.
+    pub fn title_at_nodes(&self, path: &str) -> Option<(TitleState, Vec<TitleAtNode>)> {
+        view::title_at_nodes(self, path)
+    }
+}
+
+fn with_digest(desired: Desired) -> (Arc<Desired>, Digest) {
+    let digest = desired.digest();
+    (Arc::new(desired), digest)
+}

@@ -1,0 +1,240 @@
+//! What a gateway knows of its nodes, beside what the operator wants of them.
+//!
+//! [`Core`] decides, and has neither I/O nor a clock. [`Live`] is a core that several threads use. Nothing here is written to the store: a
+//! heartbeat costs memory alone. A snapshot of it all is made at most once a second, signed, and kept on disk by the gateway.
+//!
+//! Read first: `node.rs` (which state a node is in), then `doubt.rs` (when silence means nothing).
+
+mod core;
+mod doubt;
+mod node;
+mod shelf;
+mod snapshot;
+#[cfg(test)]
+mod tests;
+mod view;
+mod world;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use axum::body::Bytes;
+use fleet::{
+    Desired, Digest, FleetSnapshot, Heartbeat, HeartbeatAnswer, Inventory, Name, OutOfBounds,
+    PublicKey, Signed, SigningKey, SnapshotError, State, ViewerKeys,
+};
+use steering::Fleet;
+
+pub use self::core::Core;
+pub use self::node::SILENCE_OF_DEATH;
+pub use self::view::{
+    CLOCK_OFF_MILLIS_MAX, FleetView, NodeView, SiteView, TitleAtNode, TitleCounts, TitleState,
+    TitleView, WithdrawnState,
+};
+pub use self::world::{WantedDrain, WantedNode, World};
+use crate::clock::Now;
+
+/// Why a gateway does not take what a node says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unheard {
+    /// It speaks for another node than its certificate names.
+    NotItself,
+    /// The fleet has no such node.
+    Unknown,
+    /// It may not take part any more.
+    Revoked,
+    /// It is not newer than what it said before.
+    Stale,
+    /// It cannot be right.
+    OutOfBounds(OutOfBounds),
+}
+
+impl Unheard {
+    /// As counters name it.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::NotItself => "not_itself",
+            Self::Unknown => "unknown",
+            Self::Revoked => "revoked",
+            Self::Stale => "stale",
+            Self::OutOfBounds(_) => "out_of_bounds",
+        }
+    }
+}
+
+impl fmt::Display for Unheard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotItself => f.write_str("a node may speak for itself only"),
+            Self::Unknown => f.write_str("the fleet has no such node: join again"),
+            Self::Revoked => f.write_str("this node is revoked"),
+            Self::Stale => f.write_str("the gateway has a newer heartbeat of this node"),
+            Self::OutOfBounds(why) => why.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Unheard {}
+
+/// A snapshot, as viewers are answered from it and as nodes get it.
+pub struct MadeSnapshot {
+    /// Ready for questions.
+    pub fleet: Arc<Fleet>,
+    /// Signed.
+    pub signed: Arc<Signed>,
+}
+
+/// A [`Core`] for several threads, and what is made of it.
+pub struct Live {
+    core: Mutex<Core>,
+    signing: SigningKey,
+    made: RwLock<Option<Arc<MadeSnapshot>>>,
+    documents: RwLock<Arc<HashMap<Digest, Bytes>>>,
+}
+
+impl Live {
+    /// `core`, whose snapshots `signing` signs.
+    pub fn new(core: Core, signing: SigningKey) -> Self {
+        let (core, made) = (Mutex::new(core), RwLock::new(None));
+        Self { core, signing, made, documents: RwLock::default() }
+    }
+
+    /// A core is whole whatever a panicking thread did: each call leaves it so before it calls anything else.
+    fn core(&self) -> MutexGuard<'_, Core> {
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// [`Core::handle_heartbeat`].
+    ///
+    /// # Errors
+    /// [`Unheard`].
+    pub fn handle_heartbeat(
+        &self,
+        from: &Name,
+        beat: Heartbeat,
+        now: Now,
+    ) -> Result<HeartbeatAnswer, Unheard> {
+        self.core().handle_heartbeat(from, beat, now)
+    }
+
+    /// [`Core::handle_inventory`].
+    ///
+    /// # Errors
+    /// [`Unheard`].
+    pub fn handle_inventory(&self, from: &Name, inventory: Inventory) -> Result<(), Unheard> {
+        self.core().handle_inventory(from, inventory)
+    }
+
+    /// What a node shall hold; `None` if it may not take part.
+    pub fn desired_of(&self, node: &Name) -> Option<Arc<Desired>> {
+        self.core().desired_of(node)
+    }
+
+    /// By what nodes check viewers' tokens.
+    pub fn viewer_keys(&self) -> Arc<ViewerKeys> {
+        Arc::clone(&self.world().viewer_keys)
+    }
+
+    /// Whether a node may not take part: it is revoked, or nobody knows it.
+    pub fn is_revoked(&self, node: &Name) -> bool {
+        self.core().world.nodes.get(node).is_none_or(|wanted| wanted.is_revoked)
+    }
+
+    fn made(&self) -> Option<Arc<MadeSnapshot>> {
+        self.made.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The newest snapshot, signed.
+    pub fn signed_snapshot(&self) -> Option<Arc<Signed>> {
+        self.made().map(|made| Arc::clone(&made.signed))
+    }
+
+    /// The newest snapshot, ready for questions.
+    pub fn fleet(&self) -> Option<Arc<Fleet>> {
+        self.made().map(|made| Arc::clone(&made.fleet))
+    }
+
+    /// The key that checks snapshots.
+    pub fn snapshot_key(&self) -> PublicKey {
+        self.signing.public()
+    }
+
+    /// A published title's document.
+    pub fn document(&self, sha256: &Digest) -> Option<Bytes> {
+        self.documents.read().unwrap_or_else(PoisonError::into_inner).get(sha256).cloned()
+    }
+
+    /// All documents of published titles.
+    pub fn documents(&self) -> Arc<HashMap<Digest, Bytes>> {
+        Arc::clone(&self.documents.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// These are the documents of published titles.
+    pub fn set_documents(&self, documents: HashMap<Digest, Bytes>) {
+        *self.documents.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(documents);
+    }
+
+    /// The desired world.
+    pub fn world(&self) -> Arc<World> {
+        Arc::clone(&self.core().world)
+    }
+
+    /// [`Core::set_world`].
+    pub fn set_world(&self, world: Arc<World>, now: Now) {
+        self.core().set_world(world, now);
+    }
+
+    /// [`Core::tick`]. Returns what there is to tell the operator.
+    pub fn tick(&self, now: Now) -> Vec<String> {
+        let mut core = self.core();
+        core.tick(now);
+        core.take_lines()
+    }
+
+    /// [`Core::believe_silence`].
+    pub fn believe_silence(&self, now: Now) {
+        self.core().believe_silence(now);
+    }
+
+    /// Makes, indexes and signs a snapshot, if something has changed since the last one.
+    ///
+    /// # Errors
+    /// If what is wanted cannot be a snapshot.
+    pub fn make_snapshot(&self, now: Now) -> Result<Option<Arc<MadeSnapshot>>, SnapshotError> {
+        let snapshot = {
+            let mut core = self.core();
+            if !core.is_changed() {
+                return Ok(None);
+            }
+            core.snapshot(now)
+        };
+        let before = self.made();
+        let fleet = Fleet::new(snapshot, before.as_ref().map(|before| &*before.fleet))?;
+        // The index has marked full nodes in it, so this one is signed, not the one before.
+        let signed = self.signing.sign(FleetSnapshot::CONTEXT, fleet.snapshot().to_bytes());
+        let made = Arc::new(MadeSnapshot { fleet: Arc::new(fleet), signed: Arc::new(signed) });
+        *self.made.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&made));
+        Ok(Some(made))
+    }
+
+    /// What a node is taken for.
+    pub fn state_of(&self, node: &Name) -> State {
+        self.core().state_of(node)
+    }
+
+    /// What operators see.
+    pub fn view(&self, now: Now) -> FleetView {
+        self.core().view(now)
+    }
+
+    /// [`Core::titles`].
+    pub fn titles(&self, search: &str, limit: usize) -> (usize, Vec<TitleView>) {
+        self.core().titles(search, limit)
+    }
+
+    /// [`Core::title_at_nodes`].
+    pub fn title_at_nodes(&self, path: &str) -> Option<(TitleState, Vec<TitleAtNode>)> {
+        self.core().title_at_nodes(path)
+    }
+}

@@ -1,0 +1,90 @@
+//! Which versions nodes hold: each version once, and a number for it.
+//!
+//! Ten thousand nodes hold the same few thousand titles, so a node keeps numbers. A number is given up when the last node that held it is gone:
+//! what a hostile node claims to hold costs memory only as long as it claims it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use fleet::HeldTitle;
+
+/// The versions that any node holds.
+#[derive(Debug, Default)]
+pub(super) struct Shelf {
+    numbers: HashMap<Arc<HeldTitle>, u32>,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    held: Option<Arc<HeldTitle>>,
+    holders: u32,
+}
+
+impl Shelf {
+    /// Counts one more holder of `held`.
+    pub(super) fn take(&mut self, held: HeldTitle) -> u32 {
+        if let Some(number) = self.numbers.get(&held) {
+            self.slots[*number as usize].holders += 1;
+            return *number;
+        }
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::default());
+            // 100,000 titles at each of 10,000 nodes, all different, are fewer than 2^32.
+            u32::try_from(self.slots.len() - 1).expect("bounded by inventories")
+        });
+        let held = Arc::new(held);
+        self.slots[number as usize] = Slot { held: Some(Arc::clone(&held)), holders: 1 };
+        self.numbers.insert(held, number);
+        number
+    }
+
+    /// One holder less for each of `numbers`.
+    pub(super) fn give_up(&mut self, numbers: &[u32]) {
+        for number in numbers {
+            let slot = &mut self.slots[*number as usize];
+            slot.holders -= 1;
+            if slot.holders == 0 {
+                if let Some(held) = slot.held.take() {
+                    self.numbers.remove(&held);
+                }
+                self.free.push(*number);
+            }
+        }
+    }
+
+    /// The number of `held`, if any node holds it.
+    pub(super) fn number(&self, held: &HeldTitle) -> Option<u32> {
+        self.numbers.get(held).copied()
+    }
+
+    /// How many numbers are in use or free: one more than the greatest.
+    pub(super) fn numbers(&self) -> usize {
+        self.slots.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fleet::Digest;
+
+    fn held(path: &str) -> HeldTitle {
+        HeldTitle { path: path.to_owned(), version: Digest::of(path.as_bytes()) }
+    }
+
+    #[test]
+    fn a_version_has_a_number_as_long_as_somebody_holds_it() {
+        let mut shelf = Shelf::default();
+        let (a, b) = (shelf.take(held("a")), shelf.take(held("b")));
+        assert_eq!(shelf.take(held("a")), a);
+        shelf.give_up(&[a]);
+        assert_eq!(shelf.number(&held("a")), Some(a));
+        shelf.give_up(&[a]);
+        assert_eq!(shelf.number(&held("a")), None);
+        assert_eq!(shelf.number(&held("b")), Some(b));
+        assert_eq!(shelf.take(held("c")), a);
+        assert_eq!(shelf.numbers(), 2);
+    }
+}

@@ -1,0 +1,67 @@
+//! From what a gateway knows to a [`FleetSnapshot`].
+
+use fleet::{FleetSnapshot, Name, SnapshotNode};
+
+use super::core::Core;
+use super::node::LiveNode;
+use super::world::WantedNode;
+use crate::clock::Now;
+
+/// No title of the snapshot has this number of the shelf.
+pub(super) const NONE: u32 = u32::MAX;
+
+pub(super) fn of(core: &Core, number: u64, now: Now) -> FleetSnapshot {
+    let world = &core.world;
+    let places = places(core);
+    let node = |(name, wanted): (&Name, &WantedNode)| {
+        core.nodes.get(name).map(|live| node(core, name, wanted, live, &places))
+    };
+    FleetSnapshot {
+        version: 1,
+        epoch: world.epoch,
+        gateway: core.gateway.clone(),
+        number,
+        made_unix_millis: now.unix_millis,
+        policy: world.policy.clone(),
+        sites: world.sites.values().cloned().collect(),
+        nodes: world.nodes.iter().filter_map(node).collect(),
+        titles: world.titles.clone(),
+    }
+}
+
+/// For each number of the shelf, the place of its title in the snapshot.
+pub(super) fn places(core: &Core) -> Vec<u32> {
+    let mut places = vec![NONE; core.shelf.numbers()];
+    for (place, title) in core.world.titles.iter().enumerate() {
+        if let Some(number) = core.shelf.number(&title.held()) {
+            // A fleet has fewer than 2^32 titles.
+            places[number as usize] = place as u32;
+        }
+    }
+    places
+}
+
+fn node(
+    core: &Core,
+    name: &Name,
+    wanted: &WantedNode,
+    live: &LiveNode,
+    places: &[u32],
+) -> SnapshotNode {
+    let held = live.held.iter().map(|number| places[*number as usize]);
+    let mut holds: Vec<_> = held.filter(|place| *place != NONE).collect();
+    holds.sort_unstable();
+    SnapshotNode {
+        name: name.clone(),
+        host: wanted.host.clone(),
+        place: wanted.place.clone(),
+        kind: wanted.kind,
+        state: core.state_of(name),
+        not_me: live.not_me().to_vec(),
+        ceiling_bits_per_second: live.ceiling_bits_per_second(wanted),
+        load_permille: live.load_permille(wanted),
+        // `steering::Fleet::new` says.
+        full: false,
+        holds,
+    }
+}

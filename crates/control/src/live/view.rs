@@ -1,0 +1,341 @@
+//! What operators see of the fleet: for the page, the API and the metrics.
+
+use std::collections::BTreeMap;
+
+use fleet::{
+    HeldTitle, Load, Name, NodeKind, NodePlace, NotMe, PublishedTitle, ReceiptState, State,
+};
+use serde::Serialize;
+
+use super::core::Core;
+use super::node::{self, LiveNode};
+use super::snapshot::{NONE, places};
+use super::world::WantedNode;
+use crate::clock::Now;
+
+/// A clock that is further off than this is told.
+pub const CLOCK_OFF_MILLIS_MAX: u64 = 1000;
+
+/// The fleet at one moment, as one gateway sees it.
+#[derive(Clone, Debug, Serialize)]
+pub struct FleetView {
+    /// Who sees it so.
+    pub gateway: Name,
+    /// When, since 1970.
+    pub unix_millis: u64,
+    /// Rises when a backup is restored.
+    pub epoch: u64,
+    /// The number of the newest snapshot.
+    pub snapshot: u64,
+    /// Why silence is not taken for death, if it is not.
+    pub frozen: Option<String>,
+    /// How long steering answers hold.
+    pub ttl_seconds: u32,
+    /// From this load on a node is full, in thousandths.
+    pub full_permille: u16,
+    /// Sites, by name.
+    pub sites: Vec<SiteView>,
+    /// Nodes, by name.
+    pub nodes: Vec<NodeView>,
+    /// Titles, counted.
+    pub titles: TitleCounts,
+}
+
+/// A site.
+#[derive(Clone, Debug, Serialize)]
+pub struct SiteView {
+    /// Its name.
+    pub name: Name,
+    /// The region that it is in.
+    pub region: Name,
+    /// How many prefixes it announces.
+    pub prefixes: usize,
+}
+
+/// Titles, counted.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct TitleCounts {
+    /// Published.
+    pub published: usize,
+    /// Versions that no node may serve.
+    pub withdrawn: usize,
+    /// Published, but not on all nodes that shall have them.
+    pub incomplete: usize,
+}
+
+/// A node.
+#[derive(Clone, Debug, Serialize)]
+pub struct NodeView {
+    /// Its name.
+    pub name: Name,
+    /// Where it is.
+    #[serde(flatten)]
+    pub place: NodePlace,
+    /// What it is built for.
+    pub kind: NodeKind,
+    /// The host of its addresses.
+    pub host: String,
+    /// What this gateway takes it for.
+    pub state: State,
+    /// Since when, since 1970.
+    pub since_unix_millis: u64,
+    /// Why, in words, if it does not just serve.
+    pub reason: Option<String>,
+    /// When it comes back by itself from being drained, since 1970.
+    pub returns_unix_seconds: Option<u64>,
+    /// Why it wants no new viewers.
+    pub not_me: Vec<NotMe>,
+    /// How long ago this gateway heard it; `None` if it has not since it started.
+    pub silent_millis: Option<u64>,
+    /// Its clock minus the gateway's.
+    pub clock_off_millis: Option<i64>,
+    /// What it carries.
+    #[serde(flatten)]
+    pub load: Load,
+    /// Load beside ceiling, in thousandths.
+    pub load_permille: u16,
+    /// How many published titles it holds.
+    pub titles: usize,
+    /// How many it lacks.
+    pub missing: usize,
+    /// How many withdrawals it has not answered.
+    pub receipts_waiting: usize,
+}
+
+/// A title in a list.
+#[derive(Clone, Debug, Serialize)]
+pub struct TitleView {
+    /// Its path.
+    pub title: String,
+    /// The version.
+    pub digest: String,
+    /// Bytes of all its files; 0 for a withdrawn version.
+    pub bytes: u64,
+    /// Playing time; 0 for a withdrawn version.
+    pub duration_seconds: f64,
+    /// Whether viewers get it.
+    pub state: TitleState,
+    /// How many nodes hold it.
+    pub holders: usize,
+    /// How many shall.
+    pub wanted: usize,
+}
+
+/// Whether viewers get a title.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TitleState {
+    /// They do.
+    Published,
+    /// No node may serve it.
+    Withdrawn,
+}
+
+/// A title beside one node.
+#[derive(Clone, Debug, Serialize)]
+pub struct TitleAtNode {
+    /// The node.
+    pub node: Name,
+    /// Its site.
+    pub site: Name,
+    /// What the gateway takes the node for.
+    pub state: State,
+    /// Whether it holds the published version.
+    pub holds: bool,
+    /// What became of the withdrawn versions on it, if there are any.
+    pub receipt: Option<WithdrawnState>,
+}
+
+/// What became of a withdrawn version on a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WithdrawnState {
+    /// It says that it cannot remove it.
+    Failed,
+    /// It has not said anything about it yet.
+    Waiting,
+    /// It says that it has removed it.
+    Removed,
+    /// It says that it never had it.
+    Absent,
+}
+
+pub(super) fn of(core: &Core, now: Now) -> FleetView {
+    let world = &core.world;
+    let places = places(core);
+    let mut holders = vec![0_usize; world.titles.len()];
+    let mut nodes = Vec::with_capacity(world.nodes.len());
+    for (name, wanted) in &world.nodes {
+        let Some(live) = core.nodes.get(name) else { continue };
+        let mut titles = 0;
+        for place in live.held.iter().map(|number| places[*number as usize]) {
+            if place != NONE {
+                titles += 1;
+                holders[place as usize] += usize::from(!wanted.is_revoked);
+            }
+        }
+        nodes.push(node(core, name, wanted, live, titles, now));
+    }
+    let wanted = takers(core).count();
+    FleetView {
+        gateway: core.gateway.clone(),
+        unix_millis: now.unix_millis,
+        epoch: world.epoch,
+        snapshot: core.number,
+        frozen: core
+            .doubt
+            .since()
+            .map(|since| frozen(core, now.uptime.saturating_sub(since).as_secs())),
+        ttl_seconds: world.policy.ttl_seconds,
+        full_permille: world.policy.full_permille,
+        sites: world.sites.values().map(site).collect(),
+        nodes,
+        titles: TitleCounts {
+            published: world.titles.len(),
+            withdrawn: world.withdrawn.len(),
+            incomplete: holders.iter().filter(|holders| **holders < wanted).count(),
+        },
+    }
+}
+
+fn frozen(core: &Core, seconds: u64) -> String {
+    format!(
+        "{} nodes fell silent at once {seconds} s ago, so this gateway doubts its own hearing and keeps their states. \
+         If they are really dead, say so: fullbore control nodes --believe-silence",
+        core.doubt.count()
+    )
+}
+
+fn site(site: &fleet::Site) -> SiteView {
+    SiteView {
+        name: site.name.clone(),
+        region: site.region.clone(),
+        prefixes: site.announced.len(),
+    }
+}
+
+fn node(
+    core: &Core,
+    name: &Name,
+    wanted: &WantedNode,
+    live: &LiveNode,
+    titles: usize,
+    now: Now,
+) -> NodeView {
+    let (state, since_unix_millis) = live.told.unwrap_or((State::Joining, now.unix_millis));
+    let drain = wanted.drain.as_ref().filter(|drain| drain.holds(now.unix_seconds()));
+    let heard = live.heard.as_ref();
+    let silence = live.silence(now);
+    let waits = |held: &&HeldTitle| receipt(core, name, held) == WithdrawnState::Waiting;
+    NodeView {
+        name: name.clone(),
+        place: wanted.place.clone(),
+        kind: wanted.kind,
+        host: wanted.host.clone(),
+        state,
+        since_unix_millis,
+        reason: node::why(state, silence, wanted.drain.as_ref()),
+        returns_unix_seconds: drain.and_then(|drain| drain.returns_unix_seconds),
+        not_me: live.not_me().to_vec(),
+        silent_millis: heard.and(silence).map(|silence| silence.as_millis() as u64),
+        clock_off_millis: heard.map(|heard| heard.clock_ahead_millis),
+        load: Load {
+            ceiling_bits_per_second: live.ceiling_bits_per_second(wanted),
+            ..heard.map(|heard| heard.load).unwrap_or_default()
+        },
+        load_permille: live.load_permille(wanted),
+        titles,
+        missing: match wanted.is_revoked {
+            true => 0,
+            false => core.world.titles.len() - titles,
+        },
+        receipts_waiting: match wanted.is_revoked {
+            true => 0,
+            false => core.world.withdrawn.iter().filter(waits).count(),
+        },
+    }
+}
+
+/// The nodes that shall hold what is published.
+fn takers(core: &Core) -> impl Iterator<Item = (&Name, &WantedNode)> {
+    core.world.nodes.iter().filter(|(_, wanted)| !wanted.is_revoked)
+}
+
+fn holds(core: &Core, name: &Name, held: &HeldTitle) -> bool {
+    let number = core.shelf.number(held);
+    let live = core.nodes.get(name);
+    number.zip(live).is_some_and(|(number, live)| live.held.binary_search(&number).is_ok())
+}
+
+fn receipt(core: &Core, name: &Name, held: &HeldTitle) -> WithdrawnState {
+    match core.receipts.get(held).and_then(|said| said.get(name)) {
+        Some(ReceiptState::Removed) => WithdrawnState::Removed,
+        Some(ReceiptState::Absent) => WithdrawnState::Absent,
+        Some(ReceiptState::Failed) => WithdrawnState::Failed,
+        None => WithdrawnState::Waiting,
+    }
+}
+
+/// The titles whose paths contain `search`, at most `limit` of them, and how many there are in all.
+pub(super) fn titles(core: &Core, search: &str, limit: usize) -> (usize, Vec<TitleView>) {
+    let world = &core.world;
+    let published = world.titles.iter().filter(|title| title.path.contains(search));
+    let is_published =
+        |path: &str| world.titles.binary_search_by(|title| title.path.as_str().cmp(path)).is_ok();
+    let withdrawn = world.withdrawn.iter().filter(|held| held.path.contains(search));
+    let withdrawn = withdrawn.filter(|held| !is_published(&held.path));
+    // Several versions of a title may be withdrawn.
+    let withdrawn: BTreeMap<_, _> = withdrawn.map(|held| (held.path.as_str(), held)).collect();
+    let total = published.clone().count() + withdrawn.len();
+    let views = published.map(|title| published_view(core, title));
+    let views = views.chain(withdrawn.into_values().map(|held| withdrawn_view(core, held)));
+    (total, views.take(limit).collect())
+}
+
+fn published_view(core: &Core, title: &PublishedTitle) -> TitleView {
+    let held = title.held();
+    TitleView {
+        title: title.path.clone(),
+        digest: title.version.to_string(),
+        bytes: title.bytes,
+        duration_seconds: title.duration_seconds,
+        state: TitleState::Published,
+        holders: takers(core).filter(|(name, _)| holds(core, name, &held)).count(),
+        wanted: takers(core).count(),
+    }
+}
+
+fn withdrawn_view(core: &Core, held: &HeldTitle) -> TitleView {
+    TitleView {
+        title: held.path.clone(),
+        digest: held.version.to_string(),
+        bytes: 0,
+        duration_seconds: 0.0,
+        state: TitleState::Withdrawn,
+        holders: takers(core).filter(|(name, _)| holds(core, name, held)).count(),
+        wanted: 0,
+    }
+}
+
+/// Where the title at `path` is; `None` if it was never published.
+pub(super) fn title_at_nodes(core: &Core, path: &str) -> Option<(TitleState, Vec<TitleAtNode>)> {
+    let world = &core.world;
+    let published = world.titles.iter().find(|title| title.path == path).map(PublishedTitle::held);
+    let withdrawn: Vec<_> = world.withdrawn.iter().filter(|held| held.path == path).collect();
+    let state = match (&published, withdrawn.is_empty()) {
+        (Some(_), _) => TitleState::Published,
+        (None, false) => TitleState::Withdrawn,
+        (None, true) => return None,
+    };
+    let at_node = |(name, wanted): (&Name, &WantedNode)| TitleAtNode {
+        node: name.clone(),
+        site: wanted.place.site.clone(),
+        state: core.state_of(name),
+        holds: published.as_ref().is_some_and(|held| holds(core, name, held)),
+        receipt: withdrawn
+            .iter()
+            .map(|held| receipt(core, name, held))
+            .min_by_key(|state| *state as u8),
+    };
+    Some((state, takers(core).map(at_node).collect()))
+}

@@ -1,0 +1,74 @@
+//! What the operator wants: the store's records, put together.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fleet::{
+    Desired, HeldTitle, Name, NodeKind, NodePlace, PublishedTitle, Site, SteeringPolicy, ViewerKeys,
+};
+
+/// The desired world. Nothing in it beats: it changes when an operator, or a machine that joins, changes it.
+#[derive(Clone, Debug, Default)]
+pub struct World {
+    /// Rises when a backup is restored.
+    pub epoch: u64,
+    /// How viewers are answered.
+    pub policy: SteeringPolicy,
+    /// Sites, by name.
+    pub sites: BTreeMap<Name, Site>,
+    /// Nodes, by name. Each is at one of the sites.
+    pub nodes: BTreeMap<Name, WantedNode>,
+    /// The store's revision at which a title last changed.
+    pub titles_revision: u64,
+    /// Titles, by path. Every node shall hold all of them.
+    pub titles: Vec<PublishedTitle>,
+    /// Versions that no node may serve, sorted.
+    pub withdrawn: Vec<HeldTitle>,
+    /// By what nodes check viewers' tokens.
+    pub viewer_keys: Arc<ViewerKeys>,
+}
+
+/// A node, as the operator wants it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WantedNode {
+    /// Where it is.
+    pub place: NodePlace,
+    /// What it is built for.
+    pub kind: NodeKind,
+    /// The host of its addresses.
+    pub host: String,
+    /// What it may carry at most, whatever it says of itself; `None`: what it says.
+    pub ceiling_bits_per_second: Option<u64>,
+    /// Why it is to be without viewers, if it is.
+    pub drain: Option<WantedDrain>,
+    /// It may not take part any more.
+    pub is_revoked: bool,
+}
+
+/// Why a node is to be without viewers, and for how long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WantedDrain {
+    /// In the operator's words.
+    pub reason: String,
+    /// When it comes back by itself, since 1970.
+    pub returns_unix_seconds: Option<u64>,
+}
+
+impl WantedDrain {
+    /// Whether it still holds.
+    pub fn holds(&self, now_unix_seconds: u64) -> bool {
+        self.returns_unix_seconds.is_none_or(|returns| returns > now_unix_seconds)
+    }
+}
+
+impl World {
+    /// What every node shall hold.
+    pub(super) fn desired(&self) -> Desired {
+        Desired {
+            epoch: self.epoch,
+            revision: self.titles_revision,
+            titles: self.titles.clone(),
+            withdrawn: self.withdrawn.clone(),
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! How many requests one peer may send: a bucket of tokens for each, which fills with time.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use fleet::Name;
+
+/// Peers that are remembered. When there are more, those whose buckets are full are forgotten, since they would be given a full one anyway;
+/// if there are none, newcomers wait.
+const PEERS_MAX: usize = 50_000;
+
+/// Counts the requests of each peer.
+#[derive(Debug)]
+pub(super) struct Floods<K> {
+    burst: f64,
+    per_second: f64,
+    peers: Mutex<HashMap<K, Bucket>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Bucket {
+    tokens: f64,
+    at: Instant,
+}
+
+impl Floods<Name> {
+    /// A node beats every 5 s, and after a restart fetches some documents each second.
+    pub(super) fn of_nodes() -> Self {
+        Self::new(40.0, 4.0)
+    }
+}
+
+impl<K: Hash + Eq + Clone> Floods<K> {
+    /// A stranger joins with one request. Operators may start the boxes of a rack at once, behind one address.
+    pub(super) fn of_strangers() -> Self {
+        Self::new(50.0, 1.0)
+    }
+
+    fn new(burst: f64, per_second: f64) -> Self {
+        Self { burst, per_second, peers: Mutex::default() }
+    }
+
+    /// Whether `peer` may send one request more.
+    pub(super) fn may(&self, peer: &K, now: Instant) -> bool {
+        let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        if peers.len() >= PEERS_MAX && !peers.contains_key(peer) {
+            peers.retain(|_, bucket| self.filled(*bucket, now) < self.burst);
+            if peers.len() >= PEERS_MAX {
+                return false;
+            }
+        }
+        let full = Bucket { tokens: self.burst, at: now };
+        let bucket = peers.entry(peer.clone()).or_insert(full);
+        *bucket = Bucket { tokens: self.filled(*bucket, now), at: now };
+        let may = bucket.tokens >= 1.0;
+        if may {
+            bucket.tokens -= 1.0;
+        }
+        may
+    }
+
+    fn filled(&self, bucket: Bucket, now: Instant) -> f64 {
+        let seconds = now.saturating_duration_since(bucket.at).as_secs_f64();
+        (bucket.tokens + seconds * self.per_second).min(self.burst)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_flood_of_one_is_not_anothers() {
+        let floods = Floods::new(3.0, 1.0);
+        let now = Instant::now();
+        let taken = (0..10).filter(|_| floods.may(&1, now)).count();
+        assert_eq!(taken, 3);
+        assert!(floods.may(&2, now));
+        let later = now + Duration::from_secs(2);
+        assert_eq!((0..10).filter(|_| floods.may(&1, later)).count(), 2);
+    }
+
+    #[test]
+    fn peers_without_end_take_bounded_memory() {
+        let floods = Floods::new(2.0, 1.0);
+        let now = Instant::now();
+        for peer in 0..PEERS_MAX {
+            assert!(floods.may(&peer, now));
+        }
+        assert!(!floods.may(&PEERS_MAX, now));
+        // They have been silent, and are forgotten.
+        assert!(floods.may(&PEERS_MAX, now + Duration::from_secs(2)));
+        assert_eq!(floods.peers.lock().unwrap().len(), 1);
+    }
+}

@@ -1,0 +1,161 @@
+//! The machines' API: what nodes ask of a gateway, over mutual TLS.
+//!
+//! | request | body | answer |
+//! |---|---|---|
+//! | `POST /machine/v1/join` | [`fleet::JoinRequest`], 16 KiB | [`fleet::JoinAnswer`] |
+//! | `POST /machine/v1/renew` | [`fleet::RenewRequest`], 16 KiB | [`fleet::RenewAnswer`] |
+//! | `POST /machine/v1/heartbeat` | [`fleet::Heartbeat`], 64 KiB | [`fleet::HeartbeatAnswer`] |
+//! | `PUT /machine/v1/inventory` | [`fleet::Inventory`], 16 MiB | nothing |
+//! | `GET /machine/v1/desired` | | [`fleet::Desired`] |
+//! | `GET /machine/v1/keys` | | [`fleet::Keys`] |
+//! | `GET /machine/v1/snapshot` | | the newest snapshot, its signature in [`SIGNATURE`] |
+//! | `GET /machine/v1/document/DIGEST` | | a title's document |
+//!
+//! Only joining works without a certificate. A node speaks for itself alone: whose request it is comes from the certificate. Bodies are
+//! bounded in size and time, requests in number; whatever is refused is counted by its [reason](identity::RefusalReason), logged, and told
+//! to the node as `{"version":1,"error":SENTENCE,"reason":REASON}`.
+
+mod body;
+mod flood;
+mod joining;
+mod refusal;
+mod speaking;
+
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::routing::{get, post, put};
+use fleet::{Keys, Name, PublicKey};
+use identity::{
+    AcceptBounds, Acceptor, Authority, Caller, GatewayTls, NodeCertificate, NodeStanding,
+    RefusalLog, RefusalReason, Register, Serial,
+};
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+
+use self::flood::Floods;
+pub use self::refusal::MachineRefusal;
+use crate::clock::Clock;
+use crate::live::Live;
+use crate::store::Engine;
+
+/// The header with a snapshot's signature, in hex digits.
+pub const SIGNATURE: &str = "fullbore-signature";
+
+/// Inventories that are read at the same time: each may have 16 MiB.
+const INVENTORIES_MAX: usize = 4;
+
+/// What the machines' API works on.
+pub struct Machines {
+    /// What the gateway knows of its nodes.
+    pub live: Arc<Live>,
+    /// The gateway's clock.
+    pub clock: Clock,
+    /// The store: joining and renewing write to it, nothing else here does.
+    pub engine: Arc<dyn Engine>,
+    /// The fleet's certificate authority.
+    pub authority: Arc<Authority>,
+    /// This gateway's name.
+    pub gateway: Name,
+    /// The hosts under which it is reached, for its certificate.
+    pub hosts: Vec<String>,
+    /// All gateways' addresses for machines.
+    pub gateways: Vec<String>,
+    /// The key that signs snapshots.
+    pub snapshot_key: PublicKey,
+    /// What was refused.
+    pub refusals: Arc<RefusalLog>,
+    /// How long a node's certificate holds.
+    pub node_lifetime: Duration,
+}
+
+/// What handlers share.
+struct Desk {
+    machines: Machines,
+    nodes: Floods<Name>,
+    strangers: Floods<IpAddr>,
+    inventories: Semaphore,
+}
+
+/// Knows nodes by their names. A name is never given again, so a revoked node's certificates are worth nothing, whatever their serial numbers.
+struct KnownNodes(Arc<Live>);
+
+impl Register for KnownNodes {
+    fn standing(&self, node: &Name, _serial: &Serial) -> NodeStanding {
+        match self.0.world().nodes.get(node) {
+            None => NodeStanding::Unknown,
+            Some(wanted) if wanted.is_revoked => NodeStanding::Revoked,
+            Some(_) => NodeStanding::Good,
+        }
+    }
+}
+
+/// Answers machines on `listener`, until it is dropped.
+///
+/// # Errors
+/// If the gateway's certificate cannot be made, or the listener cannot be used.
+pub async fn serve(
+    listener: TcpListener,
+    machines: Machines,
+    bounds: AcceptBounds,
+) -> io::Result<()> {
+    let tls = GatewayTls::new(
+        Arc::clone(&machines.authority),
+        machines.gateway.clone(),
+        machines.hosts.clone(),
+        identity::NODE_LIFETIME,
+    );
+    let config = tls.map(Arc::new).and_then(GatewayTls::server_config).map_err(io::Error::other)?;
+    let register = Arc::new(KnownNodes(Arc::clone(&machines.live)));
+    let refusals = Arc::clone(&machines.refusals);
+    let acceptor = Acceptor::start(listener, config, register, refusals, bounds)?;
+    let app = router(machines).into_make_service_with_connect_info::<Caller>();
+    axum::serve(acceptor, app).await
+}
+
+fn router(machines: Machines) -> Router {
+    let desk = Desk {
+        machines,
+        nodes: Floods::of_nodes(),
+        strangers: Floods::of_strangers(),
+        inventories: Semaphore::new(INVENTORIES_MAX),
+    };
+    Router::new()
+        .route("/machine/v1/join", post(joining::join))
+        .route("/machine/v1/renew", post(joining::renew))
+        .route("/machine/v1/heartbeat", post(speaking::heartbeat))
+        .route("/machine/v1/inventory", put(speaking::inventory))
+        .route("/machine/v1/desired", get(speaking::desired))
+        .route("/machine/v1/keys", get(speaking::keys))
+        .route("/machine/v1/snapshot", get(speaking::snapshot))
+        .route("/machine/v1/document/{digest}", get(speaking::document))
+        .fallback(speaking::nothing)
+        .method_not_allowed_fallback(speaking::nothing)
+        .with_state(Arc::new(desk))
+}
+
+impl Desk {
+    /// The node that sends a request, if it may, and not too many.
+    fn node<'c>(&self, caller: &'c Caller) -> Result<&'c Arc<NodeCertificate>, MachineRefusal> {
+        let known = KnownNodes(Arc::clone(&self.machines.live));
+        let peer = caller.node(&known)?;
+        if self.nodes.may(&peer.node, Instant::now()) {
+            Ok(peer)
+        } else {
+            Err(RefusalReason::Flood.into())
+        }
+    }
+
+    /// What every node knows.
+    fn keys(&self) -> Keys {
+        Keys {
+            version: 1,
+            snapshots: vec![self.machines.snapshot_key],
+            tokens: self.machines.live.viewer_keys().text.clone(),
+            gateways: self.machines.gateways.clone(),
+        }
+    }
+}

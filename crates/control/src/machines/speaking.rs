@@ -1,0 +1,124 @@
+//! What a node that has joined says and asks.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::{Body, Bytes};
+use axum::extract::{ConnectInfo, Path, State};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use fleet::{Digest, Heartbeat, Inventory, Signed};
+use identity::{Caller, RefusalReason};
+
+use super::body::{self, read_json};
+use super::{Desk, MachineRefusal, SIGNATURE};
+
+type Asked = (State<Arc<Desk>>, ConnectInfo<Caller>);
+
+/// The answer, or the refusal, told and counted.
+pub(super) fn answer(
+    desk: &Desk,
+    caller: &Caller,
+    answered: Result<impl IntoResponse, MachineRefusal>,
+) -> Response {
+    match answered {
+        Ok(answer) => answer.into_response(),
+        Err(refusal) => refusal.tell(caller, &desk.machines.refusals),
+    }
+}
+
+pub(super) async fn heartbeat((State(desk), ConnectInfo(caller)): Asked, body: Body) -> Response {
+    answer(&desk, &caller, hear(&desk, &caller, body).await)
+}
+
+async fn hear(
+    desk: &Desk,
+    caller: &Caller,
+    body: Body,
+) -> Result<impl IntoResponse, MachineRefusal> {
+    let peer = desk.node(caller)?;
+    let beat: Heartbeat = read_json(body, body::HEARTBEAT).await?;
+    if beat.node != peer.node {
+        return Err(RefusalReason::OtherName.into());
+    }
+    let now = desk.machines.clock.now();
+    let mut answer = desk.machines.live.handle_heartbeat(&peer.node, beat, now)?;
+    answer.keys = desk.keys().digest();
+    Ok(Json(answer))
+}
+
+pub(super) async fn inventory((State(desk), ConnectInfo(caller)): Asked, body: Body) -> Response {
+    answer(&desk, &caller, take_inventory(&desk, &caller, body).await)
+}
+
+async fn take_inventory(
+    desk: &Desk,
+    caller: &Caller,
+    body: Body,
+) -> Result<StatusCode, MachineRefusal> {
+    let peer = desk.node(caller)?;
+    let _turn = desk.inventories.try_acquire().map_err(|_| RefusalReason::Unavailable)?;
+    let inventory: Inventory = read_json(body, body::INVENTORY).await?;
+    if inventory.node != peer.node {
+        return Err(RefusalReason::OtherName.into());
+    }
+    desk.machines.live.handle_inventory(&peer.node, inventory)?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(super) async fn desired((State(desk), ConnectInfo(caller)): Asked) -> Response {
+    let found = desk.node(&caller).and_then(|peer| {
+        let desired = desk.machines.live.desired_of(&peer.node);
+        let desired = desired.ok_or_else(|| MachineRefusal::from(RefusalReason::UnknownNode))?;
+        serde_json::to_vec(&*desired)
+            .map_err(|error| MachineRefusal::new(RefusalReason::Unavailable, error.to_string()))
+    });
+    answer(&desk, &caller, found.map(|json| ([(CONTENT_TYPE, "application/json")], json)))
+}
+
+pub(super) async fn keys((State(desk), ConnectInfo(caller)): Asked) -> Response {
+    answer(&desk, &caller, desk.node(&caller).map(|_| Json(desk.keys())))
+}
+
+/// A snapshot has megabytes in a large fleet, and is not copied for each node.
+struct SnapshotBytes(Arc<Signed>);
+
+impl AsRef<[u8]> for SnapshotBytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.0.bytes
+    }
+}
+
+pub(super) async fn snapshot((State(desk), ConnectInfo(caller)): Asked) -> Response {
+    let found = desk.node(&caller).and_then(|_| {
+        let none =
+            || MachineRefusal::new(RefusalReason::NotFound, "this gateway has no snapshot yet");
+        desk.machines.live.signed_snapshot().ok_or_else(none)
+    });
+    let made = found.map(|signed| {
+        let signature: String = signed.signature.iter().map(|byte| format!("{byte:02x}")).collect();
+        let mut response = Bytes::from_owner(SnapshotBytes(signed)).into_response();
+        if let Ok(signature) = HeaderValue::try_from(signature) {
+            response.headers_mut().insert(SIGNATURE, signature);
+        }
+        response
+    });
+    answer(&desk, &caller, made)
+}
+
+pub(super) async fn document(
+    (State(desk), ConnectInfo(caller)): Asked,
+    Path(digest): Path<String>,
+) -> Response {
+    let found = desk.node(&caller).and_then(|_| {
+        let digest: Option<Digest> = digest.parse().ok();
+        let document = digest.and_then(|digest| desk.machines.live.document(&digest));
+        document.ok_or_else(|| MachineRefusal::from(RefusalReason::NotFound))
+    });
+    answer(&desk, &caller, found)
+}
+
+pub(super) async fn nothing((State(desk), ConnectInfo(caller)): Asked) -> Response {
+    answer(&desk, &caller, Err::<(), _>(MachineRefusal::from(RefusalReason::NotFound)))
+}

@@ -1,0 +1,243 @@
+//! The folder in which a gateway keeps what it needs to steer while nothing else is there: its last snapshot, what the store said, the documents of
+//! published titles. Secrets are among it, so the folder and its files are their owner's alone.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use axum::body::Bytes;
+use fleet::{Digest, FleetSnapshot, PublicKey, Signed};
+use zeroize::Zeroizing;
+
+/// The last snapshot: its signature as hex, a line, and its bytes.
+const SNAPSHOT: &str = "snapshot";
+
+/// What the store said last, but for the fleet's authority.
+const STORE: &str = "store.json";
+
+/// The token of the operator that the first start makes.
+const ADMIN_TOKEN: &str = "admin.token";
+
+const DOCUMENTS: &str = "documents";
+
+/// A snapshot of 10,000 nodes that hold 5,000 titles each takes 400 MB.
+const SNAPSHOT_BYTES_MAX: u32 = 1 << 30;
+
+const STORE_BYTES_MAX: u32 = 1 << 30;
+
+/// The record of a large title has a few MB.
+pub(crate) const DOCUMENT_BYTES_MAX: u32 = 16 << 20;
+
+/// A gateway's folder.
+#[derive(Clone, Debug)]
+pub struct StateFolder(PathBuf);
+
+impl StateFolder {
+    /// Opens the folder, and makes it if it is not there.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        for folder in [path.to_owned(), path.join(DOCUMENTS)] {
+            DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        }
+        Ok(Self(path.to_owned()))
+    }
+
+    /// The folder, whether it is there or not.
+    pub fn at(path: &Path) -> Self {
+        Self(path.to_owned())
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Where the admin's token is.
+    pub fn admin_token(&self) -> PathBuf {
+        self.0.join(ADMIN_TOKEN)
+    }
+
+    /// Keeps the admin's token.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn write_admin_token(&self, token: &str) -> io::Result<()> {
+        write(&self.admin_token(), &[token.as_bytes(), b"\n"])
+    }
+
+    /// Keeps a snapshot.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn write_snapshot(&self, signed: &Signed) -> io::Result<()> {
+        let signature: String = signed.signature.iter().map(|byte| format!("{byte:02x}")).collect();
+        write(&self.0.join(SNAPSHOT), &[signature.as_bytes(), b"\n", &signed.bytes])
+    }
+
+    /// The snapshot that was kept last; `None` if there is none.
+    ///
+    /// # Errors
+    /// Those of reading, and `InvalidData` if it is damaged, or `key` did not sign it.
+    pub fn read_snapshot(&self, key: &PublicKey) -> io::Result<Option<(Signed, FleetSnapshot)>> {
+        let Some(file) = read(&self.0.join(SNAPSHOT), SNAPSHOT_BYTES_MAX)? else { return Ok(None) };
+        let damaged = |why: String| io::Error::new(ErrorKind::InvalidData, why);
+        let end = file.iter().position(|byte| *byte == b'\n');
+        let end = end.ok_or_else(|| damaged("it has no signature".to_owned()))?;
+        let signature = from_hex(&file[..end]);
+        let signature = signature.ok_or_else(|| damaged("its signature is damaged".to_owned()))?;
+        let signed = Signed { bytes: file[end + 1..].to_vec(), signature };
+        key.open(FleetSnapshot::CONTEXT, &signed).map_err(|error| damaged(error.to_string()))?;
+        let snapshot = FleetSnapshot::from_bytes(&signed.bytes);
+        let snapshot = snapshot.map_err(|error| damaged(error.to_string()))?;
+        Ok(Some((signed, snapshot)))
+    }
+
+    /// Keeps what the store said.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn write_store(&self, json: &[u8]) -> io::Result<()> {
+        write(&self.0.join(STORE), &[json])
+    }
+
+    /// What the store said; `None` if it was never kept.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn read_store(&self) -> io::Result<Option<Zeroizing<Vec<u8>>>> {
+        read(&self.0.join(STORE), STORE_BYTES_MAX)
+    }
+
+    /// Keeps a document.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn write_document(&self, digest: &Digest, bytes: &[u8]) -> io::Result<()> {
+        write(&self.document(digest), &[bytes])
+    }
+
+    /// A document, if it is there and whole.
+    pub fn read_document(&self, digest: &Digest) -> Option<Bytes> {
+        let bytes = read(&self.document(digest), DOCUMENT_BYTES_MAX).ok()??;
+        (Digest::of(&bytes) == *digest).then(|| Bytes::copy_from_slice(&bytes))
+    }
+
+    /// Removes the documents that `is_needed` does not name.
+    ///
+    /// # Errors
+    /// Those of listing.
+    pub fn remove_documents(&self, is_needed: impl Fn(&Digest) -> bool) -> io::Result<()> {
+        for entry in fs::read_dir(self.0.join(DOCUMENTS))? {
+            let entry = entry?;
+            let digest = entry.file_name().to_str().and_then(|name| name.parse::<Digest>().ok());
+            if digest.is_none_or(|digest| !is_needed(&digest)) {
+                fs::remove_file(entry.path())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn document(&self, digest: &Digest) -> PathBuf {
+        self.0.join(DOCUMENTS).join(digest.to_string())
+    }
+}
+
+/// All of a file; `None` if it is not there.
+fn read(path: &Path, bytes_max: u32) -> io::Result<Option<Zeroizing<Vec<u8>>>> {
+    let file = match smallfile::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    // Read by its length: memory for the greatest file would be reserved otherwise.
+    let length = u32::try_from(file.metadata()?.len()).unwrap_or(u32::MAX);
+    smallfile::read_open(file, length.min(bytes_max)).map(Some)
+}
+
+/// Replaces a file, whole or not at all.
+fn write(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
+    let new = path.with_extension("new");
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    let mut file = options.open(&new)?;
+    parts.iter().try_for_each(|part| file.write_all(part))?;
+    file.sync_data()?;
+    fs::rename(&new, path)?;
+    // The name is on disk when its folder is.
+    path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+}
+
+fn from_hex(text: &[u8]) -> Option<Vec<u8>> {
+    let digit = |byte: u8| (byte as char).to_digit(16).map(|digit| digit as u8);
+    let pair = |pair: &[u8]| match pair {
+        [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
+        _ => None,
+    };
+    text.chunks(2).map(pair).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fleet::{SigningKey, SteeringPolicy};
+    use std::os::unix::fs::PermissionsExt;
+
+    fn snapshot() -> FleetSnapshot {
+        FleetSnapshot {
+            version: 1,
+            epoch: 1,
+            gateway: "g1".parse().expect("a name"),
+            number: 7,
+            made_unix_millis: 1,
+            policy: SteeringPolicy::default(),
+            sites: Vec::new(),
+            nodes: Vec::new(),
+            titles: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_snapshot_is_read_if_it_is_whole_and_the_fleet_s() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let state = StateFolder::open(&folder.path().join("a/b")).expect("made");
+        let (key, _) = SigningKey::draw().expect("a key");
+        assert!(state.read_snapshot(&key.public()).expect("nothing yet").is_none());
+        let signed = key.sign(FleetSnapshot::CONTEXT, snapshot().to_bytes());
+        state.write_snapshot(&signed).expect("written");
+        let read = state.read_snapshot(&key.public()).expect("read").expect("there");
+        assert_eq!(read, (signed, snapshot()));
+        let (stranger, _) = SigningKey::draw().expect("a key");
+        assert!(state.read_snapshot(&stranger.public()).is_err());
+        let path = state.path().join(SNAPSHOT);
+        let whole = fs::read(&path).expect("read");
+        for cut in [0, 1, 64, 128, 129, whole.len() - 1] {
+            fs::write(&path, &whole[..cut]).expect("written");
+            assert!(state.read_snapshot(&key.public()).is_err(), "{cut}");
+        }
+    }
+
+    #[test]
+    fn what_is_kept_is_its_owners_alone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let state = StateFolder::open(&folder.path().join("state")).expect("made");
+        state.write_admin_token("secret").expect("written");
+        let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode() & 0o777;
+        assert_eq!((mode(state.path()), mode(&state.admin_token())), (0o700, 0o600));
+    }
+
+    #[test]
+    fn a_damaged_document_is_not_there() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let state = StateFolder::open(folder.path()).expect("made");
+        let (one, other) = (Digest::of(b"one"), Digest::of(b"other"));
+        state.write_document(&one, b"one").expect("written");
+        state.write_document(&other, b"else").expect("written");
+        assert_eq!(state.read_document(&one).as_deref(), Some(b"one".as_slice()));
+        assert_eq!(state.read_document(&other), None);
+        state.remove_documents(|digest| *digest == one).expect("removed");
+        assert!(state.read_document(&one).is_some() && !state.document(&other).exists());
+    }
+}

@@ -1,0 +1,83 @@
+//! Backup and restore: all of the store, and the objects that it names, in one file.
+//!
+//! Read first: [`file`] for the file's form, `tombstones` for what no restore may bring back, then [`restore`].
+
+mod file;
+mod restore;
+mod tombstones;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use fleet::Digest;
+
+use self::file::{Head, Writer};
+use super::records::{FleetRecord, StoreRecord, TitleRecord, load};
+use super::{Engine, LEADER, Objects, StoreError};
+
+pub use file::BackupError;
+pub use restore::{Restored, check_restored, restore};
+pub use tombstones::{Tombstones, bury};
+
+/// What a backup has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackedUp {
+    /// Entries of the store.
+    pub entries: usize,
+    /// Objects.
+    pub objects: usize,
+    /// Objects that could not be read, with the reason. Titles that need them have to be published again after a restore.
+    pub lacking: Vec<String>,
+}
+
+/// Writes all of the store, and the objects that published titles need, to `to`. The file has the fleet's secrets in it, so only its user can
+/// read it; it is there whole or not at all.
+///
+/// # Errors
+/// If the store cannot be read or the file cannot be written.
+pub async fn back_up(
+    engine: &dyn Engine,
+    objects: &Objects,
+    to: &Path,
+    now_unix_seconds: u64,
+) -> Result<BackedUp, BackupError> {
+    check_restored(engine).await?;
+    let Some(fleet) = load::<FleetRecord>(engine, "").await? else {
+        let text = "there is no fleet in the store: nothing to back up".to_owned();
+        return Err(StoreError::NotUsable(text).into());
+    };
+    let entries = engine.list("").await?;
+    let mut writer = Writer::create(to)?;
+    writer.head(&Head {
+        fullbore_backup: file::VERSION,
+        fleet: fleet.record.name,
+        epoch: fleet.record.epoch,
+        made_unix_seconds: now_unix_seconds,
+    })?;
+    let mut done = BackedUp { entries: 0, objects: 0, lacking: Vec::new() };
+    let mut needed = BTreeSet::new();
+    for (key, entry) in entries.iter().filter(|(key, _)| key != LEADER) {
+        writer.entry(key, &entry.value)?;
+        needed.extend(documents(key, &entry.value));
+        done.entries += 1;
+    }
+    for digest in needed {
+        match objects.get(&digest).await {
+            Ok(bytes) => {
+                writer.object(&bytes)?;
+                done.objects += 1;
+            }
+            Err(error) => done.lacking.push(error.to_string()),
+        }
+    }
+    writer.finish()?;
+    Ok(done)
+}
+
+/// The objects that a title needs.
+fn documents(key: &str, value: &[u8]) -> Vec<Digest> {
+    let published = TitleRecord::read(key, value).ok().and_then(|title| title.published);
+    published.map_or_else(Vec::new, |title| {
+        vec![title.record.sha256, title.hls.sha256, title.dash.sha256]
+    })
+}

@@ -1,0 +1,303 @@
+//! Restoring a backup: what comes from it, what stays, and what never comes back.
+//!
+//! - Sites, clusters, nodes, titles and the policy come from the backup; what it does not have goes.
+//! - Revoked nodes stay revoked and withdrawn versions withdrawn ([`Tombstones`]). A node's certificates are those of now.
+//! - Secrets, operators and invitations stay as they are, if the store has a fleet: whatever was taken away since the backup stays taken away.
+//!   Only an empty store gets them from the backup, and no invitation that was not used.
+//! - The audit log keeps both.
+//! - The epoch rises above every one that was seen, so nodes take the snapshots that follow, and none from before.
+//!
+//! It may be cut at any point and run again: until it has come to its end, gateways refuse to start on the store ([`check_restored`]).
+
+use std::collections::btree_map::Entry as Place;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use bytes::Bytes;
+
+use super::file::{self, BackupError, Head, Item};
+use super::tombstones::Tombstones;
+use crate::store::records::{
+    AuditRecord, FleetRecord, InviteRecord, NodeRecord, OperatorRecord, RestoredBackup,
+    StoreRecord, TitleRecord,
+};
+use crate::store::{
+    COMMIT_BYTES_MAX, COMMIT_OPERATIONS_MAX, Check, Engine, Entry, LEADER, Objects, StoreError,
+    Write,
+};
+
+/// In the store while a restore is under way.
+const RESTORING: &str = "restoring";
+
+/// What was restored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Restored {
+    /// The fleet's epoch now.
+    pub epoch: u64,
+    /// Entries that the store has now.
+    pub entries: usize,
+    /// Objects that were written.
+    pub objects: usize,
+    /// When the backup was made, since 1970.
+    pub made_unix_seconds: u64,
+}
+
+/// Checks that no restore is under way. Gateways ask this before they use a store.
+///
+/// # Errors
+/// Those of the store, and a restore that has not come to its end.
+pub async fn check_restored(engine: &dyn Engine) -> Result<(), StoreError> {
+    match engine.get(RESTORING).await? {
+        None => Ok(()),
+        Some(_) => Err(StoreError::NotUsable(
+            "a backup is being restored into this store, or its restore was cut off: run fullbore control restore again".to_owned(),
+        )),
+    }
+}
+
+/// Restores `from`, which [`back_up`](super::back_up) made. No gateway may run. `known` is what nodes and others know to be revoked or
+/// withdrawn, beside what the store itself knows.
+///
+/// # Errors
+/// If the file is not whole (then nothing was changed), or the store or the objects cannot be written (then run it again).
+pub async fn restore(
+    engine: &dyn Engine,
+    objects: &Objects,
+    from: &Path,
+    known: &Tombstones,
+    now_unix_seconds: u64,
+) -> Result<Restored, BackupError> {
+    let mut entries = BTreeMap::new();
+    let mut objects_in_file = 0;
+    let head = file::read(from, |item| {
+        match item {
+            Item::Entry(key, value) => drop(entries.insert(key, value)),
+            Item::Object(_) => objects_in_file += 1,
+        }
+        Ok(())
+    })?;
+    if engine.get(LEADER).await?.is_some() {
+        return Err(StoreError::NotUsable(
+            "a gateway runs on this store: stop all gateways, wait 15 seconds, then restore"
+                .to_owned(),
+        )
+        .into());
+    }
+    let now = engine.list("").await?;
+    let plan = Plan {
+        head: &head,
+        now_unix_seconds,
+        known,
+        is_empty: now.iter().all(|(key, _)| key != FleetRecord::FOLDER),
+    };
+    let wanted = plan.wanted(entries, &now)?;
+    write_objects(objects, from).await?;
+    let epoch = change(engine, &now, &wanted).await?;
+    Ok(Restored {
+        epoch,
+        entries: wanted.len(),
+        objects: objects_in_file,
+        made_unix_seconds: head.made_unix_seconds,
+    })
+}
+
+/// Before any title names them.
+async fn write_objects(objects: &Objects, from: &Path) -> Result<(), BackupError> {
+    let (sender, mut receiver) = tokio::sync::mpsc::channel(4);
+    let from = from.to_owned();
+    let reading = tokio::task::spawn_blocking(move || {
+        file::read(&from, |item| {
+            if let Item::Object(bytes) = item {
+                // If nobody takes it, writing has failed, and says why.
+                let _ = sender.blocking_send(Bytes::from(bytes));
+            }
+            Ok(())
+        })
+    });
+    while let Some(bytes) = receiver.recv().await {
+        objects.put(bytes).await?;
+    }
+    match reading.await {
+        Ok(read) => read.map(|_| ()),
+        Err(error) => Err(BackupError::File(error.to_string())),
+    }
+}
+
+struct Plan<'p> {
+    head: &'p Head,
+    now_unix_seconds: u64,
+    known: &'p Tombstones,
+    /// There is no fleet in the store.
+    is_empty: bool,
+}
+
+impl Plan<'_> {
+    /// What the store shall have.
+    fn wanted(
+        &self,
+        backup: BTreeMap<String, Vec<u8>>,
+        now: &[(String, Entry)],
+    ) -> Result<BTreeMap<String, Vec<u8>>, StoreError> {
+        let mut tombstones = Tombstones::of_entries(now);
+        tombstones.epoch = tombstones.epoch.max(self.known.epoch).max(self.head.epoch);
+        tombstones.revoked.extend(self.known.revoked.clone());
+        for (path, versions) in &self.known.withdrawn {
+            let held = versions.iter().map(|withdrawn| (path.clone(), *withdrawn));
+            held.for_each(|(path, withdrawn)| {
+                tombstones.withdrawn.entry(path).or_default().push(withdrawn)
+            });
+        }
+        let old: BTreeMap<_, _> =
+            now.iter().map(|(key, entry)| (key.as_str(), &entry.value)).collect();
+        let mut wanted = BTreeMap::new();
+        for (key, value) in backup {
+            let value =
+                self.out_of_backup(&key, value, old.get(key.as_str()).copied(), &tombstones)?;
+            wanted.extend(value.map(|value| (key, value)));
+        }
+        for (key, entry) in now {
+            if let Some(value) = self.out_of_store(key, &entry.value, wanted.contains_key(key))? {
+                wanted.insert(key.clone(), value);
+            }
+        }
+        for path in tombstones.withdrawn.keys() {
+            if let Place::Vacant(missing) = wanted.entry(TitleRecord::key(path)) {
+                let mut title = TitleRecord::default();
+                tombstones.on_title(path, &mut title);
+                missing.insert(bytes(title.put(path)?));
+            }
+        }
+        let who = AuditRecord {
+            who: "restore".to_owned(),
+            what: "restore".to_owned(),
+            subject: FleetRecord::FOLDER.to_owned(),
+            detail: format!("a backup made at {} (Unix time)", self.head.made_unix_seconds),
+            unix_millis: self.now_unix_seconds * 1000,
+        };
+        let name = AuditRecord::name(who.unix_millis, fastrand::u64(..));
+        wanted.insert(AuditRecord::key(&name), bytes(who.put(&name)?));
+        Ok(wanted)
+    }
+
+    /// What becomes of an entry of the backup. `old` is the store's own of this key.
+    fn out_of_backup(
+        &self,
+        key: &str,
+        value: Vec<u8>,
+        old: Option<&Vec<u8>>,
+        tombstones: &Tombstones,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        if is_access(key) {
+            let is_open_invite =
+                InviteRecord::read(key, &value).is_ok_and(|invite| invite.used.is_none());
+            return Ok((self.is_empty && !is_open_invite).then_some(value));
+        }
+        if key == FleetRecord::FOLDER {
+            return self.fleet(key, &value, old, tombstones.epoch + 1).map(Some);
+        }
+        if let Some(name) = key.strip_prefix(NodeRecord::FOLDER) {
+            let mut node = NodeRecord::read(key, &value)?;
+            tombstones.on_node(name, &mut node);
+            if let Some(old) = old.and_then(|old| NodeRecord::read(key, old).ok()) {
+                node.serials = old.serials;
+            }
+            return Ok(Some(bytes(node.put(name)?)));
+        }
+        if let Some(path) = key.strip_prefix(TitleRecord::FOLDER) {
+            let mut title = TitleRecord::read(key, &value)?;
+            tombstones.on_title(path, &mut title);
+            return Ok(Some(bytes(title.put(path)?)));
+        }
+        Ok(Some(value))
+    }
+
+    fn fleet(
+        &self,
+        key: &str,
+        value: &[u8],
+        old: Option<&Vec<u8>>,
+        epoch: u64,
+    ) -> Result<Vec<u8>, StoreError> {
+        let mut fleet = FleetRecord::read(key, value)?;
+        let old = old.map(|old| FleetRecord::read(key, old)).transpose()?;
+        if let Some(old) = old.filter(|old| old.name != fleet.name) {
+            return Err(StoreError::NotUsable(format!(
+                "the backup is of the fleet {}, and the store is of the fleet {}",
+                fleet.name, old.name
+            )));
+        }
+        fleet.epoch = epoch;
+        fleet.restored = Some(RestoredBackup {
+            made_unix_seconds: self.head.made_unix_seconds,
+            restored_unix_seconds: self.now_unix_seconds,
+        });
+        Ok(bytes(fleet.put("")?))
+    }
+
+    /// What stays of an entry of the store that the backup does not change.
+    fn out_of_store(
+        &self,
+        key: &str,
+        value: &[u8],
+        is_in_backup: bool,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        let is_kept = key.starts_with(AuditRecord::FOLDER) || (is_access(key) && !self.is_empty);
+        if is_kept {
+            return Ok(Some(value.to_vec()));
+        }
+        let is_revoked = || NodeRecord::read(key, value).is_ok_and(|node| node.revoked.is_some());
+        Ok((!is_in_backup && is_revoked()).then(|| value.to_vec()))
+    }
+}
+
+/// Who may do what.
+fn is_access(key: &str) -> bool {
+    ["secret/", OperatorRecord::FOLDER, InviteRecord::FOLDER]
+        .iter()
+        .any(|folder| key.starts_with(folder))
+}
+
+fn bytes(write: Write) -> Vec<u8> {
+    match write {
+        Write::Put(_, value) => value,
+        Write::Delete(_) => Vec::new(),
+    }
+}
+
+/// Brings the store from what it has to what it shall have, in commits that it takes. Returns the epoch.
+async fn change(
+    engine: &dyn Engine,
+    now: &[(String, Entry)],
+    wanted: &BTreeMap<String, Vec<u8>>,
+) -> Result<u64, BackupError> {
+    let no_leader = [Check::Absent(LEADER.to_owned())];
+    let fleet = wanted.get(FleetRecord::FOLDER).cloned().unwrap_or_default();
+    let epoch = FleetRecord::read(FleetRecord::FOLDER, &fleet).map_err(StoreError::from)?.epoch;
+    // The epoch first: whatever happens from here on, nodes take nothing from before.
+    let first = [
+        Write::Put(FleetRecord::FOLDER.to_owned(), fleet),
+        Write::Put(RESTORING.to_owned(), b"{\"version\":1}".to_vec()),
+    ];
+    engine.commit(&no_leader, &first).await?;
+    let old: BTreeMap<_, _> = now.iter().map(|(key, entry)| (key.as_str(), &entry.value)).collect();
+    let puts = wanted
+        .iter()
+        .filter(|(key, value)| old.get(key.as_str()) != Some(value) && *key != FleetRecord::FOLDER)
+        .map(|(key, value)| Write::Put(key.clone(), value.clone()));
+    let kept: BTreeSet<_> = wanted.keys().map(String::as_str).chain([RESTORING, LEADER]).collect();
+    let deletes = old.keys().filter(|key| !kept.contains(**key));
+    let deletes = deletes.map(|key| Write::Delete((*key).to_owned()));
+    let (mut batch, mut size) = (Vec::new(), 0);
+    for write in puts.chain(deletes) {
+        let bytes = write.bytes();
+        if batch.len() == COMMIT_OPERATIONS_MAX || size + bytes > COMMIT_BYTES_MAX {
+            engine.commit(&no_leader, &std::mem::take(&mut batch)).await?;
+            size = 0;
+        }
+        size += bytes;
+        batch.push(write);
+    }
+    engine.commit(&no_leader, &batch).await?;
+    engine.commit(&no_leader, &[Write::Delete(RESTORING.to_owned())]).await?;
+    Ok(epoch)
+}

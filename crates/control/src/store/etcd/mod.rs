@@ -1,0 +1,237 @@
+//! The store in etcd, for gateways on several machines.
+//!
+//! It speaks etcd's JSON gateway (`/v3/...`, on every member's client port since 3.4), which takes one request at a time and no more of a client
+//! than HTTP. Nodes never ask etcd.
+//!
+//! - The key `PREFIX/changes` is written with every commit, so its revision is that of the last one, whatever else is in this etcd.
+//! - A read is linearizable while there is a quorum. Without one it is what a member has, which may be old: nothing can be built on it, because
+//!   every change checks the revisions that it read.
+//! - Before a change, a read makes sure that there is a quorum. So a change without one is refused, and surely not made.
+//! - A lease is etcd's: the key vanishes with it.
+
+mod address;
+mod http;
+mod wire;
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use self::address::Address;
+use self::http::{Failed, Kind, Members};
+use self::wire::{Granted, KeyValue, Range, Streamed, Transaction, base64, change, compare};
+use super::bounds::check_commit;
+use super::{Check, Engine, Entry, StoreAnswer, StoreError, Write};
+
+/// Written with every commit. No record has this name.
+const CHANGES: &str = "changes";
+
+/// Entries in one answer. Most have less than 2 kB.
+const PAGE_ENTRIES_MAX: usize = 1000;
+
+/// For so long after a read without a quorum, reads do not wait for one.
+const DOUBT: Duration = Duration::from_secs(2);
+
+/// A store in etcd.
+pub struct EtcdStore {
+    members: Members,
+    prefix: String,
+    /// Leases that this process has, by their keys.
+    leases: Mutex<HashMap<String, i64>>,
+    /// When there was no quorum last.
+    doubted: Mutex<Option<Instant>>,
+}
+
+impl EtcdStore {
+    /// The store at `address`: `etcd://[USER@]HOST:PORT[,HOST:PORT...][/PREFIX][?ca=FILE][&certificate=FILE&key=FILE][&password-file=FILE]`.
+    /// Nothing is asked of etcd yet.
+    ///
+    /// # Errors
+    /// If it is not such an address, or a file that it names cannot be read.
+    pub fn open(address: &str) -> Result<Self, StoreError> {
+        let address = Address::parse(address)?;
+        let members = Members::new(&address)?;
+        let (leases, doubted) = (Mutex::new(HashMap::new()), Mutex::new(None));
+        Ok(Self { members, prefix: address.prefix, leases, doubted })
+    }
+
+    fn key(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
+    }
+
+    fn key64(&self, name: &str) -> String {
+        base64(self.key(name))
+    }
+
+    /// A read that tells the truth of this moment.
+    async fn read_now(&self, body: &Value) -> Result<Range, StoreError> {
+        let answer = self.members.ask("/v3/kv/range", body, Kind::Read).await;
+        let doubt = matches!(answer, Err(Failed::NotDone(_) | Failed::Unknown(_)));
+        *self.doubted.lock().unwrap_or_else(PoisonError::into_inner) = doubt.then(Instant::now);
+        answer.map_err(no_quorum)
+    }
+
+    /// A read that tells what there is to tell.
+    async fn read(&self, mut body: Value) -> Result<Range, StoreError> {
+        let doubted = *self.doubted.lock().unwrap_or_else(PoisonError::into_inner);
+        if doubted.is_none_or(|at| at.elapsed() > DOUBT) {
+            match self.read_now(&body).await {
+                Err(StoreError::Unavailable(_)) => {}
+                answer => return answer,
+            }
+        }
+        body["serializable"] = true.into();
+        self.members.ask("/v3/kv/range", &body, Kind::Read).await.map_err(no_quorum)
+    }
+
+    async fn entry(&self, key: &str, now: bool) -> Result<Option<KeyValue>, StoreError> {
+        let body = wire::one(&self.key(key));
+        let range = if now { self.read_now(&body).await? } else { self.read(body).await? };
+        Ok(range.kvs.into_iter().next())
+    }
+
+    /// All pages of a list, as of the first one's revision.
+    async fn pages(&self, prefix: &str) -> Result<Vec<(String, Entry)>, StoreError> {
+        let whole = self.key(prefix);
+        let (mut first, mut revision, mut list) = (whole.clone().into_bytes(), 0, Vec::new());
+        loop {
+            let page = wire::page(&first, &whole, PAGE_ENTRIES_MAX, revision);
+            let range = self.read(page).await?;
+            revision = if revision == 0 { range.header.revision } else { revision };
+            if let Some(last) = range.kvs.last() {
+                // The next key there can be: the last one with a byte behind it.
+                first = [last.key.as_slice(), &[0]].concat();
+            }
+            for kv in range.kvs {
+                let name = String::from_utf8(kv.key).ok();
+                let name = name.as_deref().and_then(|key| key.strip_prefix(&self.prefix));
+                let name = name.ok_or_else(|| foreign(&self.prefix))?.to_owned();
+                if name != CHANGES {
+                    list.push((name, Entry { value: kv.value, revision: kv.mod_revision }));
+                }
+            }
+            if !range.more {
+                return Ok(list);
+            }
+        }
+    }
+
+    /// Makes changes if all of `compare` hold.
+    async fn change(
+        &self,
+        compare: Vec<Value>,
+        mut success: Vec<Value>,
+    ) -> Result<Option<u64>, StoreError> {
+        success.push(change(&Write::Put(CHANGES.to_owned(), Vec::new()), |name| self.key64(name)));
+        let body = wire::transaction(compare, success);
+        let answer = self.members.ask::<Transaction>("/v3/kv/txn", &body, Kind::Change).await;
+        let answer = answer.map_err(|failed| match failed {
+            Failed::Unknown(text) => StoreError::Unavailable(format!(
+                "etcd did not confirm the change, so it may have been made or not: look before you try again ({text})"
+            )),
+            failed => no_quorum(failed),
+        })?;
+        Ok(answer.succeeded.then_some(answer.header.revision))
+    }
+
+    /// Renews the lease that this process has on `key`. Returns its term, or `None` if it has none, or no more.
+    async fn renew(&self, key: &str) -> Result<Option<u64>, StoreError> {
+        let leases = || self.leases.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(id) = leases().get(key).copied() else { return Ok(None) };
+        let body = json!({ "ID": id.to_string() });
+        let answer =
+            self.members.ask::<Streamed<Granted>>("/v3/lease/keepalive", &body, Kind::Read);
+        let granted = answer.await.map_err(no_quorum)?.result;
+        let held = self.entry(key, true).await?.filter(|held| granted.ttl > 0 && held.lease == id);
+        if held.is_none() {
+            leases().remove(key);
+        }
+        Ok(held.map(|held| held.mod_revision))
+    }
+
+    async fn take(&self, key: &str, owner: &str, seconds: u32) -> Result<Option<u64>, StoreError> {
+        if let Some(term) = self.renew(key).await? {
+            return Ok(Some(term));
+        }
+        let held = self.entry(key, true).await?;
+        let check = match held {
+            Some(held) if held.value != owner.as_bytes() => return Ok(None),
+            Some(held) => Check::At(key.to_owned(), held.mod_revision),
+            None => Check::Absent(key.to_owned()),
+        };
+        let body = json!({ "TTL": seconds.to_string() });
+        let granted = self.members.ask::<Granted>("/v3/lease/grant", &body, Kind::Change).await;
+        let id = granted.map_err(no_quorum)?.id;
+        let put = json!({ "request_put": {
+            "key": self.key64(key), "value": base64(owner), "lease": id.to_string()
+        } });
+        let term = self.change(vec![compare(&check, |name| self.key64(name))], vec![put]).await?;
+        if term.is_some() {
+            let mut leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
+            leases.insert(key.to_owned(), id);
+        } else {
+            // If this fails, it ends by itself.
+            let body = json!({ "ID": id.to_string() });
+            let _ = self.members.ask::<Value>("/v3/lease/revoke", &body, Kind::Change).await;
+        }
+        Ok(term)
+    }
+}
+
+/// A request that no member could answer.
+fn no_quorum(failed: Failed) -> StoreError {
+    StoreError::Unavailable(match failed {
+        Failed::NotDone(text) | Failed::Unknown(text) => format!(
+            "the store cannot be changed now: etcd has no quorum or cannot be reached. Nothing was changed; try again when it is back ({text})"
+        ),
+        Failed::Refused(text) => format!("etcd refuses the request. Nothing was changed ({text})"),
+    })
+}
+
+fn foreign(prefix: &str) -> StoreError {
+    StoreError::Damaged(format!(
+        "below {prefix} in etcd is a key that is no text: it is not a gateway's"
+    ))
+}
+
+impl Engine for EtcdStore {
+    fn get<'a>(&'a self, key: &'a str) -> StoreAnswer<'a, Option<Entry>> {
+        Box::pin(async move {
+            let kv = self.entry(key, false).await?;
+            Ok(kv.map(|kv| Entry { value: kv.value, revision: kv.mod_revision }))
+        })
+    }
+
+    fn list<'a>(&'a self, prefix: &'a str) -> StoreAnswer<'a, Vec<(String, Entry)>> {
+        Box::pin(self.pages(prefix))
+    }
+
+    fn commit<'a>(&'a self, checks: &'a [Check], writes: &'a [Write]) -> StoreAnswer<'a, u64> {
+        Box::pin(async move {
+            check_commit(checks, writes)?;
+            self.revision().await?;
+            let compare = checks.iter().map(|check| compare(check, |name| self.key64(name)));
+            let success = writes.iter().map(|write| change(write, |name| self.key64(name)));
+            let made = self.change(compare.collect(), success.collect()).await?;
+            made.ok_or(StoreError::Conflict)
+        })
+    }
+
+    fn revision(&self) -> StoreAnswer<'_, u64> {
+        Box::pin(async {
+            let last = self.entry(CHANGES, true).await?;
+            Ok(last.map_or(0, |last| last.mod_revision))
+        })
+    }
+
+    fn lease<'a>(
+        &'a self,
+        key: &'a str,
+        owner: &'a str,
+        seconds: u32,
+    ) -> StoreAnswer<'a, Option<u64>> {
+        Box::pin(self.take(key, owner, seconds))
+    }
+}

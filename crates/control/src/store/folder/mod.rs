@@ -1,0 +1,143 @@
+//! The store in a folder: SQLite in WAL mode, for the gateways of one machine.
+//!
+//! A commit is in the write-ahead log, and the log on disk, before it returns (`synchronous = FULL`). Read first: [`place`], which says what
+//! folder it may be, then [`sql`].
+
+mod fault;
+mod place;
+mod sql;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rusqlite::{Connection, OpenFlags};
+
+use self::fault::Fault;
+use self::place::Machine;
+use self::sql::Moment;
+use super::bounds::check_commit;
+use super::{Check, Engine, Entry, StoreAnswer, StoreError, Write};
+
+/// The file in the folder.
+const FILE: &str = "store.db";
+
+/// How long a process waits for another one's change. Changes take milliseconds.
+const BUSY_MAX: Duration = Duration::from_secs(5);
+
+/// A store in a folder.
+#[derive(Clone)]
+pub struct FolderStore {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    file: PathBuf,
+    boot: String,
+    connection: Mutex<Connection>,
+}
+
+impl FolderStore {
+    /// Opens the store in `folder`, and makes both if they are not there. It blocks.
+    ///
+    /// # Errors
+    /// If the folder may not have a store, or its store cannot be used.
+    pub fn open(folder: &Path) -> Result<Self, StoreError> {
+        let this = Machine::this();
+        let before = place::prepare(folder, &this)?;
+        let file = folder.join(FILE);
+        let failed = |error| {
+            StoreError::NotUsable(format!("cannot use the store {}: {error}", file.display()))
+        };
+        // SQLite would make a new store of an empty file.
+        let bytes = std::fs::metadata(&file).map_or(0, |metadata| metadata.len());
+        if before.is_some() && bytes == 0 {
+            return Err(Fault::Damaged("it is empty".to_owned()).told(&file));
+        }
+        // SQLite gives its other files the same permissions.
+        drop(place::private_file(&file).map_err(failed)?);
+        let connection = connect(&file, before.is_none()).map_err(|fault| fault.told(&file))?;
+        // Only now: whoever finds this note knows that there has been a store.
+        if before.as_ref() != Some(&this) {
+            place::claim(folder, &this).map_err(failed)?;
+        }
+        let connection = Mutex::new(connection);
+        Ok(Self { inner: Arc::new(Inner { file, boot: this.boot().to_owned(), connection }) })
+    }
+
+    /// Does `work` on a thread that may block.
+    fn run<'a, T: Send + 'static>(
+        &'a self,
+        work: impl FnOnce(&mut Connection, &Moment<'_>) -> Result<T, Fault> + Send + 'static,
+    ) -> StoreAnswer<'a, T> {
+        let inner = self.inner.clone();
+        let work = move || {
+            // A panic while it was held has rolled its transaction back.
+            let mut connection = inner.connection.lock().unwrap_or_else(PoisonError::into_inner);
+            work(&mut connection, &Moment::now(&inner.boot))
+                .map_err(|fault| fault.told(&inner.file))
+        };
+        Box::pin(async {
+            let done = tokio::task::spawn_blocking(work).await;
+            done.unwrap_or_else(|error| Err(StoreError::Unavailable(error.to_string())))
+        })
+    }
+}
+
+fn connect(file: &Path, may_be_new: bool) -> Result<Connection, Fault> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(file, flags)?;
+    connection.busy_timeout(BUSY_MAX)?;
+    // While two processes change a new file to WAL mode, SQLite tells one of them at once that it is busy.
+    let started = Instant::now();
+    loop {
+        let mode = connection.pragma_update(None, "journal_mode", "WAL").map_err(Fault::from);
+        match mode {
+            Err(fault) if fault.is_busy() && started.elapsed() < BUSY_MAX => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            mode => break mode?,
+        }
+    }
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    // What is deleted here may be a secret.
+    connection.pragma_update(None, "secure_delete", true)?;
+    connection.pragma_update(None, "trusted_schema", false)?;
+    sql::prepare(&mut connection, may_be_new)?;
+    Ok(connection)
+}
+
+impl Engine for FolderStore {
+    fn get<'a>(&'a self, key: &'a str) -> StoreAnswer<'a, Option<Entry>> {
+        let key = key.to_owned();
+        self.run(move |connection, now| sql::get(connection, now, &key))
+    }
+
+    fn list<'a>(&'a self, prefix: &'a str) -> StoreAnswer<'a, Vec<(String, Entry)>> {
+        let prefix = prefix.to_owned();
+        self.run(move |connection, now| sql::list(connection, now, &prefix))
+    }
+
+    fn commit<'a>(&'a self, checks: &'a [Check], writes: &'a [Write]) -> StoreAnswer<'a, u64> {
+        if let Err(error) = check_commit(checks, writes) {
+            return Box::pin(async { Err(error) });
+        }
+        let (checks, writes) = (checks.to_vec(), writes.to_vec());
+        let made = self.run(move |connection, now| sql::commit(connection, now, &checks, &writes));
+        Box::pin(async { made.await?.ok_or(StoreError::Conflict) })
+    }
+
+    fn revision(&self) -> StoreAnswer<'_, u64> {
+        self.run(|connection, _| sql::revision(connection))
+    }
+
+    fn lease<'a>(
+        &'a self,
+        key: &'a str,
+        owner: &'a str,
+        seconds: u32,
+    ) -> StoreAnswer<'a, Option<u64>> {
+        let (key, owner) = (key.to_owned(), owner.to_owned());
+        self.run(move |connection, now| sql::lease(connection, now, &key, &owner, seconds))
+    }
+}

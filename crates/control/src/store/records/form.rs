@@ -1,0 +1,177 @@
+//! How a record becomes bytes and back, and how it is read from the store.
+
+use std::fmt::{self, Debug, Display, Formatter};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use zeroize::Zeroizing;
+
+use crate::store::{Engine, StoreError, VALUE_BYTES_MAX, Write};
+
+/// The version of all records.
+const VERSION: u64 = 1;
+
+/// A record that cannot be read or written. The text names the key and what is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadRecord(String);
+
+impl Display for BadRecord {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BadRecord {}
+
+impl From<BadRecord> for StoreError {
+    fn from(bad: BadRecord) -> Self {
+        Self::Damaged(bad.0)
+    }
+}
+
+/// What all records have in common.
+pub trait StoreRecord: Serialize + DeserializeOwned {
+    /// What comes before the name in the key; all of the key for records without names.
+    const FOLDER: &'static str;
+
+    /// Checks what serde does not. `name` is the key without [`FOLDER`](Self::FOLDER).
+    ///
+    /// # Errors
+    /// What is wrong.
+    fn check(&self, name: &str) -> Result<(), &'static str>;
+
+    /// The key of the record of `name`.
+    fn key(name: &str) -> String {
+        format!("{}{name}", Self::FOLDER)
+    }
+
+    /// Reads the record of `key`.
+    ///
+    /// # Errors
+    /// If the bytes are not a record of this kind and version, or break its bounds.
+    fn read(key: &str, bytes: &[u8]) -> Result<Self, BadRecord> {
+        let bad = |why: &str| BadRecord(format!("the store's {key:?} cannot be read: {why}"));
+        let name = key.strip_prefix(Self::FOLDER).ok_or_else(|| bad("it is of another kind"))?;
+        if bytes.len() > VALUE_BYTES_MAX {
+            return Err(bad("it is larger than 1 MiB"));
+        }
+        let mut value: Value = serde_json::from_slice(bytes)
+            .map_err(|error| bad(&format!("it is not JSON: {error}")))?;
+        let version = value.as_object_mut().and_then(|fields| fields.remove("version"));
+        match version.as_ref().and_then(Value::as_u64) {
+            Some(VERSION) => {}
+            Some(other) => {
+                return Err(bad(&format!(
+                    "it has version {other}, this release reads version {VERSION}: update this gateway"
+                )));
+            }
+            None => return Err(bad("it has no version")),
+        }
+        let record: Self =
+            serde_json::from_value(value).map_err(|error| bad(&error.to_string()))?;
+        record.check(name).map_err(bad)?;
+        Ok(record)
+    }
+
+    /// The change that writes this record as that of `name`.
+    ///
+    /// # Errors
+    /// If it breaks its bounds.
+    fn put(&self, name: &str) -> Result<Write, BadRecord> {
+        let key = Self::key(name);
+        let bad = |why: &str| BadRecord(format!("{key:?} cannot be written: {why}"));
+        self.check(name).map_err(bad)?;
+        let mut value = serde_json::to_value(self).map_err(|error| bad(&error.to_string()))?;
+        let fields = value.as_object_mut().ok_or_else(|| bad("it is not an object"))?;
+        fields.insert("version".to_owned(), VERSION.into());
+        let bytes = value.to_string().into_bytes();
+        if bytes.len() > VALUE_BYTES_MAX {
+            Err(bad("it is larger than 1 MiB"))
+        } else {
+            Ok(Write::Put(key, bytes))
+        }
+    }
+}
+
+/// A record with where it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stored<R> {
+    /// The key without the kind's folder.
+    pub name: String,
+    /// The record.
+    pub record: R,
+    /// The revision at which it last changed: for `Check::At`.
+    pub revision: u64,
+}
+
+/// Reads the record of `name`, if there is one.
+///
+/// # Errors
+/// Those of the store, and [`StoreError::Damaged`] for a record that cannot be read.
+pub async fn load<R: StoreRecord>(
+    engine: &dyn Engine,
+    name: &str,
+) -> Result<Option<Stored<R>>, StoreError> {
+    let key = R::key(name);
+    let Some(entry) = engine.get(&key).await? else { return Ok(None) };
+    let record = R::read(&key, &entry.value)?;
+    Ok(Some(Stored { name: name.to_owned(), record, revision: entry.revision }))
+}
+
+/// Reads all records of a kind. One that cannot be read does not hide the others: it is in the second list.
+///
+/// # Errors
+/// Those of the store.
+pub async fn load_all<R: StoreRecord>(
+    engine: &dyn Engine,
+) -> Result<(Vec<Stored<R>>, Vec<BadRecord>), StoreError> {
+    let (mut records, mut bad) = (Vec::new(), Vec::new());
+    for (key, entry) in engine.list(R::FOLDER).await? {
+        let name = key[R::FOLDER.len()..].to_owned();
+        match R::read(&key, &entry.value) {
+            Ok(record) => records.push(Stored { name, record, revision: entry.revision }),
+            Err(error) => bad.push(error),
+        }
+    }
+    Ok((records, bad))
+}
+
+/// Bytes that nobody but gateways may see: no log shows them, and their memory is wiped. In JSON they are base64.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct PrivateBytes(Zeroizing<Vec<u8>>);
+
+impl PrivateBytes {
+    /// Takes the bytes.
+    pub fn new(bytes: Vec<u8>) -> Self {
+        Self(Zeroizing::new(bytes))
+    }
+
+    /// Shows the bytes to whoever needs them.
+    pub fn reveal(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Debug for PrivateBytes {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "PrivateBytes({} bytes)", self.0.len())
+    }
+}
+
+impl TryFrom<String> for PrivateBytes {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, &'static str> {
+        STANDARD.decode(text).map(Self::new).map_err(|_| "a secret is not base64")
+    }
+}
+
+impl From<PrivateBytes> for String {
+    fn from(bytes: PrivateBytes) -> Self {
+        STANDARD.encode(bytes.reveal())
+    }
+}

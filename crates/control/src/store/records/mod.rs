@@ -1,0 +1,450 @@
+//! The records in the store, one type for each kind of key. A record is read from its key and its bytes alone.
+//!
+//! | key | record |
+//! |---|---|
+//! | `fleet` | [`FleetRecord`] |
+//! | `secret/ca`, `secret/signing` | [`SecretRecord`] |
+//! | `secret/token/ID` | [`TokenKeyRecord`] |
+//! | `site/NAME` | [`SiteRecord`] |
+//! | `cluster/NAME` | [`ClusterRecord`] |
+//! | `node/NAME` | [`NodeRecord`] |
+//! | `invite/ID` | [`InviteRecord`] |
+//! | `title/PATH` | [`TitleRecord`] |
+//! | `operator/ID` | [`OperatorRecord`] |
+//! | `audit/TIME-RANDOM` | [`AuditRecord`] |
+//! | `leader` | the owner of the lease, as plain text |
+//!
+//! Each is a JSON object with `"version":1`. A record of another version, or with a field that this release does not know, is refused: a
+//! gateway that rewrote it would drop what a newer release put there.
+//!
+//! Whatever must not come back with an old backup stays in the store as a record that says so: a revoked node or operator, a withdrawn
+//! version of a title, a used invitation.
+
+mod bounds;
+mod form;
+
+use fleet::{Announced, Digest, Name, NodeKind, NodePlace, Prefix, PublishedTitle, SteeringPolicy};
+use serde::{Deserialize, Serialize};
+
+pub use bounds::{SERIALS_MAX, WITHDRAWN_MAX};
+pub use form::{BadRecord, PrivateBytes, StoreRecord, Stored, load, load_all};
+
+/// The fleet itself: `fleet`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FleetRecord {
+    /// Its name.
+    pub name: Name,
+    /// Rises when a backup is restored; nodes take no snapshot of an older epoch.
+    pub epoch: u64,
+    /// How viewers are answered.
+    pub policy: SteeringPolicy,
+    /// When the fleet was made, since 1970.
+    pub made_unix_seconds: u64,
+    /// The last restore, if there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restored: Option<RestoredBackup>,
+}
+
+/// A restore: what was withdrawn or revoked after the backup was made may be known only to nodes, so a gateway asks them before it steers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RestoredBackup {
+    /// When the backup was made, since 1970.
+    pub made_unix_seconds: u64,
+    /// When it was restored, since 1970.
+    pub restored_unix_seconds: u64,
+}
+
+/// A private key with its certificate: `secret/ca`, `secret/signing`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SecretRecord {
+    /// The private key, PKCS #8 in DER.
+    pub pkcs8: PrivateBytes,
+    /// The certificate of that key, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate_pem: Option<String>,
+    /// When it was made, since 1970.
+    pub made_unix_seconds: u64,
+}
+
+/// A key that signs viewers' tokens: `secret/token/ID`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TokenKeyRecord {
+    /// The private key, PKCS #8 in DER.
+    pub pkcs8: PrivateBytes,
+    /// When it was made, since 1970.
+    pub made_unix_seconds: u64,
+    /// From when on it signs: nodes must know it first.
+    pub signs_from_unix_seconds: u64,
+    /// When nodes stop taking its signatures, since 1970. Unset while it signs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trusted_until_unix_seconds: Option<u64>,
+}
+
+/// A site: `site/NAME`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SiteRecord {
+    /// The region that it is in.
+    pub region: Name,
+    /// Degrees north, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latitude: Option<f64>,
+    /// Degrees east, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub longitude: Option<f64>,
+    /// The partner who runs it, if it is not the fleet's operator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operator: Option<Name>,
+    /// Only prefixes within these are believed of this site, whoever announces them.
+    #[serde(default)]
+    pub allowed: Vec<Prefix>,
+    /// What the operator's file announces. What a routing feed announces is not kept here.
+    #[serde(default)]
+    pub announced: Vec<Announced>,
+}
+
+/// A cluster: `cluster/NAME`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClusterRecord {
+    /// The site that it is at.
+    pub site: Name,
+    /// What its nodes hold.
+    pub titles: ClusterTitles,
+}
+
+/// What the nodes of a cluster hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ClusterTitles {
+    /// Every published title.
+    All,
+}
+
+/// A node: `node/NAME`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeRecord {
+    /// Where it is.
+    pub place: NodePlace,
+    /// What it is built for.
+    pub kind: NodeKind,
+    /// The host of its addresses: a name or an IP address.
+    pub host: String,
+    /// What it may carry.
+    pub ceiling_bits_per_second: u64,
+    /// Serial numbers of its certificates that are accepted, in lower-case hex, newest last.
+    pub serials: Vec<String>,
+    /// Whether it shall get viewers.
+    pub wanted: Wanted,
+    /// When it joined, since 1970.
+    pub joined_unix_seconds: u64,
+    /// That it may not take part any more. It stays so for ever: its name is not given again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revoked: Option<Revoked>,
+}
+
+/// Whether a node shall get viewers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Wanted {
+    /// It shall.
+    Serving,
+    /// It shall get no new ones, and its own leave.
+    Drained {
+        /// Why.
+        reason: String,
+        /// When that was said, since 1970.
+        since_unix_seconds: u64,
+        /// When it serves again by itself, since 1970.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        returns_unix_seconds: Option<u64>,
+    },
+}
+
+/// Why and since when somebody may not take part any more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Revoked {
+    /// Why.
+    pub reason: String,
+    /// Since when, since 1970.
+    pub since_unix_seconds: u64,
+}
+
+/// A gateway: `gateway/NAME`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GatewayRecord {
+    /// Where nodes reach it: `https://HOST:PORT`.
+    pub machines: String,
+}
+
+/// An invitation to join: `invite/ID`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InviteRecord {
+    /// SHA-256 of the invitation's secret: the store cannot tell the secret.
+    pub sha256: Digest,
+    /// Where the new node will be.
+    pub place: NodePlace,
+    /// What it is built for.
+    pub kind: NodeKind,
+    /// Its name, if the operator chose one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<Name>,
+    /// When it was made, since 1970.
+    pub made_unix_seconds: u64,
+    /// Until when it works, since 1970.
+    pub expires_unix_seconds: u64,
+    /// The node that used it. It works once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used: Option<UsedInvite>,
+}
+
+/// Who used an invitation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UsedInvite {
+    /// The node that joined by it.
+    pub node: Name,
+    /// Digest of its public key: the same box may ask again if the answer got lost.
+    pub key: Digest,
+    /// When, since 1970.
+    pub used_unix_seconds: u64,
+}
+
+/// A title: `title/PATH`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TitleRecord {
+    /// The version that viewers get, if it is published.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub published: Option<PublishedTitle>,
+    /// Versions that nobody may serve any more, oldest first.
+    #[serde(default)]
+    pub withdrawn: Vec<WithdrawnVersion>,
+}
+
+/// A version that nobody may serve any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WithdrawnVersion {
+    /// The version.
+    pub version: Digest,
+    /// Since when, since 1970.
+    pub since_unix_seconds: u64,
+}
+
+/// Somebody who may use the operator's API: `operator/ID`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OperatorRecord {
+    /// What they may do.
+    pub role: Role,
+    /// SHA-256 of their token: the store cannot tell the token.
+    pub sha256: Digest,
+    /// When they were added, since 1970.
+    pub made_unix_seconds: u64,
+    /// That they may do nothing any more. It stays so for ever.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revoked: Option<Revoked>,
+}
+
+/// What an operator may do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Look.
+    Read,
+    /// Also drain, publish and withdraw.
+    Operate,
+    /// Everything.
+    Admin,
+    /// See and drain the nodes of these sites, and nothing else.
+    Partner(Vec<Name>),
+}
+
+/// Who changed what: `audit/TIME-RANDOM`, where TIME is in milliseconds since 1970, with 15 digits, so that keys are in the order of time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AuditRecord {
+    /// Who did it: an operator, a node, a gateway.
+    pub who: String,
+    /// What they did: `drain`, `publish`.
+    pub what: String,
+    /// To what: a key in the store.
+    pub subject: String,
+    /// What else they said.
+    #[serde(default)]
+    pub detail: String,
+    /// When, since 1970.
+    pub unix_millis: u64,
+}
+
+impl AuditRecord {
+    /// The name of a new entry of the log.
+    pub fn name(unix_millis: u64, random: u64) -> String {
+        format!("{unix_millis:015}-{random:016x}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Debug;
+
+    use super::*;
+    use crate::store::Write;
+
+    fn name(text: &str) -> Name {
+        text.parse().expect("a name")
+    }
+
+    fn place() -> NodePlace {
+        NodePlace { site: name("paris"), cluster: name("paris-1"), rack: None }
+    }
+
+    fn node() -> NodeRecord {
+        NodeRecord {
+            place: place(),
+            kind: NodeKind::Flash,
+            host: "n1.example".to_owned(),
+            ceiling_bits_per_second: 40_000_000_000,
+            serials: vec!["0a1b".to_owned()],
+            wanted: Wanted::Drained {
+                reason: "new disks".to_owned(),
+                since_unix_seconds: 10,
+                returns_unix_seconds: Some(20),
+            },
+            joined_unix_seconds: 5,
+            revoked: None,
+        }
+    }
+
+    fn written<R: StoreRecord>(record: &R, of: &str) -> (String, Vec<u8>) {
+        match record.put(of).expect("within its bounds") {
+            Write::Put(key, value) => (key, value),
+            Write::Delete(key) => panic!("{key} would be deleted"),
+        }
+    }
+
+    fn reads_what_it_writes<R: StoreRecord + PartialEq + Debug>(record: &R, of: &str) {
+        let (key, value) = written(record, of);
+        assert_eq!(R::read(&key, &value).as_ref(), Ok(record), "{key}");
+        assert!(String::from_utf8_lossy(&value).contains("\"version\":1"), "{key}");
+    }
+
+    #[test]
+    fn each_record_reads_what_it_writes() {
+        let policy = SteeringPolicy::default();
+        let fleet = FleetRecord {
+            name: name("films"),
+            epoch: 3,
+            policy,
+            made_unix_seconds: 1,
+            restored: Some(RestoredBackup { made_unix_seconds: 2, restored_unix_seconds: 3 }),
+        };
+        reads_what_it_writes(&fleet, "");
+        let pkcs8 = PrivateBytes::new(vec![0, 1, 255]);
+        let certificate_pem = Some("-----BEGIN CERTIFICATE-----\n".to_owned());
+        reads_what_it_writes(
+            &SecretRecord { pkcs8: pkcs8.clone(), certificate_pem, made_unix_seconds: 1 },
+            "ca",
+        );
+        let key = TokenKeyRecord {
+            pkcs8,
+            made_unix_seconds: 1,
+            signs_from_unix_seconds: 2,
+            trusted_until_unix_seconds: None,
+        };
+        reads_what_it_writes(&key, "k1");
+        let site = SiteRecord {
+            region: name("europe"),
+            latitude: Some(48.9),
+            longitude: Some(2.4),
+            operator: None,
+            allowed: vec!["192.0.2.0/24".parse().expect("a prefix")],
+            announced: vec![],
+        };
+        reads_what_it_writes(&site, "paris");
+        let cluster = ClusterRecord { site: name("paris"), titles: ClusterTitles::All };
+        reads_what_it_writes(&cluster, "paris-1");
+        reads_what_it_writes(&node(), "n1");
+        let gateway = GatewayRecord { machines: "https://g1.example:8702".to_owned() };
+        reads_what_it_writes(&gateway, "g1");
+        let invite = InviteRecord {
+            sha256: Digest::of(b"secret"),
+            place: place(),
+            kind: NodeKind::Storage,
+            node: None,
+            made_unix_seconds: 1,
+            expires_unix_seconds: 2,
+            used: Some(UsedInvite {
+                node: name("n1"),
+                key: Digest::of(b"key"),
+                used_unix_seconds: 2,
+            }),
+        };
+        reads_what_it_writes(&invite, "a1");
+        let version = Digest::of(b"old");
+        let withdrawn = vec![WithdrawnVersion { version, since_unix_seconds: 9 }];
+        reads_what_it_writes(&TitleRecord { published: None, withdrawn }, "films/a");
+        for role in [Role::Read, Role::Partner(vec![name("paris")])] {
+            let sha256 = Digest::of(b"token");
+            let operator = OperatorRecord { role, sha256, made_unix_seconds: 1, revoked: None };
+            reads_what_it_writes(&operator, "anna");
+        }
+        let audit = AuditRecord {
+            who: "anna".to_owned(),
+            what: "drain".to_owned(),
+            subject: "node/n1".to_owned(),
+            detail: String::new(),
+            unix_millis: 1_700_000_000_000,
+        };
+        reads_what_it_writes(&audit, &AuditRecord::name(audit.unix_millis, 7));
+    }
+
+    #[test]
+    fn what_is_not_a_record_is_refused_with_its_key_and_the_reason() {
+        let good = String::from_utf8(written(&node(), "n1").1).expect("JSON");
+        let cases = [
+            ("node/n1", &good[..good.len() / 2], "not JSON"),
+            ("node/n1", "[]", "no version"),
+            ("node/n1", "{}", "no version"),
+            ("node/n1", &good.replace("\"version\":1", "\"version\":2"), "update this gateway"),
+            ("node/n1", &good.replace("\"host\"", "\"hosts\""), "unknown field"),
+            ("node/n1", &good.replace("n1.example", "n1 example"), "host"),
+            ("node/n1", &good.replace("0a1b", "0A1B"), "serial"),
+            ("node/n1", &good.replace("new disks", &"x".repeat(501)), "500 bytes"),
+            ("node/N1", &good, "name"),
+            ("site/n1", &good, "another kind"),
+        ];
+        for (key, text, reason) in cases {
+            let error = NodeRecord::read(key, text.as_bytes()).expect_err(reason).to_string();
+            assert!(error.contains(key) && error.contains(reason), "{error}");
+        }
+        let twice = TitleRecord {
+            published: None,
+            withdrawn: vec![
+                WithdrawnVersion { version: Digest::of(b""), since_unix_seconds: 0 };
+                WITHDRAWN_MAX + 1
+            ],
+        };
+        assert!(twice.put("films/a").is_err());
+        assert!(TitleRecord::default().put(".hidden").is_err());
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let secret = SecretRecord {
+            pkcs8: PrivateBytes::new(b"not for logs".to_vec()),
+            certificate_pem: None,
+            made_unix_seconds: 1,
+        };
+        assert!(format!("{secret:?}").contains("PrivateBytes(12 bytes)"));
+    }
+}

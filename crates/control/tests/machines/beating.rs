@@ -1,0 +1,227 @@
+//! A real agent's side: joining, beating, fetching, renewing.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use fleet::{
+    Condition, Desired, Digest, HeartbeatAnswer, HeldTitle, Inventory, Keys, Load, Receipt, Signed,
+    State,
+};
+use identity::{Credentials, NODE_LIFETIME, RefusalReason};
+use node::BoxState;
+use node::beating::{self, Beating, BeatingOptions};
+use node::joining::{JoiningError, Membership, Wish, join};
+
+use crate::gateway::{Gateway, eventually, name};
+
+/// A box that notes what it is told.
+#[derive(Default)]
+struct Noted {
+    answers: Vec<(String, HeartbeatAnswer, i64)>,
+    desired: Vec<Desired>,
+    keys: Vec<Keys>,
+    snapshots: Vec<Signed>,
+}
+
+struct NotingBox {
+    inventory: Arc<Inventory>,
+    noted: Mutex<Noted>,
+}
+
+impl NotingBox {
+    fn new(node: &str) -> Arc<Self> {
+        let held = HeldTitle { path: "films/a".to_owned(), version: Digest::of(b"a") };
+        let inventory = Arc::new(Inventory::new(name(node), vec![held]));
+        Arc::new(Self { inventory, noted: Mutex::default() })
+    }
+
+    fn noted<T>(&self, of: impl FnOnce(&Noted) -> T) -> T {
+        of(&self.noted.lock().unwrap())
+    }
+}
+
+impl BoxState for NotingBox {
+    fn condition(&self) -> Condition {
+        Condition::Ready
+    }
+
+    fn load(&self) -> Load {
+        Load { ceiling_bits_per_second: 1_000_000_000, ..Load::default() }
+    }
+
+    fn inventory(&self) -> Arc<Inventory> {
+        Arc::clone(&self.inventory)
+    }
+
+    fn receipts(&self) -> Vec<Receipt> {
+        vec![]
+    }
+
+    fn handle_answer(&self, gateway: &str, answer: &HeartbeatAnswer, ahead: i64) {
+        self.noted.lock().unwrap().answers.push((gateway.to_owned(), answer.clone(), ahead));
+    }
+
+    fn handle_desired(&self, desired: Desired) -> bool {
+        self.noted.lock().unwrap().desired.push(desired);
+        true
+    }
+
+    fn handle_keys(&self, keys: Keys) {
+        self.noted.lock().unwrap().keys.push(keys);
+    }
+
+    fn handle_snapshot(&self, _gateway: &str, signed: Signed) -> bool {
+        self.noted.lock().unwrap().snapshots.push(signed);
+        true
+    }
+
+    fn missing_documents(&self) -> Vec<Digest> {
+        vec![]
+    }
+
+    fn handle_document(&self, _bytes: Vec<u8>) {}
+}
+
+fn wish(node: &str) -> Wish {
+    let host = format!("{node}.example");
+    Wish { node: name(node), host, ceiling_bits_per_second: 0 }
+}
+
+fn quick() -> BeatingOptions {
+    let short = Duration::from_millis(200);
+    BeatingOptions { interval: short, snapshot_interval: short, inventory_interval: short }
+}
+
+fn beat(state: &Path, own: &Arc<NotingBox>) -> Beating {
+    let membership = Membership::read(state).unwrap().unwrap();
+    let credentials = Credentials::read(state).unwrap();
+    let own = Arc::clone(own);
+    beating::start(membership, credentials, state.to_owned(), own, quick()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_box_joins_beats_and_gets_all_that_is_news() {
+    let gateway = Gateway::start(NODE_LIFETIME).await;
+    let token = gateway.invite(None, 60, 0).await;
+    let folder = tempfile::tempdir().unwrap();
+    // The first gateway is not there.
+    let gateways = ["https://127.0.0.1:1".to_owned(), gateway.url.clone()];
+    let joined = join(&gateways, &token, wish("node-1"), folder.path()).await.unwrap();
+    assert_eq!(joined.membership.keys.gateways, gateway.here());
+    assert_eq!(joined.clock_ahead_millis, None);
+    let own = NotingBox::new("node-1");
+    let _beating = beat(folder.path(), &own);
+    assert!(eventually(|| own.noted(|noted| noted.snapshots.len() == 1)).await);
+    let serves = |noted: &Noted| {
+        let last = noted.answers.last();
+        last.is_some_and(|(_, answer, _)| answer.state == State::Serving && !answer.wants_inventory)
+    };
+    assert!(eventually(|| own.noted(serves)).await);
+    own.noted(|noted| {
+        assert_eq!((noted.desired.len(), noted.keys.len()), (1, 1));
+        assert!(noted.answers.iter().all(|(_, _, ahead)| ahead.abs() < 1000));
+        assert_eq!(noted.answers[0].0, gateway.url);
+    });
+    assert!(
+        gateway
+            .key
+            .open(fleet::FleetSnapshot::CONTEXT, &own.noted(|noted| noted.snapshots[0].clone()))
+            .is_ok()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn joining_says_why_it_failed_and_may_be_tried_again() {
+    let gateway = Gateway::start(NODE_LIFETIME).await;
+    let other = Gateway::start(NODE_LIFETIME).await;
+    let folder = tempfile::tempdir().unwrap();
+    let said = async |gateways: &[String], token| {
+        join(gateways, &token, wish("node-1"), folder.path()).await.unwrap_err().to_string()
+    };
+    let here = gateway.here();
+    let expired = gateway.invite(None, 1, 1).await;
+    assert!(said(&here, expired).await.contains("expired"));
+    let of_other = other.invite(None, 60, 0).await;
+    let text = said(&here, of_other).await;
+    assert!(text.contains("not a gateway of the fleet"), "{text}");
+    let nowhere = ["https://127.0.0.1:1".to_owned()];
+    let text = said(&nowhere, gateway.invite(None, 60, 0).await).await;
+    assert!(text.contains("127.0.0.1:1") && text.contains("refused"), "{text}");
+    assert_eq!(other.count(RefusalReason::TokenUnknown), 0);
+    let token = gateway.invite(None, 60, 0).await;
+    join(&here, &token, wish("node-1"), folder.path()).await.unwrap();
+    let again = join(&here, &token, wish("node-1"), folder.path()).await.unwrap_err();
+    assert!(matches!(again, JoiningError::Already(..)), "{again}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_renews_itself_and_the_node_never_falls_silent() {
+    // Thirty days in nine seconds: renewed after six.
+    let gateway = Gateway::start(Duration::from_secs(9)).await;
+    let token = gateway.invite(None, 60, 0).await;
+    let folder = tempfile::tempdir().unwrap();
+    let here = gateway.here();
+    join(&here, &token, wish("node-1"), folder.path()).await.unwrap();
+    let first = Credentials::read(folder.path()).unwrap();
+    let own = NotingBox::new("node-1");
+    let _beating = beat(folder.path(), &own);
+    tokio::time::sleep(Duration::from_secs(14)).await;
+    let kept = Credentials::read(folder.path()).unwrap();
+    assert_ne!(kept.certificate().serial, first.certificate().serial);
+    // The first certificate ended five seconds ago.
+    let count = own.noted(|noted| noted.answers.len());
+    assert!(eventually(|| own.noted(|noted| noted.answers.len()) > count + 2).await);
+    assert!(count > 40, "{count} answers in 14 s");
+    assert!(gateway.record("node-1").await.unwrap().serials.len() >= 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_beats_to_every_gateway() {
+    let [gateway, second] = Gateway::start_some(NODE_LIFETIME).await;
+    let token = gateway.invite(None, 60, 0).await;
+    let folder = tempfile::tempdir().unwrap();
+    // It is told one gateway, and learns of the other.
+    join(&gateway.here(), &token, wish("node-1"), folder.path()).await.unwrap();
+    let own = NotingBox::new("node-1");
+    let _beating = beat(folder.path(), &own);
+    let heard = |noted: &Noted, url: &str| noted.answers.iter().any(|(from, ..)| from == url);
+    assert!(
+        eventually(|| own.noted(|noted| heard(noted, &gateway.url) && heard(noted, &second.url)))
+            .await
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_revoked_node_hears_why() {
+    let gateway = Gateway::start(NODE_LIFETIME).await;
+    let token = gateway.invite(None, 60, 0).await;
+    let folder = tempfile::tempdir().unwrap();
+    join(&gateway.here(), &token, wish("node-1"), folder.path()).await.unwrap();
+    let own = NotingBox::new("node-1");
+    let _beating = beat(folder.path(), &own);
+    assert!(eventually(|| own.noted(|noted| !noted.answers.is_empty())).await);
+    gateway.revoke("node-1").await;
+    assert!(eventually(|| gateway.count(RefusalReason::Revoked) >= 2).await);
+    let count = own.noted(|noted| noted.answers.len());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(own.noted(|noted| noted.answers.len()), count);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_learns_of_new_gateways_and_leaves_old_ones() {
+    let [gateway, second] = Gateway::start_some(NODE_LIFETIME).await;
+    let token = gateway.invite(None, 60, 0).await;
+    let folder = tempfile::tempdir().unwrap();
+    let joined = join(&gateway.here(), &token, wish("node-1"), folder.path()).await;
+    // As if it had joined when there was another one, which is gone.
+    let mut membership = joined.unwrap().membership;
+    membership.keys.gateways = vec!["https://127.0.0.1:1".to_owned(), gateway.url.clone()];
+    membership.keep(folder.path()).unwrap();
+    let own = NotingBox::new("node-1");
+    let _beating = beat(folder.path(), &own);
+    let hears = |noted: &Noted| noted.answers.iter().any(|(from, ..)| *from == second.url);
+    assert!(eventually(|| own.noted(hears)).await);
+    let kept = Membership::read(folder.path()).unwrap().unwrap();
+    assert_eq!(kept.keys.gateways, [gateway.url.clone(), second.url.clone()]);
+}

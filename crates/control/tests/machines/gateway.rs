@@ -1,0 +1,302 @@
+//! A gateway's machines' API over real sockets and real TLS, on a store in memory.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use fleet::{FleetSnapshot, JoinAnswer, JoinRequest, Name, NodeKind, NodePlace, SigningKey, Site};
+use fullbore_control::clock::Clock;
+use fullbore_control::live::{Core, Live, WantedNode, World};
+use fullbore_control::machines::{self, Machines};
+use fullbore_control::store::records::{
+    InviteRecord, NodeRecord, Revoked, StoreRecord, load, load_all,
+};
+use fullbore_control::store::{Check, Engine, Entry, StoreAnswer, StoreError, Write};
+use identity::{
+    AcceptBounds, Authority, Credentials, InvitationToken, NodeKey, RefusalLog, RefusalReason,
+    client_config, joining_config,
+};
+use reqwest::{Client, Response};
+use tokio::net::TcpListener;
+
+pub(crate) fn name(text: &str) -> Name {
+    text.parse().unwrap()
+}
+
+pub(crate) fn now() -> u64 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs()
+}
+
+/// Until `holds`, or for ten seconds.
+pub(crate) async fn eventually(mut holds: impl FnMut() -> bool) -> bool {
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_secs(10) {
+        if holds() {
+            return true;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    false
+}
+
+/// A store that forgets.
+#[derive(Default)]
+pub(crate) struct Memory(Mutex<(u64, BTreeMap<String, Entry>)>);
+
+impl Engine for Memory {
+    fn get<'a>(&'a self, key: &'a str) -> StoreAnswer<'a, Option<Entry>> {
+        Box::pin(async move { Ok(self.0.lock().unwrap().1.get(key).cloned()) })
+    }
+
+    fn list<'a>(&'a self, prefix: &'a str) -> StoreAnswer<'a, Vec<(String, Entry)>> {
+        Box::pin(async move {
+            let own = self.0.lock().unwrap();
+            let all = own.1.iter().filter(|(key, _)| key.starts_with(prefix));
+            Ok(all.map(|(key, entry)| (key.clone(), entry.clone())).collect())
+        })
+    }
+
+    fn commit<'a>(&'a self, checks: &'a [Check], writes: &'a [Write]) -> StoreAnswer<'a, u64> {
+        Box::pin(async move {
+            let mut own = self.0.lock().unwrap();
+            let holds = |check: &Check| match check {
+                Check::Absent(key) => !own.1.contains_key(key),
+                Check::At(key, at) => own.1.get(key).is_some_and(|entry| entry.revision == *at),
+            };
+            if !checks.iter().all(holds) {
+                return Err(StoreError::Conflict);
+            }
+            own.0 += 1;
+            let revision = own.0;
+            for write in writes {
+                match write {
+                    Write::Put(key, value) => {
+                        own.1.insert(key.clone(), Entry { value: value.clone(), revision })
+                    }
+                    Write::Delete(key) => own.1.remove(key),
+                };
+            }
+            Ok(revision)
+        })
+    }
+
+    fn revision(&self) -> StoreAnswer<'_, u64> {
+        Box::pin(async move { Ok(self.0.lock().unwrap().0) })
+    }
+
+    fn lease<'a>(
+        &'a self,
+        _key: &'a str,
+        _owner: &'a str,
+        _seconds: u32,
+    ) -> StoreAnswer<'a, Option<u64>> {
+        Box::pin(async { Ok(None) })
+    }
+}
+
+/// A gateway under test.
+pub(crate) struct Gateway {
+    pub(crate) engine: Arc<Memory>,
+    pub(crate) live: Arc<Live>,
+    pub(crate) authority: Arc<Authority>,
+    pub(crate) refusals: Arc<RefusalLog>,
+    pub(crate) key: fleet::PublicKey,
+    pub(crate) url: String,
+    clock: Clock,
+}
+
+impl Gateway {
+    /// Nodes get certificates for `lifetime`.
+    pub(crate) async fn start(lifetime: Duration) -> Arc<Self> {
+        let [one] = Self::start_some(lifetime).await;
+        one
+    }
+
+    /// Some gateways of one fleet.
+    pub(crate) async fn start_some<const COUNT: usize>(lifetime: Duration) -> [Arc<Self>; COUNT] {
+        let authority = Arc::new(Authority::make(&name("films"), now()).unwrap());
+        let (_, signing) = SigningKey::draw().unwrap();
+        let engine = Arc::new(Memory::default());
+        let mut listeners = Vec::new();
+        for _ in 0..COUNT {
+            listeners.push(TcpListener::bind("127.0.0.1:0").await.unwrap());
+        }
+        let url = |listener: &TcpListener| format!("https://{}", listener.local_addr().unwrap());
+        let urls: Vec<_> = listeners.iter().map(url).collect();
+        let mut gateways = Vec::new();
+        for listener in listeners {
+            let url = url(&listener);
+            let signing = SigningKey::from_pkcs8(&signing).unwrap();
+            let fleet = (Arc::clone(&authority), Arc::clone(&engine), signing);
+            gateways.push(Self::of(fleet, listener, url, urls.clone(), lifetime).await);
+        }
+        gateways.try_into().ok().unwrap()
+    }
+
+    async fn of(
+        (authority, engine, signing): (Arc<Authority>, Arc<Memory>, SigningKey),
+        listener: TcpListener,
+        url: String,
+        gateways: Vec<String>,
+        lifetime: Duration,
+    ) -> Arc<Self> {
+        let key = signing.public();
+        let live = Arc::new(Live::new(Core::new(name("gateway-1")), signing));
+        let clock = Clock::start();
+        let refusals = Arc::new(RefusalLog::new(|_| {}));
+        let machines = Machines {
+            live: Arc::clone(&live),
+            clock,
+            engine: engine.clone(),
+            authority: Arc::clone(&authority),
+            gateway: name("gateway-1"),
+            hosts: vec!["127.0.0.1".to_owned()],
+            gateways,
+            snapshot_key: key,
+            refusals: Arc::clone(&refusals),
+            node_lifetime: lifetime,
+        };
+        tokio::spawn(machines::serve(listener, machines, AcceptBounds::default()));
+        let own = Arc::new(Self { engine, live, authority, refusals, key, url, clock });
+        own.read_store().await;
+        let watching = Arc::downgrade(&own);
+        tokio::spawn(async move {
+            while let Some(own) = watching.upgrade() {
+                own.read_store().await;
+                drop(own);
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        });
+        own
+    }
+
+    /// What a gateway does when the store's revision has moved.
+    async fn read_store(&self) {
+        let (nodes, bad) = load_all::<NodeRecord>(&*self.engine).await.unwrap();
+        assert_eq!(bad, vec![]);
+        let site = Site {
+            name: name("west"),
+            region: name("europe"),
+            latitude: None,
+            longitude: None,
+            announced: vec![],
+        };
+        let nodes = nodes.into_iter().map(|stored| {
+            let record = stored.record;
+            let wanted = WantedNode {
+                place: record.place,
+                kind: record.kind,
+                host: record.host,
+                ceiling_bits_per_second: None,
+                drain: None,
+                is_revoked: record.revoked.is_some(),
+            };
+            (name(&stored.name), wanted)
+        });
+        let nodes: BTreeMap<_, _> = nodes.collect();
+        if self.live.world().nodes == nodes && !self.live.world().sites.is_empty() {
+            return;
+        }
+        let sites = [(name("west"), site)].into();
+        let world = World { epoch: 1, sites, nodes, ..World::default() };
+        self.live.set_world(Arc::new(world), self.clock.now());
+        self.live.make_snapshot(self.clock.now()).expect("a snapshot");
+    }
+
+    /// An invitation that expires `seconds` after it was made, `age` seconds ago.
+    pub(crate) async fn invite(
+        &self,
+        node: Option<&str>,
+        seconds: u64,
+        age: u64,
+    ) -> InvitationToken {
+        let token = InvitationToken::draw(self.authority.fingerprint());
+        let made_unix_seconds = now() - age;
+        let record = InviteRecord {
+            sha256: token.digest(),
+            place: NodePlace { site: name("west"), cluster: name("west-1"), rack: None },
+            kind: NodeKind::Flash,
+            node: node.map(name),
+            made_unix_seconds,
+            expires_unix_seconds: made_unix_seconds + seconds,
+            used: None,
+        };
+        self.engine.commit(&[], &[record.put(token.id()).unwrap()]).await.unwrap();
+        token
+    }
+
+    pub(crate) async fn revoke(&self, node: &str) {
+        let stored = load::<NodeRecord>(&*self.engine, node).await.unwrap().unwrap();
+        let mut record = stored.record;
+        record.revoked = Some(Revoked { reason: "stolen".into(), since_unix_seconds: now() });
+        self.engine.commit(&[], &[record.put(node).unwrap()]).await.unwrap();
+    }
+
+    pub(crate) async fn record(&self, node: &str) -> Option<NodeRecord> {
+        let stored = load::<NodeRecord>(&*self.engine, node).await.unwrap();
+        stored.map(|stored| stored.record)
+    }
+
+    /// Its address, for a box that knows no other.
+    pub(crate) fn here(&self) -> Vec<String> {
+        vec![self.url.clone()]
+    }
+
+    pub(crate) fn count(&self, reason: RefusalReason) -> u64 {
+        self.refusals.count(reason)
+    }
+
+    pub(crate) fn stranger(&self) -> Client {
+        client(joining_config(self.authority.fingerprint()).unwrap())
+    }
+
+    pub(crate) async fn try_to_join(&self, request: &JoinRequest) -> Response {
+        let url = format!("{}/machine/v1/join", self.url);
+        self.stranger().post(url).json(request).send().await.unwrap()
+    }
+
+    /// A node that has joined, with a client that shows its certificate.
+    pub(crate) async fn node(&self, node: &str) -> (Credentials, Client) {
+        let token = self.invite(None, 60, 0).await;
+        let key = NodeKey::draw();
+        let response = self.try_to_join(&asking(&token, node, &key)).await;
+        assert_eq!(response.status(), 200);
+        let answer: JoinAnswer = response.json().await.unwrap();
+        let own = Credentials::new(key, answer.certificate, answer.authority).unwrap();
+        assert!(eventually(|| self.live.world().nodes.contains_key(&name(node))).await);
+        let client = client(client_config(&own).unwrap());
+        (own, client)
+    }
+
+    pub(crate) fn snapshot(&self) -> FleetSnapshot {
+        let signed = self.live.signed_snapshot().unwrap();
+        FleetSnapshot::from_bytes(&signed.bytes).unwrap()
+    }
+}
+
+pub(crate) fn client(tls: rustls::ClientConfig) -> Client {
+    Client::builder().use_preconfigured_tls(tls).no_proxy().build().unwrap()
+}
+
+pub(crate) fn asking(token: &InvitationToken, node: &str, key: &NodeKey) -> JoinRequest {
+    JoinRequest {
+        version: 1,
+        token: token.to_string(),
+        node: name(node),
+        host: format!("{node}.example"),
+        ceiling_bits_per_second: 10_000_000_000,
+        request: key.request(&name(node)),
+    }
+}
+
+/// The status, and the reason that came with it.
+pub(crate) async fn refused(response: Response) -> (u16, String) {
+    let status = response.status().as_u16();
+    let told: HashMap<String, serde_json::Value> = response.json().await.unwrap();
+    assert!(!told["error"].as_str().unwrap().is_empty());
+    (status, told["reason"].as_str().unwrap().to_owned())
+}
+
+pub(crate) fn is(status: u16, reason: RefusalReason) -> (u16, String) {
+    (status, reason.as_str().to_owned())
+}

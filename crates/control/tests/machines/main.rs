@@ -1,0 +1,6 @@
+//! The machines' API: real sockets, real TLS, and boxes that mean well or do not.
+
+mod beating;
+mod gateway;
+mod joining;
+mod speaking;

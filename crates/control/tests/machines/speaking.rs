@@ -1,0 +1,172 @@
+//! What nodes may say and ask, and what hostile ones get.
+
+use std::time::{Duration, Instant};
+
+use fleet::{Condition, Digest, Heartbeat, HeartbeatAnswer, Inventory, Keys, Load, Signed, State};
+use fullbore_control::machines::SIGNATURE;
+use identity::{NODE_LIFETIME, RefusalReason, client_config};
+use reqwest::Client;
+
+use crate::gateway::{Gateway, client, eventually, is, name, now, refused};
+
+fn beat(node: &str, sequence: u64) -> Heartbeat {
+    Heartbeat {
+        version: 1,
+        node: name(node),
+        boot: "boot1".to_owned(),
+        sequence,
+        sent_unix_millis: now() * 1000,
+        condition: Condition::Ready,
+        load: Load { ceiling_bits_per_second: 1_000_000_000, ..Load::default() },
+        inventory: Digest::of(b""),
+        snapshot: 0,
+        receipts: vec![],
+    }
+}
+
+async fn send(client: &Client, gateway: &Gateway, beat: &Heartbeat) -> reqwest::Response {
+    let url = format!("{}/machine/v1/heartbeat", gateway.url);
+    client.post(url).json(beat).send().await.unwrap()
+}
+
+#[tokio::test]
+async fn a_node_beats_and_serves() {
+    let gateway = Gateway::start(NODE_LIFETIME).await;
+    let (_, node) = gateway.node("node-1").await;
+    let answer: HeartbeatAnswer =
+        send(&node, &gateway, &beat("node-1", 1)).await.json().await.unwrap();
+    assert_eq!(answer.state, State::Serving);
+    assert!(answer.wants_inventory);
+    let url = |what: &str| format!("{}/machine/v1/{what}", gateway.url);
+    let keys: Keys = node.get(url("keys")).send().await.unwrap().json().await.unwrap();
+    assert_eq!(keys.digest(), answer.keys);
+    let inventory = Inventory::new(name("node-1"), vec![]);
+    let put = node.put(url("inventory")).json(&inventory).send().await.unwrap();
+    assert_eq!(put.status(), 204);
+    let desired = node.get(url("desired")).send().await.unwrap().bytes().await.unwrap();
+    assert_eq!(Digest::of(&desired), answer.desired);
+    let response = node.get(url("snapshot")).send().await.unwrap();
+    let signature = response.headers()[SIGNATURE].to_str().unwrap().to_owned();
+    let signature = (0..signature.len() / 2)
+        .map(|at| u8::from_str_radix(&signature[2 * at..2 * at + 2], 16).unwrap());
+    let signed =
+        Signed { signature: signature.collect(), bytes: response.bytes().await.unwrap().to_vec() };
+    assert!(gateway.key.open(fleet::FleetSnapshot::CONTEXT, &signed).is_ok());
+    assert_eq!(gateway.snapshot().nodes[0].name, name("node-1"));
+}
+
+#[tokio::test]
+async fn a_node_may_not_speak_for_another() {
+    let gateway = Gateway::start(NODE_LIFETIME).await;
+    let (_, node) = gateway.node("node-1").await;
+    gateway.node("node-2").await;
+    let forged = send(&node, &gateway, &beat("node-2", 1)).await;
+    assert_eq!(refused(forged).await, is(403, RefusalReason::OtherName));
+    let inventory = Inventory::new(name("node-2"), vec![]);
+    let url = format!("{}/machine/v1/inventory", gateway.url);
+    let forged = node.put(url).json(&inventory).send().await.unwrap();
+    assert_eq!(refused(forged).await, is(403, RefusalReason::OtherName));
+    assert_eq!(gateway.live.world().nodes.len(), 2);
+}
+
+#[tokio::test]
+async fn a_stranger_may_do_nothing_but_join() {
+    let gateway = Gateway::start(NODE_LIFETIME).await;
+    let stranger = gateway.stranger();
+    for what in ["keys", "desired", "snapshot", &format!("document/{}", Digest::of(b""))] {
+        let url = format!("{}/machine/v1/{what}", gateway.url);
+        let answered = stranger.get(url).send().await.unwrap();
+        assert_eq!(refused(answered).await, is(401, RefusalReason::NoCertificate), "{what}");
+    }
+    let answered = send(&stranger, &gateway, &beat("node-1", 1)).await;
+    assert_eq!(refused(answered).await, is(401, RefusalReason::NoCertificate));
+    for (method, path) in
+        [("GET", "/machine/v1/join"), ("GET", "/"), ("DELETE", "/machine/v1/keys")]
+    {
+        let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap();
+        let url = format!("{}{path}", gateway.url);
+        let answered = stranger.request(method, url).send().await.unwrap();
+        assert_eq!(refused(answered).await, is(404, RefusalReason::NotFound), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn bodies_are_bounded_and_of_their_form() {
+    let gateway = Gateway::start(NODE_LIFETIME).await;
+    let (_, node) = gateway.node("node-1").await;
+    let post = async |what: &str, body: Vec<u8>| {
+        let url = format!("{}/machine/v1/{what}", gateway.url);
+        node.post(url).body(body).send().await.unwrap()
+    };
+    let large = post("heartbeat", vec![b' '; 65 << 10]).await;
+    assert_eq!(refused(large).await, is(413, RefusalReason::BodyTooLarge));
+    let large = post("join", vec![b' '; 17 << 10]).await;
+    assert_eq!(refused(large).await, is(413, RefusalReason::BodyTooLarge));
+    let good = serde_json::to_value(beat("node-1", 1)).unwrap();
+    let mut bad = Vec::new();
+    for (field, value) in [
+        ("node", "Node 1".into()),
+        ("sequence", (-1).into()),
+        ("condition", "sleepy".into()),
+        ("inventory", "12".into()),
+        ("more", 1.into()),
+        ("load", serde_json::Value::Null),
+    ] {
+        let mut beat = good.clone();
+        beat[field] = value;
+        bad.push(beat.to_string().into_bytes());
+    }
+    bad.extend([b"".to_vec(), b"{".to_vec(), vec![0xff; 100], vec![b'['; 60_000]]);
+    for body in bad {
+        let shown = String::from_utf8_lossy(&body).chars().take(300).collect::<String>();
+        assert_eq!(
+            refused(post("heartbeat", body).await).await,
+            is(400, RefusalReason::Malformed),
+            "{shown}"
+        );
+    }
+    let mut beat = beat("node-1", 1);
+    beat.boot = String::new();
+    let answered = send(&node, &gateway, &beat).await;
+    assert_eq!(refused(answered).await, is(400, RefusalReason::OutOfBounds));
+}
+
+#[tokio::test]
+async fn a_heartbeat_that_comes_again_is_not_news() {
+    let gateway = Gateway::start(NODE_LIFETIME).await;
+    let (_, node) = gateway.node("node-1").await;
+    assert_eq!(send(&node, &gateway, &beat("node-1", 7)).await.status(), 200);
+    let replayed = send(&node, &gateway, &beat("node-1", 7)).await;
+    assert_eq!(refused(replayed).await, is(409, RefusalReason::Stale));
+}
+
+#[tokio::test]
+async fn a_flood_of_one_node_is_cut_and_does_not_hurt_another() {
+    let gateway = Gateway::start(NODE_LIFETIME).await;
+    let (_, loud) = gateway.node("node-1").await;
+    let (_, quiet) = gateway.node("node-2").await;
+    for sequence in 1..=100 {
+        send(&loud, &gateway, &beat("node-1", sequence)).await;
+    }
+    assert!(gateway.count(RefusalReason::Flood) >= 40, "{:?}", gateway.refusals);
+    assert_eq!(send(&quiet, &gateway, &beat("node-2", 1)).await.status(), 200);
+}
+
+#[tokio::test]
+async fn a_revoked_node_is_cut_off_within_seconds() {
+    let gateway = Gateway::start(NODE_LIFETIME).await;
+    let (own, node) = gateway.node("node-1").await;
+    assert_eq!(send(&node, &gateway, &beat("node-1", 1)).await.status(), 200);
+    gateway.revoke("node-1").await;
+    let begin = Instant::now();
+    assert!(eventually(|| gateway.count(RefusalReason::Revoked) > 0).await);
+    assert!(begin.elapsed() < Duration::from_secs(5));
+    // On a new connection, too, and with a certificate that has weeks to go.
+    let again = client(client_config(&own).unwrap());
+    let answered = send(&again, &gateway, &beat("node-1", 2)).await;
+    assert_eq!(refused(answered).await, is(403, RefusalReason::Revoked));
+    let url = format!("{}/machine/v1/renew", gateway.url);
+    let request = fleet::RenewRequest { version: 1, request: own.request() };
+    let answered = again.post(url).json(&request).send().await.unwrap();
+    assert_eq!(refused(answered).await, is(403, RefusalReason::Revoked));
+}

@@ -1,0 +1,234 @@
+//! A gateway on loopback, its operators, and nodes that beat.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fleet::{
+    Condition, Heartbeat, HeldTitle, Inventory, Load, Name, NodeKind, NodePlace, SteeringPolicy,
+};
+use fullbore_control::gateway::{Gateway, GatewayOptions, NewFleet};
+use fullbore_control::store::records::{NodeRecord, StoreRecord, Wanted};
+use fullbore_control::store::{Engine, FolderStore, Objects};
+use fullbore_control::{ServeOptions, serve};
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// How long a thing may take that takes a second or two.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A running gateway.
+pub(crate) struct Running {
+    pub(crate) gateway: Arc<Gateway>,
+    pub(crate) admin: SocketAddr,
+    http: reqwest::Client,
+    token: String,
+    stop: oneshot::Sender<()>,
+    served: JoinHandle<std::io::Result<()>>,
+}
+
+pub(crate) fn name(text: &str) -> Name {
+    text.parse().expect("a name")
+}
+
+impl Running {
+    /// Starts a gateway in `folder`.
+    pub(crate) async fn start(folder: &Path) -> Self {
+        let state = folder.join("state");
+        fullbore_control::prepare_state(&state).expect("a folder");
+        let engine = FolderStore::open(&folder.join("store")).expect("a store");
+        Self::start_on(folder, Arc::new(engine)).await
+    }
+
+    /// Starts a gateway on this store.
+    pub(crate) async fn start_on(folder: &Path, engine: Arc<dyn Engine>) -> Self {
+        let objects = folder.join("objects").display().to_string();
+        let policy =
+            SteeringPolicy { scheme: "http".to_owned(), port: 8443, ..SteeringPolicy::default() };
+        let options = GatewayOptions {
+            name: name("g1"),
+            state: folder.join("state"),
+            engine,
+            engine_name: "sqlite",
+            objects: Arc::new(Objects::open(&objects).expect("objects")),
+            machines_url: "https://127.0.0.1:8702".to_owned(),
+            new_fleet: NewFleet { name: name("films"), policy, signs_addresses: false },
+            decisions_bytes_max: 1 << 20,
+            log: |line| eprintln!("gateway: {line}"),
+        };
+        let gateway = Gateway::start(options).await.expect("it starts");
+        let (public, admin) = (bind().await, bind().await);
+        let (stop, stopped) = oneshot::channel();
+        let address = admin.local_addr().expect("bound");
+        let options = ServeOptions {
+            public,
+            machines: bind().await,
+            admin,
+            hosts: vec!["127.0.0.1".to_owned()],
+            public_url: None,
+            region: None,
+            token_seconds: 60,
+        };
+        let stopped = async move {
+            let _ = stopped.await;
+        };
+        let served = tokio::spawn(serve(Arc::clone(&gateway), options, stopped));
+        let token = std::fs::read_to_string(gateway.state().admin_token()).expect("a token");
+        let http = fullbore_control::client::plain_http().expect("a client");
+        Self { gateway, admin: address, http, token: token.trim().to_owned(), stop, served }
+    }
+
+    /// Stops it as SIGTERM does.
+    pub(crate) async fn stop(self) {
+        self.stop.send(()).expect("it runs");
+        drop(self.http);
+        self.served.await.expect("no panic").expect("it ends cleanly");
+    }
+
+    /// Asks the operator's API with a token, or without.
+    pub(crate) async fn ask(
+        &self,
+        token: Option<&str>,
+        method: Method,
+        path: &str,
+        body: Option<Value>,
+    ) -> (StatusCode, Value) {
+        let mut request = self.http.request(method, format!("http://{}{path}", self.admin));
+        if let Some(token) = token {
+            request = request.bearer_auth(token);
+        }
+        if let Some(body) = body {
+            request = request.json(&body);
+        }
+        let answer = request.send().await.expect("an answer");
+        let status = answer.status();
+        let bytes = answer.bytes().await.expect("all of it");
+        (status, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
+    }
+
+    /// The admin gets something.
+    pub(crate) async fn get(&self, path: &str) -> Value {
+        let (status, answer) = self.ask(Some(&self.token), Method::GET, path, None).await;
+        assert_eq!(status, StatusCode::OK, "{path}: {answer}");
+        answer
+    }
+
+    /// The admin posts something.
+    pub(crate) async fn post(&self, path: &str, body: Value) -> (StatusCode, Value) {
+        self.ask(Some(&self.token), Method::POST, path, Some(body)).await
+    }
+
+    /// The admin posts something that is done.
+    pub(crate) async fn done(&self, path: &str, body: Value) -> Value {
+        let (status, answer) = self.post(path, body).await;
+        assert_eq!(status, StatusCode::OK, "{path}: {answer}");
+        answer
+    }
+
+    /// A text of the admin listener, as it is.
+    pub(crate) async fn text(&self, path: &str) -> String {
+        let request =
+            self.http.get(format!("http://{}{path}", self.admin)).bearer_auth(&self.token);
+        request.send().await.expect("an answer").text().await.expect("all of it")
+    }
+
+    /// Raw bytes to the admin listener, and what it says to them.
+    pub(crate) async fn raw(&self, bytes: &[u8]) -> String {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let mut stream = tokio::net::TcpStream::connect(self.admin).await.expect("connected");
+        stream.write_all(bytes).await.expect("written");
+        // A request that is whole waits for its answer. What is none would be waited for to become one.
+        if !String::from_utf8_lossy(bytes).contains("Connection: close") {
+            stream.shutdown().await.expect("shut down");
+        }
+        let mut answer = Vec::new();
+        // A connection that is closed without an answer is an answer.
+        let _ = stream.read_to_end(&mut answer).await;
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+
+    /// The token of a new operator.
+    pub(crate) async fn operator(&self, id: &str, role: &str, sites: Option<&[&str]>) -> String {
+        let body = json!({ "id": id, "role": role, "sites": sites });
+        let answer = self.done("/api/v1/operators", body).await;
+        answer["token"].as_str().expect("a token").to_owned()
+    }
+
+    /// Makes sites and nodes as joining does, and has each beat once.
+    pub(crate) async fn nodes(&self, nodes: &[(&str, &str)]) {
+        for (node, site) in nodes {
+            let body = json!({ "cluster": format!("{site}-1"), "site": site });
+            self.done("/api/v1/invites", body).await;
+            let record = NodeRecord {
+                place: NodePlace {
+                    site: name(site),
+                    cluster: name(&format!("{site}-1")),
+                    rack: None,
+                },
+                kind: NodeKind::Storage,
+                host: format!("{node}.example"),
+                ceiling_bits_per_second: 0,
+                serials: Vec::new(),
+                wanted: Wanted::Serving,
+                joined_unix_seconds: 1,
+                revoked: None,
+            };
+            let write = record.put(node).expect("a record");
+            self.gateway.engine().commit(&[], &[write]).await.expect("kept");
+        }
+        let names = || self.gateway.live().world().nodes.len();
+        eventually(|| (names() == nodes.len()).then_some(())).await;
+        for (node, _) in nodes {
+            self.beat(node, 1, &[]);
+        }
+    }
+
+    /// A node beats, and says what it holds.
+    pub(crate) fn beat(&self, node: &str, sequence: u64, held: &[HeldTitle]) {
+        let now = self.gateway.now();
+        let inventory = Inventory::new(name(node), held.to_vec());
+        let beat = Heartbeat {
+            version: 1,
+            node: name(node),
+            boot: "b1".to_owned(),
+            sequence,
+            sent_unix_millis: now.unix_millis,
+            condition: Condition::Ready,
+            load: Load { ceiling_bits_per_second: 1_000_000, connections: 2, ..Load::default() },
+            inventory: inventory.digest(),
+            snapshot: 0,
+            receipts: Vec::new(),
+        };
+        let live = self.gateway.live();
+        let answer = live.handle_heartbeat(&name(node), beat, now).expect("it is heard");
+        if answer.wants_inventory {
+            live.handle_inventory(&name(node), inventory).expect("it is taken");
+        }
+    }
+}
+
+async fn bind() -> TcpListener {
+    TcpListener::bind("127.0.0.1:0").await.expect("a free port")
+}
+
+pub(crate) fn folder() -> TempDir {
+    tempfile::tempdir().expect("a folder")
+}
+
+/// Asks again until there is an answer.
+pub(crate) async fn eventually<T>(mut ask: impl FnMut() -> Option<T>) -> T {
+    let waiting = async {
+        loop {
+            if let Some(answer) = ask() {
+                return answer;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, waiting).await.expect("it happens in time")
+}

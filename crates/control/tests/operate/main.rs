@@ -1,0 +1,8 @@
+//! A gateway as operators meet it: real HTTP on loopback, a store in a folder.
+
+mod fleet;
+mod hostile;
+mod openapi;
+mod restart;
+mod roles;
+mod titles;

@@ -1,0 +1,114 @@
+//! Publishing, withdrawing, and what viewers and operators see of it.
+
+use std::path::Path;
+
+use catalog::TitlePath;
+use fleet::{Digest, HeldTitle};
+use fullbore_control::gateway::read_title;
+use fullbore_tests::make_title;
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+
+use crate::fleet::{Running, eventually, folder};
+
+/// Makes a title in a library, and the request that publishes it.
+fn publication(library: &Path, film: &[u8]) -> Value {
+    std::fs::create_dir_all(library.join("films/a")).expect("made");
+    make_title(&library.join("films/a"), film).expect("made");
+    read(library).expect("whole")
+}
+
+fn read(library: &Path) -> Result<Value, String> {
+    let path = TitlePath::new("films/a").expect("a path");
+    read_title(library, &path, "file:///library".to_owned())
+        .map(|publication| publication.to_json())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_title_is_published_held_withdrawn_and_not_published_again() {
+    let folder = folder();
+    let library = folder.path().join("library");
+    let fleet = Running::start(folder.path()).await;
+    fleet.nodes(&[("n1", "paris"), ("n2", "rome")]).await;
+    let body = publication(&library, b"a film");
+    let published = fleet.done("/api/v1/titles/publish", body.clone()).await;
+    let version: Digest = serde_json::from_value(published["digest"].clone()).expect("a digest");
+    let held = HeldTitle { path: "films/a".to_owned(), version };
+    fleet.beat("n2", 2, std::slice::from_ref(&held));
+
+    let listed = fleet.get("/api/v1/titles?search=films").await;
+    assert_eq!((&listed["total"], &listed["titles"][0]["holders"]), (&json!(1), &json!(1)));
+    let found = fleet.get("/api/v1/where?title=films/a").await;
+    let holds: Vec<_> =
+        found["nodes"].as_array().expect("a list").iter().map(|node| &node["holds"]).collect();
+    assert_eq!(holds, [false, true]);
+    // Viewers are sent to the node that holds it.
+    let live = fleet.gateway.live();
+    eventually(|| {
+        live.fleet()
+            .filter(|fleet| fleet.title("films/a").is_some_and(|title| fleet.holds(1, title)))
+    })
+    .await;
+    let explained = fleet.get("/api/v1/explain?address=192.0.2.1&title=films/a").await;
+    assert_eq!(explained["nodes"][0]["node"], "n2", "{explained}");
+    // Its documents are there for nodes.
+    let world = live.world();
+    let playlist = live.document(&world.titles[0].hls.sha256).expect("its playlist");
+    assert!(playlist.starts_with(b"#EXTM3U"));
+
+    let withdrawn = fleet.done("/api/v1/titles/withdraw", json!({ "title": "films/a" })).await;
+    assert_eq!(withdrawn["digest"], published["digest"]);
+    let desired = live.desired_of(&"n1".parse().expect("a name")).expect("it takes part");
+    assert_eq!((desired.titles.len(), &desired.withdrawn), (0, &vec![held]));
+    let found = fleet.get("/api/v1/where?title=films/a").await;
+    assert_eq!(
+        (&found["state"], &found["nodes"][0]["receipt"]),
+        (&json!("withdrawn"), &json!("waiting"))
+    );
+    let (status, answer) = fleet.post("/api/v1/titles/publish", body).await;
+    assert_eq!(status, StatusCode::CONFLICT, "{answer}");
+    let (status, _) = fleet.post("/api/v1/titles/withdraw", json!({ "title": "films/a" })).await;
+    assert_eq!(status, StatusCode::NOT_FOUND);
+    // Another version of it may be.
+    let other = publication(&library, b"the same film, cut anew");
+    fleet.done("/api/v1/titles/publish", other).await;
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_title_that_is_not_whole_is_not_published() {
+    let folder = folder();
+    let library = folder.path().join("library");
+    let fleet = Running::start(folder.path()).await;
+    let good = publication(&library, b"a film");
+    let with = |name: &str, value: Value| {
+        let mut body = good.clone();
+        body[name] = value;
+        body
+    };
+    for (body, expected) in [
+        (with("hls", good["dash"].clone()), "not the one that its title.json names"),
+        (with("record", good["hls"].clone()), "title.json cannot be used"),
+        (with("record", json!("&")), "not base64"),
+        (with("title", json!("../a")), "cannot be a title's name"),
+        (with("origin", json!("http://example")), "origin"),
+        (with("origin", json!("file:///a\nb")), "origin"),
+    ] {
+        let (status, answer) = fleet.post("/api/v1/titles/publish", body).await;
+        let error = answer["error"].as_str().unwrap_or_default();
+        assert_eq!(status, StatusCode::BAD_REQUEST, "{answer}");
+        assert!(error.contains(expected), "{error} lacks {expected}");
+    }
+    assert_eq!(fleet.get("/api/v1/titles").await["total"], 0);
+    // A byte that is flipped on disk is found before anything is sent.
+    let version = std::fs::read_dir(library.join("films/a"))
+        .expect("listed")
+        .flatten()
+        .find(|entry| entry.path().is_dir())
+        .expect("its version")
+        .path();
+    std::fs::write(version.join(fullbore_tests::FILM), b"a filn").expect("written");
+    let refused = read(&library).expect_err("damaged");
+    assert!(refused.contains("does not match its SHA-256"), "{refused}");
+    fleet.stop().await;
+}

@@ -1,0 +1,10 @@
+//! The store: the same tests on both engines, and what only one of them can suffer.
+
+mod backups;
+mod conformance;
+mod elections;
+mod etcd;
+mod folder;
+mod objects;
+#[path = "../../../s3/tests/s3_server/mod.rs"]
+mod s3_server;

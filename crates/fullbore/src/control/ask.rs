@@ -1,0 +1,303 @@
+//! Commands that ask a running gateway.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use catalog::TitlePath;
+use clap::{Args, Subcommand, ValueEnum};
+use control::client::ApiClient;
+use fleet::Name;
+use serde_json::{Value, json};
+
+use super::{Failed, report};
+use crate::load::Time;
+
+/// Where the gateway is, and who asks.
+#[derive(Args)]
+pub(super) struct At {
+    /// The gateway's admin address
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8701")]
+    admin: String,
+    /// File with an operator's token [default: admin.token in --state]
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// The gateway's folder, if it runs on this machine [default: ~/.local/state/fullbore/gateway]
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
+    /// Print JSON to standard output
+    #[arg(long)]
+    json: bool,
+}
+
+/// What to ask.
+#[derive(Subcommand)]
+pub(super) enum Ask {
+    /// Print a command that lets one box join the fleet, once
+    Invite {
+        /// Cluster that the box joins
+        #[arg(long)]
+        cluster: Name,
+        /// Site of the cluster; makes the cluster, and the site, if they are not there yet
+        #[arg(long)]
+        site: Option<Name>,
+        /// Region of the site, if the site is made
+        #[arg(long, requires = "site")]
+        region: Option<Name>,
+        /// Rack of the box, if the site has several
+        #[arg(long)]
+        rack: Option<Name>,
+        /// Only name that the box may take [default: any]
+        #[arg(long)]
+        node: Option<Name>,
+        /// What the box is built for
+        #[arg(long, default_value = "storage")]
+        kind: KindArg,
+        /// How long the invitation holds, such as 90m or 24h
+        #[arg(long, value_name = "TIME", default_value = "24h")]
+        expires: Time,
+        #[command(flatten)]
+        at: At,
+    },
+    /// Take a node out of the fleet for good: its certificate is worth nothing any more
+    Revoke {
+        /// Its name, which no other node gets again
+        node: Name,
+        /// Why; others will read it
+        #[arg(long)]
+        reason: String,
+        #[command(flatten)]
+        at: At,
+    },
+    /// List nodes with state, load and what they hold
+    Nodes {
+        /// Say that nodes that fell silent at once are dead, while the gateway doubts that
+        #[arg(long)]
+        believe_silence: bool,
+        #[command(flatten)]
+        at: At,
+    },
+    /// Send no new viewers to a node, and let its own leave
+    Drain {
+        /// Its name
+        node: Name,
+        /// Why; others will read it
+        #[arg(long)]
+        reason: String,
+        /// Send viewers to it again after this time, such as 2h [default: only after undrain]
+        #[arg(long, value_name = "TIME")]
+        returns: Option<Time>,
+        #[command(flatten)]
+        at: At,
+    },
+    /// Send viewers to a node again
+    Undrain {
+        /// Its name
+        node: Name,
+        #[command(flatten)]
+        at: At,
+    },
+    /// Publish a title of a library: check every file, then have nodes hold it and viewers get it
+    Publish {
+        /// Path of the title in the library
+        title: String,
+        /// The library's folder on this machine
+        #[arg(long, value_name = "DIR")]
+        library: PathBuf,
+        /// Where nodes copy the library from: file:///FOLDER or s3://BUCKET/PREFIX [default: the folder of --library]
+        #[arg(long, value_name = "URL")]
+        origin: Option<String>,
+        #[command(flatten)]
+        at: At,
+    },
+    /// Withdraw a title: no node serves it any more, and each sends a receipt
+    Withdraw {
+        /// Path of the title
+        title: String,
+        /// Why; others will read it
+        #[arg(long, default_value = "")]
+        reason: String,
+        #[command(flatten)]
+        at: At,
+    },
+    /// Say which nodes hold a title, and which have sent a receipt for its withdrawal
+    Where {
+        /// Path of the title
+        title: String,
+        #[command(flatten)]
+        at: At,
+    },
+    /// Say where a viewer would be sent, and why
+    Explain {
+        /// The viewer's IP address
+        address: IpAddr,
+        /// Path of the title
+        title: String,
+        #[command(flatten)]
+        at: At,
+    },
+    /// Make logged decisions again; the exit code is 1 if one comes out otherwise
+    Replay {
+        /// Only the last of them, such as 90m [default: all that are kept, which is 24 hours]
+        #[arg(long, value_name = "TIME")]
+        last: Option<Time>,
+        /// Only those of this title
+        #[arg(long)]
+        title: Option<String>,
+        #[command(flatten)]
+        at: At,
+    },
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub(super) enum KindArg {
+    /// Many disks
+    Storage,
+    /// Flash
+    Flash,
+    /// Some of each, for a site of its own
+    Global,
+}
+
+impl KindArg {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Storage => "storage",
+            Self::Flash => "flash",
+            Self::Global => "global",
+        }
+    }
+}
+
+impl At {
+    fn client(&self) -> Result<ApiClient, Failed> {
+        let token_file = match &self.token_file {
+            Some(file) => file.clone(),
+            None => super::serve::state_folder(self.state.as_deref()).join("admin.token"),
+        };
+        Ok(ApiClient::new(&self.admin, &token_file)?)
+    }
+
+    /// Prints an answer: as JSON, or in words.
+    fn print(&self, answer: &Value, words: impl FnOnce(&Value) -> String) {
+        if self.json {
+            crate::say(&format!("{answer:#}\n"));
+        } else {
+            crate::say(&words(answer));
+        }
+    }
+}
+
+impl Ask {
+    /// Asks, and prints the answer.
+    pub(super) async fn run(self) -> Result<(), Failed> {
+        match self {
+            Self::Invite { cluster, site, region, rack, node, kind, expires, at } => {
+                let body = json!({
+                    "cluster": cluster, "site": site, "region": region, "rack": rack, "node": node,
+                    "kind": kind.as_str(), "seconds": expires.0.as_secs()
+                });
+                let answer = at.client()?.post("/api/v1/invites", &body).await?;
+                at.print(&answer, report::invite);
+            }
+            Self::Revoke { node, reason, at } => {
+                let path = format!("/api/v1/nodes/{node}/revoke");
+                let answer = at.client()?.post(&path, &json!({ "reason": reason })).await?;
+                at.print(&answer, report::node_state);
+            }
+            Self::Nodes { believe_silence, at } => {
+                let client = at.client()?;
+                let answer = match believe_silence {
+                    true => client.post("/api/v1/believe-silence", &json!({})).await?,
+                    false => client.get("/api/v1/nodes", &[]).await?,
+                };
+                at.print(&answer, report::nodes);
+            }
+            Self::Drain { node, reason, returns, at } => {
+                let returns = returns.map(|Time(after)| now_unix_seconds() + after.as_secs());
+                let body = json!({ "reason": reason, "returns_unix_seconds": returns });
+                let path = format!("/api/v1/nodes/{node}/drain");
+                let answer = at.client()?.post(&path, &body).await?;
+                at.print(&answer, report::node_state);
+            }
+            Self::Undrain { node, at } => {
+                let path = format!("/api/v1/nodes/{node}/undrain");
+                let answer = at.client()?.post(&path, &json!({})).await?;
+                at.print(&answer, report::node_state);
+            }
+            other => return other.run_for_viewers().await,
+        }
+        Ok(())
+    }
+
+    /// What is about titles and viewers.
+    async fn run_for_viewers(self) -> Result<(), Failed> {
+        match self {
+            Self::Publish { title, library, origin, at } => {
+                publish(&title, &library, origin, &at).await
+            }
+            Self::Withdraw { title, reason, at } => {
+                let body = json!({ "title": title, "reason": reason });
+                let answer = at.client()?.post("/api/v1/titles/withdraw", &body).await?;
+                at.print(&answer, report::withdrawn);
+                Ok(())
+            }
+            Self::Where { title, at } => {
+                let answer = at.client()?.get("/api/v1/where", &[("title", title)]).await?;
+                at.print(&answer, report::title_at_nodes);
+                Ok(())
+            }
+            Self::Explain { address, title, at } => {
+                let query = [("address", address.to_string()), ("title", title)];
+                let answer = at.client()?.get("/api/v1/explain", &query).await?;
+                at.print(&answer, |answer| report::text(answer, "text"));
+                Ok(())
+            }
+            Self::Replay { last, title, at } => replay(last, title, &at).await,
+            // `run` has done the others.
+            _ => Ok(()),
+        }
+    }
+}
+
+async fn publish(
+    title: &str,
+    library: &std::path::Path,
+    origin: Option<String>,
+    at: &At,
+) -> Result<(), Failed> {
+    let path = TitlePath::new(title).map_err(|error| Failed(2, error.to_string()))?;
+    let client = at.client()?;
+    let origin = match origin {
+        Some(origin) => origin,
+        None => {
+            let whole = library.canonicalize();
+            let whole =
+                whole.map_err(|error| Failed(1, format!("{}: {error}", library.display())))?;
+            format!("file://{}", whole.display())
+        }
+    };
+    let publication = control::gateway::read_title(library, &path, origin);
+    let publication = publication.map_err(|why| Failed(1, why))?;
+    let answer = client.post("/api/v1/titles/publish", &publication.to_json()).await?;
+    at.print(&answer, report::published);
+    Ok(())
+}
+
+async fn replay(last: Option<Time>, title: Option<String>, at: &At) -> Result<(), Failed> {
+    let since = last.map(|Time(last)| now_unix_seconds().saturating_sub(last.as_secs()));
+    let mut query = Vec::new();
+    query.extend(since.map(|since| ("since_unix_seconds", since.to_string())));
+    query.extend(title.map(|title| ("title", title)));
+    let answer = at.client()?.get("/api/v1/replay", &query).await?;
+    at.print(&answer, report::replayed);
+    match answer["different"].as_u64() {
+        Some(0) => Ok(()),
+        _ => Err(Failed(1, "decisions came out otherwise".to_owned())),
+    }
+}
+
+/// A clock before 1970 counts as 1970.
+pub(super) fn now_unix_seconds() -> u64 {
+    let now = std::time::SystemTime::now();
+    now.duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs()
+}

@@ -1,0 +1,163 @@
+//! What a gateway answered, in words.
+
+use serde_json::Value;
+use std::fmt::Write;
+
+fn str_of<'v>(value: &'v Value, name: &str) -> &'v str {
+    value[name].as_str().unwrap_or_default()
+}
+
+/// One text of the answer.
+pub(super) fn text(answer: &Value, name: &str) -> String {
+    format!("{}\n", str_of(answer, name).trim_end())
+}
+
+pub(super) fn invite(answer: &Value) -> String {
+    format!("Run this on the new box, once:\n\n{}\n", str_of(answer, "command"))
+}
+
+pub(super) fn node_state(answer: &Value) -> String {
+    format!("{}: {}\n", str_of(answer, "node"), str_of(answer, "state"))
+}
+
+pub(super) fn nodes(answer: &Value) -> String {
+    let mut rows = vec![
+        [
+            "NODE", "SITE", "STATE", "LOAD", "CEILING", "VIEWERS", "TITLES", "MISSING", "HEARD",
+            "NOTES",
+        ]
+        .map(str::to_owned),
+    ];
+    rows.extend(answer["nodes"].as_array().into_iter().flatten().map(node_row));
+    let mut text = table(&rows);
+    for (name, heading) in
+        [("frozen", "States are frozen"), ("store_problem", "The store takes no changes")]
+    {
+        if let Some(problem) = answer[name].as_str() {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "\n{heading}: {problem}");
+        }
+    }
+    text
+}
+
+fn node_row(node: &Value) -> [String; 10] {
+    let whole = |name: &str| node[name].as_u64().unwrap_or(0);
+    let silent = node["silent_millis"].as_u64();
+    [
+        str_of(node, "name").to_owned(),
+        str_of(node, "site").to_owned(),
+        str_of(node, "state").to_owned(),
+        format!("{:.1}%", whole("load_permille") as f64 / 10.0),
+        format!("{:.1}G", whole("ceiling_bits_per_second") as f64 / 1e9),
+        whole("connections").to_string(),
+        whole("titles").to_string(),
+        whole("missing").to_string(),
+        silent.map_or_else(|| "-".to_owned(), |silent| format!("{:.0}s", silent as f64 / 1000.0)),
+        notes(node),
+    ]
+}
+
+fn notes(node: &Value) -> String {
+    let mut notes: Vec<String> = node["reason"].as_str().map(str::to_owned).into_iter().collect();
+    let reasons = node["not_me"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    notes.extend(reasons.map(|reason| format!("wants no viewers: {reason}")));
+    let off = node["clock_off_millis"].as_i64().unwrap_or(0);
+    if off.unsigned_abs() > control::live::CLOCK_OFF_MILLIS_MAX {
+        notes.push(format!("its clock is off by {:.1} s", off as f64 / 1000.0));
+    }
+    match node["receipts_waiting"].as_u64() {
+        None | Some(0) => {}
+        Some(count) => notes.push(format!("{count} withdrawals not answered")),
+    }
+    notes.join("; ")
+}
+
+pub(super) fn published(answer: &Value) -> String {
+    let bytes = answer["bytes"].as_u64().unwrap_or(0);
+    let (title, digest) = (str_of(answer, "title"), str_of(answer, "digest"));
+    format!("published: {title}, version {}, {:.1} MB\n", short(digest), bytes as f64 / 1e6)
+}
+
+pub(super) fn withdrawn(answer: &Value) -> String {
+    let (title, digest) = (str_of(answer, "title"), str_of(answer, "digest"));
+    format!(
+        "withdrawn: {title}, version {}; see the nodes' receipts with: fullbore control where {title}\n",
+        short(digest)
+    )
+}
+
+fn short(digest: &str) -> &str {
+    digest.get(..12).unwrap_or(digest)
+}
+
+pub(super) fn title_at_nodes(answer: &Value) -> String {
+    let mut rows = vec![["NODE", "SITE", "STATE", "HOLDS IT", "RECEIPT"].map(str::to_owned)];
+    let nodes = answer["nodes"].as_array().into_iter().flatten();
+    rows.extend(nodes.map(|node| {
+        [
+            str_of(node, "node").to_owned(),
+            str_of(node, "site").to_owned(),
+            str_of(node, "state").to_owned(),
+            if node["holds"].as_bool() == Some(true) { "yes" } else { "no" }.to_owned(),
+            node["receipt"].as_str().unwrap_or("-").to_owned(),
+        ]
+    }));
+    format!("{} is {}\n{}", str_of(answer, "title"), str_of(answer, "state"), table(&rows))
+}
+
+pub(super) fn replayed(answer: &Value) -> String {
+    let whole = |name: &str| answer[name].as_u64().unwrap_or(0);
+    let mut text = format!(
+        "{} decisions came out the same, {} otherwise; {} are of a snapshot that the log lacks; {} lines cannot be read\n",
+        whole("same"),
+        whole("different"),
+        whole("without_snapshot"),
+        whole("broken_lines")
+    );
+    for difference in answer["differences"].as_array().into_iter().flatten() {
+        let _ = writeln!(text, "otherwise: {difference}");
+    }
+    text
+}
+
+/// Columns, two spaces apart.
+fn table<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> String {
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths: Vec<_> = (0..COLUMNS).map(|column| width(column).unwrap_or(0)).collect();
+    let mut text = String::new();
+    for row in rows {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn nodes_are_a_table_with_what_is_wrong() {
+        let answer = json!({
+            "frozen": null, "store_problem": "away",
+            "nodes": [{
+                "name": "n1", "site": "paris", "state": "draining", "load_permille": 125,
+                "ceiling_bits_per_second": 10_000_000_000_u64, "connections": 7, "titles": 3,
+                "missing": 1, "silent_millis": 1200, "reason": "new disks",
+                "not_me": ["hot"], "clock_off_millis": -61_000, "receipts_waiting": 2
+            }]
+        });
+        let text = nodes(&answer);
+        let lines: Vec<_> = text.lines().collect();
+        assert!(lines[1].starts_with("n1    paris  draining  12.5%  10.0G    7"), "{}", lines[1]);
+        assert!(
+            lines[1].ends_with("new disks; wants no viewers: hot; its clock is off by -61.0 s; 2 withdrawals not answered"),
+            "{}",
+            lines[1]
+        );
+        assert_eq!(lines.last(), Some(&"The store takes no changes: away"));
+    }
+}

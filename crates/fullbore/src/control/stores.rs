@@ -1,0 +1,116 @@
+//! `fullbore control backup` and `restore`: the store and its objects in one file.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use control::store::backup::{BackupError, back_up, restore};
+use control::store::{Engine, Objects};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+use super::Failed;
+use super::serve::state_folder;
+
+/// Where the store is.
+#[derive(Args)]
+pub(super) struct Place {
+    /// The store: a folder, or etcd://HOST:PORT [default: store in --state]
+    #[arg(long, value_name = "DIR|etcd://...")]
+    store: Option<String>,
+    /// Where titles' documents are: a folder, or s3://BUCKET/PREFIX [default: objects in --state]
+    #[arg(long, value_name = "DIR|s3://...")]
+    objects: Option<String>,
+    /// The gateway's folder [default: ~/.local/state/fullbore/gateway]
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
+    /// Print JSON to standard output
+    #[arg(long)]
+    json: bool,
+}
+
+/// What to do.
+#[derive(Subcommand)]
+pub(super) enum Stores {
+    /// Write the store, and the documents that it names, to one file; gateways may run meanwhile
+    ///
+    /// The file has the fleet's secrets in it, so only you can read it.
+    Backup {
+        /// The file to write
+        file: PathBuf,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Make the store what a backup says; no gateway may run
+    ///
+    /// Nodes that were revoked, and titles that were withdrawn, since the backup stay so,
+    /// as far as the store or this gateway's folder still knows it.
+    Restore {
+        /// The file to read
+        file: PathBuf,
+        #[command(flatten)]
+        place: Place,
+    },
+}
+
+impl Place {
+    fn open(&self) -> Result<(Arc<dyn Engine>, Objects), Failed> {
+        let state = state_folder(self.state.as_deref());
+        let below = |name: &str| state.join(name).display().to_string();
+        let store = self.store.clone().unwrap_or_else(|| below("store"));
+        let objects = self.objects.clone().unwrap_or_else(|| below("objects"));
+        let failed = |error: &dyn std::fmt::Display| Failed(1, error.to_string());
+        let engine = control::store::open(&store).map_err(|error| failed(&error))?;
+        Ok((engine, Objects::open(&objects).map_err(|error| failed(&error))?))
+    }
+
+    fn print(&self, answer: &Value, words: &str) {
+        match self.json {
+            true => crate::say(&format!("{answer:#}\n")),
+            false => crate::say(&format!("{words}\n")),
+        }
+    }
+}
+
+impl Stores {
+    /// Does it.
+    pub(super) async fn run(self) -> Result<(), Failed> {
+        let failed = |error: BackupError| Failed(1, error.to_string());
+        let now = super::ask::now_unix_seconds();
+        match self {
+            Self::Backup { file, place } => {
+                let (engine, objects) = place.open()?;
+                let done = back_up(&*engine, &objects, &file, now).await.map_err(failed)?;
+                let answer = json!({
+                    "version": 1, "entries": done.entries, "objects": done.objects, "lacking": done.lacking
+                });
+                let (entries, documents) = (done.entries, done.objects);
+                let words = format!("{}: {entries} entries, {documents} documents", file.display());
+                place.print(&answer, &words);
+                match done.lacking.first() {
+                    None => Ok(()),
+                    Some(lacking) => Err(Failed(
+                        1,
+                        format!(
+                            "documents are missing from the backup, because they cannot be read: {lacking}"
+                        ),
+                    )),
+                }
+            }
+            Self::Restore { file, place } => {
+                let (engine, objects) = place.open()?;
+                let known = control::tombstones(&state_folder(place.state.as_deref()));
+                let done = restore(&*engine, &objects, &file, &known, now).await.map_err(failed)?;
+                let answer = json!({
+                    "version": 1, "epoch": done.epoch, "entries": done.entries, "objects": done.objects,
+                    "made_unix_seconds": done.made_unix_seconds
+                });
+                let (entries, documents) = (done.entries, done.objects);
+                place.print(
+                    &answer,
+                    &format!("restored {entries} entries and {documents} documents; the fleet's epoch is now {}", done.epoch),
+                );
+                Ok(())
+            }
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! `fullbore node`: the agent of a box that belongs to a fleet.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use identity::Credentials;
+use node::beating::{self, BeatingOptions};
+use node::joining::Membership;
+use node::{Agent, AgentOptions, answer};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::bad_value::BadValue;
+use crate::{say, tell};
+
+/// Be a node of a fleet: serve, copy titles, report
+///
+/// Starts `fullbore serve` beside itself, or finds the one that it started earlier, and starts it again if it ends. If this
+/// command is killed, the server serves on. On SIGTERM both end, the server after its viewers' responses.
+///
+/// Join the fleet first, with the command that `fullbore control invite` prints.
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  fullbore node --state /var/lib/fullbore --library /srv/video\n  \
+    fullbore node --state DIR --library /disk0 --library /disk1 -- --cert fullchain.pem --key privkey.pem\n\n\
+    agent.json in the state folder says every second how the box is."
+)]
+pub(crate) struct Node {
+    /// Folder that `fullbore join` made; also for what the agent knows of the fleet, and its server's state and log
+    #[arg(long, value_name = "DIR")]
+    state: PathBuf,
+    /// The library, which the agent fills; can be repeated, once for each disk
+    #[arg(long, value_name = "DIR", required = true)]
+    library: Vec<PathBuf>,
+    /// Most that copying takes, in millions of bytes per second; 0 means no bound
+    #[arg(long, value_name = "MB", default_value = "100")]
+    copy_mb_per_second: Amount,
+    /// Hours within which every title is read again and compared with its SHA-256
+    #[arg(long, value_name = "HOURS", default_value = "168")]
+    scrub_hours: Amount,
+    /// Answer viewers on this address as a gateway does, from the newest snapshot of the fleet
+    #[arg(long, value_name = "ADDR:PORT")]
+    answers: Option<SocketAddr>,
+    /// More flags for `fullbore serve` [default: `--listen [::]:8443 --admin 127.0.0.1:8444`]
+    #[arg(last = true, value_name = "SERVE FLAGS")]
+    serve: Vec<String>,
+}
+
+/// A number that is not negative.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Amount(f64);
+
+impl std::str::FromStr for Amount {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let number = text.parse().ok().filter(|number| (0.0..=1e9).contains(number));
+        number.map(Self).ok_or_else(|| BadValue::new(text, "a number from 0 to 1,000,000,000"))
+    }
+}
+
+impl Node {
+    /// Runs until a signal ends it.
+    pub(crate) fn run(self) -> ExitCode {
+        match self.work() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(why) => {
+                tell(&why);
+                ExitCode::FAILURE
+            }
+        }
+    }
+
+    fn work(self) -> Result<(), String> {
+        let membership = Membership::read(&self.state).map_err(|error| error.to_string())?;
+        let membership = membership.ok_or_else(|| {
+            format!(
+                "{} is no node's state folder: join a fleet first, with the command that `fullbore control invite` prints",
+                self.state.display()
+            )
+        })?;
+        let credentials = Credentials::read(&self.state).map_err(|error| error.to_string())?;
+        // Before any thread starts: threads inherit the handling of signals.
+        let mut signals = Signals::new([SIGTERM, SIGINT])
+            .map_err(|error| format!("cannot handle signals: {error}"))?;
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        let runtime = runtime.worker_threads(2).enable_all().build();
+        let runtime = runtime.map_err(|error| format!("cannot start: {error}"))?;
+        let agent = Agent::start(self.options(&membership)?).map_err(|error| error.to_string())?;
+        say(&format!("node      {}\n", membership.node));
+        let begun = runtime.block_on(self.begin(&agent, membership, credentials));
+        if begun.is_ok() {
+            signals.forever().next();
+        }
+        agent.stop();
+        begun.map(drop)
+    }
+
+    /// Begins to beat, and to answer viewers if that is wanted.
+    async fn begin(
+        &self,
+        agent: &Arc<Agent>,
+        membership: Membership,
+        credentials: Credentials,
+    ) -> Result<impl Sized, String> {
+        let answering = match self.answers {
+            Some(address) => Some(answer(Arc::clone(agent), &self.state, address).await?),
+            None => None,
+        };
+        if let Some(answering) = &answering {
+            say(&format!("answers   http://{}/\n", answering.address));
+        }
+        let state = Arc::clone(agent);
+        let options = BeatingOptions::default();
+        let beating = beating::start(membership, credentials, self.state.clone(), state, options)?;
+        Ok((answering, beating))
+    }
+
+    fn options(&self, membership: &Membership) -> Result<AgentOptions, String> {
+        let program = std::env::current_exe();
+        Ok(AgentOptions {
+            node: membership.node.clone(),
+            state: self.state.clone(),
+            libraries: self.library.clone(),
+            copy_bytes_per_second: (self.copy_mb_per_second.0 * 1e6) as u64,
+            scrub: Duration::from_secs_f64(self.scrub_hours.0 * 3600.0),
+            ceiling_bits_per_second: membership.ceiling_bits_per_second,
+            snapshot_keys: membership.keys.snapshots.clone(),
+            viewer_keys: membership.keys.tokens.clone(),
+            program: program.map_err(|error| format!("cannot find this program: {error}"))?,
+            serve_flags: self.serve.clone(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Amount;
+
+    #[test]
+    fn amounts_are_not_negative() {
+        assert_eq!("0.5".parse::<Amount>().ok(), Some(Amount(0.5)));
+        for bad in ["", "-1", "NaN", "inf", "1e10"] {
+            assert!(bad.parse::<Amount>().is_err(), "{bad}");
+        }
+    }
+}
