@@ -1,0 +1,335 @@
+//! The agent, put together: what a box holds, its server, and whether it wants viewers.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use fleet::{Condition, Digest, HeartbeatAnswer, Load, Name, PublicKey, PublishedTitle, State};
+use serde::Serialize;
+
+use crate::condition::{ControlLoop, observe::observe};
+use crate::holding::{Holder, HoldingOptions, HoldingStatus, lock};
+use crate::kept;
+use crate::server::{Found, ServerOptions, ServerProcess};
+use crate::stop::Bell;
+use crate::told::Told;
+
+/// How often the box looks at itself.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// How an agent works.
+#[derive(Clone, Debug)]
+pub struct AgentOptions {
+    /// The box's name.
+    pub node: Name,
+    /// The agent's state folder.
+    pub state: PathBuf,
+    /// The folders of the library.
+    pub libraries: Vec<PathBuf>,
+    /// Most bytes per second that are copied; 0 means no bound.
+    pub copy_bytes_per_second: u64,
+    /// Every title is read again and compared with its record within this time.
+    pub scrub: Duration,
+    /// What the box may send; 0 if nobody has said.
+    pub ceiling_bits_per_second: u64,
+    /// The fleet's keys, any of which may have signed a snapshot.
+    pub snapshot_keys: Vec<PublicKey>,
+    /// The fleet's public keys for signed URLs, as `fullbore serve` reads them; empty if it signs none.
+    pub viewer_keys: String,
+    /// The program that serves, and its flags.
+    pub program: PathBuf,
+    /// See above.
+    pub serve_flags: Vec<String>,
+}
+
+/// Why an agent does not start. Its text says what to do.
+#[derive(Debug)]
+pub enum AgentError {
+    /// Another agent has the state folder.
+    Busy(PathBuf),
+    /// A file or folder could not be used.
+    Io(PathBuf, io::Error),
+}
+
+impl Display for AgentError {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Busy(state) => write!(
+                f,
+                "another agent runs with the state folder {}: end it, or choose another with --state",
+                state.display()
+            ),
+            Self::Io(path, error) => write!(f, "cannot use {}: {error}", path.display()),
+        }
+    }
+}
+
+impl std::error::Error for AgentError {}
+
+/// What an operator finds in `agent.json` of the state folder, anew each second.
+#[derive(Clone, Debug, Serialize)]
+pub struct Status {
+    version: u32,
+    node: Name,
+    /// Whether it wants viewers.
+    pub condition: Condition,
+    /// What it carries.
+    pub load: Load,
+    server: ServerStatus,
+    /// What it holds.
+    pub holding: HoldingStatus,
+    /// What gateways said last, by their addresses.
+    gateways: BTreeMap<String, Heard>,
+    /// The newest snapshot: whose, and its number.
+    snapshot: Option<(Name, u64)>,
+}
+
+/// What a gateway said last.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+struct Heard {
+    /// What it takes this box for.
+    state: State,
+    reason: Option<String>,
+    /// This box's clock minus the gateway's.
+    clock_ahead_millis: i64,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct ServerStatus {
+    is_up: bool,
+    url: Option<String>,
+    admin: Option<String>,
+}
+
+/// A running agent.
+pub struct Agent {
+    options: AgentOptions,
+    holder: Arc<Holder>,
+    server: Arc<ServerProcess>,
+    control: Mutex<ControlLoop>,
+    told: Told,
+    heard: Mutex<BTreeMap<String, Heard>>,
+    started: Instant,
+    bell: Bell,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// The lock on the state folder.
+    _lock: fs::File,
+}
+
+impl Agent {
+    /// Removes what was withdrawn and hides what has changed, starts or finds the server, and then works until [`Self::stop`].
+    ///
+    /// # Errors
+    /// [`AgentError`].
+    pub fn start(options: AgentOptions) -> Result<Arc<Self>, AgentError> {
+        let state = &options.state;
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |error| AgentError::Io(path, error)
+        };
+        fs::create_dir_all(state).map_err(failed(state))?;
+        let own = lock_folder(state)?;
+        let holding = HoldingOptions {
+            node: options.node.clone(),
+            state: state.clone(),
+            libraries: options.libraries.clone(),
+            copy_bytes_per_second: options.copy_bytes_per_second,
+            scrub: options.scrub,
+        };
+        let holder = Arc::new(Holder::open(holding).map_err(failed(&options.libraries[0]))?);
+        let serving = ServerOptions {
+            program: options.program.clone(),
+            state: state.clone(),
+            libraries: options.libraries.clone(),
+            flags: options.serve_flags.clone(),
+            keys: state.join(VIEWER_KEYS),
+        };
+        // Before the server starts: it reads them then.
+        keep_viewer_keys(state, &options.viewer_keys).map_err(failed(state))?;
+        let told = Told::open(state, options.snapshot_keys.clone()).map_err(failed(state))?;
+        let server = Arc::new(ServerProcess::new(serving).map_err(failed(state))?);
+        let control = Mutex::new(ControlLoop::new(options.ceiling_bits_per_second));
+        let (bell, threads, heard) = Default::default();
+        let agent = Arc::new(Self {
+            holder,
+            server,
+            control,
+            told,
+            heard,
+            started: Instant::now(),
+            bell,
+            threads,
+            _lock: own,
+            options,
+        });
+        let state = &agent.options.state;
+        agent.start_threads().map_err(failed(state))?;
+        Ok(agent)
+    }
+
+    fn start_threads(self: &Arc<Self>) -> io::Result<()> {
+        let mut threads = lock(&self.threads);
+        threads.push(self.server.start()?);
+        threads.extend(self.holder.start()?);
+        let agent = Arc::clone(self);
+        let look = move || agent.keep_looking();
+        threads.push(std::thread::Builder::new().name("look".into()).spawn(look)?);
+        Ok(())
+    }
+
+    /// Ends the server, which drains, and everything else.
+    pub fn stop(&self) {
+        self.holder.stop();
+        self.server.stop();
+        self.bell.stop();
+        for thread in lock(&self.threads).drain(..) {
+            // One that has panicked has said so.
+            let _ = thread.join();
+        }
+    }
+
+    /// What it holds.
+    pub fn holder(&self) -> &Arc<Holder> {
+        &self.holder
+    }
+
+    /// What its server said when it was ready.
+    pub fn found(&self) -> Found {
+        self.server.found()
+    }
+
+    /// Whether it wants viewers.
+    pub fn condition(&self) -> Condition {
+        lock(&self.control).condition()
+    }
+
+    /// What it carries.
+    pub fn load(&self) -> Load {
+        lock(&self.control).load()
+    }
+
+    /// What an operator wants to know.
+    pub fn status(&self) -> Status {
+        let found = self.found();
+        Status {
+            version: 1,
+            node: self.options.node.clone(),
+            condition: self.condition(),
+            load: self.load(),
+            server: ServerStatus {
+                is_up: self.server.is_up(),
+                url: found.url,
+                admin: found.admin.map(|address| format!("http://{address}/")),
+            },
+            holding: self.holder.status(),
+            gateways: lock(&self.heard).clone(),
+            snapshot: self.told.fleet().map(|fleet| {
+                let snapshot = fleet.snapshot();
+                (snapshot.gateway.clone(), snapshot.number)
+            }),
+        }
+    }
+
+    /// What gateways told.
+    pub(crate) fn told(&self) -> &Told {
+        &self.told
+    }
+
+    /// Notes what a gateway takes this box for, and tells the operator what is new.
+    pub(crate) fn note_answer(
+        &self,
+        gateway: &str,
+        answer: &HeartbeatAnswer,
+        clock_ahead_millis: i64,
+    ) {
+        let (state, reason) = (answer.state, answer.reason.clone());
+        let heard = Heard { state, reason, clock_ahead_millis };
+        let before = lock(&self.heard).insert(gateway.to_owned(), heard.clone());
+        if before.as_ref().map(|before| before.state) != Some(heard.state) {
+            let reason = heard.reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
+            crate::tell(&format!("to {gateway} this box is {}{reason}", heard.state.as_str()));
+        }
+        let was_off = before.is_some_and(|before| is_off(before.clock_ahead_millis));
+        if is_off(clock_ahead_millis) && !was_off {
+            crate::tell(&format!(
+                "this box's clock is {clock_ahead_millis} ms ahead of that of {gateway}: set one of them right"
+            ));
+        }
+    }
+
+    /// Takes the fleet's keys.
+    pub(crate) fn note_keys(&self, snapshots: Vec<PublicKey>, viewer_keys: &str) {
+        self.told.handle_keys(snapshots);
+        let state = &self.options.state;
+        let had_none = !state.join(VIEWER_KEYS).exists();
+        match keep_viewer_keys(state, viewer_keys) {
+            Err(error) => crate::tell(&format!("cannot keep the keys of signed URLs: {error}")),
+            // The server notices new keys by itself, but the first ones only at its start.
+            Ok(()) if had_none && !viewer_keys.is_empty() => self.server.restart(),
+            Ok(()) => {}
+        }
+    }
+
+    /// Documents that its answers to viewers need and it has no copy of.
+    pub(crate) fn missing(&self) -> Vec<Digest> {
+        self.told.missing_documents(|title| self.holder.folder_of(title).is_some())
+    }
+
+    /// A document of a title, from its copy or from the library.
+    pub fn document(&self, sha256: &Digest) -> Option<Vec<u8>> {
+        self.told.document(sha256, |title: &PublishedTitle| self.holder.folder_of(title))
+    }
+
+    fn keep_looking(&self) {
+        while !self.bell.is_stopped() {
+            let observed = observe(self.found().admin, self.holder.free_bytes());
+            lock(&self.control).handle(observed, self.started.elapsed());
+            if let Err(error) = self.write_status() {
+                crate::tell(&format!("cannot write the status: {error}"));
+            }
+            self.bell.pause(LOOK);
+        }
+    }
+
+    /// For people and scripts on the box. It need not survive a power failure.
+    fn write_status(&self) -> io::Result<()> {
+        let place = self.options.state.join("agent.json");
+        let fresh = self.options.state.join("agent.json.new");
+        fs::write(&fresh, serde_json::to_vec_pretty(&self.status())?)?;
+        fs::rename(fresh, place)
+    }
+}
+
+/// One agent for each state folder. The kernel drops the lock of an agent that dies; its server does not inherit it.
+fn lock_folder(state: &Path) -> Result<fs::File, AgentError> {
+    let failed = |error: io::Error| AgentError::Io(state.to_owned(), error);
+    let folder = fs::File::open(state).map_err(failed)?;
+    match rustix::fs::flock(&folder, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(AgentError::Busy(state.to_owned())),
+        locked => locked.map(|()| folder).map_err(|error| failed(error.into())),
+    }
+}
+
+/// The file of the fleet's public keys for signed URLs.
+const VIEWER_KEYS: &str = "viewer-keys.pem";
+
+/// Writes the keys if they are news. A fleet that says nothing takes none back.
+fn keep_viewer_keys(state: &Path, keys: &str) -> io::Result<()> {
+    let place = state.join(VIEWER_KEYS);
+    if keys.is_empty() || kept::read(&place)?.is_some_and(|had| had == keys.as_bytes()) {
+        return Ok(());
+    }
+    kept::write(&place, keys.as_bytes())
+}
+
+/// Operators are told of a clock that is off by more than this.
+const CLOCK_OFF_MILLIS: u64 = 1000;
+
+fn is_off(clock_ahead_millis: i64) -> bool {
+    clock_ahead_millis.unsigned_abs() > CLOCK_OFF_MILLIS
+}

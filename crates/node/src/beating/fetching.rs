@@ -1,0 +1,189 @@
+//! Fetches from a gateway what its last answer says is news.
+//!
+//! What a gateway says is news if it differs from what the same gateway said before. Two gateways may differ for a second after a change;
+//! comparing each with itself keeps the node from going back and forth between them.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use fleet::{Desired, Digest, HeartbeatAnswer, Keys};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
+
+use super::{Line, Shared};
+use crate::gateway::Trouble;
+
+/// How long a small answer may take, and a large one.
+const SMALL_MAX: Duration = Duration::from_secs(20);
+const LARGE_MAX: Duration = Duration::from_secs(120);
+
+/// Documents are fetched a few at a time: viewers are answered meanwhile.
+const DOCUMENTS_PER_SECOND: usize = 3;
+
+/// What one gateway said, and when it got what.
+#[derive(Default)]
+struct Heard {
+    desired: Option<Digest>,
+    keys: Option<Digest>,
+    inventory_at: Option<Instant>,
+    snapshot_at: Option<Instant>,
+}
+
+pub(super) async fn fetch_news(
+    shared: Arc<Shared>,
+    line: Arc<Line>,
+    mut answers: watch::Receiver<Option<HeartbeatAnswer>>,
+) {
+    let address = &line.address;
+    let mut heard = Heard::default();
+    while answers.changed().await.is_ok() {
+        let Some(answer) = answers.borrow_and_update().clone() else { continue };
+        // One failure does not keep the rest from being fetched; the next answer says again what is missing.
+        let fetched = [
+            shared.fetch_keys(address, &answer, &mut heard).await,
+            shared.fetch_desired(address, &answer, &mut heard).await,
+            shared.send_inventory(address, &answer, &mut heard).await,
+            shared.fetch_snapshot(&line, &answer, &mut heard).await,
+        ];
+        for trouble in fetched.into_iter().filter_map(Result::err) {
+            crate::tell(&format!("{address}: {trouble}"));
+        }
+    }
+}
+
+fn is_due(last: Option<Instant>, interval: Duration) -> bool {
+    last.is_none_or(|last| last.elapsed() >= interval)
+}
+
+impl Shared {
+    async fn fetch_keys(
+        &self,
+        address: &str,
+        answer: &HeartbeatAnswer,
+        heard: &mut Heard,
+    ) -> Result<(), Trouble> {
+        if heard.keys == Some(answer.keys) {
+            return Ok(());
+        }
+        if self.taken().keys == Some(answer.keys) {
+            // After a start, the box has not seen yet what the node kept.
+            if heard.keys.is_none() {
+                let keys = self.membership().keys.clone();
+                self.hand_over(move |state| state.handle_keys(keys)).await;
+            }
+            heard.keys = Some(answer.keys);
+            return Ok(());
+        }
+        let keys: Keys = self.gateway().get(address, "keys", SMALL_MAX).await?;
+        keys.check().map_err(|why| Trouble::Failed(format!("its keys: {why}")))?;
+        self.take_keys(keys.clone()).await?;
+        heard.keys = Some(keys.digest());
+        Ok(())
+    }
+
+    async fn take_keys(&self, keys: Keys) -> Result<(), Trouble> {
+        let membership = {
+            let mut own = self.membership();
+            own.keys = keys.clone();
+            own.clone()
+        };
+        let state_dir = self.state_dir.clone();
+        let kept = tokio::task::spawn_blocking(move || membership.keep(&state_dir)).await;
+        if let Ok(Err(error)) = kept {
+            return Err(Trouble::Failed(format!("cannot keep the fleet's keys: {error}")));
+        }
+        self.taken().keys = Some(keys.digest());
+        self.gateways.send_if_modified(|own| {
+            let is_news = *own != keys.gateways;
+            if is_news {
+                own.clone_from(&keys.gateways);
+            }
+            is_news
+        });
+        self.hand_over(move |state| state.handle_keys(keys)).await;
+        Ok(())
+    }
+
+    async fn fetch_desired(
+        &self,
+        address: &str,
+        answer: &HeartbeatAnswer,
+        heard: &mut Heard,
+    ) -> Result<(), Trouble> {
+        if heard.desired == Some(answer.desired) {
+            return Ok(());
+        }
+        if self.taken().desired == Some(answer.desired) {
+            heard.desired = Some(answer.desired);
+            return Ok(());
+        }
+        let desired: Desired = self.gateway().get(address, "desired", LARGE_MAX).await?;
+        desired.check().map_err(|why| Trouble::Failed(format!("what it wants: {why}")))?;
+        let digest = desired.digest();
+        let is_taken = self.hand_over(move |state| state.handle_desired(desired)).await;
+        // Whether it was taken or not: what is refused now is refused in five seconds, too.
+        heard.desired = Some(digest);
+        if is_taken == Some(true) {
+            self.taken().desired = Some(digest);
+        }
+        Ok(())
+    }
+
+    async fn send_inventory(
+        &self,
+        address: &str,
+        answer: &HeartbeatAnswer,
+        heard: &mut Heard,
+    ) -> Result<(), Trouble> {
+        if !answer.wants_inventory || !is_due(heard.inventory_at, self.options.inventory_interval) {
+            return Ok(());
+        }
+        let made = self.hand_over(|state| serde_json::to_vec(&*state.inventory())).await;
+        let Some(Ok(body)) = made else { return Ok(()) };
+        self.gateway().put(address, "inventory", body, LARGE_MAX).await?;
+        heard.inventory_at = Some(Instant::now());
+        Ok(())
+    }
+
+    async fn fetch_snapshot(
+        &self,
+        line: &Line,
+        answer: &HeartbeatAnswer,
+        heard: &mut Heard,
+    ) -> Result<(), Trouble> {
+        let is_news = answer.snapshot != line.snapshot.load(Relaxed);
+        if !is_news || !is_due(heard.snapshot_at, self.options.snapshot_interval) {
+            return Ok(());
+        }
+        let signed = self.gateway().snapshot(&line.address, LARGE_MAX).await?;
+        // Whether it was taken or not: a snapshot that is refused now is refused in five seconds, too.
+        heard.snapshot_at = Some(Instant::now());
+        let from = line.address.clone();
+        let is_taken = self.hand_over(move |state| state.handle_snapshot(&from, signed)).await;
+        if is_taken == Some(true) {
+            line.snapshot.store(answer.snapshot, Relaxed);
+        }
+        Ok(())
+    }
+}
+
+/// Brings the documents that the box needs for its own answers, from whichever gateway has them.
+pub(super) async fn fetch_documents(shared: Arc<Shared>) {
+    loop {
+        sleep(Duration::from_secs(1)).await;
+        let missing = shared.state.missing_documents();
+        for digest in missing.into_iter().take(DOCUMENTS_PER_SECOND) {
+            let gateways = shared.gateways.borrow().clone();
+            for address in gateways {
+                let fetched = shared.gateway().document(&address, &digest, SMALL_MAX).await;
+                let Ok(bytes) = fetched else { continue };
+                // It comes over a connection that is a gateway's, and is still compared: what is wrong would be kept.
+                if Digest::of(&bytes) == digest {
+                    shared.hand_over(move |state| state.handle_document(bytes)).await;
+                    break;
+                }
+            }
+        }
+    }
+}

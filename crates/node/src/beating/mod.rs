@@ -1,0 +1,243 @@
+//! A node's side of the machines' API: it beats to every gateway it knows, fetches what is news, and renews its certificate.
+//!
+//! Each gateway has two tasks. One beats, and waits for nothing else. The other fetches what the last answer said is news, which may
+//! take long. So a large snapshot on a slow line never makes a node look dead.
+
+mod clocks;
+mod fetching;
+mod pulse;
+mod renewing;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
+
+use fleet::{Digest, Heartbeat, HeartbeatAnswer, Inventory};
+use identity::Credentials;
+use tokio::sync::watch;
+use tokio::task::{AbortHandle, JoinHandle, JoinSet};
+use tokio::time::sleep;
+
+use self::clocks::Clocks;
+pub use self::clocks::words as clock_words;
+use crate::box_state::BoxState;
+use crate::gateway::{Gateway, Trouble};
+use crate::joining::{Membership, now_unix_millis};
+
+/// How a node beats. The defaults are the fleet's; tests and scaled runs shorten them.
+#[derive(Clone, Debug)]
+pub struct BeatingOptions {
+    /// Time between heartbeats to one gateway, give or take a fifth.
+    pub interval: Duration,
+    /// A node takes a snapshot no more often: one of a large fleet has megabytes, and changes each second.
+    pub snapshot_interval: Duration,
+    /// A node sends its inventory to one gateway no more often.
+    pub inventory_interval: Duration,
+}
+
+impl Default for BeatingOptions {
+    fn default() -> Self {
+        Self {
+            interval: Duration::from_secs(5),
+            snapshot_interval: Duration::from_secs(60),
+            inventory_interval: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Heartbeats under way. Dropping it ends them.
+#[derive(Debug)]
+pub struct Beating {
+    task: JoinHandle<()>,
+}
+
+impl Drop for Beating {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// What all tasks of a node share.
+struct Shared {
+    options: BeatingOptions,
+    state_dir: PathBuf,
+    state: Arc<dyn BoxState>,
+    boot: String,
+    sequence: AtomicU64,
+    membership: Mutex<Membership>,
+    credentials: RwLock<Arc<Credentials>>,
+    gateway: RwLock<Gateway>,
+    gateways: watch::Sender<Vec<String>>,
+    /// What was taken last, from whichever gateway.
+    taken: Mutex<Taken>,
+    summed: Mutex<Option<(Arc<Inventory>, Digest)>>,
+}
+
+#[derive(Default)]
+struct Taken {
+    desired: Option<Digest>,
+    keys: Option<Digest>,
+}
+
+/// Starts to beat, on the caller's runtime.
+///
+/// # Errors
+/// If the credentials cannot be used.
+pub fn start(
+    membership: Membership,
+    credentials: Credentials,
+    state_dir: PathBuf,
+    state: Arc<dyn BoxState>,
+    options: BeatingOptions,
+) -> Result<Beating, String> {
+    let gateway = Gateway::for_node(&credentials).map_err(|trouble| trouble.to_string())?;
+    let keys = Some(membership.keys.digest());
+    let shared = Arc::new(Shared {
+        options,
+        state_dir,
+        state,
+        boot: format!("{:032x}", fastrand::u128(..)),
+        sequence: AtomicU64::new(0),
+        gateways: watch::Sender::new(membership.keys.gateways.clone()),
+        taken: Mutex::new(Taken { desired: None, keys }),
+        summed: Mutex::new(None),
+        membership: Mutex::new(membership),
+        credentials: RwLock::new(Arc::new(credentials)),
+        gateway: RwLock::new(gateway),
+    });
+    Ok(Beating { task: tokio::spawn(beat_to_all(shared)) })
+}
+
+/// One pair of tasks for each gateway that the node knows, as they come and go.
+async fn beat_to_all(shared: Arc<Shared>) {
+    // Ends its tasks when this one is aborted.
+    let mut tasks = JoinSet::new();
+    tasks.spawn(renewing::keep_renewed(Arc::clone(&shared)));
+    tasks.spawn(fetching::fetch_documents(Arc::clone(&shared)));
+    let mut running: HashMap<String, [AbortHandle; 2]> = HashMap::new();
+    let mut known = shared.gateways.subscribe();
+    loop {
+        let gateways = known.borrow_and_update().clone();
+        running.retain(|address, handles| {
+            let stays = gateways.contains(address);
+            if !stays {
+                handles.iter().for_each(AbortHandle::abort);
+            }
+            stays
+        });
+        for address in gateways {
+            running.entry(address.clone()).or_insert_with(|| {
+                let (answers, heard) = watch::channel(None);
+                let line = Arc::new(Line { address, snapshot: AtomicU64::new(0) });
+                let beat = beat_to(Arc::clone(&shared), Arc::clone(&line), answers);
+                let fetch = fetching::fetch_news(Arc::clone(&shared), line, heard);
+                [tasks.spawn(beat), tasks.spawn(fetch)]
+            });
+        }
+        if known.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// What both tasks of one gateway know.
+struct Line {
+    address: String,
+    /// The number of the gateway's snapshot that the box has.
+    snapshot: AtomicU64,
+}
+
+type Answers = watch::Sender<Option<HeartbeatAnswer>>;
+
+async fn beat_to(shared: Arc<Shared>, line: Arc<Line>, answers: Answers) {
+    let address = &line.address;
+    let mut clocks = Clocks::default();
+    let mut failures = 0u32;
+    let mut told = None;
+    loop {
+        let sent = now_unix_millis();
+        match shared.beat(&line).await {
+            Ok(answer) => {
+                if told.take().is_some() {
+                    crate::tell(&format!("{address}: the gateway answers again"));
+                }
+                failures = 0;
+                let gateway = i64::try_from(answer.now_unix_millis).unwrap_or(i64::MAX);
+                let (ahead, news) = clocks.compare(sent, now_unix_millis(), gateway);
+                if let Some(news) = news {
+                    crate::tell(&format!("{address}: {news}"));
+                }
+                let (from, own) = (address.clone(), answer.clone());
+                shared.hand_over(move |state| state.handle_answer(&from, &own, ahead)).await;
+                answers.send_replace(Some(answer));
+            }
+            Err(trouble) => {
+                failures = failures.saturating_add(1);
+                let text = trouble.to_string();
+                if told.as_ref() != Some(&text) {
+                    crate::tell(&format!("{address}: {text}"));
+                    told = Some(text);
+                }
+            }
+        }
+        sleep(pulse::wait(shared.options.interval, failures, fastrand::f64())).await;
+    }
+}
+
+impl Shared {
+    async fn beat(&self, line: &Line) -> Result<HeartbeatAnswer, Trouble> {
+        let node = self.membership().node.clone();
+        let beat = Heartbeat {
+            version: 1,
+            node,
+            boot: self.boot.clone(),
+            sequence: self.sequence.fetch_add(1, Relaxed) + 1,
+            sent_unix_millis: u64::try_from(now_unix_millis()).unwrap_or_default(),
+            condition: self.state.condition(),
+            load: self.state.load(),
+            inventory: self.inventory_digest(),
+            snapshot: line.snapshot.load(Relaxed),
+            receipts: self.state.receipts(),
+        };
+        // A gateway that takes longer is as good as silent.
+        self.gateway().post(&line.address, "heartbeat", &beat, self.options.interval).await
+    }
+
+    /// The digest of what the box holds. It is summed when that changes, and not for each heartbeat: it may be megabytes.
+    fn inventory_digest(&self) -> Digest {
+        let inventory = self.state.inventory();
+        let mut summed = self.summed.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*summed {
+            Some((of, digest)) if Arc::ptr_eq(of, &inventory) => *digest,
+            _ => summed.insert((Arc::clone(&inventory), inventory.digest())).1,
+        }
+    }
+
+    /// Calls the box where waiting for a disk is allowed.
+    async fn hand_over<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&dyn BoxState) -> T + Send + 'static,
+    ) -> Option<T> {
+        let state = Arc::clone(&self.state);
+        // A panic in there has been reported, and is not ours.
+        tokio::task::spawn_blocking(move || call(&*state)).await.ok()
+    }
+
+    fn gateway(&self) -> Gateway {
+        self.gateway.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn credentials(&self) -> Arc<Credentials> {
+        Arc::clone(&self.credentials.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn membership(&self) -> MutexGuard<'_, Membership> {
+        self.membership.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn taken(&self) -> MutexGuard<'_, Taken> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,82 @@
+//! What a box says of itself to gateways, and what it does with what they say.
+
+use std::sync::Arc;
+
+use fleet::{Condition, Desired, Digest, HeartbeatAnswer, Inventory, Keys, Load, Receipt, Signed};
+
+use crate::agent::Agent;
+
+/// What beating asks of a box and passes on to it. The first four answer from memory; the rest may write a file, so they are called where
+/// waiting is allowed.
+pub trait BoxState: Send + Sync + 'static {
+    /// Whether it wants viewers.
+    fn condition(&self) -> Condition;
+    /// What it carries.
+    fn load(&self) -> Load;
+    /// The complete, verified versions that it holds.
+    fn inventory(&self) -> Arc<Inventory>;
+    /// Receipts for one heartbeat. If there are more than fit, each call gives the next ones.
+    fn receipts(&self) -> Vec<Receipt>;
+    /// A gateway answered. `clock_ahead_millis` is this box's clock minus the gateway's.
+    fn handle_answer(&self, gateway: &str, answer: &HeartbeatAnswer, clock_ahead_millis: i64);
+    /// What it shall hold. Returns whether it was taken.
+    fn handle_desired(&self, desired: Desired) -> bool;
+    /// The fleet's public keys.
+    fn handle_keys(&self, keys: Keys);
+    /// A snapshot of a gateway. Returns whether it was taken.
+    fn handle_snapshot(&self, gateway: &str, signed: Signed) -> bool;
+    /// A few of the documents that its answers to viewers need and it has no copy of.
+    fn missing_documents(&self) -> Vec<Digest>;
+    /// One of these.
+    fn handle_document(&self, bytes: Vec<u8>);
+}
+
+impl BoxState for Agent {
+    fn condition(&self) -> Condition {
+        self.condition()
+    }
+
+    fn load(&self) -> Load {
+        self.load()
+    }
+
+    fn inventory(&self) -> Arc<Inventory> {
+        self.holder().inventory()
+    }
+
+    fn receipts(&self) -> Vec<Receipt> {
+        self.holder().receipts()
+    }
+
+    fn handle_answer(&self, gateway: &str, answer: &HeartbeatAnswer, clock_ahead_millis: i64) {
+        self.note_answer(gateway, answer, clock_ahead_millis);
+    }
+
+    fn handle_desired(&self, desired: Desired) -> bool {
+        let taken = self.holder().handle_desired(desired);
+        if let Err(why) = &taken {
+            crate::tell(why);
+        }
+        taken.is_ok()
+    }
+
+    fn handle_keys(&self, keys: Keys) {
+        self.note_keys(keys.snapshots, &keys.tokens);
+    }
+
+    fn handle_snapshot(&self, gateway: &str, signed: Signed) -> bool {
+        let taken = self.told().handle_snapshot(&signed);
+        if let Err(why) = &taken {
+            crate::tell(&format!("a snapshot of {gateway} is refused: {why}"));
+        }
+        taken.is_ok()
+    }
+
+    fn missing_documents(&self) -> Vec<Digest> {
+        self.missing()
+    }
+
+    fn handle_document(&self, bytes: Vec<u8>) {
+        self.told().handle_document(&bytes);
+    }
+}

@@ -1,0 +1,234 @@
+//! Whether a box wants viewers: its own control loop.
+//!
+//! Each second the box looks at itself ([`Observed`]). Every reason to say "not me" has two bounds: it must hold for a while before the box
+//! says so, and be gone for a while before the box takes it back. So nothing flaps, and a second's trouble is nobody's.
+//!
+//! The loop has no I/O and no clock: `observe.rs` looks, and passes the time.
+
+pub(crate) mod observe;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use fleet::{Condition, Load, NotMe};
+
+/// What a box sees of itself in one moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Observed {
+    /// The server's counters, if it answered.
+    pub(crate) server: Option<ServerCounters>,
+    /// The share of the last ten seconds in which everything that could run waited for memory, in percent (PSI, `full`).
+    pub(crate) memory_percent: f64,
+    /// The same for disks.
+    pub(crate) disk_percent: f64,
+    /// How often the processors were slowed down for heat, since the machine started.
+    pub(crate) throttled_total: u64,
+    /// CPU time of the machine since it started: busy, and all.
+    pub(crate) cpu_ticks: (u64, u64),
+    /// Free room for titles.
+    pub(crate) free_bytes: u64,
+}
+
+/// Counters of the server, since it started.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct ServerCounters {
+    /// Rises by the second; less than before, and it is another server.
+    pub(crate) uptime_seconds: f64,
+    /// Whether it is shutting down.
+    pub(crate) is_draining: bool,
+    /// A folder of the library is lost, or its disk hangs.
+    pub(crate) has_lost_library: bool,
+    /// Bytes sent.
+    pub(crate) sent_bytes: u64,
+    /// Connections open now.
+    pub(crate) connections: u64,
+    /// Responses that ended because a disk failed.
+    pub(crate) disk_errors: u64,
+    /// Pauses in accepting connections.
+    pub(crate) accept_pauses: u64,
+    /// Sessions in progress whose players report.
+    pub(crate) sessions: u64,
+    /// What their players say: time played, and time in stalls.
+    pub(crate) played_seconds: f64,
+    /// As above.
+    pub(crate) stalled_seconds: f64,
+}
+
+/// When a reason counts.
+struct Rule {
+    reason: NotMe,
+    /// It must hold for so long.
+    enters_after: Duration,
+    /// It must be gone for so long.
+    leaves_after: Duration,
+}
+
+const fn rule(reason: NotMe, enters: u64, leaves: u64) -> Rule {
+    Rule {
+        reason,
+        enters_after: Duration::from_secs(enters),
+        leaves_after: Duration::from_secs(leaves),
+    }
+}
+
+/// The times are guesses, but for these: a gateway hears from a box every 5 s, and takes silence for death after 15 s. A player has 30 to 120 s
+/// of film, so a box whose viewers stall must say so within a few seconds.
+static RULES: [Rule; 7] = [
+    rule(NotMe::AtCeiling, 3, 10),
+    rule(NotMe::DiskErrors, 0, 60),
+    rule(NotMe::Pressure, 10, 30),
+    rule(NotMe::AcceptPaused, 0, 15),
+    rule(NotMe::ViewersStall, 3, 60),
+    rule(NotMe::Hot, 2, 60),
+    rule(NotMe::ServerSilent, 3, 3),
+];
+
+/// Load beside ceiling, in thousandths, at which a box is full, and at which it has room again.
+const FULL_PERMILLE: u16 = 950;
+const ROOMY_PERMILLE: u16 = 850;
+/// Waiting for memory, in percent.
+const MEMORY_PERCENT: (f64, f64) = (20.0, 10.0);
+/// Waiting for disks. A box that serves what is not in memory always waits for disks a little.
+const DISK_PERCENT: (f64, f64) = (80.0, 50.0);
+/// Errors of disks within [`WINDOW`]. A single one may be a single bad sector, which the scrub mends.
+const DISK_ERRORS: u64 = 3;
+/// Share of the time in stalls within [`WINDOW`], and the sessions that must report: one viewer's bad line is not the box's fault.
+const STALLED: (f64, f64) = (0.05, 0.01);
+const SESSIONS_MIN: u64 = 5;
+/// The time over which rates are taken.
+const WINDOW: Duration = Duration::from_secs(10);
+
+/// The control loop.
+pub(crate) struct ControlLoop {
+    ceiling_bits_per_second: u64,
+    /// The last seconds, oldest first.
+    seen: VecDeque<(Duration, Observed)>,
+    /// Since when each reason is otherwise than the box says.
+    turning: BTreeMap<NotMe, Duration>,
+    told: Vec<NotMe>,
+    was_up: bool,
+}
+
+impl ControlLoop {
+    /// A box that may send so much; 0 if nobody has said.
+    pub(crate) fn new(ceiling_bits_per_second: u64) -> Self {
+        let (seen, turning, told) = Default::default();
+        Self { ceiling_bits_per_second, seen, turning, told, was_up: false }
+    }
+
+    /// Takes what the box has seen at `now`, a clock that only goes forward.
+    pub(crate) fn handle(&mut self, observed: Observed, now: Duration) {
+        self.was_up |= observed.server.is_some();
+        self.seen.push_back((now, observed));
+        while self.seen.len() > 2 && self.seen[1].0 + WINDOW <= now {
+            self.seen.pop_front();
+        }
+        for rule in &RULES {
+            self.judge(rule, now);
+        }
+    }
+
+    fn judge(&mut self, rule: &Rule, now: Duration) {
+        let was_told = self.told.contains(&rule.reason);
+        if self.holds(rule.reason, was_told) == was_told {
+            self.turning.remove(&rule.reason);
+            return;
+        }
+        let since = *self.turning.entry(rule.reason).or_insert(now);
+        let patience = if was_told { rule.leaves_after } else { rule.enters_after };
+        if now - since < patience {
+            return;
+        }
+        self.turning.remove(&rule.reason);
+        if was_told {
+            self.told.retain(|told| *told != rule.reason);
+        } else {
+            self.told.push(rule.reason);
+        }
+    }
+
+    /// Whether a reason holds now. What was told holds until it is clearly over.
+    fn holds(&self, reason: NotMe, was_told: bool) -> bool {
+        let Some((_, now)) = self.seen.back() else { return false };
+        let above = |value: f64, (enters, leaves): (f64, f64)| {
+            value >= if was_told { leaves } else { enters }
+        };
+        match reason {
+            NotMe::AtCeiling => {
+                let bound = if was_told { ROOMY_PERMILLE } else { FULL_PERMILLE };
+                self.load().permille() >= bound
+            }
+            NotMe::DiskErrors => {
+                let is_lost = now.server.as_ref().is_some_and(|server| server.has_lost_library);
+                is_lost || self.growth(|server| server.disk_errors) >= DISK_ERRORS
+            }
+            NotMe::Pressure => {
+                above(now.memory_percent, MEMORY_PERCENT) || above(now.disk_percent, DISK_PERCENT)
+            }
+            NotMe::AcceptPaused => self.growth(|server| server.accept_pauses) > 0,
+            NotMe::ViewersStall => self.stalled().is_some_and(|share| above(share, STALLED)),
+            NotMe::Hot => {
+                let first = self.seen.front().map_or(0, |(_, first)| first.throttled_total);
+                now.throttled_total > first
+            }
+            NotMe::ServerSilent => {
+                let is_silent = now.server.as_ref().is_none_or(|server| server.is_draining);
+                self.was_up && is_silent
+            }
+        }
+    }
+
+    /// The first and the last answer of the present server within the window, and the time between them.
+    fn ends(&self) -> Option<(&ServerCounters, &ServerCounters, Duration)> {
+        let answered = self.seen.iter().filter_map(|(at, seen)| Some((*at, seen.server.as_ref()?)));
+        let (last_at, last) = answered.clone().next_back()?;
+        // Answers of an earlier server have counted from elsewhere.
+        let born = last_at.as_secs_f64() - last.uptime_seconds;
+        let of_this = |(at, server): &(Duration, &ServerCounters)| {
+            (at.as_secs_f64() - server.uptime_seconds - born).abs() < 2.0
+        };
+        let (first_at, first) = answered.clone().find(of_this)?;
+        Some((first, last, last_at - first_at))
+    }
+
+    fn growth(&self, of: impl Fn(&ServerCounters) -> u64) -> u64 {
+        self.ends().map_or(0, |(first, last, _)| of(last).saturating_sub(of(first)))
+    }
+
+    /// The share of the time in stalls, if enough players report.
+    fn stalled(&self) -> Option<f64> {
+        let (first, last, _) = self.ends()?;
+        let stalled = last.stalled_seconds - first.stalled_seconds;
+        let all = stalled + last.played_seconds - first.played_seconds;
+        // A few seconds of a few viewers say nothing.
+        (last.sessions >= SESSIONS_MIN && all >= SESSIONS_MIN as f64).then(|| stalled / all)
+    }
+
+    /// Whether the box wants viewers.
+    pub(crate) fn condition(&self) -> Condition {
+        match (self.was_up, self.told.is_empty()) {
+            (false, _) => Condition::Starting,
+            (true, true) => Condition::Ready,
+            (true, false) => Condition::NotMe(self.told.clone()),
+        }
+    }
+
+    /// What it carries.
+    pub(crate) fn load(&self) -> Load {
+        let Some((_, now)) = self.seen.back() else { return Load::default() };
+        let seconds = self.ends().map_or(0.0, |(_, _, time)| time.as_secs_f64());
+        let sent = self.growth(|server| server.sent_bytes) as f64 * 8.0;
+        let (busy, all) = self.seen.front().map_or((0, 0), |(_, first)| first.cpu_ticks);
+        let busy = now.cpu_ticks.0.saturating_sub(busy) * 1000;
+        let cpu = busy.checked_div(now.cpu_ticks.1.saturating_sub(all)).unwrap_or(0);
+        Load {
+            bits_per_second: if seconds > 0.0 { (sent / seconds) as u64 } else { 0 },
+            ceiling_bits_per_second: self.ceiling_bits_per_second,
+            connections: now.server.as_ref().map_or(0, |server| server.connections),
+            cpu_permille: u16::try_from(cpu).unwrap_or(1000).min(1000),
+            free_bytes: now.free_bytes,
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Looks at the box: its server's status, the kernel's pressure figures (PSI), processors, disks.
+
+use std::fs;
+use std::net::SocketAddr;
+
+use serde_json::Value;
+
+use super::{Observed, ServerCounters};
+use crate::server::admin;
+
+/// What the box sees of itself now. `admin` is the address of the server's admin listener, if it is known.
+pub(crate) fn observe(admin: Option<SocketAddr>, free_bytes: u64) -> Observed {
+    let status = admin.and_then(|address| admin::status(address).ok());
+    Observed {
+        server: status.as_ref().map(counters),
+        memory_percent: stalled_percent("memory"),
+        disk_percent: stalled_percent("io"),
+        throttled_total: throttled_total(),
+        cpu_ticks: fs::read_to_string("/proc/stat")
+            .ok()
+            .and_then(|text| ticks(&text))
+            .unwrap_or_default(),
+        free_bytes,
+    }
+}
+
+/// What counts of `/status.json`. What a server of another release does not say is 0.
+fn counters(status: &Value) -> ServerCounters {
+    let (total, viewers) = (&status["total"], &status["qoe"]["all"]);
+    let number = |value: &Value| value.as_u64().unwrap_or(0);
+    let real = |value: &Value| value.as_f64().unwrap_or(0.0);
+    let is_lost = |folder: &Value| !folder["trouble"].is_null();
+    ServerCounters {
+        uptime_seconds: real(&status["uptime_seconds"]),
+        is_draining: status["draining"].as_bool().unwrap_or(false),
+        has_lost_library: status["library"].as_array().is_some_and(|all| all.iter().any(is_lost)),
+        sent_bytes: number(&total["transport_sent_bytes_total"]),
+        connections: number(&total["connections"]),
+        disk_errors: number(&total["connections_ended_total"]["file_io"]),
+        accept_pauses: number(&total["accept_pauses_total"]),
+        sessions: number(&viewers["sessions"]),
+        played_seconds: real(&viewers["played_seconds_total"]),
+        stalled_seconds: real(&viewers["stalled_seconds_total"]),
+    }
+}
+
+/// `full avg10` of `/proc/pressure/WHAT` (Linux, Documentation/accounting/psi.rst). 0 if the kernel does not tell. Waiting for processors is
+/// left out: a server at its best keeps them busy.
+fn stalled_percent(what: &str) -> f64 {
+    let text = fs::read_to_string(format!("/proc/pressure/{what}")).unwrap_or_default();
+    avg10(&text).unwrap_or(0.0)
+}
+
+fn avg10(text: &str) -> Option<f64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("full "))?;
+    line.split(' ').find_map(|field| field.strip_prefix("avg10="))?.parse().ok()
+}
+
+/// How often the processors' packages were throttled (x86; other machines do not tell).
+fn throttled_total() -> u64 {
+    let cpus = fs::read_dir("/sys/devices/system/cpu").into_iter().flatten().flatten();
+    let count = |entry: fs::DirEntry| {
+        let file = entry.path().join("thermal_throttle/package_throttle_count");
+        fs::read_to_string(file).ok()?.trim().parse::<u64>().ok()
+    };
+    cpus.filter_map(count).sum()
+}
+
+/// Busy and all ticks of `/proc/stat` (proc_stat(5)).
+fn ticks(text: &str) -> Option<(u64, u64)> {
+    let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
+    // Guests' time is in the users' already.
+    let ticks: Vec<u64> =
+        line.split_ascii_whitespace().take(8).filter_map(|one| one.parse().ok()).collect();
+    let all = ticks.iter().sum::<u64>();
+    Some((all - ticks.get(3)? - ticks.get(4)?, all))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_figures_are_read() {
+        let text = "some avg10=1.00 avg60=0.00\nfull avg10=2.50 avg60=0.10 avg300=0.05 total=1\n";
+        assert_eq!(avg10(text), Some(2.5));
+        assert_eq!(avg10("some avg10=1.00\n"), None);
+        assert_eq!(ticks("cpu  10 20 30 100 40 1 2 3 5 5\ncpu0 1"), Some((66, 206)));
+        let seen = observe(None, 7);
+        assert_eq!((seen.server, seen.free_bytes), (None, 7));
+        assert!(seen.cpu_ticks.1 > seen.cpu_ticks.0);
+    }
+}

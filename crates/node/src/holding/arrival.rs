@@ -1,0 +1,316 @@
+//! Brings one title: into a hidden folder beside its place, block by block, and from there into the library by one rename.
+//!
+//! What lies in the hidden folder already is read first, and only blocks that do not match the record are fetched. So a copy that was cut
+//! goes on from where it was, wherever that is, and a damaged title, which was moved there, is mended with the blocks that it lacks.
+
+use std::collections::HashSet;
+use std::fs::{self, File, FileTimes};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
+
+use catalog::{BLOCK_BYTES, FileRecord, RECORD, Record, TitlePath, Workshop, sha256};
+use fleet::{Digest, PublishedTitle};
+
+use super::block_file::{BlockBuffer, BlockFile};
+use super::check::{self, Gate};
+use super::error::{Attempt, HoldingError};
+use super::origin::{Origin, origin};
+use super::room;
+use crate::kept;
+
+/// The folder in a [`Workshop`] for a title that arrives, or that was moved there because it may be damaged.
+pub(crate) const ARRIVING: &str = "arriving";
+
+/// As `catalog::Record` bounds it.
+const RECORD_BYTES_MAX: u64 = 16 << 20;
+
+/// A title to be brought.
+pub(crate) struct Arrival<'a> {
+    /// Where in the library.
+    pub(crate) title: &'a TitlePath,
+    /// The folder of the library.
+    pub(crate) library: &'a Path,
+    /// What was published, and where it comes from. Without it, the title must be whole by itself.
+    pub(crate) wanted: Option<&'a PublishedTitle>,
+    /// Bytes that stay free on the disk.
+    pub(crate) kept_free_bytes: u64,
+    /// Before each block that is read or fetched.
+    pub(crate) gate: Gate<'a>,
+}
+
+/// What was brought.
+pub(crate) struct Arrived {
+    /// Its record.
+    pub(crate) record: Record,
+    /// The record of the title that it has replaced.
+    pub(crate) replaced: Option<Record>,
+    /// Bytes that had to be fetched.
+    pub(crate) fetched_bytes: u64,
+}
+
+impl Arrival<'_> {
+    /// Brings it.
+    ///
+    /// # Errors
+    /// [`HoldingError`]. What has arrived by then stays for the next attempt.
+    pub(crate) fn bring(&self) -> Result<Arrived, HoldingError> {
+        let above = self.title.above(self.library);
+        fs::create_dir_all(&above).attempt("make the folder", &above)?;
+        let workshop = Workshop::lock(&above, self.title.name())?;
+        let arriving = workshop.path().join(ARRIVING);
+        fs::create_dir_all(&arriving).attempt("make the folder", &arriving)?;
+        let source = self.wanted.map(|wanted| origin(&wanted.origin, self.title));
+        let record = self.record(&arriving, source.as_ref())?;
+        check_form(&record)?;
+        let live = catalog::find(self.library, self.title).map(|entry| entry.record);
+        let live = live.transpose().ok().flatten();
+        let present = live.as_ref().map(|live| present(live, &record)).unwrap_or_default();
+        let files: Vec<_> =
+            record.files.iter().filter(|file| !present.contains(file.path.as_str())).collect();
+        keep_only(&arriving, &files)?;
+        self.check_room(&arriving, &files)?;
+        let source = Source { origin: source, arriving: &arriving, gate: self.gate, date: &record };
+        let fetched_bytes = source.bring_all(&files)?;
+        (self.gate)(0)?;
+        self.put_in_place(&arriving, &record, live.as_ref())?;
+        workshop.remove()?;
+        let replaced = live.filter(|live| live.folder != record.folder);
+        Ok(Arrived { record, replaced, fetched_bytes })
+    }
+
+    /// The record of what arrives: the one that is there, or else the origin's.
+    fn record(
+        &self,
+        arriving: &Path,
+        source: Option<&Result<Box<dyn Origin>, HoldingError>>,
+    ) -> Result<Record, HoldingError> {
+        let there = Record::read(arriving);
+        let Some(wanted) = self.wanted else {
+            return there.map_err(|why| HoldingError::Damaged {
+                path: RECORD.to_owned(),
+                why: format!("cannot be used: {why}"),
+            });
+        };
+        let version = wanted.version.to_string();
+        match there {
+            Ok(record) if record.sha256 == version => return Ok(record),
+            _ => {}
+        }
+        let place = arriving.join(RECORD);
+        let bytes = opened(source)?.small(&wanted.record.path, RECORD_BYTES_MAX)?;
+        if Digest::of(&bytes) != wanted.record.sha256 {
+            return Err(HoldingError::Origin(format!(
+                "{} of {} is not the record that was published: publish the title again",
+                wanted.record.path, self.title
+            )));
+        }
+        kept::write(&place, &bytes).attempt("write", &place)?;
+        let record = Record::read(arriving).map_err(|why| {
+            HoldingError::Origin(format!("the record of {} is damaged: {why}", self.title))
+        })?;
+        match record.sha256 == version {
+            true => Ok(record),
+            false => Err(HoldingError::Origin(format!(
+                "the record of {} is of another version than was published",
+                self.title
+            ))),
+        }
+    }
+
+    fn check_room(&self, arriving: &Path, files: &[&FileRecord]) -> Result<(), HoldingError> {
+        let there = |file: &FileRecord| {
+            fs::symlink_metadata(arriving.join(&file.path)).map_or(0, |found| found.len())
+        };
+        let missing = files.iter().map(|file| file.bytes.saturating_sub(there(file)));
+        let needed_bytes: u64 = missing.sum();
+        let free_bytes = room::free_bytes(self.library).saturating_sub(self.kept_free_bytes);
+        match needed_bytes <= free_bytes || needed_bytes == 0 {
+            true => Ok(()),
+            false => Err(HoldingError::Full { needed_bytes, free_bytes }),
+        }
+    }
+
+    fn put_in_place(
+        &self,
+        arriving: &Path,
+        record: &Record,
+        live: Option<&Record>,
+    ) -> Result<(), HoldingError> {
+        let place = self.title.folder(self.library);
+        if live.is_none() {
+            if fs::symlink_metadata(&place).is_ok() {
+                return Err(HoldingError::Title(format!(
+                    "{} is in the way, and ingest has not made it: move it elsewhere",
+                    place.display()
+                )));
+            }
+            return Ok(catalog::put_new(arriving, &place)?);
+        }
+        let (fresh, old) = (arriving.join(&record.folder), place.join(&record.folder));
+        if fresh.exists() && old.exists() {
+            // The same version with another record: what it lacked goes into the folder that is there.
+            for file in record.files.iter().filter(|file| fresh_file(&fresh, file).is_some()) {
+                let (from, to) = (arriving.join(&file.path), place.join(&file.path));
+                fs::rename(&from, &to).attempt("put in place", &to)?;
+            }
+            fs::remove_dir_all(&fresh).attempt("remove", &fresh)?;
+        }
+        Ok(catalog::put_over(arriving, &place, record)?)
+    }
+}
+
+/// Where a file of the version is in `fresh`, the version's folder, if it is there.
+fn fresh_file(fresh: &Path, file: &FileRecord) -> Option<PathBuf> {
+    let (folder, name) = file.path.split_once('/')?;
+    let place = fresh.join(name);
+    (fresh.ends_with(folder) && place.is_file()).then_some(place)
+}
+
+/// A node copies what can be checked block by block, and put in place by renaming.
+fn check_form(record: &Record) -> Result<(), HoldingError> {
+    if !record.has_blocks() {
+        return Err(HoldingError::Title(format!(
+            "the record of {:?} has no sums of blocks: run `fullbore library verify --complete` at its origin, and publish it again",
+            record.title
+        )));
+    }
+    let of_version =
+        |path: &str| path.strip_prefix(&record.folder).is_some_and(|rest| rest.starts_with('/'));
+    let odd = record.files.iter().find(|file| {
+        !of_version(&file.path) && file.path != record.hls && file.path != record.dash
+    });
+    match odd {
+        None if catalog::is_version(record.folder.as_bytes()) => Ok(()),
+        _ => Err(HoldingError::Title(format!(
+            "the record of {:?} is not as ingest makes it: ingest the title again",
+            record.title
+        ))),
+    }
+}
+
+/// Files of the version that the title in the library has already.
+fn present<'r>(live: &'r Record, record: &Record) -> HashSet<&'r str> {
+    let below = format!("{}/", record.folder);
+    let is_same = |file: &&FileRecord| {
+        file.path.starts_with(&below)
+            && record.files.iter().any(|one| one.path == file.path && one.sha256 == file.sha256)
+    };
+    live.files.iter().filter(is_same).map(|file| file.path.as_str()).collect()
+}
+
+/// Removes everything in the folder that is neither one of `files` nor the record: what another version has left there.
+fn keep_only(arriving: &Path, files: &[&FileRecord]) -> Result<(), HoldingError> {
+    let known: HashSet<PathBuf> = files.iter().map(|file| arriving.join(&file.path)).collect();
+    let mut folders = vec![arriving.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).attempt("list", &folder)? {
+            let entry = entry.attempt("list", &folder)?;
+            let path = entry.path();
+            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            let holds_known = || known.iter().any(|one| one.starts_with(&path));
+            if is_folder && holds_known() {
+                folders.push(path);
+            } else if is_folder {
+                fs::remove_dir_all(&path).attempt("remove", &path)?;
+            } else if !known.contains(&path) && path != arriving.join(RECORD) {
+                fs::remove_file(&path).attempt("remove", &path)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn opened(
+    source: Option<&Result<Box<dyn Origin>, HoldingError>>,
+) -> Result<&dyn Origin, HoldingError> {
+    match source {
+        Some(Ok(origin)) => Ok(origin.as_ref()),
+        Some(Err(why)) => Err(HoldingError::Origin(why.to_string())),
+        None => Err(HoldingError::Origin(
+            "it was not published, so there is nowhere to copy it from: ingest it again".to_owned(),
+        )),
+    }
+}
+
+/// Fills the hidden folder.
+struct Source<'a> {
+    origin: Option<Result<Box<dyn Origin>, HoldingError>>,
+    arriving: &'a Path,
+    gate: Gate<'a>,
+    date: &'a Record,
+}
+
+impl Source<'_> {
+    /// Brings all files, and checks again what was written. Returns how many bytes were fetched.
+    fn bring_all(&self, files: &[&FileRecord]) -> Result<u64, HoldingError> {
+        let place = File::open(self.arriving).attempt("open", self.arriving)?;
+        let mut buffer = BlockBuffer::new();
+        let mut fetched_bytes = 0;
+        for file in files {
+            let fetched = self.bring_file(&place, file, &mut buffer)?;
+            // What the disk gives back is what counts.
+            if fetched > 0 || file.bytes == 0 {
+                check::check_whole(&place, file, &mut buffer, self.gate)?;
+            }
+            fetched_bytes += fetched;
+        }
+        for folder in [self.arriving.join(&self.date.folder), self.arriving.to_path_buf()] {
+            if folder.is_dir() {
+                catalog::sync(&folder)?;
+            }
+        }
+        Ok(fetched_bytes)
+    }
+
+    fn bring_file(
+        &self,
+        place: &File,
+        file: &FileRecord,
+        buffer: &mut BlockBuffer,
+    ) -> Result<u64, HoldingError> {
+        let path = self.arriving.join(&file.path);
+        let folder = path.parent().unwrap_or(self.arriving);
+        fs::create_dir_all(folder).attempt("make the folder", folder)?;
+        let open = BlockFile::open_to_write(place, &file.path).attempt("write", &path)?;
+        let there = open.file().metadata().attempt("look at", &path)?.len();
+        let mut fetched_bytes = 0;
+        for (index, expected) in file.blocks_sha256.iter().flatten().enumerate() {
+            let offset = index as u64 * BLOCK_BYTES;
+            let count = check::length(file, offset);
+            (self.gate)(count as u64)?;
+            if there >= offset + count as u64 && is_there(&open, offset, count, expected, buffer) {
+                continue;
+            }
+            opened(self.origin.as_ref())?.read(&file.path, offset, count, buffer)?;
+            if sha256::of_bytes(buffer.first(count)) != *expected {
+                return Err(HoldingError::Origin(format!(
+                    "block {index} of {} at the origin does not match its SHA-256: verify the title there",
+                    file.path
+                )));
+            }
+            open.write(offset, buffer, count).attempt("write", &path)?;
+            fetched_bytes += count as u64;
+        }
+        if fetched_bytes > 0 || there != file.bytes {
+            open.finish(file.bytes).attempt("write", &path)?;
+            // The same on each node, so that what viewers are told of the file's age is, too.
+            let date = UNIX_EPOCH + Duration::from_secs(self.date.ingested_unix_seconds);
+            let times = FileTimes::new().set_modified(date);
+            open.file().set_times(times).attempt("date", &path)?;
+        }
+        Ok(fetched_bytes)
+    }
+}
+
+/// Whether the block is there already.
+fn is_there(
+    open: &BlockFile,
+    offset: u64,
+    count: usize,
+    expected: &str,
+    buffer: &mut BlockBuffer,
+) -> bool {
+    // A block that cannot be read is fetched again.
+    let read = open.read(offset, buffer).unwrap_or(0);
+    read >= count && sha256::of_bytes(buffer.first(count)) == expected
+}

@@ -1,0 +1,201 @@
+//! Reads and writes files block by block, past the page cache: what is copied or checked must not push out what viewers get.
+//!
+//! Direct I/O (`O_DIRECT`) wants memory, offsets and lengths in multiples of [`ALIGN`]. Filesystems without it get plain reads and writes,
+//! and are asked to forget the pages (`POSIX_FADV_DONTNEED`).
+
+use std::cell::Cell;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
+
+use catalog::BLOCK_BYTES;
+use rustix::fs::{Advice, Mode, OFlags, ResolveFlags, fadvise, fcntl_getfl, fcntl_setfl, openat2};
+use rustix::io::Errno;
+
+/// No disk has larger sectors.
+const ALIGN: usize = 4096;
+const BLOCK: usize = BLOCK_BYTES as usize;
+const _: () = assert!(BLOCK % ALIGN == 0);
+
+/// Memory for one block, aligned for direct I/O.
+pub(crate) struct BlockBuffer {
+    bytes: Vec<u8>,
+    start: usize,
+}
+
+impl BlockBuffer {
+    /// Room for a block.
+    pub(crate) fn new() -> Self {
+        let bytes = vec![0; BLOCK + ALIGN];
+        let start = bytes.as_ptr().addr().next_multiple_of(ALIGN) - bytes.as_ptr().addr();
+        Self { bytes, start }
+    }
+
+    /// The first `count` bytes.
+    pub(crate) fn first(&self, count: usize) -> &[u8] {
+        &self.bytes[self.start..][..count]
+    }
+
+    /// The first `count` bytes, to be filled.
+    pub(crate) fn first_mut(&mut self, count: usize) -> &mut [u8] {
+        &mut self.bytes[self.start..][..count]
+    }
+}
+
+/// An open file.
+pub(crate) struct BlockFile {
+    file: File,
+    is_direct: Cell<bool>,
+}
+
+impl BlockFile {
+    /// Opens the file at `path` below `folder` for reading. No link is followed, and a pipe keeps nobody waiting.
+    pub(crate) fn open(folder: impl AsFd, path: &str) -> io::Result<Self> {
+        Self::open_as(folder, path, OFlags::RDONLY)
+    }
+
+    /// As [`Self::open`], for reading and writing; makes the file if it is not there.
+    pub(crate) fn open_to_write(folder: impl AsFd, path: &str) -> io::Result<Self> {
+        Self::open_as(folder, path, OFlags::RDWR | OFlags::CREATE)
+    }
+
+    fn open_as(folder: impl AsFd, path: &str, access: OFlags) -> io::Result<Self> {
+        let open = |more| {
+            let flags = access | OFlags::NOFOLLOW | OFlags::CLOEXEC | more;
+            let mode = if access.contains(OFlags::CREATE) { 0o644 } else { 0 };
+            let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+            openat2(&folder, path, flags, Mode::from_raw_mode(mode), resolve)
+        };
+        // A file that the server holds by a lease is waited for: it lets go within a second or two. A pipe would be waited for, too, if it
+        // is opened for reading only.
+        let patience =
+            if access.contains(OFlags::RDWR) { OFlags::empty() } else { OFlags::NONBLOCK };
+        let (fd, is_direct) = match open(patience | OFlags::DIRECT) {
+            Err(Errno::INVAL) => (open(patience)?, false),
+            opened => (opened?, true),
+        };
+        let file = File::from(fd);
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+        }
+        Ok(Self { file, is_direct: Cell::new(is_direct) })
+    }
+
+    /// The file itself.
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Reads the block that begins at `offset`, and returns its length: less than a block if the file ends in it.
+    pub(crate) fn read(&self, offset: u64, into: &mut BlockBuffer) -> io::Result<usize> {
+        match self.read_once(offset, into) {
+            Err(error) if self.gives_up_direct(&error)? => self.read_once(offset, into),
+            read => read,
+        }
+    }
+
+    fn read_once(&self, offset: u64, into: &mut BlockBuffer) -> io::Result<usize> {
+        let mut filled = 0;
+        // Past the end of a file, a direct read would begin where it may not.
+        while filled < BLOCK && (filled % ALIGN == 0 || !self.is_direct.get()) {
+            let room = &mut into.first_mut(BLOCK)[filled..];
+            match self.file.read_at(room, offset + filled as u64) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.forget(offset, filled);
+        Ok(filled)
+    }
+
+    /// Writes the first `count` bytes of `from` as the block that begins at `offset`. A block that is not whole is the last one, and is padded
+    /// with zeros until [`Self::finish`] cuts the file to its length.
+    pub(crate) fn write(
+        &self,
+        offset: u64,
+        from: &mut BlockBuffer,
+        count: usize,
+    ) -> io::Result<()> {
+        let padded = count.next_multiple_of(ALIGN);
+        from.first_mut(padded)[count..].fill(0);
+        match self.file.write_all_at(from.first(padded), offset) {
+            Err(error) if self.gives_up_direct(&error)? => {
+                self.file.write_all_at(from.first(padded), offset)
+            }
+            written => written,
+        }
+    }
+
+    /// Cuts or extends the file to `bytes`, and waits until it is on the disk.
+    pub(crate) fn finish(&self, bytes: u64) -> io::Result<()> {
+        if self.file.metadata()?.len() != bytes {
+            self.file.set_len(bytes)?;
+        }
+        self.file.sync_all()?;
+        self.forget(0, usize::try_from(bytes).unwrap_or(usize::MAX));
+        Ok(())
+    }
+
+    fn forget(&self, offset: u64, count: usize) {
+        if !self.is_direct.get() {
+            let count = std::num::NonZeroU64::new(count as u64);
+            // It is a wish.
+            let _ = fadvise(&self.file, offset, count, Advice::DontNeed);
+        }
+    }
+
+    /// Some filesystems take `O_DIRECT`, and refuse the first read.
+    fn gives_up_direct(&self, error: &io::Error) -> io::Result<bool> {
+        let refused = error.raw_os_error() == Some(Errno::INVAL.raw_os_error());
+        if !refused || !self.is_direct.replace(false) {
+            return Ok(false);
+        }
+        fcntl_setfl(&self.file, fcntl_getfl(&self.file)? - OFlags::DIRECT)?;
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_in_blocks_is_read_in_blocks_whatever_the_length() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = File::open(folder.path()).unwrap();
+        for bytes in [0, 1, ALIGN, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 4097] {
+            let content: Vec<u8> = (0..bytes).map(|at| (at / 100 % 251) as u8).collect();
+            let mut buffer = BlockBuffer::new();
+            let file = BlockFile::open_to_write(&place, "film").unwrap();
+            for (index, block) in content.chunks(BLOCK).enumerate() {
+                buffer.first_mut(block.len()).copy_from_slice(block);
+                file.write((index * BLOCK) as u64, &mut buffer, block.len()).unwrap();
+            }
+            file.finish(bytes as u64).unwrap();
+            assert_eq!(std::fs::read(folder.path().join("film")).unwrap(), content, "{bytes}");
+            let file = BlockFile::open(&place, "film").unwrap();
+            let mut read = Vec::new();
+            while read.len() < bytes {
+                let count = file.read(read.len() as u64, &mut buffer).unwrap();
+                read.extend_from_slice(buffer.first(count));
+            }
+            assert_eq!(read, content, "{bytes}");
+            assert_eq!(file.read(bytes.next_multiple_of(BLOCK) as u64, &mut buffer).unwrap(), 0);
+        }
+    }
+
+    #[test]
+    fn no_link_leads_out_of_the_folder_and_no_pipe_is_waited_for() {
+        use rustix::fs::{CWD, FileType, mknodat};
+        let folder = tempfile::tempdir().unwrap();
+        let place = File::open(folder.path()).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", folder.path().join("link")).unwrap();
+        mknodat(CWD, folder.path().join("pipe"), FileType::Fifo, Mode::RUSR, 0).unwrap();
+        for path in ["link", "../x", "/etc/passwd", "pipe", "."] {
+            assert!(BlockFile::open(&place, path).is_err(), "{path}");
+        }
+    }
+}

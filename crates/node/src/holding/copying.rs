@@ -1,0 +1,268 @@
+//! The thread that copies, mends and verifies: what may be damaged first, then what has not been verified, then what is missing.
+
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use catalog::Record;
+use fleet::{Digest, PublishedTitle};
+
+use super::arrival::{Arrival, Arrived};
+use super::check;
+use super::error::{Attempt, HoldingError};
+use super::look::{Changed, title_path};
+use super::removal::ReplacedVersion;
+use super::room;
+use super::stamp::stamp;
+use super::table::{Held, Verified};
+use super::{Holder, lock, unix_seconds};
+
+/// The longest wait for something to do.
+const IDLE: Duration = Duration::from_secs(1);
+/// The wait before a title is tried again: this, then twice as long each time, up to [`RETRY_MAX`].
+const RETRY: Duration = Duration::from_secs(2);
+const RETRY_MAX: Duration = Duration::from_secs(300);
+/// A full disk costs nothing to ask again.
+const RETRY_FULL: Duration = Duration::from_secs(5);
+
+/// What keeps a title from being copied or verified.
+#[derive(Clone, Debug)]
+pub(super) struct Trouble {
+    pub(super) why: String,
+    attempts: u32,
+    /// Since the start.
+    retry_at: Duration,
+}
+
+/// Something to do.
+enum Job {
+    /// A hidden title.
+    Mend(String),
+    /// A title in the library that is to be verified.
+    Verify(String, Held),
+    /// A title that is missing, or there in another version.
+    Copy(PublishedTitle),
+}
+
+impl Job {
+    fn path(&self) -> &str {
+        match self {
+            Self::Mend(path) | Self::Verify(path, _) => path,
+            Self::Copy(wanted) => &wanted.path,
+        }
+    }
+}
+
+impl Holder {
+    /// The thread's life.
+    pub(super) fn keep_copying(&self) {
+        while !self.copier.is_stopped() {
+            match self.next_job() {
+                Some(job) => self.work_on(&job),
+                None => self.copier.wait(IDLE),
+            }
+        }
+    }
+
+    fn next_job(&self) -> Option<Job> {
+        let now = self.started.elapsed();
+        let troubles = lock(&self.troubles);
+        let may = |path: &str| troubles.get(path).is_none_or(|trouble| trouble.retry_at <= now);
+        let hidden = lock(&self.hidden);
+        if let Some(path) = hidden.iter().find(|path| may(path)) {
+            return Some(Job::Mend(path.clone()));
+        }
+        let titles = self.table.titles();
+        let is_due = |held: &Held| held.verified.is_none() || held.has_changed;
+        let due = titles.into_iter().find(|(path, held)| is_due(held) && may(path));
+        if let Some((path, held)) = due {
+            return Some(Job::Verify(path, held));
+        }
+        let desired = self.desired();
+        let is_missing = |wanted: &&PublishedTitle| {
+            may(&wanted.path)
+                && !hidden.contains(&wanted.path)
+                && self.table.title(&wanted.path).is_none_or(|held| held.version != wanted.version)
+                && !desired.withdrawn.contains(&wanted.held())
+        };
+        desired.titles.iter().find(is_missing).cloned().map(Job::Copy)
+    }
+
+    fn work_on(&self, job: &Job) {
+        let path = job.path();
+        let done = match job {
+            Job::Mend(path) => self.mend(path),
+            Job::Verify(path, held) => {
+                self.verify(path, held, &|bytes| self.copy_gate(bytes, &|| true))
+            }
+            Job::Copy(wanted) => self.copy(wanted),
+        };
+        match done {
+            Ok(()) => drop(lock(&self.troubles).remove(path)),
+            Err(HoldingError::Cancelled) => {}
+            Err(why) => self.note_trouble(path, &why),
+        }
+    }
+
+    fn note_trouble(&self, path: &str, why: &HoldingError) {
+        let mut troubles = lock(&self.troubles);
+        let before = troubles.get(path);
+        let attempts = before.map_or(0, |before| before.attempts);
+        let wait = match why {
+            HoldingError::Full { .. } => RETRY_FULL,
+            _ => RETRY.saturating_mul(1 << attempts.min(10)).min(RETRY_MAX),
+        };
+        let is_full = matches!(why, HoldingError::Full { .. });
+        let why = why.to_string();
+        // The figures of a full disk change all the time.
+        if !before.is_some_and(|before| before.why == why || is_full && attempts > 0) {
+            crate::tell(&format!("{path} cannot be held yet: {why}"));
+        }
+        let retry_at = self.started.elapsed() + wait;
+        troubles.insert(path.to_owned(), Trouble { why, attempts: attempts + 1, retry_at });
+    }
+
+    /// Verifies a hidden title, fetches what it lacks, and puts it back.
+    fn mend(&self, path: &str) -> Result<(), HoldingError> {
+        let desired = self.desired();
+        let wanted = desired.titles.iter().find(|wanted| wanted.path == path);
+        let wanted = wanted.filter(|wanted| !desired.withdrawn.contains(&wanted.held()));
+        self.bring(path, wanted)?;
+        lock(&self.hidden).remove(path);
+        Ok(())
+    }
+
+    fn copy(&self, wanted: &PublishedTitle) -> Result<(), HoldingError> {
+        self.bring(&wanted.path, Some(wanted))
+    }
+
+    fn bring(&self, path: &str, wanted: Option<&PublishedTitle>) -> Result<(), HoldingError> {
+        let title = title_path(path)?;
+        let library = self.library_of(&title);
+        let generation = self.generation.load(Ordering::Relaxed);
+        let is_wanted = || {
+            self.generation.load(Ordering::Relaxed) == generation || self.still_wants(path, wanted)
+        };
+        let arrival = Arrival {
+            title: &title,
+            library: &library,
+            wanted,
+            kept_free_bytes: room::kept_free_bytes(&library),
+            gate: &|bytes| self.copy_gate(bytes, &is_wanted),
+        };
+        let arrived = arrival.bring().map_err(|why| match why {
+            // Only the disk knew that it is full.
+            HoldingError::Full { needed_bytes: 0, .. } => HoldingError::Full {
+                needed_bytes: wanted.map_or(1, |wanted| wanted.bytes),
+                free_bytes: room::free_bytes(&library).saturating_sub(arrival.kept_free_bytes),
+            },
+            other => other,
+        })?;
+        self.note_arrival(path, &library, &title.folder(&library), arrived)
+    }
+
+    fn note_arrival(
+        &self,
+        path: &str,
+        library: &Path,
+        folder: &Path,
+        arrived: Arrived,
+    ) -> Result<(), HoldingError> {
+        let Arrived { record, replaced, fetched_bytes } = arrived;
+        self.copied_bytes.fetch_add(fetched_bytes, Ordering::Relaxed);
+        if let Some(old) = replaced {
+            self.add_replaced(ReplacedVersion {
+                path: path.to_owned(),
+                folder: old.folder,
+                version: old.sha256.parse().ok(),
+                unix_seconds: unix_seconds(),
+            });
+        }
+        let place = std::fs::File::open(folder).attempt("open", folder)?;
+        let stamp = stamp(place, &record).attempt("look at", folder)?;
+        let verified = Verified { stamp, unix_seconds: unix_seconds() };
+        let version = version(&record)?;
+        let (library, bytes) = (library.to_owned(), record.bytes());
+        let held = Held { version, library, bytes, verified: Some(verified), has_changed: false };
+        self.table.put(path, held);
+        let fetched = if fetched_bytes > 0 { "copied and verified" } else { "verified" };
+        crate::tell(&format!("{path} is {fetched}"));
+        Ok(())
+    }
+
+    fn still_wants(&self, path: &str, wanted: Option<&PublishedTitle>) -> bool {
+        let desired = self.desired();
+        match wanted {
+            Some(wanted) => {
+                desired.titles.iter().any(|one| one == wanted)
+                    && !desired.withdrawn.contains(&wanted.held())
+            }
+            None => desired.withdrawn.iter().all(|withdrawn| withdrawn.path != path),
+        }
+    }
+
+    /// Waits until a block may be copied, and says whether to go on.
+    fn copy_gate(&self, bytes: u64, is_wanted: &dyn Fn() -> bool) -> Result<(), HoldingError> {
+        let wait = lock(&self.copy_pace).take(bytes, self.started.elapsed());
+        if !wait.is_zero() {
+            self.copier.pause(wait);
+        }
+        match self.copier.is_stopped() || !is_wanted() {
+            true => Err(HoldingError::Cancelled),
+            false => Ok(()),
+        }
+    }
+
+    /// Reads a title in the library. If it is damaged, it is hidden at once.
+    ///
+    /// # Errors
+    /// [`HoldingError`], but not for a damaged title: that is a job of its own.
+    pub(super) fn verify(
+        &self,
+        path: &str,
+        held: &Held,
+        gate: check::Gate<'_>,
+    ) -> Result<(), HoldingError> {
+        let folder = title_path(path)?.folder(&held.library);
+        let is_present = || self.table.title(path).is_some_and(|now| now.version == held.version);
+        let record = match Record::read(&folder) {
+            Ok(record) if version(&record)? != held.version => {
+                // Somebody has put another version there.
+                self.table.take(path);
+                return self.look(Changed::Verify).attempt("list", &held.library);
+            }
+            Ok(record) => record,
+            Err(_) if !folder.exists() => {
+                self.table.take(path);
+                return Ok(());
+            }
+            Err(why) => return self.hide(path, &held.library, &format!("title.json: {why}")),
+        };
+        let look = || std::fs::File::open(&folder).and_then(|place| stamp(place, &record)).ok();
+        let before = look();
+        match check::check(&folder, &record, gate) {
+            Err(HoldingError::Damaged { path: file, why }) if folder.exists() && is_present() => {
+                self.hide(path, &held.library, &format!("{file} {why}"))?;
+                self.end_viewers(path, &held.library, &file);
+                Ok(())
+            }
+            // It was removed meanwhile.
+            Err(HoldingError::Damaged { .. }) => Ok(()),
+            Err(other) => Err(other),
+            Ok(()) => {
+                let stamp = before.filter(|before| look() == Some(*before));
+                // Written to while it was read: it is read again.
+                let Some(stamp) = stamp else { return Err(HoldingError::Busy) };
+                let verified = Some(Verified { stamp, unix_seconds: unix_seconds() });
+                if is_present() {
+                    self.table.put(path, Held { verified, has_changed: false, ..held.clone() });
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+fn version(record: &Record) -> Result<Digest, HoldingError> {
+    record.sha256.parse().map_err(|_| HoldingError::Title("its record has no SHA-256".to_owned()))
+}

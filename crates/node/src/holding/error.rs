@@ -1,0 +1,78 @@
+//! Why a title could not be copied, checked or removed.
+
+use std::fmt::{self, Display, Formatter};
+use std::io;
+use std::path::Path;
+
+use catalog::CatalogError;
+
+/// Why a title could not be copied, checked or removed. Its text says what to do.
+#[derive(Debug)]
+pub(crate) enum HoldingError {
+    /// The agent stops, or the title is no longer wanted.
+    Cancelled,
+    /// The disk has no room for the rest of the title.
+    Full {
+        /// Bytes that are still to be written.
+        needed_bytes: u64,
+        /// Bytes that are free, but for those that are kept free.
+        free_bytes: u64,
+    },
+    /// The origin does not have what was published, or cannot be reached.
+    Origin(String),
+    /// The title cannot be held as it is.
+    Title(String),
+    /// What lies in the library does not match its record.
+    Damaged {
+        /// Relative to the title's folder.
+        path: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Another process works on the title.
+    Busy,
+    /// The library could not be used.
+    Library(String),
+}
+
+impl Display for HoldingError {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cancelled => f.write_str("it is no longer wanted"),
+            Self::Full { needed_bytes, free_bytes } => write!(
+                f,
+                "the disk is full: {needed_bytes} bytes are needed and {free_bytes} are free (withdraw titles, or add room; the copy goes on by itself)"
+            ),
+            Self::Origin(why) | Self::Title(why) | Self::Library(why) => f.write_str(why),
+            Self::Damaged { path, why } => write!(f, "{path} {why}"),
+            Self::Busy => f.write_str("another fullbore is at work on it"),
+        }
+    }
+}
+
+impl std::error::Error for HoldingError {}
+
+impl From<CatalogError> for HoldingError {
+    fn from(error: CatalogError) -> Self {
+        match error {
+            CatalogError::Busy(_) => Self::Busy,
+            other => Self::Library(other.to_string()),
+        }
+    }
+}
+
+/// Adds to an I/O error what was attempted and on which path.
+pub(crate) trait Attempt<T> {
+    fn attempt(self, what: &str, path: &Path) -> Result<T, HoldingError>;
+}
+
+impl<T> Attempt<T> for io::Result<T> {
+    fn attempt(self, what: &str, path: &Path) -> Result<T, HoldingError> {
+        self.map_err(|error| match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                HoldingError::Full { needed_bytes: 0, free_bytes: 0 }
+            }
+            _ => HoldingError::Library(format!("cannot {what} {}: {error}", path.display())),
+        })
+    }
+}

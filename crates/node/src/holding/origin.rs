@@ -1,0 +1,153 @@
+//! Where titles come from.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use catalog::{BLOCK_BYTES, TitlePath};
+use s3::{S3Bucket, S3Error};
+use tokio::runtime::Runtime;
+
+use super::block_file::{BlockBuffer, BlockFile};
+use super::error::HoldingError;
+
+/// The origin of one title.
+pub(crate) trait Origin {
+    /// Reads `count` bytes, at most a block, of the file at `path` in the title's folder, from `offset` on, which is where a block begins.
+    fn read(
+        &self,
+        path: &str,
+        offset: u64,
+        count: usize,
+        into: &mut BlockBuffer,
+    ) -> Result<(), HoldingError>;
+
+    /// All of a small file.
+    fn small(&self, path: &str, bytes_max: u64) -> Result<Vec<u8>, HoldingError>;
+}
+
+/// The origin of the title at `title`, whose library's root is `root`: `file:///srv/library`, `s3://bucket/prefix`.
+pub(crate) fn origin(root: &str, title: &TitlePath) -> Result<Box<dyn Origin>, HoldingError> {
+    match root.split_once("://") {
+        Some(("file", path)) if path.starts_with('/') => {
+            Ok(Box::new(FolderOrigin::open(&title.folder(Path::new(path)))?))
+        }
+        Some(("s3", _)) => Ok(Box::new(S3Origin::open(root, title)?)),
+        _ => Err(HoldingError::Origin(format!(
+            "cannot copy from {root:?}: an origin is file:///FOLDER or s3://BUCKET/PREFIX"
+        ))),
+    }
+}
+
+/// A folder: a disk of the same machine, or a share.
+struct FolderOrigin {
+    path: PathBuf,
+    folder: File,
+    /// The file that was read last, which is most often read next.
+    last: RefCell<Option<(String, BlockFile)>>,
+}
+
+impl FolderOrigin {
+    fn open(path: &Path) -> Result<Self, HoldingError> {
+        let folder = File::open(path).map_err(|error| failed(path, &error))?;
+        Ok(Self { path: path.to_owned(), folder, last: RefCell::default() })
+    }
+}
+
+fn failed(path: &Path, error: &io::Error) -> HoldingError {
+    HoldingError::Origin(format!("cannot read {} of the origin: {error}", path.display()))
+}
+
+impl Origin for FolderOrigin {
+    fn read(
+        &self,
+        path: &str,
+        offset: u64,
+        count: usize,
+        into: &mut BlockBuffer,
+    ) -> Result<(), HoldingError> {
+        let place = || self.path.join(path);
+        let mut last = self.last.borrow_mut();
+        let file = match last.take() {
+            Some((name, file)) if name == path => file,
+            _ => BlockFile::open(&self.folder, path).map_err(|error| failed(&place(), &error))?,
+        };
+        let read = file.read(offset, into).map_err(|error| failed(&place(), &error))?;
+        *last = Some((path.to_owned(), file));
+        if read < count {
+            let why = io::Error::new(io::ErrorKind::UnexpectedEof, "it is too short");
+            return Err(failed(&place(), &why));
+        }
+        Ok(())
+    }
+
+    fn small(&self, path: &str, bytes_max: u64) -> Result<Vec<u8>, HoldingError> {
+        let failed = |error: &io::Error| failed(&self.path.join(path), error);
+        let file = BlockFile::open(&self.folder, path).map_err(|error| failed(&error))?;
+        let (mut bytes, mut buffer) = (Vec::new(), BlockBuffer::new());
+        loop {
+            let count =
+                file.read(bytes.len() as u64, &mut buffer).map_err(|error| failed(&error))?;
+            bytes.extend_from_slice(buffer.first(count));
+            if bytes.len() as u64 > bytes_max {
+                return Err(failed(&io::ErrorKind::FileTooLarge.into()));
+            }
+            if (count as u64) < BLOCK_BYTES {
+                return Ok(bytes);
+            }
+        }
+    }
+}
+
+/// A bucket of S3. Its credentials are in the agent's environment.
+struct S3Origin {
+    bucket: S3Bucket,
+    /// The title's folder in the bucket's.
+    folder: String,
+    /// The copier waits for each answer: it needs no more than one thread.
+    runtime: Runtime,
+}
+
+impl S3Origin {
+    fn open(root: &str, title: &TitlePath) -> Result<Self, HoldingError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime =
+            runtime.map_err(|error| HoldingError::Origin(format!("cannot reach S3: {error}")))?;
+        let bucket = S3Bucket::open(root)?;
+        Ok(Self { bucket, folder: title.as_str().to_owned(), runtime })
+    }
+
+    fn key(&self, path: &str) -> String {
+        format!("{}/{path}", self.folder)
+    }
+}
+
+impl From<S3Error> for HoldingError {
+    fn from(error: S3Error) -> Self {
+        Self::Origin(format!("cannot read from the origin: {error}"))
+    }
+}
+
+impl Origin for S3Origin {
+    fn read(
+        &self,
+        path: &str,
+        offset: u64,
+        count: usize,
+        into: &mut BlockBuffer,
+    ) -> Result<(), HoldingError> {
+        let key = self.key(path);
+        let bytes = self.runtime.block_on(self.bucket.get_range(&key, offset, count))?;
+        if bytes.len() != count {
+            return Err(HoldingError::Origin(format!("{key} is too short at the origin")));
+        }
+        into.first_mut(count).copy_from_slice(&bytes);
+        Ok(())
+    }
+
+    fn small(&self, path: &str, bytes_max: u64) -> Result<Vec<u8>, HoldingError> {
+        let bytes_max = usize::try_from(bytes_max).unwrap_or(usize::MAX);
+        Ok(self.runtime.block_on(self.bucket.get(&self.key(path), bytes_max))?.to_vec())
+    }
+}

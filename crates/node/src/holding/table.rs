@@ -1,0 +1,156 @@
+//! What the box holds: each title in the library, its version, and when it was verified.
+//!
+//! The inventory is those titles that are verified and that nothing is known against. A file for each of them in the state folder keeps when
+//! that was and how its files looked then.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use fleet::{Digest, HeldTitle, Inventory, Name};
+use serde::{Deserialize, Serialize};
+
+use crate::kept;
+
+/// A title in the library.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Held {
+    /// Its version.
+    pub(crate) version: Digest,
+    /// The folder of the library that it is in.
+    pub(crate) library: PathBuf,
+    /// Bytes of its files.
+    pub(crate) bytes: u64,
+    /// When all of it was last read and found to match its record; none if that has not been done yet.
+    pub(crate) verified: Option<Verified>,
+    /// Its files have changed since, so it is to be verified at once.
+    pub(crate) has_changed: bool,
+}
+
+/// When a title was verified, and how its files looked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Verified {
+    /// As [`super::stamp::stamp`] gives it.
+    pub(crate) stamp: Digest,
+    /// Since 1970.
+    pub(crate) unix_seconds: u64,
+}
+
+/// As it is kept.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    path: String,
+    version: Digest,
+    verified: Verified,
+}
+
+/// All titles.
+pub(crate) struct Table {
+    node: Name,
+    /// For what is kept.
+    folder: PathBuf,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    titles: BTreeMap<String, Held>,
+    /// Made when it is asked for, after a change.
+    inventory: Option<Arc<Inventory>>,
+}
+
+impl Table {
+    /// An empty table of `node`, with what an earlier one has kept in `folder`.
+    pub(crate) fn new(node: Name, folder: PathBuf) -> std::io::Result<Self> {
+        fs::create_dir_all(&folder)?;
+        Ok(Self { node, folder, inner: Mutex::default() })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The complete, verified versions.
+    pub(crate) fn inventory(&self) -> Arc<Inventory> {
+        let mut inner = self.lock();
+        if let Some(inventory) = &inner.inventory {
+            return Arc::clone(inventory);
+        }
+        let held = inner.titles.iter().filter(|(_, held)| held.verified.is_some());
+        let held = held.map(|(path, held)| HeldTitle { path: path.clone(), version: held.version });
+        let inventory = Arc::new(Inventory::new(self.node.clone(), held.collect()));
+        inner.inventory = Some(Arc::clone(&inventory));
+        inventory
+    }
+
+    /// The title at `path`.
+    pub(crate) fn title(&self, path: &str) -> Option<Held> {
+        self.lock().titles.get(path).cloned()
+    }
+
+    /// Every title.
+    pub(crate) fn titles(&self) -> Vec<(String, Held)> {
+        self.lock().titles.iter().map(|(path, held)| (path.clone(), held.clone())).collect()
+    }
+
+    /// Bytes of all titles.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.lock().titles.values().map(|held| held.bytes).sum()
+    }
+
+    /// Puts the title at `path` into the table, and keeps that it is verified, if it is.
+    pub(crate) fn put(&self, path: &str, held: Held) {
+        let place = self.place(path);
+        match held.verified {
+            Some(verified) => {
+                let kept = Kept { path: path.to_owned(), version: held.version, verified };
+                if let Err(error) = kept::write_json(&place, &kept) {
+                    // It is verified again after the next start.
+                    crate::tell(&format!("cannot write {}: {error}", place.display()));
+                }
+            }
+            None => forget(&place),
+        }
+        self.change(|titles| drop(titles.insert(path.to_owned(), held)));
+    }
+
+    /// Takes the title at `path` out of the table.
+    pub(crate) fn take(&self, path: &str) {
+        forget(&self.place(path));
+        self.change(|titles| drop(titles.remove(path)));
+    }
+
+    /// Notes that the title's files no longer look as they did.
+    pub(crate) fn note_change(&self, path: &str) {
+        if let Some(held) = self.lock().titles.get_mut(path) {
+            held.has_changed = true;
+        }
+    }
+
+    /// When the title at `path` was verified in this version, as an earlier run has kept it.
+    pub(crate) fn kept(&self, path: &str, version: Digest) -> Option<Verified> {
+        let kept: Kept = kept::read_json(&self.place(path))?;
+        (kept.path == path && kept.version == version).then_some(kept.verified)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut BTreeMap<String, Held>)) {
+        let mut inner = self.lock();
+        change(&mut inner.titles);
+        inner.inventory = None;
+    }
+
+    /// Titles' paths can be longer than file names.
+    fn place(&self, path: &str) -> PathBuf {
+        self.folder.join(Digest::of(path.as_bytes()).to_string())
+    }
+}
+
+fn forget(place: &Path) {
+    match fs::remove_file(place) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            crate::tell(&format!("cannot remove {}: {error}", place.display()));
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,34 @@
+//! Asks the server's admin listener for its status.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// It answers from memory. A server that takes longer is in trouble.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// A status is some KB, and less than 1 MiB with 256 titles of long names.
+const BYTES_MAX: u64 = 16 << 20;
+
+/// `/status.json` of the server whose admin listener is at `address`.
+///
+/// # Errors
+/// If it does not answer in time, or with something else.
+pub(crate) fn status(address: SocketAddr) -> io::Result<Value> {
+    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let request =
+        format!("GET /status.json HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes())?;
+    let mut answer = Vec::new();
+    stream.take(BYTES_MAX).read_to_end(&mut answer)?;
+    let wrong = || io::Error::new(io::ErrorKind::InvalidData, "it is no server's status");
+    let end = answer.windows(4).position(|four| four == b"\r\n\r\n").ok_or_else(wrong)?;
+    let is_ok = answer.split(|byte| *byte == b' ').nth(1) == Some(b"200");
+    if !is_ok {
+        return Err(wrong());
+    }
+    Ok(serde_json::from_slice(&answer[end + 4..])?)
+}

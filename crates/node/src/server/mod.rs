@@ -1,0 +1,316 @@
+//! The server beside the agent: a process of its own, which serves on if the agent dies.
+//!
+//! The agent starts it in a process group of its own, notes who it is, and starts it again if it ends. An agent that was killed finds its
+//! server again, by the note or by its command line. Only an agent that is asked to stop ends its server, which drains.
+
+pub(crate) mod admin;
+mod process;
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::holding::lock;
+use crate::kept;
+use crate::stop::Bell;
+use process::{Identity, Process};
+
+/// The wait before a server that ended is started again: this, then twice as long each time, up to [`BACKOFF_MAX`].
+const BACKOFF: Duration = Duration::from_millis(500);
+const BACKOFF_MAX: Duration = Duration::from_secs(30);
+/// A server that ran for so long was well: the wait is short again.
+const WELL: Duration = Duration::from_secs(60);
+/// How often the agent looks whether it is to stop.
+const LOOK: Duration = Duration::from_millis(200);
+/// A server that drains for longer than this after SIGTERM is killed; it drains 30 s by itself.
+const DRAIN_MAX: Duration = Duration::from_secs(60);
+/// More than this in the log, and the next server begins a new one.
+const LOG_BYTES_MAX: u64 = 4 << 20;
+
+/// How the server is started.
+#[derive(Clone, Debug)]
+pub struct ServerOptions {
+    /// The program: this one.
+    pub program: PathBuf,
+    /// The agent's state folder; the server's is in it.
+    pub state: PathBuf,
+    /// The folders of the library.
+    pub libraries: Vec<PathBuf>,
+    /// More flags for `fullbore serve`.
+    pub flags: Vec<String>,
+    /// A file with the fleet's public keys for signed URLs, if it has any.
+    pub keys: PathBuf,
+}
+
+/// Looks after the server.
+pub struct ServerProcess {
+    options: ServerOptions,
+    bell: Bell,
+    is_up: AtomicBool,
+    is_to_restart: AtomicBool,
+    found: Mutex<Found>,
+}
+
+/// What the server said when it was ready.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// Where viewers connect: `https://host:port/`.
+    pub url: Option<String>,
+    /// Its admin listener.
+    pub admin: Option<SocketAddr>,
+}
+
+impl ServerProcess {
+    /// Nothing is started yet.
+    ///
+    /// # Errors
+    /// If the server's state folder cannot be made.
+    pub fn new(options: ServerOptions) -> io::Result<Self> {
+        fs::create_dir_all(state(&options.state))?;
+        let (bell, is_up, is_to_restart, found) = Default::default();
+        Ok(Self { options, bell, is_up, is_to_restart, found })
+    }
+
+    /// Finds the server or starts it, and looks after it.
+    ///
+    /// # Errors
+    /// If the thread cannot be started.
+    pub fn start(self: &Arc<Self>) -> io::Result<JoinHandle<()>> {
+        let server = Arc::clone(self);
+        std::thread::Builder::new().name("server".into()).spawn(move || server.look_after())
+    }
+
+    /// Ends the server and the thread.
+    pub fn stop(&self) {
+        self.bell.stop();
+    }
+
+    /// Ends the server, which drains, and starts it again.
+    pub(crate) fn restart(&self) {
+        self.is_to_restart.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the process runs.
+    pub fn is_up(&self) -> bool {
+        self.is_up.load(Ordering::Relaxed)
+    }
+
+    /// What it said when it was ready.
+    pub fn found(&self) -> Found {
+        lock(&self.found).clone()
+    }
+
+    fn look_after(&self) {
+        let mut backoff = BACKOFF;
+        while !self.bell.is_stopped() {
+            let begun = Instant::now();
+            match self.find_or_start() {
+                Ok((process, child)) => self.watch(&process, child),
+                Err(error) => crate::tell(&format!("cannot start the server: {error}")),
+            }
+            if self.bell.is_stopped() {
+                return;
+            }
+            backoff = if begun.elapsed() > WELL { BACKOFF } else { backoff };
+            crate::tell(&format!(
+                "the server has ended (see {}); it is started again in {backoff:?}",
+                self.place(LOG).display()
+            ));
+            self.bell.pause(backoff);
+            backoff = (backoff * 2).min(BACKOFF_MAX);
+        }
+    }
+
+    fn find_or_start(&self) -> io::Result<(Process, Option<Child>)> {
+        let state = state(&self.options.state);
+        let noted = kept::read_json::<Identity>(&self.place(NOTE));
+        let by_note = noted.and_then(|noted| Some((noted.process()?, noted)));
+        // A note can be missing if the agent was killed just after it had started the server.
+        let by_line = || {
+            let identity = Identity::find(&self.options.program, state.to_str()?)?;
+            Some((identity.process()?, identity))
+        };
+        if let Some((process, identity)) = by_note.or_else(by_line) {
+            crate::tell(&format!("found the server again: process {}", identity.pid));
+            kept::write_json(&self.place(NOTE), &identity)?;
+            return Ok((process, None));
+        }
+        let mut child = self.command()?.spawn()?;
+        let gone = || io::Error::other("it ended at once");
+        // Too large a number for a process is no process.
+        let identity = i32::try_from(child.id()).ok().and_then(Identity::of);
+        let found = identity.and_then(|identity| Some((identity.process()?, identity)));
+        let Some((process, identity)) = found else {
+            child.wait()?;
+            return Err(gone());
+        };
+        kept::write_json(&self.place(NOTE), &identity)?;
+        Ok((process, Some(child)))
+    }
+
+    /// Waits until the server ends, or is to end.
+    fn watch(&self, process: &Process, child: Option<Child>) {
+        self.is_up.store(true, Ordering::Relaxed);
+        while !process.wait(LOOK).unwrap_or(false) {
+            if lock(&self.found).admin.is_none() {
+                *lock(&self.found) = said(&self.place(SAID));
+            }
+            if self.bell.is_stopped() || self.is_to_restart.swap(false, Ordering::Relaxed) {
+                self.end(process);
+                break;
+            }
+        }
+        self.is_up.store(false, Ordering::Relaxed);
+        *lock(&self.found) = Found::default();
+        if let Some(mut child) = child {
+            // It has ended: this only takes its number out of the table.
+            let _ = child.wait();
+        }
+        let _ = fs::remove_file(self.place(NOTE));
+    }
+
+    fn end(&self, process: &Process) {
+        process.signal(Signal::TERM);
+        let deadline = Instant::now() + DRAIN_MAX;
+        while !process.wait(LOOK).unwrap_or(false) {
+            if Instant::now() >= deadline {
+                crate::tell("the server does not end: it is killed");
+                process.signal(Signal::KILL);
+            }
+        }
+    }
+
+    fn command(&self) -> io::Result<Command> {
+        let (said, log) = (self.place(SAID), self.place(LOG));
+        if fs::metadata(&log).is_ok_and(|log| log.len() > LOG_BYTES_MAX) {
+            fs::rename(&log, self.place("server.log.1"))?;
+        }
+        let mut command = Command::new(&self.options.program);
+        command.args(self.arguments()?).stdin(Stdio::null()).process_group(0);
+        command.stdout(File::create(said)?);
+        // A pipe would break with the agent, and the journal does not.
+        if std::env::var_os("JOURNAL_STREAM").is_none() {
+            command.stderr(OpenOptions::new().create(true).append(true).open(log)?);
+        }
+        // It is the agent that systemd waits for.
+        command.env_remove("NOTIFY_SOCKET");
+        Ok(command)
+    }
+
+    fn arguments(&self) -> io::Result<Vec<OsString>> {
+        let options = &self.options;
+        let mut arguments: Vec<OsString> = vec!["serve".into()];
+        for library in &options.libraries {
+            arguments.extend(["--library".into(), library.into()]);
+        }
+        arguments.extend(["--state".into(), state(&options.state).into()]);
+        let names = |flag: &str| {
+            let with_value = format!("{flag}=");
+            options.flags.iter().any(|one| one == flag || one.starts_with(&with_value))
+        };
+        for (flag, value) in [("--listen", LISTEN), ("--admin", ADMIN)] {
+            if !names(flag) {
+                arguments.extend([flag.into(), value.into()]);
+            }
+        }
+        if !names("--config") && options.keys.exists() {
+            let config = self.place("server.toml");
+            // A string of JSON is one of TOML, too.
+            let keys = serde_json::to_string(&options.keys.to_string_lossy())?;
+            kept::write(&config, format!("[signing]\nkeys = [{keys}]\n").as_bytes())?;
+            arguments.extend(["--config".into(), config.into()]);
+        }
+        arguments.extend(options.flags.iter().map(Into::into));
+        Ok(arguments)
+    }
+
+    fn place(&self, name: &str) -> PathBuf {
+        self.options.state.join(name)
+    }
+}
+
+/// Who the server is.
+const NOTE: &str = "server.json";
+/// What it said on standard output: where it listens.
+const SAID: &str = "server.out";
+/// What it said on standard error.
+const LOG: &str = "server.log";
+/// Where a node's server listens, unless its flags say otherwise.
+const LISTEN: &str = "[::]:8443";
+const ADMIN: &str = "127.0.0.1:8444";
+
+/// The server's own state folder.
+fn state(of_agent: &Path) -> PathBuf {
+    of_agent.join("server")
+}
+
+/// What a server said when it was ready: `ready URL/`, `admin     http://ADDRESS/ ...`.
+fn said(place: &Path) -> Found {
+    let text = fs::read_to_string(place).unwrap_or_default();
+    // A line that is being written has no end yet.
+    let lines = || text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
+    let after = |start: &str| lines().find_map(|line| line.strip_prefix(start).map(str::trim));
+    let admin = after("admin ").and_then(|rest| rest.strip_prefix("http://"));
+    Found {
+        url: after("ready ").map(str::to_owned),
+        admin: admin.and_then(|rest| rest.split('/').next()?.parse().ok()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_found_by_what_it_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("said");
+        assert_eq!(said(&place), Found::default());
+        fs::write(&place, "ready https://127.0.0.1:8443/\nadmin     http://127.0.0.1:84").unwrap();
+        assert_eq!(said(&place).url.as_deref(), Some("https://127.0.0.1:8443/"));
+        assert_eq!(said(&place).admin, None);
+        fs::write(
+            &place,
+            "ready http://x/\nadmin     http://127.0.0.1:8444/ (dashboard), /status.json\n",
+        )
+        .unwrap();
+        assert_eq!(said(&place).admin, Some("127.0.0.1:8444".parse().unwrap()));
+    }
+
+    #[test]
+    fn flags_of_the_operator_come_before_what_a_node_chooses() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = |flags: &[&str]| ServerOptions {
+            program: "fullbore".into(),
+            state: folder.path().to_owned(),
+            libraries: vec!["/a".into(), "/b".into()],
+            flags: flags.iter().map(|flag| (*flag).to_owned()).collect(),
+            keys: folder.path().join("keys.pem"),
+        };
+        let line = |flags: &[&str]| {
+            let arguments = ServerProcess::new(options(flags)).unwrap().arguments().unwrap();
+            arguments.iter().map(|one| one.to_string_lossy()).collect::<Vec<_>>().join(" ")
+        };
+        let state = folder.path().display();
+        assert_eq!(
+            line(&["--workers", "1"]),
+            format!(
+                "serve --library /a --library /b --state {state}/server --listen {LISTEN} --admin {ADMIN} --workers 1"
+            )
+        );
+        assert!(!line(&["--listen=127.0.0.1:0"]).contains(LISTEN));
+        fs::write(folder.path().join("keys.pem"), "a key").unwrap();
+        assert!(line(&[]).contains("--config"));
+        assert!(!line(&["--config", "own.toml"]).contains("server.toml"));
+    }
+}

@@ -1,0 +1,106 @@
+//! A process that may be another than it was: known by its number, its time of start and its program.
+
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use serde::{Deserialize, Serialize};
+
+/// What tells a process from a later one of the same number.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Identity {
+    /// Its number.
+    pub(crate) pid: i32,
+    /// When it started, in clock ticks since the machine did (proc_pid_stat(5), field 22).
+    start_ticks: u64,
+    /// Drawn anew at each start of the machine.
+    boot: String,
+    /// Its program. One that was replaced since is still the same process.
+    program: PathBuf,
+}
+
+impl Identity {
+    /// Of the process of this number, if it runs and is ours to look at.
+    pub(crate) fn of(pid: i32) -> Option<Self> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The second field is a name in brackets, which may have anything in it.
+        let fields: Vec<_> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
+        let start_ticks = fields.get(19)?.parse().ok()?;
+        // None of a process that has ended and waits for its parent.
+        let program = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
+        let shown = program.to_string_lossy();
+        let program = PathBuf::from(shown.strip_suffix(" (deleted)").unwrap_or(&shown));
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?.trim().to_owned();
+        Some(Self { pid, start_ticks, boot, program })
+    }
+
+    /// The process, if it still runs.
+    pub(crate) fn process(&self) -> Option<Process> {
+        let number = Pid::from_raw(self.pid)?;
+        let descriptor = pidfd_open(number, PidfdFlags::empty()).ok()?;
+        // Looked at after it was opened: so the descriptor is that process's.
+        (Self::of(self.pid).as_ref() == Some(self)).then_some(Process { descriptor })
+    }
+
+    /// The server of this command line, if one runs: `fullbore serve ... --state STATE ...`.
+    pub(crate) fn find(program: &std::path::Path, state: &str) -> Option<Self> {
+        let numbers = fs::read_dir("/proc").ok()?.flatten();
+        let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let is_it = |identity: &Self| {
+            let line = fs::read(format!("/proc/{}/cmdline", identity.pid)).unwrap_or_default();
+            let words: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
+            let names_state =
+                words.windows(2).any(|two| two[0] == b"--state" && two[1] == state.as_bytes());
+            identity.program == program && words.get(1) == Some(&&b"serve"[..]) && names_state
+        };
+        numbers.filter_map(Self::of).find(is_it)
+    }
+}
+
+/// A running process. Signals go to it, and never to a later one of the same number.
+#[derive(Debug)]
+pub(crate) struct Process {
+    descriptor: OwnedFd,
+}
+
+impl Process {
+    /// Sends it a signal; one that has ended gets none.
+    pub(crate) fn signal(&self, signal: Signal) {
+        let _ = pidfd_send_signal(&self.descriptor, signal);
+    }
+
+    /// Waits until it ends, `most` at most. Returns whether it has.
+    pub(crate) fn wait(&self, most: Duration) -> io::Result<bool> {
+        let mut fds = [PollFd::new(&self.descriptor, PollFlags::IN)];
+        let most = Timespec { tv_sec: most.as_secs() as i64, tv_nsec: most.subsec_nanos().into() };
+        match poll(&mut fds, Some(&most)) {
+            Err(rustix::io::Errno::INTR) => Ok(false),
+            polled => Ok(polled? > 0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn a_process_is_known_until_it_ends_and_its_successor_is_another() {
+        let mut child = Command::new("sleep").arg("100").spawn().unwrap();
+        let identity = Identity::of(child.id() as i32).unwrap();
+        let process = identity.process().expect("it runs");
+        assert!(!process.wait(Duration::ZERO).unwrap());
+        let successor = Identity { start_ticks: identity.start_ticks + 1, ..identity.clone() };
+        assert!(successor.process().is_none());
+        process.signal(Signal::KILL);
+        assert!(process.wait(Duration::from_secs(10)).unwrap());
+        assert!(identity.process().is_none(), "it has ended, and waits for its parent");
+        child.wait().unwrap();
+        assert_eq!(Identity::of(identity.pid), None);
+    }
+}

@@ -1,0 +1,236 @@
+//! What gateways told the box, kept on its disk: the newest snapshot of the fleet, public keys, titles' small documents.
+//!
+//! A snapshot counts only with the fleet's signature, and its epoch never falls: an older one was made before a backup was restored. Of one
+//! gateway, a snapshot counts if it is newer than the last one. Of several gateways, the one that came last is used: their clocks may differ.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use fleet::{Digest, FleetSnapshot, Name, PublicKey, PublishedTitle, Signed, TitleDocument};
+use steering::Fleet;
+
+use crate::holding::lock;
+use crate::kept;
+
+/// An Ed25519 signature (RFC 8032, section 5.1.6).
+const SIGNATURE_BYTES: usize = 64;
+/// A manifest of a film in ten sizes and ten languages has 100 KB. A longer document is not kept.
+const DOCUMENT_BYTES_MAX: usize = 4 << 20;
+/// How many documents are asked for at a time.
+const MISSING_MAX: usize = 16;
+
+/// What is known of a gateway's snapshots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Last {
+    epoch: u64,
+    number: u64,
+    made_unix_millis: u64,
+}
+
+/// What gateways told.
+pub(crate) struct Told {
+    state: PathBuf,
+    keys: Mutex<Vec<PublicKey>>,
+    fleet: Mutex<Option<Arc<Fleet>>>,
+    last: Mutex<BTreeMap<Name, Last>>,
+}
+
+impl Told {
+    /// What an earlier run has kept in the folder `state`. `keys` are the fleet's, any of which may have signed.
+    ///
+    /// # Errors
+    /// If the folder cannot be used.
+    pub(crate) fn open(state: &Path, keys: Vec<PublicKey>) -> io::Result<Self> {
+        fs::create_dir_all(state.join(DOCUMENTS))?;
+        let (fleet, last) = Default::default();
+        let told = Self { state: state.to_owned(), keys: Mutex::new(keys), fleet, last };
+        if let Some(bytes) = kept::read(&state.join(SNAPSHOT))? {
+            let signature = bytes.get(..SIGNATURE_BYTES).unwrap_or_default().to_vec();
+            let bytes = bytes.get(SIGNATURE_BYTES..).unwrap_or_default().to_vec();
+            if let Err(why) = told.take(&Signed { bytes, signature }) {
+                crate::tell(&format!("the snapshot on this disk is not used: {why}"));
+            }
+        }
+        Ok(told)
+    }
+
+    /// The newest snapshot, indexed.
+    pub(crate) fn fleet(&self) -> Option<Arc<Fleet>> {
+        lock(&self.fleet).clone()
+    }
+
+    /// The fleet's keys from now on.
+    pub(crate) fn handle_keys(&self, snapshots: Vec<PublicKey>) {
+        *lock(&self.keys) = snapshots;
+    }
+
+    /// Takes a snapshot, and keeps it.
+    ///
+    /// # Errors
+    /// Why it is refused. The one that is there stays.
+    pub(crate) fn handle_snapshot(&self, signed: &Signed) -> Result<(), String> {
+        self.take(signed)?;
+        let place = self.state.join(SNAPSHOT);
+        let bytes = [signed.signature.as_slice(), &signed.bytes].concat();
+        kept::write(&place, &bytes)
+            .map_err(|error| format!("cannot write {}: {error}", place.display()))?;
+        self.forget_documents();
+        Ok(())
+    }
+
+    fn take(&self, signed: &Signed) -> Result<(), String> {
+        let keys = lock(&self.keys).clone();
+        let opened = keys.iter().find_map(|key| key.open(FleetSnapshot::CONTEXT, signed).ok());
+        let bytes = opened.ok_or("the fleet has not signed it")?;
+        let snapshot = FleetSnapshot::from_bytes(bytes).map_err(|error| error.to_string())?;
+        let gateway = snapshot.gateway.clone();
+        let one = Last {
+            epoch: snapshot.epoch,
+            number: snapshot.number,
+            made_unix_millis: snapshot.made_unix_millis,
+        };
+        let mut last = lock(&self.last);
+        let epoch = last.values().map(|last| last.epoch).max().unwrap_or(0);
+        if one.epoch < epoch {
+            return Err(format!("its epoch is {}, and {epoch} has begun", one.epoch));
+        }
+        let is_newer = |before: &Last| {
+            one.epoch > before.epoch
+                || one.number > before.number
+                || one.made_unix_millis > before.made_unix_millis
+        };
+        if !last.get(&gateway).is_none_or(is_newer) {
+            return Err(format!("{gateway} has made a newer one"));
+        }
+        // Nodes mark nobody as full: the gateway has.
+        let fleet = Fleet::new(snapshot, None).map_err(|error| error.to_string())?;
+        last.insert(gateway, one);
+        *lock(&self.fleet) = Some(Arc::new(fleet));
+        Ok(())
+    }
+
+    /// A document of a title of the snapshot: a copy, or the one in the library, if `library_of` has the title's folder.
+    pub(crate) fn document(
+        &self,
+        sha256: &Digest,
+        folder_of: impl Fn(&PublishedTitle) -> Option<PathBuf>,
+    ) -> Option<Vec<u8>> {
+        let is_it = |bytes: &Vec<u8>| Digest::of(bytes) == *sha256;
+        if let Some(bytes) = kept::read(&self.place(sha256)).ok().flatten().filter(is_it) {
+            return Some(bytes);
+        }
+        let fleet = self.fleet()?;
+        let of = |title: &PublishedTitle| documents(title).iter().any(|one| one.sha256 == *sha256);
+        let title = fleet.snapshot().titles.iter().find(|title| of(title))?;
+        let document = documents(title).into_iter().find(|one| one.sha256 == *sha256)?;
+        let place = folder_of(title)?.join(&document.path);
+        kept::read(&place).ok().flatten().filter(is_it)
+    }
+
+    /// Documents of titles that this box does not hold, and of which it has no copy.
+    pub(crate) fn missing_documents(&self, holds: impl Fn(&PublishedTitle) -> bool) -> Vec<Digest> {
+        let Some(fleet) = self.fleet() else { return Vec::new() };
+        let titles = fleet.snapshot().titles.iter().filter(|title| !holds(title));
+        let digests = titles.flat_map(|title| documents(title).map(|one| one.sha256));
+        digests.filter(|digest| !self.place(digest).exists()).take(MISSING_MAX).collect()
+    }
+
+    /// Keeps a document, if the snapshot has one of its digest.
+    pub(crate) fn handle_document(&self, bytes: &[u8]) {
+        let digest = Digest::of(bytes);
+        if bytes.len() > DOCUMENT_BYTES_MAX || !self.known_documents().contains(&digest) {
+            return;
+        }
+        let place = self.place(&digest);
+        if let Err(error) = kept::write(&place, bytes) {
+            crate::tell(&format!("cannot write {}: {error}", place.display()));
+        }
+    }
+
+    /// Removes documents of titles that are no longer published.
+    fn forget_documents(&self) {
+        let known = self.known_documents();
+        for entry in fs::read_dir(self.state.join(DOCUMENTS)).into_iter().flatten().flatten() {
+            let digest = entry.file_name().to_str().and_then(|name| name.parse().ok());
+            if !digest.is_some_and(|digest| known.contains(&digest)) {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+    }
+
+    fn known_documents(&self) -> BTreeSet<Digest> {
+        let Some(fleet) = self.fleet() else { return BTreeSet::new() };
+        let titles = fleet.snapshot().titles.iter();
+        titles.flat_map(|title| documents(title).map(|one| one.sha256)).collect()
+    }
+
+    fn place(&self, digest: &Digest) -> PathBuf {
+        self.state.join(DOCUMENTS).join(digest.to_string())
+    }
+}
+
+const SNAPSHOT: &str = "snapshot.signed";
+const DOCUMENTS: &str = "documents";
+
+/// What answers to viewers are made of.
+fn documents(title: &PublishedTitle) -> [&TitleDocument; 3] {
+    [&title.record, &title.hls, &title.dash]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fleet::{SigningKey, SteeringPolicy};
+
+    fn snapshot(gateway: &str, epoch: u64, number: u64) -> FleetSnapshot {
+        FleetSnapshot {
+            version: 1,
+            epoch,
+            gateway: gateway.parse().unwrap(),
+            number,
+            made_unix_millis: number * 1000,
+            policy: SteeringPolicy::default(),
+            sites: Vec::new(),
+            nodes: Vec::new(),
+            titles: Vec::new(),
+        }
+    }
+
+    fn number(told: &Told) -> u64 {
+        told.fleet().unwrap().snapshot().number
+    }
+
+    #[test]
+    fn only_what_the_fleet_signed_counts_and_its_epoch_never_falls() {
+        let state = tempfile::tempdir().unwrap();
+        let (key, _) = SigningKey::draw().unwrap();
+        let (stranger, _) = SigningKey::draw().unwrap();
+        let told = Told::open(state.path(), vec![key.public()]).unwrap();
+        assert!(told.fleet().is_none());
+        let sign =
+            |key: &SigningKey, one: FleetSnapshot| key.sign(FleetSnapshot::CONTEXT, one.to_bytes());
+        told.handle_snapshot(&sign(&key, snapshot("g1", 2, 7))).unwrap();
+        assert!(told.handle_snapshot(&sign(&stranger, snapshot("g1", 9, 99))).is_err());
+        assert!(told.handle_snapshot(&sign(&key, snapshot("g1", 2, 6))).is_err(), "it is older");
+        assert!(told.handle_snapshot(&sign(&key, snapshot("g2", 1, 99))).is_err(), "another epoch");
+        assert_eq!(number(&told), 7);
+        told.handle_snapshot(&sign(&key, snapshot("g2", 2, 1))).unwrap();
+        assert_eq!(number(&told), 1, "the one that came last");
+        told.handle_snapshot(&sign(&key, snapshot("g1", 3, 1))).unwrap();
+        assert!(told.handle_snapshot(&sign(&key, snapshot("g2", 2, 5))).is_err());
+        drop(told);
+        let again = Told::open(state.path(), vec![stranger.public(), key.public()]).unwrap();
+        assert_eq!(number(&again), 1);
+        assert!(again.handle_snapshot(&sign(&key, snapshot("g2", 2, 9))).is_err(), "even then");
+        drop(again);
+        // Whoever can write to the disk cannot sign.
+        let place = state.path().join(SNAPSHOT);
+        let mut bytes = fs::read(&place).unwrap();
+        *bytes.last_mut().unwrap() ^= 1;
+        fs::write(&place, bytes).unwrap();
+        assert!(Told::open(state.path(), vec![key.public()]).unwrap().fleet().is_none());
+    }
+}

@@ -1,0 +1,362 @@
+//! Copies, verification, mending and removal of titles, with real folders.
+
+mod folders;
+
+use std::fs;
+use std::process::Command;
+use std::time::Duration;
+
+use fleet::{Desired, Digest, HeldTitle, ReceiptState};
+use folders::{BLOCK, Folders, film, flip, published};
+use fullbore_tests::{FILM, until};
+
+#[test]
+fn a_title_arrives_whole_and_nothing_is_left_behind() {
+    let folders = Folders::default();
+    let title = folders.publish("films/a film", &film(1));
+    let one = folders.open().start();
+    assert!(one.holder.inventory().held.is_empty());
+    one.desire(&[&title], &[]);
+    until("the title to arrive", || one.holds(&title));
+    assert_eq!(fs::read(folders.film("films/a film")).unwrap(), film(1));
+    let names = fs::read_dir(folders.library().join("films")).unwrap();
+    let names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["a film"]);
+    assert_eq!(one.holder.status().copied_bytes, title.bytes);
+    assert!(one.holder.status().missing.is_empty());
+    // The same on each node, whenever it was copied.
+    let modified = fs::metadata(folders.film("films/a film")).unwrap().modified().unwrap();
+    assert_eq!(modified, std::time::UNIX_EPOCH + Duration::from_secs(1));
+    drop(one);
+    let again = folders.open();
+    assert!(again.holds(&title), "it was verified, and has not changed since");
+    assert_eq!(again.holder.desired().titles, [title]);
+}
+
+#[test]
+fn a_copy_that_was_cut_goes_on_wherever_it_was_cut() {
+    let whole = film(2);
+    for cut in [0, 1, 4096, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK, 2 * BLOCK + 12_344, whole.len()]
+    {
+        let folders = Folders::default();
+        let title = folders.publish("film", &whole);
+        let record = catalog::Record::read(&folders.origin().join("film")).unwrap();
+        let arriving = folders.arriving("film");
+        fs::create_dir_all(arriving.join(&record.folder)).unwrap();
+        fs::write(arriving.join(&record.folder).join(FILM), &whole[..cut]).unwrap();
+        // What another version has left.
+        fs::create_dir_all(arriving.join("v-0123456789ab")).unwrap();
+        fs::write(arriving.join("v-0123456789ab/x"), "x").unwrap();
+        let one = folders.open().start();
+        one.desire(&[&title], &[]);
+        until("the title to arrive", || one.holds(&title));
+        assert_eq!(fs::read(folders.film("film")).unwrap(), whole, "cut at {cut}");
+        let had = if cut == whole.len() { cut } else { cut / BLOCK * BLOCK };
+        assert_eq!(one.holder.status().copied_bytes, title.bytes - had as u64, "cut at {cut}");
+        assert!(!folders.library().join("film/v-0123456789ab").exists());
+    }
+}
+
+#[test]
+fn a_tail_that_never_reached_the_disk_is_copied_again() {
+    let folders = Folders::default();
+    let whole = film(3);
+    let title = folders.publish("film", &whole);
+    let record = catalog::Record::read(&folders.origin().join("film")).unwrap();
+    let file = folders.arriving("film").join(&record.folder).join(FILM);
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    // After a power failure, a file may have its length and zeros.
+    let mut torn = whole.clone();
+    torn[BLOCK + 5..].fill(0);
+    fs::write(&file, torn).unwrap();
+    let one = folders.open().start();
+    one.desire(&[&title], &[]);
+    until("the title to arrive", || one.holds(&title));
+    assert_eq!(fs::read(folders.film("film")).unwrap(), whole);
+}
+
+#[test]
+fn wrong_bytes_at_the_origin_never_get_into_the_library() {
+    let folders = Folders::default();
+    let title = folders.publish("film", &film(4));
+    let other = folders.publish("other", &film(5));
+    let record = catalog::Record::read(&folders.origin().join("film")).unwrap();
+    flip(&folders.origin().join("film").join(&record.folder).join(FILM), BLOCK as u64 + 7);
+    let one = folders.open().start();
+    one.desire(&[&title, &other], &[]);
+    until("the other title to arrive", || one.holds(&other));
+    until("the trouble to be told", || one.trouble("film").is_some());
+    let trouble = one.trouble("film").unwrap();
+    assert!(trouble.contains("block 1") && trouble.contains(FILM), "{trouble}");
+    assert!(!one.holds(&title) && !folders.library().join("film").exists());
+    // Its origin is repaired, and the fleet says so.
+    flip(&folders.origin().join("film").join(&record.folder).join(FILM), BLOCK as u64 + 7);
+    until("the title to arrive", || one.holds(&title));
+}
+
+#[test]
+fn a_record_other_than_the_published_one_is_refused() {
+    let folders = Folders::default();
+    let title = folders.publish("film", &film(6));
+    folders.publish("film", &film(7));
+    let one = folders.open().start();
+    one.desire(&[&title], &[]);
+    until("the trouble to be told", || one.trouble("film").is_some());
+    assert!(one.trouble("film").unwrap().contains("publish the title again"));
+    let odd = fleet::PublishedTitle { origin: "gopher://x".into(), ..title };
+    one.desire(&[&odd], &[]);
+    until("the origin to be refused", || {
+        one.trouble("film").is_some_and(|why| why.contains("gopher"))
+    });
+    assert!(!folders.library().join("film").exists());
+}
+
+#[test]
+fn what_changed_while_the_box_was_down_is_hidden_before_the_server_starts_and_mended() {
+    let folders = Folders::default();
+    let (title, other) = (folders.publish("film", &film(8)), folders.publish("other", &film(9)));
+    let one = folders.open().start();
+    one.desire(&[&title, &other], &[]);
+    until("the titles to arrive", || one.holds(&title) && one.holds(&other));
+    drop(one);
+    flip(&folders.film("film"), BLOCK as u64 + 100);
+    let one = folders.open();
+    assert!(!folders.library().join("film").exists(), "the server would find it");
+    assert!(!one.holds(&title) && one.holds(&other));
+    assert_eq!(one.holder.status().hidden, ["film"]);
+    let one = one.start();
+    until("the title to be mended", || one.holds(&title));
+    assert_eq!(fs::read(folders.film("film")).unwrap(), film(8));
+    assert_eq!(one.holder.status().copied_bytes, BLOCK as u64, "only the block that was wrong");
+}
+
+#[test]
+fn a_change_that_changed_nothing_costs_a_look_and_no_copy() {
+    let folders = Folders::default();
+    let title = folders.publish("film", &film(10));
+    let one = folders.open().start();
+    one.desire(&[&title], &[]);
+    until("the title to arrive", || one.holds(&title));
+    drop(one);
+    let path = folders.film("film");
+    fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    fs::remove_dir_all(folders.origin()).unwrap();
+    let one = folders.open().start();
+    until("the title to be verified", || one.holds(&title));
+    assert_eq!(one.holder.status().copied_bytes, 0);
+}
+
+#[test]
+fn a_byte_that_flips_while_the_box_is_up_is_found_and_mended() {
+    let folders = Folders::default();
+    let title = folders.publish("film", &film(11));
+    let mut options = folders.options();
+    options.scrub = Duration::from_secs(2);
+    let one = folders.open_with(options).start();
+    one.desire(&[&title], &[]);
+    until("the title to arrive", || one.holds(&title));
+    let before = one.holder.status().copied_bytes;
+    flip(&folders.film("film"), 3);
+    until("the title to be mended", || {
+        one.holder.status().copied_bytes > before && one.holds(&title)
+    });
+    assert_eq!(fs::read(folders.film("film")).unwrap(), film(11));
+    assert_eq!(one.holder.status().copied_bytes - before, BLOCK as u64);
+}
+
+#[test]
+fn a_damaged_title_that_nobody_publishes_stays_hidden_and_is_not_lost() {
+    let folders = Folders::default();
+    fs::create_dir(folders.library().join("own")).unwrap();
+    fullbore_tests::make_title(&folders.library().join("own"), &film(12)).unwrap();
+    let title = published(&folders.library(), "own");
+    let one = folders.open();
+    assert!(!one.holds(&title), "nobody has verified it yet");
+    assert!(folders.library().join("own").exists(), "it was served before there was an agent");
+    let one = one.start();
+    until("the title to be verified", || one.holds(&title));
+    drop(one);
+    flip(&folders.film("own"), 0);
+    let one = folders.open().start();
+    until("the trouble to be told", || one.trouble("own").is_some());
+    assert!(!one.holds(&title) && !folders.library().join("own").exists());
+    assert!(folders.arriving("own").join("master.m3u8").exists());
+    drop(one);
+    let one = folders.open().start();
+    until("the trouble to be told again", || one.trouble("own").is_some());
+}
+
+#[test]
+fn a_withdrawn_title_is_removed_with_a_receipt() {
+    let folders = Folders::default();
+    let title = folders.publish("films/a", &film(13));
+    let never = HeldTitle { path: "never".into(), version: Digest::of(b"never") };
+    let one = folders.open().start();
+    one.desire(&[&title], &[]);
+    until("the title to arrive", || one.holds(&title));
+    one.desire(&[], &[title.held(), never.clone()]);
+    until("both receipts", || one.holder.receipts().len() == 2);
+    let receipt = |held: &HeldTitle| {
+        let all = one.holder.receipts();
+        all.iter().find(|one| one.held == *held).map(|one| one.state)
+    };
+    assert_eq!(receipt(&title.held()), Some(ReceiptState::Removed));
+    assert_eq!(receipt(&never), Some(ReceiptState::Absent));
+    assert!(!folders.library().join("films/a").exists());
+    assert!(one.holder.inventory().held.is_empty());
+    drop(one);
+    let again = folders.open();
+    assert_eq!(again.holder.receipts().len(), 2, "receipts outlive the agent");
+    again.desire(&[], &[]);
+    assert_eq!(again.holder.receipts(), []);
+}
+
+/// A gateway that cannot reach the store knows what was wanted once.
+#[test]
+fn an_older_wish_does_not_bring_back_a_withdrawn_title() {
+    let folders = Folders::default();
+    let title = folders.publish("films/a", &film(14));
+    let one = folders.open().start();
+    one.desire(&[&title], &[]);
+    let old = (*one.holder.desired()).clone();
+    one.desire(&[], &[title.held()]);
+    let refused = one.holder.handle_desired(old.clone()).unwrap_err();
+    assert!(refused.contains("what to hold is refused"), "{refused}");
+    drop(one);
+    let again = folders.open().start();
+    assert!(again.holder.handle_desired(old.clone()).is_err(), "a restart forgets nothing");
+    assert_eq!(again.holder.desired().withdrawn, [title.held()]);
+    // After a restore, the store's revisions begin anew.
+    again.holder.handle_desired(Desired { epoch: old.epoch + 1, revision: 0, ..old }).unwrap();
+    assert_eq!(again.holder.desired().titles, [title]);
+}
+
+#[test]
+fn what_was_withdrawn_before_a_restart_is_removed_before_the_server_starts() {
+    let folders = Folders::default();
+    let title = folders.publish("film", &film(14));
+    let kept = folders.publish("kept", &film(15));
+    let one = folders.open().start();
+    one.desire(&[&title, &kept], &[]);
+    until("the titles to arrive", || one.holds(&title) && one.holds(&kept));
+    drop(one);
+    // The agent dies between hearing of it and doing it.
+    folders.open().desire(&[&kept], &[title.held()]);
+    assert!(folders.library().join("film").exists());
+    let one = folders.open();
+    assert!(!folders.library().join("film").exists());
+    assert!(one.holds(&kept));
+    assert_eq!(one.holder.receipts()[0].state, ReceiptState::Removed);
+}
+
+#[test]
+fn a_copy_that_is_under_way_ends_when_its_title_is_withdrawn() {
+    let folders = Folders::default();
+    let title = folders.publish("film", &film(16));
+    let mut options = folders.options();
+    // It would take weeks.
+    options.copy_bytes_per_second = 10;
+    let one = folders.open_with(options).start();
+    one.desire(&[&title], &[]);
+    until("the copy to begin", || folders.arriving("film").join("title.json").exists());
+    drop(one);
+    let one = folders.open().start();
+    one.desire(&[], &[title.held()]);
+    until("the receipt", || !one.holder.receipts().is_empty());
+    until("nothing to be left", || fs::read_dir(folders.library()).unwrap().next().is_none());
+}
+
+#[test]
+fn a_newer_version_replaces_the_older_one_whose_viewers_keep_theirs() {
+    let folders = Folders::default();
+    let old = folders.publish("film", &film(17));
+    let one = folders.open().start();
+    one.desire(&[&old], &[]);
+    until("the title to arrive", || one.holds(&old));
+    let old_film = folders.film("film");
+    let new = folders.publish("film", &film(18));
+    one.desire(&[&new], &[]);
+    until("the new version to arrive", || one.holds(&new));
+    assert!(!one.holds(&old));
+    assert_eq!(fs::read(folders.film("film")).unwrap(), film(18));
+    assert_eq!(fs::read(&old_film).unwrap(), film(17));
+    // A withdrawal of the old version takes its files, too.
+    one.desire(&[&new], &[old.held()]);
+    until("the receipt", || !one.holder.receipts().is_empty());
+    assert_eq!(one.holder.receipts()[0].state, ReceiptState::Removed);
+    assert!(!old_film.exists() && one.holds(&new));
+}
+
+#[test]
+fn a_title_is_not_put_over_what_ingest_has_not_made() {
+    let folders = Folders::default();
+    let title = folders.publish("film", &film(19));
+    fs::create_dir(folders.library().join("film")).unwrap();
+    fs::write(folders.library().join("film/mine.mp4"), "mine").unwrap();
+    let one = folders.open().start();
+    one.desire(&[&title], &[]);
+    until("the trouble to be told", || one.trouble("film").is_some());
+    assert!(one.trouble("film").unwrap().contains("in the way"));
+    assert_eq!(fs::read(folders.library().join("film/mine.mp4")).unwrap(), b"mine");
+}
+
+/// A small disk, which goes away with the test. None without the privileges for it.
+struct SmallDisk(std::path::PathBuf);
+
+impl SmallDisk {
+    fn mount(place: std::path::PathBuf, mebibytes: usize) -> Option<Self> {
+        let size = format!("size={mebibytes}m");
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(&place);
+        let mounted = mount.output().is_ok_and(|ran| ran.status.success());
+        if !mounted {
+            eprintln!("SKIPPED: a small disk cannot be mounted without privileges");
+        }
+        mounted.then_some(Self(place))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_full_disk_is_told_and_the_copy_goes_on_when_there_is_room() {
+    let folders = Folders::default();
+    let title = folders.publish("film", &film(20));
+    let small = folders.publish("small", b"a short film");
+    let Some(_disk) = SmallDisk::mount(folders.library(), 20) else { return };
+    fs::write(folders.library().join("ballast"), vec![0; 14 << 20]).unwrap();
+    let one = folders.open().start();
+    one.desire(&[&title, &small], &[]);
+    until("the full disk to be told", || {
+        one.trouble("film").is_some_and(|why| why.contains("the disk is full"))
+    });
+    until("what fits to arrive", || one.holds(&small));
+    assert!(!folders.library().join("film").exists() && !one.holds(&title));
+    fs::remove_file(folders.library().join("ballast")).unwrap();
+    until("the title to arrive", || one.holds(&title));
+    assert_eq!(fs::read(folders.film("film")).unwrap(), film(20));
+}
+
+#[test]
+fn a_disk_that_fills_up_in_the_middle_keeps_what_has_arrived() {
+    let folders = Folders::default();
+    let title = folders.publish("film", &film(21));
+    let Some(_disk) = SmallDisk::mount(folders.library(), 20) else { return };
+    let mut options = folders.options();
+    options.copy_bytes_per_second = 4 << 20;
+    let one = folders.open_with(options).start();
+    one.desire(&[&title], &[]);
+    until("the copy to begin", || folders.arriving("film").join("title.json").exists());
+    fs::write(folders.library().join("ballast"), vec![0; 15 << 20]).unwrap();
+    until("the full disk to be told", || {
+        one.trouble("film").is_some_and(|why| why.contains("the disk is full"))
+    });
+    assert!(!folders.library().join("film").exists());
+    fs::remove_file(folders.library().join("ballast")).unwrap();
+    until("the title to arrive", || one.holds(&title));
+    assert_eq!(fs::read(folders.film("film")).unwrap(), film(21));
+}

@@ -1,0 +1,236 @@
+//! The agent with a real server beside it: who starts whom, who outlives whom, what viewers get.
+//!
+//! One test of this file is an agent in a process of its own, for those that kill it.
+
+mod folders;
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use fleet::{Condition, Desired};
+use folders::{BLOCK, Folders, film, flip};
+use fullbore_node::{Agent, AgentOptions, BoxState};
+use fullbore_tests::{FILM, Plain, eventually, until};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// The environment's name for the folders of the agent in a process of its own.
+const OWN_PROCESS: &str = "FULLBORE_TEST_AGENT";
+
+fn options(root: &Path) -> AgentOptions {
+    let flags = "--listen 127.0.0.1:0 --admin 127.0.0.1:0 --tls off --workers 1";
+    AgentOptions {
+        node: "n1".parse().unwrap(),
+        state: root.join("state"),
+        libraries: vec![root.join("library")],
+        copy_bytes_per_second: 0,
+        scrub: Duration::from_secs(3600),
+        ceiling_bits_per_second: 0,
+        snapshot_keys: Vec::new(),
+        viewer_keys: String::new(),
+        program: fullbore_tests::program().to_owned(),
+        serve_flags: flags.split(' ').map(str::to_owned).collect(),
+    }
+}
+
+/// An agent that ends with the test, and its server with it.
+struct Running(Arc<Agent>);
+
+impl Running {
+    fn start(folders: &Folders) -> Self {
+        Self(Agent::start(options(folders.root())).unwrap())
+    }
+
+    fn ready(self) -> Self {
+        until("the box to be ready", || self.0.condition() == Condition::Ready);
+        self
+    }
+
+    fn viewers(&self) -> SocketAddr {
+        viewers(&eventually("the server's address", || self.0.found().url))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+fn viewers(url: &str) -> SocketAddr {
+    url.trim_start_matches("http://").trim_end_matches('/').parse().unwrap()
+}
+
+fn server_pid(state: &Path) -> Option<Pid> {
+    let note: serde_json::Value =
+        serde_json::from_slice(&fs::read(state.join("server.json")).ok()?).ok()?;
+    Pid::from_raw(i32::try_from(note["pid"].as_i64()?).ok()?)
+}
+
+fn is_alive(pid: Pid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
+    stat.is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+/// The address of a title's film in the box's library.
+fn address(folders: &Folders, path: &str) -> String {
+    let film = folders.film(path);
+    format!("/{}", film.strip_prefix(folders.library()).unwrap().display())
+}
+
+fn desire(agent: &Agent, titles: &[&fleet::PublishedTitle], withdrawn: &[fleet::HeldTitle]) {
+    let titles = titles.iter().map(|title| (*title).clone()).collect();
+    agent.handle_desired(Desired { epoch: 1, revision: 1, titles, withdrawn: withdrawn.to_vec() });
+}
+
+#[test]
+fn a_server_that_is_killed_is_started_again_and_one_that_hangs_is_told() {
+    let folders = Folders::default();
+    let one = Running::start(&folders).ready();
+    let first = server_pid(&folders.state()).unwrap();
+    kill_process(first, Signal::KILL).unwrap();
+    let another = || server_pid(&folders.state()).filter(|pid| *pid != first);
+    let second = eventually("another server", another);
+    assert_eq!(Plain::connect(one.viewers()).fetch("/none").status, 404);
+    kill_process(second, Signal::STOP).unwrap();
+    let silent = Condition::NotMe(vec![fleet::NotMe::ServerSilent]);
+    until("the box to say that its server hangs", || one.0.condition() == silent);
+    kill_process(second, Signal::CONT).unwrap();
+    let one = one.ready();
+    drop(one);
+    assert!(!is_alive(second), "an agent that is asked to stop ends its server");
+}
+
+#[test]
+#[ignore = "it is started by other tests, in a process of its own"]
+fn an_agent_in_a_process_of_its_own() {
+    let root = PathBuf::from(std::env::var_os(OWN_PROCESS).unwrap());
+    let _agent = Agent::start(options(&root)).unwrap();
+    loop {
+        std::thread::park();
+    }
+}
+
+fn agent_process(folders: &Folders) -> Child {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--ignored", "--exact", "an_agent_in_a_process_of_its_own"]);
+    command.env(OWN_PROCESS, folders.root()).stdout(Stdio::null()).spawn().unwrap()
+}
+
+fn kill(mut child: Child) {
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_server_outlives_its_agent_and_the_next_agent_finds_it() {
+    let folders = Folders::default();
+    let title = folders.publish("film", &film(1));
+    let one = Running::start(&folders).ready();
+    desire(&one.0, &[&title], &[]);
+    until("the title to arrive", || one.0.inventory().held.len() == 1);
+    drop(one);
+    let agent = agent_process(&folders);
+    let pid = eventually("the server", || server_pid(&folders.state()));
+    let said = folders.state().join("server.out");
+    until("the server to be ready", || {
+        fs::read_to_string(&said).is_ok_and(|said| said.contains("admin "))
+    });
+    kill(agent);
+    let url = fs::read_to_string(&said).unwrap();
+    let place = viewers(url.lines().next().unwrap().trim_start_matches("ready "));
+    let path = address(&folders, "film");
+    assert!(Plain::connect(place).fetch(&path).body == film(1), "nobody misses the agent");
+    // The agent may have been killed before it could note whom it had started.
+    for is_noted in [true, false] {
+        if !is_noted {
+            fs::remove_file(folders.state().join("server.json")).unwrap();
+        }
+        let agent = agent_process(&folders);
+        until("the server to be found", || server_pid(&folders.state()) == Some(pid));
+        kill(agent);
+        assert!(is_alive(pid));
+    }
+    let one = Running::start(&folders).ready();
+    assert_eq!(one.viewers(), place);
+    drop(one);
+    assert!(!is_alive(pid));
+}
+
+#[test]
+fn a_note_of_another_process_is_not_believed() {
+    let folders = Folders::default();
+    let one = Running::start(&folders).ready();
+    let note = fs::read_to_string(folders.state().join("server.json")).unwrap();
+    let pid = server_pid(&folders.state()).unwrap().as_raw_nonzero().to_string();
+    drop(one);
+    // A later process may have the number.
+    let own = std::process::id().to_string();
+    fs::write(folders.state().join("server.json"), note.replace(&pid, &own)).unwrap();
+    let one = Running::start(&folders).ready();
+    assert_ne!(server_pid(&folders.state()), Pid::from_raw(own.parse().unwrap()));
+    drop(one);
+}
+
+#[test]
+fn one_state_folder_has_one_agent() {
+    let folders = Folders::default();
+    let _one = Running::start(&folders);
+    let second = Agent::start(options(folders.root())).err().expect("it is taken").to_string();
+    assert!(second.contains("--state"), "{second}");
+}
+
+#[test]
+fn viewers_never_get_a_byte_that_flipped_while_the_box_was_down() {
+    let folders = Folders::default();
+    let title = folders.publish("film", &film(2));
+    let one = Running::start(&folders).ready();
+    desire(&one.0, &[&title], &[]);
+    until("the title to arrive", || one.0.inventory().held.len() == 1);
+    drop(one);
+    let path = address(&folders, "film");
+    flip(&folders.film("film"), BLOCK as u64 + 17);
+    let one = Running::start(&folders);
+    let mut hidden = 0;
+    eventually("the title to be served again", || {
+        let response = Plain::connect(one.viewers()).fetch(&path);
+        hidden += usize::from(response.status == 404);
+        match response.status {
+            200 => {
+                assert!(response.body == film(2), "wrong bytes were served");
+                Some(())
+            }
+            404 => None,
+            other => panic!("status {other}"),
+        }
+    });
+    println!("it was hidden for {hidden} requests");
+}
+
+#[test]
+fn a_withdrawn_title_and_a_damaged_one_are_off_the_server_at_once() {
+    let folders = Folders::default();
+    let (title, other) = (folders.publish("film", &film(3)), folders.publish("other", &film(4)));
+    let one = Running::start(&folders).ready();
+    desire(&one.0, &[&title, &other], &[]);
+    until("the titles to arrive", || one.0.inventory().held.len() == 2);
+    let (path, other_path) = (address(&folders, "film"), address(&folders, "other"));
+    let status = |path: &str| Plain::connect(one.viewers()).fetch(path).status;
+    assert_eq!((status(&path), status(&other_path)), (200, 200));
+    desire(&one.0, &[&other], &[title.held()]);
+    until("the receipt", || !one.0.receipts().is_empty());
+    assert_eq!((status(&path), status(&other_path)), (404, 200));
+    // Without its origin a damaged title stays hidden.
+    fs::remove_dir_all(folders.origin()).unwrap();
+    flip(&folders.library().join("other").join(film_of(&folders, "other")), 5);
+    until("the damage to be noticed", || one.0.inventory().held.is_empty());
+    assert_eq!(status(&other_path), 404);
+}
+
+fn film_of(folders: &Folders, path: &str) -> PathBuf {
+    let record = catalog::Record::read(&folders.library().join(path)).unwrap();
+    Path::new(&record.folder).join(FILM)
+}
