@@ -9,9 +9,15 @@ use crate::tree::File;
 /// A crate's folder, and what it may use. From the top down: a crate stands above the crates it uses. disk, crypt and
 /// net do not know each other.
 const ARROWS: &str = "
-    fullbore:  appliance bench catalog http library load machine player swarm token
+    fullbore:  appliance bench catalog control fleet http identity library load machine node player swarm token
+    control:   answers catalog fleet identity s3 smallfile steering telemetry token web
+    node:      answers catalog fleet identity machine s3 smallfile steering token
+    bench:     crypt disk fleet load machine net player reactor steering swarm
+    answers:   catalog fleet steering token
+    identity:  fleet smallfile
+    steering:  fleet
+    fleet:     catalog
     appliance: catalog crypt delivery disk http library machine net qoe reactor smallfile stack tcp telemetry token web
-    bench:     crypt disk load machine net player reactor swarm
     swarm:     load player reactor telemetry
     load:      crypt machine net player reactor telemetry
     delivery:  crypt disk http machine net reactor stack tcp telemetry
@@ -19,6 +25,7 @@ const ARROWS: &str = "
     disk:      reactor
     crypt:     smallfile
     net:       reactor
+    s3:        smallfile
     token:     smallfile
     http:
     player:
@@ -126,7 +133,7 @@ fn breaches_of_map(files: &[File]) -> Vec<String> {
 }
 
 /// Crates without I/O and without a clock: they get both as arguments.
-const PURE: [&str; 4] = ["http", "player", "qoe", "tcp"];
+const PURE: [&str; 5] = ["http", "player", "qoe", "steering", "tcp"];
 
 const WORDS_OF_IO: [&str; 7] =
     ["fs", "TcpListener", "TcpStream", "UdpSocket", "UnixStream", "libc", "rustix"];

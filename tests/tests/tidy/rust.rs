@@ -108,7 +108,7 @@ pub(crate) fn tests(code: &str) -> Vec<String> {
         }
         let opened = line.strip_suffix(" {").and_then(|line| line.split_once("mod "));
         modules.extend(opened.map(|(_, name)| (indent, name)));
-        is_test |= line == "#[test]";
+        is_test |= line == "#[test]" || line.starts_with("#[tokio::test");
         if let (true, Some(name)) = (is_test, function_name(line)) {
             let path = modules.iter().map(|(_, name)| *name).chain([name]);
             tests.push(path.collect::<Vec<_>>().join("::"));

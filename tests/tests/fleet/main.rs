@@ -1,0 +1,7 @@
+//! A fleet of real processes on loopback: a gateway, nodes with their servers, and viewers who really play, while things break.
+
+mod gateways;
+mod house;
+mod newcomer;
+mod nodes;
+mod operate;

@@ -1,0 +1,121 @@
+//! Nodes that die, fall silent, or come back with other bytes, in the middle of films.
+
+use crate::house::{DEATH, Fleet, get};
+use fullbore_tests::{Ran, film, program, until, within};
+use std::os::unix::fs::FileExt;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// Six nodes in three sites.
+const SITES: [&str; 6] = ["a", "a", "b", "b", "c", "c"];
+
+/// Viewers who play the film by the gateway's manifest, while something happens.
+fn swarm_while(fleet: &Fleet, words: &str, meanwhile: impl FnOnce()) -> Ran {
+    let mut command = Command::new(program());
+    command.args(["swarm", "--threads", "1", "--allow-errors"]).args(words.split_whitespace());
+    command.arg(fleet.film()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    Ran::of(command, |command| {
+        let child = command.spawn().unwrap();
+        meanwhile();
+        child.wait_with_output().unwrap()
+    })
+}
+
+/// Bytes that viewers got from a node.
+fn bytes_of(ran: &Ran, name: &str) -> u64 {
+    ran.figures["pathways"][name]["bytes"].as_u64().unwrap_or(0)
+}
+
+/// The place of a node of those that a viewer of the film gets first.
+fn first_of(fleet: &Fleet) -> usize {
+    let first = fleet.route().first().cloned().expect("a node");
+    fleet.nodes.iter().position(|node| node.name == first).expect("one of ours")
+}
+
+#[test]
+fn viewers_of_a_node_that_is_killed_see_nothing_of_it_and_it_is_lost_within_seconds() {
+    let mut fleet = Fleet::start(&SITES, 150);
+    let dead = first_of(&fleet);
+    let name = fleet.nodes[dead].name.clone();
+    let mut node = fleet.nodes.remove(dead);
+    let ran = swarm_while(
+        &fleet,
+        "--viewers 30 --over 4s --duration 45s --watch 10m --buffer 30s",
+        || {
+            std::thread::sleep(Duration::from_secs(15));
+            node.power_off();
+            within(DEATH, "the gateway to take the node for lost", || {
+                (fleet.state_of(&name) == "lost").then_some(())
+            });
+            until("no answer to name it", || !fleet.route().contains(&name));
+        },
+    );
+    assert_eq!(ran.number("stalls/count"), 0.0, "{}\n{}", ran.figures, ran.stderr);
+    assert_eq!(ran.number("sessions/without_stall"), 30.0, "{}", ran.figures);
+    assert!(bytes_of(&ran, &name) > 0, "nobody was on the node that died: {}", ran.figures);
+    node.power_on();
+    until("the node to serve again", || fleet.state_of(&name) == "serving");
+}
+
+#[test]
+fn viewers_of_a_site_that_falls_silent_move_without_a_stall() {
+    let fleet = Fleet::start(&SITES, 150);
+    let first = first_of(&fleet);
+    let pair = if first % 2 == 0 { [first, first + 1] } else { [first - 1, first] };
+    let ran = swarm_while(
+        &fleet,
+        "--viewers 30 --over 4s --duration 45s --watch 10m --buffer 30s",
+        || {
+            std::thread::sleep(Duration::from_secs(15));
+            pair.iter().for_each(|at| fleet.nodes[*at].freeze());
+            within(DEATH, "the gateway to take both for lost", || {
+                pair.iter().all(|at| fleet.state_of(&fleet.nodes[*at].name) == "lost").then_some(())
+            });
+        },
+    );
+    assert_eq!(ran.number("stalls/count"), 0.0, "{}\n{}", ran.figures, ran.stderr);
+    assert!(pair.iter().any(|at| bytes_of(&ran, &fleet.nodes[*at].name) > 0), "{}", ran.figures);
+}
+
+#[test]
+fn a_server_serves_on_when_its_agent_dies_and_the_next_agent_finds_it() {
+    let mut fleet = Fleet::start(&["a"], 10);
+    let server = fleet.nodes[0].server();
+    fleet.nodes[0].agent.kill();
+    let (_, master) = get(&fleet.film());
+    let address =
+        master.lines().find(|line| line.starts_with("http")).expect("an address").to_owned();
+    assert_eq!(get(&address).0, 200, "{address}");
+    fleet.nodes[0].power_on();
+    until("the node to be heard again", || fleet.state_of("node-1") == "serving");
+    assert_eq!(fleet.nodes[0].server(), server, "the agent started another server");
+}
+
+#[test]
+fn a_byte_that_flipped_while_a_node_was_down_is_never_served() {
+    let mut fleet = Fleet::start(&["a", "b"], 10);
+    fleet.nodes[0].power_off();
+    until("the node to be lost", || fleet.state_of("node-1") == "lost");
+    let segment = segment_of(&fleet.nodes[0].library.join("film"));
+    let modified = std::fs::metadata(&segment).unwrap().modified().unwrap();
+    let file = std::fs::File::options().write(true).open(&segment).unwrap();
+    file.write_all_at(&[1], 1000).unwrap();
+    file.set_modified(modified).unwrap();
+    drop(file);
+    fleet.nodes[0].power_on();
+    // It holds the title again only after it has the right bytes.
+    until("the node to hold the film again", || {
+        fleet.state_of("node-1") == "serving" && fleet.holders("film") == 2
+    });
+    let bytes = std::fs::read(&segment).unwrap();
+    assert!(bytes.iter().all(|byte| *byte == 0), "the wrong byte is still there");
+}
+
+/// A segment of the film's lowest bit rate.
+fn segment_of(title: &std::path::Path) -> std::path::PathBuf {
+    let mut folders = std::fs::read_dir(title).unwrap().flatten().map(|entry| entry.path());
+    let version = folders.find(|path| path.is_dir()).expect("the version's folder");
+    let segment = version.join("0-3.m4s");
+    assert_eq!(std::fs::metadata(&segment).unwrap().len(), film::segment_bytes(0) as u64);
+    segment
+}
