@@ -71,9 +71,6 @@ pub(super) const FLEET_SERIES_LEFT_OUT: Metric = Metric::new(
     "1 if there are too many nodes or sites for series of their own.",
 );
 
-pub(super) const FLEET_DECISION_LINES_DROPPED: Metric =
-    Metric::new(Kind::Gauge, "fullbore_fleet_decision_lines_dropped_total", "counter.");
-
 pub(super) const SITE_NODES_SERVING: Metric =
     Metric::new(Kind::Gauge, "fullbore_site_nodes_serving", "Nodes of the site that serve.")
         .by("site");
@@ -135,7 +132,7 @@ pub(super) const FLEET_DECISION_LINES_DROPPED: Metric = Metric::new(
 );
 
 /// All of them, in the order of docs/metrics.md.
-pub const METRICS: [&Metric; 27] = [
+pub const METRICS: [&Metric; 26] = [
     &FLEET_NODES,
     &FLEET_TITLES,
     &FLEET_DECISIONS,
@@ -149,7 +146,6 @@ pub const METRICS: [&Metric; 27] = [
     &FLEET_SNAPSHOT,
     &FLEET_EPOCH,
     &FLEET_SERIES_LEFT_OUT,
-    &FLEET_DECISION_LINES_DROPPED,
     &FLEET_DECISION_LINES_DROPPED,
     &SITE_NODES_SERVING,
     &SITE_BYTES_PER_SECOND,
