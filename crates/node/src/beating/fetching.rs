@@ -26,7 +26,7 @@ const DOCUMENTS_PER_SECOND: usize = 3;
 struct Heard {
     desired: Option<Digest>,
     keys: Option<Digest>,
-    inventory_at: Option<Instant>,
+    inventories: Allowance,
     snapshot_at: Option<Instant>,
 }
 
@@ -49,6 +49,26 @@ pub(super) async fn fetch_news(
         for trouble in fetched.into_iter().filter_map(Result::err) {
             crate::tell(&format!("{address}: {trouble}"));
         }
+    }
+}
+
+/// Lets something happen once an interval, and the first few times at once: the generic cell rate algorithm.
+#[derive(Default)]
+struct Allowance {
+    /// When it is used up, of so many intervals ahead.
+    until: Option<Instant>,
+}
+
+impl Allowance {
+    /// How many times in a row are allowed.
+    const AT_ONCE: u32 = 3;
+
+    fn allows(&self, interval: Duration, now: Instant) -> bool {
+        self.until.is_none_or(|until| until <= now + interval * (Self::AT_ONCE - 1))
+    }
+
+    fn take(&mut self, interval: Duration, now: Instant) {
+        self.until = Some(self.until.map_or(now, |until| until.max(now)) + interval);
     }
 }
 
@@ -136,13 +156,14 @@ impl Shared {
         answer: &HeartbeatAnswer,
         heard: &mut Heard,
     ) -> Result<(), Trouble> {
-        if !answer.wants_inventory || !is_due(heard.inventory_at, self.options.inventory_interval) {
+        let interval = self.options.inventory_interval;
+        if !answer.wants_inventory || !heard.inventories.allows(interval, Instant::now()) {
             return Ok(());
         }
         let made = self.hand_over(|state| serde_json::to_vec(&*state.inventory())).await;
         let Some(Ok(body)) = made else { return Ok(()) };
         self.gateway().put(address, "inventory", body, LARGE_MAX).await?;
-        heard.inventory_at = Some(Instant::now());
+        heard.inventories.take(interval, Instant::now());
         Ok(())
     }
 
@@ -185,5 +206,26 @@ pub(super) async fn fetch_documents(shared: Arc<Shared>) {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_are_allowed_at_once_and_then_one_an_interval() {
+        let interval = Duration::from_secs(10);
+        let mut allowance = Allowance::default();
+        let start = Instant::now();
+        let mut allowed = Vec::new();
+        for second in 0..60 {
+            let now = start + Duration::from_secs(second);
+            if allowance.allows(interval, now) {
+                allowance.take(interval, now);
+                allowed.push(second);
+            }
+        }
+        assert_eq!(allowed, [0, 1, 2, 10, 20, 30, 40, 50]);
     }
 }

@@ -18,13 +18,16 @@ use fleet::{Digest, Heartbeat, HeartbeatAnswer, Inventory};
 use identity::Credentials;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinHandle, JoinSet};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use self::clocks::Clocks;
 pub use self::clocks::words as clock_words;
 use crate::box_state::BoxState;
 use crate::gateway::{Gateway, Trouble};
 use crate::joining::{Membership, now_unix_millis};
+
+/// How soon a change of the inventory is noticed.
+const ONE_SECOND: Duration = Duration::from_secs(1);
 
 /// How a node beats. The defaults are the fleet's; tests and scaled runs shorten them.
 #[derive(Clone, Debug)]
@@ -33,7 +36,7 @@ pub struct BeatingOptions {
     pub interval: Duration,
     /// A node takes a snapshot no more often: one of a large fleet has megabytes, and changes each second.
     pub snapshot_interval: Duration,
-    /// A node sends its inventory to one gateway no more often.
+    /// A node sends its inventory to one gateway no more often, but for the first few.
     pub inventory_interval: Duration,
 }
 
@@ -156,8 +159,10 @@ async fn beat_to(shared: Arc<Shared>, line: Arc<Line>, answers: Answers) {
     let mut clocks = Clocks::default();
     let mut failures = 0u32;
     let mut told = None;
+    let mut was_early = false;
     loop {
         let sent = now_unix_millis();
+        let inventory = shared.state.inventory();
         match shared.beat(&line).await {
             Ok(answer) => {
                 if told.take().is_some() {
@@ -182,7 +187,17 @@ async fn beat_to(shared: Arc<Shared>, line: Arc<Line>, answers: Answers) {
                 }
             }
         }
-        sleep(pulse::wait(shared.options.interval, failures, fastrand::f64())).await;
+        let until =
+            Instant::now() + pulse::wait(shared.options.interval, failures, fastrand::f64());
+        let is_news = || !Arc::ptr_eq(&inventory, &shared.state.inventory());
+        // A title that has arrived is told within a second. Only once between two heartbeats: a fill must not multiply them.
+        while Instant::now() < until {
+            if failures == 0 && !was_early && is_news() {
+                break;
+            }
+            sleep(ONE_SECOND.min(until - Instant::now())).await;
+        }
+        was_early = Instant::now() < until;
     }
 }
 
