@@ -13,8 +13,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 use rusty_s3::{Bucket, Credentials, S3Action};
 
-use crate::S3Error;
 use crate::address::{Address, credentials};
+use crate::{S3Error, with_causes};
 
 /// How long a signed address works: longer than any try takes, and than clocks usually differ.
 const SIGNED_FOR: Duration = Duration::from_secs(900);
@@ -130,7 +130,7 @@ impl S3Bucket {
                     let text = format!("{}: it has more than {bytes_max} bytes", self.name(key));
                     return Err(S3Error::TooLarge(text));
                 }
-                Err(error) => self.unavailable(key, &chain(&error)),
+                Err(error) => self.unavailable(key, &with_causes(&error)),
             };
             let Some(pause) = pauses.next() else { return Err(error) };
             tokio::time::sleep(pause).await;
@@ -172,7 +172,7 @@ impl S3Bucket {
         let response = request.send().await;
         // Without its address: that carries the signature, which is as good as the key for a quarter of an hour.
         let response =
-            response.map_err(|error| self.unavailable(key, &chain(&error.without_url())))?;
+            response.map_err(|error| self.unavailable(key, &with_causes(&error.without_url())))?;
         self.judge(key, task, response).await
     }
 
@@ -232,17 +232,6 @@ fn told(xml: &str) -> String {
     told.map(|text| format!(", {}", text.replace(char::is_control, " "))).collect()
 }
 
-/// An error with what caused it: reqwest's own text says only that sending failed.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
-}
-
 fn client(trusted: Option<&str>) -> Result<Client, String> {
     let tls = ClientConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()
@@ -254,7 +243,7 @@ fn client(trusted: Option<&str>) -> Result<Client, String> {
         .connect_timeout(SILENT_MAX)
         .read_timeout(SILENT_MAX)
         .redirect(reqwest::redirect::Policy::none());
-    client.build().map_err(|error| chain(&error))
+    client.build().map_err(|error| with_causes(&error))
 }
 
 /// The certificates that the system trusts. None is no error: then HTTPS is refused, and says so.

@@ -8,4 +8,4 @@ mod client;
 mod error;
 
 pub use client::S3Bucket;
-pub use error::S3Error;
+pub use error::{S3Error, with_causes};

@@ -10,6 +10,7 @@ use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
+use s3::with_causes;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -86,7 +87,7 @@ impl Members {
             .redirect(reqwest::redirect::Policy::none())
             // Members are asked directly, whatever proxy is for the rest of the world.
             .no_proxy();
-        let client = client.build().map_err(|error| StoreError::NotUsable(chain(&error)))?;
+        let client = client.build().map_err(|error| StoreError::NotUsable(with_causes(&error)))?;
         let (good, token) = (AtomicUsize::new(0), Mutex::new(None));
         Ok(Self { client, endpoints: address.endpoints.clone(), good, login, token })
     }
@@ -166,7 +167,7 @@ impl Members {
         let response = request.send().await.map_err(|error| {
             // Without a connection nothing was sent.
             let is_before = error.is_connect();
-            let text = format!("{endpoint}: {}", chain(&error.without_url()));
+            let text = format!("{endpoint}: {}", with_causes(&error.without_url()));
             if is_before { Failed::NotDone(text) } else { Failed::Unknown(text) }
         })?;
         let is_good = response.status().is_success();
@@ -204,7 +205,9 @@ impl Refusal {
 /// All of an answer.
 async fn whole(mut response: Response) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|error| chain(&error.without_url()))? {
+    while let Some(chunk) =
+        response.chunk().await.map_err(|error| with_causes(&error.without_url()))?
+    {
         if bytes.len() + chunk.len() > ANSWER_BYTES_MAX {
             return Err("its answer has no end".to_owned());
         }
@@ -241,15 +244,4 @@ fn tls(address: &Address) -> Result<ClientConfig, StoreError> {
     let pem = smallfile::read(file, FILE_BYTES_MAX).map_err(|error| unreadable(file, &error))?;
     let key = PrivateKeyDer::from_pem_slice(&pem).map_err(|error| unreadable(file, &error))?;
     builder.with_client_auth_cert(certificates(certificate)?, key).map_err(wrong)
-}
-
-/// An error with what caused it: reqwest's own text says only that sending failed.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }
