@@ -35,7 +35,7 @@ pub(crate) struct Join {
     /// Name of the node: lower-case letters, digits and hyphens [default: this machine's host name]
     #[arg(long, value_name = "NAME")]
     name: Option<Name>,
-    /// What this box may send at most, in Gb/s [default: what its network cards can send]
+    /// What this box may send at most, in Gb/s [default: 90% of what its network links can send]
     #[arg(long, value_name = "GBPS")]
     ceiling: Option<Gbps>,
     /// Print JSON
@@ -63,7 +63,7 @@ impl std::str::FromStr for GatewayAddress {
 
 /// A rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Gbps(f64);
+pub(crate) struct Gbps(f64);
 
 impl std::str::FromStr for Gbps {
     type Err = BadValue;
@@ -76,7 +76,7 @@ impl std::str::FromStr for Gbps {
 }
 
 impl Gbps {
-    fn bits_per_second(self) -> u64 {
+    pub(crate) fn bits_per_second(self) -> u64 {
         (self.0 * 1e9) as u64
     }
 }

@@ -10,11 +10,12 @@ use clap::Args;
 use identity::Credentials;
 use node::beating::{self, BeatingOptions};
 use node::joining::Membership;
-use node::{Agent, AgentOptions, answer};
+use node::{Agent, AgentOptions, answer, ceiling_of_links};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::bad_value::BadValue;
+use crate::join::Gbps;
 use crate::{say, tell};
 
 /// Be a node of a fleet: serve, copy titles, report
@@ -42,6 +43,9 @@ pub(crate) struct Node {
     /// Hours within which every title is read again and compared with its SHA-256
     #[arg(long, value_name = "HOURS", default_value = "168")]
     scrub_hours: Amount,
+    /// What this box may send at most, in Gb/s [default: what it joined with, or 90% of what its network links can send]
+    #[arg(long, value_name = "GBPS")]
+    ceiling: Option<Gbps>,
     /// Answer viewers on this address as a gateway does, from the newest snapshot of the fleet
     #[arg(long, value_name = "ADDR:PORT")]
     answers: Option<SocketAddr>,
@@ -120,6 +124,16 @@ impl Node {
         Ok((answering, beating))
     }
 
+    /// What the box may send: said here, or when it joined, or by its network links.
+    fn ceiling(&self, membership: &Membership) -> u64 {
+        let joined = Some(membership.ceiling_bits_per_second).filter(|ceiling| *ceiling > 0);
+        self.ceiling.map(Gbps::bits_per_second).or(joined).unwrap_or_else(|| {
+            let (ceiling, line) = ceiling_of_links();
+            tell(&line);
+            ceiling
+        })
+    }
+
     fn options(&self, membership: &Membership) -> Result<AgentOptions, String> {
         let program = std::env::current_exe();
         Ok(AgentOptions {
@@ -128,7 +142,7 @@ impl Node {
             libraries: self.library.clone(),
             copy_bytes_per_second: (self.copy_mb_per_second.0 * 1e6) as u64,
             scrub: Duration::from_secs_f64(self.scrub_hours.0 * 3600.0),
-            ceiling_bits_per_second: membership.ceiling_bits_per_second,
+            ceiling_bits_per_second: self.ceiling(membership),
             snapshot_keys: membership.keys.snapshots.clone(),
             viewer_keys: membership.keys.tokens.clone(),
             program: program.map_err(|error| format!("cannot find this program: {error}"))?,

@@ -4,7 +4,7 @@ use crate::cpus::parse_list;
 use crate::root::Root;
 use crate::topology::{LAYERS_MAX, Topology, agreed, node_above};
 
-const CARDS: &str = "sys/class/net";
+pub(crate) const CARDS: &str = "sys/class/net";
 
 /// A network interface.
 #[derive(Clone, Debug, PartialEq, Eq)]

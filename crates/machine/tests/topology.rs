@@ -186,6 +186,38 @@ fn an_nvme_disk_with_several_controllers_is_where_they_are() {
 }
 
 #[test]
+fn links_are_those_that_are_up_and_none_counts_twice() {
+    let tree = Tree::new();
+    let up = |card: &str, speed: &str| {
+        tree.file(&format!("sys/class/net/{card}/operstate"), "up\n");
+        tree.file(&format!("sys/class/net/{card}/speed"), speed);
+    };
+    for (card, index) in [("eth0", "2"), ("eth1", "3"), ("eth2", "4"), ("eth3", "5"), ("eth4", "6")]
+    {
+        tree.card(card, index, "0");
+    }
+    tree.virtual_card("lo", "1", &[]);
+    tree.virtual_card("bond0", "7", &["eth1", "eth2"]);
+    tree.virtual_card("eth0.7", "8", &["eth0"]);
+    tree.file("sys/devices/virtual/net/bond0/bonding/mode", "802.3ad 4\n");
+    for (member, index) in [("eth1", "3"), ("eth2", "4")] {
+        let device = format!("sys/devices/pci0000:40/0000:40:0{index}.0/virtio{index}");
+        tree.link(&format!("{device}/net/{member}/master"), "sys/devices/virtual/net/bond0");
+    }
+    let speeds = [("eth0", "25000\n"), ("eth1", "10000\n"), ("eth2", "10000\n"), ("eth3", "-1\n")];
+    speeds.iter().for_each(|(card, speed)| up(card, speed));
+    up("bond0", "20000\n");
+    up("eth0.7", "25000\n");
+    tree.file("sys/class/net/eth4/operstate", "down\n");
+    tree.file("sys/class/net/lo/operstate", "unknown\n");
+    let links = tree.topology().links().into_iter();
+    let seen: Vec<_> = links.map(|link| (link.card, link.bits_per_second)).collect();
+    let gigabits = |speed: u64| Some(speed * 1_000_000_000);
+    let expected = [("bond0", gigabits(20)), ("eth0", gigabits(25)), ("eth3", None)];
+    assert_eq!(seen, expected.map(|(card, speed)| (card.to_owned(), speed)));
+}
+
+#[test]
 fn cards_have_nodes_and_what_lies_on_cards_has_theirs() {
     let tree = Tree::new();
     tree.card("eth0", "2", "0");

@@ -9,6 +9,7 @@ mod agent;
 mod answering;
 pub mod beating;
 mod box_state;
+mod ceiling;
 mod condition;
 mod decisions;
 mod gateway;
@@ -22,6 +23,7 @@ mod told;
 pub use agent::{Agent, AgentError, AgentOptions, Status};
 pub use answering::{AnswersListener, answer};
 pub use box_state::BoxState;
+pub use ceiling::ceiling_of_links;
 pub use holding::{Holder, HoldingOptions, HoldingStatus};
 pub use server::{Found, ServerOptions, ServerProcess};
 

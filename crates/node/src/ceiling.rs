@@ -1,0 +1,57 @@
+//! What a box may send at most, if nobody has said: nine tenths of what its network links can send. The rest is for headers, for what is sent
+//! twice, and for heartbeats; a link that is full drops packets of every viewer.
+
+use machine::{LinkSpeed, Topology};
+
+/// The part of the links' speed, in hundredths.
+const PERCENT: u64 = 90;
+
+/// The ceiling of this machine in bits per second, and a line for its operator. 0 if no link says how fast it is: then the box never says
+/// `at_ceiling`.
+pub fn ceiling_of_links() -> (u64, String) {
+    of(&Topology::open().links())
+}
+
+fn of(links: &[LinkSpeed]) -> (u64, String) {
+    let known = || links.iter().filter_map(|link| Some((&link.card, link.bits_per_second?)));
+    let sum = known().fold(0_u64, |sum, (_, speed)| sum.saturating_add(speed));
+    if sum == 0 {
+        let line = "nobody knows what this box can send, so it never says that it is full: name that with --ceiling GBPS";
+        return (0, line.to_owned());
+    }
+    let ceiling = sum / 100 * PERCENT;
+    let gigabits = |bits: u64| bits as f64 / 1e9;
+    let cards: Vec<_> =
+        known().map(|(card, speed)| format!("{card} ({} Gb/s)", gigabits(speed))).collect();
+    let (cards, ceiling_told) = (cards.join(" and "), gigabits(ceiling));
+    (ceiling, format!("the ceiling is {ceiling_told} Gb/s, {PERCENT}% of {cards}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn link(card: &str, gigabits: Option<u64>) -> LinkSpeed {
+        let bits_per_second = gigabits.map(|speed| speed * 1_000_000_000);
+        LinkSpeed { card: card.to_owned(), bits_per_second }
+    }
+
+    #[test]
+    fn the_ceiling_is_nine_tenths_of_what_the_links_say() {
+        let (ceiling, line) =
+            of(&[link("eth0", Some(10)), link("eth1", None), link("eth2", Some(100))]);
+        assert_eq!(ceiling, 99_000_000_000);
+        assert_eq!(line, "the ceiling is 99 Gb/s, 90% of eth0 (10 Gb/s) and eth2 (100 Gb/s)");
+    }
+
+    #[test]
+    fn without_a_speed_there_is_no_ceiling_and_that_is_said() {
+        for links in [vec![], vec![link("eth0", None)]] {
+            let (ceiling, line) = of(&links);
+            assert_eq!(ceiling, 0);
+            assert!(line.contains("--ceiling"), "{line}");
+        }
+        // Of this machine, whatever it has.
+        assert!(!ceiling_of_links().1.is_empty());
+    }
+}
