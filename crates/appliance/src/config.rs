@@ -226,11 +226,13 @@ pub struct Signing {
     pub keys: Vec<PathBuf>,
     /// What needs a token: paths of files, or of folders with everything below them, as on disk. `/` is the whole library.
     pub required: Vec<String>,
+    /// Whether the files may be without keys. Then nothing needs a token until one of them gets a key.
+    pub may_be_empty: bool,
 }
 
 impl Default for Signing {
     fn default() -> Self {
-        Self { keys: Vec::new(), required: vec!["/".into()] }
+        Self { keys: Vec::new(), required: vec!["/".into()], may_be_empty: false }
     }
 }
 
@@ -601,6 +603,7 @@ mod tests {
             let signing = Signing {
                 keys: keys.iter().map(PathBuf::from).collect(),
                 required: required.iter().map(|path| (*path).into()).collect(),
+                may_be_empty: false,
             };
             Config { signing, ..Config::default() }.check().map_err(|error| error.to_string())
         };

@@ -2,7 +2,9 @@
 //!
 //! A token comes in front of the path (`/t/TOKEN/films/a.mp4`), so that relative URLs in a playlist inherit it, or in the query
 //! (`/films/a.mp4?token=TOKEN`). Either way the file is the same one, with the same entry among the open files and the same ETag.
-//! While keys are configured, a first segment `t` always means a token; a library's own folder of that name is under `/t/TOKEN/t/`.
+//! While there are keys, a first segment `t` always means a token; a library's own folder of that name is under `/t/TOKEN/t/`. As long as keys
+//! are still to come ([`crate::config::Signing::may_be_empty`]), nothing needs a token, and what has the form of one is taken off unread: so a
+//! fleet can sign before its nodes ask for signatures.
 //!
 //! The gate comes before anything is opened, so a refusal does not reveal whether the file exists. Paths are compared as they
 //! will be opened: decoded, with nothing left to normalise ([`http::LibraryPath`]).
@@ -45,7 +47,7 @@ impl Gate {
         now_unix_seconds: u64,
         verified: &mut Verified,
     ) -> Result<Cow<'r, Resource>, Fault> {
-        let (token, resource) = taken_off(request);
+        let (token, resource) = self.taken_off(request);
         if let Resource::File(path) = &*resource {
             let path = path.as_bytes();
             if self.requires(path) {
@@ -66,7 +68,7 @@ impl Gate {
         client: IpAddr,
         now_unix_seconds: u64,
     ) -> impl FnMut(&[u8]) -> bool + use<'a> {
-        let text = taken_off(request).0.unwrap_or_default();
+        let text = self.taken_off(request).0.unwrap_or_default();
         let token = Token::parse(text);
         let mut last: Option<(Vec<u8>, bool)> = None;
         move |path| {
@@ -87,20 +89,34 @@ impl Gate {
         }
     }
 
+    /// `path` without the token that it begins with.
+    pub fn without_token<'p>(&self, path: &'p [u8]) -> &'p [u8] {
+        let signed = token::before_path(path).filter(|(token, _)| self.counts(token));
+        signed.and_then(|(_, path)| path).unwrap_or(path)
+    }
+
+    /// Whether what stands in a token's place is taken for one.
+    fn counts(&self, token: &[u8]) -> bool {
+        !self.keys.borrow().is_empty() || Token::parse(token).is_some()
+    }
+
+    /// The token of `request`, and the requested resource without it.
+    fn taken_off<'r>(&self, request: &'r Request) -> (Option<&'r [u8]>, Cow<'r, Resource>) {
+        match before_path(&request.resource) {
+            Some((token, rest)) if self.counts(token) => (Some(token), Cow::Owned(rest)),
+            _ => (request.query().and_then(token::in_query), Cow::Borrowed(&request.resource)),
+        }
+    }
+
     fn requires(&self, path: &[u8]) -> bool {
+        if self.keys.borrow().is_empty() {
+            return false;
+        }
         let mut prefixes = self.required.iter().map(LibraryPath::as_bytes);
         prefixes.any(|prefix| match path.strip_prefix(prefix) {
             Some(rest) => prefix.is_empty() || rest.is_empty() || rest.starts_with(b"/"),
             None => false,
         })
-    }
-}
-
-/// The token of `request`, and the requested resource without it.
-fn taken_off(request: &Request) -> (Option<&[u8]>, Cow<'_, Resource>) {
-    match before_path(&request.resource) {
-        Some((token, rest)) => (Some(token), Cow::Owned(rest)),
-        None => (request.query().and_then(token::in_query), Cow::Borrowed(&request.resource)),
     }
 }
 
@@ -165,6 +181,27 @@ mod tests {
         assert_eq!(admit(&gate, &format!("/films/a/b.m4s?token={token}")), good);
         assert_eq!(admit(&gate, &format!("/films/a/b.m4s?CMCD=su&token={token}&x")), good);
         assert_eq!(admit(&gate, &format!("/%74/{token}/f%69lms/a/b%2Em4s")), good);
+    }
+
+    #[test]
+    fn until_there_is_a_key_tokens_are_taken_off_and_not_asked_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("keys.pem");
+        std::fs::write(&file, "").unwrap();
+        let (gate, signing) = (gate(&["/"]), gate(&["/"]));
+        gate.renew(Arc::new(KeyRing::read_perhaps_empty(&[file]).unwrap()));
+        let token = token(&signing, "films/a");
+        let (good, plain) = (format!("/t/{token}/films/a/b.m4s"), "/films/a/b.m4s");
+        for target in [good.as_str(), plain, &format!("{plain}?token={token}")] {
+            assert_eq!(admit(&gate, target), Ok("films/a/b.m4s".to_owned()), "{target}");
+        }
+        assert_eq!(admit(&gate, "/t/films/a"), Ok("t/films/a".to_owned()), "a folder of that name");
+        assert_eq!(gate.without_token(good[1..].as_bytes()), b"films/a/b.m4s");
+        assert_eq!(gate.without_token(b"t/films/a"), b"t/films/a");
+        // With the key, the token is worth something, and nothing else is.
+        gate.renew(Arc::clone(&signing.keys.borrow()));
+        assert_eq!(admit(&gate, &good), Ok("films/a/b.m4s".to_owned()));
+        assert_eq!(admit(&gate, plain), Err(Fault::Missing));
     }
 
     #[test]

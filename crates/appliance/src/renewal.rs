@@ -107,19 +107,28 @@ impl Renewal {
     fn renew_keys(&mut self, why: &str) {
         match load_keys(&self.config) {
             Ok(None) => {}
+            // A file that was cut must not open the library.
+            Ok(Some(keys)) if keys.is_empty() && !self.has_no_keys() => {
+                self.complain_of_keys("the key files hold no key any more".to_owned());
+            }
             Ok(Some(keys)) => {
                 self.controls.iter().for_each(|control| control.renew_keys(Arc::clone(&keys)));
                 self.keys = Some(keys);
                 self.keys_complaint.clear();
                 eprintln!("fullbore: keys of signed URLs reloaded {why}");
             }
-            Err(error) => {
-                let complaint = error.to_string();
-                if complaint != self.keys_complaint {
-                    eprintln!("fullbore: {complaint}; the keys already loaded stay in use");
-                    self.keys_complaint = complaint;
-                }
-            }
+            Err(error) => self.complain_of_keys(error.to_string()),
+        }
+    }
+
+    fn has_no_keys(&self) -> bool {
+        self.keys.as_ref().is_none_or(|keys| keys.is_empty())
+    }
+
+    fn complain_of_keys(&mut self, complaint: String) {
+        if complaint != self.keys_complaint {
+            eprintln!("fullbore: {complaint}; the keys already loaded stay in use");
+            self.keys_complaint = complaint;
         }
     }
 }

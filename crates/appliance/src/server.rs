@@ -214,6 +214,7 @@ impl Server {
             let required = signing.required.join(", ");
             let keys = self.renewal.as_ref().and_then(|renewal| renewal.keys.as_deref());
             let how = match keys {
+                Some(keys) if keys.is_empty() => "as soon as there is a key",
                 Some(keys) if !keys.is_secret() => "checked with public keys only",
                 _ => "see fullbore sign",
             };

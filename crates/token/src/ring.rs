@@ -12,7 +12,7 @@ use crate::token::{self, Grant, Token};
 use crate::verified::Good;
 use crate::{Fault, KeyError, KeyFileFault, Verified, file, pem};
 
-/// Keys with different ids, at least one.
+/// Keys with different ids. There is at least one, unless whoever reads them says that they may come later.
 pub struct KeyRing {
     keys: Vec<Key>,
     /// Its files, as they were just before they were read.
@@ -35,6 +35,18 @@ impl KeyRing {
     /// # Errors
     /// If a file cannot be read, has the wrong form or permissions, or repeats an id; or if there is no file.
     pub fn read<P: AsRef<Path>>(files: &[P]) -> Result<Self, KeyError> {
+        Self::read_files(files, false)
+    }
+
+    /// As [`read`](Self::read), but a file without keys is no error: its keys may come later.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn read_perhaps_empty<P: AsRef<Path>>(files: &[P]) -> Result<Self, KeyError> {
+        Self::read_files(files, true)
+    }
+
+    fn read_files<P: AsRef<Path>>(files: &[P], may_be_empty: bool) -> Result<Self, KeyError> {
         if files.is_empty() {
             return Err(KeyError::NoFile);
         }
@@ -42,7 +54,10 @@ impl KeyRing {
         let stamps = files.iter().map(|file| FileStamp::take(file.as_ref().to_owned())).collect();
         let mut keys = Vec::new();
         for file in files.iter().map(AsRef::as_ref) {
-            let read = file::read(file)?;
+            let read = match file::read(file) {
+                Err(KeyError::File { fault: KeyFileFault::Empty, .. }) if may_be_empty => continue,
+                read => read?,
+            };
             add(&mut keys, read)
                 .map_err(|fault| KeyError::File { file: file.to_owned(), fault })?;
         }
@@ -67,6 +82,11 @@ impl KeyRing {
     /// new, because a replacement may be half done.
     pub fn changed_on_disk(&self) -> bool {
         self.stamps.iter().any(FileStamp::is_outdated)
+    }
+
+    /// Whether it has no key.
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
     }
 
     /// Whether whoever has this ring can sign.
@@ -258,6 +278,21 @@ mod tests {
         assert_eq!(check(&token.replacen("1790000010", "1790000011", 1)), Err(Fault::Wrong));
         assert_eq!(check(&token.replace("fcfc.2", "fcfc.1")), Err(Fault::Wrong));
         assert_eq!(check(&token.replace("fcfc.2", "fcfc.2c")), Err(Fault::Wrong));
+    }
+
+    #[test]
+    fn keys_may_come_later_only_where_that_is_said() {
+        let folder = TempDir::new().unwrap();
+        let file = folder.path().join("keys.pem");
+        std::fs::write(&file, "# none yet\n").unwrap();
+        assert!(KeyRing::read(&[&file]).unwrap_err().to_string().contains("holds no key"));
+        let ring = KeyRing::read_perhaps_empty(&[&file]).unwrap();
+        assert!(ring.is_empty() && !ring.changed_on_disk());
+        std::fs::write(&file, halves().1.public_keys()).unwrap();
+        assert!(ring.changed_on_disk());
+        assert!(!KeyRing::read_perhaps_empty(&[&file]).unwrap().is_empty());
+        std::fs::write(&file, "no key").unwrap();
+        assert!(KeyRing::read_perhaps_empty(&[&file]).is_err());
     }
 
     #[test]

@@ -102,8 +102,7 @@ fn hold(worker: &Worker, response: Response, request: Option<&Request>) -> (Resp
 fn path_of<'r>(worker: &Worker, request: &'r Request) -> Option<&'r [u8]> {
     let Resource::File(path) = &request.resource else { return None };
     let path = path.as_bytes();
-    let signed = worker.library.gate.as_ref().and_then(|_| token::before_path(path));
-    Some(signed.and_then(|(_, path)| path).unwrap_or(path))
+    Some(worker.library.gate.as_ref().map_or(path, |gate| gate.without_token(path)))
 }
 
 async fn plan(
