@@ -4,8 +4,9 @@
 //! a copy and of the store go the same way.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
-use fleet::{Announced, Digest, HeldTitle, Name, PublishedTitle, Site, ViewerKeys};
+use fleet::{Announced, Digest, GATEWAYS_MAX, HeldTitle, Name, PublishedTitle, Site, ViewerKeys};
 use serde::{Deserialize, Serialize};
 
 use crate::live::{WantedDrain, WantedNode, World};
@@ -15,6 +16,7 @@ use crate::store::records::{
     SiteRecord, StoreRecord, TitleRecord, TokenKeyRecord, Wanted,
 };
 use crate::store::{Engine, Entry, StoreError};
+use crate::token_keys::{Signer, TokenKeys};
 
 /// The kinds of records that a gateway needs, secrets among them: it answers machines without a store, too.
 const FOLDERS: [&str; 7] = [
@@ -43,14 +45,14 @@ pub(crate) struct Wishes {
     pub fleet: Name,
     /// Who may use the operator's API, by the digest of their token.
     pub operators: HashMap<Digest, Operator>,
-    /// The keys that sign viewers' addresses: the text of a key file, or nothing.
-    pub token_keys: String,
+    /// What signs viewers' addresses now, if anything does.
+    pub signer: Option<Arc<Signer>>,
+    /// When another key signs, or nodes are told something else.
+    pub keys_change_at: Option<u64>,
     /// The key that signs snapshots, PKCS #8.
     pub signing: PrivateBytes,
     /// The fleet's authority.
     pub authority: SecretRecord,
-    /// Where nodes reach gateways.
-    pub gateways: Vec<String>,
     /// Records that cannot be used, and why.
     pub problems: Vec<String>,
 }
@@ -117,8 +119,10 @@ impl Records {
         let sites = self.sites(&mut problems);
         let nodes = self.nodes(&sites, &mut problems);
         let (titles, withdrawn) = self.titles(&mut problems);
-        let token_keys = self.token_keys(now_unix_seconds, &mut problems);
-        let viewer_keys = viewer_keys(&token_keys, &mut problems).into();
+        let keys = self.all::<TokenKeyRecord>(&mut problems);
+        let keys = TokenKeys::new(keys, &mut problems);
+        let now = now_unix_seconds;
+        let gateways = self.gateways(&mut problems);
         let world = World {
             epoch: fleet.epoch,
             policy: fleet.policy,
@@ -127,12 +131,13 @@ impl Records {
             titles_revision: self.titles_revision,
             titles,
             withdrawn,
-            viewer_keys,
+            viewer_keys: ViewerKeys::new(keys.told(now)).into(),
+            gateways,
         };
         let operators = self.operators(&mut problems);
-        let gateways = self.gateways(&mut problems);
+        let (signer, keys_change_at) = (keys.signer(now).map(Arc::new), keys.changes_at(now));
         let fleet = fleet.name;
-        Ok(Wishes { world, fleet, operators, token_keys, signing, authority, gateways, problems })
+        Ok(Wishes { world, fleet, operators, signer, keys_change_at, signing, authority, problems })
     }
 
     fn secret(&self, name: &str) -> Result<SecretRecord, String> {
@@ -185,43 +190,23 @@ impl Records {
         (titles, withdrawn)
     }
 
-    /// The keys for viewers' addresses: first those that sign now, newest first.
-    fn token_keys(&self, now_unix_seconds: u64, problems: &mut Vec<String>) -> String {
-        let mut keys = self.all::<TokenKeyRecord>(problems);
-        keys.retain(|(_, key)| {
-            key.trusted_until_unix_seconds.is_none_or(|until| until > now_unix_seconds)
-        });
-        keys.sort_by_key(|(_, key)| {
-            let signs = key.trusted_until_unix_seconds.is_none()
-                && key.signs_from_unix_seconds <= now_unix_seconds;
-            (!signs, std::cmp::Reverse(key.signs_from_unix_seconds))
-        });
-        keys.iter().map(|(_, key)| key_pem(key.pkcs8.reveal())).collect()
-    }
-
+    /// Where nodes reach gateways. Nodes take no more than [`GATEWAYS_MAX`].
     fn gateways(&self, problems: &mut Vec<String>) -> Vec<String> {
-        let gateways = self.all::<GatewayRecord>(problems).into_iter();
-        gateways.map(|(_, gateway)| gateway.machines).collect()
+        let mut gateways = self.all::<GatewayRecord>(problems);
+        if gateways.len() > GATEWAYS_MAX {
+            let names: Vec<_> = gateways.drain(GATEWAYS_MAX..).map(|(name, _)| name).collect();
+            problems.push(format!(
+                "nodes know {GATEWAYS_MAX} gateways at most, and do not hear of {}: remove those that are gone (fullbore control gateways remove NAME)",
+                names.join(", ")
+            ));
+        }
+        gateways.into_iter().map(|(_, gateway)| gateway.machines).collect()
     }
 
     fn operators(&self, problems: &mut Vec<String>) -> HashMap<Digest, Operator> {
         let operators = self.all::<OperatorRecord>(problems).into_iter();
         let operators = operators.filter(|(_, record)| record.revoked.is_none());
         operators.map(|(id, record)| (record.sha256, Operator { id, role: record.role })).collect()
-    }
-}
-
-/// The public halves of the keys that sign viewers' addresses.
-fn viewer_keys(token_keys: &str, problems: &mut Vec<String>) -> ViewerKeys {
-    if token_keys.is_empty() {
-        return ViewerKeys::default();
-    }
-    match token::KeyRing::parse(token_keys) {
-        Ok(ring) => ViewerKeys::new(ring.public_keys()),
-        Err(error) => {
-            problems.push(format!("the keys for viewers' addresses cannot be used: {error}"));
-            ViewerKeys::default()
-        }
     }
 }
 
@@ -257,11 +242,4 @@ fn wanted(record: NodeRecord) -> WantedNode {
         },
         is_revoked: record.revoked.is_some(),
     }
-}
-
-/// PKCS #8 as the PEM block of a key file (RFC 7468).
-fn key_pem(pkcs8: &[u8]) -> String {
-    use base64::Engine as _;
-    let text = base64::engine::general_purpose::STANDARD.encode(pkcs8);
-    format!("-----BEGIN PRIVATE KEY-----\n{text}\n-----END PRIVATE KEY-----\n")
 }

@@ -15,6 +15,7 @@ mod pages;
 mod serve;
 mod state_folder;
 pub mod store;
+mod token_keys;
 
 use std::io;
 use std::path::Path;

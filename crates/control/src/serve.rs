@@ -4,6 +4,7 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use fleet::Name;
@@ -29,8 +30,8 @@ pub struct ServeOptions {
     pub public_url: Option<String>,
     /// The region that it is in.
     pub region: Option<Name>,
-    /// How long signed addresses work.
-    pub token_seconds: u64,
+    /// How long nodes' certificates hold.
+    pub node_lifetime: Duration,
 }
 
 /// Serves until `stop` is done. Then it takes no more connections, and ends when those that are open have their answers, or at the latest when the
@@ -50,13 +51,13 @@ pub async fn serve(
         live: Arc::clone(gateway.live()),
         clock: gateway.clock(),
         engine: gateway.shared_engine(),
+        store: gateway.clone(),
         authority: Arc::clone(gateway.authority()),
         gateway: gateway.name().clone(),
         hosts: options.hosts,
-        gateways: gateway.gateways(),
         snapshot_key: gateway.live().snapshot_key(),
         refusals: Arc::clone(gateway.refusals()),
-        node_lifetime: identity::NODE_LIFETIME,
+        node_lifetime: options.node_lifetime,
     };
     let work = tokio::spawn(Arc::clone(&gateway).work());
     let serving = async {
@@ -85,7 +86,7 @@ fn public_router(gateway: &Arc<Gateway>, options: &ServeOptions) -> Router {
         session_key: gateway.session_key(),
         address: options.public_url.clone(),
         region: options.region.clone(),
-        token_seconds: options.token_seconds,
+        token_seconds: gateway.token_seconds(),
     };
     let source: Arc<dyn answers::Source> = gateway.clone();
     answers::router(source, answers).merge(pages::public(gateway))

@@ -265,13 +265,9 @@ impl Agent {
     /// Takes the fleet's keys.
     pub(crate) fn note_keys(&self, snapshots: Vec<PublicKey>, viewer_keys: &str) {
         self.told.handle_keys(snapshots);
-        let state = &self.options.state;
-        let had_none = !state.join(VIEWER_KEYS).exists();
-        match keep_viewer_keys(state, viewer_keys) {
-            Err(error) => crate::tell(&format!("cannot keep the keys of signed URLs: {error}")),
-            // The server notices new keys by itself, but the first ones only at its start.
-            Ok(()) if had_none && !viewer_keys.is_empty() => self.server.restart(),
-            Ok(()) => {}
+        // The server notices new keys by itself, the first ones too.
+        if let Err(error) = keep_viewer_keys(&self.options.state, viewer_keys) {
+            crate::tell(&format!("cannot keep the keys of signed URLs: {error}"));
         }
     }
 
@@ -318,13 +314,14 @@ fn lock_folder(state: &Path) -> Result<fs::File, AgentError> {
 /// The file of the fleet's public keys for signed URLs.
 const VIEWER_KEYS: &str = "viewer-keys.pem";
 
-/// Writes the keys if they are news. A fleet that says nothing takes none back.
+/// Writes the keys if they are news. A fleet that says nothing takes none back. The file is there before the first key is, because the server
+/// looks at the files that it knew at its start.
 fn keep_viewer_keys(state: &Path, keys: &str) -> io::Result<()> {
     let place = state.join(VIEWER_KEYS);
-    if keys.is_empty() || kept::read(&place)?.is_some_and(|had| had == keys.as_bytes()) {
-        return Ok(());
+    match kept::read(&place)? {
+        Some(had) if keys.is_empty() || had == keys.as_bytes() => Ok(()),
+        _ => kept::write(&place, keys.as_bytes()),
     }
-    kept::write(&place, keys.as_bytes())
 }
 
 /// Operators are told of a clock that is off by more than this.

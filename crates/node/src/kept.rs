@@ -1,7 +1,8 @@
 //! Small files in the agent's state folder: replaced whole, or not at all.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use serde::Serialize;
@@ -19,7 +20,9 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");
     let fresh = folder.join(name);
-    let mut file = File::create(&fresh)?;
+    let mut options = OpenOptions::new();
+    // The server takes no keys from a file that its group may write, whatever the umask says.
+    let mut file = options.write(true).create(true).truncate(true).mode(0o644).open(&fresh)?;
     file.write_all(bytes)?;
     file.sync_all()?;
     fs::rename(&fresh, path)?;

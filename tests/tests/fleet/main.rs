@@ -2,6 +2,7 @@
 
 mod gateways;
 mod house;
+mod keys;
 mod newcomer;
 mod nodes;
 mod operate;

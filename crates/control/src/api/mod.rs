@@ -7,6 +7,7 @@
 
 mod error;
 mod events;
+mod gateways;
 mod metrics;
 mod nodes;
 mod openapi;

@@ -5,7 +5,7 @@ use axum::http::Method;
 use super::operation::FieldKind::{List, Number, Text, Whole};
 use super::operation::Needed::{Admin, Operate, OperateOrPartner, Read, ReadOrPartner};
 use super::operation::{ApiField, Handler, Needed, Operation, maybe, needed};
-use super::{nodes, operators, places, titles, viewing};
+use super::{gateways, nodes, operators, places, titles, viewing};
 
 const NODE_STATE: &[ApiField] = &[
     needed("node", Text, "The node's name."),
@@ -34,6 +34,12 @@ const POLICY: &[ApiField] = &[
     needed("full_permille", Whole, "From this load on a node gets no new viewers, in thousandths."),
     needed("roomy_permille", Whole, "Until its load has fallen to this."),
 ];
+
+const KEYS: &[ApiField] = &[needed(
+    "keys",
+    List,
+    "Keys, the newest first: {id, state (waiting, signs, trusted or gone), and when it was made, signs, is told to nodes, ends}.",
+)];
 
 const REASON: &[ApiField] = &[needed("reason", Text, "Why; others will read it.")];
 
@@ -268,6 +274,38 @@ pub static OPERATIONS: &[Operation] = &[
             needed("differences", List, "Some of those that did not come out the same."),
         ],
         |call| Box::pin(viewing::replay(call)),
+    ),
+    get(
+        "/api/v1/gateways",
+        Read,
+        "List gateways",
+        &[],
+        &[needed("gateways", List, "Gateways: {name, machines, answers, is_told}.")],
+        |call| Box::pin(gateways::list(call)),
+    ),
+    post(
+        "/api/v1/gateways/{gateway}/remove",
+        Admin,
+        "Forget a gateway that is gone for good: nodes speak to it no more",
+        &[],
+        &[needed("name", Text, "Its name.")],
+        |call| Box::pin(gateways::remove(call)),
+    ),
+    get("/api/v1/keys", Read, "List the keys that sign viewers' addresses", &[], KEYS, |call| {
+        Box::pin(gateways::keys(call))
+    }),
+    post(
+        "/api/v1/keys/roll",
+        Admin,
+        "Sign viewers' addresses with a new key, or begin to sign them",
+        &[maybe(
+            "seconds",
+            Whole,
+            "When the new key begins to sign; 600 if left out. A first key signs at once, and after this time nodes refuse addresses without a token; \
+             as long as tokens work if left out.",
+        )],
+        KEYS,
+        |call| Box::pin(gateways::roll_keys(call)),
     ),
     get(
         "/api/v1/audit",

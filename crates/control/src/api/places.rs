@@ -98,7 +98,7 @@ pub(super) async fn invite(call: Call) -> Answer {
         }
     };
     call.gateway.change(&by, token.id(), new).await?;
-    let command = identity::join_command(&call.gateway.gateways(), &token);
+    let command = identity::join_command(&call.gateway.live().world().gateways, &token);
     object(json!({
         "id": token.id(), "token": token.to_string(), "command": command,
         "expires_unix_seconds": now + seconds

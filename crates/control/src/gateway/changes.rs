@@ -51,6 +51,19 @@ impl Gateway {
         Err(StoreError::Conflict.into())
     }
 
+    /// Removes the record of `name`.
+    ///
+    /// # Errors
+    /// If there is none, and those of the store.
+    pub(crate) async fn remove<R: StoreRecord>(&self, by: &By, name: &str) -> Result<(), ApiError> {
+        let key = R::key(name);
+        let missing = || ApiError::NotFound(format!("there is no {key}"));
+        let entry = self.engine().get(&key).await?.ok_or_else(missing)?;
+        let writes = [Write::Delete(key.clone()), self.audit(by, &key)?];
+        self.engine().commit(&[Check::At(key, entry.revision)], &writes).await?;
+        Ok(self.read_store().await?)
+    }
+
     /// A line of the audit log.
     pub(crate) fn audit(&self, by: &By, subject: &str) -> Result<Write, ApiError> {
         let unix_millis = self.now().unix_millis;

@@ -105,15 +105,9 @@ fn first_records(new: &NewFleet, token: &str, now: u64) -> Result<Vec<Write>, Ga
         operator.put(ADMIN)?,
     ];
     if new.signs_addresses {
-        let (_, pkcs8) = SigningKey::draw().map_err(|error| random(&error))?;
         // Nodes that join later learn the key before they get viewers, so it signs at once.
-        let key = TokenKeyRecord {
-            pkcs8: PrivateBytes::new(pkcs8),
-            made_unix_seconds: now,
-            signs_from_unix_seconds: now,
-            trusted_until_unix_seconds: None,
-        };
-        writes.push(key.put("first")?);
+        let key = TokenKeyRecord::draw(now).map_err(GatewayError::Fleet)?;
+        writes.push(key.put(super::keys::FIRST)?);
     }
     Ok(writes)
 }

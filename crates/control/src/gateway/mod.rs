@@ -8,6 +8,7 @@
 
 mod changes;
 mod first_start;
+mod keys;
 mod publish;
 mod source;
 mod start;
@@ -20,7 +21,6 @@ use answers::session::SessionKey;
 use axum::body::Bytes;
 use fleet::{Digest, Name};
 use identity::{Authority, RefusalLog};
-use token::KeyRing;
 use tokio::sync::watch;
 
 pub use changes::By;
@@ -37,6 +37,7 @@ use crate::moves::Moves;
 use crate::state_folder::StateFolder;
 use crate::store::records::PrivateBytes;
 use crate::store::{Election, Engine, Objects, StoreError};
+use crate::token_keys::Signer;
 
 /// A running gateway. Everything it does is done by its methods; what listens on sockets is in `serve.rs`.
 pub struct Gateway {
@@ -50,6 +51,8 @@ pub struct Gateway {
     objects: Arc<Objects>,
     authority: Arc<Authority>,
     signing: PrivateBytes,
+    /// How long tokens of viewers work.
+    token_seconds: u64,
     election: Election,
     refusals: Arc<RefusalLog>,
     decisions: DecisionLog,
@@ -67,9 +70,9 @@ pub struct Gateway {
 struct Known {
     records: Records,
     operators: HashMap<Digest, Operator>,
-    /// Where nodes reach gateways.
-    gateways: Vec<String>,
-    token_keys: Option<Arc<KeyRing>>,
+    /// What signs viewers' addresses, and when that is another key.
+    signer: Option<Arc<Signer>>,
+    keys_change_at: Option<u64>,
     /// The store's revision that this is of; `None` if it is from this gateway's own disk.
     revision: Option<u64>,
     /// What is wrong with the store, if anything is.
@@ -127,9 +130,9 @@ impl Gateway {
         Arc::clone(&self.engine)
     }
 
-    /// Where nodes reach the fleet's gateways.
-    pub fn gateways(&self) -> Vec<String> {
-        self.known().gateways.clone()
+    /// How long tokens of viewers work.
+    pub fn token_seconds(&self) -> u64 {
+        self.token_seconds
     }
 
     /// The gateway's clock.

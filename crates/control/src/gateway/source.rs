@@ -1,14 +1,23 @@
-//! What viewers' questions are answered from.
+//! What viewers and machines are answered from.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use answers::Source;
 use axum::body::Bytes;
 use fleet::Digest;
 use steering::{Fleet, Logged};
-use token::Grant;
 
 use super::{Gateway, lock};
+use crate::machines::Reread;
+
+impl Reread for Gateway {
+    fn reread(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        // The store is polled each second, which tells what is wrong with it.
+        Box::pin(async { drop(self.read_store_if_changed().await) })
+    }
+}
 
 impl Source for Gateway {
     fn fleet(&self) -> Option<Arc<Fleet>> {
@@ -20,9 +29,7 @@ impl Source for Gateway {
     }
 
     fn sign(&self, title: &str, expires_unix_seconds: u64) -> Option<String> {
-        let known = self.known();
-        let grant = Grant { prefix: title.as_bytes(), expires_unix_seconds, client: None };
-        known.token_keys.as_ref()?.sign(&grant)
+        self.known().signer.as_ref()?.sign(title, expires_unix_seconds)
     }
 
     fn log(&self, logged: Logged) {

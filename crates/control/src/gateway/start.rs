@@ -37,6 +37,8 @@ pub struct GatewayOptions {
     pub objects: Arc<Objects>,
     /// Where nodes reach it: `https://HOST:PORT`.
     pub machines_url: String,
+    /// How long signed addresses of viewers work.
+    pub token_seconds: u64,
     /// The fleet to make if the store has none.
     pub new_fleet: NewFleet,
     /// Most bytes of the log of decisions.
@@ -138,6 +140,7 @@ impl Gateway {
             objects: options.objects,
             authority: Arc::new(authority),
             signing: wishes.signing.clone(),
+            token_seconds: options.token_seconds,
             election,
             refusals: Arc::new(RefusalLog::new(log)),
             decisions,
@@ -221,8 +224,8 @@ impl Known {
         Self {
             records: Records::default(),
             operators: HashMap::new(),
-            gateways: Vec::new(),
-            token_keys: None,
+            signer: None,
+            keys_change_at: None,
             revision: None,
             store_problem: None,
         }
@@ -237,8 +240,8 @@ impl Known {
         Self {
             records,
             operators: wishes.operators.clone(),
-            gateways: wishes.gateways.clone(),
-            token_keys: token::KeyRing::parse(&wishes.token_keys).ok().map(Arc::new),
+            signer: wishes.signer.clone(),
+            keys_change_at: wishes.keys_change_at,
             revision,
             store_problem,
         }

@@ -92,6 +92,7 @@ impl Gateway {
             ticks.tick().await;
             let problem = self.read_store_if_changed().await.err();
             self.note_store_problem(problem.map(|error| error.to_string()));
+            self.follow_token_keys().await;
         }
     }
 
@@ -107,8 +108,8 @@ impl Gateway {
         self.set_known(Known {
             records: known.records.clone(),
             operators: known.operators.clone(),
-            gateways: known.gateways.clone(),
-            token_keys: known.token_keys.clone(),
+            signer: known.signer.clone(),
+            keys_change_at: known.keys_change_at,
             revision: known.revision,
             store_problem: problem,
         });
@@ -264,14 +265,14 @@ impl Gateway {
 
     /// Tells nodes where this gateway is, if they do not know it yet. Without the store it stays untold until the next start.
     pub(super) async fn introduce(&self, machines_url: &str) {
+        let record =
+            GatewayRecord { machines: machines_url.to_owned(), token_seconds: self.token_seconds };
         let told = load::<GatewayRecord>(self.engine(), self.name.as_str()).await;
-        let is_known = |record: &GatewayRecord| record.machines == machines_url;
         let told = match told {
-            Ok(Some(stored)) if is_known(&stored.record) => Ok(()),
+            Ok(Some(stored)) if stored.record == record => Ok(()),
             Ok(_) => {
                 let by =
                     By { who: self.name.to_string(), what: "introduce", detail: String::new() };
-                let record = GatewayRecord { machines: machines_url.to_owned() };
                 self.change(&by, self.name.as_str(), |_| Ok(record.clone())).await.map(|_| ())
             }
             Err(error) => Err(ApiError::from(error)),

@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use axum::body::Bytes;
 use fleet::{
     Desired, Digest, FleetSnapshot, Heartbeat, HeartbeatAnswer, Inventory, Name, OutOfBounds,
-    PublicKey, Signed, SigningKey, SnapshotError, State, ViewerKeys,
+    PublicKey, Signed, SigningKey, SnapshotError, State,
 };
 use steering::Fleet;
 
@@ -129,11 +129,6 @@ impl Live {
     /// What a node shall hold; `None` if it may not take part.
     pub fn desired_of(&self, node: &Name) -> Option<Arc<Desired>> {
         self.core().desired_of(node)
-    }
-
-    /// By what nodes check viewers' tokens.
-    pub fn viewer_keys(&self) -> Arc<ViewerKeys> {
-        Arc::clone(&self.world().viewer_keys)
     }
 
     /// Whether a node may not take part: it is revoked, or nobody knows it.

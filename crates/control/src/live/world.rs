@@ -26,6 +26,8 @@ pub struct World {
     pub withdrawn: Vec<HeldTitle>,
     /// By what nodes check viewers' tokens.
     pub viewer_keys: Arc<ViewerKeys>,
+    /// Where nodes reach gateways: `https://HOST:PORT`.
+    pub gateways: Vec<String>,
 }
 
 /// A node, as the operator wants it.

@@ -116,6 +116,8 @@ impl Desk {
             audit(&wish.node, "join", detail, now.unix_millis, &issued)?,
         ];
         self.commit(&checks, &writes).await?;
+        // The node beats as soon as it has the answer.
+        self.machines.store.reread().await;
         Ok(JoinAnswer {
             version: 1,
             node: wish.node.clone(),
@@ -129,7 +131,7 @@ impl Desk {
     }
 
     async fn renew(&self, caller: &Caller, body: Body) -> Result<RenewAnswer, MachineRefusal> {
-        let node = self.node(caller)?.node.clone();
+        let node = self.node(caller).await?.node.clone();
         let wish: RenewRequest = read_json(body, body::JOINING).await?;
         wish.check()?;
         let request = check_request(&wish.request, &node)?;

@@ -21,8 +21,10 @@ mod joining;
 mod refusal;
 mod speaking;
 
+use std::future::Future;
 use std::io;
 use std::net::IpAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -48,6 +50,12 @@ pub const SIGNATURE: &str = "fullbore-signature";
 /// Inventories that are read at the same time: each may have 16 MiB.
 const INVENTORIES_MAX: usize = 4;
 
+/// Has [`Live`] know what the store knows. A machine may have joined a moment ago, by another gateway.
+pub trait Reread: Send + Sync {
+    /// Reads the store, if it has changed. If it cannot be read, nothing happens.
+    fn reread(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+}
+
 /// What the machines' API works on.
 pub struct Machines {
     /// What the gateway knows of its nodes.
@@ -56,14 +64,14 @@ pub struct Machines {
     pub clock: Clock,
     /// The store: joining and renewing write to it, nothing else here does.
     pub engine: Arc<dyn Engine>,
+    /// Brings `live` up to what the store has.
+    pub store: Arc<dyn Reread>,
     /// The fleet's certificate authority.
     pub authority: Arc<Authority>,
     /// This gateway's name.
     pub gateway: Name,
     /// The hosts under which it is reached, for its certificate.
     pub hosts: Vec<String>,
-    /// All gateways' addresses for machines.
-    pub gateways: Vec<String>,
     /// The key that signs snapshots.
     pub snapshot_key: PublicKey,
     /// What was refused.
@@ -139,23 +147,33 @@ fn router(machines: Machines) -> Router {
 
 impl Desk {
     /// The node that sends a request, if it may, and not too many.
-    fn node<'c>(&self, caller: &'c Caller) -> Result<&'c Arc<NodeCertificate>, MachineRefusal> {
+    async fn node<'c>(
+        &self,
+        caller: &'c Caller,
+    ) -> Result<&'c Arc<NodeCertificate>, MachineRefusal> {
         let known = KnownNodes(Arc::clone(&self.machines.live));
-        let peer = caller.node(&known)?;
-        if self.nodes.may(&peer.node, Instant::now()) {
-            Ok(peer)
-        } else {
-            Err(RefusalReason::Flood.into())
+        let is_too_many = |peer: &Arc<NodeCertificate>| !self.nodes.may(&peer.node, Instant::now());
+        if caller.peer.as_ref().is_some_and(is_too_many) {
+            return Err(RefusalReason::Flood.into());
+        }
+        match caller.node(&known) {
+            // The fleet has made its certificate, so it may have joined since the store was last read.
+            Err(RefusalReason::UnknownNode) => {
+                self.machines.store.reread().await;
+                Ok(caller.node(&known)?)
+            }
+            node => Ok(node?),
         }
     }
 
     /// What every node knows.
     fn keys(&self) -> Keys {
+        let world = self.machines.live.world();
         Keys {
             version: 1,
             snapshots: vec![self.machines.snapshot_key],
-            tokens: self.machines.live.viewer_keys().text.clone(),
-            gateways: self.machines.gateways.clone(),
+            tokens: world.viewer_keys.text.clone(),
+            gateways: world.gateways.clone(),
         }
     }
 }

@@ -37,7 +37,7 @@ async fn hear(
     caller: &Caller,
     body: Body,
 ) -> Result<impl IntoResponse, MachineRefusal> {
-    let peer = desk.node(caller)?;
+    let peer = desk.node(caller).await?;
     let beat: Heartbeat = read_json(body, body::HEARTBEAT).await?;
     if beat.node != peer.node {
         return Err(RefusalReason::OtherName.into());
@@ -57,7 +57,7 @@ async fn take_inventory(
     caller: &Caller,
     body: Body,
 ) -> Result<StatusCode, MachineRefusal> {
-    let peer = desk.node(caller)?;
+    let peer = desk.node(caller).await?;
     let _turn = desk.inventories.try_acquire().map_err(|_| RefusalReason::Unavailable)?;
     let inventory: Inventory = read_json(body, body::INVENTORY).await?;
     if inventory.node != peer.node {
@@ -68,7 +68,7 @@ async fn take_inventory(
 }
 
 pub(super) async fn desired((State(desk), ConnectInfo(caller)): Asked) -> Response {
-    let found = desk.node(&caller).and_then(|peer| {
+    let found = desk.node(&caller).await.and_then(|peer| {
         let desired = desk.machines.live.desired_of(&peer.node);
         let desired = desired.ok_or_else(|| MachineRefusal::from(RefusalReason::UnknownNode))?;
         serde_json::to_vec(&*desired)
@@ -78,7 +78,8 @@ pub(super) async fn desired((State(desk), ConnectInfo(caller)): Asked) -> Respon
 }
 
 pub(super) async fn keys((State(desk), ConnectInfo(caller)): Asked) -> Response {
-    answer(&desk, &caller, desk.node(&caller).map(|_| Json(desk.keys())))
+    let node = desk.node(&caller).await;
+    answer(&desk, &caller, node.map(|_| Json(desk.keys())))
 }
 
 /// A snapshot has megabytes in a large fleet, and is not copied for each node.
@@ -91,7 +92,7 @@ impl AsRef<[u8]> for SnapshotBytes {
 }
 
 pub(super) async fn snapshot((State(desk), ConnectInfo(caller)): Asked) -> Response {
-    let found = desk.node(&caller).and_then(|_| {
+    let found = desk.node(&caller).await.and_then(|_| {
         let none =
             || MachineRefusal::new(RefusalReason::NotFound, "this gateway has no snapshot yet");
         desk.machines.live.signed_snapshot().ok_or_else(none)
@@ -111,7 +112,7 @@ pub(super) async fn document(
     (State(desk), ConnectInfo(caller)): Asked,
     Path(digest): Path<String>,
 ) -> Response {
-    let found = desk.node(&caller).and_then(|_| {
+    let found = desk.node(&caller).await.and_then(|_| {
         let digest: Option<Digest> = digest.parse().ok();
         let document = digest.and_then(|digest| desk.machines.live.document(&digest));
         document.ok_or_else(|| MachineRefusal::from(RefusalReason::NotFound))

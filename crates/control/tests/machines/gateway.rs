@@ -1,13 +1,15 @@
 //! A gateway's machines' API over real sockets and real TLS, on a store in memory.
 
 use std::collections::{BTreeMap, HashMap};
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use fleet::{FleetSnapshot, JoinAnswer, JoinRequest, Name, NodeKind, NodePlace, SigningKey, Site};
 use fullbore_control::clock::Clock;
 use fullbore_control::live::{Core, Live, WantedNode, World};
-use fullbore_control::machines::{self, Machines};
+use fullbore_control::machines::{self, Machines, Reread};
 use fullbore_control::store::records::{
     InviteRecord, NodeRecord, Revoked, StoreRecord, load, load_all,
 };
@@ -94,6 +96,56 @@ impl Engine for Memory {
     }
 }
 
+/// What a gateway knows of its store.
+struct Reader {
+    engine: Arc<Memory>,
+    live: Arc<Live>,
+    gateways: Vec<String>,
+    clock: Clock,
+}
+
+impl Reread for Reader {
+    fn reread(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(self.read_store())
+    }
+}
+
+impl Reader {
+    /// What a gateway does when the store's revision has moved.
+    async fn read_store(&self) {
+        let (nodes, bad) = load_all::<NodeRecord>(&*self.engine).await.unwrap();
+        assert_eq!(bad, vec![]);
+        let site = Site {
+            name: name("west"),
+            region: name("europe"),
+            latitude: None,
+            longitude: None,
+            announced: vec![],
+        };
+        let nodes = nodes.into_iter().map(|stored| {
+            let record = stored.record;
+            let wanted = WantedNode {
+                place: record.place,
+                kind: record.kind,
+                host: record.host,
+                ceiling_bits_per_second: None,
+                drain: None,
+                is_revoked: record.revoked.is_some(),
+            };
+            (name(&stored.name), wanted)
+        });
+        let nodes: BTreeMap<_, _> = nodes.collect();
+        if self.live.world().nodes == nodes && !self.live.world().sites.is_empty() {
+            return;
+        }
+        let sites = [(name("west"), site)].into();
+        let gateways = self.gateways.clone();
+        let world = World { epoch: 1, sites, nodes, gateways, ..World::default() };
+        self.live.set_world(Arc::new(world), self.clock.now());
+        self.live.make_snapshot(self.clock.now()).expect("a snapshot");
+    }
+}
+
 /// A gateway under test.
 pub(crate) struct Gateway {
     pub(crate) engine: Arc<Memory>,
@@ -102,7 +154,6 @@ pub(crate) struct Gateway {
     pub(crate) refusals: Arc<RefusalLog>,
     pub(crate) key: fleet::PublicKey,
     pub(crate) url: String,
-    clock: Clock,
 }
 
 impl Gateway {
@@ -144,63 +195,35 @@ impl Gateway {
         let live = Arc::new(Live::new(Core::new(name("gateway-1")), signing));
         let clock = Clock::start();
         let refusals = Arc::new(RefusalLog::new(|_| {}));
+        let reader = Arc::new(Reader {
+            engine: Arc::clone(&engine),
+            live: Arc::clone(&live),
+            gateways,
+            clock,
+        });
+        reader.read_store().await;
         let machines = Machines {
             live: Arc::clone(&live),
             clock,
             engine: engine.clone(),
+            store: reader.clone(),
             authority: Arc::clone(&authority),
             gateway: name("gateway-1"),
             hosts: vec!["127.0.0.1".to_owned()],
-            gateways,
             snapshot_key: key,
             refusals: Arc::clone(&refusals),
             node_lifetime: lifetime,
         };
         tokio::spawn(machines::serve(listener, machines, AcceptBounds::default()));
-        let own = Arc::new(Self { engine, live, authority, refusals, key, url, clock });
-        own.read_store().await;
+        let own = Arc::new(Self { engine, live, authority, refusals, key, url });
         let watching = Arc::downgrade(&own);
         tokio::spawn(async move {
-            while let Some(own) = watching.upgrade() {
-                own.read_store().await;
-                drop(own);
+            while watching.strong_count() > 0 {
+                reader.read_store().await;
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         });
         own
-    }
-
-    /// What a gateway does when the store's revision has moved.
-    async fn read_store(&self) {
-        let (nodes, bad) = load_all::<NodeRecord>(&*self.engine).await.unwrap();
-        assert_eq!(bad, vec![]);
-        let site = Site {
-            name: name("west"),
-            region: name("europe"),
-            latitude: None,
-            longitude: None,
-            announced: vec![],
-        };
-        let nodes = nodes.into_iter().map(|stored| {
-            let record = stored.record;
-            let wanted = WantedNode {
-                place: record.place,
-                kind: record.kind,
-                host: record.host,
-                ceiling_bits_per_second: None,
-                drain: None,
-                is_revoked: record.revoked.is_some(),
-            };
-            (name(&stored.name), wanted)
-        });
-        let nodes: BTreeMap<_, _> = nodes.collect();
-        if self.live.world().nodes == nodes && !self.live.world().sites.is_empty() {
-            return;
-        }
-        let sites = [(name("west"), site)].into();
-        let world = World { epoch: 1, sites, nodes, ..World::default() };
-        self.live.set_world(Arc::new(world), self.clock.now());
-        self.live.make_snapshot(self.clock.now()).expect("a snapshot");
     }
 
     /// An invitation that expires `seconds` after it was made, `age` seconds ago.

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use fleet::{JoinAnswer, NodeKind, RenewAnswer, RenewRequest};
 use fullbore_control::store::records::{AuditRecord, load_all};
-use identity::{Credentials, InvitationToken, NODE_LIFETIME, NodeKey, RefusalReason};
+use identity::{
+    Credentials, InvitationToken, NODE_LIFETIME, NodeKey, RefusalReason, client_config,
+};
 
-use crate::gateway::{Gateway, asking, eventually, is, name, refused};
+use crate::gateway::{Gateway, asking, client, eventually, is, name, refused};
 
 #[tokio::test]
 async fn an_invited_box_gets_a_certificate_and_all_that_a_node_knows() {
@@ -88,6 +90,24 @@ async fn forged_and_expired_tokens_are_refused() {
     assert_eq!(ask(&expired).await, is(403, RefusalReason::TokenExpired));
     assert_eq!(gateway.count(RefusalReason::TokenUnknown), 6);
     assert!(gateway.record("node-1").await.is_none());
+}
+
+#[tokio::test]
+async fn a_fresh_node_is_known_to_every_gateway_at_once() {
+    let [gateway, second] = Gateway::start_some(NODE_LIFETIME).await;
+    for number in 1..=5 {
+        let node = format!("node-{number}");
+        let (token, key) = (gateway.invite(None, 60, 0).await, NodeKey::draw());
+        let joined = gateway.try_to_join(&asking(&token, &node, &key)).await;
+        let answer: JoinAnswer = joined.json().await.unwrap();
+        let own = Credentials::new(key, answer.certificate, answer.authority).unwrap();
+        for gateway in [&second, &gateway] {
+            let client = client(client_config(&own).unwrap());
+            let url = format!("{}/machine/v1/keys", gateway.url);
+            assert_eq!(client.get(url).send().await.unwrap().status(), 200);
+            assert_eq!(gateway.count(RefusalReason::UnknownNode), 0);
+        }
+    }
 }
 
 #[tokio::test]

@@ -12,6 +12,7 @@ use fullbore_control::gateway::{Gateway, GatewayOptions, NewFleet};
 use fullbore_control::store::records::{NodeRecord, StoreRecord, Wanted};
 use fullbore_control::store::{Engine, FolderStore, Objects};
 use fullbore_control::{ServeOptions, serve};
+use identity::NODE_LIFETIME;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -26,6 +27,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) struct Running {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) admin: SocketAddr,
+    /// Where nodes reach it.
+    pub(crate) machines_url: String,
     http: reqwest::Client,
     token: String,
     stop: oneshot::Sender<()>,
@@ -47,40 +50,54 @@ impl Running {
 
     /// Starts a gateway on this store.
     pub(crate) async fn start_on(folder: &Path, engine: Arc<dyn Engine>) -> Self {
+        Self::start_as("g1", folder, engine, NODE_LIFETIME).await
+    }
+
+    /// Starts a gateway of this name on this store. Nodes get certificates for `node_lifetime`.
+    pub(crate) async fn start_as(
+        gateway: &str,
+        folder: &Path,
+        engine: Arc<dyn Engine>,
+        node_lifetime: Duration,
+    ) -> Self {
         let objects = folder.join("objects").display().to_string();
+        let (public, admin, machines) = (bind().await, bind().await, bind().await);
+        let machines_url = format!("https://{}", machines.local_addr().expect("bound"));
         let policy =
             SteeringPolicy { scheme: "http".to_owned(), port: 8443, ..SteeringPolicy::default() };
         let options = GatewayOptions {
-            name: name("g1"),
+            name: name(gateway),
             state: folder.join("state"),
             engine,
             engine_name: "sqlite",
             objects: Arc::new(Objects::open(&objects).expect("objects")),
-            machines_url: "https://127.0.0.1:8702".to_owned(),
+            machines_url: machines_url.clone(),
+            token_seconds: 60,
             new_fleet: NewFleet { name: name("films"), policy, signs_addresses: false },
             decisions_bytes_max: 1 << 20,
             log: |line| eprintln!("gateway: {line}"),
         };
         let gateway = Gateway::start(options).await.expect("it starts");
-        let (public, admin) = (bind().await, bind().await);
         let (stop, stopped) = oneshot::channel();
         let address = admin.local_addr().expect("bound");
         let options = ServeOptions {
             public,
-            machines: bind().await,
+            machines,
             admin,
             hosts: vec!["127.0.0.1".to_owned()],
             public_url: None,
             region: None,
-            token_seconds: 60,
+            node_lifetime,
         };
         let stopped = async move {
             let _ = stopped.await;
         };
         let served = tokio::spawn(serve(Arc::clone(&gateway), options, stopped));
-        let token = std::fs::read_to_string(gateway.state().admin_token()).expect("a token");
+        // Only the gateway that made the fleet has one.
+        let token = std::fs::read_to_string(gateway.state().admin_token()).unwrap_or_default();
         let http = fullbore_control::client::plain_http().expect("a client");
-        Self { gateway, admin: address, http, token: token.trim().to_owned(), stop, served }
+        let token = token.trim().to_owned();
+        Self { gateway, admin: address, machines_url, http, token, stop, served }
     }
 
     /// Stops it as SIGTERM does.

@@ -1,7 +1,9 @@
 //! A gateway as operators meet it: real HTTP on loopback, a store in a folder.
 
 mod fleet;
+mod gateways;
 mod hostile;
+mod keys;
 mod openapi;
 mod restart;
 mod roles;

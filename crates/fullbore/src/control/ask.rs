@@ -135,6 +135,16 @@ pub(super) enum Ask {
         #[command(flatten)]
         at: At,
     },
+    /// List the fleet's gateways, or forget one that is gone for good
+    Gateways {
+        #[command(subcommand)]
+        verb: Option<GatewaysVerb>,
+        #[command(flatten)]
+        at: At,
+    },
+    /// List the keys that sign viewers' addresses, or roll them
+    #[command(subcommand)]
+    Keys(KeysVerb),
     /// Make logged decisions again; the exit code is 1 if one comes out otherwise
     Replay {
         /// Only the last of them, such as 90m [default: all that are kept, which is 24 hours]
@@ -143,6 +153,35 @@ pub(super) enum Ask {
         /// Only those of this title
         #[arg(long)]
         title: Option<String>,
+        #[command(flatten)]
+        at: At,
+    },
+}
+
+#[derive(Subcommand)]
+pub(super) enum GatewaysVerb {
+    /// Forget a gateway: nodes speak to it no more. It must not run
+    Remove {
+        /// Its name
+        name: Name,
+        #[command(flatten)]
+        at: At,
+    },
+}
+
+#[derive(Subcommand)]
+pub(super) enum KeysVerb {
+    /// List keys
+    List {
+        #[command(flatten)]
+        at: At,
+    },
+    /// Sign viewers' addresses with a new key; the first time, begin to sign them. No viewer is refused
+    Roll {
+        /// When the new key begins to sign, such as 30m, 10s at least [default: 10m]. The first time: when nodes begin to refuse addresses
+        /// without a token [default: --token-life of the gateway]
+        #[arg(long, value_name = "TIME")]
+        after: Option<Time>,
         #[command(flatten)]
         at: At,
     },
@@ -223,6 +262,24 @@ impl Ask {
                 let path = format!("/api/v1/nodes/{node}/undrain");
                 let answer = at.client()?.post(&path, &json!({})).await?;
                 at.print(&answer, report::node_state);
+            }
+            Self::Gateways { verb: None, at } => {
+                let answer = at.client()?.get("/api/v1/gateways", &[]).await?;
+                at.print(&answer, report::gateways);
+            }
+            Self::Gateways { verb: Some(GatewaysVerb::Remove { name, at }), .. } => {
+                let path = format!("/api/v1/gateways/{name}/remove");
+                let answer = at.client()?.post(&path, &json!({})).await?;
+                at.print(&answer, report::gateway_removed);
+            }
+            Self::Keys(KeysVerb::List { at }) => {
+                let answer = at.client()?.get("/api/v1/keys", &[]).await?;
+                at.print(&answer, report::keys);
+            }
+            Self::Keys(KeysVerb::Roll { after, at }) => {
+                let body = json!({ "seconds": after.map(|Time(after)| after.as_secs()) });
+                let answer = at.client()?.post("/api/v1/keys/roll", &body).await?;
+                at.print(&answer, report::keys);
             }
             other => return other.run_for_viewers().await,
         }

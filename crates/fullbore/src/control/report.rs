@@ -73,6 +73,49 @@ fn notes(node: &Value) -> String {
     notes.join("; ")
 }
 
+pub(super) fn gateways(answer: &Value) -> String {
+    let mut rows = vec![["GATEWAY", "FOR NODES", "ANSWERS", "TOLD TO NODES"].map(str::to_owned)];
+    let yes = |value: &Value| if value == true { "yes" } else { "no" }.to_owned();
+    rows.extend(answer["gateways"].as_array().into_iter().flatten().map(|gateway| {
+        let (name, machines) = (str_of(gateway, "name"), str_of(gateway, "machines"));
+        [name.to_owned(), machines.to_owned(), yes(&gateway["answers"]), yes(&gateway["is_told"])]
+    }));
+    table(&rows)
+}
+
+pub(super) fn gateway_removed(answer: &Value) -> String {
+    format!("{} is removed: nodes leave it within seconds\n", str_of(answer, "name"))
+}
+
+pub(super) fn keys(answer: &Value) -> String {
+    let keys = answer["keys"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if keys.is_empty() {
+        return "viewers' addresses are not signed; begin with: fullbore control keys roll\n"
+            .to_owned();
+    }
+    let mut rows = vec![["KEY", "STATE", "NOTES"].map(str::to_owned)];
+    let now = super::ask::now_unix_seconds();
+    rows.extend(keys.iter().map(|key| {
+        [str_of(key, "id").to_owned(), str_of(key, "state").to_owned(), key_notes(key, now)]
+    }));
+    table(&rows)
+}
+
+fn key_notes(key: &Value, now: u64) -> String {
+    let left =
+        |name: &str| key[name].as_u64().and_then(|at| at.checked_sub(now)).filter(|left| *left > 0);
+    let mut notes = Vec::new();
+    notes.extend(left("signs_from_unix_seconds").map(|left| format!("signs in {left} s")));
+    notes.extend(
+        left("told_from_unix_seconds")
+            .map(|left| format!("nodes serve without a token for {left} s more")),
+    );
+    notes.extend(
+        left("trusted_until_unix_seconds").map(|left| format!("trusted for {left} s more")),
+    );
+    notes.join("; ")
+}
+
 pub(super) fn published(answer: &Value) -> String {
     let bytes = answer["bytes"].as_u64().unwrap_or(0);
     let (title, digest) = (str_of(answer, "title"), str_of(answer, "digest"));

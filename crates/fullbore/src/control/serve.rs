@@ -1,7 +1,9 @@
 //! `fullbore control serve`: runs a gateway.
 
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +16,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::Failed;
+use crate::bad_value::BadValue;
 use crate::load::{Quantity, Time};
 use crate::{say, tell};
 
@@ -75,6 +78,9 @@ pub(super) struct Serve {
     /// How long signed addresses work, such as 6h
     #[arg(long, value_name = "TIME", default_value = "12h")]
     token_life: Time,
+    /// How long nodes' certificates hold, from 5m to 9528h (397 days); nodes renew them when two thirds are over
+    #[arg(long, value_name = "TIME", default_value = "720h")]
+    node_certificate_life: CertificateLife,
     /// Most bytes of the log of decisions, such as 1G
     #[arg(long, value_name = "SIZE", default_value = "1G")]
     decisions: Quantity,
@@ -84,6 +90,26 @@ pub(super) struct Serve {
 enum Scheme {
     Http,
     Https,
+}
+
+/// How long a node's certificate holds.
+#[derive(Clone, Copy)]
+struct CertificateLife(Duration);
+
+/// Shorter, and a gateway that restarts could come too late for a renewal. Longer, and a box that was forgotten may speak for years.
+const CERTIFICATE_LIFE: RangeInclusive<Duration> =
+    Duration::from_secs(5 * 60)..=Duration::from_secs(397 * 24 * 3600);
+
+impl FromStr for CertificateLife {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let Time(life) = text.parse()?;
+        match CERTIFICATE_LIFE.contains(&life) {
+            true => Ok(Self(life)),
+            false => Err(BadValue::new(text, "a time from 5m to 9528h")),
+        }
+    }
 }
 
 /// A gateway's folder, if none is named.
@@ -142,7 +168,7 @@ impl Serve {
             hosts: vec![host],
             public_url: self.public_url,
             region: self.region,
-            token_seconds: self.token_life.0.as_secs(),
+            node_lifetime: self.node_certificate_life.0,
         };
         say(&format!("ready http://{public_address}/ (admin http://{admin_address}/)\n"));
         let late = async {
@@ -195,6 +221,7 @@ impl Serve {
             engine_name: engine_name(&store),
             objects: Arc::new(objects),
             machines_url: format!("https://{host}:{machines_port}"),
+            token_seconds: self.token_life.0.as_secs(),
             new_fleet: NewFleet { name: self.fleet.clone(), policy, signs_addresses: self.signed },
             decisions_bytes_max: self.decisions.0,
             log: tell,
@@ -206,4 +233,19 @@ async fn bind(address: SocketAddr, flag: &str) -> Result<TcpListener, Failed> {
     TcpListener::bind(address).await.map_err(|error| {
         Failed(1, format!("cannot listen on {address}: {error} (choose another with {flag})"))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn certificates_hold_neither_too_short_nor_too_long() {
+        let life = |text: &str| text.parse::<CertificateLife>().ok().map(|life| life.0.as_secs());
+        assert_eq!((life("5m"), life("720h")), (Some(300), Some(30 * 24 * 3600)));
+        assert_eq!(life("720h").map(Duration::from_secs), Some(identity::NODE_LIFETIME));
+        for bad in ["", "0", "299s", "9529h", "a year"] {
+            assert_eq!(life(bad), None, "{bad}");
+        }
+    }
 }

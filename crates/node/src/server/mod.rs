@@ -48,7 +48,7 @@ pub struct ServerOptions {
     pub libraries: Vec<PathBuf>,
     /// More flags for `fullbore serve`.
     pub flags: Vec<String>,
-    /// A file with the fleet's public keys for signed URLs, if it has any.
+    /// A file with the fleet's public keys for signed URLs; empty while the fleet signs none.
     pub keys: PathBuf,
 }
 
@@ -57,7 +57,6 @@ pub struct ServerProcess {
     options: ServerOptions,
     bell: Bell,
     is_up: AtomicBool,
-    is_to_restart: AtomicBool,
     found: Mutex<Found>,
 }
 
@@ -77,8 +76,8 @@ impl ServerProcess {
     /// If the server's state folder cannot be made.
     pub fn new(options: ServerOptions) -> io::Result<Self> {
         fs::create_dir_all(state(&options.state))?;
-        let (bell, is_up, is_to_restart, found) = Default::default();
-        Ok(Self { options, bell, is_up, is_to_restart, found })
+        let (bell, is_up, found) = Default::default();
+        Ok(Self { options, bell, is_up, found })
     }
 
     /// Finds the server or starts it, and looks after it.
@@ -93,11 +92,6 @@ impl ServerProcess {
     /// Ends the server and the thread.
     pub fn stop(&self) {
         self.bell.stop();
-    }
-
-    /// Ends the server, which drains, and starts it again.
-    pub(crate) fn restart(&self) {
-        self.is_to_restart.store(true, Ordering::Relaxed);
     }
 
     /// Whether the process runs.
@@ -165,7 +159,7 @@ impl ServerProcess {
             if lock(&self.found).admin.is_none() {
                 *lock(&self.found) = said(&self.place(SAID));
             }
-            if self.bell.is_stopped() || self.is_to_restart.swap(false, Ordering::Relaxed) {
+            if self.bell.is_stopped() {
                 self.end(process);
                 break;
             }
@@ -223,11 +217,14 @@ impl ServerProcess {
                 arguments.extend([flag.into(), value.into()]);
             }
         }
-        if !names("--config") && options.keys.exists() {
+        if !names("--config") {
             let config = self.place("server.toml");
             // A string of JSON is one of TOML, too.
             let keys = serde_json::to_string(&options.keys.to_string_lossy())?;
-            kept::write(&config, format!("[signing]\nkeys = [{keys}]\n").as_bytes())?;
+            kept::write(
+                &config,
+                format!("[signing]\nkeys = [{keys}]\nmay_be_empty = true\n").as_bytes(),
+            )?;
             arguments.extend(["--config".into(), config.into()]);
         }
         arguments.extend(options.flags.iter().map(Into::into));
@@ -305,12 +302,10 @@ mod tests {
         assert_eq!(
             line(&["--workers", "1"]),
             format!(
-                "serve --library /a --library /b --state {state}/server --listen {LISTEN} --admin {ADMIN} --workers 1"
+                "serve --library /a --library /b --state {state}/server --listen {LISTEN} --admin {ADMIN} --config {state}/server.toml --workers 1"
             )
         );
         assert!(!line(&["--listen=127.0.0.1:0"]).contains(LISTEN));
-        fs::write(folder.path().join("keys.pem"), "a key").unwrap();
-        assert!(line(&[]).contains("--config"));
         assert!(!line(&["--config", "own.toml"]).contains("server.toml"));
     }
 }

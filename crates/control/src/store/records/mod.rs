@@ -79,7 +79,10 @@ pub struct TokenKeyRecord {
     pub made_unix_seconds: u64,
     /// From when on it signs: nodes must know it first.
     pub signs_from_unix_seconds: u64,
-    /// When nodes stop taking its signatures, since 1970. Unset while it signs.
+    /// When nodes are told of it, since 1970; unset: at once. A fleet's first key signs before nodes ask for signatures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told_from_unix_seconds: Option<u64>,
+    /// When nodes stop taking its signatures, since 1970. Unset for the newest key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trusted_until_unix_seconds: Option<u64>,
 }
@@ -182,6 +185,9 @@ pub struct Revoked {
 pub struct GatewayRecord {
     /// Where nodes reach it: `https://HOST:PORT`.
     pub machines: String,
+    /// How long the tokens that it signs work.
+    #[serde(default)]
+    pub token_seconds: u64,
 }
 
 /// An invitation to join: `invite/ID`.
@@ -359,6 +365,7 @@ mod tests {
             pkcs8,
             made_unix_seconds: 1,
             signs_from_unix_seconds: 2,
+            told_from_unix_seconds: None,
             trusted_until_unix_seconds: None,
         };
         reads_what_it_writes(&key, "k1");
@@ -374,8 +381,8 @@ mod tests {
         let cluster = ClusterRecord { site: name("paris"), titles: ClusterTitles::All };
         reads_what_it_writes(&cluster, "paris-1");
         reads_what_it_writes(&node(), "n1");
-        let gateway = GatewayRecord { machines: "https://g1.example:8702".to_owned() };
-        reads_what_it_writes(&gateway, "g1");
+        let machines = "https://g1.example:8702".to_owned();
+        reads_what_it_writes(&GatewayRecord { machines, token_seconds: 3600 }, "g1");
         let invite = InviteRecord {
             sha256: Digest::of(b"secret"),
             place: place(),

@@ -1,0 +1,58 @@
+//! Keys that sign viewers' addresses: they begin and roll under viewers who play.
+
+use crate::house::{Fleet, get};
+use fullbore_tests::until;
+use serde_json::Value;
+
+/// What a new viewer gets: the address of the film at a node.
+fn address(fleet: &Fleet) -> String {
+    let (_, text) = get(&format!("{}/api/v1/route?title=film", fleet.url));
+    let answer: Value = serde_json::from_str(&text).unwrap_or_default();
+    let address = answer["nodes"][0]["url"].as_str();
+    address.unwrap_or_else(|| panic!("no node: {text}")).to_owned()
+}
+
+/// The name of the key that has signed an address, if one has.
+fn key(address: &str) -> Option<&str> {
+    let token = address.split("/t/").nth(1)?.split('/').next()?;
+    token.split('.').nth(2)
+}
+
+fn status(address: &str) -> u16 {
+    get(address).0
+}
+
+#[test]
+fn signing_begins_and_keys_roll_without_a_restart_and_no_viewer_is_refused() {
+    let fleet = Fleet::start(&["a"], 10);
+    let server = fleet.nodes[0].server();
+    let unsigned = address(&fleet);
+    assert_eq!((key(&unsigned), status(&unsigned)), (None, 200));
+
+    // The gateway signs at once. Who plays without a token has some seconds.
+    fleet.control(&["keys", "roll", "--after", "3s"]);
+    let before = address(&fleet);
+    assert!(key(&before).is_some(), "{before}");
+    assert_eq!((status(&before), status(&unsigned)), (200, 200));
+    until("nodes to ask for tokens", || {
+        assert_eq!(status(&address(&fleet)), 200, "who comes now is let in");
+        status(&unsigned) == 403
+    });
+
+    fleet.control(&["keys", "roll", "--after", "10s"]);
+    let during = address(&fleet);
+    assert_eq!(key(&during), key(&before), "nodes hear of the new one first");
+    let mut after = during.clone();
+    until("the new key to sign", || {
+        after = address(&fleet);
+        assert_eq!(status(&after), 200, "{after}");
+        key(&after) != key(&before)
+    });
+    for address in [&before, &during, &after] {
+        assert_eq!(status(address), 200, "{address}");
+    }
+    let keys = fleet.control(&["keys", "list"]);
+    let states: Vec<_> = keys["keys"].as_array().unwrap().iter().map(|key| &key["state"]).collect();
+    assert_eq!(states, ["signs", "trusted"], "{keys}");
+    assert_eq!(fleet.nodes[0].server(), server, "nothing was restarted");
+}
