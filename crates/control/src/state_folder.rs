@@ -19,6 +19,9 @@ const STORE: &str = "store.json";
 /// The token of the operator that the first start makes.
 const ADMIN_TOKEN: &str = "admin.token";
 
+/// Lines of the audit log that the store no longer has.
+const OLD_AUDIT: &str = "audit.jsonl";
+
 const DOCUMENTS: &str = "documents";
 
 /// A snapshot of 10,000 nodes that hold 5,000 titles each takes 400 MB.
@@ -66,6 +69,23 @@ impl StateFolder {
     /// Those of writing.
     pub fn write_admin_token(&self, token: &str) -> io::Result<()> {
         write(&self.admin_token(), &[token.as_bytes(), b"\n"])
+    }
+
+    /// Where lines of the audit log are that the store no longer has.
+    pub fn old_audit(&self) -> PathBuf {
+        self.0.join(OLD_AUDIT)
+    }
+
+    /// Keeps lines of the audit log, behind those that are there.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn append_audit(&self, lines: &str) -> io::Result<()> {
+        let mut options = OpenOptions::new();
+        let mut file = options.append(true).create(true).mode(0o600).open(self.old_audit())?;
+        file.write_all(lines.as_bytes())?;
+        file.sync_all()?;
+        File::open(&self.0)?.sync_all()
     }
 
     /// Keeps a snapshot.

@@ -46,6 +46,7 @@ enum Task {
     Get { first: u64, last: Option<u64> },
     Head,
     Put(Bytes),
+    Delete,
 }
 
 impl S3Bucket {
@@ -119,6 +120,14 @@ impl S3Bucket {
         self.ask(key, &Task::Put(bytes)).await.map(|_| ())
     }
 
+    /// Removes the object `key`. Some servers say so if there is none ([`S3Error::Absent`]), others do not.
+    ///
+    /// # Errors
+    /// If it cannot be removed.
+    pub async fn delete(&self, key: &str) -> Result<(), S3Error> {
+        self.ask(key, &Task::Delete).await.map(|_| ())
+    }
+
     /// Reads an answer to its end. A connection that breaks in the middle is a reason to try again.
     async fn read(&self, key: &str, task: Task, bytes_max: usize) -> Result<Bytes, S3Error> {
         let mut pauses = PAUSES.into_iter();
@@ -160,6 +169,9 @@ impl S3Bucket {
             }
             Task::Head => (Method::HEAD, bucket.head_object(credentials, &object).sign(SIGNED_FOR)),
             Task::Put(_) => (Method::PUT, bucket.put_object(credentials, &object).sign(SIGNED_FOR)),
+            Task::Delete => {
+                (Method::DELETE, bucket.delete_object(credentials, &object).sign(SIGNED_FOR))
+            }
         };
         let mut request = self.http.request(method, url);
         match task {

@@ -1,4 +1,4 @@
-//! A client of S3, as small as a fleet needs: read an object or a part of it, write one, ask for its size.
+//! A client of S3, as small as a fleet needs: read an object or a part of it, write or remove one, ask for its size.
 //!
 //! Requests are signed in their address (AWS Signature Version 4, by `rusty-s3`) and sent by `reqwest`, which the fleet has anyway. The bytes
 //! are not signed: whoever reads here checks what they read by its digest.

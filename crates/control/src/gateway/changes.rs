@@ -30,14 +30,28 @@ impl Gateway {
         name: &str,
         edit: impl Fn(Option<R>) -> Result<R, ApiError>,
     ) -> Result<R, ApiError> {
+        self.change_with(by, name, |before| Ok((edit(before)?, Vec::new()))).await
+    }
+
+    /// As [`change`](Self::change), with more changes in the same commit.
+    ///
+    /// # Errors
+    /// Those of `edit` and of the store.
+    pub(crate) async fn change_with<R: StoreRecord>(
+        &self,
+        by: &By,
+        name: &str,
+        edit: impl Fn(Option<R>) -> Result<(R, Vec<Write>), ApiError>,
+    ) -> Result<R, ApiError> {
         for _ in 0..ATTEMPTS {
             let stored = load::<R>(self.engine(), name).await?;
             let check = match &stored {
                 Some(stored) => Check::At(R::key(name), stored.revision),
                 None => Check::Absent(R::key(name)),
             };
-            let record = edit(stored.map(|stored| stored.record))?;
-            let writes = [record.put(name)?, self.audit(by, &R::key(name))?];
+            let (record, more) = edit(stored.map(|stored| stored.record))?;
+            let mut writes = vec![record.put(name)?, self.audit(by, &R::key(name))?];
+            writes.extend(more);
             match self.engine().commit(&[check], &writes).await {
                 Err(StoreError::Conflict) => {}
                 Err(error) => return Err(error.into()),

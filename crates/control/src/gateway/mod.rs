@@ -8,6 +8,7 @@
 
 mod changes;
 mod first_start;
+mod forgetting;
 mod keys;
 mod publish;
 mod source;

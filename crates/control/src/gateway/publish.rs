@@ -8,6 +8,7 @@ use fleet::{Digest, PublishedTitle, TitleDocument};
 use super::Gateway;
 use super::changes::By;
 use crate::api::ApiError;
+use crate::store::forgetting::{claim, unused};
 use crate::store::records::{TitleRecord, WITHDRAWN_MAX, WithdrawnVersion};
 
 /// A title that an operator publishes: where it is, and its three documents.
@@ -98,19 +99,22 @@ impl Gateway {
             published_unix_seconds: self.now().unix_seconds(),
         };
         published.check().map_err(|why| ApiError::Wrong(why.to_string()))?;
+        let now = published.published_unix_seconds;
+        let documents = [&published.record, &published.hls, &published.dash];
+        claim(self.engine(), &documents.map(|document| document.sha256), now).await?;
         // Documents first: a title that the store names has its documents.
         for bytes in [record_bytes, publication.hls, publication.dash] {
             self.objects.put(bytes.into()).await?;
         }
-        let title = self.change(by, &path, |before: Option<TitleRecord>| {
+        let title = self.change_with(by, &path, |before: Option<TitleRecord>| {
             let mut title = before.unwrap_or_default();
             if title.withdrawn.iter().any(|gone| gone.version == version) {
                 return Err(ApiError::Conflict(format!(
                     "this version of {path} is withdrawn, and nodes remove it for good: make the title anew to publish it again"
                 )));
             }
-            title.published = Some(published.clone());
-            Ok(title)
+            let before = title.published.replace(published.clone());
+            Ok((title, unused(before.as_ref(), Some(&published), now)?))
         });
         title.await?.published.ok_or_else(|| ApiError::Broken("it was not kept".to_owned()))
     }
@@ -121,7 +125,7 @@ impl Gateway {
     /// If it is not published, or the store does not take the change.
     pub async fn withdraw(&self, path: &TitlePath, by: &By) -> Result<Digest, ApiError> {
         let now = self.now().unix_seconds();
-        let title = self.change(by, path.as_str(), |before: Option<TitleRecord>| {
+        let title = self.change_with(by, path.as_str(), |before: Option<TitleRecord>| {
             let mut title = before.unwrap_or_default();
             let Some(published) = title.published.take() else {
                 return Err(ApiError::NotFound(format!("{path} is not published")));
@@ -132,7 +136,7 @@ impl Gateway {
             title
                 .withdrawn
                 .push(WithdrawnVersion { version: published.version, since_unix_seconds: now });
-            Ok(title)
+            Ok((title, unused(Some(&published), None, now)?))
         });
         let last = title.await?.withdrawn.last().map(|gone| gone.version);
         last.ok_or_else(|| ApiError::Broken("it was not kept".to_owned()))

@@ -63,6 +63,7 @@ impl Gateway {
             self.read_on(),
             self.snapshot_on(),
             self.tell_page_on(),
+            self.forget_on(),
             elect
         );
     }

@@ -14,6 +14,7 @@ mod election;
 mod error;
 mod etcd;
 mod folder;
+pub mod forgetting;
 mod objects;
 pub mod records;
 

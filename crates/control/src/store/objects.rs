@@ -76,6 +76,32 @@ impl Objects {
         Ok(digest)
     }
 
+    /// Removes the object of that digest, if it is there.
+    ///
+    /// # Errors
+    /// If it cannot be removed.
+    pub async fn remove(&self, digest: &Digest) -> Result<(), StoreError> {
+        match self {
+            Self::Bucket(bucket) => match bucket.delete(&name(digest)).await {
+                Err(S3Error::Absent(_)) => Ok(()),
+                done => done.map_err(|error| s3_error(&error)),
+            },
+            Self::Folder(folder) => {
+                let path = folder.join(name(digest));
+                blocking(move || match fs::remove_file(&path) {
+                    Err(error) if error.kind() != ErrorKind::NotFound => {
+                        Err(StoreError::Unavailable(format!(
+                            "cannot remove {}: {error}",
+                            path.display()
+                        )))
+                    }
+                    _ => Ok(()),
+                })
+                .await
+            }
+        }
+    }
+
     /// The object of that digest.
     ///
     /// # Errors

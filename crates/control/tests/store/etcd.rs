@@ -12,6 +12,7 @@ use fullbore_tests::tool;
 use tempfile::{TempDir, tempdir};
 
 use crate::conformance::{self, put, value};
+use crate::forgetting;
 
 /// Members of one etcd, ended when this goes.
 pub(crate) struct Cluster {
@@ -148,6 +149,7 @@ async fn etcd_does_what_every_engine_promises() {
     // Others in the same etcd are neither seen nor counted.
     let address = etcd.address().replace("/test/fleet", "/test/fleet2");
     let other: Arc<dyn Engine> = Arc::new(EtcdStore::open(&address).expect("an address"));
+    forgetting::all(&other).await;
     let before = etcd.store().revision().await;
     other.commit(&[], &[put("node/a", "other")]).await.expect("made");
     assert_eq!(value(&etcd.store(), "node/a").await, None);

@@ -11,6 +11,7 @@ use fullbore_tests::tool;
 use tempfile::{TempDir, tempdir};
 
 use crate::conformance::{self, put, value};
+use crate::forgetting;
 
 fn open(folder: &Path) -> Arc<dyn Engine> {
     Arc::new(FolderStore::open(folder).expect("a store"))
@@ -32,6 +33,8 @@ async fn a_folder_does_what_every_engine_promises() {
     let folder = private();
     conformance::all((open(folder.path()), open(folder.path()))).await;
     conformance::behaves_like_a_map(&open(folder.path()), 200).await;
+    let other = private();
+    forgetting::all(&open(other.path())).await;
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ mod conformance;
 mod elections;
 mod etcd;
 mod folder;
+mod forgetting;
 mod objects;
 #[path = "../../../s3/tests/s3_server/mod.rs"]
 mod s3_server;

@@ -36,6 +36,10 @@ async fn keep(objects: &Objects, folder: &Path) {
     }
     objects.put(film.clone()).await.expect("written again");
     assert_eq!(objects.get(&digest).await, Ok(film));
+    for _ in 0..2 {
+        assert_eq!(objects.remove(&empty).await, Ok(()), "also if it is gone");
+        assert!(objects.get(&empty).await.is_err());
+    }
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@
 //! - Secrets, operators and invitations stay as they are, if the store has a fleet: whatever was taken away since the backup stays taken away.
 //!   Only an empty store gets them from the backup, and no invitation that was not used.
 //! - The audit log keeps both.
+//! - Documents that no title needs after it are marked, and removed like others (`store/forgetting`).
 //! - The epoch rises above every one that was seen, so nodes take the snapshots that follow, and none from before.
 //!
 //! It may be cut at any point and run again: until it has come to its end, gateways refuse to start on the store ([`check_restored`]).
@@ -15,11 +16,12 @@ use std::path::Path;
 
 use bytes::Bytes;
 
+use super::documents;
 use super::file::{self, BackupError, Head, Item};
 use super::tombstones::Tombstones;
 use crate::store::records::{
     AuditRecord, FleetRecord, InviteRecord, NodeRecord, OperatorRecord, RestoredBackup,
-    StoreRecord, TitleRecord,
+    StoreRecord, TitleRecord, UnusedRecord,
 };
 use crate::store::{
     COMMIT_BYTES_MAX, COMMIT_OPERATIONS_MAX, Check, Engine, Entry, LEADER, Objects, StoreError,
@@ -167,6 +169,7 @@ impl Plan<'_> {
                 missing.insert(bytes(title.put(path)?));
             }
         }
+        self.mark_unused(now, &mut wanted)?;
         let who = AuditRecord {
             who: "restore".to_owned(),
             what: "restore".to_owned(),
@@ -177,6 +180,24 @@ impl Plan<'_> {
         let name = AuditRecord::name(who.unix_millis, fastrand::u64(..));
         wanted.insert(AuditRecord::key(&name), bytes(who.put(&name)?));
         Ok(wanted)
+    }
+
+    /// Marks documents of titles of now that no title needs then.
+    fn mark_unused(
+        &self,
+        now: &[(String, Entry)],
+        wanted: &mut BTreeMap<String, Vec<u8>>,
+    ) -> Result<(), StoreError> {
+        let needed: BTreeSet<_> =
+            wanted.iter().flat_map(|(key, value)| documents(key, value)).collect();
+        let old = now.iter().flat_map(|(key, entry)| documents(key, &entry.value));
+        for digest in old.filter(|digest| !needed.contains(digest)) {
+            let name = digest.to_string();
+            let since_unix_seconds = self.now_unix_seconds;
+            let mark = UnusedRecord { since_unix_seconds, is_going: false };
+            wanted.entry(UnusedRecord::key(&name)).or_insert(bytes(mark.put(&name)?));
+        }
+        Ok(())
     }
 
     /// What becomes of an entry of the backup. `old` is the store's own of this key.
@@ -241,7 +262,10 @@ impl Plan<'_> {
         value: &[u8],
         is_in_backup: bool,
     ) -> Result<Option<Vec<u8>>, StoreError> {
-        let is_kept = key.starts_with(AuditRecord::FOLDER) || (is_access(key) && !self.is_empty);
+        let is_either = [AuditRecord::FOLDER, UnusedRecord::FOLDER]
+            .iter()
+            .any(|folder| key.starts_with(folder));
+        let is_kept = is_either || (is_access(key) && !self.is_empty);
         if is_kept {
             return Ok(Some(value.to_vec()));
         }

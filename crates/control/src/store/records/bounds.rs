@@ -1,11 +1,11 @@
 //! What each kind of record may be.
 
-use fleet::Name;
+use fleet::{Digest, Name};
 
 use super::{
     AuditRecord, ClusterRecord, FleetRecord, GatewayRecord, InviteRecord, NodeRecord,
     OperatorRecord, Revoked, SecretRecord, SiteRecord, StoreRecord, TitleRecord, TokenKeyRecord,
-    Wanted,
+    UnusedRecord, Wanted,
 };
 use crate::store::KEY_BYTES_MAX;
 
@@ -172,6 +172,14 @@ impl StoreRecord for TitleRecord {
             self.withdrawn.iter().all(|withdrawn| withdrawn.version != published.version),
             "the published version is withdrawn",
         )
+    }
+}
+
+impl StoreRecord for UnusedRecord {
+    const FOLDER: &'static str = "unused/";
+
+    fn check(&self, name: &str) -> Checked {
+        require(name.parse::<Digest>().is_ok(), "its key does not end with a digest")
     }
 }
 

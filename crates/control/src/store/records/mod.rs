@@ -10,6 +10,7 @@
 //! | `node/NAME` | [`NodeRecord`] |
 //! | `invite/ID` | [`InviteRecord`] |
 //! | `title/PATH` | [`TitleRecord`] |
+//! | `unused/DIGEST` | [`UnusedRecord`] |
 //! | `operator/ID` | [`OperatorRecord`] |
 //! | `audit/TIME-RANDOM` | [`AuditRecord`] |
 //! | `leader` | the owner of the lease, as plain text |
@@ -246,6 +247,17 @@ pub struct WithdrawnVersion {
     pub since_unix_seconds: u64,
 }
 
+/// A document that no title needs, or that is about to be published: `unused/DIGEST`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UnusedRecord {
+    /// Since when, since 1970.
+    pub since_unix_seconds: u64,
+    /// It is being removed: nobody may publish it until this record is gone.
+    #[serde(default)]
+    pub is_going: bool,
+}
+
 /// Somebody who may use the operator's API: `operator/ID`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -383,6 +395,8 @@ mod tests {
         reads_what_it_writes(&node(), "n1");
         let machines = "https://g1.example:8702".to_owned();
         reads_what_it_writes(&GatewayRecord { machines, token_seconds: 3600 }, "g1");
+        let unused = UnusedRecord { since_unix_seconds: 1, is_going: true };
+        reads_what_it_writes(&unused, &Digest::of(b"a").to_string());
         let invite = InviteRecord {
             sha256: Digest::of(b"secret"),
             place: place(),
