@@ -21,6 +21,9 @@ const LARGE_MAX: Duration = Duration::from_secs(120);
 /// Documents are fetched a few at a time: viewers are answered meanwhile.
 const DOCUMENTS_PER_SECOND: usize = 3;
 
+/// A node takes so much of snapshots on average: of a small fleet's each new one, so that what it answers viewers itself is of now.
+const SNAPSHOT_BYTES_PER_SECOND: usize = 50_000;
+
 /// What one gateway said, and when it got what.
 #[derive(Default)]
 struct Heard {
@@ -28,6 +31,15 @@ struct Heard {
     keys: Option<Digest>,
     inventories: Allowance,
     snapshot_at: Option<Instant>,
+    snapshot_bytes: usize,
+}
+
+impl Heard {
+    /// How long to wait for the next snapshot, after one of that size.
+    fn snapshot_pause(&self, longest: Duration) -> Duration {
+        let seconds = self.snapshot_bytes as f64 / SNAPSHOT_BYTES_PER_SECOND as f64;
+        Duration::from_secs_f64(seconds).min(longest)
+    }
 }
 
 pub(super) async fn fetch_news(
@@ -174,12 +186,13 @@ impl Shared {
         heard: &mut Heard,
     ) -> Result<(), Trouble> {
         let is_news = answer.snapshot != line.snapshot.load(Relaxed);
-        if !is_news || !is_due(heard.snapshot_at, self.options.snapshot_interval) {
+        let pause = heard.snapshot_pause(self.options.snapshot_interval);
+        if !is_news || !is_due(heard.snapshot_at, pause) {
             return Ok(());
         }
         let signed = self.gateway().snapshot(&line.address, LARGE_MAX).await?;
         // Whether it was taken or not: a snapshot that is refused now is refused in five seconds, too.
-        heard.snapshot_at = Some(Instant::now());
+        (heard.snapshot_at, heard.snapshot_bytes) = (Some(Instant::now()), signed.bytes.len());
         let from = line.address.clone();
         let is_taken = self.hand_over(move |state| state.handle_snapshot(&from, signed)).await;
         if is_taken == Some(true) {
@@ -227,5 +240,16 @@ mod tests {
             }
         }
         assert_eq!(allowed, [0, 1, 2, 10, 20, 30, 40, 50]);
+    }
+
+    #[test]
+    fn a_small_snapshot_is_taken_with_every_heartbeat_and_a_large_one_once_a_minute() {
+        let pause = |snapshot_bytes| {
+            let heard = Heard { snapshot_bytes, ..Heard::default() };
+            heard.snapshot_pause(Duration::from_secs(60))
+        };
+        assert!(pause(20_000) < Duration::from_secs(1));
+        assert_eq!(pause(500_000), Duration::from_secs(10));
+        assert_eq!(pause(400_000_000), Duration::from_secs(60));
     }
 }

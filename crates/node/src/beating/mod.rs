@@ -34,7 +34,8 @@ const ONE_SECOND: Duration = Duration::from_secs(1);
 pub struct BeatingOptions {
     /// Time between heartbeats to one gateway, give or take a fifth.
     pub interval: Duration,
-    /// A node takes a snapshot no more often: one of a large fleet has megabytes, and changes each second.
+    /// A node takes even a large snapshot so often, if it has changed. One of a large fleet has megabytes, and changes each second; one of a
+    /// small fleet is taken with every heartbeat.
     pub snapshot_interval: Duration,
     /// A node sends its inventory to one gateway no more often, but for the first few.
     pub inventory_interval: Duration,
