@@ -1,4 +1,4 @@
-//! What a node says to a gateway: heartbeats and inventories of any bytes.
+//! What a node says to a gateway: heartbeats, inventories and what it gives back after a restore, of any bytes.
 //!
 //! Must hold: no panic; what passes its check is within its bounds, and is the same after it was written and read again; what it names is
 //! a title's path.
@@ -6,7 +6,7 @@
 #![no_main]
 
 use catalog::TitlePath;
-use fleet::{Condition, Heartbeat, Inventory};
+use fleet::{Condition, Heartbeat, Inventory, KeptGone};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -16,7 +16,19 @@ fuzz_target!(|bytes: &[u8]| {
     if let Ok(inventory) = serde_json::from_slice::<Inventory>(bytes) {
         check_inventory(&inventory);
     }
+    if let Ok(kept) = serde_json::from_slice::<KeptGone>(bytes) {
+        check_gone(&kept);
+    }
 });
+
+fn check_gone(kept: &KeptGone) {
+    if kept.check().is_ok() {
+        assert!(kept.gone.withdrawn.iter().all(|held| TitlePath::new(&held.path).is_ok()));
+    }
+    let written = serde_json::to_vec(kept).expect("it is plain JSON");
+    let again: KeptGone = serde_json::from_slice(&written).expect("what was written");
+    assert_eq!((again.gone.to_bytes(), &again), (kept.gone.to_bytes(), kept));
+}
 
 fn check_beat(beat: &Heartbeat) {
     // Counted before anything is believed, so it may not overflow.

@@ -6,7 +6,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use fleet::{Announced, Digest, GATEWAYS_MAX, HeldTitle, Name, PublishedTitle, Site, ViewerKeys};
+use fleet::{
+    Announced, Digest, GATEWAYS_MAX, Gone, HeldTitle, Name, PublishedTitle, SigningKey, Site,
+    ViewerKeys,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::live::{WantedDrain, WantedNode, World};
@@ -123,7 +126,7 @@ impl Records {
         let keys = TokenKeys::new(keys, &mut problems);
         let now = now_unix_seconds;
         let gateways = self.gateways(&mut problems);
-        let world = World {
+        let mut world = World {
             epoch: fleet.epoch,
             policy: fleet.policy,
             sites,
@@ -133,7 +136,12 @@ impl Records {
             withdrawn,
             viewer_keys: ViewerKeys::new(keys.told(now)).into(),
             gateways,
+            gone_signature: Vec::new(),
+            is_restored: fleet.restored.is_some(),
+            is_read_back: fleet.restored.is_some_and(|restored| restored.read_back),
         };
+        let key = SigningKey::from_pkcs8(signing.reveal()).map_err(|error| error.to_string())?;
+        world.gone_signature = key.sign(Gone::CONTEXT, world.gone().to_bytes()).signature;
         let operators = self.operators(&mut problems);
         let (signer, keys_change_at) = (keys.signer(now).map(Arc::new), keys.changes_at(now));
         let fleet = fleet.name;

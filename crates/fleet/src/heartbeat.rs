@@ -151,6 +151,9 @@ pub struct HeartbeatAnswer {
     pub snapshot: u64,
     /// The gateway does not know the inventory of that digest: send it.
     pub wants_inventory: bool,
+    /// A backup was restored, and the gateway asks what the node knows to be gone.
+    #[serde(default)]
+    pub wants_gone: bool,
 }
 
 impl Heartbeat {

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::gone::SIGNATURE_BYTES;
 use crate::title::check_path;
 use crate::{Digest, HeldTitle, Name, OutOfBounds, PublishedTitle};
 
@@ -67,6 +68,12 @@ pub struct Desired {
     pub titles: Vec<PublishedTitle>,
     /// What it must not serve any more, whatever lies in its library: it removes these and sends a receipt for each.
     pub withdrawn: Vec<HeldTitle>,
+    /// Nodes that may not take part any more: it keeps that for the fleet ([`Gone`](crate::Gone)).
+    #[serde(default)]
+    pub revoked: Vec<Name>,
+    /// The fleet's signature of the [`Gone`](crate::Gone) in this; empty if it has not signed.
+    #[serde(default)]
+    pub signature: Vec<u8>,
 }
 
 impl Desired {
@@ -88,6 +95,9 @@ impl Desired {
     /// # Errors
     /// The field that is out of its bounds.
     pub fn check(&self) -> Result<(), OutOfBounds> {
+        if self.signature.len() > SIGNATURE_BYTES {
+            return Err(OutOfBounds("signature has more than 64 bytes"));
+        }
         self.titles.iter().try_for_each(PublishedTitle::check)?;
         self.withdrawn.iter().try_for_each(|held| check_path(&held.path))
     }

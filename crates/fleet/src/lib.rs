@@ -4,6 +4,7 @@
 //! [`Name`] and [`Digest`] when they are read, the rest in a `check` that the reader calls before it believes anything.
 
 mod digest;
+mod gone;
 mod heartbeat;
 mod inventory;
 mod joining;
@@ -16,6 +17,7 @@ mod title;
 mod viewer_keys;
 
 pub use digest::{Digest, DigestError};
+pub use gone::{Gone, KeptGone};
 pub use heartbeat::{Condition, Heartbeat, HeartbeatAnswer, Load, NotMe, Receipt, ReceiptState};
 pub use inventory::{Desired, Inventory};
 pub use joining::{

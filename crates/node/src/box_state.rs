@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use fleet::{Condition, Desired, Digest, HeartbeatAnswer, Inventory, Keys, Load, Receipt, Signed};
+use fleet::{
+    Condition, Desired, Digest, HeartbeatAnswer, Inventory, KeptGone, Keys, Load, Receipt, Signed,
+};
 
 use crate::agent::Agent;
 
@@ -21,6 +23,10 @@ pub trait BoxState: Send + Sync + 'static {
     fn handle_answer(&self, gateway: &str, answer: &HeartbeatAnswer, clock_ahead_millis: i64);
     /// What it shall hold. Returns whether it was taken.
     fn handle_desired(&self, desired: Desired) -> bool;
+    /// What the fleet must not forget, as it was told last; `None` if it was told nothing.
+    fn gone(&self) -> Option<KeptGone> {
+        None
+    }
     /// The fleet's public keys.
     fn handle_keys(&self, keys: Keys);
     /// A snapshot of a gateway. Returns whether it was taken.
@@ -58,6 +64,10 @@ impl BoxState for Agent {
             crate::tell(why);
         }
         taken.is_ok()
+    }
+
+    fn gone(&self) -> Option<KeptGone> {
+        KeptGone::of(&self.holder().desired())
     }
 
     fn handle_keys(&self, keys: Keys) {

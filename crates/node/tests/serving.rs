@@ -83,7 +83,14 @@ fn address(folders: &Folders, path: &str) -> String {
 
 fn desire(agent: &Agent, titles: &[&fleet::PublishedTitle], withdrawn: &[fleet::HeldTitle]) {
     let titles = titles.iter().map(|title| (*title).clone()).collect();
-    agent.handle_desired(Desired { epoch: 1, revision: 1, titles, withdrawn: withdrawn.to_vec() });
+    let withdrawn = withdrawn.to_vec();
+    agent.handle_desired(Desired {
+        epoch: 1,
+        revision: 1,
+        titles,
+        withdrawn,
+        ..Desired::default()
+    });
 }
 
 #[test]

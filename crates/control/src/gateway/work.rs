@@ -16,7 +16,7 @@ use crate::desired::{Records, Wishes};
 use crate::live::FleetView;
 use crate::moves::{DecisionCounts, ViewerMoves};
 use crate::store::StoreError;
-use crate::store::records::{GatewayRecord, load};
+use crate::store::records::{FleetRecord, GatewayRecord, load};
 
 use super::changes::By;
 
@@ -94,7 +94,27 @@ impl Gateway {
             let problem = self.read_store_if_changed().await.err();
             self.note_store_problem(problem.map(|error| error.to_string()));
             self.follow_token_keys().await;
+            self.end_read_back().await;
         }
+    }
+
+    /// After a restore: once nodes have said what they know to be gone, or had the time for it, gateways that start later need not wait.
+    async fn end_read_back(&self) {
+        let world = self.live.world();
+        if !world.is_restored || world.is_read_back || self.live.reads_back(self.now()) {
+            return;
+        }
+        let by = By { who: self.name.to_string(), what: "read_back", detail: String::new() };
+        let end = |fleet: Option<FleetRecord>| {
+            let mut fleet =
+                fleet.ok_or_else(|| ApiError::Broken("the store has no fleet".to_owned()))?;
+            if let Some(restored) = &mut fleet.restored {
+                restored.read_back = true;
+            }
+            Ok(fleet)
+        };
+        // What the store says against it was told by reading it, and the next second tries again.
+        let _ = self.change(&by, "", end).await;
     }
 
     fn note_store_problem(&self, problem: Option<String>) {

@@ -182,7 +182,35 @@ impl Core {
             keys: self.viewer_keys,
             snapshot: self.number,
             wants_inventory,
+            wants_gone: self.wants_gone(from),
         }
+    }
+
+    /// Whether a node is to say what it knows to be gone: the store came out of a backup, and it has not said so to this gateway.
+    pub fn wants_gone(&self, name: &Name) -> bool {
+        self.world.is_restored && self.nodes.get(name).is_some_and(|node| !node.gave_back)
+    }
+
+    /// A node has said what it knows to be gone. The store lacked so many records of that, and has them now.
+    pub fn handle_given_back(&mut self, name: &Name, count: usize) {
+        if let Some(node) = self.nodes.get_mut(name) {
+            node.gave_back = true;
+        }
+        if count > 0 {
+            self.lines.push(format!(
+                "node {name} knew of {count} revocations and withdrawals that the backup lacked: they hold again"
+            ));
+        }
+    }
+
+    /// Whether this gateway still waits for what nodes know to be gone, and so neither steers nor says what nodes shall hold.
+    pub fn reads_back(&self, now: Now) -> bool {
+        let world = &self.world;
+        let may_speak = |name: &Name| world.nodes.get(name).is_some_and(|node| !node.is_revoked);
+        world.is_restored
+            && !world.is_read_back
+            && now.uptime < PATIENCE_AT_START
+            && self.nodes.iter().any(|(name, node)| !node.gave_back && may_speak(name))
     }
 
     /// Takes what a node holds.

@@ -131,6 +131,21 @@ impl Live {
         self.core().desired_of(node)
     }
 
+    /// [`Core::wants_gone`].
+    pub fn wants_gone(&self, node: &Name) -> bool {
+        self.core().wants_gone(node)
+    }
+
+    /// [`Core::handle_given_back`].
+    pub fn handle_given_back(&self, node: &Name, count: usize) {
+        self.core().handle_given_back(node, count);
+    }
+
+    /// [`Core::reads_back`].
+    pub fn reads_back(&self, now: Now) -> bool {
+        self.core().reads_back(now)
+    }
+
     /// Whether a node may not take part: it is revoked, or nobody knows it.
     pub fn is_revoked(&self, node: &Name) -> bool {
         self.core().world.nodes.get(node).is_none_or(|wanted| wanted.is_revoked)
@@ -199,7 +214,7 @@ impl Live {
     pub fn make_snapshot(&self, now: Now) -> Result<Option<Arc<MadeSnapshot>>, SnapshotError> {
         let snapshot = {
             let mut core = self.core();
-            if !core.is_changed() {
+            if !core.is_changed() || core.reads_back(now) {
                 return Ok(None);
             }
             core.snapshot(now)

@@ -23,6 +23,8 @@ pub(super) struct LiveNode {
     pub(super) inventory: Option<Digest>,
     /// What it holds: numbers of the shelf, rising.
     pub(super) held: Vec<u32>,
+    /// It has said what it knows to be gone, to a gateway whose store came out of a backup.
+    pub(super) gave_back: bool,
     /// The state that was told last, and since when.
     pub(super) told: Option<(State, u64)>,
 }

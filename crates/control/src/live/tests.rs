@@ -455,3 +455,29 @@ fn a_node_that_is_no_longer_wanted_is_forgotten() {
         Err(Unheard::Unknown)
     );
 }
+
+#[test]
+fn after_a_restore_it_waits_for_what_nodes_know_but_not_for_ever() {
+    let restored = || {
+        let mut fleet = Fleet::new(3);
+        fleet.want(at(0.0), |world| {
+            world.is_restored = true;
+            wanted(world, 2).is_revoked = true;
+        });
+        assert!(fleet.core.reads_back(at(0.0)));
+        fleet
+    };
+    let mut fleet = restored();
+    assert!(fleet.core.wants_gone(&node_name(0)) && fleet.core.wants_gone(&node_name(1)));
+    fleet.core.handle_given_back(&node_name(0), 2);
+    assert!(fleet.core.take_lines().iter().any(|line| line.contains("n00 knew of 2 revocations")));
+    assert!(fleet.core.reads_back(at(44.0)) && !fleet.core.wants_gone(&node_name(0)));
+    fleet.core.handle_given_back(&node_name(1), 0);
+    assert!(!fleet.core.reads_back(at(44.0)), "a revoked node may not speak");
+    let mut fleet = restored();
+    assert!(!fleet.core.reads_back(at(45.0)), "some are away");
+    // One that comes later is asked before it gets anything. A gateway that starts later steers at once.
+    assert!(fleet.core.wants_gone(&node_name(1)));
+    fleet.want(at(46.0), |world| world.is_read_back = true);
+    assert!(fleet.core.wants_gone(&node_name(1)) && !fleet.core.reads_back(at(0.0)));
+}

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fleet::{
-    Desired, HeldTitle, Name, NodeKind, NodePlace, PublishedTitle, Site, SteeringPolicy, ViewerKeys,
+    Desired, Gone, HeldTitle, Name, NodeKind, NodePlace, PublishedTitle, Site, SteeringPolicy,
+    ViewerKeys,
 };
 
 /// The desired world. Nothing in it beats: it changes when an operator, or a machine that joins, changes it.
@@ -28,6 +29,12 @@ pub struct World {
     pub viewer_keys: Arc<ViewerKeys>,
     /// Where nodes reach gateways: `https://HOST:PORT`.
     pub gateways: Vec<String>,
+    /// The fleet's signature of what is revoked and withdrawn ([`fleet::Gone`]).
+    pub gone_signature: Vec<u8>,
+    /// The store came out of a backup: nodes may know of revocations and withdrawals that it lacks.
+    pub is_restored: bool,
+    /// Nodes were asked for them, and had the time to answer.
+    pub is_read_back: bool,
 }
 
 /// A node, as the operator wants it.
@@ -66,11 +73,31 @@ impl WantedDrain {
 impl World {
     /// What every node shall hold.
     pub(super) fn desired(&self) -> Desired {
+        let Gone { revoked, withdrawn, .. } = self.gone();
         Desired {
             epoch: self.epoch,
             revision: self.titles_revision,
             titles: self.titles.clone(),
+            withdrawn,
+            revoked,
+            signature: self.gone_signature.clone(),
+        }
+    }
+
+    /// What must not be forgotten.
+    pub fn gone(&self) -> Gone {
+        let revoked = self.nodes.iter().filter(|(_, wanted)| wanted.is_revoked);
+        Gone {
+            epoch: self.epoch,
+            revoked: revoked.map(|(name, _)| name.clone()).collect(),
             withdrawn: self.withdrawn.clone(),
         }
+    }
+
+    /// Whether nothing of `gone` is news.
+    pub(crate) fn covers(&self, gone: &Gone) -> bool {
+        let may_speak = |name: &Name| self.nodes.get(name).is_some_and(|node| !node.is_revoked);
+        !gone.revoked.iter().any(may_speak)
+            && gone.withdrawn.iter().all(|held| self.withdrawn.binary_search(held).is_ok())
     }
 }

@@ -6,6 +6,7 @@
 //! | `POST /machine/v1/renew` | [`fleet::RenewRequest`], 16 KiB | [`fleet::RenewAnswer`] |
 //! | `POST /machine/v1/heartbeat` | [`fleet::Heartbeat`], 64 KiB | [`fleet::HeartbeatAnswer`] |
 //! | `PUT /machine/v1/inventory` | [`fleet::Inventory`], 16 MiB | nothing |
+//! | `PUT /machine/v1/gone` | [`fleet::KeptGone`] or null, 16 MiB | nothing |
 //! | `GET /machine/v1/desired` | | [`fleet::Desired`] |
 //! | `GET /machine/v1/keys` | | [`fleet::Keys`] |
 //! | `GET /machine/v1/snapshot` | | the newest snapshot, its signature in [`SIGNATURE`] |
@@ -17,6 +18,7 @@
 
 mod body;
 mod flood;
+mod giving_back;
 mod joining;
 mod refusal;
 mod speaking;
@@ -62,7 +64,7 @@ pub struct Machines {
     pub live: Arc<Live>,
     /// The gateway's clock.
     pub clock: Clock,
-    /// The store: joining and renewing write to it, nothing else here does.
+    /// The store: joining, renewing, and what nodes give back after a restore are written to it, nothing else here is.
     pub engine: Arc<dyn Engine>,
     /// Brings `live` up to what the store has.
     pub store: Arc<dyn Reread>,
@@ -136,6 +138,7 @@ fn router(machines: Machines) -> Router {
         .route("/machine/v1/renew", post(joining::renew))
         .route("/machine/v1/heartbeat", post(speaking::heartbeat))
         .route("/machine/v1/inventory", put(speaking::inventory))
+        .route("/machine/v1/gone", put(giving_back::gone))
         .route("/machine/v1/desired", get(speaking::desired))
         .route("/machine/v1/keys", get(speaking::keys))
         .route("/machine/v1/snapshot", get(speaking::snapshot))

@@ -69,6 +69,11 @@ async fn take_inventory(
 
 pub(super) async fn desired((State(desk), ConnectInfo(caller)): Asked) -> Response {
     let found = desk.node(&caller).await.and_then(|peer| {
+        let live = &desk.machines.live;
+        if live.wants_gone(&peer.node) || live.reads_back(desk.machines.clock.now()) {
+            let text = "a backup was restored, and this gateway first asks nodes what was withdrawn since: ask again in a few seconds";
+            return Err(MachineRefusal::new(RefusalReason::Unavailable, text));
+        }
         let desired = desk.machines.live.desired_of(&peer.node);
         let desired = desired.ok_or_else(|| MachineRefusal::from(RefusalReason::UnknownNode))?;
         serde_json::to_vec(&*desired)

@@ -1,8 +1,14 @@
 //! What nodes may say and ask, and what hostile ones get.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fleet::{Condition, Digest, Heartbeat, HeartbeatAnswer, Inventory, Keys, Load, Signed, State};
+use fleet::{
+    Condition, Digest, Gone, Heartbeat, HeartbeatAnswer, Inventory, KeptGone, Keys, Load, Signed,
+    State,
+};
+use fullbore_control::clock::Clock;
+use fullbore_control::live::World;
 use fullbore_control::machines::SIGNATURE;
 use identity::{NODE_LIFETIME, RefusalReason, client_config};
 use reqwest::Client;
@@ -67,6 +73,30 @@ async fn a_node_may_not_speak_for_another() {
     let forged = node.put(url).json(&inventory).send().await.unwrap();
     assert_eq!(refused(forged).await, is(403, RefusalReason::OtherName));
     assert_eq!(gateway.live.world().nodes.len(), 2);
+}
+
+#[tokio::test]
+async fn after_a_restore_a_node_is_asked_first_and_only_the_fleets_own_word_counts() {
+    let gateway = Gateway::start(NODE_LIFETIME).await;
+    let (_, node) = gateway.node("node-1").await;
+    gateway.node("node-2").await;
+    let world = World { is_restored: true, ..(*gateway.live.world()).clone() };
+    gateway.live.set_world(Arc::new(world), Clock::start().now());
+    let url = |what: &str| format!("{}/machine/v1/{what}", gateway.url);
+    let beaten = send(&node, &gateway, &beat("node-1", 1)).await;
+    assert!(beaten.json::<HeartbeatAnswer>().await.unwrap().wants_gone);
+    let desired = node.get(url("desired")).send().await.unwrap();
+    assert_eq!(refused(desired).await, is(503, RefusalReason::Unavailable));
+    let gone = Gone { epoch: 1, revoked: vec![name("node-2")], withdrawn: vec![] };
+    let forged = KeptGone { version: 1, gone, signature: vec![0; 64] };
+    let put = node.put(url("gone")).json(&forged).send().await.unwrap();
+    assert_eq!(refused(put).await, is(400, RefusalReason::Malformed));
+    assert!(gateway.record("node-2").await.unwrap().revoked.is_none());
+    // One that was told nothing says so, and is not asked again.
+    let nothing: Option<KeptGone> = None;
+    assert_eq!(node.put(url("gone")).json(&nothing).send().await.unwrap().status(), 204);
+    let beaten = send(&node, &gateway, &beat("node-1", 2)).await;
+    assert!(!beaten.json::<HeartbeatAnswer>().await.unwrap().wants_gone);
 }
 
 #[tokio::test]

@@ -53,6 +53,8 @@ pub(super) async fn fetch_news(
         let Some(answer) = answers.borrow_and_update().clone() else { continue };
         // One failure does not keep the rest from being fetched; the next answer says again what is missing.
         let fetched = [
+            // First: what it shall hold follows from it.
+            shared.give_back(address, &answer).await,
             shared.fetch_keys(address, &answer, &mut heard).await,
             shared.fetch_desired(address, &answer, &mut heard).await,
             shared.send_inventory(address, &answer, &mut heard).await,
@@ -135,6 +137,16 @@ impl Shared {
         });
         self.hand_over(move |state| state.handle_keys(keys)).await;
         Ok(())
+    }
+
+    /// Tells a gateway whose store came out of a backup what the fleet had said since.
+    async fn give_back(&self, address: &str, answer: &HeartbeatAnswer) -> Result<(), Trouble> {
+        if !answer.wants_gone {
+            return Ok(());
+        }
+        let made = self.hand_over(|state| serde_json::to_vec(&state.gone())).await;
+        let Some(Ok(body)) = made else { return Ok(()) };
+        self.gateway().put(address, "gone", body, LARGE_MAX).await
     }
 
     async fn fetch_desired(

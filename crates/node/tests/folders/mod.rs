@@ -133,7 +133,8 @@ impl Box {
         let withdrawn = withdrawn.to_vec();
         let known = self.holder.desired();
         let (epoch, revision) = (known.epoch, known.revision + 1);
-        self.holder.handle_desired(Desired { epoch, revision, titles, withdrawn }).unwrap();
+        let desired = Desired { epoch, revision, titles, withdrawn, ..Desired::default() };
+        self.holder.handle_desired(desired).unwrap();
     }
 
     pub(crate) fn holds(&self, title: &PublishedTitle) -> bool {

@@ -17,7 +17,7 @@ use super::{Engine, LEADER, Objects, StoreError};
 
 pub use file::BackupError;
 pub use restore::{Restored, check_restored, restore};
-pub use tombstones::{Tombstones, bury};
+pub use tombstones::{Tombstones, bury, raise_epoch};
 
 /// What a backup has.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -251,6 +251,7 @@ impl Plan<'_> {
         fleet.restored = Some(RestoredBackup {
             made_unix_seconds: self.head.made_unix_seconds,
             restored_unix_seconds: self.now_unix_seconds,
+            read_back: false,
         });
         Ok(bytes(fleet.put("")?))
     }

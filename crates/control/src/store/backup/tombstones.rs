@@ -1,11 +1,11 @@
 //! What no restore may bring back: revoked nodes and withdrawn versions of titles.
 //!
-//! They are read from the store that is restored over, if it can still be read, and from nodes: each has the last signed snapshot, and knows
-//! what it was told to remove.
+//! They are read from the store that is restored over, if it can still be read, from the gateway's folder, and afterwards from nodes: each keeps
+//! what the fleet told it to be gone, signed.
 
 use std::collections::BTreeMap;
 
-use fleet::{Digest, FleetSnapshot, HeldTitle, Name, State};
+use fleet::{Digest, Gone, HeldTitle, Name};
 
 use crate::store::records::{
     FleetRecord, NodeRecord, Revoked, StoreRecord, TitleRecord, WITHDRAWN_MAX, WithdrawnVersion,
@@ -47,15 +47,16 @@ impl Tombstones {
         own
     }
 
-    /// Adds what a snapshot says. Its signature has been checked: whoever could forge it could revoke any node.
-    pub fn add_snapshot(&mut self, snapshot: &FleetSnapshot) {
-        self.epoch = self.epoch.max(snapshot.epoch);
-        for node in snapshot.nodes.iter().filter(|node| node.state == State::Revoked) {
-            self.revoked.entry(node.name.clone()).or_insert_with(|| Revoked {
+    /// Adds what a node gave back. Its signature has been checked: whoever could forge it could revoke any node.
+    pub fn add_gone(&mut self, gone: &Gone, now_unix_seconds: u64) {
+        self.epoch = self.epoch.max(gone.epoch);
+        for node in &gone.revoked {
+            self.revoked.entry(node.clone()).or_insert_with(|| Revoked {
                 reason: "revoked before a backup was restored".to_owned(),
-                since_unix_seconds: snapshot.made_unix_millis / 1000,
+                since_unix_seconds: now_unix_seconds,
             });
         }
+        self.add_withdrawn(&gone.withdrawn, now_unix_seconds);
     }
 
     /// Adds what a node was told to remove.
@@ -117,6 +118,15 @@ pub async fn bury(engine: &dyn Engine, tombstones: &Tombstones) -> Result<usize,
         changed += usize::from(change(engine, path, new, on_title).await?);
     }
     Ok(changed)
+}
+
+/// Makes the fleet's epoch at least `epoch`.
+///
+/// # Errors
+/// Those of the store.
+pub async fn raise_epoch(engine: &dyn Engine, epoch: u64) -> Result<(), StoreError> {
+    let raise = |fleet: &mut FleetRecord| fleet.epoch = fleet.epoch.max(epoch);
+    change(engine, "", None, raise).await.map(drop)
 }
 
 /// Changes a record, or `new` if there is none. Says whether that changed anything.

@@ -55,6 +55,9 @@ pub struct RestoredBackup {
     pub made_unix_seconds: u64,
     /// When it was restored, since 1970.
     pub restored_unix_seconds: u64,
+    /// Nodes were asked, and had the time to answer.
+    #[serde(default)]
+    pub read_back: bool,
 }
 
 /// A private key with its certificate: `secret/ca`, `secret/signing`.
@@ -364,7 +367,11 @@ mod tests {
             epoch: 3,
             policy,
             made_unix_seconds: 1,
-            restored: Some(RestoredBackup { made_unix_seconds: 2, restored_unix_seconds: 3 }),
+            restored: Some(RestoredBackup {
+                made_unix_seconds: 2,
+                restored_unix_seconds: 3,
+                read_back: true,
+            }),
         };
         reads_what_it_writes(&fleet, "");
         let pkcs8 = PrivateBytes::new(vec![0, 1, 255]);

@@ -1,0 +1,82 @@
+//! After a backup was restored, nodes say what the fleet had told them to be gone since. It has the fleet's signature, so no node can revoke another or
+//! withdraw a title.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{ConnectInfo, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use fleet::{Gone, KeptGone};
+use identity::{Caller, RefusalReason};
+use tokio::time::{Instant, sleep};
+
+use super::body::{self, read_json};
+use super::speaking::answer;
+use super::{Desk, MachineRefusal};
+use crate::store::backup::{Tombstones, bury, raise_epoch};
+
+/// The gateway looks at the store once a second; a busy one takes longer.
+const KNOWN_MAX: Duration = Duration::from_secs(5);
+
+const LOOK: Duration = Duration::from_millis(100);
+
+pub(super) async fn gone(
+    State(desk): State<Arc<Desk>>,
+    ConnectInfo(caller): ConnectInfo<Caller>,
+    body: Body,
+) -> Response {
+    answer(&desk, &caller, desk.take_back(&caller, body).await)
+}
+
+impl Desk {
+    async fn take_back(&self, caller: &Caller, body: Body) -> Result<StatusCode, MachineRefusal> {
+        let peer = self.node(caller)?;
+        let kept: Option<KeptGone> = {
+            let _turn = self.inventories.try_acquire().map_err(|_| RefusalReason::Unavailable)?;
+            read_json(body, body::INVENTORY).await?
+        };
+        let live = &self.machines.live;
+        if !live.wants_gone(&peer.node) {
+            return Ok(StatusCode::NO_CONTENT);
+        }
+        let mut count = 0;
+        if let Some(kept) = kept {
+            kept.check()?;
+            let gone = kept.open(&self.machines.snapshot_key).map_err(|unsigned| {
+                MachineRefusal::new(RefusalReason::Malformed, unsigned.to_string())
+            })?;
+            count = self.keep(gone).await?;
+        }
+        live.handle_given_back(&peer.node, count);
+        Ok(StatusCode::NO_CONTENT)
+    }
+
+    /// Writes into the store what it lacks, and waits until this gateway steers by it. Returns how many records changed.
+    async fn keep(&self, gone: &Gone) -> Result<usize, MachineRefusal> {
+        let (live, engine) = (&self.machines.live, &*self.machines.engine);
+        let world = live.world();
+        // Until nodes were asked, none has heard of this epoch: one that knows it had it from a store that is lost.
+        let is_used =
+            gone.epoch > world.epoch || (gone.epoch == world.epoch && !world.is_read_back);
+        if is_used {
+            raise_epoch(engine, gone.epoch + 1).await?;
+        }
+        let mut tombstones = Tombstones::default();
+        tombstones.add_gone(gone, self.machines.clock.now().unix_seconds());
+        let count = match world.covers(gone) {
+            true => 0,
+            false => bury(engine, &tombstones).await?,
+        };
+        let until = Instant::now() + KNOWN_MAX;
+        let is_known = || {
+            let world = live.world();
+            world.covers(gone) && (!is_used || world.epoch > gone.epoch)
+        };
+        while !is_known() && Instant::now() < until {
+            sleep(LOOK).await;
+        }
+        Ok(count)
+    }
+}

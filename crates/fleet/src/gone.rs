@@ -1,0 +1,102 @@
+//! What a fleet must not forget: who was revoked, and what was withdrawn. Every node keeps it, signed by the fleet, so that a fleet whose store was
+//! lost and put back from an old backup learns it again. It only grows, so an old one does no harm.
+
+use serde::{Deserialize, Serialize};
+
+use crate::title::check_path;
+use crate::{Desired, HeldTitle, Name, OutOfBounds, PublicKey, Signed, UnsignedError};
+
+/// Bytes of a signature (RFC 8032, section 5.1.6).
+pub(crate) const SIGNATURE_BYTES: usize = 64;
+
+/// Who may not take part any more, and what nobody may serve any more.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Gone {
+    /// The epoch of the fleet that said so.
+    pub epoch: u64,
+    /// Revoked nodes.
+    pub revoked: Vec<Name>,
+    /// Withdrawn versions of titles.
+    pub withdrawn: Vec<HeldTitle>,
+}
+
+/// As a node gives it back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeptGone {
+    /// The version of this form: 1.
+    pub version: u32,
+    /// What the fleet said.
+    pub gone: Gone,
+    /// Its signature.
+    pub signature: Vec<u8>,
+}
+
+impl Gone {
+    /// What its signature is made for.
+    pub const CONTEXT: &str = "fullbore-gone-1";
+
+    /// Its JSON, which is what is signed.
+    ///
+    /// # Panics
+    /// Never: JSON can express everything in it.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("it is plain JSON")
+    }
+}
+
+impl KeptGone {
+    /// What a node was told last; `None` if the fleet has not signed it.
+    pub fn of(desired: &Desired) -> Option<Self> {
+        let Desired { epoch, revoked, withdrawn, signature, .. } = desired.clone();
+        let gone = Gone { epoch, revoked, withdrawn };
+        (!signature.is_empty()).then_some(Self { version: 1, gone, signature })
+    }
+
+    /// Checks what serde does not.
+    ///
+    /// # Errors
+    /// The field that is out of its bounds.
+    pub fn check(&self) -> Result<(), OutOfBounds> {
+        if self.version != 1 {
+            return Err(OutOfBounds(
+                "version is not 1: gateway and node are of different releases",
+            ));
+        }
+        self.gone.withdrawn.iter().try_for_each(|held| check_path(&held.path))
+    }
+
+    /// What the fleet said, if it is what the fleet said.
+    ///
+    /// # Errors
+    /// If the fleet has not signed it.
+    pub fn open(&self, key: &PublicKey) -> Result<&Gone, UnsignedError> {
+        let signed = Signed { bytes: self.gone.to_bytes(), signature: self.signature.clone() };
+        key.open(Gone::CONTEXT, &signed).map(|_| &self.gone)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Digest, SigningKey};
+
+    #[test]
+    fn a_node_gives_back_what_the_fleet_said_and_nothing_else() {
+        let (key, _) = SigningKey::draw().expect("a key");
+        let held = HeldTitle { path: "a".to_owned(), version: Digest::of(b"a") };
+        let (revoked, withdrawn) = (vec!["n1".parse().expect("a name")], vec![held]);
+        let gone = Gone { epoch: 3, revoked: revoked.clone(), withdrawn: withdrawn.clone() };
+        let signature = key.sign(Gone::CONTEXT, gone.to_bytes()).signature;
+        let desired = Desired { epoch: 3, withdrawn, revoked, signature, ..Desired::default() };
+        let kept = KeptGone::of(&desired).expect("it is signed");
+        assert_eq!(kept.open(&key.public()), Ok(&gone));
+        let sent = serde_json::to_vec(&kept).expect("JSON");
+        let mut read: KeptGone = serde_json::from_slice(&sent).expect("the same");
+        assert!(read.check().is_ok() && read.open(&key.public()).is_ok());
+        read.gone.revoked.push("n2".parse().expect("a name"));
+        assert!(read.open(&key.public()).is_err(), "a node cannot revoke another");
+        assert_eq!(KeptGone::of(&Desired::default()), None);
+    }
+}
