@@ -128,6 +128,18 @@ async fn eventually(mut holds: impl FnMut() -> bool) -> bool {
     false
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_day_without_gateways_leaves_a_node_its_certificate() {
+    const DAY_SECONDS: u64 = 24 * 3600;
+    let gateway = Gateway::start(AcceptBounds::default()).await;
+    // It was due for renewal when the gateways died, which was a day ago.
+    let died = now() - DAY_SECONDS;
+    let node = gateway.node("node-1", NODE_LIFETIME, died - 20 * DAY_SECONDS);
+    assert_eq!(node.certificate().renew_unix_seconds(), died);
+    let answer = gateway.ask(client_config(&node).unwrap()).await.unwrap();
+    assert!(answer.starts_with("node-1 "), "{answer}");
+}
+
 #[tokio::test]
 async fn a_node_is_known_by_its_name_and_serial() {
     let gateway = Gateway::start(AcceptBounds::default()).await;

@@ -1,11 +1,22 @@
-//! Gateways that die: nobody who plays notices, and the next one steers from what it knew.
+//! Gateways that die, stand still or know no better: nobody who plays notices, nodes answer who is new, and the next gateway steers from what it knew.
 
-use crate::house::{Fleet, get};
+use crate::house::{Extras, Fleet, Running, Seat, get, route_at};
+use crate::nodes::swarm;
 use fullbore_tests::{Signal, until};
+use serde_json::Value;
+use std::time::{Duration, Instant};
 
 #[test]
-fn a_gateway_that_was_killed_steers_at_once_from_its_own_disk() {
+fn a_killed_gateway_steers_at_once_from_its_own_disk_and_its_decisions_come_out_the_same_again() {
     let mut fleet = Fleet::start(&["a", "b", "c"], 10);
+    for _ in 0..50 {
+        assert_eq!(get(&fleet.film()).0, 200);
+    }
+    let replayed = fleet.control(&["replay"]);
+    assert!(replayed["same"].as_u64() >= Some(50), "{replayed}");
+    assert_eq!(replayed["different"].as_u64(), Some(0), "{replayed}");
+    let words = fleet.control(&["explain", "127.0.0.1", "film"]);
+    assert!(words["text"].as_str().is_some_and(|text| text.contains("node-")), "{words}");
     let sorted = |mut names: Vec<String>| {
         names.sort();
         names
@@ -20,23 +31,133 @@ fn a_gateway_that_was_killed_steers_at_once_from_its_own_disk() {
     until("nodes to be heard again", || {
         ["node-1", "node-2", "node-3"].iter().all(|name| fleet.state_of(name) == "serving")
     });
-}
-
-#[test]
-fn logged_decisions_come_out_the_same_again() {
-    let fleet = Fleet::start(&["a", "b", "c"], 10);
-    for _ in 0..50 {
-        assert_eq!(get(&fleet.film()).0, 200);
-    }
-    let replayed = fleet.control(&["replay"]);
-    assert!(replayed["same"].as_u64() >= Some(50), "{replayed}");
-    assert_eq!(replayed["different"].as_u64(), Some(0), "{replayed}");
-    let words = fleet.control(&["explain", "127.0.0.1", "film"]);
-    assert!(words["text"].as_str().is_some_and(|text| text.contains("node-")), "{words}");
-}
-
-#[test]
-fn a_gateway_ends_cleanly() {
-    let mut fleet = Fleet::start(&["a"], 10);
     assert!(fleet.gateway.end(), "{:?}", fleet.gateway.stderr.lines());
+}
+
+#[test]
+fn viewers_are_answered_while_a_gateway_stands_still_while_all_are_dead_and_beside_one_that_knows_no_better()
+ {
+    let extras = Extras { signed: true, answers: true, ..Extras::default() };
+    let mut fleet = Fleet::with(&["a", "b", "c"], 10, &extras);
+    let seat = fleet.second_seat();
+    let mut second = fleet.start_second(&seat, None);
+    until("the second gateway to hear all nodes", || {
+        all_serve(&fleet, &seat.admin()) && route_at(&seat.url()).len() == 3
+    });
+    one_stands_still(&fleet, &seat);
+    let answering = |url: &str| route_at(url).len() == fleet.nodes.len();
+    until("nodes to know the fleet", || {
+        fleet.nodes.iter().all(|node| answering(node.answers.as_deref().expect("it answers")))
+    });
+    let (_, master) = get(&fleet.film());
+    let token = token_in(&master);
+    fleet.gateway.kill();
+    second.kill();
+    fleet
+        .nodes
+        .iter()
+        .for_each(|node| answers_viewers(node.answers.as_deref().expect("it answers"), &token));
+    let film = fleet.nodes[0].answers.as_ref().map(|url| format!("{url}/play/film/master.m3u8"));
+    let film = format!("{}?token={token}", film.expect("it answers"));
+    let ran = swarm(&film, "--viewers 3 --over 0 --duration 4s --watch 1h --buffer 4s");
+    assert_eq!(ran.number("sessions/started"), 3.0, "{}\n{}", ran.figures, ran.stderr);
+    fleet.restart_gateway();
+    until("the gateway to hear all nodes again", || {
+        let heard = fleet.control(&["nodes"]);
+        let nodes = heard["nodes"].as_array().cloned().unwrap_or_default();
+        nodes.len() == 3
+            && nodes.iter().all(|node| {
+                node["state"] == "serving" && node["silent_millis"].as_u64() < Some(5000)
+            })
+    });
+    assert_eq!(fleet.route().len(), 3);
+    one_knows_no_better(&mut fleet, &seat, &addresses_in(&master));
+}
+
+fn all_serve(fleet: &Fleet, admin: &str) -> bool {
+    fleet.states_at(admin).iter().all(|state| state == "serving")
+}
+
+/// The first gateway stops, and goes on after some seconds: viewers and operators have the other one, and no node was lost.
+fn one_stands_still(fleet: &Fleet, seat: &Seat) {
+    fleet.gateway.signal(Signal::STOP);
+    let stopped = Instant::now();
+    assert_eq!(route_at(&seat.url()).len(), 3);
+    assert_eq!(get(&format!("{}/play/film/master.m3u8", seat.url())).0, 200);
+    let drained = fleet.control_at(&seat.admin(), &["drain", "node-1", "--reason", "a try"]);
+    assert!(drained.status.success(), "{}", String::from_utf8_lossy(&drained.stderr));
+    until("the other gateway to send nobody to it", || {
+        !route_at(&seat.url()).contains(&"node-1".to_owned())
+    });
+    // As long as it takes to see that time has passed.
+    std::thread::sleep(Duration::from_secs(4).saturating_sub(stopped.elapsed()));
+    fleet.gateway.signal(Signal::CONT);
+    fleet.gateway.stderr.wait_for("this gateway did not run for");
+    until("it to send nobody there either", || {
+        let route = fleet.route();
+        !route.is_empty() && !route.contains(&"node-1".to_owned())
+    });
+    fleet.control(&["undrain", "node-1"]);
+    until("both to take all nodes for serving", || {
+        all_serve(fleet, &fleet.admin) && all_serve(fleet, &seat.admin())
+    });
+    assert_eq!(fleet.gateway.stderr.line_with("-> lost"), None);
+}
+
+/// A gateway is dead, and this node answers.
+fn answers_viewers(url: &str, token: &str) {
+    let film = format!("{url}/play/film");
+    let (status, master) = get(&format!("{film}/master.m3u8?token={token}"));
+    assert_eq!(status, 200, "{master}");
+    let addresses = addresses_in(&master);
+    let hosts: std::collections::BTreeSet<_> =
+        addresses.iter().filter_map(|address| address.split('/').nth(2)).collect();
+    assert_eq!(hosts.len(), 3, "{master}");
+    assert!(addresses.iter().all(|address| get(address).0 == 200), "{addresses:?}");
+    let (status, mpd) = get(&format!("{film}/manifest.mpd?token={token}"));
+    assert!(status == 200 && mpd.matches("<BaseURL").count() == 3, "{mpd}");
+    let steering = master.split("SERVER-URI=\"").nth(1).and_then(|rest| rest.split('"').next());
+    let (status, steered) = get(steering.expect("steering"));
+    let steered: Value = serde_json::from_str(&steered).unwrap_or_default();
+    let priority = steered["PATHWAY-PRIORITY"].as_array().map_or(0, Vec::len);
+    assert_eq!((status, priority), (200, 3), "{steered}");
+    // A node has public keys only: whoever brings no token gets none.
+    let (_, unsigned) = get(&format!("{film}/master.m3u8"));
+    assert!(addresses_in(&unsigned).iter().all(|address| get(address).0 == 403), "{unsigned}");
+}
+
+/// The second gateway's store is away and its copy is old: the first has withdrawn the film meanwhile. No node brings it back.
+fn one_knows_no_better(fleet: &mut Fleet, seat: &Seat, addresses: &[String]) {
+    fleet.control(&["withdraw", "film", "--reason", "rights ended"]);
+    let is_gone =
+        |fleet: &Fleet| fleet.nodes.iter().all(|node| !node.library.join("film").exists());
+    until("the film to be gone", || is_gone(fleet));
+    // Nobody listens there.
+    let second: Running = fleet.start_second(seat, Some("etcd://127.0.0.1:9"));
+    let known = fleet.control_at(&seat.admin(), &["nodes"]);
+    let known: Value = serde_json::from_slice(&known.stdout).unwrap_or_default();
+    assert!(known["store_problem"].is_string(), "{known}");
+    let titles = get(&format!("{}/api/v1/titles", seat.url())).1;
+    assert!(titles.contains("\"film\""), "it knows better: {titles}");
+    // Agents that run know that this is nothing new from that gateway. One that starts anew hears it out.
+    fleet.nodes[0].agent.kill();
+    fleet.nodes[0].power_on();
+    fleet.nodes[0].agent.stderr.wait_for("what to hold is refused: it is of epoch");
+    for node in &fleet.nodes[1..] {
+        node.agent.stderr.wait_for(&format!("{}: the gateway answers again", seat.machines()));
+    }
+    until("it to send nobody anywhere", || route_at(&seat.url()).is_empty());
+    assert!(is_gone(fleet), "a node has brought it back: {:?}", second.stderr.lines());
+    assert!(addresses.iter().all(|address| get(address).0 == 404), "{addresses:?}");
+}
+
+/// Addresses on nodes in a manifest.
+fn addresses_in(master: &str) -> Vec<String> {
+    master.lines().filter(|line| line.starts_with("http")).map(str::to_owned).collect()
+}
+
+/// The token in a manifest's addresses.
+fn token_in(master: &str) -> String {
+    let address = master.lines().find(|line| line.starts_with("http")).expect("an address");
+    address.split("/t/").nth(1).and_then(|rest| rest.split('/').next()).expect("a token").to_owned()
 }

@@ -1,13 +1,14 @@
 //! A whole fleet, ended when dropped.
 
-use fullbore_tests::{Said, Signal, film, program, until, within};
+use fullbore_tests::{Namespace, Said, Signal, film, program, until, within};
 use rustix::process::{Pid, kill_process};
 use serde_json::Value;
 use std::net::TcpListener;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -60,25 +61,49 @@ impl Drop for Running {
     }
 }
 
-/// A node: its agent, which has started its server.
-pub(crate) struct Node {
+/// A box: what there is to know before its agent starts.
+pub(crate) struct Machine {
     pub(crate) name: String,
     pub(crate) host: String,
     pub(crate) state: PathBuf,
     pub(crate) library: PathBuf,
-    pub(crate) agent: Running,
     port: u16,
+    /// Where it answers viewers itself, without a slash at the end.
+    pub(crate) answers: Option<String>,
+    network: Option<Arc<Namespace>>,
+}
+
+impl Machine {
+    fn start_agent(&self) -> Running {
+        let mut command = Command::new(program());
+        command.arg("node").arg("--state").arg(&self.state).arg("--library").arg(&self.library);
+        if let Some(url) = &self.answers {
+            command.args(["--answers", url.trim_start_matches("http://")]);
+        }
+        command.args(["--", "--listen", &format!("{}:{}", self.host, self.port), "--tls", "off"]);
+        command.args(["--admin", "127.0.0.1:0", "--workers", "1"]);
+        match &self.network {
+            Some(network) => network.inside(|| Running::start(&mut command)),
+            None => Running::start(&mut command),
+        }
+    }
+}
+
+/// A node: its agent, which has started its server.
+pub(crate) struct Node {
+    machine: Machine,
+    pub(crate) agent: Running,
+}
+
+impl Deref for Node {
+    type Target = Machine;
+
+    fn deref(&self) -> &Machine {
+        &self.machine
+    }
 }
 
 impl Node {
-    fn start_agent(state: &Path, library: &Path, host: &str, port: u16) -> Running {
-        let mut command = Command::new(program());
-        command.arg("node").arg("--state").arg(state).arg("--library").arg(library);
-        command.arg("--").args(["--listen", &format!("{host}:{port}"), "--tls", "off"]);
-        command.args(["--admin", "127.0.0.1:0", "--workers", "1"]);
-        Running::start(&mut command)
-    }
-
     /// The process id of its server.
     pub(crate) fn server(&self) -> Pid {
         self.find_server().unwrap_or_else(|| panic!("{} has no server", self.name))
@@ -111,7 +136,7 @@ impl Node {
 
     /// Starts the agent again after [`Self::power_off`].
     pub(crate) fn power_on(&mut self) {
-        self.agent = Self::start_agent(&self.state, &self.library, &self.host, self.port);
+        self.agent = self.machine.start_agent();
     }
 }
 
@@ -125,6 +150,64 @@ impl Drop for Node {
     }
 }
 
+/// Where a gateway listens.
+pub(crate) struct Seat {
+    name: &'static str,
+    host: String,
+    public: u16,
+    admin: u16,
+    machines: u16,
+}
+
+impl Seat {
+    fn new(name: &'static str, host: &str) -> Self {
+        let [public, admin, machines] = [(); 3].map(|()| free_port());
+        Self { name, host: host.to_owned(), public, admin, machines }
+    }
+
+    /// Where it answers viewers, without a slash at the end.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}:{}", self.host, self.public)
+    }
+
+    /// Where it answers nodes.
+    pub(crate) fn machines(&self) -> String {
+        format!("https://{}:{}", self.host, self.machines)
+    }
+
+    /// Where it answers operators.
+    pub(crate) fn admin(&self) -> String {
+        format!("http://127.0.0.1:{}", self.admin)
+    }
+
+    /// Starts it, and waits until it is ready.
+    fn start(&self, state: &Path, node_port: u16, more: &[&str]) -> Running {
+        let mut command = Command::new(program());
+        command.args(["control", "serve", "--name", self.name, "--node-scheme", "http"]);
+        command.args(["--node-port", &node_port.to_string()]).arg("--state").arg(state);
+        command.args(["--public", &format!("{}:{}", self.host, self.public)]);
+        command.args(["--machines", &format!("{}:{}", self.host, self.machines)]);
+        command.args(["--admin", &format!("127.0.0.1:{}", self.admin)]).args(more);
+        let gateway = Running::start(&mut command);
+        gateway.stdout.wait_for("ready ");
+        gateway
+    }
+}
+
+/// A node's network, and its address there.
+pub(crate) type Place = (Arc<Namespace>, String);
+
+/// What else a fleet may have.
+#[derive(Default)]
+pub(crate) struct Extras<'e> {
+    /// Nodes serve signed addresses only.
+    pub(crate) signed: bool,
+    /// Nodes answer viewers themselves.
+    pub(crate) answers: bool,
+    /// The gateway's address, which is on loopback otherwise, and each node's network and address.
+    pub(crate) networks: Option<(&'e str, &'e [Place])>,
+}
+
 /// A gateway, its store and its nodes. The film `film` is published, and all nodes hold it.
 pub(crate) struct Fleet {
     pub(crate) nodes: Vec<Node>,
@@ -133,6 +216,9 @@ pub(crate) struct Fleet {
     pub(crate) url: String,
     pub(crate) admin: String,
     pub(crate) folder: TempDir,
+    seat: Seat,
+    node_port: u16,
+    answers_port: Option<u16>,
     _alone: MutexGuard<'static, ()>,
 }
 
@@ -143,44 +229,58 @@ fn free_port() -> u16 {
 impl Fleet {
     /// Starts a fleet whose nodes are at `sites`, with a film of so many segments of two seconds.
     pub(crate) fn start(sites: &[&str], segments: usize) -> Self {
+        Self::with(sites, segments, &Extras::default())
+    }
+
+    /// As [`Self::start`], with more.
+    pub(crate) fn with(sites: &[&str], segments: usize, extras: &Extras<'_>) -> Self {
         let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = tempfile::tempdir().unwrap();
         film::make_with_record(&folder.path().join("origin"), segments);
-        let (public, admin, machines) = (free_port(), free_port(), free_port());
-        let gateway = gateway(folder.path(), [public, admin, machines], free_port());
+        let seat = Seat::new("g1", extras.networks.map_or("127.0.0.1", |(gateway, _)| gateway));
+        let node_port = free_port();
+        let more: &[&str] = if extras.signed { &["--signed"] } else { &[] };
+        let gateway = seat.start(&folder.path().join("gateway"), node_port, more);
         let number = FLEETS.fetch_add(1, Ordering::Relaxed);
         let mut fleet = Self {
             nodes: Vec::new(),
             gateway,
-            url: format!("http://127.0.0.1:{public}"),
-            admin: format!("http://127.0.0.1:{admin}"),
+            url: seat.url(),
+            admin: seat.admin(),
             folder,
+            seat,
+            node_port,
+            answers_port: extras.answers.then(free_port),
             _alone: alone,
         };
-        fleet.gateway.stdout.wait_for("ready ");
         for (at, site) in sites.iter().enumerate() {
-            let host = format!("127.{}.{number}.{}", 64 + std::process::id() % 64, at + 1);
-            fleet.add_node(&format!("node-{}", at + 1), site, &host, machines);
+            let on_loopback =
+                || (None, format!("127.{}.{number}.{}", 64 + std::process::id() % 64, at + 1));
+            let (network, host) = extras.networks.map_or_else(on_loopback, |(_, networks)| {
+                let (network, host) = &networks[at];
+                (Some(Arc::clone(network)), host.clone())
+            });
+            fleet.add_node(&format!("node-{}", at + 1), site, host, network);
         }
         fleet.publish();
         fleet
     }
 
-    fn add_node(&mut self, name: &str, site: &str, host: &str, machines: u16) {
+    fn add_node(&mut self, name: &str, site: &str, host: String, network: Option<Arc<Namespace>>) {
         let cluster = format!("{site}-1");
         let invite =
             self.control(&["invite", "--cluster", &cluster, "--site", site, "--region", "r"]);
         let token = invite["token"].as_str().unwrap_or_else(|| panic!("{invite}")).to_owned();
         let (state, library) = (self.path(name), self.path(&format!("{name}/library")));
         let mut join = Command::new(program());
-        join.args(["join", &format!("https://127.0.0.1:{machines}"), "--token", &token]);
-        join.args(["--host", host, "--name", name, "--ceiling", "1"]).arg("--state").arg(&state);
+        join.args(["join", &self.seat.machines(), "--token", &token]);
+        join.args(["--host", &host, "--name", name, "--ceiling", "1"]).arg("--state").arg(&state);
         let joined = join.output().unwrap();
         assert!(joined.status.success(), "{}", String::from_utf8_lossy(&joined.stderr));
-        let port = self.node_port();
-        let agent = Node::start_agent(&state, &library, host, port);
-        let (name, host) = (name.to_owned(), host.to_owned());
-        self.nodes.push(Node { name, host, state, library, agent, port });
+        let (port, name) = (self.node_port, name.to_owned());
+        let answers = self.answers_port.map(|port| format!("http://{host}:{port}"));
+        let machine = Machine { name, host, state, library, port, answers, network };
+        self.nodes.push(Node { agent: machine.start_agent(), machine });
     }
 
     fn publish(&self) {
@@ -194,17 +294,22 @@ impl Fleet {
         self.folder.path().join(name)
     }
 
-    fn node_port(&self) -> u16 {
-        std::fs::read_to_string(self.path("node-port")).unwrap().parse().unwrap()
-    }
-
     /// Starts the gateway again on the same addresses.
     pub(crate) fn restart_gateway(&mut self) {
-        let port = |url: &str| url.rsplit(':').next().unwrap().parse().unwrap();
-        let machines = std::fs::read_to_string(self.path("machines-port")).unwrap();
-        let ports = [port(&self.url), port(&self.admin), machines.parse().unwrap()];
-        self.gateway = gateway(self.folder.path(), ports, self.node_port());
-        self.gateway.stdout.wait_for("ready ");
+        self.gateway = self.seat.start(&self.path("gateway"), self.node_port, &[]);
+    }
+
+    /// Starts a second gateway, with the first one's store or with `store`.
+    pub(crate) fn start_second(&self, seat: &Seat, store: Option<&str>) -> Running {
+        let below = |name: &str| self.path("gateway").join(name).display().to_string();
+        let (own, objects) = (below("store"), below("objects"));
+        let more = ["--store", store.unwrap_or(&own), "--objects", &objects];
+        seat.start(&self.path(seat.name), self.node_port, &more)
+    }
+
+    /// Where a second gateway may listen.
+    pub(crate) fn second_seat(&self) -> Seat {
+        Seat::new("g2", &self.seat.host)
     }
 
     /// Runs `fullbore control` with `--json`, and returns what it printed.
@@ -217,20 +322,30 @@ impl Fleet {
 
     /// As [`Self::control`], whatever comes of it.
     pub(crate) fn control_ends(&self, words: &[&str]) -> std::process::Output {
+        self.control_at(&self.admin, words)
+    }
+
+    /// As [`Self::control_ends`], at another gateway.
+    pub(crate) fn control_at(&self, admin: &str, words: &[&str]) -> std::process::Output {
         let mut command = Command::new(program());
-        command.arg("control").args(words).args(["--admin", &self.admin, "--json"]);
+        command.arg("control").args(words).args(["--admin", admin, "--json"]);
         command.arg("--state").arg(self.path("gateway")).output().unwrap()
     }
 
     /// What the gateway says of a node.
     pub(crate) fn node(&self, name: &str) -> Value {
-        let all = self.control(&["nodes"]);
-        let nodes = all["nodes"].as_array().unwrap_or_else(|| panic!("{all}"));
-        nodes.iter().find(|node| node["name"] == name).cloned().unwrap_or_default()
+        node_of(&self.control(&["nodes"]), name)
     }
 
     pub(crate) fn state_of(&self, name: &str) -> String {
-        self.node(name)["state"].as_str().unwrap_or_default().to_owned()
+        state_in(&self.node(name))
+    }
+
+    /// What a gateway takes all nodes for, one after the other; nothing while it does not answer.
+    pub(crate) fn states_at(&self, admin: &str) -> Vec<String> {
+        let ran = self.control_at(admin, &["nodes"]);
+        let all: Value = serde_json::from_slice(&ran.stdout).unwrap_or_default();
+        self.nodes.iter().map(|node| state_in(&node_of(&all, &node.name))).collect()
     }
 
     /// How many nodes hold a title.
@@ -242,10 +357,7 @@ impl Fleet {
 
     /// The nodes that a viewer of the film gets; each viewer has an order of its own.
     pub(crate) fn route(&self) -> Vec<String> {
-        let (_, text) = get(&format!("{}/api/v1/route?title=film", self.url));
-        let answer: Value = serde_json::from_str(&text).unwrap_or_default();
-        let nodes = answer["nodes"].as_array().cloned().unwrap_or_default();
-        nodes.iter().filter_map(|node| node["node"].as_str().map(str::to_owned)).collect()
+        route_at(&self.url)
     }
 
     /// Where the film plays.
@@ -254,19 +366,21 @@ impl Fleet {
     }
 }
 
-fn gateway(folder: &Path, [public, admin, machines]: [u16; 3], node_port: u16) -> Running {
-    std::fs::write(folder.join("node-port"), node_port.to_string()).unwrap();
-    std::fs::write(folder.join("machines-port"), machines.to_string()).unwrap();
-    let mut command = Command::new(program());
-    command
-        .args(["control", "serve", "--node-scheme", "http"])
-        .arg("--state")
-        .arg(folder.join("gateway"));
-    command.args(["--node-port", &node_port.to_string()]);
-    for (flag, port) in [("--public", public), ("--admin", admin), ("--machines", machines)] {
-        command.args([flag, &format!("127.0.0.1:{port}")]);
-    }
-    Running::start(&mut command)
+fn node_of(all: &Value, name: &str) -> Value {
+    let nodes = all["nodes"].as_array().map(Vec::as_slice).unwrap_or_default();
+    nodes.iter().find(|node| node["name"] == name).cloned().unwrap_or_default()
+}
+
+fn state_in(node: &Value) -> String {
+    node["state"].as_str().unwrap_or_default().to_owned()
+}
+
+/// The nodes that a viewer of the film gets from whoever answers viewers at `url`.
+pub(crate) fn route_at(url: &str) -> Vec<String> {
+    let (_, text) = get(&format!("{url}/api/v1/route?title=film"));
+    let answer: Value = serde_json::from_str(&text).unwrap_or_default();
+    let nodes = answer["nodes"].as_array().cloned().unwrap_or_default();
+    nodes.iter().filter_map(|node| node["node"].as_str().map(str::to_owned)).collect()
 }
 
 /// A GET by curl: the status and the body.

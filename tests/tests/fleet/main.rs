@@ -3,6 +3,8 @@
 mod gateways;
 mod house;
 mod keys;
+mod networks;
 mod newcomer;
 mod nodes;
 mod operate;
+mod paths;

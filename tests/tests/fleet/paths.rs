@@ -1,0 +1,122 @@
+//! Paths that break in the middle of films, between networks: packets that vanish, a line with 200 kb/s, a site that is cut off.
+
+use crate::house::{DEATH, Extras, Fleet};
+use crate::networks::{GATEWAY, Town};
+use crate::nodes::{bytes_of, swarm};
+use fullbore_tests::{Ran, until, within};
+use std::time::Duration;
+
+/// Which site each node is at: two at each of three.
+const SITES: [usize; 6] = [0, 0, 1, 1, 2, 2];
+const NAMES: [&str; 6] = ["a", "a", "b", "b", "c", "c"];
+
+/// Viewers at home in networks: of the first, all paths stay as they are. Site 0 vanishes for the second, and the path of one node to the third gets
+/// narrow.
+const UNHARMED: usize = 0;
+const CUT_OFF: usize = 1;
+const NARROWED: usize = 2;
+
+/// How much, and how long.
+struct Evening {
+    viewers_per_network: usize,
+    buffer: &'static str,
+    over: &'static str,
+    fault_after: Duration,
+    duration: &'static str,
+    segments: usize,
+}
+
+/// All three groups of viewers at once, so that what the machine itself does to them shows in the first.
+fn watch(evening: &Evening) -> Option<[Ran; 3]> {
+    let town = Town::if_possible(3, 3)?;
+    let hosts = town.hosts(&SITES);
+    let home = std::sync::Arc::clone(&town.gateway);
+    Some(home.inside(|| {
+        let networks = Some((GATEWAY, &hosts[..]));
+        let fleet =
+            Fleet::with(&NAMES, evening.segments, &Extras { networks, ..Extras::default() });
+        let words = format!(
+            "--viewers {} --over {} --duration {} --watch 1h --buffer {}",
+            evening.viewers_per_network, evening.over, evening.duration, evening.buffer
+        );
+        std::thread::scope(|scope| {
+            let runs = [UNHARMED, CUT_OFF, NARROWED].map(|group| {
+                let (network, film, words) = (&town.viewers[group], fleet.film(), &words);
+                scope.spawn(move || network.inside(|| swarm(&film, words)))
+            });
+            std::thread::sleep(evening.fault_after);
+            break_paths(&town, &fleet);
+            runs.map(|run| run.join().expect("it does not panic"))
+        })
+    }))
+}
+
+fn break_paths(town: &Town, fleet: &Fleet) {
+    town.cut_off(0, CUT_OFF);
+    town.hide_from_gateway(0);
+    // A viewer has one node of each site: each of this group has a narrow one.
+    town.narrow(&fleet.nodes[2].host, NARROWED);
+    town.narrow(&fleet.nodes[3].host, NARROWED);
+    let lost = || ["node-1", "node-2"].iter().all(|name| fleet.state_of(name) == "lost");
+    within(DEATH, "the gateway to take the site for lost", || lost().then_some(()));
+    until("no answer to name it", || {
+        let route = fleet.route();
+        route.len() == 3 && !route.iter().any(|name| name == "node-1" || name == "node-2")
+    });
+}
+
+fn check([unharmed, cut_off, narrowed]: &[Ran; 3], viewers: f64) {
+    for ran in [unharmed, cut_off, narrowed] {
+        assert_eq!(ran.number("sessions/started"), viewers, "{}\n{}", ran.figures, ran.stderr);
+    }
+    let stalled = |ran: &Ran| viewers - ran.number("sessions/without_stall");
+    assert_eq!(
+        stalled(unharmed),
+        0.0,
+        "void: viewers without a fault stall, too: {}",
+        unharmed.figures
+    );
+    for (ran, nodes) in [(cut_off, ["node-1", "node-2"]), (narrowed, ["node-3", "node-4"])] {
+        assert!(
+            nodes.iter().any(|name| bytes_of(ran, name) > 0),
+            "the fault hit nobody: {}",
+            ran.figures
+        );
+        assert!(stalled(ran) <= viewers / 100.0, "{}\n{}", ran.figures, ran.stderr);
+        let moves = ran.figures["moves"].as_object().expect("moves");
+        assert!(
+            moves.values().filter_map(serde_json::Value::as_u64).sum::<u64>() > 0,
+            "{}",
+            ran.figures
+        );
+    }
+    assert!(cut_off.errors("silence") > 0, "nobody was met with silence: {}", cut_off.figures);
+}
+
+#[test]
+fn viewers_notice_neither_a_site_that_vanishes_nor_a_line_with_200_kilobits() {
+    let evening = Evening {
+        viewers_per_network: 12,
+        buffer: "30s",
+        over: "3s",
+        fault_after: Duration::from_secs(12),
+        duration: "46s",
+        segments: 50,
+    };
+    let Some(runs) = watch(&evening) else { return };
+    check(&runs, 12.0);
+}
+
+#[test]
+#[ignore = "takes eight minutes of an idle machine: ./run fleet-lab"]
+fn viewers_with_two_minutes_of_buffer_notice_neither() {
+    let evening = Evening {
+        viewers_per_network: 100,
+        buffer: "120s",
+        over: "30s",
+        fault_after: Duration::from_secs(180),
+        duration: "420s",
+        segments: 450,
+    };
+    check(&watch(&evening).expect("namespaces and tc"), 100.0);
+}
