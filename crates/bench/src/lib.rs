@@ -11,10 +11,13 @@
 pub mod ablate;
 mod accounting;
 mod counters;
+pub mod gateway;
+pub mod heartbeats;
 mod library;
 pub mod limit;
 mod machine_json;
 pub mod namespace;
+mod populated;
 pub mod report;
 mod search;
 pub mod start;

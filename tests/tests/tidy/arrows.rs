@@ -10,9 +10,9 @@ use crate::tree::File;
 /// net do not know each other.
 const ARROWS: &str = "
     fullbore:  appliance bench catalog control fleet http identity library load machine node player swarm token
+    bench:     control crypt disk fleet identity load machine net player reactor steering swarm
     control:   answers catalog fleet identity s3 smallfile steering telemetry token web
     node:      answers catalog fleet identity machine s3 smallfile steering token
-    bench:     crypt disk fleet load machine net player reactor steering swarm
     answers:   catalog fleet steering token
     identity:  fleet smallfile
     steering:  fleet

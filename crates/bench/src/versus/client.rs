@@ -215,7 +215,7 @@ fn wrk_script(files: &[String]) -> String {
 }
 
 /// The script prints `failures`, then each kind with its count.
-fn judge_wrk(said: &str) -> Result<(), String> {
+pub(crate) fn judge_wrk(said: &str) -> Result<(), String> {
     let line = said.lines().find_map(|line| line.strip_prefix("failures "));
     let line = line.ok_or("wrk did not come to its end")?;
     let mut words = line.split_whitespace();

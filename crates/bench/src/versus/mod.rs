@@ -15,7 +15,7 @@ mod film;
 mod network;
 mod outcome;
 mod peer;
-mod process;
+pub(crate) mod process;
 pub(crate) mod side;
 mod table;
 pub(crate) mod turn;

@@ -1,6 +1,8 @@
 //! `fullbore bench`: how fast this server is on this machine, and what bounds it. Each kind has a file.
 
 mod ablate;
+mod gateway;
+mod heartbeats;
 mod limit;
 mod report;
 mod start;
@@ -22,6 +24,10 @@ pub(crate) struct Bench {
 #[derive(Subcommand)]
 enum Kind {
     Ablate(ablate::Ablate),
+    Gateway(gateway::Gateway),
+    Heartbeats(heartbeats::Heartbeats),
+    #[command(hide = true)]
+    Hello(gateway::Hello),
     Limit(limit::Limit),
     Report(report::Report),
     Versus(Box<versus::Versus>),
@@ -34,6 +40,9 @@ impl Bench {
     pub(crate) fn run(self) -> ExitCode {
         let done = match self.kind {
             Kind::Ablate(ablate) => ablate.run(),
+            Kind::Gateway(gateway) => gateway.run(),
+            Kind::Heartbeats(heartbeats) => heartbeats.run(),
+            Kind::Hello(hello) => hello.run(),
             Kind::Limit(limit) => limit.run(),
             Kind::Report(report) => report.run(),
             Kind::Versus(versus) => versus.run(),

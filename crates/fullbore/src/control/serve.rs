@@ -23,6 +23,9 @@ use crate::{say, tell};
 /// How long open requests may take when the gateway stops. Event streams never end by themselves.
 const STOP_SECONDS: u64 = 5;
 
+/// Open files that are enough for a gateway of 10,000 nodes, and some viewers.
+const FILES_WANTED: u64 = 12_000;
+
 /// Run a gateway of a fleet; the first start makes the fleet
 ///
 /// The first start makes the fleet's authority, the key that signs what the fleet says, and a token for you, the admin: admin.token in --state. Once
@@ -130,6 +133,7 @@ pub(super) fn engine_name(store: &str) -> &'static str {
 impl Serve {
     /// Runs the gateway until a signal ends it.
     pub(super) fn run(self) -> Result<(), Failed> {
+        raise_open_files();
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Failed(1, error.to_string()))?;
         let done = runtime.block_on(self.serve());
@@ -226,6 +230,18 @@ impl Serve {
             decisions_bytes_max: self.decisions.0,
             log: tell,
         })
+    }
+}
+
+/// Each node has a connection that stays open. The usual limit, 1024, would keep the next node out.
+fn raise_open_files() {
+    match machine::raise_nofile() {
+        Ok(allowed) if allowed >= FILES_WANTED => {}
+        Ok(allowed) => tell(&format!(
+            "note: this gateway may have {allowed} open files, and each node and viewer takes one: for a larger fleet, raise the hard limit \
+             (LimitNOFILE= of its systemd unit, or ulimit -Hn)"
+        )),
+        Err(error) => tell(&format!("note: cannot raise the limit on open files: {error}")),
     }
 }
 

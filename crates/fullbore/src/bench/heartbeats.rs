@@ -1,0 +1,63 @@
+//! `fullbore bench heartbeats`.
+
+use crate::load::Time;
+use ::bench::heartbeats::{Options, run};
+use ::load::interrupt::{self, Interrupt};
+use clap::Args;
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Measure what it costs a gateway to hear a large fleet
+///
+/// Starts a gateway on the first core, and simulated nodes on the others. Each node has a certificate and a connection of its own, and beats every
+/// five seconds. Says the gateway's CPU time, memory and network, what it wrote to its store, how many heartbeats were lost, and how long answers
+/// took. Needs two cores, an open file for each node, and an otherwise idle machine.
+#[derive(Args)]
+pub(super) struct Heartbeats {
+    /// Number of nodes
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=20_000))]
+    nodes: u32,
+    /// Number of titles on each node
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    titles: u32,
+    /// How long to measure, such as 5m
+    #[arg(long, value_name = "TIME", default_value = "2m")]
+    duration: Time,
+    /// Time between the heartbeats of a node
+    #[arg(long, value_name = "TIME", default_value = "5s")]
+    interval: Time,
+    /// Nodes also fetch the fleet's snapshot, so often; agents do it every 60s [default: never]
+    #[arg(long, value_name = "TIME")]
+    snapshots: Option<Time>,
+    /// Directory for the gateway's folder
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
+    /// Write the figures to this file as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+impl Heartbeats {
+    pub(super) fn run(self) -> io::Result<ExitCode> {
+        let options = Options {
+            nodes: self.nodes,
+            titles: self.titles,
+            interval: self.interval.0.clamp(Duration::from_millis(500), Duration::from_secs(10)),
+            duration: self.duration.0.max(Duration::from_secs(1)),
+            snapshots: self.snapshots.map(|after| after.0),
+            scratch: self.scratch,
+        };
+        let interrupt = Interrupt::on_signal()?;
+        match run(&options, &interrupt, |line| eprintln!("{line}")) {
+            Err(_) if interrupt.is_asked() => Ok(interrupt::EXIT_CODE.into()),
+            outcome => {
+                let outcome = outcome?;
+                print!("{}", outcome.describe());
+                super::write_json(self.json.as_deref(), &outcome.to_json())?;
+                Ok(ExitCode::SUCCESS)
+            }
+        }
+    }
+}
