@@ -27,12 +27,12 @@ use std::future::Future;
 use std::io;
 use std::net::IpAddr;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::routing::{get, post, put};
-use fleet::{Keys, Name, PublicKey};
+use fleet::{Digest, Keys, Name, PublicKey, ViewerKeys};
 use identity::{
     AcceptBounds, Acceptor, Authority, Caller, GatewayTls, NodeCertificate, NodeStanding,
     RefusalLog, RefusalReason, Register, Serial,
@@ -88,6 +88,8 @@ struct Desk {
     nodes: Floods<Name>,
     strangers: Floods<IpAddr>,
     inventories: Semaphore,
+    /// The digest of what every node knows, and the world that it follows from.
+    keys: Mutex<Option<(Arc<World>, Digest)>>,
 }
 
 /// Knows nodes by their names. A name is never given again, so a revoked node's certificates are worth nothing, whatever their serial numbers.
@@ -132,6 +134,7 @@ fn router(machines: Machines) -> Router {
         nodes: Floods::of_nodes(),
         strangers: Floods::of_strangers(),
         inventories: Semaphore::new(INVENTORIES_MAX),
+        keys: Mutex::default(),
     };
     Router::new()
         .route("/machine/v1/join", post(joining::join))
@@ -177,6 +180,16 @@ impl Desk {
             snapshots: vec![self.machines.snapshot_key],
             tokens: world.viewer_keys.text.clone(),
             gateways: world.gateways.clone(),
+        }
+    }
+
+    /// Its digest. Each heartbeat's answer has it, so it is summed when it changes.
+    fn keys_digest(&self) -> Digest {
+        let world = self.machines.live.world();
+        let mut summed = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*summed {
+            Some((of, digest)) if Arc::ptr_eq(of, &world) => *digest,
+            _ => summed.insert((world, self.keys().digest())).1,
         }
     }
 }
