@@ -11,6 +11,7 @@ mod joining;
 mod name;
 mod node;
 mod prefix;
+mod runs;
 mod signed;
 mod snapshot;
 mod title;

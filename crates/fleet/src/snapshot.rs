@@ -115,7 +115,8 @@ pub struct SnapshotNode {
     /// before. `steering::Fleet::new` sets it, so that whoever has the snapshot, later or elsewhere, decides alike.
     #[serde(default)]
     pub full: bool,
-    /// Which of the snapshot's titles it holds in the published version, by their places in `titles`, rising.
+    /// Which of the snapshot's titles it holds in the published version, by their places in `titles`, rising. Written as a text of runs.
+    #[serde(with = "crate::runs")]
     pub holds: Vec<u32>,
 }
 
