@@ -32,7 +32,7 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::routing::{get, post, put};
-use fleet::{Digest, Keys, Name, PublicKey, ViewerKeys};
+use fleet::{Digest, Keys, Name, PublicKey};
 use identity::{
     AcceptBounds, Acceptor, Authority, Caller, GatewayTls, NodeCertificate, NodeStanding,
     RefusalLog, RefusalReason, Register, Serial,
@@ -43,7 +43,7 @@ use tokio::sync::Semaphore;
 use self::flood::Floods;
 pub use self::refusal::MachineRefusal;
 use crate::clock::Clock;
-use crate::live::Live;
+use crate::live::{Live, World};
 use crate::store::Engine;
 
 /// The header with a snapshot's signature, in hex digits.
