@@ -15,7 +15,7 @@ use rustls::{ServerConfig, SupportedCipherSuite, SupportedProtocolVersion, versi
 use smallfile::FileStamp;
 
 use crate::error::ConfigError;
-use crate::identity::{self, Identities, Origin};
+use crate::identity::{self, Identities, Loaded, Origin};
 use crate::secrets::CaptureLog;
 use crate::self_signed;
 use crate::tickets::{self, Ticketer};
@@ -105,16 +105,8 @@ impl Tls {
 
     fn build(options: TlsOptions, ticketer: Option<Ticketer>) -> Result<Self, ConfigError> {
         let provider = Arc::new(crypto_provider(has_aes()));
-        // The files are stamped before they are read, so a change in between is noticed later, not missed. The
-        // self-signed pair may be made while loading, so it is stamped afterwards.
-        let given_stamps = options.certificates.iter().flat_map(|(chain, key)| [chain, key]);
-        let mut stamps: Vec<FileStamp> = given_stamps.cloned().map(FileStamp::take).collect();
-        let (identities, origin) =
-            identity::load(&options.certificates, &options.state_dir, &provider)?;
-        if let Origin::SelfSigned { .. } = origin {
-            let (chain, key) = self_signed::paths(&options.state_dir);
-            stamps.extend([chain, key].map(FileStamp::take));
-        }
+        let loaded = identity::load(&options.certificates, &options.state_dir, &provider)?;
+        let Loaded { identities, origin, stamps } = loaded;
         let identities = Arc::new(identities);
         let config = server_config(provider, &options, Arc::clone(&identities), ticketer.as_ref())?;
         let shared =

@@ -13,6 +13,7 @@ use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
+use smallfile::FileStamp;
 use zeroize::Zeroizing;
 
 use crate::error::ConfigError;
@@ -83,21 +84,45 @@ impl ResolvesServerCert for Identities {
     }
 }
 
+/// What was loaded, and from which files.
+pub(crate) struct Loaded {
+    pub(crate) identities: Identities,
+    pub(crate) origin: Origin,
+    /// The files as they were.
+    pub(crate) stamps: Vec<FileStamp>,
+}
+
 /// Loads `pairs` of (chain, key) files. Without any, loads the self-signed pair in `state_dir`, which is made if
-/// needed. Also returns which of the two it was.
+/// needed.
 pub(crate) fn load(
     pairs: &[(PathBuf, PathBuf)],
     state_dir: &Path,
     provider: &CryptoProvider,
-) -> Result<(Identities, Origin), ConfigError> {
-    let Some(((chain, key), others)) = pairs.split_first() else {
-        let certified = load_self_signed(state_dir, provider)?;
-        let path = self_signed::paths(state_dir).0;
-        return Ok((Identities::new(certified, []), Origin::SelfSigned { path }));
-    };
-    let first = load_pair(chain, key, provider)?;
+) -> Result<Loaded, ConfigError> {
+    if let Some((first, others)) = pairs.split_first() {
+        return load_given(first, others, provider);
+    }
+    let certified = load_self_signed(state_dir, provider)?;
+    let (chain, key) = self_signed::paths(state_dir);
+    let origin = Origin::SelfSigned { path: chain.clone() };
+    // It may have been made just now, so it is stamped afterwards.
+    let stamps = [chain, key].map(FileStamp::take).into();
+    Ok(Loaded { identities: Identities::new(certified, []), origin, stamps })
+}
+
+/// Loads what the operator gave.
+pub(crate) fn load_given(
+    first: &(PathBuf, PathBuf),
+    others: &[(PathBuf, PathBuf)],
+    provider: &CryptoProvider,
+) -> Result<Loaded, ConfigError> {
+    // The files are stamped before they are read, so a change in between is noticed later, not missed.
+    let files = std::iter::once(first).chain(others).flat_map(|(chain, key)| [chain, key]);
+    let stamps = files.cloned().map(FileStamp::take).collect();
+    let first = load_pair(&first.0, &first.1, provider)?;
     let others = others.iter().map(|(chain, key)| load_pair(chain, key, provider));
-    Ok((Identities::new(first, others.collect::<Result<Vec<_>, _>>()?), Origin::Given))
+    let identities = Identities::new(first, others.collect::<Result<Vec<_>, _>>()?);
+    Ok(Loaded { identities, origin: Origin::Given, stamps })
 }
 
 fn load_self_signed(
@@ -115,7 +140,7 @@ fn load_self_signed(
     load_pair(&chain, &key, provider)
 }
 
-fn load_pair(
+pub(crate) fn load_pair(
     chain: &Path,
     key: &Path,
     provider: &CryptoProvider,

@@ -13,10 +13,11 @@
 //! refused, `secrets` for how keys leave rustls.
 //!
 //! Refused by design: 0-RTT, renegotiation, compression, client certificates, CBC. No rustls type is part of this
-//! interface.
+//! interface, but for what [`Certificates`] and [`client_config`] give to programs that leave TLS to rustls.
 
 #![forbid(unsafe_code)]
 
+mod beside;
 pub mod client;
 mod config;
 mod error;
@@ -32,6 +33,7 @@ mod secrets;
 mod self_signed;
 mod tickets;
 
+pub use beside::{Certificates, client_config};
 pub use config::{Tls, TlsOptions, Versions};
 pub use error::{
     Alert, ConfigError, HandshakeError, OpenError, ResealError, RetainedError, SealError,

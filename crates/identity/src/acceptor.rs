@@ -1,7 +1,7 @@
 //! Accepts machines: TCP, then mutual TLS within bounds of time and number, then a [`Connection`] whose [`Caller`] is known.
 //!
 //! A client's certificate is optional here, since a box that joins has none; whatever needs one asks for [`Caller::peer`].
-//! A handshake never holds up another one. Open connections of nodes are looked at twice a second: a node that was revoked,
+//! Open connections of nodes are looked at twice a second: a node that was revoked,
 //! or whose certificate has run out meanwhile, is cut off.
 
 use std::fmt::{self, Display, Formatter};
@@ -12,13 +12,14 @@ use std::time::Duration;
 
 use axum::extract::connect_info::Connected;
 use axum::serve::{IncomingStream, Listener};
-use rustls::{CertificateError, Error, ServerConfig};
+use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
-use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
-use tokio_rustls::TlsAcceptor;
+use tokio::time::{MissedTickBehavior, interval};
+use tokio_rustls::server::TlsStream;
 
+use crate::connection::Stay;
+use crate::handshakes::{Door, Handshakes};
 use crate::open::{Open, Place};
 use crate::{
     Connection, NodeCertificate, NodeStanding, RefusalLog, RefusalReason, Register,
@@ -28,10 +29,7 @@ use crate::{
 /// How often open connections are looked at: revoking takes effect within this time.
 const SWEEP: Duration = Duration::from_millis(500);
 
-/// How long to wait when the system has no room for one more connection.
-const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
-
-/// Bounds of an [`Acceptor`].
+/// Bounds of an [`Acceptor`] and of a [`GuestListener`](crate::GuestListener).
 #[derive(Clone, Debug)]
 pub struct AcceptBounds {
     /// How long a handshake may take.
@@ -42,11 +40,11 @@ pub struct AcceptBounds {
     pub connections_max: usize,
     /// Connections of one node.
     pub connections_per_node_max: usize,
-    /// Connections of strangers from one IPv4 address or one /64 of IPv6, handshakes included.
+    /// Connections of strangers from one IPv4 address or one /64 of IPv6, handshakes included. All guests are strangers.
     pub strangers_per_source_max: u32,
     /// How long a stranger may stay: joining takes one request.
     pub stranger_max: Duration,
-    /// How long nothing may move on a node's connection: it beats every 5 s.
+    /// How long nothing may move on the connection of a node, which beats every 5 s, or of a guest.
     pub idle_max: Duration,
 }
 
@@ -92,18 +90,8 @@ impl Connected<IncomingStream<'_, Acceptor>> for Caller {
 /// Gives out connections whose handshake is done. For `axum::serve`.
 #[derive(Debug)]
 pub struct Acceptor {
-    ready: mpsc::Receiver<(Connection, SocketAddr)>,
-    address: SocketAddr,
-    tasks: [JoinHandle<()>; 2],
-}
-
-/// What each handshake needs.
-struct Shared {
-    tls: TlsAcceptor,
-    open: Arc<Open>,
-    bounds: AcceptBounds,
-    refusals: Arc<RefusalLog>,
-    ready: mpsc::Sender<(Connection, SocketAddr)>,
+    handshakes: Handshakes<Connection>,
+    sweeper: JoinHandle<()>,
 }
 
 impl Acceptor {
@@ -118,20 +106,18 @@ impl Acceptor {
         refusals: Arc<RefusalLog>,
         bounds: AcceptBounds,
     ) -> io::Result<Self> {
-        let address = listener.local_addr()?;
         let open = Open::new(bounds.clone());
-        let (sender, ready) = mpsc::channel(1);
-        let sweeper = tokio::spawn(sweep(Arc::clone(&open), register, Arc::clone(&refusals)));
-        let shared =
-            Shared { tls: TlsAcceptor::from(config), open, bounds, refusals, ready: sender };
-        let acceptor = tokio::spawn(accept(listener, Arc::new(shared)));
-        Ok(Self { ready, address, tasks: [sweeper, acceptor] })
+        let sweeper = sweep(Arc::clone(&open), register, Arc::clone(&refusals));
+        let wrong_purpose = RefusalReason::NotANode;
+        let door = Door { open, bounds, refusals, welcome, wrong_purpose };
+        let handshakes = Handshakes::start(listener, config, door)?;
+        Ok(Self { handshakes, sweeper: tokio::spawn(sweeper) })
     }
 }
 
 impl Drop for Acceptor {
     fn drop(&mut self) {
-        self.tasks.iter().for_each(JoinHandle::abort);
+        self.sweeper.abort();
     }
 }
 
@@ -140,15 +126,11 @@ impl Listener for Acceptor {
     type Addr = SocketAddr;
 
     async fn accept(&mut self) -> (Connection, SocketAddr) {
-        match self.ready.recv().await {
-            Some(ready) => ready,
-            // The accepting task ends with this object only.
-            None => std::future::pending().await,
-        }
+        self.handshakes.next().await
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
-        Ok(self.address)
+        Ok(self.handshakes.address())
     }
 }
 
@@ -201,46 +183,12 @@ impl Caller {
     }
 }
 
-async fn accept(listener: TcpListener, shared: Arc<Shared>) {
-    let handshakes = Arc::new(Semaphore::new(shared.bounds.handshakes_max));
-    loop {
-        let Ok(permit) = Arc::clone(&handshakes).acquire_owned().await else { return };
-        let (stream, address) = match listener.accept().await {
-            Ok(accepted) => accepted,
-            Err(_) => {
-                sleep(ACCEPT_AGAIN).await;
-                continue;
-            }
-        };
-        let Some(place) = shared.open.enter(address.ip()) else {
-            shared.refusals.refuse(RefusalReason::TooManyConnections, &address);
-            continue;
-        };
-        let shared = Arc::clone(&shared);
-        tokio::spawn(async move {
-            let connection = shake_hands(&shared, stream, address, place).await;
-            drop(permit);
-            match connection {
-                // If nobody takes it any more, the gateway is about to end.
-                Ok(connection) => drop(shared.ready.send((connection, address)).await),
-                Err(reason) => shared.refusals.refuse(reason, &address),
-            }
-        });
-    }
-}
-
-async fn shake_hands(
-    shared: &Shared,
-    stream: TcpStream,
+fn welcome(
+    stream: TlsStream<TcpStream>,
     address: SocketAddr,
-    place: Place,
+    mut place: Place,
+    bounds: &AcceptBounds,
 ) -> Result<Connection, RefusalReason> {
-    // Heartbeats are small, and wait for nothing.
-    let _ = stream.set_nodelay(true);
-    let stream = timeout(shared.bounds.handshake_max, shared.tls.accept(stream))
-        .await
-        .map_err(|_| RefusalReason::HandshakeSlow)?
-        .map_err(|error| reason_of(&error))?;
     let chain = stream.get_ref().1.peer_certificates();
     let peer = match chain.and_then(<[_]>::first) {
         None => None,
@@ -248,23 +196,12 @@ async fn shake_hands(
             Some(Arc::new(NodeCertificate::read(own).map_err(|_| RefusalReason::NotANode)?))
         }
     };
-    Ok(Connection::new(stream, Caller { address, peer }, place, &shared.bounds))
-}
-
-fn reason_of(error: &io::Error) -> RefusalReason {
-    let tls = error.get_ref().and_then(|error| error.downcast_ref::<Error>());
-    let Some(Error::InvalidCertificate(wrong)) = tls else { return RefusalReason::HandshakeFailed };
-    match wrong {
-        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
-            RefusalReason::OtherAuthority
+    let stay = match &peer {
+        None => Stay::AtMost(bounds.stranger_max),
+        Some(peer) => {
+            place.is_node(peer);
+            Stay::WhileItMoves(bounds.idle_max)
         }
-        CertificateError::Expired
-        | CertificateError::ExpiredContext { .. }
-        | CertificateError::NotValidYet
-        | CertificateError::NotValidYetContext { .. } => RefusalReason::Expired,
-        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
-            RefusalReason::NotANode
-        }
-        _ => RefusalReason::HandshakeFailed,
-    }
+    };
+    Ok(Connection::new(stream, Caller { address, peer }, place, stay))
 }

@@ -1,4 +1,4 @@
-//! A connection of a machine: TLS, with an end that the gateway can bring about.
+//! A connection of a machine or a guest: TLS, with an end that the gateway can bring about.
 
 use std::io::{self, ErrorKind};
 use std::pin::Pin;
@@ -13,51 +13,52 @@ use tokio::time::{Instant, Sleep, sleep};
 use tokio_rustls::server::TlsStream;
 
 use crate::NodeCertificate;
-use crate::acceptor::{AcceptBounds, Caller};
+use crate::acceptor::Caller;
 use crate::open::Place;
 
-/// A TLS connection whose handshake is done. It ends with an error if the gateway ends it, if nothing moves for too long, and
-/// for a stranger after the time that joining takes.
-pub struct Connection {
+/// A TLS connection whose handshake is done. It ends with an error if the gateway ends it, or if its time is over ([`Stay`]).
+pub struct Connection<C = Caller> {
     stream: TlsStream<TcpStream>,
-    caller: Caller,
+    caller: C,
     ended: Pin<Box<OwnedNotified>>,
     out_of_time: Pin<Box<Sleep>>,
-    /// For a node: how long nothing may move.
-    idle: Option<Duration>,
+    stay: Stay,
     _place: Place,
 }
 
-impl std::fmt::Debug for Connection {
+/// How long a connection may stay.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Stay {
+    /// So long and no longer: a stranger, for the time that joining takes.
+    AtMost(Duration),
+    /// Until nothing has moved for so long.
+    WhileItMoves(Duration),
+}
+
+impl<C: std::fmt::Debug> std::fmt::Debug for Connection<C> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Connection({:?})", self.caller)
     }
 }
 
 impl Connection {
-    pub(crate) fn new(
-        stream: TlsStream<TcpStream>,
-        caller: Caller,
-        mut place: Place,
-        bounds: &AcceptBounds,
-    ) -> Self {
-        let ended = Box::pin(Arc::clone(&place.end).notified_owned());
-        let idle = caller.peer.as_ref().map(|_| bounds.idle_max);
-        if let Some(peer) = &caller.peer {
-            place.is_node(peer);
-        }
-        let out_of_time = Box::pin(sleep(idle.unwrap_or(bounds.stranger_max)));
-        Self { stream, caller, ended, out_of_time, idle, _place: place }
-    }
-
-    /// Who is at the other end.
-    pub fn caller(&self) -> &Caller {
-        &self.caller
-    }
-
     /// The certificate of the other end, if it is a node.
     pub fn peer(&self) -> Option<&Arc<NodeCertificate>> {
         self.caller.peer.as_ref()
+    }
+}
+
+impl<C> Connection<C> {
+    pub(crate) fn new(stream: TlsStream<TcpStream>, caller: C, place: Place, stay: Stay) -> Self {
+        let ended = Box::pin(Arc::clone(&place.end).notified_owned());
+        let (Stay::AtMost(time) | Stay::WhileItMoves(time)) = stay;
+        let out_of_time = Box::pin(sleep(time));
+        Self { stream, caller, ended, out_of_time, stay, _place: place }
+    }
+
+    /// Who is at the other end.
+    pub fn caller(&self) -> &C {
+        &self.caller
     }
 
     fn check_over(&mut self, context: &mut Context<'_>) -> io::Result<()> {
@@ -71,13 +72,13 @@ impl Connection {
     }
 
     fn moved(&mut self) {
-        if let Some(idle) = self.idle {
+        if let Stay::WhileItMoves(idle) = self.stay {
             self.out_of_time.as_mut().reset(Instant::now() + idle);
         }
     }
 }
 
-impl AsyncRead for Connection {
+impl<C: Unpin> AsyncRead for Connection<C> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -93,7 +94,7 @@ impl AsyncRead for Connection {
     }
 }
 
-impl AsyncWrite for Connection {
+impl<C: Unpin> AsyncWrite for Connection<C> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

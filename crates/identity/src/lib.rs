@@ -1,8 +1,9 @@
 //! The fleet's own certificates: its authority, invitations, joining, renewal, revocation; mutual TLS between machines.
 //!
-//! Viewers never see these certificates. A node's certificate says its [`fleet::Name`], and lets it speak to gateways as that
-//! node, for 30 days. A gateway's certificate lets a machine answer as a gateway. Neither can be used as the other, and only
-//! the [`Authority`] makes either. Start reading there; what happens on the wire is in [`Acceptor`].
+//! Viewers never see these certificates: a gateway answers them, and operators, with certificates of another authority ([`GuestListener`]).
+//! A node's certificate says its [`fleet::Name`], and lets it speak to gateways as that node, for 30 days. A gateway's certificate lets
+//! a machine answer as a gateway. Neither can be used as the other, and only the [`Authority`] makes either. Start reading there; what
+//! happens on the wire is in [`Acceptor`].
 //!
 //! Refused, each with a [`RefusalReason`] that is counted and logged: certificates of other authorities, expired ones, those of revoked
 //! or unknown nodes; tokens that are unknown, expired or used; signing requests for another name, another kind of key, or more
@@ -13,8 +14,12 @@ mod authority;
 mod certificate;
 mod connection;
 mod credentials;
+mod guests;
+mod handshakes;
 mod invitation;
 mod open;
+mod operator;
+mod plain_http;
 mod reason;
 mod refusals;
 mod request;
@@ -27,12 +32,14 @@ pub use authority::{Authority, AuthorityError, GatewayPair, Issued, NODE_LIFETIM
 pub use certificate::{BadCertificate, NodeCertificate};
 pub use connection::Connection;
 pub use credentials::{Credentials, CredentialsError};
+pub use guests::{Guest, GuestListener, guest_bounds};
 pub use invitation::{BadToken, Invitation, InvitationToken, Used, WayIn, join_command};
+pub use operator::{BadOperatorAuthority, OperatorAuthority, OperatorCertificate};
 pub use reason::RefusalReason;
 pub use refusals::RefusalLog;
 pub use request::{BadSigningRequest, NodeKey, SigningRequest};
 pub use serial::Serial;
-pub use tls::{GatewayTls, client_config, joining_config};
+pub use tls::{GatewayTls, client_config, guest_config, joining_config};
 
 use fleet::Name;
 

@@ -1,4 +1,4 @@
-//! The open connections of machines: how many there may be, and how they are ended.
+//! The open connections of machines, or of guests: how many there may be, and how they are ended.
 //!
 //! Somebody without a certificate is a stranger. Each source of strangers has a few connections, so one source cannot take all. A
 //! node has a few, too; one more ends its oldest, since a node that was cut off comes back before its old connections are

@@ -1,6 +1,6 @@
-//! Why a machine is refused.
+//! Why a machine is refused, or a guest's handshake.
 
-/// Why a connection or a request of a machine was refused. Each reason is a counter.
+/// Why a connection or a request of a machine, or the handshake of a guest, was refused. Each reason is a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RefusalReason {
     /// The peer's certificate is of another authority.
@@ -9,6 +9,10 @@ pub enum RefusalReason {
     Expired,
     /// The peer's certificate is not a node's.
     NotANode,
+    /// The peer's certificate is not an operator's.
+    NotAnOperator,
+    /// The peer speaks plain HTTP.
+    PlainHttp,
     /// The TLS handshake failed for another reason.
     HandshakeFailed,
     /// The TLS handshake took too long.
@@ -55,10 +59,12 @@ pub enum RefusalReason {
 
 impl RefusalReason {
     /// All reasons.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 26] = [
         Self::OtherAuthority,
         Self::Expired,
         Self::NotANode,
+        Self::NotAnOperator,
+        Self::PlainHttp,
         Self::HandshakeFailed,
         Self::HandshakeSlow,
         Self::TooManyConnections,
@@ -82,12 +88,25 @@ impl RefusalReason {
         Self::Unavailable,
     ];
 
+    /// Those for which a guest's handshake is refused.
+    pub const OF_GUESTS: [Self; 7] = [
+        Self::OtherAuthority,
+        Self::Expired,
+        Self::NotAnOperator,
+        Self::PlainHttp,
+        Self::HandshakeFailed,
+        Self::HandshakeSlow,
+        Self::TooManyConnections,
+    ];
+
     /// As it is written in metrics, logs and answers.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::OtherAuthority => "other_authority",
             Self::Expired => "expired",
             Self::NotANode => "not_a_node",
+            Self::NotAnOperator => "not_an_operator",
+            Self::PlainHttp => "plain_http",
             Self::HandshakeFailed => "handshake_failed",
             Self::HandshakeSlow => "handshake_slow",
             Self::TooManyConnections => "too_many_connections",

@@ -1,5 +1,5 @@
 //! TLS between machines: version 1.3 alone, since both sides are ours, and without session tickets. A resumed session would
-//! skip the certificate's check, and machines keep their connections open anyway.
+//! skip the certificate's check, and machines keep their connections open anyway. Guests come with other people's programs: they get 1.2 as well.
 
 use std::fmt::{self, Debug, Formatter};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use fleet::{Digest, Name};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
-use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
+use rustls::server::{
+    ClientHello, NoServerSessionStorage, ResolvesServerCert, WebPkiClientVerifier,
+};
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, Error, RootCertStore, ServerConfig, version};
 
 use crate::trust::{GatewaysByFingerprint, GatewaysOf};
-use crate::{Authority, AuthorityError, Credentials, now_unix_seconds};
+use crate::{Authority, AuthorityError, Credentials, OperatorAuthority, now_unix_seconds};
 
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(aws_lc_rs::default_provider())
@@ -106,6 +108,37 @@ impl ResolvesServerCert for GatewayTls {
     fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(self.certified())
     }
+}
+
+/// How a gateway answers guests, with certificates that their browsers trust. Whoever shows one of `operators`' is known by it; whoever shows another
+/// one does not get in. Without `operators` nobody is asked for one.
+///
+/// # Errors
+/// If the operators' authority cannot be used.
+pub fn guest_config(
+    certificates: Arc<dyn ResolvesServerCert>,
+    operators: Option<&OperatorAuthority>,
+) -> Result<Arc<ServerConfig>, Error> {
+    let config =
+        ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
+    let mut config = match operators {
+        None => config.with_no_client_auth().with_cert_resolver(certificates),
+        Some(operators) => {
+            let roots = Arc::new(operators.roots.clone());
+            let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider())
+                .allow_unauthenticated()
+                .build()
+                .map_err(|error| Error::General(error.to_string()))?;
+            let mut config =
+                config.with_client_cert_verifier(verifier).with_cert_resolver(certificates);
+            // Resumed sessions would skip the check of the certificate.
+            config.send_tls13_tickets = 0;
+            config.session_storage = Arc::new(NoServerSessionStorage {});
+            config
+        }
+    };
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
 }
 
 /// How a node speaks to gateways: it trusts its fleet's authority alone, and shows its certificate.

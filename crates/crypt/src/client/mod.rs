@@ -9,7 +9,7 @@
 
 mod config;
 mod handshake;
-mod trust;
+pub(crate) mod trust;
 
 pub use config::{ClientOptions, ClientTls};
 pub use handshake::{ClientEstablished, ClientHandshake, ClientProgress, Tickets};

@@ -1,0 +1,109 @@
+//! Guests of a gateway over real sockets: what ends a handshake, and what does not hold up others.
+
+use std::io::Read;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::ConnectInfo;
+use axum::routing::get;
+use fullbore_identity::{
+    AcceptBounds, Guest, GuestListener, RefusalLog, RefusalReason, guest_bounds, guest_config,
+};
+use rcgen::{CertificateParams, KeyPair};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use tokio::net::TcpListener;
+
+struct Door {
+    address: SocketAddr,
+    refusals: Arc<RefusalLog>,
+    certificate: CertificateDer<'static>,
+}
+
+impl Door {
+    async fn open(bounds: AcceptBounds) -> Self {
+        let key = KeyPair::generate().unwrap();
+        let certificate = CertificateParams::new(["localhost".to_owned()]).unwrap();
+        let certificate = certificate.self_signed(&key).unwrap().der().clone();
+        let der = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        let provider = rustls::crypto::aws_lc_rs::default_provider();
+        let certified = CertifiedKey::from_der(vec![certificate.clone()], der, &provider).unwrap();
+        let config = guest_config(Arc::new(SingleCertAndKey::from(certified)), None).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let refusals = Arc::new(RefusalLog::new(|_| {}));
+        let guests = GuestListener::start(listener, config, Arc::clone(&refusals), bounds).unwrap();
+        let who = get(|ConnectInfo(guest): ConnectInfo<Guest>| async move {
+            format!("{} {}", guest.address.ip(), guest.operator.is_some())
+        });
+        let app = Router::new().route("/who", who).into_make_service_with_connect_info::<Guest>();
+        tokio::spawn(async move { axum::serve(guests, app).await });
+        Self { address, refusals, certificate }
+    }
+
+    /// The answer to a viewer's request.
+    fn ask(&self) -> String {
+        use std::io::Write;
+        let mut roots = RootCertStore::empty();
+        roots.add(self.certificate.clone()).unwrap();
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let name = ServerName::try_from("localhost").unwrap();
+        let client = ClientConnection::new(Arc::new(config), name).unwrap();
+        let socket = TcpStream::connect(self.address).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        let mut stream = StreamOwned::new(client, socket);
+        stream.write_all(b"GET /who HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+        let mut text = String::new();
+        // The gateway may close without a last word of TLS.
+        let _ = stream.read_to_string(&mut text);
+        text
+    }
+
+    fn silent(&self) -> TcpStream {
+        let socket = TcpStream::connect(self.address).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        socket
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_says_nothing_is_closed_and_holds_up_nobody() {
+    let bounds = AcceptBounds { handshake_max: Duration::from_secs(1), ..guest_bounds() };
+    let door = Door::open(bounds).await;
+    let mut silent: Vec<_> = (0..100).map(|_| door.silent()).collect();
+    assert!(door.ask().ends_with("127.0.0.1 false"), "{}", door.ask());
+    for socket in &mut silent {
+        assert_eq!(socket.read(&mut [0; 16]).unwrap(), 0);
+    }
+    assert_eq!(door.refusals.count(RefusalReason::HandshakeSlow), 100);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_address_cannot_take_all_connections() {
+    let door = Door::open(AcceptBounds { strangers_per_source_max: 3, ..guest_bounds() }).await;
+    let silent: Vec<_> = (0..3).map(|_| door.silent()).collect();
+    let mut fourth = door.silent();
+    assert_eq!(fourth.read(&mut [0; 16]).unwrap_or(0), 0);
+    assert_eq!(door.refusals.count(RefusalReason::TooManyConnections), 1);
+    drop(silent);
+    let mut answer = String::new();
+    // The places come back a moment after the sockets are closed.
+    for _ in 0..500 {
+        let mut next = door.silent();
+        next.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+        if next.read(&mut [0; 16]).is_err() {
+            drop(next);
+            answer = door.ask();
+            break;
+        }
+    }
+    assert!(answer.ends_with("127.0.0.1 false"), "{answer}");
+}
