@@ -7,6 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use axum::extract::ConnectInfo;
 use axum::http::header::HOST;
 use axum::http::request::Parts;
+use axum::http::uri::Authority;
 use catalog::TitlePath;
 use fleet::{Name, PublishedTitle, SnapshotNode};
 use steering::{Decision, Fleet, Logged, Playing, Question, decide};
@@ -110,12 +111,18 @@ impl Answers {
         if let Some(address) = &self.options.address {
             return address.clone();
         }
-        let host = parts.headers.get(HOST).and_then(|host| host.to_str().ok());
-        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-.:[]".contains(&byte);
-        let is_host =
-            |host: &&str| (1..=HOST_BYTES_MAX).contains(&host.len()) && host.bytes().all(is_plain);
-        host.filter(is_host).map_or_else(String::new, |host| format!("http://{host}"))
+        address_of(self.options.scheme, parts)
     }
+}
+
+fn address_of(scheme: &str, parts: &Parts) -> String {
+    // HTTP/2 says it in the address of the request (RFC 9113, section 8.3.1).
+    let of_target = parts.uri.authority().map(Authority::as_str);
+    let host = of_target.or_else(|| parts.headers.get(HOST).and_then(|host| host.to_str().ok()));
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-.:[]".contains(&byte);
+    let is_host =
+        |host: &&str| (1..=HOST_BYTES_MAX).contains(&host.len()) && host.bytes().all(is_plain);
+    host.filter(is_host).map_or_else(String::new, |host| format!("{scheme}://{host}"))
 }
 
 /// Refuses addresses that nobody's title has.
@@ -139,4 +146,30 @@ pub(crate) fn peer(parts: &Parts) -> IpAddr {
 
 pub(crate) fn now_unix_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::Request;
+
+    use super::*;
+
+    fn address(scheme: &str, target: &str, host: Option<&str>) -> String {
+        let mut request = Request::get(target);
+        if let Some(host) = host {
+            request = request.header(HOST, host);
+        }
+        address_of(scheme, &request.body(()).expect("a request").into_parts().0)
+    }
+
+    #[test]
+    fn viewers_come_back_to_where_they_came_to() {
+        assert_eq!(address("http", "/", Some("tv.example:8700")), "http://tv.example:8700");
+        assert_eq!(address("https", "/", Some("[2001:db8::1]:1")), "https://[2001:db8::1]:1");
+        assert_eq!(address("https", "https://tv.example/a", None), "https://tv.example", "HTTP/2");
+        for bad in [None, Some(""), Some("a b"), Some("a/b"), Some("a\"b"), Some("a@b")] {
+            assert_eq!(address("https", "/", bad), "", "{bad:?}");
+        }
+        assert_eq!(address("https", "https://a@tv.example/", None), "");
+    }
 }

@@ -65,8 +65,10 @@ pub trait Source: Send + Sync + 'static {
 pub struct Options {
     /// Signs sessions. Gateways that share an address need the same key.
     pub session_key: SessionKey,
-    /// The scheme, host and port that viewers reach this at, as in `https://tv.example.org`. If there is none: `http`, and the host of the request.
+    /// The scheme, host and port that viewers reach this at, as in `https://tv.example.org`. If there is none: `scheme`, and the host of the request.
     pub address: Option<String>,
+    /// `https` if the listener does TLS, else `http`.
+    pub scheme: &'static str,
     /// The region of viewers whose address no site announces.
     pub region: Option<Name>,
     /// How long the tokens of a manifest last. Longer than anybody takes for a film, pauses included.

@@ -1,10 +1,11 @@
 //! A client of the operator's API, for commands.
 
 use std::fmt::{self, Display, Formatter};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crypt::client::Trust;
 use serde_json::Value;
 
 /// How long a gateway may take for an answer. Replaying a day of decisions takes longest.
@@ -17,7 +18,18 @@ const TOKEN_BYTES_MAX: u32 = 1024;
 pub struct ApiClient {
     http: reqwest::Client,
     url: String,
-    token: String,
+    token: Option<String>,
+}
+
+/// By what an operator is known, and whom they trust.
+#[derive(Clone, Debug, Default)]
+pub struct OperatorAccess {
+    /// The file with their token.
+    pub token_file: Option<PathBuf>,
+    /// The files with their certificate and its key. Without a token, these say who they are.
+    pub certificate: Option<(PathBuf, PathBuf)>,
+    /// The file with the authority of the gateway's certificate; without it, those that this machine trusts.
+    pub authority: Option<PathBuf>,
 }
 
 /// Why there is no answer, as a sentence for the operator.
@@ -40,31 +52,25 @@ impl Display for ClientError {
 impl std::error::Error for ClientError {}
 
 impl ApiClient {
-    /// A client of the gateway whose admin listener is at `url`, with the token in `token_file`.
+    /// A client of the gateway whose admin listener is at `url`.
     ///
     /// # Errors
-    /// If either cannot be used.
-    pub fn new(url: &str, token_file: &Path) -> Result<Self, ClientError> {
-        let usage = |text: String| Err(ClientError::Usage(text));
+    /// If something of this cannot be used.
+    pub fn new(url: &str, access: &OperatorAccess) -> Result<Self, ClientError> {
         let url = url.trim_end_matches('/').to_owned();
-        if !url.starts_with("http://") {
-            return usage(format!(
+        let is_tls = url.starts_with("https://");
+        if !is_tls && !url.starts_with("http://") {
+            return Err(ClientError::Usage(format!(
                 "{url:?} is not the address of a gateway's admin listener, such as http://127.0.0.1:8701"
-            ));
+            )));
         }
-        let token = match smallfile::read_text(token_file, TOKEN_BYTES_MAX) {
-            Ok(token) => token.trim().to_owned(),
-            Err(error) => {
-                let file = token_file.display();
-                return usage(format!(
-                    "cannot read an operator's token from {file}: {error} (name its file with --token-file)"
-                ));
-            }
-        };
-        if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return usage(format!("{} holds no token", token_file.display()));
+        if !is_tls && (access.certificate.is_some() || access.authority.is_some()) {
+            return Err(ClientError::Usage(format!(
+                "certificates are for TLS, and {url} is without: name an address that begins with https://"
+            )));
         }
-        let http = plain_http().map_err(|error| ClientError::Failed(error.to_string()))?;
+        let token = access.token_file.as_deref().map(read_token).transpose()?;
+        let http = if is_tls { over_tls(access)? } else { plain_http().map_err(broken)? };
         Ok(Self { http, url, token })
     }
 
@@ -93,7 +99,11 @@ impl ApiClient {
     }
 
     async fn ask(&self, request: reqwest::RequestBuilder) -> Result<Value, ClientError> {
-        let sent = request.bearer_auth(&self.token).send().await;
+        let request = match &self.token {
+            Some(token) => request.bearer_auth(token),
+            None => request,
+        };
+        let sent = request.send().await;
         let answer = sent.map_err(|error| self.unreachable(&error))?;
         let status = answer.status();
         let body = answer.bytes().await.map_err(|error| self.unreachable(&error))?;
@@ -120,14 +130,49 @@ impl ApiClient {
         while let Some(source) = reason.source() {
             reason = source;
         }
+        let reason = reason.to_string();
+        let advice = match reason.contains("UnknownIssuer") {
+            true => "its certificate is of an authority that you do not trust: name that with --ca",
+            false => "name its admin listener with --admin",
+        };
         ClientError::Failed(format!(
-            "cannot reach the gateway at {}: {reason} (name its admin listener with --admin)",
+            "cannot reach the gateway at {}: {reason} ({advice})",
             self.url
         ))
     }
 }
 
-/// What speaks HTTP to an admin listener. It is plain HTTP on loopback, so it trusts no certificates; the library wants a configuration all the same.
+fn broken(error: reqwest::Error) -> ClientError {
+    ClientError::Failed(error.to_string())
+}
+
+fn read_token(file: &Path) -> Result<String, ClientError> {
+    let token = smallfile::read_text(file, TOKEN_BYTES_MAX).map_err(|error| {
+        let file = file.display();
+        ClientError::Usage(format!(
+            "cannot read an operator's token from {file}: {error} (name its file with --token-file)"
+        ))
+    })?;
+    let token = token.trim().to_owned();
+    if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(ClientError::Usage(format!("{} holds no token", file.display())));
+    }
+    Ok(token)
+}
+
+/// What speaks HTTPS to an admin listener.
+fn over_tls(access: &OperatorAccess) -> Result<reqwest::Client, ClientError> {
+    let trust = access.authority.clone().map_or(Trust::System, Trust::File);
+    let config = crypt::client_config(&trust, access.certificate.as_ref());
+    let config = config.map_err(|error| ClientError::Usage(error.to_string()))?;
+    over(config).map_err(broken)
+}
+
+fn over(tls: rustls::ClientConfig) -> reqwest::Result<reqwest::Client> {
+    reqwest::Client::builder().use_preconfigured_tls(tls).timeout(PATIENCE).no_proxy().build()
+}
+
+/// What speaks plain HTTP to an admin listener on loopback. It trusts no certificates; the library wants a configuration all the same.
 ///
 /// # Errors
 /// If it cannot be made.
@@ -138,5 +183,5 @@ pub fn plain_http() -> reqwest::Result<reqwest::Client> {
         .expect("the provider has suites for them")
         .with_root_certificates(rustls::RootCertStore::empty())
         .with_no_client_auth();
-    reqwest::Client::builder().use_preconfigured_tls(tls).timeout(PATIENCE).no_proxy().build()
+    over(tls)
 }

@@ -46,8 +46,8 @@ pub(crate) struct Wishes {
     pub world: World,
     /// The fleet's name.
     pub fleet: Name,
-    /// Who may use the operator's API, by the digest of their token.
-    pub operators: HashMap<Digest, Operator>,
+    /// Who may use the operator's API.
+    pub operators: Operators,
     /// What signs viewers' addresses now, if anything does.
     pub signer: Option<Arc<Signer>>,
     /// When another key signs, or nodes are told something else.
@@ -67,6 +67,25 @@ pub struct Operator {
     pub id: String,
     /// What they may do.
     pub role: Role,
+}
+
+/// All who may use the operator's API.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Operators {
+    by_token: HashMap<Digest, Operator>,
+    by_name: HashMap<String, Operator>,
+}
+
+impl Operators {
+    /// Whose token has this digest.
+    pub(crate) fn of_token(&self, sha256: &Digest) -> Option<&Operator> {
+        self.by_token.get(sha256)
+    }
+
+    /// Who has this name.
+    pub(crate) fn of_name(&self, name: &str) -> Option<&Operator> {
+        self.by_name.get(name)
+    }
 }
 
 impl Records {
@@ -211,10 +230,17 @@ impl Records {
         gateways.into_iter().map(|(_, gateway)| gateway.machines).collect()
     }
 
-    fn operators(&self, problems: &mut Vec<String>) -> HashMap<Digest, Operator> {
-        let operators = self.all::<OperatorRecord>(problems).into_iter();
-        let operators = operators.filter(|(_, record)| record.revoked.is_none());
-        operators.map(|(id, record)| (record.sha256, Operator { id, role: record.role })).collect()
+    fn operators(&self, problems: &mut Vec<String>) -> Operators {
+        let mut operators = Operators::default();
+        let all = self.all::<OperatorRecord>(problems).into_iter();
+        for (id, record) in all.filter(|(_, record)| record.revoked.is_none()) {
+            let operator = Operator { id: id.clone(), role: record.role };
+            if let Some(sha256) = record.sha256 {
+                operators.by_token.insert(sha256, operator.clone());
+            }
+            operators.by_name.insert(id, operator);
+        }
+        operators
     }
 }
 

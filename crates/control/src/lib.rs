@@ -12,6 +12,7 @@ pub mod live;
 pub mod machines;
 mod moves;
 mod pages;
+mod renewal;
 mod serve;
 mod state_folder;
 pub mod store;
@@ -21,7 +22,7 @@ use std::io;
 use std::path::Path;
 
 pub use desired::Operator;
-pub use serve::{ServeOptions, serve};
+pub use serve::{ServeOptions, Transport, serve};
 
 /// Makes a gateway's folder, which is its owner's alone, if it is not there. The store and the objects may be in it.
 ///

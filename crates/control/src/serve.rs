@@ -2,28 +2,40 @@
 
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::extract::{ConnectInfo, Request};
+use axum::middleware::map_request;
+use crypt::Certificates;
 use fleet::Name;
-use identity::AcceptBounds;
+use identity::{
+    AcceptBounds, Guest, GuestListener, OperatorAuthority, RefusalLog, guest_bounds, guest_config,
+};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::gateway::Gateway;
 use crate::machines::{self, Machines};
+use crate::renewal::{Renewed, renew};
 use crate::{api, pages};
+
+/// How long nothing may move on an operator's connection: replaying a day of decisions takes ten minutes at most.
+const ADMIN_IDLE_MAX: Duration = Duration::from_secs(15 * 60);
 
 /// Where a gateway listens, and how it answers viewers.
 pub struct ServeOptions {
-    /// For viewers: plain HTTP.
+    /// For viewers.
     pub public: TcpListener,
+    /// How viewers come.
+    pub public_transport: Transport,
     /// For machines: mutual TLS.
     pub machines: TcpListener,
-    /// For operators: plain HTTP.
+    /// For operators.
     pub admin: TcpListener,
+    /// How operators come.
+    pub admin_transport: Transport,
     /// The hosts under which nodes reach it, for its certificate.
     pub hosts: Vec<String>,
     /// The address that viewers know it by, such as `https://tv.example`, if it is not the one that they ask for.
@@ -32,6 +44,39 @@ pub struct ServeOptions {
     pub region: Option<Name>,
     /// How long nodes' certificates hold.
     pub node_lifetime: Duration,
+}
+
+/// How guests come.
+#[derive(Debug)]
+pub enum Transport {
+    /// By plain HTTP.
+    Plain,
+    /// By TLS.
+    Tls {
+        /// What the gateway shows. Files that change are loaded again.
+        certificates: Arc<Certificates>,
+        /// Who signs operators' certificates, if they may show some.
+        operators: Option<OperatorAuthority>,
+    },
+}
+
+impl Transport {
+    /// As URLs name it.
+    pub fn scheme(&self) -> &'static str {
+        match self {
+            Self::Plain => "http",
+            Self::Tls { .. } => "https",
+        }
+    }
+
+    fn renewed(&self, listener: &'static str) -> Option<Renewed> {
+        match self {
+            Self::Plain => None,
+            Self::Tls { certificates, .. } => {
+                Some(Renewed::new(listener, Arc::clone(certificates)))
+            }
+        }
+    }
 }
 
 /// Serves until `stop` is done. Then it takes no more connections, and ends when those that are open have their answers, or at the latest when the
@@ -60,16 +105,34 @@ pub async fn serve(
         node_lifetime: options.node_lifetime,
     };
     let work = tokio::spawn(Arc::clone(&gateway).work());
+    let renewed = [
+        options.public_transport.renewed("public listener"),
+        options.admin_transport.renewed("admin listener"),
+    ];
+    let renewal = renew(renewed.into_iter().flatten().collect(), gateway.log());
+    let viewers = Door {
+        listener: options.public,
+        transport: options.public_transport,
+        refusals: Arc::clone(gateway.viewers_refused()),
+        bounds: guest_bounds(),
+    };
+    let operators = Door {
+        listener: options.admin,
+        transport: options.admin_transport,
+        refusals: Arc::clone(gateway.operators_refused()),
+        bounds: AcceptBounds { idle_max: ADMIN_IDLE_MAX, ..guest_bounds() },
+    };
     let serving = async {
         tokio::try_join!(
-            listen(options.public, public, stopped.clone()),
-            listen(options.admin, admin, stopped),
+            listen(viewers, public, stopped.clone()),
+            listen(operators, admin, stopped)
         )
     };
     tokio::pin!(serving);
     let ended = tokio::select! {
         ended = &mut serving => ended.map(|_| ()),
         ended = machines::serve(options.machines, machines, AcceptBounds::default()) => ended,
+        ended = renewal => ended,
         () = stop => {
             stopping.send_replace(true);
             serving.await.map(|_| ())
@@ -85,22 +148,44 @@ fn public_router(gateway: &Arc<Gateway>, options: &ServeOptions) -> Router {
     let answers = answers::Options {
         session_key: gateway.session_key(),
         address: options.public_url.clone(),
+        scheme: options.public_transport.scheme(),
         region: options.region.clone(),
         token_seconds: gateway.token_seconds(),
     };
     let source: Arc<dyn answers::Source> = gateway.clone();
-    answers::router(source, answers).merge(pages::public(gateway))
+    answers::router(source, answers).merge(pages::public(gateway)).layer(map_request(with_address))
 }
 
-async fn listen(
+/// Answers to viewers ask for the address alone, since boxes answer them, too.
+async fn with_address(mut request: Request) -> Request {
+    let guest = request.extensions().get::<ConnectInfo<Guest>>();
+    if let Some(address) = guest.map(|ConnectInfo(guest)| guest.address) {
+        request.extensions_mut().insert(ConnectInfo(address));
+    }
+    request
+}
+
+/// A listener for guests.
+struct Door {
     listener: TcpListener,
-    router: Router,
-    mut stopped: watch::Receiver<bool>,
-) -> io::Result<()> {
-    let service = router.into_make_service_with_connect_info::<SocketAddr>();
+    transport: Transport,
+    refusals: Arc<RefusalLog>,
+    bounds: AcceptBounds,
+}
+
+async fn listen(door: Door, router: Router, mut stopped: watch::Receiver<bool>) -> io::Result<()> {
+    let service = router.into_make_service_with_connect_info::<Guest>();
     let stop = async move {
         // An error means that nobody can say stop any more, which is the same.
         let _ = stopped.wait_for(|is_stopped| *is_stopped).await;
     };
-    axum::serve(listener, service).with_graceful_shutdown(stop).await
+    match door.transport {
+        Transport::Plain => axum::serve(door.listener, service).with_graceful_shutdown(stop).await,
+        Transport::Tls { certificates, operators } => {
+            let config =
+                guest_config(certificates, operators.as_ref()).map_err(io::Error::other)?;
+            let listener = GuestListener::start(door.listener, config, door.refusals, door.bounds)?;
+            axum::serve(listener, service).with_graceful_shutdown(stop).await
+        }
+    }
 }

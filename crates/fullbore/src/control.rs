@@ -3,6 +3,7 @@
 mod ask;
 mod report;
 mod serve;
+mod settings;
 mod stores;
 
 use std::future::Future;
@@ -16,7 +17,7 @@ use crate::tell;
 /// Run a gateway of a fleet, or tell a running one what to do
 ///
 /// A gateway sends viewers to nodes, and knows which node is well and holds what. "fullbore control serve" starts one; the first start makes the
-/// fleet. All other commands ask a running gateway on its admin address, with an operator's token. docs/fleet-operate.md is the guide.
+/// fleet. All other commands ask a running gateway on its admin address, with an operator's token or certificate. docs/fleet-operate.md is the guide.
 #[derive(Args)]
 pub(crate) struct Control {
     #[command(subcommand)]
@@ -27,7 +28,7 @@ pub(crate) struct Control {
 enum Verb {
     Serve(Box<serve::Serve>),
     #[command(flatten)]
-    Ask(ask::Ask),
+    Ask(Box<ask::Ask>),
     #[command(flatten)]
     Stores(stores::Stores),
 }

@@ -81,6 +81,7 @@ pub async fn answer(
     let options = Options {
         session_key: SessionKey::derive(&secret),
         address: None,
+        scheme: "http",
         region: None,
         token_seconds: TOKEN_SECONDS,
     };

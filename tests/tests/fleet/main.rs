@@ -8,3 +8,4 @@ mod newcomer;
 mod nodes;
 mod operate;
 mod paths;
+mod secured;

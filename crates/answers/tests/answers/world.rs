@@ -201,7 +201,13 @@ impl Server {
 
     pub(crate) fn serve(world: World, session_key: SessionKey) -> Self {
         let world = Arc::new(world);
-        let options = Options { session_key, address: None, region: None, token_seconds: 3600 };
+        let options = Options {
+            session_key,
+            address: None,
+            scheme: "http",
+            region: None,
+            token_seconds: 3600,
+        };
         let router = router(world.clone(), options);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)

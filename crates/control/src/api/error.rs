@@ -16,6 +16,8 @@ pub enum ApiError {
     Wrong(String),
     /// There is no token, or nobody has it.
     NoToken,
+    /// There is a certificate, but it is nobody's who may ask.
+    NoOperator(String),
     /// The operator's role does not allow it.
     Forbidden(String),
     /// It is not there.
@@ -35,7 +37,7 @@ impl ApiError {
     pub fn status(&self) -> StatusCode {
         match self {
             Self::Wrong(_) => StatusCode::BAD_REQUEST,
-            Self::NoToken => StatusCode::UNAUTHORIZED,
+            Self::NoToken | Self::NoOperator(_) => StatusCode::UNAUTHORIZED,
             Self::Forbidden(_) => StatusCode::FORBIDDEN,
             Self::NotFound(_) => StatusCode::NOT_FOUND,
             Self::Conflict(_) => StatusCode::CONFLICT,
@@ -50,6 +52,7 @@ impl ApiError {
         match self {
             Self::Wrong(_) => "wrong_request",
             Self::NoToken => "no_token",
+            Self::NoOperator(_) => "no_operator",
             Self::Forbidden(_) => "forbidden",
             Self::NotFound(_) => "not_found",
             Self::Conflict(_) => "conflict",
@@ -64,9 +67,10 @@ impl std::fmt::Display for ApiError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::NoToken => f.write_str(
-                "this needs an operator's token: send it as \"Authorization: Bearer TOKEN\"",
+                "this needs an operator's token, sent as \"Authorization: Bearer TOKEN\", or an operator's certificate",
             ),
-            Self::Wrong(text)
+            Self::NoOperator(text)
+            | Self::Wrong(text)
             | Self::Forbidden(text)
             | Self::NotFound(text)
             | Self::Conflict(text)

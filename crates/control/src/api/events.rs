@@ -4,31 +4,35 @@ use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::http::HeaderMap;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use tokio::sync::watch;
 
+use super::asker::Asker;
 use super::operation::Needed;
-use super::{ApiError, told, who_asks};
+use super::{ApiError, told};
 use crate::gateway::Gateway;
 
-pub(super) async fn answer(State(gateway): State<Arc<Gateway>>, headers: HeaderMap) -> Response {
-    let answer = who_asks(&gateway, &headers, Needed::Read).map(|_| streamed(&gateway));
+pub(super) async fn answer(State(gateway): State<Arc<Gateway>>, asker: Asker) -> Response {
+    let answer = asker.operator(&gateway, Needed::Read);
+    let answer = answer.map(|_| streamed(Arc::clone(&gateway), asker));
     told(&gateway, answer)
 }
 
-fn streamed(gateway: &Arc<Gateway>) -> impl IntoResponse + use<> {
+fn streamed(gateway: Arc<Gateway>, asker: Asker) -> impl IntoResponse {
     // The first event comes at once: nobody looks at an empty page for a second.
     let first = gateway.page_line();
     let later = gateway.page();
-    let events = stream::unfold((Some(first), later), |(first, mut later)| async move {
+    let begin = (Some(first), later, gateway, asker);
+    let events = stream::unfold(begin, |(first, mut later, gateway, asker)| async move {
         let line = match first {
             Some(line) => line,
             None => next(&mut later).await?,
         };
-        Some((Ok::<_, ApiError>(event(&line)), (None, later)))
+        // Somebody who was revoked meanwhile sees no more.
+        asker.operator(&gateway, Needed::Read).ok()?;
+        Some((Ok::<_, ApiError>(event(&line)), (None, later, gateway, asker)))
     });
     ([(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-store")], Body::from_stream(events))
 }

@@ -10,15 +10,16 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use axum::extract::State as AxumState;
-use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use fleet::State;
+use identity::RefusalReason;
 use telemetry::Metric;
 
 use self::defined::*;
+use super::asker::Asker;
 use super::operation::Needed;
-use super::{told, who_asks};
+use super::told;
 use crate::gateway::Gateway;
 use crate::live::{CLOCK_OFF_MILLIS_MAX, FleetView, NodeView};
 
@@ -36,11 +37,8 @@ const STATES: [State; 6] =
 /// The form of Prometheus, version 0.0.4.
 const FORM: &str = "text/plain; version=0.0.4";
 
-pub(super) async fn answer(
-    AxumState(gateway): AxumState<Arc<Gateway>>,
-    headers: HeaderMap,
-) -> Response {
-    let answer = who_asks(&gateway, &headers, Needed::Read).map(|_| {
+pub(super) async fn answer(AxumState(gateway): AxumState<Arc<Gateway>>, asker: Asker) -> Response {
+    let answer = asker.operator(&gateway, Needed::Read).map(|_| {
         let view = gateway.live().view(gateway.now());
         ([(CONTENT_TYPE, FORM)], written(&gateway, &view))
     });
@@ -145,6 +143,15 @@ fn refused(text: &mut Text, gateway: &Gateway) {
     text.family(&FLEET_OPERATORS_REFUSED);
     for (reason, count) in gateway.refused() {
         text.series(&FLEET_OPERATORS_REFUSED, &[("reason", reason)], count);
+    }
+    text.family(&FLEET_HANDSHAKES_REFUSED);
+    for (listener, refused) in
+        [("public", gateway.viewers_refused()), ("admin", gateway.operators_refused())]
+    {
+        for reason in RefusalReason::OF_GUESTS {
+            let labels = [("listener", listener), ("reason", reason.as_str())];
+            text.series(&FLEET_HANDSHAKES_REFUSED, &labels, refused.count(reason));
+        }
     }
 }
 

@@ -1,10 +1,11 @@
 //! The operator's API, on the admin listener.
 //!
-//! Every request but those for the pages, `/healthz` and the API's own description needs an operator's token. Bodies are JSON objects with fields of
-//! known names and kinds, at most [`BODY_BYTES_MAX`]. Every change has a line in the audit log.
+//! Every request but those for the pages, `/healthz` and the API's own description needs an operator's token or certificate. Bodies are JSON objects
+//! with fields of known names and kinds, at most [`BODY_BYTES_MAX`]. Every change has a line in the audit log.
 //!
 //! Read first: `operation.rs`, then `operations.rs`, which is the table of what there is.
 
+mod asker;
 mod error;
 mod events;
 mod gateways;
@@ -25,8 +26,7 @@ use axum::Json;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, Path, Query, State};
-use axum::http::header::AUTHORIZATION;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, get, on};
 use serde_json::{Map, Value};
@@ -37,8 +37,8 @@ pub use openapi::document;
 pub use operation::{ApiField, FieldKind, Needed, Operation};
 pub use operations::OPERATIONS;
 
-use crate::desired::Operator;
 use crate::gateway::Gateway;
+use asker::Asker;
 use operation::Call;
 
 /// Largest body: the three documents of a title, in base64.
@@ -83,10 +83,10 @@ fn method(operation: &'static Operation) -> MethodRouter<Arc<Gateway>> {
         move |State(gateway): State<Arc<Gateway>>,
               Path(path): Path<HashMap<String, String>>,
               query: Result<Query<HashMap<String, String>>, _>,
-              headers: HeaderMap,
+              asker: Asker,
               body: Result<Bytes, axum::extract::rejection::BytesRejection>| async move {
             let asked: Result<_, ApiError> = async {
-                let operator = who_asks(&gateway, &headers, operation.role)?;
+                let operator = asker.operator(&gateway, operation.role)?;
                 let wrong = |error: axum::extract::rejection::QueryRejection| {
                     ApiError::Wrong(format!("the query cannot be read: {error}"))
                 };
@@ -115,18 +115,6 @@ fn told(gateway: &Gateway, answer: Result<impl IntoResponse, ApiError>) -> Respo
         },
         IntoResponse::into_response,
     )
-}
-
-/// The operator whose token a request has, if their role is enough.
-fn who_asks(gateway: &Gateway, headers: &HeaderMap, needed: Needed) -> Result<Operator, ApiError> {
-    let value = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let token = value.and_then(|value| value.strip_prefix("Bearer ")).ok_or(ApiError::NoToken)?;
-    let operator = gateway.operator(token.trim()).ok_or(ApiError::NoToken)?;
-    if needed.allows(&operator.role) {
-        return Ok(operator);
-    }
-    let (id, needed) = (&operator.id, needed.as_str());
-    Err(ApiError::Forbidden(format!("{id} may not do this: it needs the role {needed}")))
 }
 
 fn read_body(

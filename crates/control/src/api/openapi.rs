@@ -19,11 +19,11 @@ pub fn document() -> Value {
         "info": {
             "title": "Fullbore: the operator's API of a gateway",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "Every request needs an operator's token. Every change has a line in the audit log."
+            "description": "Every request needs an operator's token or certificate. Every change has a line in the audit log."
         },
-        "security": [{ "token": [] }],
+        "security": [{ "token": [] }, { "certificate": [] }],
         "components": {
-            "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
+            "securitySchemes": { "token": { "type": "http", "scheme": "bearer" }, "certificate": { "type": "mutualTLS" } },
             "schemas": { "Error": schema(&[super::operation::needed("error", FieldKind::Text, "What is wrong, as a sentence.")]) }
         },
         "paths": paths

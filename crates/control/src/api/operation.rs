@@ -224,6 +224,11 @@ impl Call {
         self.body.get(name).and_then(Value::as_str)
     }
 
+    /// Whether the body says that something holds.
+    pub(super) fn truth(&self, name: &str) -> Option<bool> {
+        self.body.get(name).and_then(Value::as_bool)
+    }
+
     /// A whole number of the body.
     pub(super) fn whole(&self, name: &str) -> Option<u64> {
         self.body.get(name).and_then(Value::as_u64)

@@ -2,7 +2,7 @@
 
 use axum::http::Method;
 
-use super::operation::FieldKind::{List, Number, Text, Whole};
+use super::operation::FieldKind::{List, Number, Text, Truth, Whole};
 use super::operation::Needed::{Admin, Operate, OperateOrPartner, Read, ReadOrPartner};
 use super::operation::{ApiField, Handler, Needed, Operation, maybe, needed};
 use super::{gateways, nodes, operators, places, titles, viewing};
@@ -323,28 +323,37 @@ pub static OPERATIONS: &[Operation] = &[
         Admin,
         "List operators",
         &[],
-        &[needed("operators", List, "Operators: {id, role, made_unix_seconds, revoked}.")],
+        &[needed(
+            "operators",
+            List,
+            "Operators: {id, role, has_token, made_unix_seconds, revoked}.",
+        )],
         |call| Box::pin(operators::list(call)),
     ),
     post(
         "/api/v1/operators",
         Admin,
-        "Add an operator, and draw a token",
+        "Add an operator, and draw a token unless told otherwise",
         &[
             needed("id", Text, "Their name."),
             needed("role", Text, "read, operate, admin or partner."),
             maybe("sites", List, "A partner's sites."),
+            maybe(
+                "token",
+                Truth,
+                "False for somebody who will show a certificate; true if left out.",
+            ),
         ],
         &[
             needed("id", Text, "Their name."),
-            needed("token", Text, "Their token. It is told once."),
+            maybe("token", Text, "Their token, if they get one. It is told once."),
         ],
         |call| Box::pin(operators::add(call)),
     ),
     post(
         "/api/v1/operators/{operator}/revoke",
         Admin,
-        "Take an operator's token away for good",
+        "Take an operator out for good: token and certificate are worth nothing any more",
         REASON,
         &[needed("id", Text, "Their name.")],
         |call| Box::pin(operators::revoke(call)),

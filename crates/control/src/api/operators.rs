@@ -18,6 +18,7 @@ pub(super) async fn list(call: Call) -> Answer {
     let shown = operators.into_iter().map(|operator| {
         json!({
             "id": operator.name, "role": operator.record.role,
+            "has_token": operator.record.sha256.is_some(),
             "made_unix_seconds": operator.record.made_unix_seconds,
             "revoked": operator.record.revoked
         })
@@ -28,10 +29,10 @@ pub(super) async fn list(call: Call) -> Answer {
 pub(super) async fn add(call: Call) -> Answer {
     let id = name(call.text("id").unwrap_or_default())?;
     let role = role(&call)?;
-    let token = draw_token();
+    let token = call.truth("token").unwrap_or(true).then(draw_token);
     let record = OperatorRecord {
         role,
-        sha256: Digest::of(token.as_bytes()),
+        sha256: token.as_ref().map(|token| Digest::of(token.as_bytes())),
         made_unix_seconds: call.gateway.now().unix_seconds(),
         revoked: None,
     };

@@ -94,7 +94,7 @@ fn first_records(new: &NewFleet, token: &str, now: u64) -> Result<Vec<Write>, Ga
     let certificate = authority.certificate_pem().to_owned();
     let operator = OperatorRecord {
         role: Role::Admin,
-        sha256: Digest::of(token.as_bytes()),
+        sha256: Some(Digest::of(token.as_bytes())),
         made_unix_seconds: now,
         revoked: None,
     };

@@ -15,7 +15,7 @@ mod source;
 mod start;
 mod work;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use answers::session::SessionKey;
@@ -32,7 +32,7 @@ pub use start::{GatewayError, GatewayOptions};
 
 use crate::clock::{Clock, Now};
 use crate::decisions::DecisionLog;
-use crate::desired::{Operator, Records};
+use crate::desired::{Operator, Operators, Records};
 use crate::live::Live;
 use crate::moves::Moves;
 use crate::state_folder::StateFolder;
@@ -56,6 +56,8 @@ pub struct Gateway {
     token_seconds: u64,
     election: Election,
     refusals: Arc<RefusalLog>,
+    viewers_refused: Arc<RefusalLog>,
+    operators_refused: Arc<RefusalLog>,
     decisions: DecisionLog,
     moves: Mutex<Moves>,
     /// What was answered to whom, and which requests of operators were refused, by kind.
@@ -70,7 +72,7 @@ pub struct Gateway {
 /// What follows from the store besides the live world.
 struct Known {
     records: Records,
-    operators: HashMap<Digest, Operator>,
+    operators: Operators,
     /// What signs viewers' addresses, and when that is another key.
     signer: Option<Arc<Signer>>,
     keys_change_at: Option<u64>,
@@ -121,6 +123,16 @@ impl Gateway {
         &self.refusals
     }
 
+    /// Which viewers' handshakes were refused.
+    pub fn viewers_refused(&self) -> &Arc<RefusalLog> {
+        &self.viewers_refused
+    }
+
+    /// Which operators' handshakes were refused.
+    pub fn operators_refused(&self) -> &Arc<RefusalLog> {
+        &self.operators_refused
+    }
+
     /// The store.
     pub fn engine(&self) -> &dyn Engine {
         &*self.engine
@@ -146,6 +158,11 @@ impl Gateway {
         self.clock.now()
     }
 
+    /// What tells the operator something.
+    pub(crate) fn log(&self) -> fn(&str) {
+        self.log
+    }
+
     /// Tells the operator something, in the gateway's log.
     pub fn tell(&self, line: &str) {
         (self.log)(line);
@@ -153,7 +170,12 @@ impl Gateway {
 
     /// Who has this token.
     pub fn operator(&self, token: &str) -> Option<Operator> {
-        self.known().operators.get(&Digest::of(token.as_bytes())).cloned()
+        self.known().operators.of_token(&Digest::of(token.as_bytes())).cloned()
+    }
+
+    /// The operator of this name, who has shown a certificate that says so.
+    pub fn operator_named(&self, name: &Name) -> Option<Operator> {
+        self.known().operators.of_name(name.as_str()).cloned()
     }
 
     /// What signs viewers' sessions: all gateways of the fleet have the same.

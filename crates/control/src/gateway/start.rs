@@ -1,6 +1,5 @@
 //! Starting a gateway: from the store, or from its own disk if the store is away.
 
-use std::collections::HashMap;
 use std::fmt::{self, Display, Formatter};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,7 +14,7 @@ use super::first_start::{NewFleet, make_fleet, random};
 use super::{Gateway, Known};
 use crate::clock::Clock;
 use crate::decisions::DecisionLog;
-use crate::desired::{Records, Wishes};
+use crate::desired::{Operators, Records, Wishes};
 use crate::live::{Core, Live};
 use crate::moves::Moves;
 use crate::state_folder::StateFolder;
@@ -143,6 +142,11 @@ impl Gateway {
             token_seconds: options.token_seconds,
             election,
             refusals: Arc::new(RefusalLog::new(log)),
+            // Whoever scans the internet comes by: counted, and no line for each.
+            viewers_refused: Arc::new(RefusalLog::new(|_| {})),
+            operators_refused: Arc::new(RefusalLog::new(move |line| {
+                log(&format!("admin listener: {line}"));
+            })),
             decisions,
             moves: Mutex::new(Moves::default()),
             answered: Mutex::default(),
@@ -223,7 +227,7 @@ impl Known {
     fn nothing() -> Self {
         Self {
             records: Records::default(),
-            operators: HashMap::new(),
+            operators: Operators::default(),
             signer: None,
             keys_change_at: None,
             revision: None,

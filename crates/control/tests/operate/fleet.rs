@@ -11,7 +11,7 @@ use fleet::{
 use fullbore_control::gateway::{Gateway, GatewayOptions, NewFleet};
 use fullbore_control::store::records::{NodeRecord, StoreRecord, Wanted};
 use fullbore_control::store::{Engine, FolderStore, Objects};
-use fullbore_control::{ServeOptions, serve};
+use fullbore_control::{ServeOptions, Transport, serve};
 use identity::NODE_LIFETIME;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -26,11 +26,12 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A running gateway.
 pub(crate) struct Running {
     pub(crate) gateway: Arc<Gateway>,
+    pub(crate) public: SocketAddr,
     pub(crate) admin: SocketAddr,
     /// Where nodes reach it.
     pub(crate) machines_url: String,
     http: reqwest::Client,
-    token: String,
+    pub(crate) token: String,
     stop: oneshot::Sender<()>,
     served: JoinHandle<std::io::Result<()>>,
 }
@@ -60,6 +61,18 @@ impl Running {
         engine: Arc<dyn Engine>,
         node_lifetime: Duration,
     ) -> Self {
+        let plain = |_: &Gateway| [Transport::Plain, Transport::Plain];
+        Self::start_over(gateway, folder, engine, node_lifetime, plain).await
+    }
+
+    /// Starts a gateway to which viewers and operators come as `transports` says.
+    pub(crate) async fn start_over(
+        gateway: &str,
+        folder: &Path,
+        engine: Arc<dyn Engine>,
+        node_lifetime: Duration,
+        transports: impl FnOnce(&Gateway) -> [Transport; 2],
+    ) -> Self {
         let objects = folder.join("objects").display().to_string();
         let (public, admin, machines) = (bind().await, bind().await, bind().await);
         let machines_url = format!("https://{}", machines.local_addr().expect("bound"));
@@ -79,11 +92,14 @@ impl Running {
         };
         let gateway = Gateway::start(options).await.expect("it starts");
         let (stop, stopped) = oneshot::channel();
-        let address = admin.local_addr().expect("bound");
+        let addresses = [&public, &admin].map(|bound| bound.local_addr().expect("bound"));
+        let [public_transport, admin_transport] = transports(&gateway);
         let options = ServeOptions {
             public,
+            public_transport,
             machines,
             admin,
+            admin_transport,
             hosts: vec!["127.0.0.1".to_owned()],
             public_url: None,
             region: None,
@@ -97,7 +113,8 @@ impl Running {
         let token = std::fs::read_to_string(gateway.state().admin_token()).unwrap_or_default();
         let http = fullbore_control::client::plain_http().expect("a client");
         let token = token.trim().to_owned();
-        Self { gateway, admin: address, machines_url, http, token, stop, served }
+        let [public, admin] = addresses;
+        Self { gateway, public, admin, machines_url, http, token, stop, served }
     }
 
     /// Stops it as SIGTERM does.

@@ -5,6 +5,8 @@ mod gateways;
 mod hostile;
 mod keys;
 mod openapi;
+mod pki;
 mod restart;
 mod roles;
+mod secured;
 mod titles;

@@ -100,7 +100,7 @@ impl Fleet {
     }
 
     async fn operator(&self, of: &str, revoked: Option<Revoked>) {
-        let sha256 = Digest::of(of.as_bytes());
+        let sha256 = Some(Digest::of(of.as_bytes()));
         let operator = OperatorRecord { role: Role::Admin, sha256, made_unix_seconds: 1, revoked };
         self.put(of, &operator).await;
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use catalog::TitlePath;
 use clap::{Args, Subcommand, ValueEnum};
-use control::client::ApiClient;
+use control::client::{ApiClient, OperatorAccess};
 use fleet::Name;
 use serde_json::{Value, json};
 
@@ -16,11 +16,25 @@ use crate::load::Time;
 #[derive(Args)]
 pub(super) struct At {
     /// The gateway's admin address
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8701")]
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "FULLBORE_ADMIN",
+        default_value = "http://127.0.0.1:8701"
+    )]
     admin: String,
-    /// File with an operator's token [default: admin.token in --state]
-    #[arg(long, value_name = "FILE")]
+    /// File with an operator's token [default: admin.token in --state, unless there is a --cert]
+    #[arg(long, value_name = "FILE", env = "FULLBORE_TOKEN_FILE")]
     token_file: Option<PathBuf>,
+    /// Certificate of the operator, PEM: it says who asks, if there is no --token-file
+    #[arg(long, value_name = "FILE", env = "FULLBORE_CERT", requires = "key")]
+    cert: Option<PathBuf>,
+    /// Private key of --cert, PEM
+    #[arg(long, value_name = "FILE", env = "FULLBORE_KEY", requires = "cert")]
+    key: Option<PathBuf>,
+    /// Authority of the gateway's certificate, PEM [default: those that this machine trusts]
+    #[arg(long, value_name = "FILE", env = "FULLBORE_CA")]
+    ca: Option<PathBuf>,
     /// The gateway's folder, if it runs on this machine [default: ~/.local/state/fullbore/gateway]
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
@@ -209,11 +223,14 @@ impl KindArg {
 
 impl At {
     fn client(&self) -> Result<ApiClient, Failed> {
+        let certificate = self.cert.clone().zip(self.key.clone());
+        let own = || super::serve::state_folder(self.state.as_deref()).join("admin.token");
         let token_file = match &self.token_file {
-            Some(file) => file.clone(),
-            None => super::serve::state_folder(self.state.as_deref()).join("admin.token"),
+            Some(file) => Some(file.clone()),
+            None => certificate.is_none().then(own),
         };
-        Ok(ApiClient::new(&self.admin, &token_file)?)
+        let authority = self.ca.clone();
+        Ok(ApiClient::new(&self.admin, &OperatorAccess { token_file, certificate, authority })?)
     }
 
     /// Prints an answer: as JSON, or in words.

@@ -1,24 +1,30 @@
 //! `fullbore control serve`: runs a gateway.
 
+use std::mem::take;
 use std::net::SocketAddr;
-use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use control::gateway::{Gateway, GatewayOptions, NewFleet};
 use control::store::Objects;
-use control::{ServeOptions, serve};
+use control::{ServeOptions, Transport, serve};
+use crypt::Certificates;
 use fleet::{Name, SteeringPolicy};
+use identity::OperatorAuthority;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::Failed;
-use crate::bad_value::BadValue;
-use crate::load::{Quantity, Time};
+use super::settings::Settings;
 use crate::{say, tell};
+
+/// How long signed addresses work, if nothing else is said.
+const TOKEN_SECONDS: u64 = 12 * 60 * 60;
+
+/// Most bytes of the log of decisions, if nothing else is said.
+const DECISIONS_BYTES_MAX: u64 = 1_000_000_000;
 
 /// How long open requests may take when the gateway stops. Event streams never end by themselves.
 const STOP_SECONDS: u64 = 5;
@@ -29,90 +35,20 @@ const FILES_WANTED: u64 = 12_000;
 /// Run a gateway of a fleet; the first start makes the fleet
 ///
 /// The first start makes the fleet's authority, the key that signs what the fleet says, and a token for you, the admin: admin.token in --state. Once
-/// viewers, nodes and operators can ask, a line on standard output says "ready http://...".
+/// viewers, nodes and operators can ask, a line on standard output says "ready http://..." or "ready https://...".
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  fullbore control serve --state /var/lib/fullbore/gateway --host gateway.example\n  \
-    fullbore control serve --name g2 --host g2.example --store etcd://10.0.0.1:2379 --objects s3://fleet/objects"
+    fullbore control serve --name g2 --host g2.example --store etcd://10.0.0.1:2379 --objects s3://fleet/objects\n  \
+    fullbore control serve --host gw.example --public-cert chain.pem --public-key key.pem\n  \
+    fullbore control serve --config /etc/fullbore/gateway.toml"
 )]
 pub(super) struct Serve {
-    /// The store: a folder, for gateways on one machine, or etcd://HOST:PORT [default: store in --state]
-    #[arg(long, value_name = "DIR|etcd://...")]
-    store: Option<String>,
-    /// Where titles' documents are: a folder, or s3://BUCKET/PREFIX [default: objects in --state]
-    #[arg(long, value_name = "DIR|s3://...")]
-    objects: Option<String>,
-    /// Address for viewers; port 0 picks a free port
-    #[arg(long, value_name = "ADDR:PORT", default_value = "0.0.0.0:8700")]
-    public: SocketAddr,
-    /// Address for nodes; port 0 picks a free port
-    #[arg(long, value_name = "ADDR:PORT", default_value = "0.0.0.0:8702")]
-    machines: SocketAddr,
-    /// Address for operators: the fleet page, the API, metrics; port 0 picks a free port
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8701")]
-    admin: SocketAddr,
-    /// The gateway's folder [default: ~/.local/state/fullbore/gateway]
-    #[arg(long, value_name = "DIR")]
-    state: Option<PathBuf>,
-    /// The gateway's name; no other gateway of the fleet has it
-    #[arg(long, default_value = "g1")]
-    name: Name,
-    /// Name or address by which nodes reach this gateway [default: the address of --machines, if that is one]
-    #[arg(long, value_name = "HOST")]
-    host: Option<String>,
-    /// Address by which viewers know this gateway, such as `https://tv.example` [default: the one that they ask for]
-    #[arg(long, value_name = "URL")]
-    public_url: Option<String>,
-    /// Region that the gateway is in
-    #[arg(long)]
-    region: Option<Name>,
-    /// Name of the fleet, if this start makes it
-    #[arg(long, value_name = "NAME", default_value = "fleet")]
-    fleet: Name,
-    /// How nodes speak with viewers, if this start makes the fleet
-    #[arg(long, value_name = "http|https", default_value = "https")]
-    node_scheme: Scheme,
-    /// Port of all nodes for viewers, if this start makes the fleet
-    #[arg(long, value_name = "PORT", default_value_t = 8443)]
-    node_port: u16,
-    /// Sign viewers' addresses, if this start makes the fleet: nodes then serve nothing without a token
-    #[arg(long)]
-    signed: bool,
-    /// How long signed addresses work, such as 6h
-    #[arg(long, value_name = "TIME", default_value = "12h")]
-    token_life: Time,
-    /// How long nodes' certificates hold, from 5m to 9528h (397 days); nodes renew them when two thirds are over
-    #[arg(long, value_name = "TIME", default_value = "720h")]
-    node_certificate_life: CertificateLife,
-    /// Most bytes of the log of decisions, such as 1G
-    #[arg(long, value_name = "SIZE", default_value = "1G")]
-    decisions: Quantity,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum Scheme {
-    Http,
-    Https,
-}
-
-/// How long a node's certificate holds.
-#[derive(Clone, Copy)]
-struct CertificateLife(Duration);
-
-/// Shorter, and a gateway that restarts could come too late for a renewal. Longer, and a box that was forgotten may speak for years.
-const CERTIFICATE_LIFE: RangeInclusive<Duration> =
-    Duration::from_secs(5 * 60)..=Duration::from_secs(397 * 24 * 3600);
-
-impl FromStr for CertificateLife {
-    type Err = BadValue;
-
-    fn from_str(text: &str) -> Result<Self, BadValue> {
-        let Time(life) = text.parse()?;
-        match CERTIFICATE_LIFE.contains(&life) {
-            true => Ok(Self(life)),
-            false => Err(BadValue::new(text, "a time from 5m to 9528h")),
-        }
-    }
+    #[command(flatten)]
+    settings: Settings,
+    /// Configuration file (TOML): the names of the flags above, with _ for -; flags override it
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
 }
 
 /// A gateway's folder, if none is named.
@@ -130,60 +66,70 @@ pub(super) fn engine_name(store: &str) -> &'static str {
     if store.starts_with("etcd://") { "etcd" } else { "sqlite" }
 }
 
+/// The certificates of a listener, if it has some.
+fn certificates(
+    chains: Vec<PathBuf>,
+    keys: Vec<PathBuf>,
+) -> Result<Option<Arc<Certificates>>, Failed> {
+    if chains.is_empty() {
+        return Ok(None);
+    }
+    let loaded = Certificates::load(chains.into_iter().zip(keys).collect());
+    loaded.map(|loaded| Some(Arc::new(loaded))).map_err(|error| failed(&error))
+}
+
+fn failed(error: &dyn std::fmt::Display) -> Failed {
+    Failed(1, error.to_string())
+}
+
 impl Serve {
     /// Runs the gateway until a signal ends it.
     pub(super) fn run(self) -> Result<(), Failed> {
         raise_open_files();
+        let settings = self.settings.with_file(self.config.as_deref())?;
+        settings.check()?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| Failed(1, error.to_string()))?;
-        let done = runtime.block_on(self.serve());
+        let runtime = runtime.map_err(|error| failed(&error))?;
+        let done = runtime.block_on(settings.serve());
         // What still runs is a stream or a read of the disk that nobody waits for.
         runtime.shutdown_timeout(Duration::from_secs(1));
         done
     }
+}
 
-    async fn serve(self) -> Result<(), Failed> {
-        let failed = |error: &dyn std::fmt::Display| Failed(1, error.to_string());
-        let public = bind(self.public, "--public").await?;
-        let admin = bind(self.admin, "--admin").await?;
-        let machines = bind(self.machines, "--machines").await?;
+impl Settings {
+    async fn serve(mut self) -> Result<(), Failed> {
+        let everywhere = |port| SocketAddr::from(([0, 0, 0, 0], port));
+        // Before anything is made or bound: most mistakes are in these.
+        let public_files = (take(&mut self.public_cert), take(&mut self.public_key));
+        let admin_files = (take(&mut self.admin_cert), take(&mut self.admin_key));
+        let public_certificates = certificates(public_files.0, public_files.1)?;
+        let admin_certificates = certificates(admin_files.0, admin_files.1)?;
+        let public = bind(self.public.unwrap_or_else(|| everywhere(8700)), "--public").await?;
+        let admin = bind(self.admin(), "--admin").await?;
+        let machines = self.machines.unwrap_or_else(|| everywhere(8702));
+        let machines = bind(machines, "--machines").await?;
         let machines_address = machines.local_addr().map_err(|error| failed(&error))?;
         let host = self.host_for(machines_address)?;
         let options = self.gateway_options(&host, machines_address.port())?;
         let gateway = Gateway::start(options).await.map_err(|error| failed(&error))?;
-        let public_address = public.local_addr().map_err(|error| failed(&error))?;
-        let admin_address = admin.local_addr().map_err(|error| failed(&error))?;
-        if !admin_address.ip().is_loopback() {
-            tell(&format!(
-                "note: operators' tokens cross the network in the clear to {admin_address}: put TLS in front of it"
-            ));
-        }
-        let mut terminate = signal(SignalKind::terminate()).map_err(|error| failed(&error))?;
-        let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| failed(&error))?;
-        let (stop_now, mut stopping) = tokio::sync::watch::channel(false);
-        let stop = async move {
-            tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
-            stop_now.send_replace(true);
-        };
+        let operators = self.operators_ca.as_deref();
+        let operators = operators.map(|file| OperatorAuthority::read(file, gateway.authority()));
+        let operators = operators.transpose().map_err(|error| failed(&error))?;
         let options = ServeOptions {
             public,
+            public_transport: transport(public_certificates, None),
             machines,
             admin,
+            admin_transport: transport(admin_certificates, operators),
             hosts: vec![host],
             public_url: self.public_url,
             region: self.region,
-            node_lifetime: self.node_certificate_life.0,
+            node_lifetime: self
+                .node_certificate_life
+                .map_or(identity::NODE_LIFETIME, |life| life.0),
         };
-        say(&format!("ready http://{public_address}/ (admin http://{admin_address}/)\n"));
-        let late = async {
-            // An error means that `stop` is gone, and `serve` with it.
-            let _ = stopping.wait_for(|is_stopping| *is_stopping).await;
-            tokio::time::sleep(Duration::from_secs(STOP_SECONDS)).await;
-        };
-        tokio::select! {
-            done = serve(gateway, options, stop) => done.map_err(|error| failed(&error)),
-            () = late => Ok(()),
-        }
+        until_signalled(gateway, options).await
     }
 
     /// By what nodes reach the listener for them.
@@ -203,31 +149,31 @@ impl Serve {
         let below = |name: &str| state.join(name).display().to_string();
         let store = self.store.clone().unwrap_or_else(|| below("store"));
         let objects = self.objects.clone().unwrap_or_else(|| below("objects"));
-        let failed = |error: &dyn std::fmt::Display| Failed(1, error.to_string());
         control::prepare_state(&state).map_err(|error| failed(&error))?;
         let engine = control::store::open(&store).map_err(|error| failed(&error))?;
         let objects = Objects::open(&objects).map_err(|error| failed(&error))?;
-        let scheme = match self.node_scheme {
-            Scheme::Http => "http",
-            Scheme::Https => "https",
-        };
         let policy = SteeringPolicy {
-            scheme: scheme.to_owned(),
-            port: self.node_port,
+            scheme: self.node_scheme.unwrap_or_default().as_str().to_owned(),
+            port: self.node_port.unwrap_or(8443),
             ..SteeringPolicy::default()
+        };
+        let name = |own: &Option<Name>, default: &str| match own {
+            Some(own) => own.clone(),
+            None => default.parse().expect("a name"),
         };
         // An IPv6 address stands in brackets in a URL.
         let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+        let fleet = name(&self.fleet, "fleet");
         Ok(GatewayOptions {
-            name: self.name.clone(),
+            name: name(&self.name, "g1"),
             state,
             engine,
             engine_name: engine_name(&store),
             objects: Arc::new(objects),
             machines_url: format!("https://{host}:{machines_port}"),
-            token_seconds: self.token_life.0.as_secs(),
-            new_fleet: NewFleet { name: self.fleet.clone(), policy, signs_addresses: self.signed },
-            decisions_bytes_max: self.decisions.0,
+            token_seconds: self.token_life.map_or(TOKEN_SECONDS, |life| life.0.as_secs()),
+            new_fleet: NewFleet { name: fleet, policy, signs_addresses: self.signed },
+            decisions_bytes_max: self.decisions.map_or(DECISIONS_BYTES_MAX, |bytes| bytes.0),
             log: tell,
         })
     }
@@ -242,6 +188,56 @@ fn raise_open_files() {
              (LimitNOFILE= of its systemd unit, or ulimit -Hn)"
         )),
         Err(error) => tell(&format!("note: cannot raise the limit on open files: {error}")),
+    }
+}
+
+fn transport(
+    certificates: Option<Arc<Certificates>>,
+    operators: Option<OperatorAuthority>,
+) -> Transport {
+    match certificates {
+        None => Transport::Plain,
+        Some(certificates) => Transport::Tls { certificates, operators },
+    }
+}
+
+/// Says where it is, and what will surprise.
+fn announce(gateway: &Gateway, options: &ServeOptions) -> Result<(), Failed> {
+    let public_address = options.public.local_addr().map_err(|error| failed(&error))?;
+    let admin_address = options.admin.local_addr().map_err(|error| failed(&error))?;
+    let (public, admin) = (options.public_transport.scheme(), options.admin_transport.scheme());
+    let is_https =
+        |url: &Option<String>| url.as_deref().is_some_and(|url| url.starts_with("https://"));
+    let nodes = gateway.live().world().policy.scheme.clone();
+    if nodes == "http" && (public == "https" || is_https(&options.public_url)) {
+        tell(
+            "note: viewers come by https, but nodes serve by http, which browsers refuse to load into a page that came by https: \
+             give nodes certificates, and change the scheme with PUT /api/v1/policy",
+        );
+    }
+    say(&format!("ready {public}://{public_address}/ (admin {admin}://{admin_address}/)\n"));
+    Ok(())
+}
+
+async fn until_signalled(gateway: Arc<Gateway>, options: ServeOptions) -> Result<(), Failed> {
+    let mut terminate = signal(SignalKind::terminate()).map_err(|error| failed(&error))?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| failed(&error))?;
+    // From here on it ends nobody; whoever serves listens to it.
+    let _hangup = signal(SignalKind::hangup()).map_err(|error| failed(&error))?;
+    announce(&gateway, &options)?;
+    let (stop_now, mut stopping) = tokio::sync::watch::channel(false);
+    let stop = async move {
+        tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
+        stop_now.send_replace(true);
+    };
+    let late = async {
+        // An error means that `stop` is gone, and `serve` with it.
+        let _ = stopping.wait_for(|is_stopping| *is_stopping).await;
+        tokio::time::sleep(Duration::from_secs(STOP_SECONDS)).await;
+    };
+    tokio::select! {
+        done = serve(gateway, options, stop) => done.map_err(|error| failed(&error)),
+        () = late => Ok(()),
     }
 }
 

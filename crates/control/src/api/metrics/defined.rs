@@ -38,6 +38,13 @@ pub(super) const FLEET_OPERATORS_REFUSED: Metric = Metric::new(
 )
 .by("reason");
 
+pub(super) const FLEET_HANDSHAKES_REFUSED: Metric = Metric::new(
+    Kind::Counter,
+    "fullbore_fleet_handshakes_refused_total",
+    "TLS handshakes of viewers (public) and operators (admin) that were refused, by listener and reason.",
+)
+.by("listener, reason");
+
 pub(super) const FLEET_FROZEN: Metric = Metric::new(
     Kind::Gauge,
     "fullbore_fleet_frozen",
@@ -132,13 +139,14 @@ pub(super) const FLEET_DECISION_LINES_DROPPED: Metric = Metric::new(
 );
 
 /// All of them, in the order of docs/metrics.md.
-pub const METRICS: [&Metric; 26] = [
+pub const METRICS: [&Metric; 27] = [
     &FLEET_NODES,
     &FLEET_TITLES,
     &FLEET_DECISIONS,
     &FLEET_ANSWERS,
     &FLEET_MACHINES_REFUSED,
     &FLEET_OPERATORS_REFUSED,
+    &FLEET_HANDSHAKES_REFUSED,
     &FLEET_FROZEN,
     &FLEET_STORE_PROBLEM,
     &FLEET_RECEIPTS_WAITING,

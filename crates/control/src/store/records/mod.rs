@@ -267,8 +267,9 @@ pub struct UnusedRecord {
 pub struct OperatorRecord {
     /// What they may do.
     pub role: Role,
-    /// SHA-256 of their token: the store cannot tell the token.
-    pub sha256: Digest,
+    /// SHA-256 of their token: the store cannot tell the token. Who has none comes with a certificate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<Digest>,
     /// When they were added, since 1970.
     pub made_unix_seconds: u64,
     /// That they may do nothing any more. It stays so for ever.
@@ -427,7 +428,7 @@ mod tests {
         let withdrawn = vec![WithdrawnVersion { version, since_unix_seconds: 9 }];
         reads_what_it_writes(&TitleRecord { published: None, withdrawn }, "films/a");
         for role in [Role::Read, Role::Partner(vec![name("paris")])] {
-            let sha256 = Digest::of(b"token");
+            let sha256 = matches!(role, Role::Admin).then(|| Digest::of(b"token"));
             let operator = OperatorRecord { role, sha256, made_unix_seconds: 1, revoked: None };
             reads_what_it_writes(&operator, "anna");
         }
