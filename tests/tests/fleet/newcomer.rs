@@ -1,49 +1,116 @@
 //! `./run fleet`, as a newcomer starts it.
 
-use crate::house::{Running, get};
+use crate::house::Running;
 use fullbore_tests::{Signal, program, tool, within};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
+use tempfile::TempDir;
 
 /// It makes a film first.
 const PATIENCE: Duration = Duration::from_secs(240);
 
 #[test]
 fn one_command_starts_a_fleet_that_plays_a_film() {
-    if !tool::are_here(&[("ffmpeg", "ffmpeg"), ("ffprobe", "ffmpeg"), ("curl", "curl")]) {
+    if let Some(fleet) = Newcomers::start(&[], 19_443) {
+        assert!(fleet.url.starts_with("http://"), "{}", fleet.url);
+        fleet.plays();
+        fleet.ends();
+    }
+}
+
+#[test]
+#[ignore = "a second fleet takes a minute; ./run nightly does it"]
+fn one_command_starts_a_fleet_in_which_all_is_https() {
+    if !tool::are_here(&[("openssl", "openssl")]) {
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let mut command = Command::new(top.join("run"));
-    command.arg("fleet").arg(folder.path()).env("FULLBORE", program());
-    for (name, port) in
-        ["FLEET_NODE_PORT", "FLEET_PUBLIC_PORT", "FLEET_ADMIN_PORT", "FLEET_MACHINES_PORT"]
-            .iter()
-            .zip(19_443..)
-    {
-        command.env(name, port.to_string());
+    let Some(fleet) = Newcomers::start(&["--tls"], 19_543) else { return };
+    assert!(fleet.url.starts_with("https://"), "{}", fleet.url);
+    fleet.plays();
+    // Nothing on the way is plain: a browser would refuse it.
+    let (head, page) = fleet.get("/watch?title=sample-1");
+    let policy = head.lines().find(|line| line.starts_with("content-security-policy:"));
+    let policy = policy.unwrap_or_else(|| panic!("{head}{page}"));
+    assert!(policy.contains("connect-src 'self' https://127.0.1.1:19543"), "{policy}");
+    for name in ["master.m3u8", "manifest.mpd"] {
+        let (_, manifest) = fleet.get(&format!("/play/sample-1/{name}"));
+        let own = format!("{}/steering/", fleet.url);
+        assert!(manifest.contains(&own) && manifest.contains("https://127.0.1."), "{manifest}");
+        // Names of XML are no addresses that anybody loads.
+        let plain = manifest.matches("http://").count();
+        let of_names = manifest.matches("=\"http://www.w3.org").count();
+        assert_eq!(plain, of_names, "{manifest}");
+        assert!(!policy.contains("http://"), "{policy}");
     }
-    command.env("FLEET_FILM_MINUTES", "1");
-    let run = Running::start(&mut command);
-    let ready = within(PATIENCE, "the fleet", || run.stdout.line_with("ready "));
-    let url = ready["ready ".len()..].trim_end_matches('/').to_owned();
-    let (status, titles) = get(&format!("{url}/api/v1/titles"));
-    assert!(status == 200 && titles.contains("sample-1"), "{titles}");
-    let (_, route) = get(&format!("{url}/api/v1/route?title=sample-1"));
-    assert_eq!(route.matches("\"node\":").count(), 3, "{route}");
-    for manifest in ["master.m3u8", "manifest.mpd"] {
-        let mut probe = tool::command("ffprobe");
-        probe.args(["-v", "error", "-show_entries", "format=duration", "-of", "csv=p=0"]);
-        let ran = tool::run(probe.arg(format!("{url}/play/sample-1/{manifest}")));
-        assert!(
-            ran.success && ran.text().starts_with("60"),
-            "{manifest}: {}{}",
-            ran.text(),
-            ran.stderr
-        );
+    fleet.ends();
+}
+
+/// `./run fleet`, with a film of a minute.
+struct Newcomers {
+    folder: TempDir,
+    run: Running,
+    /// Without a slash at the end.
+    url: String,
+}
+
+impl Newcomers {
+    /// `None` without the tools for it.
+    fn start(flags: &[&str], ports: u16) -> Option<Self> {
+        if !tool::are_here(&[("ffmpeg", "ffmpeg"), ("ffprobe", "ffmpeg"), ("curl", "curl")]) {
+            return None;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let mut command = Command::new(top.join("run"));
+        command.arg("fleet").args(flags).arg(folder.path()).env("FULLBORE", program());
+        for (name, port) in
+            ["FLEET_NODE_PORT", "FLEET_PUBLIC_PORT", "FLEET_ADMIN_PORT", "FLEET_MACHINES_PORT"]
+                .iter()
+                .zip(ports..)
+        {
+            command.env(name, port.to_string());
+        }
+        command.env("FLEET_FILM_MINUTES", "1");
+        let run = Running::start(&mut command);
+        let ready = within(PATIENCE, "the fleet", || run.stdout.line_with("ready "));
+        let url = ready["ready ".len()..].trim_end_matches('/').to_owned();
+        Some(Self { folder, run, url })
     }
-    run.signal(Signal::TERM);
-    within(Duration::from_secs(60), "the fleet to end", || (get(&url).0 == 0).then_some(()));
+
+    /// Head and body of a response.
+    fn get(&self, path: &str) -> (String, String) {
+        let mut curl = tool::command("curl");
+        curl.args(["-sS", "--max-time", "10", "--http1.1", "-D", "-"]);
+        if self.url.starts_with("https") {
+            curl.arg("--cacert").arg(self.folder.path().join("certificates/ca.pem"));
+        }
+        let text = tool::run(curl.arg(format!("{}{path}", self.url))).text();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or_default();
+        (head.to_owned(), body.to_owned())
+    }
+
+    fn plays(&self) {
+        let (head, titles) = self.get("/api/v1/titles");
+        assert!(head.contains(" 200") && titles.contains("sample-1"), "{head}{titles}");
+        let (_, route) = self.get("/api/v1/route?title=sample-1");
+        assert_eq!(route.matches("\"node\":").count(), 3, "{route}");
+        for manifest in ["master.m3u8", "manifest.mpd"] {
+            let mut probe = tool::command("ffprobe");
+            probe.args(["-v", "error", "-show_entries", "format=duration", "-of", "csv=p=0"]);
+            let ran = tool::run(probe.arg(format!("{}/play/sample-1/{manifest}", self.url)));
+            assert!(
+                ran.success && ran.text().starts_with("60"),
+                "{manifest}: {}{}",
+                ran.text(),
+                ran.stderr
+            );
+        }
+    }
+
+    fn ends(self) {
+        self.run.signal(Signal::TERM);
+        let is_gone = || self.get("/healthz").0.is_empty().then_some(());
+        within(Duration::from_secs(60), "the fleet to end", is_gone);
+    }
 }
