@@ -3,16 +3,15 @@
 //! A gateway reads all records when the store has changed. It keeps what it read on its own disk, so that it starts without a store, too: reads of
 //! a copy and of the store go the same way.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use fleet::{
-    Announced, Digest, GATEWAYS_MAX, Gone, HeldTitle, Name, PublishedTitle, SigningKey, Site,
-    ViewerKeys,
+    Digest, GATEWAYS_MAX, Gone, HeldTitle, Name, PublishedTitle, SigningKey, Site, ViewerKeys,
 };
 use serde::{Deserialize, Serialize};
 
-use crate::live::{WantedDrain, WantedNode, World};
+use crate::live::{AllowList, WantedDrain, WantedNode, World};
 use crate::store::backup::Tombstones;
 use crate::store::records::{
     FleetRecord, GatewayRecord, NodeRecord, OperatorRecord, PrivateBytes, Role, SecretRecord,
@@ -42,8 +41,10 @@ pub(crate) struct Records {
 
 /// What follows from [`Records`].
 pub(crate) struct Wishes {
-    /// What nodes and viewers get.
+    /// What nodes and viewers get. What sites announce by [`files`](Self::files) is not in it yet, and nothing is sifted.
     pub world: World,
+    /// The files of prefixes, by site.
+    pub files: BTreeMap<Name, Digest>,
     /// The fleet's name.
     pub fleet: Name,
     /// Who may use the operator's API.
@@ -86,6 +87,14 @@ impl Operators {
     pub(crate) fn of_name(&self, name: &str) -> Option<&Operator> {
         self.by_name.get(name)
     }
+}
+
+/// Sites, what they may announce, and the files of what they do announce.
+#[derive(Default)]
+struct AllSites {
+    sites: BTreeMap<Name, Site>,
+    allowed: BTreeMap<Name, AllowList>,
+    files: BTreeMap<Name, Digest>,
 }
 
 impl Records {
@@ -138,7 +147,8 @@ impl Records {
         let (_, fleet) = fleet.ok_or_else(|| missing("the fleet's own record", &problems))?;
         let signing = self.secret("signing")?.pkcs8;
         let authority = self.secret("ca")?;
-        let sites = self.sites(&mut problems);
+        let operators = self.operators(&mut problems);
+        let AllSites { sites, allowed, files } = self.sites(&operators, &mut problems);
         let nodes = self.nodes(&sites, &mut problems);
         let (titles, withdrawn) = self.titles(&mut problems);
         let keys = self.all::<TokenKeyRecord>(&mut problems);
@@ -149,6 +159,8 @@ impl Records {
             epoch: fleet.epoch,
             policy: fleet.policy,
             sites,
+            allowed,
+            refused: BTreeMap::new(),
             nodes,
             titles_revision: self.titles_revision,
             titles,
@@ -161,10 +173,19 @@ impl Records {
         };
         let key = SigningKey::from_pkcs8(signing.reveal()).map_err(|error| error.to_string())?;
         world.gone_signature = key.sign(Gone::CONTEXT, world.gone().to_bytes()).signature;
-        let operators = self.operators(&mut problems);
         let (signer, keys_change_at) = (keys.signer(now).map(Arc::new), keys.changes_at(now));
         let fleet = fleet.name;
-        Ok(Wishes { world, fleet, operators, signer, keys_change_at, signing, authority, problems })
+        Ok(Wishes {
+            world,
+            files,
+            fleet,
+            operators,
+            signer,
+            keys_change_at,
+            signing,
+            authority,
+            problems,
+        })
     }
 
     fn secret(&self, name: &str) -> Result<SecretRecord, String> {
@@ -173,15 +194,21 @@ impl Records {
         SecretRecord::read(&key, text.as_bytes()).map_err(|error| error.to_string())
     }
 
-    fn sites(&self, problems: &mut Vec<String>) -> BTreeMap<Name, Site> {
-        let sites = self.all::<SiteRecord>(problems).into_iter();
-        let site = |(name, record): (String, SiteRecord)| {
-            let name: Name = name.parse().ok()?;
-            let announced = believed(&record);
-            let SiteRecord { region, latitude, longitude, .. } = record;
-            Some((name.clone(), Site { name, region, latitude, longitude, announced }))
-        };
-        sites.filter_map(site).collect()
+    fn sites(&self, operators: &Operators, problems: &mut Vec<String>) -> AllSites {
+        let partners = operators.by_name.values().filter_map(|operator| match &operator.role {
+            Role::Partner(sites) => Some(sites),
+            _ => None,
+        });
+        let of_partners: BTreeSet<&Name> = partners.flatten().collect();
+        let mut all = AllSites::default();
+        for (name, record) in self.all::<SiteRecord>(problems) {
+            let Ok(name) = name.parse::<Name>() else { continue };
+            all.allowed.insert(name.clone(), allow_list(&record, of_partners.contains(&name)));
+            all.files.extend(record.announced_file.map(|file| (name.clone(), file.sha256)));
+            let SiteRecord { region, latitude, longitude, announced, .. } = record;
+            all.sites.insert(name.clone(), Site { name, region, latitude, longitude, announced });
+        }
+        all
     }
 
     fn nodes(
@@ -251,13 +278,12 @@ fn missing(what: &str, problems: &[String]) -> String {
     }
 }
 
-/// What a site announces within what its operator may announce. Without a partner, and without a list, the fleet's operator may announce anything.
-fn believed(record: &SiteRecord) -> Vec<Announced> {
-    let is_trusted = record.operator.is_none() && record.allowed.is_empty();
-    let is_allowed = |announced: &&Announced| {
-        is_trusted || record.allowed.iter().any(|allowed| allowed.covers(&announced.prefix))
-    };
-    record.announced.iter().filter(is_allowed).copied().collect()
+/// What a site may announce. Without a list, one of the fleet's own operator may announce anything, and a partner's nothing.
+fn allow_list(record: &SiteRecord, is_partners: bool) -> AllowList {
+    match record.operator.is_none() && !is_partners && record.allowed.is_empty() {
+        true => AllowList::open(),
+        false => AllowList::within(&record.allowed),
+    }
 }
 
 fn wanted(record: NodeRecord) -> WantedNode {

@@ -32,6 +32,9 @@ const STORE_BYTES_MAX: u32 = 1 << 30;
 /// The record of a large title has a few MB.
 pub(crate) const DOCUMENT_BYTES_MAX: u32 = 16 << 20;
 
+/// Largest object of which a copy is kept: a file of all prefixes of the internet has some 30 MB.
+const OBJECT_BYTES_MAX: u32 = 64 << 20;
+
 /// A gateway's folder.
 #[derive(Clone, Debug)]
 pub struct StateFolder(PathBuf);
@@ -141,7 +144,7 @@ impl StateFolder {
 
     /// A document, if it is there and whole.
     pub fn read_document(&self, digest: &Digest) -> Option<Bytes> {
-        let bytes = read(&self.document(digest), DOCUMENT_BYTES_MAX).ok()??;
+        let bytes = read(&self.document(digest), OBJECT_BYTES_MAX).ok()??;
         (Digest::of(&bytes) == *digest).then(|| Bytes::copy_from_slice(&bytes))
     }
 

@@ -167,12 +167,7 @@ impl Heartbeat {
                 "version is not 1: gateway and node are of different releases",
             ));
         }
-        if self.boot.is_empty()
-            || self.boot.len() > 64
-            || !self.boot.bytes().all(|byte| byte.is_ascii_alphanumeric())
-        {
-            return Err(OutOfBounds("boot is not 1 to 64 letters and digits"));
-        }
+        check_boot(&self.boot)?;
         if self.receipts.len() > RECEIPTS_MAX {
             return Err(OutOfBounds("there are more than 1000 receipts"));
         }
@@ -182,4 +177,13 @@ impl Heartbeat {
         }
         self.receipts.iter().try_for_each(|receipt| check_path(&receipt.held.path))
     }
+}
+
+/// What an agent draws at its start.
+pub(crate) fn check_boot(boot: &str) -> Result<(), OutOfBounds> {
+    let fits = (1..=64).contains(&boot.len());
+    if fits && boot.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        return Ok(());
+    }
+    Err(OutOfBounds("boot is not 1 to 64 letters and digits"))
 }

@@ -3,6 +3,7 @@
 //! Everything here may come from a peer that is broken or hostile, so each type that a peer writes has bounds, and reading it checks them:
 //! [`Name`] and [`Digest`] when they are read, the rest in a `check` that the reader calls before it believes anything.
 
+mod announced;
 mod digest;
 mod gone;
 mod heartbeat;
@@ -11,12 +12,14 @@ mod joining;
 mod name;
 mod node;
 mod prefix;
+mod routes;
 mod runs;
 mod signed;
 mod snapshot;
 mod title;
 mod viewer_keys;
 
+pub use announced::{AnnouncedError, FILE_PREFIXES_MAX};
 pub use digest::{Digest, DigestError};
 pub use gone::{Gone, KeptGone};
 pub use heartbeat::{Condition, Heartbeat, HeartbeatAnswer, Load, NotMe, Receipt, ReceiptState};
@@ -27,6 +30,7 @@ pub use joining::{
 pub use name::{BadName, Name};
 pub use node::{NodeKind, NodePlace, State};
 pub use prefix::{Prefix, PrefixError};
+pub use routes::{ROUTES_MAX, RoutesAnswer, RoutesUpdate, route_changes};
 pub use signed::{PublicKey, Signed, SigningKey, SigningKeyError, UnsignedError};
 pub use snapshot::{Announced, FleetSnapshot, Site, SnapshotError, SnapshotNode, SteeringPolicy};
 pub use title::{HeldTitle, PublishedTitle, TitleDocument};

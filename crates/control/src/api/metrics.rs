@@ -21,7 +21,7 @@ use super::asker::Asker;
 use super::operation::Needed;
 use super::told;
 use crate::gateway::Gateway;
-use crate::live::{CLOCK_OFF_MILLIS_MAX, FleetView, NodeView};
+use crate::live::{CLOCK_OFF_MILLIS_MAX, FleetView, NodeView, SiteView};
 
 pub use self::defined::METRICS;
 
@@ -191,6 +191,18 @@ fn sites(text: &mut Text, view: &FleetView) {
         text.family(metric);
         for (site, sum) in &sums {
             text.series(metric, &[("site", site)], of(sum));
+        }
+    }
+    type OfSite = fn(&SiteView) -> u64;
+    let families: [(&Metric, OfSite); 3] = [
+        (&SITE_PREFIXES, |site| site.prefixes as u64),
+        (&SITE_PREFIXES_REFUSED, |site| site.prefixes_refused),
+        (&SITE_FEEDS, |site| site.feeds as u64),
+    ];
+    for (metric, of) in families {
+        text.family(metric);
+        for site in &view.sites {
+            text.series(metric, &[("site", site.name.as_str())], of(site));
         }
     }
 }

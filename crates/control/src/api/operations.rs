@@ -2,10 +2,10 @@
 
 use axum::http::Method;
 
-use super::operation::FieldKind::{List, Number, Text, Truth, Whole};
+use super::operation::FieldKind::{List, Number, Object, Text, Truth, Whole};
 use super::operation::Needed::{Admin, Operate, OperateOrPartner, Read, ReadOrPartner};
 use super::operation::{ApiField, Handler, Needed, Operation, maybe, needed};
-use super::{gateways, nodes, operators, places, titles, viewing};
+use super::{gateways, nodes, operators, places, routing, titles, viewing};
 
 const NODE_STATE: &[ApiField] = &[
     needed("node", Text, "The node's name."),
@@ -24,7 +24,11 @@ const SITE: &[ApiField] = &[
     maybe("longitude", Number, "Degrees east."),
     maybe("operator", Text, "The partner who runs it."),
     maybe("allowed", List, "Prefixes that it may announce."),
-    maybe("announced", List, "What it announces: {prefix, as_path_length, med}."),
+    maybe(
+        "announced",
+        List,
+        "What it announces: {prefix, as_path_length, med}; for more than some hundred use a file.",
+    ),
 ];
 
 const POLICY: &[ApiField] = &[
@@ -134,6 +138,47 @@ pub static OPERATIONS: &[Operation] = &[
     put("/api/v1/sites/{site}", "Make or change a site", SITE, |call| {
         Box::pin(places::put_site(call))
     }),
+    get(
+        "/api/v1/sites/{site}/announced",
+        ReadOrPartner,
+        "Say which prefixes a site announces, by which file and which nodes, and what of it is not believed",
+        &[],
+        &[
+            needed("site", Text, "Its name."),
+            needed("allowed", List, "Prefixes that it may announce."),
+            needed("allows_all", Truth, "Whether it may announce anything."),
+            needed("prefixes", Whole, "How many it announces, by its file and its feeds."),
+            needed("refused", Whole, "How many more are outside its allow-list."),
+            needed("file", Object, "{prefixes, refused, first_refused, since_unix_seconds}."),
+            needed("feeds", List, "{node, believed, refused, first_refused, silent_millis}."),
+        ],
+        |call| Box::pin(routing::announced(call)),
+    ),
+    post(
+        "/api/v1/sites/{site}/announced",
+        OperateOrPartner,
+        "Replace the file of prefixes that a site announces",
+        &[needed("file", Text, "The file: a prefix per line; an empty one announces nothing.")],
+        &[
+            needed("site", Text, "Its name."),
+            needed("prefixes", Whole, "How many the file has."),
+            needed("refused", Whole, "How many of them are outside the allow-list."),
+            maybe("first_refused", Text, "The first of these."),
+        ],
+        |call| Box::pin(routing::announce(call)),
+    ),
+    post(
+        "/api/v1/sites/{site}/allowed",
+        Operate,
+        "Say which prefixes a site may announce",
+        &[needed("allowed", List, "Prefixes; what is within one of them is allowed.")],
+        &[
+            needed("site", Text, "Its name."),
+            needed("allowed", List, "Prefixes that it may announce."),
+            needed("refused", Whole, "How many of its file are outside."),
+        ],
+        |call| Box::pin(routing::allow(call)),
+    ),
     get(
         "/api/v1/clusters",
         Read,

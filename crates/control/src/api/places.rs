@@ -28,7 +28,12 @@ pub(super) async fn put_site(call: Call) -> Answer {
     let record: SiteRecord = record(&call)?;
     let name = name(call.segment("site"))?;
     let by = call.by("site", "");
-    call.gateway.change(&by, name.as_str(), |_| Ok(record.clone())).await?;
+    // A file of prefixes has an operation of its own, and stays.
+    let edit = |before: Option<SiteRecord>| {
+        let announced_file = before.and_then(|before| before.announced_file);
+        Ok(SiteRecord { announced_file, ..record.clone() })
+    };
+    let record = call.gateway.change(&by, name.as_str(), edit).await?;
     object(named(name.as_str(), &record)?)
 }
 
@@ -160,6 +165,7 @@ async fn make_site(call: &Call, site: &Name) -> Result<(), ApiError> {
         operator: None,
         allowed: Vec::new(),
         announced: Vec::new(),
+        announced_file: None,
     };
     let by = call.by("site", "made by an invitation");
     call.gateway

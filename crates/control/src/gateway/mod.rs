@@ -6,6 +6,7 @@
 //!
 //! Read first: `start.rs`, then `work.rs` (what happens each second).
 
+mod announcing;
 mod changes;
 mod first_start;
 mod forgetting;
@@ -15,12 +16,12 @@ mod source;
 mod start;
 mod work;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use answers::session::SessionKey;
 use axum::body::Bytes;
-use fleet::{Digest, Name};
+use fleet::{Announced, Digest, Name};
 use identity::{Authority, RefusalLog};
 use tokio::sync::watch;
 
@@ -50,6 +51,10 @@ pub struct Gateway {
     engine: Arc<dyn Engine>,
     engine_name: &'static str,
     objects: Arc<Objects>,
+    /// The objects of which this gateway keeps copies.
+    objects_needed: Mutex<BTreeSet<Digest>>,
+    /// What sites' files announce, by the files' digests: they are not read again at each change of the store.
+    files: Mutex<BTreeMap<Digest, Arc<[Announced]>>>,
     authority: Arc<Authority>,
     signing: PrivateBytes,
     /// How long tokens of viewers work.

@@ -137,6 +137,8 @@ impl Gateway {
             engine: options.engine,
             engine_name: options.engine_name,
             objects: options.objects,
+            objects_needed: Mutex::default(),
+            files: Mutex::default(),
             authority: Arc::new(authority),
             signing: wishes.signing.clone(),
             token_seconds: options.token_seconds,

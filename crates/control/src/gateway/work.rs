@@ -1,16 +1,16 @@
 //! What a gateway does by itself: it reads the store, makes snapshots, and tells the page.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Bytes;
-use fleet::{Digest, PublishedTitle};
+use fleet::{Digest, Name, PublishedTitle};
 use serde::Serialize;
 use tokio::task::spawn_blocking;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::{Gateway, Known};
+use super::{Gateway, Known, lock};
 use crate::api::ApiError;
 use crate::desired::{Records, Wishes};
 use crate::live::FleetView;
@@ -218,7 +218,7 @@ impl Gateway {
     pub(super) async fn take(
         &self,
         records: Records,
-        wishes: Wishes,
+        mut wishes: Wishes,
         revision: Option<u64>,
         store_problem: Option<String>,
     ) {
@@ -231,9 +231,12 @@ impl Gateway {
         if revision.is_some() && known.records != records {
             self.keep(&records);
         }
-        self.bring_documents(&wishes.world.titles).await;
+        let world = std::mem::take(&mut wishes.world);
+        let world = self.with_files(world, &wishes.files).await;
+        self.bring_documents(&world.titles).await;
+        self.remove_objects(&world.titles, &wishes.files);
         self.set_known(Known::of(records, &wishes, revision, store_problem));
-        self.live.set_world(Arc::new(wishes.world), self.now());
+        self.live.set_world(Arc::new(world), self.now());
     }
 
     fn keep(&self, records: &Records) {
@@ -260,14 +263,23 @@ impl Gateway {
                 documents.insert(digest, bytes);
             }
         }
-        if documents.len() != had.len() {
-            // What is not removed now is removed at the next change.
-            let _ = self.state.remove_documents(|digest| documents.contains_key(digest));
-        }
         self.live.set_documents(documents);
     }
 
-    async fn bring_document(&self, digest: &Digest) -> Option<Bytes> {
+    /// Removes copies of objects that nobody needs any more.
+    fn remove_objects(&self, titles: &[PublishedTitle], files: &BTreeMap<Name, Digest>) {
+        let documents = titles.iter().flat_map(|title| [&title.record, &title.hls, &title.dash]);
+        let needed: BTreeSet<Digest> =
+            documents.map(|document| document.sha256).chain(files.values().copied()).collect();
+        if lock(&self.objects_needed).clone() != needed {
+            // What is not removed now is removed at the next change.
+            let _ = self.state.remove_documents(|digest| needed.contains(digest));
+            *lock(&self.objects_needed) = needed;
+        }
+    }
+
+    /// An object, from this gateway's disk or from where objects are.
+    pub(super) async fn bring_document(&self, digest: &Digest) -> Option<Bytes> {
         if let Some(bytes) = self.state.read_document(digest) {
             return Some(bytes);
         }
@@ -278,7 +290,7 @@ impl Gateway {
                 Some(bytes)
             }
             Err(error) => {
-                self.tell(&format!("the document {digest} of a title cannot be had: {error}"));
+                self.tell(&format!("the object {digest} cannot be had: {error}"));
                 None
             }
         }

@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use fleet::{
     Desired, Digest, FleetSnapshot, Heartbeat, HeartbeatAnswer, HeldTitle, Inventory, Name,
-    Receipt, ReceiptState, State,
+    Receipt, ReceiptState, RoutesAnswer, RoutesUpdate, State,
 };
 
 use super::Unheard;
 use super::doubt::{Doubt, Silence};
+use super::feeds::Feeds;
 use super::node::{self, LiveNode};
 use super::shelf::Shelf;
-use super::view::{self, FleetView, TitleAtNode, TitleState, TitleView};
+use super::view::{self, FeedView, FleetView, TitleAtNode, TitleState, TitleView};
 use super::world::{WantedNode, World};
 use crate::clock::Now;
 
@@ -31,6 +32,7 @@ pub struct Core {
     pub(super) nodes: BTreeMap<Name, LiveNode>,
     pub(super) shelf: Shelf,
     pub(super) doubt: Doubt,
+    pub(super) feeds: Feeds,
     /// What became of withdrawn versions, by node.
     pub(super) receipts: HashMap<HeldTitle, BTreeMap<Name, ReceiptState>>,
     desired: (Arc<Desired>, Digest),
@@ -55,6 +57,7 @@ impl Core {
             nodes: BTreeMap::new(),
             shelf: Shelf::default(),
             doubt: Doubt::default(),
+            feeds: Feeds::default(),
             receipts: HashMap::new(),
             desired: with_digest(Desired::default()),
             number: 0,
@@ -67,6 +70,7 @@ impl Core {
     /// Takes up what an earlier run of this gateway knew: unknown is not lost. Call it before the first [`set_world`](Self::set_world).
     pub fn restore(&mut self, snapshot: FleetSnapshot, now: Now) {
         self.number = snapshot.number;
+        self.feeds.restore(&snapshot, now);
         for node in snapshot.nodes {
             let held = node.holds.iter().map(|place| snapshot.titles[*place as usize].held());
             let mut held: Vec<_> = held.map(|held| self.shelf.take(held)).collect();
@@ -95,6 +99,7 @@ impl Core {
         for name in world.nodes.keys() {
             self.nodes.entry(name.clone()).or_default();
         }
+        self.feeds.set_world(&world);
         self.desired = with_digest(world.desired());
         let withdrawn = &world.withdrawn;
         self.receipts.retain(|held, _| withdrawn.binary_search(held).is_ok());
@@ -233,6 +238,24 @@ impl Core {
         Ok(())
     }
 
+    /// Takes what a node's router says.
+    ///
+    /// # Errors
+    /// [`Unheard`].
+    pub fn handle_routes(
+        &mut self,
+        from: &Name,
+        update: RoutesUpdate,
+        now: Now,
+    ) -> Result<RoutesAnswer, Unheard> {
+        let world = Arc::clone(&self.world);
+        let site = &self.admit(&world, from, &update.node)?.place.site;
+        let allowed = world.allow_list(site);
+        let (answer, is_news) = self.feeds.handle(from, site, &allowed, update, now)?;
+        self.is_changed |= is_news;
+        Ok(answer)
+    }
+
     /// Time has passed.
     pub fn tick(&mut self, now: Now) {
         let gap = self.ticked.map_or(Duration::ZERO, |ticked| now.uptime.saturating_sub(ticked));
@@ -242,11 +265,16 @@ impl Core {
             for spoke in self.nodes.values_mut().filter_map(|node| node.spoke.as_mut()) {
                 *spoke = (*spoke + gap).min(now.uptime.max(*spoke));
             }
+            self.feeds.skip(gap, now);
         }
         let was_doubtful = self.doubt.is_held();
         self.look(now);
         if self.doubt.is_held() != was_doubtful {
             self.tell_doubt();
+        }
+        // Whoever doubts that it hears nodes doubts that it hears their routes.
+        if !self.doubt.is_held() {
+            self.is_changed |= self.feeds.tick(now, &mut self.lines);
         }
         self.settle_all(now);
     }
@@ -323,11 +351,18 @@ impl Core {
         self.is_changed = false;
         // Numbers begin at the time, not at 1: they rise although a gateway has lost its disk.
         self.number = (self.number + 1).max(if self.number == 0 { now.unix_seconds() } else { 0 });
+        self.feeds.merge(&self.world);
         super::snapshot::of(self, self.number, now)
     }
+
     /// What operators see.
     pub fn view(&self, now: Now) -> FleetView {
         view::of(self, now)
+    }
+
+    /// The nodes that pass on routes of a site.
+    pub fn feeds(&self, site: &Name, now: Now) -> Vec<FeedView> {
+        view::feeds(self, site, now)
     }
 
     /// The titles whose paths contain `search`, at most `limit` of them, and how many there are in all.

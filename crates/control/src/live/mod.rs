@@ -5,8 +5,12 @@
 //!
 //! Read first: `node.rs` (which state a node is in), then `doubt.rs` (when silence means nothing).
 
+mod allow_list;
 mod core;
 mod doubt;
+#[cfg(test)]
+mod feed_tests;
+mod feeds;
 mod node;
 mod shelf;
 mod snapshot;
@@ -22,15 +26,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use axum::body::Bytes;
 use fleet::{
     Desired, Digest, FleetSnapshot, Heartbeat, HeartbeatAnswer, Inventory, Name, OutOfBounds,
-    PublicKey, Signed, SigningKey, SnapshotError, State,
+    PublicKey, RoutesAnswer, RoutesUpdate, Signed, SigningKey, SnapshotError, State,
 };
 use steering::Fleet;
 
+pub use self::allow_list::{AllowList, Sifted};
 pub use self::core::Core;
+pub use self::feeds::FEED_HOLDS;
+pub(crate) use self::feeds::told_refused;
 pub use self::node::SILENCE_OF_DEATH;
 pub use self::view::{
-    CLOCK_OFF_MILLIS_MAX, FleetView, NodeView, SiteView, TitleAtNode, TitleCounts, TitleState,
-    TitleView, WithdrawnState,
+    CLOCK_OFF_MILLIS_MAX, FeedView, FleetView, NodeView, SiteView, TitleAtNode, TitleCounts,
+    TitleState, TitleView, WithdrawnState,
 };
 pub use self::world::{WantedDrain, WantedNode, World};
 use crate::clock::Now;
@@ -46,6 +53,8 @@ pub enum Unheard {
     Revoked,
     /// It is not newer than what it said before.
     Stale,
+    /// All nodes together say more than a gateway can hold.
+    NoRoom,
     /// It cannot be right.
     OutOfBounds(OutOfBounds),
 }
@@ -58,6 +67,7 @@ impl Unheard {
             Self::Unknown => "unknown",
             Self::Revoked => "revoked",
             Self::Stale => "stale",
+            Self::NoRoom => "no_room",
             Self::OutOfBounds(_) => "out_of_bounds",
         }
     }
@@ -69,7 +79,10 @@ impl fmt::Display for Unheard {
             Self::NotItself => f.write_str("a node may speak for itself only"),
             Self::Unknown => f.write_str("the fleet has no such node: join again"),
             Self::Revoked => f.write_str("this node is revoked"),
-            Self::Stale => f.write_str("the gateway has a newer heartbeat of this node"),
+            Self::Stale => f.write_str("the gateway has heard something newer of this node"),
+            Self::NoRoom => f.write_str(
+                "the gateway holds as many routes as it can: have fewer nodes pass routes on",
+            ),
             Self::OutOfBounds(why) => why.fmt(f),
         }
     }
@@ -124,6 +137,19 @@ impl Live {
     /// [`Unheard`].
     pub fn handle_inventory(&self, from: &Name, inventory: Inventory) -> Result<(), Unheard> {
         self.core().handle_inventory(from, inventory)
+    }
+
+    /// [`Core::handle_routes`].
+    ///
+    /// # Errors
+    /// [`Unheard`].
+    pub fn handle_routes(
+        &self,
+        from: &Name,
+        update: RoutesUpdate,
+        now: Now,
+    ) -> Result<RoutesAnswer, Unheard> {
+        self.core().handle_routes(from, update, now)
     }
 
     /// What a node shall hold; `None` if it may not take part.
@@ -236,6 +262,11 @@ impl Live {
     /// What operators see.
     pub fn view(&self, now: Now) -> FleetView {
         self.core().view(now)
+    }
+
+    /// The nodes that pass on routes of a site.
+    pub fn feeds(&self, site: &Name, now: Now) -> Vec<FeedView> {
+        self.core().feeds(site, now)
     }
 
     /// [`Core::titles`].

@@ -1,6 +1,6 @@
 //! From what a gateway knows to a [`FleetSnapshot`].
 
-use fleet::{FleetSnapshot, Name, SnapshotNode};
+use fleet::{FleetSnapshot, Name, Site, SnapshotNode};
 
 use super::core::Core;
 use super::node::LiveNode;
@@ -23,9 +23,19 @@ pub(super) fn of(core: &Core, number: u64, now: Now) -> FleetSnapshot {
         number,
         made_unix_millis: now.unix_millis,
         policy: world.policy.clone(),
-        sites: world.sites.values().cloned().collect(),
+        sites: world.sites.values().map(|one| site(core, one)).collect(),
         nodes: world.nodes.iter().filter_map(node).collect(),
         titles: world.titles.clone(),
+    }
+}
+
+fn site(core: &Core, site: &Site) -> Site {
+    Site {
+        name: site.name.clone(),
+        region: site.region.clone(),
+        latitude: site.latitude,
+        longitude: site.longitude,
+        announced: core.feeds.announced(site).to_vec(),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fleet::{
-    HeldTitle, Load, Name, NodeKind, NodePlace, NotMe, PublishedTitle, ReceiptState, State,
+    HeldTitle, Load, Name, NodeKind, NodePlace, NotMe, Prefix, PublishedTitle, ReceiptState, State,
 };
 use serde::Serialize;
 
@@ -50,6 +50,25 @@ pub struct SiteView {
     pub region: Name,
     /// How many prefixes it announces.
     pub prefixes: usize,
+    /// How many more its file and its feeds announce outside its allow-list.
+    pub prefixes_refused: u64,
+    /// How many nodes pass on what its routers say.
+    pub feeds: usize,
+}
+
+/// A node that passes on what its router says.
+#[derive(Clone, Debug, Serialize)]
+pub struct FeedView {
+    /// The node.
+    pub node: Name,
+    /// How many of its routes are within the site's allow-list.
+    pub believed: usize,
+    /// How many are not.
+    pub refused: u64,
+    /// The first of these.
+    pub first_refused: Option<Prefix>,
+    /// How long ago it spoke.
+    pub silent_millis: u64,
 }
 
 /// Titles, counted.
@@ -188,7 +207,7 @@ pub(super) fn of(core: &Core, now: Now) -> FleetView {
             .map(|since| frozen(core, now.uptime.saturating_sub(since).as_secs())),
         ttl_seconds: world.policy.ttl_seconds,
         full_permille: world.policy.full_permille,
-        sites: world.sites.values().map(site).collect(),
+        sites: world.sites.values().map(|one| site(core, one, now)).collect(),
         nodes,
         titles: TitleCounts {
             published: world.titles.len(),
@@ -206,12 +225,28 @@ fn frozen(core: &Core, seconds: u64) -> String {
     )
 }
 
-fn site(site: &fleet::Site) -> SiteView {
+fn site(core: &Core, site: &fleet::Site, now: Now) -> SiteView {
+    let of_file = core.world.refused.get(&site.name).map_or(0, |sifted| sifted.refused);
+    let of_feeds = core.feeds.of_site(&site.name, now).map(|(_, feed, _)| feed.sifted.refused);
     SiteView {
         name: site.name.clone(),
         region: site.region.clone(),
-        prefixes: site.announced.len(),
+        prefixes: core.feeds.announced(site).len(),
+        prefixes_refused: of_file + of_feeds.sum::<u64>(),
+        feeds: core.feeds.of_site(&site.name, now).count(),
     }
+}
+
+pub(super) fn feeds(core: &Core, site: &Name, now: Now) -> Vec<FeedView> {
+    let feeds = core.feeds.of_site(site, now);
+    let view = feeds.map(|(node, feed, silence)| FeedView {
+        node: node.clone(),
+        believed: feed.sifted.believed.len(),
+        refused: feed.sifted.refused,
+        first_refused: feed.sifted.first_refused,
+        silent_millis: silence.as_millis() as u64,
+    });
+    view.collect()
 }
 
 fn node(

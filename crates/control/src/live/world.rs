@@ -1,5 +1,6 @@
 //! What the operator wants: the store's records, put together.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -8,6 +9,8 @@ use fleet::{
     ViewerKeys,
 };
 
+use super::allow_list::{AllowList, Sifted};
+
 /// The desired world. Nothing in it beats: it changes when an operator, or a machine that joins, changes it.
 #[derive(Clone, Debug, Default)]
 pub struct World {
@@ -15,8 +18,12 @@ pub struct World {
     pub epoch: u64,
     /// How viewers are answered.
     pub policy: SteeringPolicy,
-    /// Sites, by name.
+    /// Sites, by name. What they announce is what their files say, as far as it is believed.
     pub sites: BTreeMap<Name, Site>,
+    /// What each site may announce. A site that is not here may announce nothing.
+    pub allowed: BTreeMap<Name, AllowList>,
+    /// What their files say and is not believed; `believed` is empty here.
+    pub refused: BTreeMap<Name, Sifted>,
     /// Nodes, by name. Each is at one of the sites.
     pub nodes: BTreeMap<Name, WantedNode>,
     /// The store's revision at which a title last changed.
@@ -71,6 +78,11 @@ impl WantedDrain {
 }
 
 impl World {
+    /// What a site may announce.
+    pub(super) fn allow_list(&self, site: &Name) -> Cow<'_, AllowList> {
+        self.allowed.get(site).map_or_else(|| Cow::Owned(AllowList::default()), Cow::Borrowed)
+    }
+
     /// What every node shall hold.
     pub(super) fn desired(&self) -> Desired {
         let Gone { revoked, withdrawn, .. } = self.gone();

@@ -22,6 +22,9 @@ pub(super) struct BodyBounds {
 pub(super) const JOINING: BodyBounds =
     BodyBounds { bytes_max: 16 << 10, time_max: Duration::from_secs(10) };
 
+/// A body that costs no more than a heartbeat.
+pub(super) const SMALL_BYTES_MAX: u64 = 64 << 10;
+
 /// A thousand receipts of short paths, or some hundred of long ones.
 pub(super) const HEARTBEAT: BodyBounds =
     BodyBounds { bytes_max: 64 << 10, time_max: Duration::from_secs(10) };
@@ -29,6 +32,10 @@ pub(super) const HEARTBEAT: BodyBounds =
 /// 100,000 titles with paths of ordinary length.
 pub(super) const INVENTORY: BodyBounds =
     BodyBounds { bytes_max: 16 << 20, time_max: Duration::from_secs(60) };
+
+/// As many routes as a node may pass on: some 80 bytes each.
+pub(super) const ROUTES: BodyBounds =
+    BodyBounds { bytes_max: 16 << 20, time_max: Duration::from_secs(30) };
 
 /// All of a body.
 async fn read(body: Body, bounds: BodyBounds) -> Result<Bytes, MachineRefusal> {

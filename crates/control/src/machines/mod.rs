@@ -7,6 +7,7 @@
 //! | `POST /machine/v1/heartbeat` | [`fleet::Heartbeat`], 64 KiB | [`fleet::HeartbeatAnswer`] |
 //! | `PUT /machine/v1/inventory` | [`fleet::Inventory`], 16 MiB | nothing |
 //! | `PUT /machine/v1/gone` | [`fleet::KeptGone`] or null, 16 MiB | nothing |
+//! | `POST /machine/v1/routes` | [`fleet::RoutesUpdate`], 16 MiB | [`fleet::RoutesAnswer`] |
 //! | `GET /machine/v1/desired` | | [`fleet::Desired`] |
 //! | `GET /machine/v1/keys` | | [`fleet::Keys`] |
 //! | `GET /machine/v1/snapshot` | | the newest snapshot, its signature in [`SIGNATURE`] |
@@ -57,6 +58,8 @@ pub trait Reread: Send + Sync {
     /// Reads the store, if it has changed. If it cannot be read, nothing happens.
     fn reread(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 }
+/// Large updates of routes that are read at the same time: a full table of routes may have 8 MB.
+const ROUTES_READ_MAX: usize = 16;
 
 /// What the machines' API works on.
 pub struct Machines {
@@ -90,6 +93,7 @@ struct Desk {
     inventories: Semaphore,
     /// The digest of what every node knows, and the world that it follows from.
     keys: Mutex<Option<(Arc<World>, Digest)>>,
+    routes: Semaphore,
 }
 
 /// Knows nodes by their names. A name is never given again, so a revoked node's certificates are worth nothing, whatever their serial numbers.
@@ -135,6 +139,7 @@ fn router(machines: Machines) -> Router {
         strangers: Floods::of_strangers(),
         inventories: Semaphore::new(INVENTORIES_MAX),
         keys: Mutex::default(),
+        routes: Semaphore::new(ROUTES_READ_MAX),
     };
     Router::new()
         .route("/machine/v1/join", post(joining::join))
@@ -142,6 +147,7 @@ fn router(machines: Machines) -> Router {
         .route("/machine/v1/heartbeat", post(speaking::heartbeat))
         .route("/machine/v1/inventory", put(speaking::inventory))
         .route("/machine/v1/gone", put(giving_back::gone))
+        .route("/machine/v1/routes", post(speaking::routes))
         .route("/machine/v1/desired", get(speaking::desired))
         .route("/machine/v1/keys", get(speaking::keys))
         .route("/machine/v1/snapshot", get(speaking::snapshot))

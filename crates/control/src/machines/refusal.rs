@@ -118,6 +118,7 @@ impl From<live::Unheard> for MachineRefusal {
             live::Unheard::Unknown => RefusalReason::UnknownNode,
             live::Unheard::Revoked => RefusalReason::Revoked,
             live::Unheard::Stale => RefusalReason::Stale,
+            live::Unheard::NoRoom => RefusalReason::Unavailable,
             live::Unheard::OutOfBounds(_) => RefusalReason::OutOfBounds,
         };
         Self::new(reason, why.to_string())

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::body::{Body, Bytes};
+use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{ConnectInfo, Path, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use fleet::{Digest, Heartbeat, Inventory, Signed};
+use fleet::{Digest, Heartbeat, Inventory, RoutesUpdate, Signed};
 use identity::{Caller, RefusalReason};
 
 use super::body::{self, read_json};
@@ -65,6 +65,31 @@ async fn take_inventory(
     }
     desk.machines.live.handle_inventory(&peer.node, inventory)?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+pub(super) async fn routes((State(desk), ConnectInfo(caller)): Asked, body: Body) -> Response {
+    answer(&desk, &caller, take_routes(&desk, &caller, body).await)
+}
+
+async fn take_routes(
+    desk: &Desk,
+    caller: &Caller,
+    body: Body,
+) -> Result<impl IntoResponse, MachineRefusal> {
+    let peer = desk.node(caller)?;
+    // What has changed within a second is small. Whoever sends a whole table slowly may not keep others from withdrawing a route.
+    let is_small = body.size_hint().upper().is_some_and(|bytes| bytes <= body::SMALL_BYTES_MAX);
+    let update: RoutesUpdate = if is_small {
+        read_json(body, body::HEARTBEAT).await?
+    } else {
+        let _turn = desk.routes.try_acquire().map_err(|_| RefusalReason::Unavailable)?;
+        read_json(body, body::ROUTES).await?
+    };
+    if update.node != peer.node {
+        return Err(RefusalReason::OtherName.into());
+    }
+    let now = desk.machines.clock.now();
+    Ok(Json(desk.machines.live.handle_routes(&peer.node, update, now)?))
 }
 
 pub(super) async fn desired((State(desk), ConnectInfo(caller)): Asked) -> Response {

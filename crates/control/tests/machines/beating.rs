@@ -90,7 +90,12 @@ fn wish(node: &str) -> Wish {
 
 fn quick() -> BeatingOptions {
     let short = Duration::from_millis(200);
-    BeatingOptions { interval: short, snapshot_interval: short, inventory_interval: short }
+    BeatingOptions {
+        interval: short,
+        snapshot_interval: short,
+        inventory_interval: short,
+        ..BeatingOptions::default()
+    }
 }
 
 fn beat(state: &Path, own: &Arc<NotingBox>) -> Beating {

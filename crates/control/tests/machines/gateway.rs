@@ -154,6 +154,7 @@ pub(crate) struct Gateway {
     pub(crate) refusals: Arc<RefusalLog>,
     pub(crate) key: fleet::PublicKey,
     pub(crate) url: String,
+    clock: Clock,
 }
 
 impl Gateway {
@@ -215,7 +216,7 @@ impl Gateway {
             node_lifetime: lifetime,
         };
         tokio::spawn(machines::serve(listener, machines, AcceptBounds::default()));
-        let own = Arc::new(Self { engine, live, authority, refusals, key, url });
+        let own = Arc::new(Self { engine, live, authority, refusals, key, url, clock });
         let watching = Arc::downgrade(&own);
         tokio::spawn(async move {
             while watching.strong_count() > 0 {
@@ -224,6 +225,10 @@ impl Gateway {
             }
         });
         own
+    }
+
+    pub(crate) fn now(&self) -> fullbore_control::clock::Now {
+        self.clock.now()
     }
 
     /// An invitation that expires `seconds` after it was made, `age` seconds ago.

@@ -3,4 +3,5 @@
 mod beating;
 mod gateway;
 mod joining;
+mod routes;
 mod speaking;

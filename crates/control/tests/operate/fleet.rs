@@ -145,6 +145,11 @@ impl Running {
         (status, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
     }
 
+    /// The admin's token.
+    pub(crate) fn admin_token(&self) -> String {
+        self.token.clone()
+    }
+
     /// The admin gets something.
     pub(crate) async fn get(&self, path: &str) -> Value {
         let (status, answer) = self.ask(Some(&self.token), Method::GET, path, None).await;

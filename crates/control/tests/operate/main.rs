@@ -8,5 +8,6 @@ mod openapi;
 mod pki;
 mod restart;
 mod roles;
+mod routing;
 mod secured;
 mod titles;

@@ -96,6 +96,27 @@ pub(super) const SITE_CEILING_BYTES_PER_SECOND: Metric =
 pub(super) const SITE_CONNECTIONS: Metric =
     Metric::new(Kind::Gauge, "fullbore_site_connections", "Connections to them.").by("site");
 
+pub(super) const SITE_PREFIXES: Metric = Metric::new(
+    Kind::Gauge,
+    "fullbore_site_prefixes",
+    "Prefixes that the site announces, by its file and its routers.",
+)
+.by("site");
+
+pub(super) const SITE_PREFIXES_REFUSED: Metric = Metric::new(
+    Kind::Gauge,
+    "fullbore_site_prefixes_refused",
+    "Prefixes that it announces outside its allow-list; they don't count.",
+)
+.by("site");
+
+pub(super) const SITE_FEEDS: Metric = Metric::new(
+    Kind::Gauge,
+    "fullbore_site_feeds",
+    "Nodes of the site that pass on what its routers say.",
+)
+.by("site");
+
 pub(super) const NODE_UP: Metric = Metric::new(
     Kind::Gauge,
     "fullbore_node_up",
@@ -139,7 +160,7 @@ pub(super) const FLEET_DECISION_LINES_DROPPED: Metric = Metric::new(
 );
 
 /// All of them, in the order of docs/metrics.md.
-pub const METRICS: [&Metric; 27] = [
+pub const METRICS: [&Metric; 30] = [
     &FLEET_NODES,
     &FLEET_TITLES,
     &FLEET_DECISIONS,
@@ -159,6 +180,9 @@ pub const METRICS: [&Metric; 27] = [
     &SITE_BYTES_PER_SECOND,
     &SITE_CEILING_BYTES_PER_SECOND,
     &SITE_CONNECTIONS,
+    &SITE_PREFIXES,
+    &SITE_PREFIXES_REFUSED,
+    &SITE_FEEDS,
     &NODE_UP,
     &NODE_DRAINING,
     &NODE_NOT_ME,

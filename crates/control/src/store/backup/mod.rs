@@ -12,7 +12,7 @@ use std::path::Path;
 use fleet::Digest;
 
 use self::file::{Head, Writer};
-use super::records::{FleetRecord, StoreRecord, TitleRecord, load};
+use super::records::{FleetRecord, SiteRecord, StoreRecord, TitleRecord, load};
 use super::{Engine, LEADER, Objects, StoreError};
 
 pub use file::BackupError;
@@ -30,8 +30,8 @@ pub struct BackedUp {
     pub lacking: Vec<String>,
 }
 
-/// Writes all of the store, and the objects that published titles need, to `to`. The file has the fleet's secrets in it, so only its user can
-/// read it; it is there whole or not at all.
+/// Writes all of the store, and the objects that published titles and sites need, to `to`. The file has the fleet's secrets in it, so only its
+/// user can read it; it is there whole or not at all.
 ///
 /// # Errors
 /// If the store cannot be read or the file cannot be written.
@@ -74,8 +74,11 @@ pub async fn back_up(
     Ok(done)
 }
 
-/// The objects that a title needs.
+/// The objects that a title or a site needs.
 fn documents(key: &str, value: &[u8]) -> Vec<Digest> {
+    if let Ok(site) = SiteRecord::read(key, value) {
+        return site.announced_file.map(|file| file.sha256).into_iter().collect();
+    }
     let published = TitleRecord::read(key, value).ok().and_then(|title| title.published);
     published.map_or_else(Vec::new, |title| {
         vec![title.record.sha256, title.hls.sha256, title.dash.sha256]

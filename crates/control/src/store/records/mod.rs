@@ -109,9 +109,24 @@ pub struct SiteRecord {
     /// Only prefixes within these are believed of this site, whoever announces them.
     #[serde(default)]
     pub allowed: Vec<Prefix>,
-    /// What the operator's file announces. What a routing feed announces is not kept here.
+    /// What the site's record itself announces. What a routing feed announces is not kept here.
     #[serde(default)]
     pub announced: Vec<Announced>,
+    /// The file of what it announces besides, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub announced_file: Option<AnnouncedFile>,
+}
+
+/// A file of prefixes. It is an object, because a record has room for some thousand prefixes only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AnnouncedFile {
+    /// The object.
+    pub sha256: Digest,
+    /// How many prefixes it has.
+    pub prefixes: u32,
+    /// Since when, since 1970.
+    pub since_unix_seconds: u64,
 }
 
 /// A cluster: `cluster/NAME`.
@@ -347,6 +362,22 @@ mod tests {
         }
     }
 
+    fn site() -> SiteRecord {
+        SiteRecord {
+            region: name("europe"),
+            latitude: Some(48.9),
+            longitude: Some(2.4),
+            operator: None,
+            allowed: vec!["192.0.2.0/24".parse().expect("a prefix")],
+            announced: vec![],
+            announced_file: Some(AnnouncedFile {
+                sha256: Digest::of(b"file"),
+                prefixes: 3,
+                since_unix_seconds: 4,
+            }),
+        }
+    }
+
     fn written<R: StoreRecord>(record: &R, of: &str) -> (String, Vec<u8>) {
         match record.put(of).expect("within its bounds") {
             Write::Put(key, value) => (key, value),
@@ -396,15 +427,7 @@ mod tests {
             trusted_until_unix_seconds: None,
         };
         reads_what_it_writes(&key, "k1");
-        let site = SiteRecord {
-            region: name("europe"),
-            latitude: Some(48.9),
-            longitude: Some(2.4),
-            operator: None,
-            allowed: vec!["192.0.2.0/24".parse().expect("a prefix")],
-            announced: vec![],
-        };
-        reads_what_it_writes(&site, "paris");
+        reads_what_it_writes(&site(), "paris");
         let cluster = ClusterRecord { site: name("paris"), titles: ClusterTitles::All };
         reads_what_it_writes(&cluster, "paris-1");
         reads_what_it_writes(&node(), "n1");
