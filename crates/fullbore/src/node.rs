@@ -9,6 +9,7 @@ use std::time::Duration;
 use clap::Args;
 use identity::Credentials;
 use node::beating::{self, BeatingOptions};
+use node::bird::{self, BirdOptions};
 use node::joining::Membership;
 use node::{Agent, AgentOptions, answer, ceiling_of_links};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -49,6 +50,12 @@ pub(crate) struct Node {
     /// Answer viewers on this address as a gateway does, from the newest snapshot of the fleet
     #[arg(long, value_name = "ADDR:PORT")]
     answers: Option<SocketAddr>,
+    /// Control socket of BIRD on this box: tell the fleet which prefixes the site's network reaches
+    #[arg(long, value_name = "SOCKET")]
+    bird: Option<PathBuf>,
+    /// BIRD's routing table whose routes count; can be repeated [default: master4 and master6]
+    #[arg(long, value_name = "NAME", requires = "bird")]
+    bird_table: Vec<TableName>,
     /// More flags for `fullbore serve` [default: `--listen [::]:8443 --admin 127.0.0.1:8444`]
     #[arg(last = true, value_name = "SERVE FLAGS")]
     serve: Vec<String>,
@@ -64,6 +71,22 @@ impl std::str::FromStr for Amount {
     fn from_str(text: &str) -> Result<Self, BadValue> {
         let number = text.parse().ok().filter(|number| (0.0..=1e9).contains(number));
         number.map(Self).ok_or_else(|| BadValue::new(text, "a number from 0 to 1,000,000,000"))
+    }
+}
+
+/// The name of a routing table in bird.conf.
+#[derive(Clone, Debug, PartialEq)]
+struct TableName(String);
+
+impl std::str::FromStr for TableName {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        // Part of a command to BIRD: nothing else may come with it.
+        let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        let fits = (1..=63).contains(&text.len()) && text.bytes().all(is_word);
+        let wanted = "a table's name in bird.conf, of letters, digits and _";
+        if fits { Ok(Self(text.to_owned())) } else { Err(BadValue::new(text, wanted)) }
     }
 }
 
@@ -119,7 +142,14 @@ impl Node {
             say(&format!("answers   http://{}/\n", answering.address));
         }
         let state = Arc::clone(agent);
-        let options = BeatingOptions::default();
+        let routes = self.bird.as_ref().map(|socket| {
+            let tables = self.bird_table.iter().map(|table| table.0.clone()).collect();
+            bird::watch(BirdOptions { socket: socket.clone(), tables })
+        });
+        if let Some(readings) = &routes {
+            agent.show_bird(readings.clone());
+        }
+        let options = BeatingOptions { routes, ..BeatingOptions::default() };
         let beating = beating::start(membership, credentials, self.state.clone(), state, options)?;
         Ok((answering, beating))
     }
@@ -153,13 +183,21 @@ impl Node {
 
 #[cfg(test)]
 mod tests {
-    use super::Amount;
+    use super::{Amount, TableName};
 
     #[test]
     fn amounts_are_not_negative() {
         assert_eq!("0.5".parse::<Amount>().ok(), Some(Amount(0.5)));
         for bad in ["", "-1", "NaN", "inf", "1e10"] {
             assert!(bad.parse::<Amount>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_table_s_name_is_a_word() {
+        assert_eq!("viewers_4".parse::<TableName>().ok(), Some(TableName("viewers_4".into())));
+        for bad in ["", "a b", "a\nconfigure", "a;b", "\"a\"", &"x".repeat(64)] {
+            assert!(bad.parse::<TableName>().is_err(), "{bad}");
         }
     }
 }

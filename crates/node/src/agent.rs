@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 
 use fleet::{Condition, Digest, HeartbeatAnswer, Load, Name, PublicKey, PublishedTitle, State};
 use serde::Serialize;
+use tokio::sync::watch;
 
+use crate::bird::{BirdReading, BirdStatus};
 use crate::condition::{ControlLoop, observe::observe};
 use crate::holding::{Holder, HoldingOptions, HoldingStatus, lock};
 use crate::kept;
@@ -87,6 +89,8 @@ pub struct Status {
     gateways: BTreeMap<String, Heard>,
     /// The newest snapshot: whose, and its number.
     snapshot: Option<(Name, u64)>,
+    /// What the site's router says, if the box passes that on.
+    bird: Option<BirdStatus>,
 }
 
 /// What a gateway said last.
@@ -114,6 +118,7 @@ pub struct Agent {
     control: Mutex<ControlLoop>,
     told: Told,
     heard: Mutex<BTreeMap<String, Heard>>,
+    bird: Mutex<Option<watch::Receiver<BirdReading>>>,
     started: Instant,
     bell: Bell,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -154,13 +159,14 @@ impl Agent {
         let told = Told::open(state, options.snapshot_keys.clone()).map_err(failed(state))?;
         let server = Arc::new(ServerProcess::new(serving).map_err(failed(state))?);
         let control = Mutex::new(ControlLoop::new(options.ceiling_bits_per_second));
-        let (bell, threads, heard) = Default::default();
+        let (bell, threads, heard, bird) = Default::default();
         let agent = Arc::new(Self {
             holder,
             server,
             control,
             told,
             heard,
+            bird,
             started: Instant::now(),
             bell,
             threads,
@@ -232,7 +238,13 @@ impl Agent {
                 let snapshot = fleet.snapshot();
                 (snapshot.gateway.clone(), snapshot.number)
             }),
+            bird: lock(&self.bird).as_ref().map(|bird| bird.borrow().status.clone()),
         }
+    }
+
+    /// From now on the status tells what the site's router says, too.
+    pub fn show_bird(&self, readings: watch::Receiver<BirdReading>) {
+        *lock(&self.bird) = Some(readings);
     }
 
     /// What gateways told.

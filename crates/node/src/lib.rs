@@ -8,6 +8,7 @@
 mod agent;
 mod answering;
 pub mod beating;
+pub mod bird;
 mod box_state;
 mod ceiling;
 mod condition;

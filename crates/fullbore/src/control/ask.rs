@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use catalog::TitlePath;
 use clap::{Args, Subcommand, ValueEnum};
 use control::client::{ApiClient, OperatorAccess};
-use fleet::Name;
+use fleet::{Announced, Name, Prefix};
 use serde_json::{Value, json};
 
 use super::{Failed, report};
@@ -107,6 +107,34 @@ pub(super) enum Ask {
     Undrain {
         /// Its name
         node: Name,
+        #[command(flatten)]
+        at: At,
+    },
+    /// Say which prefixes a site announces, or have it announce those of a file
+    ///
+    /// A line of the file has a prefix, and may say how far away it is: "192.0.2.0/24 as_path=64500,64501 med=50" or
+    /// "2001:db8::/32 as_path_length=2". The file replaces the site's earlier one. Routes that nodes pass on from BIRD count besides.
+    Announce {
+        /// The site
+        site: Name,
+        /// File of prefixes; an empty one announces nothing [default: show what is announced]
+        file: Option<PathBuf>,
+        #[command(flatten)]
+        at: At,
+    },
+    /// Say which prefixes a site may announce: what is within one of them
+    Allow {
+        /// The site
+        site: Name,
+        /// Prefixes, such as 192.0.2.0/24
+        #[arg(required_unless_present_any = ["file", "all"])]
+        prefixes: Vec<Prefix>,
+        /// File with a prefix per line
+        #[arg(long, value_name = "FILE", conflicts_with_all = ["prefixes", "all"])]
+        file: Option<PathBuf>,
+        /// Everything
+        #[arg(long, conflicts_with = "prefixes")]
+        all: bool,
         #[command(flatten)]
         at: At,
     },
@@ -327,6 +355,21 @@ impl Ask {
                 Ok(())
             }
             Self::Replay { last, title, at } => replay(last, title, &at).await,
+            Self::Announce { site, file, at } => announce(&site, file, &at).await,
+            Self::Allow { site, prefixes, file, all, at } => {
+                let prefixes = match (all, file) {
+                    (true, _) => vec![json!("0.0.0.0/0"), json!("::/0")],
+                    (false, Some(file)) => {
+                        let read = read_prefixes(&file)?.into_iter();
+                        read.map(|one| json!(one.prefix)).collect()
+                    }
+                    (false, None) => prefixes.iter().map(|prefix| json!(prefix)).collect(),
+                };
+                let path = format!("/api/v1/sites/{site}/allowed");
+                let answer = at.client()?.post(&path, &json!({ "allowed": prefixes })).await?;
+                at.print(&answer, report::allowed);
+                Ok(())
+            }
             // `run` has done the others.
             _ => Ok(()),
         }
@@ -355,6 +398,26 @@ async fn publish(
     let answer = client.post("/api/v1/titles/publish", &publication.to_json()).await?;
     at.print(&answer, report::published);
     Ok(())
+}
+
+async fn announce(site: &Name, file: Option<PathBuf>, at: &At) -> Result<(), Failed> {
+    let path = format!("/api/v1/sites/{site}/announced");
+    let client = at.client()?;
+    let Some(file) = file else {
+        let answer = client.get(&path, &[]).await?;
+        at.print(&answer, report::announcements);
+        return Ok(());
+    };
+    let text = Announced::write_file(&read_prefixes(&file)?);
+    let answer = client.post(&path, &json!({ "file": text })).await?;
+    at.print(&answer, report::announced);
+    Ok(())
+}
+
+fn read_prefixes(file: &std::path::Path) -> Result<Vec<Announced>, Failed> {
+    let failed = |why: &dyn std::fmt::Display| Failed(1, format!("{}: {why}", file.display()));
+    let text = std::fs::read_to_string(file).map_err(|error| failed(&error))?;
+    Announced::read_file(&text).map_err(|error| failed(&error))
 }
 
 async fn replay(last: Option<Time>, title: Option<String>, at: &At) -> Result<(), Failed> {

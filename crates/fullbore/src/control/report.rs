@@ -149,6 +149,62 @@ pub(super) fn title_at_nodes(answer: &Value) -> String {
     format!("{} is {}\n{}", str_of(answer, "title"), str_of(answer, "state"), table(&rows))
 }
 
+/// What is outside the allow-list, in a sentence, if anything is.
+fn refused(of: &Value) -> String {
+    match of["refused"].as_u64() {
+        None | Some(0) => String::new(),
+        Some(count) => format!(
+            "; {count} are outside the allow-list and don't count, {} for one",
+            of["first_refused"].as_str().unwrap_or("-")
+        ),
+    }
+}
+
+pub(super) fn announced(answer: &Value) -> String {
+    let (site, count) = (str_of(answer, "site"), answer["prefixes"].as_u64().unwrap_or(0));
+    format!("{site}: its file has {count} prefixes{}\n", refused(answer))
+}
+
+pub(super) fn allowed(answer: &Value) -> String {
+    let (site, count) = (str_of(answer, "site"), answer["allowed"].as_array().map_or(0, Vec::len));
+    match answer["refused"].as_u64() {
+        None | Some(0) => format!("{site} may announce what is within {count} prefixes\n"),
+        Some(refused) => format!(
+            "{site} may announce what is within {count} prefixes; {refused} prefixes of its file are outside and don't count\n"
+        ),
+    }
+}
+
+pub(super) fn announcements(answer: &Value) -> String {
+    let allowed: Vec<_> =
+        answer["allowed"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let may = match (answer["allows_all"].as_bool(), allowed.len()) {
+        (Some(true), _) => "anything".to_owned(),
+        (_, 0) => "nothing: it has no allow-list".to_owned(),
+        (_, 1..=8) => format!("what is within {}", allowed.join(", ")),
+        (_, count) => format!("what is within {count} prefixes"),
+    };
+    let (site, file) = (str_of(answer, "site"), &answer["file"]);
+    let mut text = format!(
+        "{site} announces {} prefixes\nIt may announce {may}\nIts file has {} prefixes{}\n",
+        answer["prefixes"].as_u64().unwrap_or(0),
+        file["prefixes"].as_u64().unwrap_or(0),
+        refused(file)
+    );
+    for feed in answer["feeds"].as_array().into_iter().flatten() {
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            text,
+            "Node {} passes on {} routes, {:.0} s ago{}",
+            str_of(feed, "node"),
+            feed["believed"].as_u64().unwrap_or(0),
+            feed["silent_millis"].as_f64().unwrap_or(0.0) / 1000.0,
+            refused(feed)
+        );
+    }
+    text
+}
+
 pub(super) fn replayed(answer: &Value) -> String {
     let whole = |name: &str| answer[name].as_u64().unwrap_or(0);
     let mut text = format!(
@@ -181,6 +237,23 @@ fn table<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn what_is_announced_and_refused_is_told_in_words() {
+        let feed = json!({
+            "node": "n1", "believed": 7, "refused": 2, "first_refused": "10.0.0.0/8",
+            "silent_millis": 3400
+        });
+        let answer = json!({
+            "site": "paris", "prefixes": 9, "allows_all": false, "allowed": ["192.0.2.0/24"],
+            "file": { "prefixes": 3, "refused": 0 }, "feeds": [feed]
+        });
+        assert_eq!(
+            announcements(&answer),
+            "paris announces 9 prefixes\nIt may announce what is within 192.0.2.0/24\nIts file has 3 prefixes\n\
+             Node n1 passes on 7 routes, 3 s ago; 2 are outside the allow-list and don't count, 10.0.0.0/8 for one\n"
+        );
+    }
 
     #[test]
     fn nodes_are_a_table_with_what_is_wrong() {

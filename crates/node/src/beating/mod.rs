@@ -1,12 +1,13 @@
 //! A node's side of the machines' API: it beats to every gateway it knows, fetches what is news, and renews its certificate.
 //!
 //! Each gateway has two tasks. One beats, and waits for nothing else. The other fetches what the last answer said is news, which may
-//! take long. So a large snapshot on a slow line never makes a node look dead.
+//! take long. So a large snapshot on a slow line never makes a node look dead. A node beside a router has a third, which passes its routes on.
 
 mod clocks;
 mod fetching;
 mod pulse;
 mod renewing;
+mod routes;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -22,6 +23,7 @@ use tokio::time::{Instant, sleep};
 
 use self::clocks::Clocks;
 pub use self::clocks::words as clock_words;
+use crate::bird::BirdReading;
 use crate::box_state::BoxState;
 use crate::gateway::{Gateway, Trouble};
 use crate::joining::{Membership, now_unix_millis};
@@ -39,6 +41,8 @@ pub struct BeatingOptions {
     pub snapshot_interval: Duration,
     /// A node sends its inventory to one gateway no more often, but for the first few.
     pub inventory_interval: Duration,
+    /// What the site's router says, if the node passes that on.
+    pub routes: Option<watch::Receiver<BirdReading>>,
 }
 
 impl Default for BeatingOptions {
@@ -47,6 +51,7 @@ impl Default for BeatingOptions {
             interval: Duration::from_secs(5),
             snapshot_interval: Duration::from_secs(60),
             inventory_interval: Duration::from_secs(10),
+            routes: None,
         }
     }
 }
@@ -120,7 +125,7 @@ async fn beat_to_all(shared: Arc<Shared>) {
     let mut tasks = JoinSet::new();
     tasks.spawn(renewing::keep_renewed(Arc::clone(&shared)));
     tasks.spawn(fetching::fetch_documents(Arc::clone(&shared)));
-    let mut running: HashMap<String, [AbortHandle; 2]> = HashMap::new();
+    let mut running: HashMap<String, Vec<AbortHandle>> = HashMap::new();
     let mut known = shared.gateways.subscribe();
     loop {
         let gateways = known.borrow_and_update().clone();
@@ -134,10 +139,15 @@ async fn beat_to_all(shared: Arc<Shared>) {
         for address in gateways {
             running.entry(address.clone()).or_insert_with(|| {
                 let (answers, heard) = watch::channel(None);
+                let routes = shared.options.routes.clone().map(|readings| {
+                    routes::pass_on(Arc::clone(&shared), address.clone(), readings)
+                });
                 let line = Arc::new(Line { address, snapshot: AtomicU64::new(0) });
                 let beat = beat_to(Arc::clone(&shared), Arc::clone(&line), answers);
                 let fetch = fetching::fetch_news(Arc::clone(&shared), line, heard);
-                [tasks.spawn(beat), tasks.spawn(fetch)]
+                let mut handles = vec![tasks.spawn(beat), tasks.spawn(fetch)];
+                handles.extend(routes.map(|routes| tasks.spawn(routes)));
+                handles
             });
         }
         if known.changed().await.is_err() {
