@@ -74,9 +74,10 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    fn start_agent(&self) -> Running {
+    fn start_agent(&self, flags: &[&str]) -> Running {
         let mut command = Command::new(program());
         command.arg("node").arg("--state").arg(&self.state).arg("--library").arg(&self.library);
+        command.args(flags);
         if let Some(url) = &self.answers {
             command.args(["--answers", url.trim_start_matches("http://")]);
         }
@@ -134,9 +135,15 @@ impl Node {
         kill_process(self.server(), Signal::STOP).unwrap();
     }
 
+    /// Ends the agent and starts it again with more flags. Its server serves on.
+    pub(crate) fn restart_agent(&mut self, flags: &[&str]) {
+        self.agent.kill();
+        self.agent = self.machine.start_agent(flags);
+    }
+
     /// Starts the agent again after [`Self::power_off`].
     pub(crate) fn power_on(&mut self) {
-        self.agent = self.machine.start_agent();
+        self.agent = self.machine.start_agent(&[]);
     }
 }
 
@@ -280,7 +287,7 @@ impl Fleet {
         let (port, name) = (self.node_port, name.to_owned());
         let answers = self.answers_port.map(|port| format!("http://{host}:{port}"));
         let machine = Machine { name, host, state, library, port, answers, network };
-        self.nodes.push(Node { agent: machine.start_agent(), machine });
+        self.nodes.push(Node { agent: machine.start_agent(&[]), machine });
     }
 
     fn publish(&self) {

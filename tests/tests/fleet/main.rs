@@ -8,4 +8,5 @@ mod newcomer;
 mod nodes;
 mod operate;
 mod paths;
+mod routing;
 mod secured;
