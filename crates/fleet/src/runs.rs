@@ -1,7 +1,7 @@
 //! Rising numbers as a text: `0-4999,6000` are 5,001 of them.
 //!
-//! Where every node shall hold every title, a list of what 10,000 nodes hold of 5,000 titles would have 250 MB, and a gateway makes, signs and keeps one
-//! every few seconds. Runs make a line of it.
+//! Where every node shall hold every title, a list of what 10,000 nodes hold of 5,000 titles would have 250 MB, and a gateway makes, signs and keeps
+//! one every few seconds. Runs make a line of it.
 
 use std::fmt::{self, Formatter, Write};
 

@@ -133,7 +133,8 @@ impl Outcome {
             self.describe_fetched(),
         );
         text += &format!(
-            "the store: {} changes, {:.2} writes a second ({:.2} at rest: the lease); {:.2} snapshots a second were made, {:.2} MB/s written to disk\n",
+            "the store: {} changes, {:.2} writes a second ({:.2} at rest: the lease); {:.2} snapshots a second were made, \
+             {:.2} MB/s written to disk\n",
             beating.store.revision,
             beating.per_second(beating.store.transactions),
             at_rest.per_second(at_rest.store.transactions),

@@ -22,8 +22,8 @@ const FILE_SECONDS: u64 = 3600;
 /// What is buffered is on disk after this.
 const FLUSH: Duration = Duration::from_secs(1);
 
-/// Whoever sends to a thread that waits has to wake it, which costs about as much as all the rest of an answer. So this thread takes all that has come, and
-/// then does not wait for more for this long. Forty times as many decisions as a core can make in it have room in the queue.
+/// Whoever sends to a thread that waits has to wake it, which costs about as much as all the rest of an answer. So this thread takes all that has
+/// come, and then does not wait for more for this long. Forty times as many decisions as a core can make in it have room in the queue.
 const LOOK_AWAY: Duration = Duration::from_millis(10);
 
 /// What the names of the log's files end with. They begin with the time, so they sort by age.
