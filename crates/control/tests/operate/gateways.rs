@@ -88,7 +88,7 @@ async fn node(fleet: &Running, state: &Path) -> (Arc<Hearing>, Beating) {
     let invite = fleet.done("/api/v1/invites", body).await;
     let token = invite["token"].as_str().expect("a token").parse().expect("a token");
     let wish = Wish { node: name("n1"), host: "n1.example".to_owned(), ceiling_bits_per_second: 0 };
-    join(&[fleet.machines_url.clone()], &token, wish, state).await.expect("it joins");
+    join(std::slice::from_ref(&fleet.machines_url), &token, wish, state).await.expect("it joins");
     let own = Arc::new(Hearing {
         inventory: Arc::new(Inventory::new(name("n1"), Vec::new())),
         answered: Mutex::default(),
