@@ -32,7 +32,7 @@ pub(super) async fn gone(
 
 impl Desk {
     async fn take_back(&self, caller: &Caller, body: Body) -> Result<StatusCode, MachineRefusal> {
-        let peer = self.node(caller)?;
+        let peer = self.node(caller).await?;
         let kept: Option<KeptGone> = {
             let _turn = self.inventories.try_acquire().map_err(|_| RefusalReason::Unavailable)?;
             read_json(body, body::INVENTORY).await?
