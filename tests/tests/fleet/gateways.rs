@@ -1,4 +1,5 @@
-//! Gateways that die, stand still or know no better: nobody who plays notices, nodes answer who is new, and the next gateway steers from what it knew.
+//! Gateways that die, stand still or know no better: nobody who plays notices, nodes answer new viewers, and the next gateway steers from what
+//! it knew.
 
 use crate::house::{Extras, Fleet, Running, Seat, get, route_at};
 use crate::nodes::swarm;

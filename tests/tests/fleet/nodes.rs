@@ -48,8 +48,8 @@ fn viewers_of_a_node_that_is_killed_see_nothing_of_it_and_it_is_lost_within_seco
     kill_one(&mut fleet, words, Duration::from_secs(15), 30.0);
 }
 
-/// The film has 15 minutes. Whoever plays on for ten minutes after the node's death, with two minutes in the buffer, has had far more than ten segments
-/// from elsewhere.
+/// The film has 15 minutes. Whoever plays on for ten minutes after the node's death, with two minutes in the buffer, has had far more than ten
+/// segments from elsewhere.
 #[test]
 #[ignore = "takes half an hour of an idle machine: ./run fleet-lab"]
 fn two_hundred_viewers_with_two_minutes_of_buffer_see_nothing_of_a_killed_node() {

@@ -1,5 +1,5 @@
-//! After a backup was restored, nodes say what the fleet had told them to be gone since. It has the fleet's signature, so no node can revoke another or
-//! withdraw a title.
+//! After a backup was restored, nodes say what the fleet had told them to be gone since. It has the fleet's signature, so no node can revoke
+//! another or withdraw a title.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -378,6 +378,18 @@ mod tests {
         }
     }
 
+    fn restored_fleet() -> FleetRecord {
+        let restored =
+            RestoredBackup { made_unix_seconds: 2, restored_unix_seconds: 3, read_back: true };
+        FleetRecord {
+            name: name("films"),
+            epoch: 3,
+            policy: SteeringPolicy::default(),
+            made_unix_seconds: 1,
+            restored: Some(restored),
+        }
+    }
+
     fn written<R: StoreRecord>(record: &R, of: &str) -> (String, Vec<u8>) {
         match record.put(of).expect("within its bounds") {
             Write::Put(key, value) => (key, value),
@@ -400,19 +412,7 @@ mod tests {
 
     #[test]
     fn each_record_reads_what_it_writes() {
-        let policy = SteeringPolicy::default();
-        let fleet = FleetRecord {
-            name: name("films"),
-            epoch: 3,
-            policy,
-            made_unix_seconds: 1,
-            restored: Some(RestoredBackup {
-                made_unix_seconds: 2,
-                restored_unix_seconds: 3,
-                read_back: true,
-            }),
-        };
-        reads_what_it_writes(&fleet, "");
+        reads_what_it_writes(&restored_fleet(), "");
         let pkcs8 = PrivateBytes::new(vec![0, 1, 255]);
         let certificate_pem = Some("-----BEGIN CERTIFICATE-----\n".to_owned());
         reads_what_it_writes(
@@ -450,7 +450,7 @@ mod tests {
         let version = Digest::of(b"old");
         let withdrawn = vec![WithdrawnVersion { version, since_unix_seconds: 9 }];
         reads_what_it_writes(&TitleRecord { published: None, withdrawn }, "films/a");
-        for role in [Role::Read, Role::Partner(vec![name("paris")])] {
+        for role in [Role::Admin, Role::Read, Role::Partner(vec![name("paris")])] {
             let sha256 = matches!(role, Role::Admin).then(|| Digest::of(b"token"));
             let operator = OperatorRecord { role, sha256, made_unix_seconds: 1, revoked: None };
             reads_what_it_writes(&operator, "anna");
