@@ -102,6 +102,7 @@ fn site(number: u32) -> io::Result<SiteRecord> {
         operator: None,
         allowed: vec![prefix],
         announced: vec![Announced { prefix, as_path_length: 1, med: 0 }],
+        announced_file: None,
     })
 }
 

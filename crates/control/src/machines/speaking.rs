@@ -76,7 +76,7 @@ async fn take_routes(
     caller: &Caller,
     body: Body,
 ) -> Result<impl IntoResponse, MachineRefusal> {
-    let peer = desk.node(caller)?;
+    let peer = desk.node(caller).await?;
     // What has changed within a second is small. Whoever sends a whole table slowly may not keep others from withdrawing a route.
     let is_small = body.size_hint().upper().is_some_and(|bytes| bytes <= body::SMALL_BYTES_MAX);
     let update: RoutesUpdate = if is_small {
