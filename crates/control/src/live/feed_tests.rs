@@ -213,6 +213,24 @@ fn a_gateway_that_starts_steers_by_its_last_snapshot_until_feeds_speak() {
 }
 
 #[test]
+fn what_a_gateway_remembers_of_a_file_goes_with_the_file() {
+    let with = |lines: &[&str]| {
+        let mut world = world();
+        world.sites.get_mut(&name("rome")).expect("a site").announced = routes(lines);
+        Arc::new(world)
+    };
+    let mut before = core();
+    before.set_world(with(&["10.0.0.0/8"]), at(0));
+    assert_eq!(tell(&mut before, update("r1", 1, None, &["192.0.2.0/24"]), at(1)), answer(1, 0));
+    let mut core = Core::new(name("g1"));
+    core.restore(before.snapshot(at(1)), at(0));
+    core.set_world(with(&["10.0.0.0/8"]), at(0));
+    assert_eq!(announced(&core.snapshot(at(0)), "rome"), ["10.0.0.0/8", "192.0.2.0/24"]);
+    core.set_world(with(&[]), at(1));
+    assert_eq!(announced(&core.snapshot(at(1)), "rome"), ["192.0.2.0/24"]);
+}
+
+#[test]
 fn a_file_and_feeds_add_up() {
     let mut world = world();
     let site = world.sites.get_mut(&name("rome")).expect("a site");

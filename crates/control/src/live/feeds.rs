@@ -77,7 +77,13 @@ impl Feeds {
             node.is_some_and(|node| !node.is_revoked && node.place.site == *site)
         };
         self.of_nodes.retain(|name, feed| is_at(name, &feed.site));
-        self.remembered.retain(|site, _| world.sites.contains_key(site));
+        // What a site's file announces needs no memory, and has to go with the file.
+        self.remembered.retain(|site, remembered| {
+            let Some(site) = world.sites.get(site) else { return false };
+            let of_file: BTreeSet<_> = site.announced.iter().map(|one| one.prefix).collect();
+            remembered.announced.retain(|one| !of_file.contains(&one.prefix));
+            !remembered.announced.is_empty()
+        });
         for feed in self.of_nodes.values_mut() {
             feed.sifted = world.allow_list(&feed.site).sift(&feed.routes);
         }
