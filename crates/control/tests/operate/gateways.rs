@@ -97,8 +97,12 @@ async fn node(fleet: &Running, state: &Path) -> (Arc<Hearing>, Beating) {
     let membership = Membership::read(state).expect("read").expect("a node");
     let credentials = Credentials::read(state).expect("read");
     let short = Duration::from_millis(200);
-    let options =
-        BeatingOptions { interval: short, snapshot_interval: short, inventory_interval: short };
+    let options = BeatingOptions {
+        interval: short,
+        snapshot_interval: short,
+        inventory_interval: short,
+        ..BeatingOptions::default()
+    };
     let beating = beating::start(membership, credentials, state.to_owned(), own.clone(), options);
     (own, beating.expect("it beats"))
 }

@@ -328,4 +328,14 @@ mod tests {
             assert!(why(bad).is_some_and(|why| why.contains(what)), "{bad:?}: {:?}", why(bad));
         }
     }
+
+    #[test]
+    fn certificates_hold_neither_too_short_nor_too_long() {
+        let life = |text: &str| text.parse::<CertificateLife>().ok().map(|life| life.0.as_secs());
+        assert_eq!((life("5m"), life("720h")), (Some(300), Some(30 * 24 * 3600)));
+        assert_eq!(life("720h").map(Duration::from_secs), Some(identity::NODE_LIFETIME));
+        for bad in ["", "0", "299s", "9529h", "a year"] {
+            assert_eq!(life(bad), None, "{bad}");
+        }
+    }
 }
