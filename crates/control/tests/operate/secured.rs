@@ -239,8 +239,11 @@ async fn plain_http_and_silence_at_a_tls_port_end_clearly_and_hold_up_nobody() {
         plain.read_to_string(&mut said).expect("a clear end");
         assert!(said.starts_with("HTTP/1.1 400") && said.contains("use https://"), "{said}");
     }
-    assert_eq!(fleet.refused(RefusalReason::PlainHttp), 1);
-    assert_eq!(fleet.running.gateway.viewers_refused().count(RefusalReason::PlainHttp), 1);
+    // It is counted once the answer has been sent.
+    let viewers = fleet.running.gateway.viewers_refused();
+    let counted =
+        || [fleet.refused(RefusalReason::PlainHttp), viewers.count(RefusalReason::PlainHttp)];
+    eventually(|| (counted() == [1, 1]).then_some(())).await;
     drop(silent);
     fleet.running.stop().await;
 }
