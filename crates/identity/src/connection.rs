@@ -16,7 +16,7 @@ use crate::NodeCertificate;
 use crate::acceptor::Caller;
 use crate::open::Place;
 
-/// A TLS connection whose handshake is done. It ends with an error if the gateway ends it, or if its time is over ([`Stay`]).
+/// A TLS connection whose handshake is done. It ends with an error if the gateway ends it, or if its time is over.
 pub struct Connection<C = Caller> {
     stream: TlsStream<TcpStream>,
     caller: C,
