@@ -29,6 +29,7 @@ mod question;
 mod reach;
 mod seats;
 mod standing;
+mod title_order;
 
 pub use decide::decide;
 pub use decision::{Decision, Label, Ranked, Reason};
@@ -37,3 +38,4 @@ pub use fleet::Fleet;
 pub use log::{LineError, Logged, ReplayError, replay};
 pub use question::{Playing, Question};
 pub use standing::Standing;
+pub use title_order::{HashedNode, TitleOrder};

@@ -15,6 +15,7 @@ const ARROWS: &str = "
     node:      answers catalog fleet identity machine s3 smallfile steering token
     answers:   catalog fleet steering token
     identity:  fleet smallfile
+    placement: fleet steering
     steering:  fleet
     fleet:     catalog
     appliance: catalog crypt delivery disk http library machine net qoe reactor smallfile stack tcp telemetry token web
@@ -133,7 +134,7 @@ fn breaches_of_map(files: &[File]) -> Vec<String> {
 }
 
 /// Crates without I/O and without a clock: they get both as arguments.
-const PURE: [&str; 5] = ["http", "player", "qoe", "steering", "tcp"];
+const PURE: [&str; 6] = ["http", "placement", "player", "qoe", "steering", "tcp"];
 
 const WORDS_OF_IO: [&str; 7] =
     ["fs", "TcpListener", "TcpStream", "UdpSocket", "UnixStream", "libc", "rustix"];

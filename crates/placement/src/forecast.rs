@@ -1,0 +1,138 @@
+//! What viewers of each site are expected to watch.
+
+use crate::ground::Ground;
+use crate::input::{PlacementInput, TitleDemand};
+
+/// What a region is expected to watch.
+#[derive(Debug)]
+struct Region {
+    /// By title.
+    bytes: Vec<u64>,
+    /// Titles with any demand, the most bytes watched for a byte held first.
+    order: Vec<u32>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Forecast {
+    regions: Vec<Region>,
+    sizes: Vec<u64>,
+    further_permille: u128,
+}
+
+/// Scores have so many bits behind the point.
+const SCORE_BITS: u32 = 20;
+
+impl Forecast {
+    pub(crate) fn new(input: &PlacementInput, ground: &Ground) -> Self {
+        let sizes: Vec<u64> = input.titles.iter().map(|title| title.bytes.max(1)).collect();
+        let everywhere = input.demand.iter().flat_map(|region| &region.titles);
+        let (starts, bytes) = summed(sizes.len(), everywhere);
+        // What a title weighs among the rest of a region: what the whole fleet watches of it, if that is not chance either.
+        let prior = known_or_even(&starts, &bytes, input.policy.starts_min);
+        let mut by_region = vec![vec![0u128; sizes.len()]; ground.regions.len()];
+        for region in &input.demand {
+            let (starts, bytes) = summed(sizes.len(), region.titles.iter());
+            let smooth = with_rest(&starts, &bytes, &prior, input.policy.starts_min);
+            match ground.region(&region.region) {
+                Some(at) => add(&mut by_region[at], &smooth, 1, 1),
+                // Nobody is there: steering spreads these viewers over all sites by their ceilings.
+                None => {
+                    let all: u128 = ground.region_weight.iter().sum();
+                    for (at, weight) in ground.region_weight.iter().enumerate() {
+                        add(&mut by_region[at], &smooth, *weight, all);
+                    }
+                }
+            }
+        }
+        let region = |bytes: Vec<u128>| {
+            let bytes: Vec<u64> =
+                bytes.into_iter().map(|bytes| bytes.min(1 << 62) as u64).collect();
+            let score = |title: u32| score(bytes[title as usize].into(), sizes[title as usize]);
+            let mut order: Vec<u32> = (0..sizes.len() as u32).collect();
+            order.retain(|title| bytes[*title as usize] > 0);
+            order.sort_by_cached_key(|title| (std::cmp::Reverse(score(*title)), *title));
+            Region { bytes, order }
+        };
+        let regions = by_region.into_iter().map(region).collect();
+        Self { regions, sizes, further_permille: input.policy.further_permille.into() }
+    }
+
+    /// The titles that viewers of a site want, the most wanted for its bytes first. It is one list for all sites of a region.
+    pub(crate) fn order<'f>(&'f self, ground: &Ground, site: usize) -> &'f [u32] {
+        &self.regions[ground.region_of[site] as usize].order
+    }
+
+    /// Bytes that a site's viewers are expected to watch of a title in a day.
+    pub(crate) fn bytes(&self, ground: &Ground, site: usize, title: u32) -> u64 {
+        let region = ground.region_of[site] as usize;
+        let bytes = u128::from(self.regions[region].bytes[title as usize]);
+        let part = bytes * u128::from(ground.site_weight[site]);
+        (part / ground.region_weight[region].max(1)) as u64
+    }
+
+    /// What the n-th copy at a site is worth, in bytes a day. `copy` counts from 1.
+    pub(crate) fn worth(&self, ground: &Ground, site: usize, title: u32, copy: u16) -> u64 {
+        let bytes = self.bytes(ground, site, title);
+        if copy <= 1 {
+            return bytes;
+        }
+        (u128::from(bytes) * self.further_permille / (1000 * u128::from(copy))) as u64
+    }
+
+    /// What it is worth for each byte held.
+    pub(crate) fn score(&self, ground: &Ground, site: usize, title: u32, copy: u16) -> u64 {
+        score(self.worth(ground, site, title, copy).into(), self.size(title))
+    }
+
+    pub(crate) fn size(&self, title: u32) -> u64 {
+        self.sizes[title as usize]
+    }
+}
+
+fn score(worth: u128, size: u64) -> u64 {
+    ((worth << SCORE_BITS) / u128::from(size)).min(u64::MAX.into()) as u64
+}
+
+fn summed<'d>(
+    titles: usize,
+    demand: impl Iterator<Item = &'d TitleDemand>,
+) -> (Vec<u64>, Vec<u128>) {
+    let (mut starts, mut bytes) = (vec![0u64; titles], vec![0u128; titles]);
+    for one in demand {
+        let at = one.title as usize;
+        starts[at] = starts[at].saturating_add(one.starts);
+        bytes[at] += u128::from(one.bytes);
+    }
+    (starts, bytes)
+}
+
+/// Titles with too few starts share evenly what is watched of all of them.
+fn known_or_even(starts: &[u64], bytes: &[u128], starts_min: u64) -> Vec<u128> {
+    with_rest(starts, bytes, &vec![1; starts.len()], starts_min)
+}
+
+/// Titles with too few starts share what is watched of all of them, in proportion to `prior`.
+fn with_rest(starts: &[u64], bytes: &[u128], prior: &[u128], starts_min: u64) -> Vec<u128> {
+    let rest = || (0..starts.len()).filter(|title| starts[*title] < starts_min);
+    let watched: u128 = rest().map(|title| bytes[title]).sum();
+    // At most 64 bits each, so that products stay below 128.
+    let prior = |title: usize| prior[title].min(u64::MAX.into()) >> 8;
+    let all: u128 = rest().map(prior).sum();
+    let mut smooth = bytes.to_vec();
+    for title in rest() {
+        let part = watched.min(u64::MAX.into()) * prior(title);
+        smooth[title] = part.checked_div(all).unwrap_or(0);
+    }
+    if all == 0 {
+        // The whole fleet knows nothing of them.
+        let count = rest().count().max(1) as u128;
+        rest().for_each(|title| smooth[title] = watched / count);
+    }
+    smooth
+}
+
+fn add(sum: &mut [u128], bytes: &[u128], part: u128, of: u128) {
+    for (sum, bytes) in sum.iter_mut().zip(bytes) {
+        *sum += (*bytes).min(u64::MAX.into()) * part.min(u64::MAX.into()) / of.max(1);
+    }
+}

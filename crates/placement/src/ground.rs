@@ -1,0 +1,102 @@
+//! Where nodes are: sites, regions, and what fails together.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::ops::Range;
+
+use fleet::{Name, NodeKind};
+use steering::HashedNode;
+
+use crate::input::PlacementNode;
+
+/// A node, with its places as numbers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spot {
+    pub(crate) site: u32,
+    pub(crate) cluster: u32,
+    /// Site, cluster and rack.
+    pub(crate) domain: u32,
+    pub(crate) kind: NodeKind,
+    pub(crate) hashed: HashedNode,
+}
+
+/// How far apart two copies are, farthest first.
+pub(crate) const LEVELS: [fn(&Spot, &Spot) -> bool; 4] = [
+    |one, two| one.site != two.site,
+    |one, two| one.cluster != two.cluster,
+    |one, two| one.domain != two.domain,
+    |_, _| true,
+];
+
+#[derive(Debug)]
+pub(crate) struct Ground {
+    pub(crate) spots: Vec<Spot>,
+    /// Where each site's nodes begin, and the end.
+    starts: Vec<u32>,
+    pub(crate) site_names: Vec<Name>,
+    pub(crate) regions: Vec<Name>,
+    pub(crate) region_of: Vec<u32>,
+    /// The sum of a site's ceilings, at least 1.
+    pub(crate) site_weight: Vec<u64>,
+    pub(crate) region_weight: Vec<u128>,
+}
+
+/// Numbers things in the order in which they come.
+fn number<K: Hash + Eq>(known: &mut HashMap<K, u32>, key: K) -> u32 {
+    let next = known.len() as u32;
+    *known.entry(key).or_insert(next)
+}
+
+impl Ground {
+    /// `nodes` are in the order of their sites.
+    pub(crate) fn new(nodes: &[PlacementNode]) -> Self {
+        let mut regions: Vec<Name> = nodes.iter().map(|node| node.region.clone()).collect();
+        regions.sort();
+        regions.dedup();
+        let (mut clusters, mut domains) = (HashMap::new(), HashMap::new());
+        let mut ground = Self {
+            spots: Vec::with_capacity(nodes.len()),
+            starts: Vec::new(),
+            site_names: Vec::new(),
+            region_weight: vec![0; regions.len()],
+            regions,
+            region_of: Vec::new(),
+            site_weight: Vec::new(),
+        };
+        for node in nodes {
+            if ground.site_names.last() != Some(&node.place.site) {
+                ground.starts.push(ground.spots.len() as u32);
+                ground.site_names.push(node.place.site.clone());
+                ground.region_of.push(ground.region(&node.region).unwrap_or(0) as u32);
+                ground.site_weight.push(0);
+            }
+            let site = ground.site_names.len() as u32 - 1;
+            let weight = &mut ground.site_weight[site as usize];
+            *weight = weight.saturating_add(node.ceiling_bits_per_second.max(1));
+            ground.spots.push(Spot {
+                site,
+                cluster: number(&mut clusters, (site, &node.place.cluster)),
+                domain: number(&mut domains, (site, &node.place.cluster, &node.place.rack)),
+                kind: node.kind,
+                hashed: HashedNode::new(node.name.as_str(), node.ceiling_bits_per_second),
+            });
+        }
+        ground.starts.push(ground.spots.len() as u32);
+        for (site, region) in ground.region_of.iter().enumerate() {
+            ground.region_weight[*region as usize] += u128::from(ground.site_weight[site]);
+        }
+        ground
+    }
+
+    pub(crate) fn sites(&self) -> usize {
+        self.site_names.len()
+    }
+
+    pub(crate) fn nodes_of(&self, site: usize) -> Range<usize> {
+        self.starts[site] as usize..self.starts[site + 1] as usize
+    }
+
+    pub(crate) fn region(&self, name: &Name) -> Option<usize> {
+        self.regions.binary_search(name).ok()
+    }
+}

@@ -1,0 +1,230 @@
+//! What a plan is made from.
+
+use std::fmt::{self, Display, Formatter};
+
+use fleet::{Name, NodeKind, NodePlace};
+use serde::{Deserialize, Serialize};
+
+/// All that placement knows. Lists may be in any order.
+#[derive(Clone, Debug, Default)]
+pub struct PlacementInput {
+    /// The catalog. Other lists refer to titles by their places here.
+    pub titles: Vec<PlacementTitle>,
+    /// Nodes that shall hold titles; leave out those that are lost, revoked or drained.
+    pub nodes: Vec<PlacementNode>,
+    /// What viewers are expected to watch in a day, by region.
+    pub demand: Vec<RegionDemand>,
+    /// Bounds.
+    pub policy: PlacementPolicy,
+}
+
+/// A title.
+#[derive(Clone, Debug)]
+pub struct PlacementTitle {
+    /// Its path.
+    pub path: String,
+    /// Bytes of all its files.
+    pub bytes: u64,
+    /// Where it must be, whatever is watched.
+    pub pins: Vec<Pin>,
+}
+
+/// So many copies at each site of a scope.
+#[derive(Clone, Debug)]
+pub struct Pin {
+    /// Which sites.
+    pub scope: PinScope,
+    /// Copies at each of them.
+    pub copies: u16,
+}
+
+/// Which sites a pin is for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PinScope {
+    /// All sites.
+    Everywhere,
+    /// The sites of a region.
+    Region(Name),
+    /// One site.
+    Site(Name),
+}
+
+/// A node.
+#[derive(Clone, Debug)]
+pub struct PlacementNode {
+    /// Its name.
+    pub name: Name,
+    /// Where it is: its failure domains.
+    pub place: NodePlace,
+    /// The region of its site.
+    pub region: Name,
+    /// What it is built for.
+    pub kind: NodeKind,
+    /// Room for titles.
+    pub room_bytes: u64,
+    /// Its weight beside others of its site, as in steering.
+    pub ceiling_bits_per_second: u64,
+    /// What it may take in one window.
+    pub fill_bytes_max: Option<u64>,
+    /// Yesterday's manifest: titles that it holds, or is told to.
+    pub holds: Vec<u32>,
+}
+
+/// What viewers of a region are expected to watch in a day.
+#[derive(Clone, Debug)]
+pub struct RegionDemand {
+    /// The region.
+    pub region: Name,
+    /// By title; titles that are missing have none.
+    pub titles: Vec<TitleDemand>,
+}
+
+/// What viewers of a region are expected to watch of a title in a day.
+#[derive(Clone, Copy, Debug)]
+pub struct TitleDemand {
+    /// Its place in the catalog.
+    pub title: u32,
+    /// How often it was started.
+    pub starts: u64,
+    /// Bytes sent of it.
+    pub bytes: u64,
+}
+
+/// Bounds, and what things are worth.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PlacementPolicy {
+    /// Copies of each title in the fleet, in as many failure domains: three, because a viewer gets three nodes.
+    pub floor_copies: u16,
+    /// Which titles a kind of node takes for demand.
+    pub cut_offs: CutOffs,
+    /// Most bytes that a plan moves. None: as many as are worth it.
+    pub churn_bytes_max: Option<u64>,
+    /// A move for demand must be expected to serve so many thousandths of its bytes in a day.
+    pub worth_permille: u32,
+    /// It must be worth so many thousandths of what it displaces. Above 1000, so that two titles of like demand do not take turns.
+    pub margin_permille: u32,
+    /// What a further copy at a site counts beside the first, in thousandths; the n-th counts an n-th of it. The first saves the way to another
+    /// site, the others only spread load.
+    pub further_permille: u32,
+    /// Titles with fewer starts than this in a region join the rest: too few to tell from chance, and too few to hide a viewer among.
+    pub starts_min: u64,
+}
+
+/// The most wanted titles of a region that each kind of node takes for demand, in thousandths of the catalog. Pins and floors go to any kind, to
+/// storage first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CutOffs {
+    /// For storage.
+    pub storage_permille: u16,
+    /// For flash.
+    pub flash_permille: u16,
+    /// For global.
+    pub global_permille: u16,
+}
+
+impl CutOffs {
+    pub(crate) fn of(&self, kind: NodeKind) -> u16 {
+        match kind {
+            NodeKind::Storage => self.storage_permille,
+            NodeKind::Flash => self.flash_permille,
+            NodeKind::Global => self.global_permille,
+        }
+    }
+}
+
+impl Default for PlacementPolicy {
+    fn default() -> Self {
+        Self {
+            floor_copies: 3,
+            cut_offs: CutOffs {
+                storage_permille: 1000,
+                flash_permille: 200,
+                global_permille: 1000,
+            },
+            churn_bytes_max: None,
+            worth_permille: 50,
+            margin_permille: 1250,
+            further_permille: 125,
+            starts_min: 10,
+        }
+    }
+}
+
+/// Why nothing can be planned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PlacementError {
+    /// Two nodes have this name.
+    NodeTwice(Name),
+    /// Two titles have this path.
+    TitleTwice(String),
+    /// Nodes of this site name different regions.
+    TwoRegions(Name),
+    /// A list refers to a title that the catalog does not have.
+    NoSuchTitle(u32),
+}
+
+impl Display for PlacementError {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NodeTwice(name) => write!(f, "two nodes are called {name}: revoke one"),
+            Self::TitleTwice(path) => write!(f, "the title {path} is listed twice: list it once"),
+            Self::TwoRegions(site) => {
+                write!(f, "nodes of the site {site} name different regions: give the site one")
+            }
+            Self::NoSuchTitle(title) => {
+                write!(f, "title number {title} is not in the catalog: list what is published")
+            }
+        }
+    }
+}
+
+impl std::error::Error for PlacementError {}
+
+impl PlacementInput {
+    /// Puts every list into one order, checks it, and drops what is said twice. So plans do not depend on the order of what comes in.
+    pub(crate) fn settle(mut self) -> Result<Self, PlacementError> {
+        let count = self.titles.len() as u32;
+        let mut order: Vec<u32> = (0..count).collect();
+        let titles = &self.titles;
+        order.sort_by(|one, two| titles[*one as usize].path.cmp(&titles[*two as usize].path));
+        let path = |at: u32| &titles[at as usize].path;
+        if let Some(pair) = order.windows(2).find(|pair| path(pair[0]) == path(pair[1])) {
+            return Err(PlacementError::TitleTwice(path(pair[0]).clone()));
+        }
+        let mut place = vec![0; titles.len()];
+        for (new, old) in (0..).zip(&order) {
+            place[*old as usize] = new;
+        }
+        let renumber = |title: u32| {
+            place.get(title as usize).copied().ok_or(PlacementError::NoSuchTitle(title))
+        };
+        for node in &mut self.nodes {
+            node.holds.iter_mut().try_for_each(|t| renumber(*t).map(|new| *t = new))?;
+            node.holds.sort_unstable();
+            node.holds.dedup();
+        }
+        for demand in self.demand.iter_mut().flat_map(|region| &mut region.titles) {
+            demand.title = renumber(demand.title)?;
+        }
+        self.titles.sort_by(|one, two| one.path.cmp(&two.path));
+        self.settle_nodes()?;
+        Ok(self)
+    }
+
+    fn settle_nodes(&mut self) -> Result<(), PlacementError> {
+        let mut names: Vec<&Name> = self.nodes.iter().map(|node| &node.name).collect();
+        names.sort();
+        if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(PlacementError::NodeTwice(pair[0].clone()));
+        }
+        self.nodes
+            .sort_by(|one, two| (&one.place.site, &one.name).cmp(&(&two.place.site, &two.name)));
+        let differ = |pair: &&[PlacementNode]| {
+            pair[0].place.site == pair[1].place.site && pair[0].region != pair[1].region
+        };
+        let site = self.nodes.windows(2).find(differ).map(|pair| pair[0].place.site.clone());
+        site.map_or(Ok(()), |site| Err(PlacementError::TwoRegions(site)))
+    }
+}

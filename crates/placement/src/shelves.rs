@@ -1,0 +1,200 @@
+//! Who holds what while a plan is made: copies, room, and what may still be moved.
+
+use crate::bits::Bits;
+use crate::forecast::Forecast;
+use crate::ground::Ground;
+use crate::input::PlacementInput;
+use crate::plan::Why;
+
+/// A copy that is to be brought.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Brought {
+    pub(crate) node: u32,
+    pub(crate) title: u32,
+    pub(crate) why: Why,
+    /// Which copy at its site it was, from 1.
+    pub(crate) copy: u16,
+}
+
+#[derive(Debug)]
+pub(crate) struct Shelves<'g> {
+    input: &'g PlacementInput,
+    ground: &'g Ground,
+    forecast: &'g Forecast,
+    pub(crate) held: Bits,
+    /// Copies for a pin or a floor: nothing displaces them.
+    pub(crate) kept: Bits,
+    /// By site, then title.
+    copies: Vec<u16>,
+    titles: usize,
+    free: Vec<u64>,
+    /// What each node may still take.
+    fill_left: Vec<u64>,
+    churn_left: u128,
+    /// Yesterday's copies by node, the least wanted first, and how many of them were looked through. Only they are displaced: today's were more
+    /// wanted than whatever comes after them.
+    old: Vec<(Vec<u32>, usize)>,
+    pub(crate) brought: Vec<Brought>,
+}
+
+impl<'g> Shelves<'g> {
+    /// Yesterday's manifests, less what has no room any more.
+    pub(crate) fn new(
+        input: &'g PlacementInput,
+        ground: &'g Ground,
+        forecast: &'g Forecast,
+    ) -> Self {
+        let (nodes, titles) = (input.nodes.len(), input.titles.len());
+        let mut shelves = Self {
+            input,
+            ground,
+            forecast,
+            held: Bits::new(nodes, titles),
+            kept: Bits::new(nodes, titles),
+            copies: vec![0; ground.sites() * titles],
+            titles,
+            free: input.nodes.iter().map(|node| node.room_bytes).collect(),
+            fill_left: input.nodes.iter().map(|n| n.fill_bytes_max.unwrap_or(u64::MAX)).collect(),
+            churn_left: input.policy.churn_bytes_max.map_or(u128::MAX, u128::from),
+            old: Vec::with_capacity(nodes),
+            brought: Vec::new(),
+        };
+        for node in &input.nodes {
+            for title in &node.holds {
+                shelves.copies
+                    [ground.spots[shelves.old.len()].site as usize * titles + *title as usize] += 1;
+            }
+            shelves.old.push((node.holds.clone(), 0));
+        }
+        for (at, node) in input.nodes.iter().enumerate() {
+            shelves.take_stock(at, node.room_bytes);
+        }
+        shelves
+    }
+
+    /// Sorts what a node holds by worth, and drops the least wanted until the rest fits.
+    fn take_stock(&mut self, node: usize, room: u64) {
+        let mut old = std::mem::take(&mut self.old[node].0);
+        let site = self.ground.spots[node].site as usize;
+        old.sort_by_cached_key(|title| {
+            let copies = self.copies_at(site, *title);
+            (self.forecast.score(self.ground, site, *title, copies), *title)
+        });
+        let mut free = room;
+        old = old.into_iter().rev().collect();
+        old.retain(|title| {
+            let left = free.checked_sub(self.forecast.size(*title));
+            if let Some(left) = left {
+                free = left;
+                self.held.set(node, *title);
+            } else {
+                self.copies[site * self.titles + *title as usize] -= 1;
+            }
+            left.is_some()
+        });
+        old.reverse();
+        self.free[node] = free;
+        self.old[node].0 = old;
+    }
+
+    pub(crate) fn copies_at(&self, site: usize, title: u32) -> u16 {
+        self.copies[site * self.titles + title as usize]
+    }
+
+    pub(crate) fn holds(&self, node: usize, title: u32) -> bool {
+        self.held.has(node, title)
+    }
+
+    pub(crate) fn is_kept(&self, node: usize, title: u32) -> bool {
+        self.kept.has(node, title)
+    }
+
+    /// Nothing displaces this copy from now on.
+    pub(crate) fn keep(&mut self, node: usize, title: u32) {
+        self.kept.set(node, title);
+    }
+
+    pub(crate) fn churn_left(&self) -> u128 {
+        self.churn_left
+    }
+
+    /// The nodes that hold a title, at one site.
+    pub(crate) fn holders_at(&self, site: usize, title: u32) -> impl Iterator<Item = usize> {
+        let range = if self.copies_at(site, title) > 0 { self.ground.nodes_of(site) } else { 0..0 };
+        range.filter(move |node| self.holds(*node, title))
+    }
+
+    /// Brings a title that nothing displaces to a node, whatever has to go for it. False if there is no room or no churn left.
+    pub(crate) fn bring_and_keep(&mut self, node: usize, title: u32, why: Why) -> bool {
+        let done = self.make_way(node, title, None).is_some();
+        if done {
+            self.put(node, title, why);
+            self.keep(node, title);
+        }
+        done
+    }
+
+    /// Brings a title to a node if what must go for it is worth less. `lost_max` is what may go, in bytes a day.
+    pub(crate) fn bring_for(&mut self, node: usize, title: u32, lost_max: u64) -> bool {
+        let done = self.make_way(node, title, Some(lost_max)).is_some();
+        if done {
+            self.put(node, title, Why::Demand);
+        }
+        done
+    }
+
+    /// Whether a node held a title when planning began. It lies there still, even if something was to take its room meanwhile.
+    fn was_held(&self, node: usize, title: u32) -> bool {
+        self.input.nodes[node].holds.binary_search(&title).is_ok()
+    }
+
+    fn put(&mut self, node: usize, title: u32, why: Why) {
+        let (site, size) = (self.ground.spots[node].site as usize, self.forecast.size(title));
+        self.free[node] -= size;
+        self.held.set(node, title);
+        let copies = &mut self.copies[site * self.titles + title as usize];
+        *copies += 1;
+        let brought = Brought { node: node as u32, title, why, copy: *copies };
+        if !self.was_held(node, title) {
+            self.churn_left -= u128::from(size);
+            self.fill_left[node] -= size;
+            self.brought.push(brought);
+        }
+    }
+
+    /// Makes room for a title, or changes nothing. With a bound, what goes is worth no more than that.
+    fn make_way(&mut self, node: usize, title: u32, lost_max: Option<u64>) -> Option<()> {
+        let size = self.forecast.size(title);
+        let has_churn = self.was_held(node, title)
+            || (self.churn_left >= u128::from(size) && self.fill_left[node] >= size);
+        let may = has_churn && !self.holds(node, title);
+        if !may {
+            return None;
+        }
+        let site = self.ground.spots[node].site as usize;
+        let (mut free, mut lost, mut going) = (self.free[node], 0u64, Vec::new());
+        let (old, seen) = &self.old[node];
+        let mut at = *seen;
+        while free < size {
+            let other = *old.get(at)?;
+            at += 1;
+            if self.is_kept(node, other) || !self.holds(node, other) {
+                continue;
+            }
+            let copies = self.copies_at(site, other);
+            lost = lost.saturating_add(self.forecast.worth(self.ground, site, other, copies));
+            if lost_max.is_some_and(|most| lost > most) {
+                return None;
+            }
+            free += self.forecast.size(other);
+            going.push(other);
+        }
+        for other in going {
+            self.held.clear(node, other);
+            self.copies[site * self.titles + other as usize] -= 1;
+        }
+        self.free[node] = free;
+        self.old[node].1 = at;
+        Some(())
+    }
+}

@@ -1,0 +1,6 @@
+//! What holds of every plan.
+
+mod draw;
+mod edges;
+mod invariants;
+mod scale;
