@@ -5,6 +5,7 @@
 mod bad_value;
 mod bench;
 mod control;
+mod fleet;
 mod folders;
 mod ingest;
 mod join;
@@ -33,6 +34,7 @@ struct Command {
 enum Verb {
     Bench(bench::Bench),
     Control(Box<control::Control>),
+    Fleet(fleet::Fleet),
     Ingest(ingest::Ingest),
     Join(join::Join),
     Library(library::Library),
@@ -60,6 +62,7 @@ fn main() -> ExitCode {
     match Command::parse().verb {
         Verb::Bench(bench) => bench.run(),
         Verb::Control(control) => control.run(),
+        Verb::Fleet(fleet) => fleet.run(),
         Verb::Ingest(ingest) => ingest.run(),
         Verb::Join(join) => join.run(),
         Verb::Library(library) => library.run(),

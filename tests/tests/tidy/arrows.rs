@@ -9,12 +9,13 @@ use crate::tree::File;
 /// A crate's folder, and what it may use. From the top down: a crate stands above the crates it uses. disk, crypt and
 /// net do not know each other.
 const ARROWS: &str = "
-    fullbore:  appliance bench catalog control crypt fleet http identity library load machine node player smallfile swarm token
+    fullbore:  appliance bench catalog control crypt fleet http identity library load machine node player simulation smallfile swarm token
     bench:     control crypt disk fleet identity load machine net player reactor steering swarm
     control:   answers catalog crypt fleet identity s3 smallfile steering telemetry token web
     node:      answers catalog fleet identity machine s3 smallfile steering token
     answers:   catalog fleet steering token
     identity:  fleet smallfile
+    simulation: fleet placement steering
     placement: fleet steering
     steering:  fleet
     fleet:     catalog

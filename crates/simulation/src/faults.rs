@@ -1,0 +1,65 @@
+//! What goes wrong, drawn beforehand.
+
+use fastrand::Rng;
+
+use crate::world::World;
+
+/// What is out, from a step on to another one.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    from: u32,
+    to: u32,
+}
+
+impl Span {
+    fn drawn(steps: u32, length_max: u32, random: &mut Rng) -> Self {
+        let from = random.u32(..steps.max(1));
+        Self { from, to: from + random.u32(1..=length_max) }
+    }
+
+    fn has(&self, step: u32) -> bool {
+        (self.from..self.to).contains(&step)
+    }
+}
+
+pub(crate) struct Faults {
+    /// By place of the node.
+    nodes: Vec<(u32, Span)>,
+    gateways: Vec<Span>,
+    /// How many steps the plan comes late, because the store is gone.
+    pub(crate) plan_late_steps: u32,
+    /// A region's feed names these titles, a thousand times too often.
+    pub(crate) lies: Vec<u32>,
+}
+
+impl Faults {
+    /// Of a hundred nodes three fail for up to an hour, and one site; gateways are gone twice; the store on some days; and one feed lies.
+    pub(crate) fn drawn(world: &World, steps: u32, random: &mut Rng) -> Self {
+        let count = world.nodes.len() as u32;
+        let lost = (0..count.div_ceil(33)).map(|_| random.u32(..count)).collect::<Vec<u32>>();
+        let mut nodes: Vec<(u32, Span)> =
+            lost.into_iter().map(|node| (node, Span::drawn(steps, 12, random))).collect();
+        for _ in 0..world.sites.len().div_ceil(100) {
+            let site = &world.sites[random.usize(..world.sites.len())].name;
+            let span = Span::drawn(steps, 12, random);
+            let own = (0..).zip(&world.nodes).filter(|(_, node)| node.place.site == *site);
+            nodes.extend(own.map(|(node, _)| (node, span)));
+        }
+        Self {
+            nodes,
+            gateways: (0..2).map(|_| Span::drawn(steps, 6, random)).collect(),
+            plan_late_steps: if random.bool() { 0 } else { random.u32(1..24) },
+            lies: (0..5).map(|_| random.u32(..world.known as u32)).collect(),
+        }
+    }
+
+    /// Which nodes are lost in a step.
+    pub(crate) fn lost(&self, step: u32) -> impl Iterator<Item = u32> {
+        self.nodes.iter().filter(move |(_, span)| span.has(step)).map(|(node, _)| *node)
+    }
+
+    /// Whether every gateway is gone: nodes answer by the last snapshot, and report nothing.
+    pub(crate) fn has_no_gateway(&self, step: u32) -> bool {
+        self.gateways.iter().any(|span| span.has(step))
+    }
+}

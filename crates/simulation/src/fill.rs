@@ -1,0 +1,111 @@
+//! Titles on their way: each node brings what its plan says, at an even pace within the window.
+//!
+//! A title comes from another node if any holds it, and from the origin otherwise. Only one node asks the origin for a title; the others wait for it.
+
+use std::collections::VecDeque;
+
+use placement::Plan;
+
+use crate::crowd::STEPS_PER_HOUR;
+use crate::world::World;
+
+/// The window's length.
+pub(crate) const WINDOW_STEPS: u32 = 10 * STEPS_PER_HOUR;
+
+pub(crate) struct Fill {
+    /// Titles that each node is still to bring, and how many bytes it has done of the first.
+    queues: Vec<(VecDeque<u32>, u64)>,
+    /// What a node brings in a step.
+    paces: Vec<u64>,
+    /// What all have brought.
+    pub(crate) bytes: u64,
+    pub(crate) origin_bytes: u64,
+    /// Fetches from the origin, by title.
+    pub(crate) origin_fetches: Vec<u32>,
+    /// Who asks the origin, by title.
+    asking: Vec<Option<usize>>,
+    /// Holders by title, so that it is known whether the origin must be asked.
+    holders: Vec<u32>,
+}
+
+impl Fill {
+    pub(crate) fn new(world: &World, paces: Vec<u64>) -> Self {
+        let mut holders = vec![0; world.titles.len()];
+        for title in world.nodes.iter().flat_map(|node| &node.holds) {
+            holders[*title as usize] += 1;
+        }
+        Self {
+            queues: vec![(VecDeque::new(), 0); world.nodes.len()],
+            paces,
+            bytes: 0,
+            origin_bytes: 0,
+            origin_fetches: vec![0; world.titles.len()],
+            asking: vec![None; world.titles.len()],
+            holders,
+        }
+    }
+
+    /// Takes a plan: what it does not name any more goes, and what it names is queued.
+    pub(crate) fn take(&mut self, plan: &Plan, world: &mut World) {
+        for node in 0..world.nodes.len() {
+            for title in plan.dropped(node) {
+                self.holders[title as usize] -= 1;
+            }
+            let stays = |title: &u32| plan.holds(node).binary_search(title).is_ok();
+            world.nodes[node].holds.retain(stays);
+        }
+        for step in plan.moves() {
+            self.queues[step.node].0.push_back(step.title as u32);
+        }
+    }
+
+    /// One step. `crowds_origin` is a planted bug: nobody waits for the one who asks the origin.
+    pub(crate) fn step(&mut self, world: &mut World, is_lost: &[bool], crowds_origin: bool) {
+        let mut arrived: Vec<u32> = Vec::new();
+        for node in 0..self.queues.len() {
+            if is_lost[node] || self.queues[node].0.is_empty() {
+                continue;
+            }
+            let mut budget = self.paces[node];
+            let mut waiting: VecDeque<u32> = VecDeque::new();
+            while let Some(title) = self.queues[node].0.pop_front() {
+                let size = world.titles[title as usize].bytes;
+                let is_at_origin = self.holders[title as usize] == 0;
+                if is_at_origin && !crowds_origin {
+                    let asks = *self.asking[title as usize].get_or_insert(node);
+                    if asks != node {
+                        waiting.push_back(title);
+                        continue;
+                    }
+                }
+                let left = size - self.queues[node].1;
+                if left > budget {
+                    self.queues[node].1 += budget;
+                    self.bytes += budget;
+                    self.queues[node].0.push_front(title);
+                    break;
+                }
+                budget -= left;
+                self.bytes += left;
+                self.queues[node].1 = 0;
+                if is_at_origin {
+                    self.origin_bytes += size;
+                    self.origin_fetches[title as usize] += 1;
+                }
+                let holds = &mut world.nodes[node].holds;
+                if let Err(at) = holds.binary_search(&title) {
+                    holds.insert(at, title);
+                }
+                arrived.push(title);
+            }
+            // Whoever waits brings other titles first.
+            self.queues[node].0.extend(waiting);
+        }
+        arrived.iter().for_each(|title| self.holders[*title as usize] += 1);
+    }
+
+    /// Copies that are still to come.
+    pub(crate) fn left(&self) -> usize {
+        self.queues.iter().map(|(queue, _)| queue.len()).sum()
+    }
+}

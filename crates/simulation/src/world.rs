@@ -1,0 +1,184 @@
+//! The fleet that is drawn: sites, nodes, titles and what is watched of them.
+
+use fastrand::Rng;
+use fleet::{
+    Announced, Digest, FleetSnapshot, Name, NodeKind, NodePlace, Prefix, PublishedTitle, Site,
+    SnapshotNode, State, SteeringPolicy, TitleDocument,
+};
+use std::net::Ipv4Addr;
+
+use crate::day::DayOptions;
+
+/// What one viewer takes.
+pub(crate) const VIEWER_BITS_PER_SECOND: u64 = 4_000_000;
+
+/// Plays of a day for each node: 20 million for 10,000.
+pub(crate) const PLAYS_PER_NODE: u64 = 2_000;
+
+const NODES_PER_SITE: u32 = 10;
+const SITES_PER_REGION: u32 = 50;
+
+/// The usual exponent of video on demand.
+const ZIPF: f64 = 0.8;
+
+pub(crate) struct World {
+    pub(crate) sites: Vec<Site>,
+    pub(crate) nodes: Vec<SnapshotNode>,
+    pub(crate) rooms: Vec<u64>,
+    pub(crate) titles: Vec<PublishedTitle>,
+    /// Titles that were there yesterday: all below this place.
+    pub(crate) known: usize,
+    /// Sums of what is watched, by title: a title's share is the step to its own.
+    pub(crate) wanted: Vec<u64>,
+    /// Sums of the sites' ceilings: viewers live near sites in proportion to them.
+    pub(crate) site_sums: Vec<u64>,
+}
+
+fn name(text: &str) -> Name {
+    text.parse().expect("made of letters and digits")
+}
+
+impl World {
+    pub(crate) fn new(options: &DayOptions, random: &mut Rng) -> Self {
+        let sites = (options.nodes / NODES_PER_SITE).max(3.min(options.nodes));
+        let titles: Vec<PublishedTitle> =
+            (0..options.titles).map(|number| title(number, random)).collect();
+        let catalog: u64 = titles.iter().map(|title| title.bytes).sum();
+        let mut world = Self {
+            sites: (0..sites).map(site).collect(),
+            nodes: Vec::new(),
+            rooms: Vec::new(),
+            known: titles.len() - titles.len() / 100,
+            wanted: wanted(options.titles, random),
+            titles,
+            site_sums: Vec::new(),
+        };
+        // In the order of their names, so that places here are places in plans and in snapshots.
+        for number in 0..options.nodes {
+            let site = (u64::from(number) * u64::from(sites) / u64::from(options.nodes)) as u32;
+            let (node, room) = node(number, site, catalog, random);
+            world.nodes.push(node);
+            world.rooms.push(room);
+        }
+        world.scale_ceilings(options);
+        world.site_sums = sums(world.sites.iter().map(|site| {
+            let own = world.nodes.iter().filter(|node| node.place.site == site.name);
+            own.map(|node| node.ceiling_bits_per_second).sum()
+        }));
+        world
+    }
+
+    /// The evening's peak is at 70% of all ceilings.
+    fn scale_ceilings(&mut self, options: &DayOptions) {
+        let viewers =
+            u64::from(options.nodes) * PLAYS_PER_NODE * crate::crowd::PEAK_PER_MILLE / 1000;
+        let peak = viewers * VIEWER_BITS_PER_SECOND * 10 / 7;
+        let all: u64 = self.nodes.iter().map(|node| node.ceiling_bits_per_second).sum();
+        for node in &mut self.nodes {
+            let share = u128::from(node.ceiling_bits_per_second) * u128::from(peak);
+            node.ceiling_bits_per_second = (share / u128::from(all)) as u64 + 1;
+        }
+    }
+
+    pub(crate) fn snapshot(&self) -> FleetSnapshot {
+        FleetSnapshot {
+            version: 1,
+            epoch: 1,
+            gateway: name("simulated"),
+            number: 0,
+            made_unix_millis: 0,
+            policy: SteeringPolicy::default(),
+            sites: self.sites.clone(),
+            nodes: self.nodes.clone(),
+            titles: self.titles.clone(),
+        }
+    }
+
+    /// What is watched of a title, beside the whole [`wanted_sum`](Self::wanted_sum).
+    pub(crate) fn share(&self, title: usize) -> u64 {
+        self.wanted[title] - title.checked_sub(1).map_or(0, |before| self.wanted[before])
+    }
+
+    pub(crate) fn wanted_sum(&self) -> u64 {
+        self.wanted.last().copied().unwrap_or(0)
+    }
+}
+
+pub(crate) fn sums(parts: impl Iterator<Item = u64>) -> Vec<u64> {
+    let add = |sum: &mut u64, part: u64| {
+        *sum += part;
+        Some(*sum)
+    };
+    parts.scan(0, add).collect()
+}
+
+/// The place that a draw falls on, in proportion to the steps of `sums`.
+pub(crate) fn drawn(sums: &[u64], random: &mut Rng) -> usize {
+    let at = random.u64(..sums.last().copied().unwrap_or(1).max(1));
+    sums.partition_point(|sum| *sum <= at)
+}
+
+fn site(number: u32) -> Site {
+    let prefix = Prefix::new(Ipv4Addr::from_bits((10 << 24) + (number << 8)).into(), 24);
+    Site {
+        name: name(&format!("s{number:05}")),
+        region: name(&format!("r{:03}", number / SITES_PER_REGION)),
+        latitude: Some(f64::from(number % 100) - 50.0),
+        longitude: Some(f64::from(number / 100) * 3.0 - 150.0),
+        announced: vec![Announced {
+            prefix: prefix.expect("zeros behind it"),
+            as_path_length: 1,
+            med: 0,
+        }],
+    }
+}
+
+/// A site holds most of the catalog: with Zipf's 0.8, four fifths of it are 95% of what is watched.
+fn node(number: u32, site: u32, catalog: u64, random: &mut Rng) -> (SnapshotNode, u64) {
+    let (kind, weight, room_permille) = match random.u8(..20) {
+        0..3 => (NodeKind::Flash, 40, 30),
+        3 => (NodeKind::Global, 10, 60),
+        _ => (NodeKind::Storage, 20, 130),
+    };
+    let place = NodePlace {
+        site: name(&format!("s{site:05}")),
+        cluster: name(["one", "two"][number as usize % 2]),
+        rack: Some(name(&format!("r{}", number / 2 % 2))),
+    };
+    let node = SnapshotNode {
+        name: name(&format!("n{number:06}")),
+        host: format!("n{number:06}.example"),
+        place,
+        kind,
+        state: State::Serving,
+        not_me: Vec::new(),
+        ceiling_bits_per_second: weight,
+        load_permille: 0,
+        full: false,
+        holds: Vec::new(),
+    };
+    (node, (u128::from(catalog) * room_permille / 1000) as u64)
+}
+
+fn title(number: u32, random: &mut Rng) -> PublishedTitle {
+    let document = |path: &str| TitleDocument { path: path.to_owned(), sha256: Digest::of(b"") };
+    PublishedTitle {
+        path: format!("films/{number:07}"),
+        version: Digest::of(&number.to_le_bytes()),
+        bytes: random.u64(2_000_000_000..6_000_000_000),
+        duration_seconds: 5400.0,
+        record: document("title.json"),
+        hls: document("master.m3u8"),
+        dash: document("manifest.mpd"),
+        origin: "s3://films".to_owned(),
+        published_unix_seconds: 0,
+    }
+}
+
+/// By Zipf, the ranks dealt out at random: so new titles have any rank.
+fn wanted(titles: u32, random: &mut Rng) -> Vec<u64> {
+    let mut shares: Vec<u64> =
+        (1..=titles).map(|rank| (1e12 * f64::from(rank).powf(-ZIPF)) as u64).collect();
+    random.shuffle(&mut shares);
+    sums(shares.into_iter())
+}
