@@ -62,8 +62,8 @@ impl Fill {
     /// One step. `crowds_origin` is a planted bug: nobody waits for the one who asks the origin.
     pub(crate) fn step(&mut self, world: &mut World, is_lost: &[bool], crowds_origin: bool) {
         let mut arrived: Vec<u32> = Vec::new();
-        for node in 0..self.queues.len() {
-            if is_lost[node] || self.queues[node].0.is_empty() {
+        for (node, is_lost) in is_lost.iter().enumerate() {
+            if *is_lost || self.queues[node].0.is_empty() {
                 continue;
             }
             let mut budget = self.paces[node];

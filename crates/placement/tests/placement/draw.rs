@@ -35,9 +35,7 @@ pub(crate) fn input(random: &mut Rng) -> PlacementInput {
     let nodes = nodes.collect();
     let demand = ["north", "south", "nowhere"].map(|region| RegionDemand {
         region: name(region),
-        titles: (0..titles.len() as u32)
-            .filter_map(|title| random.bool().then(|| demand(random, title)))
-            .collect(),
+        titles: (0..titles.len() as u32).filter_map(|title| demand(random, title)).collect(),
     });
     let mut input = PlacementInput { titles, nodes, demand: demand.into(), ..Default::default() };
     input.policy.floor_copies = random.u16(0..=4);
@@ -71,7 +69,12 @@ fn drawn_node(random: &mut Rng, number: usize, sites: usize, titles: usize) -> P
     node
 }
 
-fn demand(random: &mut Rng, title: u32) -> TitleDemand {
+/// Every second title has any.
+fn demand(random: &mut Rng, title: u32) -> Option<TitleDemand> {
+    if !random.bool() {
+        return None;
+    }
     let starts = [0, 3, 9, 10, 1000, u64::MAX][random.usize(..6)];
-    TitleDemand { title, starts, bytes: [0, 1, 500, 1_000_000, u64::MAX][random.usize(..5)] }
+    let bytes = [0, 1, 500, 1_000_000, u64::MAX][random.usize(..5)];
+    Some(TitleDemand { title, starts, bytes })
 }
