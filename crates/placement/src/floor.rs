@@ -52,110 +52,124 @@ fn cost(ground: &Ground, order: TitleOrder, node: usize) -> u64 {
     order.cost(ground.spots[node].hashed).to_bits()
 }
 
-/// The floor: for each title, copies as far apart as there are places. First the copies that are there are kept, of all titles; then what is missing
-/// is brought. Returns copies that found no room.
+/// The floor: for each title, copies as far apart as there are places. It goes by rounds, the first copy of all titles before the second of any: so
+/// what is new finds room in a fleet that is full of others' third copies. In a round the copies that are there are kept, of all titles, and then
+/// what is missing is brought. Returns copies that found no room.
 pub(crate) fn floors(input: &PlacementInput, ground: &Ground, shelves: &mut Shelves<'_>) -> u64 {
     let wanted = usize::from(input.policy.floor_copies);
-    let mut short = Vec::new();
-    for (title, facts) in (0u32..).zip(&input.titles) {
-        let order = TitleOrder::new(&facts.path);
+    let sites = SiteOrder::new(input, ground);
+    let titles = (0u32..).zip(&input.titles);
+    let mut open: Vec<Footing> = titles
+        .map(|(title, facts)| Footing::new(ground, shelves, title, &facts.path, wanted))
+        .collect();
+    let mut unmet = 0;
+    for copy in 0..wanted {
+        let mut short = Vec::new();
+        for (at, footing) in open.iter_mut().enumerate() {
+            if !footing.keep_one(ground, shelves) {
+                short.push(at);
+            }
+        }
+        for at in short {
+            open[at].bring_one(ground, shelves, &sites);
+        }
+        let before = open.len();
+        open.retain(|footing| footing.taken.len() > copy);
+        unmet += (before - open.len()) * (wanted - copy);
+        if open.is_empty() {
+            break;
+        }
+    }
+    unmet as u64
+}
+
+/// How far a title's floor has come.
+struct Footing {
+    title: u32,
+    order: TitleOrder,
+    /// Of the copies that are there, as many as the floor wants and as far apart as they are.
+    held: Vec<usize>,
+    /// Copies that count for the floor. They are kept.
+    taken: Vec<usize>,
+    /// How far apart the next copy is to be: a place in [`LEVELS`]. Those before have no room left.
+    level: usize,
+}
+
+impl Footing {
+    fn new(ground: &Ground, shelves: &Shelves<'_>, title: u32, path: &str, wanted: usize) -> Self {
+        let order = TitleOrder::new(path);
         let mut holders: Vec<usize> =
             (0..ground.sites()).flat_map(|site| shelves.holders_at(site, title)).collect();
         // Pinned copies first: they are kept anyway.
         holders.sort_by_cached_key(|node| {
             (!shelves.is_kept(*node, title), cost(ground, order, *node), *node)
         });
-        let chosen = far_apart(ground, Vec::new(), wanted, |taken, is_apart| {
-            holders.iter().copied().find(|node| !taken.contains(node) && is_apart(*node))
-        });
-        chosen.iter().for_each(|node| shelves.keep(*node, title));
-        if domains(ground, &chosen) < wanted {
-            short.push((title, order, chosen));
+        let held = far_apart(ground, &holders, wanted);
+        Self { title, order, held, taken: Vec::new(), level: 0 }
+    }
+
+    fn is_apart(&self, ground: &Ground, node: usize) -> bool {
+        let spot = &ground.spots[node];
+        let is_apart = |other: &usize| LEVELS[self.level](spot, &ground.spots[*other]);
+        !self.taken.contains(&node) && self.taken.iter().all(is_apart)
+    }
+
+    /// Keeps a copy that is there. False if none is far enough from the others, as long as there are places so far apart.
+    fn keep_one(&mut self, ground: &Ground, shelves: &mut Shelves<'_>) -> bool {
+        // Copies that are apart at one level are so at all that follow.
+        while self.level < LEVELS.len() && self.taken.len() >= ground.places[self.level] {
+            self.level += 1;
+        }
+        if self.level == LEVELS.len() {
+            return false;
+        }
+        let fits =
+            |node: &&usize| shelves.holds(**node, self.title) && self.is_apart(ground, **node);
+        let Some(node) = self.held.iter().find(fits).copied() else { return false };
+        shelves.keep(node, self.title);
+        self.taken.push(node);
+        true
+    }
+
+    /// Brings a copy, or keeps one, as far from the others as there is room.
+    fn bring_one(&mut self, ground: &Ground, shelves: &mut Shelves<'_>, sites: &SiteOrder) {
+        let visit = sites.of(self.order);
+        let mut listed: Vec<Vec<usize>> = Vec::new();
+        while !self.keep_one(ground, shelves) && self.level < LEVELS.len() {
+            for at in 0..visit.len() {
+                if listed.len() <= at {
+                    listed.push(sites.nodes(ground, visit[at], self.order));
+                }
+                let mut nodes = listed[at].iter().copied();
+                let takes = |node: &usize| {
+                    self.is_apart(ground, *node)
+                        && (shelves.holds(*node, self.title)
+                            || shelves.bring_and_keep(*node, self.title, Why::Floor))
+                };
+                if let Some(node) = nodes.find(takes) {
+                    shelves.keep(node, self.title);
+                    self.taken.push(node);
+                    return;
+                }
+            }
+            self.level += 1;
         }
     }
-    let sites = SiteOrder::new(input, ground);
-    let mut unmet = 0;
-    for (title, order, kept) in short {
-        unmet += wanted.saturating_sub(raise(ground, shelves, &sites, title, order, kept, wanted))
-            as u64;
-    }
-    unmet
 }
 
-fn domains(ground: &Ground, nodes: &[usize]) -> usize {
-    let mut domains: Vec<u32> = nodes.iter().map(|node| ground.spots[*node].domain).collect();
-    domains.sort_unstable();
-    domains.dedup();
-    domains.len()
-}
-
-/// Takes nodes until `wanted` are there: from other sites while there are any, then from other clusters, racks, and machines.
-fn far_apart(
-    ground: &Ground,
-    mut taken: Vec<usize>,
-    wanted: usize,
-    mut next: impl FnMut(&[usize], &dyn Fn(usize) -> bool) -> Option<usize>,
-) -> Vec<usize> {
+/// Of `nodes`, up to `wanted`: from other sites while there are any, then from other clusters, racks, and machines.
+fn far_apart(ground: &Ground, nodes: &[usize], wanted: usize) -> Vec<usize> {
+    let mut taken: Vec<usize> = Vec::new();
     for is_apart in LEVELS {
-        while taken.len() < wanted {
-            let fits = |node: usize| {
-                let spot = &ground.spots[node];
-                taken.iter().all(|other| is_apart(spot, &ground.spots[*other]))
-            };
-            let Some(node) = next(&taken, &fits) else { break };
-            taken.push(node);
+        for node in nodes {
+            let spot = &ground.spots[*node];
+            let fits = |other: &usize| other != node && is_apart(spot, &ground.spots[*other]);
+            if taken.len() < wanted && taken.iter().all(fits) {
+                taken.push(*node);
+            }
         }
     }
     taken
-}
-
-/// Brings a title to more failure domains. Returns how many copies count for its floor in the end: those in different domains, and then machines.
-fn raise(
-    ground: &Ground,
-    shelves: &mut Shelves<'_>,
-    sites: &SiteOrder,
-    title: u32,
-    order: TitleOrder,
-    kept: Vec<usize>,
-    wanted: usize,
-) -> usize {
-    // Copies that share a domain with another are replaced if there are other domains.
-    let mut alone: Vec<usize> = Vec::new();
-    for node in &kept {
-        let is_new = |other: &usize| ground.spots[*other].domain != ground.spots[*node].domain;
-        if alone.iter().all(is_new) {
-            alone.push(*node);
-        }
-    }
-    let visit = sites.of(order);
-    let mut listed: Vec<Vec<usize>> = Vec::new();
-    let mut tried = Vec::new();
-    let taken = far_apart(ground, alone, wanted, |taken, is_apart| {
-        for at in 0..visit.len() {
-            if listed.len() <= at {
-                let mut nodes: Vec<usize> = ground.nodes_of(visit[at]).collect();
-                let kind = |node: usize| Reverse(sites.tail_permille[node]);
-                nodes.sort_by_cached_key(|node| (kind(*node), cost(ground, order, *node), *node));
-                listed.push(nodes);
-            }
-            for node in &listed[at] {
-                let node = *node;
-                if taken.contains(&node) || tried.contains(&node) || !is_apart(node) {
-                    continue;
-                }
-                if shelves.holds(node, title) {
-                    shelves.keep(node, title);
-                    return Some(node);
-                }
-                if shelves.bring_and_keep(node, title, Why::Floor) {
-                    return Some(node);
-                }
-                tried.push(node);
-            }
-        }
-        None
-    });
-    taken.len()
 }
 
 /// In which order sites are asked for a floor's copies: spread over the fleet by their room, so that no site fills up with what nobody watches.
@@ -179,6 +193,14 @@ impl SiteOrder {
         let hashed =
             |site: usize| steering::HashedNode::new(ground.site_names[site].as_str(), room(site));
         Self { sites: (0..ground.sites()).map(hashed).collect(), tail_permille }
+    }
+
+    /// The nodes of a site, those first that are built for what is watched seldom.
+    fn nodes(&self, ground: &Ground, site: usize, order: TitleOrder) -> Vec<usize> {
+        let mut nodes: Vec<usize> = ground.nodes_of(site).collect();
+        let kind = |node: usize| Reverse(self.tail_permille[node]);
+        nodes.sort_by_cached_key(|node| (kind(*node), cost(ground, order, *node), *node));
+        nodes
     }
 
     /// The first few by their order, which is nearly always enough, then all others, from a place that differs from title to title: sorting a

@@ -31,6 +31,8 @@ pub(crate) const LEVELS: [fn(&Spot, &Spot) -> bool; 4] = [
 #[derive(Debug)]
 pub(crate) struct Ground {
     pub(crate) spots: Vec<Spot>,
+    /// How many sites, clusters, racks and machines there are, as in [`LEVELS`].
+    pub(crate) places: [usize; LEVELS.len()],
     /// Where each site's nodes begin, and the end.
     starts: Vec<u32>,
     pub(crate) site_names: Vec<Name>,
@@ -56,6 +58,7 @@ impl Ground {
         let (mut clusters, mut domains) = (HashMap::new(), HashMap::new());
         let mut ground = Self {
             spots: Vec::with_capacity(nodes.len()),
+            places: [0; LEVELS.len()],
             starts: Vec::new(),
             site_names: Vec::new(),
             region_weight: vec![0; regions.len()],
@@ -82,6 +85,7 @@ impl Ground {
             });
         }
         ground.starts.push(ground.spots.len() as u32);
+        ground.places = [ground.sites(), clusters.len(), domains.len(), nodes.len()];
         for (site, region) in ground.region_of.iter().enumerate() {
             ground.region_weight[*region as usize] += u128::from(ground.site_weight[site]);
         }

@@ -28,6 +28,8 @@ pub(crate) struct Shelves<'g> {
     copies: Vec<u16>,
     titles: usize,
     free: Vec<u64>,
+    /// Room less copies for pins and floors: what could be freed at most.
+    unkept: Vec<u64>,
     /// What each node may still take.
     fill_left: Vec<u64>,
     churn_left: u128,
@@ -54,6 +56,7 @@ impl<'g> Shelves<'g> {
             copies: vec![0; ground.sites() * titles],
             titles,
             free: input.nodes.iter().map(|node| node.room_bytes).collect(),
+            unkept: input.nodes.iter().map(|node| node.room_bytes).collect(),
             fill_left: input.nodes.iter().map(|n| n.fill_bytes_max.unwrap_or(u64::MAX)).collect(),
             churn_left: input.policy.churn_bytes_max.map_or(u128::MAX, u128::from),
             old: Vec::with_capacity(nodes),
@@ -109,9 +112,12 @@ impl<'g> Shelves<'g> {
         self.kept.has(node, title)
     }
 
-    /// Nothing displaces this copy from now on.
+    /// Nothing displaces this copy, which is there, from now on.
     pub(crate) fn keep(&mut self, node: usize, title: u32) {
-        self.kept.set(node, title);
+        if !self.is_kept(node, title) {
+            self.kept.set(node, title);
+            self.unkept[node] -= self.forecast.size(title);
+        }
     }
 
     pub(crate) fn churn_left(&self) -> u128 {
@@ -167,7 +173,8 @@ impl<'g> Shelves<'g> {
         let size = self.forecast.size(title);
         let has_churn = self.was_held(node, title)
             || (self.churn_left >= u128::from(size) && self.fill_left[node] >= size);
-        let may = has_churn && !self.holds(node, title);
+        // A look at `unkept` spares a walk over all copies of a node that is full of kept ones.
+        let may = has_churn && !self.holds(node, title) && self.unkept[node] >= size;
         if !may {
             return None;
         }

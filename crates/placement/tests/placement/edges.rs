@@ -152,6 +152,38 @@ fn pins_come_before_all_else() {
 }
 
 #[test]
+fn what_is_new_displaces_third_copies_but_no_last_one() {
+    let mut input = fleet();
+    // Room for 120 copies, as many as forty titles want.
+    input.nodes.iter_mut().for_each(|node| node.room_bytes = 2000);
+    let mut second_day = next_day(input.clone(), &planned(&input));
+    second_day.titles.extend([title(97, 100), title(98, 100)]);
+    let plan = planned(&second_day);
+    let copies = |number: u32| (0..6).filter(|n| plan.holds(*n).contains(&number)).count();
+    assert!((0..42).all(|number| copies(number) >= 2), "{:?}", (0..42).map(copies));
+    assert_eq!((plan.moves().len(), plan.floors_unmet), (4, 6));
+    // Then it stays.
+    assert_eq!(planned(&next_day(second_day, &plan)).moves().len(), 0);
+}
+
+#[test]
+fn copies_move_apart_when_a_site_comes_back() {
+    let mut input = fleet();
+    input.policy.worth_permille = u32::MAX;
+    let lost = input.nodes.split_off(4);
+    let without = planned(&input);
+    assert_eq!((without.moves().len(), without.floors_unmet), (100, 20));
+    let mut back = next_day(input, &without);
+    back.nodes.extend(lost);
+    let plan = planned(&back);
+    for number in 0..40 {
+        let sites = [0..2, 2..4, 4..6].map(|mut n| n.any(|n| plan.holds(n).contains(&number)));
+        assert_eq!(sites, [true; 3], "title {number}");
+    }
+    assert_eq!((plan.moves().len(), plan.floors_unmet), (40, 0));
+}
+
+#[test]
 fn wrong_input_is_refused_by_name() {
     let refused = |change: &dyn Fn(&mut PlacementInput)| {
         let mut input = fleet();

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fastrand::Rng;
-use fullbore_placement::{PinScope, PlacementInput, PlacementNode, Plan, plan};
+use fullbore_placement::{PinScope, PlacementInput, PlacementNode, Plan, Why, plan};
 
 use crate::draw;
 
@@ -199,5 +199,23 @@ fn the_order_of_the_input_does_not_matter() {
         random.shuffle(&mut other.demand);
         let (one, two) = (plan(input).expect("a good input"), plan(other).expect("a good input"));
         assert_eq!(told(&one), told(&two), "seed {seed}");
+    }
+}
+
+#[test]
+fn pins_and_floors_come_to_rest() {
+    for seed in 0..2_000 {
+        let mut input = draw::input(&mut Rng::with_seed(seed));
+        input.policy.churn_bytes_max = None;
+        input.nodes.iter_mut().for_each(|node| node.fill_bytes_max = None);
+        let comes_to_rest = (0..8).any(|_| {
+            let plan = plan(input.clone()).expect("a good input");
+            for (at, name) in plan.nodes().enumerate() {
+                let node = input.nodes.iter_mut().find(|node| node.name == *name);
+                node.expect("it is one").holds = plan.holds(at).to_vec();
+            }
+            plan.moves().all(|step| step.why == Why::Demand)
+        });
+        assert!(comes_to_rest, "seed {seed}: {:?} {:?}", input.policy, input.nodes);
     }
 }
