@@ -1,11 +1,11 @@
--- The library's files in turn. There is no response(): with one, wrk would keep every body in memory.
-local files = { @FILES@ }
+-- Some paths in turn, each request made once. There is no response(): with one, wrk would keep every body in memory.
+local paths = { @PATHS@ }
 local requests = {}
 local last = 0
 
 function init()
-    for index, file in ipairs(files) do
-        requests[index] = wrk.format("GET", file)
+    for index, path in ipairs(paths) do
+        requests[index] = wrk.format("GET", path)
     end
 end
 
@@ -18,4 +18,5 @@ function done(summary)
     local errors = summary.errors
     io.write(string.format("failures connect %d read %d write %d status %d timeout %d\n",
         errors.connect, errors.read, errors.write, errors.status, errors.timeout))
+    io.write(string.format("asked %d\n", summary.requests))
 end

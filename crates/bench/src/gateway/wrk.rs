@@ -10,11 +10,8 @@ use super::asked::Asked;
 use super::outcome::Round;
 use crate::accounting::Account;
 use crate::populated::sleep_for;
-use crate::versus::client::judge_wrk;
+use crate::versus::client::{judge_wrk, wrk_script};
 use crate::versus::process::{self, Process};
-
-/// Asks for paths in turn, and says at its end how often it asked.
-const SCRIPT: &str = include_str!("../../peers/wrk-asks.lua");
 
 /// Looks for wrk before anything is made.
 ///
@@ -42,9 +39,8 @@ impl Turn<'_> {
     /// # Errors
     /// If any request failed, or the user ended it.
     pub(super) fn take(&self, asked: &Asked, account: &mut Account) -> io::Result<Round> {
-        let script = self.scratch.join("wrk-asks.lua");
-        let paths: Vec<_> = asked.paths.iter().map(|path| format!("\"{path}\"")).collect();
-        std::fs::write(&script, SCRIPT.replace("@PATHS@", &paths.join(", ")))?;
+        let script = self.scratch.join("wrk.lua");
+        std::fs::write(&script, wrk_script(asked.paths.iter()))?;
         let threads = self.cpus.len().min(self.connections as usize);
         let words = format!(
             "wrk --threads {threads} --connections {} --duration 1h --timeout 60s --script",

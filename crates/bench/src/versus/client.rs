@@ -6,7 +6,7 @@
 use super::peer::said_version;
 use super::workload::Workload;
 use crate::UnknownName;
-use std::fmt::Write;
+use std::fmt::Display;
 
 /// The most transfers that curl runs at once (`--parallel-max`, curl(1)). If asked for more, it falls back to 50.
 const CURL_CONNECTIONS_MAX: usize = 300;
@@ -14,7 +14,7 @@ const CURL_CONNECTIONS_MAX: usize = 300;
 /// How often curl is told to fetch the whole library: more than fits into any turn.
 const CURL_ROUNDS: u32 = 1_000_000;
 
-/// Makes wrk request the library's files in turn and print its error counts.
+/// Makes wrk request some paths in turn, and print its error counts and how often it asked.
 const WRK_SCRIPT: &str = include_str!("../../peers/wrk.lua");
 
 /// TLS settings for wrk, which has no options for them. OpenSSL reads this file through `OPENSSL_CONF`.
@@ -137,7 +137,7 @@ impl Client {
             Self::Load | Self::SmallReads | Self::Curl => Vec::new(),
             Self::Wrk => vec![
                 (Some("OPENSSL_CONF"), "wrk-openssl.cnf", WRK_OPENSSL.to_owned()),
-                (None, "wrk.lua", wrk_script(fetch.files)),
+                (None, "wrk.lua", wrk_script(fetch.files.iter().map(|file| format!("/{file}")))),
             ],
         }
     }
@@ -206,12 +206,10 @@ fn wrk(fetch: &Fetch<'_>) -> Vec<String> {
     words.split(' ').map(str::to_owned).collect()
 }
 
-fn wrk_script(files: &[String]) -> String {
-    let mut names = String::new();
-    for file in files {
-        write!(names, "\"/{file}\", ").expect("writing to a string cannot fail");
-    }
-    WRK_SCRIPT.replace("@FILES@", names.trim_end_matches(", "))
+/// The script for paths, each with a `/` in front.
+pub(crate) fn wrk_script(paths: impl Iterator<Item = impl Display>) -> String {
+    let paths: Vec<_> = paths.map(|path| format!("\"{path}\"")).collect();
+    WRK_SCRIPT.replace("@PATHS@", &paths.join(", "))
 }
 
 /// The script prints `failures`, then each kind with its count.
@@ -271,7 +269,7 @@ mod tests {
 
     #[test]
     fn wrk_requests_every_file() {
-        let script = wrk_script(&["a.mp4".to_owned(), "b.mp4".to_owned()]);
+        let script = wrk_script(["/a.mp4", "/b.mp4"].iter());
         assert!(script.contains(r#"{ "/a.mp4", "/b.mp4" }"#), "{script}");
     }
 }
