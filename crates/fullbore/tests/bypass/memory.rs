@@ -11,8 +11,11 @@ const CONNECTIONS: u64 = 1000;
 /// What a connection may hold besides its tags.
 const BYTES_MAX: u64 = 8 << 10;
 
-/// In flight at once for all connections: 20 KB each.
-const IN_FLIGHT_BYTES_MIN: u64 = 20_000_000;
+/// In flight at once for each connection, on average.
+const IN_FLIGHT_BYTES_MIN: u64 = 20_000;
+
+/// With fewer the measure says little. A busy machine does not hold all of them at once: some are late, and some have given up.
+const CONNECTIONS_MIN: u64 = CONNECTIONS / 2;
 
 #[test]
 fn a_connection_with_its_window_on_the_way_holds_little_more_than_tags() {
@@ -25,22 +28,29 @@ fn a_connection_with_its_window_on_the_way_holds_little_more_than_tags() {
     load.arg(server.url()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut load = far.client.inside(move || load.spawn()).unwrap();
     let deadline = Instant::now() + PATIENCE;
-    let (mut in_flight_bytes, mut held_bytes) = (0, 0);
-    while in_flight_bytes < IN_FLIGHT_BYTES_MIN && Instant::now() < deadline {
-        std::thread::sleep(Duration::from_millis(200));
-        let connections = server.number("connections");
-        let in_flight = server.number("bypass_in_flight_bytes");
-        if connections >= CONNECTIONS && in_flight > in_flight_bytes {
-            (in_flight_bytes, held_bytes) = (in_flight, server.number("bypass_connection_bytes"));
-        }
+    let (mut connections, mut in_flight_bytes, mut held_bytes) = (0, 0, 0);
+    let enough = |connections: u64, in_flight: u64| {
+        connections >= CONNECTIONS_MIN && in_flight >= connections * IN_FLIGHT_BYTES_MIN
+    };
+    let mut connections_before = u64::MAX; // while viewers are still coming, handshakes are held, too
+    while !(enough(connections, in_flight_bytes) && connections == connections_before)
+        && Instant::now() < deadline
+    {
+        std::thread::sleep(Duration::from_secs(2)); // the server counts once a second
+        connections_before = connections;
+        in_flight_bytes = server.number("bypass_in_flight_bytes");
+        held_bytes = server.number("bypass_connection_bytes");
+        connections = server.number("connections");
     }
     load.kill().unwrap();
     load.wait().unwrap();
     let tag_bytes = in_flight_bytes / 16_384 * 17;
-    println!(
-        "{in_flight_bytes} bytes on their way, {held_bytes} held, of these {tag_bytes} of tags"
+    let said = format!(
+        "{connections} connections, {in_flight_bytes} bytes on their way, \
+         {held_bytes} held, of these {tag_bytes} of tags"
     );
-    assert!(in_flight_bytes >= IN_FLIGHT_BYTES_MIN, "only {in_flight_bytes} were on their way");
-    assert!(held_bytes <= CONNECTIONS * BYTES_MAX + tag_bytes, "{held_bytes} bytes are held");
+    println!("{said}");
+    assert!(enough(connections, in_flight_bytes), "too few, or too little on its way: {said}");
+    assert!(held_bytes <= CONNECTIONS * BYTES_MAX + tag_bytes, "too much is held: {said}");
     server.kill();
 }
