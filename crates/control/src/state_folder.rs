@@ -5,6 +5,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use axum::body::Bytes;
 use fleet::{Digest, FleetSnapshot, PublicKey, Signed};
@@ -180,8 +181,10 @@ fn read(path: &Path, bytes_max: u32) -> io::Result<Option<Zeroizing<Vec<u8>>>> {
     smallfile::read_open(file, length.min(bytes_max)).map(Some)
 }
 
-/// Replaces a file, whole or not at all.
+/// Replaces a file, whole or not at all. One is written at a time: two who write the same file would use the same name for the new one.
 fn write(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
+    static WRITING: Mutex<()> = Mutex::new(());
+    let _alone = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
     let new = path.with_extension("new");
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600);
@@ -249,6 +252,20 @@ mod tests {
         state.write_admin_token("secret").expect("written");
         let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode() & 0o777;
         assert_eq!((mode(state.path()), mode(&state.admin_token())), (0o700, 0o600));
+    }
+
+    #[test]
+    fn two_who_write_the_same_file_do_not_disturb_each_other() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let state = StateFolder::open(folder.path()).expect("made");
+        let texts = [vec![b'a'; 100_000], vec![b'b'; 10]];
+        std::thread::scope(|scope| {
+            for text in &texts {
+                scope.spawn(|| (0..50).for_each(|_| state.write_store(text).expect("written")));
+            }
+        });
+        let kept = state.read_store().expect("read").expect("there");
+        assert!(texts.iter().any(|text| text[..] == kept[..]), "{} bytes", kept.len());
     }
 
     #[test]
