@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::{Instant, interval_at};
 
 use super::Gateway;
-use crate::store::forgetting::{AuditBounds, sweep_documents, trim_audit};
+use crate::store::forgetting::{AuditBounds, forget_invites, sweep_documents, trim_audit};
 use crate::store::{Check, LEADER, StoreError};
 
 /// How long after its start a gateway looks first, and how often then. What there is to forget is weeks old.
@@ -45,6 +45,7 @@ impl Gateway {
         if documents > 0 {
             self.tell(&format!("removed {documents} documents that no title needs"));
         }
+        forget_invites(self.engine(), fence, now.unix_seconds()).await?;
         Ok(())
     }
 }

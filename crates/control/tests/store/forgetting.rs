@@ -4,22 +4,55 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use fleet::{Digest, PublishedTitle, TitleDocument};
+use fleet::{Digest, NodeKind, NodePlace, PublishedTitle, TitleDocument};
 use fullbore_control::store::forgetting::{
-    AuditBounds, UNUSED_SECONDS, claim, sweep_documents, trim_audit, unused,
+    AuditBounds, EXPIRED_SECONDS, UNUSED_SECONDS, claim, forget_invites, sweep_documents,
+    trim_audit, unused,
 };
-use fullbore_control::store::records::{AuditRecord, StoreRecord, TitleRecord, load_all};
+use fullbore_control::store::records::{
+    AuditRecord, InviteRecord, StoreRecord, TitleRecord, load_all,
+};
 use fullbore_control::store::{Check, Engine, Objects, StoreError};
 
 const DAY: u64 = 24 * 3600;
 const NOW: u64 = 1_790_000_000;
 
-/// All of it, on a store without titles and without an audit log.
+/// All of it, on a store without titles, invitations and an audit log.
 pub(crate) async fn all(engine: &Arc<dyn Engine>) {
     the_audit_log_is_bounded_and_loses_nothing(engine).await;
     let folder = tempfile::tempdir().expect("a folder");
     let objects = Objects::open(folder.path().to_str().expect("a text")).expect("objects");
     documents_that_no_title_needs_go_after_a_week(engine, &objects).await;
+    invitations_go_a_week_after_they_expired(engine).await;
+}
+
+async fn invitations_go_a_week_after_they_expired(engine: &Arc<dyn Engine>) {
+    // More than a commit takes, each expiring a minute after the one before.
+    for at in 0..250 {
+        let record = InviteRecord {
+            sha256: Digest::of(b"secret"),
+            place: NodePlace {
+                site: "paris".parse().expect("a name"),
+                cluster: "paris-1".parse().expect("a name"),
+                rack: None,
+            },
+            kind: NodeKind::Storage,
+            node: None,
+            made_unix_seconds: NOW,
+            expires_unix_seconds: NOW + at * 60,
+            used: None,
+        };
+        let write = record.put(&format!("{at:016x}")).expect("a record");
+        engine.commit(&[], &[write]).await.expect("made");
+    }
+    let not_leading = [Check::At("leader".to_owned(), 1)];
+    let later = NOW + EXPIRED_SECONDS + 200 * 60;
+    assert_eq!(forget_invites(&**engine, &not_leading, later).await, Err(StoreError::Conflict));
+    assert_eq!(forget_invites(&**engine, &[], later).await, Ok(201));
+    assert_eq!(forget_invites(&**engine, &[], later).await, Ok(0));
+    let (left, _) = load_all::<InviteRecord>(&**engine).await.expect("read");
+    assert!(left.iter().all(|left| left.record.expires_unix_seconds > NOW + 200 * 60));
+    assert_eq!(left.len(), 49);
 }
 
 async fn lines(engine: &Arc<dyn Engine>) -> Vec<AuditRecord> {
