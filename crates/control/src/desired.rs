@@ -37,6 +37,9 @@ pub(crate) struct Records {
     texts: BTreeMap<String, String>,
     /// The revision at which a title last changed: titles are withdrawn, but their records stay, so it never falls within an epoch.
     titles_revision: u64,
+    /// The revision at which a key that signs viewers' tokens last changed: the newest one stays, so it never falls within an epoch.
+    #[serde(default)]
+    token_keys_revision: u64,
 }
 
 /// What follows from [`Records`].
@@ -106,9 +109,14 @@ impl Records {
         let mut records = Self::default();
         for folder in FOLDERS {
             for (key, entry) in engine.list(folder).await? {
-                if folder == TitleRecord::FOLDER {
-                    records.titles_revision = records.titles_revision.max(entry.revision);
-                }
+                let newest = match key.as_str() {
+                    key if key.starts_with(TitleRecord::FOLDER) => &mut records.titles_revision,
+                    key if key.starts_with(TokenKeyRecord::FOLDER) => {
+                        &mut records.token_keys_revision
+                    }
+                    _ => &mut 0,
+                };
+                *newest = entry.revision.max(*newest);
                 // What is not text is not a record; it is told when it is read.
                 records.texts.insert(key, String::from_utf8_lossy(&entry.value).into_owned());
             }
@@ -166,6 +174,7 @@ impl Records {
             titles,
             withdrawn,
             viewer_keys: ViewerKeys::new(keys.told(now)).into(),
+            viewer_keys_revision: self.token_keys_revision,
             gateways,
             gone_signature: Vec::new(),
             is_restored: fleet.restored.is_some(),

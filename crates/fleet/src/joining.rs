@@ -80,6 +80,12 @@ pub struct RenewAnswer {
 pub struct Keys {
     /// The version of this form: 1.
     pub version: u32,
+    /// Of the fleet: rises when a backup is restored.
+    #[serde(default)]
+    pub epoch: u64,
+    /// The store's revision at which a key of [`tokens`](Self::tokens) last changed; rises within an epoch.
+    #[serde(default)]
+    pub revision: u64,
     /// Keys that sign snapshots. Several while they roll.
     pub snapshots: Vec<PublicKey>,
     /// Public keys for viewers' tokens: the text of a key file that `fullbore serve` reads.
@@ -95,6 +101,11 @@ impl Keys {
     /// Never: JSON can express everything in it.
     pub fn digest(&self) -> Digest {
         Digest::of(&serde_json::to_vec(self).expect("keys are plain JSON"))
+    }
+
+    /// Whether these are keys from before `other`: a gateway that cannot reach the store may know no better.
+    pub fn are_older_than(&self, other: &Self) -> bool {
+        (self.epoch, self.revision) < (other.epoch, other.revision)
     }
 
     /// Checks what serde does not.
@@ -207,5 +218,13 @@ mod tests {
         let more = Keys { gateways: vec!["https://a:1".to_owned()], ..keys.clone() };
         assert_ne!(keys.digest(), more.digest());
         assert!(keys.check().is_err() && more.check().is_ok());
+    }
+
+    #[test]
+    fn a_restored_backup_s_keys_are_newer_than_all_before_it() {
+        let keys = |epoch, revision| Keys { version: 1, epoch, revision, ..Keys::default() };
+        assert!(keys(1, 6).are_older_than(&keys(1, 7)) && keys(1, 7).are_older_than(&keys(2, 3)));
+        assert!(!keys(1, 7).are_older_than(&keys(1, 7)), "gateways may have changed");
+        assert!(!keys(2, 3).are_older_than(&keys(1, 7)));
     }
 }

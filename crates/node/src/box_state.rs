@@ -29,8 +29,8 @@ pub trait BoxState: Send + Sync + 'static {
     }
     /// The fleet's public keys.
     fn handle_keys(&self, keys: Keys);
-    /// A snapshot of a gateway. Returns whether it was taken.
-    fn handle_snapshot(&self, gateway: &str, signed: Signed) -> bool;
+    /// A snapshot of a gateway. Returns how many nodes it names, if it was taken.
+    fn handle_snapshot(&self, gateway: &str, signed: Signed) -> Option<usize>;
     /// A few of the documents that its answers to viewers need and it has no copy of.
     fn missing_documents(&self) -> Vec<Digest>;
     /// One of these.
@@ -74,12 +74,11 @@ impl BoxState for Agent {
         self.note_keys(keys.snapshots, &keys.tokens);
     }
 
-    fn handle_snapshot(&self, gateway: &str, signed: Signed) -> bool {
+    fn handle_snapshot(&self, gateway: &str, signed: Signed) -> Option<usize> {
         let taken = self.told().handle_snapshot(&signed);
-        if let Err(why) = &taken {
-            crate::tell(&format!("a snapshot of {gateway} is refused: {why}"));
-        }
-        taken.is_ok()
+        taken
+            .inspect_err(|why| crate::tell(&format!("a snapshot of {gateway} is refused: {why}")))
+            .ok()
     }
 
     fn missing_documents(&self) -> Vec<Digest> {

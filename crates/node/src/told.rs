@@ -67,26 +67,27 @@ impl Told {
         *lock(&self.keys) = snapshots;
     }
 
-    /// Takes a snapshot, and keeps it.
+    /// Takes a snapshot, keeps it, and returns how many nodes it names.
     ///
     /// # Errors
     /// Why it is refused. The one that is there stays.
-    pub(crate) fn handle_snapshot(&self, signed: &Signed) -> Result<(), String> {
-        self.take(signed)?;
+    pub(crate) fn handle_snapshot(&self, signed: &Signed) -> Result<usize, String> {
+        let nodes = self.take(signed)?;
         let place = self.state.join(SNAPSHOT);
         let bytes = [signed.signature.as_slice(), &signed.bytes].concat();
         kept::write(&place, &bytes)
             .map_err(|error| format!("cannot write {}: {error}", place.display()))?;
         self.forget_documents();
-        Ok(())
+        Ok(nodes)
     }
 
-    fn take(&self, signed: &Signed) -> Result<(), String> {
+    /// Takes a snapshot, and returns how many nodes it names.
+    fn take(&self, signed: &Signed) -> Result<usize, String> {
         let keys = lock(&self.keys).clone();
         let opened = keys.iter().find_map(|key| key.open(FleetSnapshot::CONTEXT, signed).ok());
         let bytes = opened.ok_or("the fleet has not signed it")?;
         let snapshot = FleetSnapshot::from_bytes(bytes).map_err(|error| error.to_string())?;
-        let gateway = snapshot.gateway.clone();
+        let (gateway, nodes) = (snapshot.gateway.clone(), snapshot.nodes.len());
         let one = Last {
             epoch: snapshot.epoch,
             number: snapshot.number,
@@ -109,7 +110,7 @@ impl Told {
         let fleet = Fleet::new(snapshot, None).map_err(|error| error.to_string())?;
         last.insert(gateway, one);
         *lock(&self.fleet) = Some(Arc::new(fleet));
-        Ok(())
+        Ok(nodes)
     }
 
     /// A document of a title of the snapshot: a copy, or the one in the library, if `library_of` has the title's folder.

@@ -34,6 +34,8 @@ pub struct World {
     pub withdrawn: Vec<HeldTitle>,
     /// By what nodes check viewers' tokens.
     pub viewer_keys: Arc<ViewerKeys>,
+    /// The store's revision at which one of these keys last changed.
+    pub viewer_keys_revision: u64,
     /// Where nodes reach gateways: `https://HOST:PORT`.
     pub gateways: Vec<String>,
     /// The fleet's signature of what is revoked and withdrawn ([`fleet::Gone`]).

@@ -183,6 +183,8 @@ impl Desk {
         let world = self.machines.live.world();
         Keys {
             version: 1,
+            epoch: world.epoch,
+            revision: world.viewer_keys_revision,
             snapshots: vec![self.machines.snapshot_key],
             tokens: world.viewer_keys.text.clone(),
             gateways: world.gateways.clone(),

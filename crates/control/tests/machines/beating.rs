@@ -71,9 +71,9 @@ impl BoxState for NotingBox {
         self.noted.lock().unwrap().keys.push(keys);
     }
 
-    fn handle_snapshot(&self, _gateway: &str, signed: Signed) -> bool {
+    fn handle_snapshot(&self, _gateway: &str, signed: Signed) -> Option<usize> {
         self.noted.lock().unwrap().snapshots.push(signed);
-        true
+        Some(1)
     }
 
     fn missing_documents(&self) -> Vec<Digest> {
@@ -229,4 +229,31 @@ async fn a_node_learns_of_new_gateways_and_leaves_old_ones() {
     assert!(eventually(|| own.noted(hears)).await);
     let kept = Membership::read(folder.path()).unwrap().unwrap();
     assert_eq!(kept.keys.gateways, [gateway.url.clone(), second.url.clone()]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_that_knows_no_better_takes_no_key_back() {
+    let [gateway, stale] = Gateway::start_some(NODE_LIFETIME).await;
+    let token = gateway.invite(None, 60, 0).await;
+    let folder = tempfile::tempdir().unwrap();
+    join(&gateway.here(), &token, wish("node-1"), folder.path()).await.unwrap();
+    let own = NotingBox::new("node-1");
+    let _beating = beat(folder.path(), &own);
+    let hears = |url: &str| {
+        own.noted(|noted| noted.answers.iter().filter(|(from, ..)| from == url).count())
+    };
+    assert!(eventually(|| hears(&stale.url) > 0).await);
+
+    stale.tell_keys(7, "old");
+    let kept = || Membership::read(folder.path()).unwrap().unwrap().keys;
+    assert!(eventually(|| kept().tokens == "old").await);
+    gateway.tell_keys(8, "new");
+    assert!(eventually(|| kept().tokens == "new").await);
+    // The stale one says another word, so it is asked again.
+    stale.tell_keys(7, "older");
+    let count = hears(&stale.url);
+    assert!(eventually(|| hears(&stale.url) > count + 3).await);
+    assert_eq!((kept().tokens, kept().revision), ("new".to_owned(), 8));
+    stale.tell_keys(8, "newest");
+    assert!(eventually(|| kept().tokens == "newest").await, "of the same revision");
 }

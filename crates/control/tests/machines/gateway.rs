@@ -6,7 +6,9 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use fleet::{FleetSnapshot, JoinAnswer, JoinRequest, Name, NodeKind, NodePlace, SigningKey, Site};
+use fleet::{
+    FleetSnapshot, JoinAnswer, JoinRequest, Name, NodeKind, NodePlace, SigningKey, Site, ViewerKeys,
+};
 use fullbore_control::clock::Clock;
 use fullbore_control::live::{Core, Live, WantedNode, World};
 use fullbore_control::machines::{self, Machines, Reread};
@@ -162,6 +164,14 @@ impl Gateway {
     pub(crate) async fn start(lifetime: Duration) -> Arc<Self> {
         let [one] = Self::start_some(lifetime).await;
         one
+    }
+
+    /// Nodes are told of these keys from now on, whatever the store says.
+    pub(crate) fn tell_keys(&self, revision: u64, text: &str) {
+        let viewer_keys = Arc::new(ViewerKeys::new(text.to_owned()));
+        let world = World::clone(&self.live.world());
+        let world = World { viewer_keys, viewer_keys_revision: revision, ..world };
+        self.live.set_world(Arc::new(world), self.clock.now());
     }
 
     /// Some gateways of one fleet.

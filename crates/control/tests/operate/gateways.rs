@@ -67,8 +67,8 @@ impl BoxState for Hearing {
         *self.told.lock().unwrap() = keys.gateways;
     }
 
-    fn handle_snapshot(&self, _: &str, _: Signed) -> bool {
-        true
+    fn handle_snapshot(&self, _: &str, _: Signed) -> Option<usize> {
+        Some(1)
     }
 
     fn missing_documents(&self) -> Vec<Digest> {

@@ -28,7 +28,7 @@ pub(super) struct Heartbeats {
     /// Time between the heartbeats of a node
     #[arg(long, value_name = "TIME", default_value = "5s")]
     interval: Time,
-    /// Nodes also fetch the fleet's snapshot, so often; agents do it every 60s [default: never]
+    /// Nodes also fetch the fleet's snapshot, so often; agents of 10,000 nodes do it every 17m [default: never]
     #[arg(long, value_name = "TIME")]
     snapshots: Option<Time>,
     /// Directory for the gateway's folder

@@ -21,8 +21,12 @@ const LARGE_MAX: Duration = Duration::from_secs(120);
 /// Documents are fetched a few at a time: viewers are answered meanwhile.
 const DOCUMENTS_PER_SECOND: usize = 3;
 
-/// A node takes so much of snapshots on average: of a small fleet's each new one, so that what it answers viewers itself is of now.
-const SNAPSHOT_BYTES_PER_SECOND: usize = 50_000;
+/// All nodes together take so much of one gateway's snapshots: 200 Mb/s. So a small fleet's nodes take each new one with their next heartbeat, and
+/// what they answer viewers themselves is of now; those of 1,000 nodes with 260 KB take one in ten seconds.
+const SNAPSHOT_BYTES_PER_SECOND: f64 = 25e6;
+
+/// So many nodes are assumed to share that, if a snapshot was refused.
+const REFUSED_NODES: usize = 1000;
 
 /// What one gateway said, and when it got what.
 #[derive(Default)]
@@ -31,13 +35,14 @@ struct Heard {
     keys: Option<Digest>,
     inventories: Allowance,
     snapshot_at: Option<Instant>,
-    snapshot_bytes: usize,
+    /// What all nodes of its fleet take if each takes it once.
+    snapshots_bytes: f64,
 }
 
 impl Heard {
-    /// How long to wait for the next snapshot, after one of that size.
+    /// How long to wait for the next snapshot.
     fn snapshot_pause(&self, longest: Duration) -> Duration {
-        let seconds = self.snapshot_bytes as f64 / SNAPSHOT_BYTES_PER_SECOND as f64;
+        let seconds = self.snapshots_bytes / SNAPSHOT_BYTES_PER_SECOND;
         Duration::from_secs_f64(seconds).min(longest)
     }
 }
@@ -111,9 +116,21 @@ impl Shared {
         }
         let keys: Keys = self.gateway().get(address, "keys", SMALL_MAX).await?;
         keys.check().map_err(|why| Trouble::Failed(format!("its keys: {why}")))?;
-        self.take_keys(keys.clone()).await?;
+        // Whether they are taken or not: what is refused now is refused in five seconds, too.
         heard.keys = Some(keys.digest());
-        Ok(())
+        let known = self.membership().keys.clone();
+        if keys.are_older_than(&known) {
+            return Err(Trouble::Failed(format!(
+                "its keys are refused: they are of epoch {}, revision {}, and those of epoch {}, revision {} are known; the gateway does not \
+                 reach its store, or the store was put back without \"fullbore control restore\"",
+                keys.epoch, keys.revision, known.epoch, known.revision
+            )));
+        }
+        let taken = self.take_keys(keys).await;
+        if taken.is_err() {
+            heard.keys = None;
+        }
+        taken
     }
 
     async fn take_keys(&self, keys: Keys) -> Result<(), Trouble> {
@@ -204,10 +221,12 @@ impl Shared {
         }
         let signed = self.gateway().snapshot(&line.address, LARGE_MAX).await?;
         // Whether it was taken or not: a snapshot that is refused now is refused in five seconds, too.
-        (heard.snapshot_at, heard.snapshot_bytes) = (Some(Instant::now()), signed.bytes.len());
-        let from = line.address.clone();
-        let is_taken = self.hand_over(move |state| state.handle_snapshot(&from, signed)).await;
-        if is_taken == Some(true) {
+        heard.snapshot_at = Some(Instant::now());
+        let (from, bytes) = (line.address.clone(), signed.bytes.len());
+        let taken = self.hand_over(move |state| state.handle_snapshot(&from, signed)).await;
+        let nodes = taken.flatten();
+        heard.snapshots_bytes = bytes as f64 * nodes.unwrap_or(REFUSED_NODES) as f64;
+        if nodes.is_some() {
             line.snapshot.store(answer.snapshot, Relaxed);
         }
         Ok(())
@@ -255,13 +274,14 @@ mod tests {
     }
 
     #[test]
-    fn a_small_snapshot_is_taken_with_every_heartbeat_and_a_large_one_once_a_minute() {
-        let pause = |snapshot_bytes| {
-            let heard = Heard { snapshot_bytes, ..Heard::default() };
-            heard.snapshot_pause(Duration::from_secs(60))
+    fn all_nodes_together_take_a_bounded_part_of_a_gateway() {
+        let pause = |nodes: f64, snapshot_bytes: f64| {
+            let heard = Heard { snapshots_bytes: nodes * snapshot_bytes, ..Heard::default() };
+            heard.snapshot_pause(Duration::from_secs(1800)).as_secs()
         };
-        assert!(pause(20_000) < Duration::from_secs(1));
-        assert_eq!(pause(500_000), Duration::from_secs(10));
-        assert_eq!(pause(400_000_000), Duration::from_secs(60));
+        assert_eq!(pause(6.0, 20e3), 0, "each that is new");
+        assert_eq!(pause(1000.0, 250e3), 10);
+        assert_eq!(pause(10_000.0, 2.5e6), 1000);
+        assert_eq!(pause(10_000.0, 400e6), 1800, "and half an hour at the longest");
     }
 }

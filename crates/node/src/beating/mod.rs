@@ -36,8 +36,8 @@ const ONE_SECOND: Duration = Duration::from_secs(1);
 pub struct BeatingOptions {
     /// Time between heartbeats to one gateway, give or take a fifth.
     pub interval: Duration,
-    /// A node takes even a large snapshot so often, if it has changed. One of a large fleet has megabytes, and changes each second; one of a
-    /// small fleet is taken with every heartbeat.
+    /// A node takes even a large fleet's snapshot so often, if it has changed. It has megabytes there, and changes each second; one of a small
+    /// fleet is taken with every heartbeat.
     pub snapshot_interval: Duration,
     /// A node sends its inventory to one gateway no more often, but for the first few.
     pub inventory_interval: Duration,
@@ -49,7 +49,7 @@ impl Default for BeatingOptions {
     fn default() -> Self {
         Self {
             interval: Duration::from_secs(5),
-            snapshot_interval: Duration::from_secs(60),
+            snapshot_interval: Duration::from_secs(1800),
             inventory_interval: Duration::from_secs(10),
             routes: None,
         }
