@@ -162,7 +162,9 @@ impl Gateway {
         }
         gateway.take(beginning.records, wishes, None, beginning.store_problem).await;
         gateway.introduce(&options.machines_url).await;
-        gateway.make_snapshot();
+        if let Err(problem) = gateway.make_snapshot() {
+            gateway.tell(&problem);
+        }
         Ok(Arc::new(gateway))
     }
 }

@@ -137,30 +137,35 @@ impl Gateway {
     }
 
     async fn snapshot_on(self: &Arc<Self>) {
+        let mut told = None;
         loop {
             let gateway = Arc::clone(self);
             let began = self.now().uptime;
             // A panic in it has been told; the next second tries again.
-            let _ = spawn_blocking(move || gateway.make_snapshot()).await;
+            let made = spawn_blocking(move || gateway.make_snapshot()).await;
+            // A full disk is full for longer than a second, and is told once.
+            match made.unwrap_or(Ok(false)) {
+                Ok(false) => {}
+                Ok(true) if told.take().is_some() => self.tell("snapshots are kept again"),
+                Ok(true) => {}
+                Err(problem) if told.as_ref() == Some(&problem) => {}
+                Err(problem) => self.tell(told.insert(problem)),
+            }
             let took = self.now().uptime.saturating_sub(began);
             tokio::time::sleep((took * SNAPSHOT_SHARE).clamp(SECOND, SNAPSHOT_PAUSE_MAX)).await;
         }
     }
 
-    /// Makes a snapshot, if something has changed.
-    pub(super) fn make_snapshot(&self) {
-        let made = match self.live.make_snapshot(self.now()) {
-            Ok(None) => return,
-            Ok(Some(made)) => made,
-            Err(error) => return self.tell(&format!("cannot make a snapshot: {error}")),
-        };
+    /// Makes a snapshot, if something has changed, and keeps it. Returns whether it made one.
+    pub(super) fn make_snapshot(&self) -> Result<bool, String> {
+        let made = self.live.make_snapshot(self.now());
+        let made = made.map_err(|error| format!("cannot make a snapshot: {error}"))?;
+        let Some(made) = made else { return Ok(false) };
         self.decisions.snapshot(Arc::clone(&made.fleet));
-        if let Err(error) = self.state.write_snapshot(&made.signed) {
-            self.tell(&format!(
-                "cannot keep the snapshot in {}: {error}",
-                self.state.path().display()
-            ));
-        }
+        self.state.write_snapshot(&made.signed).map_err(|error| {
+            format!("cannot keep the snapshot in {}: {error}", self.state.path().display())
+        })?;
+        Ok(true)
     }
 
     async fn tell_page_on(self: &Arc<Self>) {
