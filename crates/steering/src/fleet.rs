@@ -15,10 +15,10 @@ use crate::standing::mark_full;
 /// A snapshot, ready for questions. It never changes; share it in an [`Arc`].
 #[derive(Debug)]
 pub struct Fleet {
-    snapshot: FleetSnapshot,
-    seats: Seats,
+    pub(crate) snapshot: FleetSnapshot,
+    pub(crate) seats: Seats,
     names: Arc<Names>,
-    holders: Arc<Holders>,
+    pub(crate) holders: Arc<Holders>,
     reach: Arc<Reach>,
     geography: Arc<Geography>,
 }

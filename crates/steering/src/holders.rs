@@ -6,39 +6,46 @@ use fleet::FleetSnapshot;
 
 use crate::seats::Seats;
 
-/// For each title, the seats that hold it, rising. One list for all titles: fifty million entries are 200 MB here, and would be twice that as
-/// lists of their own.
-#[derive(Debug)]
-pub(crate) struct Holders {
-    /// Where each title's begin, and the end.
-    starts: Vec<usize>,
-    seats: Vec<u32>,
-}
+/// For each title, the seats that hold it, rising. Each list has its exact size: fifty million entries are 200 MB.
+#[derive(Clone, Debug)]
+pub(crate) struct Holders(Vec<Box<[u32]>>);
 
 impl Holders {
     pub(crate) fn new(snapshot: &FleetSnapshot, seats: &Seats) -> Self {
-        let mut starts = vec![0; snapshot.titles.len() + 1];
+        let mut counts = vec![0; snapshot.titles.len()];
         for title in snapshot.nodes.iter().flat_map(|node| &node.holds) {
-            starts[*title as usize + 1] += 1;
+            counts[*title as usize] += 1;
         }
-        for title in 1..starts.len() {
-            starts[title] += starts[title - 1];
-        }
-        let mut next = starts.clone();
-        let mut holders = vec![0; starts[snapshot.titles.len()]];
+        let mut holders: Vec<Vec<u32>> = counts.into_iter().map(Vec::with_capacity).collect();
         let in_order = (0..snapshot.sites.len()).flat_map(|site| seats.range(site));
         for seat in in_order {
             for title in &snapshot.nodes[seats.at(seat).node as usize].holds {
-                let place = &mut next[*title as usize];
-                holders[*place] = seat;
-                *place += 1;
+                holders[*title as usize].push(seat);
             }
         }
-        Self { starts, seats: holders }
+        Self(holders.into_iter().map(Vec::into_boxed_slice).collect())
     }
 
     pub(crate) fn of(&self, title: usize) -> &[u32] {
-        &self.seats[self.starts[title]..self.starts[title + 1]]
+        &self.0[title]
+    }
+
+    /// Copies come or go, as title and seat.
+    pub(crate) fn change(&mut self, copies: impl Iterator<Item = (u32, u32)>, come: bool) {
+        let mut copies: Vec<(u32, u32)> = copies.collect();
+        copies.sort_unstable();
+        for same in copies.chunk_by(|one, next| one.0 == next.0) {
+            let own = &mut self.0[same[0].0 as usize];
+            let mut seats = std::mem::take(own).into_vec();
+            let is_named = |seat: &u32| same.binary_search(&(same[0].0, *seat)).is_ok();
+            seats.retain(|seat| !is_named(seat));
+            if come {
+                seats.extend(same.iter().map(|(_, seat)| *seat));
+                seats.sort_unstable();
+                seats.dedup();
+            }
+            *own = seats.into_boxed_slice();
+        }
     }
 }
 

@@ -39,6 +39,13 @@ pub(crate) enum Apart {
 }
 
 impl Seat {
+    /// Takes over how its node is.
+    fn take(&mut self, node: &SnapshotNode) {
+        self.standing = Standing::of(node);
+        self.is_member = !matches!(node.state, State::Joining | State::Revoked);
+        self.is_revoked = node.state == State::Revoked;
+    }
+
     pub(crate) fn is_apart(&self, other: &Self, apart: Apart) -> bool {
         let same_rack = self.rack.is_some() && self.rack == other.rack;
         match apart {
@@ -94,17 +101,19 @@ impl Seats {
         let mut seats: Vec<Seat> = Vec::with_capacity(snapshot.nodes.len());
         for (index, node) in snapshot.nodes.iter().enumerate() {
             let site = site_of(node);
-            seats.push(Seat {
+            let mut seat = Seat {
                 node: index as u32,
                 site,
                 cluster: clusters.of(site, &node.place.cluster),
                 rack: node.place.rack.as_ref().map(|rack| racks.of(site, rack)),
-                standing: Standing::of(node),
-                is_member: !matches!(node.state, State::Joining | State::Revoked),
-                is_revoked: node.state == State::Revoked,
+                standing: Standing::Out,
+                is_member: false,
+                is_revoked: false,
                 hash: hash::of_text(node.name.as_str()),
                 weight: node.ceiling_bits_per_second.max(1) as f64,
-            });
+            };
+            seat.take(node);
+            seats.push(seat);
         }
         seats.sort_by_key(|seat| (seat.site, seat.node));
         let start_of = |site: usize| seats.partition_point(|seat| (seat.site as usize) < site);
@@ -114,6 +123,13 @@ impl Seats {
             of_node[seat.node as usize] = index as u32;
         }
         Self { seats, starts, of_node }
+    }
+
+    /// Takes over how nodes are. They are the same nodes at the same places.
+    pub(crate) fn refresh(&mut self, snapshot: &FleetSnapshot) {
+        for seat in &mut self.seats {
+            seat.take(&snapshot.nodes[seat.node as usize]);
+        }
     }
 
     pub(crate) fn at(&self, seat: u32) -> &Seat {

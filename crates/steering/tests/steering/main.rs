@@ -8,4 +8,5 @@ mod full;
 mod invariants;
 mod logging;
 mod proximity;
+mod renewing;
 mod settling;

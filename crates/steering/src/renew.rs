@@ -1,0 +1,54 @@
+//! The next snapshot in the place of the one before, for whoever owns an index alone: a simulated day has 288 of them, of a hundred million copies.
+
+use std::sync::Arc;
+
+use fleet::State;
+
+use crate::Fleet;
+use crate::standing::mark_full;
+
+/// What has changed since a snapshot. Nodes and titles are named by their places in it.
+#[derive(Clone, Copy, Debug)]
+pub struct FleetChanges<'c> {
+    /// The number of the new one.
+    pub number: u64,
+    /// How each node is: its state, and its load beside its ceiling in thousandths.
+    pub reports: &'c [(State, u16)],
+    /// Copies that have come, as node and title.
+    pub came: &'c [(u32, u32)],
+    /// Copies that have gone.
+    pub went: &'c [(u32, u32)],
+}
+
+impl Fleet {
+    /// Makes this the index of the next snapshot. It is then equal to what [`Fleet::new`] makes of that snapshot with this one as `before`.
+    ///
+    /// # Panics
+    /// If a place is not in the snapshot.
+    pub fn renew(&mut self, changes: &FleetChanges<'_>) {
+        let nodes = &mut self.snapshot.nodes;
+        self.snapshot.number = changes.number;
+        for (node, (state, load)) in nodes.iter_mut().zip(changes.reports) {
+            (node.state, node.load_permille) = (*state, *load);
+        }
+        let copies = [(changes.went, false), (changes.came, true)];
+        for (node, title, is_there) in
+            copies.iter().flat_map(|(list, there)| list.iter().map(move |at| (at.0, at.1, *there)))
+        {
+            let holds = &mut nodes[node as usize].holds;
+            match (holds.binary_search(&title), is_there) {
+                (Err(at), true) => holds.insert(at, title),
+                (Ok(at), false) => drop(holds.remove(at)),
+                _ => {}
+            }
+        }
+        mark_full(&mut self.snapshot, None);
+        self.seats.refresh(&self.snapshot);
+        if changes.came.len() + changes.went.len() > 0 {
+            let holders = Arc::make_mut(&mut self.holders);
+            let seated = |(node, title): &(u32, u32)| (*title, self.seats.of_node(*node as usize));
+            holders.change(changes.went.iter().map(seated), false);
+            holders.change(changes.came.iter().map(seated), true);
+        }
+    }
+}
