@@ -1,47 +1,55 @@
-//! A table of bits: which node has which title. A bit for each pair is 125 MB for 10,000 nodes and 100,000 titles.
+//! Which nodes of a site have which titles: a few bits for each title. For 10,000 nodes at 1,000 sites and 100,000 titles that is 200 MB, and what is
+//! asked of a title and a site lies in one place.
 
 #[derive(Clone, Debug)]
 pub(crate) struct Bits {
-    words: Vec<u64>,
-    row_words: usize,
+    words: Vec<u16>,
+    /// Words of a title.
+    width: usize,
 }
 
+/// Sites are small: with wider words most bits would be of nobody.
+const WORD: usize = u16::BITS as usize;
+
 impl Bits {
-    pub(crate) fn new(rows: usize, columns: usize) -> Self {
-        let row_words = columns.div_ceil(64);
-        Self { words: vec![0; rows * row_words], row_words }
+    pub(crate) fn new(titles: usize, nodes: usize) -> Self {
+        let width = nodes.div_ceil(WORD);
+        Self { words: vec![0; titles * width], width }
     }
 
-    fn place(&self, row: usize, column: u32) -> (usize, u64) {
-        (row * self.row_words + column as usize / 64, 1 << (column % 64))
+    fn place(&self, title: u32, node: usize) -> (usize, u16) {
+        (title as usize * self.width + node / WORD, 1 << (node % WORD))
     }
 
-    pub(crate) fn has(&self, row: usize, column: u32) -> bool {
-        let (word, bit) = self.place(row, column);
+    fn of(&self, title: u32) -> &[u16] {
+        &self.words[title as usize * self.width..][..self.width]
+    }
+
+    pub(crate) fn has(&self, title: u32, node: usize) -> bool {
+        let (word, bit) = self.place(title, node);
         self.words[word] & bit != 0
     }
 
-    pub(crate) fn set(&mut self, row: usize, column: u32) {
-        let (word, bit) = self.place(row, column);
+    pub(crate) fn set(&mut self, title: u32, node: usize) {
+        let (word, bit) = self.place(title, node);
         self.words[word] |= bit;
     }
 
-    pub(crate) fn clear(&mut self, row: usize, column: u32) {
-        let (word, bit) = self.place(row, column);
+    pub(crate) fn clear(&mut self, title: u32, node: usize) {
+        let (word, bit) = self.place(title, node);
         self.words[word] &= !bit;
     }
 
-    /// The columns that are set in a row, rising.
-    pub(crate) fn row(&self, row: usize) -> Vec<u32> {
-        let words = &self.words[row * self.row_words..(row + 1) * self.row_words];
-        let mut columns = Vec::with_capacity(words.iter().map(|w| w.count_ones() as usize).sum());
-        for (at, word) in words.iter().enumerate() {
-            let mut left = *word;
-            while left != 0 {
-                columns.push(at as u32 * 64 + left.trailing_zeros());
-                left &= left - 1;
-            }
-        }
-        columns
+    pub(crate) fn count(&self, title: u32) -> u16 {
+        self.of(title).iter().map(|word| word.count_ones() as u16).sum()
+    }
+
+    /// The nodes of a title, rising.
+    pub(crate) fn nodes(&self, title: u32) -> impl Iterator<Item = usize> {
+        self.of(title).iter().enumerate().flat_map(|(at, word)| {
+            let rest = |left: &u16| Some(left & (left - 1)).filter(|left| *left > 0);
+            let lefts = std::iter::successors(Some(*word).filter(|word| *word > 0), rest);
+            lefts.map(move |left| at * WORD + left.trailing_zeros() as usize)
+        })
     }
 }

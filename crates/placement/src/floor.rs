@@ -43,12 +43,12 @@ pub(crate) fn pins(input: &PlacementInput, ground: &Ground, shelves: &mut Shelve
 }
 
 /// Nodes for one title: those that steering will prefer come first.
-pub(crate) fn sort_by_order(ground: &Ground, order: TitleOrder, nodes: &mut [usize]) {
+fn sort_by_order(ground: &Ground, order: TitleOrder, nodes: &mut [usize]) {
     nodes.sort_by_cached_key(|node| (cost(ground, order, *node), *node));
 }
 
 /// The bits of a float that is neither negative nor NaN sort like the float.
-fn cost(ground: &Ground, order: TitleOrder, node: usize) -> u64 {
+pub(crate) fn cost(ground: &Ground, order: TitleOrder, node: usize) -> u64 {
     order.cost(ground.spots[node].hashed).to_bits()
 }
 
@@ -58,10 +58,7 @@ fn cost(ground: &Ground, order: TitleOrder, node: usize) -> u64 {
 pub(crate) fn floors(input: &PlacementInput, ground: &Ground, shelves: &mut Shelves<'_>) -> u64 {
     let wanted = usize::from(input.policy.floor_copies);
     let sites = SiteOrder::new(input, ground);
-    let titles = (0u32..).zip(&input.titles);
-    let mut open: Vec<Footing> = titles
-        .map(|(title, facts)| Footing::new(ground, shelves, title, &facts.path, wanted))
-        .collect();
+    let mut open = footings(input, ground, shelves, wanted);
     let mut unmet = 0;
     for copy in 0..wanted {
         let mut short = Vec::new();
@@ -83,6 +80,34 @@ pub(crate) fn floors(input: &PlacementInput, ground: &Ground, shelves: &mut Shel
     unmet as u64
 }
 
+/// So many titles are looked up at a site at once, because they are neighbours there.
+const BLOCK: u32 = 64;
+
+fn footings(
+    input: &PlacementInput,
+    ground: &Ground,
+    shelves: &Shelves<'_>,
+    wanted: usize,
+) -> Vec<Footing> {
+    let titles = input.titles.len() as u32;
+    let mut footings = Vec::with_capacity(titles as usize);
+    let mut holders = vec![Vec::new(); BLOCK as usize];
+    for from in (0..titles).step_by(BLOCK as usize) {
+        let block = from..titles.min(from + BLOCK);
+        holders.iter_mut().for_each(Vec::clear);
+        for site in 0..ground.sites() {
+            for (title, holders) in block.clone().zip(&mut holders) {
+                holders.extend(shelves.holders_at(site, title));
+            }
+        }
+        for (title, holders) in block.zip(&holders) {
+            let path = &input.titles[title as usize].path;
+            footings.push(Footing::new(ground, shelves, title, path, (holders, wanted)));
+        }
+    }
+    footings
+}
+
 /// How far a title's floor has come.
 struct Footing {
     title: u32,
@@ -91,21 +116,26 @@ struct Footing {
     held: Vec<usize>,
     /// Copies that count for the floor. They are kept.
     taken: Vec<usize>,
+    /// The sites that are asked first. Known once a copy is missing.
+    visit: Vec<u32>,
     /// How far apart the next copy is to be: a place in [`LEVELS`]. Those before have no room left.
     level: usize,
 }
 
 impl Footing {
-    fn new(ground: &Ground, shelves: &Shelves<'_>, title: u32, path: &str, wanted: usize) -> Self {
+    fn new(
+        ground: &Ground,
+        shelves: &Shelves<'_>,
+        title: u32,
+        path: &str,
+        (holders, wanted): (&[usize], usize),
+    ) -> Self {
         let order = TitleOrder::new(path);
-        let mut holders: Vec<usize> =
-            (0..ground.sites()).flat_map(|site| shelves.holders_at(site, title)).collect();
         // Pinned copies first: they are kept anyway.
-        holders.sort_by_cached_key(|node| {
-            (!shelves.is_kept(*node, title), cost(ground, order, *node), *node)
-        });
-        let held = far_apart(ground, &holders, wanted);
-        Self { title, order, held, taken: Vec::new(), level: 0 }
+        let key = |node: usize| (!shelves.is_kept(node, title), cost(ground, order, node), node);
+        let mut holders: Vec<_> = holders.iter().map(|node| key(*node)).collect();
+        let held = first_far_apart(ground, &mut holders, wanted);
+        Self { title, order, held, taken: Vec::new(), visit: Vec::new(), level: 0 }
     }
 
     fn is_apart(&self, ground: &Ground, node: usize) -> bool {
@@ -133,12 +163,15 @@ impl Footing {
 
     /// Brings a copy, or keeps one, as far from the others as there is room.
     fn bring_one(&mut self, ground: &Ground, shelves: &mut Shelves<'_>, sites: &SiteOrder) {
-        let visit = sites.of(self.order);
+        if self.visit.is_empty() {
+            self.visit = sites.first(self.order);
+        }
         let mut listed: Vec<Vec<usize>> = Vec::new();
         while !self.keep_one(ground, shelves) && self.level < LEVELS.len() {
-            for at in 0..visit.len() {
+            let first = self.visit.iter().copied();
+            for (at, site) in first.chain(sites.others(&self.visit)).enumerate() {
                 if listed.len() <= at {
-                    listed.push(sites.nodes(ground, visit[at], self.order));
+                    listed.push(sites.nodes(ground, site as usize, self.order));
                 }
                 let mut nodes = listed[at].iter().copied();
                 let takes = |node: &usize| {
@@ -155,6 +188,33 @@ impl Footing {
             self.level += 1;
         }
     }
+}
+
+/// The same as [`far_apart`] of all of `holders` in their order, which mostly the first few tell: of a title that is everywhere, sorting all would take
+/// longer than the rest of the floor.
+fn first_far_apart(
+    ground: &Ground,
+    holders: &mut [(bool, u64, usize)],
+    wanted: usize,
+) -> Vec<usize> {
+    const FEW: usize = 16;
+    let nodes = |holders: &mut [(bool, u64, usize)]| {
+        holders.sort_unstable();
+        let nodes: Vec<usize> = holders.iter().map(|(.., node)| *node).collect();
+        far_apart(ground, &nodes, wanted)
+    };
+    if holders.len() > FEW {
+        holders.select_nth_unstable(FEW - 1);
+        let taken = nodes(&mut holders[..FEW]);
+        let site = |node: &usize| ground.spots[*node].site;
+        let is_new =
+            |(at, node): (usize, &usize)| taken[..at].iter().all(|o| site(o) != site(node));
+        // No later one is taken before these.
+        if taken.len() == wanted && taken.iter().enumerate().all(is_new) {
+            return taken;
+        }
+    }
+    nodes(holders)
 }
 
 /// Of `nodes`, up to `wanted`: from other sites while there are any, then from other clusters, racks, and machines.
@@ -203,22 +263,23 @@ impl SiteOrder {
         nodes
     }
 
-    /// The first few by their order, which is nearly always enough, then all others, from a place that differs from title to title: sorting a
-    /// thousand sites for each title would take longer than all the rest of a plan.
-    fn of(&self, order: TitleOrder) -> Vec<usize> {
+    /// The first few by their order, which is nearly always enough: sorting a thousand sites for each title would take longer than all the rest of
+    /// a plan.
+    fn first(&self, order: TitleOrder) -> Vec<u32> {
         const SORTED: usize = 32;
-        let cost = |site: usize| (order.cost(self.sites[site]).to_bits(), site);
-        let mut costs: Vec<(u64, usize)> = (0..self.sites.len()).map(cost).collect();
+        let cost = |site: u32| (order.cost(self.sites[site as usize]).to_bits(), site);
+        let mut costs: Vec<(u64, u32)> = (0..self.sites.len() as u32).map(cost).collect();
         if costs.len() > SORTED {
             costs.select_nth_unstable(SORTED - 1);
+            costs.truncate(SORTED);
         }
-        let first = &mut costs[..SORTED.min(self.sites.len())];
-        first.sort_unstable();
-        let mut sites: Vec<usize> = first.iter().map(|(_, site)| *site).collect();
-        let from = sites.first().copied().unwrap_or(0);
-        let others = (from..self.sites.len()).chain(0..from);
-        let others: Vec<usize> = others.filter(|site| !sites.contains(site)).collect();
-        sites.extend(others);
-        sites
+        costs.sort_unstable();
+        costs.into_iter().map(|(_, site)| site).collect()
+    }
+
+    /// All others, from a place that differs from title to title.
+    fn others<'o>(&self, first: &'o [u32]) -> impl Iterator<Item = u32> + use<'o> {
+        let (from, end) = (first.first().copied().unwrap_or(0), self.sites.len() as u32);
+        (from..end).chain(0..from).filter(move |site| !first.contains(site))
     }
 }

@@ -16,7 +16,9 @@ struct Region {
 pub(crate) struct Forecast {
     regions: Vec<Region>,
     sizes: Vec<u64>,
-    further_permille: u128,
+    /// By site: its part of what its region watches, as a fraction of 2^64, rounded up. A division for each site and title would be half of a plan.
+    parts: Vec<u128>,
+    further_permille: u64,
 }
 
 /// Scores have so many bits behind the point.
@@ -54,7 +56,12 @@ impl Forecast {
             Region { bytes, order }
         };
         let regions = by_region.into_iter().map(region).collect();
-        Self { regions, sizes, further_permille: input.policy.further_permille.into() }
+        let part = |site: usize| {
+            let all = ground.region_weight[ground.region_of[site] as usize].max(1);
+            (u128::from(ground.site_weight[site]) << 64).div_ceil(all)
+        };
+        let parts = (0..ground.sites()).map(part).collect();
+        Self { regions, sizes, parts, further_permille: input.policy.further_permille.into() }
     }
 
     /// The titles that viewers of a site want, the most wanted for its bytes first. It is one list for all sites of a region.
@@ -66,8 +73,8 @@ impl Forecast {
     pub(crate) fn bytes(&self, ground: &Ground, site: usize, title: u32) -> u64 {
         let region = ground.region_of[site] as usize;
         let bytes = u128::from(self.regions[region].bytes[title as usize]);
-        let part = bytes * u128::from(ground.site_weight[site]);
-        (part / ground.region_weight[region].max(1)) as u64
+        // At most 62 bits times 65.
+        ((bytes * self.parts[site]) >> 64) as u64
     }
 
     /// What the n-th copy at a site is worth, in bytes a day. `copy` counts from 1.
@@ -76,7 +83,13 @@ impl Forecast {
         if copy <= 1 {
             return bytes;
         }
-        (u128::from(bytes) * self.further_permille / (1000 * u128::from(copy))) as u64
+        let parts = 1000 * u64::from(copy);
+        match bytes.checked_mul(self.further_permille) {
+            Some(product) => product / parts,
+            None => {
+                (u128::from(bytes) * u128::from(self.further_permille) / u128::from(parts)) as u64
+            }
+        }
     }
 
     /// What it is worth for each byte held.
@@ -90,7 +103,11 @@ impl Forecast {
 }
 
 fn score(worth: u128, size: u64) -> u64 {
-    ((worth << SCORE_BITS) / u128::from(size)).min(u64::MAX.into()) as u64
+    // Dividing 64 bits takes a quarter of the time.
+    match u64::try_from(worth << SCORE_BITS) {
+        Ok(worth) => worth / size,
+        Err(_) => ((worth << SCORE_BITS) / u128::from(size)).min(u64::MAX.into()) as u64,
+    }
 }
 
 fn summed<'d>(

@@ -100,6 +100,12 @@ impl Ground {
         self.starts[site] as usize..self.starts[site + 1] as usize
     }
 
+    /// A node's site, and its place there.
+    pub(crate) fn seat(&self, node: usize) -> (usize, usize) {
+        let site = self.spots[node].site as usize;
+        (site, node - self.starts[site] as usize)
+    }
+
     pub(crate) fn region(&self, name: &Name) -> Option<usize> {
         self.regions.binary_search(name).ok()
     }

@@ -144,7 +144,7 @@ impl Default for PlacementPolicy {
                 global_permille: 1000,
             },
             churn_bytes_max: None,
-            worth_permille: 50,
+            worth_permille: 10,
             margin_permille: 1250,
             further_permille: 125,
             starts_min: 10,

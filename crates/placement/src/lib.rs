@@ -21,6 +21,7 @@ mod forecast;
 mod ground;
 mod input;
 mod manifest;
+mod moves;
 mod plan;
 mod shelves;
 mod wanted;

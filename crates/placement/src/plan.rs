@@ -8,6 +8,7 @@ use crate::forecast::Forecast;
 use crate::ground::Ground;
 use crate::input::{PlacementError, PlacementInput};
 use crate::manifest::{ClusterManifest, ManifestTitle};
+use crate::moves::Moves;
 use crate::shelves::{Brought, Shelves};
 use crate::{floor, wanted};
 
@@ -47,8 +48,11 @@ pub struct Plan {
     ground: Ground,
     forecast: Forecast,
     holds: Vec<Vec<u32>>,
-    kept: Bits,
-    brought: Vec<Brought>,
+    kept: Vec<Bits>,
+    /// For pins and floors.
+    pub(crate) urgent: Vec<Brought>,
+    /// For demand, by site, the most wanted first.
+    pub(crate) wanted: Vec<Vec<Brought>>,
     /// Copies that pins want and that found no room, or no churn was left for them.
     pub pins_unmet: u64,
     /// Copies that floors want and that found no room, or no churn was left for them.
@@ -75,21 +79,40 @@ pub fn plan(input: PlacementInput) -> Result<Plan, PlacementError> {
     let floors_unmet = floor::floors(&input, &ground, &mut shelves);
     wanted::place(&input, &ground, &forecast, &mut shelves);
     let (watched_bytes, after) = near(&input, &ground, &forecast, &shelves);
-    let holds = (0..input.nodes.len()).map(|node| shelves.held.row(node)).collect();
-    let Shelves { kept, brought, .. } = shelves;
+    // What else a plan is made with goes before the lists come: both are large.
+    let Shelves { held, kept, urgent, wanted, .. } = { shelves };
+    let holds = listed(&ground, input.titles.len(), &held);
+    drop(held);
     Ok(Plan {
         input,
         ground,
         forecast,
         holds,
         kept,
-        brought,
+        urgent,
+        wanted,
         pins_unmet,
         floors_unmet,
         watched_bytes,
         near_before_bytes: before,
         near_after_bytes: after,
     })
+}
+
+/// By node: its titles, rising.
+fn listed(ground: &Ground, titles: usize, held: &[Bits]) -> Vec<Vec<u32>> {
+    let titles = 0..titles as u32;
+    let mut holds = Vec::with_capacity(ground.spots.len());
+    for (site, held) in held.iter().enumerate() {
+        let mut counts = vec![0; ground.nodes_of(site).len()];
+        titles.clone().flat_map(|title| held.nodes(title)).for_each(|seat| counts[seat] += 1);
+        let mut lists: Vec<Vec<u32>> = counts.into_iter().map(Vec::with_capacity).collect();
+        for title in titles.clone() {
+            held.nodes(title).for_each(|seat| lists[seat].push(title));
+        }
+        holds.append(&mut lists);
+    }
+    holds
 }
 
 /// What is expected to be watched, and how much of it at sites that hold the title.
@@ -128,33 +151,47 @@ impl Plan {
 
     /// Whether a node holds a title for a pin or for the floor: nothing displaces it.
     pub fn is_kept(&self, node: usize, title: u32) -> bool {
-        self.kept.has(node, title)
+        let (site, seat) = self.ground.seat(node);
+        self.kept[site].has(title, seat)
     }
 
     /// What must be brought, the most urgent first: bring them in this order.
     pub fn moves(&self) -> impl ExactSizeIterator<Item = PlannedMove> {
-        self.brought.iter().map(|brought| {
-            let site = self.ground.spots[brought.node as usize].site as usize;
-            PlannedMove {
-                node: brought.node as usize,
-                title: brought.title as usize,
-                bytes: self.forecast.size(brought.title),
-                why: brought.why,
-                copy: brought.copy,
-                watched_bytes: self.forecast.bytes(&self.ground, site, brought.title),
-            }
-        })
+        Moves::new(self)
+    }
+
+    pub(crate) fn planned(&self, brought: &Brought) -> PlannedMove {
+        let site = self.ground.seat(brought.node as usize).0;
+        PlannedMove {
+            node: brought.node as usize,
+            title: brought.title as usize,
+            bytes: self.forecast.size(brought.title),
+            why: brought.why,
+            copy: brought.copy,
+            watched_bytes: self.forecast.bytes(&self.ground, site, brought.title),
+        }
+    }
+
+    /// What a move for demand is worth for each byte.
+    pub(crate) fn score(&self, brought: &Brought) -> u64 {
+        let site = self.ground.seat(brought.node as usize).0;
+        self.forecast.score(&self.ground, site, brought.title, brought.copy)
     }
 
     /// Bytes of all moves.
     pub fn moved_bytes(&self) -> u128 {
-        self.moves().map(|step| u128::from(step.bytes)).sum()
+        let all = self.urgent.iter().chain(self.wanted.iter().flatten());
+        all.map(|brought| u128::from(self.forecast.size(brought.title))).sum()
     }
 
     /// What a node held and shall not hold any more.
     pub fn dropped(&self, node: usize) -> impl Iterator<Item = u32> {
-        let held = self.input.nodes[node].holds.iter().copied();
-        held.filter(move |title| self.holds[node].binary_search(title).is_err())
+        let mut stays = self.holds[node].iter().peekable();
+        self.input.nodes[node].holds.iter().copied().filter(move |title| {
+            // Both rise.
+            while stays.next_if(|next| **next < *title).is_some() {}
+            stays.peek().copied() != Some(title)
+        })
     }
 
     /// The manifests of all clusters, by site and cluster.

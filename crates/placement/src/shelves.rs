@@ -21,12 +21,10 @@ pub(crate) struct Shelves<'g> {
     input: &'g PlacementInput,
     ground: &'g Ground,
     forecast: &'g Forecast,
-    pub(crate) held: Bits,
+    /// By site.
+    pub(crate) held: Vec<Bits>,
     /// Copies for a pin or a floor: nothing displaces them.
-    pub(crate) kept: Bits,
-    /// By site, then title.
-    copies: Vec<u16>,
-    titles: usize,
+    pub(crate) kept: Vec<Bits>,
     free: Vec<u64>,
     /// Room less copies for pins and floors: what could be freed at most.
     unkept: Vec<u64>,
@@ -36,7 +34,10 @@ pub(crate) struct Shelves<'g> {
     /// Yesterday's copies by node, the least wanted first, and how many of them were looked through. Only they are displaced: today's were more
     /// wanted than whatever comes after them.
     old: Vec<(Vec<u32>, usize)>,
-    pub(crate) brought: Vec<Brought>,
+    /// For pins and floors.
+    pub(crate) urgent: Vec<Brought>,
+    /// For demand, by site.
+    pub(crate) wanted: Vec<Vec<Brought>>,
 }
 
 impl<'g> Shelves<'g> {
@@ -46,28 +47,25 @@ impl<'g> Shelves<'g> {
         ground: &'g Ground,
         forecast: &'g Forecast,
     ) -> Self {
-        let (nodes, titles) = (input.nodes.len(), input.titles.len());
+        let table = |site: usize| Bits::new(input.titles.len(), ground.nodes_of(site).len());
+        let tables: Vec<Bits> = (0..ground.sites()).map(table).collect();
         let mut shelves = Self {
             input,
             ground,
             forecast,
-            held: Bits::new(nodes, titles),
-            kept: Bits::new(nodes, titles),
-            copies: vec![0; ground.sites() * titles],
-            titles,
+            held: tables.clone(),
+            kept: tables,
             free: input.nodes.iter().map(|node| node.room_bytes).collect(),
             unkept: input.nodes.iter().map(|node| node.room_bytes).collect(),
             fill_left: input.nodes.iter().map(|n| n.fill_bytes_max.unwrap_or(u64::MAX)).collect(),
             churn_left: input.policy.churn_bytes_max.map_or(u128::MAX, u128::from),
-            old: Vec::with_capacity(nodes),
-            brought: Vec::new(),
+            old: input.nodes.iter().map(|node| (node.holds.clone(), 0)).collect(),
+            urgent: Vec::new(),
+            wanted: vec![Vec::new(); ground.sites()],
         };
-        for node in &input.nodes {
-            for title in &node.holds {
-                shelves.copies
-                    [ground.spots[shelves.old.len()].site as usize * titles + *title as usize] += 1;
-            }
-            shelves.old.push((node.holds.clone(), 0));
+        for (at, node) in input.nodes.iter().enumerate() {
+            let (site, seat) = ground.seat(at);
+            node.holds.iter().for_each(|title| shelves.held[site].set(*title, seat));
         }
         for (at, node) in input.nodes.iter().enumerate() {
             shelves.take_stock(at, node.room_bytes);
@@ -78,7 +76,7 @@ impl<'g> Shelves<'g> {
     /// Sorts what a node holds by worth, and drops the least wanted until the rest fits.
     fn take_stock(&mut self, node: usize, room: u64) {
         let mut old = std::mem::take(&mut self.old[node].0);
-        let site = self.ground.spots[node].site as usize;
+        let (site, seat) = self.ground.seat(node);
         old.sort_by_cached_key(|title| {
             let copies = self.copies_at(site, *title);
             (self.forecast.score(self.ground, site, *title, copies), *title)
@@ -87,11 +85,9 @@ impl<'g> Shelves<'g> {
         old = old.into_iter().rev().collect();
         old.retain(|title| {
             let left = free.checked_sub(self.forecast.size(*title));
-            if let Some(left) = left {
-                free = left;
-                self.held.set(node, *title);
-            } else {
-                self.copies[site * self.titles + *title as usize] -= 1;
+            match left {
+                Some(left) => free = left,
+                None => self.held[site].clear(*title, seat),
             }
             left.is_some()
         });
@@ -101,21 +97,24 @@ impl<'g> Shelves<'g> {
     }
 
     pub(crate) fn copies_at(&self, site: usize, title: u32) -> u16 {
-        self.copies[site * self.titles + title as usize]
+        self.held[site].count(title)
     }
 
     pub(crate) fn holds(&self, node: usize, title: u32) -> bool {
-        self.held.has(node, title)
+        let (site, seat) = self.ground.seat(node);
+        self.held[site].has(title, seat)
     }
 
     pub(crate) fn is_kept(&self, node: usize, title: u32) -> bool {
-        self.kept.has(node, title)
+        let (site, seat) = self.ground.seat(node);
+        self.kept[site].has(title, seat)
     }
 
     /// Nothing displaces this copy, which is there, from now on.
     pub(crate) fn keep(&mut self, node: usize, title: u32) {
         if !self.is_kept(node, title) {
-            self.kept.set(node, title);
+            let (site, seat) = self.ground.seat(node);
+            self.kept[site].set(title, seat);
             self.unkept[node] -= self.forecast.size(title);
         }
     }
@@ -126,8 +125,8 @@ impl<'g> Shelves<'g> {
 
     /// The nodes that hold a title, at one site.
     pub(crate) fn holders_at(&self, site: usize, title: u32) -> impl Iterator<Item = usize> {
-        let range = if self.copies_at(site, title) > 0 { self.ground.nodes_of(site) } else { 0..0 };
-        range.filter(move |node| self.holds(*node, title))
+        let first = self.ground.nodes_of(site).start;
+        self.held[site].nodes(title).map(move |seat| first + seat)
     }
 
     /// Brings a title that nothing displaces to a node, whatever has to go for it. False if there is no room or no churn left.
@@ -155,16 +154,19 @@ impl<'g> Shelves<'g> {
     }
 
     fn put(&mut self, node: usize, title: u32, why: Why) {
-        let (site, size) = (self.ground.spots[node].site as usize, self.forecast.size(title));
+        let ((site, seat), size) = (self.ground.seat(node), self.forecast.size(title));
         self.free[node] -= size;
-        self.held.set(node, title);
-        let copies = &mut self.copies[site * self.titles + title as usize];
-        *copies += 1;
-        let brought = Brought { node: node as u32, title, why, copy: *copies };
-        if !self.was_held(node, title) {
-            self.churn_left -= u128::from(size);
-            self.fill_left[node] -= size;
-            self.brought.push(brought);
+        self.held[site].set(title, seat);
+        if self.was_held(node, title) {
+            return;
+        }
+        self.churn_left -= u128::from(size);
+        self.fill_left[node] -= size;
+        let copy = self.copies_at(site, title);
+        let brought = Brought { node: node as u32, title, why, copy };
+        match why {
+            Why::Pin | Why::Floor => self.urgent.push(brought),
+            Why::Demand => self.wanted[site].push(brought),
         }
     }
 
@@ -178,7 +180,7 @@ impl<'g> Shelves<'g> {
         if !may {
             return None;
         }
-        let site = self.ground.spots[node].site as usize;
+        let (site, seat) = self.ground.seat(node);
         let (mut free, mut lost, mut going) = (self.free[node], 0u64, Vec::new());
         let (old, seen) = &self.old[node];
         let mut at = *seen;
@@ -197,8 +199,7 @@ impl<'g> Shelves<'g> {
             going.push(other);
         }
         for other in going {
-            self.held.clear(node, other);
-            self.copies[site * self.titles + other as usize] -= 1;
+            self.held[site].clear(other, seat);
         }
         self.free[node] = free;
         self.old[node].1 = at;

@@ -3,10 +3,11 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::Range;
 
 use steering::TitleOrder;
 
-use crate::floor::sort_by_order;
+use crate::floor::cost;
 use crate::forecast::Forecast;
 use crate::ground::Ground;
 use crate::input::PlacementInput;
@@ -30,29 +31,28 @@ struct Candidate {
     misses: u16,
 }
 
+/// What became of a candidate.
+enum Turn {
+    Brought,
+    /// It was none any more.
+    Passed,
+    /// There is no room.
+    Missed,
+}
+
 pub(crate) fn place(
     input: &PlacementInput,
     ground: &Ground,
     forecast: &Forecast,
     shelves: &mut Shelves<'_>,
 ) {
-    let demand = Wanted { input, ground, forecast };
-    let smallest = input.titles.iter().map(|title| title.bytes.max(1)).min().unwrap_or(0);
-    let mut queue = BinaryHeap::new();
-    for site in 0..ground.sites() {
-        for copy in 1..=COPIES_MAX.min(ground.nodes_of(site).len() as u16) {
-            queue.extend(demand.candidate(shelves, site, copy, 0, 0));
-        }
-    }
-    while let Some(Candidate { site, copy, at, misses, .. }) = queue.pop() {
-        if shelves.churn_left() < u128::from(smallest) {
-            break;
-        }
-        let (site, copy) = (site.0 as usize, copy.0);
-        let misses = if demand.bring(shelves, site, copy, at) { 0 } else { misses + 1 };
-        if misses < MISSES_MAX {
-            queue.extend(demand.candidate(shelves, site, copy, at + 1, misses));
-        }
+    let orders = input.titles.iter().map(|title| TitleOrder::new(&title.path)).collect();
+    let mut demand = Wanted { input, ground, forecast, orders, nodes: Vec::new() };
+    if input.policy.churn_bytes_max.is_some() {
+        demand.place(shelves, 0..ground.sites());
+    } else {
+        // Sites share nothing but the bound. One after the other they come to the same, and what a site needs stays in the processor's cache.
+        (0..ground.sites()).for_each(|site| demand.place(shelves, site..site + 1));
     }
 }
 
@@ -60,10 +60,39 @@ struct Wanted<'w> {
     input: &'w PlacementInput,
     ground: &'w Ground,
     forecast: &'w Forecast,
+    /// By title.
+    orders: Vec<TitleOrder>,
+    /// Of a site, by their costs: one list for all titles, one after the other.
+    nodes: Vec<(u64, usize)>,
 }
 
 impl Wanted<'_> {
-    /// The first title from `at` on that has one copy too few and is worth it.
+    fn place(&mut self, shelves: &mut Shelves<'_>, sites: Range<usize>) {
+        let smallest = self.input.titles.iter().map(|title| title.bytes.max(1)).min().unwrap_or(0);
+        let mut queue = BinaryHeap::new();
+        for site in sites {
+            for copy in 1..=COPIES_MAX.min(self.ground.nodes_of(site).len() as u16) {
+                queue.extend(self.candidate(shelves, site, copy, 0, 0));
+            }
+        }
+        while let Some(Candidate { site, copy, at, misses, .. }) = queue.pop() {
+            if shelves.churn_left() < u128::from(smallest) {
+                break;
+            }
+            let (site, copy) = (site.0 as usize, copy.0);
+            let misses = match self.bring(shelves, site, copy, at) {
+                Turn::Brought => 0,
+                Turn::Passed => misses,
+                Turn::Missed => misses + 1,
+            };
+            if misses < MISSES_MAX {
+                queue.extend(self.candidate(shelves, site, copy, at + 1, misses));
+            }
+        }
+    }
+
+    /// The first title from `at` on that has fewer copies, if this one is worth it. The copies before it may still come: they are worth more, so
+    /// they have had their turn by then.
     fn candidate(
         &self,
         shelves: &Shelves<'_>,
@@ -73,7 +102,7 @@ impl Wanted<'_> {
         misses: u16,
     ) -> Option<Candidate> {
         let order = self.forecast.order(self.ground, site);
-        let lacks = |title: u32| shelves.copies_at(site, title) == copy - 1;
+        let lacks = |title: u32| shelves.copies_at(site, title) < copy;
         let at = (at as usize..order.len()).find(|at| lacks(order[*at]))?;
         let title = order[at];
         let worth = self.forecast.worth(self.ground, site, title, copy);
@@ -91,12 +120,11 @@ impl Wanted<'_> {
         worth > 0 && u128::from(worth) * 1000 >= wanted
     }
 
-    fn bring(&self, shelves: &mut Shelves<'_>, site: usize, copy: u16, at: u32) -> bool {
-        let order = self.forecast.order(self.ground, site);
-        let title = order[at as usize];
+    fn bring(&mut self, shelves: &mut Shelves<'_>, site: usize, copy: u16, at: u32) -> Turn {
+        let title = self.forecast.order(self.ground, site)[at as usize];
         if shelves.copies_at(site, title) != copy - 1 {
-            // Another copy came or went meanwhile.
-            return true;
+            // Those before it found no room, or another one came for a floor.
+            return Turn::Passed;
         }
         let worth = self.forecast.worth(self.ground, site, title, copy);
         let policy = &self.input.policy;
@@ -105,9 +133,12 @@ impl Wanted<'_> {
         let takes = |node: &usize| {
             rank_permille < u64::from(policy.cut_offs.of(self.ground.spots[*node].kind))
         };
-        let mut nodes: Vec<usize> = self.ground.nodes_of(site).filter(takes).collect();
-        let path = &self.input.titles[title as usize].path;
-        sort_by_order(self.ground, TitleOrder::new(path), &mut nodes);
-        nodes.into_iter().any(|node| shelves.bring_for(node, title, lost_max as u64))
+        let nodes = self.ground.nodes_of(site).filter(takes);
+        let order = self.orders[title as usize];
+        self.nodes.clear();
+        self.nodes.extend(nodes.map(|node| (cost(self.ground, order, node), node)));
+        self.nodes.sort_unstable();
+        let takes = |(_, node): &(u64, usize)| shelves.bring_for(*node, title, lost_max as u64);
+        if self.nodes.iter().any(takes) { Turn::Brought } else { Turn::Missed }
     }
 }
