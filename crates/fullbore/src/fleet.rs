@@ -1,7 +1,8 @@
 //! `fullbore fleet`: what concerns a fleet as a whole, and needs none.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Instant;
 
 use clap::{Args, Subcommand};
 use simulation::{DayOptions, simulate};
@@ -39,9 +40,18 @@ struct Simulate {
     /// Hours, from 02:00 on
     #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u32).range(1..=24))]
     hours: u32,
+    /// Room of the nodes, in hundredths of what is drawn: at 100 a site has room for about the whole catalog
+    #[arg(long, value_name = "PERCENT", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    room: u32,
+    /// Let nothing go wrong
+    #[arg(long)]
+    healthy: bool,
     /// Write the report to this file as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Write a page with charts to this file
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
 
 impl Fleet {
@@ -54,16 +64,40 @@ impl Fleet {
 
 impl Simulate {
     fn run(self) -> ExitCode {
-        let Self { nodes, titles, seed, hours, json } = self;
-        let report = simulate(&DayOptions { nodes, titles, seed, hours, planted: None });
+        let Self { nodes, titles, seed, hours, room, healthy, json, html } = self;
+        let room_percent = room;
+        let begin = Instant::now();
+        let report = simulate(&DayOptions {
+            nodes,
+            titles,
+            seed,
+            hours,
+            room_percent,
+            healthy,
+            planted: None,
+        });
+        // Not in the report: that is the same on any machine.
+        tell(&format!("simulated in {:.1} s", begin.elapsed().as_secs_f64()));
         say(&report.describe());
-        if let Some(path) = json {
+        let written = json.map_or(Ok(()), |path| {
             let text = serde_json::to_string_pretty(&report).expect("a report is plain JSON");
-            if let Err(error) = std::fs::write(&path, text + "\n") {
-                tell(&format!("cannot write {}: {error} (choose another file)", path.display()));
-                return ExitCode::FAILURE;
-            }
+            write(&path, &(text + "\n"))
+        });
+        let written = written.and_then(|()| {
+            let Some(path) = html else { return Ok(()) };
+            let figures = serde_json::to_value(&report).expect("a report is plain JSON");
+            let page = ::bench::report::day_page(&figures).expect("these are a day's figures");
+            write(&path, &page)
+        });
+        if let Err(told) = written {
+            tell(&told);
+            return ExitCode::FAILURE;
         }
         if report.breaches == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
+}
+
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    std::fs::write(path, text)
+        .map_err(|error| format!("cannot write {}: {error} (choose another file)", path.display()))
 }

@@ -1,31 +1,34 @@
 //! The day.
 
+use std::mem;
 use std::net::Ipv4Addr;
-use std::sync::Arc;
 
 use fastrand::Rng;
 use fleet::State;
-use placement::{
-    PlacementInput, PlacementNode, PlacementTitle, Plan, RegionDemand, TitleDemand, plan,
-};
-use steering::{Decision, Fleet, Label, Playing, Question, Standing, decide};
+use placement::{Plan, plan};
+use steering::{Decision, Fleet, FleetChanges, Label, Playing, Question, Standing, decide};
 
 use crate::crowd::{self, Crowd, START_HOUR, STEPS_PER_HOUR, Session};
+use crate::expected::{Today, input, window_bytes};
 use crate::faults::Faults;
 use crate::fill::{Fill, WINDOW_STEPS};
 use crate::judge::Judge;
-use crate::report::{DayReport, HourOfDay, RuleShare};
-use crate::rivals::Rivals;
+use crate::plays::{ORDERS, Play, SitePlays};
+use crate::report::{DayReport, HourOfDay, RuleShare, SiteOfDay};
 use crate::world::{PLAYS_PER_NODE, VIEWER_BITS_PER_SECOND, World, drawn};
+use crate::{rivals, threads};
 
 /// Bytes that a viewer takes in a step of five minutes.
-const STEP_BYTES: u64 = VIEWER_BITS_PER_SECOND / 8 * 300;
+pub(crate) const STEP_BYTES: u64 = VIEWER_BITS_PER_SECOND / 8 * 300;
 
 /// A plan may move so much of what is watched in a day.
 const CHURN_PERMILLE: u64 = 50;
 
 /// One in so many playing viewers asks again in each step.
 const ASKS_ONE_IN: usize = 16;
+
+/// So many answers of steering take much longer than to start threads for them.
+const WORTH_THREADS: usize = 1000;
 
 /// What to simulate.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +41,10 @@ pub struct DayOptions {
     pub seed: u64,
     /// Hours, from 02:00 on.
     pub hours: u32,
+    /// The nodes' room in hundredths of what is drawn.
+    pub room_percent: u32,
+    /// Whether nothing goes wrong.
+    pub healthy: bool,
     /// A bug to plant.
     pub planted: Option<Planted>,
 }
@@ -73,12 +80,15 @@ struct Day<'o> {
     fill: Fill,
     crowd: Crowd,
     judge: Judge,
-    rivals: Rivals,
-    fleet: Arc<Fleet>,
+    /// By site, for the other rules.
+    plays: Vec<SitePlays>,
+    fleet: Fleet,
     report: DayReport,
-    near_bytes: u64,
     steps: u32,
     is_lost: Vec<bool>,
+    /// Copies that have come and gone since the last snapshot.
+    came: Vec<(u32, u32)>,
+    went: Vec<(u32, u32)>,
 }
 
 impl<'o> Day<'o> {
@@ -86,46 +96,33 @@ impl<'o> Day<'o> {
         let mut random = Rng::with_seed(options.seed);
         let mut world = World::new(options, &mut random);
         let steps = options.hours * STEPS_PER_HOUR;
-        let faults = Faults::drawn(&world, steps, &mut random);
-        // Yesterday's plan, for yesterday's titles.
-        let yesterday =
-            plan(input(&world, world.known, &[], None)).expect("a drawn fleet is sound");
-        for node in 0..world.nodes.len() {
-            world.nodes[node].holds = yesterday.holds(node).to_vec();
-        }
+        let drawn = Faults::drawn(&world, steps, &mut random);
+        let faults = if options.healthy { Faults::none() } else { drawn };
+        let fleet = yesterday(&mut world);
         let paces =
             world.nodes.iter().map(|node| window_bytes(node.kind) / u64::from(WINDOW_STEPS));
-        let report = DayReport {
-            nodes: options.nodes,
-            sites: world.sites.len() as u32,
-            titles: options.titles,
-            seed: options.seed,
-            hours: options.hours,
-            by_hour: (0..options.hours)
-                .map(|hour| HourOfDay { hour: (START_HOUR + hour) % 24, ..Default::default() })
-                .collect(),
-            ..Default::default()
-        };
-        let fleet = Fleet::new(world.snapshot(), None).expect("a drawn snapshot is sound");
         Self {
             options,
             fill: Fill::new(&world, paces.collect()),
             crowd: Crowd::new(steps, world.nodes.len()),
-            judge: Judge::new((u64::from(options.nodes) / 20).max(1)),
-            rivals: Rivals::new(&world),
-            fleet: Arc::new(fleet),
-            near_bytes: 0,
+            judge: Judge::default(),
+            plays: vec![SitePlays::default(); world.sites.len()],
+            fleet,
+            report: blank(options, &world),
             is_lost: vec![false; world.nodes.len()],
+            came: Vec::new(),
+            went: Vec::new(),
             random,
             world,
             faults,
-            report,
             steps,
         }
     }
 
     fn run(mut self) -> DayReport {
         for step in 0..self.steps {
+            let filled = self.fill.bytes;
+            self.plays.iter_mut().for_each(SitePlays::begin_step);
             self.crowd.end(step);
             self.lose(step);
             if !self.faults.has_no_gateway(step) {
@@ -135,15 +132,21 @@ impl<'o> Day<'o> {
                 }
                 if step < WINDOW_STEPS {
                     let crowds = self.options.planted == Some(Planted::Stampede);
-                    self.fill.step(&mut self.world, &self.is_lost, crowds);
+                    self.came = self.fill.step(&mut self.world, &self.is_lost, crowds);
                 }
                 self.look(step);
             }
+            self.hour(step).filled_bytes += self.fill.bytes - filled;
             self.move_on(step);
             self.ask_again(step);
             self.welcome(step);
+            self.weigh();
         }
         self.finish()
+    }
+
+    fn hour(&mut self, step: u32) -> &mut HourOfDay {
+        &mut self.report.by_hour[(step / STEPS_PER_HOUR) as usize]
     }
 
     /// Who is lost in this step, and who is back.
@@ -157,30 +160,44 @@ impl<'o> Day<'o> {
     fn plan(&mut self) {
         let expected = u64::from(self.options.nodes) * PLAYS_PER_NODE * STEP_BYTES * 9;
         let churn = expected / 1000 * CHURN_PERMILLE;
-        let titles = self.world.titles.len();
-        let drawn = input(&self.world, titles, &self.faults.lies, Some(churn));
-        let plan: Plan = plan(drawn).expect("a drawn fleet is sound");
+        let held = &self.fleet.snapshot().nodes;
+        let today = Today { held, lies: &self.faults.lies, churn_bytes_max: churn };
+        let plan: Plan = plan(input(&self.world, Some(today))).expect("a drawn fleet is sound");
         let moved = plan.moved_bytes();
         self.report.churn_bytes_max = churn;
         self.report.planned_bytes = moved as u64;
         if moved > u128::from(churn) {
             self.judge.breach(|| format!("the plan moves {moved} bytes, {churn} are allowed"));
         }
-        self.fill.take(&plan, &mut self.world);
+        self.went = self.fill.take(&plan, &mut self.world);
     }
 
     /// A gateway makes a snapshot.
     fn look(&mut self, step: u32) {
-        for (at, node) in self.world.nodes.iter_mut().enumerate() {
-            node.state = if self.is_lost[at] { State::Lost } else { State::Serving };
+        let report = |(at, node): (usize, &fleet::SnapshotNode)| {
             let bits = self.crowd.on[at] * VIEWER_BITS_PER_SECOND;
             let permille = u128::from(bits) * 1000 / u128::from(node.ceiling_bits_per_second);
-            node.load_permille = permille.min(u128::from(u16::MAX)) as u16;
+            let state = if self.is_lost[at] { State::Lost } else { State::Serving };
+            (state, permille.min(u128::from(u16::MAX)) as u16)
+        };
+        let reports: Vec<(State, u16)> = self.world.nodes.iter().enumerate().map(report).collect();
+        let (came, went) = (mem::take(&mut self.came), mem::take(&mut self.went));
+        self.fleet.renew(&FleetChanges {
+            number: u64::from(step),
+            reports: &reports,
+            came: &came,
+            went: &went,
+        });
+    }
+
+    /// How much each site carries.
+    fn weigh(&mut self) {
+        for (at, site) in self.report.by_site.iter_mut().enumerate() {
+            let viewers: u64 = self.crowd.on[self.world.nodes_of(at)].iter().sum();
+            let bits = u128::from(viewers * VIEWER_BITS_PER_SECOND) * 1000;
+            let permille = (bits / u128::from(self.world.ceiling_of(at))) as u32;
+            site.peak_permille = site.peak_permille.max(permille);
         }
-        let mut snapshot = self.world.snapshot();
-        snapshot.number = u64::from(step);
-        let fleet = Fleet::new(snapshot, Some(&self.fleet)).expect("a drawn snapshot is sound");
-        self.fleet = Arc::new(fleet);
     }
 
     /// Viewers of lost nodes go to their second node, as players do: by asking as viewers who play.
@@ -210,21 +227,21 @@ impl<'o> Day<'o> {
     /// Some who play ask again: nobody moves without need.
     fn ask_again(&mut self, step: u32) {
         let swings = self.options.planted == Some(Planted::Swing);
+        let mut asking: Vec<Session> = Vec::new();
         for end in step as usize + 1..self.crowd.ends.len() {
             let from = self.random.usize(..ASKS_ONE_IN);
-            for at in (from..self.crowd.ends[end].len()).step_by(ASKS_ONE_IN) {
-                let session = self.crowd.ends[end][at];
-                let node = session.node as usize;
-                let must_leave = self.fleet.standing(node) > Standing::Closed
-                    || !self.fleet.holds(node, session.title as usize);
-                if must_leave {
-                    continue;
-                }
-                let decision = self.ask(&session, !swings);
-                self.judge.stays(node, &decision, step);
-                self.report.asked_again += 1;
-            }
+            asking.extend(self.crowd.ends[end].iter().skip(from).step_by(ASKS_ONE_IN));
         }
+        asking.retain(|session| {
+            let node = session.node as usize;
+            self.fleet.standing(node) <= Standing::Closed
+                && self.fleet.holds(node, session.title as usize)
+        });
+        let decisions = threads::map(&asking, WORTH_THREADS, |session| self.ask(session, !swings));
+        for (session, decision) in asking.iter().zip(&decisions) {
+            self.judge.stays(session.node as usize, decision, step);
+        }
+        self.report.asked_again += asking.len() as u64;
     }
 
     fn ask(&self, session: &Session, is_playing: bool) -> Decision {
@@ -246,6 +263,7 @@ impl<'o> Day<'o> {
     /// New viewers.
     fn welcome(&mut self, step: u32) {
         let plays = u64::from(self.options.nodes) * PLAYS_PER_NODE;
+        let mut comers: Vec<(Session, u32)> = Vec::new();
         for _ in 0..crowd::comers(plays, step, &mut self.random) {
             let title = drawn(&self.world.wanted, &mut self.random);
             // A new title goes live when the window has closed.
@@ -255,30 +273,46 @@ impl<'o> Day<'o> {
             let site = drawn(&self.world.site_sums, &mut self.random) as u32;
             let length = crowd::steps_of_film(&mut self.random);
             let viewer = self.random.u64(..);
-            let session = Session { title: title as u32, site, node: u32::MAX, viewer };
-            self.play(session, length, step);
+            comers.push((Session { title: title as u32, site, node: u32::MAX, viewer }, length));
+        }
+        // Answers depend on the snapshot alone.
+        let decisions =
+            threads::map(&comers, WORTH_THREADS, |(session, _)| self.ask(session, false));
+        for ((session, length), decision) in comers.into_iter().zip(decisions) {
+            self.play(session, length, decision, step);
         }
     }
 
-    fn play(&mut self, mut session: Session, length: u32, step: u32) {
-        let mut decision = self.ask(&session, false);
+    fn play(&mut self, mut session: Session, length: u32, mut decision: Decision, step: u32) {
         self.spoil(&mut decision);
         self.judge.answer(&self.world, &self.fleet, session.title, &decision, step);
         let bytes = u64::from(length) * STEP_BYTES;
+        let order = (session.viewer % ORDERS) as u32;
+        self.plays[session.site as usize].push(Play { title: session.title, order, length });
+        let well = decision.ranked.iter().find(|ranked| !self.is_lost[ranked.node]).copied();
         self.report.plays += 1;
         self.report.watched_bytes += bytes;
-        self.rivals.play(&self.world, session.site as usize, session.title, bytes);
-        let hour = &mut self.report.by_hour[(step / STEPS_PER_HOUR) as usize];
+        let hour = self.hour(step);
         hour.plays += 1;
+        hour.watched_bytes += bytes;
         hour.content += u64::from(decision.label == Some(Label::Content));
         hour.health += u64::from(decision.label == Some(Label::Health));
-        let well = decision.ranked.iter().find(|ranked| !self.is_lost[ranked.node]);
+        let site = &mut self.report.by_site[session.site as usize];
+        site.watched_bytes += bytes;
+        let shares = &mut self.report.by_reason;
         let Some(first) = well else {
             self.report.nowhere += 1;
+            shares.nowhere += bytes;
             return;
         };
-        if decision.label.is_none() && Some(first.node) == decision.first_choice {
-            self.near_bytes += bytes;
+        match decision.label {
+            Some(Label::Content) => shares.content += bytes,
+            Some(Label::Health) => shares.health += bytes,
+            None if Some(first.node) == decision.first_choice => {
+                shares.first_choice += bytes;
+                site.near_bytes += bytes;
+            }
+            None => shares.lost += bytes,
         }
         session.node = first.node as u32;
         self.crowd.add(session, step + length);
@@ -319,85 +353,52 @@ impl<'o> Day<'o> {
         }
         let watched = self.report.watched_bytes;
         let mut report = self.report;
-        report.placement = RuleShare::new(self.near_bytes, self.fill.bytes, watched);
-        let (hashing, lru) = (self.rivals.hashing, self.rivals.lru);
+        report.placement = RuleShare::new(report.by_reason.first_choice, self.fill.bytes, watched);
+        let lost: Vec<Vec<u32>> =
+            (0..self.steps).map(|step| self.faults.lost_sorted(step)).collect();
+        // The index is the largest of all that there is.
+        drop(self.fleet);
+        let rivals::Rivals { hashing, lru } = rivals::serve(&self.world, &self.plays, &lost);
         report.consistent_hashing = RuleShare::new(hashing.near, hashing.fill, watched);
         report.lru_pull_through = RuleShare::new(lru.near, lru.fill, watched);
         report.unfilled = self.fill.left() as u64;
         report.origin_bytes = self.fill.origin_bytes;
-        report.looked_closely = self.judge.looked_closely;
         report.breaches = self.judge.count;
         report.told = self.judge.told;
         report
     }
 }
 
-/// What a node may take in one window: 1.2 Gb/s for storage, 0.4 and 0.3 Gb/s for the others, whatever else they do.
-fn window_bytes(kind: fleet::NodeKind) -> u64 {
-    match kind {
-        fleet::NodeKind::Storage => 6_500_000_000_000,
-        fleet::NodeKind::Flash => 1_350_000_000_000,
-        fleet::NodeKind::Global => 2_100_000_000_000,
+/// Yesterday's plan, for yesterday's titles, and the first snapshot.
+fn yesterday(world: &mut World) -> Fleet {
+    let mut snapshot = world.snapshot();
+    let plan = plan(input(world, None)).expect("a drawn fleet is sound");
+    for (at, node) in snapshot.nodes.iter_mut().enumerate() {
+        node.holds = plan.holds(at).to_vec();
+        node.holds.iter().for_each(|title| world.held.set(*title, at));
     }
+    drop(plan);
+    Fleet::new(snapshot, None).expect("a drawn snapshot is sound")
 }
 
-/// What placement is told of the first `titles` titles.
-fn input(world: &World, titles: usize, lies: &[u32], churn: Option<u64>) -> PlacementInput {
-    let region_of = |node: &fleet::SnapshotNode| {
-        let site = world.sites.iter().find(|site| site.name == node.place.site);
-        site.expect("each node has a site").region.clone()
-    };
-    let nodes = world.nodes.iter().zip(&world.rooms).map(|(node, room)| PlacementNode {
-        name: node.name.clone(),
-        place: node.place.clone(),
-        region: region_of(node),
-        kind: node.kind,
-        room_bytes: *room,
-        ceiling_bits_per_second: node.ceiling_bits_per_second,
-        fill_bytes_max: churn.map(|_| window_bytes(node.kind)),
-        holds: node.holds.clone(),
-    });
-    let title = |title: &fleet::PublishedTitle| PlacementTitle {
-        path: title.path.clone(),
-        bytes: title.bytes,
-        pins: Vec::new(),
-    };
-    let mut input = PlacementInput {
-        titles: world.titles[..titles].iter().map(title).collect(),
-        nodes: nodes.collect(),
-        demand: demand(world, titles, lies),
+fn blank(options: &DayOptions, world: &World) -> DayReport {
+    let hour = |hour| HourOfDay { hour: (START_HOUR + hour) % 24, ..Default::default() };
+    let site = |site: &fleet::Site| SiteOfDay {
+        site: site.name.to_string(),
+        region: site.region.to_string(),
         ..Default::default()
     };
-    input.policy.churn_bytes_max = churn;
-    input
-}
-
-/// What each region is expected to watch. The first region's feed lies about some titles.
-fn demand(world: &World, titles: usize, lies: &[u32]) -> Vec<RegionDemand> {
-    let plays = world.nodes.len() as u128 * u128::from(PLAYS_PER_NODE);
-    let (all_sites, all_titles) =
-        (world.site_sums.last().copied().unwrap_or(1).max(1), world.wanted_sum().max(1));
-    let mut regions: Vec<(fleet::Name, u64)> = Vec::new();
-    let mut before = 0;
-    for (site, sum) in world.sites.iter().zip(&world.site_sums) {
-        match regions.last_mut() {
-            Some((region, weight)) if *region == site.region => *weight += sum - before,
-            _ => regions.push((site.region.clone(), sum - before)),
-        }
-        before = *sum;
+    DayReport {
+        version: 1,
+        kind: "day",
+        nodes: options.nodes,
+        titles: options.titles,
+        seed: options.seed,
+        hours: options.hours,
+        room_percent: options.room_percent,
+        healthy: options.healthy,
+        by_hour: (0..options.hours).map(hour).collect(),
+        by_site: world.sites.iter().map(site).collect(),
+        ..Default::default()
     }
-    let of = |(at, (region, weight)): (usize, (fleet::Name, u64))| {
-        let demand = |title: u32| {
-            let part = u128::from(world.share(title as usize)) * u128::from(weight);
-            let thousandths = part / u128::from(all_sites) * plays * 1000 / u128::from(all_titles);
-            let lie = if at == 0 && lies.contains(&title) { 1000 } else { 1 };
-            TitleDemand {
-                title,
-                starts: (thousandths * lie / 1000) as u64,
-                bytes: (thousandths * lie * u128::from(STEP_BYTES) * 9 / 1000) as u64,
-            }
-        };
-        RegionDemand { region, titles: (0..titles as u32).map(demand).collect() }
-    };
-    regions.into_iter().enumerate().map(of).collect()
 }

@@ -40,10 +40,10 @@ impl Faults {
         let mut nodes: Vec<(u32, Span)> =
             lost.into_iter().map(|node| (node, Span::drawn(steps, 12, random))).collect();
         for _ in 0..world.sites.len().div_ceil(100) {
-            let site = &world.sites[random.usize(..world.sites.len())].name;
+            let site = random.usize(..world.sites.len());
             let span = Span::drawn(steps, 12, random);
-            let own = (0..).zip(&world.nodes).filter(|(_, node)| node.place.site == *site);
-            nodes.extend(own.map(|(node, _)| (node, span)));
+            let own = world.nodes_of(site);
+            nodes.extend(own.map(|node| (node as u32, span)));
         }
         Self {
             nodes,
@@ -53,9 +53,22 @@ impl Faults {
         }
     }
 
+    /// A day on which nothing goes wrong.
+    pub(crate) fn none() -> Self {
+        Self { nodes: Vec::new(), gateways: Vec::new(), plan_late_steps: 0, lies: Vec::new() }
+    }
+
     /// Which nodes are lost in a step.
     pub(crate) fn lost(&self, step: u32) -> impl Iterator<Item = u32> {
         self.nodes.iter().filter(move |(_, span)| span.has(step)).map(|(node, _)| *node)
+    }
+
+    /// The same, each once and rising.
+    pub(crate) fn lost_sorted(&self, step: u32) -> Vec<u32> {
+        let mut lost: Vec<u32> = self.lost(step).collect();
+        lost.sort_unstable();
+        lost.dedup();
+        lost
     }
 
     /// Whether every gateway is gone: nodes answer by the last snapshot, and report nothing.

@@ -30,38 +30,42 @@ pub(crate) struct Fill {
 
 impl Fill {
     pub(crate) fn new(world: &World, paces: Vec<u64>) -> Self {
-        let mut holders = vec![0; world.titles.len()];
-        for title in world.nodes.iter().flat_map(|node| &node.holds) {
-            holders[*title as usize] += 1;
-        }
+        let titles = world.titles.len();
         Self {
             queues: vec![(VecDeque::new(), 0); world.nodes.len()],
             paces,
             bytes: 0,
             origin_bytes: 0,
-            origin_fetches: vec![0; world.titles.len()],
-            asking: vec![None; world.titles.len()],
-            holders,
+            origin_fetches: vec![0; titles],
+            asking: vec![None; titles],
+            holders: (0..titles as u32).map(|t| world.held.holders(t).count() as u32).collect(),
         }
     }
 
-    /// Takes a plan: what it does not name any more goes, and what it names is queued.
-    pub(crate) fn take(&mut self, plan: &Plan, world: &mut World) {
+    /// Takes a plan: what it does not name any more goes, and what it names is queued. Returns the copies that go.
+    pub(crate) fn take(&mut self, plan: &Plan, world: &mut World) -> Vec<(u32, u32)> {
+        let mut went = Vec::new();
         for node in 0..world.nodes.len() {
             for title in plan.dropped(node) {
                 self.holders[title as usize] -= 1;
+                world.held.clear(title, node);
+                went.push((node as u32, title));
             }
-            let stays = |title: &u32| plan.holds(node).binary_search(title).is_ok();
-            world.nodes[node].holds.retain(stays);
         }
         for step in plan.moves() {
             self.queues[step.node].0.push_back(step.title as u32);
         }
+        went
     }
 
-    /// One step. `crowds_origin` is a planted bug: nobody waits for the one who asks the origin.
-    pub(crate) fn step(&mut self, world: &mut World, is_lost: &[bool], crowds_origin: bool) {
-        let mut arrived: Vec<u32> = Vec::new();
+    /// One step. Returns the copies that come. `crowds_origin` is a planted bug: nobody waits for the one who asks the origin.
+    pub(crate) fn step(
+        &mut self,
+        world: &mut World,
+        is_lost: &[bool],
+        crowds_origin: bool,
+    ) -> Vec<(u32, u32)> {
+        let mut came = Vec::new();
         for (node, is_lost) in is_lost.iter().enumerate() {
             if *is_lost || self.queues[node].0.is_empty() {
                 continue;
@@ -92,16 +96,14 @@ impl Fill {
                     self.origin_bytes += size;
                     self.origin_fetches[title as usize] += 1;
                 }
-                let holds = &mut world.nodes[node].holds;
-                if let Err(at) = holds.binary_search(&title) {
-                    holds.insert(at, title);
-                }
-                arrived.push(title);
+                world.held.set(title, node);
+                came.push((node as u32, title));
             }
             // Whoever waits brings other titles first.
             self.queues[node].0.extend(waiting);
         }
-        arrived.iter().for_each(|title| self.holders[*title as usize] += 1);
+        came.iter().for_each(|(_, title)| self.holders[*title as usize] += 1);
+        came
     }
 
     /// Copies that are still to come.

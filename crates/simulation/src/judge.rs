@@ -1,8 +1,5 @@
 //! What must hold at each step, judged from the world and not from what steering or placement say of themselves.
 
-use std::collections::BTreeSet;
-
-use fleet::NodePlace;
 use steering::{Decision, Fleet, Standing};
 
 use crate::world::World;
@@ -14,17 +11,9 @@ const TOLD_MAX: usize = 20;
 pub(crate) struct Judge {
     pub(crate) count: u64,
     pub(crate) told: Vec<String>,
-    /// One in so many answers is looked at closely, because that takes a walk over all nodes.
-    closely_one_in: u64,
-    seen: u64,
-    pub(crate) looked_closely: u64,
 }
 
 impl Judge {
-    pub(crate) fn new(closely_one_in: u64) -> Self {
-        Self { closely_one_in, ..Self::default() }
-    }
-
     pub(crate) fn breach(&mut self, what: impl FnOnce() -> String) {
         self.count += 1;
         if self.told.len() < TOLD_MAX {
@@ -42,34 +31,24 @@ impl Judge {
         step: u32,
     ) {
         for ranked in &decision.ranked {
-            let node = &world.nodes[ranked.node];
-            if node.holds.binary_search(&title).is_err() {
-                self.breach(|| format!("step {step}: {} lacks title {title}", node.name));
+            if !world.held.has(title, ranked.node) {
+                let name = &world.nodes[ranked.node].name;
+                self.breach(|| format!("step {step}: {name} lacks title {title}"));
             }
         }
-        self.seen += 1;
-        let is_first_open = decision
-            .ranked
-            .first()
-            .is_some_and(|first| fleet.standing(first.node) == Standing::Open);
-        if is_first_open && self.seen % self.closely_one_in != 0 {
-            return;
-        }
-        self.looked_closely += 1;
-        let told = fleet.snapshot();
-        let title = title as usize;
-        let holders = |standing: Standing| {
-            (0..told.nodes.len())
-                .filter(move |node| fleet.standing(*node) <= standing && fleet.holds(*node, title))
-        };
-        if !is_first_open && holders(Standing::Open).next().is_some() {
+        let first = decision.ranked.first().map(|first| fleet.standing(first.node));
+        let mut holders = world.held.holders(title);
+        if first != Some(Standing::Open)
+            && holders.any(|node| fleet.standing(node) == Standing::Open)
+        {
             self.breach(|| format!("step {step}: title {title}: passed over a node with room"));
         }
-        let domains = |nodes: &mut dyn Iterator<Item = usize>| {
-            nodes.map(|node| &told.nodes[node].place).collect::<BTreeSet<&NodePlace>>().len()
-        };
-        let possible = domains(&mut holders(Standing::Closed)).min(3);
-        let own = domains(&mut decision.ranked.iter().map(|ranked| ranked.node));
+        let own = domains(world, decision.ranked.iter().map(|ranked| ranked.node));
+        if own == DOMAINS {
+            return;
+        }
+        let serves = |node: &usize| fleet.standing(*node) <= Standing::Closed;
+        let possible = domains(world, world.held.holders(title).filter(serves));
         if own < possible {
             self.breach(|| {
                 format!("step {step}: title {title}: {own} failure domains, {possible} possible")
@@ -83,4 +62,22 @@ impl Judge {
             self.breach(|| format!("step {step}: a viewer of node {playing} moved without need"));
         }
     }
+}
+
+/// A viewer gets three nodes.
+const DOMAINS: usize = 3;
+
+/// In how many failure domains nodes are, up to [`DOMAINS`].
+fn domains(world: &World, nodes: impl Iterator<Item = usize>) -> usize {
+    let mut seen: Vec<u32> = Vec::with_capacity(DOMAINS);
+    for node in nodes {
+        let domain = world.domain_of[node];
+        if !seen.contains(&domain) {
+            seen.push(domain);
+        }
+        if seen.len() == DOMAINS {
+            break;
+        }
+    }
+    seen.len()
 }

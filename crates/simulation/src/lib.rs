@@ -1,4 +1,4 @@
-//! A day of a whole fleet in virtual time, on one thread, with the real steering and placement.
+//! A day of a whole fleet in virtual time, with the real steering and placement.
 //!
 //! [`simulate`] draws a fleet from a seed, has placement plan it, and then lets viewers come: each is answered by steering from the snapshot of the
 //! moment, while nodes, sites, gateways and stores fail and a feed of popularity lies. At each step it checks what must hold. The same options give
@@ -15,12 +15,16 @@
 
 mod crowd;
 mod day;
+mod expected;
 mod faults;
 mod fill;
+mod held;
 mod judge;
+mod plays;
 mod report;
 mod rivals;
+mod threads;
 mod world;
 
 pub use day::{DayOptions, Planted, simulate};
-pub use report::{DayReport, HourOfDay, RuleShare};
+pub use report::{DayReport, HourOfDay, ReasonShares, RuleShare, SiteOfDay};

@@ -7,16 +7,22 @@ use serde::Serialize;
 /// What a simulated day has shown. All shares are in millionths, so that reports are equal to the byte.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DayReport {
+    /// The version of this form: 1.
+    pub version: u32,
+    /// `day`.
+    pub kind: &'static str,
     /// Nodes of the fleet.
     pub nodes: u32,
-    /// Its sites.
-    pub sites: u32,
     /// Its titles.
     pub titles: u32,
     /// What it was drawn from.
     pub seed: u64,
     /// Simulated hours.
     pub hours: u32,
+    /// The nodes' room in hundredths of what is drawn.
+    pub room_percent: u32,
+    /// Whether nothing went wrong.
+    pub healthy: bool,
     /// Films that were begun.
     pub plays: u64,
     /// Of them, those for which no node was found.
@@ -41,10 +47,12 @@ pub struct DayReport {
     pub consistent_hashing: RuleShare,
     /// LRU pull-through.
     pub lru_pull_through: RuleShare,
+    /// From where what was watched came.
+    pub by_reason: ReasonShares,
     /// By hour of the simulated day.
     pub by_hour: Vec<HourOfDay>,
-    /// Answers that were looked at closely: failure domains, and ceilings.
-    pub looked_closely: u64,
+    /// By site.
+    pub by_site: Vec<SiteOfDay>,
     /// How often something did not hold.
     pub breaches: u64,
     /// The first of them, in words.
@@ -67,10 +75,44 @@ pub struct HourOfDay {
     pub hour: u32,
     /// Films that were begun.
     pub plays: u64,
+    /// Bytes of these films.
+    pub watched_bytes: u64,
+    /// Bytes that nodes brought.
+    pub filled_bytes: u64,
     /// Answers with the label C: the best site lacks the title.
     pub content: u64,
     /// Answers with the label H: the first choice is full or unwell.
     pub health: u64,
+}
+
+/// Bytes of films, by the node that they were begun from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ReasonShares {
+    /// The first choice.
+    pub first_choice: u64,
+    /// Another, because the best site lacks the title.
+    pub content: u64,
+    /// Another, because the first choice is full or unwell.
+    pub health: u64,
+    /// Another of the answer, because the first was lost and no gateway knew.
+    pub lost: u64,
+    /// None.
+    pub nowhere: u64,
+}
+
+/// A site.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SiteOfDay {
+    /// Its name.
+    pub site: String,
+    /// Its region.
+    pub region: String,
+    /// What it carried at most in a step, in thousandths of its ceilings.
+    pub peak_permille: u32,
+    /// What viewers near it watched.
+    pub watched_bytes: u64,
+    /// How much of that came from their first choice.
+    pub near_bytes: u64,
 }
 
 impl RuleShare {
@@ -90,7 +132,7 @@ impl DayReport {
         let mut text = format!(
             "{} nodes at {} sites, {} titles, {} hours, seed {}\n\n{:<24}{:>18}{:>18}\n",
             self.nodes,
-            self.sites,
+            self.by_site.len(),
             self.titles,
             self.hours,
             self.seed,
@@ -110,7 +152,7 @@ impl DayReport {
         let _ =
             write!(text, "\n{:>4} {:>12} {:>10} {:>10}\n", "hour", "plays", "label C", "label H");
         for hour in &self.by_hour {
-            let HourOfDay { hour, plays, content, health } = hour;
+            let HourOfDay { hour, plays, content, health, .. } = hour;
             let _ = writeln!(text, "{hour:>4} {plays:>12} {content:>10} {health:>10}");
         }
         let _ = writeln!(

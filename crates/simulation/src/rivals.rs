@@ -1,13 +1,22 @@
-//! Two other rules, of equal room, on the same viewers. Both get the better of what may be assumed about them.
+//! Two other rules, of equal room and equal ceilings, for the same viewers. Both get the better of what may be assumed about them.
 //!
 //! - Plain consistent hashing: a title is at so many sites as there is room for, whatever is watched of it. Nothing is evicted; a new title is
 //!   brought to its sites.
 //! - LRU pull-through: a site is one cache of all its nodes' room, full of what is watched most when the day begins. A miss brings what is watched,
 //!   and no more.
+//!
+//! What a site has, all of its nodes have, for nothing. Which node is asked follows from title and viewer, as in steering. If that one is full or
+//! lost, the play does not come from the first choice, and is no load anywhere.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
-use crate::world::World;
+use fleet::SteeringPolicy;
+
+use crate::day::STEP_BYTES;
+use crate::plays::{Play, SitePlays};
+use crate::threads;
+use crate::world::{VIEWER_BITS_PER_SECOND, World, drawn, sums};
 
 /// What a rule has served, and brought for it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -16,12 +25,137 @@ pub(crate) struct Served {
     pub(crate) fill: u64,
 }
 
+impl Served {
+    fn add(&mut self, other: Self) {
+        self.near += other.near;
+        self.fill += other.fill;
+    }
+}
+
+/// What both have done in a day.
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rivals {
-    /// By site: thousandths of thousandths of the catalog that it has room for.
-    hashing_ppm: Vec<u64>,
-    caches: Vec<Cache>,
     pub(crate) hashing: Served,
     pub(crate) lru: Served,
+}
+
+/// `lost` are the nodes that are lost, by step.
+pub(crate) fn serve(world: &World, plays: &[SitePlays], lost: &[Vec<u32>]) -> Rivals {
+    let catalog: u64 = world.titles.iter().map(|title| title.bytes).sum();
+    let mut most_wanted: Vec<u32> = (0..world.known as u32).collect();
+    most_wanted.sort_by_key(|title| std::cmp::Reverse(world.share(*title as usize)));
+    let sites: Vec<usize> = (0..plays.len()).collect();
+    let by_site = threads::map(&sites, 64, |site| {
+        let nodes = world.nodes_of(*site);
+        let room: u64 = nodes.clone().map(|node| world.rooms[node]).sum();
+        let ppm = (u128::from(room) * 1_000_000 / u128::from(catalog.max(1))) as u64;
+        let hashing = Hashing { site: *site, ppm };
+        let new = (world.known..world.titles.len()).filter(|title| hashing.has(*title as u32));
+        let brought: u64 = new.map(|title| world.titles[title].bytes).sum();
+        let mut served = Loads::new(world, nodes.clone(), lost)
+            .serve(&plays[*site], |title, _| hashing.has(title));
+        served.fill = brought;
+        let mut cache = Cache::warm(world, room, &most_wanted);
+        let lru = Loads::new(world, nodes, lost).serve(&plays[*site], |title, fill| {
+            let hit = cache.play(world, title);
+            *fill = !hit;
+            hit
+        });
+        Rivals { hashing: served, lru }
+    });
+    let mut all = Rivals::default();
+    for site in by_site {
+        all.hashing.add(site.hashing);
+        all.lru.add(site.lru);
+    }
+    all
+}
+
+/// Where consistent hashing has titles.
+struct Hashing {
+    site: usize,
+    /// Millionths of the catalog that the site has room for.
+    ppm: u64,
+}
+
+impl Hashing {
+    fn has(&self, title: u32) -> bool {
+        // Drawn by both numbers, the same for ever.
+        let seed = (self.site as u64) << 32 | u64::from(title);
+        fastrand::Rng::with_seed(seed).u64(..1_000_000) < self.ppm
+    }
+}
+
+/// A site's nodes and their viewers under one rule.
+struct Loads<'w> {
+    world: &'w World,
+    nodes: Range<usize>,
+    lost: &'w [Vec<u32>],
+    /// Sums of ceilings: nodes get viewers in proportion to them.
+    ceilings: Vec<u64>,
+    on: Vec<u64>,
+    takes_none: Vec<bool>,
+    is_full: Vec<bool>,
+    /// Whose viewers go in each of the next sixteen steps.
+    ends: [Vec<usize>; 16],
+}
+
+impl<'w> Loads<'w> {
+    fn new(world: &'w World, nodes: Range<usize>, lost: &'w [Vec<u32>]) -> Self {
+        let ceilings = sums(nodes.clone().map(|node| world.nodes[node].ceiling_bits_per_second));
+        let (on, no) = (vec![0; nodes.len()], vec![false; nodes.len()]);
+        let ends = Default::default();
+        Self { world, nodes, lost, ceilings, on, takes_none: no.clone(), is_full: no, ends }
+    }
+
+    /// `has` says whether the site has the title, and whether what is watched of it must be brought.
+    fn serve(mut self, plays: &SitePlays, mut has: impl FnMut(u32, &mut bool) -> bool) -> Served {
+        let mut served = Served::default();
+        for step in 0..plays.steps() {
+            self.begin(step);
+            for play in plays.of_step(step) {
+                let node = self.node_of(play);
+                if self.takes_none[node] {
+                    continue;
+                }
+                let (bytes, mut fills) = (u64::from(play.length) * STEP_BYTES, false);
+                if has(play.title, &mut fills) {
+                    served.near += bytes;
+                } else if !fills {
+                    continue;
+                }
+                served.fill += if fills { bytes } else { 0 };
+                self.on[node] += 1;
+                self.ends[(step + play.length as usize) % 16].push(node);
+            }
+        }
+        served
+    }
+
+    /// Films end, and nodes say how they are, as they do to gateways.
+    fn begin(&mut self, step: usize) {
+        for node in std::mem::take(&mut self.ends[step % 16]) {
+            self.on[node] = self.on[node].saturating_sub(1);
+        }
+        let policy = SteeringPolicy::default();
+        for (at, node) in self.nodes.clone().enumerate() {
+            let is_lost = self.lost[step].binary_search(&(node as u32)).is_ok();
+            if is_lost {
+                self.on[at] = 0;
+            }
+            let bits = self.on[at] * VIEWER_BITS_PER_SECOND * 1000;
+            let load = bits / self.world.nodes[node].ceiling_bits_per_second;
+            self.is_full[at] = load >= policy.full_permille.into()
+                || (self.is_full[at] && load > policy.roomy_permille.into());
+            self.takes_none[at] = is_lost || self.is_full[at];
+        }
+    }
+
+    fn node_of(&self, play: Play) -> usize {
+        let seed = u64::from(play.title) << 32 | u64::from(play.order) << 28;
+        let mut random = fastrand::Rng::with_seed(seed | self.nodes.start as u64);
+        drawn(&self.ceilings, &mut random)
+    }
 }
 
 /// A cache of whole titles.
@@ -35,8 +169,21 @@ struct Cache {
 }
 
 impl Cache {
-    fn new(room: u64, titles: usize) -> Self {
-        Self { free: room, last: vec![0; titles], uses: VecDeque::new(), now: 0 }
+    /// A cache with as much of `most_wanted` as fits.
+    fn warm(world: &World, room: u64, most_wanted: &[u32]) -> Self {
+        let mut cache =
+            Self { free: room, last: vec![0; world.titles.len()], uses: VecDeque::new(), now: 0 };
+        let mut left = room;
+        let fits = most_wanted.iter().take_while(|title| {
+            let size = world.titles[**title as usize].bytes;
+            left.checked_sub(size).inspect(|rest| left = *rest).is_some()
+        });
+        let fits = fits.count();
+        // The most wanted was watched last.
+        for title in most_wanted[..fits].iter().rev() {
+            cache.play(world, *title);
+        }
+        cache
     }
 
     /// Whether the title was there. It is there afterwards, if it fits at all.
@@ -57,60 +204,5 @@ impl Cache {
         self.last[title as usize] = self.now;
         self.uses.push_back((title, self.now));
         was_there
-    }
-}
-
-impl Rivals {
-    pub(crate) fn new(world: &World) -> Self {
-        let known = world.known;
-        let catalog: u64 = world.titles.iter().map(|title| title.bytes).sum();
-        let mut most_wanted: Vec<u32> = (0..known as u32).collect();
-        most_wanted.sort_by_key(|title| std::cmp::Reverse(world.share(*title as usize)));
-        let room = |site: &fleet::Site| -> u64 {
-            let own = world.nodes.iter().zip(&world.rooms);
-            own.filter(|(node, _)| node.place.site == site.name).map(|(_, room)| room).sum()
-        };
-        let rooms: Vec<u64> = world.sites.iter().map(room).collect();
-        let cache = |room: &u64| {
-            let mut cache = Cache::new(*room, world.titles.len());
-            let mut left = *room;
-            let fits = most_wanted.iter().take_while(|title| {
-                let size = world.titles[**title as usize].bytes;
-                left.checked_sub(size).inspect(|rest| left = *rest).is_some()
-            });
-            let fits: Vec<u32> = fits.copied().collect();
-            // The most wanted was watched last.
-            for title in fits.into_iter().rev() {
-                cache.play(world, title);
-            }
-            cache
-        };
-        let ppm = |room: &u64| (u128::from(*room) * 1_000_000 / u128::from(catalog.max(1))) as u64;
-        let hashing_ppm: Vec<u64> = rooms.iter().map(ppm).collect();
-        let caches = rooms.iter().map(cache).collect();
-        let mut rivals =
-            Self { hashing_ppm, caches, hashing: Served::default(), lru: Served::default() };
-        for title in known..world.titles.len() {
-            let sites = (0..rooms.len()).filter(|site| rivals.is_hashed(*site, title as u32));
-            rivals.hashing.fill += world.titles[title].bytes * sites.count() as u64;
-        }
-        rivals
-    }
-
-    fn is_hashed(&self, site: usize, title: u32) -> bool {
-        // Drawn by both numbers, the same for ever.
-        let seed = (site as u64) << 32 | u64::from(title);
-        fastrand::Rng::with_seed(seed).u64(..1_000_000) < self.hashing_ppm[site]
-    }
-
-    pub(crate) fn play(&mut self, world: &World, site: usize, title: u32, bytes: u64) {
-        if self.is_hashed(site, title) {
-            self.hashing.near += bytes;
-        }
-        if self.caches[site].play(world, title) {
-            self.lru.near += bytes;
-        } else {
-            self.lru.fill += bytes;
-        }
     }
 }

@@ -5,9 +5,12 @@ use fleet::{
     Announced, Digest, FleetSnapshot, Name, NodeKind, NodePlace, Prefix, PublishedTitle, Site,
     SnapshotNode, State, SteeringPolicy, TitleDocument,
 };
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
+use std::ops::Range;
 
 use crate::day::DayOptions;
+use crate::held::Held;
 
 /// What one viewer takes.
 pub(crate) const VIEWER_BITS_PER_SECOND: u64 = 4_000_000;
@@ -23,7 +26,13 @@ const ZIPF: f64 = 0.8;
 
 pub(crate) struct World {
     pub(crate) sites: Vec<Site>,
+    /// Without what they hold.
     pub(crate) nodes: Vec<SnapshotNode>,
+    pub(crate) held: Held,
+    /// Where each site's nodes begin, and the end.
+    starts: Vec<usize>,
+    /// By node: site, cluster and rack as one number.
+    pub(crate) domain_of: Vec<u32>,
     pub(crate) rooms: Vec<u64>,
     pub(crate) titles: Vec<PublishedTitle>,
     /// Titles that were there yesterday: all below this place.
@@ -47,6 +56,9 @@ impl World {
         let mut world = Self {
             sites: (0..sites).map(site).collect(),
             nodes: Vec::new(),
+            held: Held::new(titles.len(), options.nodes as usize),
+            starts: vec![0],
+            domain_of: Vec::new(),
             rooms: Vec::new(),
             known: titles.len() - titles.len() / 100,
             wanted: wanted(options.titles, random),
@@ -58,14 +70,28 @@ impl World {
             let site = (u64::from(number) * u64::from(sites) / u64::from(options.nodes)) as u32;
             let (node, room) = node(number, site, catalog, random);
             world.nodes.push(node);
-            world.rooms.push(room);
+            world.rooms.push(room / 100 * u64::from(options.room_percent));
+            world.starts.resize(site as usize + 2, number as usize + 1);
+            world.starts[site as usize + 1] = number as usize + 1;
+        }
+        let mut domains = BTreeMap::new();
+        for node in &world.nodes {
+            let next = domains.len() as u32;
+            world.domain_of.push(*domains.entry(node.place.clone()).or_insert(next));
         }
         world.scale_ceilings(options);
-        world.site_sums = sums(world.sites.iter().map(|site| {
-            let own = world.nodes.iter().filter(|node| node.place.site == site.name);
-            own.map(|node| node.ceiling_bits_per_second).sum()
-        }));
+        world.site_sums = sums((0..world.sites.len()).map(|site| world.ceiling_of(site)));
         world
+    }
+
+    /// A site's nodes.
+    pub(crate) fn nodes_of(&self, site: usize) -> Range<usize> {
+        self.starts[site]..self.starts[site + 1]
+    }
+
+    /// The sum of a site's ceilings.
+    pub(crate) fn ceiling_of(&self, site: usize) -> u64 {
+        self.nodes[self.nodes_of(site)].iter().map(|node| node.ceiling_bits_per_second).sum()
     }
 
     /// The evening's peak is at 70% of all ceilings.

@@ -10,6 +10,7 @@
 //! Read `page` for the order of things, `chart` for how figures become drawings, `verdict` for how they become words.
 
 mod chart;
+mod day_page;
 mod html;
 mod model;
 mod number;
@@ -25,6 +26,7 @@ mod swarm_page;
 mod tests;
 mod verdict;
 
+pub use day_page::day_page;
 pub use source::Skipped;
 pub use steps::{Extent, run_all};
 pub use swarm_page::swarm_page;

@@ -2,12 +2,15 @@
 //!
 //! Colours are up to the style. None has a meaning alone: sides have names, verdicts have shapes and words.
 
+pub(crate) mod amounts;
 pub(crate) mod bars;
 pub(crate) mod course;
+pub(crate) mod hours;
 pub(crate) mod ladder;
 pub(crate) mod limit;
 pub(crate) mod overview;
 pub(crate) mod strip;
+pub(crate) mod tiles;
 pub(crate) mod waterfall;
 
 use super::number::significant;

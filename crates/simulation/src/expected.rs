@@ -1,0 +1,89 @@
+//! What placement is told: nodes, titles, and what each region is expected to watch.
+
+use fleet::{Name, NodeKind, PublishedTitle, SnapshotNode};
+use placement::{PlacementInput, PlacementNode, PlacementTitle, RegionDemand, TitleDemand};
+
+use crate::day::STEP_BYTES;
+use crate::world::{PLAYS_PER_NODE, World};
+
+/// What a node may take in one window: 1.2 Gb/s for storage, 0.4 and 0.3 Gb/s for the others, whatever else they do.
+pub(crate) fn window_bytes(kind: NodeKind) -> u64 {
+    match kind {
+        NodeKind::Storage => 6_500_000_000_000,
+        NodeKind::Flash => 1_350_000_000_000,
+        NodeKind::Global => 2_100_000_000_000,
+    }
+}
+
+/// What is known beside the world on the day itself.
+#[derive(Clone, Copy)]
+pub(crate) struct Today<'t> {
+    /// Nodes, with what they hold.
+    pub(crate) held: &'t [SnapshotNode],
+    /// Titles about which a region's feed lies.
+    pub(crate) lies: &'t [u32],
+    pub(crate) churn_bytes_max: u64,
+}
+
+/// What placement is told: on the day itself, or the day before of what was known then.
+pub(crate) fn input(world: &World, today: Option<Today<'_>>) -> PlacementInput {
+    let titles = today.map_or(world.known, |_| world.titles.len());
+    let nodes =
+        (0..world.sites.len()).flat_map(|site| world.nodes_of(site).map(move |n| (site, n)));
+    let nodes = nodes.map(|(site, at)| {
+        let node = &world.nodes[at];
+        PlacementNode {
+            name: node.name.clone(),
+            place: node.place.clone(),
+            region: world.sites[site].region.clone(),
+            kind: node.kind,
+            room_bytes: world.rooms[at],
+            ceiling_bits_per_second: node.ceiling_bits_per_second,
+            fill_bytes_max: today.map(|_| window_bytes(node.kind)),
+            holds: today.map_or_else(Vec::new, |today| today.held[at].holds.clone()),
+        }
+    });
+    let title = |title: &PublishedTitle| PlacementTitle {
+        path: title.path.clone(),
+        bytes: title.bytes,
+        pins: Vec::new(),
+    };
+    let mut input = PlacementInput {
+        titles: world.titles[..titles].iter().map(title).collect(),
+        nodes: nodes.collect(),
+        demand: demand(world, titles, today.map_or(&[][..], |today| today.lies)),
+        ..Default::default()
+    };
+    input.policy.churn_bytes_max = today.map(|today| today.churn_bytes_max);
+    input
+}
+
+/// What each region is expected to watch. The first region's feed lies about some titles.
+fn demand(world: &World, titles: usize, lies: &[u32]) -> Vec<RegionDemand> {
+    let plays = world.nodes.len() as u128 * u128::from(PLAYS_PER_NODE);
+    let (all_sites, all_titles) =
+        (world.site_sums.last().copied().unwrap_or(1).max(1), world.wanted_sum().max(1));
+    let mut regions: Vec<(Name, u64)> = Vec::new();
+    let mut before = 0;
+    for (site, sum) in world.sites.iter().zip(&world.site_sums) {
+        match regions.last_mut() {
+            Some((region, weight)) if *region == site.region => *weight += sum - before,
+            _ => regions.push((site.region.clone(), sum - before)),
+        }
+        before = *sum;
+    }
+    let of = |(at, (region, weight)): (usize, (Name, u64))| {
+        let demand = |title: u32| {
+            let part = u128::from(world.share(title as usize)) * u128::from(weight);
+            let thousandths = part / u128::from(all_sites) * plays * 1000 / u128::from(all_titles);
+            let lie = if at == 0 && lies.contains(&title) { 1000 } else { 1 };
+            TitleDemand {
+                title,
+                starts: (thousandths * lie / 1000) as u64,
+                bytes: (thousandths * lie * u128::from(STEP_BYTES) * 9 / 1000) as u64,
+            }
+        };
+        RegionDemand { region, titles: (0..titles as u32).map(demand).collect() }
+    };
+    regions.into_iter().enumerate().map(of).collect()
+}
