@@ -24,7 +24,7 @@ enum Verb {
 /// Simulate a day of a drawn fleet in virtual time
 ///
 /// Steering and placement are the real ones. Nodes, sites, gateways and stores fail, and a feed of popularity lies; whatever must hold is checked
-/// at each step. Two other rules of equal room serve the same viewers for comparison. The same flags give the same report to the byte.
+/// at each step. Two other rules of equal room and ceilings serve the same viewers for comparison. The same flags give the same report to the byte.
 /// docs/simulation.md says what is modelled. Exit code 1: something did not hold.
 #[derive(Args)]
 struct Simulate {
