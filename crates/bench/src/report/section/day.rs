@@ -122,13 +122,16 @@ fn percent(ppm: f64) -> String {
     format!("{:.2}{THIN_SPACE}%", ppm / 10_000.0)
 }
 
+/// What of a rule is compared: a title, the figure, and what it counts.
+type Measured = (&'static str, fn(&Share) -> f64, &'static str);
+
 fn compared(section: &mut Section, day: &Day, slugs: &mut Slugs) {
     let rules = [
         ("placement", day.placement),
         ("consistent hashing", day.consistent_hashing),
         ("LRU pull-through", day.lru_pull_through),
     ];
-    let charts: [(&str, fn(&Share) -> f64, &str); 2] = [
+    let charts: [Measured; 2] = [
         (
             "From the first choice",
             |share| share.first_choice_ppm,
