@@ -190,8 +190,8 @@ impl Footing {
     }
 }
 
-/// The same as [`far_apart`] of all of `holders` in their order, which mostly the first few tell: of a title that is everywhere, sorting all would take
-/// longer than the rest of the floor.
+/// The same as [`far_apart`] of all of `holders` in their order, which mostly the first few tell: of a title that is everywhere, sorting all would
+/// take longer than the rest of the floor.
 fn first_far_apart(
     ground: &Ground,
     holders: &mut [(bool, u64, usize)],
