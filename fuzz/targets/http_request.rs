@@ -87,13 +87,14 @@ fn check_path(resource: &Resource) {
 }
 
 fn check_answer(request: &Request, context: &Context<'_>, size_bytes: u64) {
-    let modified_unix_seconds = 784_111_777;
+    let modified_unix_seconds = Some(784_111_777);
     let entity = Entity {
         size_bytes,
         modified_unix_seconds,
         date_is_strong: true,
         etag: "\"e\"",
         content_type: "video/mp4",
+        age_seconds: None,
     };
     let response = http::respond(request, &entity, context);
     answer::check(&response, Some(request.method), size_bytes);

@@ -1,6 +1,7 @@
 //! The configuration: a TOML file, defaults under it, command-line flags over it.
 
 pub mod bypass;
+mod edge;
 mod error;
 mod folders;
 mod memory;
@@ -8,6 +9,7 @@ pub mod silos;
 
 pub use error::ConfigError;
 
+pub use self::edge::EdgeConfig;
 use crate::own_files;
 pub use crate::switch::Switch;
 pub use bypass::Bypass;
@@ -69,6 +71,8 @@ pub struct Config {
     pub http: Http,
     /// Sockets.
     pub net: Net,
+    /// The caching edge.
+    pub edge: EdgeConfig,
     /// The bypass route.
     pub bypass: Bypass,
     /// Memory for the hot set.
@@ -104,6 +108,7 @@ impl Default for Config {
             signing: Signing::default(),
             http: Http::default(),
             net: Net::default(),
+            edge: EdgeConfig::default(),
             bypass: Bypass::default(),
             memory: Memory::default(),
             limits: Limits::default(),
@@ -420,6 +425,7 @@ impl Config {
         self.signing.check()?;
         self.memory.check()?;
         self.check_bypass()?;
+        self.edge.check(self.route)?;
         silos::check(self).map_err(ConfigError::Silos)?;
         if !self.tls.enabled && !self.tls.certificates.is_empty() {
             return Err(ConfigError::CertificatesWithoutTls);

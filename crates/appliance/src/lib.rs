@@ -20,6 +20,7 @@ pub mod config;
 pub mod control;
 mod crossings;
 pub mod drain;
+mod edge;
 pub mod experience;
 mod folders;
 pub mod gate;

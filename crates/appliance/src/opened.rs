@@ -3,6 +3,7 @@
 use crate::access_log;
 use crate::bypass;
 use crate::config::{Config, Route, Switch};
+use crate::edge::{EdgeLink, Starting};
 use crate::folders::Folders;
 use crate::hot_memory;
 use crate::listen::bind_admin;
@@ -42,7 +43,7 @@ pub(crate) struct Opened {
     pub(crate) tls: Option<Tls>,
     pub(crate) offload: KernelOffload,
     /// The number of workers.
-    workers: usize,
+    pub(crate) workers: usize,
     pub(crate) silo_map: Arc<SiloMap>,
     /// Where viewers connect.
     pub(crate) address: SocketAddr,
@@ -67,6 +68,8 @@ pub(crate) struct Handed {
     pub(crate) admin_listener: OwnedFd,
     /// What the dashboard reads about the machine.
     pub(crate) sources: live::Sources,
+    /// The helper of a caching edge, if this is one.
+    pub(crate) edge: Option<Starting>,
 }
 
 impl Opened {
@@ -77,6 +80,7 @@ impl Opened {
     pub(crate) fn open(config: Config) -> Result<(Self, Handed), StartError> {
         let config = Arc::new(config);
         let machine = Machine::probe();
+        let edge = Starting::of(&config)?;
         raise_limits();
         let folders = Folders::open(&config)?;
         let tls = load_tls(&config)?;
@@ -108,7 +112,7 @@ impl Opened {
             large_pages: ReservedPages::open(),
             config,
         };
-        Ok((opened, Handed { ways_in, keys, log_out, own_files, admin_listener, sources }))
+        Ok((opened, Handed { ways_in, keys, log_out, own_files, admin_listener, sources, edge }))
     }
 
     /// Gives up what serving does not need, if the sandbox is on, for this thread and those that it starts from now on.
@@ -171,6 +175,7 @@ impl Opened {
         own_files: &OwnFiles,
         shelf: Option<Shelf>,
         pins: Option<Arc<Pins>>,
+        edge: Option<Arc<EdgeLink>>,
         epoch: Instant,
         bound: Option<Bound>,
     ) -> Result<Shared, StartError> {
@@ -189,6 +194,7 @@ impl Opened {
             inboxes: make_inboxes(&self.silo_map, self.workers)?,
             silo_map: Arc::clone(&self.silo_map),
             pins,
+            edge,
             takes_buffers_early: bound.is_some(),
         })
     }

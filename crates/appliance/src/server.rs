@@ -5,6 +5,7 @@ use crate::access_log::AccessLog;
 use crate::admin::{self, Admin};
 use crate::audience::Audience;
 use crate::config::{Config, Switch};
+use crate::edge::{EdgeLink, Starting};
 use crate::notify::notify;
 use crate::offload;
 use crate::opened::{self, Handed, Opened};
@@ -63,6 +64,7 @@ struct Writers {
     /// What the threads that watch the library's folders found out at first.
     access: Access,
     shelf: Option<Shelf>,
+    edge: Option<Arc<EdgeLink>>,
 }
 
 impl Writers {
@@ -70,6 +72,7 @@ impl Writers {
     fn start(
         opened: &Opened,
         log_out: Option<Box<dyn io::Write + Send>>,
+        edge: Option<Starting>,
     ) -> Result<Self, StartError> {
         let Opened { config, folders, .. } = opened;
         let start = move || {
@@ -82,7 +85,9 @@ impl Writers {
             let access = folders.watch().map_err(cannot("folder"))?;
             let shelf = config.page.then(|| Shelf::start(folders)).transpose();
             let shelf = shelf.map_err(cannot("shelf"))?;
-            Ok(Self { access_log, access, shelf })
+            let edge = edge.map(|edge| edge.start(opened.workers, config.limits.open_files_max));
+            let edge = edge.transpose().map_err(cannot("edge"))?;
+            Ok(Self { access_log, access, shelf, edge })
         };
         std::thread::scope(|scope| scope.spawn(start).join())
             .unwrap_or(Err(StartError::ThreadPanicked))
@@ -97,16 +102,17 @@ impl Server {
     pub fn start(config: Config) -> Result<Self, StartError> {
         opened::check_settings(&config)?;
         let (opened, handed) = Opened::open(config)?;
-        let Handed { ways_in, keys, log_out, own_files, admin_listener, sources } = handed;
+        let Handed { ways_in, keys, log_out, own_files, admin_listener, sources, edge } = handed;
         // Before the threads, because Landlock covers the calling thread and those that it starts.
         let mut sandbox = opened.confine_files();
-        let Writers { access_log, access, shelf } = Writers::start(&opened, log_out)?;
+        let Writers { access_log, access, shelf, edge } = Writers::start(&opened, log_out, edge)?;
         let lacks = access.lacks(&opened.config, opened.offload);
         let memory_bound = tightest(&opened.headroom);
         let mut silos = opened.make_silos(memory_bound)?;
         let epoch = Instant::now();
         let pins = opened.start_pins(&silos)?;
-        let shared = opened.shared(keys.clone(), &own_files, shelf, pins, epoch, memory_bound)?;
+        let shared =
+            opened.shared(keys.clone(), &own_files, shelf, pins, edge, epoch, memory_bound)?;
         let memory_bytes = opened.memory_bytes();
         let Crew { numbers, audiences, ended, ready: Ready { ring, refused_node } } =
             start_workers(&mut silos, shared, memory_bytes, access_log, ways_in)?;

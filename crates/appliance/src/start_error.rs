@@ -37,6 +37,18 @@ pub enum StartError {
     Tls(crypt::ConfigError),
     /// The keys of signed URLs cannot be used.
     SigningKeys(token::KeyError),
+    /// The cache's folder cannot be used.
+    Cache {
+        /// Which folder.
+        cache: PathBuf,
+        /// Why not.
+        why: io::Error,
+    },
+    /// The helper of a caching edge cannot be started.
+    Helper {
+        /// Why not.
+        why: io::Error,
+    },
     /// The kernel route is not available.
     KernelRoute(NoKernelRoute),
     /// The bypass route is not available.
@@ -93,6 +105,10 @@ impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Config(error) => error.fmt(f),
+            Self::Cache { cache, why } => {
+                write!(f, "cannot use the cache {}: {why}", cache.display())
+            }
+            Self::Helper { why } => write!(f, "cannot start the caching edge's helper: {why}"),
             Self::NoLibrary => f.write_str("no library was given: name its directory"),
             Self::LibraryNotAFolder(library) => {
                 write!(f, "{} is not a directory: give the library's directory", library.display())
@@ -159,6 +175,8 @@ impl std::error::Error for StartError {
             Self::Library { why, .. }
             | Self::NoFolder { why, .. }
             | Self::AccessLog { why, .. }
+            | Self::Cache { why, .. }
+            | Self::Helper { why }
             | Self::Thread { why, .. }
             | Self::Worker { why, .. }
             | Self::NoDescriptors(why)

@@ -8,6 +8,7 @@ use crate::complaints::Complaints;
 use crate::config::{Config, Switch};
 use crate::control::Control;
 use crate::drain::Drain;
+use crate::edge::{EdgeLink, LocalEdge};
 use crate::experience::Experience;
 use crate::folders::{Folders, Tables};
 use crate::gate::Gate;
@@ -87,6 +88,8 @@ pub struct Library {
     pub gate: Option<Gate>,
     /// The list of titles for the pages; none without pages.
     pub shelf: Option<Shelf>,
+    /// The files of a caching edge; none if the library's are served.
+    pub(crate) edge: Option<LocalEdge>,
 }
 
 impl Library {
@@ -154,6 +157,8 @@ pub(crate) struct Shared {
     pub(crate) inboxes: Option<Inboxes>,
     /// The files to pin in hot sets, if there are any.
     pub(crate) pins: Option<Arc<Pins>>,
+    /// What is known of the origin's objects, on a caching edge.
+    pub(crate) edge: Option<Arc<EdgeLink>>,
     /// Whether all memory for buffers is allocated at the start.
     pub(crate) takes_buffers_early: bool,
 }
@@ -172,6 +177,7 @@ impl Worker {
         let files = shared.folders.files(open_files_max)?;
         files.withhold(shared.withheld);
         let map = Arc::clone(&shared.silo_map);
+        let edge = shared.edge.map(|link| LocalEdge::new(link, place.worker, open_files_max));
         let pinner = shared.pins.filter(|_| place.keeper.is_some());
         let pinner = pinner.map(|pins| Pinner::new(pins, Arc::clone(&map), place.worker));
         let moves = shared.inboxes.map(|inboxes| Moves::new(map, place.worker, inboxes));
@@ -192,6 +198,7 @@ impl Worker {
                 folders: shared.folders,
                 gate: shared.keys.map(|keys| Gate::new(keys, &config.signing.required)),
                 shelf: shared.shelf,
+                edge,
             },
             answering: Answering::new(config),
             in_memory: InMemory::new(config.limits.response_bytes_max),
@@ -239,6 +246,7 @@ impl Worker {
     ) -> io::Result<()> {
         spawn(Rc::clone(&self).tick());
         spawn(Rc::clone(&self).pin());
+        spawn(Rc::clone(&self).hear_of_news());
         if let Some(woken) = self.moves.as_ref().and_then(Moves::take_woken) {
             spawn(Rc::clone(&self).exchange(woken));
         }
@@ -393,9 +401,24 @@ impl Worker {
             if let Some(keeper) = &self.keeper {
                 keeper.look().await;
             }
+            if let Some(edge) = &self.library.edge {
+                edge.tick();
+            }
             self.publish();
             sleep(until_next_second()).await;
         }
+    }
+
+    /// Wakes the sessions that wait for an origin whenever there is news.
+    async fn hear_of_news(self: Rc<Self>) {
+        let Some(edge) = &self.library.edge else { return };
+        let Some(woken) = edge.take_woken() else { return };
+        let hearing = woken.each(|| {
+            edge.wake();
+            true
+        });
+        // It ends only if the kernel refuses the wait, for which it has no reason.
+        let _ = hearing.await;
     }
 
     /// Keeps pinned titles in the hot set, if this is the worker that does so.
@@ -445,6 +468,12 @@ impl Worker {
         }
         if let Some(own_tcp) = &self.entrance.own_tcp {
             own_tcp.publish(numbers);
+        }
+        if let Some(edge) = self.library.edge.as_ref().filter(|edge| edge.publishes()) {
+            numbers.edge_fetched_bytes_total.set(edge.link().fetched_bytes());
+            for (reason, count) in edge.link().failures() {
+                numbers.set(Family::EdgeFailures, reason, count);
+            }
         }
         numbers.worker_cpu_seconds_total.set(thread_cpu_microseconds());
     }

@@ -55,6 +55,7 @@ impl Ahead {
         end: u64,
         way: Option<Way>,
     ) -> Result<Plain, ReadError> {
+        file.arrive(&range, end).await?;
         self.note_request(resources, file, &range, way);
         if self.queue.front().is_some_and(|ask| ask.range.start != range.start) {
             self.queue.clear();

@@ -179,6 +179,10 @@ impl<'a> Sendfile<'a> {
             return Ok(How::Read(Some(self.misses.record(&resources.reader, file, window))));
         }
         let end = range.start + self.outgoing.extent_left(self.at);
+        if !file.has_arrived(range) {
+            self.uncork(link);
+        }
+        file.arrive(range, end).await?;
         // A viewer who waits for the disk continues in the steps that the disk was asked for.
         let range = if self.bringing.has_asked_for(window) { window } else { range };
         if let Some(there) = resident(resources, file, range) {

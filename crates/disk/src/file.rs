@@ -1,5 +1,6 @@
 //! One open file of the library, and whether it has changed.
 
+use crate::arriving::Arriving;
 use crate::error::{OpenError, ReadError};
 use crate::heat::mix;
 use crate::hold::Hold;
@@ -31,6 +32,8 @@ pub struct File {
     /// Which of its worker's banks its bytes are read into; looked up at its first read.
     bank: OnceCell<usize>,
     hold: Hold,
+    /// Says which parts are there, if the file is being brought.
+    arriving: Option<Arriving>,
 }
 
 impl File {
@@ -40,6 +43,25 @@ impl File {
     /// [`OpenError::NotFound`] for anything but a regular file.
     pub fn new(fd: OwnedFd) -> Result<Self, OpenError> {
         Self::with_hold(fd.into(), 0, Hold::new())
+    }
+
+    /// A file that is being brought. `version` stands for the times in its stamp, which change with each block that arrives: the number of
+    /// this file among all that were ever brought.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn arriving(fd: OwnedFd, version: u64, arriving: Arriving) -> Result<Self, OpenError> {
+        let file = Self::new(fd)?;
+        let (high, low) = ((version >> 32) as i64, version as u32);
+        let stamp = Stamp {
+            modified_seconds: high,
+            modified_nanoseconds: low,
+            // Long ago, so that the file counts as left alone.
+            changed_seconds: 0,
+            changed_nanoseconds: 0,
+            ..file.stamp()
+        };
+        Ok(Self { stamp: Cell::new(stamp), arriving: Some(arriving), ..file })
     }
 
     /// As [`Self::new`], for a file of the library's folder `folder`, but holds the file still if the kernel grants a
@@ -71,6 +93,7 @@ impl File {
             view: OnceCell::new(),
             bank: OnceCell::new(),
             hold,
+            arriving: None,
         })
     }
 
@@ -128,6 +151,9 @@ impl File {
     /// file [is recalled](Self::is_recalled), and stops the kernel if so. Call this before each use: a lease that is
     /// held may already be recalled.
     pub fn hold_still(&self) -> bool {
+        if self.arriving.is_some() {
+            return true;
+        }
         if self.hold.take(&self.fd) && self.check_unchanged().is_err() {
             // The file was written to between the opening and the lease.
             return false;
@@ -222,6 +248,22 @@ impl File {
         mix(mix(device) ^ inode ^ written)
     }
 
+    /// Whether all of `range` is there. Of a file that is not being brought, it always is.
+    pub fn has_arrived(&self, range: &Range<u64>) -> bool {
+        self.arriving.as_ref().is_none_or(|arriving| arriving.has(range))
+    }
+
+    /// Waits until all of `range` is there, if the file is being brought. Then what follows is asked for, too, up to `end` but not far ahead.
+    ///
+    /// # Errors
+    /// [`ReadError::NotBrought`].
+    pub async fn arrive(&self, range: &Range<u64>, end: u64) -> Result<(), ReadError> {
+        match &self.arriving {
+            Some(arriving) => arriving.wait(range, end).await,
+            None => Ok(()),
+        }
+    }
+
     /// Checks whether the file is still the version that was opened: one system call, nothing is read.
     ///
     /// # Errors
@@ -233,6 +275,10 @@ impl File {
         let stat = rustix::fs::fstat(self.fd.borrowed())
             .map_err(|error| ReadError::Io(error.raw_os_error()))?;
         let now = Stamp::of(&stat);
+        if self.arriving.is_some() {
+            // Its times and its name say nothing: blocks arrive, and it may have been evicted under its viewers.
+            return if now.size == self.size { Ok(()) } else { Err(ReadError::Truncated) };
+        }
         if now == self.stamp.get() && stat.st_nlink > 0 {
             return Ok(());
         }

@@ -9,9 +9,11 @@
 //!   mapping that cannot be accessed is used only to ask what is in the page cache.)
 //! - Bytes are handed out only after `fstat`, called after the read, has shown that the file is unchanged since it was
 //!   opened. So they belong to the one version whose length and tag are in the response's head. [`stamp`] and `hold`
-//!   say what makes a version; [`File::hold_still`] protects what the kernel sends by itself.
+//!   say what makes a version; [`File::hold_still`] protects what the kernel sends by itself. A file that is still being
+//!   brought has rules of its own ([`arriving`]).
 //! - No path leaves the root of its folder (`openat2`, `RESOLVE_BENEATH`).
 
+pub mod arriving;
 pub mod bring;
 pub mod error;
 pub mod file;
@@ -26,6 +28,7 @@ mod root;
 mod seen;
 pub mod stamp;
 
+pub use arriving::{ARRIVAL_BYTES, Arrived, Arriving, Waiters};
 pub use bring::{Bringing, Budget, Share};
 pub use error::{OpenError, ReadError};
 pub use file::File;

@@ -321,6 +321,7 @@ impl Reader {
         assert!(!range.is_empty() && range.end <= file.size());
         let bytes = (range.end - range.start) as usize;
         assert!(bytes <= self.window_bytes_max());
+        file.arrive(&range, range.end).await?;
         let way = way.unwrap_or_else(|| self.way(file, &range));
         let (buffer, resident) = self.begin(file, way, range.start, bytes, ahead).await;
         let mut window = Window { buffer, range: 0..bytes };

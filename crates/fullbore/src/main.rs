@@ -5,6 +5,7 @@
 mod bad_value;
 mod bench;
 mod control;
+mod edge;
 mod fleet;
 mod folders;
 mod ingest;
@@ -34,6 +35,8 @@ struct Command {
 enum Verb {
     Bench(bench::Bench),
     Control(Box<control::Control>),
+    #[command(hide = true)]
+    Edge(edge::Edge),
     Fleet(fleet::Fleet),
     Ingest(ingest::Ingest),
     Join(join::Join),
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
     match Command::parse().verb {
         Verb::Bench(bench) => bench.run(),
         Verb::Control(control) => control.run(),
+        Verb::Edge(edge) => edge.run(),
         Verb::Fleet(fleet) => fleet.run(),
         Verb::Ingest(ingest) => ingest.run(),
         Verb::Join(join) => join.run(),

@@ -31,6 +31,15 @@ pub(crate) struct Serve {
     /// A directory of the library, as DIR; can be repeated
     #[arg(long, value_name = "DIR", conflicts_with = "dir")]
     library: Vec<PathBuf>,
+    /// Address of an HTTP origin: makes the server a caching edge in front of it, instead of serving DIR
+    #[arg(long, value_name = "URL", requires = "cache", conflicts_with_all = ["dir", "library"])]
+    origin: Option<String>,
+    /// Where a caching edge keeps what it fetched
+    #[arg(long, value_name = "DIR", requires = "origin")]
+    cache: Option<PathBuf>,
+    /// The most that a caching edge keeps, in GiB [default: nine tenths of what the disk has free]
+    #[arg(long, value_name = "GIB", requires = "origin")]
+    cache_gib: Option<f64>,
     /// Address to listen on; port 0 picks a free port [default: port 8443 on every address]
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<SocketAddr>,
@@ -162,6 +171,7 @@ impl Serve {
             Err(error) => return fail(1, &format!("cannot handle signals: {error}")),
         };
         let tls = config.tls.enabled;
+        let origin = config.edge.origin.clone();
         let library = config.library.clone();
         // Before the sandbox, which cannot read /proc/net.
         let addresses = urls::addresses(&config);
@@ -169,7 +179,12 @@ impl Serve {
             Ok(server) => server,
             Err(error) => return fail(1, &error.to_string()),
         };
-        announce(&server, &urls::of(server.address(), tls, &addresses), &library);
+        announce(
+            &server,
+            &urls::of(server.address(), tls, &addresses),
+            &library,
+            origin.as_deref(),
+        );
         match server.run_until_signalled(signals) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => fail(1, &error.to_string()),
@@ -192,6 +207,9 @@ impl Serve {
         if !folders.is_empty() {
             config.library = folders;
         }
+        config.edge.origin = self.origin.or(config.edge.origin);
+        config.edge.cache = self.cache.or(config.edge.cache);
+        config.edge.cache_gib = self.cache_gib.unwrap_or(config.edge.cache_gib);
         config.listen = self.listen.unwrap_or(config.listen);
         config.admin = self.admin.unwrap_or(config.admin);
         config.workers = self.workers.unwrap_or(config.workers);
@@ -230,6 +248,7 @@ impl Serve {
         if !self.off.is_empty() {
             config.off = self.off;
         }
+        make_edge(&mut config)?;
         let checked = config.check().and_then(|()| config.check_folders());
         checked.and_then(|()| config.check_own_files()).map_err(|error| {
             let of = self.config.map(|path| format!("with {}: ", path.display()));
@@ -244,16 +263,37 @@ fn fail(code: u8, what: &str) -> ExitCode {
     ExitCode::from(code)
 }
 
+/// A caching edge has its cache for a library, and no pages: what viewers see is the origin's.
+fn make_edge(config: &mut Config) -> Result<(), Misused> {
+    let (Some(_), Some(cache)) = (&config.edge.origin, &config.edge.cache) else { return Ok(()) };
+    if !config.library.is_empty() {
+        return Err(Misused(
+            "a caching edge serves its origin and no library: leave library out".into(),
+        ));
+    }
+    std::fs::create_dir_all(cache)
+        .map_err(|why| Misused(format!("cannot make the cache {}: {why}", cache.display())))?;
+    (config.library, config.page) = (vec![cache.clone()], false);
+    Ok(())
+}
+
 /// Says first where to connect, because a program may be waiting for it. Then describes the server and its titles for people.
-fn announce(server: &Server, urls: &[String], library: &[PathBuf]) {
+fn announce(server: &Server, urls: &[String], library: &[PathBuf], origin: Option<&str>) {
     let Some((base, others)) = urls.split_first() else { return };
     say(&format!("ready {base}/\n"));
     let mut lines: Vec<_> = others.iter().map(|url| format!("also      {url}/")).collect();
     let folders: Vec<_> = library.iter().map(|folder| folder.display().to_string()).collect();
-    lines.push(format!("library   {}", folders.join(", ")));
+    let kept = folders.join(", ");
+    lines.push(match origin {
+        Some(origin) => format!("edge      of {origin}, cached in {kept}"),
+        None => format!("library   {kept}"),
+    });
     lines.extend(server.describe());
     let admin = server.admin_address();
     lines.push(format!("admin     http://{admin}/ (dashboard), /status.json, /metrics, /healthz"));
+    if origin.is_some() {
+        return say(&(lines.join("\n") + "\n"));
+    }
     let (titles, base) = (server.titles(), base.to_owned());
     let described = within(LISTING_MAX, move || describe_titles(&titles(), &base));
     let late = "not listed here, because a disk takes long to list them; they are served";

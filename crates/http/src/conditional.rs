@@ -32,7 +32,7 @@ pub(crate) struct Validators<'a> {
 
 impl<'a> From<&'a Entity<'_>> for Validators<'a> {
     fn from(entity: &'a Entity<'_>) -> Self {
-        let modified_unix_seconds = Some(entity.modified_unix_seconds);
+        let modified_unix_seconds = entity.modified_unix_seconds;
         Self { etag: Some(entity.etag), modified_unix_seconds }
     }
 }
@@ -57,7 +57,7 @@ pub fn file_etag(
 
 /// Last-Modified, if it may be sent now.
 pub(crate) fn last_modified(entity: &Entity<'_>, now: &HttpDate) -> Option<HttpDate> {
-    let modified = entity.modified_unix_seconds;
+    let modified = entity.modified_unix_seconds?;
     (modified < now.unix_seconds()).then(|| HttpDate::new(modified))
 }
 
@@ -158,10 +158,11 @@ mod tests {
     fn entity(etag: &str) -> Entity<'_> {
         Entity {
             size_bytes: 10,
-            modified_unix_seconds: MODIFIED,
+            modified_unix_seconds: Some(MODIFIED),
             date_is_strong: true,
             etag,
             content_type: "video/mp4",
+            age_seconds: None,
         }
     }
 

@@ -157,6 +157,10 @@ pub enum Refusal {
     Internal,
     /// The server is full or shutting down. 503 with Retry-After; closes.
     Unavailable,
+    /// The origin behind a caching edge cannot be reached, or its answer cannot be used. 502.
+    BadGateway,
+    /// The origin behind a caching edge took too long. 504.
+    GatewayTimeout,
 }
 
 impl Refusal {
@@ -173,7 +177,9 @@ impl Refusal {
             Self::Misdirected => 421,
             Self::RangeNotSatisfiable { .. } => 416,
             Self::Internal => 500,
+            Self::BadGateway => 502,
             Self::Unavailable => 503,
+            Self::GatewayTimeout => 504,
         }
     }
 
@@ -191,6 +197,8 @@ impl Refusal {
             Self::HttpOnTlsPort => "http_on_tls_port",
             Self::Internal => "internal",
             Self::Unavailable => "unavailable",
+            Self::BadGateway => "bad_gateway",
+            Self::GatewayTimeout => "gateway_timeout",
         }
     }
 
@@ -227,6 +235,10 @@ impl Refusal {
             Self::HttpOnTlsPort => "This port speaks HTTPS: use https:// in the address.",
             Self::Internal => "The file cannot be read now; the server's log says why.",
             Self::Unavailable => "The server is full or restarting; try again in a few seconds.",
+            Self::BadGateway => {
+                "The origin of this file cannot be reached, or gave no answer that can be used."
+            }
+            Self::GatewayTimeout => "The origin of this file took too long to answer.",
         }
     }
 }

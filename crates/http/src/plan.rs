@@ -12,15 +12,17 @@ use crate::{Context, Field, Method, Part, Refusal, Request, Response, options, r
 pub struct Entity<'a> {
     /// Size in bytes.
     pub size_bytes: u64,
-    /// Modification time in whole seconds since 1970; earlier times count as 0.
-    pub modified_unix_seconds: u64,
+    /// Modification time in whole seconds since 1970; earlier times count as 0. None if nobody knows it.
+    pub modified_unix_seconds: Option<u64>,
     /// Whether the file has not changed since that second. If it has, it may have had other bytes and got the old time
     /// back, so the date does not distinguish the two versions (RFC 9110 section 8.8.2.2).
     pub date_is_strong: bool,
     /// Entity tag with its quotes, for example from [`crate::file_etag`].
     pub etag: &'a str,
-    /// Media type, for example from [`crate::content_type`].
-    pub content_type: &'static str,
+    /// Media type, for example from [`crate::content_type`]; visible ASCII.
+    pub content_type: &'a str,
+    /// How long a cache has had it (RFC 9111 section 5.1); none if it is no cache's copy.
+    pub age_seconds: Option<u64>,
 }
 
 /// Plans the answer to a request for `entity`: 200, 206, 304, 412 or 416 for GET and HEAD, [`options`] for OPTIONS, 405
@@ -129,6 +131,7 @@ fn not_modified(request: &Request, entity: &Entity<'_>, context: &Context<'_>) -
     let mut head = Head::new(304, Some(request), false, context);
     head.field("ETag", entity.etag.as_bytes());
     head.field("Cache-Control", context.cache_control.as_bytes());
+    age(&mut head, entity);
     head.cors(context.cors);
     head.finish(Some(request.method), Vec::new())
 }
@@ -142,9 +145,16 @@ fn entity_head(status: u16, request: &Request, entity: &Entity<'_>, context: &Co
         head.field("Last-Modified", date.as_bytes());
     }
     head.field("Cache-Control", context.cache_control.as_bytes());
+    age(&mut head, entity);
     head.field("X-Content-Type-Options", b"nosniff");
     head.cors(context.cors);
     head
+}
+
+fn age(head: &mut Head, entity: &Entity<'_>) {
+    if let Some(seconds) = entity.age_seconds {
+        head.field("Age", seconds.to_string().as_bytes());
+    }
 }
 
 #[cfg(test)]

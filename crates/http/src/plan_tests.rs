@@ -34,10 +34,11 @@ impl Case {
         };
         let entity = Entity {
             size_bytes: self.size_bytes,
-            modified_unix_seconds: MODIFIED,
+            modified_unix_seconds: Some(MODIFIED),
             date_is_strong: true,
             etag: "\"v1\"",
             content_type: "video/mp4",
+            age_seconds: None,
         };
         let mut context = Context::new(&self.date, &self.limits);
         (context.cors, context.closing, context.boundary) = (self.cors, self.closing, 0xf00d);

@@ -134,6 +134,8 @@ mod tests {
             Refusal::HttpOnTlsPort,
             Refusal::Internal,
             Refusal::Unavailable,
+            Refusal::BadGateway,
+            Refusal::GatewayTimeout,
         ];
         let limits = Limits::default();
         let asked = request("GET /a HTTP/1.1\r\nHost: h\r\n\r\n", &limits);

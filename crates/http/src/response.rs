@@ -216,7 +216,9 @@ fn status_line(status: u16) -> &'static str {
         421 => "HTTP/1.1 421 Misdirected Request\r\n",
         431 => "HTTP/1.1 431 Request Header Fields Too Large\r\n",
         501 => "HTTP/1.1 501 Not Implemented\r\n",
+        502 => "HTTP/1.1 502 Bad Gateway\r\n",
         503 => "HTTP/1.1 503 Service Unavailable\r\n",
+        504 => "HTTP/1.1 504 Gateway Timeout\r\n",
         505 => "HTTP/1.1 505 HTTP Version Not Supported\r\n",
         _ => "HTTP/1.1 500 Internal Server Error\r\n",
     }

@@ -70,7 +70,8 @@ fn answer(specs: &[Spec], size: u64) -> Response {
     };
     let entity = Entity {
         size_bytes: size,
-        modified_unix_seconds: 5,
+        modified_unix_seconds: Some(5),
+        age_seconds: None,
         date_is_strong: true,
         etag: "\"e\"",
         content_type: "video/mp4",

@@ -48,4 +48,6 @@ families! {
     Held bypass_held_total by reason "Byte ranges that our own TCP requested and then did not send in full, by reason (bypass).";
     Frames frames_total by event "Frames of the network device, by event (bypass).";
     FramesRefused frames_refused_total by reason "Frames refused, by reason (bypass).";
+    EdgeLookups edge_lookups_total by result "Files looked up by a caching edge, by result.";
+    EdgeFailures edge_failures_total by reason "What a caching edge could not fetch or keep, by reason.";
 }

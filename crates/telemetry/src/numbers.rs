@@ -127,6 +127,7 @@ numbers! {
     Counter cmcd_reports_lost_total "Requests with CMCD that were not counted, because too many came at once.";
     Counter access_log_lost_total "Access log lines dropped, because the disk under the log was too slow or full.";
     Counter tasks_panicked_total "Sessions ended by a bug in this program.";
+    Counter edge_fetched_bytes_total "Bytes fetched from the origin and kept (caching edge).";
     Counter worker_cpu_seconds_total by worker in Millionths "CPU time of each worker's thread.";
 }
 

@@ -57,6 +57,14 @@ pub enum ConfigError {
     BypassWithoutAddress,
     /// The bypass route has no network card.
     BypassWithoutCard,
+    /// A caching edge without a folder for what it fetches.
+    OriginWithoutCache,
+    /// A folder for a caching edge without an origin.
+    CacheWithoutOrigin,
+    /// The origin's address is none; the text says why.
+    Origin(String),
+    /// The bypass route cannot wait for an origin.
+    BypassWithOrigin,
     /// The silos cannot be as they are described.
     Silos(SiloError),
     /// One of the server's own files would be served.
@@ -128,6 +136,16 @@ impl fmt::Display for ConfigError {
             ),
             Self::BypassWithoutCard => f.write_str(
                 "bypass.interface is missing: name the network card (`ip link` lists them)",
+            ),
+            Self::OriginWithoutCache => {
+                f.write_str("an origin is set, but no cache: name a folder for it with --cache DIR")
+            }
+            Self::CacheWithoutOrigin => f.write_str(
+                "a cache is set, but no origin: name one with --origin URL, or leave the cache out",
+            ),
+            Self::Origin(why) => f.write_str(why),
+            Self::BypassWithOrigin => f.write_str(
+                "the bypass route cannot wait for an origin: choose --route auto for a caching edge",
             ),
             Self::Silos(error) => error.fmt(f),
             Self::OwnFileServed { file, real, what, library, advice } => {

@@ -1,6 +1,6 @@
 //! Decides on the response to a request, and sends it.
 
-use super::{Session, Suited};
+use super::{Session, Suited, edged};
 use crate::access_log::Entry;
 use crate::page;
 use crate::redact;
@@ -145,6 +145,9 @@ async fn plan(
             return (refused(worker, Refusal::NotFound, Some(request)), None);
         }
     };
+    if let Some(edge) = &worker.library.edge {
+        return edged::plan(worker, edge, request, path.as_bytes()).await;
+    }
     let opened = match opened {
         Some(opened) => opened,
         None => worker.library.files.open(path.as_bytes()).await,
@@ -181,7 +184,7 @@ pub(super) async fn open_for(
     client: IpAddr,
     verified: &mut Verified,
 ) -> Option<Opened> {
-    if !request.method.reads() {
+    if !request.method.reads() || worker.library.edge.is_some() {
         return None;
     }
     let resource = admit(worker, request, client, verified).ok()?;
@@ -229,10 +232,11 @@ fn respond(worker: &Worker, request: &Request, path: &[u8], file: &File) -> Resp
     let etag = http::file_etag(stamp.inode, stamp.size, modified.as_nanos(), changed.as_nanos());
     let entity = Entity {
         size_bytes: stamp.size,
-        modified_unix_seconds: modified.as_secs(),
+        modified_unix_seconds: Some(modified.as_secs()),
         date_is_strong: changed.as_secs() <= modified.as_secs(),
         etag: &etag,
         content_type: http::content_type(path),
+        age_seconds: None,
     };
     let response = worker.with_context(|context| http::respond(request, &entity, context));
     count_refusal(&worker.numbers, response.status);
@@ -245,7 +249,7 @@ fn unix_time(seconds: i64, nanoseconds: u32) -> Duration {
 }
 
 /// Notes the player's report about its viewer, but only if the request succeeds, so that nobody can invent titles.
-fn note_experience(worker: &Worker, request: &Request, path: &[u8], status: u16) {
+pub(super) fn note_experience(worker: &Worker, request: &Request, path: &[u8], status: u16) {
     let Some(experience) = &worker.reports.experience else { return };
     if request.method == http::Method::Get && matches!(status, 200 | 206 | 304) {
         experience.note(request, path, since_1970(), &worker.numbers);
@@ -257,7 +261,7 @@ fn refused(worker: &Worker, refusal: Refusal, request: Option<&Request>) -> Resp
 }
 
 /// Refuses, and counts a reason that is not revealed to the viewer.
-fn refused_as(
+pub(super) fn refused_as(
     worker: &Worker,
     reason: &'static str,
     refusal: Refusal,
@@ -276,7 +280,7 @@ fn refusal_for(error: OpenError) -> Refusal {
 }
 
 /// Counts refusals by `http::respond` itself.
-fn count_refusal(numbers: &Numbers, status: u16) {
+pub(super) fn count_refusal(numbers: &Numbers, status: u16) {
     match status {
         412 => numbers.count(Family::Refusals, "precondition_failed"),
         416 => numbers.count(Family::Refusals, "range_not_satisfiable"),
@@ -303,7 +307,9 @@ fn status_label(status: u16) -> &'static str {
         431 => "431",
         500 => "500",
         501 => "501",
+        502 => "502",
         503 => "503",
+        504 => "504",
         505 => "505",
         _ => "other",
     }

@@ -4,6 +4,7 @@
 //! connections that change to another worker in the middle of their lives.
 
 mod answer;
+mod edged;
 #[cfg(test)]
 mod memory_tests;
 mod moving;

@@ -115,7 +115,7 @@ impl LocalHotSet {
     /// Notes that a response sends the block that begins at `start`. Fills the block if this request gets it admitted.
     pub(crate) fn note_request(self: &Rc<Self>, file: &Rc<File>, start: u64) {
         let bytes = BLOCK_BYTES.min(file.size() - start);
-        if bytes < BYTES_MIN {
+        if bytes < BYTES_MIN || !file.has_arrived(&(start..start + bytes)) {
             return;
         }
         let key = Key::new(&file.stamp(), start);

@@ -1,0 +1,51 @@
+//! The caching edge: an origin in front of which the server stands, and the folder in which it keeps what it fetched.
+
+use super::{ConfigError, Route};
+use edge::OriginAddress;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// A smaller cache could not hold what one viewer is sent and the read-ahead beside it.
+const GIB_MIN: f64 = 1.0 / 64.0;
+
+/// A caching edge.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct EdgeConfig {
+    /// The origin's address; without one, the server serves its library.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub origin: Option<String>,
+    /// Where to keep what was fetched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache: Option<PathBuf>,
+    /// The most to keep, in GiB; 0 is nine tenths of what the disk has free for it at the start.
+    pub cache_gib: f64,
+    /// An origin that is silent for longer counts as gone, in seconds.
+    pub silent_seconds: f64,
+}
+
+impl Default for EdgeConfig {
+    fn default() -> Self {
+        Self { origin: None, cache: None, cache_gib: 0.0, silent_seconds: 10.0 }
+    }
+}
+
+impl EdgeConfig {
+    pub(super) fn check(&self, route: Route) -> Result<(), ConfigError> {
+        super::within("edge.silent_seconds", self.silent_seconds, 0.1..=600.0, "0.1 to 600")?;
+        let gib = self.cache_gib;
+        if gib != 0.0 {
+            let allowed = "0 (what the disk has), or 0.016 to 1000000";
+            super::within("edge.cache_gib", gib, GIB_MIN..=1e6, allowed)?;
+        }
+        match (&self.origin, &self.cache) {
+            (None, None) => return Ok(()),
+            (Some(_), None) => return Err(ConfigError::OriginWithoutCache),
+            (None, Some(_)) => return Err(ConfigError::CacheWithoutOrigin),
+            (Some(origin), Some(_)) => {
+                OriginAddress::parse(origin).map_err(ConfigError::Origin)?;
+            }
+        }
+        if route == Route::Bypass { Err(ConfigError::BypassWithOrigin) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,335 @@
+//! What all workers know of the origin's objects, as the helper tells it.
+
+use disk::{ARRIVAL_BYTES, Arrived};
+use edge::contract::{BLOCK_BYTES, Described, EdgeAsk, EdgeTold, Trouble};
+use edge::line;
+use reactor::{Remote, Woken, remote};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::time::{Duration, Instant};
+
+const _: () = assert!(BLOCK_BYTES == ARRIVAL_BYTES, "both sides count the same blocks");
+
+/// How often the operator is told of trouble; the counters count all of it.
+const TOLD_EVERY: Duration = Duration::from_secs(1);
+
+/// Answers that are remembered besides those about objects: paths where there is nothing. Viewers can invent them.
+const REFUSALS_MAX: usize = 10_000;
+
+/// One version of an object, in whatever freshness.
+pub(crate) struct Live {
+    pub(super) number: u64,
+    pub(super) file: OwnedFd,
+    pub(super) arrived: Arc<Arrived>,
+    is_ended: AtomicBool,
+}
+
+/// What the origin last said of an object.
+pub(crate) struct Cached {
+    pub(super) live: Arc<Live>,
+    pub(crate) described: Described,
+    at: Instant,
+}
+
+impl Cached {
+    /// Whether it may be served without another question.
+    pub(crate) fn is_fresh(&self, now: Instant) -> bool {
+        let fresh = Duration::from_millis(self.described.fresh_ms);
+        now.saturating_duration_since(self.at) < fresh && !self.is_ended()
+    }
+
+    pub(crate) fn is_ended(&self) -> bool {
+        self.live.is_ended.load(Relaxed)
+    }
+
+    /// How old the origin's word on it is.
+    pub(crate) fn age(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.at) + Duration::from_millis(self.described.age_ms)
+    }
+}
+
+/// What is known of a path.
+struct Answer {
+    what: Result<Arc<Cached>, Trouble>,
+    at: Instant,
+    /// Until when nobody asks again, if there is nothing.
+    until: Instant,
+}
+
+#[derive(Default)]
+struct Table {
+    answers: HashMap<String, Answer>,
+    refusals: usize,
+    live: HashMap<u64, Weak<Live>>,
+    /// Paths that the helper was asked about.
+    asked: HashSet<String>,
+    is_gone: bool,
+}
+
+/// What workers share.
+pub(crate) struct EdgeLink {
+    table: Mutex<Table>,
+    asks: Sender<EdgeAsk>,
+    remotes: Vec<Remote>,
+    woken: Mutex<Vec<Option<Woken>>>,
+    objects_max: usize,
+    fetched_bytes: AtomicU64,
+    failures: Mutex<BTreeMap<&'static str, u64>>,
+    told: Mutex<Option<Instant>>,
+    /// Keeps other servers off the cache for as long as this one runs.
+    _lock: File,
+}
+
+impl EdgeLink {
+    /// Starts the threads that talk to the helper at the other end of `socket`. The table has `objects_max` objects at most.
+    pub(super) fn start(
+        socket: OwnedFd,
+        lock: File,
+        workers: usize,
+        objects_max: usize,
+    ) -> io::Result<Arc<Self>> {
+        let (asks, asked) = channel();
+        let ends = (0..workers).map(|_| remote()).collect::<io::Result<Vec<_>>>()?;
+        let (remotes, woken): (Vec<_>, Vec<_>) = ends.into_iter().unzip();
+        let link = Arc::new(Self {
+            table: Mutex::default(),
+            asks,
+            remotes,
+            woken: Mutex::new(woken.into_iter().map(Some).collect()),
+            objects_max,
+            fetched_bytes: AtomicU64::new(0),
+            failures: Mutex::default(),
+            told: Mutex::default(),
+            _lock: lock,
+        });
+        let (out, listener) = (socket.try_clone()?, Arc::clone(&link));
+        let thread = |name: &str| std::thread::Builder::new().name(name.into());
+        thread("edge-asks").spawn(move || ask_all(&out, &asked))?;
+        thread("edge-told").spawn(move || listener.listen(&socket))?;
+        Ok(link)
+    }
+
+    fn listen(&self, socket: &OwnedFd) {
+        let mut buffer = Vec::new();
+        loop {
+            match line::receive(socket, &mut buffer) {
+                Ok(Some((told, file))) => self.take(told, file),
+                Ok(None) => break,
+                Err(error) => {
+                    self.complain(&format!("the edge's helper cannot be understood: {error}"));
+                    break;
+                }
+            }
+            self.remotes.iter().for_each(Remote::wake);
+        }
+        let mut table = self.table();
+        table.is_gone = true;
+        table.live().for_each(|live| live.arrived.note_failed(0..u64::MAX, "edge_gone"));
+        drop(table);
+        self.remotes.iter().for_each(Remote::wake);
+        self.complain(
+            "the edge's helper and its keeper are gone: what is cached is served, and nothing is fetched; restart the server",
+        );
+    }
+
+    fn take(&self, told: EdgeTold, file: Option<OwnedFd>) {
+        match told {
+            EdgeTold::Began => {
+                let mut table = self.table();
+                table.asked.clear();
+                table.live().for_each(|live| live.arrived.forget_asked());
+            }
+            EdgeTold::Object(described) => self.take_object(described, file),
+            EdgeTold::Refused { path, why, for_ms, said } => {
+                self.table().refuse(path, why, Duration::from_millis(for_ms));
+                self.count_failure(why, &said);
+            }
+            EdgeTold::There { object, first, end, fetched_bytes } => {
+                self.fetched_bytes.fetch_add(fetched_bytes, Relaxed);
+                if let Some(live) = self.live(object) {
+                    live.arrived.note(first..end);
+                }
+            }
+            EdgeTold::Failed { object, first, end, why, said } => {
+                if let Some(live) = self.live(object) {
+                    live.arrived.note_failed(first..end, why.as_str());
+                }
+                self.count_failure(why, &said);
+            }
+            EdgeTold::Ended { object, why } => {
+                let mut table = self.table();
+                if let Some(live) = table.live.remove(&object).and_then(|live| live.upgrade()) {
+                    live.is_ended.store(true, Relaxed);
+                    live.arrived.note_failed(0..u64::MAX, why.as_str());
+                }
+                let is_it = |answer: &Answer| {
+                    answer.what.as_ref().is_ok_and(|cached| cached.live.number == object)
+                };
+                table.answers.retain(|_, answer| !is_it(answer));
+            }
+        }
+    }
+
+    fn take_object(&self, described: Described, file: Option<OwnedFd>) {
+        let mut table = self.table();
+        let known = table.live.get(&described.object).and_then(Weak::upgrade);
+        let live = match (known, file) {
+            (Some(known), _) => known,
+            (None, Some(file)) => {
+                let arrived = Arc::new(Arrived::new(described.size));
+                let number = described.object;
+                let live = Live { number, file, arrived, is_ended: AtomicBool::new(false) };
+                let live = Arc::new(live);
+                table.live.insert(number, Arc::downgrade(&live));
+                live
+            }
+            // Out of descriptors: the kernel has dropped it.
+            (None, None) => {
+                table.refuse(described.path, Trouble::Full, Duration::from_secs(1));
+                return;
+            }
+        };
+        let (path, at) = (described.path.clone(), Instant::now());
+        let what = Ok(Arc::new(Cached { live, described, at }));
+        table.put(path, Answer { what, at, until: at });
+        table.bound(self.objects_max);
+    }
+
+    /// What is at `path`, if that is known, fresh, or was said after `since`. If not, the helper is asked.
+    pub(super) fn look(
+        &self,
+        path: &str,
+        offset: u64,
+        since: Instant,
+    ) -> Option<Result<Arc<Cached>, Trouble>> {
+        let (mut table, now) = (self.table(), Instant::now());
+        let is_gone = table.is_gone;
+        if let Some(answer) = table.answers.get(path) {
+            let is_new = answer.at >= since;
+            match &answer.what {
+                Ok(cached) if cached.is_fresh(now) || is_new || is_gone => {
+                    return Some(Ok(Arc::clone(cached)));
+                }
+                Err(why) if answer.until > now || is_new => return Some(Err(*why)),
+                _ => {}
+            }
+        }
+        if is_gone {
+            return Some(Err(Trouble::Unreachable));
+        }
+        if table.asked.insert(path.to_owned()) {
+            self.ask(EdgeAsk::Open { path: path.to_owned(), offset });
+        }
+        None
+    }
+
+    /// Has blocks of an object brought.
+    pub(super) fn bring(&self, object: u64, blocks: Range<u64>) {
+        let Range { start: first, end } = blocks;
+        self.ask(EdgeAsk::Bring { object, first, end });
+    }
+
+    /// Viewers use these objects.
+    pub(super) fn note_used(&self, objects: Vec<u64>) {
+        self.ask(EdgeAsk::Used { objects });
+    }
+
+    fn ask(&self, ask: EdgeAsk) {
+        // If the thread has ended, the helper is gone, which the other thread tells everybody.
+        let _ = self.asks.send(ask);
+    }
+
+    /// What wakes a worker when there is news; once.
+    pub(super) fn take_woken(&self, worker: usize) -> Option<Woken> {
+        let mut woken = self.woken.lock().expect("no holder of this lock can panic");
+        woken.get_mut(worker)?.take()
+    }
+
+    /// Bytes fetched since the start.
+    pub(crate) fn fetched_bytes(&self) -> u64 {
+        self.fetched_bytes.load(Relaxed)
+    }
+
+    /// What could not be fetched or kept, by reason.
+    pub(crate) fn failures(&self) -> BTreeMap<&'static str, u64> {
+        self.failures.lock().expect("no holder of this lock can panic").clone()
+    }
+
+    fn count_failure(&self, why: Trouble, said: &str) {
+        let mut failures = self.failures.lock().expect("no holder of this lock can panic");
+        *failures.entry(why.as_str()).or_default() += 1;
+        drop(failures);
+        if why != Trouble::NotFound {
+            self.complain(said);
+        }
+    }
+
+    fn complain(&self, what: &str) {
+        let mut told = self.told.lock().expect("no holder of this lock can panic");
+        if told.is_none_or(|last| last.elapsed() >= TOLD_EVERY) {
+            *told = Some(Instant::now());
+            eprintln!("fullbore: {}", library::shown(what));
+        }
+    }
+
+    fn live(&self, object: u64) -> Option<Arc<Live>> {
+        self.table().live.get(&object)?.upgrade()
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().expect("no holder of this lock can panic")
+    }
+}
+
+impl Table {
+    fn live(&self) -> impl Iterator<Item = Arc<Live>> {
+        self.live.values().filter_map(Weak::upgrade)
+    }
+
+    fn put(&mut self, path: String, answer: Answer) {
+        self.asked.remove(&path);
+        self.refusals += usize::from(answer.what.is_err());
+        let before = self.answers.insert(path, answer);
+        self.refusals -= usize::from(before.is_some_and(|before| before.what.is_err()));
+    }
+
+    fn refuse(&mut self, path: String, why: Trouble, lasts: Duration) {
+        let at = Instant::now();
+        self.put(path, Answer { what: Err(why), at, until: at + lasts });
+        if self.refusals > REFUSALS_MAX {
+            // All at once: who waits for one of them asks again.
+            self.answers.retain(|_, answer| answer.what.is_ok());
+            self.refusals = 0;
+        }
+    }
+
+    /// Forgets the objects that were told of longest ago, so that `max` are left. Workers that use them go on.
+    fn bound(&mut self, max: usize) {
+        let objects = self.answers.len() - self.refusals;
+        if objects <= max {
+            return;
+        }
+        let mut times: Vec<_> =
+            self.answers.values().filter(|one| one.what.is_ok()).map(|one| one.at).collect();
+        // An eighth at once, because looking for them takes long.
+        let (_, oldest, _) = times.select_nth_unstable(objects - max + max / 8);
+        let oldest = *oldest;
+        self.answers.retain(|_, answer| answer.what.is_err() || answer.at > oldest);
+        self.live.retain(|_, live| live.strong_count() > 0);
+    }
+}
+
+/// The thread that asks the helper, and waits where that is slow.
+fn ask_all(socket: &OwnedFd, asked: &Receiver<EdgeAsk>) {
+    while let Ok(ask) = asked.recv() {
+        if line::send(socket, &ask, None).is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Starts the helper, while the server may still start programs.
+
+use super::link::EdgeLink;
+use crate::config::Config;
+use crate::start_error::StartError;
+use edge::line;
+use rustix::fs::{FlockOperation, flock, statvfs};
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+/// A helper that was started, before there are threads to talk to it.
+pub(crate) struct Starting {
+    socket: OwnedFd,
+    /// Keeps other servers off the cache.
+    lock: File,
+}
+
+impl Starting {
+    /// Starts the helper, if `config` has an origin.
+    ///
+    /// # Errors
+    /// If the cache cannot be used, or no program can be started.
+    pub(crate) fn of(config: &Config) -> Result<Option<Self>, StartError> {
+        let (Some(origin), Some(cache)) = (&config.edge.origin, &config.edge.cache) else {
+            return Ok(None);
+        };
+        let cannot = |why| StartError::Cache { cache: cache.clone(), why };
+        let lock = open(cache).map_err(cannot)?;
+        let bytes_max = match config.edge.cache_gib {
+            0.0 => room(cache).map_err(cannot)?,
+            gib => (gib * f64::from(1 << 30)) as u64,
+        };
+        let (ours, theirs) = line::pair().map_err(StartError::NoDescriptors)?;
+        // Whatever lies at this program's path by now, the helper is the same program as the server.
+        Command::new("/proc/self/exe")
+            .args(["edge", "--origin", origin, "--bytes", &bytes_max.to_string()])
+            .args(["--silent", &config.edge.silent_seconds.to_string(), "--keep"])
+            .arg("--cache")
+            .arg(cache)
+            .stdin(Stdio::from(theirs))
+            .stdout(Stdio::null())
+            .spawn()
+            .map_err(|why| StartError::Helper { why })?;
+        Ok(Some(Self { socket: ours, lock }))
+    }
+
+    /// Starts the threads that talk to the helper.
+    ///
+    /// # Errors
+    /// If there are no threads or descriptors left.
+    pub(crate) fn start(self, workers: usize, objects_max: usize) -> io::Result<Arc<EdgeLink>> {
+        EdgeLink::start(self.socket, self.lock, workers, objects_max)
+    }
+}
+
+/// Makes the cache's folder if it is missing, and takes its lock.
+fn open(cache: &Path) -> io::Result<File> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(cache)?;
+    let mut options = OpenOptions::new();
+    let lock = options.create(true).truncate(false).write(true).open(cache.join("lock"))?;
+    match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+        Err(rustix::io::Errno::WOULDBLOCK) => {
+            Err(io::Error::other("another server uses it: give each its own"))
+        }
+        locked => locked.map(|()| lock).map_err(io::Error::from),
+    }
+}
+
+/// Nine tenths of what the disk has free, and of what the cache has there already.
+fn room(cache: &Path) -> io::Result<u64> {
+    let disk = statvfs(cache)?;
+    let mut bytes = disk.f_bavail * disk.f_frsize;
+    if let Ok(objects) = fs::read_dir(cache.join("objects")) {
+        let sizes = objects.flatten().filter_map(|entry| entry.metadata().ok());
+        bytes += sizes.map(|metadata| metadata.blocks() * 512).sum::<u64>();
+    }
+    Ok(bytes / 10 * 9)
+}

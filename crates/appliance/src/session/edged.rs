@@ -1,0 +1,107 @@
+//! Answers from a caching edge: what the origin has, under the origin's validators.
+
+use super::answer::{count_refusal, note_experience, refused_as};
+use crate::edge::{Cached, LocalEdge};
+use crate::worker::Worker;
+use disk::{File, ReadError};
+use edge::contract::Trouble;
+use http::{Context, Entity, Field, Part, Refusal, Request, Response};
+use std::rc::Rc;
+
+/// How often a request begins again because the origin's object changed before its first byte was there.
+const TRIES: u32 = 3;
+
+/// The response to a request for the file at `path`. When it is returned, the first byte of its body is there. So what goes wrong before
+/// that is told as a status, and not by a response that breaks off.
+pub(super) async fn plan(
+    worker: &Worker,
+    edge: &LocalEdge,
+    request: &Request,
+    path: &[u8],
+) -> (Response, Option<Rc<File>>) {
+    let mut tries = 1;
+    let trouble = loop {
+        match find(worker, edge, request, path).await {
+            Ok((response, file)) => {
+                note_experience(worker, request, path, response.status);
+                return (response, Some(file));
+            }
+            Err(Trouble::Changed | Trouble::Evicted) if tries < TRIES => tries += 1,
+            Err(trouble) => break trouble,
+        }
+    };
+    worker.numbers.count(telemetry::Family::EdgeLookups, "refused");
+    (refused_as(worker, trouble.as_str(), refusal_for(trouble), Some(request)), None)
+}
+
+async fn find(
+    worker: &Worker,
+    edge: &LocalEdge,
+    request: &Request,
+    path: &[u8],
+) -> Result<(Response, Rc<File>), Trouble> {
+    let (file, cached, lookup) = edge.open(path, first_byte(request)).await?;
+    let response = respond(worker, request, &cached, path);
+    let first = response.body.iter().find_map(|part| match part {
+        Part::Range(range) => Some(range.clone()),
+        _ => None,
+    });
+    if let Some(range) = first {
+        let arrived = file.arrive(&(range.start..range.start + 1), range.end).await;
+        arrived.map_err(|error| trouble_of(&error))?;
+    }
+    worker.numbers.count(telemetry::Family::EdgeLookups, lookup);
+    Ok((response, file))
+}
+
+fn respond(worker: &Worker, request: &Request, cached: &Cached, path: &[u8]) -> Response {
+    let described = &cached.described;
+    let entity = Entity {
+        size_bytes: described.size,
+        modified_unix_seconds: described.modified,
+        // Whether the origin's date is, nobody knows; its tag is.
+        date_is_strong: false,
+        etag: &described.etag,
+        content_type: described.content_type.as_deref().unwrap_or_else(|| http::content_type(path)),
+        age_seconds: Some(cached.age(reactor::now()).as_secs()),
+    };
+    let response = worker.with_context(|context| match &described.cache_control {
+        Some(said) => {
+            http::respond(request, &entity, &Context { cache_control: said, ..context.clone() })
+        }
+        None => http::respond(request, &entity, context),
+    });
+    count_refusal(&worker.numbers, response.status);
+    response
+}
+
+/// The byte that a viewer wants first, as far as its request says so.
+fn first_byte(request: &Request) -> u64 {
+    let Some(value) = request.field(Field::Range) else { return 0 };
+    let first =
+        value.strip_prefix(b"bytes=").unwrap_or_default().split(|byte| *byte == b'-').next();
+    let first = first.and_then(|first| std::str::from_utf8(first).ok()?.parse().ok());
+    // Beyond any object; the origin would only be confused.
+    first.filter(|first| *first < 1 << 60).unwrap_or(0)
+}
+
+fn trouble_of(error: &ReadError) -> Trouble {
+    match error {
+        ReadError::NotBrought(why) => {
+            let mut all = Trouble::ALL.into_iter();
+            // The helper is gone, or says nothing.
+            all.find(|trouble| trouble.as_str() == *why).unwrap_or(Trouble::TimedOut)
+        }
+        _ => Trouble::Disk,
+    }
+}
+
+fn refusal_for(trouble: Trouble) -> Refusal {
+    match trouble {
+        Trouble::NotFound => Refusal::NotFound,
+        Trouble::TimedOut => Refusal::GatewayTimeout,
+        Trouble::Full => Refusal::Unavailable,
+        Trouble::Disk => Refusal::Internal,
+        _ => Refusal::BadGateway,
+    }
+}

@@ -1,0 +1,201 @@
+//! Brings blocks: each is fetched once, however many ask.
+
+use super::Helper;
+use crate::contract::{BLOCK_BYTES, EdgeTold, Trouble};
+use crate::origin::{Found, Refused, broken};
+use crate::store::Stored;
+use std::future::Future;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, sleep, timeout_at};
+
+/// How often an origin that cannot be reached, or breaks off, is asked again: an origin of which one request in a hundred fails then fails
+/// one viewer in a million.
+const TRIES: u32 = 3;
+
+/// Before the next try; twice as long before the one after.
+const PAUSE: Duration = Duration::from_millis(100);
+
+impl Helper {
+    /// Brings blocks of an object, and tells when they are there.
+    pub(super) async fn bring(self: Arc<Self>, number: u64, wanted: Range<u64>) {
+        let object = self.known().by_number.get(&number).cloned();
+        let Some(object) = object else {
+            return self.tell(EdgeTold::Ended { object: number, why: Trouble::Evicted });
+        };
+        let runs = object.take(wanted);
+        runs.there.into_iter().for_each(|there| self.there(&object, there, 0));
+        let mut fetch = runs.fetch;
+        for block in runs.recorded {
+            let recorded = Arc::clone(&object);
+            let verified = tokio::task::spawn_blocking(move || recorded.verify(block)).await;
+            match verified {
+                Ok(true) => self.there(&object, block..block + 1, 0),
+                _ => fetch.push(block..block + 1),
+            }
+        }
+        for run in fetch {
+            tokio::spawn(Arc::clone(&self).fetch(Arc::clone(&object), run));
+        }
+    }
+
+    /// Takes in the bytes that came with the answer about a new object, and fetches what of `blocks` does not come with it.
+    pub(super) async fn take_in_first(
+        self: Arc<Self>,
+        object: Arc<Stored>,
+        found: Found,
+        blocks: Range<u64>,
+    ) {
+        let mut done_to = blocks.start;
+        if let Err(refused) = self.take_in(&object, &blocks, found, &mut done_to).await {
+            let rest = done_to..blocks.end;
+            if !self.is_over(&object, &refused, rest.clone()) {
+                self.fetch(object, rest).await;
+            }
+        }
+    }
+
+    /// Fetches blocks, which are marked as being fetched.
+    async fn fetch(self: Arc<Self>, object: Arc<Stored>, mut run: Range<u64>) {
+        let mut tries = 1;
+        while !run.is_empty() {
+            let mut done_to = run.start;
+            let brought = self.fetch_once(&object, &run, &mut done_to).await;
+            let is_further = done_to > run.start;
+            run.start = done_to;
+            let Err(refused) = brought else { continue };
+            if self.is_over(&object, &refused, run.clone()) {
+                return;
+            }
+            tries = if is_further { 1 } else { tries + 1 };
+            if !refused.0.may_pass() || tries > TRIES {
+                return self.failed(&object, run, refused);
+            }
+            sleep(PAUSE * tries).await;
+        }
+    }
+
+    async fn fetch_once(
+        &self,
+        object: &Arc<Stored>,
+        run: &Range<u64>,
+        done_to: &mut u64,
+    ) -> Result<(), Refused> {
+        let _slot = self.slots.acquire().await;
+        let found = self.origin.bring(&object.path, object.bytes_of(run), &object.etag).await?;
+        if found.terms.etag != object.etag || found.size != object.size {
+            let said =
+                format!("{}: the origin sent another length under the same ETag", object.path);
+            return Err((Trouble::Changed, said));
+        }
+        self.take_in(object, run, found, done_to).await
+    }
+
+    /// Writes the blocks of a body as they come. `done_to` is the first block of `run` that is not there.
+    async fn take_in(
+        &self,
+        object: &Arc<Stored>,
+        run: &Range<u64>,
+        found: Found,
+        done_to: &mut u64,
+    ) -> Result<(), Refused> {
+        let Found { range, mut body, .. } = found;
+        let mut at = range.start;
+        let mut block = Vec::with_capacity(BLOCK_BYTES as usize);
+        let mut deadline = Instant::now() + 3 * self.silent_max;
+        let wrong = |what: &str| (Trouble::Wrong, format!("{}: {what}", object.path));
+        loop {
+            let chunk = timeout_at(deadline, body.chunk()).await;
+            let chunk = chunk.map_err(|_| {
+                (Trouble::TimedOut, format!("{}: the origin sends too slowly", object.path))
+            })?;
+            let Some(mut chunk) = chunk.map_err(|error| broken(&object.path, &error))? else {
+                break;
+            };
+            if at + block.len() as u64 + chunk.len() as u64 > range.end {
+                return Err(wrong("the origin sent more than it said"));
+            }
+            while !chunk.is_empty() {
+                let number = at / BLOCK_BYTES;
+                let whole = object.bytes_of(&(number..number + 1));
+                let left = (whole.end - at) as usize - block.len();
+                block.extend_from_slice(&chunk.split_to(left.min(chunk.len())));
+                if block.len() as u64 == whole.end - at {
+                    block = self.take_in_block(object, run, number, block).await?;
+                    if run.contains(&number) {
+                        *done_to = number + 1;
+                    }
+                    at = whole.end;
+                    block.clear();
+                    deadline = Instant::now() + 3 * self.silent_max;
+                }
+            }
+        }
+        match at == range.end {
+            true => Ok(()),
+            false => Err(wrong("the origin sent less than it said")),
+        }
+    }
+
+    /// Writes a block, unless it is there or somebody else fetches it, and tells so.
+    async fn take_in_block(
+        &self,
+        object: &Arc<Stored>,
+        run: &Range<u64>,
+        number: u64,
+        bytes: Vec<u8>,
+    ) -> Result<Vec<u8>, Refused> {
+        let one = number..number + 1;
+        // An origin without ranges sends everything: what nobody asked for is kept, too, because it cannot be had alone.
+        if !run.contains(&number) && object.take(one.clone()).fetch.is_empty() {
+            return Ok(bytes);
+        }
+        self.write(object, number, &bytes).map_err(|trouble| {
+            object.give_back(one.clone());
+            (trouble, format!("{}: the cache cannot take it: {}", object.path, trouble.as_str()))
+        })?;
+        self.there(object, one, bytes.len() as u64);
+        Ok(bytes)
+    }
+
+    fn there(&self, object: &Stored, blocks: Range<u64>, fetched_bytes: u64) {
+        let Range { start: first, end } = blocks;
+        self.tell(EdgeTold::There { object: object.number, first, end, fetched_bytes });
+    }
+
+    fn failed(&self, object: &Stored, run: Range<u64>, (why, said): Refused) {
+        object.give_back(run.clone());
+        let Range { start: first, end } = run;
+        self.tell(EdgeTold::Failed { object: object.number, first, end, why, said });
+    }
+
+    /// Whether `refused` means that there will be no more of this version. Then it ends.
+    fn is_over(&self, object: &Arc<Stored>, refused: &Refused, run: Range<u64>) -> bool {
+        let is_over =
+            matches!(refused.0, Trouble::Changed | Trouble::Uncacheable | Trouble::Evicted);
+        if is_over {
+            self.failed(object, run, refused.clone());
+            self.end(object, refused.0);
+        }
+        is_over
+    }
+
+    /// Asks the origin, and asks again if it cannot be reached.
+    pub(super) async fn try_again<T, F: Future<Output = Result<T, Refused>>>(
+        &self,
+        ask: impl Fn() -> F,
+    ) -> Result<T, Refused> {
+        let mut tries = 1;
+        loop {
+            let slot = self.slots.acquire().await;
+            let asked = ask().await;
+            drop(slot);
+            match asked {
+                Err((why, _)) if why.may_pass() && tries < TRIES => tries += 1,
+                asked => return asked,
+            }
+            sleep(PAUSE * tries).await;
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! The helper's life: answers what the server asks, until the server is gone.
+
+mod answering;
+mod fetching;
+
+use crate::contract::{EdgeAsk, EdgeTold, Trouble};
+use crate::line;
+use crate::origin::{Origin, OriginAddress};
+use crate::store::{Room, Store, Stored};
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+use tokio::sync::Semaphore;
+
+/// Requests to the origin at the same time. What browsers do to one host is six; an edge stands for many viewers, and 64 requests of 8 MiB
+/// fill 10 Gb/s at 400 ms.
+const REQUESTS_MAX: usize = 64;
+
+/// What an object takes besides its blocks: its record, and its inodes.
+const OBJECT_BYTES: u64 = 8 << 10;
+
+/// How a helper is started.
+#[derive(Clone, Debug)]
+pub struct HelperOptions {
+    /// Where objects come from.
+    pub origin: OriginAddress,
+    /// Where they are kept.
+    pub cache: PathBuf,
+    /// The most bytes that they may take there.
+    pub bytes_max: u64,
+    /// An origin that is silent for longer counts as gone.
+    pub silent_max: Duration,
+}
+
+/// Everything that the tasks share.
+struct Helper {
+    origin: Origin,
+    store: Store,
+    told: Sender<Telling>,
+    known: Mutex<Known>,
+    room: Mutex<Room>,
+    slots: Semaphore,
+    silent_max: Duration,
+}
+
+/// A message on its way to the server, with a descriptor if it has one.
+type Telling = (EdgeTold, Option<OwnedFd>);
+
+#[derive(Default)]
+struct Known {
+    by_path: HashMap<String, Arc<Stored>>,
+    by_number: HashMap<u64, Arc<Stored>>,
+    /// Paths that the origin is being asked about.
+    opening: HashSet<String>,
+}
+
+/// Serves the server at the other end of `socket`, until it is gone.
+///
+/// # Errors
+/// If the cache cannot be used, or the system has no threads or descriptors left.
+pub fn run(options: HelperOptions, socket: OwnedFd) -> io::Result<()> {
+    ignore_signals()?;
+    rustix::thread::set_no_new_privs(true)?;
+    let HelperOptions { origin, cache, bytes_max, silent_max } = options;
+    let origin = Origin::new(origin, silent_max).map_err(io::Error::other)?;
+    let (store, objects) = Store::open(&cache)?;
+    let (told, telling) = channel();
+    let mut room = Room::new(bytes_max);
+    let mut known = Known::default();
+    for object in objects {
+        room.begin(object.number, object.stored_bytes() + OBJECT_BYTES, Instant::now());
+        known.add(Arc::new(object));
+    }
+    let (known, room, slots) = (Mutex::new(known), Mutex::new(room), Semaphore::new(REQUESTS_MAX));
+    let helper = Arc::new(Helper { origin, store, told, known, room, slots, silent_max });
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let out = socket.try_clone()?;
+    std::thread::Builder::new().name("telling".into()).spawn(move || tell(&out, &telling))?;
+    helper.tell(EdgeTold::Began);
+    let mut buffer = Vec::new();
+    while let Some((ask, _)) = line::receive(&socket, &mut buffer)? {
+        let helper = Arc::clone(&helper);
+        match ask {
+            EdgeAsk::Open { path, offset } => {
+                if helper.known().opening.insert(path.clone()) {
+                    runtime.spawn(helper.open(path, offset));
+                }
+            }
+            EdgeAsk::Bring { object, first, end } => drop(runtime.spawn(async move {
+                helper.bring(object, first..end).await;
+            })),
+            EdgeAsk::Used { objects } => {
+                let (now, mut room) = (Instant::now(), helper.room());
+                objects.into_iter().for_each(|object| room.use_of(object, now));
+            }
+        }
+    }
+    // What is under way is of no use to anybody.
+    runtime.shutdown_background();
+    Ok(())
+}
+
+/// Signals that end the server come to its whole group. The helper goes on until the server is gone: viewers may finish.
+pub(crate) fn ignore_signals() -> io::Result<()> {
+    for signal in
+        [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP]
+    {
+        signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
+    }
+    Ok(())
+}
+
+/// The thread that tells the server what there is to tell, and waits where the server is slow.
+fn tell(socket: &OwnedFd, telling: &Receiver<Telling>) {
+    while let Ok((told, descriptor)) = telling.recv() {
+        if line::send(socket, &told, descriptor.as_ref().map(AsFd::as_fd)).is_err() {
+            return;
+        }
+    }
+}
+
+impl Known {
+    /// A new object. Returns the one that was at its path.
+    fn add(&mut self, object: Arc<Stored>) -> Option<Arc<Stored>> {
+        self.by_number.insert(object.number, Arc::clone(&object));
+        self.by_path.insert(object.path.clone(), object)
+    }
+}
+
+impl Helper {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().expect("no holder of this lock can panic")
+    }
+
+    fn room(&self) -> MutexGuard<'_, Room> {
+        self.room.lock().expect("no holder of this lock can panic")
+    }
+
+    fn tell(&self, told: EdgeTold) {
+        self.tell_with(told, None);
+    }
+
+    fn tell_with(&self, told: EdgeTold, descriptor: Option<OwnedFd>) {
+        // If nobody listens any more, the server is gone.
+        let _ = self.told.send((told, descriptor));
+    }
+
+    /// Ends an object: its path leads to it no longer.
+    fn end(&self, object: &Arc<Stored>, why: Trouble) {
+        let mut known = self.known();
+        let is_current =
+            known.by_path.get(&object.path).is_some_and(|now| Arc::ptr_eq(now, object));
+        if is_current {
+            known.by_path.remove(&object.path);
+        }
+        if known.by_number.remove(&object.number).is_none() {
+            return;
+        }
+        drop(known);
+        self.room().remove(object.number);
+        object.end();
+        self.tell(EdgeTold::Ended { object: object.number, why });
+    }
+
+    /// Makes room for `bytes` more of `object`.
+    fn make_room(&self, object: &Stored, bytes: u64) -> Result<(), Trouble> {
+        let now = Instant::now();
+        let is_busy = |number: u64| {
+            let other = self.known().by_number.get(&number).cloned();
+            number == object.number || other.is_some_and(|other| other.is_busy())
+        };
+        let room = self.room();
+        let gone = match room.make(bytes, now, is_busy) {
+            Some(none) if none.is_empty() => none,
+            // More at once, because looking for the coldest takes long.
+            Some(few) => room.make(bytes + room.bytes_max() / 64, now, is_busy).unwrap_or(few),
+            None => return Err(Trouble::Full),
+        };
+        drop(room);
+        self.evict(gone);
+        Ok(())
+    }
+
+    fn evict(&self, gone: Vec<u64>) {
+        for number in gone {
+            let object = self.known().by_number.get(&number).cloned();
+            if let Some(object) = object {
+                self.end(&object, Trouble::Evicted);
+            }
+        }
+    }
+
+    /// Writes a block, after making room for it. If the disk is full although the cache is not, what is cold goes until the block fits.
+    fn write(&self, object: &Arc<Stored>, block: u64, bytes: &[u8]) -> Result<(), Trouble> {
+        self.make_room(object, bytes.len() as u64)?;
+        let mut written = object.write(block, bytes);
+        while written == Err(Trouble::Full) {
+            let is_self = |number: u64| number == object.number;
+            let coldest = self.room().coldest(Instant::now(), is_self);
+            let Some(coldest) = coldest else { break };
+            self.evict(vec![coldest]);
+            written = object.write(block, bytes);
+        }
+        if written.is_ok() {
+            self.room().add(object.number, bytes.len() as u64);
+        }
+        written
+    }
+}
+
+/// For how long it stays so that nothing can be served, before the origin is asked again.
+fn refused_for(why: Trouble) -> Duration {
+    match why {
+        // The operator has to change something.
+        Trouble::Uncacheable | Trouble::TooLarge => Duration::from_secs(10),
+        // Players ask for the next segment of a live title before it is there.
+        _ => Duration::from_secs(1),
+    }
+}

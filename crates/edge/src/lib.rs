@@ -1,0 +1,24 @@
+//! The helper of a caching edge.
+//!
+//! The server may not connect out, and parses nothing that an origin says. So a helper, a process of its own, does both ([`helper`]). It fetches
+//! aligned blocks of objects, keeps them in files below one folder ([`store`]), and passes the server each file's descriptor. [`contract`] is what
+//! the two say to each other, over one Unix socket ([`line`]). If the helper dies, its keeper ([`keeper`]) starts another one on the same
+//! socket, and the server asks again for what it waits for.
+//!
+//! Invariants:
+//! - An object on disk is one version: one path, one strong entity tag, one length. Each block of it was requested with `If-Match` and came
+//!   with that tag and that length. When the origin has another version, the object ends, and another file begins.
+//! - A block is announced after its bytes and its hash are written. After a restart it is announced only if the bytes still have that hash.
+//! - Requests go to the configured host only: no redirects, no proxies. They carry nothing of a viewer's request but the path.
+//!
+//! Read first: [`contract`], then [`helper`].
+
+pub mod contract;
+pub mod helper;
+pub mod keeper;
+pub mod line;
+mod origin;
+mod policy;
+mod store;
+
+pub use origin::{OriginAddress, escaped};

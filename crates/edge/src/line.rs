@@ -1,0 +1,106 @@
+//! The socket between the server and its helper: packets that keep their boundaries, each with a descriptor or without.
+
+use rustix::cmsg_space;
+use rustix::io::{IoSlice, IoSliceMut};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// Larger than any message: paths have at most 8 KiB, three times that when encoded.
+const PACKET_BYTES_MAX: usize = 64 << 10;
+
+/// Both ends of a new socket.
+///
+/// # Errors
+/// If no descriptor is left.
+pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
+}
+
+/// Sends a message, with `descriptor` if there is one. Waits until the socket has room.
+///
+/// # Errors
+/// If the other end is gone.
+pub fn send(
+    socket: impl AsFd,
+    message: &impl Serialize,
+    descriptor: Option<BorrowedFd<'_>>,
+) -> io::Result<()> {
+    let bytes = serde_json::to_vec(message).map_err(io::Error::other)?;
+    let descriptors: Vec<_> = descriptor.into_iter().collect();
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.is_empty() {
+        control.push(SendAncillaryMessage::ScmRights(&descriptors));
+    }
+    loop {
+        match sendmsg(&socket, &[IoSlice::new(&bytes)], &mut control, SendFlags::NOSIGNAL) {
+            Err(rustix::io::Errno::INTR) => {}
+            sent => return Ok(sent.map(|_| ())?),
+        }
+    }
+}
+
+/// Waits for a message, and returns it with its descriptor. `None` if the other end is gone.
+///
+/// # Errors
+/// If the socket fails, or the message is not of this kind.
+pub fn receive<T: DeserializeOwned>(
+    socket: impl AsFd,
+    buffer: &mut Vec<u8>,
+) -> io::Result<Option<(T, Option<OwnedFd>)>> {
+    buffer.resize(PACKET_BYTES_MAX, 0);
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let received = loop {
+        let mut parts = [IoSliceMut::new(buffer)];
+        match recvmsg(&socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC) {
+            Err(rustix::io::Errno::INTR) => {}
+            received => break received?,
+        }
+    };
+    let mut descriptors = control.drain().flat_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(rights) => rights.collect(),
+        _ => Vec::new(),
+    });
+    let descriptor = descriptors.next();
+    if received.bytes == 0 {
+        return Ok(None);
+    }
+    let message = serde_json::from_slice(&buffer[..received.bytes]).map_err(io::Error::other)?;
+    Ok(Some((message, descriptor)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::EdgeAsk;
+    use std::io::Read;
+
+    #[test]
+    fn messages_keep_their_boundaries_and_carry_descriptors() {
+        let (one, other) = pair().unwrap();
+        let used = EdgeAsk::Used { objects: vec![1, 2] };
+        let open = EdgeAsk::Open { path: "/x".repeat(12_000), offset: 7 };
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        std::io::Write::write_all(&mut file, b"bytes").unwrap();
+        send(&one, &used, None).unwrap();
+        send(&one, &open, Some(file.reopen().unwrap().as_fd())).unwrap();
+        drop(one);
+        let mut buffer = Vec::new();
+        let (first, none) = receive::<EdgeAsk>(&other, &mut buffer).unwrap().unwrap();
+        assert!(first == used && none.is_none());
+        let (second, some) = receive::<EdgeAsk>(&other, &mut buffer).unwrap().unwrap();
+        assert_eq!(second, open);
+        let mut text = String::new();
+        std::fs::File::from(some.unwrap()).read_to_string(&mut text).unwrap();
+        assert_eq!(text, "bytes");
+        assert!(receive::<EdgeAsk>(&other, &mut buffer).unwrap().is_none());
+    }
+}

@@ -1,0 +1,312 @@
+//! Requests to the origin.
+
+use crate::contract::Trouble;
+use crate::policy::Terms;
+use crate::policy::{content_range, strong_etag, terms, unsatisfied};
+use reqwest::header::{
+    ACCEPT_ENCODING, HeaderMap, HeaderName, IF_MATCH, IF_NONE_MATCH, RANGE, USER_AGENT,
+};
+use reqwest::{Client, Response, StatusCode, Url};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, RootCertStore};
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Where systems keep the certificates that they trust: Debian, Fedora.
+const TRUSTED: [&str; 2] =
+    ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"];
+
+/// Most bytes of that file: Debian's has 220 kB.
+const TRUSTED_BYTES_MAX: u32 = 8 << 20;
+
+/// Longer than any connect that succeeds: the second try of a lost packet comes after one second, the third after three.
+const CONNECT_MAX: Duration = Duration::from_secs(5);
+
+/// Where an origin is: a scheme, a host, and a path in front of all others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OriginAddress(Url);
+
+impl OriginAddress {
+    /// Parses an address such as `https://origin.example/films`.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let wrong = |why: &str| {
+            format!(
+                "{text:?} is not the address of an origin: {why}; write one such as https://origin.example/films"
+            )
+        };
+        let mut url = Url::parse(text).map_err(|error| wrong(&error.to_string()))?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(wrong("only http and https are spoken"));
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(wrong("a name and a password cannot be in it"));
+        }
+        if url.query().is_some() || url.fragment().is_some() {
+            return Err(wrong("it ends with the path"));
+        }
+        let base = url.path().trim_end_matches('/').to_owned();
+        url.set_path(&base);
+        Ok(Self(url))
+    }
+
+    /// The address of `path`, which is [`escaped`].
+    fn of(&self, path: &str) -> Option<Url> {
+        let mut url = self.0.clone();
+        let whole = format!("{}{path}", self.0.path().trim_end_matches('/'));
+        url.set_path(&whole);
+        // Never another path than the one that was asked for: what was kept under a name must come from there.
+        (url.path() == whole).then_some(url)
+    }
+}
+
+impl std::fmt::Display for OriginAddress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A decoded path of a request as the path of a request to the origin: with a slash in front, and percent-encoded. Different paths stay
+/// different.
+pub fn escaped(path: &[u8]) -> String {
+    use std::fmt::Write;
+    let mut text = String::with_capacity(path.len() + 1);
+    text.push('/');
+    for byte in path {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'/' | b'-' | b'.' | b'_' | b'~' => {
+                text.push(char::from(*byte));
+            }
+            // Writing to a String cannot fail.
+            _ => drop(write!(text, "%{byte:02X}")),
+        }
+    }
+    text
+}
+
+/// Why an answer cannot be used, and what to tell the operator.
+pub(crate) type Refused = (Trouble, String);
+
+/// The beginning of an answer that can be kept.
+pub(crate) struct Found {
+    pub(crate) terms: Terms,
+    /// The object's length.
+    pub(crate) size: u64,
+    /// Which bytes of it follow.
+    pub(crate) range: Range<u64>,
+    pub(crate) body: Response,
+}
+
+/// What the origin says of a path.
+pub(crate) enum Verdict {
+    Found(Found),
+    /// It is still the version that was named. The terms are those of the answer, where it has any.
+    NotModified(HeaderMap),
+}
+
+/// A client of one origin.
+pub(crate) struct Origin {
+    http: Client,
+    address: OriginAddress,
+}
+
+impl Origin {
+    /// Nothing is asked yet. An origin that is silent for longer than `silent_max` counts as gone.
+    pub(crate) fn new(address: OriginAddress, silent_max: Duration) -> Result<Self, String> {
+        let tls = ClientConfig::builder_with_provider(Arc::new(
+            rustls::crypto::aws_lc_rs::default_provider(),
+        ))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?
+        .with_root_certificates(roots()?)
+        .with_no_client_auth();
+        let http = Client::builder()
+            .use_preconfigured_tls(tls)
+            .connect_timeout(CONNECT_MAX.min(silent_max))
+            .read_timeout(silent_max)
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy()
+            .build()
+            .map_err(|error| causes(&error))?;
+        Ok(Self { http, address })
+    }
+
+    /// Asks for `range` of what is at `path`, in whatever version, but only if that is not `known`.
+    pub(crate) async fn look(
+        &self,
+        path: &str,
+        range: Range<u64>,
+        known: Option<&str>,
+    ) -> Result<Verdict, Refused> {
+        let answer = self.ask(path, Some(&range), known.map(|etag| (IF_NONE_MATCH, etag))).await?;
+        match answer.status() {
+            StatusCode::NOT_MODIFIED if known.is_some() => {
+                Ok(Verdict::NotModified(answer.headers().clone()))
+            }
+            StatusCode::RANGE_NOT_SATISFIABLE => {
+                // It is shorter than the viewer thinks, perhaps empty. What it is shows at its start.
+                let range = match unsatisfied(answer.headers()) {
+                    Some(0) => None,
+                    _ if range.start > 0 => Some(0..range.end - range.start),
+                    _ => None,
+                };
+                let again = self.ask(path, range.as_ref(), None).await?;
+                found(again, range.unwrap_or(0..u64::MAX)).map(Verdict::Found)
+            }
+            _ => found(answer, range).map(Verdict::Found),
+        }
+    }
+
+    /// Asks for `range` of a version.
+    pub(crate) async fn bring(
+        &self,
+        path: &str,
+        range: Range<u64>,
+        etag: &str,
+    ) -> Result<Found, Refused> {
+        let answer = self.ask(path, Some(&range), Some((IF_MATCH, etag))).await?;
+        let changed = |what: &str| (Trouble::Changed, format!("{path}: {what}"));
+        match answer.status() {
+            StatusCode::PRECONDITION_FAILED | StatusCode::RANGE_NOT_SATISFIABLE => {
+                Err(changed("the origin has another version"))
+            }
+            StatusCode::NOT_FOUND | StatusCode::GONE => Err(changed("the origin has it no more")),
+            StatusCode::OK | StatusCode::PARTIAL_CONTENT
+                if strong_etag(answer.headers()).is_some_and(|now| now != etag) =>
+            {
+                Err(changed("the origin sent another version"))
+            }
+            _ => found(answer, range),
+        }
+    }
+
+    async fn ask(
+        &self,
+        path: &str,
+        range: Option<&Range<u64>>,
+        condition: Option<(HeaderName, &str)>,
+    ) -> Result<Response, Refused> {
+        let url = self.address.of(path).ok_or_else(|| {
+            (Trouble::NotFound, format!("{path}: no request can name that at the origin"))
+        })?;
+        let mut request = self
+            .http
+            .get(url)
+            .header(ACCEPT_ENCODING, "identity")
+            .header(USER_AGENT, concat!("fullbore-edge/", env!("CARGO_PKG_VERSION")));
+        if let Some(range) = range {
+            request = request.header(RANGE, format!("bytes={}-{}", range.start, range.end - 1));
+        }
+        if let Some((name, etag)) = condition.clone() {
+            request = request.header(name, etag);
+        }
+        let answer = request.send().await.map_err(|error| broken(path, &error))?;
+        let said =
+            |why: Trouble| Err((why, format!("{path}: the origin said {}", answer.status())));
+        match answer.status().as_u16() {
+            200 | 206 | 304 | 412 | 416 => Ok(answer),
+            404 | 410 if condition.as_ref().is_none_or(|(name, _)| name != IF_MATCH) => {
+                said(Trouble::NotFound)
+            }
+            404 | 410 => Ok(answer),
+            401 | 403 => said(Trouble::NotFound),
+            300..=399 => said(Trouble::Redirected),
+            429 | 500..=599 => said(Trouble::Unreachable),
+            _ => said(Trouble::Wrong),
+        }
+    }
+}
+
+/// Checks the header of an answer against the question: what follows, and of which object.
+fn found(answer: Response, asked: Range<u64>) -> Result<Found, Refused> {
+    let path = answer.url().path().to_owned();
+    let wrong = |what: &str| Err((Trouble::Wrong, format!("{path}: {what}")));
+    let length = answer.content_length();
+    let (size, range) = match answer.status() {
+        StatusCode::PARTIAL_CONTENT => {
+            let Some((start, end, size)) = content_range(answer.headers()) else {
+                return wrong("the origin sent a part and does not say which");
+            };
+            if start != asked.start || end != asked.end.min(size) {
+                return wrong("the origin sent another part than was asked for");
+            }
+            if length.is_some_and(|length| length != end - start) {
+                return wrong("the origin's lengths contradict each other");
+            }
+            (size, start..end)
+        }
+        StatusCode::OK => {
+            let Some(size) = length else {
+                return Err((
+                    Trouble::Uncacheable,
+                    format!("{path}: the origin does not say how long it is"),
+                ));
+            };
+            (size, 0..size)
+        }
+        status => return wrong(&format!("the origin said {status}, which was not asked for")),
+    };
+    match terms(answer.headers()) {
+        Ok(terms) => Ok(Found { terms, size, range, body: answer }),
+        Err((trouble, why)) => Err((trouble, format!("{path} cannot be kept: {why}"))),
+    }
+}
+
+/// What a failed request or body means.
+pub(crate) fn broken(path: &str, error: &reqwest::Error) -> Refused {
+    let trouble = if error.is_timeout() { Trouble::TimedOut } else { Trouble::Unreachable };
+    (trouble, format!("{path}: {}", causes(error)))
+}
+
+fn causes(error: &dyn std::error::Error) -> String {
+    let mut said = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        said.push_str(&format!(": {cause}"));
+        next = cause.source();
+    }
+    said
+}
+
+/// The certificates that the system trusts, or those in `SSL_CERT_FILE`. None is no error: then HTTPS is refused, and says so.
+fn roots() -> Result<RootCertStore, String> {
+    let named = std::env::var("SSL_CERT_FILE").ok().filter(|path| !path.is_empty());
+    let usual = || TRUSTED.into_iter().find(|path| Path::new(path).exists()).map(str::to_owned);
+    let mut roots = RootCertStore::empty();
+    let Some(path) = named.or_else(usual) else { return Ok(roots) };
+    let pem = smallfile::read(Path::new(&path), TRUSTED_BYTES_MAX)
+        .map_err(|error| format!("cannot read {path}: {error}"))?;
+    roots.add_parsable_certificates(CertificateDer::pem_slice_iter(&pem).filter_map(Result::ok));
+    Ok(roots)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_origin_is_a_scheme_a_host_and_a_path() {
+        let of = |text: &str, path: &str| {
+            OriginAddress::parse(text).unwrap().of(path).map(|url| url.to_string())
+        };
+        assert_eq!(of("http://a", "/b c").as_deref(), None, "it is not encoded");
+        assert_eq!(of("http://a", "/b%20c").as_deref(), Some("http://a/b%20c"));
+        assert_eq!(of("https://a:1/x/", "/b").as_deref(), Some("https://a:1/x/b"));
+        assert_eq!(of("http://a/x", "/../b"), None, "it leads elsewhere");
+        assert_eq!(of("http://a/x", "//evil/b").as_deref(), Some("http://a/x//evil/b"));
+        for text in ["a", "ftp://a", "http://", "http://u@a", "http://a?b", "http://a#b"] {
+            assert!(OriginAddress::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn different_paths_stay_different_when_they_are_escaped() {
+        assert_eq!(escaped(b"a/b c?d#e%2f\xff"), "/a/b%20c%3Fd%23e%252f%FF");
+        assert_eq!(escaped(b".well-known/x~"), "/.well-known/x~");
+    }
+}

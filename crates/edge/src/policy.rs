@@ -1,0 +1,274 @@
+//! What an origin's header allows: whether an answer may be kept, and for how long (RFC 9111). No I/O and no clock.
+//!
+//! The edge's requests are all alike: no cookies, no authorisation, `Accept-Encoding: identity`. So the answer to one viewer is the answer to
+//! all, unless the origin says that it depends on something.
+
+use crate::contract::Trouble;
+use reqwest::header::{
+    AGE, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, DATE, ETAG, EXPIRES,
+    HeaderMap, HeaderName, LAST_MODIFIED, SET_COOKIE, VARY,
+};
+use std::time::{Duration, UNIX_EPOCH};
+
+/// How long an answer is fresh if the origin does not say. Asking again costs one small request for a film that did not change.
+const FRESH_UNSAID: Duration = Duration::from_secs(10);
+
+/// How long after it was fresh an object is served while the origin is gone, unless the origin says (`stale-if-error`, RFC 5861).
+const STALE_UNSAID: Duration = Duration::from_secs(24 * 3600);
+
+/// What is older than this is asked for again, whatever the origin says.
+const FRESH_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// Longer values are not passed on.
+const VALUE_BYTES_MAX: usize = 512;
+
+/// What is kept of an answer's header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Terms {
+    pub(crate) etag: String,
+    pub(crate) content_type: Option<String>,
+    pub(crate) modified: Option<u64>,
+    pub(crate) cache_control: Option<String>,
+    /// How old the answer was when it came.
+    pub(crate) age: Duration,
+    /// For how long it may be served from when it came.
+    pub(crate) fresh: Duration,
+    /// For how long after that, if the origin is gone.
+    pub(crate) stale: Duration,
+}
+
+/// What the header of a 200 or 206 allows, or why nothing of the answer may be kept.
+pub(crate) fn terms(header: &HeaderMap) -> Result<Terms, (Trouble, &'static str)> {
+    let refused = |why| Err((Trouble::Uncacheable, why));
+    let directives = Directives::of(header);
+    if directives.has("no-store") || directives.has("private") {
+        return refused("Cache-Control forbids it");
+    }
+    if header.contains_key(SET_COOKIE) {
+        return refused("it sets a cookie");
+    }
+    let varies = header.get_all(VARY).iter().any(|value| {
+        let mut names = value.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+        !names.all(|name| name.eq_ignore_ascii_case(b"accept-encoding"))
+    });
+    if varies {
+        return refused("it varies with the request (Vary)");
+    }
+    let coding = text(header, CONTENT_ENCODING);
+    if coding.is_some_and(|coding| !coding.eq_ignore_ascii_case("identity")) {
+        return refused("it is compressed, although that was not asked for");
+    }
+    let Some(etag) = strong_etag(header) else { return refused("it has no strong ETag") };
+    let age = seconds(text(header, AGE).as_deref()).unwrap_or_default();
+    let fresh = freshness(header, &directives).min(FRESH_MAX).saturating_sub(age);
+    let must_ask = ["must-revalidate", "proxy-revalidate", "no-cache", "s-maxage"];
+    let stale = match directives.seconds("stale-if-error") {
+        Some(stale) => stale,
+        None if must_ask.iter().any(|name| directives.has(name)) => Duration::ZERO,
+        None => STALE_UNSAID,
+    };
+    let modified = text(header, LAST_MODIFIED).and_then(|date| unix_seconds(&date));
+    let content_type = text(header, CONTENT_TYPE);
+    Ok(Terms { etag, content_type, modified, cache_control: directives.whole, age, fresh, stale })
+}
+
+/// The entity tag, if it is strong.
+pub(crate) fn strong_etag(header: &HeaderMap) -> Option<String> {
+    let etag = text(header, ETAG)?;
+    let inner = etag.strip_prefix('"')?.strip_suffix('"')?;
+    (!inner.contains(['"', ' '])).then(|| etag.clone())
+}
+
+/// The first byte, the one after the last, and the whole length, from `bytes 0-9/100`.
+pub(crate) fn content_range(header: &HeaderMap) -> Option<(u64, u64, u64)> {
+    let value = text(header, CONTENT_RANGE)?;
+    let (range, size) = value.strip_prefix("bytes ")?.split_once('/')?;
+    let (first, last) = range.split_once('-')?;
+    let (first, last, size) = (number(first)?, number(last)?, number(size)?);
+    (first <= last && last < size).then_some((first, last + 1, size))
+}
+
+/// The whole length, from the `bytes */100` of a range that does not exist.
+pub(crate) fn unsatisfied(header: &HeaderMap) -> Option<u64> {
+    number(text(header, CONTENT_RANGE)?.strip_prefix("bytes */")?)
+}
+
+fn freshness(header: &HeaderMap, directives: &Directives) -> Duration {
+    if directives.has("no-cache") {
+        return Duration::ZERO;
+    }
+    if let Some(said) = directives.seconds("s-maxage").or_else(|| directives.seconds("max-age")) {
+        return said;
+    }
+    let Some(expires) = text(header, EXPIRES) else { return FRESH_UNSAID };
+    // An invalid date means that it has expired (RFC 9111 section 5.3).
+    let date = text(header, DATE).and_then(|date| unix_seconds(&date));
+    let left = unix_seconds(&expires).zip(date).map(|(end, now)| end.saturating_sub(now));
+    Duration::from_secs(left.unwrap_or(0))
+}
+
+/// `Cache-Control`, all lines of it.
+struct Directives {
+    whole: Option<String>,
+}
+
+impl Directives {
+    fn of(header: &HeaderMap) -> Self {
+        let lines = header.get_all(CACHE_CONTROL).iter();
+        let lines: Vec<_> = lines.map(|line| String::from_utf8_lossy(line.as_bytes())).collect();
+        let whole = (!lines.is_empty()).then(|| lines.join(", "));
+        // What cannot be passed on is not understood either, so nothing of it is kept.
+        let whole = whole.map(|whole| match is_plain(&whole) {
+            true => whole,
+            false => "no-store".to_owned(),
+        });
+        Self { whole }
+    }
+
+    fn each(&self) -> impl Iterator<Item = (&str, &str)> {
+        let all = self.whole.as_deref().unwrap_or_default().split(',');
+        all.map(|one| {
+            let (name, value) = one.split_once('=').unwrap_or((one, ""));
+            (name.trim(), value.trim().trim_matches('"'))
+        })
+    }
+
+    fn has(&self, wanted: &str) -> bool {
+        self.each().any(|(name, _)| name.eq_ignore_ascii_case(wanted))
+    }
+
+    /// A number of seconds. One that is no number is 0, which is the careful way to read it.
+    fn seconds(&self, wanted: &str) -> Option<Duration> {
+        let found = self.each().find(|(name, _)| name.eq_ignore_ascii_case(wanted))?;
+        Some(seconds(Some(found.1)).unwrap_or_default())
+    }
+}
+
+fn seconds(text: Option<&str>) -> Option<Duration> {
+    let text = text?;
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    // More than fits is long, not wrong.
+    is_number.then(|| Duration::from_secs(text.parse().unwrap_or(u64::from(u32::MAX))))
+}
+
+fn number(text: &str) -> Option<u64> {
+    // `parse` would take a sign as well.
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
+}
+
+fn unix_seconds(date: &str) -> Option<u64> {
+    let date = httpdate::parse_http_date(date).ok()?;
+    date.duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs())
+}
+
+/// The only value of a field, if it is short and visible ASCII.
+fn text(header: &HeaderMap, name: HeaderName) -> Option<String> {
+    let mut values = header.get_all(name).iter();
+    let value = values.next()?.to_str().ok()?.trim();
+    (values.next().is_none() && is_plain(value)).then(|| value.to_owned())
+}
+
+fn is_plain(value: &str) -> bool {
+    value.len() <= VALUE_BYTES_MAX && value.bytes().all(|byte| (0x20..0x7f).contains(&byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reqwest::header::HeaderValue;
+
+    fn header(lines: &[&str]) -> HeaderMap {
+        let mut header = HeaderMap::new();
+        for line in lines {
+            let (name, value) = line.split_once(": ").unwrap();
+            let name = HeaderName::from_bytes(name.as_bytes()).unwrap();
+            header.append(name, HeaderValue::from_str(value).unwrap());
+        }
+        header
+    }
+
+    fn of(lines: &[&str]) -> Result<Terms, Trouble> {
+        let mut all = vec!["ETag: \"v1\""];
+        all.extend(lines);
+        terms(&header(&all)).map_err(|(trouble, _)| trouble)
+    }
+
+    fn fresh(lines: &[&str]) -> u64 {
+        of(lines).unwrap().fresh.as_secs()
+    }
+
+    #[test]
+    fn what_is_for_one_viewer_only_is_not_kept() {
+        for line in [
+            "Cache-Control: no-store",
+            "Cache-Control: max-age=60, PRIVATE",
+            "Cache-Control: private=\"x\"",
+            "Cache-Control: max-age=60\u{e9}",
+            "Set-Cookie: a=b",
+            "Vary: *",
+            "Vary: Accept-Encoding, Cookie",
+            "Vary: Origin",
+            "Content-Encoding: gzip",
+        ] {
+            assert_eq!(of(&[line]), Err(Trouble::Uncacheable), "{line}");
+        }
+        assert!(of(&["Vary: accept-encoding", "Content-Encoding: identity"]).is_ok());
+    }
+
+    #[test]
+    fn only_a_strong_tag_names_a_version() {
+        for tag in ["W/\"a\"", "a", "\"a", "\"", "\"a\"b\"", "\"a b\""] {
+            assert_eq!(strong_etag(&header(&[&format!("ETag: {tag}")])), None, "{tag}");
+        }
+        assert_eq!(strong_etag(&header(&["ETag: \"a\"", "ETag: \"b\""])), None, "two");
+        assert_eq!(strong_etag(&header(&["ETag: \"\""])).as_deref(), Some("\"\""));
+    }
+
+    #[test]
+    fn freshness_is_the_origins_word_less_the_age() {
+        assert_eq!(fresh(&[]), FRESH_UNSAID.as_secs());
+        assert_eq!(fresh(&["Cache-Control: max-age=60"]), 60);
+        assert_eq!(fresh(&["Cache-Control: max-age=60, s-maxage=5"]), 5);
+        assert_eq!(fresh(&["Cache-Control: public", "Cache-Control: Max-Age=\"7\""]), 7);
+        assert_eq!(fresh(&["Cache-Control: max-age=60", "Age: 50"]), 10);
+        assert_eq!(fresh(&["Cache-Control: max-age=60", "Age: 70"]), 0);
+        assert_eq!(fresh(&["Cache-Control: no-cache, max-age=60"]), 0);
+        assert_eq!(fresh(&["Cache-Control: max-age=x"]), 0);
+        assert_eq!(fresh(&["Cache-Control: max-age=-1"]), 0);
+        assert_eq!(fresh(&["Cache-Control: max-age=99999999999999999999"]), FRESH_MAX.as_secs());
+        let dated = |expires| fresh(&["Date: Sun, 06 Nov 1994 08:49:37 GMT", expires]);
+        assert_eq!(dated("Expires: Sun, 06 Nov 1994 08:50:37 GMT"), 60);
+        assert_eq!(dated("Expires: Sun, 06 Nov 1994 08:48:37 GMT"), 0);
+        assert_eq!(dated("Expires: 0"), 0);
+    }
+
+    #[test]
+    fn stale_is_served_only_where_the_origin_lets_it() {
+        let stale = |line| of(&[line]).unwrap().stale;
+        assert_eq!(stale("Cache-Control: max-age=1"), STALE_UNSAID);
+        assert_eq!(stale("Cache-Control: max-age=1, stale-if-error=30").as_secs(), 30);
+        assert_eq!(stale("Cache-Control: max-age=1, must-revalidate"), Duration::ZERO);
+        assert_eq!(stale("Cache-Control: s-maxage=1"), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_content_range_is_believed_only_if_it_is_one() {
+        let of = |value: &str| content_range(&header(&[&format!("Content-Range: {value}")]));
+        assert_eq!(of("bytes 0-9/100"), Some((0, 10, 100)));
+        for wrong in [
+            "bytes 0-9/*",
+            "bytes */100",
+            "bytes 9-8/100",
+            "bytes 0-100/100",
+            "bytes +0-9/100",
+            "bytes 0-/100",
+            "items 0-9/100",
+            "bytes 0-18446744073709551615/18446744073709551615",
+            "",
+        ] {
+            assert_eq!(of(wrong), None, "{wrong}");
+        }
+        assert_eq!(unsatisfied(&header(&["Content-Range: bytes */100"])), Some(100));
+        assert_eq!(unsatisfied(&header(&["Content-Range: bytes 0-9/100"])), None);
+    }
+}

@@ -1,0 +1,316 @@
+//! Objects on disk: for each, a file as long as the object, with holes where blocks are missing, and a record of the blocks that are there.
+//!
+//! Both are named after the object's number. A file's length is never changed, and a block that was announced is never written again. Whoever
+//! has the file open may read on after it is removed.
+
+mod blocks;
+mod record;
+mod room;
+
+pub(crate) use blocks::Runs;
+pub(crate) use room::Room;
+
+use crate::contract::{BLOCK_BYTES, Trouble};
+use crate::policy::Terms;
+use aws_lc_rs::digest::{SHA256, digest};
+use blocks::Blocks;
+use record::{Hash, Header};
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::ops::Range;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant, SystemTime};
+
+/// One version of one object.
+pub(crate) struct Stored {
+    pub(crate) number: u64,
+    pub(crate) path: String,
+    pub(crate) etag: String,
+    pub(crate) size: u64,
+    folder: PathBuf,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// Hashes of blocks that were written, by an earlier helper perhaps.
+    recorded: HashMap<u64, Hash>,
+    blocks: Blocks,
+    record: Option<File>,
+    said: Said,
+    is_ended: bool,
+}
+
+/// The origin's word on it.
+#[derive(Clone)]
+pub(crate) struct Said {
+    pub(crate) terms: Terms,
+    /// When the origin said it.
+    pub(crate) at: Instant,
+}
+
+/// The objects of an earlier helper, and numbers for new ones.
+pub(crate) struct Store {
+    folder: PathBuf,
+}
+
+impl Store {
+    /// Opens the store below `folder`, and returns the objects that are there. What cannot be used is removed.
+    pub(crate) fn open(folder: &Path) -> io::Result<(Self, Vec<Stored>)> {
+        let folder = folder.join("objects");
+        fs::create_dir_all(&folder)?;
+        let mut objects = Vec::new();
+        for entry in fs::read_dir(&folder)? {
+            let path = entry?.path();
+            if path.extension().is_some() {
+                continue;
+            }
+            match Stored::read(&folder, &path) {
+                Some(object) => objects.push(object),
+                None => {
+                    fs::remove_file(&path)?;
+                    remove(&path.with_extension("record"))?;
+                }
+            }
+        }
+        Ok((Self { folder }, objects))
+    }
+
+    /// A new object without blocks.
+    pub(crate) fn create(&self, path: &str, size: u64, terms: Terms) -> io::Result<Stored> {
+        let number = fastrand::u64(1..=u64::MAX >> 1);
+        let name = self.folder.join(format!("{number:016x}"));
+        let data = options().write(true).create_new(true).open(&name)?;
+        data.set_len(size)?;
+        let header = Header::new(path, size, &terms);
+        let record = record::create(&name.with_extension("record"), &header)?;
+        let (path, etag) = (path.to_owned(), terms.etag.clone());
+        let said = Said { terms, at: Instant::now() };
+        let state = State {
+            recorded: HashMap::new(),
+            blocks: Blocks::default(),
+            record: Some(record),
+            said,
+            is_ended: false,
+        };
+        let (folder, state) = (self.folder.clone(), Mutex::new(state));
+        Ok(Stored { number, path, etag, size, folder, state })
+    }
+}
+
+fn options() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.mode(0o600);
+    options
+}
+
+impl Stored {
+    fn read(folder: &Path, name: &Path) -> Option<Self> {
+        let number = u64::from_str_radix(name.file_name()?.to_str()?, 16).ok()?;
+        let (header, recorded) = record::read(&name.with_extension("record"))?;
+        (fs::metadata(name).ok()?.len() == header.size).then_some(())?;
+        let since = Duration::from_secs(header.said_unix_seconds);
+        let ago = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH + since);
+        // A clock that was set back: as if it had been said just now.
+        let at = Instant::now().checked_sub(ago.unwrap_or_default()).unwrap_or_else(Instant::now);
+        let (path, size) = (header.path.clone(), header.size);
+        // Whether it is still so has to be asked, but as long as the origin is gone it is served.
+        let mut terms = header.terms();
+        (terms.stale, terms.fresh) = (terms.stale + terms.fresh, Duration::ZERO);
+        let state = State {
+            recorded,
+            blocks: Blocks::default(),
+            record: None,
+            said: Said { terms: terms.clone(), at },
+            is_ended: false,
+        };
+        let (folder, state) = (folder.to_owned(), Mutex::new(state));
+        Some(Self { number, path, etag: terms.etag, size, folder, state })
+    }
+
+    fn name(&self) -> PathBuf {
+        self.folder.join(format!("{:016x}", self.number))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no holder of this lock can panic")
+    }
+
+    /// The file, for the server to read.
+    pub(crate) fn open(&self) -> io::Result<File> {
+        File::open(self.name())
+    }
+
+    /// The origin's last word on it.
+    pub(crate) fn said(&self) -> Said {
+        self.state().said.clone()
+    }
+
+    /// The origin has said `terms` now.
+    pub(crate) fn renew(&self, terms: Terms) {
+        self.state().said = Said { terms, at: Instant::now() };
+    }
+
+    /// The bytes of these blocks.
+    pub(crate) fn bytes_of(&self, blocks: &Range<u64>) -> Range<u64> {
+        blocks.start * BLOCK_BYTES..(blocks.end * BLOCK_BYTES).min(self.size)
+    }
+
+    /// The number of its blocks.
+    pub(crate) fn block_count(&self) -> u64 {
+        self.size.div_ceil(BLOCK_BYTES)
+    }
+
+    /// Bytes on disk, as far as is known.
+    pub(crate) fn stored_bytes(&self) -> u64 {
+        self.state().recorded.len() as u64 * BLOCK_BYTES.min(self.size.max(1))
+    }
+
+    /// Blocks that are there or recorded. Those are announced, and nothing else of `wanted` is.
+    pub(crate) fn take(&self, wanted: Range<u64>) -> Runs {
+        let wanted = wanted.start..wanted.end.min(self.block_count());
+        let state = &mut *self.state();
+        state.blocks.take(wanted, |block| state.recorded.contains_key(&block))
+    }
+
+    /// These blocks are not fetched any more.
+    pub(crate) fn give_back(&self, blocks: Range<u64>) {
+        self.state().blocks.give_back(blocks);
+    }
+
+    /// Whether `block`, which an earlier helper recorded, has the bytes that it recorded. If not, it is forgotten.
+    pub(crate) fn verify(&self, block: u64) -> bool {
+        let Some(hash) = self.state().recorded.get(&block).copied() else { return false };
+        let range = self.bytes_of(&(block..block + 1));
+        let mut bytes = vec![0; (range.end - range.start) as usize];
+        let read = self.open().and_then(|file| file.read_exact_at(&mut bytes, range.start));
+        let is_right = read.is_ok() && digest(&SHA256, &bytes).as_ref() == hash;
+        let mut state = self.state();
+        match is_right {
+            true => state.blocks.note(block),
+            false => drop(state.recorded.remove(&block)),
+        }
+        is_right
+    }
+
+    /// Writes a block that came from the origin. From then on it is there.
+    pub(crate) fn write(&self, block: u64, bytes: &[u8]) -> Result<(), Trouble> {
+        let trouble = |error: io::Error| match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Trouble::Full,
+            _ => Trouble::Disk,
+        };
+        let hash = digest(&SHA256, bytes);
+        let hash: Hash = hash.as_ref().try_into().expect("SHA-256 has 32 bytes");
+        let file = options().write(true).open(self.name()).map_err(trouble)?;
+        file.write_all_at(bytes, block * BLOCK_BYTES).map_err(trouble)?;
+        let state = &mut *self.state();
+        if state.is_ended {
+            return Err(Trouble::Evicted);
+        }
+        if state.record.is_none() {
+            let record = self.name().with_extension("record");
+            state.record = Some(record::open(&record).map_err(trouble)?);
+        }
+        let record = state.record.as_ref().expect("it was opened");
+        record::append(record, block, &hash).map_err(trouble)?;
+        state.recorded.insert(block, hash);
+        state.blocks.note(block);
+        Ok(())
+    }
+
+    /// Whether blocks of it are being fetched.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.state().blocks.are_fetched()
+    }
+
+    /// Removes it. Whoever has it open reads on.
+    pub(crate) fn end(&self) {
+        let mut state = self.state();
+        if !std::mem::replace(&mut state.is_ended, true) {
+            // The record last: a file without one is removed at the next start, a record without a file is harmless.
+            let _ =
+                remove(&self.name()).and_then(|()| remove(&self.name().with_extension("record")));
+        }
+    }
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tempfile::tempdir;
+
+    fn terms() -> Terms {
+        Terms {
+            etag: "\"v1\"".into(),
+            content_type: Some("video/mp4".into()),
+            modified: Some(5),
+            cache_control: None,
+            age: Duration::ZERO,
+            fresh: Duration::from_secs(60),
+            stale: Duration::from_secs(60),
+        }
+    }
+
+    fn block(fill: u8) -> Vec<u8> {
+        vec![fill; BLOCK_BYTES as usize]
+    }
+
+    #[test]
+    fn what_was_written_is_there_after_a_restart_and_damage_is_not() {
+        let folder = tempdir().unwrap();
+        let (store, objects) = Store::open(folder.path()).unwrap();
+        assert!(objects.is_empty());
+        let object = store.create("/a", 2 * BLOCK_BYTES + 5, terms()).unwrap();
+        for (number, bytes) in [(0, block(1)), (1, block(2)), (2, vec![3; 5])] {
+            object.write(number, &bytes).unwrap();
+        }
+        let damaged = options().write(true).open(object.name()).unwrap();
+        damaged.write_all_at(b"x", BLOCK_BYTES + 7).unwrap();
+        let (_, objects) = Store::open(folder.path()).unwrap();
+        let [again] = &objects[..] else { panic!("{} objects", objects.len()) };
+        assert_eq!((again.number, &*again.path, again.size), (object.number, "/a", object.size));
+        assert_eq!(again.said().terms.fresh, Duration::ZERO, "the origin has to be asked");
+        assert_eq!(again.take(0..3).recorded, [0, 1, 2]);
+        assert!(again.verify(0) && !again.verify(1) && again.verify(2));
+        assert_eq!(again.take(0..9).there, [0..1, 2..3]);
+        assert_eq!(again.take(0..9).fetch, [] as [Range<u64>; 0], "it is verified by the first");
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_removed() {
+        let folder = tempdir().unwrap();
+        let (store, _) = Store::open(folder.path()).unwrap();
+        let shorter = store.create("/a", 10, terms()).unwrap();
+        options().write(true).open(shorter.name()).unwrap().set_len(9).unwrap();
+        let torn = store.create("/b", 10, terms()).unwrap();
+        fs::write(torn.name().with_extension("record"), "{\"path\":").unwrap();
+        let lone = store.create("/c", 10, terms()).unwrap();
+        fs::remove_file(lone.name().with_extension("record")).unwrap();
+        assert!(Store::open(folder.path()).unwrap().1.is_empty());
+        assert!(!shorter.name().exists() && !torn.name().exists() && !lone.name().exists());
+    }
+
+    #[test]
+    fn an_object_that_ended_is_read_on_by_whoever_has_it_open() {
+        let folder = tempdir().unwrap();
+        let (store, _) = Store::open(folder.path()).unwrap();
+        let object = store.create("/a", 3, terms()).unwrap();
+        object.write(0, b"abc").unwrap();
+        let open = object.open().unwrap();
+        object.end();
+        let mut bytes = [0; 3];
+        open.read_exact_at(&mut bytes, 0).unwrap();
+        assert_eq!(&bytes, b"abc");
+        assert!(object.write(0, b"abc").is_err());
+        assert!(Store::open(folder.path()).unwrap().1.is_empty());
+    }
+}

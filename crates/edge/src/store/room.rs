@@ -1,0 +1,130 @@
+//! Which objects have to go when the cache is full: those that viewers wanted least, lately.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+/// After so long a use counts half: an evening's film is cold the next day, and one that is watched every evening is not.
+const HALF_LIFE: Duration = Duration::from_secs(6 * 3600);
+
+/// An object is in use until so long after the server said so last. The server says it every second, and may be late.
+const IN_USE: Duration = Duration::from_secs(3);
+
+/// How much is there, and how warm each object is.
+pub(crate) struct Room {
+    bytes_max: u64,
+    objects: HashMap<u64, Warmth>,
+}
+
+struct Warmth {
+    bytes: u64,
+    heat: f64,
+    used: Option<Instant>,
+    since: Instant,
+}
+
+impl Room {
+    pub(crate) fn new(bytes_max: u64) -> Self {
+        Self { bytes_max, objects: HashMap::new() }
+    }
+
+    pub(crate) fn bytes_max(&self) -> u64 {
+        self.bytes_max
+    }
+
+    /// A new object.
+    pub(crate) fn begin(&mut self, object: u64, bytes: u64, now: Instant) {
+        self.objects.insert(object, Warmth { bytes, heat: 0.0, used: None, since: now });
+    }
+
+    /// `object` has so many bytes more, if it is still there.
+    pub(crate) fn add(&mut self, object: u64, bytes: u64) {
+        if let Some(warmth) = self.objects.get_mut(&object) {
+            warmth.bytes += bytes;
+        }
+    }
+
+    /// A viewer uses `object`.
+    pub(crate) fn use_of(&mut self, object: u64, now: Instant) {
+        if let Some(warmth) = self.objects.get_mut(&object) {
+            warmth.heat = warmth.heat_at(now) + 1.0;
+            (warmth.used, warmth.since) = (Some(now), now);
+        }
+    }
+
+    /// `object` is gone.
+    pub(crate) fn remove(&mut self, object: u64) {
+        self.objects.remove(&object);
+    }
+
+    /// The coldest object that nobody uses, except those that must stay.
+    pub(crate) fn coldest(&self, now: Instant, must_stay: impl Fn(u64) -> bool) -> Option<u64> {
+        let cold =
+            self.objects.iter().filter(|(number, one)| !one.is_used(now) && !must_stay(**number));
+        cold.min_by(|(_, a), (_, b)| a.heat_at(now).total_cmp(&b.heat_at(now)))
+            .map(|(number, _)| *number)
+    }
+
+    /// The coldest objects that have to go so that `bytes` more fit, but none that `is_busy` or in use. `None` if that is not enough.
+    pub(crate) fn make(
+        &self,
+        bytes: u64,
+        now: Instant,
+        is_busy: impl Fn(u64) -> bool,
+    ) -> Option<Vec<u64>> {
+        let used: u64 = self.objects.values().map(|warmth| warmth.bytes).sum();
+        let mut over = (used + bytes).saturating_sub(self.bytes_max);
+        if over == 0 {
+            return Some(Vec::new());
+        }
+        let mut cold: Vec<_> = self.objects.iter().filter(|(_, one)| !one.is_used(now)).collect();
+        cold.sort_by(|(_, a), (_, b)| a.heat_at(now).total_cmp(&b.heat_at(now)));
+        let mut gone = Vec::new();
+        for (number, warmth) in cold.into_iter().filter(|(number, _)| !is_busy(**number)) {
+            gone.push(*number);
+            over = over.saturating_sub(warmth.bytes);
+            if over == 0 {
+                return Some(gone);
+            }
+        }
+        None
+    }
+}
+
+impl Warmth {
+    fn heat_at(&self, now: Instant) -> f64 {
+        let halves =
+            now.saturating_duration_since(self.since).as_secs_f64() / HALF_LIFE.as_secs_f64();
+        self.heat * (-halves).exp2()
+    }
+
+    fn is_used(&self, now: Instant) -> bool {
+        self.used.is_some_and(|used| now.saturating_duration_since(used) < IN_USE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_coldest_goes_first_and_what_is_watched_stays() {
+        let start = Instant::now();
+        let at = |hours: u64| start + Duration::from_secs(hours * 3600);
+        let mut room = Room::new(100);
+        for object in 1..=4 {
+            room.begin(object, 20, start);
+            room.add(object, 5);
+        }
+        (0..9).for_each(|_| room.use_of(1, at(0)));
+        (0..3).for_each(|_| room.use_of(2, at(0)));
+        room.use_of(3, at(24));
+        assert_eq!(room.make(0, at(24), |_| false), Some(vec![]));
+        assert_eq!(room.make(25, at(24), |_| false), Some(vec![4]), "it was never used");
+        assert_eq!(room.make(26, at(24), |_| false), Some(vec![4, 2]), "four half-lives later");
+        assert_eq!(room.make(76, at(24), |_| false), None, "3 is being watched");
+        assert_eq!(room.make(76, at(25), |_| false), Some(vec![4, 2, 1, 3]));
+        assert_eq!(room.make(76, at(25), |object| object == 1), None, "1 is being fetched");
+        room.remove(4);
+        assert_eq!(room.make(25, at(24), |_| false), Some(vec![]));
+    }
+}

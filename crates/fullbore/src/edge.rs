@@ -1,0 +1,58 @@
+//! The helper of a caching edge, which `fullbore serve --origin` starts.
+
+use clap::Args;
+use edge::helper::{self, HelperOptions};
+use edge::{OriginAddress, keeper};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+/// Fetch for a caching edge; the server starts this, with its end of a socket as standard input
+#[derive(Args)]
+pub(crate) struct Edge {
+    /// Where objects come from
+    #[arg(long, value_name = "URL", value_parser = OriginAddress::parse)]
+    origin: OriginAddress,
+    /// Where to keep them
+    #[arg(long, value_name = "DIR")]
+    cache: PathBuf,
+    /// The most bytes to keep
+    #[arg(long, value_name = "N")]
+    bytes: u64,
+    /// An origin that is silent for longer counts as gone
+    #[arg(long, value_name = "SECONDS")]
+    silent: f64,
+    /// Start another process that does this, and start it again when it dies
+    #[arg(long)]
+    keep: bool,
+}
+
+impl Edge {
+    /// Runs until the server is gone.
+    pub(crate) fn run(self) -> ExitCode {
+        let done = if self.keep { keeper::keep(self.helper()) } else { self.help() };
+        match done {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                crate::tell(&format!("the edge's helper cannot go on: {error}"));
+                ExitCode::FAILURE
+            }
+        }
+    }
+
+    fn helper(&self) -> Command {
+        let Self { origin, cache, bytes, silent, .. } = self;
+        let mut command = Command::new("/proc/self/exe");
+        command.args(["edge", "--origin", &origin.to_string(), "--bytes", &bytes.to_string()]);
+        command.args(["--silent", &silent.to_string(), "--cache"]).arg(cache);
+        command
+    }
+
+    fn help(self) -> std::io::Result<()> {
+        let socket = std::io::stdin().as_fd().try_clone_to_owned()?;
+        let silent_max = Duration::from_secs_f64(self.silent);
+        let Self { origin, cache, bytes, .. } = self;
+        helper::run(HelperOptions { origin, cache, bytes_max: bytes, silent_max }, socket)
+    }
+}

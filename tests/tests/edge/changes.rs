@@ -1,0 +1,163 @@
+//! Objects that change at the origin: never a byte of one version among those of another.
+
+use crate::origin::{Manner, Origin};
+use crate::{MIB, edge};
+use fullbore_tests::bytes;
+use std::collections::HashSet;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tempfile::tempdir;
+
+/// What a viewer got: the version that its head names, where its bytes begin, and as many of them as came.
+struct Got {
+    status: u16,
+    version: Option<u64>,
+    start: usize,
+    bytes: Vec<u8>,
+    is_whole: bool,
+}
+
+/// Fetches over a connection of its own; a response that breaks off is a result, too.
+fn fetch(address: SocketAddr, path: &str, range: Option<(usize, usize)>) -> Got {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let line = range.map(|(first, last)| format!("Range: bytes={first}-{last}\r\n"));
+    let request = format!(
+        "GET {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n{}\r\n",
+        line.unwrap_or_default()
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut reader = BufReader::new(stream);
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        assert!(reader.read_line(&mut head).unwrap() > 0, "no answer after {head:?}");
+    }
+    let field = |name: &str| {
+        let start = head.lines().find_map(|line| line.strip_prefix(name));
+        start.map(|value| value.trim().to_owned())
+    };
+    let mut body = Vec::new();
+    // A reset ends it as well.
+    let _ = reader.read_to_end(&mut body);
+    let length: usize = field("Content-Length:").unwrap().parse().unwrap();
+    let version = field("ETag: \"v").map(|rest| rest.trim_end_matches('"').parse().unwrap());
+    let start = field("Content-Range: bytes ");
+    let start = start.map_or(0, |range| range.split('-').next().unwrap().parse().unwrap_or(0));
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    let is_whole = body.len() == length;
+    Got { status, version, start, bytes: body, is_whole }
+}
+
+/// The length of a version, between one block and three.
+fn length(version: u64) -> usize {
+    MIB + (version * 7_919_777 % (2 * MIB as u64)) as usize
+}
+
+/// Draws changes at the origin and requests of viewers, by `seed`. Whatever comes under a tag must be of that version, byte for byte. And it
+/// must be the version that is there now, unless the origin said of an older one that it lasts.
+fn draw(count: u64, seed: u64) {
+    let (origin, cache) = (Origin::start(), tempdir().unwrap());
+    let server = edge(&origin, cache.path(), "--cache-gib 1");
+    let mut random = seed;
+    let mut next = |below: u64| {
+        random =
+            random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) % below
+    };
+    let lines = ["Cache-Control: no-cache\r\n", "Cache-Control: max-age=1\r\n"];
+    let (mut version, mut whole) = (1, 0);
+    let mut lasting = HashSet::new();
+    origin.put("/film", version, length(version), lines[0]);
+    for number in 0..count {
+        match next(4) {
+            0 => {
+                version += 1;
+                let lasts = next(8) == 0;
+                origin.put("/film", version, length(version), lines[usize::from(lasts)]);
+                if lasts {
+                    lasting.insert(version);
+                }
+            }
+            1 => origin.behave(Manner::Breaks(next(2 * MIB as u64) as usize)),
+            2 if next(4) == 0 => origin.behave(Manner::Unconditional),
+            _ => origin.behave(Manner::Good),
+        }
+        let first = next(length(version) as u64) as usize;
+        let range = (next(3) > 0).then(|| (first, first + next(MIB as u64) as usize));
+        let got = fetch(server.address, "/film", range);
+        let what = format!("draw {number} of seed {seed}: version {version}, {range:?}");
+        if got.status >= 400 {
+            continue;
+        }
+        let named = got.version.expect("a tag");
+        let expected = bytes(length(named), named);
+        assert!(expected[got.start..].starts_with(&got.bytes), "{what}: wrong bytes of {named}");
+        assert!(named == version || lasting.contains(&named), "{what}: {named} is old");
+        whole += u64::from(got.is_whole);
+    }
+    assert!(whole > count / 3, "only {whole} of {count} were served whole");
+}
+
+#[test]
+fn no_viewer_gets_a_byte_of_another_version() {
+    draw(250, 1);
+}
+
+#[test]
+#[ignore = "10,000 draws take minutes: ./run nightly"]
+fn no_viewer_gets_a_byte_of_another_version_in_ten_thousand_draws() {
+    (1..=10).for_each(|seed| draw(1000, seed));
+}
+
+#[test]
+fn a_version_that_ends_under_its_viewers_breaks_off_and_is_never_mixed() {
+    let (origin, cache) = (Origin::start(), tempdir().unwrap());
+    let lines = "Cache-Control: no-cache\r\n";
+    origin.put("/film", 1, 12 * MIB, lines);
+    origin.delay(Duration::from_millis(5));
+    let server = edge(&origin, cache.path(), "--workers 2");
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let viewers: Vec<_> = (0..4)
+            .map(|_| {
+                scope.spawn(|| {
+                    let (mut whole, mut broken) = (0, 0);
+                    while !is_over.load(Ordering::Relaxed) {
+                        let got = fetch(server.address, "/film", None);
+                        let Some(version) = got.version else { continue };
+                        let expected = bytes(12 * MIB, version);
+                        assert!(expected.starts_with(&got.bytes), "wrong bytes of {version}");
+                        *if got.is_whole { &mut whole } else { &mut broken } += 1;
+                    }
+                    (whole, broken)
+                })
+            })
+            .collect();
+        for version in 2..12 {
+            std::thread::sleep(Duration::from_millis(150));
+            origin.put("/film", version, 12 * MIB, lines);
+        }
+        std::thread::sleep(Duration::from_millis(500));
+        is_over.store(true, Ordering::Relaxed);
+        let counts = viewers.into_iter().map(|viewer| viewer.join().unwrap());
+        let whole: u32 = counts.map(|(whole, _)| whole).sum();
+        assert!(whole > 0, "nobody was served whole");
+    });
+    assert_eq!(fetch(server.address, "/film", None).version, Some(11), "the newest in the end");
+}
+
+#[test]
+fn an_object_that_shrinks_under_the_same_tag_is_not_mixed() {
+    let (origin, cache) = (Origin::start(), tempdir().unwrap());
+    let film = origin.put("/film", 1, 3 * MIB, "Cache-Control: max-age=3600\r\n");
+    let server = edge(&origin, cache.path(), "");
+    let first = fetch(server.address, "/film", Some((0, 9)));
+    assert_eq!(first.bytes, film[..10]);
+    origin.behave(Manner::Shrunk);
+    let part = fetch(server.address, "/film", Some((2 * MIB, 2 * MIB + 9)));
+    assert_eq!((part.status, &part.bytes[..]), (206, &film[2 * MIB..2 * MIB + 10]));
+    let end = fetch(server.address, "/film", Some((3 * MIB - 1, 3 * MIB)));
+    assert_eq!(end.status, 416, "the object that is one byte shorter");
+}

@@ -1,0 +1,30 @@
+//! `fullbore serve --origin URL --cache DIR`: a caching edge in front of an HTTP origin.
+//!
+//! The real program stands in front of an origin that does what the test tells it ([`origin`]).
+
+mod changes;
+mod faults;
+mod origin;
+mod serving;
+
+use fullbore_tests::{Launch, Server};
+use origin::Origin;
+use std::path::Path;
+
+/// The size of a block.
+const MIB: usize = 1 << 20;
+
+/// An edge in front of `origin`, over plain HTTP.
+fn edge(origin: &Origin, cache: &Path, words: &str) -> Server {
+    launch(origin, cache).arguments("--tls off").arguments(words).start()
+}
+
+fn launch(origin: &Origin, cache: &Path) -> Launch {
+    let config = "[edge]\nsilent_seconds = 1.0\n";
+    Launch::bare()
+        .config(config)
+        .arguments("--origin")
+        .argument(origin.url())
+        .arguments("--cache")
+        .argument(cache)
+}

@@ -1,0 +1,223 @@
+//! An origin that does what a test tells it, and remembers what it was asked.
+
+use fullbore_tests::bytes;
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+/// One version of an object.
+#[derive(Clone)]
+pub struct Object {
+    pub bytes: Arc<Vec<u8>>,
+    /// The entity tag as it is sent, with quotes.
+    pub etag: String,
+    /// Further header lines, each with its line end.
+    pub lines: String,
+}
+
+/// How an origin misbehaves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Manner {
+    /// It does not.
+    Good,
+    /// It answers everything with this status, and these header lines.
+    Status(u16, String),
+    /// It sends so many bytes of a body, and then nothing.
+    Stalls(usize),
+    /// It sends so many bytes of a body, and closes.
+    Breaks(usize),
+    /// It sends another range than was asked for.
+    OtherRange,
+    /// It says a length that its body does not have.
+    LongerThanSaid,
+    /// It sends other bytes under the same tag, and one byte less of them.
+    Shrunk,
+    /// It knows no ranges.
+    NoRanges,
+    /// It ignores If-Match and If-None-Match.
+    Unconditional,
+    /// It closes each connection without a word.
+    Gone,
+}
+
+/// A request that it got.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    pub path: String,
+    /// The first byte and the last.
+    pub range: Option<(u64, u64)>,
+    pub if_match: Option<String>,
+    pub head: String,
+}
+
+#[derive(Default)]
+struct State {
+    objects: HashMap<String, Object>,
+    manner: Option<Manner>,
+    seen: Vec<Seen>,
+    delay: Duration,
+}
+
+/// A running origin. It ends with the test.
+#[derive(Clone)]
+pub struct Origin {
+    pub address: SocketAddr,
+    state: Arc<Mutex<State>>,
+}
+
+impl Origin {
+    pub fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let origin = Self { address, state: Arc::default() };
+        let serving = origin.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let origin = serving.clone();
+                // A client that leaves ends its connection's thread.
+                std::thread::spawn(move || drop(origin.serve(stream)));
+            }
+        });
+        origin
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    /// Puts an object there whose bytes follow from `version`, as does its tag.
+    pub fn put(&self, path: &str, version: u64, length: usize, lines: &str) -> Arc<Vec<u8>> {
+        let bytes = Arc::new(bytes(length, version));
+        let object = Object {
+            bytes: Arc::clone(&bytes),
+            etag: format!("\"v{version}\""),
+            lines: lines.into(),
+        };
+        self.state().objects.insert(path.into(), object);
+        bytes
+    }
+
+    /// Changes an object in place.
+    pub fn change(&self, path: &str, change: impl FnOnce(&mut Object)) {
+        change(self.state().objects.get_mut(path).unwrap());
+    }
+
+    pub fn remove(&self, path: &str) {
+        self.state().objects.remove(path);
+    }
+
+    pub fn behave(&self, manner: Manner) {
+        self.state().manner = Some(manner);
+    }
+
+    /// Waits so long before each answer.
+    pub fn delay(&self, delay: Duration) {
+        self.state().delay = delay;
+    }
+
+    /// What it was asked so far.
+    pub fn seen(&self) -> Vec<Seen> {
+        self.state().seen.clone()
+    }
+
+    fn serve(&self, stream: TcpStream) -> std::io::Result<()> {
+        stream.set_nodelay(true)?;
+        let mut reader = BufReader::new(stream.try_clone()?);
+        let mut stream = stream;
+        loop {
+            let mut head = String::new();
+            while !head.ends_with("\r\n\r\n") {
+                if reader.read_line(&mut head)? == 0 {
+                    return Ok(());
+                }
+            }
+            let seen = seen(&head);
+            let (object, manner, delay) = {
+                let mut state = self.state();
+                state.seen.push(seen.clone());
+                let manner = state.manner.clone().unwrap_or(Manner::Good);
+                (state.objects.get(&seen.path).cloned(), manner, state.delay)
+            };
+            std::thread::sleep(delay);
+            if manner == Manner::Gone || !answer(&mut stream, &seen, object, manner)? {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn field<'a>(head: &'a str, wanted: &str) -> Option<&'a str> {
+    head.lines().find_map(|line| {
+        let (name, value) = line.split_once(": ")?;
+        name.eq_ignore_ascii_case(wanted).then_some(value)
+    })
+}
+
+fn seen(head: &str) -> Seen {
+    let path = head.split(' ').nth(1).unwrap().to_owned();
+    let range = field(head, "range").and_then(|value| {
+        let (first, last) = value.strip_prefix("bytes=")?.split_once('-')?;
+        Some((first.parse().ok()?, last.parse().ok()?))
+    });
+    let if_match = field(head, "if-match").map(str::to_owned);
+    Seen { path, range, if_match, head: head.to_owned() }
+}
+
+/// Answers, and says whether the connection stays open.
+fn answer(
+    stream: &mut TcpStream,
+    seen: &Seen,
+    object: Option<Object>,
+    manner: Manner,
+) -> std::io::Result<bool> {
+    let mut plain = |status: &str| {
+        write!(stream, "HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n").map(|()| true)
+    };
+    if let Manner::Status(status, lines) = &manner {
+        return plain(&format!("{status} Told\r\n{}", lines.trim_end()));
+    }
+    let Some(Object { bytes, etag, lines }) = object else { return plain("404 Not Found") };
+    let is_conditional = manner != Manner::Unconditional;
+    if is_conditional && seen.if_match.as_ref().is_some_and(|wanted| *wanted != etag) {
+        return plain("412 Precondition Failed");
+    }
+    if is_conditional && field(&seen.head, "if-none-match").is_some_and(|known| known == etag) {
+        return plain(&format!("304 Not Modified\r\nETag: {etag}\r\n{}", lines.trim_end()));
+    }
+    let size = bytes.len() as u64 - u64::from(manner == Manner::Shrunk);
+    let range = seen.range.filter(|_| manner != Manner::NoRanges);
+    if range.is_some_and(|(first, _)| first >= size) {
+        return plain(&format!("416 Range Not Satisfiable\r\nContent-Range: bytes */{size}"));
+    }
+    let (mut first, end) = range.map_or((0, size), |(first, last)| (first, size.min(last + 1)));
+    if manner == Manner::OtherRange {
+        first += 1;
+    }
+    let body = &bytes[first as usize..end as usize];
+    let said = body.len() + if manner == Manner::LongerThanSaid { 7 } else { 0 };
+    let status = match range {
+        Some(_) => {
+            format!("206 Partial Content\r\nContent-Range: bytes {first}-{}/{size}", end - 1)
+        }
+        None => "200 OK".to_owned(),
+    };
+    let head =
+        format!("HTTP/1.1 {status}\r\nETag: {etag}\r\nContent-Length: {said}\r\n{lines}\r\n");
+    stream.write_all(head.as_bytes())?;
+    match manner {
+        Manner::Stalls(after) => {
+            stream.write_all(&body[..after.min(body.len())])?;
+            std::thread::sleep(Duration::from_secs(30));
+            Ok(false)
+        }
+        Manner::Breaks(after) => stream.write_all(&body[..after.min(body.len())]).map(|()| false),
+        Manner::LongerThanSaid => stream.write_all(body).map(|()| false),
+        _ => stream.write_all(body).map(|()| true),
+    }
+}

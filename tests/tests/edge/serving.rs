@@ -1,0 +1,204 @@
+//! What viewers get, what the origin is asked for it, and what is left after a restart.
+
+use crate::origin::Origin;
+use crate::{MIB, edge, launch};
+use fullbore_tests::{Plain, Server, Signal, eventually, tool, until};
+use std::time::Duration;
+use tempfile::tempdir;
+
+/// The origin's file stays as it is.
+const LASTING: &str = "Cache-Control: max-age=3600\r\nContent-Type: video/mp4\r\n";
+
+/// The ranges that the origin was asked for, in order.
+fn ranges(origin: &Origin) -> Vec<(u64, u64)> {
+    let mut ranges: Vec<_> = origin.seen().iter().filter_map(|seen| seen.range).collect();
+    ranges.sort_unstable();
+    ranges
+}
+
+/// How many bytes the origin was asked for, and whether it was asked for any of them twice.
+fn asked_once(origin: &Origin) -> (u64, bool) {
+    let ranges = ranges(origin);
+    let bytes = ranges.iter().map(|(first, last)| last + 1 - first).sum();
+    (bytes, ranges.windows(2).all(|two| two[0].1 < two[1].0))
+}
+
+#[test]
+fn curl_gets_the_origins_bytes_cold_and_then_from_the_cache() {
+    if !tool::are_here(&[("curl", "curl")]) {
+        return;
+    }
+    let (origin, cache) = (Origin::start(), tempdir().unwrap());
+    let bytes = origin.put("/a%20b/film.mp4", 1, 3 * MIB + 7, LASTING);
+    let server = launch(&origin, cache.path()).start();
+    let url = server.url_of("a%20b/film.mp4?token=of-the-viewer");
+    let curl = |words: &str| {
+        let mut command = tool::command("curl");
+        command.args(["--silent", "--show-error", "--insecure", "--fail"]);
+        let ran = tool::run(command.args(words.split_whitespace()).arg(&url));
+        assert!(ran.success, "{words}: {}", ran.stderr);
+        ran.stdout
+    };
+    assert!(curl("") == *bytes, "cold");
+    let seen = origin.seen();
+    assert!(curl("") == *bytes && curl("--http1.0") == *bytes, "warm");
+    assert!(curl("--range 1048570-1048590") == bytes[1_048_570..1_048_591]);
+    assert!(curl("--range -5") == bytes[bytes.len() - 5..]);
+    assert_eq!(origin.seen(), seen, "the origin was asked again");
+    assert!(seen.iter().all(|seen| !seen.head.contains("token")), "{seen:?}");
+    let head = String::from_utf8(curl("--head")).unwrap();
+    for line in [
+        "ETag: \"v1\"\r\n",
+        "Cache-Control: max-age=3600\r\n",
+        "Age: ",
+        "Content-Type: video/mp4\r\n",
+    ] {
+        assert!(head.contains(line), "{line} is not in {head}");
+    }
+}
+
+#[test]
+fn a_small_range_costs_the_origin_one_block_and_each_later_block_is_pinned_to_the_version() {
+    let (origin, cache) = (Origin::start(), tempdir().unwrap());
+    let bytes = origin.put("/film", 1, 40 * MIB, LASTING);
+    let server = edge(&origin, cache.path(), "");
+    let mut viewer = Plain::connect(server.address);
+    let at = 20 * MIB + 5;
+    let part = viewer.fetch_with("/film", &format!("Range: bytes={at}-{}\r\n", at + 9));
+    assert_eq!((part.status, &part.body[..]), (206, &bytes[at..at + 10]));
+    let block = (20 * MIB as u64, 21 * MIB as u64 - 1);
+    assert_eq!(ranges(&origin), [block]);
+    let part = viewer.fetch_with("/film", "Range: bytes=0-0\r\n");
+    assert_eq!(part.body, bytes[..1]);
+    let seen = origin.seen();
+    assert_eq!(seen.last().unwrap().if_match.as_deref(), Some("\"v1\""));
+    assert_eq!(asked_once(&origin), (2 * MIB as u64, true));
+}
+
+#[test]
+fn a_stampede_asks_the_origin_for_each_block_once() {
+    let (origin, cache) = (Origin::start(), tempdir().unwrap());
+    let bytes = origin.put("/film", 1, 10 * MIB + 1, LASTING);
+    origin.delay(Duration::from_millis(20));
+    let server = edge(&origin, cache.path(), "--workers 2");
+    std::thread::scope(|scope| {
+        for _ in 0..50 {
+            scope.spawn(|| assert!(Plain::connect(server.address).fetch("/film").body == *bytes));
+        }
+    });
+    assert_eq!(asked_once(&origin), (bytes.len() as u64, true), "{:?}", ranges(&origin));
+    server.wait_for_news();
+    assert_eq!(server.sum("edge_fetched_bytes_total"), bytes.len() as u64);
+}
+
+#[test]
+fn what_is_cached_is_served_after_a_restart_without_being_fetched_again() {
+    let (origin, cache) = (Origin::start(), tempdir().unwrap());
+    let bytes = origin.put("/film", 1, 2 * MIB + 1, LASTING);
+    let fetch = |server: &Server| Plain::connect(server.address).fetch("/film").body;
+    let server = edge(&origin, cache.path(), "");
+    assert!(fetch(&server) == *bytes);
+    server.finish();
+    let asked = origin.seen().len();
+    let server = edge(&origin, cache.path(), "");
+    assert!(fetch(&server) == *bytes);
+    let news = &origin.seen()[asked..];
+    assert_eq!(news.len(), 1, "only whether it is still the same: {news:?}");
+    assert!(news[0].head.to_ascii_lowercase().contains("if-none-match: \"v1\""), "{news:?}");
+}
+
+/// The processes whose parent is `parent`.
+fn children(parent: u32) -> Vec<u32> {
+    let numbers = std::fs::read_dir("/proc").unwrap().flatten();
+    let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let parent_of = |number: &u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
+        stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse::<u32>().ok()
+    };
+    numbers.filter(|number| parent_of(number) == Some(parent)).collect()
+}
+
+/// The helper of a server: the only child of its only child.
+fn helper(server: &Server) -> u32 {
+    eventually("the helper", || {
+        let keeper = children(server.process_id()).into_iter().next()?;
+        children(keeper).into_iter().next()
+    })
+}
+
+#[test]
+fn a_helper_that_dies_is_started_again_and_viewers_notice_nothing() {
+    let (origin, cache) = (Origin::start(), tempdir().unwrap());
+    let bytes = origin.put("/film", 1, 6 * MIB, LASTING);
+    let there = origin.put("/there", 2, 100_000, LASTING);
+    origin.delay(Duration::from_millis(300));
+    let server = edge(&origin, cache.path(), "");
+    assert!(Plain::connect(server.address).fetch("/there").body == *there);
+    let first = helper(&server);
+    std::thread::scope(|scope| {
+        let viewer = scope.spawn(|| Plain::connect(server.address).fetch("/film").body);
+        until("the film to be asked for", || origin.seen().iter().any(|seen| seen.path == "/film"));
+        let process = rustix::process::Pid::from_raw(first as i32).unwrap();
+        rustix::process::kill_process(process, Signal::KILL).unwrap();
+        assert!(Plain::connect(server.address).fetch("/there").body == *there, "from the cache");
+        assert!(viewer.join().unwrap() == *bytes, "asked again by the next helper");
+    });
+    assert_ne!(helper(&server), first);
+    let said = server.finish();
+    assert!(said.contains("it is started again"), "{said}");
+    until("the helper to end with the server", || {
+        !std::path::Path::new(&format!("/proc/{first}")).exists()
+    });
+}
+
+#[test]
+fn the_cache_keeps_to_its_size() {
+    let (origin, cache) = (Origin::start(), tempdir().unwrap());
+    // 1/64 GiB is 16 MiB.
+    let server = edge(&origin, cache.path(), "--cache-gib 0.015625");
+    let stored = || {
+        use std::os::unix::fs::MetadataExt;
+        let files = std::fs::read_dir(cache.path().join("objects")).unwrap().flatten();
+        files.filter_map(|file| file.metadata().ok()).map(|file| file.blocks() * 512).sum::<u64>()
+    };
+    for number in 0..7 {
+        let path = format!("/film{number}");
+        let bytes = origin.put(&path, number, 3 * MIB, LASTING);
+        // What viewers had a moment ago stays for three seconds. Until then there is no room.
+        let got = eventually("room in the cache", || {
+            let answer = Plain::connect(server.address).fetch(&path);
+            (answer.status == 200).then_some(answer.body)
+        });
+        assert!(got == *bytes);
+        assert!(stored() <= 16 << 20, "{} bytes after {number}", stored());
+    }
+    let too_large = origin.put("/huge", 99, 17 * MIB, LASTING);
+    assert_eq!(Plain::connect(server.address).fetch("/huge").status, 502, "{}", too_large.len());
+}
+
+#[test]
+fn wrong_usage_is_one_line() {
+    let folder = tempdir().unwrap();
+    let run = |words: &str| {
+        let mut command = tool::command(fullbore_tests::program().to_str().unwrap());
+        let ran = tool::run(
+            command.arg("serve").args(words.split_whitespace()).current_dir(folder.path()),
+        );
+        assert_eq!(ran.code, Some(2), "{words}: {}", ran.stderr);
+        ran.stderr
+    };
+    assert!(run("--origin http://a --cache c --check --route bypass").contains("bypass"));
+    assert!(run("--origin ftp://a --cache c --check").contains("only http and https"));
+    assert!(run("--origin http://a --check").contains("--cache"));
+    assert!(run("--cache c --check").contains("--origin"));
+    assert!(run("--origin http://a --cache c --check films").contains("cannot be used with"));
+}
+
+#[test]
+fn two_servers_cannot_share_a_cache() {
+    let (origin, cache) = (Origin::start(), tempdir().unwrap());
+    let _first = edge(&origin, cache.path(), "");
+    let second = std::panic::catch_unwind(|| edge(&origin, cache.path(), ""));
+    let said = second.err().expect("it does not start").downcast::<String>().unwrap();
+    assert!(said.contains("another server uses it"), "{said}");
+}
