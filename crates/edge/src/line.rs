@@ -50,7 +50,7 @@ pub fn send(
 /// Waits for a message, and returns it with its descriptor. `None` if the other end is gone.
 ///
 /// # Errors
-/// If the socket fails, or the message is not of this kind.
+/// If the socket fails; `InvalidData` if only this message is not of this kind.
 pub fn receive<T: DeserializeOwned>(
     socket: impl AsFd,
     buffer: &mut Vec<u8>,
@@ -73,7 +73,8 @@ pub fn receive<T: DeserializeOwned>(
     if received.bytes == 0 {
         return Ok(None);
     }
-    let message = serde_json::from_slice(&buffer[..received.bytes]).map_err(io::Error::other)?;
+    let message = serde_json::from_slice(&buffer[..received.bytes])
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
     Ok(Some((message, descriptor)))
 }
 

@@ -205,7 +205,7 @@ impl Origin {
         if let Some((name, etag)) = condition.clone() {
             request = request.header(name, etag);
         }
-        let answer = request.send().await.map_err(|error| broken(path, &error))?;
+        let answer = request.send().await.map_err(|error| broken(path, error))?;
         let said =
             |why: Trouble| Err((why, format!("{path}: the origin said {}", answer.status())));
         match answer.status().as_u16() {
@@ -258,9 +258,10 @@ fn found(answer: Response, asked: Range<u64>) -> Result<Found, Refused> {
 }
 
 /// What a failed request or body means.
-pub(crate) fn broken(path: &str, error: &reqwest::Error) -> Refused {
+pub(crate) fn broken(path: &str, error: reqwest::Error) -> Refused {
+    let error = error.without_url();
     let trouble = if error.is_timeout() { Trouble::TimedOut } else { Trouble::Unreachable };
-    (trouble, format!("{path}: {}", causes(error)))
+    (trouble, format!("{path}: {}", causes(&error)))
 }
 
 fn causes(error: &dyn std::error::Error) -> String {

@@ -80,7 +80,9 @@ fn draw(count: u64, seed: u64) {
                     lasting.insert(version);
                 }
             }
-            1 => origin.behave(Manner::Breaks(next(2 * MIB as u64) as usize)),
+            1 if next(3) == 0 => {
+                origin.behave(Manner::Breaks(next(2 * MIB as u64) as usize));
+            }
             2 if next(4) == 0 => origin.behave(Manner::Unconditional),
             _ => origin.behave(Manner::Good),
         }

@@ -2,9 +2,10 @@
 
 use crate::origin::{Manner, Origin};
 use crate::{MIB, edge};
-use fullbore_tests::{Plain, eventually};
+use fullbore_tests::{Plain, eventually, tool};
 use std::collections::BTreeMap;
-use tempfile::tempdir;
+use std::process::Command;
+use tempfile::{TempDir, tempdir};
 
 const LASTING: &str = "Cache-Control: max-age=3600\r\n";
 
@@ -126,4 +127,50 @@ fn odd_lengths_and_ranges_are_answered_as_the_origin_would() {
     assert_eq!(viewer.fetch("/none").status, 404, "remembered");
     assert_eq!(viewer.fetch("/../short").status, 404);
     assert_eq!(origin.seen().len(), asked);
+}
+
+/// A disk of six blocks, unmounted in the end. None if it cannot be mounted.
+struct SmallDisk(TempDir);
+
+impl SmallDisk {
+    fn mount() -> Option<Self> {
+        let at = tempdir().unwrap();
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=6m", "tmpfs"]).arg(at.path());
+        match mount.output() {
+            Ok(done) if done.status.success() => Some(Self(at)),
+            other => {
+                tool::skip(&format!("cannot mount a small disk, which takes root: {other:?}"));
+                None
+            }
+        }
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
+    }
+}
+
+#[test]
+fn a_full_disk_is_told_and_what_is_cached_is_served_on() {
+    let Some(disk) = SmallDisk::mount() else { return };
+    let origin = Origin::start();
+    let good = origin.put("/good", 1, 1000, LASTING);
+    let server = edge(&origin, disk.0.path(), "--cache-gib 1");
+    let mut viewer = Plain::connect(server.address);
+    assert!(viewer.fetch("/good").body == *good);
+    let filler = disk.0.path().join("filler");
+    std::fs::write(&filler, vec![0; 8 * MIB]).expect_err("the disk is full");
+    let film = origin.put("/film", 2, 4 * MIB, LASTING);
+    assert_eq!(Plain::connect(server.address).fetch("/film").status, 503);
+    server.wait_for_counter("edge_failures_total{reason=\"edge_full\"}", 1);
+    std::fs::remove_file(&filler).unwrap();
+    let got = eventually("the film", || {
+        let answer = Plain::connect(server.address).fetch("/film");
+        (answer.status == 200).then_some(answer.body)
+    });
+    assert!(got == *film);
+    assert!(viewer.fetch("/good").body == *good);
 }

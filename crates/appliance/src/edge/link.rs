@@ -121,8 +121,11 @@ impl EdgeLink {
             match line::receive(socket, &mut buffer) {
                 Ok(Some((told, file))) => self.take(told, file),
                 Ok(None) => break,
-                Err(error) => {
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                     self.complain(&format!("the edge's helper cannot be understood: {error}"));
+                }
+                Err(error) => {
+                    self.complain(&format!("the edge's helper cannot be heard: {error}"));
                     break;
                 }
             }

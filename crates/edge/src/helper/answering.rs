@@ -1,6 +1,6 @@
 //! What is at a path: asks the origin, if what is known is not fresh.
 
-use super::{Helper, OBJECT_BYTES, refused_for};
+use super::{Helper, OBJECT_BYTES, refused_for, shortened};
 use crate::contract::{BLOCK_BYTES, Described, EdgeTold, Trouble};
 use crate::origin::{Found, Refused, Verdict};
 use crate::policy::{Terms, terms};
@@ -51,7 +51,7 @@ impl Helper {
             }
             Err((why, said)) => {
                 let for_ms = refused_for(why).as_millis() as u64;
-                self.tell(EdgeTold::Refused { path, why, for_ms, said });
+                self.tell(EdgeTold::Refused { path, why, for_ms, said: shortened(&said) });
             }
         }
     }

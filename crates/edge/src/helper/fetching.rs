@@ -1,6 +1,6 @@
 //! Brings blocks: each is fetched once, however many ask.
 
-use super::Helper;
+use super::{Helper, shortened};
 use crate::contract::{BLOCK_BYTES, EdgeTold, Trouble};
 use crate::origin::{Found, Refused, broken};
 use crate::store::Stored;
@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 const TRIES: u32 = 3;
 
 /// Before the next try; twice as long before the one after.
-const PAUSE: Duration = Duration::from_millis(100);
+const PAUSE: Duration = Duration::from_millis(50);
 
 impl Helper {
     /// Brings blocks of an object, and tells when they are there.
@@ -110,7 +110,7 @@ impl Helper {
             let chunk = chunk.map_err(|_| {
                 (Trouble::TimedOut, format!("{}: the origin sends too slowly", object.path))
             })?;
-            let Some(mut chunk) = chunk.map_err(|error| broken(&object.path, &error))? else {
+            let Some(mut chunk) = chunk.map_err(|error| broken(&object.path, error))? else {
                 break;
             };
             if at + block.len() as u64 + chunk.len() as u64 > range.end {
@@ -167,6 +167,7 @@ impl Helper {
     fn failed(&self, object: &Stored, run: Range<u64>, (why, said): Refused) {
         object.give_back(run.clone());
         let Range { start: first, end } = run;
+        let said = shortened(&said);
         self.tell(EdgeTold::Failed { object: object.number, first, end, why, said });
     }
 

@@ -15,6 +15,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 
 /// Requests to the origin at the same time. What browsers do to one host is six; an edge stands for many viewers, and 64 requests of 8 MiB
@@ -23,6 +24,9 @@ const REQUESTS_MAX: usize = 64;
 
 /// What an object takes besides its blocks: its record, and its inodes.
 const OBJECT_BYTES: u64 = 8 << 10;
+
+/// The longest text for the operator. Paths may be longer.
+const SAID_CHARACTERS_MAX: usize = 500;
 
 /// How a helper is started.
 #[derive(Clone, Debug)]
@@ -85,21 +89,7 @@ pub fn run(options: HelperOptions, socket: OwnedFd) -> io::Result<()> {
     helper.tell(EdgeTold::Began);
     let mut buffer = Vec::new();
     while let Some((ask, _)) = line::receive(&socket, &mut buffer)? {
-        let helper = Arc::clone(&helper);
-        match ask {
-            EdgeAsk::Open { path, offset } => {
-                if helper.known().opening.insert(path.clone()) {
-                    runtime.spawn(helper.open(path, offset));
-                }
-            }
-            EdgeAsk::Bring { object, first, end } => drop(runtime.spawn(async move {
-                helper.bring(object, first..end).await;
-            })),
-            EdgeAsk::Used { objects } => {
-                let (now, mut room) = (Instant::now(), helper.room());
-                objects.into_iter().for_each(|object| room.use_of(object, now));
-            }
-        }
+        helper.answer(ask, &runtime);
     }
     // What is under way is of no use to anybody.
     runtime.shutdown_background();
@@ -134,6 +124,24 @@ impl Known {
 }
 
 impl Helper {
+    fn answer(self: &Arc<Self>, ask: EdgeAsk, runtime: &Runtime) {
+        let helper = Arc::clone(self);
+        match ask {
+            EdgeAsk::Open { path, offset } => {
+                if helper.known().opening.insert(path.clone()) {
+                    runtime.spawn(helper.open(path, offset));
+                }
+            }
+            EdgeAsk::Bring { object, first, end } => {
+                runtime.spawn(helper.bring(object, first..end));
+            }
+            EdgeAsk::Used { objects } => {
+                let (now, mut room) = (Instant::now(), helper.room());
+                objects.into_iter().for_each(|object| room.use_of(object, now));
+            }
+        }
+    }
+
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().expect("no holder of this lock can panic")
     }
@@ -212,6 +220,11 @@ impl Helper {
         }
         written
     }
+}
+
+/// What is told to the operator, cut to a length that always fits into a message.
+fn shortened(said: &str) -> String {
+    said.chars().take(SAID_CHARACTERS_MAX).collect()
 }
 
 /// For how long it stays so that nothing can be served, before the origin is asked again.

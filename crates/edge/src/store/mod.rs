@@ -82,10 +82,10 @@ impl Store {
     pub(crate) fn create(&self, path: &str, size: u64, terms: Terms) -> io::Result<Stored> {
         let number = fastrand::u64(1..=u64::MAX >> 1);
         let name = self.folder.join(format!("{number:016x}"));
-        let data = options().write(true).create_new(true).open(&name)?;
-        data.set_len(size)?;
-        let header = Header::new(path, size, &terms);
-        let record = record::create(&name.with_extension("record"), &header)?;
+        let record = begin(&name, &Header::new(path, size, &terms)).inspect_err(|_| {
+            // The disk is full, perhaps: then nothing of it may stay.
+            let _ = remove(&name).and_then(|()| remove(&name.with_extension("record")));
+        })?;
         let (path, etag) = (path.to_owned(), terms.etag.clone());
         let said = Said { terms, at: Instant::now() };
         let state = State {
@@ -98,6 +98,12 @@ impl Store {
         let (folder, state) = (self.folder.clone(), Mutex::new(state));
         Ok(Stored { number, path, etag, size, folder, state })
     }
+}
+
+/// Makes an object's file and its record, and returns the record.
+fn begin(name: &Path, header: &Header) -> io::Result<File> {
+    options().write(true).create_new(true).open(name)?.set_len(header.size)?;
+    record::create(&name.with_extension("record"), header)
 }
 
 fn options() -> OpenOptions {
