@@ -8,7 +8,7 @@ use crate::worker::{Worker, since_1970};
 use delivery::in_memory::Held;
 use delivery::{End, Outgoing};
 use disk::{File, OpenError, ReadError};
-use http::{Entity, Field, Refusal, Request, Resource, Response};
+use http::{Entity, Field, LibraryPath, Refusal, Request, Resource, Response};
 use std::borrow::Cow;
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -145,9 +145,19 @@ async fn plan(
             return (refused(worker, Refusal::NotFound, Some(request)), None);
         }
     };
-    if let Some(edge) = &worker.library.edge {
-        return edged::plan(worker, edge, request, path.as_bytes()).await;
+    match &worker.library.edge {
+        Some(edge) => edged::plan(worker, edge, request, path.as_bytes()).await,
+        None => plan_file(worker, request, path, opened).await,
     }
+}
+
+/// The response to a request for the library's file at `path`.
+async fn plan_file(
+    worker: &Worker,
+    request: &Request,
+    path: &LibraryPath,
+    opened: Option<Opened>,
+) -> (Response, Option<Rc<File>>) {
     let opened = match opened {
         Some(opened) => opened,
         None => worker.library.files.open(path.as_bytes()).await,
