@@ -50,8 +50,12 @@ impl Helper {
         let mut done_to = blocks.start;
         if let Err(refused) = self.take_in(&object, &blocks, found, &mut done_to).await {
             let rest = done_to..blocks.end;
-            if !self.is_over(&object, &refused, rest.clone()) {
-                self.fetch(object, rest).await;
+            if self.is_over(&object, &refused, rest.clone()) {
+                return;
+            }
+            match refused.0.may_pass() {
+                true => self.fetch(object, rest).await,
+                false => self.failed(&object, rest, refused),
             }
         }
     }
