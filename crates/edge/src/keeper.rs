@@ -1,6 +1,6 @@
 //! The keeper: a process that does nothing but start the helper again when it dies. The server cannot: once it runs, it may start no program.
 
-use crate::helper::ignore_signals;
+use crate::fetcher::ignore_signals;
 use std::io;
 use std::process::Command;
 use std::thread::sleep;

@@ -1,6 +1,6 @@
 //! The helper of a caching edge.
 //!
-//! The server may not connect out, and parses nothing that an origin says. So a helper, a process of its own, does both ([`helper`]). It fetches
+//! The server may not connect out, and parses nothing that an origin says. So a helper, a process of its own, does both ([`fetcher`]). It fetches
 //! aligned blocks of objects, keeps them in files below one folder ([`store`]), and passes the server each file's descriptor. [`contract`] is what
 //! the two say to each other, over one Unix socket ([`line`]). If the helper dies, its keeper ([`keeper`]) starts another one on the same
 //! socket, and the server asks again for what it waits for.
@@ -11,10 +11,10 @@
 //! - A block is announced after its bytes and its hash are written. After a restart it is announced only if the bytes still have that hash.
 //! - Requests go to the configured host only: no redirects, no proxies. They carry nothing of a viewer's request but the path.
 //!
-//! Read first: [`contract`], then [`helper`].
+//! Read first: [`contract`], then [`fetcher`].
 
 pub mod contract;
-pub mod helper;
+pub mod fetcher;
 pub mod keeper;
 pub mod line;
 mod origin;

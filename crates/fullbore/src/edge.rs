@@ -1,7 +1,7 @@
 //! The helper of a caching edge, which `fullbore serve --origin` starts.
 
 use clap::Args;
-use edge::helper::{self, HelperOptions};
+use edge::fetcher::{self, HelperOptions};
 use edge::{OriginAddress, keeper};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -53,6 +53,6 @@ impl Edge {
         let socket = std::io::stdin().as_fd().try_clone_to_owned()?;
         let silent_max = Duration::from_secs_f64(self.silent);
         let Self { origin, cache, bytes, .. } = self;
-        helper::run(HelperOptions { origin, cache, bytes_max: bytes, silent_max }, socket)
+        fetcher::run(HelperOptions { origin, cache, bytes_max: bytes, silent_max }, socket)
     }
 }
