@@ -1,6 +1,6 @@
 //! A file that is being brought, block by block, while it is read.
 //!
-//! Another process writes its blocks and says when each is there ([`Arrivals`]). Until then the block is a hole, which would be read as zeros.
+//! Another process writes its blocks and says when each is there ([`ArrivedBlocks`]). Until then the block is a hole, which would be read as zeros.
 //! So every read here first waits for the blocks that it touches ([`Arriving::wait`]).
 //!
 //! Invariants:
@@ -34,7 +34,7 @@ const WAIT_MAX: Duration = Duration::from_secs(90);
 
 /// Which blocks of a file are there. All threads share it.
 #[derive(Debug)]
-pub struct Arrivals {
+pub struct ArrivedBlocks {
     size: u64,
     missing: AtomicU64,
     there: Box<[AtomicU64]>,
@@ -44,7 +44,7 @@ pub struct Arrivals {
     failed: Mutex<BTreeMap<u64, (Instant, &'static str)>>,
 }
 
-impl Arrivals {
+impl ArrivedBlocks {
     /// A file of `size` bytes, of which nothing is there.
     pub fn new(size: u64) -> Self {
         let blocks = size.div_ceil(ARRIVAL_BYTES);
@@ -177,7 +177,7 @@ impl Waiters {
 
 /// One thread's way to a file that is being brought.
 pub struct Arriving {
-    arrived: Arc<Arrivals>,
+    arrived: Arc<ArrivedBlocks>,
     /// Asks for blocks.
     ask: Box<dyn Fn(Range<u64>)>,
     waiters: Rc<Waiters>,
@@ -186,7 +186,7 @@ pub struct Arriving {
 impl Arriving {
     /// `ask` has blocks brought; `waiters` are woken when `arrived` has changed.
     pub fn new(
-        arrived: Arc<Arrivals>,
+        arrived: Arc<ArrivedBlocks>,
         ask: impl Fn(Range<u64>) + 'static,
         waiters: Rc<Waiters>,
     ) -> Self {
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_range_is_there_when_each_of_its_blocks_is() {
-        let arrived = Arrivals::new(3 * MIB + 1);
+        let arrived = ArrivedBlocks::new(3 * MIB + 1);
         arrived.note(1..2);
         assert!(arrived.has(&(MIB..2 * MIB)) && arrived.has(&(MIB + 5..MIB + 6)));
         assert!(!arrived.has(&(MIB - 1..MIB + 1)) && !arrived.has(&(MIB..2 * MIB + 1)));
@@ -250,12 +250,12 @@ mod tests {
         assert!(!arrived.is_whole(), "one byte is missing");
         arrived.note(3..9);
         assert!(arrived.is_whole() && arrived.has(&(0..3 * MIB + 1)));
-        assert!(Arrivals::new(0).is_whole());
+        assert!(ArrivedBlocks::new(0).is_whole());
     }
 
     #[test]
     fn a_block_is_asked_for_once_until_it_fails_or_is_forgotten() {
-        let arrived = Arrivals::new(100 * MIB);
+        let arrived = ArrivedBlocks::new(100 * MIB);
         arrived.note(2..3);
         assert_eq!(arrived.ask(0..5), [0..2, 3..5]);
         assert!(arrived.ask(0..5).is_empty());

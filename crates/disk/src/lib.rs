@@ -28,7 +28,7 @@ mod root;
 mod seen;
 pub mod stamp;
 
-pub use arriving::{ARRIVAL_BYTES, Arrivals, Arriving, Waiters};
+pub use arriving::{ARRIVAL_BYTES, ArrivedBlocks, Arriving, Waiters};
 pub use bring::{Bringing, Budget, Share};
 pub use error::{OpenError, ReadError};
 pub use file::File;

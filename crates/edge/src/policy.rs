@@ -85,7 +85,7 @@ pub(crate) fn content_range(header: &HeaderMap) -> Option<(u64, u64, u64)> {
     let (range, size) = value.strip_prefix("bytes ")?.split_once('/')?;
     let (first, last) = range.split_once('-')?;
     let (first, last, size) = (number(first)?, number(last)?, number(size)?);
-    (first <= last && last < size).then_some((first, last + 1, size))
+    (first <= last && last < size).then(|| (first, last + 1, size))
 }
 
 /// The whole length, from the `bytes */100` of a range that does not exist.

@@ -1,6 +1,6 @@
 //! What all workers know of the origin's objects, as the helper tells it.
 
-use disk::{ARRIVAL_BYTES, Arrivals};
+use disk::{ARRIVAL_BYTES, ArrivedBlocks};
 use edge::contract::{BLOCK_BYTES, Described, EdgeAsk, EdgeTold, Trouble};
 use edge::line;
 use reactor::{Remote, Woken, remote};
@@ -26,7 +26,7 @@ const REFUSALS_MAX: usize = 10_000;
 pub(crate) struct Live {
     pub(super) number: u64,
     pub(super) file: OwnedFd,
-    pub(super) arrived: Arc<Arrivals>,
+    pub(super) arrived: Arc<ArrivedBlocks>,
     is_ended: AtomicBool,
 }
 
@@ -185,7 +185,7 @@ impl EdgeLink {
         let live = match (known, file) {
             (Some(known), _) => known,
             (None, Some(file)) => {
-                let arrived = Arc::new(Arrivals::new(described.size));
+                let arrived = Arc::new(ArrivedBlocks::new(described.size));
                 let number = described.object;
                 let live = Live { number, file, arrived, is_ended: AtomicBool::new(false) };
                 let live = Arc::new(live);
