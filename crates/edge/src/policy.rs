@@ -147,8 +147,8 @@ impl Directives {
 fn seconds(text: Option<&str>) -> Option<Duration> {
     let text = text?;
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    // More than fits is long, not wrong.
-    is_number.then(|| Duration::from_secs(text.parse().unwrap_or(u64::from(u32::MAX))))
+    // More than fits is long, not wrong (RFC 9111 section 1.2.2). Sums of such durations do not overflow.
+    is_number.then(|| Duration::from_secs(text.parse::<u32>().unwrap_or(u32::MAX).into()))
 }
 
 fn number(text: &str) -> Option<u64> {
@@ -249,6 +249,9 @@ mod tests {
         assert_eq!(stale("Cache-Control: max-age=1, stale-if-error=30").as_secs(), 30);
         assert_eq!(stale("Cache-Control: max-age=1, must-revalidate"), Duration::ZERO);
         assert_eq!(stale("Cache-Control: s-maxage=1"), Duration::ZERO);
+        let longest = Duration::from_secs(u32::MAX.into());
+        assert_eq!(stale("Cache-Control: stale-if-error=18446744073709551615"), longest);
+        assert_eq!(of(&["Age: 18446744073709551615"]).unwrap().age, longest);
     }
 
     #[test]

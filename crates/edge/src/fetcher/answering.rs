@@ -159,7 +159,7 @@ fn fresh_left(object: &Stored) -> Duration {
 
 fn may_be_stale(object: &Stored) -> bool {
     let said = object.said();
-    said.at.elapsed() < said.terms.fresh + said.terms.stale
+    said.at.elapsed() < said.terms.fresh.saturating_add(said.terms.stale)
 }
 
 fn described(object: &Stored, is_stale: bool) -> Described {

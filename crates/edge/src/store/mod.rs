@@ -118,13 +118,14 @@ impl Stored {
         let (header, recorded) = record::read(&name.with_extension("record"))?;
         (fs::metadata(name).ok()?.len() == header.size).then_some(())?;
         let since = Duration::from_secs(header.said_unix_seconds);
-        let ago = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH + since);
+        let said_at = SystemTime::UNIX_EPOCH.checked_add(since)?;
+        let ago = SystemTime::now().duration_since(said_at);
         // A clock that was set back: as if it had been said just now.
         let at = Instant::now().checked_sub(ago.unwrap_or_default()).unwrap_or_else(Instant::now);
         let (path, size) = (header.path.clone(), header.size);
         // Whether it is still so has to be asked, but as long as the origin is gone it is served.
         let mut terms = header.terms();
-        (terms.stale, terms.fresh) = (terms.stale + terms.fresh, Duration::ZERO);
+        (terms.stale, terms.fresh) = (terms.stale.saturating_add(terms.fresh), Duration::ZERO);
         let state = State {
             recorded,
             blocks: Blocks::default(),
