@@ -3,7 +3,7 @@
 use crate::access_log;
 use crate::bypass;
 use crate::config::{Config, Route, Switch};
-use crate::edge::{EdgeLink, Starting};
+use crate::edge::Starting;
 use crate::folders::Folders;
 use crate::hot_memory;
 use crate::listen::bind_admin;
@@ -175,7 +175,6 @@ impl Opened {
         own_files: &OwnFiles,
         shelf: Option<Shelf>,
         pins: Option<Arc<Pins>>,
-        edge: Option<Arc<EdgeLink>>,
         epoch: Instant,
         bound: Option<Bound>,
     ) -> Result<Shared, StartError> {
@@ -194,7 +193,7 @@ impl Opened {
             inboxes: make_inboxes(&self.silo_map, self.workers)?,
             silo_map: Arc::clone(&self.silo_map),
             pins,
-            edge,
+            edge: None,
             takes_buffers_early: bound.is_some(),
         })
     }

@@ -111,8 +111,8 @@ impl Server {
         let mut silos = opened.make_silos(memory_bound)?;
         let epoch = Instant::now();
         let pins = opened.start_pins(&silos)?;
-        let shared =
-            opened.shared(keys.clone(), &own_files, shelf, pins, edge, epoch, memory_bound)?;
+        let shared = opened.shared(keys.clone(), &own_files, shelf, pins, epoch, memory_bound)?;
+        let shared = Shared { edge, ..shared };
         let memory_bytes = opened.memory_bytes();
         let Crew { numbers, audiences, ended, ready: Ready { ring, refused_node } } =
             start_workers(&mut silos, shared, memory_bytes, access_log, ways_in)?;
