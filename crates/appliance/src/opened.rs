@@ -165,7 +165,7 @@ impl Opened {
         pins.map_err(|why| StartError::Thread { which: "pins", why })
     }
 
-    /// What all workers have in common.
+    /// What all workers have in common, except for what is known of an origin.
     ///
     /// # Errors
     /// If the kernel has no random numbers or no descriptors.

@@ -32,6 +32,9 @@ const AHEAD_BLOCKS_MIN: u64 = 4;
 /// Who brings blocks says so long before this, or what is wrong. This is for the case that nobody says anything any more.
 const WAIT_MAX: Duration = Duration::from_secs(90);
 
+/// The reason of [`ReadError::NotBrought`] if nobody brings anything any more.
+pub const NOBODY: u8 = u8::MAX;
+
 /// Which blocks of a file are there. All threads share it.
 #[derive(Debug)]
 pub struct ArrivedBlocks {
@@ -41,7 +44,7 @@ pub struct ArrivedBlocks {
     /// Blocks that were asked for since they failed last.
     asked: Box<[AtomicU64]>,
     /// Blocks that did not come: when that was known, and why.
-    failed: Mutex<BTreeMap<u64, (Instant, &'static str)>>,
+    failed: Mutex<BTreeMap<u64, (Instant, u8)>>,
 }
 
 impl ArrivedBlocks {
@@ -84,8 +87,8 @@ impl ArrivedBlocks {
         }
     }
 
-    /// These blocks do not come, because of `why`: a counter's label. Whoever waits for them is told; the next to ask causes another try.
-    pub fn note_failed(&self, blocks: Range<u64>, why: &'static str) {
+    /// These blocks do not come, because of `why`. Whoever waits for them is told; the next to ask causes another try.
+    pub fn note_failed(&self, blocks: Range<u64>, why: u8) {
         let now = Instant::now();
         for block in self.known(blocks).filter(|block| !is_set(&self.there, *block)) {
             self.failed().insert(block, (now, why));
@@ -122,13 +125,13 @@ impl ArrivedBlocks {
     }
 
     /// Why a block of `range` did not come, if that became known after `since`.
-    fn failure(&self, range: &Range<u64>, since: Instant) -> Option<&'static str> {
+    fn failure(&self, range: &Range<u64>, since: Instant) -> Option<u8> {
         let failed = self.failed();
         let mut failures = failed.range(blocks(range));
         failures.find(|(_, (at, _))| *at >= since).map(|(_, (_, why))| *why)
     }
 
-    fn failed(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, (Instant, &'static str)>> {
+    fn failed(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, (Instant, u8)>> {
         self.failed.lock().expect("no holder of this lock can panic")
     }
 }
@@ -214,7 +217,7 @@ impl Arriving {
             // Again in each turn: whoever brings them may have forgotten.
             self.request(blocks(range));
             if reactor::timeout_at(since + WAIT_MAX, self.waiters.changed()).await.is_err() {
-                return Err(ReadError::NotBrought("edge_silent"));
+                return Err(ReadError::NotBrought(NOBODY));
             }
         }
         Ok(())
@@ -260,8 +263,8 @@ mod tests {
         assert_eq!(arrived.ask(0..5), [0..2, 3..5]);
         assert!(arrived.ask(0..5).is_empty());
         let before = Instant::now();
-        arrived.note_failed(3..4, "why");
-        assert_eq!(arrived.failure(&(3 * MIB..4 * MIB), before), Some("why"));
+        arrived.note_failed(3..4, 7);
+        assert_eq!(arrived.failure(&(3 * MIB..4 * MIB), before), Some(7));
         assert_eq!(arrived.failure(&(4 * MIB..5 * MIB), before), None, "another block");
         assert_eq!(arrived.ask(0..5), [3..4]);
         arrived.forget_asked();

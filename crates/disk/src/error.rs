@@ -67,8 +67,9 @@ pub enum ReadError {
     Removed,
     /// A program wants to write to the file, and the kernel makes it wait until the server stops using the file.
     Recalled,
-    /// The file is being brought, and this part of it did not come; the label says why.
-    NotBrought(&'static str),
+    /// The file is being brought, and this part of it did not come. The number is the reason of whoever brings it: one byte, because each
+    /// connection has room for such an error.
+    NotBrought(u8),
     /// The disk or the filesystem failed, by `errno`.
     Io(i32),
 }
@@ -81,7 +82,7 @@ impl ReadError {
             Self::Changed => "file_changed",
             Self::Removed => "file_removed",
             Self::Recalled => "file_recalled",
-            Self::NotBrought(why) => why,
+            Self::NotBrought(_) => "file_not_brought",
             Self::Io(_) => "file_io",
         }
     }
@@ -94,7 +95,7 @@ impl fmt::Display for ReadError {
             Self::Changed => f.write_str("the file was written to while it was served"),
             Self::Removed => f.write_str("the file was removed or replaced while it was served"),
             Self::Recalled => f.write_str("the file was opened for writing while it was served"),
-            Self::NotBrought(why) => write!(f, "the origin did not give the rest of it ({why})"),
+            Self::NotBrought(_) => f.write_str("the origin did not give the rest of it"),
             Self::Io(errno) => write!(f, "{}", std::io::Error::from_raw_os_error(*errno)),
         }
     }

@@ -152,6 +152,11 @@ impl Trouble {
         Self::Disk,
     ];
 
+    /// Its number: its place in [`Self::ALL`].
+    pub fn number(self) -> u8 {
+        self as u8
+    }
+
     /// The label under which it is counted.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -180,9 +185,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_trouble_is_counted_under_a_label_of_its_own() {
+    fn each_trouble_has_a_label_and_a_number_of_its_own() {
         let labels: std::collections::BTreeSet<_> =
             Trouble::ALL.iter().map(|one| one.as_str()).collect();
         assert_eq!(labels.len(), Trouble::ALL.len());
+        let numbers = Trouble::ALL.map(|one| usize::from(one.number()));
+        assert!(numbers.into_iter().eq(0..Trouble::ALL.len()));
     }
 }

@@ -1,5 +1,6 @@
 //! What all workers know of the origin's objects, as the helper tells it.
 
+use disk::arriving::NOBODY;
 use disk::{ARRIVAL_BYTES, ArrivedBlocks};
 use edge::contract::{BLOCK_BYTES, Described, EdgeAsk, EdgeTold, Trouble};
 use edge::line;
@@ -133,7 +134,7 @@ impl EdgeLink {
         }
         let mut table = self.table();
         table.is_gone = true;
-        table.live().for_each(|live| live.arrived.note_failed(0..u64::MAX, "edge_gone"));
+        table.live().for_each(|live| live.arrived.note_failed(0..u64::MAX, NOBODY));
         drop(table);
         self.remotes.iter().for_each(Remote::wake);
         self.complain(
@@ -161,7 +162,7 @@ impl EdgeLink {
             }
             EdgeTold::Failed { object, first, end, why, said } => {
                 if let Some(live) = self.live(object) {
-                    live.arrived.note_failed(first..end, why.as_str());
+                    live.arrived.note_failed(first..end, why.number());
                 }
                 self.count_failure(why, &said);
             }
@@ -169,7 +170,7 @@ impl EdgeLink {
                 let mut table = self.table();
                 if let Some(live) = table.live.remove(&object).and_then(|live| live.upgrade()) {
                     live.is_ended.store(true, Relaxed);
-                    live.arrived.note_failed(0..u64::MAX, why.as_str());
+                    live.arrived.note_failed(0..u64::MAX, why.number());
                 }
                 let is_it = |answer: &Answer| {
                     answer.what.as_ref().is_ok_and(|cached| cached.live.number == object)

@@ -87,10 +87,9 @@ fn first_byte(request: &Request) -> u64 {
 
 fn trouble_of(error: &ReadError) -> Trouble {
     match error {
+        // Out of bounds: the helper is gone, or says nothing.
         ReadError::NotBrought(why) => {
-            let mut all = Trouble::ALL.into_iter();
-            // The helper is gone, or says nothing.
-            all.find(|trouble| trouble.as_str() == *why).unwrap_or(Trouble::TimedOut)
+            Trouble::ALL.get(usize::from(*why)).copied().unwrap_or(Trouble::TimedOut)
         }
         _ => Trouble::Disk,
     }
