@@ -45,6 +45,8 @@ pub struct ArrivedBlocks {
     asked: Box<[AtomicU64]>,
     /// Blocks that did not come: when that was known, and why.
     failed: Mutex<BTreeMap<u64, (Instant, u8)>>,
+    /// One more than the reason why nothing comes any more; 0 until then.
+    ended: AtomicU64,
 }
 
 impl ArrivedBlocks {
@@ -58,6 +60,7 @@ impl ArrivedBlocks {
             there: words(),
             asked: words(),
             failed: Mutex::default(),
+            ended: AtomicU64::new(0),
         }
     }
 
@@ -96,6 +99,11 @@ impl ArrivedBlocks {
         }
     }
 
+    /// Nothing more comes, because of `why`. What is there stays.
+    pub fn end(&self, why: u8) {
+        self.ended.store(1 + u64::from(why), Release);
+    }
+
     /// Whoever brings blocks has forgotten what was asked for.
     pub fn forget_asked(&self) {
         self.asked.iter().for_each(|word| word.store(0, Relaxed));
@@ -124,8 +132,11 @@ impl ArrivedBlocks {
         is_set(&self.there, block) || is_set(&self.asked, block)
     }
 
-    /// Why a block of `range` did not come, if that became known after `since`.
+    /// Why a block of `range` did not come, if that became known after `since`, or if nothing comes any more.
     fn failure(&self, range: &Range<u64>, since: Instant) -> Option<u8> {
+        if let Some(why) = self.ended.load(Acquire).checked_sub(1) {
+            return Some(why as u8);
+        }
         let failed = self.failed();
         let mut failures = failed.range(blocks(range));
         failures.find(|(_, (at, _))| *at >= since).map(|(_, (_, why))| *why)
@@ -271,5 +282,7 @@ mod tests {
         assert_eq!(arrived.ask(1..4), [1..2, 3..4]);
         arrived.note(3..4);
         assert_eq!(arrived.failure(&(3 * MIB..4 * MIB), before), None, "it came after all");
+        arrived.end(5);
+        assert_eq!(arrived.failure(&(4 * MIB..5 * MIB), Instant::now()), Some(5), "for good");
     }
 }

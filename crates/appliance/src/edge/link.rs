@@ -134,7 +134,7 @@ impl EdgeLink {
         }
         let mut table = self.table();
         table.is_gone = true;
-        table.live().for_each(|live| live.arrived.note_failed(0..u64::MAX, NOBODY));
+        table.live().for_each(|live| live.arrived.end(NOBODY));
         drop(table);
         self.remotes.iter().for_each(Remote::wake);
         self.complain(
@@ -170,7 +170,7 @@ impl EdgeLink {
                 let mut table = self.table();
                 if let Some(live) = table.live.remove(&object).and_then(|live| live.upgrade()) {
                     live.is_ended.store(true, Relaxed);
-                    live.arrived.note_failed(0..u64::MAX, why.number());
+                    live.arrived.end(why.number());
                 }
                 let is_it = |answer: &Answer| {
                     answer.what.as_ref().is_ok_and(|cached| cached.live.number == object)
