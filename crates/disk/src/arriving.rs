@@ -248,6 +248,7 @@ impl Arriving {
 }
 
 #[cfg(test)]
+#[allow(clippy::single_range_in_vec_init, reason = "a list of runs, of which there may be one")]
 mod tests {
     use super::*;
 

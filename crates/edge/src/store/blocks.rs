@@ -62,6 +62,7 @@ fn add(runs: &mut Vec<Range<u64>>, block: u64) {
 }
 
 #[cfg(test)]
+#[allow(clippy::single_range_in_vec_init, reason = "a list of runs, of which there may be one")]
 mod tests {
     use super::*;
 
