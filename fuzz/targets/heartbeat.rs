@@ -1,4 +1,5 @@
-//! What a node says to a gateway: heartbeats, inventories and what it gives back after a restore, of any bytes.
+//! What a node says to a gateway: heartbeats, inventories, wishes to copy and what it gives back after a restore, of any bytes. And the grant that a
+//! gateway gives for such a wish.
 //!
 //! Must hold: no panic; what passes its check is within its bounds, and is the same after it was written and read again; what it names is
 //! a title's path.
@@ -6,7 +7,7 @@
 #![no_main]
 
 use catalog::TitlePath;
-use fleet::{Condition, Heartbeat, Inventory, KeptGone};
+use fleet::{Condition, FillGrant, FillGrantRequest, Heartbeat, Inventory, KeptGone};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -15,6 +16,14 @@ fuzz_target!(|bytes: &[u8]| {
     }
     if let Ok(inventory) = serde_json::from_slice::<Inventory>(bytes) {
         check_inventory(&inventory);
+    }
+    if let Ok(request) = serde_json::from_slice::<FillGrantRequest>(bytes) {
+        assert!(request.check().is_err() || TitlePath::new(&request.held.path).is_ok());
+    }
+    if let Ok(grant) = serde_json::from_slice::<FillGrant>(bytes) {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+        let is_part_of_address = grant.token.iter().all(|token| token.bytes().all(is_plain));
+        assert!(grant.check().is_err() || is_part_of_address);
     }
     if let Ok(kept) = serde_json::from_slice::<KeptGone>(bytes) {
         check_gone(&kept);
@@ -38,6 +47,10 @@ fn check_beat(beat: &Heartbeat) {
     }
     assert!(beat.receipts.len() <= 1000 && beat.boot.len() <= 64);
     assert!(beat.receipts.iter().all(|receipt| TitlePath::new(&receipt.held.path).is_ok()));
+    if let Some(fill) = &beat.fill {
+        assert!(fill.done_bytes <= fill.title_bytes);
+        assert!(fill.title.iter().all(|title| TitlePath::new(title).is_ok()));
+    }
     if let Condition::NotMe(reasons) = &beat.condition {
         assert!((1..=16).contains(&reasons.len()));
     }

@@ -172,6 +172,7 @@ impl Records {
             nodes,
             titles_revision: self.titles_revision,
             titles,
+            at_once: self.at_once(),
             withdrawn,
             viewer_keys: ViewerKeys::new(keys.told(now)).into(),
             viewer_keys_revision: self.token_keys_revision,
@@ -251,6 +252,13 @@ impl Records {
         titles.sort_by(|one, other| one.path.cmp(&other.path));
         withdrawn.sort();
         (titles, withdrawn)
+    }
+
+    /// Titles that nodes bring at once. What is wrong with a record has been told by [`Self::titles`].
+    fn at_once(&self) -> Vec<HeldTitle> {
+        let records = self.all::<TitleRecord>(&mut Vec::new()).into_iter();
+        let at_once = records.filter(|(_, record)| record.at_once);
+        at_once.filter_map(|(_, record)| Some(record.published?.held())).collect()
     }
 
     /// Where nodes reach gateways. Nodes take no more than [`GATEWAYS_MAX`].

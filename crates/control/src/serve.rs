@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::gateway::Gateway;
-use crate::machines::{self, Machines};
+use crate::machines::{self, Machines, SignAddress};
 use crate::renewal::{Renewed, renew};
 use crate::{api, pages};
 
@@ -103,6 +103,7 @@ pub async fn serve(
         snapshot_key: gateway.live().snapshot_key(),
         refusals: Arc::clone(gateway.refusals()),
         node_lifetime: options.node_lifetime,
+        sign: sign(&gateway),
     };
     let work = tokio::spawn(Arc::clone(&gateway).work());
     let renewed = [
@@ -142,6 +143,11 @@ pub async fn serve(
     gateway.resign().await;
     gateway.decisions().flush();
     ended
+}
+
+fn sign(gateway: &Arc<Gateway>) -> SignAddress {
+    let gateway = Arc::clone(gateway);
+    Arc::new(move |title, expires| answers::Source::sign(&*gateway, title, expires))
 }
 
 fn public_router(gateway: &Arc<Gateway>, options: &ServeOptions) -> Router {

@@ -33,6 +33,40 @@ pub struct Heartbeat {
     /// Titles that it was told to remove, and how far that is.
     #[serde(default)]
     pub receipts: Vec<Receipt>,
+    /// What it still has to bring; `None` if it has everything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fill: Option<FillProgress>,
+}
+
+/// What a node still has to bring, and how far that is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FillProgress {
+    /// The title that it brings now.
+    pub title: Option<String>,
+    /// How much of that title is there.
+    pub done_bytes: u64,
+    /// All of it.
+    pub title_bytes: u64,
+    /// Titles that it lacks, that one among them.
+    pub missing_titles: u64,
+    /// What they have, without what is there.
+    pub missing_bytes: u64,
+    /// What it brings, averaged over some seconds.
+    pub bytes_per_second: u64,
+    /// Its window is open, or it has none.
+    pub is_open: bool,
+    /// When it has everything, as far as it can tell, since 1970.
+    pub done_unix_seconds: Option<u64>,
+}
+
+impl FillProgress {
+    fn check(&self) -> Result<(), OutOfBounds> {
+        if self.done_bytes > self.title_bytes {
+            return Err(OutOfBounds("more of a title is there than it has"));
+        }
+        self.title.as_deref().map_or(Ok(()), check_path)
+    }
 }
 
 /// Whether a node wants viewers, by its own control loop.
@@ -175,6 +209,7 @@ impl Heartbeat {
         {
             return Err(OutOfBounds("not_me has no reason, or more than 16"));
         }
+        self.fill.as_ref().map_or(Ok(()), FillProgress::check)?;
         self.receipts.iter().try_for_each(|receipt| check_path(&receipt.held.path))
     }
 }

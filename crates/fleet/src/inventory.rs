@@ -66,6 +66,9 @@ pub struct Desired {
     pub revision: u64,
     /// What it shall hold, by path.
     pub titles: Vec<PublishedTitle>,
+    /// Those of them that it brings at once, whatever its windows say.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub at_once: Vec<HeldTitle>,
     /// What it must not serve any more, whatever lies in its library: it removes these and sends a receipt for each.
     pub withdrawn: Vec<HeldTitle>,
     /// Nodes that may not take part any more: it keeps that for the fleet ([`Gone`](crate::Gone)).
@@ -99,6 +102,6 @@ impl Desired {
             return Err(OutOfBounds("signature has more than 64 bytes"));
         }
         self.titles.iter().try_for_each(PublishedTitle::check)?;
-        self.withdrawn.iter().try_for_each(|held| check_path(&held.path))
+        self.withdrawn.iter().chain(&self.at_once).try_for_each(|held| check_path(&held.path))
     }
 }

@@ -6,6 +6,7 @@
 mod announced;
 mod digest;
 mod gone;
+mod grant;
 mod heartbeat;
 mod inventory;
 mod joining;
@@ -22,7 +23,10 @@ mod viewer_keys;
 pub use announced::{AnnouncedError, FILE_PREFIXES_MAX};
 pub use digest::{Digest, DigestError};
 pub use gone::{Gone, KeptGone};
-pub use heartbeat::{Condition, Heartbeat, HeartbeatAnswer, Load, NotMe, Receipt, ReceiptState};
+pub use grant::{FillGrant, FillGrantRequest, GRANT_SECONDS};
+pub use heartbeat::{
+    Condition, FillProgress, Heartbeat, HeartbeatAnswer, Load, NotMe, Receipt, ReceiptState,
+};
 pub use inventory::{Desired, Inventory};
 pub use joining::{
     GATEWAYS_MAX, JoinAnswer, JoinRequest, Keys, RenewAnswer, RenewRequest, check_gateways,

@@ -1,6 +1,7 @@
 //! `fullbore control`: runs a gateway of a fleet, and asks a running one.
 
 mod ask;
+mod fill;
 mod report;
 mod serve;
 mod settings;

@@ -11,7 +11,7 @@ use identity::Credentials;
 use node::beating::{self, BeatingOptions};
 use node::bird::{self, BirdOptions};
 use node::joining::Membership;
-use node::{Agent, AgentOptions, answer, ceiling_of_links};
+use node::{Agent, AgentOptions, FillWindow, answer, ceiling_of_links};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -38,9 +38,15 @@ pub(crate) struct Node {
     /// The library, which the agent fills; can be repeated, once for each disk
     #[arg(long, value_name = "DIR", required = true)]
     library: Vec<PathBuf>,
-    /// Most that copying takes, in millions of bytes per second; 0 means no bound
-    #[arg(long, value_name = "MB", default_value = "100")]
-    copy_mb_per_second: Amount,
+    /// Bring titles only in this part of the day, such as "02:00-12:00 Europe/Berlin"; can be repeated [default: all day]
+    #[arg(long, value_name = "WINDOW")]
+    window: Vec<FillWindow>,
+    /// Most that bringing and checking titles takes, in bits per second, such as 800M or 2.5G; 0 means no bound
+    #[arg(long, value_name = "RATE", default_value = "800M")]
+    fill_rate: FillRate,
+    /// Seconds to wait for each node of the cluster whose turn it is to fetch a title, besides the time that it takes
+    #[arg(long, value_name = "SECONDS", default_value = "30")]
+    fill_wait: Amount,
     /// Hours within which every title is read again and compared with its SHA-256
     #[arg(long, value_name = "HOURS", default_value = "168")]
     scrub_hours: Amount,
@@ -71,6 +77,25 @@ impl std::str::FromStr for Amount {
     fn from_str(text: &str) -> Result<Self, BadValue> {
         let number = text.parse().ok().filter(|number| (0.0..=1e9).contains(number));
         number.map(Self).ok_or_else(|| BadValue::new(text, "a number from 0 to 1,000,000,000"))
+    }
+}
+
+/// Bits per second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct FillRate(u64);
+
+impl std::str::FromStr for FillRate {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let units = [("k", 1e3), ("M", 1e6), ("G", 1e9)];
+        let unit = units.iter().find_map(|(unit, many)| Some((text.strip_suffix(unit)?, *many)));
+        let (number, many) = unit.unwrap_or((text, 1.0));
+        let rate = number.parse::<f64>().ok().map(|number| number * many);
+        // 100 Tb/s: more than any machine gets. Less than 8 kb/s would never end.
+        let rate = rate.filter(|rate| *rate == 0.0 || (8e3..=1e14).contains(rate));
+        let wanted = "a rate in bits per second, such as 800M or 2.5G, or 0";
+        rate.map(|rate| Self(rate as u64)).ok_or_else(|| BadValue::new(text, wanted))
     }
 }
 
@@ -170,7 +195,9 @@ impl Node {
             node: membership.node.clone(),
             state: self.state.clone(),
             libraries: self.library.clone(),
-            copy_bytes_per_second: (self.copy_mb_per_second.0 * 1e6) as u64,
+            copy_bytes_per_second: self.fill_rate.0 / 8,
+            windows: self.window.clone(),
+            fill_wait: Duration::from_secs_f64(self.fill_wait.0),
             scrub: Duration::from_secs_f64(self.scrub_hours.0 * 3600.0),
             ceiling_bits_per_second: self.ceiling(membership),
             snapshot_keys: membership.keys.snapshots.clone(),
@@ -183,13 +210,24 @@ impl Node {
 
 #[cfg(test)]
 mod tests {
-    use super::{Amount, TableName};
+    use super::{Amount, FillRate, TableName};
 
     #[test]
     fn amounts_are_not_negative() {
         assert_eq!("0.5".parse::<Amount>().ok(), Some(Amount(0.5)));
         for bad in ["", "-1", "NaN", "inf", "1e10"] {
             assert!(bad.parse::<Amount>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_rate_is_in_bits_per_second() {
+        for (text, bits) in [("0", 0), ("800M", 800_000_000), ("2.5G", 2_500_000_000), ("9k", 9000)]
+        {
+            assert_eq!(text.parse::<FillRate>().ok(), Some(FillRate(bits)), "{text}");
+        }
+        for bad in ["", "M", "-1M", "1", "1T", "NaNG", "infG", "800 M", "1e15"] {
+            assert!(bad.parse::<FillRate>().is_err(), "{bad}");
         }
     }
 

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 use crate::bird::{BirdReading, BirdStatus};
 use crate::condition::{ControlLoop, observe::observe};
-use crate::holding::{Holder, HoldingOptions, HoldingStatus, lock};
+use crate::holding::{FillWindow, Holder, HoldingOptions, HoldingStatus, lock};
 use crate::kept;
 use crate::server::{Found, ServerOptions, ServerProcess};
 use crate::stop::Bell;
@@ -35,6 +35,10 @@ pub struct AgentOptions {
     pub libraries: Vec<PathBuf>,
     /// Most bytes per second that are copied; 0 means no bound.
     pub copy_bytes_per_second: u64,
+    /// When titles are brought; always, if there is none.
+    pub windows: Vec<FillWindow>,
+    /// How long a node waits for each of those before it in its cluster, besides the time that a title takes.
+    pub fill_wait: Duration,
     /// Every title is read again and compared with its record within this time.
     pub scrub: Duration,
     /// What the box may send; 0 if nobody has said.
@@ -144,6 +148,8 @@ impl Agent {
             state: state.clone(),
             libraries: options.libraries.clone(),
             copy_bytes_per_second: options.copy_bytes_per_second,
+            windows: options.windows.clone(),
+            fill_wait: options.fill_wait,
             scrub: options.scrub,
         };
         let holder = Arc::new(Holder::open(holding).map_err(failed(&options.libraries[0]))?);
@@ -156,7 +162,11 @@ impl Agent {
         };
         // Before the server starts: it reads them then.
         keep_viewer_keys(state, &options.viewer_keys).map_err(failed(state))?;
+        holder.note_signing(!options.viewer_keys.is_empty());
         let told = Told::open(state, options.snapshot_keys.clone()).map_err(failed(state))?;
+        if let Some(fleet) = told.fleet() {
+            holder.note_fleet(fleet);
+        }
         let server = Arc::new(ServerProcess::new(serving).map_err(failed(state))?);
         let control = Mutex::new(ControlLoop::new(options.ceiling_bits_per_second));
         let (bell, threads, heard, bird) = Default::default();
@@ -277,6 +287,9 @@ impl Agent {
     /// Takes the fleet's keys.
     pub(crate) fn note_keys(&self, snapshots: Vec<PublicKey>, viewer_keys: &str) {
         self.told.handle_keys(snapshots);
+        if !viewer_keys.is_empty() {
+            self.holder.note_signing(true);
+        }
         // The server notices new keys by itself, the first ones too.
         if let Err(error) = keep_viewer_keys(&self.options.state, viewer_keys) {
             crate::tell(&format!("cannot keep the keys of signed URLs: {error}"));
@@ -296,6 +309,7 @@ impl Agent {
     fn keep_looking(&self) {
         while !self.bell.is_stopped() {
             let observed = observe(self.found().admin, self.holder.free_bytes());
+            self.holder.note_viewers(observed.viewers());
             lock(&self.control).handle(observed, self.started.elapsed());
             if let Err(error) = self.write_status() {
                 crate::tell(&format!("cannot write the status: {error}"));

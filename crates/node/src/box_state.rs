@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use fleet::{
-    Condition, Desired, Digest, HeartbeatAnswer, Inventory, KeptGone, Keys, Load, Receipt, Signed,
+    Condition, Desired, Digest, FillGrant, FillProgress, HeartbeatAnswer, HeldTitle, Inventory,
+    KeptGone, Keys, Load, Receipt, Signed,
 };
 
 use crate::agent::Agent;
@@ -19,6 +20,16 @@ pub trait BoxState: Send + Sync + 'static {
     fn inventory(&self) -> Arc<Inventory>;
     /// Receipts for one heartbeat. If there are more than fit, each call gives the next ones.
     fn receipts(&self) -> Vec<Receipt>;
+    /// What it still has to bring, if anything.
+    fn fill(&self) -> Option<FillProgress> {
+        None
+    }
+    /// What it wants leave to copy from other nodes now.
+    fn wanted_grant(&self) -> Option<HeldTitle> {
+        None
+    }
+    /// That leave.
+    fn handle_grant(&self, _grant: FillGrant) {}
     /// A gateway answered. `clock_ahead_millis` is this box's clock minus the gateway's.
     fn handle_answer(&self, gateway: &str, answer: &HeartbeatAnswer, clock_ahead_millis: i64);
     /// What it shall hold. Returns whether it was taken.
@@ -54,6 +65,18 @@ impl BoxState for Agent {
         self.holder().receipts()
     }
 
+    fn fill(&self) -> Option<FillProgress> {
+        self.holder().fill_progress()
+    }
+
+    fn wanted_grant(&self) -> Option<HeldTitle> {
+        self.holder().grants().wanted()
+    }
+
+    fn handle_grant(&self, grant: FillGrant) {
+        self.holder().grants().handle(grant);
+    }
+
     fn handle_answer(&self, gateway: &str, answer: &HeartbeatAnswer, clock_ahead_millis: i64) {
         self.note_answer(gateway, answer, clock_ahead_millis);
     }
@@ -76,9 +99,11 @@ impl BoxState for Agent {
 
     fn handle_snapshot(&self, gateway: &str, signed: Signed) -> Option<usize> {
         let taken = self.told().handle_snapshot(&signed);
-        taken
-            .inspect_err(|why| crate::tell(&format!("a snapshot of {gateway} is refused: {why}")))
-            .ok()
+        match &taken {
+            Err(why) => crate::tell(&format!("a snapshot of {gateway} is refused: {why}")),
+            Ok(_) => self.told().fleet().into_iter().for_each(|fleet| self.holder().note_fleet(fleet)),
+        }
+        taken.ok()
     }
 
     fn missing_documents(&self) -> Vec<Digest> {

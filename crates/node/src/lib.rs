@@ -25,7 +25,10 @@ pub use agent::{Agent, AgentError, AgentOptions, Status};
 pub use answering::{AnswersListener, answer};
 pub use box_state::BoxState;
 pub use ceiling::ceiling_of_links;
-pub use holding::{Holder, HoldingOptions, HoldingStatus};
+pub use holding::{
+    FillCounts, FillStatus, FillWindow, FillWindowError, Holder, HoldingOptions, HoldingStatus,
+    PeerFault,
+};
 pub use server::{Found, ServerOptions, ServerProcess};
 
 use std::io::Write;

@@ -27,6 +27,8 @@ fn options(root: &Path) -> AgentOptions {
         state: root.join("state"),
         libraries: vec![root.join("library")],
         copy_bytes_per_second: 0,
+        windows: Vec::new(),
+        fill_wait: Duration::ZERO,
         scrub: Duration::from_secs(3600),
         ceiling_bits_per_second: 0,
         snapshot_keys: Vec::new(),

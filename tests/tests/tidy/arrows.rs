@@ -12,7 +12,7 @@ const ARROWS: &str = "
     fullbore:  appliance bench catalog control crypt edge fleet http identity library load machine node player simulation smallfile swarm token
     bench:     control crypt disk fleet identity load machine net player reactor steering swarm
     control:   answers catalog crypt fleet identity s3 smallfile steering telemetry token web
-    node:      answers catalog fleet identity machine s3 smallfile steering token
+    node:      answers catalog crypt fleet identity machine s3 smallfile steering token
     answers:   catalog fleet steering token
     identity:  fleet smallfile
     simulation: fleet placement steering

@@ -154,6 +154,7 @@ impl Node {
             inventory: self.inventory,
             snapshot: self.snapshot,
             receipts: Vec::new(),
+            fill: None,
         };
         let body = serde_json::to_vec(&beat)?;
         let began = Instant::now();

@@ -52,7 +52,7 @@ pub(super) async fn write(
     }
     for title in titles {
         let path = title.path.clone();
-        let record = TitleRecord { published: Some(title), withdrawn: Vec::new() };
+        let record = TitleRecord { published: Some(title), ..TitleRecord::default() };
         writes.push(put(&record, &path)?);
     }
     for some in writes.chunks(COMMIT_OPERATIONS_MAX) {

@@ -256,6 +256,7 @@ pub static OPERATIONS: &[Operation] = &[
             needed("record", Text, "Its title.json, in base64."),
             needed("hls", Text, "Its HLS playlist, in base64."),
             needed("dash", Text, "Its DASH manifest, in base64."),
+            maybe("now", Truth, "Whether nodes bring it at once, whatever their windows say."),
         ],
         &[
             needed("title", Text, "Its path."),

@@ -36,6 +36,7 @@ pub(super) async fn publish(call: Call) -> Answer {
     let publication = Publication {
         path: path(&call)?,
         origin: call.text("origin").unwrap_or_default().to_owned(),
+        at_once: call.body.get("now").and_then(serde_json::Value::as_bool).unwrap_or(false),
         record: bytes("record")?,
         hls: bytes("hls")?,
         dash: bytes("dash")?,

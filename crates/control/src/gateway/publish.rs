@@ -17,6 +17,8 @@ pub struct Publication {
     pub path: TitlePath,
     /// Where the library is that nodes copy it from: `file:///library`, `s3://bucket/prefix`.
     pub origin: String,
+    /// Nodes bring it at once, whatever their windows say.
+    pub at_once: bool,
     /// `title.json`, as it is.
     pub record: Vec<u8>,
     /// The HLS playlist that the record names.
@@ -34,7 +36,7 @@ impl Publication {
         use base64::Engine as _;
         use base64::engine::general_purpose::STANDARD;
         serde_json::json!({
-            "title": self.path.as_str(), "origin": self.origin, "record": STANDARD.encode(&self.record),
+            "title": self.path.as_str(), "origin": self.origin, "now": self.at_once, "record": STANDARD.encode(&self.record),
             "hls": STANDARD.encode(&self.hls), "dash": STANDARD.encode(&self.dash)
         })
     }
@@ -86,7 +88,7 @@ impl Gateway {
         let path = publication.path.as_str().to_owned();
         let broken = |_| ApiError::Wrong("the record's own sum is no SHA-256".to_owned());
         let version: Digest = record.sha256.parse().map_err(broken)?;
-        let record_bytes = publication.record;
+        let (record_bytes, at_once) = (publication.record, publication.at_once);
         let published = PublishedTitle {
             path: path.clone(),
             version,
@@ -113,6 +115,7 @@ impl Gateway {
                     "this version of {path} is withdrawn, and nodes remove it for good: make the title anew to publish it again"
                 )));
             }
+            title.at_once = at_once;
             let before = title.published.replace(published.clone());
             Ok((title, unused(before.as_ref(), Some(&published), now)?))
         });
@@ -170,6 +173,7 @@ pub fn read_title(library: &Path, path: &TitlePath, origin: String) -> Result<Pu
     Ok(Publication {
         path: path.clone(),
         origin,
+        at_once: false,
         record: file(catalog::RECORD)?,
         hls: file(&record.hls)?,
         dash: file(&record.dash)?,

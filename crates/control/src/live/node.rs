@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use fleet::{Condition, Digest, Heartbeat, Load, NotMe, Receipt, SnapshotNode, State};
+use fleet::{
+    Condition, Digest, FillProgress, Heartbeat, Load, NotMe, Receipt, SnapshotNode, State,
+};
 
 use super::world::{WantedDrain, WantedNode};
 use crate::clock::Now;
@@ -41,6 +43,7 @@ pub(super) struct Heard {
     pub(super) load: Load,
     /// How far its clock is ahead of the gateway's.
     pub(super) clock_ahead_millis: i64,
+    pub(super) fill: Option<FillProgress>,
 }
 
 impl LiveNode {
@@ -66,6 +69,7 @@ impl LiveNode {
             sequence: beat.sequence,
             condition: beat.condition,
             load: beat.load,
+            fill: beat.fill,
             clock_ahead_millis: i64::try_from(ahead).unwrap_or(if ahead < 0 {
                 i64::MIN
             } else {

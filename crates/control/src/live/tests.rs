@@ -90,6 +90,7 @@ fn beat(at: usize, sequence: u64) -> Heartbeat {
         inventory: Digest::of(b"none"),
         snapshot: 0,
         receipts: Vec::new(),
+        fill: None,
     }
 }
 

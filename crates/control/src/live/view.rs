@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use fleet::{
-    HeldTitle, Load, Name, NodeKind, NodePlace, NotMe, Prefix, PublishedTitle, ReceiptState, State,
+    FillProgress, HeldTitle, Load, Name, NodeKind, NodePlace, NotMe, Prefix, PublishedTitle,
+    ReceiptState, State,
 };
 use serde::Serialize;
 
@@ -119,6 +120,8 @@ pub struct NodeView {
     pub missing: usize,
     /// How many withdrawals it has not answered.
     pub receipts_waiting: usize,
+    /// What it still has to bring, by its own word.
+    pub fill: Option<FillProgress>,
 }
 
 /// A title in a list.
@@ -288,6 +291,7 @@ fn node(
             true => 0,
             false => core.world.withdrawn.iter().filter(waits).count(),
         },
+        fill: heard.and_then(|heard| heard.fill.clone()),
     }
 }
 

@@ -30,6 +30,8 @@ pub struct World {
     pub titles_revision: u64,
     /// Titles, by path. Every node shall hold all of them.
     pub titles: Vec<PublishedTitle>,
+    /// Those of them that nodes bring at once, whatever their windows say.
+    pub at_once: Vec<HeldTitle>,
     /// Versions that no node may serve, sorted.
     pub withdrawn: Vec<HeldTitle>,
     /// By what nodes check viewers' tokens.
@@ -92,6 +94,7 @@ impl World {
             epoch: self.epoch,
             revision: self.titles_revision,
             titles: self.titles.clone(),
+            at_once: self.at_once.clone(),
             withdrawn,
             revoked,
             signature: self.gone_signature.clone(),

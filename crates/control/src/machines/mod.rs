@@ -8,6 +8,7 @@
 //! | `PUT /machine/v1/inventory` | [`fleet::Inventory`], 16 MiB | nothing |
 //! | `PUT /machine/v1/gone` | [`fleet::KeptGone`] or null, 16 MiB | nothing |
 //! | `POST /machine/v1/routes` | [`fleet::RoutesUpdate`], 16 MiB | [`fleet::RoutesAnswer`] |
+//! | `POST /machine/v1/grant` | [`fleet::FillGrantRequest`], 64 KiB | [`fleet::FillGrant`] |
 //! | `GET /machine/v1/desired` | | [`fleet::Desired`] |
 //! | `GET /machine/v1/keys` | | [`fleet::Keys`] |
 //! | `GET /machine/v1/snapshot` | | the newest snapshot, its signature in [`SIGNATURE`] |
@@ -61,6 +62,9 @@ pub trait Reread: Send + Sync {
 /// Large updates of routes that are read at the same time: a full table of routes may have 8 MB.
 const ROUTES_READ_MAX: usize = 16;
 
+/// Signs an address below a title until a time, in seconds since 1970; gives nothing if the fleet signs none.
+pub type SignAddress = Arc<dyn Fn(&str, u64) -> Option<String> + Send + Sync>;
+
 /// What the machines' API works on.
 pub struct Machines {
     /// What the gateway knows of its nodes.
@@ -83,6 +87,8 @@ pub struct Machines {
     pub refusals: Arc<RefusalLog>,
     /// How long a node's certificate holds.
     pub node_lifetime: Duration,
+    /// For grants.
+    pub sign: SignAddress,
 }
 
 /// What handlers share.
@@ -148,6 +154,7 @@ fn router(machines: Machines) -> Router {
         .route("/machine/v1/inventory", put(speaking::inventory))
         .route("/machine/v1/gone", put(giving_back::gone))
         .route("/machine/v1/routes", post(speaking::routes))
+        .route("/machine/v1/grant", post(speaking::grant))
         .route("/machine/v1/desired", get(speaking::desired))
         .route("/machine/v1/keys", get(speaking::keys))
         .route("/machine/v1/snapshot", get(speaking::snapshot))

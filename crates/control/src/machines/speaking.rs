@@ -8,7 +8,10 @@ use axum::extract::{ConnectInfo, Path, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use fleet::{Digest, Heartbeat, Inventory, RoutesUpdate, Signed};
+use fleet::{
+    Digest, FillGrant, FillGrantRequest, GRANT_SECONDS, Heartbeat, Inventory, PublishedTitle,
+    RoutesUpdate, Signed,
+};
 use identity::{Caller, RefusalReason};
 
 use super::body::{self, read_json};
@@ -90,6 +93,33 @@ async fn take_routes(
     }
     let now = desk.machines.clock.now();
     Ok(Json(desk.machines.live.handle_routes(&peer.node, update, now)?))
+}
+
+pub(super) async fn grant((State(desk), ConnectInfo(caller)): Asked, body: Body) -> Response {
+    answer(&desk, &caller, give_grant(&desk, &caller, body).await)
+}
+
+/// A node gets what it shall hold, and nothing else.
+async fn give_grant(
+    desk: &Desk,
+    caller: &Caller,
+    body: Body,
+) -> Result<impl IntoResponse, MachineRefusal> {
+    let peer = desk.node(caller).await?;
+    let request: FillGrantRequest = read_json(body, body::HEARTBEAT).await?;
+    request.check()?;
+    let held = request.held;
+    let is_it = |title: &PublishedTitle| title.path == held.path && title.version == held.version;
+    let desired = desk.machines.live.desired_of(&peer.node);
+    if !desired.is_some_and(|desired| desired.titles.iter().any(is_it)) {
+        return Err(MachineRefusal::new(
+            RefusalReason::NotFound,
+            "the node shall not hold this version of this title",
+        ));
+    }
+    let expires_unix_seconds = desk.machines.clock.now().unix_seconds() + GRANT_SECONDS;
+    let token = (desk.machines.sign)(&held.path, expires_unix_seconds);
+    Ok(Json(FillGrant { held, token, expires_unix_seconds }))
 }
 
 pub(super) async fn desired((State(desk), ConnectInfo(caller)): Asked) -> Response {

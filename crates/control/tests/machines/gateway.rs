@@ -224,6 +224,7 @@ impl Gateway {
             snapshot_key: key,
             refusals: Arc::clone(&refusals),
             node_lifetime: lifetime,
+            sign: Arc::new(|title, expires| Some(format!("{expires}.{title}"))),
         };
         tokio::spawn(machines::serve(listener, machines, AcceptBounds::default()));
         let own = Arc::new(Self { engine, live, authority, refusals, key, url, clock });

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fleet::{
-    Condition, Digest, Gone, Heartbeat, HeartbeatAnswer, Inventory, KeptGone, Keys, Load, Signed,
-    State,
+    Condition, Digest, FillGrant, FillGrantRequest, Gone, Heartbeat, HeartbeatAnswer, HeldTitle,
+    Inventory, KeptGone, Keys, Load, PublishedTitle, Signed, State, TitleDocument,
 };
 use fullbore_control::clock::Clock;
 use fullbore_control::live::World;
@@ -27,6 +27,7 @@ fn beat(node: &str, sequence: u64) -> Heartbeat {
         inventory: Digest::of(b""),
         snapshot: 0,
         receipts: vec![],
+        fill: None,
     }
 }
 
@@ -97,6 +98,42 @@ async fn after_a_restore_a_node_is_asked_first_and_only_the_fleets_own_word_coun
     assert_eq!(node.put(url("gone")).json(&nothing).send().await.unwrap().status(), 204);
     let beaten = send(&node, &gateway, &beat("node-1", 2)).await;
     assert!(!beaten.json::<HeartbeatAnswer>().await.unwrap().wants_gone);
+}
+
+#[tokio::test]
+async fn a_node_gets_leave_to_copy_what_it_shall_hold_for_ten_minutes_and_nothing_else() {
+    let gateway = Gateway::start(NODE_LIFETIME).await;
+    let (_, node) = gateway.node("node-1").await;
+    let document = TitleDocument { path: "x".to_owned(), sha256: Digest::of(b"x") };
+    let title = PublishedTitle {
+        path: "films/a".to_owned(),
+        version: Digest::of(b"a"),
+        bytes: 1,
+        duration_seconds: 1.0,
+        record: document.clone(),
+        hls: document.clone(),
+        dash: document,
+        origin: "file:///x".to_owned(),
+        published_unix_seconds: 1,
+    };
+    let held = title.held();
+    let world = World { titles: vec![title], ..(*gateway.live.world()).clone() };
+    gateway.live.set_world(Arc::new(world), Clock::start().now());
+    let ask = |held: &HeldTitle| {
+        let request = FillGrantRequest { version: 1, held: held.clone() };
+        node.post(format!("{}/machine/v1/grant", gateway.url)).json(&request).send()
+    };
+    let grant: FillGrant = ask(&held).await.unwrap().json().await.unwrap();
+    let expires = grant.expires_unix_seconds;
+    assert!((now() + 590..=now() + 600).contains(&expires), "{expires}");
+    assert_eq!(grant.token, Some(format!("{expires}.films/a")));
+    let other_version = HeldTitle { version: Digest::of(b"b"), ..held.clone() };
+    let other_title = HeldTitle { path: "films/b".to_owned(), ..held.clone() };
+    for other in [other_version, other_title] {
+        assert_eq!(refused(ask(&other).await.unwrap()).await, is(404, RefusalReason::NotFound));
+    }
+    let odd = HeldTitle { path: "../a".to_owned(), ..held };
+    assert_eq!(refused(ask(&odd).await.unwrap()).await, is(400, RefusalReason::OutOfBounds));
 }
 
 #[tokio::test]

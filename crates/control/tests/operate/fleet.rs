@@ -242,6 +242,7 @@ impl Running {
             inventory: inventory.digest(),
             snapshot: 0,
             receipts: Vec::new(),
+            fill: None,
         };
         let live = self.gateway.live();
         let answer = live.handle_heartbeat(&name(node), beat, now).expect("it is heard");

@@ -75,7 +75,8 @@ impl Fleet {
             published_unix_seconds: 1,
         };
         let withdrawn = self.get::<TitleRecord>(path).await.unwrap_or_default().withdrawn;
-        self.put(path, &TitleRecord { published: Some(published), withdrawn }).await;
+        self.put(path, &TitleRecord { published: Some(published), at_once: false, withdrawn })
+            .await;
     }
 
     async fn withdraw(&self, path: &str, version: &str) {

@@ -126,7 +126,7 @@ async fn change(
     from: Option<&PublishedTitle>,
     to: Option<&PublishedTitle>,
 ) {
-    let record = TitleRecord { published: to.cloned(), withdrawn: Vec::new() };
+    let record = TitleRecord { published: to.cloned(), ..TitleRecord::default() };
     let mut writes = unused(from, to, NOW).expect("marks");
     writes.push(record.put("films/a").expect("a record"));
     engine.commit(&[], &writes).await.expect("made");

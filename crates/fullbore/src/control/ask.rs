@@ -9,7 +9,7 @@ use control::client::{ApiClient, OperatorAccess};
 use fleet::{Announced, Name, Prefix};
 use serde_json::{Value, json};
 
-use super::{Failed, report};
+use super::{Failed, fill, report};
 use crate::load::Time;
 
 /// Where the gateway is, and who asks.
@@ -90,6 +90,11 @@ pub(super) enum Ask {
         #[command(flatten)]
         at: At,
     },
+    /// Say what nodes bring now, how far that is, and when it will be done
+    Fill {
+        #[command(flatten)]
+        at: At,
+    },
     /// Send no new viewers to a node, and let its own leave
     Drain {
         /// Its name
@@ -148,6 +153,9 @@ pub(super) enum Ask {
         /// Where nodes copy the library from: file:///FOLDER or s3://BUCKET/PREFIX [default: the folder of --library]
         #[arg(long, value_name = "URL")]
         origin: Option<String>,
+        /// Have nodes bring it at once, whatever their windows say
+        #[arg(long)]
+        now: bool,
         #[command(flatten)]
         at: At,
     },
@@ -296,6 +304,10 @@ impl Ask {
                 };
                 at.print(&answer, report::nodes);
             }
+            Self::Fill { at } => {
+                let answer = at.client()?.get("/api/v1/nodes", &[]).await?;
+                at.print(&fill::filling(&answer), fill::words);
+            }
             Self::Drain { node, reason, returns, at } => {
                 let returns = returns.map(|Time(after)| now_unix_seconds() + after.as_secs());
                 let body = json!({ "reason": reason, "returns_unix_seconds": returns });
@@ -334,8 +346,8 @@ impl Ask {
     /// What is about titles and viewers.
     async fn run_for_viewers(self) -> Result<(), Failed> {
         match self {
-            Self::Publish { title, library, origin, at } => {
-                publish(&title, &library, origin, &at).await
+            Self::Publish { title, library, origin, now, at } => {
+                publish(&title, &library, origin, now, &at).await
             }
             Self::Withdraw { title, reason, at } => {
                 let body = json!({ "title": title, "reason": reason });
@@ -380,6 +392,7 @@ async fn publish(
     title: &str,
     library: &std::path::Path,
     origin: Option<String>,
+    now: bool,
     at: &At,
 ) -> Result<(), Failed> {
     let path = TitlePath::new(title).map_err(|error| Failed(2, error.to_string()))?;
@@ -394,7 +407,8 @@ async fn publish(
         }
     };
     let publication = control::gateway::read_title(library, &path, origin);
-    let publication = publication.map_err(|why| Failed(1, why))?;
+    let mut publication = publication.map_err(|why| Failed(1, why))?;
+    publication.at_once = now;
     let answer = client.post("/api/v1/titles/publish", &publication.to_json()).await?;
     at.print(&answer, report::published);
     Ok(())

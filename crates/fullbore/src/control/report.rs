@@ -3,7 +3,7 @@
 use serde_json::Value;
 use std::fmt::Write;
 
-fn str_of<'v>(value: &'v Value, name: &str) -> &'v str {
+pub(super) fn str_of<'v>(value: &'v Value, name: &str) -> &'v str {
     value[name].as_str().unwrap_or_default()
 }
 
@@ -221,7 +221,7 @@ pub(super) fn replayed(answer: &Value) -> String {
 }
 
 /// Columns, two spaces apart.
-fn table<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> String {
+pub(super) fn table<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> String {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
     let widths: Vec<_> = (0..COLUMNS).map(|column| width(column).unwrap_or(0)).collect();
     let mut text = String::new();

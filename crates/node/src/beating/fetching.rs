@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use fleet::{Desired, Digest, HeartbeatAnswer, Keys};
+use fleet::{Desired, Digest, FillGrant, FillGrantRequest, HeartbeatAnswer, Keys};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
@@ -249,6 +249,41 @@ pub(super) async fn fetch_documents(shared: Arc<Shared>) {
                     break;
                 }
             }
+        }
+    }
+}
+
+/// How soon leave to copy a title is asked for.
+const GRANT_POLL: Duration = Duration::from_millis(200);
+/// How long nobody is asked when no gateway gave it.
+const GRANT_RETRY: Duration = Duration::from_secs(5);
+
+/// Brings leave to copy what the box wants to copy from other nodes, from whichever gateway gives it.
+pub(super) async fn fetch_grants(shared: Arc<Shared>) {
+    loop {
+        sleep(GRANT_POLL).await;
+        let Some(held) = shared.state.wanted_grant() else { continue };
+        let request = FillGrantRequest { version: 1, held };
+        let gateways = shared.gateways.borrow().clone();
+        let mut is_given = false;
+        for address in gateways {
+            let asked = shared.gateway().post(&address, "grant", &request, SMALL_MAX).await;
+            let grant: FillGrant = match asked {
+                Ok(grant) => grant,
+                Err(trouble) => {
+                    crate::tell(&format!("{address}: no leave to copy a title: {trouble}"));
+                    continue;
+                }
+            };
+            // What it gives is for a node that somebody else named, so it has to be what it should be.
+            if grant.check().is_ok() && grant.held == request.held {
+                shared.state.handle_grant(grant);
+                is_given = true;
+                break;
+            }
+        }
+        if !is_given {
+            sleep(GRANT_RETRY).await;
         }
     }
 }

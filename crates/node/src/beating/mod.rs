@@ -125,6 +125,7 @@ async fn beat_to_all(shared: Arc<Shared>) {
     let mut tasks = JoinSet::new();
     tasks.spawn(renewing::keep_renewed(Arc::clone(&shared)));
     tasks.spawn(fetching::fetch_documents(Arc::clone(&shared)));
+    tasks.spawn(fetching::fetch_grants(Arc::clone(&shared)));
     let mut running: HashMap<String, Vec<AbortHandle>> = HashMap::new();
     let mut known = shared.gateways.subscribe();
     loop {
@@ -226,6 +227,7 @@ impl Shared {
             inventory: self.inventory_digest(),
             snapshot: line.snapshot.load(Relaxed),
             receipts: self.state.receipts(),
+            fill: self.state.fill(),
         };
         // A gateway that takes longer is as good as silent.
         self.gateway().post(&line.address, "heartbeat", &beat, self.options.interval).await

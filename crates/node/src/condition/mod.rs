@@ -14,6 +14,8 @@ use std::time::Duration;
 
 use fleet::{Condition, Load, NotMe};
 
+use crate::holding::Viewers;
+
 /// What a box sees of itself in one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Observed {
@@ -54,6 +56,22 @@ pub(crate) struct ServerCounters {
     pub(crate) played_seconds: f64,
     /// As above.
     pub(crate) stalled_seconds: f64,
+    /// Responses whose first byte has left, and how long their viewers waited for it.
+    pub(crate) first_bytes: u64,
+    /// As above.
+    pub(crate) first_byte_seconds: f64,
+}
+
+impl Observed {
+    /// What viewers get, for what gives way to them; `None` if the server did not answer.
+    pub(crate) fn viewers(&self) -> Option<Viewers> {
+        let server = self.server.as_ref()?;
+        Some(Viewers {
+            first_bytes: server.first_bytes,
+            first_byte_seconds: server.first_byte_seconds,
+            disk_percent: self.disk_percent,
+        })
+    }
 }
 
 /// When a reason counts.

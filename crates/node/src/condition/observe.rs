@@ -11,8 +11,11 @@ use crate::server::admin;
 /// What the box sees of itself now. `admin` is the address of the server's admin listener, if it is known.
 pub(crate) fn observe(admin: Option<SocketAddr>, free_bytes: u64) -> Observed {
     let status = admin.and_then(|address| admin::status(address).ok());
+    let waits = admin.and_then(|address| admin::metrics(address).ok());
+    let (first_bytes, first_byte_seconds) = waits.as_deref().map(first_bytes).unwrap_or_default();
+    let server = status.as_ref().map(counters);
     Observed {
-        server: status.as_ref().map(counters),
+        server: server.map(|one| ServerCounters { first_bytes, first_byte_seconds, ..one }),
         memory_percent: stalled_percent("memory"),
         disk_percent: stalled_percent("io"),
         throttled_total: throttled_total(),
@@ -41,7 +44,18 @@ fn counters(status: &Value) -> ServerCounters {
         sessions: number(&viewers["sessions"]),
         played_seconds: real(&viewers["played_seconds_total"]),
         stalled_seconds: real(&viewers["stalled_seconds_total"]),
+        ..ServerCounters::default()
     }
+}
+
+/// How many first bytes have left, and how long viewers waited for them, as `/metrics` says. 0 if it does not.
+fn first_bytes(metrics: &str) -> (u64, f64) {
+    let value = |name: &str| {
+        let mut lines = metrics.lines();
+        lines.find_map(|line| line.strip_prefix(name)?.trim().parse::<f64>().ok()).unwrap_or(0.0)
+    };
+    let count = value("fullbore_first_byte_seconds_count ");
+    (count as u64, value("fullbore_first_byte_seconds_sum "))
 }
 
 /// `full avg10` of `/proc/pressure/WHAT` (Linux, Documentation/accounting/psi.rst). 0 if the kernel does not tell. Waiting for processors is
@@ -85,6 +99,10 @@ mod tests {
         let text = "some avg10=1.00 avg60=0.00\nfull avg10=2.50 avg60=0.10 avg300=0.05 total=1\n";
         assert_eq!(avg10(text), Some(2.5));
         assert_eq!(avg10("some avg10=1.00\n"), None);
+        let metrics =
+            "a 1\nfullbore_first_byte_seconds_sum 1.5\nfullbore_first_byte_seconds_count 3\n";
+        assert_eq!(first_bytes(metrics), (3, 1.5));
+        assert_eq!(first_bytes("fullbore_first_byte_seconds_sum x"), (0, 0.0));
         assert_eq!(ticks("cpu  10 20 30 100 40 1 2 3 5 5\ncpu0 1"), Some((66, 206)));
         let seen = observe(None, 7);
         assert_eq!((seen.server, seen.free_bytes), (None, 7));

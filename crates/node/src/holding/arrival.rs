@@ -1,7 +1,8 @@
 //! Brings one title: into a hidden folder beside its place, block by block, and from there into the library by one rename.
 //!
-//! What lies in the hidden folder already is read first, and only blocks that do not match the record are fetched. So a copy that was cut
-//! goes on from where it was, wherever that is, and a damaged title, which was moved there, is mended with the blocks that it lacks.
+//! A map beside the hidden folder says which blocks were compared and written ([`BlockMap`]), so a copy that was cut goes on from where it was,
+//! wherever that is. What lies there without being on the map is read, and only blocks that do not match the record are fetched: so a damaged
+//! title, which was moved there, is mended with the blocks that it lacks. In any case each file is read back from the disk at its end.
 
 use std::collections::HashSet;
 use std::fs::{self, File, FileTimes};
@@ -9,13 +10,14 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use catalog::{BLOCK_BYTES, FileRecord, RECORD, Record, TitlePath, Workshop, sha256};
-use fleet::{Digest, PublishedTitle};
+use fleet::PublishedTitle;
 
 use super::block_file::{BlockBuffer, BlockFile};
+use super::block_map::{self, BlockMap};
 use super::check::{self, Gate};
 use super::error::{Attempt, HoldingError};
-use super::origin::{Origin, origin};
 use super::room;
+use super::sources::Sources;
 use crate::kept;
 
 /// The folder in a [`Workshop`] for a title that arrives, or that was moved there because it may be damaged.
@@ -30,8 +32,12 @@ pub(crate) struct Arrival<'a> {
     pub(crate) title: &'a TitlePath,
     /// The folder of the library.
     pub(crate) library: &'a Path,
-    /// What was published, and where it comes from. Without it, the title must be whole by itself.
+    /// What was published. Without it, the title must be whole by itself.
     pub(crate) wanted: Option<&'a PublishedTitle>,
+    /// Where it comes from.
+    pub(crate) sources: &'a Sources<'a>,
+    /// Told how many bytes of the title are there, and how many it has.
+    pub(crate) progress: &'a dyn Fn(u64, u64),
     /// Bytes that stay free on the disk.
     pub(crate) kept_free_bytes: u64,
     /// Before each block that is read or fetched.
@@ -59,8 +65,7 @@ impl Arrival<'_> {
         let workshop = Workshop::lock(&above, self.title.name())?;
         let arriving = workshop.path().join(ARRIVING);
         fs::create_dir_all(&arriving).attempt("make the folder", &arriving)?;
-        let source = self.wanted.map(|wanted| origin(&wanted.origin, self.title));
-        let record = self.record(&arriving, source.as_ref())?;
+        let record = self.record(&arriving)?;
         check_form(&record)?;
         let live = catalog::find(self.library, self.title).map(|entry| entry.record);
         let live = live.transpose().ok().flatten();
@@ -69,8 +74,18 @@ impl Arrival<'_> {
             record.files.iter().filter(|file| !present.contains(file.path.as_str())).collect();
         keep_only(&arriving, &files)?;
         self.check_room(&arriving, &files)?;
-        let source = Source { origin: source, arriving: &arriving, gate: self.gate, date: &record };
-        let fetched_bytes = source.bring_all(&files)?;
+        let count = record.files.iter().map(blocks_of).sum();
+        let map = BlockMap::open(workshop.path(), &record.sha256, count);
+        let map = map.attempt("write", &workshop.path().join(block_map::BLOCKS))?;
+        let progress = Progress::new(&files, self.progress);
+        let mut filling =
+            Filling { arrival: self, arriving: &arriving, record: &record, map, progress };
+        let fetched_bytes = filling.bring_all(&files).inspect_err(|why| {
+            if matches!(why, HoldingError::Damaged { .. }) {
+                // It said what the disk does not bear out. If it cannot be removed, the next attempt ends here again.
+                let _ = block_map::forget(workshop.path());
+            }
+        })?;
         (self.gate)(0)?;
         self.put_in_place(&arriving, &record, live.as_ref())?;
         workshop.remove()?;
@@ -78,12 +93,8 @@ impl Arrival<'_> {
         Ok(Arrived { record, replaced, fetched_bytes })
     }
 
-    /// The record of what arrives: the one that is there, or else the origin's.
-    fn record(
-        &self,
-        arriving: &Path,
-        source: Option<&Result<Box<dyn Origin>, HoldingError>>,
-    ) -> Result<Record, HoldingError> {
+    /// The record of what arrives: the one that is there, or else the published one.
+    fn record(&self, arriving: &Path) -> Result<Record, HoldingError> {
         let there = Record::read(arriving);
         let Some(wanted) = self.wanted else {
             return there.map_err(|why| HoldingError::Damaged {
@@ -97,13 +108,8 @@ impl Arrival<'_> {
             _ => {}
         }
         let place = arriving.join(RECORD);
-        let bytes = opened(source)?.small(&wanted.record.path, RECORD_BYTES_MAX)?;
-        if Digest::of(&bytes) != wanted.record.sha256 {
-            return Err(HoldingError::Origin(format!(
-                "{} of {} is not the record that was published: publish the title again",
-                wanted.record.path, self.title
-            )));
-        }
+        let document = &wanted.record;
+        let bytes = self.sources.small(&document.path, RECORD_BYTES_MAX, &document.sha256)?;
         kept::write(&place, &bytes).attempt("write", &place)?;
         let record = Record::read(arriving).map_err(|why| {
             HoldingError::Origin(format!("the record of {} is damaged: {why}", self.title))
@@ -220,41 +226,55 @@ fn keep_only(arriving: &Path, files: &[&FileRecord]) -> Result<(), HoldingError>
     Ok(())
 }
 
-fn opened(
-    source: Option<&Result<Box<dyn Origin>, HoldingError>>,
-) -> Result<&dyn Origin, HoldingError> {
-    match source {
-        Some(Ok(origin)) => Ok(origin.as_ref()),
-        Some(Err(why)) => Err(HoldingError::Origin(why.to_string())),
-        None => Err(HoldingError::Origin(
-            "it was not published, so there is nowhere to copy it from: ingest it again".to_owned(),
-        )),
+/// How many blocks a file has.
+fn blocks_of(file: &FileRecord) -> usize {
+    file.blocks_sha256.as_ref().map_or(0, Vec::len)
+}
+
+/// Says how much of a title is there.
+struct Progress<'a> {
+    done_bytes: u64,
+    all_bytes: u64,
+    tell: &'a dyn Fn(u64, u64),
+}
+
+impl<'a> Progress<'a> {
+    fn new(files: &[&FileRecord], tell: &'a dyn Fn(u64, u64)) -> Self {
+        let all_bytes = files.iter().map(|file| file.bytes).sum();
+        tell(0, all_bytes);
+        Self { done_bytes: 0, all_bytes, tell }
+    }
+
+    fn add(&mut self, bytes: u64) {
+        self.done_bytes += bytes;
+        (self.tell)(self.done_bytes, self.all_bytes);
     }
 }
 
 /// Fills the hidden folder.
-struct Source<'a> {
-    origin: Option<Result<Box<dyn Origin>, HoldingError>>,
+struct Filling<'a> {
+    arrival: &'a Arrival<'a>,
     arriving: &'a Path,
-    gate: Gate<'a>,
-    date: &'a Record,
+    record: &'a Record,
+    map: BlockMap,
+    progress: Progress<'a>,
 }
 
-impl Source<'_> {
+impl Filling<'_> {
     /// Brings all files, and checks again what was written. Returns how many bytes were fetched.
-    fn bring_all(&self, files: &[&FileRecord]) -> Result<u64, HoldingError> {
+    fn bring_all(&mut self, files: &[&FileRecord]) -> Result<u64, HoldingError> {
         let place = File::open(self.arriving).attempt("open", self.arriving)?;
         let mut buffer = BlockBuffer::new();
-        let mut fetched_bytes = 0;
-        for file in files {
-            let fetched = self.bring_file(&place, file, &mut buffer)?;
-            // What the disk gives back is what counts.
-            if fetched > 0 || file.bytes == 0 {
-                check::check_whole(&place, file, &mut buffer, self.gate)?;
+        let (mut fetched_bytes, mut first) = (0, 0);
+        let wanted: HashSet<&str> = files.iter().map(|file| file.path.as_str()).collect();
+        for file in &self.record.files {
+            // Of a file that the title in the library has, nothing arrives.
+            if wanted.contains(file.path.as_str()) {
+                fetched_bytes += self.bring_file(&place, file, first, &mut buffer)?;
             }
-            fetched_bytes += fetched;
+            first += blocks_of(file);
         }
-        for folder in [self.arriving.join(&self.date.folder), self.arriving.to_path_buf()] {
+        for folder in [self.arriving.join(&self.record.folder), self.arriving.to_path_buf()] {
             if folder.is_dir() {
                 catalog::sync(&folder)?;
             }
@@ -262,10 +282,12 @@ impl Source<'_> {
         Ok(fetched_bytes)
     }
 
+    /// `first` is the place of its first block on the map.
     fn bring_file(
-        &self,
+        &mut self,
         place: &File,
         file: &FileRecord,
+        first: usize,
         buffer: &mut BlockBuffer,
     ) -> Result<u64, HoldingError> {
         let path = self.arriving.join(&file.path);
@@ -273,30 +295,36 @@ impl Source<'_> {
         fs::create_dir_all(folder).attempt("make the folder", folder)?;
         let open = BlockFile::open_to_write(place, &file.path).attempt("write", &path)?;
         let there = open.file().metadata().attempt("look at", &path)?.len();
-        let mut fetched_bytes = 0;
+        let (mut fetched_bytes, mut believed) = (0, false);
         for (index, expected) in file.blocks_sha256.iter().flatten().enumerate() {
             let offset = index as u64 * BLOCK_BYTES;
             let count = check::length(file, offset);
-            (self.gate)(count as u64)?;
-            if there >= offset + count as u64 && is_there(&open, offset, count, expected, buffer) {
+            let is_long = there >= offset + count as u64;
+            if is_long && self.map.has(first + index) {
+                believed = true;
+                self.progress.add(count as u64);
                 continue;
             }
-            opened(self.origin.as_ref())?.read(&file.path, offset, count, buffer)?;
-            if sha256::of_bytes(buffer.first(count)) != *expected {
-                return Err(HoldingError::Origin(format!(
-                    "block {index} of {} at the origin does not match its SHA-256: verify the title there",
-                    file.path
-                )));
+            (self.arrival.gate)(count as u64)?;
+            if !(is_long && is_there(&open, offset, count, expected, buffer)) {
+                let block = (index, offset, count);
+                self.arrival.sources.block(file, block, expected, buffer)?;
+                open.write(offset, buffer, count).attempt("write", &path)?;
+                fetched_bytes += count as u64;
             }
-            open.write(offset, buffer, count).attempt("write", &path)?;
-            fetched_bytes += count as u64;
+            self.map.note(first + index).attempt("write the map beside", &path)?;
+            self.progress.add(count as u64);
         }
-        if fetched_bytes > 0 || there != file.bytes {
+        if fetched_bytes > 0 || there != file.bytes || believed {
             open.finish(file.bytes).attempt("write", &path)?;
             // The same on each node, so that what viewers are told of the file's age is, too.
-            let date = UNIX_EPOCH + Duration::from_secs(self.date.ingested_unix_seconds);
+            let date = UNIX_EPOCH + Duration::from_secs(self.record.ingested_unix_seconds);
             let times = FileTimes::new().set_modified(date);
             open.file().set_times(times).attempt("date", &path)?;
+        }
+        // What the disk gives back is what counts.
+        if fetched_bytes > 0 || believed || file.bytes == 0 {
+            check::check_whole(place, file, buffer, self.arrival.gate)?;
         }
         Ok(fetched_bytes)
     }

@@ -1,5 +1,6 @@
 //! The thread that copies, mends and verifies: what may be damaged first, then what has not been verified, then what is missing.
 
+use std::cell::Cell;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -13,6 +14,7 @@ use super::error::{Attempt, HoldingError};
 use super::look::{Changed, title_path};
 use super::removal::ReplacedVersion;
 use super::room;
+use super::sources::Sources;
 use super::stamp::stamp;
 use super::table::{Held, Verified};
 use super::{Holder, lock, unix_seconds};
@@ -80,12 +82,17 @@ impl Holder {
         }
         let desired = self.desired();
         let is_missing = |wanted: &&PublishedTitle| {
-            may(&wanted.path)
-                && !hidden.contains(&wanted.path)
-                && self.table.title(&wanted.path).is_none_or(|held| held.version != wanted.version)
+            !hidden.contains(&wanted.path)
+                && self.is_missing(wanted)
                 && !desired.withdrawn.contains(&wanted.held())
         };
-        desired.titles.iter().find(is_missing).cloned().map(Job::Copy)
+        let missing: Vec<_> = desired.titles.iter().filter(is_missing).collect();
+        self.next_missing(&missing, may).map(Job::Copy)
+    }
+
+    /// Whether a title is not there in this version.
+    pub(super) fn is_missing(&self, wanted: &PublishedTitle) -> bool {
+        self.table.title(&wanted.path).is_none_or(|held| held.version != wanted.version)
     }
 
     fn work_on(&self, job: &Job) {
@@ -110,6 +117,8 @@ impl Holder {
         let attempts = before.map_or(0, |before| before.attempts);
         let wait = match why {
             HoldingError::Full { .. } => RETRY_FULL,
+            // Which node is asked when is the ledger's business.
+            HoldingError::Peer(_) => RETRY,
             _ => RETRY.saturating_mul(1 << attempts.min(10)).min(RETRY_MAX),
         };
         let is_full = matches!(why, HoldingError::Full { .. });
@@ -127,30 +136,53 @@ impl Holder {
         let desired = self.desired();
         let wanted = desired.titles.iter().find(|wanted| wanted.path == path);
         let wanted = wanted.filter(|wanted| !desired.withdrawn.contains(&wanted.held()));
-        self.bring(path, wanted)?;
+        self.bring(path, wanted, true)?;
         lock(&self.hidden).remove(path);
         Ok(())
     }
 
     fn copy(&self, wanted: &PublishedTitle) -> Result<(), HoldingError> {
-        self.bring(&wanted.path, Some(wanted))
+        self.bring(&wanted.path, Some(wanted), false)
     }
 
-    fn bring(&self, path: &str, wanted: Option<&PublishedTitle>) -> Result<(), HoldingError> {
+    fn bring(
+        &self,
+        path: &str,
+        wanted: Option<&PublishedTitle>,
+        is_mending: bool,
+    ) -> Result<(), HoldingError> {
         let title = title_path(path)?;
         let library = self.library_of(&title);
         let generation = self.generation.load(Ordering::Relaxed);
         let is_wanted = || {
-            self.generation.load(Ordering::Relaxed) == generation || self.still_wants(path, wanted)
+            let is_as_it_was = self.generation.load(Ordering::Relaxed) == generation;
+            let is_time = is_mending || wanted.is_none_or(|wanted| self.is_time_for(wanted));
+            is_time && (is_as_it_was || self.still_wants(path, wanted))
+        };
+        let all = wanted.map(|wanted| self.sources(&title, wanted, is_mending));
+        let none = match all {
+            Some(_) => "no node of the cluster has it, and it is another one's turn to fetch it",
+            None => "it was not published, so there is nowhere to copy it from: ingest it again",
+        };
+        let sources = Sources {
+            all: all.unwrap_or_default(),
+            failed: Cell::new(0),
+            ledger: &self.fill.ledger,
+            now: &|| self.started.elapsed(),
+            none,
         };
         let arrival = Arrival {
             title: &title,
             library: &library,
             wanted,
+            sources: &sources,
+            progress: &|done_bytes, all_bytes| self.fill.note(path, done_bytes, all_bytes),
             kept_free_bytes: room::kept_free_bytes(&library),
             gate: &|bytes| self.copy_gate(bytes, &is_wanted),
         };
-        let arrived = arrival.bring().map_err(|why| match why {
+        let brought = arrival.bring();
+        self.fill.end();
+        let arrived = brought.map_err(|why| match why {
             // Only the disk knew that it is full.
             HoldingError::Full { needed_bytes: 0, .. } => HoldingError::Full {
                 needed_bytes: wanted.map_or(1, |wanted| wanted.bytes),

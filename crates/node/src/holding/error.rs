@@ -6,6 +6,8 @@ use std::path::Path;
 
 use catalog::CatalogError;
 
+use super::sources::PeerFault;
+
 /// Why a title could not be copied, checked or removed. Its text says what to do.
 #[derive(Debug)]
 pub(crate) enum HoldingError {
@@ -20,6 +22,8 @@ pub(crate) enum HoldingError {
     },
     /// The origin does not have what was published, or cannot be reached.
     Origin(String),
+    /// No other node has sent what it should have.
+    Peer(PeerFault),
     /// The title cannot be held as it is.
     Title(String),
     /// What lies in the library does not match its record.
@@ -43,6 +47,7 @@ impl Display for HoldingError {
                 f,
                 "the disk is full: {needed_bytes} bytes are needed and {free_bytes} are free (withdraw titles, or add room; the copy goes on by itself)"
             ),
+            Self::Peer(fault) => write!(f, "a node that holds it was refused: {}", fault.as_str()),
             Self::Origin(why) | Self::Title(why) | Self::Library(why) => f.write_str(why),
             Self::Damaged { path, why } => write!(f, "{path} {why}"),
             Self::Busy => f.write_str("another fullbore is at work on it"),

@@ -9,6 +9,7 @@ use catalog::{RECORD, Record, TitleName, TitlePath, Workshop, is_version};
 use fleet::Digest;
 
 use super::arrival::ARRIVING;
+use super::block_map;
 use super::error::{Attempt, HoldingError};
 use super::removal::ReplacedVersion;
 use super::stamp::stamp;
@@ -116,6 +117,8 @@ impl Holder {
         if arriving.exists() {
             fs::remove_dir_all(&arriving).attempt("remove", &arriving)?;
         }
+        // What is said of another copy does not hold for this one.
+        block_map::forget(workshop.path()).attempt("remove the map in", workshop.path())?;
         let place = title.folder(library);
         fs::rename(&place, &arriving).attempt("hide", &place)?;
         catalog::sync(&above)?;

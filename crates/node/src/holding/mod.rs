@@ -10,21 +10,29 @@
 //! copy (`removal`), and one reads everything again and again (`scrub`). A lock on a title's hidden folder (`catalog::Workshop`) keeps them, and
 //! other programs, from working on the same title.
 //!
-//! Read first: `arrival.rs`, then `look.rs`.
+//! Read first: `arrival.rs`, then `filling.rs` (what comes from where, and when) and `look.rs`.
 
 mod arrival;
 mod block_file;
+mod block_map;
 mod check;
 mod copying;
 mod error;
+mod filling;
+mod giving_way;
+mod grants;
 mod look;
 mod origin;
 mod pace;
+mod peer;
 mod removal;
 mod room;
 mod scrub;
+mod sources;
 mod stamp;
 mod table;
+mod turns;
+mod window;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -40,9 +48,15 @@ use serde::Serialize;
 use crate::kept;
 use crate::stop::Bell;
 use copying::Trouble;
+use filling::Fill;
+pub use filling::FillStatus;
+pub(crate) use giving_way::Viewers;
 use pace::Pace;
 use removal::ReplacedVersion;
+pub use sources::{FillCounts, PeerFault};
 use table::Table;
+use window::Windows;
+pub use window::{FillWindow, FillWindowError};
 
 /// Most receipts in one heartbeat, as `fleet::Heartbeat` bounds them.
 const RECEIPTS_MAX: usize = 1000;
@@ -58,6 +72,10 @@ pub struct HoldingOptions {
     pub libraries: Vec<PathBuf>,
     /// Most bytes per second that are copied; 0 means no bound.
     pub copy_bytes_per_second: u64,
+    /// When titles are brought; always, if there is none.
+    pub windows: Vec<FillWindow>,
+    /// How long a node waits for each of those before it in its cluster, besides the time that a title takes.
+    pub fill_wait: Duration,
     /// Every title is read again and compared with its record within this time.
     pub scrub: Duration,
 }
@@ -80,6 +98,7 @@ pub struct Holder {
     copy_pace: Mutex<Pace>,
     scrub_pace: Mutex<Pace>,
     copied_bytes: AtomicU64,
+    fill: Fill,
     started: Instant,
     copier: Bell,
     remover: Bell,
@@ -101,6 +120,8 @@ pub struct HoldingStatus {
     pub troubles: BTreeMap<String, String>,
     /// Bytes copied since the start.
     pub copied_bytes: u64,
+    /// How filling goes.
+    pub fill: FillStatus,
     /// A wrong byte is found within this time.
     pub scrub_seconds: u64,
     /// The time since the title that waits longest was last verified.
@@ -142,6 +163,7 @@ impl Holder {
             copy_pace: Mutex::new(Pace::new(options.copy_bytes_per_second)),
             scrub_pace: Mutex::new(Pace::new(0)),
             copied_bytes: AtomicU64::new(0),
+            fill: Fill::new(Windows(options.windows.clone())),
             started: Instant::now(),
             copier: Bell::default(),
             remover: Bell::default(),
@@ -256,9 +278,7 @@ impl Holder {
         let verified = titles.iter().filter_map(|(_, held)| held.verified);
         let oldest = verified.map(|one| now.saturating_sub(one.unix_seconds)).max();
         let desired = self.desired();
-        let is_missing = |title: &&PublishedTitle| {
-            self.table.title(&title.path).is_none_or(|held| held.version != title.version)
-        };
+        let is_missing = |title: &&PublishedTitle| self.is_missing(title);
         HoldingStatus {
             titles: self.inventory().held.len(),
             bytes: self.table.bytes(),
@@ -269,6 +289,7 @@ impl Holder {
                 .map(|(path, trouble)| (path.clone(), trouble.why.clone()))
                 .collect(),
             copied_bytes: self.copied_bytes.load(Ordering::Relaxed),
+            fill: self.fill_status(),
             scrub_seconds: self.options.scrub.as_secs(),
             oldest_verified_seconds: oldest.unwrap_or(0),
         }

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use catalog::{BLOCK_BYTES, TitlePath};
+use catalog::{BLOCK_BYTES, FileRecord, TitlePath};
 use s3::{S3Bucket, S3Error};
 use tokio::runtime::Runtime;
 
@@ -14,10 +14,10 @@ use super::error::HoldingError;
 
 /// The origin of one title.
 pub(crate) trait Origin {
-    /// Reads `count` bytes, at most a block, of the file at `path` in the title's folder, from `offset` on, which is where a block begins.
+    /// Reads `count` bytes, at most a block, of a file of the title, from `offset` on, which is where a block begins.
     fn read(
         &self,
-        path: &str,
+        file: &FileRecord,
         offset: u64,
         count: usize,
         into: &mut BlockBuffer,
@@ -62,7 +62,7 @@ fn failed(path: &Path, error: &io::Error) -> HoldingError {
 impl Origin for FolderOrigin {
     fn read(
         &self,
-        path: &str,
+        FileRecord { path, .. }: &FileRecord,
         offset: u64,
         count: usize,
         into: &mut BlockBuffer,
@@ -70,11 +70,11 @@ impl Origin for FolderOrigin {
         let place = || self.path.join(path);
         let mut last = self.last.borrow_mut();
         let file = match last.take() {
-            Some((name, file)) if name == path => file,
+            Some((name, file)) if name == *path => file,
             _ => BlockFile::open(&self.folder, path).map_err(|error| failed(&place(), &error))?,
         };
         let read = file.read(offset, into).map_err(|error| failed(&place(), &error))?;
-        *last = Some((path.to_owned(), file));
+        *last = Some((path.clone(), file));
         if read < count {
             let why = io::Error::new(io::ErrorKind::UnexpectedEof, "it is too short");
             return Err(failed(&place(), &why));
@@ -132,7 +132,7 @@ impl From<S3Error> for HoldingError {
 impl Origin for S3Origin {
     fn read(
         &self,
-        path: &str,
+        FileRecord { path, .. }: &FileRecord,
         offset: u64,
         count: usize,
         into: &mut BlockBuffer,

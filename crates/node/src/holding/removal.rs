@@ -9,6 +9,7 @@ use fleet::{Digest, HeldTitle, Receipt, ReceiptState};
 use serde::{Deserialize, Serialize};
 
 use super::arrival::ARRIVING;
+use super::block_map;
 use super::error::{Attempt, HoldingError};
 use super::look::{Changed, title_path};
 use super::stamp::stamp;
@@ -144,6 +145,8 @@ impl Holder {
         }
         for folder in [place.clone(), hidden.join(ARRIVING)] {
             if is_it(&folder) {
+                // Of what has arrived, nothing is there any more.
+                block_map::forget(&hidden).attempt("remove the map in", &hidden)?;
                 fs::rename(&folder, &out_of_sight).attempt("remove", &folder)?;
                 self.table.take(&withdrawn.path);
                 lock(&self.hidden).remove(&withdrawn.path);

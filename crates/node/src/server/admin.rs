@@ -1,4 +1,4 @@
-//! Asks the server's admin listener for its status.
+//! Asks the server's admin listener for its status and its metrics.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -16,19 +16,30 @@ const BYTES_MAX: u64 = 16 << 20;
 /// # Errors
 /// If it does not answer in time, or with something else.
 pub(crate) fn status(address: SocketAddr) -> io::Result<Value> {
+    Ok(serde_json::from_slice(&get(address, "/status.json")?)?)
+}
+
+/// `/metrics` of the server whose admin listener is at `address`.
+///
+/// # Errors
+/// If it does not answer in time, or with something else.
+pub(crate) fn metrics(address: SocketAddr) -> io::Result<String> {
+    String::from_utf8(get(address, "/metrics")?).map_err(io::Error::other)
+}
+
+fn get(address: SocketAddr, path: &str) -> io::Result<Vec<u8>> {
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    let request =
-        format!("GET /status.json HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes())?;
     let mut answer = Vec::new();
     stream.take(BYTES_MAX).read_to_end(&mut answer)?;
-    let wrong = || io::Error::new(io::ErrorKind::InvalidData, "it is no server's status");
+    let wrong = || io::Error::new(io::ErrorKind::InvalidData, "it is no server's answer");
     let end = answer.windows(4).position(|four| four == b"\r\n\r\n").ok_or_else(wrong)?;
     let is_ok = answer.split(|byte| *byte == b' ').nth(1) == Some(b"200");
     if !is_ok {
         return Err(wrong());
     }
-    Ok(serde_json::from_slice(&answer[end + 4..])?)
+    Ok(answer.split_off(end + 4))
 }

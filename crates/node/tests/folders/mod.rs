@@ -69,6 +69,8 @@ impl Folders {
             state: self.state(),
             libraries: vec![self.library()],
             copy_bytes_per_second: 0,
+            windows: Vec::new(),
+            fill_wait: Duration::ZERO,
             scrub: Duration::from_secs(3600),
         }
     }

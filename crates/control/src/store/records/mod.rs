@@ -250,6 +250,9 @@ pub struct TitleRecord {
     /// The version that viewers get, if it is published.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub published: Option<PublishedTitle>,
+    /// Nodes bring it at once, whatever their windows say.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub at_once: bool,
     /// Versions that nobody may serve any more, oldest first.
     #[serde(default)]
     pub withdrawn: Vec<WithdrawnVersion>,
@@ -449,7 +452,10 @@ mod tests {
         reads_what_it_writes(&invite, "a1");
         let version = Digest::of(b"old");
         let withdrawn = vec![WithdrawnVersion { version, since_unix_seconds: 9 }];
-        reads_what_it_writes(&TitleRecord { published: None, withdrawn }, "films/a");
+        reads_what_it_writes(
+            &TitleRecord { published: None, at_once: false, withdrawn },
+            "films/a",
+        );
         for role in [Role::Admin, Role::Read, Role::Partner(vec![name("paris")])] {
             let sha256 = matches!(role, Role::Admin).then(|| Digest::of(b"token"));
             let operator = OperatorRecord { role, sha256, made_unix_seconds: 1, revoked: None };
@@ -486,6 +492,7 @@ mod tests {
         }
         let twice = TitleRecord {
             published: None,
+            at_once: false,
             withdrawn: vec![
                 WithdrawnVersion { version: Digest::of(b""), since_unix_seconds: 0 };
                 WITHDRAWN_MAX + 1

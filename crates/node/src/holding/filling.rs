@@ -1,0 +1,297 @@
+//! Bringing what is missing: what may be brought now, from where, and how far it is.
+//!
+//! A title is brought while a window is open, or at once if the fleet says so. It comes from a node of the same cluster if one has it; only
+//! whoever's turn it is ([`Turns`]) asks other nodes and the origin. What is damaged is mended at any time, from wherever it can be had.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use catalog::TitlePath;
+use fleet::{FillProgress, HeldTitle, PublishedTitle};
+use serde::Serialize;
+use steering::Fleet;
+
+use super::giving_way::{GivingWay, Viewers};
+use super::grants::Grants;
+use super::origin::origin;
+use super::peer::{self, PeerClient, PeerOrigin};
+use super::sources::{Distance, FillCounts, Ledger, TitleSource};
+use super::turns::Turns;
+use super::window::Windows;
+use super::{Holder, lock, unix_seconds};
+
+/// What a fill without a bound counts as when it gives way to viewers, and when nobody knows how fast it is: a link of 10 Gb/s.
+const UNBOUND_BYTES_PER_SECOND: u64 = 1_250_000_000;
+/// The time over which its speed is taken.
+const SPEED_WINDOW: Duration = Duration::from_secs(10);
+/// A title may take so many times as long as its bytes at the full rate before the next node goes out for it.
+const PATIENCE_FACTOR: f64 = 2.0;
+
+/// What filling needs to know.
+pub(super) struct Fill {
+    pub(super) ledger: Ledger,
+    pub(super) grants: Arc<Grants>,
+    windows: Windows,
+    turns: Mutex<Turns>,
+    fleet: Mutex<Option<Arc<Known>>>,
+    giving_way: Mutex<GivingWay>,
+    /// The title that is brought now, how much of it is there, and all of it.
+    current: Mutex<Option<(String, u64, u64)>>,
+    /// When how many bytes had been brought.
+    brought: Mutex<VecDeque<(Duration, u64)>>,
+}
+
+/// A snapshot of the fleet.
+struct Known {
+    fleet: Arc<Fleet>,
+    /// The places in it of the nodes of this one's cluster.
+    mates: Vec<usize>,
+}
+
+impl Fill {
+    pub(super) fn new(windows: Windows) -> Self {
+        let (ledger, grants, turns, fleet, giving_way, current, brought) = Default::default();
+        Self { ledger, grants, windows, turns, fleet, giving_way, current, brought }
+    }
+
+    /// Notes how much of a title is there.
+    pub(super) fn note(&self, path: &str, done_bytes: u64, all_bytes: u64) {
+        *lock(&self.current) = Some((path.to_owned(), done_bytes, all_bytes));
+    }
+
+    /// Nothing is brought any more.
+    pub(super) fn end(&self) {
+        *lock(&self.current) = None;
+        self.grants.release();
+    }
+
+    fn all_bytes(&self) -> u64 {
+        let counts = self.ledger.counts();
+        counts.cluster_bytes + counts.fleet_bytes + counts.origin_bytes
+    }
+
+    fn bytes_per_second(&self) -> u64 {
+        let brought = lock(&self.brought);
+        let ends = brought.front().zip(brought.back());
+        let Some(((from, before), (to, after))) = ends.filter(|(from, to)| from.0 < to.0) else {
+            return 0;
+        };
+        ((after - before) as f64 / (*to - *from).as_secs_f64()) as u64
+    }
+}
+
+/// How filling goes, for operators.
+#[derive(Clone, Debug, Serialize)]
+pub struct FillStatus {
+    /// What is left, if anything is.
+    pub progress: Option<FillProgress>,
+    /// The share of its rate that it takes: less than 1 while it gives way to viewers.
+    pub share: f64,
+    /// What came from where, and what was refused.
+    #[serde(flatten)]
+    pub counts: FillCounts,
+}
+
+impl Holder {
+    /// Takes a snapshot of the fleet: who is there, and holds what.
+    pub fn note_fleet(&self, fleet: Arc<Fleet>) {
+        let now = self.started.elapsed();
+        lock(&self.fill.turns).handle_fleet(fleet.snapshot(), &self.options.node, now);
+        let mates = peer::mates(&fleet, &self.options.node);
+        *lock(&self.fill.fleet) = Some(Arc::new(Known { fleet, mates }));
+        self.copier.ring();
+    }
+
+    /// Whether the fleet signs addresses, from now on.
+    pub fn note_signing(&self, signs: bool) {
+        self.fill.grants.note_signing(signs);
+    }
+
+    pub(crate) fn grants(&self) -> &Grants {
+        &self.fill.grants
+    }
+
+    /// Takes what viewers of the box get, once a second: filling gives way to them.
+    pub(crate) fn note_viewers(&self, viewers: Option<Viewers>) {
+        let now = self.started.elapsed();
+        let mut brought = lock(&self.fill.brought);
+        brought.push_back((now, self.fill.all_bytes()));
+        while brought.len() > 2 && brought[1].0 + SPEED_WINDOW <= now {
+            brought.pop_front();
+        }
+        drop(brought);
+        let is_filling = lock(&self.fill.current).is_some();
+        let mut giving_way = lock(&self.fill.giving_way);
+        let before = giving_way.share();
+        giving_way.handle(viewers, is_filling, now);
+        let share = giving_way.share();
+        if share != before {
+            let whole = match self.options.copy_bytes_per_second {
+                0 if share < 1.0 => UNBOUND_BYTES_PER_SECOND,
+                bound => bound,
+            };
+            lock(&self.copy_pace).set((whole as f64 * share) as u64);
+        }
+    }
+
+    /// Whether the windows let this title be brought now.
+    pub(super) fn is_time_for(&self, wanted: &PublishedTitle) -> bool {
+        self.fill.windows.is_open(unix_seconds()) || self.is_wanted_at_once(wanted)
+    }
+
+    fn is_wanted_at_once(&self, wanted: &PublishedTitle) -> bool {
+        let is_it = |held: &HeldTitle| held.path == wanted.path && held.version == wanted.version;
+        self.desired().at_once.iter().any(is_it)
+    }
+
+    /// The first of the missing titles that can be brought now.
+    pub(super) fn next_missing(
+        &self,
+        missing: &[&PublishedTitle],
+        may: impl Fn(&str) -> bool,
+    ) -> Option<PublishedTitle> {
+        let waited: HashSet<_> =
+            missing.iter().map(|one| (one.path.as_str(), one.version)).collect();
+        lock(&self.fill.turns).keep(|held| waited.contains(&(held.path.as_str(), held.version)));
+        let patience = self.patience(missing);
+        let is_open = self.fill.windows.is_open(unix_seconds());
+        let can = |wanted: &&&PublishedTitle| {
+            may(&wanted.path)
+                && (is_open || self.is_wanted_at_once(wanted))
+                && (self.has_mate(wanted) || self.may_go_out(wanted, patience))
+        };
+        missing.iter().find(can).map(|wanted| (*wanted).clone())
+    }
+
+    /// How long a title should take: as long as the largest, because whoever brings that brings nothing else meanwhile.
+    fn patience(&self, missing: &[&PublishedTitle]) -> Duration {
+        let rate = match self.options.copy_bytes_per_second {
+            0 => UNBOUND_BYTES_PER_SECOND,
+            bound => bound,
+        };
+        let bytes = missing.iter().map(|wanted| wanted.bytes).max().unwrap_or(0);
+        self.options.fill_wait
+            + Duration::from_secs_f64(PATIENCE_FACTOR * bytes as f64 / rate as f64)
+    }
+
+    fn may_go_out(&self, wanted: &PublishedTitle, patience: Duration) -> bool {
+        let now = self.started.elapsed();
+        // Who is of the cluster is known with the first heartbeats.
+        let is_known = lock(&self.fill.fleet).is_some();
+        let patience = if is_known { patience } else { self.options.fill_wait };
+        lock(&self.fill.turns).may_go_out(&wanted.held(), &self.options.node, patience, now)
+    }
+
+    fn peers(&self, wanted: &PublishedTitle) -> Vec<peer::Peer> {
+        let Some(known) = lock(&self.fill.fleet).clone() else { return Vec::new() };
+        let now = self.started.elapsed();
+        let mut peers = peer::peers(&known.fleet, &known.mates, &self.options.node, wanted);
+        peers.retain(|peer| self.fill.ledger.may_ask(&peer.node, now));
+        peers
+    }
+
+    /// Whether a node of the cluster has a title. It is asked of each that is missing, so it looks at those nodes alone.
+    fn has_mate(&self, wanted: &PublishedTitle) -> bool {
+        let Some(known) = lock(&self.fill.fleet).clone() else { return false };
+        let Known { fleet, mates } = &*known;
+        let Some(title) = peer::title(fleet, wanted) else { return false };
+        let now = self.started.elapsed();
+        let may_ask = |at: usize| {
+            let node = &fleet.snapshot().nodes[at];
+            peer::is_source(fleet, at, title) && self.fill.ledger.may_ask(&node.name, now)
+        };
+        mates.iter().any(|at| may_ask(*at))
+    }
+
+    /// Where a title comes from, nearest first. What is to be mended may come from anywhere.
+    pub(super) fn sources(
+        &self,
+        title: &TitlePath,
+        wanted: &PublishedTitle,
+        is_mending: bool,
+    ) -> Vec<TitleSource> {
+        let may_go_out = is_mending || self.may_go_out(wanted, self.patience(&[wanted]));
+        let mut peers = self.peers(wanted);
+        peers.retain(|peer| peer.is_mate || may_go_out);
+        if !peers.is_empty() && !self.fill.grants.obtain(&wanted.held()) {
+            crate::tell(&format!(
+                "{} is not copied from other nodes: no gateway gives leave to",
+                wanted.path
+            ));
+            peers.clear();
+        }
+        let mut sources = self.from_peers(peers, wanted);
+        if may_go_out {
+            let from = origin(&wanted.origin, title);
+            sources.push(TitleSource { distance: Distance::Origin, node: None, from });
+        }
+        sources
+    }
+
+    fn from_peers(&self, peers: Vec<peer::Peer>, wanted: &PublishedTitle) -> Vec<TitleSource> {
+        let Some(first) = peers.first() else { return Vec::new() };
+        let client = match PeerClient::new(&first.base) {
+            Ok(client) => Arc::new(client),
+            Err(why) => {
+                crate::tell(&format!("titles cannot be copied from other nodes: {why}"));
+                return Vec::new();
+            }
+        };
+        let source = |peer: peer::Peer| TitleSource {
+            distance: if peer.is_mate { Distance::Cluster } else { Distance::Fleet },
+            node: Some(peer.node.clone()),
+            from: Ok(Box::new(PeerOrigin {
+                client: Arc::clone(&client),
+                title: wanted.held(),
+                grants: Arc::clone(&self.fill.grants),
+                peer,
+            })),
+        };
+        peers.into_iter().map(source).collect()
+    }
+
+    /// What is left to be brought, if anything is.
+    pub fn fill_progress(&self) -> Option<FillProgress> {
+        let desired = self.desired();
+        let missing: Vec<_> =
+            desired.titles.iter().filter(|wanted| self.is_missing(wanted)).collect();
+        if missing.is_empty() {
+            return None;
+        }
+        let current = lock(&self.fill.current).clone();
+        // A title that is mended is not missing.
+        let current =
+            current.filter(|(path, ..)| missing.iter().any(|wanted| wanted.path == *path));
+        let (title, done_bytes, title_bytes) = match current {
+            Some((path, done, all)) => (Some(path), done, all),
+            None => (None, 0, 0),
+        };
+        let all: u64 = missing.iter().map(|wanted| wanted.bytes).sum();
+        let missing_bytes = all.saturating_sub(done_bytes);
+        let bytes_per_second = self.fill.bytes_per_second();
+        let now = unix_seconds();
+        let is_open = self.fill.windows.is_open(now);
+        // While it waits for its window, its bound is all that is known.
+        let rate = if is_open { bytes_per_second } else { self.options.copy_bytes_per_second };
+        let seconds = missing_bytes.checked_div(rate);
+        Some(FillProgress {
+            title,
+            done_bytes,
+            title_bytes,
+            missing_titles: missing.len() as u64,
+            missing_bytes,
+            bytes_per_second,
+            is_open,
+            done_unix_seconds: seconds.and_then(|seconds| self.fill.windows.after(now, seconds)),
+        })
+    }
+
+    pub(super) fn fill_status(&self) -> FillStatus {
+        FillStatus {
+            progress: self.fill_progress(),
+            share: lock(&self.fill.giving_way).share(),
+            counts: self.fill.ledger.counts(),
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! How much of its rate a fill takes: less when viewers of the box begin to wait.
+//!
+//! Two things tell: the mean time to the first byte of the server's responses, and the share of time in which everything waits for a disk. Either
+//! being bad halves the share at once, and again after [`SETTLE`] if that was not enough. When both have been well for [`WELL`], the share grows
+//! by a sixteenth each second. It never falls below a sixteenth: a fill that stops for good is of no use to viewers either.
+//!
+//! The mean is compared with what the box's viewers get without the fill: what they got last while it brought nothing, or a sixteenth. If that is
+//! long ago, the fill takes a sixteenth for some seconds to find out. With few responses there is nobody to give way to.
+//!
+//! No I/O and no clock: every call is told the time.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// What viewers of the box get, as it is counted since the server started.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Viewers {
+    /// Responses whose first byte has left.
+    pub(crate) first_bytes: u64,
+    /// How long their viewers waited for it, all together.
+    pub(crate) first_byte_seconds: f64,
+    /// The share of the last ten seconds in which everything waited for disks, in percent.
+    pub(crate) disk_percent: f64,
+}
+
+/// The time over which means are taken.
+const WINDOW: Duration = Duration::from_secs(5);
+/// So many responses in that time make a mean. A guess: fewer are one viewer's.
+const RESPONSES_MIN: u64 = 20;
+/// Viewers wait when the mean is above that without a fill by this. The bound is the fleet's for first bytes beside a fill.
+const WORSE: f64 = 1.2;
+/// No wait below this counts. A guess: less than what a network adds, so nobody notices.
+const NOTICED_SECONDS: f64 = 0.002;
+/// Disks are slow from here on: half of what makes a box say that it wants no viewers (`condition::DISK_PERCENT`).
+const DISK_PERCENT: f64 = 40.0;
+/// How long it counts what viewers got without the fill, and how long it takes to find out anew: the first half of that time empties [`WINDOW`].
+const QUIET_COUNTS: Duration = Duration::from_secs(600);
+const PROBE: Duration = Duration::from_secs(10);
+/// How long a smaller share has to show its effect.
+const SETTLE: Duration = Duration::from_secs(5);
+/// How long all must have been well before the share grows.
+const WELL: Duration = Duration::from_secs(10);
+/// The share, in sixteenths.
+const WHOLE: u32 = 16;
+
+/// The controller.
+#[derive(Debug)]
+pub(crate) struct GivingWay {
+    seen: VecDeque<(Duration, Viewers)>,
+    /// The mean without a fill, and when it was seen last.
+    quiet: Option<(Duration, f64)>,
+    /// Since when the fill has brought nothing, or a sixteenth.
+    quiet_since: Option<Duration>,
+    probes_until: Option<Duration>,
+    sixteenths: u32,
+    halved_at: Option<Duration>,
+    bad_at: Option<Duration>,
+}
+
+impl Default for GivingWay {
+    fn default() -> Self {
+        let (seen, quiet, quiet_since, probes_until, halved_at, bad_at) = Default::default();
+        Self { seen, quiet, quiet_since, probes_until, sixteenths: WHOLE, halved_at, bad_at }
+    }
+}
+
+impl GivingWay {
+    /// Takes what viewers get at `now`, once a second; `None` if the server does not answer. `is_filling`: the box brings something.
+    pub(crate) fn handle(&mut self, viewers: Option<Viewers>, is_filling: bool, now: Duration) {
+        let Some(viewers) = viewers else {
+            self.seen.clear();
+            return;
+        };
+        // Another server counts from the beginning.
+        if self.seen.back().is_some_and(|(_, last)| last.first_bytes > viewers.first_bytes) {
+            self.seen.clear();
+        }
+        self.seen.push_back((now, viewers));
+        while self.seen.len() > 2 && self.seen[1].0 + WINDOW <= now {
+            self.seen.pop_front();
+        }
+        self.probes_until = self.probes_until.filter(|until| now < *until);
+        self.quiet_since = match !is_filling || self.taken() == 1 {
+            true => self.quiet_since.or(Some(now)),
+            false => None,
+        };
+        let mean = self.mean();
+        if let Some(mean) = mean {
+            self.compare(mean, is_filling, now);
+        }
+        if self.probes_until.is_none() {
+            match mean.is_some_and(|mean| self.is_bad(mean, viewers.disk_percent)) {
+                true => self.shrink(now),
+                false => self.grow(now),
+            }
+        }
+    }
+
+    /// The share of its rate that a fill takes: from a sixteenth to 1.
+    pub(crate) fn share(&self) -> f64 {
+        f64::from(self.taken()) / f64::from(WHOLE)
+    }
+
+    fn taken(&self) -> u32 {
+        if self.probes_until.is_some() { 1 } else { self.sixteenths }
+    }
+
+    /// The mean wait of the last seconds, if there were enough responses.
+    fn mean(&self) -> Option<f64> {
+        let ((_, first), (_, last)) = (self.seen.front()?, self.seen.back()?);
+        let count = last.first_bytes - first.first_bytes;
+        let waited = last.first_byte_seconds - first.first_byte_seconds;
+        (count >= RESPONSES_MIN).then(|| waited / count as f64)
+    }
+
+    /// Notes the mean if it is one without a fill, or sees to it that there soon is one.
+    fn compare(&mut self, mean: f64, is_filling: bool, now: Duration) {
+        if self.quiet_since.is_some_and(|since| since + WINDOW <= now) {
+            // A few seconds' means are put together.
+            let before = self.quiet.map_or(mean, |(_, before)| before);
+            self.quiet = Some((now, before + (mean - before) / 4.0));
+        }
+        let is_old = self.quiet.is_none_or(|(at, _)| at + QUIET_COUNTS <= now);
+        if is_old && is_filling && self.quiet_since.is_none() {
+            self.probes_until = Some(now + PROBE);
+        }
+    }
+
+    fn is_bad(&self, mean: f64, disk_percent: f64) -> bool {
+        let bound = self.quiet.map_or(f64::INFINITY, |(_, quiet)| quiet * WORSE);
+        mean > bound.max(NOTICED_SECONDS) || disk_percent >= DISK_PERCENT
+    }
+
+    fn shrink(&mut self, now: Duration) {
+        self.bad_at = Some(now);
+        if self.halved_at.is_none_or(|at| at + SETTLE <= now) {
+            self.halved_at = Some(now);
+            self.sixteenths = (self.sixteenths / 2).max(1);
+        }
+    }
+
+    fn grow(&mut self, now: Duration) {
+        if self.bad_at.is_none_or(|at| at + WELL <= now) {
+            self.sixteenths = (self.sixteenths + 1).min(WHOLE);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A box in virtual time: how long its viewers wait follows from how much of its rate the fill takes.
+    struct Box {
+        control: GivingWay,
+        now: u64,
+        is_filling: bool,
+        counted: Viewers,
+    }
+
+    impl Box {
+        fn new() -> Self {
+            let (control, counted) = Default::default();
+            Self { control, now: 0, is_filling: true, counted }
+        }
+
+        /// Lets seconds pass with so many responses in each. Returns the means of the share and of the wait.
+        fn run(&mut self, seconds: u64, responses: u64, wait: impl Fn(f64) -> f64) -> (f64, f64) {
+            let (mut shares, mut waits) = (0.0, 0.0);
+            for _ in 0..seconds {
+                self.now += 1;
+                let share = self.control.share();
+                let waited = wait(if self.is_filling { share } else { 0.0 });
+                self.counted.first_bytes += responses;
+                self.counted.first_byte_seconds += responses as f64 * waited;
+                let now = Duration::from_secs(self.now);
+                self.control.handle(Some(self.counted), self.is_filling, now);
+                (shares, waits) = (shares + share, waits + waited);
+            }
+            (shares / seconds as f64, waits / seconds as f64)
+        }
+
+        fn share(&self) -> f64 {
+            self.control.share()
+        }
+    }
+
+    #[test]
+    fn a_fill_that_nobody_feels_keeps_its_rate() {
+        let mut one = Box::new();
+        // A sixtieth of the time goes into finding out.
+        assert!(one.run(6000, 100, |_| 0.010).0 > 0.97);
+        assert!(one.run(6000, 100, |share| 0.0001 + 0.001 * share).0 > 0.97, "too short to notice");
+        assert!(one.run(6000, 1, |_| 3.0).0 > 0.97, "too few to be a mean");
+    }
+
+    #[test]
+    fn a_fill_that_viewers_feel_settles_where_they_hardly_do() {
+        // At its whole rate it would double their wait. A day long, with and without a quiet time before.
+        let wait = |share: f64| 0.010 * (1.0 + share);
+        for quiet in [0, 60] {
+            let mut one = Box::new();
+            one.is_filling = false;
+            one.run(quiet, 100, wait);
+            one.is_filling = true;
+            one.run(60, 100, wait);
+            let (share, waited) = one.run(86_400, 100, wait);
+            assert!((0.1..0.3).contains(&share), "{share}");
+            assert!(waited < 0.010 * 1.3, "{waited}");
+            one.run(60, 100, |_| 0.010);
+            assert_eq!(one.share(), 1.0, "it comes back when they are well");
+        }
+    }
+
+    #[test]
+    fn it_halves_at_once_and_again_when_that_was_not_enough() {
+        let mut one = Box::new();
+        one.run(40, 100, |_| 0.010);
+        assert_eq!(one.share(), 1.0);
+        one.run(2, 100, |_| 0.100);
+        assert_eq!(one.share(), 0.5);
+        one.run(5, 100, |_| 0.100);
+        assert_eq!(one.share(), 0.25);
+        one.run(10, 100, |_| 0.100);
+        assert_eq!(one.share(), 1.0 / 16.0, "it never stops");
+        // The wait is not the fill's doing.
+        one.run(120, 100, |_| 0.100);
+        assert_eq!(one.share(), 1.0);
+    }
+
+    #[test]
+    fn disks_that_everything_waits_for_count_only_while_somebody_watches() {
+        let mut one = Box::new();
+        one.counted.disk_percent = 60.0;
+        assert_eq!(one.run(60, 0, |_| 0.0).0, 1.0, "the fill waits for itself");
+        one.run(60, 100, |_| 0.010);
+        assert!(one.share() < 0.2);
+    }
+
+    #[test]
+    fn a_server_that_starts_anew_or_is_silent_says_nothing_bad() {
+        let mut one = Box::new();
+        one.run(40, 100, |_| 0.010);
+        one.counted = Viewers::default();
+        assert_eq!(one.run(30, 100, |_| 0.010).0, 1.0);
+        one.control.handle(None, true, Duration::from_secs(one.now));
+        assert_eq!(one.run(30, 100, |_| 0.010).0, 1.0);
+    }
+}

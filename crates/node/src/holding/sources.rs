@@ -1,0 +1,271 @@
+//! Where the blocks of one title come from: nodes of the cluster first, then other nodes, then the origin.
+//!
+//! Each block is compared with its SHA-256 before it is written. A source that fails or sends anything else is left for the rest of the attempt, and
+//! the next one is asked for the same block. What came from where, and what was refused and why, is counted ([`Ledger`]); a node that was refused is
+//! not asked again for a while.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use catalog::{FileRecord, sha256};
+use fleet::{Digest, Name};
+use serde::Serialize;
+
+use super::block_file::BlockBuffer;
+use super::error::HoldingError;
+use super::lock;
+use super::origin::Origin;
+
+/// How long a node that was refused is not asked: this, then twice as long each time, up to [`ASIDE_MAX`].
+const ASIDE: Duration = Duration::from_secs(15);
+const ASIDE_MAX: Duration = Duration::from_secs(600);
+
+/// Why what a node sent is refused, as it is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PeerFault {
+    /// It cannot be connected to.
+    Unreachable,
+    /// It stopped in the middle.
+    Stalled,
+    /// It was too slow for a block.
+    Slow,
+    /// It ended the connection.
+    Reset,
+    /// It sent us elsewhere.
+    Redirected,
+    /// It answered with another status than that of a part.
+    Status,
+    /// It sent another part than was asked for, or more or less of it.
+    Length,
+    /// What it sent does not match its SHA-256.
+    Bytes,
+}
+
+impl PeerFault {
+    /// In words.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Unreachable => "it cannot be reached",
+            Self::Stalled => "it stopped sending",
+            Self::Slow => "it was too slow",
+            Self::Reset => "it ended the connection",
+            Self::Redirected => "it redirects, which is never followed",
+            Self::Status => "it does not serve that file",
+            Self::Length => "it sent another part than was asked for",
+            Self::Bytes => "what it sent does not match its SHA-256",
+        }
+    }
+}
+
+/// Kinds of sources, from near to far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Distance {
+    /// A node of the same cluster.
+    Cluster,
+    /// Another node.
+    Fleet,
+    /// Where it was published.
+    Origin,
+}
+
+/// What came from where, and what was refused.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct FillCounts {
+    /// Bytes from nodes of the same cluster.
+    pub cluster_bytes: u64,
+    /// Bytes from other nodes.
+    pub fleet_bytes: u64,
+    /// Bytes from origins.
+    pub origin_bytes: u64,
+    /// What nodes sent and was refused, by reason.
+    pub refused: BTreeMap<PeerFault, u64>,
+}
+
+/// A node that was refused.
+#[derive(Debug)]
+struct Aside {
+    times: u32,
+    until: Duration,
+}
+
+#[derive(Debug, Default)]
+struct Entries {
+    counts: FillCounts,
+    aside: BTreeMap<Name, Aside>,
+}
+
+/// Counts what comes from where, and remembers who was refused.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger(Mutex<Entries>);
+
+impl Ledger {
+    fn entries(&self) -> MutexGuard<'_, Entries> {
+        lock(&self.0)
+    }
+
+    pub(crate) fn counts(&self) -> FillCounts {
+        self.entries().counts.clone()
+    }
+
+    /// Whether a node may be asked.
+    pub(crate) fn may_ask(&self, node: &Name, now: Duration) -> bool {
+        self.entries().aside.get(node).is_none_or(|aside| aside.until <= now)
+    }
+
+    fn note(&self, source: &TitleSource, bytes: u64) {
+        let mut entries = self.entries();
+        let counts = &mut entries.counts;
+        match source.distance {
+            Distance::Cluster => counts.cluster_bytes += bytes,
+            Distance::Fleet => counts.fleet_bytes += bytes,
+            Distance::Origin => counts.origin_bytes += bytes,
+        }
+        if let Some(node) = &source.node {
+            entries.aside.remove(node);
+        }
+    }
+
+    /// Refuses what a node sent: it is told, counted, and the node is not asked for a while.
+    fn refuse(&self, node: &Name, fault: PeerFault, what: &str, now: Duration) {
+        let mut entries = self.entries();
+        *entries.counts.refused.entry(fault).or_default() += 1;
+        let times = entries.aside.get(node).map_or(0, |aside| aside.times);
+        let wait = ASIDE.saturating_mul(1 << times.min(10)).min(ASIDE_MAX);
+        entries.aside.insert(node.clone(), Aside { times: times + 1, until: now + wait });
+        drop(entries);
+        crate::tell(&format!(
+            "{what} from node {node} is refused: {}; the node is not asked for {} s",
+            fault.as_str(),
+            wait.as_secs()
+        ));
+    }
+}
+
+/// One source of a title.
+pub(crate) struct TitleSource {
+    pub(crate) distance: Distance,
+    /// Which node, if it is one.
+    pub(crate) node: Option<Name>,
+    /// What is read from; an origin may not be there at all.
+    pub(crate) from: Result<Box<dyn Origin>, HoldingError>,
+}
+
+/// The sources of one title, in the order in which they are asked.
+pub(crate) struct Sources<'a> {
+    pub(crate) all: Vec<TitleSource>,
+    /// How many of them have failed.
+    pub(crate) failed: Cell<usize>,
+    pub(crate) ledger: &'a Ledger,
+    /// The time, for [`Ledger::may_ask`].
+    pub(crate) now: &'a dyn Fn() -> Duration,
+    /// What is wrong if there is no source at all.
+    pub(crate) none: &'static str,
+}
+
+impl Sources<'_> {
+    /// Brings a block of a file, and compares it.
+    pub(crate) fn block(
+        &self,
+        file: &FileRecord,
+        (index, offset, count): (usize, u64, usize),
+        expected: &str,
+        into: &mut BlockBuffer,
+    ) -> Result<(), HoldingError> {
+        let what = format!("block {index} of {}", file.path);
+        let mut ask = |from: &dyn Origin, is_node| {
+            from.read(file, offset, count, into)?;
+            match sha256::of_bytes(into.first(count)) == expected {
+                true => Ok(((), count as u64)),
+                false if is_node => Err(HoldingError::Peer(PeerFault::Bytes)),
+                false => Err(HoldingError::Origin(format!(
+                    "{what} at the origin does not match its SHA-256: verify the title there"
+                ))),
+            }
+        };
+        self.first_good(&what, &mut ask)
+    }
+
+    /// Brings all of a small file, and compares it.
+    pub(crate) fn small(
+        &self,
+        path: &str,
+        bytes_max: u64,
+        expected: &Digest,
+    ) -> Result<Vec<u8>, HoldingError> {
+        let mut ask = |from: &dyn Origin, is_node| {
+            let bytes = from.small(path, bytes_max)?;
+            match Digest::of(&bytes) == *expected {
+                true => {
+                    let count = bytes.len() as u64;
+                    Ok((bytes, count))
+                }
+                false if is_node => Err(HoldingError::Peer(PeerFault::Bytes)),
+                false => Err(HoldingError::Origin(format!(
+                    "{path} at the origin is not the record that was published: publish the title again"
+                ))),
+            }
+        };
+        self.first_good(path, &mut ask)
+    }
+
+    fn first_good<T>(
+        &self,
+        what: &str,
+        ask: &mut dyn FnMut(&dyn Origin, bool) -> Result<(T, u64), HoldingError>,
+    ) -> Result<T, HoldingError> {
+        let mut last = HoldingError::Origin(self.none.to_owned());
+        for source in self.all.iter().skip(self.failed.get()) {
+            let asked = match &source.from {
+                Ok(from) => ask(&**from, source.node.is_some()),
+                Err(why) => Err(HoldingError::Origin(why.to_string())),
+            };
+            last = match (asked, &source.node) {
+                (Ok((brought, bytes)), _) => {
+                    self.ledger.note(source, bytes);
+                    return Ok(brought);
+                }
+                (Err(HoldingError::Peer(fault)), Some(node)) => {
+                    self.ledger.refuse(node, fault, what, (self.now)());
+                    HoldingError::Peer(fault)
+                }
+                (Err(why), _) => why,
+            };
+            self.failed.set(self.failed.get() + 1);
+        }
+        Err(last)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_was_refused_is_asked_later_each_time_until_it_is_well() {
+        let ledger = Ledger::default();
+        let node: Name = "n2".parse().unwrap();
+        let at = Duration::from_secs;
+        assert!(ledger.may_ask(&node, at(0)));
+        ledger.refuse(&node, PeerFault::Bytes, "block 1 of a", at(0));
+        assert!(!ledger.may_ask(&node, at(14)) && ledger.may_ask(&node, at(15)));
+        ledger.refuse(&node, PeerFault::Stalled, "block 1 of a", at(15));
+        assert!(!ledger.may_ask(&node, at(44)) && ledger.may_ask(&node, at(45)));
+        for _ in 0..40 {
+            ledger.refuse(&node, PeerFault::Stalled, "block 1 of a", at(45));
+        }
+        assert!(ledger.may_ask(&node, at(45 + 600)));
+        let from = Err(HoldingError::Cancelled);
+        let source = TitleSource { distance: Distance::Cluster, node: Some(node.clone()), from };
+        ledger.note(&source, 7);
+        assert!(ledger.may_ask(&node, at(46)));
+        let counts = ledger.counts();
+        assert_eq!((counts.cluster_bytes, counts.origin_bytes), (7, 0));
+        assert_eq!(counts.refused[&PeerFault::Bytes], 1);
+        assert_eq!(counts.refused[&PeerFault::Stalled], 41);
+        let json = serde_json::to_value(&counts).unwrap();
+        assert_eq!(json["refused"]["stalled"], 41);
+    }
+}

@@ -1,0 +1,196 @@
+//! Whose turn it is to fetch a title from outside the cluster.
+//!
+//! The nodes of a cluster have an order for each title, by rendezvous hashing. The first fetches it from elsewhere, and the others copy it from that
+//! one. If they wait in vain, the second goes out, too, then the third: the node of rank r waits r times as long as a title should take. The wait
+//! begins anew whenever a node of lower rank has got another title: then it is at work. A title that is taken up late costs a copy, not a film.
+//!
+//! No I/O and no clock: every call is told the time.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use fleet::{Digest, FleetSnapshot, HeldTitle, Name, State};
+
+/// Another node of the cluster.
+#[derive(Debug)]
+struct Mate {
+    titles: usize,
+    /// When it last got another title.
+    grew_at: Duration,
+}
+
+/// What the turns follow from.
+#[derive(Debug, Default)]
+pub(crate) struct Turns {
+    /// None until a snapshot of the fleet has come.
+    mates: Option<BTreeMap<Name, Mate>>,
+    /// Since when each title is waited for.
+    since: BTreeMap<HeldTitle, Duration>,
+}
+
+impl Turns {
+    /// Takes a snapshot of the fleet.
+    pub(crate) fn handle_fleet(&mut self, fleet: &FleetSnapshot, own: &Name, now: Duration) {
+        let place =
+            |node: &fleet::SnapshotNode| (node.place.site.clone(), node.place.cluster.clone());
+        let ours = fleet.nodes.iter().find(|node| node.name == *own).map(place);
+        let mut before = self.mates.take().unwrap_or_default();
+        let takes_part = |state| matches!(state, State::Serving | State::Draining | State::Drained);
+        let mates = fleet.nodes.iter().filter(|node| {
+            node.name != *own && takes_part(node.state) && Some(place(node)) == ours
+        });
+        let mates = mates.map(|node| {
+            let titles = node.holds.len();
+            let known = before.remove(&node.name);
+            let grew_at = match &known {
+                Some(known) if titles <= known.titles => known.grew_at,
+                Some(_) => now,
+                None => Duration::ZERO,
+            };
+            (node.name.clone(), Mate { titles, grew_at })
+        });
+        self.mates = Some(mates.collect());
+    }
+
+    /// Whether this node may fetch `title` from outside its cluster now. `patience` is how long a title should take.
+    pub(crate) fn may_go_out(
+        &mut self,
+        title: &HeldTitle,
+        own: &Name,
+        patience: Duration,
+        now: Duration,
+    ) -> bool {
+        let since = *self.since.entry(title.clone()).or_insert(now);
+        let Some(mates) = &self.mates else {
+            // There may be others: a snapshot comes with the first heartbeats.
+            return now - since >= patience;
+        };
+        let cost = |node: &Name| Digest::of(format!("{}\n{node}", title.version).as_bytes());
+        let own = cost(own);
+        let lower: Vec<_> = mates.iter().filter(|(name, _)| cost(name) < own).collect();
+        let grew_at = lower.iter().map(|(_, mate)| mate.grew_at).max().unwrap_or_default();
+        let rank = u32::try_from(lower.len()).unwrap_or(u32::MAX);
+        now.saturating_sub(since.max(grew_at)) >= patience.saturating_mul(rank)
+    }
+
+    /// Forgets titles that are not waited for any more.
+    pub(crate) fn keep(&mut self, waits: impl Fn(&HeldTitle) -> bool) {
+        self.since.retain(|title, _| waits(title));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fleet::{NodePlace, SnapshotNode, SteeringPolicy};
+
+    fn name(text: &str) -> Name {
+        text.parse().unwrap()
+    }
+
+    fn title(path: &str) -> HeldTitle {
+        HeldTitle { path: path.to_owned(), version: Digest::of(path.as_bytes()) }
+    }
+
+    fn fleet(nodes: &[(&str, &str, State, u32)]) -> FleetSnapshot {
+        let node = |(own, cluster, state, titles): &(&str, &str, State, u32)| SnapshotNode {
+            name: name(own),
+            host: "192.0.2.1".to_owned(),
+            place: NodePlace { site: name("paris"), cluster: name(cluster), rack: None },
+            kind: fleet::NodeKind::default(),
+            state: *state,
+            not_me: Vec::new(),
+            ceiling_bits_per_second: 0,
+            load_permille: 0,
+            full: false,
+            holds: (0..*titles).collect(),
+        };
+        FleetSnapshot {
+            version: 1,
+            epoch: 1,
+            gateway: name("g1"),
+            number: 1,
+            made_unix_millis: 1,
+            policy: SteeringPolicy::default(),
+            sites: Vec::new(),
+            nodes: nodes.iter().map(node).collect(),
+            titles: Vec::new(),
+        }
+    }
+
+    const TEN: Duration = Duration::from_secs(10);
+
+    fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn of_a_cluster_one_goes_out_at_once_and_each_title_has_another_order() {
+        let names = ["n1", "n2", "n3", "n4"];
+        let cluster = names.map(|name| (name, "c1", State::Serving, 0));
+        let mut firsts = BTreeMap::new();
+        for number in 0..100 {
+            let title = title(&format!("film {number}"));
+            let waits = names.map(|own| {
+                let mut turns = Turns::default();
+                turns.handle_fleet(&fleet(&cluster), &name(own), seconds(5));
+                let may = |turns: &mut Turns, at: u64| {
+                    turns.may_go_out(&title, &name(own), TEN, seconds(5 + at))
+                };
+                (0..60).find(|at| may(&mut turns, *at)).unwrap()
+            });
+            let mut sorted = waits;
+            sorted.sort_unstable();
+            assert_eq!(sorted, [0, 10, 20, 30]);
+            let first = waits.iter().position(|wait| *wait == 0).unwrap();
+            *firsts.entry(first).or_insert(0) += 1;
+        }
+        assert!(firsts.len() == 4 && firsts.values().all(|count| *count > 10), "{firsts:?}");
+    }
+
+    #[test]
+    fn nobody_waits_for_other_clusters_or_for_nodes_that_are_away() {
+        let nodes = [
+            ("n1", "c1", State::Serving, 0),
+            ("n2", "c2", State::Serving, 0),
+            ("n3", "c1", State::Lost, 0),
+            ("n4", "c1", State::Revoked, 0),
+            ("n5", "c1", State::Joining, 0),
+        ];
+        for number in 0..20 {
+            let mut turns = Turns::default();
+            turns.handle_fleet(&fleet(&nodes), &name("n1"), seconds(1));
+            assert!(turns.may_go_out(&title(&number.to_string()), &name("n1"), TEN, seconds(1)));
+        }
+    }
+
+    #[test]
+    fn who_sees_that_others_work_goes_on_waiting() {
+        let cluster = |titles| {
+            fleet(&[("n1", "c1", State::Serving, 0), ("n2", "c1", State::Serving, titles)])
+        };
+        let second = (0..).map(|number| title(&number.to_string())).find(|title| {
+            let mut turns = Turns::default();
+            turns.handle_fleet(&cluster(0), &name("n1"), seconds(0));
+            !turns.may_go_out(title, &name("n1"), TEN, seconds(0))
+        });
+        let second = second.unwrap();
+        let mut turns = Turns::default();
+        turns.handle_fleet(&cluster(3), &name("n1"), seconds(0));
+        assert!(!turns.may_go_out(&second, &name("n1"), TEN, seconds(0)));
+        turns.handle_fleet(&cluster(4), &name("n1"), seconds(8));
+        assert!(!turns.may_go_out(&second, &name("n1"), TEN, seconds(17)));
+        turns.handle_fleet(&cluster(4), &name("n1"), seconds(17));
+        assert!(turns.may_go_out(&second, &name("n1"), TEN, seconds(18)));
+        turns.keep(|_| false);
+        assert!(!turns.may_go_out(&second, &name("n1"), TEN, seconds(19)));
+    }
+
+    #[test]
+    fn who_knows_no_fleet_waits_once() {
+        let mut turns = Turns::default();
+        assert!(!turns.may_go_out(&title("a"), &name("n1"), TEN, seconds(5)));
+        assert!(turns.may_go_out(&title("a"), &name("n1"), TEN, seconds(15)));
+        assert!(turns.may_go_out(&title("b"), &name("n1"), Duration::ZERO, seconds(15)));
+    }
+}

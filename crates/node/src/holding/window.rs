@@ -1,0 +1,229 @@
+//! When a box fills: a part of each day, by the clock of a zone.
+//!
+//! A window is found anew for each day, from the zone's own rules. So it begins and ends by the clock on the wall on the days on which the hour
+//! changes, too: "02:00-12:00" is an hour shorter or longer then. A time that the clock skips counts as shifted by what is skipped; of a time
+//! that comes twice, the first counts.
+
+use std::fmt::{self, Display, Formatter};
+use std::str::FromStr;
+
+use jiff::Timestamp;
+use jiff::civil::{Date, Time};
+use jiff::tz::TimeZone;
+
+/// Windows are looked for so many days ahead: no zone skips more than a day.
+const DAYS_AHEAD: usize = 4;
+/// Nobody waits longer for a fill to be done, so nothing is told of that.
+const STEPS_MAX: usize = 2000;
+
+/// A part of each day.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FillWindow {
+    start: Time,
+    end: Time,
+    zone: TimeZone,
+}
+
+/// The text is no [`FillWindow`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FillWindowError(String);
+
+impl Display for FillWindowError {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for FillWindowError {}
+
+impl FromStr for FillWindow {
+    type Err = FillWindowError;
+
+    fn from_str(text: &str) -> Result<Self, FillWindowError> {
+        let form = || {
+            FillWindowError(format!(
+                "{text:?} is no window: write a part of the day and its zone, such as \"02:00-12:00 Europe/Berlin\""
+            ))
+        };
+        let (times, zone) = text.split_once(' ').ok_or_else(form)?;
+        let (start, end) = times.split_once('-').ok_or_else(form)?;
+        let (start, end) = time(start).zip(time(end)).ok_or_else(form)?;
+        if start == end {
+            return Err(FillWindowError(format!(
+                "{text:?} begins when it ends: leave the window out to fill all day"
+            )));
+        }
+        let zone = TimeZone::get(zone.trim()).map_err(|_| {
+            FillWindowError(format!(
+                "this machine knows no zone {:?}: write it as in /usr/share/zoneinfo, such as Europe/Berlin or UTC, or install the package tzdata",
+                zone.trim()
+            ))
+        })?;
+        Ok(Self { start, end, zone })
+    }
+}
+
+/// `02:00`; `24:00` is the midnight after.
+fn time(text: &str) -> Option<Time> {
+    let (hour, minute) = text.split_once(':')?;
+    let two = |digits: &str| {
+        let fits = digits.len() == 2 && digits.bytes().all(|digit| digit.is_ascii_digit());
+        fits.then(|| digits.parse::<i8>().ok()).flatten()
+    };
+    match (two(hour)?, two(minute)?) {
+        (24, 0) => Some(Time::midnight()),
+        (hour, minute) => Time::new(hour, minute, 0, 0).ok(),
+    }
+}
+
+impl FillWindow {
+    /// The window that begins on `date`: its start and its end, since 1970.
+    fn on(&self, date: Date) -> Option<(u64, u64)> {
+        let ends = if self.end <= self.start { date.tomorrow().ok()? } else { date };
+        let at = |date: Date, time: Time| {
+            let found = self.zone.to_ambiguous_timestamp(date.to_datetime(time)).compatible();
+            u64::try_from(found.ok()?.as_second()).ok()
+        };
+        Some((at(date, self.start)?, at(ends, self.end)?))
+    }
+
+    /// The windows around a time, from the day before on.
+    fn around(&self, unix_seconds: u64) -> impl Iterator<Item = (u64, u64)> {
+        let now = i64::try_from(unix_seconds).ok().and_then(|now| Timestamp::from_second(now).ok());
+        let first = now.and_then(|now| self.zone.to_datetime(now).date().yesterday().ok());
+        let dates = std::iter::successors(first, |date| date.tomorrow().ok());
+        dates.take(DAYS_AHEAD + 2).filter_map(|date| self.on(date))
+    }
+}
+
+/// When a box fills. Without a window that is always.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Windows(pub(crate) Vec<FillWindow>);
+
+impl Windows {
+    /// Whether a window is open.
+    pub(crate) fn is_open(&self, unix_seconds: u64) -> bool {
+        self.0.is_empty() || self.closes(unix_seconds).is_some()
+    }
+
+    fn closes(&self, now: u64) -> Option<u64> {
+        let all = self.0.iter().flat_map(|window| window.around(now));
+        all.filter(|(start, end)| (*start..*end).contains(&now)).map(|(_, end)| end).max()
+    }
+
+    fn opens(&self, now: u64) -> Option<u64> {
+        let all = self.0.iter().flat_map(|window| window.around(now));
+        all.map(|(start, _)| start).filter(|start| *start > now).min()
+    }
+
+    /// When `seconds` of open windows have passed, if that is within some years.
+    pub(crate) fn after(&self, mut now: u64, mut seconds: u64) -> Option<u64> {
+        if self.0.is_empty() {
+            return now.checked_add(seconds);
+        }
+        for _ in 0..STEPS_MAX {
+            match self.closes(now) {
+                Some(end) if seconds <= end - now => return Some(now + seconds),
+                Some(end) => {
+                    seconds -= end - now;
+                    now = end;
+                }
+                None => now = self.opens(now)?,
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> u64 {
+        text.parse::<Timestamp>().unwrap().as_second() as u64
+    }
+
+    fn windows(texts: &[&str]) -> Windows {
+        Windows(texts.iter().map(|text| text.parse().unwrap()).collect())
+    }
+
+    #[test]
+    fn a_window_is_open_by_the_clock_on_the_wall() {
+        let one = windows(&["02:00-12:00 Europe/Berlin"]);
+        // Winter: one hour ahead of UTC. Summer: two.
+        for (day, before, open, last, after) in [
+            ("2026-01-15", "00:59:59", "01:00:00", "10:59:59", "11:00:00"),
+            ("2026-07-15", "23:59:59", "00:00:00", "09:59:59", "10:00:00"),
+        ] {
+            let eve = if before > open { "2026-07-14" } else { day };
+            assert!(!one.is_open(at(&format!("{eve}T{before}Z"))), "{day}");
+            assert!(one.is_open(at(&format!("{day}T{open}Z"))), "{day}");
+            assert!(one.is_open(at(&format!("{day}T{last}Z"))), "{day}");
+            assert!(!one.is_open(at(&format!("{day}T{after}Z"))), "{day}");
+        }
+    }
+
+    #[test]
+    fn on_the_days_when_the_hour_changes_it_is_open_once_and_shorter_or_longer() {
+        let seconds = |day: &str, window: &str| {
+            let one = windows(&[window]);
+            let noon = at(&format!("{day}T00:00:00Z")) - 12 * 3600;
+            (noon..noon + 24 * 3600).filter(|now| one.is_open(*now)).count()
+        };
+        let night = "01:00-06:00 Europe/Berlin";
+        assert_eq!(seconds("2026-03-28", night), 5 * 3600);
+        assert_eq!(seconds("2026-03-29", night), 4 * 3600, "from 02:00 to 03:00 there is nothing");
+        assert_eq!(seconds("2026-10-25", night), 6 * 3600, "from 02:00 to 03:00 comes twice");
+        // Begins in the hour that is skipped, and in the one that comes twice.
+        assert_eq!(seconds("2026-03-29", "02:30-05:00 Europe/Berlin"), 3600 + 1800);
+        assert_eq!(seconds("2026-10-25", "02:30-05:00 Europe/Berlin"), 3 * 3600 + 1800);
+        // An hour that Lord Howe changes by half.
+        assert_eq!(seconds("2026-04-05", "01:00-03:00 Australia/Lord_Howe"), 2 * 3600 + 1800);
+    }
+
+    #[test]
+    fn a_window_may_pass_midnight_and_there_may_be_several() {
+        let one = windows(&["23:00-01:00 UTC", "12:00-13:00 UTC", "22:00-24:00 UTC"]);
+        for (time, is_open) in [
+            ("21:59:59", false),
+            ("22:00:00", true),
+            ("23:59:59", true),
+            ("00:59:59", true),
+            ("01:00:00", false),
+            ("12:30:00", true),
+        ] {
+            assert_eq!(one.is_open(at(&format!("2026-05-05T{time}Z"))), is_open, "{time}");
+        }
+        assert!(Windows::default().is_open(0));
+    }
+
+    #[test]
+    fn what_is_left_is_done_after_the_windows_that_it_needs() {
+        let one = windows(&["02:00-04:00 UTC"]);
+        let after = |now: &str, hours: u64| one.after(at(now), hours * 3600).unwrap();
+        assert_eq!(after("2026-05-05T03:00:00Z", 1), at("2026-05-05T04:00:00Z"));
+        assert_eq!(after("2026-05-05T03:00:00Z", 2), at("2026-05-06T03:00:00Z"));
+        assert_eq!(after("2026-05-05T05:00:00Z", 4), at("2026-05-07T04:00:00Z"));
+        assert_eq!(Windows::default().after(100, 23), Some(123));
+        assert_eq!(one.after(at("2026-05-05T05:00:00Z"), u64::MAX / 2), None);
+    }
+
+    #[test]
+    fn what_is_no_window_is_refused_with_an_example() {
+        for bad in [
+            "",
+            "02:00-12:00",
+            "2:00-12:00 UTC",
+            "02:00-25:00 UTC",
+            "02:60-03:00 UTC",
+            "02:00 12:00 UTC",
+            "02:00-02:00 UTC",
+            "24:00-00:00 UTC",
+            "02:00-12:00 Europe/Atlantis",
+            "+2:00-12:00 UTC",
+        ] {
+            let error = bad.parse::<FillWindow>().unwrap_err().to_string();
+            assert!(error.contains("window") || error.contains("zone"), "{bad}: {error}");
+        }
+    }
+}
