@@ -110,7 +110,7 @@ impl Node {
         self.find_server().unwrap_or_else(|| panic!("{} has no server", self.name))
     }
 
-    fn find_server(&self) -> Option<Pid> {
+    pub(crate) fn find_server(&self) -> Option<Pid> {
         let listens = format!("{}:{}", self.host, self.port);
         let ours = |pid: &i32| {
             let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
