@@ -221,7 +221,7 @@ impl Holder {
             ));
             peers.clear();
         }
-        let mut sources = self.from_peers(peers, wanted);
+        let mut sources = self.peer_sources(peers, wanted);
         if may_go_out {
             let from = origin(&wanted.origin, title);
             sources.push(TitleSource { distance: Distance::Origin, node: None, from });
@@ -229,7 +229,7 @@ impl Holder {
         sources
     }
 
-    fn from_peers(&self, peers: Vec<peer::Peer>, wanted: &PublishedTitle) -> Vec<TitleSource> {
+    fn peer_sources(&self, peers: Vec<peer::Peer>, wanted: &PublishedTitle) -> Vec<TitleSource> {
         let Some(first) = peers.first() else { return Vec::new() };
         let client = match PeerClient::new(&first.base) {
             Ok(client) => Arc::new(client),

@@ -165,6 +165,9 @@ pub(crate) struct Sources<'a> {
     pub(crate) none: &'static str,
 }
 
+/// Asks one source, and is told whether that is a node. Returns what came, and how many bytes that were.
+type Asking<'a, T> = &'a mut dyn FnMut(&dyn Origin, bool) -> Result<(T, u64), HoldingError>;
+
 impl Sources<'_> {
     /// Brings a block of a file, and compares it.
     pub(crate) fn block(
@@ -211,11 +214,7 @@ impl Sources<'_> {
         self.first_good(path, &mut ask)
     }
 
-    fn first_good<T>(
-        &self,
-        what: &str,
-        ask: &mut dyn FnMut(&dyn Origin, bool) -> Result<(T, u64), HoldingError>,
-    ) -> Result<T, HoldingError> {
+    fn first_good<T>(&self, what: &str, ask: Asking<'_, T>) -> Result<T, HoldingError> {
         let mut last = HoldingError::Origin(self.none.to_owned());
         for source in self.all.iter().skip(self.failed.get()) {
             let asked = match &source.from {
