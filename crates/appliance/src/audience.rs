@@ -15,9 +15,11 @@ pub struct Audience {
 }
 
 impl Audience {
-    /// Counts a response's bytes for its title, once per response; `path` is the path of its file.
-    pub fn count_title(&self, path: &[u8], bytes: u64) {
-        self.busiest.lock().expect("no holder of this lock can panic").note(path, bytes);
+    /// Counts a response's bytes for its title, once per response; `path` is the path of its file, and `is_start` says that it begins with the
+    /// file's first byte.
+    pub fn count_title(&self, path: &[u8], bytes: u64, is_start: bool) {
+        let mut busiest = self.busiest.lock().expect("no holder of this lock can panic");
+        busiest.note(path, bytes, is_start);
     }
 
     /// The titles since the last call with their bytes, and the folders found to be titles; see [`Busiest::take`].

@@ -26,6 +26,8 @@ pub struct Share {
     pub title: Box<[u8]>,
     /// Bytes sent for it.
     pub bytes: u64,
+    /// Answers that began with the first byte of a file that players play.
+    pub starts: u64,
 }
 
 /// One worker's titles in the present second.
@@ -37,24 +39,26 @@ pub struct Busiest {
 }
 
 impl Busiest {
-    /// Counts the bytes of one response for the file at `path`.
-    pub fn note(&mut self, path: &[u8], bytes: u64) {
+    /// Counts the bytes of one response for the file at `path`, which may begin with the file's first byte (`is_start`).
+    pub fn note(&mut self, path: &[u8], bytes: u64, is_start: bool) {
         if let Some(folder) = self.known.news(path) {
             self.add_news(folder);
         }
         let title = self.known.title_of(path);
+        let starts = u64::from(is_start && begins(title, path));
         let title = &title[..title.len().min(NAME_BYTES_MAX)];
         if let Some(share) = self.shares.iter_mut().find(|share| *share.title == *title) {
             share.bytes += bytes;
+            share.starts += starts;
             return;
         }
         if self.shares.len() < TITLES_MAX {
-            self.shares.push(Share { title: title.into(), bytes });
+            self.shares.push(Share { title: title.into(), bytes, starts });
             return;
         }
         let least = self.shares.iter_mut().min_by_key(|share| share.bytes);
         let least = least.expect("the list is full, so it is not empty");
-        *least = Share { title: title.into(), bytes: least.bytes + bytes };
+        *least = Share { title: title.into(), bytes: least.bytes + bytes, starts };
     }
 
     fn add_news(&mut self, folder: &[u8]) {
@@ -71,6 +75,13 @@ impl Busiest {
     }
 }
 
+/// Whether the first byte of the file at `path` begins a film or one of its tracks. Files of transport streams in a title's folder are segments.
+fn begins(title: &[u8], path: &[u8]) -> bool {
+    let extension = &path[path.len().saturating_sub(3)..];
+    let is_segment = extension.eq_ignore_ascii_case(b".ts") && title != path;
+    catalog::is_playable(path) && !is_segment
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,7 +96,7 @@ mod tests {
     fn the_examples_are_counted_by_their_titles_once_manifests_are_known() {
         let mut busiest = Busiest::default();
         let note = |busiest: &mut Busiest| {
-            catalog::EXAMPLES.iter().for_each(|(path, _)| busiest.note(path.as_bytes(), 1));
+            catalog::EXAMPLES.iter().for_each(|(path, _)| busiest.note(path.as_bytes(), 1, false));
         };
         note(&mut busiest);
         let (_, news) = busiest.take(&Arc::default());
@@ -108,14 +119,14 @@ mod tests {
     fn folders_with_manifests_are_news_once() {
         let mut busiest = Busiest::default();
         for path in [&b"film/index.m3u8"[..], b"film/index.m3u8", b"film/1.ts", b"index.m3u8"] {
-            busiest.note(path, 1);
+            busiest.note(path, 1, false);
         }
         let (_, news) = busiest.take(&Arc::default());
         assert_eq!(news, [Box::from(&b"film"[..])]);
         let mut known = KnownTitles::default();
         known.learn(b"film");
         busiest.take(&Arc::new(known));
-        busiest.note(b"film/index.m3u8", 1);
+        busiest.note(b"film/index.m3u8", 1, false);
         assert!(busiest.take(&Arc::default()).1.is_empty());
     }
 
@@ -123,8 +134,8 @@ mod tests {
     fn what_is_asked_for_most_stays_among_many_others() {
         let mut busiest = Busiest::default();
         for index in 0..10_000 {
-            busiest.note(format!("rare-{index}/a").as_bytes(), 100);
-            busiest.note(b"hit/a", 50);
+            busiest.note(format!("rare-{index}/a").as_bytes(), 100, false);
+            busiest.note(b"hit/a", 50, false);
         }
         let taken = taken(&mut busiest);
         assert_eq!(taken.len(), TITLES_MAX);
@@ -133,9 +144,24 @@ mod tests {
     }
 
     #[test]
+    fn what_begins_a_film_or_a_track_is_a_start() {
+        let mut busiest = Busiest::default();
+        busiest.note(b"film/v-0123456789ab/video.mp4", 900, true);
+        busiest.note(b"film/v-0123456789ab/video.mp4", 9000, false);
+        busiest.note(b"film/v-0123456789ab/video.m3u8", 90, true);
+        let (shares, _) = busiest.take(&Arc::default());
+        assert_eq!(shares, [Share { title: Box::from(&b"film"[..]), bytes: 9990, starts: 1 }]);
+        for (path, starts) in [(&b"lone.ts"[..], 1), (&b"film/v-0123456789ab/7.TS"[..], 0)] {
+            busiest.note(path, 1, true);
+            let (shares, _) = busiest.take(&Arc::default());
+            assert_eq!(shares[0].starts, starts);
+        }
+    }
+
+    #[test]
     fn long_names_are_cut() {
         let mut busiest = Busiest::default();
-        busiest.note(&[&[b'x'; 4000][..], b".mp4"].concat(), 1);
+        busiest.note(&[&[b'x'; 4000][..], b".mp4"].concat(), 1, false);
         assert_eq!(taken(&mut busiest)[0].0.len(), NAME_BYTES_MAX);
     }
 }

@@ -19,6 +19,7 @@ mod signed;
 mod snapshot;
 mod title;
 mod viewer_keys;
+mod watched;
 
 pub use announced::{AnnouncedError, FILE_PREFIXES_MAX};
 pub use digest::{Digest, DigestError};
@@ -39,6 +40,7 @@ pub use signed::{PublicKey, Signed, SigningKey, SigningKeyError, UnsignedError};
 pub use snapshot::{Announced, FleetSnapshot, Site, SnapshotError, SnapshotNode, SteeringPolicy};
 pub use title::{HeldTitle, PublishedTitle, TitleDocument};
 pub use viewer_keys::ViewerKeys;
+pub use watched::{REPORT_TITLES_MAX, WatchCount, WatchReport, WatchedTitle};
 
 /// Why something that a peer sent is refused. Its text names the field and its bound.
 #[derive(Clone, Debug, PartialEq, Eq)]

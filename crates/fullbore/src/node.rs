@@ -19,6 +19,9 @@ use crate::bad_value::BadValue;
 use crate::join::Gbps;
 use crate::{say, tell};
 
+/// How often gateways are told what was watched.
+const REPORT: Duration = Duration::from_secs(60);
+
 /// Be a node of a fleet: serve, copy titles, report
 ///
 /// Starts `fullbore serve` beside itself, or finds the one that it started earlier, and starts it again if it ends. If this
@@ -199,6 +202,7 @@ impl Node {
             windows: self.window.clone(),
             fill_wait: Duration::from_secs_f64(self.fill_wait.0),
             scrub: Duration::from_secs_f64(self.scrub_hours.0 * 3600.0),
+            report: REPORT,
             ceiling_bits_per_second: self.ceiling(membership),
             snapshot_keys: membership.keys.snapshots.clone(),
             viewer_keys: membership.keys.tokens.clone(),

@@ -9,7 +9,9 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use fleet::{Condition, Digest, HeartbeatAnswer, Load, Name, PublicKey, PublishedTitle, State};
+use fleet::{
+    Condition, Digest, HeartbeatAnswer, Load, Name, PublicKey, PublishedTitle, State, WatchReport,
+};
 use serde::Serialize;
 use tokio::sync::watch;
 
@@ -17,9 +19,10 @@ use crate::bird::{BirdReading, BirdStatus};
 use crate::condition::{ControlLoop, observe::observe};
 use crate::holding::{FillWindow, Holder, HoldingOptions, HoldingStatus, lock};
 use crate::kept;
-use crate::server::{Found, ServerOptions, ServerProcess};
+use crate::server::{Found, ServerOptions, ServerProcess, admin};
 use crate::stop::Bell;
 use crate::told::Told;
+use crate::watched::{ServerTitles, WatchTally};
 
 /// How often the box looks at itself.
 const LOOK: Duration = Duration::from_secs(1);
@@ -41,6 +44,8 @@ pub struct AgentOptions {
     pub fill_wait: Duration,
     /// Every title is read again and compared with its record within this time.
     pub scrub: Duration,
+    /// How often gateways are told what was watched: each minute, or tests would take long.
+    pub report: Duration,
     /// What the box may send; 0 if nobody has said.
     pub ceiling_bits_per_second: u64,
     /// The fleet's keys, any of which may have signed a snapshot.
@@ -120,6 +125,7 @@ pub struct Agent {
     holder: Arc<Holder>,
     server: Arc<ServerProcess>,
     control: Mutex<ControlLoop>,
+    watched: Mutex<WatchTally>,
     told: Told,
     heard: Mutex<BTreeMap<String, Heard>>,
     bird: Mutex<Option<watch::Receiver<BirdReading>>>,
@@ -169,11 +175,14 @@ impl Agent {
         }
         let server = Arc::new(ServerProcess::new(serving).map_err(failed(state))?);
         let control = Mutex::new(ControlLoop::new(options.ceiling_bits_per_second));
+        let boot = format!("{:032x}", fastrand::u128(..));
+        let watched = Mutex::new(WatchTally::new(options.node.clone(), boot, options.report));
         let (bell, threads, heard, bird) = Default::default();
         let agent = Arc::new(Self {
             holder,
             server,
             control,
+            watched,
             told,
             heard,
             bird,
@@ -306,16 +315,34 @@ impl Agent {
         self.told.document(sha256, |title: &PublishedTitle| self.holder.folder_of(title))
     }
 
+    /// The oldest report of what was watched that is newer than `number`.
+    pub fn watched_after(&self, number: u64) -> Option<Arc<WatchReport>> {
+        lock(&self.watched).after(number)
+    }
+
     fn keep_looking(&self) {
         while !self.bell.is_stopped() {
-            let observed = observe(self.found().admin, self.holder.free_bytes());
+            let admin = self.found().admin;
+            let status = admin.and_then(|address| admin::status(address).ok());
+            let observed = observe(admin, status.as_ref(), self.holder.free_bytes());
             self.holder.note_viewers(observed.viewers());
             lock(&self.control).handle(observed, self.started.elapsed());
+            self.note_watched(status.as_ref().map(ServerTitles::of));
             if let Err(error) = self.write_status() {
                 crate::tell(&format!("cannot write the status: {error}"));
             }
             self.bell.pause(LOOK);
         }
+    }
+
+    fn note_watched(&self, server: Option<ServerTitles>) {
+        let desired = self.holder.desired();
+        // What else lies in the library is nobody's business. Gateways list titles by path.
+        let is_fleets = |path: &str| {
+            let place = desired.titles.binary_search_by(|title| title.path.as_str().cmp(path));
+            place.is_ok()
+        };
+        lock(&self.watched).handle(server, is_fleets, self.started.elapsed());
     }
 
     /// For people and scripts on the box. It need not survive a power failure.

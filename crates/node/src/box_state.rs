@@ -5,6 +5,7 @@ use std::sync::Arc;
 use fleet::{
     Condition, Desired, Digest, FillGrant, FillProgress, HeartbeatAnswer, HeldTitle, Inventory,
     KeptGone, Keys, Load, Receipt, Signed,
+    WatchReport,
 };
 
 use crate::agent::Agent;
@@ -36,6 +37,11 @@ pub trait BoxState: Send + Sync + 'static {
     fn handle_desired(&self, desired: Desired) -> bool;
     /// What the fleet must not forget, as it was told last; `None` if it was told nothing.
     fn gone(&self) -> Option<KeptGone> {
+        None
+    }
+    /// The oldest report of what was watched that is newer than `number`; `None` if there is none.
+    fn watched_after(&self, number: u64) -> Option<Arc<WatchReport>> {
+        let _ = number;
         None
     }
     /// The fleet's public keys.
@@ -91,6 +97,10 @@ impl BoxState for Agent {
 
     fn gone(&self) -> Option<KeptGone> {
         KeptGone::of(&self.holder().desired())
+    }
+
+    fn watched_after(&self, number: u64) -> Option<Arc<WatchReport>> {
+        self.watched_after(number)
     }
 
     fn handle_keys(&self, keys: Keys) {

@@ -20,6 +20,7 @@ mod kept;
 mod server;
 mod stop;
 mod told;
+mod watched;
 
 pub use agent::{Agent, AgentError, AgentOptions, Status};
 pub use answering::{AnswersListener, answer};

@@ -30,6 +30,7 @@ fn options(root: &Path) -> AgentOptions {
         windows: Vec::new(),
         fill_wait: Duration::ZERO,
         scrub: Duration::from_secs(3600),
+        report: Duration::from_millis(500),
         ceiling_bits_per_second: 0,
         snapshot_keys: Vec::new(),
         viewer_keys: String::new(),
@@ -242,4 +243,36 @@ fn a_withdrawn_title_and_a_damaged_one_are_off_the_server_at_once() {
 fn film_of(folders: &Folders, path: &str) -> PathBuf {
     let record = catalog::Record::read(&folders.library().join(path)).unwrap();
     Path::new(&record.folder).join(FILM)
+}
+
+#[test]
+fn what_viewers_took_of_a_title_is_reported_once_and_what_is_not_the_fleets_has_no_name() {
+    let folders = Folders::default();
+    let title = folders.publish("film", &film(1));
+    let one = Running::start(&folders).ready();
+    desire(&one.0, &[&title], &[]);
+    until("the film to be held", || one.0.holder().folder_of(&title).is_some());
+    fs::write(folders.library().join("private.mp4"), vec![7; 5000]).unwrap();
+    let length = film(1).len() as u64;
+    let film = address(&folders, "film");
+    for path in [film.as_str(), film.as_str(), "/private.mp4"] {
+        assert_eq!(Plain::connect(one.viewers()).fetch(path).status, 200);
+    }
+    let reports = || (0..).map_while(|number| one.0.watched_after(number)).collect::<Vec<_>>();
+    let sum = || {
+        let mut sum = fleet::WatchCount::default();
+        reports().iter().for_each(|report| sum.add(report.sum()));
+        sum
+    };
+    until("all to be reported", || sum().bytes >= 2 * length + 5000);
+    let reports = reports();
+    let titles: Vec<_> = reports.iter().flat_map(|report| &report.titles).collect();
+    assert!(titles.iter().all(|title| title.path == "film"), "{titles:?}");
+    let (starts, bytes) =
+        titles.iter().fold((0, 0), |sum, title| (sum.0 + title.starts, sum.1 + title.bytes));
+    assert_eq!((starts, sum().starts), (2, 3));
+    // Heads of responses are counted, too.
+    assert!((2 * length..2 * length + 2000).contains(&bytes), "{bytes}");
+    assert!(sum().bytes < 2 * length + 5000 + 5000, "{:?}", sum());
+    assert!(reports.iter().all(|report| report.check().is_ok()));
 }

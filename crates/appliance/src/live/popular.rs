@@ -30,6 +30,7 @@ pub(super) struct Requested {
     /// The same of the last hour.
     gbps_hour: f64,
     bytes: u64,
+    starts: u64,
 }
 
 /// A title in the report.
@@ -49,6 +50,7 @@ struct Rate {
     /// On the long average.
     long_bytes_per_second: f64,
     bytes: u64,
+    starts: u64,
 }
 
 /// The name of the library itself, if that is a title.
@@ -64,6 +66,7 @@ pub(super) struct Popular {
 impl Rate {
     fn add(&mut self, other: &Self) {
         self.bytes += other.bytes;
+        self.starts += other.starts;
         self.bytes_per_second += other.bytes_per_second;
         self.long_bytes_per_second += other.long_bytes_per_second;
     }
@@ -110,12 +113,13 @@ impl Popular {
             rate.bytes_per_second *= kept;
             rate.long_bytes_per_second *= long_kept;
         }
-        for Share { title, bytes } in shares {
+        for Share { title, bytes, starts } in shares {
             let bytes_per_second = bytes as f64 / seconds;
             self.rate(&title).add(&Rate {
                 bytes_per_second: bytes_per_second * (1.0 - kept),
                 long_bytes_per_second: bytes_per_second * (1.0 - long_kept),
                 bytes,
+                starts,
             });
         }
         self.forget_least();
@@ -149,6 +153,7 @@ impl Popular {
                 gbps: gbps(rate.bytes_per_second),
                 gbps_hour: gbps(rate.long_bytes_per_second),
                 bytes: rate.bytes,
+                starts: rate.starts,
             })
             .collect()
     }
@@ -177,7 +182,7 @@ mod tests {
     use super::*;
 
     fn share(title: &str, bytes: u64) -> Share {
-        Share { title: title.as_bytes().into(), bytes }
+        Share { title: title.as_bytes().into(), bytes, starts: 1 }
     }
 
     #[test]
@@ -204,16 +209,16 @@ mod tests {
         let worker = Arc::new(Audience::default());
         let workers = [Arc::clone(&worker)];
         let mut popular = Popular::default();
-        worker.count_title(b"films/a/1080p/1.m4s", 2000);
-        worker.count_title(b"films/b/1.m4s", 1000);
+        worker.count_title(b"films/a/1080p/1.m4s", 2000, false);
+        worker.count_title(b"films/b/1.m4s", 1000, false);
         popular.advance(&workers, 1.0);
         assert_eq!(popular.busiest()[0].title, "films/a/1080p");
-        worker.count_title(b"films/a/1080p/2.ts", 100);
-        worker.count_title(b"films/a/master.m3u8", 1);
-        worker.count_title(b"index.html", 100);
+        worker.count_title(b"films/a/1080p/2.ts", 100, false);
+        worker.count_title(b"films/a/master.m3u8", 1, false);
+        worker.count_title(b"index.html", 100, false);
         for _ in 0..2 {
             popular.advance(&workers, 1.0);
-            worker.count_title(b"films/a/720p/2.ts", 10_000);
+            worker.count_title(b"films/a/720p/2.ts", 10_000, false);
         }
         popular.advance(&workers, 1.0);
         let told = popular.busiest();

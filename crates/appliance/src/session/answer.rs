@@ -8,7 +8,7 @@ use crate::worker::{Worker, since_1970};
 use delivery::in_memory::Held;
 use delivery::{End, Outgoing};
 use disk::{File, OpenError, ReadError};
-use http::{Entity, Field, LibraryPath, Refusal, Request, Resource, Response};
+use http::{Entity, Field, LibraryPath, Part, Refusal, Request, Resource, Response};
 use std::borrow::Cow;
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -53,6 +53,8 @@ impl Session {
         let (status, keep_alive) = (response.status, response.keep_alive);
         worker.numbers.count(Family::Responses, status_label(status));
         let (is_file, folder) = (file.is_some(), file.as_ref().map(|file| file.folder()));
+        let is_start =
+            matches!(response.body.first(), Some(Part::Range(range)) if range.start == 0);
         let outgoing = Outgoing::new(response.head, response.body, file).holding(held);
         let outgoing = Rc::new(outgoing);
         let taken_before = self.channel.begin_response(started);
@@ -62,7 +64,7 @@ impl Session {
         let taken_bytes = self.channel.taken_bytes() - taken_before;
         if let Some(path) = request.and_then(|request| path_of(worker, request)).filter(|_| is_file)
         {
-            worker.reports.audience.count_title(path, taken_bytes);
+            worker.reports.audience.count_title(path, taken_bytes, is_start);
         }
         if let Err(End::File(ReadError::Io(_))) = sent {
             worker.library.note_failure(folder);

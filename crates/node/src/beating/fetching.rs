@@ -37,6 +37,8 @@ struct Heard {
     snapshot_at: Option<Instant>,
     /// What all nodes of its fleet take if each takes it once.
     snapshots_bytes: f64,
+    /// The last report of what was watched that it took or refused.
+    watched: u64,
 }
 
 impl Heard {
@@ -63,6 +65,7 @@ pub(super) async fn fetch_news(
             shared.fetch_keys(address, &answer, &mut heard).await,
             shared.fetch_desired(address, &answer, &mut heard).await,
             shared.send_inventory(address, &answer, &mut heard).await,
+            shared.send_watched(address, &mut heard).await,
             shared.fetch_snapshot(&line, &answer, &mut heard).await,
         ];
         for trouble in fetched.into_iter().filter_map(Result::err) {
@@ -206,6 +209,30 @@ impl Shared {
         self.gateway().put(address, "inventory", body, LARGE_MAX).await?;
         heard.inventories.take(interval, Instant::now());
         Ok(())
+    }
+
+    /// Sends the next report of what was watched. After a gateway was away, there are several, and each heartbeat takes one with it.
+    async fn send_watched(&self, address: &str, heard: &mut Heard) -> Result<(), Trouble> {
+        let Some(report) = self.state.watched_after(heard.watched) else { return Ok(()) };
+        let made = serde_json::to_vec(&*report);
+        let body = made.map_err(|error| Trouble::Failed(error.to_string()))?;
+        let sent = self.gateway().put(address, "watched", body, SMALL_MAX).await;
+        let taken = match &sent {
+            Ok(()) => true,
+            // It would say the same again, unless it only lacks room or time.
+            Err(Trouble::Refused { reason, .. }) => {
+                !matches!(reason.as_str(), "unavailable" | "flood")
+            }
+            Err(Trouble::Failed(_)) => false,
+        };
+        if taken {
+            heard.watched = report.number;
+        }
+        match sent {
+            // The answer to the first attempt was lost.
+            Err(Trouble::Refused { reason, .. }) if reason == "stale" => Ok(()),
+            sent => sent,
+        }
     }
 
     async fn fetch_snapshot(

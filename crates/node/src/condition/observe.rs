@@ -1,19 +1,21 @@
 //! Looks at the box: its server's status, the kernel's pressure figures (PSI), processors, disks.
 
 use std::fs;
-use std::net::SocketAddr;
 
 use serde_json::Value;
 
 use super::{Observed, ServerCounters};
 use crate::server::admin;
 
-/// What the box sees of itself now. `admin` is the address of the server's admin listener, if it is known.
-pub(crate) fn observe(admin: Option<SocketAddr>, free_bytes: u64) -> Observed {
-    let status = admin.and_then(|address| admin::status(address).ok());
+/// What the box sees of itself now. `admin` is the address of the server's admin listener, if it is known, and `status` what it has answered.
+pub(crate) fn observe(
+    admin: Option<SocketAddr>,
+    status: Option<&Value>,
+    free_bytes: u64,
+) -> Observed {
     let waits = admin.and_then(|address| admin::metrics(address).ok());
     let (first_bytes, first_byte_seconds) = waits.as_deref().map(first_bytes).unwrap_or_default();
-    let server = status.as_ref().map(counters);
+    let server = status.map(counters);
     Observed {
         server: server.map(|one| ServerCounters { first_bytes, first_byte_seconds, ..one }),
         memory_percent: stalled_percent("memory"),
