@@ -11,13 +11,14 @@ use crate::tree::File;
 const ARROWS: &str = "
     fullbore:  appliance bench catalog control crypt edge fleet http identity library load machine node player simulation smallfile swarm token
     bench:     control crypt disk fleet identity load machine net player reactor steering swarm
-    control:   answers catalog crypt fleet identity s3 smallfile steering telemetry token web
+    control:   answers catalog crypt fleet identity placement popularity s3 smallfile steering telemetry token web
     node:      answers catalog crypt fleet identity machine s3 smallfile steering token
     answers:   catalog fleet steering token
     identity:  fleet smallfile
     simulation: fleet placement steering
     placement: fleet steering
     steering:  fleet
+    popularity: fleet
     fleet:     catalog
     appliance: catalog crypt delivery disk edge http library machine net qoe reactor smallfile stack tcp telemetry token web
     swarm:     load player reactor telemetry
@@ -136,7 +137,7 @@ fn breaches_of_map(files: &[File]) -> Vec<String> {
 }
 
 /// Crates without I/O and without a clock: they get both as arguments.
-const PURE: [&str; 6] = ["http", "placement", "player", "qoe", "steering", "tcp"];
+const PURE: [&str; 7] = ["http", "placement", "player", "popularity", "qoe", "steering", "tcp"];
 
 const WORDS_OF_IO: [&str; 7] =
     ["fs", "TcpListener", "TcpStream", "UdpSocket", "UnixStream", "libc", "rustix"];

@@ -1,0 +1,264 @@
+//! What viewers are expected to watch in the coming day.
+//!
+//! A title is expected to be watched as on average of the last days, times what the coming 24 hours are in a week of its region. What is not counted
+//! by title is spread evenly over the titles that have no count. A title that came out within a day has a prior: the median of what is watched of
+//! those that came out within two weeks before. If its publisher has pinned it, the pin says where it goes, and there is no prior.
+
+use std::collections::HashSet;
+
+use fleet::{Name, WatchCount};
+
+use crate::counts::{FleetPopularity, Region};
+use crate::week::SEEN_SECONDS_MIN;
+
+const DAY_SECONDS: u64 = 24 * 3600;
+
+/// A title is new for so long.
+const NEW_SECONDS: u64 = DAY_SECONDS;
+
+/// It is compared with those that came out within this time.
+const ALIKE_SECONDS: u64 = 14 * DAY_SECONDS;
+
+/// The median of fewer is chance.
+const ALIKE_MIN: usize = 3;
+
+/// A title that viewers may watch.
+#[derive(Clone, Copy, Debug)]
+pub struct KnownTitle<'t> {
+    /// Its path.
+    pub path: &'t str,
+    /// When it was published, since 1970.
+    pub published_unix_seconds: u64,
+    /// Its publisher has said where it must be.
+    pub is_pinned: bool,
+}
+
+/// What viewers of a region are expected to watch in a day.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RegionForecast {
+    /// The region.
+    pub region: Name,
+    /// Titles of which anything is expected.
+    pub titles: Vec<TitleForecast>,
+    /// How much of what is watched has changed from the last week to the last day, in thousandths: 0 for the same titles in the same proportions,
+    /// 1000 for others altogether.
+    pub changed_permille: u32,
+    /// The coming day beside an average one, in thousandths.
+    pub day_permille: u32,
+    /// Since when the region's viewers are counted, since 1970.
+    pub since_unix_seconds: u64,
+}
+
+/// What is expected of a title.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TitleForecast {
+    /// Its place in the list of titles.
+    pub title: u32,
+    /// In the coming day.
+    pub count: WatchCount,
+    /// It is new, and this is what others like it are watched.
+    pub is_prior: bool,
+}
+
+/// A day of one title.
+#[derive(Clone, Copy, Debug, Default)]
+struct Day {
+    bytes: f64,
+    starts: f64,
+}
+
+impl FleetPopularity {
+    /// What each region is expected to watch of `titles`, which are those that the fleet has.
+    pub fn forecast(&self, titles: &[KnownTitle<'_>], now: u64) -> Vec<RegionForecast> {
+        self.regions.iter().map(|(name, region)| region.forecast(name, titles, now)).collect()
+    }
+}
+
+impl Region {
+    fn forecast(&self, name: &Name, titles: &[KnownTitle<'_>], now: u64) -> RegionForecast {
+        let is_seen = now.saturating_sub(self.since) >= SEEN_SECONDS_MIN;
+        let factor = if is_seen { self.week.factor(self.since, now) } else { 1.0 };
+        let days: Vec<Option<Day>> = titles.iter().map(|title| self.day(title, now)).collect();
+        let prior = prior(titles, &days, now);
+        let uncounted = days.iter().filter(|day| day.is_none()).count();
+        let unnamed = self.unnamed(titles, now) / uncounted.max(1) as f64;
+        let expected = titles.iter().zip(&days).enumerate().filter_map(|(at, (title, day))| {
+            let own = day.unwrap_or(Day { bytes: unnamed, starts: 0.0 });
+            let prior = prior.filter(|_| is_new(title, now) && !title.is_pinned);
+            let prior = prior.filter(|prior| prior.bytes > own.bytes);
+            let day = prior.unwrap_or(own);
+            let count = WatchCount {
+                starts: (day.starts * factor).round() as u64,
+                bytes: (day.bytes * factor).round() as u64,
+            };
+            // A fleet has fewer than 2^32 titles.
+            let forecast = TitleForecast { title: at as u32, count, is_prior: prior.is_some() };
+            (!count.is_none()).then_some(forecast)
+        });
+        RegionForecast {
+            region: name.clone(),
+            titles: expected.collect(),
+            changed_permille: (self.changed(now) * 1000.0).round() as u32,
+            day_permille: (factor * 1000.0).round() as u32,
+            since_unix_seconds: self.since,
+        }
+    }
+
+    /// What is watched of a title in a day, if it is counted. It can only have been watched since it was published.
+    fn day(&self, title: &KnownTitle<'_>, now: u64) -> Option<Day> {
+        let count = self.titles.get(title.path)?;
+        let since = self.since.max(title.published_unix_seconds).min(now);
+        Some(Day { bytes: count.bytes_a_day(since, now), starts: count.starts_a_day(since, now) })
+    }
+
+    /// Bytes a day that are counted for no title of the list.
+    fn unnamed(&self, titles: &[KnownTitle<'_>], now: u64) -> f64 {
+        let known: HashSet<&str> = titles.iter().map(|title| title.path).collect();
+        let gone = self.titles.iter().filter(|(path, _)| !known.contains(path.as_str()));
+        let gone: f64 = gone.map(|(_, count)| count.bytes_a_day(self.since, now)).sum();
+        gone + self.rest.bytes_a_day(self.since, now)
+    }
+
+    /// Half the sum of the differences between titles' shares of the last day and of the last week: from 0 to 1.
+    fn changed(&self, now: u64) -> f64 {
+        let rates = self.titles.values().chain([&self.rest]).map(|count| {
+            (count.bytes_a_day(self.since, now), count.slow_bytes_a_day(self.since, now))
+        });
+        let (fast, slow) =
+            rates.clone().fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        if fast <= 0.0 || slow <= 0.0 {
+            return 0.0;
+        }
+        let differences = rates.map(|one| (one.0 / fast - one.1 / slow).abs());
+        (differences.sum::<f64>() / 2.0).min(1.0)
+    }
+}
+
+fn is_new(title: &KnownTitle<'_>, now: u64) -> bool {
+    now.saturating_sub(title.published_unix_seconds) < NEW_SECONDS
+}
+
+/// The median of titles that were new a while ago.
+fn prior(titles: &[KnownTitle<'_>], days: &[Option<Day>], now: u64) -> Option<Day> {
+    let is_alike = |title: &KnownTitle<'_>| {
+        !is_new(title, now) && now.saturating_sub(title.published_unix_seconds) < ALIKE_SECONDS
+    };
+    let alike = titles.iter().zip(days).filter(|(title, _)| is_alike(title));
+    let mut alike: Vec<Day> = alike.map(|(_, day)| day.unwrap_or_default()).collect();
+    if alike.len() < ALIKE_MIN {
+        return None;
+    }
+    alike.sort_unstable_by(|one, other| one.bytes.total_cmp(&other.bytes));
+    Some(alike[alike.len() / 2])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A Monday, 00:00 UTC.
+    const BEGIN: u64 = 1_799_625_600;
+    const GB: u64 = 1_000_000_000;
+
+    fn name(text: &str) -> Name {
+        text.parse().expect("a name")
+    }
+
+    fn known(path: &str, published_unix_seconds: u64) -> KnownTitle<'_> {
+        KnownTitle { path, published_unix_seconds, is_pinned: false }
+    }
+
+    fn watched(bytes: u64) -> WatchCount {
+        WatchCount { starts: bytes / 100_000_000, bytes }
+    }
+
+    /// Hours of a region in which the same is watched each hour.
+    fn hours(
+        popularity: &mut FleetPopularity,
+        from: u64,
+        hours: u64,
+        titles: &[(&str, u64)],
+        rest: u64,
+    ) {
+        for hour in 1..=hours {
+            let titles = titles.iter().map(|(path, bytes)| (*path, watched(*bytes)));
+            let now = from + hour * 3600;
+            popularity.add(&name("north"), titles, watched(rest), 3600, now);
+        }
+    }
+
+    fn bytes_of(forecast: &RegionForecast, title: u32) -> u64 {
+        let found = forecast.titles.iter().find(|one| one.title == title);
+        found.map_or(0, |one| one.count.bytes)
+    }
+
+    fn is_about(bytes: u64, expected: u64) -> bool {
+        bytes.abs_diff(expected) * 20 <= expected
+    }
+
+    #[test]
+    fn a_steady_title_is_expected_to_go_on_and_what_has_no_name_is_spread() {
+        let mut popularity = FleetPopularity::default();
+        hours(&mut popularity, BEGIN, 48, &[("a", GB), ("gone", GB)], GB);
+        let titles = ["a", "b", "c"].map(|path| known(path, 0));
+        let now = BEGIN + 48 * 3600;
+        let [forecast] = &popularity.forecast(&titles, now)[..] else { panic!() };
+        assert!(is_about(bytes_of(forecast, 0), 24 * GB), "{forecast:?}");
+        assert!(is_about(bytes_of(forecast, 1), 24 * GB), "{forecast:?}");
+        assert!(is_about(bytes_of(forecast, 2), 24 * GB), "{forecast:?}");
+        assert_eq!(forecast.titles[1].count.starts, 0, "it was never seen to start");
+        assert_eq!((forecast.day_permille, forecast.changed_permille), (1000, 0));
+    }
+
+    #[test]
+    fn another_film_than_last_week_is_a_change() {
+        let mut popularity = FleetPopularity::default();
+        hours(&mut popularity, BEGIN, 14 * 24, &[("a", GB)], 0);
+        let titles = ["a", "b"].map(|path| known(path, 0));
+        let now = BEGIN + 14 * 86_400;
+        assert_eq!(popularity.forecast(&titles, now)[0].changed_permille, 0);
+        hours(&mut popularity, now, 24, &[("b", GB)], 0);
+        let forecast = &popularity.forecast(&titles, now + 86_400)[0];
+        // Half of the fast count is b by now, and a tenth of the slow one.
+        assert!((350..=450).contains(&forecast.changed_permille), "{forecast:?}");
+        assert!(bytes_of(forecast, 1) > 10 * GB);
+    }
+
+    #[test]
+    fn a_title_of_today_is_told_by_its_own_hours_and_by_others_that_were_new() {
+        let mut popularity = FleetPopularity::default();
+        let now = BEGIN + 10 * 86_400;
+        let old = [("o1", GB), ("o2", 2 * GB), ("o3", 4 * GB)];
+        hours(&mut popularity, BEGIN, 10 * 24, &old, 0);
+        hours(
+            &mut popularity,
+            now,
+            2,
+            &[("o1", GB), ("o2", 2 * GB), ("o3", 4 * GB), ("hit", 8 * GB)],
+            0,
+        );
+        let now = now + 2 * 3600;
+        let mut titles = vec![known("o1", BEGIN), known("o2", BEGIN), known("o3", BEGIN)];
+        titles.extend([known("hit", now - 2 * 3600), known("new", now - 3600)]);
+        titles.push(KnownTitle { is_pinned: true, ..known("pinned", now - 3600) });
+        let forecast = &popularity.forecast(&titles, now)[0];
+        assert!(is_about(bytes_of(forecast, 3), 8 * 24 * GB), "{forecast:?}");
+        assert!(is_about(bytes_of(forecast, 4), 2 * 24 * GB), "the median: {forecast:?}");
+        let is_prior = |title| forecast.titles.iter().any(|one| one.title == title && one.is_prior);
+        assert!(is_prior(4) && !is_prior(3) && !is_prior(0));
+        assert_eq!(bytes_of(forecast, 5), 0, "its pin says where it goes");
+        titles[0].published_unix_seconds = 0;
+        assert_eq!(bytes_of(&popularity.forecast(&titles, now)[0], 4), 0, "two are no median");
+    }
+
+    #[test]
+    fn nothing_and_no_titles_are_forecast_sensibly() {
+        let mut popularity = FleetPopularity::default();
+        assert_eq!(popularity.forecast(&[known("a", 0)], BEGIN), []);
+        hours(&mut popularity, BEGIN, 1, &[], 0);
+        let [forecast] = &popularity.forecast(&[], BEGIN)[..] else { panic!() };
+        assert!(forecast.titles.is_empty() && forecast.changed_permille == 0);
+        let forecast = popularity.forecast(&[known("a", u64::MAX)], 0);
+        assert!(forecast[0].titles.is_empty());
+    }
+}
