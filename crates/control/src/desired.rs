@@ -9,23 +9,25 @@ use std::sync::Arc;
 use fleet::{
     Digest, GATEWAYS_MAX, Gone, HeldTitle, Name, PublishedTitle, SigningKey, Site, ViewerKeys,
 };
+use placement::{Pin, PinScope};
 use serde::{Deserialize, Serialize};
 
 use crate::live::{AllowList, WantedDrain, WantedNode, World};
 use crate::store::backup::Tombstones;
 use crate::store::records::{
-    FleetRecord, GatewayRecord, NodeRecord, OperatorRecord, PrivateBytes, Role, SecretRecord,
-    SiteRecord, StoreRecord, TitleRecord, TokenKeyRecord, Wanted,
+    FleetRecord, GatewayRecord, NodeRecord, OperatorRecord, PinnedScope, PinsRecord, PrivateBytes,
+    Role, SecretRecord, SiteRecord, StoreRecord, TitleRecord, TokenKeyRecord, Wanted,
 };
 use crate::store::{Engine, Entry, StoreError};
 use crate::token_keys::{Signer, TokenKeys};
 
 /// The kinds of records that a gateway needs, secrets among them: it answers machines without a store, too.
-const FOLDERS: [&str; 7] = [
+const FOLDERS: [&str; 8] = [
     FleetRecord::FOLDER,
     SiteRecord::FOLDER,
     NodeRecord::FOLDER,
     TitleRecord::FOLDER,
+    PinsRecord::FOLDER,
     OperatorRecord::FOLDER,
     GatewayRecord::FOLDER,
     SecretRecord::FOLDER,
@@ -173,6 +175,7 @@ impl Records {
             titles_revision: self.titles_revision,
             titles,
             at_once: self.at_once(),
+            pins: self.pins(&mut problems),
             withdrawn,
             viewer_keys: ViewerKeys::new(keys.told(now)).into(),
             viewer_keys_revision: self.token_keys_revision,
@@ -259,6 +262,24 @@ impl Records {
         let records = self.all::<TitleRecord>(&mut Vec::new()).into_iter();
         let at_once = records.filter(|(_, record)| record.at_once);
         at_once.filter_map(|(_, record)| Some(record.published?.held())).collect()
+    }
+
+    fn pins(&self, problems: &mut Vec<String>) -> BTreeMap<String, Vec<Pin>> {
+        let all = self.all::<PinsRecord>(problems).into_iter();
+        let pinned = all.filter(|(_, record)| !record.pins.is_empty());
+        pinned
+            .map(|(path, record)| {
+                let pins = record.pins.into_iter().map(|pin| Pin {
+                    scope: match pin.scope {
+                        PinnedScope::Everywhere => PinScope::Everywhere,
+                        PinnedScope::Region(region) => PinScope::Region(region),
+                        PinnedScope::Site(site) => PinScope::Site(site),
+                    },
+                    copies: pin.copies,
+                });
+                (path, pins.collect())
+            })
+            .collect()
     }
 
     /// Where nodes reach gateways. Nodes take no more than [`GATEWAYS_MAX`].

@@ -12,6 +12,7 @@ pub mod live;
 pub mod machines;
 mod moves;
 mod pages;
+pub mod planning;
 mod renewal;
 mod serve;
 mod state_folder;

@@ -140,6 +140,7 @@ pub async fn serve(
         }
     };
     work.abort();
+    gateway.keep_popularity_at_the_end().await;
     gateway.resign().await;
     gateway.decisions().flush();
     ended

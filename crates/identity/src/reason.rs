@@ -49,6 +49,8 @@ pub enum RefusalReason {
     Malformed,
     /// A field is out of its bounds.
     OutOfBounds,
+    /// A node says that it has sent more than it can.
+    OverCeiling,
     /// There were too many requests.
     Flood,
     /// What was asked for is not there.
@@ -59,7 +61,7 @@ pub enum RefusalReason {
 
 impl RefusalReason {
     /// All reasons.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::OtherAuthority,
         Self::Expired,
         Self::NotANode,
@@ -83,6 +85,7 @@ impl RefusalReason {
         Self::BodySlow,
         Self::Malformed,
         Self::OutOfBounds,
+        Self::OverCeiling,
         Self::Flood,
         Self::NotFound,
         Self::Unavailable,
@@ -125,6 +128,7 @@ impl RefusalReason {
             Self::BodySlow => "body_slow",
             Self::Malformed => "malformed",
             Self::OutOfBounds => "out_of_bounds",
+            Self::OverCeiling => "over_ceiling",
             Self::Flood => "flood",
             Self::NotFound => "not_found",
             Self::Unavailable => "unavailable",

@@ -50,6 +50,7 @@ fn written(gateway: &Gateway, view: &FleetView) -> String {
     fleet(&mut text, gateway, view);
     viewers(&mut text, gateway);
     refused(&mut text, gateway);
+    popularity(&mut text, gateway);
     sites(&mut text, view);
     if view.nodes.len() <= NODES_MAX {
         nodes(&mut text, view);
@@ -152,6 +153,15 @@ fn refused(text: &mut Text, gateway: &Gateway) {
             let labels = [("listener", listener), ("reason", reason.as_str())];
             text.series(&FLEET_HANDSHAKES_REFUSED, &labels, refused.count(reason));
         }
+    }
+}
+
+fn popularity(text: &mut Text, gateway: &Gateway) {
+    let counts = gateway.live().popularity_counts();
+    text.one(&FLEET_POPULARITY_COUNTS, counts.kept);
+    text.family(&FLEET_POPULARITY_UNNAMED);
+    for (reason, count) in [("unknown_title", counts.unknown_titles), ("no_room", counts.joined)] {
+        text.series(&FLEET_POPULARITY_UNNAMED, &[("reason", reason)], count);
     }
 }
 

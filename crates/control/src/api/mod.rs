@@ -16,6 +16,7 @@ mod operation;
 mod operations;
 mod operators;
 mod places;
+mod plans;
 mod routing;
 mod titles;
 mod viewing;

@@ -5,7 +5,7 @@ use axum::http::Method;
 use super::operation::FieldKind::{List, Number, Object, Text, Truth, Whole};
 use super::operation::Needed::{Admin, Operate, OperateOrPartner, Read, ReadOrPartner};
 use super::operation::{ApiField, Handler, Needed, Operation, maybe, needed};
-use super::{gateways, nodes, operators, places, routing, titles, viewing};
+use super::{gateways, nodes, operators, places, plans, routing, titles, viewing};
 
 const NODE_STATE: &[ApiField] = &[
     needed("node", Text, "The node's name."),
@@ -44,6 +44,28 @@ const KEYS: &[ApiField] = &[needed(
     List,
     "Keys, the newest first: {id, state (waiting, signs, trusted or gone), and when it was made, signs, is told to nodes, ends}.",
 )];
+
+const PLAN: &[ApiField] = &[
+    needed(
+        "regions",
+        List,
+        "What is expected in the coming day: {region, starts, bytes, new_titles, changed_permille, day_permille, since_unix_seconds}.",
+    ),
+    needed("watched_bytes", Whole, "What is expected to be watched in all."),
+    maybe(
+        "near_before_permille",
+        Whole,
+        "How much of it at sites that hold the title now, in thousandths.",
+    ),
+    maybe("near_after_permille", Whole, "How much of it at sites that would hold the title."),
+    needed("moves", Object, "Copies to bring, by why (pin, floor, demand): {copies, bytes}."),
+    needed("moved_bytes", Whole, "Bytes of all copies to bring."),
+    needed("clusters", List, "{site, cluster, manifest, titles, brought, dropped}."),
+    needed("first_moves", List, "The most urgent: {node, title, bytes, why, watched_bytes}."),
+    needed("pins_unmet", Whole, "Copies that pins want and that find no room."),
+    needed("floors_unmet", Whole, "Copies that the floor wants and that find no room."),
+    needed("left_out", List, "Nodes that are no part of the plan: {node, why}."),
+];
 
 const REASON: &[ApiField] = &[needed("reason", Text, "Why; others will read it.")];
 
@@ -274,6 +296,30 @@ pub static OPERATIONS: &[Operation] = &[
         &[needed("title", Text, "Its path."), needed("digest", Text, "The version.")],
         |call| Box::pin(titles::withdraw(call)),
     ),
+    post(
+        "/api/v1/titles/pin",
+        Operate,
+        "Say where a title must be, whatever is watched",
+        &[
+            needed("title", Text, "Its path."),
+            needed(
+                "pins",
+                List,
+                "{scope, copies}: so many copies at each site of a scope, which is \"everywhere\", {\"region\": NAME} or {\"site\": NAME}. \
+                 None takes earlier pins away.",
+            ),
+        ],
+        &[needed("title", Text, "Its path."), needed("pins", List, "Its pins.")],
+        |call| Box::pin(plans::pin(call)),
+    ),
+    get(
+        "/api/v1/plan",
+        Read,
+        "Say what would move if titles were placed by what is watched, and how much would then be watched nearby",
+        &[maybe("moves", Whole, "List at most so many moves; 20 if left out.")],
+        PLAN,
+        |call| Box::pin(plans::plan(call)),
+    ),
     get(
         "/api/v1/where",
         Read,
@@ -283,6 +329,11 @@ pub static OPERATIONS: &[Operation] = &[
             needed("title", Text, "Its path."),
             needed("state", Text, "published or withdrawn."),
             needed("nodes", List, "Nodes: {node, site, state, holds, receipt}."),
+            needed(
+                "watched",
+                List,
+                "What regions watched of it, on average of the last days: {region, starts_a_day, bytes_a_day}.",
+            ),
         ],
         |call| Box::pin(titles::at_nodes(call)),
     ),

@@ -25,7 +25,11 @@ pub(super) async fn at_nodes(call: Call) -> Answer {
     let found = call.gateway.live().title_at_nodes(title);
     let (state, nodes) =
         found.ok_or_else(|| ApiError::NotFound(format!("{title:?} was never published")))?;
-    object(json!({ "title": title, "state": state, "nodes": nodes }))
+    let watched = call.gateway.live().watched(title, call.gateway.now());
+    let watched: Vec<_> = watched.into_iter().map(|one| json!({
+        "region": one.region, "starts_a_day": one.count.starts, "bytes_a_day": one.count.bytes
+    })).collect();
+    object(json!({ "title": title, "state": state, "nodes": nodes, "watched": watched }))
 }
 
 pub(super) async fn publish(call: Call) -> Answer {
@@ -56,7 +60,7 @@ pub(super) async fn withdraw(call: Call) -> Answer {
     object(json!({ "title": path.as_str(), "digest": digest }))
 }
 
-fn path(call: &Call) -> Result<TitlePath, ApiError> {
+pub(super) fn path(call: &Call) -> Result<TitlePath, ApiError> {
     let title = call.text("title").unwrap_or_default();
     TitlePath::new(title).map_err(|error| ApiError::Wrong(error.to_string()))
 }

@@ -11,13 +11,14 @@ mod changes;
 mod first_start;
 mod forgetting;
 mod keys;
+mod popularity;
 mod publish;
 mod source;
 mod start;
 mod work;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 
 use answers::session::SessionKey;
 use axum::body::Bytes;
@@ -65,6 +66,8 @@ pub struct Gateway {
     operators_refused: Arc<RefusalLog>,
     decisions: DecisionLog,
     moves: Mutex<Moves>,
+    /// Held while a plan is made.
+    planning: Mutex<()>,
     /// What was answered to whom, and which requests of operators were refused, by kind.
     answered: Mutex<BTreeMap<&'static str, u64>>,
     refused: Mutex<BTreeMap<&'static str, u64>>,
@@ -211,6 +214,15 @@ impl Gateway {
     /// What viewers were answered, by kind.
     pub fn answered(&self) -> BTreeMap<&'static str, u64> {
         lock(&self.answered).clone()
+    }
+
+    /// Whoever has this may plan: one at a time. `None` while somebody does.
+    pub(crate) fn try_to_plan(&self) -> Option<MutexGuard<'_, ()>> {
+        match self.planning.try_lock() {
+            Ok(turn) => Some(turn),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     /// Decisions and moves.

@@ -151,6 +151,7 @@ impl Gateway {
             })),
             decisions,
             moves: Mutex::new(Moves::default()),
+            planning: Mutex::default(),
             answered: Mutex::default(),
             refused: Mutex::default(),
             known: RwLock::new(Arc::new(Known::nothing())),
@@ -162,6 +163,7 @@ impl Gateway {
         }
         gateway.take(beginning.records, wishes, None, beginning.store_problem).await;
         gateway.introduce(&options.machines_url).await;
+        gateway.restore_popularity().await;
         if let Err(problem) = gateway.make_snapshot() {
             gateway.tell(&problem);
         }

@@ -64,6 +64,7 @@ impl Gateway {
             self.snapshot_on(),
             self.tell_page_on(),
             self.forget_on(),
+            self.keep_popularity_on(),
             elect
         );
     }

@@ -6,15 +6,18 @@ use std::time::Duration;
 
 use fleet::{
     Desired, Digest, FleetSnapshot, Heartbeat, HeartbeatAnswer, HeldTitle, Inventory, Name,
-    Receipt, ReceiptState, RoutesAnswer, RoutesUpdate, State,
+    Receipt, ReceiptState, RoutesAnswer, RoutesUpdate, State, WatchReport,
 };
+use popularity::{PopularityState, RegionCount};
 
 use super::Unheard;
 use super::doubt::{Doubt, Silence};
 use super::feeds::Feeds;
 use super::node::{self, LiveNode};
+use super::plan_basis::{self, PlanParts};
 use super::shelf::Shelf;
 use super::view::{self, FeedView, FleetView, TitleAtNode, TitleState, TitleView};
+use super::watching::{Speaker, Watching};
 use super::world::{WantedNode, World};
 use crate::clock::Now;
 
@@ -33,6 +36,7 @@ pub struct Core {
     pub(super) shelf: Shelf,
     pub(super) doubt: Doubt,
     pub(super) feeds: Feeds,
+    pub(super) watching: Watching,
     /// What became of withdrawn versions, by node.
     pub(super) receipts: HashMap<HeldTitle, BTreeMap<Name, ReceiptState>>,
     desired: (Arc<Desired>, Digest),
@@ -43,6 +47,17 @@ pub struct Core {
     is_changed: bool,
     ticked: Option<Duration>,
     lines: Vec<String>,
+}
+
+/// How much is known of what viewers watched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PopularityCounts {
+    /// Counts of a title in a region.
+    pub kept: usize,
+    /// Counts that have joined the rest of their regions, because there were too many.
+    pub joined: u64,
+    /// Counts of titles that are not published, which joined the rest.
+    pub unknown_titles: u64,
 }
 
 impl Core {
@@ -58,6 +73,7 @@ impl Core {
             shelf: Shelf::default(),
             doubt: Doubt::default(),
             feeds: Feeds::default(),
+            watching: Watching::default(),
             receipts: HashMap::new(),
             desired: with_digest(Desired::default()),
             number: 0,
@@ -100,6 +116,7 @@ impl Core {
             self.nodes.entry(name.clone()).or_default();
         }
         self.feeds.set_world(&world);
+        self.watching.keep_nodes(|name| world.nodes.contains_key(name));
         self.desired = with_digest(world.desired());
         let withdrawn = &world.withdrawn;
         self.receipts.retain(|held, _| withdrawn.binary_search(held).is_ok());
@@ -254,6 +271,72 @@ impl Core {
         let (answer, is_news) = self.feeds.handle(from, site, &allowed, update, now)?;
         self.is_changed |= is_news;
         Ok(answer)
+    }
+
+    /// Takes what viewers watched on a node.
+    ///
+    /// # Errors
+    /// [`Unheard`].
+    pub fn handle_watched(
+        &mut self,
+        from: &Name,
+        report: &WatchReport,
+        now: Now,
+    ) -> Result<(), Unheard> {
+        let world = Arc::clone(&self.world);
+        let wanted = self.admit(&world, from, &report.node)?;
+        let live = self.nodes.get(from).ok_or(Unheard::Unknown)?;
+        let site = world.sites.get(&wanted.place.site).ok_or(Unheard::Unknown)?;
+        let speaker = Speaker {
+            name: from,
+            region: &site.region,
+            ceiling_bits_per_second: live.ceiling_bits_per_second(wanted),
+        };
+        self.watching.handle(&speaker, report, &world.titles, now)
+    }
+
+    /// What viewers watched, to be kept; `None` if nothing is known of it. What is no longer published, or has decayed, goes.
+    pub fn popularity_state(&mut self, now: Now) -> Option<PopularityState> {
+        let titles = &self.world.titles;
+        let is_known =
+            |path: &str| titles.binary_search_by(|title| title.path.as_str().cmp(path)).is_ok();
+        let popularity = &mut self.watching.popularity;
+        popularity.keep_known(is_known, now.unix_seconds());
+        (!popularity.is_empty()).then(|| popularity.state(now.unix_seconds()))
+    }
+
+    /// Adds what was known earlier of what viewers watched.
+    pub fn restore_popularity(&mut self, state: PopularityState, now: Now) {
+        self.watching.popularity.restore(state, now.unix_seconds());
+    }
+
+    /// How much is known of what viewers watched.
+    pub fn popularity_counts(&self) -> PopularityCounts {
+        let Watching { popularity, unknown_titles, .. } = &self.watching;
+        PopularityCounts {
+            kept: popularity.counts(),
+            joined: popularity.joined(),
+            unknown_titles: *unknown_titles,
+        }
+    }
+
+    /// What each region watched of a title, a day.
+    pub fn watched(&self, title: &str, now: Now) -> Vec<RegionCount> {
+        self.watching.popularity.of_title(title, now.unix_seconds())
+    }
+
+    /// What a plan would be made from now, as far as the core has to say it.
+    ///
+    /// # Errors
+    /// Why nothing is planned now.
+    pub(super) fn plan_parts(&self, now: Now) -> Result<PlanParts, &'static str> {
+        if self.doubt.is_held() {
+            return Err(
+                "many nodes fell silent at once, and this gateway doubts that it hears them: it plans nothing until it does, or until you say \
+                 that they are dead (fullbore control nodes --believe-silence)",
+            );
+        }
+        Ok(plan_basis::parts(self, now))
     }
 
     /// Time has passed.

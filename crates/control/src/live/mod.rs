@@ -12,11 +12,13 @@ mod doubt;
 mod feed_tests;
 mod feeds;
 mod node;
+mod plan_basis;
 mod shelf;
 mod snapshot;
 #[cfg(test)]
 mod tests;
 mod view;
+mod watching;
 mod world;
 
 use std::collections::HashMap;
@@ -26,15 +28,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use axum::body::Bytes;
 use fleet::{
     Desired, Digest, FleetSnapshot, Heartbeat, HeartbeatAnswer, Inventory, Name, OutOfBounds,
-    PublicKey, RoutesAnswer, RoutesUpdate, Signed, SigningKey, SnapshotError, State,
+    PublicKey, RoutesAnswer, RoutesUpdate, Signed, SigningKey, SnapshotError, State, WatchReport,
 };
+use popularity::{PopularityState, RegionCount};
 use steering::Fleet;
 
 pub use self::allow_list::{AllowList, Sifted};
-pub use self::core::Core;
+pub use self::core::{Core, PopularityCounts};
 pub use self::feeds::FEED_HOLDS;
 pub(crate) use self::feeds::told_refused;
 pub use self::node::SILENCE_OF_DEATH;
+pub use self::plan_basis::{LeftOutNode, PlanBasis};
 pub use self::view::{
     CLOCK_OFF_MILLIS_MAX, FeedView, FleetView, NodeView, SiteView, TitleAtNode, TitleCounts,
     TitleState, TitleView, WithdrawnState,
@@ -55,6 +59,8 @@ pub enum Unheard {
     Stale,
     /// All nodes together say more than a gateway can hold.
     NoRoom,
+    /// It says that it has sent more than its ceiling allows.
+    OverCeiling,
     /// It cannot be right.
     OutOfBounds(OutOfBounds),
 }
@@ -68,6 +74,7 @@ impl Unheard {
             Self::Revoked => "revoked",
             Self::Stale => "stale",
             Self::NoRoom => "no_room",
+            Self::OverCeiling => "over_ceiling",
             Self::OutOfBounds(_) => "out_of_bounds",
         }
     }
@@ -82,6 +89,9 @@ impl fmt::Display for Unheard {
             Self::Stale => f.write_str("the gateway has heard something newer of this node"),
             Self::NoRoom => f.write_str(
                 "the gateway holds as many routes as it can: have fewer nodes pass routes on",
+            ),
+            Self::OverCeiling => f.write_str(
+                "viewers cannot have taken that much of this node: its ceiling is lower, and what it says of them does not count",
             ),
             Self::OutOfBounds(why) => why.fmt(f),
         }
@@ -150,6 +160,48 @@ impl Live {
         now: Now,
     ) -> Result<RoutesAnswer, Unheard> {
         self.core().handle_routes(from, update, now)
+    }
+
+    /// [`Core::handle_watched`].
+    ///
+    /// # Errors
+    /// [`Unheard`].
+    pub fn handle_watched(
+        &self,
+        from: &Name,
+        report: &WatchReport,
+        now: Now,
+    ) -> Result<(), Unheard> {
+        self.core().handle_watched(from, report, now)
+    }
+
+    /// [`Core::popularity_state`].
+    pub fn popularity_state(&self, now: Now) -> Option<PopularityState> {
+        self.core().popularity_state(now)
+    }
+
+    /// [`Core::restore_popularity`].
+    pub fn restore_popularity(&self, state: PopularityState, now: Now) {
+        self.core().restore_popularity(state, now);
+    }
+
+    /// [`Core::popularity_counts`].
+    pub fn popularity_counts(&self) -> PopularityCounts {
+        self.core().popularity_counts()
+    }
+
+    /// What each region watched of a title, a day.
+    pub fn watched(&self, title: &str, now: Now) -> Vec<RegionCount> {
+        self.core().watched(title, now)
+    }
+
+    /// What a plan would be made from now.
+    ///
+    /// # Errors
+    /// Why nothing is planned now.
+    pub fn plan_basis(&self, now: Now) -> Result<PlanBasis, &'static str> {
+        let parts = self.core().plan_parts(now)?;
+        Ok(parts.basis(now))
     }
 
     /// What a node shall hold; `None` if it may not take part.

@@ -58,9 +58,6 @@ fn node(
     live: &LiveNode,
     places: &[u32],
 ) -> SnapshotNode {
-    let held = live.held.iter().map(|number| places[*number as usize]);
-    let mut holds: Vec<_> = held.filter(|place| *place != NONE).collect();
-    holds.sort_unstable();
     SnapshotNode {
         name: name.clone(),
         host: wanted.host.clone(),
@@ -72,6 +69,14 @@ fn node(
         load_permille: live.load_permille(wanted),
         // `steering::Fleet::new` says.
         full: false,
-        holds,
+        holds: holds(live, places),
     }
+}
+
+/// The published titles that a node holds, by their places, rising.
+pub(super) fn holds(live: &LiveNode, places: &[u32]) -> Vec<u32> {
+    let held = live.held.iter().map(|number| places[*number as usize]);
+    let mut holds: Vec<_> = held.filter(|place| *place != NONE).collect();
+    holds.sort_unstable();
+    holds
 }

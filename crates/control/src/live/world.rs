@@ -9,6 +9,8 @@ use fleet::{
     ViewerKeys,
 };
 
+use placement::Pin;
+
 use super::allow_list::{AllowList, Sifted};
 
 /// The desired world. Nothing in it beats: it changes when an operator, or a machine that joins, changes it.
@@ -32,6 +34,8 @@ pub struct World {
     pub titles: Vec<PublishedTitle>,
     /// Those of them that nodes bring at once, whatever their windows say.
     pub at_once: Vec<HeldTitle>,
+    /// Where titles must be, whatever is watched, by path.
+    pub pins: BTreeMap<String, Vec<Pin>>,
     /// Versions that no node may serve, sorted.
     pub withdrawn: Vec<HeldTitle>,
     /// By what nodes check viewers' tokens.

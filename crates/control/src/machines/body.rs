@@ -37,6 +37,10 @@ pub(super) const INVENTORY: BodyBounds =
 pub(super) const ROUTES: BodyBounds =
     BodyBounds { bytes_max: 16 << 20, time_max: Duration::from_secs(30) };
 
+/// A thousand titles with paths of any length. Those of ordinary length take 100 KB.
+pub(super) const WATCHED: BodyBounds =
+    BodyBounds { bytes_max: 4 << 20, time_max: Duration::from_secs(30) };
+
 /// All of a body.
 async fn read(body: Body, bounds: BodyBounds) -> Result<Bytes, MachineRefusal> {
     let read = timeout(bounds.time_max, to_bytes(body, bounds.bytes_max));

@@ -9,6 +9,7 @@
 //! | `PUT /machine/v1/gone` | [`fleet::KeptGone`] or null, 16 MiB | nothing |
 //! | `POST /machine/v1/routes` | [`fleet::RoutesUpdate`], 16 MiB | [`fleet::RoutesAnswer`] |
 //! | `POST /machine/v1/grant` | [`fleet::FillGrantRequest`], 64 KiB | [`fleet::FillGrant`] |
+//! | `PUT /machine/v1/watched` | [`fleet::WatchReport`], 4 MiB | nothing |
 //! | `GET /machine/v1/desired` | | [`fleet::Desired`] |
 //! | `GET /machine/v1/keys` | | [`fleet::Keys`] |
 //! | `GET /machine/v1/snapshot` | | the newest snapshot, its signature in [`SIGNATURE`] |
@@ -65,6 +66,9 @@ const ROUTES_READ_MAX: usize = 16;
 /// Signs an address below a title until a time, in seconds since 1970; gives nothing if the fleet signs none.
 pub type SignAddress = Arc<dyn Fn(&str, u64) -> Option<String> + Send + Sync>;
 
+/// Large reports of what was watched that are read at the same time.
+const WATCHED_READ_MAX: usize = 16;
+
 /// What the machines' API works on.
 pub struct Machines {
     /// What the gateway knows of its nodes.
@@ -100,6 +104,7 @@ struct Desk {
     /// The digest of what every node knows, and the world that it follows from.
     keys: Mutex<Option<(Arc<World>, Digest)>>,
     routes: Semaphore,
+    watched: Semaphore,
 }
 
 /// Knows nodes by their names. A name is never given again, so a revoked node's certificates are worth nothing, whatever their serial numbers.
@@ -146,6 +151,7 @@ fn router(machines: Machines) -> Router {
         inventories: Semaphore::new(INVENTORIES_MAX),
         keys: Mutex::default(),
         routes: Semaphore::new(ROUTES_READ_MAX),
+        watched: Semaphore::new(WATCHED_READ_MAX),
     };
     Router::new()
         .route("/machine/v1/join", post(joining::join))
@@ -155,6 +161,7 @@ fn router(machines: Machines) -> Router {
         .route("/machine/v1/gone", put(giving_back::gone))
         .route("/machine/v1/routes", post(speaking::routes))
         .route("/machine/v1/grant", post(speaking::grant))
+        .route("/machine/v1/watched", put(speaking::watched))
         .route("/machine/v1/desired", get(speaking::desired))
         .route("/machine/v1/keys", get(speaking::keys))
         .route("/machine/v1/snapshot", get(speaking::snapshot))

@@ -119,6 +119,7 @@ impl From<live::Unheard> for MachineRefusal {
             live::Unheard::Revoked => RefusalReason::Revoked,
             live::Unheard::Stale => RefusalReason::Stale,
             live::Unheard::NoRoom => RefusalReason::Unavailable,
+            live::Unheard::OverCeiling => RefusalReason::OverCeiling,
             live::Unheard::OutOfBounds(_) => RefusalReason::OutOfBounds,
         };
         Self::new(reason, why.to_string())

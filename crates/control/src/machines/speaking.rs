@@ -10,7 +10,7 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use fleet::{
     Digest, FillGrant, FillGrantRequest, GRANT_SECONDS, Heartbeat, Inventory, PublishedTitle,
-    RoutesUpdate, Signed,
+    RoutesUpdate, Signed, WatchReport,
 };
 use identity::{Caller, RefusalReason};
 
@@ -120,6 +120,30 @@ async fn give_grant(
     let expires_unix_seconds = desk.machines.clock.now().unix_seconds() + GRANT_SECONDS;
     let token = (desk.machines.sign)(&held.path, expires_unix_seconds);
     Ok(Json(FillGrant { held, token, expires_unix_seconds }))
+}
+
+pub(super) async fn watched((State(desk), ConnectInfo(caller)): Asked, body: Body) -> Response {
+    answer(&desk, &caller, take_watched(&desk, &caller, body).await)
+}
+
+async fn take_watched(
+    desk: &Desk,
+    caller: &Caller,
+    body: Body,
+) -> Result<StatusCode, MachineRefusal> {
+    let peer = desk.node(caller).await?;
+    let is_small = body.size_hint().upper().is_some_and(|bytes| bytes <= body::SMALL_BYTES_MAX);
+    let report: WatchReport = if is_small {
+        read_json(body, body::HEARTBEAT).await?
+    } else {
+        let _turn = desk.watched.try_acquire().map_err(|_| RefusalReason::Unavailable)?;
+        read_json(body, body::WATCHED).await?
+    };
+    if report.node != peer.node {
+        return Err(RefusalReason::OtherName.into());
+    }
+    desk.machines.live.handle_watched(&peer.node, &report, desk.machines.clock.now())?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 pub(super) async fn desired((State(desk), ConnectInfo(caller)): Asked) -> Response {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fleet::{
     Condition, Desired, Digest, HeartbeatAnswer, HeldTitle, Inventory, Keys, Load, Receipt, Signed,
-    State,
+    State, WatchReport,
 };
 use identity::{Credentials, NODE_LIFETIME, RefusalReason};
 use node::BoxState;
@@ -14,6 +14,7 @@ use node::beating::{self, Beating, BeatingOptions};
 use node::joining::{JoiningError, Membership, Wish, join};
 
 use crate::gateway::{Gateway, eventually, name, now};
+use crate::watched::{publish, report};
 
 /// A box that notes what it is told.
 #[derive(Default)]
@@ -26,6 +27,7 @@ struct Noted {
 
 struct NotingBox {
     inventory: Arc<Inventory>,
+    reports: Mutex<Vec<Arc<WatchReport>>>,
     noted: Mutex<Noted>,
 }
 
@@ -33,7 +35,7 @@ impl NotingBox {
     fn new(node: &str) -> Arc<Self> {
         let held = HeldTitle { path: "films/a".to_owned(), version: Digest::of(b"a") };
         let inventory = Arc::new(Inventory::new(name(node), vec![held]));
-        Arc::new(Self { inventory, noted: Mutex::default() })
+        Arc::new(Self { inventory, reports: Mutex::default(), noted: Mutex::default() })
     }
 
     fn noted<T>(&self, of: impl FnOnce(&Noted) -> T) -> T {
@@ -65,6 +67,11 @@ impl BoxState for NotingBox {
     fn handle_desired(&self, desired: Desired) -> bool {
         self.noted.lock().unwrap().desired.push(desired);
         true
+    }
+
+    fn watched_after(&self, number: u64) -> Option<Arc<WatchReport>> {
+        let reports = self.reports.lock().unwrap();
+        reports.iter().find(|report| report.number > number).cloned()
     }
 
     fn handle_keys(&self, keys: Keys) {
@@ -256,4 +263,33 @@ async fn a_gateway_that_knows_no_better_takes_no_key_back() {
     assert_eq!((kept().tokens, kept().revision), ("new".to_owned(), 8));
     stale.tell_keys(8, "newest");
     assert!(eventually(|| kept().tokens == "newest").await, "of the same revision");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reports_of_what_was_watched_reach_every_gateway_once_and_in_order() {
+    let [one, other] = Gateway::start_some::<2>(NODE_LIFETIME).await;
+    let state = tempfile::tempdir().unwrap();
+    let token = one.invite(None, 60, 0).await;
+    join(&one.here(), &token, wish("node-1"), state.path()).await.unwrap();
+    let knows = |gateway: &Gateway| gateway.live.world().nodes.contains_key(&name("node-1"));
+    assert!(eventually(|| knows(&one) && knows(&other)).await);
+    [&one, &other].into_iter().for_each(|gateway| publish(gateway, "films/a"));
+    let own = NotingBox::new("node-1");
+    // The second one is refused, and does not keep the third one from being told.
+    let mut reports: Vec<_> =
+        (1..=3).map(|number| report("node-1", number, &[("films/a", 1_000_000)])).collect();
+    reports[1].titles[0].bytes = 500_000_000_000_000;
+    *own.reports.lock().unwrap() = reports.into_iter().map(Arc::new).collect();
+    let _beating = beat(state.path(), &own);
+    for gateway in [&one, &other] {
+        let bytes = || {
+            let watched = gateway.live.watched("films/a", gateway.now());
+            watched.first().map_or(0, |one| one.count.bytes)
+        };
+        // A rate is told from an hour at least: two million bytes are 48 million a day then.
+        assert!(eventually(|| bytes() > 47_000_000).await, "{}", bytes());
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        assert!(bytes() < 50_000_000, "{}", bytes());
+        assert_eq!(gateway.count(RefusalReason::OverCeiling), 1);
+    }
 }

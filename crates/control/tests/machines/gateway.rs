@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use fleet::{
-    FleetSnapshot, JoinAnswer, JoinRequest, Name, NodeKind, NodePlace, SigningKey, Site, ViewerKeys,
+    Digest, FleetSnapshot, JoinAnswer, JoinRequest, Name, NodeKind, NodePlace, PublishedTitle,
+    SigningKey, Site, TitleDocument, ViewerKeys,
 };
 use fullbore_control::clock::Clock;
 use fullbore_control::live::{Core, Live, WantedNode, World};
@@ -22,6 +23,22 @@ use identity::{
 };
 use reqwest::{Client, Response};
 use tokio::net::TcpListener;
+
+/// A title of the fleet, of which nobody holds a byte.
+pub(crate) fn title(path: &str) -> PublishedTitle {
+    let document = TitleDocument { path: "a".to_owned(), sha256: Digest::of(b"a") };
+    PublishedTitle {
+        path: path.to_owned(),
+        version: Digest::of(path.as_bytes()),
+        bytes: 1,
+        duration_seconds: 60.0,
+        record: document.clone(),
+        hls: document.clone(),
+        dash: document,
+        origin: "file:///library".to_owned(),
+        published_unix_seconds: 1,
+    }
+}
 
 pub(crate) fn name(text: &str) -> Name {
     text.parse().unwrap()

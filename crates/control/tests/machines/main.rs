@@ -5,3 +5,4 @@ mod gateway;
 mod joining;
 mod routes;
 mod speaking;
+mod watched;

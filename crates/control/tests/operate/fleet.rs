@@ -238,7 +238,12 @@ impl Running {
             sequence,
             sent_unix_millis: now.unix_millis,
             condition: Condition::Ready,
-            load: Load { ceiling_bits_per_second: 1_000_000, connections: 2, ..Load::default() },
+            load: Load {
+                ceiling_bits_per_second: 1_000_000,
+                connections: 2,
+                free_bytes: 1 << 40,
+                ..Load::default()
+            },
             inventory: inventory.digest(),
             snapshot: 0,
             receipts: Vec::new(),

@@ -71,12 +71,30 @@ fn cases() -> Vec<(&'static str, Value, StatusCode, &'static str)> {
     ]
 }
 
+fn cases_of_pins() -> Vec<(&'static str, Value, StatusCode, &'static str)> {
+    let wrong = StatusCode::BAD_REQUEST;
+    vec![
+        (
+            "/api/v1/titles/pin",
+            json!({ "title": "a", "pins": [{ "scope": "moon", "copies": 1 }] }),
+            wrong,
+            "not a list of pins",
+        ),
+        (
+            "/api/v1/titles/pin",
+            json!({ "title": "a", "pins": [] }),
+            StatusCode::NOT_FOUND,
+            "never published",
+        ),
+    ]
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn bad_input_is_refused_with_a_sentence() {
     let folder = folder();
     let fleet = Running::start(folder.path()).await;
     fleet.nodes(&[("n1", "paris")]).await;
-    for (path, body, status, expected) in cases() {
+    for (path, body, status, expected) in cases().into_iter().chain(cases_of_pins()) {
         let (answered, answer) = fleet.post(path, body.clone()).await;
         let error = answer["error"].as_str().unwrap_or_default();
         assert_eq!(answered, status, "{path} {body}: {answer}");

@@ -6,6 +6,7 @@ mod hostile;
 mod keys;
 mod openapi;
 mod pki;
+mod plans;
 mod restart;
 mod roles;
 mod routing;

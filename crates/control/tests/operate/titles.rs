@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::fleet::{Running, eventually, folder};
 
 /// Makes a title in a library, and the request that publishes it.
-fn publication(library: &Path, film: &[u8]) -> Value {
+pub(crate) fn publication(library: &Path, film: &[u8]) -> Value {
     std::fs::create_dir_all(library.join("films/a")).expect("made");
     make_title(&library.join("films/a"), film).expect("made");
     read(library).expect("whole")

@@ -159,8 +159,21 @@ pub(super) const FLEET_DECISION_LINES_DROPPED: Metric = Metric::new(
     "Lines of the decision log that the disk was too slow for.",
 );
 
+pub(super) const FLEET_POPULARITY_COUNTS: Metric = Metric::new(
+    Kind::Gauge,
+    "fullbore_fleet_popularity_counts",
+    "Counts of what viewers of a region watched of a title.",
+);
+
+pub(super) const FLEET_POPULARITY_UNNAMED: Metric = Metric::new(
+    Kind::Counter,
+    "fullbore_fleet_popularity_unnamed_total",
+    "Counts that joined the rest of their region: nodes reported an unknown title, or there was no room for the least watched.",
+)
+.by("reason");
+
 /// All of them, in the order of docs/metrics.md.
-pub const METRICS: [&Metric; 30] = [
+pub const METRICS: [&Metric; 32] = [
     &FLEET_NODES,
     &FLEET_TITLES,
     &FLEET_DECISIONS,
@@ -176,6 +189,8 @@ pub const METRICS: [&Metric; 30] = [
     &FLEET_EPOCH,
     &FLEET_SERIES_LEFT_OUT,
     &FLEET_DECISION_LINES_DROPPED,
+    &FLEET_POPULARITY_COUNTS,
+    &FLEET_POPULARITY_UNNAMED,
     &SITE_NODES_SERVING,
     &SITE_BYTES_PER_SECOND,
     &SITE_CEILING_BYTES_PER_SECOND,

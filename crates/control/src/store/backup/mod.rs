@@ -12,7 +12,7 @@ use std::path::Path;
 use fleet::Digest;
 
 use self::file::{Head, Writer};
-use super::records::{FleetRecord, SiteRecord, StoreRecord, TitleRecord, load};
+use super::records::{FleetRecord, PopularityRecord, SiteRecord, StoreRecord, TitleRecord, load};
 use super::{Engine, LEADER, Objects, StoreError};
 
 pub use file::BackupError;
@@ -30,7 +30,7 @@ pub struct BackedUp {
     pub lacking: Vec<String>,
 }
 
-/// Writes all of the store, and the objects that published titles and sites need, to `to`. The file has the fleet's secrets in it, so only its
+/// Writes all of the store, and the objects that its records name, to `to`. The file has the fleet's secrets in it, so only its
 /// user can read it; it is there whole or not at all.
 ///
 /// # Errors
@@ -74,8 +74,11 @@ pub async fn back_up(
     Ok(done)
 }
 
-/// The objects that a title or a site needs.
+/// The objects that a title or a site needs, and what viewers watched.
 fn documents(key: &str, value: &[u8]) -> Vec<Digest> {
+    if let Ok(kept) = PopularityRecord::read(key, value) {
+        return vec![kept.sha256];
+    }
     if let Ok(site) = SiteRecord::read(key, value) {
         return site.announced_file.map(|file| file.sha256).into_iter().collect();
     }

@@ -4,8 +4,8 @@ use fleet::{Digest, Name};
 
 use super::{
     AuditRecord, ClusterRecord, FleetRecord, GatewayRecord, InviteRecord, NodeRecord,
-    OperatorRecord, Revoked, SecretRecord, SiteRecord, StoreRecord, TitleRecord, TokenKeyRecord,
-    UnusedRecord, Wanted,
+    OperatorRecord, PinsRecord, PopularityRecord, Revoked, SecretRecord, SiteRecord, StoreRecord,
+    TitleRecord, TokenKeyRecord, UnusedRecord, Wanted,
 };
 use crate::store::KEY_BYTES_MAX;
 
@@ -17,6 +17,9 @@ pub const WITHDRAWN_MAX: usize = 1000;
 
 /// Most certificates of one node that are accepted at the same time: the one in use and those that replace it.
 pub const SERIALS_MAX: usize = 16;
+
+/// Most pins of one title.
+pub const PINS_MAX: usize = 100;
 
 type Checked = Result<(), &'static str>;
 
@@ -172,6 +175,24 @@ impl StoreRecord for TitleRecord {
             self.withdrawn.iter().all(|withdrawn| withdrawn.version != published.version),
             "the published version is withdrawn",
         )
+    }
+}
+
+impl StoreRecord for PinsRecord {
+    const FOLDER: &'static str = "pins/";
+
+    fn check(&self, name: &str) -> Checked {
+        require(catalog::TitlePath::new(name).is_ok(), "its key does not end with a title's path")?;
+        require(self.pins.len() <= PINS_MAX, "it has more than 100 pins")?;
+        require(self.pins.iter().all(|pin| pin.copies > 0), "a pin wants 0 copies")
+    }
+}
+
+impl StoreRecord for PopularityRecord {
+    const FOLDER: &'static str = "popularity";
+
+    fn check(&self, name: &str) -> Checked {
+        require(name.is_empty(), "there is only one")
     }
 }
 

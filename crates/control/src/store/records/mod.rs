@@ -10,6 +10,8 @@
 //! | `node/NAME` | [`NodeRecord`] |
 //! | `invite/ID` | [`InviteRecord`] |
 //! | `title/PATH` | [`TitleRecord`] |
+//! | `pins/PATH` | [`PinsRecord`] |
+//! | `popularity` | [`PopularityRecord`] |
 //! | `unused/DIGEST` | [`UnusedRecord`] |
 //! | `operator/ID` | [`OperatorRecord`] |
 //! | `audit/TIME-RANDOM` | [`AuditRecord`] |
@@ -27,7 +29,7 @@ mod form;
 use fleet::{Announced, Digest, Name, NodeKind, NodePlace, Prefix, PublishedTitle, SteeringPolicy};
 use serde::{Deserialize, Serialize};
 
-pub use bounds::{SERIALS_MAX, WITHDRAWN_MAX};
+pub use bounds::{PINS_MAX, SERIALS_MAX, WITHDRAWN_MAX};
 pub use form::{BadRecord, PrivateBytes, StoreRecord, Stored, load, load_all};
 
 /// The fleet itself: `fleet`.
@@ -266,6 +268,46 @@ pub struct WithdrawnVersion {
     pub version: Digest,
     /// Since when, since 1970.
     pub since_unix_seconds: u64,
+}
+
+/// Where a title must be, whatever is watched: `pins/PATH`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PinsRecord {
+    /// Pins; none once they were taken away.
+    pub pins: Vec<PinnedCopies>,
+}
+
+/// So many copies at each site of a scope.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PinnedCopies {
+    /// Which sites.
+    pub scope: PinnedScope,
+    /// Copies at each of them.
+    pub copies: u16,
+}
+
+/// Which sites a pin is for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PinnedScope {
+    /// All sites.
+    Everywhere,
+    /// The sites of a region.
+    Region(Name),
+    /// One site.
+    Site(Name),
+}
+
+/// What viewers watched, as the gateway that leads has kept it last: `popularity`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PopularityRecord {
+    /// The object.
+    pub sha256: Digest,
+    /// When it was made, since 1970.
+    pub made_unix_seconds: u64,
 }
 
 /// A document that no title needs, or that is about to be published: `unused/DIGEST`.

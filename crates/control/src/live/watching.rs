@@ -1,0 +1,219 @@
+//! What nodes say that viewers watched: bounded, and then summed up by title and region.
+//!
+//! A node that lies can harm little. It speaks for its own region; it may claim what it could have sent since it spoke last, and an hour of that at
+//! once, because honest nodes keep an hour of reports for a gateway that was away; and it may name what is published. All else joins the rest of its
+//! region, or is refused, and counted.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use fleet::{Name, PublishedTitle, WatchReport};
+use popularity::FleetPopularity;
+
+use super::Unheard;
+use crate::clock::Now;
+
+/// A node may claim so much of its ceiling at once.
+const CREDIT_SECONDS: f64 = 3600.0;
+
+/// No node is believed to send more, whatever it says of its ceiling, or if nobody has said.
+const CEILING_BITS_PER_SECOND_MAX: u64 = 1_000_000_000_000;
+
+/// What nodes say that viewers watched.
+#[derive(Default)]
+pub(super) struct Watching {
+    of_nodes: BTreeMap<Name, Line>,
+    pub(super) popularity: FleetPopularity,
+    /// Counts of titles that are not published, which joined the rest.
+    pub(super) unknown_titles: u64,
+}
+
+/// What is known of one node's reports.
+struct Line {
+    boot: String,
+    number: u64,
+    credit_bytes: f64,
+    /// When the credit was so, as of the gateway's start.
+    at: Duration,
+}
+
+/// The node that speaks.
+pub(super) struct Speaker<'s> {
+    pub(super) name: &'s Name,
+    pub(super) region: &'s Name,
+    pub(super) ceiling_bits_per_second: u64,
+}
+
+impl Watching {
+    /// Takes a report. `titles` are those that are published, by path.
+    pub(super) fn handle(
+        &mut self,
+        from: &Speaker<'_>,
+        report: &WatchReport,
+        titles: &[PublishedTitle],
+        now: Now,
+    ) -> Result<(), Unheard> {
+        report.check().map_err(Unheard::OutOfBounds)?;
+        let sum = report.sum();
+        self.admit(from, report, sum.bytes, now)?;
+        let is_known =
+            |path: &str| titles.binary_search_by(|title| title.path.as_str().cmp(path)).is_ok();
+        let (known, unknown): (Vec<_>, Vec<_>) =
+            report.titles.iter().partition(|title| is_known(&title.path));
+        let mut rest = report.rest;
+        unknown.iter().for_each(|title| rest.add(title.count()));
+        self.unknown_titles += unknown.len() as u64;
+        let known = known.into_iter().map(|title| (title.path.as_str(), title.count().bounded()));
+        let (rest, now) = (rest.bounded(), now.unix_seconds());
+        self.popularity.add(from.region, known, rest, report.seconds, now);
+        Ok(())
+    }
+
+    /// Whether the node can have sent so much.
+    fn admit(
+        &mut self,
+        from: &Speaker<'_>,
+        report: &WatchReport,
+        bytes: u64,
+        now: Now,
+    ) -> Result<(), Unheard> {
+        let said = from.ceiling_bits_per_second;
+        let ceiling = if said == 0 { CEILING_BITS_PER_SECOND_MAX } else { said };
+        let bytes_per_second = ceiling.min(CEILING_BITS_PER_SECOND_MAX) as f64 / 8.0;
+        let credit_max = bytes_per_second * CREDIT_SECONDS;
+        let line = self.of_nodes.entry(from.name.clone()).or_insert_with(|| Line {
+            boot: String::new(),
+            number: 0,
+            credit_bytes: credit_max,
+            at: now.uptime,
+        });
+        if line.boot == report.boot && report.number <= line.number {
+            return Err(Unheard::Stale);
+        }
+        let seconds = now.uptime.saturating_sub(line.at).as_secs_f64();
+        let credit = (line.credit_bytes + seconds * bytes_per_second).min(credit_max);
+        (line.credit_bytes, line.at) = (credit, now.uptime);
+        if bytes as f64 > credit {
+            return Err(Unheard::OverCeiling);
+        }
+        line.credit_bytes -= bytes as f64;
+        line.boot.clone_from(&report.boot);
+        line.number = report.number;
+        Ok(())
+    }
+
+    /// Only these nodes are there now.
+    pub(super) fn keep_nodes(&mut self, is_there: impl Fn(&Name) -> bool) {
+        self.of_nodes.retain(|name, _| is_there(name));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fleet::{Digest, TitleDocument, WatchCount, WatchedTitle};
+
+    use super::*;
+
+    const BEGAN_UNIX_MILLIS: u64 = 1_800_000_000_000;
+
+    fn at(seconds: u64) -> Now {
+        let unix_millis = BEGAN_UNIX_MILLIS + seconds * 1000;
+        Now { uptime: Duration::from_secs(seconds), unix_millis }
+    }
+
+    fn title(path: &str) -> PublishedTitle {
+        let document = TitleDocument { path: "a".to_owned(), sha256: Digest::of(b"a") };
+        PublishedTitle {
+            path: path.to_owned(),
+            version: Digest::of(path.as_bytes()),
+            bytes: 1,
+            duration_seconds: 60.0,
+            record: document.clone(),
+            hls: document.clone(),
+            dash: document,
+            origin: "file:///library".to_owned(),
+            published_unix_seconds: 1,
+        }
+    }
+
+    fn report(boot: &str, number: u64, watched: &[(&str, u64)], rest: u64) -> WatchReport {
+        let titles = watched.iter().map(|(path, bytes)| WatchedTitle {
+            path: (*path).to_owned(),
+            starts: 1,
+            bytes: *bytes,
+        });
+        WatchReport {
+            version: 1,
+            node: "n1".parse().expect("a name"),
+            boot: boot.to_owned(),
+            number,
+            seconds: 60,
+            titles: titles.collect(),
+            rest: WatchCount { starts: 0, bytes: rest },
+        }
+    }
+
+    /// A gateway that hears one node of 8 Mb/s: it can send a million bytes a second.
+    struct Ear(Watching);
+
+    impl Ear {
+        fn hear(&mut self, report: &WatchReport, seconds: u64) -> Result<(), Unheard> {
+            let (name, region) = ("n1".parse().expect("a name"), "north".parse().expect("a name"));
+            let ceiling_bits_per_second = 8_000_000;
+            let from = Speaker { name: &name, region: &region, ceiling_bits_per_second };
+            self.0.handle(&from, report, &[title("a"), title("b")], at(seconds))
+        }
+
+        fn bytes_of(&self, path: &str, seconds: u64) -> u64 {
+            let known = self.0.popularity.of_title(path, at(seconds).unix_seconds());
+            known.first().map_or(0, |one| one.count.bytes)
+        }
+    }
+
+    #[test]
+    fn a_report_counts_once_and_what_is_not_published_joins_the_rest() {
+        let mut ear = Ear(Watching::default());
+        let first = report("b1", 1, &[("a", 1_000_000), ("x", 500_000)], 7);
+        assert_eq!(ear.hear(&first, 60), Ok(()));
+        assert_eq!(ear.hear(&first, 61), Err(Unheard::Stale));
+        let before = ear.bytes_of("a", 61);
+        assert!(before > 0 && ear.bytes_of("x", 61) == 0);
+        assert_eq!((ear.0.unknown_titles, ear.0.popularity.counts()), (1, 1));
+        // The agent started anew, and counts from 1 again.
+        assert_eq!(ear.hear(&report("b2", 1, &[("a", 1_000_000)], 0), 62), Ok(()));
+        assert!(ear.bytes_of("a", 62) > before * 3 / 2);
+    }
+
+    #[test]
+    fn a_node_cannot_have_sent_more_than_its_ceiling_allows() {
+        let mut ear = Ear(Watching::default());
+        const HOUR_BYTES: u64 = 3_600_000_000;
+        assert_eq!(
+            ear.hear(&report("b", 1, &[("a", HOUR_BYTES)], 1), 60),
+            Err(Unheard::OverCeiling)
+        );
+        assert_eq!(ear.bytes_of("a", 60), 0, "nothing of it counts");
+        // After an outage, it says at once what an hour's reports say.
+        for number in 1..=60 {
+            assert_eq!(ear.hear(&report("b", number, &[("a", HOUR_BYTES / 60)], 0), 60), Ok(()));
+        }
+        let again = |number| report("b", number, &[("a", 60_000_000)], 0);
+        assert_eq!(ear.hear(&again(61), 61), Err(Unheard::OverCeiling));
+        // Another start of the agent is no other node.
+        assert_eq!(ear.hear(&report("c", 1, &[], 60_000_000), 61), Err(Unheard::OverCeiling));
+        assert_eq!(ear.hear(&again(61), 121), Ok(()));
+        assert_eq!(ear.hear(&again(62), 122), Err(Unheard::OverCeiling));
+        let mut wrong = again(63);
+        wrong.titles[0].path = "../a".to_owned();
+        assert!(matches!(ear.hear(&wrong, 1000), Err(Unheard::OutOfBounds(_))));
+    }
+
+    #[test]
+    fn a_node_that_is_gone_is_forgotten() {
+        let mut ear = Ear(Watching::default());
+        ear.hear(&report("b", 1, &[], 1), 60).expect("it is taken");
+        ear.0.keep_nodes(|_| false);
+        assert!(ear.0.of_nodes.is_empty());
+        assert_eq!(ear.hear(&report("b", 1, &[], 1), 61), Ok(()));
+    }
+}

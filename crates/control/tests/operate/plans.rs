@@ -1,0 +1,141 @@
+//! What viewers watched, what a plan makes of it, and that a restart does not forget it.
+
+use std::path::Path;
+
+use fleet::{Digest, HeldTitle, WatchCount, WatchReport, WatchedTitle};
+use fullbore_control::store::Objects;
+use fullbore_control::store::records::{PopularityRecord, load};
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+
+use crate::fleet::{Running, folder, name};
+use crate::titles::publication;
+
+/// Two nodes in two regions, and a title that n1 holds.
+async fn fleet_with_a_title(folder: &Path) -> (Running, u64) {
+    let fleet = Running::start(folder).await;
+    fleet.nodes(&[("n1", "paris"), ("n2", "rome")]).await;
+    for (site, region) in [("paris", "north"), ("rome", "south")] {
+        let body = Some(json!({ "region": region }));
+        let path = format!("/api/v1/sites/{site}");
+        let token = fleet.admin_token();
+        let (status, answer) = fleet.ask(Some(&token), reqwest::Method::PUT, &path, body).await;
+        assert_eq!(status, StatusCode::OK, "{answer}");
+    }
+    let body = publication(&folder.join("library"), b"a film");
+    let published = fleet.done("/api/v1/titles/publish", body).await;
+    let version: Digest = serde_json::from_value(published["digest"].clone()).expect("a digest");
+    fleet.beat("n1", 2, &[HeldTitle { path: "films/a".to_owned(), version }]);
+    fleet.beat("n2", 2, &[]);
+    (fleet, published["bytes"].as_u64().expect("a number"))
+}
+
+fn report(node: &str, number: u64, bytes: u64) -> WatchReport {
+    WatchReport {
+        version: 1,
+        node: name(node),
+        boot: "b1".to_owned(),
+        number,
+        seconds: 60,
+        titles: vec![WatchedTitle { path: "films/a".to_owned(), starts: 20, bytes }],
+        rest: WatchCount::default(),
+    }
+}
+
+fn tell(fleet: &Running, node: &str, number: u64, bytes: u64) {
+    let heard = fleet.gateway.live().handle_watched(
+        &name(node),
+        &report(node, number, bytes),
+        fleet.gateway.now(),
+    );
+    heard.expect("it is taken");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_says_what_would_move_and_how_much_would_be_watched_nearby() {
+    let folder = folder();
+    let (fleet, bytes) = fleet_with_a_title(folder.path()).await;
+    let plan = fleet.get("/api/v1/plan").await;
+    assert_eq!((&plan["watched_bytes"], &plan["near_before_permille"]), (&json!(0), &Value::Null));
+    // Three quarters are watched in the south, where nobody holds it.
+    tell(&fleet, "n1", 1, 10_000_000);
+    tell(&fleet, "n2", 1, 30_000_000);
+    let plan = fleet.get("/api/v1/plan?moves=1").await;
+    assert_eq!(
+        (&plan["near_before_permille"], &plan["near_after_permille"]),
+        (&json!(250), &json!(1000)),
+        "{plan}"
+    );
+    let regions: Vec<_> =
+        plan["regions"].as_array().expect("a list").iter().map(|one| &one["region"]).collect();
+    assert_eq!(regions, ["north", "south"]);
+    let step = &plan["first_moves"][0];
+    assert_eq!(
+        (&step["node"], &step["title"], &step["why"], &step["bytes"]),
+        (&json!("n2"), &json!("films/a"), &json!("floor"), &json!(bytes))
+    );
+    assert!(step["watched_bytes"].as_u64() >= Some(30_000_000), "{step}");
+    assert_eq!(plan["moved_bytes"], json!(bytes));
+    let rome = &plan["clusters"][1];
+    assert_eq!((&rome["site"], &rome["brought"]["copies"]), (&json!("rome"), &json!(1)));
+    // A pin comes before the floor.
+    let pins = json!([{ "scope": { "region": "south" }, "copies": 1 }]);
+    fleet.done("/api/v1/titles/pin", json!({ "title": "films/a", "pins": pins })).await;
+    let plan = fleet.get("/api/v1/plan").await;
+    assert_eq!(plan["moves"]["pin"]["copies"], json!(1), "{plan}");
+    fleet.done("/api/v1/titles/pin", json!({ "title": "films/a", "pins": [] })).await;
+    assert_eq!(fleet.get("/api/v1/plan").await["moves"]["pin"], Value::Null);
+    // Who is drained for good holds nothing in a plan.
+    fleet.done("/api/v1/nodes/n2/drain", json!({ "reason": "sold" })).await;
+    let plan = fleet.get("/api/v1/plan").await;
+    assert_eq!((&plan["left_out"][0]["node"], &plan["moved_bytes"]), (&json!("n2"), &json!(0)));
+    let metrics = fleet.text("/metrics").await;
+    assert!(metrics.contains("fullbore_fleet_popularity_counts 2"), "{metrics}");
+    fleet.stop().await;
+}
+
+/// What the store names, once this gateway leads and has kept it.
+async fn keep(fleet: &Running, before: Option<Digest>) -> Digest {
+    for _ in 0..600 {
+        fleet.gateway.keep_popularity().await;
+        let kept = load::<PopularityRecord>(fleet.gateway.engine(), "").await.expect("read");
+        match kept.map(|kept| kept.record.sha256) {
+            Some(digest) if Some(digest) != before => return digest,
+            _ => tokio::time::sleep(std::time::Duration::from_millis(50)).await,
+        }
+    }
+    panic!("it was not kept");
+}
+
+async fn watched(fleet: &Running) -> Vec<u64> {
+    let place = fleet.get("/api/v1/where?title=films/a").await;
+    let regions = place["watched"].as_array().expect("a list");
+    regions.iter().map(|one| one["bytes_a_day"].as_u64().expect("a number")).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_that_starts_anew_knows_what_was_watched() {
+    let folder = folder();
+    let (fleet, _) = fleet_with_a_title(folder.path()).await;
+    tell(&fleet, "n1", 1, 10_000_000);
+    let objects = folder.path().join("objects").display().to_string();
+    let objects = Objects::open(&objects).expect("objects");
+    let first = keep(&fleet, None).await;
+    tell(&fleet, "n2", 1, 30_000_000);
+    keep(&fleet, Some(first)).await;
+    assert!(objects.get(&first).await.is_err(), "one is enough");
+    let before = watched(&fleet).await;
+    assert_eq!(before.len(), 2);
+    fleet.stop().await;
+    let fleet = Running::start(folder.path()).await;
+    for (before, after) in before.iter().zip(watched(&fleet).await) {
+        assert!(before.abs_diff(after) * 100 < *before, "{before} {after}");
+    }
+    fleet.stop().await;
+    // What cannot be read keeps no gateway from starting.
+    let all = std::fs::read_dir(folder.path().join("objects")).expect("listed").flatten();
+    all.for_each(|one| std::fs::remove_dir_all(one.path()).expect("removed"));
+    let fleet = Running::start(folder.path()).await;
+    assert!(watched(&fleet).await.is_empty());
+    fleet.stop().await;
+}
