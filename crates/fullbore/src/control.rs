@@ -2,6 +2,7 @@
 
 mod ask;
 mod fill;
+mod plan_report;
 mod report;
 mod serve;
 mod settings;

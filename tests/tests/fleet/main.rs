@@ -9,5 +9,6 @@ mod newcomer;
 mod nodes;
 mod operate;
 mod paths;
+mod popularity;
 mod routing;
 mod secured;

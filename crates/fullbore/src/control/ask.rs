@@ -1,7 +1,9 @@
 //! Commands that ask a running gateway.
 
 use std::net::IpAddr;
+use std::num::NonZeroU16;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use catalog::TitlePath;
 use clap::{Args, Subcommand, ValueEnum};
@@ -9,7 +11,8 @@ use control::client::{ApiClient, OperatorAccess};
 use fleet::{Announced, Name, Prefix};
 use serde_json::{Value, json};
 
-use super::{Failed, fill, report};
+use super::{Failed, fill, plan_report, report};
+use crate::bad_value::BadValue;
 use crate::load::Time;
 
 /// Where the gateway is, and who asks.
@@ -169,6 +172,40 @@ pub(super) enum Ask {
         #[command(flatten)]
         at: At,
     },
+    /// Say what would move if titles were placed by what viewers watch; nothing is moved
+    ///
+    /// Nodes report what viewers take of each title. From that the gateway expects what each region watches in the coming day, and says which nodes
+    /// would bring which titles, how many bytes that takes, and how much would be watched nearby, before and after.
+    Plan {
+        /// Only say it. Gateways don't place titles by themselves, so there is nothing else that this command could do
+        #[arg(long)]
+        dry_run: bool,
+        /// List so many moves, the most urgent first
+        #[arg(long, value_name = "COUNT", default_value = "20")]
+        moves: u16,
+        #[command(flatten)]
+        at: At,
+    },
+    /// Say where a title must be, whatever viewers watch; it replaces the title's earlier pins
+    Pin {
+        /// Path of the title
+        title: String,
+        /// Copies at each site of the fleet
+        #[arg(long, value_name = "COPIES")]
+        everywhere: Option<NonZeroU16>,
+        /// Copies at each site of a region, such as europe=2; can be repeated
+        #[arg(long, value_name = "NAME=COPIES")]
+        region: Vec<CopiesAt>,
+        /// Copies at a site; can be repeated
+        #[arg(long, value_name = "NAME=COPIES")]
+        site: Vec<CopiesAt>,
+        /// Take all pins away
+        #[arg(long, conflicts_with_all = ["everywhere", "region", "site"],
+            required_unless_present_any = ["everywhere", "region", "site"])]
+        none: bool,
+        #[command(flatten)]
+        at: At,
+    },
     /// Say which nodes hold a title, and which have sent a receipt for its withdrawal
     Where {
         /// Path of the title
@@ -245,6 +282,21 @@ pub(super) enum KindArg {
     Flash,
     /// Some of each, for a site of its own
     Global,
+}
+
+/// So many copies at a place: `europe=2`.
+#[derive(Clone)]
+pub(super) struct CopiesAt(Name, NonZeroU16);
+
+impl FromStr for CopiesAt {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let parts = text.split_once('=');
+        let read =
+            parts.and_then(|(name, copies)| Some(Self(name.parse().ok()?, copies.parse().ok()?)));
+        read.ok_or_else(|| BadValue::new(text, "a name and a number of copies, such as europe=2"))
+    }
 }
 
 impl KindArg {
@@ -355,6 +407,13 @@ impl Ask {
                 at.print(&answer, report::withdrawn);
                 Ok(())
             }
+            Self::Plan { dry_run, moves, at } => plan(dry_run, moves, &at).await,
+            Self::Pin { title, everywhere, region, site, none: _, at } => {
+                let at_places = [("region", region), ("site", site)];
+                let answer = pin(&title, everywhere, at_places, &at).await?;
+                at.print(&answer, plan_report::pinned);
+                Ok(())
+            }
             Self::Where { title, at } => {
                 let answer = at.client()?.get("/api/v1/where", &[("title", title)]).await?;
                 at.print(&answer, report::title_at_nodes);
@@ -412,6 +471,33 @@ async fn publish(
     let answer = client.post("/api/v1/titles/publish", &publication.to_json()).await?;
     at.print(&answer, report::published);
     Ok(())
+}
+
+async fn plan(dry_run: bool, moves: u16, at: &At) -> Result<(), Failed> {
+    if !dry_run {
+        let text = "gateways don't place titles by themselves: nodes hold all that is published. To see what a plan would move, say --dry-run";
+        return Err(Failed(2, text.to_owned()));
+    }
+    let answer = at.client()?.get("/api/v1/plan", &[("moves", moves.to_string())]).await?;
+    at.print(&answer, plan_report::plan);
+    Ok(())
+}
+
+/// Pins a title, everywhere or at the places of some scopes.
+async fn pin(
+    title: &str,
+    everywhere: Option<NonZeroU16>,
+    at_places: [(&str, Vec<CopiesAt>); 2],
+    at: &At,
+) -> Result<Value, Failed> {
+    let everywhere = everywhere.map(|copies| json!({ "scope": "everywhere", "copies": copies }));
+    let mut pins: Vec<Value> = everywhere.into_iter().collect();
+    for (scope, places) in at_places {
+        let pin = |CopiesAt(name, copies)| json!({ "scope": { scope: name }, "copies": copies });
+        pins.extend(places.into_iter().map(pin));
+    }
+    let body = json!({ "title": title, "pins": pins });
+    Ok(at.client()?.post("/api/v1/titles/pin", &body).await?)
 }
 
 async fn announce(site: &Name, file: Option<PathBuf>, at: &At) -> Result<(), Failed> {

@@ -146,7 +146,41 @@ pub(super) fn title_at_nodes(answer: &Value) -> String {
             node["receipt"].as_str().unwrap_or("-").to_owned(),
         ]
     }));
-    format!("{} is {}\n{}", str_of(answer, "title"), str_of(answer, "state"), table(&rows))
+    format!(
+        "{} is {}\n{}{}",
+        str_of(answer, "title"),
+        str_of(answer, "state"),
+        table(&rows),
+        watched(answer)
+    )
+}
+
+/// What regions watched of a title.
+fn watched(answer: &Value) -> String {
+    let regions = answer["watched"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if regions.is_empty() {
+        return String::new();
+    }
+    let mut rows = vec![["REGION", "STARTS A DAY", "WATCHED A DAY"].map(str::to_owned)];
+    rows.extend(regions.iter().map(|region| {
+        let whole = |name: &str| region[name].as_u64().unwrap_or(0);
+        [
+            str_of(region, "region").to_owned(),
+            whole("starts_a_day").to_string(),
+            bytes(whole("bytes_a_day")),
+        ]
+    }));
+    format!("\n{}", table(&rows))
+}
+
+/// Bytes as people read them.
+pub(super) fn bytes(bytes: u64) -> String {
+    let units = [("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)];
+    let fits = units.iter().find(|(_, unit)| bytes as f64 >= *unit);
+    fits.map_or_else(
+        || format!("{bytes} B"),
+        |(name, unit)| format!("{:.1} {name}", bytes as f64 / unit),
+    )
 }
 
 /// What is outside the allow-list, in a sentence, if anything is.

@@ -1,0 +1,170 @@
+//! What a plan would do, in words.
+
+use std::fmt::Write;
+
+use serde_json::Value;
+
+use super::report::{bytes, str_of, table};
+
+pub(super) fn plan(answer: &Value) -> String {
+    let mut text = outlook(answer);
+    let watched = answer["watched_bytes"].as_u64().unwrap_or(0);
+    let [before, after] =
+        ["near_before_permille", "near_after_permille"].map(|name| percent(&answer[name]));
+    // Writing to a String cannot fail.
+    let _ = writeln!(
+        text,
+        "Of {} a day, {before} is watched at sites that hold the title now, and {after} would be by this plan",
+        bytes(watched)
+    );
+    let _ = writeln!(
+        text,
+        "To bring: {} ({})",
+        bytes(answer["moved_bytes"].as_u64().unwrap_or(0)),
+        by_why(&answer["moves"])
+    );
+    for (name, what) in [("pins_unmet", "pins ask"), ("floors_unmet", "the floor asks")] {
+        let count = answer[name].as_u64().unwrap_or(0);
+        if count > 0 {
+            let _ = writeln!(text, "No room for {count} copies that {what} for");
+        }
+    }
+    for node in answer["left_out"].as_array().into_iter().flatten() {
+        let _ = writeln!(text, "Without node {}: {}", str_of(node, "node"), str_of(node, "why"));
+    }
+    text.push_str(&clusters(answer));
+    text.push_str(&first_moves(answer));
+    text.push_str("Nothing was moved\n");
+    text
+}
+
+fn percent(permille: &Value) -> String {
+    permille
+        .as_u64()
+        .map_or_else(|| "nothing".to_owned(), |share| format!("{:.1}%", share as f64 / 10.0))
+}
+
+fn by_why(moves: &Value) -> String {
+    let of = |why: &str| {
+        let copies = moves[why]["copies"].as_u64().filter(|copies| *copies > 0)?;
+        let size = bytes(moves[why]["bytes"].as_u64().unwrap_or(0));
+        Some(format!("{copies} copies for {why}, {size}"))
+    };
+    let told: Vec<_> = ["pin", "floor", "demand"].into_iter().filter_map(of).collect();
+    if told.is_empty() { "no copies".to_owned() } else { told.join("; ") }
+}
+
+fn outlook(answer: &Value) -> String {
+    let regions = answer["regions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if regions.is_empty() {
+        return "No node has reported yet what viewers watch: this plan knows pins and the floor alone\n".to_owned();
+    }
+    let columns = ["REGION", "STARTS", "WATCHED", "CHANGED", "OF AN AVERAGE DAY", "NEW TITLES"];
+    let mut rows = vec![columns.map(str::to_owned)];
+    rows.extend(regions.iter().map(|region| {
+        let whole = |name: &str| region[name].as_u64().unwrap_or(0);
+        [
+            str_of(region, "region").to_owned(),
+            whole("starts").to_string(),
+            bytes(whole("bytes")),
+            percent(&region["changed_permille"]),
+            percent(&region["day_permille"]),
+            whole("new_titles").to_string(),
+        ]
+    }));
+    format!("Expected in the coming day:\n{}\n", table(&rows))
+}
+
+fn clusters(answer: &Value) -> String {
+    let columns = ["SITE", "CLUSTER", "TITLES", "BRINGS", "", "DROPS", ""];
+    let mut rows = vec![columns.map(str::to_owned)];
+    rows.extend(answer["clusters"].as_array().into_iter().flatten().map(|cluster| {
+        let sum = |what: &str, name: &str| cluster[what][name].as_u64().unwrap_or(0);
+        [
+            str_of(cluster, "site").to_owned(),
+            str_of(cluster, "cluster").to_owned(),
+            cluster["titles"].as_u64().unwrap_or(0).to_string(),
+            sum("brought", "copies").to_string(),
+            bytes(sum("brought", "bytes")),
+            sum("dropped", "copies").to_string(),
+            bytes(sum("dropped", "bytes")),
+        ]
+    }));
+    format!("\n{}\n", table(&rows))
+}
+
+fn first_moves(answer: &Value) -> String {
+    let moves = answer["first_moves"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if moves.is_empty() {
+        return String::new();
+    }
+    let columns = ["NODE", "TITLE", "BYTES", "WHY", "WATCHED THERE A DAY"];
+    let mut rows = vec![columns.map(str::to_owned)];
+    rows.extend(moves.iter().map(|step| {
+        [
+            str_of(step, "node").to_owned(),
+            str_of(step, "title").to_owned(),
+            bytes(step["bytes"].as_u64().unwrap_or(0)),
+            str_of(step, "why").to_owned(),
+            bytes(step["watched_bytes"].as_u64().unwrap_or(0)),
+        ]
+    }));
+    format!("{}\n", table(&rows))
+}
+
+pub(super) fn pinned(answer: &Value) -> String {
+    let title = str_of(answer, "title");
+    match answer["pins"].as_array().map_or(0, Vec::len) {
+        0 => format!("{title} has no pins\n"),
+        count => format!(
+            "{title} has {count} pins; see what they would move with: fullbore control plan --dry-run\n"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_plan_is_told_in_words() {
+        let answer = json!({
+            "regions": [{
+                "region": "north", "starts": 12, "bytes": 3_000_000_000_u64, "new_titles": 1,
+                "changed_permille": 125, "day_permille": 1000
+            }],
+            "watched_bytes": 3_000_000_000_u64, "near_before_permille": 500, "near_after_permille": 1000,
+            "moves": { "demand": { "copies": 1, "bytes": 7_000_000 } }, "moved_bytes": 7_000_000,
+            "clusters": [{
+                "site": "paris", "cluster": "paris-1", "titles": 2,
+                "brought": { "copies": 1, "bytes": 7_000_000 }, "dropped": { "copies": 0, "bytes": 0 }
+            }],
+            "first_moves": [{
+                "node": "n1", "title": "films/a", "bytes": 7_000_000, "why": "demand",
+                "watched_bytes": 1_500_000_000
+            }],
+            "pins_unmet": 0, "floors_unmet": 2,
+            "left_out": [{ "node": "n2", "why": "it is lost" }]
+        });
+        let text = plan(&answer);
+        for line in [
+            "north   12      3.0 GB   12.5%    100.0%             1",
+            "Of 3.0 GB a day, 50.0% is watched at sites that hold the title now, and 100.0% would be by this plan",
+            "To bring: 7.0 MB (1 copies for demand, 7.0 MB)",
+            "No room for 2 copies that the floor asks for",
+            "Without node n2: it is lost",
+            "paris  paris-1  2       1       7.0 MB  0      0 B",
+            "n1    films/a  7.0 MB  demand  1.5 GB",
+        ] {
+            assert!(text.lines().any(|own| own == line), "{line}\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_plan_without_viewers_says_so() {
+        let text = plan(&json!({ "regions": [], "watched_bytes": 0, "moves": {} }));
+        assert!(text.starts_with("No node has reported"), "{text}");
+        assert!(text.contains("To bring: 0 B (no copies)"), "{text}");
+    }
+}
