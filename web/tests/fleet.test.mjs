@@ -97,7 +97,8 @@ class Gateway {
       case "/api/v1/where": {
         const lacks = searchParams.get("title") === "films/b" ? "cph-2" : "";
         const nodes = this.nodes.map(({ name, site, state }) => ({ node: name, site, state, holds: name !== lacks, receipt: null }));
-        return say(200, { version: 1, title: searchParams.get("title"), state: "published", nodes });
+        const watched = [{ region: "north", starts_a_day: 12, bytes_a_day: 3e9 }];
+        return say(200, { version: 1, title: searchParams.get("title"), state: "published", nodes, watched });
       }
       case "/api/v1/explain":
         if (!/^[0-9a-f.:]+$/.test(searchParams.get("address"))) return say(400, { error: `“${searchParams.get("address")}” is no address.` });
@@ -201,6 +202,7 @@ test("a title is found, with where it is and why a viewer gets it from there", a
     await page.getByRole("button", { name: "films/b" }).click();
     assert.match(await page.locator(".where").getByRole("row", { name: /^cph-2/ }).innerText(), /lacks it/);
     assert.match(await page.locator(".where").getByRole("row", { name: /^ams-1/ }).innerText(), /has it/);
+    await page.getByText("Watched a day: north 3.00 GB in 12 starts").waitFor();
     await page.getByRole("button", { name: "Who gets it from where?" }).click();
     await page.getByLabel("Viewer's address").fill("<b>me</b>");
     await page.getByRole("button", { name: "Explain" }).click();

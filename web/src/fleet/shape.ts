@@ -72,6 +72,7 @@ export interface Where {
   title: string;
   state: string;
   nodes: { node: string; site: string; state: State; holds: boolean; receipt: string | null }[];
+  watched: { region: string; starts_a_day: number; bytes_a_day: number }[];
 }
 
 export interface Explained {

@@ -18,6 +18,13 @@ const RECEIPTS: Record<string, string> = {
   waiting: "has not confirmed the removal",
 };
 
+/** What regions watch of a title, on average of the last days. */
+function watchedADay(watched: Where["watched"]): string {
+  if (watched.length === 0) return "No node has reported that anybody watches it.";
+  const told = watched.map(({ region, starts_a_day, bytes_a_day }) => `${region} ${text(bytes(bytes_a_day))} in ${starts_a_day} starts`);
+  return `Watched a day: ${told.join(", ")}`;
+}
+
 export class Titles {
   readonly element: HTMLElement;
   private readonly input = node("input");
@@ -59,7 +66,7 @@ export class Titles {
 
   private async show({ title, bytes: size, duration_seconds }: Listed): Promise<void> {
     try {
-      const { nodes, state } = await get<Where>("where", { title });
+      const { nodes, state, watched } = await get<Where>("where", { title });
       const rows = nodes.map(({ node: name, site, state, holds, receipt }) => {
         const told = receipt === null ? (holds ? "has it" : "lacks it") : (RECEIPTS[receipt] ?? receipt);
         const head = node("th", "", name);
@@ -70,7 +77,7 @@ export class Titles {
       why.addEventListener("click", () => this.explain(title));
       const facts = `${state}, ${text(bytes(size))}, ${duration(duration_seconds)}`;
       const table = node("table", "where-table", node("caption", "unseen", `Nodes with ${title}`), node("tbody", "", ...rows));
-      this.where.replaceChildren(node("h3", "", title), node("p", "about", facts), table, why);
+      this.where.replaceChildren(node("h3", "", title), node("p", "about", facts), node("p", "about", watchedADay(watched)), table, why);
     } catch (error) {
       this.where.replaceChildren(node("p", "bad", error instanceof Error ? error.message : String(error)));
     }
