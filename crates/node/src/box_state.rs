@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use fleet::{
     Condition, Desired, Digest, FillGrant, FillProgress, HeartbeatAnswer, HeldTitle, Inventory,
-    KeptGone, Keys, Load, Receipt, Signed,
-    WatchReport,
+    KeptGone, Keys, Load, Receipt, Signed, WatchReport,
 };
 
 use crate::agent::Agent;
@@ -111,7 +110,9 @@ impl BoxState for Agent {
         let taken = self.told().handle_snapshot(&signed);
         match &taken {
             Err(why) => crate::tell(&format!("a snapshot of {gateway} is refused: {why}")),
-            Ok(_) => self.told().fleet().into_iter().for_each(|fleet| self.holder().note_fleet(fleet)),
+            Ok(_) => {
+                self.told().fleet().into_iter().for_each(|fleet| self.holder().note_fleet(fleet))
+            }
         }
         taken.ok()
     }

@@ -9,17 +9,17 @@ use std::time::Duration;
 
 /// One version of an object.
 #[derive(Clone)]
-pub struct Object {
-    pub bytes: Arc<Vec<u8>>,
+pub(crate) struct Object {
+    pub(crate) bytes: Arc<Vec<u8>>,
     /// The entity tag as it is sent, with quotes.
-    pub etag: String,
+    pub(crate) etag: String,
     /// Further header lines, each with its line end.
-    pub lines: String,
+    pub(crate) lines: String,
 }
 
 /// How an origin misbehaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Manner {
+pub(crate) enum Manner {
     /// It does not.
     Good,
     /// It answers everything with this status, and these header lines.
@@ -44,12 +44,12 @@ pub enum Manner {
 
 /// A request that it got.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
-    pub path: String,
+pub(crate) struct Seen {
+    pub(crate) path: String,
     /// The first byte and the last.
-    pub range: Option<(u64, u64)>,
-    pub if_match: Option<String>,
-    pub head: String,
+    pub(crate) range: Option<(u64, u64)>,
+    pub(crate) if_match: Option<String>,
+    pub(crate) head: String,
 }
 
 #[derive(Default)]
@@ -62,13 +62,13 @@ struct State {
 
 /// A running origin. It ends with the test.
 #[derive(Clone)]
-pub struct Origin {
-    pub address: SocketAddr,
+pub(crate) struct Origin {
+    pub(crate) address: SocketAddr,
     state: Arc<Mutex<State>>,
 }
 
 impl Origin {
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let origin = Self { address, state: Arc::default() };
@@ -83,7 +83,7 @@ impl Origin {
         origin
     }
 
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
@@ -92,7 +92,7 @@ impl Origin {
     }
 
     /// Puts an object there whose bytes follow from `version`, as does its tag.
-    pub fn put(&self, path: &str, version: u64, length: usize, lines: &str) -> Arc<Vec<u8>> {
+    pub(crate) fn put(&self, path: &str, version: u64, length: usize, lines: &str) -> Arc<Vec<u8>> {
         let bytes = Arc::new(bytes(length, version));
         let object = Object {
             bytes: Arc::clone(&bytes),
@@ -104,25 +104,21 @@ impl Origin {
     }
 
     /// Changes an object in place.
-    pub fn change(&self, path: &str, change: impl FnOnce(&mut Object)) {
+    pub(crate) fn change(&self, path: &str, change: impl FnOnce(&mut Object)) {
         change(self.state().objects.get_mut(path).unwrap());
     }
 
-    pub fn remove(&self, path: &str) {
-        self.state().objects.remove(path);
-    }
-
-    pub fn behave(&self, manner: Manner) {
+    pub(crate) fn behave(&self, manner: Manner) {
         self.state().manner = Some(manner);
     }
 
     /// Waits so long before each answer.
-    pub fn delay(&self, delay: Duration) {
+    pub(crate) fn delay(&self, delay: Duration) {
         self.state().delay = delay;
     }
 
     /// What it was asked so far.
-    pub fn seen(&self) -> Vec<Seen> {
+    pub(crate) fn seen(&self) -> Vec<Seen> {
         self.state().seen.clone()
     }
 

@@ -1,6 +1,7 @@
 //! Looks at the box: its server's status, the kernel's pressure figures (PSI), processors, disks.
 
 use std::fs;
+use std::net::SocketAddr;
 
 use serde_json::Value;
 
@@ -106,7 +107,7 @@ mod tests {
         assert_eq!(first_bytes(metrics), (3, 1.5));
         assert_eq!(first_bytes("fullbore_first_byte_seconds_sum x"), (0, 0.0));
         assert_eq!(ticks("cpu  10 20 30 100 40 1 2 3 5 5\ncpu0 1"), Some((66, 206)));
-        let seen = observe(None, 7);
+        let seen = observe(None, None, 7);
         assert_eq!((seen.server, seen.free_bytes), (None, 7));
         assert!(seen.cpu_ticks.1 > seen.cpu_ticks.0);
     }
