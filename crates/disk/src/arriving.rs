@@ -1,7 +1,7 @@
 //! A file that is being brought, block by block, while it is read.
 //!
 //! Another process writes its blocks and says when each is there ([`ArrivedBlocks`]). Until then the block is a hole, which would be read as zeros.
-//! So every read here first waits for the blocks that it touches ([`Arriving::wait`]).
+//! So every read here first waits for the blocks that it touches (`Arriving::wait`).
 //!
 //! Invariants:
 //! - A block that is there is never written again, and the file never changes its length. So bytes need no check of the file's times,

@@ -2,7 +2,7 @@
 //!
 //! The server may not connect out, and parses nothing that an origin says. So a helper, a process of its own, does both ([`fetcher`]). It fetches
 //! aligned blocks of objects, keeps them in files below one folder (`store`), and passes the server each file's descriptor. [`contract`] is what
-//! the two say to each other, over one Unix socket ([`line`]). If the helper dies, its keeper ([`keeper`]) starts another one on the same
+//! the two say to each other, over one Unix socket ([`mod@line`]). If the helper dies, its keeper ([`keeper`]) starts another one on the same
 //! socket, and the server asks again for what it waits for.
 //!
 //! Invariants:
