@@ -164,9 +164,7 @@ impl Gateway {
         gateway.take(beginning.records, wishes, None, beginning.store_problem).await;
         gateway.introduce(&options.machines_url).await;
         gateway.restore_popularity().await;
-        if let Err(problem) = gateway.make_snapshot() {
-            gateway.tell(&problem);
-        }
+        let _ = gateway.make_snapshot().inspect_err(|problem| gateway.tell(problem));
         Ok(Arc::new(gateway))
     }
 }
