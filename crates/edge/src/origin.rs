@@ -7,20 +7,9 @@ use reqwest::header::{
     ACCEPT_ENCODING, HeaderMap, HeaderName, IF_MATCH, IF_NONE_MATCH, RANGE, USER_AGENT,
 };
 use reqwest::{Client, Response, StatusCode, Url};
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
-use rustls::{ClientConfig, RootCertStore};
+use s3::with_causes;
 use std::ops::Range;
-use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
-
-/// Where systems keep the certificates that they trust: Debian, Fedora.
-const TRUSTED: [&str; 2] =
-    ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"];
-
-/// Most bytes of that file: Debian's has 220 kB.
-const TRUSTED_BYTES_MAX: u32 = 8 << 20;
 
 /// Longer than any connect that succeeds: the second try of a lost packet comes after one second, the third after three.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
@@ -118,21 +107,13 @@ pub(crate) struct Origin {
 impl Origin {
     /// Nothing is asked yet. An origin that is silent for longer than `silent_max` counts as gone.
     pub(crate) fn new(address: OriginAddress, silent_max: Duration) -> Result<Self, String> {
-        let tls = ClientConfig::builder_with_provider(Arc::new(
-            rustls::crypto::aws_lc_rs::default_provider(),
-        ))
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?
-        .with_root_certificates(roots()?)
-        .with_no_client_auth();
-        let http = Client::builder()
-            .use_preconfigured_tls(tls)
+        let named = std::env::var("SSL_CERT_FILE").ok().filter(|path| !path.is_empty());
+        let http = s3::outbound(named.as_deref())?
             .connect_timeout(CONNECT_MAX.min(silent_max))
             .read_timeout(silent_max)
-            .redirect(reqwest::redirect::Policy::none())
             .no_proxy()
             .build()
-            .map_err(|error| causes(&error))?;
+            .map_err(|error| with_causes(&error))?;
         Ok(Self { http, address })
     }
 
@@ -261,29 +242,7 @@ fn found(answer: Response, asked: Range<u64>) -> Result<Found, Refused> {
 pub(crate) fn broken(path: &str, error: reqwest::Error) -> Refused {
     let error = error.without_url();
     let trouble = if error.is_timeout() { Trouble::TimedOut } else { Trouble::Unreachable };
-    (trouble, format!("{path}: {}", causes(&error)))
-}
-
-fn causes(error: &dyn std::error::Error) -> String {
-    let mut said = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        said.push_str(&format!(": {cause}"));
-        next = cause.source();
-    }
-    said
-}
-
-/// The certificates that the system trusts, or those in `SSL_CERT_FILE`. None is no error: then HTTPS is refused, and says so.
-fn roots() -> Result<RootCertStore, String> {
-    let named = std::env::var("SSL_CERT_FILE").ok().filter(|path| !path.is_empty());
-    let usual = || TRUSTED.into_iter().find(|path| Path::new(path).exists()).map(str::to_owned);
-    let mut roots = RootCertStore::empty();
-    let Some(path) = named.or_else(usual) else { return Ok(roots) };
-    let pem = smallfile::read(Path::new(&path), TRUSTED_BYTES_MAX)
-        .map_err(|error| format!("cannot read {path}: {error}"))?;
-    roots.add_parsable_certificates(CertificateDer::pem_slice_iter(&pem).filter_map(Result::ok));
-    Ok(roots)
+    (trouble, format!("{path}: {}", with_causes(&error)))
 }
 
 #[cfg(test)]

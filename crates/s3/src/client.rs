@@ -1,20 +1,14 @@
 //! Requests to a bucket.
 
-use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use reqwest::header::RANGE;
 use reqwest::{Client, Method, Response, StatusCode};
-use rustls::crypto::aws_lc_rs::default_provider;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
-use rustls::{ClientConfig, RootCertStore};
 use rusty_s3::{Bucket, Credentials, S3Action};
 
 use crate::address::{Address, credentials};
-use crate::{S3Error, with_causes};
+use crate::{S3Error, outbound, with_causes};
 
 /// How long a signed address works: longer than any try takes, and than clocks usually differ.
 const SIGNED_FOR: Duration = Duration::from_secs(900);
@@ -24,13 +18,6 @@ const SILENT_MAX: Duration = Duration::from_secs(20);
 
 /// Pauses before the second try and the third.
 const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(1)];
-
-/// Where systems keep the certificates that they trust: Debian, Fedora.
-const TRUSTED: [&str; 2] =
-    ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"];
-
-/// Most bytes of that file: Debian's has 220 kB.
-const TRUSTED_BYTES_MAX: u32 = 8 << 20;
 
 /// A folder in a bucket.
 pub struct S3Bucket {
@@ -71,8 +58,10 @@ impl S3Bucket {
         let credentials = credentials(&variable);
         let Address { bucket, prefix } = Address::parse(address, &variable)?;
         let file = variable("SSL_CERT_FILE");
-        let http =
-            client(file.as_deref()).map_err(|why| S3Error::Refused(format!("{address}: {why}")))?;
+        let refused = |why: String| S3Error::Refused(format!("{address}: {why}"));
+        let http = outbound(file.as_deref()).map_err(refused)?;
+        let http = http.connect_timeout(SILENT_MAX).read_timeout(SILENT_MAX).build();
+        let http = http.map_err(|error| refused(with_causes(&error)))?;
         Ok(Self { http, bucket, prefix, credentials })
     }
 
@@ -242,31 +231,6 @@ fn told(xml: &str) -> String {
     };
     let told = [element("Code"), element("Message")].into_iter().flatten();
     told.map(|text| format!(", {}", text.replace(char::is_control, " "))).collect()
-}
-
-fn client(trusted: Option<&str>) -> Result<Client, String> {
-    let tls = ClientConfig::builder_with_provider(Arc::new(default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?
-        .with_root_certificates(roots(trusted)?)
-        .with_no_client_auth();
-    let client = Client::builder()
-        .use_preconfigured_tls(tls)
-        .connect_timeout(SILENT_MAX)
-        .read_timeout(SILENT_MAX)
-        .redirect(reqwest::redirect::Policy::none());
-    client.build().map_err(|error| with_causes(&error))
-}
-
-/// The certificates that the system trusts. None is no error: then HTTPS is refused, and says so.
-fn roots(named: Option<&str>) -> Result<RootCertStore, String> {
-    let usual = || TRUSTED.into_iter().find(|path| Path::new(path).exists());
-    let mut roots = RootCertStore::empty();
-    let Some(path) = named.or_else(usual) else { return Ok(roots) };
-    let pem = smallfile::read(Path::new(path), TRUSTED_BYTES_MAX)
-        .map_err(|error| format!("cannot read {path}: {error}"))?;
-    roots.add_parsable_certificates(CertificateDer::pem_slice_iter(&pem).filter_map(Result::ok));
-    Ok(roots)
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@
 mod address;
 mod client;
 mod error;
+mod outbound;
 
 pub use client::S3Bucket;
 pub use error::{S3Error, with_causes};
+pub use outbound::outbound;

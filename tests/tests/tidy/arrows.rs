@@ -23,7 +23,7 @@ const ARROWS: &str = "
     appliance: catalog crypt delivery disk edge http library machine net qoe reactor smallfile stack tcp telemetry token web
     swarm:     load player reactor telemetry
     load:      crypt machine net player reactor telemetry
-    edge:      smallfile
+    edge:      s3
     delivery:  crypt disk http machine net reactor stack tcp telemetry
     stack:     reactor tcp
     disk:      reactor
