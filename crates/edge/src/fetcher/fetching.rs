@@ -8,6 +8,7 @@ use std::future::Future;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::task::{block_in_place, spawn_blocking};
 use tokio::time::{Instant, sleep, timeout_at};
 
 /// How often an origin that cannot be reached, or breaks off, is asked again: an origin of which one request in a hundred fails then fails
@@ -29,7 +30,7 @@ impl Helper {
         let mut fetch = runs.fetch;
         for block in runs.recorded {
             let recorded = Arc::clone(&object);
-            let verified = tokio::task::spawn_blocking(move || recorded.verify(block)).await;
+            let verified = spawn_blocking(move || recorded.verify(block)).await;
             match verified {
                 Ok(true) => self.there(&object, block..block + 1, 0),
                 _ => fetch.push(block..block + 1),
@@ -155,7 +156,9 @@ impl Helper {
         if !run.contains(&number) && object.take(one.clone()).fetch.is_empty() {
             return Ok(bytes);
         }
-        self.write(object, number, &bytes).map_err(|trouble| {
+        // A slow disk must not keep other objects from being fetched.
+        let written = block_in_place(|| self.write(object, number, &bytes));
+        written.map_err(|trouble| {
             object.give_back(one.clone());
             (trouble, format!("{}: the cache cannot take it: {}", object.path, trouble.as_str()))
         })?;
