@@ -102,6 +102,14 @@ struct AllSites {
     files: BTreeMap<Name, Digest>,
 }
 
+/// Titles that nodes hold, those of them that nodes bring at once, and versions that no node may serve.
+#[derive(Default)]
+struct AllTitles {
+    titles: Vec<PublishedTitle>,
+    at_once: Vec<HeldTitle>,
+    withdrawn: Vec<HeldTitle>,
+}
+
 impl Records {
     /// Reads them from the store.
     ///
@@ -111,14 +119,12 @@ impl Records {
         let mut records = Self::default();
         for folder in FOLDERS {
             for (key, entry) in engine.list(folder).await? {
-                let newest = match key.as_str() {
-                    key if key.starts_with(TitleRecord::FOLDER) => &mut records.titles_revision,
-                    key if key.starts_with(TokenKeyRecord::FOLDER) => {
-                        &mut records.token_keys_revision
-                    }
-                    _ => &mut 0,
-                };
-                *newest = entry.revision.max(*newest);
+                if folder == TitleRecord::FOLDER {
+                    records.titles_revision = records.titles_revision.max(entry.revision);
+                }
+                if key.starts_with(TokenKeyRecord::FOLDER) {
+                    records.token_keys_revision = records.token_keys_revision.max(entry.revision);
+                }
                 // What is not text is not a record; it is told when it is read.
                 records.texts.insert(key, String::from_utf8_lossy(&entry.value).into_owned());
             }
@@ -160,7 +166,7 @@ impl Records {
         let operators = self.operators(&mut problems);
         let AllSites { sites, allowed, files } = self.sites(&operators, &mut problems);
         let nodes = self.nodes(&sites, &mut problems);
-        let (titles, withdrawn) = self.titles(&mut problems);
+        let AllTitles { titles, at_once, withdrawn } = self.titles(&mut problems);
         let keys = self.all::<TokenKeyRecord>(&mut problems);
         let keys = TokenKeys::new(keys, &mut problems);
         let now = now_unix_seconds;
@@ -174,7 +180,7 @@ impl Records {
             nodes,
             titles_revision: self.titles_revision,
             titles,
-            at_once: self.at_once(),
+            at_once,
             pins: self.pins(&mut problems),
             withdrawn,
             viewer_keys: ViewerKeys::new(keys.told(now)).into(),
@@ -241,9 +247,11 @@ impl Records {
         nodes
     }
 
-    fn titles(&self, problems: &mut Vec<String>) -> (Vec<PublishedTitle>, Vec<HeldTitle>) {
-        let (mut titles, mut withdrawn) = (Vec::new(), Vec::new());
+    fn titles(&self, problems: &mut Vec<String>) -> AllTitles {
+        let AllTitles { mut titles, mut at_once, mut withdrawn } = AllTitles::default();
         for (path, record) in self.all::<TitleRecord>(problems) {
+            let published = record.published.as_ref().filter(|_| record.at_once);
+            at_once.extend(published.map(PublishedTitle::held));
             titles.extend(record.published);
             withdrawn.extend(
                 record
@@ -254,14 +262,7 @@ impl Records {
         }
         titles.sort_by(|one, other| one.path.cmp(&other.path));
         withdrawn.sort();
-        (titles, withdrawn)
-    }
-
-    /// Titles that nodes bring at once. What is wrong with a record has been told by [`Self::titles`].
-    fn at_once(&self) -> Vec<HeldTitle> {
-        let records = self.all::<TitleRecord>(&mut Vec::new()).into_iter();
-        let at_once = records.filter(|(_, record)| record.at_once);
-        at_once.filter_map(|(_, record)| Some(record.published?.held())).collect()
+        AllTitles { titles, at_once, withdrawn }
     }
 
     fn pins(&self, problems: &mut Vec<String>) -> BTreeMap<String, Vec<Pin>> {

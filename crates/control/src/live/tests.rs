@@ -24,7 +24,7 @@ fn name(text: &str) -> Name {
     text.parse().expect("a name")
 }
 
-fn title(path: &str) -> PublishedTitle {
+pub(super) fn title(path: &str) -> PublishedTitle {
     let document = |file: &str| TitleDocument {
         path: file.to_owned(),
         sha256: Digest::of(format!("{path}/{file}").as_bytes()),

@@ -110,30 +110,16 @@ impl Watching {
 
 #[cfg(test)]
 mod tests {
-    use fleet::{Digest, TitleDocument, WatchCount, WatchedTitle};
+    use fleet::{WatchCount, WatchedTitle};
 
     use super::*;
+    use crate::live::tests::title;
 
     const BEGAN_UNIX_MILLIS: u64 = 1_800_000_000_000;
 
     fn at(seconds: u64) -> Now {
         let unix_millis = BEGAN_UNIX_MILLIS + seconds * 1000;
         Now { uptime: Duration::from_secs(seconds), unix_millis }
-    }
-
-    fn title(path: &str) -> PublishedTitle {
-        let document = TitleDocument { path: "a".to_owned(), sha256: Digest::of(b"a") };
-        PublishedTitle {
-            path: path.to_owned(),
-            version: Digest::of(path.as_bytes()),
-            bytes: 1,
-            duration_seconds: 60.0,
-            record: document.clone(),
-            hls: document.clone(),
-            dash: document,
-            origin: "file:///library".to_owned(),
-            published_unix_seconds: 1,
-        }
     }
 
     fn report(boot: &str, number: u64, watched: &[(&str, u64)], rest: u64) -> WatchReport {

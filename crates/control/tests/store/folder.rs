@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use fullbore_control::store::{Engine, FolderStore, StoreError};
-use fullbore_tests::tool;
+use fullbore_tests::{SmallDisk, tool};
 use tempfile::{TempDir, tempdir};
 
 use crate::conformance::{self, put, value};
@@ -129,34 +129,11 @@ async fn a_byte_that_the_disk_changed_is_found() {
     assert!(matches!(error, StoreError::Damaged(_)), "{error}");
 }
 
-/// A disk of 1 MiB.
-struct SmallDisk(TempDir);
-
-impl SmallDisk {
-    fn mount() -> Option<Self> {
-        let at = tempdir().expect("a folder");
-        let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", "size=1m,mode=700", "tmpfs"]).arg(at.path());
-        match mount.output() {
-            Ok(done) if done.status.success() => Some(Self(at)),
-            other => {
-                tool::skip(&format!("cannot mount a small disk, which takes root: {other:?}"));
-                None
-            }
-        }
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
-    }
-}
-
 #[tokio::test]
 async fn a_full_disk_refuses_changes_and_loses_nothing() {
-    let Some(disk) = SmallDisk::mount() else { return };
-    let folder = disk.0.path().join("store");
+    let at = private();
+    let Some(disk) = SmallDisk::mount(at.path(), 1 << 10) else { return };
+    let folder = disk.path().join("store");
     let store = open(&folder);
     let mut made = Vec::new();
     let error = loop {
@@ -176,7 +153,7 @@ async fn a_full_disk_refuses_changes_and_loses_nothing() {
     assert_eq!(keys(store.list("node/").await.expect("reads work")), made);
     // Room again, by whatever else was on the disk: here the limit rises.
     let mut remount = Command::new("mount");
-    remount.args(["-o", "remount,size=8m"]).arg(disk.0.path());
+    remount.args(["-o", "remount,size=8m"]).arg(disk.path());
     assert!(remount.status().expect("mount").success());
     store.commit(&[], &[put("node/more", "x")]).await.expect("there is room");
     drop(store);
