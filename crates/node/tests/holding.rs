@@ -3,12 +3,11 @@
 mod folders;
 
 use std::fs;
-use std::process::Command;
 use std::time::Duration;
 
 use fleet::{Desired, Digest, HeldTitle, ReceiptState};
 use folders::{BLOCK, Folders, film, flip, published};
-use fullbore_tests::{FILM, until};
+use fullbore_tests::{FILM, SmallDisk, until};
 
 #[test]
 fn a_title_arrives_whole_and_nothing_is_left_behind() {
@@ -300,34 +299,12 @@ fn a_title_is_not_put_over_what_ingest_has_not_made() {
     assert_eq!(fs::read(folders.library().join("film/mine.mp4")).unwrap(), b"mine");
 }
 
-/// A small disk, which goes away with the test. None without the privileges for it.
-struct SmallDisk(std::path::PathBuf);
-
-impl SmallDisk {
-    fn mount(place: std::path::PathBuf, mebibytes: usize) -> Option<Self> {
-        let size = format!("size={mebibytes}m");
-        let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(&place);
-        let mounted = mount.output().is_ok_and(|ran| ran.status.success());
-        if !mounted {
-            eprintln!("SKIPPED: a small disk cannot be mounted without privileges");
-        }
-        mounted.then_some(Self(place))
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
-    }
-}
-
 #[test]
 fn a_full_disk_is_told_and_the_copy_goes_on_when_there_is_room() {
     let folders = Folders::default();
     let title = folders.publish("film", &film(20));
     let small = folders.publish("small", b"a short film");
-    let Some(_disk) = SmallDisk::mount(folders.library(), 20) else { return };
+    let Some(_disk) = SmallDisk::mount(&folders.library(), 20 << 10) else { return };
     fs::write(folders.library().join("ballast"), vec![0; 14 << 20]).unwrap();
     let one = folders.open().start();
     one.desire(&[&title, &small], &[]);
@@ -345,7 +322,7 @@ fn a_full_disk_is_told_and_the_copy_goes_on_when_there_is_room() {
 fn a_disk_that_fills_up_in_the_middle_keeps_what_has_arrived() {
     let folders = Folders::default();
     let title = folders.publish("film", &film(21));
-    let Some(_disk) = SmallDisk::mount(folders.library(), 20) else { return };
+    let Some(_disk) = SmallDisk::mount(&folders.library(), 20 << 10) else { return };
     let mut options = folders.options();
     options.copy_bytes_per_second = 4 << 20;
     let one = folders.open_with(options).start();

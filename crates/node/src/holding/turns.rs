@@ -4,6 +4,8 @@
 //! one. If they wait in vain, the second goes out, too, then the third: the node of rank r waits r times as long as a title should take. The wait
 //! begins anew whenever a node of lower rank has got another title: then it is at work. A title that is taken up late costs a copy, not a film.
 //!
+//! What others have got is known from snapshots. In a large fleet these come minutes apart, so each wait is longer by that time.
+//!
 //! No I/O and no clock: every call is told the time.
 
 use std::collections::BTreeMap;
@@ -24,6 +26,8 @@ struct Mate {
 pub(crate) struct Turns {
     /// None until a snapshot of the fleet has come.
     mates: Option<BTreeMap<Name, Mate>>,
+    /// When the last snapshot came, and how long after the one before.
+    told: Option<(Duration, Duration)>,
     /// Since when each title is waited for.
     since: BTreeMap<HeldTitle, Duration>,
 }
@@ -50,6 +54,8 @@ impl Turns {
             (node.name.clone(), Mate { titles, grew_at })
         });
         self.mates = Some(mates.collect());
+        let before = self.told.map_or(now, |(at, _)| at);
+        self.told = Some((now, now.saturating_sub(before)));
     }
 
     /// Whether this node may fetch `title` from outside its cluster now. `patience` is how long a title should take.
@@ -70,6 +76,7 @@ impl Turns {
         let lower: Vec<_> = mates.iter().filter(|(name, _)| cost(name) < own).collect();
         let grew_at = lower.iter().map(|(_, mate)| mate.grew_at).max().unwrap_or_default();
         let rank = u32::try_from(lower.len()).unwrap_or(u32::MAX);
+        let patience = patience + self.told.map_or(Duration::ZERO, |(_, pause)| pause);
         now.saturating_sub(since.max(grew_at)) >= patience.saturating_mul(rank)
     }
 
@@ -181,9 +188,35 @@ mod tests {
         turns.handle_fleet(&cluster(4), &name("n1"), seconds(8));
         assert!(!turns.may_go_out(&second, &name("n1"), TEN, seconds(17)));
         turns.handle_fleet(&cluster(4), &name("n1"), seconds(17));
-        assert!(turns.may_go_out(&second, &name("n1"), TEN, seconds(18)));
+        // It got its last title at 8, and snapshots are nine seconds apart.
+        assert!(!turns.may_go_out(&second, &name("n1"), TEN, seconds(26)));
+        assert!(turns.may_go_out(&second, &name("n1"), TEN, seconds(27)));
         turns.keep(|_| false);
-        assert!(!turns.may_go_out(&second, &name("n1"), TEN, seconds(19)));
+        assert!(!turns.may_go_out(&second, &name("n1"), TEN, seconds(28)));
+    }
+
+    #[test]
+    fn who_hears_seldom_of_others_waits_longer_for_them() {
+        let cluster = fleet(&[("n1", "c1", State::Serving, 0), ("n2", "c1", State::Serving, 0)]);
+        let waits = |title: &HeldTitle, pause: u64| {
+            let mut turns = Turns::default();
+            turns.handle_fleet(&cluster, &name("n1"), seconds(0));
+            turns.handle_fleet(&cluster, &name("n1"), seconds(pause));
+            let mut may = |at: u64| turns.may_go_out(title, &name("n1"), TEN, seconds(pause + at));
+            (0..2000).find(|at| may(*at)).unwrap()
+        };
+        let (mut first, mut second) = (0, 0);
+        for number in 0..20 {
+            let title = title(&number.to_string());
+            match waits(&title, 5) {
+                0 => first += 1,
+                waited => {
+                    assert_eq!((waited, waits(&title, 1000)), (15, 1010));
+                    second += 1;
+                }
+            }
+        }
+        assert!(first > 0 && second > 0, "{first} {second}");
     }
 
     #[test]
