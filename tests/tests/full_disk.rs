@@ -1,6 +1,6 @@
 //! A full disk under what the server writes: its state and its access log. Viewers notice nothing.
 
-use fullbore_tests::{Launch, Plain, Server, Signal, eventually, tool};
+use fullbore_tests::{Launch, Plain, Server, Signal, SmallDisk, eventually};
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -9,28 +9,12 @@ use tempfile::{TempDir, tempdir};
 /// More lines than the writer keeps in memory (64 KiB), and than fit on the disk.
 const REQUESTS: usize = 2_000;
 
-/// A disk of 128 KiB.
-struct SmallDisk {
-    at: TempDir,
-}
+/// A disk of 128 KiB, and what fills it.
+struct FullDisk(SmallDisk);
 
-impl SmallDisk {
-    /// Reports what is missing if it cannot be mounted.
-    fn mount() -> Option<Self> {
-        let at = tempdir().unwrap();
-        let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", "size=128k", "tmpfs"]).arg(at.path());
-        match mount.output() {
-            Ok(done) if done.status.success() => Some(Self { at }),
-            other => {
-                tool::skip(&format!("cannot mount a small disk, which takes root: {other:?}"));
-                None
-            }
-        }
-    }
-
+impl FullDisk {
     fn path(&self, name: &str) -> PathBuf {
-        self.at.path().join(name)
+        self.0.path().join(name)
     }
 
     /// Leaves no byte free.
@@ -41,18 +25,12 @@ impl SmallDisk {
     }
 
     fn empty(&self) {
-        for entry in fs::read_dir(self.at.path()).unwrap() {
+        for entry in fs::read_dir(self.0.path()).unwrap() {
             let path = entry.unwrap().path();
             if path.file_name().unwrap().to_string_lossy().starts_with("filler-") {
                 fs::remove_file(path).unwrap();
             }
         }
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(self.at.path()).status();
     }
 }
 
@@ -71,7 +49,8 @@ fn ask(server: &Server, times: usize) {
 
 #[test]
 fn a_full_disk_under_the_access_log_and_the_state_costs_lines_and_no_viewer() {
-    let Some(disk) = SmallDisk::mount() else { return };
+    let at = tempdir().unwrap();
+    let Some(disk) = SmallDisk::mount(at.path(), 128).map(FullDisk) else { return };
     let folder = library();
     let log = disk.path("access.log");
     let launch = Launch::of(folder.path()).state(&disk.path("state"));
@@ -111,7 +90,8 @@ fn a_full_disk_under_the_access_log_and_the_state_costs_lines_and_no_viewer() {
 
 #[test]
 fn a_start_whose_state_has_no_room_says_so() {
-    let Some(disk) = SmallDisk::mount() else { return };
+    let at = tempdir().unwrap();
+    let Some(disk) = SmallDisk::mount(at.path(), 128).map(FullDisk) else { return };
     let folder = library();
     disk.fill();
     let mut serve = Command::new(fullbore_tests::program());

@@ -2,10 +2,9 @@
 
 use crate::origin::{Manner, Origin};
 use crate::{MIB, edge};
-use fullbore_tests::{Plain, eventually, tool};
+use fullbore_tests::{Plain, SmallDisk, eventually};
 use std::collections::BTreeMap;
-use std::process::Command;
-use tempfile::{TempDir, tempdir};
+use tempfile::tempdir;
 
 const LASTING: &str = "Cache-Control: max-age=3600\r\n";
 
@@ -129,39 +128,17 @@ fn odd_lengths_and_ranges_are_answered_as_the_origin_would() {
     assert_eq!(origin.seen().len(), asked);
 }
 
-/// A disk of six blocks, unmounted in the end. None if it cannot be mounted.
-struct SmallDisk(TempDir);
-
-impl SmallDisk {
-    fn mount() -> Option<Self> {
-        let at = tempdir().unwrap();
-        let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", "size=6m", "tmpfs"]).arg(at.path());
-        match mount.output() {
-            Ok(done) if done.status.success() => Some(Self(at)),
-            other => {
-                tool::skip(&format!("cannot mount a small disk, which takes root: {other:?}"));
-                None
-            }
-        }
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
-    }
-}
-
 #[test]
 fn a_full_disk_is_told_and_what_is_cached_is_served_on() {
-    let Some(disk) = SmallDisk::mount() else { return };
+    let cache = tempdir().unwrap();
+    // Six blocks.
+    let Some(disk) = SmallDisk::mount(cache.path(), 6 << 10) else { return };
     let origin = Origin::start();
     let good = origin.put("/good", 1, 1000, LASTING);
-    let server = edge(&origin, disk.0.path(), "--cache-gib 1");
+    let server = edge(&origin, disk.path(), "--cache-gib 1");
     let mut viewer = Plain::connect(server.address);
     assert!(viewer.fetch("/good").body == *good);
-    let filler = disk.0.path().join("filler");
+    let filler = disk.path().join("filler");
     std::fs::write(&filler, vec![0; 8 * MIB]).expect_err("the disk is full");
     let film = origin.put("/film", 2, 4 * MIB, LASTING);
     assert_eq!(Plain::connect(server.address).fetch("/film").status, 503);
