@@ -11,7 +11,9 @@
 //! The first key of a fleet goes the other way round: it signs at once, and nodes are told of it later (`told_from`). Until then they serve
 //! with a token or without, so that viewers who play without one can end.
 //!
-//! Read the table first, then [`roll`]. There is no clock here.
+//! A stolen key is distrusted instead: a new one takes its place at once, and all tokens of the old one end.
+//!
+//! Read the table first, then [`roll`] and [`distrust`]. There is no clock here.
 
 use std::cmp::Reverse;
 
@@ -208,6 +210,33 @@ pub(crate) fn roll(
     Ok(Roll { new, ending: ending.map(ended).collect(), gone })
 }
 
+/// Plans that the key `new` takes the place of all others at `now`, which is when it is made: their tokens end. Viewers who have one are refused, and
+/// so are viewers who ask for an address before nodes have heard, which takes seconds.
+///
+/// # Errors
+/// If there is no key to distrust: a sentence for the operator.
+pub(crate) fn distrust(
+    keys: &[Stored<TokenKeyRecord>],
+    mut new: TokenKeyRecord,
+) -> Result<Roll, String> {
+    let now = new.made_unix_seconds;
+    let live = || keys.iter().filter(|stored| is_trusted(&stored.record, now));
+    if live().next().is_none() {
+        return Err("this fleet does not sign viewers' addresses, so there is no key to distrust"
+            .to_owned());
+    }
+    // If nodes do not ask for tokens yet, viewers who have none keep the time that they were given.
+    let is_told = |stored: &Stored<TokenKeyRecord>| {
+        stored.record.told_from_unix_seconds.is_none_or(|at| at <= now)
+    };
+    if !live().any(is_told) {
+        new.told_from_unix_seconds =
+            live().filter_map(|stored| stored.record.told_from_unix_seconds).max();
+    }
+    let gone = keys.iter().map(|stored| stored.name.clone()).collect();
+    Ok(Roll { new, ending: Vec::new(), gone })
+}
+
 /// PKCS #8 as the PEM block of a key file (RFC 7468).
 fn key_pem(pkcs8: &[u8]) -> String {
     use base64::Engine as _;
@@ -246,6 +275,14 @@ mod tests {
             for (name, record) in ending {
                 self.0.iter_mut().find(|stored| stored.name == name).unwrap().record = record;
             }
+            self.0.push(Stored { name: format!("k{now}"), record: new, revision: 0 });
+            Ok(())
+        }
+
+        fn distrust(&mut self, now: u64) -> Result<(), String> {
+            let Roll { new, ending, gone } = distrust(&self.0, drawn(now))?;
+            assert!(ending.is_empty());
+            self.0.retain(|stored| !gone.contains(&stored.name));
             self.0.push(Stored { name: format!("k{now}"), record: new, revision: 0 });
             Ok(())
         }
@@ -343,6 +380,33 @@ mod tests {
         assert_eq!(store.keys().changes_at(NOW + 200), Some(NOW + 260));
         let end = NOW + 260 + TOKENS + CLOCKS_SECONDS;
         assert_eq!(store.keys().changes_at(NOW + 260), Some(end));
+    }
+
+    #[test]
+    fn a_distrusted_keys_tokens_end_at_once_also_in_the_middle_of_a_roll() {
+        let mut store = Store::default();
+        assert!(store.distrust(NOW).unwrap_err().contains("no key"));
+        store.roll(NOW, Some(0)).unwrap();
+        store.roll(NOW + 1, Some(60)).unwrap();
+        let stolen = store.token(NOW + 2);
+        store.distrust(NOW + 3).unwrap();
+        let fresh = store.token(NOW + 3);
+        for later in [3, 61, TOKENS - 1] {
+            assert!(!store.plays(stolen.as_deref(), NOW + later, NOW + later), "{later}");
+            assert!(store.plays(fresh.as_deref(), NOW + later, NOW + later), "{later}");
+        }
+        assert_eq!(store.0.len(), 1, "records of the others are gone");
+        store.roll(NOW + 4, None).unwrap();
+    }
+
+    #[test]
+    fn viewers_without_a_token_keep_their_time_when_the_first_key_is_distrusted() {
+        let mut store = Store::default();
+        store.roll(NOW, Some(100)).unwrap();
+        store.distrust(NOW + 50).unwrap();
+        assert!(store.token(NOW + 50).is_some());
+        assert!(store.plays(None, NOW + 99, NOW + 99));
+        assert!(!store.plays(None, NOW + 100, NOW + 100));
     }
 
     #[test]

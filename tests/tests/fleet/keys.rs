@@ -23,7 +23,7 @@ fn status(address: &str) -> u16 {
 }
 
 #[test]
-fn signing_begins_and_keys_roll_without_a_restart_and_no_viewer_is_refused() {
+fn signing_begins_and_keys_roll_without_a_restart_and_no_viewer_is_refused_until_one_is_stolen() {
     let fleet = Fleet::start(&["a"], 10);
     let server = fleet.nodes[0].server();
     let unsigned = address(&fleet);
@@ -54,5 +54,13 @@ fn signing_begins_and_keys_roll_without_a_restart_and_no_viewer_is_refused() {
     let keys = fleet.control(&["keys", "list"]);
     let states: Vec<_> = keys["keys"].as_array().unwrap().iter().map(|key| &key["state"]).collect();
     assert_eq!(states, ["signs", "trusted"], "{keys}");
+
+    // A stolen key: what it signed is good for nothing as soon as nodes hear.
+    fleet.control(&["keys", "distrust"]);
+    let replaced = address(&fleet);
+    until("the node to refuse what was signed before", || {
+        [&before, &during, &after].iter().all(|address| status(address) == 403)
+    });
+    until("the node to take what is signed now", || status(&replaced) == 200);
     assert_eq!(fleet.nodes[0].server(), server, "nothing was restarted");
 }

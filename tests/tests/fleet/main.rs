@@ -2,6 +2,7 @@
 
 mod filling;
 mod gateways;
+mod guide;
 mod house;
 mod keys;
 mod networks;

@@ -66,3 +66,8 @@ pub(super) async fn roll_keys(call: Call) -> Answer {
     call.gateway.roll_token_keys(after, &call.by("roll-keys", &detail)).await?;
     keys(call).await
 }
+
+pub(super) async fn distrust_keys(call: Call) -> Answer {
+    call.gateway.distrust_token_keys(&call.by("distrust-keys", "")).await?;
+    keys(call).await
+}

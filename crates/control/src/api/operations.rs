@@ -404,6 +404,14 @@ pub static OPERATIONS: &[Operation] = &[
         KEYS,
         |call| Box::pin(gateways::roll_keys(call)),
     ),
+    post(
+        "/api/v1/keys/distrust",
+        Admin,
+        "Sign viewers' addresses with a new key at once; addresses that were signed before end",
+        &[],
+        KEYS,
+        |call| Box::pin(gateways::distrust_keys(call)),
+    ),
     get(
         "/api/v1/audit",
         Admin,

@@ -1,4 +1,4 @@
-//! Rolling the keys that sign viewers' addresses. What follows from them with time is in `token_keys.rs`.
+//! Rolling and distrusting the keys that sign viewers' addresses. What follows from them with time is in `token_keys.rs`.
 
 use fleet::SigningKey;
 
@@ -6,9 +6,11 @@ use super::changes::By;
 use super::first_start::random;
 use super::{Gateway, Known};
 use crate::api::ApiError;
-use crate::store::records::{GatewayRecord, PrivateBytes, StoreRecord, TokenKeyRecord, load_all};
+use crate::store::records::{
+    GatewayRecord, PrivateBytes, StoreRecord, Stored, TokenKeyRecord, load_all,
+};
 use crate::store::{Check, Write};
-use crate::token_keys::{Roll, TokenKeys, roll};
+use crate::token_keys::{Roll, TokenKeys, distrust, roll};
 
 /// The first key's name: two gateways that both turn signing on do so once.
 pub(super) const FIRST: &str = "first";
@@ -35,19 +37,34 @@ impl Gateway {
         after: Option<u64>,
         by: &By,
     ) -> Result<(), ApiError> {
+        let token_seconds = self.token_seconds_max().await?;
+        self.change_token_keys(by, |stored, new| roll(stored, new, after, token_seconds)).await
+    }
+
+    /// Puts a new key in the place of all others, whose tokens end at once.
+    ///
+    /// # Errors
+    /// If there are no others, or the store does not take it.
+    pub(crate) async fn distrust_token_keys(&self, by: &By) -> Result<(), ApiError> {
+        self.change_token_keys(by, distrust).await
+    }
+
+    async fn change_token_keys(
+        &self,
+        by: &By,
+        plan: impl FnOnce(&[Stored<TokenKeyRecord>], TokenKeyRecord) -> Result<Roll, String>,
+    ) -> Result<(), ApiError> {
         let now = self.now().unix_seconds();
         let (stored, _) = load_all::<TokenKeyRecord>(self.engine()).await?;
         let new = TokenKeyRecord::draw(now).map_err(ApiError::Broken)?;
-        let planned = roll(&stored, new, after, self.token_seconds_max().await?);
-        let Roll { new, ending, gone } = planned.map_err(ApiError::Conflict)?;
+        let Roll { new, ending, gone } = plan(&stored, new).map_err(ApiError::Conflict)?;
         let name = match stored.is_empty() {
             true => FIRST.to_owned(),
             false => format!("{:016x}", u64::from_be_bytes(random())),
         };
         let key = TokenKeyRecord::key(&name);
-        let at = |one: &crate::store::records::Stored<TokenKeyRecord>| {
-            Check::At(TokenKeyRecord::key(&one.name), one.revision)
-        };
+        let at =
+            |one: &Stored<TokenKeyRecord>| Check::At(TokenKeyRecord::key(&one.name), one.revision);
         let mut checks: Vec<_> = stored.iter().map(at).collect();
         checks.push(Check::Absent(key.clone()));
         let mut writes = vec![new.put(&name)?, self.audit(by, &key)?];

@@ -53,8 +53,15 @@ async fn signing_begins_and_keys_roll_while_the_gateway_runs() {
     // Until it signs no more, its last token (60 s) has ended, and clocks may differ.
     assert!(end >= fleet.gateway.now().unix_seconds() + 60, "{keys}");
 
+    // All of them are distrusted, in the middle of the roll.
+    let keys = fleet.done("/api/v1/keys/distrust", json!({})).await;
+    let second = signs(&fleet).expect("it signs");
+    assert_eq!((states(&keys), told(&fleet)), (vec![(second.as_str(), "signs")], 1));
+    assert_ne!(second, first);
+
     let audit = fleet.get("/api/v1/audit").await;
-    assert_eq!(audit["lines"][0]["what"], "roll-keys", "{audit}");
+    assert_eq!(audit["lines"][0]["what"], "distrust-keys", "{audit}");
+    assert_eq!(audit["lines"][1]["what"], "roll-keys", "{audit}");
     assert!(!audit.to_string().contains("PRIVATE"), "{audit}");
     fleet.stop().await;
 }
@@ -68,6 +75,7 @@ async fn only_admins_roll_keys_and_nobody_reads_them() {
     let cases = [
         (&operate, Method::POST, "/api/v1/keys/roll", StatusCode::FORBIDDEN),
         (&partner, Method::POST, "/api/v1/keys/roll", StatusCode::FORBIDDEN),
+        (&operate, Method::POST, "/api/v1/keys/distrust", StatusCode::FORBIDDEN),
         (&partner, Method::GET, "/api/v1/keys", StatusCode::FORBIDDEN),
         (&operate, Method::GET, "/api/v1/keys", StatusCode::OK),
     ];

@@ -229,7 +229,7 @@ pub(super) enum Ask {
         #[command(flatten)]
         at: At,
     },
-    /// List the keys that sign viewers' addresses, or roll them
+    /// List the keys that sign viewers' addresses, roll them, or distrust them
     #[command(subcommand)]
     Keys(KeysVerb),
     /// Make logged decisions again; the exit code is 1 if one comes out otherwise
@@ -269,6 +269,11 @@ pub(super) enum KeysVerb {
         /// without a token [default: --token-life of the gateway]
         #[arg(long, value_name = "TIME")]
         after: Option<Time>,
+        #[command(flatten)]
+        at: At,
+    },
+    /// If a key was stolen: sign with a new key at once. Every address that was signed before ends, so viewers who play must load their page again
+    Distrust {
         #[command(flatten)]
         at: At,
     },
@@ -388,6 +393,10 @@ impl Ask {
             Self::Keys(KeysVerb::Roll { after, at }) => {
                 let body = json!({ "seconds": after.map(|Time(after)| after.as_secs()) });
                 let answer = at.client()?.post("/api/v1/keys/roll", &body).await?;
+                at.print(&answer, report::keys);
+            }
+            Self::Keys(KeysVerb::Distrust { at }) => {
+                let answer = at.client()?.post("/api/v1/keys/distrust", &json!({})).await?;
                 at.print(&answer, report::keys);
             }
             other => return other.run_for_viewers().await,
