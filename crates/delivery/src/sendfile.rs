@@ -40,8 +40,20 @@ pub(crate) struct Sendfile<'a> {
     bringing: Bringing,
     misses: Misses,
     is_corked: bool,
+    room: RoomInTcp,
     can: Abilities,
     limit: UnsentLimit,
+}
+
+/// Whether TCP takes bytes, as far as it has said.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum RoomInTcp {
+    /// It has just asked for more.
+    Asked,
+    /// It has taken all that it was offered.
+    Unknown,
+    /// It has taken a part of what it was offered.
+    Full,
 }
 
 /// Bytes offered to TCP, bytes that it took, and whether they came from the disk's node: from the disk for this viewer, or from a hot set
@@ -65,7 +77,17 @@ impl<'a> Sendfile<'a> {
         let bringing = Bringing::new(link.resources.bring_budget.clone());
         let (ahead, misses) = (Ahead::default(), Misses::default());
         let limit = UnsentLimit::new(link, reach);
-        Self { outgoing, at: 0, ahead, bringing, misses, is_corked: false, can, limit }
+        Self {
+            outgoing,
+            at: 0,
+            ahead,
+            bringing,
+            misses,
+            is_corked: false,
+            room: RoomInTcp::Unknown,
+            can,
+            limit,
+        }
     }
 
     /// Call it when the whole response was taken.
@@ -86,7 +108,7 @@ impl<'a> Sendfile<'a> {
             self.uncork(link);
             return Ok(None);
         };
-        if link.resources.room.is_short() || !link.socket.is_writable() {
+        if link.resources.room.is_short() || !self.has_room(link) {
             self.await_pull(link, leased).await?;
         }
         // A head goes with the beginning of its body, which would otherwise be one turn late.
@@ -119,8 +141,21 @@ impl<'a> Sendfile<'a> {
         Ok(Some(taken))
     }
 
+    /// Asks TCP only if it has not said already.
+    fn has_room(&self, link: &Link) -> bool {
+        match self.room {
+            RoomInTcp::Asked => true,
+            RoomInTcp::Unknown => link.socket.is_writable(),
+            RoomInTcp::Full => false,
+        }
+    }
+
     async fn await_pull(&mut self, link: &Link, leased: &Leased) -> Result<(), End> {
-        self.uncork(link);
+        // What is corked behind a full queue leaves with what TCP asks for next. It asks however little is left: being writable is a state
+        // here, not an event.
+        if self.room != RoomInTcp::Full {
+            self.uncork(link);
+        }
         if link.resources.room.is_short() || !link.asks_soon(&mut self.limit).await {
             self.give_up();
             while link.resources.room.is_short() {
@@ -131,6 +166,7 @@ impl<'a> Sendfile<'a> {
             leased.watch_while(deadline, || link.socket.writable()).await?;
             self.limit.woken(link);
         }
+        self.room = RoomInTcp::Asked;
         Ok(())
     }
 
@@ -152,13 +188,17 @@ impl<'a> Sendfile<'a> {
     /// Adjusts the next window's size to what TCP took.
     async fn learn(&mut self, link: &mut Link, offered: usize, taken: usize) -> Result<(), End> {
         let numbers = &link.resources.numbers;
+        let had_asked = self.room == RoomInTcp::Asked;
         if taken == offered {
+            self.room = RoomInTcp::Unknown;
             link.window.taken_whole();
         } else {
+            self.room = RoomInTcp::Full;
             numbers.windows_taken_in_part_total.add(1);
             link.window.taken_in_part(taken);
         }
-        if taken == 0 {
+        // It has asked for more and takes none: the kernel is out of memory for sockets.
+        if taken == 0 && had_asked {
             link.back_off().await?;
         }
         Ok(())
@@ -232,7 +272,7 @@ impl<'a> Sendfile<'a> {
         file: &Rc<File>,
         range: Range<u64>,
     ) -> Result<Sent, End> {
-        file.check_unchanged()?;
+        file.check_unchanged_lately()?;
         leased.set(file);
         self.cork(link);
         let bytes = (range.end - range.start) as usize;

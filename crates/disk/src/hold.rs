@@ -13,8 +13,9 @@
 //! The kernel refuses leases on files of other users (without `CAP_LEASE`), on filesystems without leases, and while a
 //! program has the file open for writing. Then only the file's times show a change (see [`crate::stamp`]).
 
+use crate::lately::Lately;
 use reactor::{Fd, lease};
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::time::{Duration, Instant};
 
 /// How long a refusal counts: a program may be writing now and finish soon.
@@ -30,6 +31,10 @@ pub(crate) struct Hold {
     lease: Cell<Lease>,
     /// The kernel may refer to the file's pages by itself.
     is_lent: Cell<bool>,
+    /// When the lease stood and nobody waited for it.
+    stood: Lately,
+    /// Whether the file is on one of [`LOCAL_FILESYSTEMS`].
+    is_local: OnceCell<bool>,
 }
 
 #[derive(Clone, Copy)]
@@ -46,7 +51,12 @@ enum Lease {
 
 impl Hold {
     pub(crate) fn new() -> Self {
-        Self { lease: Cell::new(Lease::Untried), is_lent: Cell::new(false) }
+        Self {
+            lease: Cell::new(Lease::Untried),
+            is_lent: Cell::new(false),
+            stood: Lately::default(),
+            is_local: OnceCell::new(),
+        }
     }
 
     /// Takes the lease, unless that was tried a moment ago. Returns whether the lease is new.
@@ -88,9 +98,26 @@ impl Hold {
         self.is_given_back() || self.is_taken() && !lease::is_held(fd.borrowed())
     }
 
+    /// As [`Self::is_recalled`], as it was a moment ago.
+    pub(crate) fn was_recalled(&self, fd: &Fd) -> bool {
+        if self.is_taken() && self.stood.is_good() {
+            return false;
+        }
+        let is_recalled = self.is_recalled(fd);
+        if !is_recalled {
+            self.stood.note();
+        }
+        is_recalled
+    }
+
     /// Whether nobody can have written to the file since the lease was taken, whatever its times show.
     pub(crate) fn vouches_for_bytes(&self, fd: &Fd) -> bool {
-        self.is_taken() && lease::is_held(fd.borrowed()) && is_local(fd)
+        self.is_taken() && lease::is_held(fd.borrowed()) && self.is_local(fd)
+    }
+
+    /// Whether nobody can write to the file behind this kernel's back.
+    pub(crate) fn is_local(&self, fd: &Fd) -> bool {
+        *self.is_local.get_or_init(|| is_local(fd))
     }
 
     /// From now on the kernel may refer to the file's pages by itself.
