@@ -136,8 +136,12 @@ fn the_guide_leads_to_a_film_that_plays_from_the_second_machine() {
     });
     gateway.run(publish);
     until("the node to hold the title", || {
-        gateway.run(&format!("{place} --json")).contains("\"holds\":true")
+        let place: serde_json::Value =
+            serde_json::from_str(&gateway.run(&format!("{place} --json"))).unwrap();
+        place["nodes"][0]["holds"] == true
     });
+    let route = "curl -sS http://gw.example:8700/api/v1/route?title=films/a";
+    until("a viewer to be sent there", || node.run(route).contains("box1.example"));
     plays(&node, "http://gw.example:8700/play/films/a/master.m3u8");
     let page = gateway.run("curl -sS --fail http://gw.example:8700/watch?title=films/a");
     assert!(page.contains("<html"), "{page}");
