@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 
-/// Gives a machine its folders, then becomes the command of the guide. `$1` is the machine's folder, `$2` what both share as `/srv`, `$3` the command.
+/// Gives a machine its folders, then becomes the command of the guide. `$1` is the machine's folder, `$2` what both share as `/srv`, `$3` the
+/// command.
 const MACHINE: &str = r#"
 for folder in var/lib etc; do mount --bind "$1/$folder" "/$folder"; done
 mount --bind "$2" /srv
