@@ -28,7 +28,7 @@ pub(crate) fn pins(input: &PlacementInput, ground: &Ground, shelves: &mut Shelve
             let mut holders: Vec<usize> = shelves.holders_at(site, title).collect();
             sort_by_order(ground, order, &mut holders);
             holders.truncate(copies.into());
-            holders.iter().for_each(|node| shelves.keep(*node, title));
+            holders.iter().for_each(|node| shelves.keep_pinned(*node, title));
             missing.extend((holders.len()..copies.into()).map(|_| (title, site, order)));
         }
     }

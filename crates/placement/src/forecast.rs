@@ -97,6 +97,12 @@ impl Forecast {
         score(self.worth(ground, site, title, copy).into(), self.size(title))
     }
 
+    /// Whether a copy that is worth so many bytes a day is worth its own bytes.
+    pub(crate) fn is_worth(&self, worth: u64, title: u32, worth_permille: u32) -> bool {
+        let wanted = u128::from(self.size(title)) * u128::from(worth_permille);
+        worth > 0 && u128::from(worth) * 1000 >= wanted
+    }
+
     pub(crate) fn size(&self, title: u32) -> u64 {
         self.sizes[title as usize]
     }

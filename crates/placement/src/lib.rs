@@ -22,6 +22,7 @@ mod ground;
 mod input;
 mod manifest;
 mod moves;
+mod outlook;
 mod plan;
 mod shelves;
 mod wanted;
@@ -31,4 +32,5 @@ pub use input::{
     PlacementTitle, RegionDemand, TitleDemand,
 };
 pub use manifest::{ClusterManifest, ManifestTitle};
+pub use outlook::SiteOutlook;
 pub use plan::{Plan, PlannedMove, Why, plan};

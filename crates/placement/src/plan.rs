@@ -1,5 +1,7 @@
 //! The plan.
 
+use std::collections::HashSet;
+
 use fleet::Name;
 use serde::{Deserialize, Serialize};
 
@@ -9,10 +11,11 @@ use crate::ground::Ground;
 use crate::input::{PlacementError, PlacementInput};
 use crate::manifest::{ClusterManifest, ManifestTitle};
 use crate::moves::Moves;
+use crate::outlook::{self, SiteOutlook};
 use crate::shelves::{Brought, Shelves};
 use crate::{floor, wanted};
 
-/// Why a copy is brought.
+/// Why a copy is brought, or why it is where it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Why {
@@ -22,6 +25,8 @@ pub enum Why {
     Floor,
     /// Viewers are expected to watch it there.
     Demand,
+    /// It was there, and nothing needs its room. No copy is brought for that.
+    Spare,
 }
 
 /// A title that a node shall bring.
@@ -49,6 +54,8 @@ pub struct Plan {
     forecast: Forecast,
     holds: Vec<Vec<u32>>,
     kept: Vec<Bits>,
+    /// Copies for a pin: node and title.
+    pinned: HashSet<(u32, u32)>,
     /// For pins and floors.
     pub(crate) urgent: Vec<Brought>,
     /// For demand, by site, the most wanted first.
@@ -80,7 +87,7 @@ pub fn plan(input: PlacementInput) -> Result<Plan, PlacementError> {
     wanted::place(&input, &ground, &forecast, &mut shelves);
     let (watched_bytes, after) = near(&input, &ground, &forecast, &shelves);
     // What else a plan is made with goes before the lists come: both are large.
-    let Shelves { held, kept, urgent, wanted, .. } = { shelves };
+    let Shelves { held, kept, pinned, urgent, wanted, .. } = { shelves };
     let holds = listed(&ground, input.titles.len(), &held);
     drop(held);
     Ok(Plan {
@@ -89,6 +96,7 @@ pub fn plan(input: PlacementInput) -> Result<Plan, PlacementError> {
         forecast,
         holds,
         kept,
+        pinned,
         urgent,
         wanted,
         pins_unmet,
@@ -153,6 +161,23 @@ impl Plan {
     pub fn is_kept(&self, node: usize, title: u32) -> bool {
         let (site, seat) = self.ground.seat(node);
         self.kept[site].has(title, seat)
+    }
+
+    /// Why a node shall hold a title that it shall hold.
+    pub fn why(&self, node: usize, title: u32) -> Why {
+        let site = self.ground.seat(node).0;
+        let is_watched = || self.forecast.bytes(&self.ground, site, title) > 0;
+        match (self.pinned.contains(&(node as u32, title)), self.is_kept(node, title)) {
+            (true, _) => Why::Pin,
+            (false, true) => Why::Floor,
+            (false, false) if is_watched() => Why::Demand,
+            (false, false) => Why::Spare,
+        }
+    }
+
+    /// What each site has and wants, by site.
+    pub fn sites(&self) -> Vec<SiteOutlook> {
+        outlook::sites(&self.input, &self.ground, &self.forecast, &self.holds)
     }
 
     /// What must be brought, the most urgent first: bring them in this order.
@@ -220,6 +245,7 @@ impl Plan {
         let title = |same: &[(u32, u32)]| ManifestTitle {
             path: self.input.titles[same[0].0 as usize].path.clone(),
             on: same.iter().map(|(_, on)| *on).collect(),
+            why: same.iter().map(|(title, on)| self.why(nodes[*on as usize], *title)).collect(),
         };
         ClusterManifest {
             version: 1,

@@ -1,5 +1,7 @@
 //! Who holds what while a plan is made: copies, room, and what may still be moved.
 
+use std::collections::HashSet;
+
 use crate::bits::Bits;
 use crate::forecast::Forecast;
 use crate::ground::Ground;
@@ -25,6 +27,8 @@ pub(crate) struct Shelves<'g> {
     pub(crate) held: Vec<Bits>,
     /// Copies for a pin or a floor: nothing displaces them.
     pub(crate) kept: Vec<Bits>,
+    /// Those of them that are for a pin: node and title.
+    pub(crate) pinned: HashSet<(u32, u32)>,
     free: Vec<u64>,
     /// Room less copies for pins and floors: what could be freed at most.
     unkept: Vec<u64>,
@@ -55,6 +59,7 @@ impl<'g> Shelves<'g> {
             forecast,
             held: tables.clone(),
             kept: tables,
+            pinned: HashSet::new(),
             free: input.nodes.iter().map(|node| node.room_bytes).collect(),
             unkept: input.nodes.iter().map(|node| node.room_bytes).collect(),
             fill_left: input.nodes.iter().map(|n| n.fill_bytes_max.unwrap_or(u64::MAX)).collect(),
@@ -119,6 +124,12 @@ impl<'g> Shelves<'g> {
         }
     }
 
+    /// The same for a pin.
+    pub(crate) fn keep_pinned(&mut self, node: usize, title: u32) {
+        self.keep(node, title);
+        self.pinned.insert((node as u32, title));
+    }
+
     pub(crate) fn churn_left(&self) -> u128 {
         self.churn_left
     }
@@ -134,7 +145,10 @@ impl<'g> Shelves<'g> {
         let done = self.make_way(node, title, None).is_some();
         if done {
             self.put(node, title, why);
-            self.keep(node, title);
+            match why {
+                Why::Pin => self.keep_pinned(node, title),
+                Why::Floor | Why::Demand | Why::Spare => self.keep(node, title),
+            }
         }
         done
     }
@@ -166,7 +180,7 @@ impl<'g> Shelves<'g> {
         let brought = Brought { node: node as u32, title, why, copy };
         match why {
             Why::Pin | Why::Floor => self.urgent.push(brought),
-            Why::Demand => self.wanted[site].push(brought),
+            Why::Demand | Why::Spare => self.wanted[site].push(brought),
         }
     }
 

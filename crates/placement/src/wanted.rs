@@ -106,18 +106,12 @@ impl Wanted<'_> {
         let at = (at as usize..order.len()).find(|at| lacks(order[*at]))?;
         let title = order[at];
         let worth = self.forecast.worth(self.ground, site, title, copy);
-        if !self.is_worth(worth, title) {
+        if !self.forecast.is_worth(worth, title, self.input.policy.worth_permille) {
             return None;
         }
         let score = self.forecast.score(self.ground, site, title, copy);
         let (site, copy) = (Reverse(site as u32), Reverse(copy));
         Some(Candidate { score, site, copy, at: at as u32, misses })
-    }
-
-    fn is_worth(&self, worth: u64, title: u32) -> bool {
-        let wanted =
-            u128::from(self.forecast.size(title)) * u128::from(self.input.policy.worth_permille);
-        worth > 0 && u128::from(worth) * 1000 >= wanted
     }
 
     fn bring(&mut self, shelves: &mut Shelves<'_>, site: usize, copy: u16, at: u32) -> Turn {

@@ -2,7 +2,8 @@
 
 use fleet::NodeKind;
 use fullbore_placement::{
-    Pin, PinScope, PlacementError, PlacementInput, Plan, RegionDemand, TitleDemand, Why, plan,
+    ClusterManifest, Pin, PinScope, PlacementError, PlacementInput, Plan, RegionDemand,
+    TitleDemand, Why, plan,
 };
 
 use crate::draw::{name, node, title};
@@ -69,6 +70,42 @@ fn the_same_day_again_moves_nothing() {
     assert_eq!(again.moves().len(), 0);
     assert_eq!(again.near_before_bytes, again.near_after_bytes);
     assert_eq!(again.near_after_bytes, first.near_after_bytes);
+}
+
+#[test]
+fn a_manifest_says_why_and_is_read_as_it_was_written() {
+    let mut input = fleet();
+    let pin = Pin { scope: PinScope::Everywhere, copies: 2 };
+    input.titles[7].pins = vec![pin];
+    let plan = planned(&input);
+    let mut seen = std::collections::BTreeSet::new();
+    for manifest in plan.manifests() {
+        let read = ClusterManifest::from_bytes(&manifest.to_bytes()).expect("a manifest");
+        assert_eq!(read, manifest);
+        for title in &manifest.titles {
+            assert_eq!(title.on.len(), title.why.len());
+            let is_pinned = title.path == input.titles[7].path;
+            assert!(title.why.iter().all(|why| (*why == Why::Pin) == is_pinned), "{title:?}");
+            seen.extend(title.why.iter().copied());
+        }
+        let mut broken = manifest.clone();
+        broken.titles[0].on[0] = 99;
+        assert!(ClusterManifest::from_bytes(&broken.to_bytes()).is_err());
+    }
+    assert_eq!(Vec::from_iter(seen), [Why::Pin, Why::Floor, Why::Demand]);
+}
+
+#[test]
+fn a_site_that_lacks_room_says_how_much_more_it_could_use() {
+    let mut input = fleet();
+    let roomy = planned(&input).sites();
+    assert!(roomy.iter().all(|site| site.held_bytes <= site.room_bytes), "{roomy:?}");
+    input.nodes.iter_mut().for_each(|node| node.room_bytes = 300);
+    let tight = planned(&input).sites();
+    for (roomy, tight) in roomy.iter().zip(&tight) {
+        assert_eq!(tight.watched_bytes, roomy.watched_bytes);
+        assert!(tight.near_bytes < roomy.near_bytes && tight.lacking_bytes > roomy.lacking_bytes);
+    }
 }
 
 #[test]

@@ -1,0 +1,73 @@
+//! What binds at each site by a plan: its room, or what its nodes may send.
+
+use fleet::Name;
+
+use crate::forecast::Forecast;
+use crate::ground::Ground;
+use crate::input::PlacementInput;
+
+/// A site by a plan: what it has, and what its viewers are expected to want.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SiteOutlook {
+    /// The site.
+    pub site: Name,
+    /// Room of all its nodes for titles.
+    pub room_bytes: u64,
+    /// What they hold by the plan.
+    pub held_bytes: u64,
+    /// What all its nodes may send.
+    pub ceiling_bits_per_second: u64,
+    /// What its viewers are expected to watch in a day.
+    pub watched_bytes: u64,
+    /// How much of that is of titles that the site holds by the plan.
+    pub near_bytes: u64,
+    /// Bytes of the titles that would be worth a first copy at the site and have none.
+    pub lacking_bytes: u64,
+}
+
+/// `holds` are the nodes' titles, in the order of `input.nodes`.
+pub(crate) fn sites(
+    input: &PlacementInput,
+    ground: &Ground,
+    forecast: &Forecast,
+    holds: &[Vec<u32>],
+) -> Vec<SiteOutlook> {
+    let site = |at: usize| {
+        let nodes = ground.nodes_of(at);
+        let mut is_held = vec![false; input.titles.len()];
+        let mut outlook = SiteOutlook {
+            site: ground.site_names[at].clone(),
+            room_bytes: 0,
+            held_bytes: 0,
+            ceiling_bits_per_second: 0,
+            watched_bytes: 0,
+            near_bytes: 0,
+            lacking_bytes: 0,
+        };
+        for node in nodes {
+            let of = &input.nodes[node];
+            add(&mut outlook.room_bytes, of.room_bytes);
+            add(&mut outlook.ceiling_bits_per_second, of.ceiling_bits_per_second);
+            for title in &holds[node] {
+                is_held[*title as usize] = true;
+                add(&mut outlook.held_bytes, forecast.size(*title));
+            }
+        }
+        for (title, is_held) in (0u32..).zip(is_held) {
+            let bytes = forecast.bytes(ground, at, title);
+            let size = forecast.size(title);
+            add(&mut outlook.watched_bytes, bytes);
+            if is_held {
+                add(&mut outlook.near_bytes, bytes);
+            } else if forecast.is_worth(bytes, title, input.policy.worth_permille) {
+                add(&mut outlook.lacking_bytes, size);
+            }
+        }
+        outlook
+    };
+    (0..ground.sites()).map(site).collect()
+}
+
+fn add(sum: &mut u64, more: u64) {
+    *sum = sum.saturating_add(more);
+}
