@@ -25,6 +25,10 @@ use std::time::{Duration, Instant};
 /// replaced is noticed at once (`fstat`). This limit covers what `fstat` cannot see, such as a renamed directory.
 const LOOKED_UP_MAX: Duration = Duration::from_secs(1);
 
+/// A remembered file that nobody uses is closed after this time. Looking it up again costs an `openat2`, as it does after [`LOOKED_UP_MAX`] anyway;
+/// and an open file means that somebody is sent something of it, or was a moment ago, so that whoever removes titles can tell.
+const IDLE_MAX: Duration = Duration::from_secs(5);
+
 /// Which folder of the library holds each name at its top, by the folder's place in the configured order.
 pub type Names = HashMap<Arc<[u8]>, u16>;
 
@@ -156,12 +160,13 @@ impl Files {
     }
 
     /// Forgets the files that a program waits to write to, and gives their leases back unless the kernel still refers
-    /// to their pages. Call it about every second: the writer waits until then.
+    /// to their pages. Also closes files that nobody has used for some seconds. Call it about every second: the writer waits until then.
     pub fn forget_recalled(&self) {
         self.held
             .borrow_mut()
             .retain(|file| file.upgrade().is_some_and(|file| !file.give_way() || file.is_held()));
-        self.open.borrow_mut().retain(|_, known| !known.file.is_recalled());
+        let now = reactor::now();
+        self.open.borrow_mut().retain(|_, known| !known.file.is_recalled() && !known.is_idle(now));
     }
 
     /// How often a file could not be held still because a program had it open for writing.
@@ -254,6 +259,11 @@ fn first_segment(path: &[u8]) -> &[u8] {
 }
 
 impl Remembered {
+    /// Whether nobody uses it, and nobody has for a while.
+    fn is_idle(&self, now: Instant) -> bool {
+        Rc::strong_count(&self.file) == 1 && now.duration_since(self.used) > IDLE_MAX
+    }
+
     /// Whether it is the same version as `file`, which was just opened, and as good to serve from.
     fn serves_as_well_as(&self, file: &File) -> bool {
         let known = &self.file;
